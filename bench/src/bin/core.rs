@@ -1,0 +1,49 @@
+//! Figures of the core: cost of a decision, speed of verification and replay.
+//!
+//! `cargo run --release -p estop-bench --bin core`. Times are the best of several rounds.
+
+use estop_bench::stopwatch::{best_of, ns_each};
+use estop_bench::workload;
+use estop_core::journal::{Chains, Record};
+use estop_core::replay::Replay;
+
+const EVENTS: usize = 400_000;
+const AGENTS: usize = 100;
+const ROUNDS: usize = 5;
+
+fn main() {
+    let policy = workload::policy();
+    let events = workload::events(EVENTS, AGENTS);
+    let mut allowed = 0;
+    let judged = best_of(ROUNDS, || {
+        allowed = 0;
+        workload::judge(&events, AGENTS, &policy, |_, decision| allowed += usize::from(decision.is_allowed()));
+    });
+    println!("decide, without hashing:  {:7.0} ns an event ({allowed} of {EVENTS} allowed)", ns_each(judged, EVENTS));
+
+    let journal = workload::journal(&events, AGENTS, &policy);
+    let lines: Vec<&[u8]> = journal.split_inclusive(|b| *b == b'\n').collect();
+    let records = lines.len();
+    let verified = best_of(ROUNDS, || {
+        let mut chains = Chains::default();
+        let broken = lines.iter().filter(|line| Record::parse(line).and_then(|r| chains.check(&r)).is_err()).count();
+        assert_eq!(broken, 0);
+    });
+    report("verify", verified, records, journal.len());
+    let replayed = best_of(ROUNDS, || {
+        let mut replay = Replay::default();
+        let broken = lines.iter().filter(|line| replay.feed(line).is_err()).count();
+        assert_eq!(broken, 0);
+    });
+    report("replay", replayed, records, journal.len());
+}
+
+fn report(what: &str, time: std::time::Duration, records: usize, bytes: usize) {
+    println!(
+        "{what}, one core:         {:7.0} ns a record, {:9.0} records/s, {:5.0} MB/s ({} bytes a record)",
+        ns_each(time, records),
+        records as f64 / time.as_secs_f64(),
+        bytes as f64 / time.as_secs_f64() / 1e6,
+        bytes / records,
+    );
+}

@@ -1,0 +1,33 @@
+//! An allocator that counts the bytes that are out, to measure what an agent really holds.
+//!
+//! The only unsafe code of the workspace, and only in benchmarks: it hands every call to the system's allocator.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+static OUT: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts, then asks the system.
+pub struct CountingAlloc;
+
+impl CountingAlloc {
+    /// Bytes that are allocated now.
+    pub fn bytes_out() -> usize {
+        OUT.load(Ordering::Relaxed)
+    }
+}
+
+// SAFETY: every method forwards its arguments unchanged to `System`, which upholds the contract.
+unsafe impl GlobalAlloc for CountingAlloc {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        OUT.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        OUT.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(at, layout) }
+    }
+}

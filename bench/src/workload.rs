@@ -1,0 +1,153 @@
+//! Events of agents at work: requests that continue with tool results, answers, hook calls, ticks.
+
+use estop_core::decision::Decision;
+use estop_core::engine::AgentState;
+use estop_core::event::{
+    CallKind, Ended, Estimate, Event, RequestReceived, ResponseCompleted, ToolFinished, ToolRequested, Usage, What,
+};
+use estop_core::fingerprint::{CallPrint, RequestPrint, ResponsePrint, StepPrint};
+use estop_core::ids::{CallId, Hash64, RequestId};
+use estop_core::journal::{Chains, Happened};
+use estop_core::money::NanoUsd;
+use estop_core::policy::Policy;
+use estop_core::simhash::SimHash;
+use estop_core::time::{Millis, Now};
+
+/// An event of one of many agents.
+pub struct Happening {
+    /// Which agent.
+    pub agent: usize,
+    /// When.
+    pub now: Now,
+    /// What.
+    pub event: Event,
+}
+
+/// The next number of a fixed sequence (SplitMix64).
+fn next(seed: &mut u64) -> u64 {
+    *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (*seed ^ (*seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// `count` events of `agents` agents, taking turns, a request every five seconds each.
+pub fn events(count: usize, agents: usize) -> Vec<Happening> {
+    let mut seed = 1;
+    (0..count).map(|at| happening(at, agents, &mut seed)).collect()
+}
+
+fn happening(at: usize, agents: usize, seed: &mut u64) -> Happening {
+    let (agent, turn) = (at % agents, (at / agents) as u64);
+    // Each cycle of four: request, answer with a call, hook before the tool, hook after it.
+    let (cycle, phase) = (turn / 4, turn % 4);
+    let mono = cycle * 5_000 + phase * 700;
+    let what = match phase {
+        0 => request(agent, cycle, seed),
+        1 => answer(cycle, seed),
+        2 => What::ToolRequested(ToolRequested {
+            call: CallId(cycle),
+            tool: "Bash".into(),
+            action: Hash64(next(seed)),
+            test_run: false,
+        }),
+        _ => What::ToolFinished(ToolFinished { call: CallId(cycle), result: Hash64(next(seed)), ended: Ended::Ok }),
+    };
+    let now = Now { mono: Millis(mono), wall: 1_767_225_600_000 + mono as i64 };
+    Happening { agent, now, event: Event { run: Some("task-1".into()), ..Event::from(what) } }
+}
+
+fn request(agent: usize, cycle: u64, seed: &mut u64) -> What {
+    let step = StepPrint {
+        tool: "Bash".into(),
+        action: Hash64(next(seed)),
+        result: Hash64(next(seed)),
+        ended: Ended::Unknown,
+    };
+    What::RequestReceived(RequestReceived {
+        request: RequestId(cycle),
+        call: CallKind::Generation,
+        model: Some("claude-sonnet-4-5".into()),
+        print: RequestPrint {
+            conversation: Hash64(agent as u64 + 1),
+            ask: Hash64(7),
+            prompt: Some(SimHash(0x1234_5678_9abc_def0)),
+            continues: cycle > 0,
+            steps: if cycle > 0 { vec![step] } else { Vec::new() },
+        },
+        estimate: Estimate {
+            input_tokens: 20_000 + cycle as u32 * 300,
+            output_tokens: 4_096,
+            usd: NanoUsd(90_000_000),
+            unpriced: false,
+        },
+        fleet: None,
+    })
+}
+
+fn answer(cycle: u64, seed: &mut u64) -> What {
+    What::ResponseCompleted(ResponseCompleted {
+        request: RequestId(cycle),
+        ended: Ended::Ok,
+        print: ResponsePrint {
+            text: Some(SimHash(next(seed))),
+            exact: Some(SimHash(next(seed))),
+            calls: vec![CallPrint { tool: "Bash".into(), action: Hash64(next(seed)), test_run: false }],
+        },
+        usage: Usage { input_tokens: 20_000, output_tokens: 180, usd: NanoUsd(62_700_000), estimated: false },
+    })
+}
+
+/// Requests and answers of one agent without hooks, five seconds apart.
+pub fn agent_events(agent: usize, requests: usize) -> impl Iterator<Item = Happening> {
+    let mut seed = agent as u64;
+    (0..requests as u64 * 2).map(move |at| {
+        let (cycle, answers) = (at / 2, at % 2 == 1);
+        let what = if answers { answer(cycle, &mut seed) } else { request(agent, cycle, &mut seed) };
+        let mono = cycle * 5_000 + u64::from(answers) * 2_000;
+        let now = Now { mono: Millis(mono), wall: 1_767_225_600_000 + mono as i64 };
+        Happening { agent, now, event: Event { run: Some("task-1".into()), ..Event::from(what) } }
+    })
+}
+
+/// A policy with everything switched on that costs something, and limits too high to reach.
+pub fn policy() -> Policy {
+    let mut policy = Policy::default();
+    policy.limits.max_tool_calls = estop_core::policy::Limit::max(u32::MAX);
+    policy.limits.max_turns = estop_core::policy::Limit::max(u32::MAX);
+    policy.limits.max_active_duration = estop_core::policy::Limit::max(u32::MAX);
+    policy.budget.usd_per_day = Some(NanoUsd(u64::MAX / 2));
+    policy.budget.usd_per_month = Some(NanoUsd(u64::MAX / 2));
+    policy.rate.requests_per_minute = Some(1_000);
+    policy
+}
+
+/// Judges all events, each by its own agent's state. Returns the states and how many were allowed.
+pub fn judge(events: &[Happening], agents: usize, policy: &Policy, mut each: impl FnMut(&Happening, Decision)) -> Vec<AgentState> {
+    let mut states: Vec<AgentState> = (0..agents).map(|_| AgentState::default()).collect();
+    for happening in events {
+        let decision = states[happening.agent].handle(happening.now, &happening.event, policy);
+        each(happening, decision);
+    }
+    states
+}
+
+/// The journal of the events: the policy first, then everything.
+pub fn journal(events: &[Happening], agents: usize, policy: &Policy) -> Vec<u8> {
+    let mut chains = Chains::default();
+    let mut out = Vec::new();
+    let names: Vec<String> = (0..agents).map(|at| format!("agent-{at}")).collect();
+    let mut states: Vec<AgentState> = (0..agents).map(|_| AgentState::default()).collect();
+    let mut tell = |agent: usize, now: Now, event: &Event| {
+        let decision = states[agent].handle(now, event, policy);
+        chains.append(&names[agent], now, Happened::Agent(event), &decision, &mut out);
+    };
+    for agent in 0..agents {
+        let learn = Event::from(What::PolicyChanged { by: "bench".into(), policy: Box::new(policy.clone()) });
+        tell(agent, Now::default(), &learn);
+    }
+    for happening in events {
+        tell(happening.agent, happening.now, &happening.event);
+    }
+    out
+}

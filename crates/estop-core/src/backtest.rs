@@ -1,0 +1,175 @@
+//! Backtest (TW-8): what another policy would have done to recorded traffic.
+//!
+//! Who would have been stopped, when, by which guard, and what that would have saved. It judges recorded
+//! events by the new rules; an agent that would have been stopped is not imagined to behave better afterwards.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::budget::Amount;
+use crate::decision::{Decision, Effect, Guard};
+use crate::engine::AgentState;
+use crate::event::{Event, Usage, What};
+use crate::ids::{Name, RequestId};
+use crate::journal::{Chains, JournalError, Record};
+use crate::policy::Policy;
+use crate::time::Now;
+
+/// What would have happened to one agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AgentOutcome {
+    /// Requests in the journal.
+    pub requests: u64,
+    /// Of these, refused under the new policy.
+    pub refused: u64,
+    /// Refused by the old policy already.
+    pub refused_before: u64,
+    /// What recorded requests cost.
+    pub spent: Amount,
+    /// What those refused under the new policy had cost.
+    pub saved: Amount,
+    /// The moments it would have been stopped.
+    pub stops: Vec<Stop>,
+}
+
+/// A moment an agent would have been stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Stop {
+    /// The record.
+    pub seq: u64,
+    /// Wall-clock time.
+    pub wall: i64,
+    /// By which guard.
+    pub guard: Guard,
+    /// Why.
+    pub reason: String,
+}
+
+/// Stops kept for each agent; the first ones tell the story.
+const STOPS_MAX: usize = 20;
+
+#[derive(Default)]
+struct Tested {
+    state: AgentState,
+    policy: Box<Policy>,
+    refused: BTreeSet<RequestId>,
+    stopped_by: Option<Guard>,
+    outcome: AgentOutcome,
+}
+
+/// Judges a journal by other rules, line by line.
+pub struct Backtest<F> {
+    policy_of: F,
+    chains: Chains,
+    agents: BTreeMap<Name, Tested>,
+}
+
+impl<F: Fn(&str) -> Policy> Backtest<F> {
+    /// `policy_of` gives the new policy of an agent.
+    pub fn new(policy_of: F) -> Self {
+        Backtest { policy_of, chains: Chains::default(), agents: BTreeMap::new() }
+    }
+
+    /// Takes the next line in.
+    pub fn feed(&mut self, line: &[u8]) -> Result<(), JournalError> {
+        let record = Record::parse(line)?;
+        self.chains.check(&record)?;
+        let Some(event) = &record.head.event else { return Ok(()) };
+        let chain: Name = record.head.chain.as_ref().into();
+        let tested = self.agents.entry(chain).or_insert_with_key(|agent| Tested {
+            policy: Box::new((self.policy_of)(agent)),
+            ..Tested::default()
+        });
+        let now = Now { mono: record.head.mono, wall: record.head.wall };
+        let refused_before = record.decision_bytes.starts_with(br#"{"outcome":{"refuse""#);
+        tested.judge(record.head.seq, now, event, refused_before);
+        Ok(())
+    }
+
+    /// What would have happened, agent by agent.
+    pub fn outcomes(&self) -> impl Iterator<Item = (&str, &AgentOutcome)> {
+        self.agents.iter().map(|(agent, tested)| (agent.as_ref(), &tested.outcome))
+    }
+
+    /// The chains as far as they were read.
+    pub fn chains(&self) -> &Chains {
+        &self.chains
+    }
+}
+
+impl Tested {
+    fn judge(&mut self, seq: u64, now: Now, event: &Event, refused_before: bool) {
+        let decision = self.state.handle(now, event, &self.policy);
+        match &event.what {
+            What::RequestReceived(r) => {
+                self.outcome.requests += 1;
+                self.outcome.refused_before += u64::from(refused_before);
+                if !decision.is_allowed() {
+                    self.outcome.refused += 1;
+                    self.refused.insert(r.request);
+                }
+            }
+            What::ResponseCompleted(r) => self.book(r.request, r.usage),
+            What::StreamAborted(a) => self.book(a.request, a.usage),
+            What::StreamProgressed(_)
+            | What::ChantDetected(_)
+            | What::ToolRequested(_)
+            | What::ToolFinished(_)
+            | What::PromptSubmitted
+            | What::RunStarted { .. }
+            | What::RunSlept
+            | What::RunWoke
+            | What::RunCompleted
+            | What::RunExtended { .. }
+            | What::MessageIn { .. }
+            | What::MessageOut { .. }
+            | What::PolicyChanged { .. }
+            | What::AgentActivated { .. }
+            | What::AgentDeactivated { .. }
+            | What::AgentPaused { .. }
+            | What::AgentResumed { .. }
+            | What::Tick => {}
+        }
+        self.note_stop(seq, now, &decision);
+    }
+
+    fn book(&mut self, request: RequestId, usage: Usage) {
+        self.outcome.spent = self.outcome.spent.plus(usage.into());
+        if self.refused.remove(&request) {
+            self.outcome.saved = self.outcome.saved.plus(usage.into());
+        }
+    }
+
+    /// A stop is told once, until something passes again.
+    fn note_stop(&mut self, seq: u64, now: Now, decision: &Decision) {
+        let by = decision.refused_by().or_else(|| timer_stop(decision));
+        if let Some(guard) = by.filter(|_| self.stopped_by.is_none()) {
+            self.stopped_by = Some(guard);
+            if self.outcome.stops.len() < STOPS_MAX {
+                let reason = match decision.refused_by() {
+                    Some(_) => decision.reason(),
+                    None => format!("Stopped by {}.", guard.name()),
+                };
+                self.outcome.stops.push(Stop { seq, wall: now.wall, guard, reason });
+            }
+        } else if decision.outcome == crate::decision::Outcome::Allow {
+            self.stopped_by = None;
+        }
+    }
+}
+
+/// Stops that come with no refusal: a timer, or the end of a tool.
+fn timer_stop(decision: &Decision) -> Option<Guard> {
+    decision.effects.iter().find_map(|effect| match effect {
+        Effect::RunTripped { .. } | Effect::RunEscalated { .. } => Some(Guard::Breaker),
+        Effect::Deactivated { cause } | Effect::Paused { cause } => Some(cause.guard()),
+        Effect::AbortInFlight
+        | Effect::LoopEvidence(_)
+        | Effect::WouldHaveStopped { .. }
+        | Effect::CutStream { .. }
+        | Effect::BudgetWarned(_)
+        | Effect::ReservationExpired { .. }
+        | Effect::PressButton => None,
+    })
+}

@@ -1,0 +1,269 @@
+//! The one place where an agent is judged: `handle(now, &Event, &Policy) -> Decision`.
+//!
+//! Live traffic, replay, backtest, evaluation and simulation all call it. This file orders and dispatches;
+//! each detector owns its own rules and memory.
+
+mod in_flight;
+mod lifecycle;
+mod message;
+mod pass;
+mod request;
+mod response;
+mod tool;
+
+use crate::activity::{Activity, ActivityState};
+use crate::budget::{Amount, Budget};
+use crate::decision::{Decision, Effect, Guard};
+use crate::event::{Event, What};
+use crate::health::{Harm, Health};
+use crate::minute::{MINUTE_MS, Minute};
+use crate::policy::{Mode, Policy};
+use crate::run::{RunDue, RunState, Runs};
+use crate::safety_gate::SafetyGate;
+use crate::standing::{Cause, DeactivatedBy, Standing};
+use crate::time::{Millis, Now};
+use crate::window::Conversations;
+use in_flight::InFlight;
+use tool::OpenCalls;
+
+/// Everything that is known of one agent: a fold over its events.
+#[derive(Clone, Debug, Default)]
+pub struct AgentState {
+    /// The latest moment seen; time never goes back in here.
+    now: Millis,
+    standing: Standing,
+    conversations: Conversations,
+    runs: Runs,
+    in_flight: InFlight,
+    open_calls: OpenCalls,
+    minute: Minute,
+    activity: Activity,
+    gate: SafetyGate,
+    health: Health,
+    budget: Budget,
+    /// One bit for each guard in shadow that would stop and was told.
+    shadow_told: u16,
+}
+
+/// When to wake an agent's state, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wake {
+    /// Send a `Tick` at this moment.
+    pub at: Millis,
+    /// What will happen then.
+    pub why: WakeReason,
+}
+
+/// Why an agent's state must be woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WakeReason {
+    /// A run reaches a time limit, or its time to sum up ends, or an implicit run closes.
+    RunClock,
+    /// A reservation outlives its request.
+    Reservation,
+    /// The agent becomes idle.
+    Idle,
+}
+
+impl AgentState {
+    /// Judges an event.
+    pub fn handle(&mut self, now: Now, event: &Event, policy: &Policy) -> Decision {
+        let at = self.advance(now.mono);
+        let mut effects = Vec::new();
+        self.elapse(at, now.wall, policy, &mut effects);
+        let now = Now { mono: at, wall: now.wall };
+        let mut decision = match &event.what {
+            What::RequestReceived(r) => self.request_received(now, event, r, policy),
+            What::ResponseCompleted(r) => self.response_completed(at, r, policy),
+            What::StreamProgressed(p) => self.stream_progressed(at, event, p, policy),
+            What::StreamAborted(a) => self.stream_aborted(at, a, policy),
+            What::ChantDetected(c) => self.chant_detected(at, c, policy),
+            What::ToolRequested(t) => self.tool_requested(now, event, t, policy),
+            What::ToolFinished(t) => self.tool_finished(at, t, policy),
+            What::PromptSubmitted => self.prompt_submitted(at, event, policy),
+            What::RunStarted { attended } => self.run_started(at, event, *attended),
+            What::RunSlept => self.run_changed(event, |run| run.sleep(at)),
+            What::RunWoke => self.run_changed(event, |run| run.wake(at)),
+            What::RunCompleted => self.run_completed(at, event),
+            What::RunExtended { .. } => self.run_changed(event, |run| run.extend(at)),
+            What::MessageIn { .. } | What::MessageOut { .. } => self.message(now, event, policy),
+            What::PolicyChanged { .. } | What::Tick => Decision::noted(),
+            What::AgentActivated { .. } => self.activated(at),
+            What::AgentDeactivated { .. } => self.deactivated(at),
+            What::AgentPaused { .. } => self.paused(at),
+            What::AgentResumed { .. } => self.resumed(at),
+        };
+        if !effects.is_empty() {
+            effects.append(&mut decision.effects);
+            decision.effects = effects;
+        }
+        decision
+    }
+
+    /// The next moment something happens by itself.
+    pub fn poll_timeout(&self, policy: &Policy) -> Option<Wake> {
+        let runs = self.runs.iter().filter_map(|run| run.next_due(&policy.limits, &policy.modes)).min();
+        let wakes = [
+            (runs, WakeReason::RunClock),
+            (self.in_flight.first_expiry(), WakeReason::Reservation),
+            (self.activity.next_change(), WakeReason::Idle),
+        ];
+        let due = wakes.into_iter().filter_map(|(at, why)| Some(Wake { at: at?, why }));
+        due.min_by_key(|wake| wake.at)
+    }
+
+    /// Time only goes forward. A clock that was set back stands still until it caught up.
+    fn advance(&mut self, mono: Millis) -> Millis {
+        if mono.since(self.now) >= MINUTE_MS {
+            // Nothing of the last minute is left, and the 32-bit marks could not tell a day from a moment.
+            self.minute.clear();
+        }
+        self.now = self.now.max(mono);
+        self.now
+    }
+
+    /// Does what time brought about since the last event.
+    fn elapse(&mut self, now: Millis, wall_ms: i64, policy: &Policy, effects: &mut Vec<Effect>) {
+        self.minute.expire(now);
+        self.budget.turn(wall_ms, &policy.budget);
+        self.health.recover(now, &policy.gate);
+        if self.activity.idle_by_clock(now) {
+            self.minute.shrink();
+            self.in_flight.shrink();
+        }
+        self.expire_reservations(now, policy, effects);
+        self.elapse_runs(now, policy, effects);
+    }
+
+    fn expire_reservations(&mut self, now: Millis, policy: &Policy, effects: &mut Vec<Effect>) {
+        while let Some(expired) = self.in_flight.take_expired(now) {
+            effects.push(Effect::ReservationExpired { request: expired.request });
+            // Nobody said what it used: book what was held, so that the cap holds.
+            self.settle(&expired, expired.held, policy, effects);
+        }
+    }
+
+    /// Ends a reservation and books what was used, for the agent and for its run.
+    fn settle(&mut self, ended: &in_flight::Flight, used: Amount, policy: &Policy, effects: &mut Vec<Effect>) {
+        self.budget.settle(ended.held, used);
+        let mut warnings = self.budget.warnings(&policy.budget);
+        if let Some(run) = self.runs.by_serial(ended.run) {
+            run.spent.amount = run.spent.amount.plus(used);
+            run.spent.warn_run(&policy.budget, &mut warnings);
+        }
+        effects.extend(warnings.into_iter().map(Effect::BudgetWarned));
+        if let Some(conversation) = self.conversations.get_mut(ended.conversation) {
+            conversation.in_flight = conversation.in_flight.saturating_sub(1);
+        }
+    }
+
+    fn elapse_runs(&mut self, now: Millis, policy: &Policy, effects: &mut Vec<Effect>) {
+        let mut closed = None;
+        for run in self.runs.iter_mut() {
+            while let Some(due) = run.elapse(now, &policy.limits, &policy.modes) {
+                match due {
+                    RunDue::Tripped(limit) => effects.push(Effect::RunTripped { run: run.name.clone(), limit }),
+                    RunDue::WouldTrip => effects.push(Effect::WouldHaveStopped { guard: Guard::Breaker }),
+                    RunDue::Escalated(limit) => effects.push(Effect::RunEscalated {
+                        run: run.name.clone(),
+                        limit,
+                        attended: run.attended,
+                    }),
+                    RunDue::Closed => {
+                        closed = Some(run.serial);
+                        break;
+                    }
+                }
+            }
+        }
+        if let Some(serial) = closed {
+            self.runs.remove(serial);
+        }
+    }
+
+    /// Switches the agent off by a guard (LD-3).
+    fn kill_switch(&mut self, now: Millis, cause: Cause, effects: &mut Vec<Effect>) {
+        self.standing.deactivate(DeactivatedBy::KillSwitch(cause), now);
+        effects.push(Effect::Deactivated { cause });
+        effects.push(Effect::AbortInFlight);
+    }
+
+    /// Something harmed the agent's health; below a threshold it is paused or switched off (TW-5).
+    fn harm(&mut self, now: Millis, harm: Harm, policy: &Policy, effects: &mut Vec<Effect>) {
+        self.health.harm(harm);
+        self.act_on_health(now, policy, effects);
+    }
+
+    fn act_on_health(&mut self, now: Millis, policy: &Policy, effects: &mut Vec<Effect>) {
+        let health = self.health.value();
+        let suspended = health < policy.gate.soft_suspend_threshold;
+        match policy.modes.health {
+            Mode::Off => {}
+            Mode::Shadow => self.tell_shadow(Guard::Health, suspended, effects),
+            Mode::Enforce if !suspended => {}
+            Mode::Enforce if health < policy.gate.hard_stop_threshold => {
+                if !matches!(self.standing, Standing::Inactive { .. }) {
+                    self.kill_switch(now, Cause::Health, effects);
+                }
+            }
+            Mode::Enforce => {
+                if self.standing == Standing::Active {
+                    self.standing.pause(Some(Cause::Health), now);
+                    effects.push(Effect::Paused { cause: Cause::Health });
+                }
+            }
+        }
+    }
+
+    /// Reports a guard in shadow once, until it passes again.
+    fn tell_shadow(&mut self, guard: Guard, would_stop: bool, effects: &mut Vec<Effect>) {
+        let bit = 1 << guard as u16;
+        if would_stop && self.shadow_told & bit == 0 {
+            effects.push(Effect::WouldHaveStopped { guard });
+        }
+        self.shadow_told = if would_stop { self.shadow_told | bit } else { self.shadow_told & !bit };
+    }
+}
+
+/// What people and tests may look at.
+impl AgentState {
+    /// Active, inactive or paused.
+    pub fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    /// Health in thousandths.
+    pub fn health(&self) -> u16 {
+        self.health.value()
+    }
+
+    /// Mode and intensity.
+    pub fn activity(&self) -> ActivityState {
+        self.activity.state()
+    }
+
+    /// Money and tokens.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// The state of a run; `None` if it is not known.
+    pub fn run_state(&self, run: Option<&str>) -> Option<RunState> {
+        self.runs.get(run).map(super::run::Run::state)
+    }
+
+    /// Requests under way.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// What the requests under way hold, added up one by one.
+    pub fn reservations_sum(&self) -> Amount {
+        self.in_flight.held()
+    }
+
+    /// Conversations remembered, and the length of the longest window.
+    pub fn windows(&self) -> (usize, usize) {
+        (self.conversations.len(), self.conversations.longest())
+    }
+}

@@ -1,0 +1,96 @@
+//! Requests under way: whose they are, what they hold, and when they are given up.
+
+use crate::budget::Amount;
+use crate::ids::{Hash64, RequestId};
+use crate::time::Millis;
+
+/// A reservation without a sign of life is booked and dropped after this. Streams renew it as they go;
+/// plain answers of the slowest models take up to ten minutes.
+pub(super) const LIFETIME_MS: u64 = 15 * 60_000;
+
+/// One request under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flight {
+    pub(super) request: RequestId,
+    /// Serial of its run.
+    pub(super) run: u32,
+    pub(super) conversation: Hash64,
+    /// Serial of its entry in the window.
+    pub(super) entry: u16,
+    /// What is reserved for it.
+    pub(super) held: Amount,
+    /// Input tokens new to the conversation.
+    pub(super) new_input: u32,
+    pub(super) expires: Millis,
+}
+
+/// All requests of one agent under way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct InFlight {
+    list: Vec<Flight>,
+    /// No reservation ends before this.
+    first_expiry: Millis,
+}
+
+impl InFlight {
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(super) fn add(&mut self, flight: Flight) {
+        if self.list.is_empty() || flight.expires < self.first_expiry {
+            self.first_expiry = flight.expires;
+        }
+        if self.list.len() == self.list.capacity() {
+            // Most agents have one request under way: grow from one, not from four.
+            self.list.reserve_exact(self.list.len().max(1));
+        }
+        self.list.push(flight);
+    }
+
+    /// Gives memory back that is not needed.
+    pub(super) fn shrink(&mut self) {
+        self.list.shrink_to_fit();
+    }
+
+    pub(super) fn contains(&self, request: RequestId) -> bool {
+        self.list.iter().any(|f| f.request == request)
+    }
+
+    pub(super) fn get_mut(&mut self, request: RequestId) -> Option<&mut Flight> {
+        self.list.iter_mut().find(|f| f.request == request)
+    }
+
+    pub(super) fn take(&mut self, request: RequestId) -> Option<Flight> {
+        let at = self.list.iter().position(|f| f.request == request)?;
+        Some(self.list.remove(at))
+    }
+
+    /// The next one whose time is up, oldest first.
+    pub(super) fn take_expired(&mut self, now: Millis) -> Option<Flight> {
+        if self.list.is_empty() || now < self.first_expiry {
+            return None;
+        }
+        let expired = self.list.iter().position(|f| f.expires <= now).map(|at| self.list.remove(at));
+        if expired.is_none() {
+            self.first_expiry = self.list.iter().map(|f| f.expires).min().unwrap_or(now);
+        }
+        expired
+    }
+
+    pub(super) fn first_expiry(&self) -> Option<Millis> {
+        self.list.iter().map(|f| f.expires).min()
+    }
+
+    pub(super) fn held(&self) -> Amount {
+        self.list.iter().fold(Amount::default(), |sum, f| sum.plus(f.held))
+    }
+
+    pub(super) fn held_by_run(&self, run: u32) -> Amount {
+        self.list.iter().filter(|f| f.run == run).fold(Amount::default(), |sum, f| sum.plus(f.held))
+    }
+
+    pub(super) fn any_of_run(&self, run: u32) -> bool {
+        self.list.iter().any(|f| f.run == run)
+    }
+}

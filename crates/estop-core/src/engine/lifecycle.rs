@@ -1,0 +1,100 @@
+//! What people and supervisors do: start, sleep, wake, complete and extend runs; switch the agent on and off.
+
+use super::AgentState;
+use super::pass::Pass;
+use crate::activity::Activity;
+use crate::decision::{Decision, Effect, Finding, Guard, Judgement};
+use crate::event::Event;
+use crate::health::Health;
+use crate::policy::Mode;
+use crate::run::{Run, RunFinding, RunState};
+use crate::safety_gate::SafetyGate;
+use crate::standing::{DeactivatedBy, Standing};
+use crate::time::Millis;
+
+impl AgentState {
+    /// A fresh run starts anew. An open one is already there; an escalated one stays escalated (CB-7).
+    pub(super) fn run_started(&mut self, now: Millis, event: &Event, attended: bool) -> Decision {
+        let name = event.run.as_deref();
+        match self.runs.get(name).map(|run| (run.state(), run.serial)) {
+            Some((RunState::Completed, serial)) => self.runs.remove(serial),
+            Some((state @ (RunState::Active | RunState::Sleeping | RunState::Escalated), _)) => return illegal(state),
+            None => {}
+        }
+        let full = self.room_for_run();
+        if full.level == crate::decision::Level::Stop {
+            return refuse(full);
+        }
+        self.runs.begin(event.run.clone(), attended, now);
+        Decision::noted()
+    }
+
+    /// Any other change of a run; illegal ones are refused and change nothing.
+    pub(super) fn run_changed(&mut self, event: &Event, change: impl FnOnce(&mut Run) -> bool) -> Decision {
+        let Some(run) = self.runs.get_mut(event.run.as_deref()) else { return illegal(RunState::Completed) };
+        let before = run.state();
+        if change(run) { Decision::noted() } else { illegal(before) }
+    }
+
+    pub(super) fn run_completed(&mut self, now: Millis, event: &Event) -> Decision {
+        let Some(run) = self.runs.get_mut(event.run.as_deref()) else { return illegal(RunState::Completed) };
+        let before = run.state();
+        let Some(end) = run.complete(now) else { return illegal(before) };
+        let mut decision = Decision::noted();
+        if let Some(limit) = run.tripped_limit().filter(|_| end == RunState::Escalated) {
+            decision.effects.push(Effect::RunEscalated { run: event.run.clone(), limit, attended: run.attended });
+        }
+        decision
+    }
+
+    /// From inactive to active: windows, mode, cooldown and counters begin anew (LD-4).
+    pub(super) fn activated(&mut self, now: Millis) -> Decision {
+        if self.standing != Standing::Active {
+            self.standing = Standing::Active;
+            self.conversations.clear();
+            self.minute.clear();
+            self.activity = Activity::default();
+            self.gate = SafetyGate::default();
+            self.health = Health::reactivated(now);
+            self.runs.forget_implicit();
+            self.shadow_told = 0;
+        }
+        Decision::noted()
+    }
+
+    pub(super) fn deactivated(&mut self, now: Millis) -> Decision {
+        let mut decision = Decision::noted();
+        if !matches!(self.standing, Standing::Inactive { .. }) {
+            self.standing.deactivate(DeactivatedBy::Manual, now);
+            decision.effects.push(Effect::AbortInFlight);
+        }
+        decision
+    }
+
+    pub(super) fn paused(&mut self, now: Millis) -> Decision {
+        self.standing.pause(None, now);
+        Decision::noted()
+    }
+
+    /// A person lets a paused agent go on; if its health had paused it, it gets the benefit of the doubt.
+    pub(super) fn resumed(&mut self, now: Millis) -> Decision {
+        if let Standing::Paused { cause, .. } = self.standing {
+            self.standing = Standing::Active;
+            if cause.is_some() {
+                self.health = Health::reactivated(now);
+            }
+        }
+        Decision::noted()
+    }
+}
+
+fn illegal(state: RunState) -> Decision {
+    let finding = RunFinding { state, tripped: None, requests_left: None, too_many_runs: false };
+    refuse(Judgement::stop(Finding::Run(finding)))
+}
+
+fn refuse(judgement: Judgement) -> Decision {
+    let mut pass = Pass::new();
+    pass.ask(Guard::Run, judgement, Mode::Enforce);
+    pass.into_decision(Vec::new())
+}

@@ -1,0 +1,84 @@
+//! One pass over the guards, in their order (PO-1): collects the verdicts and draws the outcome.
+
+use crate::decision::{Decision, Effect, Finding, Guard, Judgement, Outcome, Retry, Ruling, Verdict, Verdicts};
+use crate::event::Event;
+use crate::policy::Mode;
+use crate::system::Channel;
+
+/// The verdicts so far.
+pub(super) struct Pass {
+    verdicts: Verdicts,
+    stopped_by: Option<Guard>,
+}
+
+impl Pass {
+    pub(super) fn new() -> Pass {
+        Pass { verdicts: Verdicts::with_room(), stopped_by: None }
+    }
+
+    /// The first guard of every pass: it has no mode.
+    pub(super) fn of_channel(event: &Event, channel: Channel) -> Pass {
+        let mut pass = Pass::new();
+        let judgement = if event.gate.is_default() {
+            Judgement::CLEAR
+        } else {
+            Judgement::stop_if(!event.gate.lets_pass(channel), Finding::System(event.gate))
+        };
+        pass.ask(Guard::System, judgement, Mode::Enforce);
+        pass
+    }
+
+    pub(super) fn ask(&mut self, guard: Guard, judgement: Judgement, mode: Mode) {
+        let verdict = judgement.under(mode);
+        if verdict.ruling == Ruling::Stop && self.stopped_by.is_none() {
+            self.stopped_by = Some(guard);
+        }
+        self.verdicts.push(guard, verdict);
+    }
+
+    /// A guard that has no say in this kind of event.
+    pub(super) fn skip(&mut self, guard: Guard) {
+        self.verdicts.push(guard, Verdict { ruling: Ruling::Skip, finding: Finding::Nothing });
+    }
+
+    /// The first guard that stops, so far.
+    pub(super) fn stopped_by(&self) -> Option<Guard> {
+        self.stopped_by
+    }
+
+    pub(super) fn verdicts(&self) -> &Verdicts {
+        &self.verdicts
+    }
+
+    pub(super) fn into_decision(self, effects: Vec<Effect>) -> Decision {
+        let outcome = match self.stopped_by {
+            None => Outcome::Allow,
+            Some(by) => Outcome::Refuse { by, retry: retry(by, self.verdicts.get(by)) },
+        };
+        Decision { outcome, verdicts: self.verdicts, effects }
+    }
+}
+
+/// Only what ends by itself, and soon, is worth trying again (AN-2).
+fn retry(by: Guard, verdict: Option<&Verdict>) -> Retry {
+    match (by, verdict.map(|v| &v.finding)) {
+        (Guard::Rate, Some(Finding::Rate(rate))) => Retry::AfterMs(rate.free_in_ms),
+        (Guard::Gate, Some(Finding::Gate(gate))) => Retry::AfterMs(gate.cooldown_ms),
+        (
+            Guard::System
+            | Guard::Agent
+            | Guard::Run
+            | Guard::Hours
+            | Guard::Rate
+            | Guard::Budget
+            | Guard::Loop
+            | Guard::Churn
+            | Guard::Chanting
+            | Guard::Breaker
+            | Guard::Gate
+            | Guard::Health
+            | Guard::Watchdog,
+            _,
+        ) => Retry::Never,
+    }
+}

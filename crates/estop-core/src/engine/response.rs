@@ -1,0 +1,149 @@
+//! What became of a forwarded request: settle its money, remember its answer, watch its stream.
+
+use super::AgentState;
+use super::in_flight::LIFETIME_MS;
+use super::pass::Pass;
+use super::request::judge_breaker;
+use crate::budget::{self, Amount, RunSpend};
+use crate::decision::{Decision, Effect, Finding, Guard, Judgement, Ruling};
+use crate::event::{
+    AbortedBy, ChantDetected, Ended, Event, ResponseCompleted, StreamAborted, StreamProgressed, Usage,
+};
+use crate::fingerprint::CallPrint;
+use crate::health::Harm;
+use crate::minute::Mark;
+use crate::policy::{Mode, Policy};
+use crate::run::Adds;
+use crate::standing::Cause;
+use crate::system::Channel;
+use crate::time::Millis;
+
+impl AgentState {
+    pub(super) fn response_completed(&mut self, now: Millis, r: &ResponseCompleted, policy: &Policy) -> Decision {
+        let mut decision = Decision::noted();
+        let Some(flight) = self.in_flight.take(r.request) else { return decision };
+        let effects = &mut decision.effects;
+        self.settle(&flight, r.usage.into(), policy, effects);
+        if let Some(c) = self.conversations.get_mut(flight.conversation) {
+            c.set_response(flight.entry, r.print.text);
+            c.outputs.push(&r.print, usize::from(policy.gate.loop_window_size));
+        }
+        self.consumed(now, flight.new_input, r.usage, r.ended == Ended::Failed);
+        self.count_calls(now, flight.run, &r.print.calls, policy, effects);
+        if r.ended == Ended::Failed {
+            self.harm(now, Harm::ExecutionError, policy, effects);
+        }
+        if r.print.calls.is_empty() {
+            self.wait_for_person(now, flight.run);
+        }
+        decision
+    }
+
+    fn consumed(&mut self, now: Millis, new_input: u32, usage: Usage, failed: bool) {
+        self.activity.consumed(now, new_input.saturating_add(usage.output_tokens), failed);
+        let output = usage.output_tokens;
+        self.minute.add(now, Mark { new_tokens: output, tokens: output, ..Mark::default() });
+    }
+
+    /// Tool calls in an answer count where no hook sees them (CB-3).
+    fn count_calls(&mut self, now: Millis, run: u32, calls: &[CallPrint], policy: &Policy, effects: &mut Vec<Effect>) {
+        let Some(run) = self.runs.by_serial(run).filter(|_| !calls.is_empty()) else { return };
+        let adds = run.answer_adds(calls.len(), calls.iter().any(|c| c.test_run));
+        if adds == Adds::default() {
+            return;
+        }
+        run.count(adds, now);
+        for call in calls.iter().filter(|c| c.test_run) {
+            run.await_test(call.action);
+        }
+        let judgement = judge_breaker(run, Adds::default(), now, policy);
+        let verdict = judgement.under(run.mode(&policy.modes));
+        match (verdict.ruling, &verdict.finding) {
+            (Ruling::Stop, Finding::Breaker(finding)) => {
+                if let Some(used) = finding.reached() {
+                    run.trip(used, now);
+                    effects.push(Effect::RunTripped { run: run.name.clone(), limit: used.limit });
+                }
+            }
+            (Ruling::WouldStop, _) if run.tell_shadow_trip() => {
+                effects.push(Effect::WouldHaveStopped { guard: Guard::Breaker });
+            }
+            (Ruling::Pass | Ruling::Warn | Ruling::Stop | Ruling::WouldStop | Ruling::Off | Ruling::Skip, _) => {}
+        }
+        let tool_calls = u16::try_from(calls.len()).unwrap_or(u16::MAX);
+        self.minute.add(now, Mark { tool_calls, ..Mark::default() });
+    }
+
+    /// The answer asks for nothing more: an attended run waits for its person (ID-7).
+    fn wait_for_person(&mut self, now: Millis, run: u32) {
+        if self.in_flight.any_of_run(run) {
+            return;
+        }
+        if let Some(run) = self.runs.by_serial(run).filter(|run| run.attended) {
+            run.sleep(now);
+        }
+    }
+
+    pub(super) fn stream_aborted(&mut self, now: Millis, a: &StreamAborted, policy: &Policy) -> Decision {
+        let mut decision = Decision::noted();
+        let Some(flight) = self.in_flight.take(a.request) else { return decision };
+        self.settle(&flight, a.usage.into(), policy, &mut decision.effects);
+        let failed = a.by == AbortedBy::Upstream;
+        self.consumed(now, flight.new_input, a.usage, failed);
+        if failed {
+            self.harm(now, Harm::ExecutionError, policy, &mut decision.effects);
+        }
+        decision
+    }
+
+    /// A stream lives on: extend what it holds, and cut it at the cap or when its agent was stopped.
+    pub(super) fn stream_progressed(&mut self, now: Millis, event: &Event, p: &StreamProgressed, policy: &Policy) -> Decision {
+        let mut effects = Vec::new();
+        let mut pass = Pass::of_channel(event, Channel::Llm);
+        pass.ask(Guard::Agent, self.standing.judge(), Mode::Enforce);
+        let Some(judgement) = self.extend_reservation(now, p, policy) else { return Decision::noted() };
+        pass.ask(Guard::Budget, judgement, policy.modes.budget);
+        if pass.stopped_by().is_some() {
+            effects.push(Effect::CutStream { request: p.request });
+        }
+        pass.into_decision(effects)
+    }
+
+    fn extend_reservation(&mut self, now: Millis, p: &StreamProgressed, policy: &Policy) -> Option<Judgement> {
+        let flight = self.in_flight.get_mut(p.request)?;
+        flight.expires = now.plus(LIFETIME_MS);
+        let before = flight.held;
+        flight.held = before.max(p.usage.into());
+        let extra = Amount {
+            usd: crate::money::NanoUsd(flight.held.usd.0 - before.usd.0),
+            tokens: flight.held.tokens - before.tokens,
+        };
+        let run = flight.run;
+        self.budget.reserve(extra);
+        let reserved = self.in_flight.held_by_run(run);
+        let spent = self.runs.by_serial(run).map_or_else(Amount::default, |run| run.spent.amount);
+        let own = self.budget.tightest(Amount::default(), RunSpend { spent, reserved }, &policy.budget);
+        // Reaching the cap exactly is allowed for a stream that runs; going beyond is not.
+        let over = own.filter(|f| f.spent.saturating_add(f.reserved) > f.cap);
+        Some(match over {
+            Some(finding) => Judgement::stop(Finding::Budget(finding)),
+            None => own.map_or_else(|| Judgement::CLEAR, |f| budget::judge(Some(f), None, false, &policy.budget).softened()),
+        })
+    }
+
+    /// A streamed answer repeats itself: cut it, and stop its agent so that the retry is refused too (AN-3).
+    pub(super) fn chant_detected(&mut self, now: Millis, c: &ChantDetected, policy: &Policy) -> Decision {
+        let mut pass = Pass::new();
+        pass.ask(Guard::Chanting, Judgement::stop(Finding::Chanting(c.chant)), policy.modes.chanting);
+        let mut effects = Vec::new();
+        self.tell_shadows(&pass, &mut effects);
+        if pass.stopped_by().is_some() {
+            effects.push(Effect::CutStream { request: c.request });
+            self.kill_switch(now, Cause::Chanting, &mut effects);
+        } else {
+            // Each chant is an episode of its own.
+            self.shadow_told &= !(1 << Guard::Chanting as u16);
+        }
+        pass.into_decision(effects)
+    }
+}

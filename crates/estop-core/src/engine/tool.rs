@@ -1,0 +1,180 @@
+//! Tool calls and prompts as hooks see them.
+
+use super::AgentState;
+use super::pass::Pass;
+use super::request::{judge_breaker, step_of};
+use crate::decision::{Decision, Guard};
+use crate::event::{Ended, Event, ToolFinished, ToolRequested};
+use crate::fingerprint::{RequestPrint, StepPrint};
+use crate::hours;
+use crate::ids::{CallId, Hash64, Name};
+use crate::loop_detector;
+use crate::minute::Mark;
+use crate::policy::{Mode, Policy};
+use crate::repetition;
+use crate::run::{Adds, Run};
+use crate::signature::hook_conversation;
+use crate::standing::Cause;
+use crate::system::Channel;
+use crate::time::{Millis, Now};
+
+/// Calls remembered until they end. Clients run a few at once; one that never reports their end loses the oldest.
+const OPEN_CALLS_MAX: usize = 64;
+
+/// Tool calls that hooks announced and that have not ended.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OpenCalls {
+    list: Vec<OpenCall>,
+    /// A hook has spoken for this agent, so hooks report results and answers need not.
+    hooked: bool,
+}
+
+#[derive(Clone, Debug)]
+struct OpenCall {
+    call: CallId,
+    run: Option<Name>,
+    tool: Name,
+    action: Hash64,
+}
+
+impl OpenCalls {
+    pub(super) fn is_hooked(&self) -> bool {
+        self.hooked
+    }
+
+    fn add(&mut self, call: OpenCall) {
+        self.hooked = true;
+        if self.list.len() == OPEN_CALLS_MAX {
+            self.list.remove(0);
+        }
+        self.list.push(call);
+    }
+
+    fn take(&mut self, call: CallId) -> Option<OpenCall> {
+        let at = self.list.iter().position(|c| c.call == call)?;
+        Some(self.list.remove(at))
+    }
+}
+
+impl AgentState {
+    pub(super) fn tool_requested(&mut self, now: Now, event: &Event, t: &ToolRequested, policy: &Policy) -> Decision {
+        let fresh;
+        let known = self.runs.get(event.run.as_deref());
+        let run = match known {
+            Some(run) => run,
+            None => {
+                fresh = Run::new(event.run.clone(), u32::MAX, false, now.mono);
+                &fresh
+            }
+        };
+        let adds = Adds { tool_calls: 1, turn: false, test_run: t.test_run };
+        let wraps_up = policy.limits.wrap_up_tools.contains(&t.tool);
+        let modes = &policy.modes;
+        let mut pass = Pass::of_channel(event, Channel::Tools);
+        pass.ask(Guard::Agent, self.standing.judge(), Mode::Enforce);
+        pass.ask(Guard::Run, if known.is_none() { self.room_for_run() } else { run.judge(wraps_up) }, Mode::Enforce);
+        pass.ask(Guard::Hours, hours::judge(policy.hours.as_ref(), now.wall), modes.hours);
+        for guard in [Guard::Rate, Guard::Budget, Guard::Loop, Guard::Churn, Guard::Chanting] {
+            pass.skip(guard);
+        }
+        pass.ask(Guard::Breaker, judge_breaker(run, adds, now.mono, policy), run.mode(modes));
+        self.judge_gate(&mut pass, now.mono, policy);
+        pass.skip(Guard::Watchdog);
+
+        let mut effects = Vec::new();
+        let conversation = hook_conversation(event.run.as_deref());
+        if pass.stopped_by().is_none_or(|by| by >= Guard::Gate) {
+            self.act_on_gate(now.mono, &pass, conversation, policy);
+        }
+        self.tell_shadows(&pass, &mut effects);
+        match pass.stopped_by() {
+            None => self.admit_tool(now.mono, event, t, adds),
+            Some(Guard::Breaker) => self.trip(now.mono, event, &pass, &mut effects),
+            Some(_) => {}
+        }
+        pass.into_decision(effects)
+    }
+
+    fn admit_tool(&mut self, now: Millis, event: &Event, t: &ToolRequested, adds: Adds) {
+        self.count_in_run(now, event, |run| {
+            run.hook_tool();
+            adds
+        });
+        if let Some(run) = self.runs.get_mut(event.run.as_deref()).filter(|_| t.test_run) {
+            run.await_test(Hash64(t.call.0));
+        }
+        self.open_calls.add(OpenCall { call: t.call, run: event.run.clone(), tool: t.tool.clone(), action: t.action });
+        self.minute.add(now, Mark { tool_calls: 1, ..Mark::default() });
+    }
+
+    /// A tool ended: its result makes a step, and a step may complete a loop (LD-6).
+    pub(super) fn tool_finished(&mut self, now: Millis, t: &ToolFinished, policy: &Policy) -> Decision {
+        let Some(open) = self.open_calls.take(t.call) else { return Decision::noted() };
+        let mut effects = Vec::new();
+        self.health.tool_ended(t.ended == Ended::Failed);
+        self.act_on_health(now, policy, &mut effects);
+        if let Some(run) = self.runs.get_mut(open.run.as_deref()) {
+            run.tool_ended(Hash64(t.call.0), t.ended);
+        }
+        let pass = self.judge_step(now, &open, t, policy);
+        self.tell_shadows(&pass, &mut effects);
+        match pass.stopped_by() {
+            Some(Guard::Loop) => self.kill_switch(now, Cause::Loop, &mut effects),
+            Some(_) => self.kill_switch(now, Cause::Churn, &mut effects),
+            None => {}
+        }
+        // What ended cannot be refused any more: the verdict works on what comes next.
+        let mut decision = Decision::noted();
+        decision.verdicts = pass.verdicts().clone();
+        decision.effects = effects;
+        decision
+    }
+
+    fn judge_step(&mut self, now: Millis, open: &OpenCall, t: &ToolFinished, policy: &Policy) -> Pass {
+        let mut pass = Pass::new();
+        if policy.loops.exempt_tools.contains(&open.tool) {
+            return pass;
+        }
+        let print = StepPrint { tool: open.tool.clone(), action: open.action, result: t.result, ended: t.ended };
+        let steps = [step_of(&print, Hash64(0))];
+        let window = usize::from(policy.loops.window_size);
+        let key = hook_conversation(open.run.as_deref());
+        let c = self.conversations.open(key, now);
+        c.last_request = now;
+        pass.ask(Guard::Loop, loop_detector::judge(Some(c), &RequestPrint::default(), &steps, &policy.loops), policy.modes.loops);
+        pass.ask(Guard::Churn, repetition::judge_churn(Some(c), &steps), policy.modes.churn);
+        repetition::remember(c, &steps, window);
+        pass
+    }
+
+    /// A person's prompt, seen by a hook: a turn (CB-3).
+    pub(super) fn prompt_submitted(&mut self, now: Millis, event: &Event, policy: &Policy) -> Decision {
+        let adds = Adds { turn: true, ..Adds::default() };
+        let mut pass = Pass::of_channel(event, Channel::Llm);
+        pass.ask(Guard::Agent, self.standing.judge(), Mode::Enforce);
+        match self.runs.get(event.run.as_deref()) {
+            Some(run) => {
+                pass.ask(Guard::Run, run.judge(true), Mode::Enforce);
+                pass.ask(Guard::Breaker, judge_breaker(run, adds, now, policy), run.mode(&policy.modes));
+            }
+            None => {
+                pass.ask(Guard::Run, self.room_for_run(), Mode::Enforce);
+                let fresh = Run::new(event.run.clone(), u32::MAX, false, now);
+                pass.ask(Guard::Breaker, judge_breaker(&fresh, adds, now, policy), fresh.mode(&policy.modes));
+            }
+        }
+        let mut effects = Vec::new();
+        self.tell_shadows(&pass, &mut effects);
+        match pass.stopped_by() {
+            None => {
+                self.count_in_run(now, event, |run| {
+                    run.hook_prompt();
+                    adds
+                });
+            }
+            Some(Guard::Breaker) => self.trip(now, event, &pass, &mut effects),
+            Some(_) => {}
+        }
+        pass.into_decision(effects)
+    }
+}

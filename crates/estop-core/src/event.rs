@@ -1,0 +1,299 @@
+//! What happened to an agent. Events carry ids, sizes, tokens and fingerprints, never raw prompts.
+//!
+//! Everything a judgement needs comes in here or with `now`: the gate word, the fleet's budget, the estimate
+//! of the cost. An agent's journal therefore replays alone, on another machine, years later.
+
+use serde::{Deserialize, Serialize};
+
+use crate::budget::BudgetFinding;
+use crate::chant::Chant;
+use crate::fingerprint::{RequestPrint, ResponsePrint};
+use crate::ids::{CallId, Hash64, Name, RequestId};
+use crate::money::NanoUsd;
+use crate::policy::Policy;
+use crate::system::GateView;
+
+/// One event of one agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Event {
+    /// The named run it belongs to; `None` = the agent's implicit run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Name>,
+    /// What the gate word said.
+    #[serde(default, skip_serializing_if = "GateView::is_default")]
+    pub gate: GateView,
+    /// What happened.
+    pub what: What,
+}
+
+impl From<What> for Event {
+    fn from(what: What) -> Event {
+        Event { run: None, gate: GateView::default(), what }
+    }
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// A request to a model arrived and asks to be forwarded.
+    RequestReceived(RequestReceived),
+    /// A forwarded request came to its end.
+    ResponseCompleted(ResponseCompleted),
+    /// A streamed answer has used this much so far.
+    StreamProgressed(StreamProgressed),
+    /// A forwarded request ended early.
+    StreamAborted(StreamAborted),
+    /// A streamed answer repeats itself (LD-6 e).
+    ChantDetected(ChantDetected),
+    /// A hook asks whether a tool may run.
+    ToolRequested(ToolRequested),
+    /// A hook reports what a tool did.
+    ToolFinished(ToolFinished),
+    /// A hook reports that a person submitted a prompt.
+    PromptSubmitted,
+    /// A run begins.
+    RunStarted {
+        /// Whether a person sits at it.
+        attended: bool,
+    },
+    /// A run waits for something.
+    RunSlept,
+    /// A run goes on.
+    RunWoke,
+    /// A run is done.
+    RunCompleted,
+    /// A person lets a tripped run go on with another full allowance.
+    RunExtended {
+        /// Who.
+        by: Name,
+    },
+    /// A message to the agent asks to be delivered.
+    MessageIn {
+        /// Which relay.
+        relay: Name,
+    },
+    /// A message from the agent asks to be sent.
+    MessageOut {
+        /// Which relay.
+        relay: Name,
+    },
+    /// New rules, from here on.
+    PolicyChanged {
+        /// Who.
+        by: Name,
+        /// The rules.
+        policy: Box<Policy>,
+    },
+    /// A person switched the agent on.
+    AgentActivated {
+        /// Who.
+        by: Name,
+    },
+    /// A person switched the agent off.
+    AgentDeactivated {
+        /// Who.
+        by: Name,
+    },
+    /// A person paused the agent.
+    AgentPaused {
+        /// Who.
+        by: Name,
+    },
+    /// A person let a paused agent go on.
+    AgentResumed {
+        /// Who.
+        by: Name,
+    },
+    /// Time passed: see `poll_timeout`.
+    Tick,
+}
+
+/// A request to a model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestReceived {
+    /// Its number.
+    pub request: RequestId,
+    /// What it asks of the provider.
+    #[serde(default, skip_serializing_if = "CallKind::is_generation")]
+    pub call: CallKind,
+    /// The model it names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Name>,
+    /// What it says, as fingerprints.
+    pub print: RequestPrint,
+    /// What it may cost.
+    pub estimate: Estimate,
+    /// How the budget of the whole fleet stands, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<BudgetFinding>,
+}
+
+/// What a request asks of the provider.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallKind {
+    /// Text, fingerprinted and watched.
+    #[default]
+    Generation,
+    /// Embeddings: counted, not fingerprinted.
+    Embedding,
+    /// Any other path of the provider: under the same gates.
+    Other,
+}
+
+impl CallKind {
+    fn is_generation(&self) -> bool {
+        *self == CallKind::Generation
+    }
+}
+
+/// What a request may cost, judged before it is forwarded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Estimate {
+    /// Tokens it sends.
+    pub input_tokens: u32,
+    /// Tokens it may get back, as far as they are reserved.
+    pub output_tokens: u32,
+    /// What both would cost.
+    pub usd: NanoUsd,
+    /// The model has no price; `usd` is 0.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub unpriced: bool,
+}
+
+/// What a request really used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Usage {
+    /// Tokens sent.
+    pub input_tokens: u32,
+    /// Tokens received, reasoning included.
+    pub output_tokens: u32,
+    /// What it cost, caches and reasoning priced.
+    pub usd: NanoUsd,
+    /// The provider did not say; estimated from sizes.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub estimated: bool,
+}
+
+impl Usage {
+    /// Both directions.
+    pub fn tokens(&self) -> u64 {
+        u64::from(self.input_tokens) + u64::from(self.output_tokens)
+    }
+}
+
+/// A forwarded request came to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResponseCompleted {
+    /// Which request.
+    pub request: RequestId,
+    /// How it ended.
+    #[serde(default, skip_serializing_if = "Ended::is_ok")]
+    pub ended: Ended,
+    /// What it says, as fingerprints.
+    pub print: ResponsePrint,
+    /// What it used.
+    pub usage: Usage,
+}
+
+/// How an execution ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// It worked.
+    #[default]
+    Ok,
+    /// It failed: an error, a timeout, a non-zero exit.
+    Failed,
+    /// Nobody said.
+    Unknown,
+}
+
+impl Ended {
+    pub(crate) fn is_ok(&self) -> bool {
+        *self == Ended::Ok
+    }
+}
+
+/// A streamed answer has used this much so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamProgressed {
+    /// Which request.
+    pub request: RequestId,
+    /// What it used until here, in all.
+    pub usage: Usage,
+}
+
+/// A forwarded request ended early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamAborted {
+    /// Which request.
+    pub request: RequestId,
+    /// Who ended it.
+    pub by: AbortedBy,
+    /// What it used until then.
+    pub usage: Usage,
+}
+
+/// Who ended a request early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AbortedBy {
+    /// The client went away.
+    Client,
+    /// The upstream broke off: an execution error.
+    Upstream,
+    /// A guard of this agent cut it.
+    Guard,
+    /// The red button.
+    Kill,
+}
+
+/// A streamed answer repeats itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChantDetected {
+    /// Which request.
+    pub request: RequestId,
+    /// What repeats.
+    pub chant: Chant,
+}
+
+/// A hook asks whether a tool may run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolRequested {
+    /// Which call.
+    pub call: CallId,
+    /// Which tool.
+    pub tool: Name,
+    /// Tool and arguments.
+    pub action: Hash64,
+    /// The command runs tests (CB-4).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub test_run: bool,
+}
+
+/// A hook reports what a tool did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolFinished {
+    /// Which call.
+    pub call: CallId,
+    /// What came out.
+    pub result: Hash64,
+    /// How it ended.
+    pub ended: Ended,
+}
+
+pub(crate) fn is_false(value: &bool) -> bool {
+    !value
+}

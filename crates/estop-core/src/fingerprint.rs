@@ -1,0 +1,201 @@
+//! From what was said to what is remembered (FP-3..6): the one rule for every protocol.
+//!
+//! A protocol reader fills in [`RequestText`] and [`ResponseText`]; this turns them into prints. Only prints
+//! reach events and the journal.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Ended, is_false};
+use crate::ids::{Hash64, Name};
+use crate::signature;
+use crate::simhash::{SimHash, simhash, simhash_exact};
+
+/// What a request says, as a protocol reader understood it.
+#[derive(Clone, Debug, Default)]
+pub struct RequestText<'a> {
+    /// The system prompt.
+    pub system: &'a str,
+    /// The first thing a person said in this conversation.
+    pub first_user: &'a str,
+    /// The run's name, if the client gave one.
+    pub run: Option<&'a str>,
+    /// The newest thing a person said.
+    pub last_user: &'a str,
+    /// The newest input is tool results, so it continues `last_user` instead of asking again.
+    pub continues: bool,
+    /// What the agent did since its previous request, and what came of it.
+    pub steps: Vec<StepText<'a>>,
+}
+
+/// One thing an agent did, with its result.
+#[derive(Clone, Debug)]
+pub struct StepText<'a> {
+    /// The tool's name; empty for agents that act in text.
+    pub tool: &'a str,
+    /// Arguments as JSON text, or the text action itself.
+    pub args: &'a str,
+    /// What came out.
+    pub result: &'a str,
+    /// How it ended, as far as the protocol says.
+    pub ended: Ended,
+}
+
+/// What an answer says, as a protocol reader understood it.
+#[derive(Clone, Debug, Default)]
+pub struct ResponseText<'a> {
+    /// The assistant's text, without framing.
+    pub text: &'a str,
+    /// Tool calls it makes: name, arguments as JSON text, whether it runs tests.
+    pub calls: Vec<(&'a str, &'a str, bool)>,
+}
+
+/// A request, remembered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestPrint {
+    /// Which conversation it belongs to (FP-6).
+    pub conversation: Hash64,
+    /// The person's newest sentence, exactly: what the steps serve.
+    pub ask: Hash64,
+    /// The same, as a SimHash; `None` if there is no text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<SimHash>,
+    /// It continues the ask with tool results.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub continues: bool,
+    /// What was done since the previous request.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepPrint>,
+}
+
+/// A step, remembered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepPrint {
+    /// The tool's name; empty for agents that act in text.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub tool: Name,
+    /// Tool and canonical arguments.
+    pub action: Hash64,
+    /// The result, volatile fields taken out.
+    pub result: Hash64,
+    /// How it ended; most protocols do not say.
+    #[serde(default = "unknown", skip_serializing_if = "is_unknown")]
+    pub ended: Ended,
+}
+
+fn unknown() -> Ended {
+    Ended::Unknown
+}
+
+fn is_unknown(ended: &Ended) -> bool {
+    *ended == Ended::Unknown
+}
+
+/// An answer, remembered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResponsePrint {
+    /// The assistant's text; `None` if there is none (FP-5).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<SimHash>,
+    /// The same, with numbers and ids as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exact: Option<SimHash>,
+    /// Tool calls it makes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<CallPrint>,
+}
+
+/// A tool call in an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CallPrint {
+    /// The tool's name.
+    pub tool: Name,
+    /// Tool and canonical arguments.
+    pub action: Hash64,
+    /// The command runs tests (CB-4).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub test_run: bool,
+}
+
+/// More steps than this in one request are folded into the last one, so that no request grows an event
+/// without bound. Real clients send at most a few dozen parallel results.
+pub const STEPS_MAX: usize = 32;
+
+impl RequestPrint {
+    /// The print of a request.
+    pub fn of(text: &RequestText<'_>) -> RequestPrint {
+        RequestPrint {
+            conversation: signature::conversation(text.run, text.system, text.first_user),
+            ask: signature::text(text.last_user),
+            prompt: simhash(text.last_user),
+            continues: text.continues,
+            steps: fold(text.steps.iter().map(StepPrint::of)),
+        }
+    }
+}
+
+/// Keeps the first [`STEPS_MAX`] − 1 and mixes the rest into one.
+fn fold(steps: impl Iterator<Item = StepPrint>) -> Vec<StepPrint> {
+    let mut kept: Vec<StepPrint> = Vec::new();
+    for step in steps {
+        if kept.len() < STEPS_MAX {
+            kept.push(step);
+        } else if let Some(last) = kept.last_mut() {
+            last.action = signature::mix(&[last.action, step.action]);
+            last.result = signature::mix(&[last.result, step.result]);
+        }
+    }
+    kept
+}
+
+impl StepPrint {
+    /// The print of a step.
+    pub fn of(step: &StepText<'_>) -> StepPrint {
+        let action = if step.tool.is_empty() {
+            signature::text_action(step.args)
+        } else {
+            signature::action(step.tool, step.args)
+        };
+        StepPrint { tool: step.tool.into(), action, result: signature::result(step.result), ended: step.ended }
+    }
+}
+
+impl ResponsePrint {
+    /// The print of an answer.
+    pub fn of(response: &ResponseText<'_>) -> ResponsePrint {
+        let call = |&(tool, args, test_run): &(&str, &str, bool)| CallPrint {
+            tool: tool.into(),
+            action: signature::action(tool, args),
+            test_run,
+        };
+        ResponsePrint {
+            text: simhash(response.text),
+            exact: simhash_exact(response.text),
+            calls: response.calls.iter().take(STEPS_MAX).map(call).collect(),
+        }
+    }
+}
+
+/// What a tool's result says about how the call ended, where the protocol does not say it.
+///
+/// Only plain words at the start of the text or a line with an exit code count: a log that mentions errors is
+/// not a failure.
+pub fn ended_by_text(result: &str) -> Ended {
+    const FAILED: &[&str] =
+        &["error", "traceback (most recent call last)", "fatal:", "exception:", "command failed", "failed to "];
+    let start: String = result.trim_start().chars().take(40).flat_map(char::to_lowercase).collect();
+    if FAILED.iter().any(|word| start.starts_with(word)) || exit_code(&start).is_some_and(|code| code != 0) {
+        return Ended::Failed;
+    }
+    Ended::Unknown
+}
+
+/// `exit code 1`, `exit code: 1`, `exit status 1` at the start of a result.
+fn exit_code(start: &str) -> Option<u32> {
+    let rest = start.strip_prefix("exit code").or_else(|| start.strip_prefix("exit status"))?;
+    let digits = rest.trim_start_matches([':', ' ']);
+    digits.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}

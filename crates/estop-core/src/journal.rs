@@ -1,0 +1,354 @@
+//! The journal's form (TW-7): one line for each record, events and decisions each in a SHA-256 chain, one pair
+//! of chains for each agent and one for the system.
+//!
+//! A record is compact JSON with keys in fixed order and whole numbers only, so it has exactly one spelling:
+//!
+//! ```text
+//! {"record":{"seq":7,"chain":"coder","mono":1200,"wall":1763164800000,"event":{…}},"decision":{…},"eh":"…","dh":"…"}
+//! ```
+//!
+//! `eh` is SHA-256(previous `eh` of the chain ‖ length ‖ bytes of `record`), `dh` likewise over `decision`. This
+//! file knows bytes and hashes; it judges nothing and reads no files.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::event::Event;
+use crate::hex;
+use crate::ids::Name;
+use crate::system::SystemEvent;
+use crate::time::{Millis, Now};
+
+/// The name of the system's chain. No agent may be called so.
+pub const SYSTEM: &str = "system";
+
+/// A SHA-256 digest, written as 64 hex digits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Digest(pub [u8; 32]);
+
+impl std::fmt::Debug for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::fmt::Display for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(std::str::from_utf8(&self.digits()).unwrap_or_default())
+    }
+}
+
+impl Digest {
+    /// Its 64 digits.
+    pub fn digits(&self) -> [u8; 64] {
+        let mut out = [0; 64];
+        hex::encode_into(&self.0, &mut out);
+        out
+    }
+
+    /// The next link of a chain.
+    fn link(self, bytes: &[u8]) -> Digest {
+        let mut hasher = Sha256::new();
+        hasher.update(self.0);
+        hasher.update((bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+        Digest(hasher.finalize().into())
+    }
+
+    /// Where a chain begins.
+    fn genesis(chain: &str, kind: &str) -> Digest {
+        Digest(Sha256::digest(format!("estop journal 1\n{kind}\n{chain}")).into())
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let digits = <std::borrow::Cow<'de, str>>::deserialize(d)?;
+        hex::decode(digits.as_bytes())
+            .map(Digest)
+            .ok_or_else(|| serde::de::Error::custom("expected 64 lower-case hex digits"))
+    }
+}
+
+/// How far a chain has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heads {
+    /// Records so far.
+    pub count: u64,
+    /// Head of the event chain.
+    pub events: Digest,
+    /// Head of the decision chain.
+    pub decisions: Digest,
+}
+
+impl Heads {
+    fn new(chain: &str) -> Heads {
+        Heads { count: 0, events: Digest::genesis(chain, "events"), decisions: Digest::genesis(chain, "decisions") }
+    }
+
+    fn link(&self, event: &[u8], decision: &[u8]) -> Heads {
+        Heads { count: self.count + 1, events: self.events.link(event), decisions: self.decisions.link(decision) }
+    }
+}
+
+/// A chain's heads with its name, for checkpoints.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChainHead {
+    /// The chain.
+    pub chain: Name,
+    /// Records so far.
+    pub count: u64,
+    /// Head of the event chain.
+    pub events: Digest,
+    /// Head of the decision chain.
+    pub decisions: Digest,
+}
+
+/// The heads of all chains: all that is needed to write or check the next record.
+#[derive(Clone, Debug, Default)]
+pub struct Chains {
+    /// Records so far, of all chains.
+    seq: u64,
+    heads: BTreeMap<Name, Heads>,
+    /// The record that sealed what came before it, if it was the last.
+    sealed: bool,
+}
+
+/// What happened, in either kind of chain.
+#[derive(Clone, Copy, Debug)]
+pub enum Happened<'a> {
+    /// To an agent.
+    Agent(&'a Event),
+    /// To the system.
+    System(&'a SystemEvent),
+}
+
+impl Chains {
+    /// Records so far.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// Whether the last record is a checkpoint, so that a cut tail would be noticed.
+    pub fn is_sealed(&self) -> bool {
+        self.sealed
+    }
+
+    /// All heads, for a checkpoint.
+    pub fn heads(&self) -> Vec<ChainHead> {
+        let head = |(chain, h): (&Name, &Heads)| ChainHead {
+            chain: chain.clone(),
+            count: h.count,
+            events: h.events,
+            decisions: h.decisions,
+        };
+        self.heads.iter().map(head).collect()
+    }
+
+    /// One chain's heads.
+    pub fn head(&self, chain: &str) -> Option<Heads> {
+        self.heads.get(chain).copied()
+    }
+
+    /// Writes the next record, line end included.
+    pub fn append(&mut self, chain: &str, now: Now, happened: Happened<'_>, decision: &impl Serialize, line: &mut Vec<u8>) {
+        self.seq += 1;
+        line.extend_from_slice(RECORD_KEY);
+        let record_start = line.len();
+        let (event, system) = match happened {
+            Happened::Agent(event) => (Some(event), None),
+            Happened::System(event) => (None, Some(event)),
+        };
+        write_json(line, &RecordOut { seq: self.seq, chain, mono: now.mono, wall: now.wall, event, system });
+        let record_end = line.len();
+        line.extend_from_slice(DECISION_KEY);
+        let decision_start = line.len();
+        write_json(line, decision);
+        let heads = self.advance(chain, &line[record_start..record_end], &line[decision_start..]);
+        self.sealed = matches!(happened, Happened::System(SystemEvent::Checkpointed { .. }));
+        line.extend_from_slice(EH_KEY);
+        line.extend_from_slice(&heads.events.digits());
+        line.extend_from_slice(DH_KEY);
+        line.extend_from_slice(&heads.decisions.digits());
+        line.extend_from_slice(b"\"}\n");
+    }
+
+    fn advance(&mut self, chain: &str, event: &[u8], decision: &[u8]) -> Heads {
+        match self.heads.get_mut(chain) {
+            Some(heads) => {
+                *heads = heads.link(event, decision);
+                *heads
+            }
+            None => {
+                let heads = Heads::new(chain).link(event, decision);
+                self.heads.insert(chain.into(), heads);
+                heads
+            }
+        }
+    }
+
+    /// Checks the next record's place in its chain and takes it in.
+    pub fn check(&mut self, record: &Record<'_>) -> Result<(), JournalError> {
+        let expected = self.seq + 1;
+        if record.head.seq != expected {
+            return Err(JournalError::OutOfOrder { expected, found: record.head.seq });
+        }
+        if let Some(SystemEvent::Checkpointed { heads }) = &record.head.system {
+            self.check_heads(heads)?;
+        }
+        let chain = record.head.chain.as_ref();
+        let heads = self.advance(chain, record.event_bytes, record.decision_bytes);
+        let seq = record.head.seq;
+        if heads.events.digits() != *record.eh {
+            return Err(JournalError::ChainBroken { seq, chain: chain.into(), part: "event" });
+        }
+        if heads.decisions.digits() != *record.dh {
+            return Err(JournalError::ChainBroken { seq, chain: chain.into(), part: "decision" });
+        }
+        self.seq = seq;
+        self.sealed = matches!(record.head.system, Some(SystemEvent::Checkpointed { .. }));
+        Ok(())
+    }
+
+    fn check_heads(&self, expected: &[ChainHead]) -> Result<(), JournalError> {
+        if self.heads() == expected { Ok(()) } else { Err(JournalError::CheckpointDiffers { seq: self.seq + 1 }) }
+    }
+}
+
+const RECORD_KEY: &[u8] = b"{\"record\":";
+const DECISION_KEY: &[u8] = b",\"decision\":";
+const EH_KEY: &[u8] = b",\"eh\":\"";
+const DH_KEY: &[u8] = b"\",\"dh\":\"";
+const TAIL_LEN: usize = EH_KEY.len() + 64 + DH_KEY.len() + 64 + 2;
+
+/// Serialising our own types into memory cannot fail: no map has keys that are not strings.
+pub(crate) fn write_json<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+    let written = serde_json::to_writer(out, value);
+    debug_assert!(written.is_ok(), "journal types serialise into memory");
+}
+
+/// A record on its way out; the same fields in the same order as [`RecordHead`].
+#[derive(Serialize)]
+struct RecordOut<'a> {
+    seq: u64,
+    chain: &'a str,
+    mono: Millis,
+    wall: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<&'a Event>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system: Option<&'a SystemEvent>,
+}
+
+/// The head of a record: everything but the decision.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordHead<'a> {
+    /// Number of the record in the journal, from 1.
+    pub seq: u64,
+    /// Whose chain.
+    #[serde(borrow)]
+    pub chain: std::borrow::Cow<'a, str>,
+    /// Monotonic time.
+    pub mono: Millis,
+    /// Wall-clock time.
+    pub wall: i64,
+    /// What happened to an agent.
+    #[serde(default)]
+    pub event: Option<Event>,
+    /// What happened to the system.
+    #[serde(default)]
+    pub system: Option<SystemEvent>,
+}
+
+/// A record as it stands in its line.
+#[derive(Clone, Debug)]
+pub struct Record<'a> {
+    /// Everything but the decision.
+    pub head: RecordHead<'a>,
+    /// The bytes the event chain covers.
+    pub event_bytes: &'a [u8],
+    /// The decision, as it was written.
+    pub decision_bytes: &'a [u8],
+    eh: &'a [u8; 64],
+    dh: &'a [u8; 64],
+}
+
+impl<'a> Record<'a> {
+    /// Reads a line, with or without its end.
+    pub fn parse(line: &'a [u8]) -> Result<Record<'a>, JournalError> {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let (event_bytes, decision_bytes, eh, dh) = split(line).ok_or(JournalError::NotARecord)?;
+        // Checked once as a whole, so that the parser need not check each string.
+        let text = std::str::from_utf8(event_bytes).map_err(|_| JournalError::NotARecord)?;
+        let head: RecordHead<'_> =
+            serde_json::from_str(text).map_err(|error| JournalError::Unreadable(error.to_string()))?;
+        let system = head.chain == SYSTEM;
+        if head.event.is_some() == system || head.system.is_some() != system {
+            return Err(JournalError::NotARecord);
+        }
+        Ok(Record { head, event_bytes, decision_bytes, eh, dh })
+    }
+}
+
+type Parts<'a> = (&'a [u8], &'a [u8], &'a [u8; 64], &'a [u8; 64]);
+
+/// Cuts a line at its fixed places. Quotes inside strings are escaped, so the first `,"decision":` is the key.
+fn split(line: &[u8]) -> Option<Parts<'_>> {
+    let (body, tail) = line.split_at_checked(line.len().checked_sub(TAIL_LEN)?)?;
+    let (eh, rest) = tail.strip_prefix(EH_KEY)?.split_first_chunk::<64>()?;
+    let (dh, rest) = rest.strip_prefix(DH_KEY)?.split_first_chunk::<64>()?;
+    if rest != b"\"}" {
+        return None;
+    }
+    let body = body.strip_prefix(RECORD_KEY)?;
+    let at = memchr::memmem::find(body, DECISION_KEY)?;
+    Some((&body[..at], &body[at + DECISION_KEY.len()..], eh, dh))
+}
+
+/// Why a journal cannot be trusted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JournalError {
+    /// The line has not the form of a record.
+    #[error("this line is not a journal record")]
+    NotARecord,
+    /// The line has the form, but says something unknown.
+    #[error("this record cannot be read: {0}")]
+    Unreadable(String),
+    /// A record is missing, doubled or in the wrong place.
+    #[error("record {expected} should stand here, but this is record {found}: one was dropped, doubled or moved")]
+    OutOfOrder {
+        /// The number that should stand here.
+        expected: u64,
+        /// The number that does.
+        found: u64,
+    },
+    /// A record is not the one that was written.
+    #[error("record {seq} (chain {chain}): its {part} was changed, or a record before it was")]
+    ChainBroken {
+        /// The record.
+        seq: u64,
+        /// Its chain.
+        chain: Name,
+        /// `event` or `decision`.
+        part: &'static str,
+    },
+    /// A checkpoint does not match the records before it.
+    #[error("checkpoint {seq} does not match the records before it: some are missing")]
+    CheckpointDiffers {
+        /// The checkpoint's record.
+        seq: u64,
+    },
+    /// The journal does not end with a checkpoint.
+    #[error("the journal does not end with a checkpoint, so a cut tail cannot be noticed")]
+    NotSealed,
+}

@@ -1,0 +1,141 @@
+//! The loop score (LD-1): similar prompts × 1.0 + similar answers × 2.0 + repeated calls × 1.5, in tenths.
+
+use serde::Serialize;
+
+use crate::decision::{Finding, Judgement, MatchedEntry};
+use crate::fingerprint::RequestPrint;
+use crate::ids::Hash64;
+use crate::policy::{LoopPolicy, Profile};
+use crate::repetition::{self, Repetition};
+use crate::time::Millis;
+use crate::window::Conversation;
+
+const PROMPT_TENTHS: u32 = 10;
+const RESPONSE_TENTHS: u32 = 20;
+const CALL_TENTHS: u32 = 15;
+
+/// The score of a request against its conversation's window, and what LD-6 a–c say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LoopFinding {
+    /// In tenths: 105 is 10.5.
+    pub score: u32,
+    /// May not be exceeded, in tenths.
+    pub max: u16,
+    /// Earlier prompts like this one.
+    pub prompts: u16,
+    /// Earlier answers like the latest.
+    pub responses: u16,
+    /// Earlier calls equal to the newest, result included.
+    pub calls: u16,
+    /// Requests that were compared.
+    pub window: u16,
+    /// An LD-6 rule that holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repetition: Option<Repetition>,
+}
+
+impl LoopFinding {
+    /// Whether it is a loop.
+    pub fn is_loop(&self) -> bool {
+        self.score > u32::from(self.max) || self.repetition.is_some()
+    }
+}
+
+impl std::fmt::Display for LoopFinding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(repetition) = self.repetition {
+            write!(f, "Loop: {repetition} ")?;
+        }
+        write!(
+            f,
+            "Loop score {}.{} of {}.{} ({} similar prompts, {} similar answers, {} repeated calls in the last {} requests).",
+            self.score / 10,
+            self.score % 10,
+            self.max / 10,
+            self.max % 10,
+            self.prompts,
+            self.responses,
+            self.calls,
+            self.window,
+        )
+    }
+}
+
+/// Judges a request before it enters the window. `steps` are the signatures it brings.
+pub(crate) fn judge(
+    conversation: Option<&Conversation>,
+    print: &RequestPrint,
+    steps: &[Step],
+    policy: &LoopPolicy,
+) -> Judgement {
+    let mut finding = LoopFinding { max: policy.threshold_tenths, ..LoopFinding::default() };
+    if let Some(c) = conversation {
+        finding.window = c.entries.len() as u16;
+        if policy.profile == Profile::Agent {
+            finding.prompts = similar_prompts(c, print);
+            finding.responses = similar_responses(c);
+        }
+        finding.calls = repeated_calls(c, steps);
+        finding.repetition = repetition::find(c, steps);
+    } else {
+        finding.repetition = repetition::find_in_one(steps);
+    }
+    finding.score = PROMPT_TENTHS * u32::from(finding.prompts)
+        + RESPONSE_TENTHS * u32::from(finding.responses)
+        + CALL_TENTHS * u32::from(finding.calls);
+    Judgement::stop_if(finding.is_loop(), Finding::Loop(finding))
+}
+
+/// A step as the detectors see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// Tool and arguments.
+    pub(crate) action: Hash64,
+    /// Action, result and the ask it serves.
+    pub(crate) signature: Hash64,
+    /// Tool and failing result; `None` if it did not fail.
+    pub(crate) failure: Option<Hash64>,
+}
+
+/// A request that continues a prompt with tool results is not one more prompt (FP-3).
+fn similar_prompts(c: &Conversation, print: &RequestPrint) -> u16 {
+    let Some(prompt) = print.prompt.filter(|_| !print.continues) else { return 0 };
+    c.entries.iter().filter_map(|e| e.prompt()).filter(|p| p.is_similar(prompt)).count() as u16
+}
+
+/// The latest answer against the ones before it. A latest answer without text is like nothing.
+fn similar_responses(c: &Conversation) -> u16 {
+    let mut newest_first = c.entries.iter().rev();
+    let Some(latest) = newest_first.next().and_then(|e| e.response()) else { return 0 };
+    newest_first.filter_map(|e| e.response()).filter(|r| r.is_similar(latest)).count() as u16
+}
+
+/// Of the steps this request brings, the one most often done before with the same result.
+fn repeated_calls(c: &Conversation, steps: &[Step]) -> u16 {
+    let earlier = |step: &Step| c.steps.iter().filter(|s| **s == step.signature).count() as u16;
+    steps.iter().map(earlier).max().unwrap_or(0)
+}
+
+/// The remembered requests that speak for a loop, newest first.
+pub(crate) fn evidence(c: &Conversation, print: &RequestPrint, steps: &[Step], now: Millis) -> Vec<MatchedEntry> {
+    let prompt = print.prompt.filter(|_| !print.continues);
+    let latest = c.entries.back().and_then(|e| e.response());
+    let mut before = c.steps.len();
+    let mut found = Vec::new();
+    for (back, entry) in c.entries.iter().rev().enumerate() {
+        let from = before.saturating_sub(usize::from(entry.steps));
+        let repeated = c.steps.range(from..before).find(|s| steps.iter().any(|n| n.signature == **s));
+        before = from;
+        let matched = MatchedEntry {
+            back: back as u16 + 1,
+            ago_ms: entry.age_ms(now),
+            prompt: prompt.zip(entry.prompt()).is_some_and(|(a, b)| a.is_similar(b)),
+            response: latest.zip(entry.response()).is_some_and(|(a, b)| a.is_similar(b)),
+            call: repeated.copied(),
+        };
+        if matched.prompt || matched.response || matched.call.is_some() {
+            found.push(matched);
+        }
+    }
+    found
+}

@@ -1,0 +1,412 @@
+//! A policy: everything that decides how one agent is judged, resolved and checked.
+//!
+//! It is data. The file a user writes is [`crate::policy_file`]; what comes out of it is this, and it is
+//! journaled whole, so that a replay knows by which rules a decision was made.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::Name;
+use crate::money::NanoUsd;
+use crate::time::Zone;
+
+/// All rules for one agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// The preset it started from (PO-5).
+    pub preset: Preset,
+    /// What each guard may do (PO-4).
+    pub modes: Modes,
+    /// Loop detection (LD-1..6).
+    pub loops: LoopPolicy,
+    /// Circuit breakers (CB-1).
+    pub limits: Limits,
+    /// Tripwire: gate and health (TW-1..6).
+    pub gate: GatePolicy,
+    /// Spending (PO-2).
+    pub budget: BudgetPolicy,
+    /// Allowed hours (PO-3); `None` = always.
+    pub hours: Option<AllowedHours>,
+    /// Requests and tokens a minute (PO-3).
+    pub rate: RateLimit,
+    /// Runaway watchdog (KS-8).
+    pub watchdog: WatchdogPolicy,
+    /// How a refusal looks to the client (AN-1).
+    pub block_response: BlockResponse,
+}
+
+/// Where a policy starts (PO-5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Preset {
+    /// Enforce what a person asked for, watch the rest.
+    #[default]
+    Watch,
+    /// Enforce every number of the seeds.
+    Strict,
+}
+
+/// What a guard may do (PO-4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// It stops the agent.
+    Enforce,
+    /// It is computed and journaled as "would have stopped"; it never blocks.
+    Shadow,
+    /// It is not judged. (The gate is still computed and journaled.)
+    Off,
+}
+
+/// The mode of every guard that has one. The system kill switch and a person's stop have none: they always hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Modes {
+    /// Allowed hours.
+    pub hours: Mode,
+    /// Rate limit.
+    pub rate: Mode,
+    /// Budgets.
+    pub budget: Mode,
+    /// Loop score and LD-6 a–c; the same switch as `kill_switch_enabled`.
+    #[serde(rename = "loop")]
+    pub loops: Mode,
+    /// LD-6 d: same tool, same failure, other arguments.
+    pub churn: Mode,
+    /// LD-6 e: repetition inside one streamed answer.
+    pub chanting: Mode,
+    /// Circuit breakers of attended or implicit runs.
+    pub breaker: Mode,
+    /// Circuit breakers of unattended named runs.
+    pub breaker_unattended: Mode,
+    /// The safety gate.
+    pub gate: Mode,
+    /// Health suspension and hard stop.
+    pub health: Mode,
+    /// Runaway watchdog.
+    pub watchdog: Mode,
+}
+
+impl Modes {
+    /// The modes a preset starts with.
+    pub fn of(preset: Preset) -> Modes {
+        match preset {
+            Preset::Strict => Modes::all(Mode::Enforce),
+            Preset::Watch => Modes {
+                hours: Mode::Enforce,
+                rate: Mode::Enforce,
+                budget: Mode::Enforce,
+                breaker_unattended: Mode::Enforce,
+                watchdog: Mode::Enforce,
+                ..Modes::all(Mode::Shadow)
+            },
+        }
+    }
+
+    fn all(mode: Mode) -> Modes {
+        Modes {
+            hours: mode,
+            rate: mode,
+            budget: mode,
+            loops: mode,
+            churn: mode,
+            chanting: mode,
+            breaker: mode,
+            breaker_unattended: mode,
+            gate: mode,
+            health: mode,
+            watchdog: mode,
+        }
+    }
+}
+
+impl Default for Modes {
+    fn default() -> Self {
+        Modes::of(Preset::Watch)
+    }
+}
+
+/// Loop detection settings (LD-1, LD-6). Invariant: `window_size` 5–100, `threshold_tenths` 10–500.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoopPolicy {
+    /// Requests remembered for each conversation, 5–100.
+    pub window_size: u8,
+    /// The score that may not be exceeded, in tenths: 100 is 10.0.
+    pub threshold_tenths: u16,
+    /// Tools that repeat on purpose; their calls are not counted as repetition.
+    pub exempt_tools: Vec<Name>,
+    /// What kind of work this agent does.
+    pub profile: Profile,
+}
+
+impl Default for LoopPolicy {
+    fn default() -> Self {
+        LoopPolicy {
+            window_size: 20,
+            threshold_tenths: 100,
+            exempt_tools: Vec::new(),
+            profile: Profile::Agent,
+        }
+    }
+}
+
+/// What counts as repetition for this agent (LD-6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Profile {
+    /// Works on a task; asking the same again is suspicious.
+    #[default]
+    Agent,
+    /// Applies one template to many items: similar prompts are its job and do not count.
+    Batch,
+}
+
+/// A positive number, or `off`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// At most this many; reaching it trips. Never 0.
+    Max(std::num::NonZeroU32),
+    /// No limit.
+    Off,
+}
+
+impl Limit {
+    /// A limit of `max`, for constants known to be positive; 0 becomes 1.
+    pub const fn max(max: u32) -> Limit {
+        match std::num::NonZeroU32::new(max) {
+            Some(max) => Limit::Max(max),
+            None => Limit::Max(std::num::NonZeroU32::MIN),
+        }
+    }
+
+    /// The number, if there is one.
+    pub fn get(self) -> Option<u32> {
+        match self {
+            Limit::Max(max) => Some(max.get()),
+            Limit::Off => None,
+        }
+    }
+}
+
+impl Serialize for Limit {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Limit::Max(max) => s.serialize_u32(max.get()),
+            Limit::Off => s.serialize_str("off"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Limit {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        d.deserialize_any(LimitVisitor)
+    }
+}
+
+struct LimitVisitor;
+
+impl serde::de::Visitor<'_> for LimitVisitor {
+    type Value = Limit;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a positive whole number, or `off` for no limit")
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Limit, E> {
+        u32::try_from(value)
+            .ok()
+            .and_then(std::num::NonZeroU32::new)
+            .map(Limit::Max)
+            .ok_or_else(|| E::invalid_value(serde::de::Unexpected::Unsigned(value), &self))
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Limit, E> {
+        let value = u64::try_from(value)
+            .map_err(|_| E::invalid_value(serde::de::Unexpected::Signed(value), &self))?;
+        self.visit_u64(value)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Limit, E> {
+        if value == "off" { Ok(Limit::Off) } else { Err(E::invalid_value(serde::de::Unexpected::Str(value), &self)) }
+    }
+}
+
+/// Circuit-breaker limits of a run (CB-1), already merged from defaults, role and agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Test-then-fix cycles.
+    pub max_iterations: Limit,
+    /// Tool calls.
+    pub max_tool_calls: Limit,
+    /// Turns a person or prompt started.
+    pub max_turns: Limit,
+    /// Seconds in ACTIVE.
+    pub max_active_duration: Limit,
+    /// Seconds in SLEEPING.
+    pub max_sleep_duration: Limit,
+    /// Share of a limit at which the agent is warned, in basis points: 8000 is 80 %.
+    pub warning_threshold_bp: u16,
+    /// Tools that pass on a tripped run, so that the agent can report.
+    pub wrap_up_tools: Vec<Name>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            max_iterations: Limit::max(5),
+            max_tool_calls: Limit::max(200),
+            max_turns: Limit::max(50),
+            max_active_duration: Limit::max(7200),
+            max_sleep_duration: Limit::max(86_400),
+            warning_threshold_bp: 8000,
+            wrap_up_tools: vec!["report_complete".into(), "report_blocked".into()],
+        }
+    }
+}
+
+/// The tripwire's numbers (seed 4, chapters 3–5), as whole numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GatePolicy {
+    /// Tokens a sliding minute.
+    pub max_tokens_per_minute: u32,
+    /// Warn from here.
+    pub token_warning_threshold: u32,
+    /// Tool calls a sliding minute.
+    pub max_tool_calls_per_minute: u32,
+    /// Warn from here.
+    pub tool_call_warning_threshold: u32,
+    /// Outputs more alike than this are the same, in thousandths.
+    pub loop_similarity_threshold: u16,
+    /// How many outputs in a row must be alike.
+    pub loop_window_size: u8,
+    /// Intervals shrunk below this share are a runaway, in thousandths.
+    pub tempo_compression_ratio: u16,
+    /// Wait after a veto.
+    pub cooldown_duration_ms: u32,
+    /// Health below this pauses, in thousandths.
+    pub soft_suspend_threshold: u16,
+    /// Health below this stops for good, in thousandths.
+    pub hard_stop_threshold: u16,
+    /// Health regained each minute, in thousandths.
+    pub recovery_rate: u16,
+    /// Health is not regained beyond this, in thousandths.
+    pub recovery_cap: u16,
+}
+
+impl Default for GatePolicy {
+    fn default() -> Self {
+        GatePolicy {
+            max_tokens_per_minute: 50_000,
+            token_warning_threshold: 40_000,
+            max_tool_calls_per_minute: 60,
+            tool_call_warning_threshold: 45,
+            loop_similarity_threshold: 900,
+            loop_window_size: 5,
+            tempo_compression_ratio: 300,
+            cooldown_duration_ms: 60_000,
+            soft_suspend_threshold: 600,
+            hard_stop_threshold: 300,
+            recovery_rate: 10,
+            recovery_cap: 800,
+        }
+    }
+}
+
+/// Spending caps (PO-2). `None` = no cap.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BudgetPolicy {
+    /// Money a calendar day.
+    pub usd_per_day: Option<NanoUsd>,
+    /// Money a calendar month.
+    pub usd_per_month: Option<NanoUsd>,
+    /// Money for one run.
+    pub usd_per_run: Option<NanoUsd>,
+    /// Tokens a calendar day.
+    pub tokens_per_day: Option<u64>,
+    /// Tokens a calendar month.
+    pub tokens_per_month: Option<u64>,
+    /// Tokens for one run.
+    pub tokens_per_run: Option<u64>,
+    /// Whose midnight it is.
+    pub zone: Zone,
+    /// What to do with a model that has no price.
+    pub unpriced: Unpriced,
+}
+
+/// What happens to a request whose model has no price (PO-2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unpriced {
+    /// Count its tokens and flag it.
+    #[default]
+    Count,
+    /// Refuse it.
+    Deny,
+}
+
+/// When an agent may work (PO-3). `from == to` never occurs; `from > to` spans midnight.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AllowedHours {
+    /// Bit 0 = Monday … bit 6 = Sunday; a span over midnight belongs to the day it starts on.
+    pub days: u8,
+    /// First allowed minute of the day.
+    pub from_minute: u16,
+    /// First minute that is not allowed any more; 1440 = midnight.
+    pub to_minute: u16,
+    /// Whose clock.
+    pub zone: Zone,
+}
+
+/// Sliding-minute limits (PO-3). `None` = no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RateLimit {
+    /// Requests in any 60 s.
+    pub requests_per_minute: Option<u32>,
+    /// Tokens in any 60 s.
+    pub tokens_per_minute: Option<u64>,
+}
+
+/// The runaway watchdog (KS-8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WatchdogPolicy {
+    /// More forwarded generation calls than this in any 60 s is a runaway.
+    pub max_calls_per_minute: u32,
+    /// What it stops.
+    pub scope: WatchdogScope,
+}
+
+impl Default for WatchdogPolicy {
+    fn default() -> Self {
+        WatchdogPolicy { max_calls_per_minute: 100, scope: WatchdogScope::Agent }
+    }
+}
+
+/// What a runaway stops (KS-8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WatchdogScope {
+    /// Only the agent that ran away.
+    Agent,
+    /// Everything: it presses the red button.
+    System,
+    /// Nothing.
+    Off,
+}
+
+/// How a refusal looks to the client (AN-1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BlockResponse {
+    /// An error in the protocol's shape that clients do not retry.
+    #[default]
+    Error,
+    /// A final assistant message with status 200.
+    Message,
+}

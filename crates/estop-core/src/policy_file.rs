@@ -1,0 +1,67 @@
+//! The policy file a user writes, and the [`Policy`] it means for each agent.
+//!
+//! Reading text is the caller's business: any serde format gives a [`PolicyFileIn`], and
+//! [`PolicyFileIn::check`] makes it a [`PolicyFile`], which always resolves. Layers, the later one wins
+//! key by key (CB-1, PO-5):
+//!
+//! 1. the preset
+//! 2. `policy:`
+//! 3. `circuit_breakers.defaults`
+//! 4. the built-in role (`pm`, `pr-review`, `security-review`)
+//! 5. `circuit_breakers.roles` of that name
+//! 6. `policy` of the agent
+
+mod check;
+mod resolve;
+mod shape;
+mod values;
+
+pub use check::{PolicyError, PolicyProblem};
+pub use shape::{
+    AgentIn, AllowedHoursIn, BudgetIn, CircuitBreakersIn, GateIn, GuardsIn, LimitsIn, PolicyFileIn, PolicyIn,
+    RateLimitIn, WatchdogIn,
+};
+pub use values::{Clock, Day, Days, Number};
+
+use crate::policy::Policy;
+use crate::time::Zone;
+
+/// A policy file in which everything fits together. The default is an empty file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PolicyFile {
+    file: PolicyFileIn,
+    /// Invariant: holds every time zone `file` names.
+    zones: resolve::Zones,
+}
+
+impl PolicyFileIn {
+    /// Checks what single values cannot show. `find_zone` knows the time zones; the core does not.
+    pub fn check(self, find_zone: &dyn Fn(&str) -> Option<Zone>) -> Result<PolicyFile, PolicyError> {
+        let zones = check::check(&self, find_zone)?;
+        Ok(PolicyFile { file: self, zones })
+    }
+}
+
+impl PolicyFile {
+    /// The rules for one agent. An agent the file does not name has the defaults; so has an unknown role.
+    /// `role` is the run's own; without one, the role the file gives the agent.
+    pub fn resolve(&self, agent: Option<&str>, role: Option<&str>) -> Policy {
+        let agent = agent.and_then(|name| self.agent(name));
+        let role = role.or_else(|| agent.and_then(|agent| agent.role.as_deref()));
+        resolve::policy(&self.file, &self.zones, agent.map(|agent| &agent.policy), role)
+    }
+
+    /// The role the file gives an agent.
+    pub fn role(&self, agent: &str) -> Option<&str> {
+        self.agent(agent)?.role.as_deref()
+    }
+
+    /// The agents the file names, in order of name.
+    pub fn agents(&self) -> impl Iterator<Item = &str> {
+        self.file.agents.keys().map(AsRef::as_ref)
+    }
+
+    fn agent(&self, name: &str) -> Option<&AgentIn> {
+        self.file.agents.get(name)?.as_ref()
+    }
+}

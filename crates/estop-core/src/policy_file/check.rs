@@ -1,0 +1,156 @@
+//! What one value alone cannot tell: keys that must agree with each other, and names only the caller knows.
+
+use std::collections::BTreeMap;
+
+use super::resolve;
+use super::shape::{AllowedHoursIn, GateIn, PolicyFileIn, PolicyIn, WatchdogIn};
+use super::values::{Decimal, clock_text};
+use crate::ids::Name;
+use crate::policy::{Mode, WatchdogScope};
+use crate::time::Zone;
+
+/// Why a policy file is refused, and which key is to blame.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {problem}", keys.join("."))]
+pub struct PolicyError {
+    /// The way to the key, from the top of the file.
+    pub keys: Vec<Name>,
+    /// What is wrong with it.
+    pub problem: PolicyProblem,
+}
+
+/// What is wrong with a key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum PolicyProblem {
+    #[error("unknown time zone `{0}`")]
+    UnknownZone(Name),
+    #[error(
+        "`kill_switch_enabled: {enabled}` and `guards.loop: {loops}` contradict each other: they are the same switch"
+    )]
+    LoopSwitch { enabled: bool, loops: &'static str },
+    #[error("`guards.watchdog: {guard}` and `watchdog.scope: off` contradict each other")]
+    WatchdogSwitch { guard: &'static str },
+    #[error("allowed_hours needs both `from` and `to`; `{missing}` is missing")]
+    HoursIncomplete { missing: &'static str },
+    #[error("`from` and `to` are both {time}, which allows no hours at all")]
+    HoursEmpty { time: String },
+    #[error("{key} ({value}) must not be above {bound_key} ({bound})")]
+    Above { key: &'static str, value: String, bound_key: &'static str, bound: String },
+    #[error("{key} ({value}) must be below {bound_key} ({bound})")]
+    NotBelow { key: &'static str, value: String, bound_key: &'static str, bound: String },
+}
+
+/// Looks at everything and returns every time zone the file names.
+pub(super) fn check(
+    file: &PolicyFileIn,
+    find_zone: &dyn Fn(&str) -> Option<Zone>,
+) -> Result<BTreeMap<Name, Zone>, PolicyError> {
+    check_gate(&file.gate).map_err(|(key, problem)| at(&["gate", key], problem))?;
+
+    let mut zones = BTreeMap::new();
+    let mut check_policy = |path: &[&str], policy: &PolicyIn, hours: &AllowedHoursIn| {
+        let blame = |keys: &[&str], problem| at(&[path, keys].concat(), problem);
+        check_loop_switch(policy).map_err(|problem| blame(&["guards", "loop"], problem))?;
+        check_watchdog_switch(policy, &file.watchdog)
+            .map_err(|problem| blame(&["guards", "watchdog"], problem))?;
+        if policy.allowed_hours != AllowedHoursIn::default() {
+            check_hours(hours).map_err(|problem| blame(&["allowed_hours"], problem))?;
+        }
+        for (section, name) in
+            [("budget", &policy.budget.timezone), ("allowed_hours", &policy.allowed_hours.timezone)]
+        {
+            let Some(name) = name else { continue };
+            let zone = find_zone(name)
+                .ok_or_else(|| blame(&[section, "timezone"], PolicyProblem::UnknownZone(name.clone())))?;
+            zones.insert(name.clone(), zone);
+        }
+        Ok(())
+    };
+
+    check_policy(&["policy"], &file.policy, &file.policy.allowed_hours)?;
+    for (name, agent) in &file.agents {
+        let Some(agent) = agent else { continue };
+        let hours = resolve::hours(&file.policy.allowed_hours, &agent.policy.allowed_hours);
+        check_policy(&["agents", name, "policy"], &agent.policy, &hours)?;
+    }
+    Ok(zones)
+}
+
+fn at(keys: &[&str], problem: PolicyProblem) -> PolicyError {
+    PolicyError { keys: keys.iter().map(|key| Name::from(*key)).collect(), problem }
+}
+
+/// Only within one section: an agent may well decide otherwise than the defaults.
+fn check_loop_switch(policy: &PolicyIn) -> Result<(), PolicyProblem> {
+    let (Some(enabled), Some(loops)) = (policy.kill_switch_enabled, policy.guards.loops) else {
+        return Ok(());
+    };
+    if enabled == (loops == Mode::Enforce) {
+        return Ok(());
+    }
+    Err(PolicyProblem::LoopSwitch { enabled, loops: mode_text(loops) })
+}
+
+fn check_watchdog_switch(policy: &PolicyIn, watchdog: &WatchdogIn) -> Result<(), PolicyProblem> {
+    match (policy.guards.watchdog, watchdog.scope) {
+        (Some(guard @ (Mode::Enforce | Mode::Shadow)), Some(WatchdogScope::Off)) => {
+            Err(PolicyProblem::WatchdogSwitch { guard: mode_text(guard) })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn mode_text(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Enforce => "enforce",
+        Mode::Shadow => "shadow",
+        Mode::Off => "off",
+    }
+}
+
+fn check_hours(hours: &AllowedHoursIn) -> Result<(), PolicyProblem> {
+    match (hours.from, hours.to) {
+        (None, _) => Err(PolicyProblem::HoursIncomplete { missing: "from" }),
+        (_, None) => Err(PolicyProblem::HoursIncomplete { missing: "to" }),
+        (Some(from), Some(to)) if from.minute() == to.minute() => {
+            Err(PolicyProblem::HoursEmpty { time: clock_text(from.minute()) })
+        }
+        (Some(_), Some(_)) => Ok(()),
+    }
+}
+
+/// On the numbers after the defaults are filled in: one key alone can be wrong for the default of another.
+/// Blames a key that stands in the file.
+fn check_gate(layer: &GateIn) -> Result<(), (&'static str, PolicyProblem)> {
+    let gate = resolve::gate(layer);
+    let above = |key, value: u32, bound_key, bound: u32| {
+        let problem =
+            PolicyProblem::Above { key, value: value.to_string(), bound_key, bound: bound.to_string() };
+        if value > bound { Err((key, problem)) } else { Ok(()) }
+    };
+    above(
+        "token_warning_threshold",
+        gate.token_warning_threshold,
+        "max_tokens_per_minute",
+        gate.max_tokens_per_minute,
+    )?;
+    above(
+        "tool_call_warning_threshold",
+        gate.tool_call_warning_threshold,
+        "max_tool_calls_per_minute",
+        gate.max_tool_calls_per_minute,
+    )?;
+    if gate.hard_stop_threshold < gate.soft_suspend_threshold {
+        return Ok(());
+    }
+    let share = |thousandths: u16| Decimal(u64::from(thousandths), 3).to_string();
+    let (key, bound_key) = ("hard_stop_threshold", "soft_suspend_threshold");
+    let problem = PolicyProblem::NotBelow {
+        key,
+        value: share(gate.hard_stop_threshold),
+        bound_key,
+        bound: share(gate.soft_suspend_threshold),
+    };
+    Err((if layer.hard_stop_threshold.is_some() { key } else { bound_key }, problem))
+}

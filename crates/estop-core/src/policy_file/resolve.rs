@@ -1,0 +1,207 @@
+//! Laying one layer over another, key by key. What a layer does not say, the layer below decides; a list
+//! replaces a list.
+
+use std::collections::BTreeMap;
+
+use super::shape::{
+    AllowedHoursIn, BudgetIn, GateIn, GuardsIn, LimitsIn, PolicyFileIn, PolicyIn, RateLimitIn,
+};
+use super::values::{Days, MicroUsd, Number};
+use crate::ids::Name;
+use crate::money::NanoUsd;
+use crate::policy::{
+    AllowedHours, BudgetPolicy, GatePolicy, Limit, Limits, Mode, Modes, Policy, Preset, RateLimit,
+    WatchdogPolicy, WatchdogScope,
+};
+use crate::time::Zone;
+
+/// Time zones by the name the file uses. Invariant: every name in the file is here.
+pub(super) type Zones = BTreeMap<Name, Zone>;
+
+/// The policy of one agent in one role.
+pub(super) fn policy(
+    file: &PolicyFileIn,
+    zones: &Zones,
+    agent: Option<&PolicyIn>,
+    role: Option<&str>,
+) -> Policy {
+    let nothing = PolicyIn::default();
+    let agent = agent.unwrap_or(&nothing);
+    let preset = file.preset.unwrap_or_default();
+    let watchdog = watchdog(file, preset);
+
+    let mut policy = Policy {
+        preset,
+        modes: base_modes(file, preset, agent),
+        gate: gate(&file.gate),
+        hours: allowed_hours(&hours(&file.policy.allowed_hours, &agent.allowed_hours), zones),
+        watchdog,
+        ..Policy::default()
+    };
+    lay_policy(&mut policy, &file.policy, zones);
+    lay_limits(&mut policy.limits, &file.circuit_breakers.defaults);
+    if let Some(role) = role {
+        lay_limits(&mut policy.limits, &role_preset(role));
+        if let Some(Some(limits)) = file.circuit_breakers.roles.get(role) {
+            lay_limits(&mut policy.limits, limits);
+        }
+    }
+    lay_policy(&mut policy, agent, zones);
+    if watchdog.scope == WatchdogScope::Off {
+        policy.modes.watchdog = Mode::Off;
+    }
+    policy
+}
+
+/// The preset's modes, and the breakers enforced once somebody set limits himself (PO-5).
+fn base_modes(file: &PolicyFileIn, preset: Preset, agent: &PolicyIn) -> Modes {
+    let mut modes = Modes::of(preset);
+    let no_limits = LimitsIn::default();
+    let limits_are_set = file.circuit_breakers != Default::default()
+        || file.policy.limits != no_limits
+        || agent.limits != no_limits;
+    if limits_are_set {
+        modes.breaker = Mode::Enforce;
+        modes.breaker_unattended = Mode::Enforce;
+    }
+    modes
+}
+
+fn watchdog(file: &PolicyFileIn, preset: Preset) -> WatchdogPolicy {
+    let mut watchdog = WatchdogPolicy {
+        scope: match preset {
+            Preset::Watch => WatchdogScope::Agent,
+            Preset::Strict => WatchdogScope::System,
+        },
+        ..WatchdogPolicy::default()
+    };
+    set(&mut watchdog.max_calls_per_minute, file.watchdog.max_calls_per_minute.map(Number::get));
+    set(&mut watchdog.scope, file.watchdog.scope);
+    watchdog
+}
+
+/// Seed 3's roles. A file overrides them limit by limit.
+fn role_preset(role: &str) -> LimitsIn {
+    let limits = |tool_calls, turns, active_s| LimitsIn {
+        max_tool_calls: Some(Limit::max(tool_calls)),
+        max_turns: Some(Limit::max(turns)),
+        max_active_duration: Some(Limit::max(active_s)),
+        ..LimitsIn::default()
+    };
+    match role {
+        "pm" => limits(50, 10, 600),
+        "pr-review" | "security-review" => limits(100, 20, 1800),
+        _ => LimitsIn::default(),
+    }
+}
+
+fn lay_policy(policy: &mut Policy, layer: &PolicyIn, zones: &Zones) {
+    let loops = &mut policy.loops;
+    set(&mut loops.window_size, layer.kill_switch_window_size.map(Number::get));
+    set(&mut loops.threshold_tenths, layer.kill_switch_threshold.map(Number::get));
+    set(&mut loops.exempt_tools, layer.exempt_tools.clone());
+    set(&mut loops.profile, layer.profile);
+    set(&mut policy.block_response, layer.block_response);
+    set(&mut policy.limits.wrap_up_tools, layer.wrap_up_tools.clone());
+    lay_guards(&mut policy.modes, layer.kill_switch_enabled, &layer.guards);
+    lay_budget(&mut policy.budget, &layer.budget, zones);
+    lay_rate(&mut policy.rate, &layer.rate_limit);
+    lay_limits(&mut policy.limits, &layer.limits);
+}
+
+fn lay_guards(modes: &mut Modes, kill_switch_enabled: Option<bool>, layer: &GuardsIn) {
+    let GuardsIn { loops, churn, chanting, breaker, gate, health, watchdog, hours, rate, budget } = *layer;
+    set(&mut modes.loops, kill_switch_enabled.map(|on| if on { Mode::Enforce } else { Mode::Shadow }));
+    set(&mut modes.loops, loops);
+    set(&mut modes.churn, churn);
+    set(&mut modes.chanting, chanting);
+    set(&mut modes.breaker, breaker);
+    set(&mut modes.breaker_unattended, breaker);
+    set(&mut modes.gate, gate);
+    set(&mut modes.health, health);
+    set(&mut modes.watchdog, watchdog);
+    set(&mut modes.hours, hours);
+    set(&mut modes.rate, rate);
+    set(&mut modes.budget, budget);
+}
+
+fn lay_budget(budget: &mut BudgetPolicy, layer: &BudgetIn, zones: &Zones) {
+    let nano = |micro: MicroUsd| NanoUsd(micro.get() * 1000);
+    budget.usd_per_day = layer.usd_per_day.map(nano).or(budget.usd_per_day);
+    budget.usd_per_month = layer.usd_per_month.map(nano).or(budget.usd_per_month);
+    budget.usd_per_run = layer.usd_per_run.map(nano).or(budget.usd_per_run);
+    budget.tokens_per_day = layer.tokens_per_day.map(Number::get).or(budget.tokens_per_day);
+    budget.tokens_per_month = layer.tokens_per_month.map(Number::get).or(budget.tokens_per_month);
+    budget.tokens_per_run = layer.tokens_per_run.map(Number::get).or(budget.tokens_per_run);
+    set(&mut budget.zone, layer.timezone.as_ref().map(|name| zone(zones, name)));
+    set(&mut budget.unpriced, layer.unpriced);
+}
+
+fn lay_rate(rate: &mut RateLimit, layer: &RateLimitIn) {
+    rate.requests_per_minute = layer.requests_per_minute.map(Number::get).or(rate.requests_per_minute);
+    rate.tokens_per_minute = layer.tokens_per_minute.map(Number::get).or(rate.tokens_per_minute);
+}
+
+fn lay_limits(limits: &mut Limits, layer: &LimitsIn) {
+    set(&mut limits.max_iterations, layer.max_iterations);
+    set(&mut limits.max_tool_calls, layer.max_tool_calls);
+    set(&mut limits.max_turns, layer.max_turns);
+    set(&mut limits.max_active_duration, layer.max_active_duration);
+    set(&mut limits.max_sleep_duration, layer.max_sleep_duration);
+    set(&mut limits.warning_threshold_bp, layer.warning_threshold.map(Number::get));
+}
+
+/// The gate's numbers over their defaults. A maximum takes its warning along, in seed 4's proportion
+/// (40,000 of 50,000 tokens, 45 of 60 calls), so that lowering one number is enough.
+pub(super) fn gate(layer: &GateIn) -> GatePolicy {
+    let mut gate = GatePolicy::default();
+    if let Some(max) = layer.max_tokens_per_minute.map(Number::get) {
+        gate.max_tokens_per_minute = max;
+        gate.token_warning_threshold = max - max / 5;
+    }
+    if let Some(max) = layer.max_tool_calls_per_minute.map(Number::get) {
+        gate.max_tool_calls_per_minute = max;
+        gate.tool_call_warning_threshold = max - max / 4;
+    }
+    set(&mut gate.token_warning_threshold, layer.token_warning_threshold.map(Number::get));
+    set(&mut gate.tool_call_warning_threshold, layer.tool_call_warning_threshold.map(Number::get));
+    set(&mut gate.loop_similarity_threshold, layer.loop_similarity_threshold.map(Number::get));
+    set(&mut gate.loop_window_size, layer.loop_window_size.map(Number::get));
+    set(&mut gate.tempo_compression_ratio, layer.tempo_compression_ratio.map(Number::get));
+    set(&mut gate.cooldown_duration_ms, layer.cooldown_duration_ms.map(Number::get));
+    set(&mut gate.soft_suspend_threshold, layer.soft_suspend_threshold.map(Number::get));
+    set(&mut gate.hard_stop_threshold, layer.hard_stop_threshold.map(Number::get));
+    set(&mut gate.recovery_rate, layer.recovery_rate.map(Number::get));
+    set(&mut gate.recovery_cap, layer.recovery_cap.map(Number::get));
+    gate
+}
+
+/// An agent's hours over everybody's.
+pub(super) fn hours(base: &AllowedHoursIn, layer: &AllowedHoursIn) -> AllowedHoursIn {
+    AllowedHoursIn {
+        days: layer.days.or(base.days),
+        from: layer.from.or(base.from),
+        to: layer.to.or(base.to),
+        timezone: layer.timezone.clone().or_else(|| base.timezone.clone()),
+    }
+}
+
+fn allowed_hours(hours: &AllowedHoursIn, zones: &Zones) -> Option<AllowedHours> {
+    let (from, to) = (hours.from?, hours.to?);
+    Some(AllowedHours {
+        days: hours.days.unwrap_or(Days::ALL).bits(),
+        from_minute: from.minute(),
+        to_minute: to.minute(),
+        zone: hours.timezone.as_ref().map(|name| zone(zones, name)).unwrap_or_default(),
+    })
+}
+
+fn zone(zones: &Zones, name: &str) -> Zone {
+    zones.get(name).cloned().expect("every zone was found when the file was checked")
+}
+
+fn set<T>(target: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *target = value;
+    }
+}

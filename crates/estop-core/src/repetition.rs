@@ -1,0 +1,219 @@
+//! Repetition beyond the score (LD-6 a–d): the same step again and again, in blocks, within a window, without
+//! a break, or the same failure with ever-changing arguments.
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+
+use crate::decision::{Finding, Judgement};
+use crate::ids::Hash64;
+use crate::loop_detector::Step;
+use crate::window::Conversation;
+
+/// Steps looked back on (LD-6 b), and the room that blocks of four need (LD-6 a).
+pub(crate) const STEPS_WINDOW: usize = 20;
+/// LD-6 a: the same step this often back to back.
+const BACK_TO_BACK: usize = 5;
+/// LD-6 a: a block of 2–4 steps this often.
+const BLOCKS: usize = 4;
+const PERIOD_MAX: usize = 4;
+/// LD-6 b: the same step this often within [`STEPS_WINDOW`].
+const WITHIN_WINDOW: usize = 6;
+/// LD-6 c: the same call this often without a break, whatever comes out.
+const UNBROKEN: u16 = 20;
+/// LD-6 d: the same failure this often in a row. Chosen: real agents try up to five variants of a failing
+/// command before they change course; at four it would stop them, at sixteen the money is gone.
+const CHURN: u16 = 8;
+
+/// A rule of LD-6 that holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Repetition {
+    /// (a) A block of `period` steps, `repeats` times back to back.
+    BackToBack {
+        /// Steps in the block.
+        period: u8,
+        /// How often.
+        repeats: u16,
+    },
+    /// (b) The same step within the last 20.
+    WithinWindow {
+        /// How often.
+        repeats: u16,
+    },
+    /// (c) The same call without a break, whatever came out.
+    Unbroken {
+        /// How often.
+        repeats: u16,
+    },
+}
+
+impl std::fmt::Display for Repetition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Repetition::BackToBack { period: 1, repeats } => {
+                write!(f, "the same action with the same result {repeats} times in a row.")
+            }
+            Repetition::BackToBack { period, repeats } => {
+                write!(f, "the same {period} actions with the same results {repeats} times in a row.")
+            }
+            Repetition::WithinWindow { repeats } => {
+                write!(f, "the same action with the same result {repeats} times within {STEPS_WINDOW} steps.")
+            }
+            Repetition::Unbroken { repeats } => write!(f, "the same call {repeats} times without a break."),
+        }
+    }
+}
+
+/// Length of the unbroken run of one call (LD-6 c).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Repeats {
+    action: Hash64,
+    count: u16,
+}
+
+impl Repeats {
+    fn after(self, step: &Step) -> Repeats {
+        let count = if self.action == step.action { self.count.saturating_add(1) } else { 1 };
+        Repeats { action: step.action, count }
+    }
+}
+
+/// Length of the run of one failure (LD-6 d).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Churn {
+    failure: Hash64,
+    last_action: Hash64,
+    count: u16,
+}
+
+impl Churn {
+    /// Another action with the same failure goes on; the same action again is left to (a); anything else ends it.
+    fn after(self, step: &Step) -> Churn {
+        match step.failure {
+            None => Churn::default(),
+            Some(failure) if failure != self.failure => Churn { failure, last_action: step.action, count: 1 },
+            Some(_) if step.action == self.last_action => self,
+            Some(_) => Churn { last_action: step.action, count: self.count.saturating_add(1), ..self },
+        }
+    }
+}
+
+/// What the guard `churn` saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ChurnFinding {
+    /// Failures in a row, the same each time, arguments changing.
+    pub failures: u16,
+    /// Reaching this stops.
+    pub max: u16,
+}
+
+impl std::fmt::Display for ChurnFinding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "The same tool failed the same way {} times in a row with other arguments each time.", self.failures)
+    }
+}
+
+/// The rule of LD-6 a–c that holds once `steps` are added, if one does.
+pub(crate) fn find(c: &Conversation, steps: &[Step]) -> Option<Repetition> {
+    find_after(&c.steps, c.repeats, steps)
+}
+
+/// The same for a conversation that is not remembered yet.
+pub(crate) fn find_in_one(steps: &[Step]) -> Option<Repetition> {
+    find_after(&VecDeque::new(), Repeats::default(), steps)
+}
+
+fn find_after(before: &VecDeque<Hash64>, mut repeats: Repeats, steps: &[Step]) -> Option<Repetition> {
+    if steps.is_empty() {
+        return None;
+    }
+    let mut recent = Recent::of(before);
+    for step in steps {
+        repeats = repeats.after(step);
+        recent.push(step.signature);
+        let found = recent.back_to_back().or_else(|| recent.within_window()).or_else(|| unbroken(repeats));
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
+}
+
+fn unbroken(repeats: Repeats) -> Option<Repetition> {
+    (repeats.count >= UNBROKEN).then_some(Repetition::Unbroken { repeats: repeats.count })
+}
+
+/// The last [`STEPS_WINDOW`] signatures, oldest first.
+struct Recent {
+    steps: [Hash64; STEPS_WINDOW],
+    len: usize,
+}
+
+impl Recent {
+    fn of(before: &VecDeque<Hash64>) -> Recent {
+        let mut recent = Recent { steps: [Hash64(0); STEPS_WINDOW], len: 0 };
+        let skip = before.len().saturating_sub(STEPS_WINDOW);
+        for step in before.range(skip..) {
+            recent.steps[recent.len] = *step;
+            recent.len += 1;
+        }
+        recent
+    }
+
+    fn push(&mut self, step: Hash64) {
+        if self.len == STEPS_WINDOW {
+            self.steps.copy_within(1.., 0);
+            self.len -= 1;
+        }
+        self.steps[self.len] = step;
+        self.len += 1;
+    }
+
+    fn all(&self) -> &[Hash64] {
+        &self.steps[..self.len]
+    }
+
+    fn back_to_back(&self) -> Option<Repetition> {
+        (1..=PERIOD_MAX).find_map(|period| {
+            let repeats = self.blocks(period);
+            let needed = if period == 1 { BACK_TO_BACK } else { BLOCKS };
+            (repeats >= needed).then_some(Repetition::BackToBack { period: period as u8, repeats: repeats as u16 })
+        })
+    }
+
+    /// How many whole blocks of `period` steps stand back to back at the end, all equal.
+    fn blocks(&self, period: usize) -> usize {
+        let steps = self.all();
+        let equal = (period..steps.len()).rev().take_while(|at| steps[*at] == steps[at - period]).count();
+        if steps.len() < period { 0 } else { equal / period + 1 }
+    }
+
+    fn within_window(&self) -> Option<Repetition> {
+        let newest = self.all().last()?;
+        let repeats = self.all().iter().filter(|s| *s == newest).count();
+        (repeats >= WITHIN_WINDOW).then_some(Repetition::WithinWindow { repeats: repeats as u16 })
+    }
+}
+
+/// Judges argument churn (LD-6 d) once `steps` are added.
+pub(crate) fn judge_churn(c: Option<&Conversation>, steps: &[Step]) -> Judgement {
+    let start = c.map_or_else(Churn::default, |c| c.churn);
+    let mut churn = start;
+    let mut worst = 0;
+    for step in steps {
+        churn = churn.after(step);
+        worst = worst.max(churn.count);
+    }
+    let finding = ChurnFinding { failures: if steps.is_empty() { start.count } else { worst }, max: CHURN };
+    Judgement::stop_if(!steps.is_empty() && worst >= CHURN, Finding::Churn(finding))
+}
+
+/// Remembers steps that were let through.
+pub(crate) fn remember(c: &mut Conversation, steps: &[Step], window: usize) {
+    for step in steps {
+        c.repeats = c.repeats.after(step);
+        c.churn = c.churn.after(step);
+        c.push_step(step.signature, window);
+    }
+}

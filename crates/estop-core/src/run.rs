@@ -1,0 +1,450 @@
+//! A run: one task of an agent, its state and its counters (CB-3..7, ID-7).
+
+use serde::Serialize;
+
+use crate::breaker::{Counts, LimitName, LimitUse, granted};
+use crate::budget::Spent;
+use crate::decision::{Finding, Judgement};
+use crate::event::Ended;
+use crate::ids::{Hash64, Name};
+use crate::policy::{Limits, Mode, Modes};
+use crate::time::Millis;
+
+/// The states of seed 3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum RunState {
+    /// Working.
+    Active,
+    /// Waiting, for a person or a blocker.
+    Sleeping,
+    /// Done.
+    Completed,
+    /// A breaker tripped and a person is needed. Terminal.
+    Escalated,
+}
+
+/// What the guard `run` saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RunFinding {
+    /// The run's state.
+    pub state: RunState,
+    /// The limit that tripped it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tripped: Option<LimitUse>,
+    /// Requests left to sum up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests_left: Option<u8>,
+    /// Not the state but the number of open runs is the problem.
+    #[serde(skip_serializing_if = "crate::event::is_false")]
+    pub too_many_runs: bool,
+}
+
+impl std::fmt::Display for RunFinding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.too_many_runs {
+            return write!(f, "This agent has {RUNS_MAX} open runs; complete some first.");
+        }
+        if let Some(LimitUse { limit, current, max }) = self.tripped {
+            let reason = limit.text();
+            return if self.state == RunState::Escalated {
+                write!(f, "This run was escalated to a human: {reason} ({current}/{max}). Start a new run, or extend this one.")
+            } else {
+                write!(f, "CIRCUIT BREAKER TRIPPED: {reason} ({current}/{max}). Please summarize your progress immediately.")
+            };
+        }
+        match self.state {
+            RunState::Active => f.write_str("The run is active."),
+            RunState::Sleeping => f.write_str("The run is sleeping."),
+            RunState::Completed => f.write_str("This run is completed; start a new one."),
+            RunState::Escalated => f.write_str("This run was escalated to a human."),
+        }
+    }
+}
+
+/// An implicit run ends after this long without activity (ID-7).
+pub(crate) const IMPLICIT_IDLE_MS: u64 = 30 * 60_000;
+/// Time to sum up after a trip (CB-6).
+const WRAP_UP_MS: u64 = 60_000;
+/// Requests to sum up after a trip (CB-6).
+const WRAP_UP_REQUESTS: u8 = 3;
+/// Runs remembered for each agent; beyond that finished ones are forgotten, the oldest first.
+pub const RUNS_MAX: usize = 256;
+/// Test runs whose result is awaited.
+const AWAITED_TESTS_MAX: usize = 8;
+
+/// A trip: which limit, and how much time is left to sum up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Trip {
+    used: LimitUse,
+    at: Millis,
+    requests_left: u8,
+    /// The time to sum up is over.
+    over: bool,
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) name: Option<Name>,
+    /// Tells runs of one name apart, for requests that outlive theirs.
+    pub(crate) serial: u32,
+    state: RunState,
+    pub(crate) attended: bool,
+    counts: Counts,
+    /// Allowances a person granted, the first included.
+    allowances: u16,
+    /// What the test before said; `None` = there was none.
+    last_test: Option<Ended>,
+    awaited_tests: Vec<Hash64>,
+    /// Hooks report its tool calls, so answers do not count them.
+    tools_hooked: bool,
+    /// Hooks report its prompts, so requests do not count them.
+    prompts_hooked: bool,
+    /// Calls counted from the latest answer, not seen by a hook yet.
+    uncertain_calls: u16,
+    active_ms: u64,
+    /// When it entered its state.
+    since: Millis,
+    pub(crate) last_activity: Millis,
+    trip: Option<Trip>,
+    /// A shadow trip was told.
+    told: bool,
+    pub(crate) spent: Spent,
+}
+
+/// What an event adds to a run's counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Adds {
+    pub(crate) tool_calls: u32,
+    pub(crate) turn: bool,
+    pub(crate) test_run: bool,
+}
+
+/// What a run's clock brought about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RunDue {
+    Tripped(LimitName),
+    WouldTrip,
+    Escalated(LimitName),
+    Closed,
+}
+
+impl Run {
+    pub(crate) fn new(name: Option<Name>, serial: u32, attended: bool, now: Millis) -> Run {
+        Run {
+            name,
+            serial,
+            state: RunState::Active,
+            attended,
+            counts: Counts::default(),
+            allowances: 1,
+            last_test: None,
+            awaited_tests: Vec::new(),
+            tools_hooked: false,
+            prompts_hooked: false,
+            uncertain_calls: 0,
+            active_ms: 0,
+            since: now,
+            last_activity: now,
+            trip: None,
+            told: false,
+            spent: Spent::default(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> RunState {
+        self.state
+    }
+
+    /// Attended and implicit runs have a mode of their own (PO-5).
+    pub(crate) fn mode(&self, modes: &Modes) -> Mode {
+        if self.name.is_some() && !self.attended { modes.breaker_unattended } else { modes.breaker }
+    }
+
+    /// Milliseconds in ACTIVE, all wakes and restarts together.
+    fn active_ms(&self, now: Millis) -> u64 {
+        self.active_ms + if self.state == RunState::Active { now.since(self.since) } else { 0 }
+    }
+
+    /// The counters as they would be with `adds`.
+    pub(crate) fn counts_with(&self, adds: Adds, now: Millis) -> Counts {
+        let iterates = adds.test_run && self.last_test != Some(Ended::Ok);
+        Counts {
+            tool_calls: self.counts.tool_calls.saturating_add(adds.tool_calls),
+            iterations: self.counts.iterations.saturating_add(u32::from(iterates)),
+            turns: self.counts.turns.saturating_add(u32::from(adds.turn)),
+            active_s: u32::try_from(self.active_ms(now) / 1000).unwrap_or(u32::MAX),
+        }
+    }
+
+    pub(crate) fn allowances(&self) -> u32 {
+        u32::from(self.allowances)
+    }
+
+    /// Counts what was let through.
+    pub(crate) fn count(&mut self, adds: Adds, now: Millis) {
+        self.wake(now);
+        self.counts = self.counts_with(adds, now);
+        self.last_activity = now;
+    }
+
+    /// A prompt came by hook: from now on hooks count turns.
+    pub(crate) fn hook_prompt(&mut self) {
+        self.prompts_hooked = true;
+    }
+
+    /// A tool call came by hook. Calls of the latest answer that were counted from it are this one and its
+    /// neighbours, seen a second time: take them back.
+    pub(crate) fn hook_tool(&mut self) {
+        if !self.tools_hooked {
+            self.tools_hooked = true;
+            self.counts.tool_calls = self.counts.tool_calls.saturating_sub(u32::from(self.uncertain_calls));
+        }
+        self.uncertain_calls = 0;
+    }
+
+    /// What a request adds: a turn, unless hooks count them.
+    pub(crate) fn request_adds(&self, asks: bool) -> Adds {
+        Adds { turn: asks && !self.prompts_hooked, ..Adds::default() }
+    }
+
+    /// What an answer's calls add, unless hooks count them.
+    pub(crate) fn answer_adds(&mut self, calls: usize, test_run: bool) -> Adds {
+        if self.tools_hooked {
+            return Adds::default();
+        }
+        self.uncertain_calls = u16::try_from(calls).unwrap_or(u16::MAX);
+        Adds { tool_calls: calls as u32, turn: false, test_run }
+    }
+
+    /// A test run was started; its result is awaited under `key`.
+    pub(crate) fn await_test(&mut self, key: Hash64) {
+        self.last_test = Some(Ended::Unknown);
+        if self.awaited_tests.len() == AWAITED_TESTS_MAX {
+            self.awaited_tests.remove(0);
+        }
+        self.awaited_tests.push(key);
+    }
+
+    /// A call ended; if it was a test run, a pass starts the count anew (CB-4).
+    pub(crate) fn tool_ended(&mut self, key: Hash64, ended: Ended) {
+        let Some(at) = self.awaited_tests.iter().position(|t| *t == key) else { return };
+        self.awaited_tests.remove(at);
+        self.last_test = Some(ended);
+        if ended == Ended::Ok {
+            self.counts.iterations = 0;
+        }
+    }
+
+    /// Whether it may go on: COMPLETED and ESCALATED may not, a tripped one only to sum up.
+    pub(crate) fn judge(&self, sums_up: bool) -> Judgement {
+        let finding = Finding::Run(RunFinding {
+            state: self.state,
+            tripped: self.trip.map(|t| t.used),
+            requests_left: self.trip.map(|t| t.requests_left),
+            too_many_runs: false,
+        });
+        match (self.state, self.trip) {
+            (RunState::Completed | RunState::Escalated, _) => Judgement::stop(finding),
+            (RunState::Active | RunState::Sleeping, None) => Judgement::pass(finding),
+            (RunState::Active | RunState::Sleeping, Some(trip)) => {
+                let may = sums_up && !trip.over && trip.requests_left > 0;
+                if may { Judgement::warn(finding) } else { Judgement::stop(finding) }
+            }
+        }
+    }
+
+    /// Uses up one of the requests left to sum up.
+    pub(crate) fn sums_up(&mut self) {
+        if let Some(trip) = &mut self.trip {
+            trip.requests_left = trip.requests_left.saturating_sub(1);
+        }
+    }
+
+    pub(crate) fn is_tripped(&self) -> bool {
+        self.trip.is_some()
+    }
+
+    pub(crate) fn tripped_limit(&self) -> Option<LimitName> {
+        self.trip.map(|t| t.used.limit)
+    }
+
+    pub(crate) fn trip(&mut self, used: LimitUse, now: Millis) {
+        if self.trip.is_none() {
+            self.trip = Some(Trip { used, at: now, requests_left: WRAP_UP_REQUESTS, over: false });
+        }
+    }
+
+    pub(crate) fn sleep(&mut self, now: Millis) -> bool {
+        if self.state != RunState::Active {
+            return false;
+        }
+        self.enter(RunState::Sleeping, now);
+        true
+    }
+
+    pub(crate) fn wake(&mut self, now: Millis) -> bool {
+        if self.state != RunState::Sleeping {
+            return false;
+        }
+        self.enter(RunState::Active, now);
+        true
+    }
+
+    /// Done. A tripped run that reports is escalated: a person was promised.
+    pub(crate) fn complete(&mut self, now: Millis) -> Option<RunState> {
+        if !matches!(self.state, RunState::Active | RunState::Sleeping) {
+            return None;
+        }
+        let end = if self.trip.is_some() { RunState::Escalated } else { RunState::Completed };
+        self.enter(end, now);
+        Some(end)
+    }
+
+    /// A person grants another full allowance.
+    pub(crate) fn extend(&mut self, now: Millis) -> bool {
+        if self.state == RunState::Completed {
+            return false;
+        }
+        self.allowances = self.allowances.saturating_add(1);
+        self.trip = None;
+        self.told = false;
+        self.last_activity = now;
+        self.enter(RunState::Active, now);
+        true
+    }
+
+    fn enter(&mut self, state: RunState, now: Millis) {
+        self.active_ms = self.active_ms(now);
+        self.state = state;
+        self.since = now;
+    }
+
+    /// The next moment its clock does something.
+    pub(crate) fn next_due(&self, limits: &Limits, modes: &Modes) -> Option<Millis> {
+        let close = self.name.is_none().then(|| self.last_activity.plus(IMPLICIT_IDLE_MS));
+        if !matches!(self.state, RunState::Active | RunState::Sleeping) {
+            return close;
+        }
+        let timer = match self.trip {
+            Some(trip) => (!trip.over).then(|| trip.at.plus(WRAP_UP_MS)),
+            None if self.told || self.mode(modes) == Mode::Off => None,
+            None => self.limit_due(limits),
+        };
+        [close, timer].into_iter().flatten().min()
+    }
+
+    fn limit_due(&self, limits: &Limits) -> Option<Millis> {
+        let ms = |limit| granted(limit, self.allowances()).map(|s| u64::from(s) * 1000);
+        match self.state {
+            RunState::Active => Some(self.since.plus(ms(limits.max_active_duration)?.saturating_sub(self.active_ms))),
+            // An implicit run closes long before.
+            RunState::Sleeping if self.name.is_some() => Some(self.since.plus(ms(limits.max_sleep_duration)?)),
+            RunState::Sleeping | RunState::Completed | RunState::Escalated => None,
+        }
+    }
+
+    /// Does what is due at `now`; call until it says `None`.
+    pub(crate) fn elapse(&mut self, now: Millis, limits: &Limits, modes: &Modes) -> Option<RunDue> {
+        if self.name.is_none() && now >= self.last_activity.plus(IMPLICIT_IDLE_MS) {
+            return Some(RunDue::Closed);
+        }
+        if self.next_due(limits, modes).is_none_or(|due| now < due) {
+            return None;
+        }
+        if let Some(trip) = &mut self.trip {
+            trip.over = true;
+            let limit = trip.used.limit;
+            // An implicit run is refused, never escalated for good (ID-7).
+            if self.name.is_some() {
+                self.enter(RunState::Escalated, now);
+            }
+            return Some(RunDue::Escalated(limit));
+        }
+        self.time_is_up(now, limits, modes)
+    }
+
+    fn time_is_up(&mut self, now: Millis, limits: &Limits, modes: &Modes) -> Option<RunDue> {
+        let (limit, max) = match self.state {
+            RunState::Active => (LimitName::ActiveDuration, granted(limits.max_active_duration, self.allowances())?),
+            RunState::Sleeping => (LimitName::SleepDuration, granted(limits.max_sleep_duration, self.allowances())?),
+            RunState::Completed | RunState::Escalated => return None,
+        };
+        if self.mode(modes) != Mode::Enforce {
+            self.told = true;
+            return Some(RunDue::WouldTrip);
+        }
+        let used_ms = if self.state == RunState::Active { self.active_ms(now) } else { now.since(self.since) };
+        let current = u32::try_from(used_ms / 1000).unwrap_or(u32::MAX);
+        self.trip(LimitUse { limit, current, max }, now);
+        if limit == LimitName::SleepDuration {
+            // Nobody is awake to sum up.
+            self.enter(RunState::Escalated, now);
+            return Some(RunDue::Escalated(limit));
+        }
+        Some(RunDue::Tripped(limit))
+    }
+
+    /// Whether a shadow trip is news; told once until a person extends the run.
+    pub(crate) fn tell_shadow_trip(&mut self) -> bool {
+        !std::mem::replace(&mut self.told, true)
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.state, RunState::Completed | RunState::Escalated)
+    }
+}
+
+/// All runs of one agent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Runs {
+    list: Vec<Run>,
+    next_serial: u32,
+}
+
+impl Runs {
+    pub(crate) fn get(&self, name: Option<&str>) -> Option<&Run> {
+        self.list.iter().find(|r| r.name.as_deref() == name)
+    }
+
+    pub(crate) fn get_mut(&mut self, name: Option<&str>) -> Option<&mut Run> {
+        self.list.iter_mut().find(|r| r.name.as_deref() == name)
+    }
+
+    pub(crate) fn by_serial(&mut self, serial: u32) -> Option<&mut Run> {
+        self.list.iter_mut().find(|r| r.serial == serial)
+    }
+
+    /// Makes room and begins a run; `None` if all of them are still open.
+    pub(crate) fn begin(&mut self, name: Option<Name>, attended: bool, now: Millis) -> Option<&mut Run> {
+        if self.list.len() >= RUNS_MAX {
+            let over = |state| move |r: &Run| r.is_over() && r.state == state;
+            let at = self.list.iter().position(over(RunState::Completed));
+            let at = at.or_else(|| self.list.iter().position(over(RunState::Escalated)))?;
+            self.list.remove(at);
+        }
+        let serial = self.next_serial;
+        self.next_serial = serial.wrapping_add(1);
+        self.list.reserve_exact(1);
+        self.list.push(Run::new(name, serial, attended, now));
+        self.list.last_mut()
+    }
+
+    pub(crate) fn remove(&mut self, serial: u32) {
+        self.list.retain(|r| r.serial != serial);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Run> {
+        self.list.iter()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Run> {
+        self.list.iter_mut()
+    }
+
+    /// Activation resets what stands in the way: trips of implicit runs (LD-4).
+    pub(crate) fn forget_implicit(&mut self) {
+        self.list.retain(|r| r.name.is_some());
+    }
+}

@@ -1,0 +1,68 @@
+//! The words of a text, hashed while it is read; nothing is built in memory.
+//!
+//! Most words are plain: ASCII, and nothing in them that the rules would have to look at. They go by eight
+//! bytes at a time. A token with anything else in it is read again, from its start, byte by byte.
+
+use super::eight;
+use super::word::ChunkHasher;
+
+/// How a text is read.
+pub(super) trait Rules {
+    /// The bytes that end a plain word, each marked in its top bit: white space at least, and whatever makes
+    /// a token not plain.
+    fn stops(chunk: u64) -> u64;
+
+    /// Eight plain bytes as they are hashed.
+    fn plain(chunk: u64) -> u64;
+
+    /// The token at `at`, which is not plain.
+    fn token(text: &str, at: usize) -> Token;
+}
+
+/// What was read.
+pub(super) struct Token {
+    /// The hash of the word; none if there was only white space.
+    pub(super) hash: Option<u64>,
+    /// Where to go on.
+    pub(super) end: usize,
+}
+
+/// Calls `each` with the hash of every word, in order.
+#[inline]
+pub(super) fn for_each_word<R: Rules>(text: &str, mut each: impl FnMut(u64)) {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let start = at;
+        let mut hasher = ChunkHasher::new();
+        let mut chunk = eight::load(bytes, at);
+        let mut stops = R::stops(chunk);
+        while stops == 0 {
+            hasher.push(R::plain(chunk));
+            at += 8;
+            chunk = eight::load(bytes, at);
+            stops = R::stops(chunk);
+        }
+        let stop = (stops.trailing_zeros() / 8) as usize;
+        if !is_space((chunk >> (8 * stop)) as u8) {
+            let token = R::token(text, start);
+            if let Some(hash) = token.hash {
+                each(hash);
+            }
+            at = token.end;
+        } else if at + stop == start {
+            at += eight::spaces(chunk);
+        } else {
+            // The top bit that marks the first stop is also the 0x80 that ends the word in its hash.
+            let mark = stops & stops.wrapping_neg();
+            each(hasher.finish(R::plain(chunk) & ((mark >> 7) - 1) | mark));
+            at += stop + 1;
+        }
+    }
+}
+
+/// Whether a byte is ASCII white space, as `char::is_whitespace` has it.
+#[inline]
+pub(super) const fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
+}

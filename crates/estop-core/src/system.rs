@@ -1,0 +1,285 @@
+//! The red button's rules (KS-1): four states, three channels, an epoch that only grows.
+//!
+//! Pure state machine. The latch that makes it instant and the file that makes it durable live elsewhere
+//! and follow what this says.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::Name;
+use crate::time::Now;
+
+/// The state of the whole system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SystemState {
+    /// Nothing is known yet, so nothing passes.
+    Starting,
+    /// Normal work.
+    #[default]
+    Running,
+    /// The button is pressed.
+    Shutdown,
+    /// Unlocked by an admin, not yet cleared: people may look, agents may not work.
+    SafeMode,
+}
+
+/// What an agent can touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Channel {
+    /// Model calls.
+    Llm,
+    /// Tool calls.
+    Tools,
+    /// Messages in and out.
+    Messaging,
+}
+
+/// A set of channels. Written as a number: 1 llm, 2 tools, 4 messaging.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Channels(u8);
+
+impl Channels {
+    /// No channel.
+    pub const NONE: Channels = Channels(0);
+    /// Every channel.
+    pub const ALL: Channels = Channels(7);
+
+    /// The set with `channel` in it too.
+    pub const fn with(self, channel: Channel) -> Channels {
+        Channels(self.0 | 1 << channel as u8)
+    }
+
+    /// All that is in either.
+    pub const fn union(self, other: Channels) -> Channels {
+        Channels(self.0 | other.0)
+    }
+
+    /// Whether `channel` is in the set.
+    pub const fn contains(self, channel: Channel) -> bool {
+        self.0 & 1 << channel as u8 != 0
+    }
+
+    /// Whether the set is empty.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// What the gate word said when an event was judged. It comes with the event, so that each agent's journal
+/// replays without the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateView {
+    /// Grows with each kill, restart and clear.
+    pub epoch: u64,
+    /// The state of the system.
+    pub state: SystemState,
+    /// Channels that are shut.
+    pub shut: Channels,
+}
+
+impl GateView {
+    /// Whether this is an undisturbed system, the usual case.
+    pub fn is_default(&self) -> bool {
+        *self == GateView::default()
+    }
+
+    /// Whether something may pass on `channel`.
+    pub fn lets_pass(&self, channel: Channel) -> bool {
+        self.state == SystemState::Running && !self.shut.contains(channel)
+    }
+}
+
+/// Why somebody pressed the button (KS-4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KillReason {
+    /// A person decided.
+    #[default]
+    Manual,
+    /// Something was broken into.
+    SecurityIncident,
+    /// The watchdog saw a runaway.
+    RunawayAgent,
+    /// A provider's quota is used up.
+    ApiQuotaExceeded,
+    /// Hardware button or the like.
+    Emergency,
+}
+
+/// What happens to the system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SystemEvent {
+    /// The process started and read what the latch said.
+    Started {
+        /// The persisted view; `None` on a first start.
+        found: Option<GateView>,
+    },
+    /// The button, or one channel's.
+    KillRequested {
+        /// What to shut; all channels = the whole system.
+        channels: Channels,
+        /// Why.
+        reason: KillReason,
+        /// Who or what pressed it.
+        by: Name,
+    },
+    /// SHUTDOWN → SAFE_MODE.
+    RestartRequested {
+        /// Who.
+        by: Name,
+        /// The epoch the person saw.
+        epoch: u64,
+    },
+    /// SAFE_MODE → RUNNING.
+    ClearRequested {
+        /// Who.
+        by: Name,
+        /// The epoch the person saw.
+        epoch: u64,
+    },
+    /// Heads of all chains, so that a cut tail is noticed.
+    Checkpointed {
+        /// Chain name, number of records, head of the event chain, head of the decision chain.
+        heads: Vec<crate::journal::ChainHead>,
+    },
+}
+
+/// What became of a system event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SystemDecision {
+    /// What the system does about it.
+    pub outcome: SystemOutcome,
+    /// What the gate word must say from here on.
+    pub gate: GateView,
+}
+
+/// The answer to a system event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SystemOutcome {
+    /// Done; shut what became shut and abort what is in flight there.
+    Applied,
+    /// Already so; nothing changes.
+    AlreadySo,
+    /// Not from this state (409).
+    IllegalFrom(SystemState),
+    /// A newer kill came in between; look again (409).
+    StaleEpoch,
+    /// Only written down.
+    Noted,
+}
+
+impl SystemDecision {
+    /// One sentence for the person who asked.
+    pub fn reason(&self) -> &'static str {
+        match self.outcome {
+            SystemOutcome::Applied => match self.gate.state {
+                SystemState::Starting => "Starting: nothing passes yet.",
+                SystemState::Running if self.gate.shut.is_empty() => "Running: everything may pass.",
+                SystemState::Running => "Running, with channels shut.",
+                SystemState::Shutdown => "Shut down: nothing passes until an admin restarts and clears.",
+                SystemState::SafeMode => "Safe mode: agents stay stopped until an admin clears.",
+            },
+            SystemOutcome::AlreadySo => "Already so: nothing changed.",
+            SystemOutcome::IllegalFrom(SystemState::Starting) => "Refused: the system is still starting.",
+            SystemOutcome::IllegalFrom(SystemState::Running) => "Refused: the system is running; there is nothing to restart or clear.",
+            SystemOutcome::IllegalFrom(SystemState::Shutdown) => "Refused: the system is shut down; restart into safe mode first.",
+            SystemOutcome::IllegalFrom(SystemState::SafeMode) => "Refused: the system is in safe mode already; clear it to run.",
+            SystemOutcome::StaleEpoch => "Refused: a newer kill came in between. Look at the status and try again.",
+            SystemOutcome::Noted => "Noted.",
+        }
+    }
+}
+
+/// The state machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct System {
+    gate: GateView,
+}
+
+impl Default for System {
+    fn default() -> Self {
+        System { gate: GateView { epoch: 0, state: SystemState::Starting, shut: Channels::NONE } }
+    }
+}
+
+impl System {
+    /// What the gate word must say.
+    pub fn gate(&self) -> GateView {
+        self.gate
+    }
+
+    /// The only way the state changes.
+    pub fn handle(&mut self, _now: Now, event: &SystemEvent) -> SystemDecision {
+        let outcome = match event {
+            SystemEvent::Started { found } => self.start(*found),
+            SystemEvent::KillRequested { channels, .. } => self.kill(*channels),
+            SystemEvent::RestartRequested { epoch, .. } => {
+                self.step(*epoch, SystemState::Shutdown, SystemState::SafeMode)
+            }
+            SystemEvent::ClearRequested { epoch, .. } => self.clear(*epoch),
+            SystemEvent::Checkpointed { .. } => SystemOutcome::Noted,
+        };
+        SystemDecision { outcome, gate: self.gate }
+    }
+
+    fn start(&mut self, found: Option<GateView>) -> SystemOutcome {
+        if self.gate.state != SystemState::Starting {
+            // A restart of the process goes on where the journal stands, unless the latch says worse.
+            let worse = found.is_some_and(|f| f.state != SystemState::Running || !f.shut.is_empty());
+            if !worse {
+                return SystemOutcome::AlreadySo;
+            }
+        }
+        self.gate = match found {
+            None => GateView { epoch: self.gate.epoch + 1, state: SystemState::Running, shut: Channels::NONE },
+            // A process that died while starting had not been cleared by anyone.
+            Some(f) if f.state == SystemState::Starting => GateView { state: SystemState::Shutdown, shut: Channels::ALL, ..f },
+            Some(f) => f,
+        };
+        SystemOutcome::Applied
+    }
+
+    /// Kill works from every state. Shutting single channels leaves the rest running.
+    fn kill(&mut self, channels: Channels) -> SystemOutcome {
+        let channels = if channels.is_empty() { Channels::ALL } else { channels };
+        self.gate.epoch += 1;
+        if channels == Channels::ALL {
+            let already = self.gate.state == SystemState::Shutdown;
+            self.gate.state = SystemState::Shutdown;
+            self.gate.shut = Channels::ALL;
+            return if already { SystemOutcome::AlreadySo } else { SystemOutcome::Applied };
+        }
+        let before = self.gate.shut;
+        self.gate.shut = before.union(channels);
+        if self.gate.shut == before { SystemOutcome::AlreadySo } else { SystemOutcome::Applied }
+    }
+
+    /// SAFE_MODE → RUNNING; or, while RUNNING, opens channels that were shut one by one.
+    fn clear(&mut self, epoch: u64) -> SystemOutcome {
+        if self.gate.state == SystemState::Running && !self.gate.shut.is_empty() {
+            if epoch != self.gate.epoch {
+                return SystemOutcome::StaleEpoch;
+            }
+            self.gate = GateView { epoch: epoch + 1, state: SystemState::Running, shut: Channels::NONE };
+            return SystemOutcome::Applied;
+        }
+        self.step(epoch, SystemState::SafeMode, SystemState::Running)
+    }
+
+    fn step(&mut self, epoch: u64, from: SystemState, to: SystemState) -> SystemOutcome {
+        if self.gate.state != from {
+            return SystemOutcome::IllegalFrom(self.gate.state);
+        }
+        // Whoever unlocks must have seen the newest kill.
+        if epoch != self.gate.epoch {
+            return SystemOutcome::StaleEpoch;
+        }
+        let shut = if to == SystemState::Running { Channels::NONE } else { Channels::ALL };
+        self.gate = GateView { epoch: epoch + 1, state: to, shut };
+        SystemOutcome::Applied
+    }
+}

@@ -1,0 +1,183 @@
+//! What is remembered of one conversation (FP-6, LD-4): its last requests and answers, and the steps taken.
+//!
+//! A window belongs to a conversation, so that parallel sessions of one agent neither hide a loop nor make
+//! one. An agent has at most [`CONVERSATIONS_MAX`] of them; the one unused for longest is forgotten first.
+
+use std::collections::VecDeque;
+
+use crate::activity::{Outputs, Tempo};
+use crate::ids::Hash64;
+use crate::repetition::{Churn, Repeats};
+use crate::simhash::SimHash;
+use crate::time::Millis;
+
+/// Conversations remembered for each agent. A client with more parallel sessions than this loses the memory
+/// of the least recent one; at half, wide fan-outs of sub-agents would; at double, an agent could hold 100 kB.
+pub(crate) const CONVERSATIONS_MAX: usize = 64;
+
+/// One remembered request: 24 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// 0 = there was no text.
+    prompt: u64,
+    /// 0 = no answer yet, or one without text.
+    response: u64,
+    /// Low bits of the monotonic milliseconds; only ever compared within days.
+    at: u32,
+    /// Low bits of the request's number, to find it again when its answer comes.
+    serial: u16,
+    /// A person's ask, not the continuation of one.
+    asks: bool,
+    /// How many steps it brought.
+    pub(crate) steps: u8,
+}
+
+impl Entry {
+    pub(crate) fn prompt(&self) -> Option<SimHash> {
+        (self.asks && self.prompt != 0).then_some(SimHash(self.prompt))
+    }
+
+    pub(crate) fn response(&self) -> Option<SimHash> {
+        (self.response != 0).then_some(SimHash(self.response))
+    }
+
+    pub(crate) fn age_ms(&self, now: Millis) -> u64 {
+        u64::from((now.0 as u32).wrapping_sub(self.at))
+    }
+}
+
+/// A request about to be remembered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewEntry {
+    pub(crate) prompt: Option<SimHash>,
+    pub(crate) asks: bool,
+    pub(crate) steps: u8,
+}
+
+/// The memory of one conversation.
+#[derive(Clone, Debug)]
+pub(crate) struct Conversation {
+    pub(crate) key: Hash64,
+    /// When its last request came: the start of the interval its next one ends.
+    pub(crate) last_request: Millis,
+    /// Input tokens of its previous request, to know what is new in the next.
+    pub(crate) input_tokens: u32,
+    /// Requests under way.
+    pub(crate) in_flight: u16,
+    next_serial: u16,
+    pub(crate) entries: VecDeque<Entry>,
+    /// Signatures of the steps taken, newest last.
+    pub(crate) steps: VecDeque<Hash64>,
+    pub(crate) repeats: Repeats,
+    pub(crate) churn: Churn,
+    pub(crate) outputs: Outputs,
+    pub(crate) tempo: Tempo,
+}
+
+impl Conversation {
+    fn new(key: Hash64, now: Millis) -> Conversation {
+        Conversation {
+            key,
+            last_request: now,
+            input_tokens: 0,
+            in_flight: 0,
+            next_serial: 0,
+            entries: VecDeque::new(),
+            steps: VecDeque::new(),
+            repeats: Repeats::default(),
+            churn: Churn::default(),
+            outputs: Outputs::default(),
+            tempo: Tempo::default(),
+        }
+    }
+
+    /// Remembers a request; what is beyond the window is forgotten, first in, first out. Returns its serial.
+    pub(crate) fn push_entry(&mut self, now: Millis, new: NewEntry, window: usize) -> u16 {
+        let serial = self.next_serial;
+        self.next_serial = serial.wrapping_add(1);
+        // A SimHash of exactly 0 reads as "no text": once in 2^64 texts, and then only a repeat is missed.
+        let prompt = new.prompt.map_or(0, |p| p.0);
+        push_bounded(
+            &mut self.entries,
+            Entry { prompt, response: 0, at: now.0 as u32, serial, asks: new.asks, steps: new.steps },
+            window,
+        );
+        serial
+    }
+
+    /// Remembers a step's signature.
+    pub(crate) fn push_step(&mut self, signature: Hash64, window: usize) {
+        push_bounded(&mut self.steps, signature, window.max(crate::repetition::STEPS_WINDOW));
+    }
+
+    /// Stores an answer with its request, whatever the order of completion.
+    pub(crate) fn set_response(&mut self, serial: u16, response: Option<SimHash>) {
+        if let Some(entry) = self.entries.iter_mut().rev().find(|e| e.serial == serial) {
+            entry.response = response.map_or(0, |r| r.0);
+        }
+    }
+}
+
+/// Pushes into a ring that holds at most `max`, growing its memory no further than that.
+pub(crate) fn push_bounded<T>(ring: &mut VecDeque<T>, item: T, max: usize) {
+    while ring.len() >= max.max(1) {
+        ring.pop_front();
+    }
+    if ring.len() == ring.capacity() {
+        let wanted = (ring.len() * 2).clamp(4, max.max(1));
+        ring.reserve_exact(wanted - ring.len());
+    }
+    ring.push_back(item);
+}
+
+/// All conversations of one agent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Conversations(Vec<Conversation>);
+
+impl Conversations {
+    /// The conversation, if it is remembered.
+    pub(crate) fn get(&self, key: Hash64) -> Option<&Conversation> {
+        self.0.iter().find(|c| c.key == key)
+    }
+
+    /// The same, to change it.
+    pub(crate) fn get_mut(&mut self, key: Hash64) -> Option<&mut Conversation> {
+        self.0.iter_mut().find(|c| c.key == key)
+    }
+
+    /// The conversation, begun if it is new.
+    pub(crate) fn open(&mut self, key: Hash64, now: Millis) -> &mut Conversation {
+        let at = match self.0.iter().position(|c| c.key == key) {
+            Some(at) => at,
+            None => self.begin(key, now),
+        };
+        &mut self.0[at]
+    }
+
+    fn begin(&mut self, key: Hash64, now: Millis) -> usize {
+        let fresh = Conversation::new(key, now);
+        if self.0.len() < CONVERSATIONS_MAX {
+            self.0.reserve_exact(1);
+            self.0.push(fresh);
+            return self.0.len() - 1;
+        }
+        let oldest = (0..self.0.len()).min_by_key(|at| self.0[*at].last_request).unwrap_or(0);
+        self.0[oldest] = fresh;
+        oldest
+    }
+
+    /// Forgets everything (LD-4: the agent was switched on again).
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// How many are remembered.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The longest window of all, for checks.
+    pub(crate) fn longest(&self) -> usize {
+        self.0.iter().map(|c| c.entries.len().max(c.steps.len())).max().unwrap_or(0)
+    }
+}

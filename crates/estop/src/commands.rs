@@ -1,0 +1,19 @@
+//! The commands, one file each. A command prints its answer and says how the process should end.
+
+pub mod eval;
+pub mod replay;
+pub mod verify;
+
+/// How a command ended, as its exit code (SPEC §13).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// 0: fine.
+    Fine,
+    /// 1: the answer is "no": it differs, it was found, it was refused.
+    No,
+}
+
+/// A mistake in how the command was called or configured: exit code 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);

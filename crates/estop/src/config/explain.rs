@@ -1,0 +1,162 @@
+//! From the parser's errors to sentences for people.
+
+use estop_core::policy_file::{PolicyError, PolicyIn, PolicyProblem};
+use serde_saphyr::{Error, Location, MessageFormatter, UserMessageFormatter};
+
+use super::place::{Place, Step, path_text, place};
+use super::problem::{Problem, Spot, printable, printable_sentence};
+use super::suggest::closest;
+use super::zones;
+
+/// What the YAML reader refused. `path` is as far as it came.
+pub(super) fn yaml_error(error: &Error, path: &[Step], text: &str, name: &str) -> Problem {
+    let (message, help) = sentence(original(error), path, text);
+    Problem::at(name, spot(error, path, text), message).with_help(help)
+}
+
+/// What the policy's own checks refused.
+pub(super) fn policy_error(error: &PolicyError, text: &str, name: &str) -> Problem {
+    let path: Vec<Step> = error.keys.iter().map(|key| Step::Key(key.to_string())).collect();
+    let spot = place(text, &path).map(|place| spot_of(text, place.location));
+    let help = match &error.problem {
+        PolicyProblem::UnknownZone(zone) => Some(match zones::suggest(zone) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => "Time zones have IANA names, such as `Europe/Berlin` or `UTC`.".to_owned(),
+        }),
+        PolicyProblem::LoopSwitch { .. }
+        | PolicyProblem::WatchdogSwitch { .. }
+        | PolicyProblem::HoursIncomplete { .. }
+        | PolicyProblem::HoursEmpty { .. }
+        | PolicyProblem::Above { .. }
+        | PolicyProblem::NotBelow { .. } => None,
+    };
+    Problem::at(name, spot, printable_sentence(&error.problem.to_string())).with_help(help)
+}
+
+/// The error behind aliases and snippets.
+fn original(mut error: &Error) -> &Error {
+    while let Error::AliasError { error: inner, .. } | Error::WithSnippet { error: inner, .. } = error {
+        error = inner;
+    }
+    error
+}
+
+/// Errors about keys know their place. For values the reader sometimes points at the key, so the path decides.
+fn spot(error: &Error, path: &[Step], text: &str) -> Option<Spot> {
+    let about_value =
+        matches!(original(error), Error::SerdeInvalidValue { .. } | Error::SerdeInvalidType { .. });
+    let value = if about_value { place(text, path).map(|place| place.location) } else { None };
+    value.or_else(|| error.location()).map(|location| spot_of(text, location))
+}
+
+fn spot_of(text: &str, location: Location) -> Spot {
+    let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    Spot::new(text, number(location.line()), number(location.column()))
+}
+
+/// Message and help.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the enum is the library's, and grows")]
+fn sentence(error: &Error, path: &[Step], text: &str) -> (String, Option<String>) {
+    let must_be = |expected: &str| {
+        let subject = subject(path);
+        let found =
+            place(text, path).map_or_else(String::new, |Place { found, .. }| format!("; found {found}"));
+        format!("{subject} must be {expected}{found}")
+    };
+    let message = match error {
+        Error::SerdeUnknownField { field, expected, .. } => return unknown_key(field, expected, path),
+        Error::SerdeUnknownVariant { variant, expected, .. } => {
+            let help =
+                closest(variant, expected.iter().copied()).map(|meant| format!("did you mean `{meant}`?"));
+            return (must_be(&either(expected)), help);
+        }
+        Error::DuplicateMappingKey { key, .. } => {
+            let key =
+                key.as_deref().map_or_else(|| "a key".to_owned(), |key| format!("key `{}`", printable(key)));
+            format!("{key} is given twice{}", inside(path))
+        }
+        Error::SerdeInvalidType { expected, .. }
+        | Error::SerdeInvalidValue { expected, .. }
+        | Error::SerdeInvalidLength { expected, .. } => must_be(expected),
+        Error::SerdeMissingField { field, .. } => format!("key `{field}` is missing{}", inside(path)),
+        Error::Unexpected { expected: "mapping start", .. } => must_be("a mapping (`key: value`)"),
+        Error::Unexpected { expected: "sequence start", .. } => must_be("a list (`[a, b]`)"),
+        Error::Unexpected { .. }
+        | Error::NullIntoString { .. }
+        | Error::ExternallyTaggedEnumExpectedScalarOrMapping { .. }
+        | Error::UnexpectedValueForUnitEnumVariant { .. }
+        | Error::TaggedScalarCannotDeserializeIntoString { .. } => must_be("a single value"),
+        Error::InvalidBooleanStrict { .. } | Error::InvalidScalar { ty: "bool", .. } => {
+            must_be("true or false")
+        }
+        Error::InvalidScalar { ty, .. } if ty.starts_with('f') => must_be("a number"),
+        Error::InvalidScalar { .. } => must_be("a whole number"),
+        Error::MultipleDocuments { .. } => "only one YAML document may be in the file".to_owned(),
+        Error::UnknownAnchor { .. } => "this alias (`*name`) has no anchor (`&name`) before it".to_owned(),
+        Error::UnsupportedTag { tag, .. } => format!("YAML tag `{}` is not supported", printable(tag)),
+        Error::Budget { .. }
+        | Error::AliasReplayCounterOverflow { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => {
+            "too deeply nested, or too large once its aliases are filled in".to_owned()
+        }
+        Error::ExternalMessage { msg, .. } => format!("not valid YAML: {}", printable_sentence(msg)),
+        Error::Message { msg, .. } => printable_sentence(msg),
+        other => {
+            format!("not valid here: {}", printable_sentence(&UserMessageFormatter.format_message(other)))
+        }
+    };
+    (message, None)
+}
+
+fn unknown_key(key: &str, known: &[&str], path: &[Step]) -> (String, Option<String>) {
+    let place = path.split_last().map_or(path, |(_, parents)| parents);
+    let message = format!("unknown key `{}`{}", printable(key), inside(place));
+    let known_keys = known.join(", ");
+    let help = if known.contains(&"policy") && is_policy_key(key) {
+        format!("`{key}` goes below `policy`. Known keys here: {known_keys}")
+    } else if let Some(meant) = closest(key, known.iter().copied()) {
+        format!("did you mean `{meant}`? Known keys: {known_keys}")
+    } else {
+        format!("Known keys: {known_keys}")
+    };
+    (message, Some(help))
+}
+
+/// Settings of a policy are easily written one level too high.
+fn is_policy_key(key: &str) -> bool {
+    // The type knows its keys; asked for one it cannot have, it lists them.
+    let refused = serde_saphyr::from_str::<PolicyIn>("{'': }").err();
+    match refused.as_ref().map(Error::without_snippet) {
+        Some(Error::SerdeUnknownField { expected, .. }) => expected.contains(&key),
+        _ => false,
+    }
+}
+
+fn inside(path: &[Step]) -> String {
+    match path_text(path) {
+        path if path.is_empty() => String::new(),
+        path => format!(" in {path}"),
+    }
+}
+
+/// What a sentence is about: the last key, with the number of the item in it.
+fn subject(path: &[Step]) -> String {
+    if let [parents @ .., Step::Unknown] = path {
+        return format!("every key{}", inside(parents));
+    }
+    match path.iter().rposition(|step| matches!(step, Step::Key(_))) {
+        Some(last_key) => path_text(&path[last_key..]),
+        None => "the file".to_owned(),
+    }
+}
+
+/// `a, b or c`.
+fn either(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [rest @ .., last] => format!("{} or {last}", rest.join(", ")),
+    }
+}

@@ -1,0 +1,49 @@
+//! Reads a file line by line, with a progress bar where a person watches.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A line longer than this is refused: it would be no record or trace of ours, and memory has an end.
+const LINE_MAX: usize = 64 << 20;
+
+/// A file, line by line.
+pub struct Lines {
+    reader: BufReader<File>,
+    bar: ProgressBar,
+    buffer: Vec<u8>,
+    number: usize,
+}
+
+impl Lines {
+    /// Opens the file. The bar is drawn on a terminal only.
+    pub fn open(path: &Path, what: &'static str) -> anyhow::Result<Lines> {
+        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        let size = file.metadata().with_context(|| format!("cannot read {}", path.display()))?;
+        anyhow::ensure!(size.is_file(), "{} is not a file", path.display());
+        let style = ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {eta}")?;
+        let bar = ProgressBar::new(size.len()).with_style(style).with_message(what);
+        Ok(Lines { reader: BufReader::with_capacity(1 << 20, file), bar, buffer: Vec::new(), number: 0 })
+    }
+
+    /// The next line with its end, if there is one; `Some((number, line))` counts from 1.
+    pub fn next_line(&mut self) -> anyhow::Result<Option<(usize, &[u8])>> {
+        self.buffer.clear();
+        let mut limited = std::io::Read::take(&mut self.reader, LINE_MAX as u64 + 1);
+        let read = limited.read_until(b'\n', &mut self.buffer)?;
+        anyhow::ensure!(self.buffer.len() <= LINE_MAX, "line {} is longer than {LINE_MAX} bytes", self.number + 1);
+        if read == 0 {
+            self.bar.finish_and_clear();
+            return Ok(None);
+        }
+        self.number += 1;
+        // Drawing is throttled by the bar itself; counting every line would cost more than reading it.
+        if self.number.is_multiple_of(256) {
+            self.bar.set_position(self.bar.position() + read as u64 * 256);
+        }
+        Ok(Some((self.number, &self.buffer)))
+    }
+}

@@ -1,0 +1,325 @@
+//! The rules of the house that a compiler does not know: who may depend on whom, how long a file is, that the
+//! documents name what exists. Every failure says what to do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Which crates of ours each crate may use. Arrows only point down (ARCHITECTURE.md).
+const ARROWS: &[(&str, &[&str])] = &[
+    ("estop-core", &[]),
+    ("estop-wire", &["estop-core"]),
+    ("estop-store", &["estop-core"]),
+    ("estop-gateway", &["estop-core", "estop-wire"]),
+    ("estop-admin", &["estop-core", "estop-store"]),
+    ("estop-notify", &["estop-core", "estop-store"]),
+    (
+        "estop",
+        &["estop-core", "estop-wire", "estop-store", "estop-gateway", "estop-admin", "estop-notify", "estop-sim"],
+    ),
+    // Beside the product: they drive it and are never part of it.
+    ("estop-sim", &["estop-core"]),
+    ("estop-bench", &["estop-core", "estop-sim"]),
+];
+
+/// All the core may use from outside (docs/decisions/0006).
+const CORE_USES: &[&str] = &["memchr", "serde", "serde_json", "sha2", "thiserror", "xxhash-rust"];
+
+/// Crates that speak SQL, by the start of their names; they belong into estop-store.
+const SQL: &[&str] = &["rusqlite", "libsqlite3-sys", "sqlx", "tokio-postgres", "deadpool-postgres", "postgres", "diesel", "sea-"];
+
+/// At this length look for the seam.
+const LINES_MAX: usize = 400;
+
+/// Longer files, each with the reason why it has no seam.
+const LONG_FILES: &[(&str, &str)] = &[
+    ("crates/estop-core/src/decision.rs", "one vocabulary: what a decision can say, and how it reads; types, no rules"),
+    ("crates/estop-core/src/iteration.rs", "one grammar: how a shell reads a command, with the table of test runners"),
+    ("crates/estop-core/src/policy.rs", "one record with its defaults; types, no rules"),
+    ("crates/estop-core/src/run.rs", "one state machine: every transition of a run in one place"),
+];
+
+struct Package {
+    name: String,
+    /// Name and whether it is for tests only.
+    dependencies: Vec<(String, bool)>,
+}
+
+#[test]
+fn tidy_crates_depend_only_downwards() {
+    for package in packages() {
+        let allowed = ARROWS.iter().find(|(name, _)| *name == package.name);
+        let (_, allowed) = allowed.unwrap_or_else(|| fail(format!("`{}` is new: give it a place in ARROWS in tidy.rs and in ARCHITECTURE.md", package.name)));
+        for (dependency, _) in package.dependencies.iter().filter(|(name, _)| is_ours(name)) {
+            assert!(
+                allowed.contains(&dependency.as_str()),
+                "`{}` must not use `{dependency}`: arrows only point down. Move the code, or write the new arrow down in docs/decisions/ and in ARROWS.",
+                package.name
+            );
+        }
+    }
+}
+
+#[test]
+fn tidy_the_core_uses_nothing_but_its_few_crates() {
+    for (dependency, for_tests) in &package("estop-core").dependencies {
+        assert!(
+            *for_tests || CORE_USES.contains(&dependency.as_str()),
+            "estop-core must not use `{dependency}`: do it in a crate above, or write a decision like docs/decisions/0006 and add it to CORE_USES."
+        );
+    }
+}
+
+#[test]
+fn tidy_core_and_wire_have_no_runtime() {
+    for name in ["estop-core", "estop-wire"] {
+        for (dependency, _) in &package(name).dependencies {
+            let runtime = dependency == "tokio" || dependency.starts_with("tokio-") || dependency == "async-std" || dependency == "smol";
+            assert!(!runtime, "{name} is pure and must not use `{dependency}`, not even in tests: move the code to estop-gateway.");
+        }
+    }
+}
+
+#[test]
+fn tidy_sql_stays_in_the_store() {
+    for package in packages().iter().filter(|package| package.name != "estop-store") {
+        for (dependency, _) in &package.dependencies {
+            let sql = SQL.iter().any(|sql| dependency.starts_with(sql));
+            assert!(!sql, "`{}` must not use `{dependency}`: SQL belongs into estop-store, behind one of its traits.", package.name);
+        }
+    }
+}
+
+#[test]
+fn tidy_every_dependency_is_explained() {
+    let explained = read("docs/dependencies.md");
+    for package in packages() {
+        for (dependency, _) in package.dependencies.iter().filter(|(name, _)| !is_ours(name)) {
+            assert!(
+                explained.contains(&format!("| `{dependency}` |")),
+                "`{}` uses `{dependency}`, which docs/dependencies.md does not explain: add a row `| `{dependency}` | version | licence | why | runner-up |`.",
+                package.name
+            );
+        }
+    }
+}
+
+#[test]
+fn tidy_files_are_short() {
+    let allowed: BTreeMap<&str, &str> = LONG_FILES.iter().copied().collect();
+    for file in source_files() {
+        let lines = read(&file).lines().count();
+        let exempt = allowed.contains_key(file.as_str());
+        assert!(
+            lines <= LINES_MAX || exempt || is_test_file(&file),
+            "{file} has {lines} lines, more than {LINES_MAX}: look for the seam and split it, or add it to LONG_FILES in tidy.rs with the reason why it has none."
+        );
+        assert!(
+            lines > LINES_MAX || !exempt,
+            "{file} has {lines} lines and needs no exception: take it off LONG_FILES in tidy.rs."
+        );
+    }
+    for (file, _) in LONG_FILES {
+        assert!(root().join(file).is_file(), "{file} is gone: take it off LONG_FILES in tidy.rs.");
+    }
+}
+
+#[test]
+fn tidy_files_say_what_they_are_for() {
+    for file in walk().iter().filter(|file| is_rust(file)) {
+        let first = read(file).lines().next().unwrap_or_default().to_owned();
+        assert!(
+            first.starts_with("//! "),
+            "{file} must open with `//!`: one sentence that says what it is for. Attributes come after it."
+        );
+    }
+}
+
+#[test]
+fn tidy_the_code_map_names_what_exists() {
+    let mapped = code_map(&read("ARCHITECTURE.md"));
+    let existing: BTreeSet<String> = source_files().into_iter().collect();
+    let missing: Vec<&String> = existing.difference(&mapped).collect();
+    let stale: Vec<&String> = mapped.difference(&existing).collect();
+    assert!(missing.is_empty(), "ARCHITECTURE.md, Code map: add a line \"- `file.rs`: what it holds\" under its folder for {missing:#?}");
+    assert!(stale.is_empty(), "ARCHITECTURE.md, Code map: these files do not exist, take them out: {stale:#?}");
+}
+
+#[test]
+fn tidy_every_proven_requirement_has_its_proof() {
+    let names = proof_names();
+    let requirements = requirements(&read("docs/requirements.md"));
+    assert!(requirements.len() >= 60, "docs/requirements.md: the table of requirements could not be read");
+    for (id, status) in requirements {
+        let known = matches!(status.as_str(), "proven" | "core" | "not yet");
+        assert!(known, "docs/requirements.md: `{id}` has the status `{status}`; it must be `proven`, `core` or `not yet`.");
+        let prefix = format!("{}_", id.to_lowercase().replace('-', "_"));
+        assert!(
+            status == "not yet" || names.iter().any(|name| name.starts_with(&prefix)),
+            "docs/requirements.md says `{id}` is {status}, but no test or scenario has a name that starts with `{prefix}`: write one, or say `not yet`."
+        );
+    }
+}
+
+#[test]
+fn tidy_nothing_is_left_lying_about() {
+    // Put together here, so that this file does not find itself.
+    let places = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
+    let words = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X"), concat!("to", "do!"), concat!("unimple", "mented!")];
+    for file in walk() {
+        let Ok(text) = fs::read_to_string(root().join(&file)) else { continue };
+        for (at, line) in text.lines().enumerate() {
+            let at = at + 1;
+            for place in places {
+                assert!(!line.contains(place), "{file}:{at}: `{place}` is a path of one machine: name it relative to the repository.");
+            }
+            for word in words {
+                assert!(!has_word(line, word), "{file}:{at}: `{word}` is unfinished work: finish it, or write down what holds today and why.");
+            }
+        }
+    }
+}
+
+/// Packages of this workspace, as cargo sees them.
+fn packages() -> Vec<Package> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments = ["metadata", "--no-deps", "--format-version", "1", "--offline"];
+    let output = Command::new(cargo).args(arguments).current_dir(root()).output().expect("cargo runs");
+    assert!(output.status.success(), "cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
+    list(&metadata["packages"]).iter().map(package_of).collect()
+}
+
+fn package_of(package: &Value) -> Package {
+    let dependency = |d: &Value| (text(&d["name"]), d["kind"] == "dev");
+    Package { name: text(&package["name"]), dependencies: list(&package["dependencies"]).iter().map(dependency).collect() }
+}
+
+fn package(name: &str) -> Package {
+    let found = packages().into_iter().find(|package| package.name == name);
+    found.unwrap_or_else(|| fail(format!("the workspace has no crate `{name}`")))
+}
+
+fn is_ours(name: &str) -> bool {
+    name == "estop" || name.starts_with("estop-")
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// `### `folder`` opens a folder, `- `file.rs`: …` names a file in it, until the next `## `.
+fn code_map(architecture: &str) -> BTreeSet<String> {
+    let map = architecture.split("\n## Code map\n").nth(1).expect("ARCHITECTURE.md has a section `## Code map`");
+    let map = map.split("\n## ").next().unwrap_or_default();
+    let mut folder = String::new();
+    let mut files = BTreeSet::new();
+    for line in map.lines() {
+        let name = line.split('`').nth(1).unwrap_or_default();
+        if line.starts_with("### `") {
+            folder = name.trim_end_matches('/').to_owned();
+        } else if line.starts_with("- `") {
+            let is_new = files.insert(format!("{folder}/{name}"));
+            assert!(is_new, "ARCHITECTURE.md, Code map: {folder}/{name} stands there twice");
+        }
+    }
+    files
+}
+
+/// Rows `| ID-1 | status | … |`.
+fn requirements(table: &str) -> Vec<(String, String)> {
+    let row = |line: &str| {
+        let mut cells = line.strip_prefix("| ")?.split('|').map(str::trim);
+        let (id, status) = (cells.next()?, cells.next()?);
+        let (letters, number) = id.split_once('-')?;
+        let is_id = letters.len() == 2 && letters.bytes().all(|b| b.is_ascii_uppercase()) && number.parse::<u8>().is_ok();
+        is_id.then(|| (id.to_owned(), status.to_owned()))
+    };
+    table.lines().filter_map(row).collect()
+}
+
+/// Names of functions and of scenario files.
+fn proof_names() -> Vec<String> {
+    let mut names = Vec::new();
+    let places = walk().into_iter().filter(|file| file.starts_with("crates/") || file.starts_with("sim/"));
+    for file in places {
+        if is_rust(&file) {
+            let source = read(&file);
+            let functions = source.lines().filter_map(|line| line.trim_start().strip_prefix("fn "));
+            names.extend(functions.map(str::to_owned));
+        } else {
+            names.extend(file.rsplit('/').next().map(str::to_owned));
+        }
+    }
+    names
+}
+
+fn has_word(line: &str, word: &str) -> bool {
+    let is_edge = |c: Option<char>| !c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    line.match_indices(word).any(|(at, _)| {
+        let (before, after) = (&line[..at], &line[at + word.len()..]);
+        is_edge(before.chars().next_back()) && (word.ends_with('!') || is_edge(after.chars().next()))
+    })
+}
+
+/// Rust files under `src` of the crates, the simulator and the benchmarks.
+fn source_files() -> Vec<String> {
+    walk().into_iter().filter(|file| is_rust(file) && file.contains("/src/")).collect()
+}
+
+fn is_rust(file: &str) -> bool {
+    file.ends_with(".rs")
+}
+
+fn is_test_file(file: &str) -> bool {
+    file.ends_with("/tests.rs") || file.contains("/tests/")
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(file: &str) -> String {
+    fs::read_to_string(root().join(file)).unwrap_or_else(|error| fail(format!("cannot read {file}: {error}")))
+}
+
+/// Every file of the repository, relative to its root, in order of name; what is built or hidden is left out.
+fn walk() -> Vec<String> {
+    let mut files = Vec::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root().join(&folder)).expect("a folder of the repository can be listed") {
+            let entry = entry.expect("a folder of the repository can be listed");
+            let path = folder.join(entry.file_name());
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let hidden = name.starts_with('.') && name != ".ci";
+            let built = ["target", "node_modules", "__pycache__"].contains(&name.as_str());
+            if hidden || built {
+                continue;
+            }
+            if path_is_dir(&path) {
+                folders.push(path);
+            } else {
+                files.push(path.to_string_lossy().into_owned());
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+fn path_is_dir(path: &Path) -> bool {
+    root().join(path).is_dir()
+}
+
+#[expect(clippy::panic, reason = "a test fails by panicking")]
+fn fail(message: String) -> ! {
+    panic!("{message}")
+}

@@ -1,0 +1,63 @@
+//! An invariant that does not hold: which, where, and how to see it again.
+
+use std::fmt;
+
+/// One named rule found broken, without the circumstances.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breach {
+    /// The invariant's name: the function in `invariants` that checks it.
+    pub invariant: &'static str,
+    /// What was expected and what was found.
+    pub detail: String,
+}
+
+impl Breach {
+    /// A breach of `invariant`.
+    pub fn new(invariant: &'static str, detail: impl Into<String>) -> Breach {
+        Breach { invariant, detail: detail.into() }
+    }
+}
+
+/// What a check says.
+pub type Holds = Result<(), Breach>;
+
+/// `Ok` if it holds; the detail is only written down if it does not.
+pub fn ensure(holds: bool, invariant: &'static str, detail: impl FnOnce() -> String) -> Holds {
+    if holds { Ok(()) } else { Err(Breach::new(invariant, detail())) }
+}
+
+/// A broken invariant with all that is needed to see it again.
+#[derive(Clone, Debug)]
+pub struct Broken {
+    /// Which, and what is wrong.
+    pub breach: Breach,
+    /// The run's seed.
+    pub seed: u64,
+    /// How many agents took part; the seed alone does not say.
+    pub agents: usize,
+    /// Number of the event, from 1.
+    pub event_number: u64,
+    /// The agent, with its temperament.
+    pub agent: String,
+    /// What happened.
+    pub event: String,
+    /// What was decided.
+    pub decision: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "broken invariant: {}", self.breach.invariant)?;
+        writeln!(f, "  {}", self.breach.detail)?;
+        writeln!(f, "  seed {}, event {}, agent {}", self.seed, self.event_number, self.agent)?;
+        writeln!(f, "  event:    {}", self.event)?;
+        writeln!(f, "  decision: {}", self.decision)?;
+        write!(
+            f,
+            "  again:    cargo run --release -p estop-sim -- --seed {} --agents {} --events {}",
+            self.seed, self.agents, self.event_number
+        )
+    }
+}
+
+impl std::error::Error for Broken {}

@@ -1,0 +1,133 @@
+//! What an agent or the fleet spent, booked by a second bookkeeper who never looks into the core's books.
+
+use estop_core::budget::Amount;
+use estop_core::policy::BudgetPolicy;
+
+use super::calendar::Local;
+
+/// Money and tokens without a ceiling: the model must not saturate where the core might.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Total {
+    /// Nano-dollars.
+    pub usd: u128,
+    /// Tokens.
+    pub tokens: u128,
+}
+
+impl From<Amount> for Total {
+    fn from(amount: Amount) -> Total {
+        Total { usd: amount.usd.0.into(), tokens: amount.tokens.into() }
+    }
+}
+
+impl std::ops::AddAssign for Total {
+    fn add_assign(&mut self, other: Total) {
+        self.usd += other.usd;
+        self.tokens += other.tokens;
+    }
+}
+
+impl std::ops::SubAssign for Total {
+    /// Only what was added is ever taken away again.
+    fn sub_assign(&mut self, other: Total) {
+        self.usd -= other.usd;
+        self.tokens -= other.tokens;
+    }
+}
+
+/// Days and months.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    day: Period,
+    month: Period,
+    /// Held for requests under way.
+    pub held: Total,
+}
+
+impl Ledger {
+    /// The calendar shows this day and month.
+    pub fn turn(&mut self, local: Local) {
+        self.day.turn(local.day);
+        self.month.turn(local.month);
+    }
+
+    /// Books what was used.
+    pub fn book(&mut self, used: Total) {
+        self.day.book(used);
+        self.month.book(used);
+    }
+
+    /// The first cap that `asked` does not fit under, in words. `run` is what its run spent and holds.
+    pub fn overdrawn(&self, asked: Total, run: (Total, Total), caps: &BudgetPolicy) -> Option<String> {
+        let (day, month) = (self.day.spent(), self.month.spent());
+        let (run_spent, run_held) = run;
+        let usd = |cap: Option<estop_core::money::NanoUsd>| cap.map(|cap| u128::from(cap.0));
+        let tokens = |cap: Option<u64>| cap.map(u128::from);
+        let accounts = [
+            ("usd_per_day", usd(caps.usd_per_day), day.usd, self.held.usd, asked.usd),
+            ("usd_per_month", usd(caps.usd_per_month), month.usd, self.held.usd, asked.usd),
+            ("usd_per_run", usd(caps.usd_per_run), run_spent.usd, run_held.usd, asked.usd),
+            ("tokens_per_day", tokens(caps.tokens_per_day), day.tokens, self.held.tokens, asked.tokens),
+            ("tokens_per_month", tokens(caps.tokens_per_month), month.tokens, self.held.tokens, asked.tokens),
+            ("tokens_per_run", tokens(caps.tokens_per_run), run_spent.tokens, run_held.tokens, asked.tokens),
+        ];
+        accounts.into_iter().find_map(|(name, cap, spent, held, asked)| {
+            let cap = cap?;
+            (spent + held + asked > cap)
+                .then(|| format!("{name}: spent {spent} + held {held} + asked {asked} is more than {cap}"))
+        })
+    }
+}
+
+/// One kind of period.
+///
+/// The latest period ever seen is known exactly, also if the clock leaves it and comes back. In an earlier one,
+/// reached by a clock set back, only what was spent since is held against the core: a lower bound.
+#[derive(Clone, Debug, Default)]
+struct Period {
+    latest: Option<i64>,
+    current: i64,
+    in_latest: Total,
+    since_change: Total,
+}
+
+impl Period {
+    fn turn(&mut self, period: i64) {
+        if period != self.current {
+            self.current = period;
+            self.since_change = Total::default();
+        }
+        if self.latest.is_none_or(|latest| period > latest) {
+            self.latest = Some(period);
+            self.in_latest = Total::default();
+        }
+    }
+
+    fn book(&mut self, used: Total) {
+        self.since_change += used;
+        if self.latest == Some(self.current) {
+            self.in_latest += used;
+        }
+    }
+
+    fn spent(&self) -> Total {
+        if self.latest == Some(self.current) { self.in_latest } else { self.since_change }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_left_and_entered_again_is_still_the_same_day() {
+        let dollar = Total { usd: 1, tokens: 1 };
+        let mut period = Period::default();
+        let mut spend_on = |day| {
+            period.turn(day);
+            period.book(dollar);
+            period.spent().usd
+        };
+        assert_eq!([spend_on(10), spend_on(9), spend_on(10), spend_on(11)], [1, 1, 2, 1]);
+    }
+}
