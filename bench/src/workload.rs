@@ -3,7 +3,8 @@
 use estop_core::decision::Decision;
 use estop_core::engine::AgentState;
 use estop_core::event::{
-    CallKind, Ended, Estimate, Event, RequestReceived, ResponseCompleted, ToolFinished, ToolRequested, Usage, What,
+    CallKind, Ended, Estimate, Event, RequestReceived, ResponseCompleted, ToolFinished, ToolRequested, Usage,
+    What,
 };
 use estop_core::fingerprint::{CallPrint, RequestPrint, ResponsePrint, StepPrint};
 use estop_core::ids::{CallId, Hash64, RequestId};
@@ -12,6 +13,8 @@ use estop_core::money::NanoUsd;
 use estop_core::policy::Policy;
 use estop_core::simhash::SimHash;
 use estop_core::time::{Millis, Now};
+
+use crate::random::Random;
 
 /// An event of one of many agents.
 pub struct Happening {
@@ -23,45 +26,41 @@ pub struct Happening {
     pub event: Event,
 }
 
-/// The next number of a fixed sequence (SplitMix64).
-fn next(seed: &mut u64) -> u64 {
-    *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (*seed ^ (*seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 /// `count` events of `agents` agents, taking turns, a request every five seconds each.
 pub fn events(count: usize, agents: usize) -> Vec<Happening> {
-    let mut seed = 1;
-    (0..count).map(|at| happening(at, agents, &mut seed)).collect()
+    let mut random = Random(1);
+    (0..count).map(|at| happening(at, agents, &mut random)).collect()
 }
 
-fn happening(at: usize, agents: usize, seed: &mut u64) -> Happening {
+fn happening(at: usize, agents: usize, random: &mut Random) -> Happening {
     let (agent, turn) = (at % agents, (at / agents) as u64);
     // Each cycle of four: request, answer with a call, hook before the tool, hook after it.
     let (cycle, phase) = (turn / 4, turn % 4);
     let mono = cycle * 5_000 + phase * 700;
     let what = match phase {
-        0 => request(agent, cycle, seed),
-        1 => answer(cycle, seed),
+        0 => request(agent, cycle, random),
+        1 => answer(cycle, random),
         2 => What::ToolRequested(ToolRequested {
             call: CallId(cycle),
             tool: "Bash".into(),
-            action: Hash64(next(seed)),
+            action: Hash64(random.next()),
             test_run: false,
         }),
-        _ => What::ToolFinished(ToolFinished { call: CallId(cycle), result: Hash64(next(seed)), ended: Ended::Ok }),
+        _ => What::ToolFinished(ToolFinished {
+            call: CallId(cycle),
+            result: Hash64(random.next()),
+            ended: Ended::Ok,
+        }),
     };
     let now = Now { mono: Millis(mono), wall: 1_767_225_600_000 + mono as i64 };
     Happening { agent, now, event: Event { run: Some("task-1".into()), ..Event::from(what) } }
 }
 
-fn request(agent: usize, cycle: u64, seed: &mut u64) -> What {
+fn request(agent: usize, cycle: u64, random: &mut Random) -> What {
     let step = StepPrint {
         tool: "Bash".into(),
-        action: Hash64(next(seed)),
-        result: Hash64(next(seed)),
+        action: Hash64(random.next()),
+        result: Hash64(random.next()),
         ended: Ended::Unknown,
     };
     What::RequestReceived(RequestReceived {
@@ -85,14 +84,15 @@ fn request(agent: usize, cycle: u64, seed: &mut u64) -> What {
     })
 }
 
-fn answer(cycle: u64, seed: &mut u64) -> What {
+fn answer(cycle: u64, random: &mut Random) -> What {
     What::ResponseCompleted(ResponseCompleted {
         request: RequestId(cycle),
         ended: Ended::Ok,
         print: ResponsePrint {
-            text: Some(SimHash(next(seed))),
-            exact: Some(SimHash(next(seed))),
-            calls: vec![CallPrint { tool: "Bash".into(), action: Hash64(next(seed)), test_run: false }],
+            text: Some(SimHash(random.next())),
+            exact: Some(SimHash(random.next())),
+            action: None,
+            calls: vec![CallPrint { tool: "Bash".into(), action: Hash64(random.next()), test_run: false }],
         },
         usage: Usage { input_tokens: 20_000, output_tokens: 180, usd: NanoUsd(62_700_000), estimated: false },
     })
@@ -100,10 +100,10 @@ fn answer(cycle: u64, seed: &mut u64) -> What {
 
 /// Requests and answers of one agent without hooks, five seconds apart.
 pub fn agent_events(agent: usize, requests: usize) -> impl Iterator<Item = Happening> {
-    let mut seed = agent as u64;
+    let mut random = Random(agent as u64);
     (0..requests as u64 * 2).map(move |at| {
         let (cycle, answers) = (at / 2, at % 2 == 1);
-        let what = if answers { answer(cycle, &mut seed) } else { request(agent, cycle, &mut seed) };
+        let what = if answers { answer(cycle, &mut random) } else { request(agent, cycle, &mut random) };
         let mono = cycle * 5_000 + u64::from(answers) * 2_000;
         let now = Now { mono: Millis(mono), wall: 1_767_225_600_000 + mono as i64 };
         Happening { agent, now, event: Event { run: Some("task-1".into()), ..Event::from(what) } }
@@ -123,7 +123,12 @@ pub fn policy() -> Policy {
 }
 
 /// Judges all events, each by its own agent's state. Returns the states and how many were allowed.
-pub fn judge(events: &[Happening], agents: usize, policy: &Policy, mut each: impl FnMut(&Happening, Decision)) -> Vec<AgentState> {
+pub fn judge(
+    events: &[Happening],
+    agents: usize,
+    policy: &Policy,
+    mut each: impl FnMut(&Happening, Decision),
+) -> Vec<AgentState> {
     let mut states: Vec<AgentState> = (0..agents).map(|_| AgentState::default()).collect();
     for happening in events {
         let decision = states[happening.agent].handle(happening.now, &happening.event, policy);

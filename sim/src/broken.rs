@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::world::Config;
+
 /// One named rule found broken, without the circumstances.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breach {
@@ -31,10 +33,8 @@ pub fn ensure(holds: bool, invariant: &'static str, detail: impl FnOnce() -> Str
 pub struct Broken {
     /// Which, and what is wrong.
     pub breach: Breach,
-    /// The run's seed.
-    pub seed: u64,
-    /// How many agents took part; the seed alone does not say.
-    pub agents: usize,
+    /// The run.
+    pub config: Config,
     /// Number of the event, from 1.
     pub event_number: u64,
     /// The agent, with its temperament.
@@ -49,13 +49,14 @@ impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "broken invariant: {}", self.breach.invariant)?;
         writeln!(f, "  {}", self.breach.detail)?;
-        writeln!(f, "  seed {}, event {}, agent {}", self.seed, self.event_number, self.agent)?;
+        let Config { seed, agents, .. } = self.config;
+        writeln!(f, "  seed {seed}, event {}, agent {}", self.event_number, self.agent)?;
         writeln!(f, "  event:    {}", self.event)?;
         writeln!(f, "  decision: {}", self.decision)?;
+        let events = self.event_number;
         write!(
             f,
-            "  again:    cargo run --release -p estop-sim -- --seed {} --agents {} --events {}",
-            self.seed, self.agents, self.event_number
+            "  again:    cargo run --release -p estop-sim -- --seed {seed} --agents {agents} --events {events}"
         )
     }
 }

@@ -17,16 +17,22 @@ fn main() {
     let mut allowed = 0;
     let judged = best_of(ROUNDS, || {
         allowed = 0;
-        workload::judge(&events, AGENTS, &policy, |_, decision| allowed += usize::from(decision.is_allowed()));
+        workload::judge(&events, AGENTS, &policy, |_, decision| {
+            allowed += usize::from(decision.is_allowed())
+        });
     });
-    println!("decide, without hashing:  {:7.0} ns an event ({allowed} of {EVENTS} allowed)", ns_each(judged, EVENTS));
+    println!(
+        "decide, without hashing:  {:7.0} ns an event ({allowed} of {EVENTS} allowed)",
+        ns_each(judged, EVENTS)
+    );
 
     let journal = workload::journal(&events, AGENTS, &policy);
     let lines: Vec<&[u8]> = journal.split_inclusive(|b| *b == b'\n').collect();
     let records = lines.len();
     let verified = best_of(ROUNDS, || {
         let mut chains = Chains::default();
-        let broken = lines.iter().filter(|line| Record::parse(line).and_then(|r| chains.check(&r)).is_err()).count();
+        let broken =
+            lines.iter().filter(|line| Record::parse(line).and_then(|r| chains.check(&r)).is_err()).count();
         assert_eq!(broken, 0);
     });
     report("verify", verified, records, journal.len());

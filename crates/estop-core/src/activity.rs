@@ -1,6 +1,6 @@
 //! ActivityEngine (TW-1..3): from what an agent does to the mode it is in.
 //!
-//! [`Outputs`] and [`Tempo`] belong to a conversation and give the evidence; [`Activity`] belongs to the agent
+//! `Outputs` and `Tempo` belong to a conversation and give the evidence; `Activity` belongs to the agent
 //! and holds the mode, with its reason and its hysteresis.
 
 use std::collections::VecDeque;
@@ -121,7 +121,8 @@ impl Activity {
             self.enter(candidate, now);
             return Some(EnteredCritical { flipped });
         }
-        if candidate != self.mode && (self.mode == ActivityMode::Idle || now.since(self.since) >= self.hold()) {
+        if candidate != self.mode && (self.mode == ActivityMode::Idle || now.since(self.since) >= self.hold())
+        {
             self.enter(candidate, now);
         }
         None
@@ -231,7 +232,9 @@ impl Outputs {
 
     /// Whether the latest output, with the results in `steps`, is alike with the `window` − 1 before it.
     pub(crate) fn all_alike(&self, steps: &[StepPrint], window: usize, up_to: u32) -> bool {
-        let Some(latest) = self.0.back().filter(|_| self.0.len() >= window) else { return false };
+        // One output is not a row.
+        let enough = window >= 2 && self.0.len() >= window;
+        let Some(latest) = self.0.back().filter(|_| enough) else { return false };
         let latest = latest.with_results(steps);
         let earlier = || self.0.iter().rev().skip(1).take(window - 1);
         // The cheap test first: most outputs differ from the one before.

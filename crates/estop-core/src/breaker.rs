@@ -98,7 +98,11 @@ impl std::fmt::Display for BreakerFinding {
         for (at, LimitUse { limit, current, max }) in self.near.iter().enumerate() {
             let percent = u64::from(*current) * 100 / u64::from(*max);
             let gap = if at == 0 { "" } else { "\n" };
-            write!(f, "{gap}Approaching limit: {} at {current}/{max} ({percent}%). Plan to wrap up soon.", limit.text())?;
+            write!(
+                f,
+                "{gap}Approaching limit: {} at {current}/{max} ({percent}%). Plan to wrap up soon.",
+                limit.text()
+            )?;
         }
         if self.near.is_empty() {
             f.write_str("Within all limits.")?;

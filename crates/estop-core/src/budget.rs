@@ -28,13 +28,6 @@ impl Amount {
         }
     }
 
-    fn minus(self, other: Amount) -> Amount {
-        Amount {
-            usd: NanoUsd(self.usd.0.saturating_sub(other.usd.0)),
-            tokens: self.tokens.saturating_sub(other.tokens),
-        }
-    }
-
     /// The larger of each.
     pub(crate) fn max(self, other: Amount) -> Amount {
         Amount { usd: self.usd.max(other.usd), tokens: self.tokens.max(other.tokens) }
@@ -128,11 +121,18 @@ impl std::fmt::Display for BudgetFinding {
         }
         if self.account.is_money() {
             let usd = NanoUsd;
-            let (spent, reserved, asked, cap) = (usd(self.spent), usd(self.reserved), usd(self.asked), usd(self.cap));
-            return write!(f, "Budget {name}: {spent} spent and {reserved} reserved of {cap}; this request may need {asked}.");
+            let (spent, reserved, asked, cap) =
+                (usd(self.spent), usd(self.reserved), usd(self.asked), usd(self.cap));
+            return write!(
+                f,
+                "Budget {name}: {spent} spent and {reserved} reserved of {cap}; this request may need {asked}."
+            );
         }
         let BudgetFinding { spent, reserved, asked, cap, .. } = self;
-        write!(f, "Budget {name}: {spent} tokens spent and {reserved} reserved of {cap}; this request may need {asked}.")
+        write!(
+            f,
+            "Budget {name}: {spent} tokens spent and {reserved} reserved of {cap}; this request may need {asked}."
+        )
     }
 }
 
@@ -163,59 +163,98 @@ pub(crate) struct Spent {
 
 impl Spent {
     /// Tells shares that were reached and not told yet; several at once are told as the highest.
-    fn warn(&mut self, usd: (Account, Option<NanoUsd>), tokens: (Account, Option<u64>), out: &mut Vec<BudgetWarning>) {
+    fn warn(
+        &mut self,
+        usd: (Account, Option<NanoUsd>),
+        tokens: (Account, Option<u64>),
+        out: &mut Vec<BudgetWarning>,
+    ) {
         tell(usd.0, self.amount.usd.0, usd.1.map(|cap| cap.0), &mut self.told_usd, out);
         tell(tokens.0, self.amount.tokens, tokens.1, &mut self.told_tokens, out);
     }
 
     pub(crate) fn warn_run(&mut self, policy: &BudgetPolicy, out: &mut Vec<BudgetWarning>) {
-        self.warn((Account::UsdPerRun, policy.usd_per_run), (Account::TokensPerRun, policy.tokens_per_run), out);
+        self.warn(
+            (Account::UsdPerRun, policy.usd_per_run),
+            (Account::TokensPerRun, policy.tokens_per_run),
+            out,
+        );
     }
 }
 
 fn tell(account: Account, spent: u64, cap: Option<u64>, told: &mut u8, out: &mut Vec<BudgetWarning>) {
     let Some(cap) = cap else { return };
-    let reached = WARN_AT_PERCENT.iter().filter(|p| share_bp(spent, cap) >= u64::from(**p) * 100).count() as u8;
+    let reached =
+        WARN_AT_PERCENT.iter().filter(|p| share_bp(spent, cap) >= u64::from(**p) * 100).count() as u8;
     if reached > *told {
         *told = reached;
         out.push(BudgetWarning { account, percent: WARN_AT_PERCENT[usize::from(reached) - 1], spent, cap });
     }
 }
 
+/// The sum of what is reserved, wide enough that ending one reservation never eats into another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Reserved {
+    usd: u128,
+    tokens: u128,
+}
+
+/// Goes on to the period `next`; whether it is a new one. Back by one is a clock that wavers around midnight: the
+/// later period goes on. Back by more is a clock that was wrong: it is followed.
+fn turns(period: &mut i32, next: i32) -> bool {
+    let is_new = next > *period;
+    if next != period.saturating_sub(1) {
+        *period = next;
+    }
+    is_new
+}
+
 /// One agent's money, or the fleet's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
-    day: i64,
-    month: i64,
+    day: i32,
+    month: i32,
     today: Spent,
     this_month: Spent,
-    reserved: Amount,
+    reserved: Reserved,
 }
 
 impl Budget {
     /// Begins a new day or month when the calendar says so.
     ///
-    /// A clock set back never gives money back: the period changes, what was spent in it stays.
+    /// A clock set back never gives money back: what was spent stays, and a midnight that comes a second time
+    /// begins nothing new.
     pub fn turn(&mut self, wall_ms: i64, policy: &BudgetPolicy) {
         let local = policy.zone.local(wall_ms);
-        if local.day > self.day {
+        if turns(&mut self.day, local.day) {
             self.today = Spent::default();
         }
-        if local.month > self.month {
+        if turns(&mut self.month, local.month) {
             self.this_month = Spent::default();
         }
-        (self.day, self.month) = (local.day, local.month);
     }
 
     /// The account that is fullest if `asked` were granted; `None` without any cap. Call [`Budget::turn`] first.
     pub fn tightest(&self, asked: Amount, run: RunSpend, policy: &BudgetPolicy) -> Option<BudgetFinding> {
         let usd = |account, cap: Option<NanoUsd>, spent: Amount, reserved: Amount| {
-            Some(BudgetFinding { account, spent: spent.usd.0, reserved: reserved.usd.0, asked: asked.usd.0, cap: cap?.0 })
+            Some(BudgetFinding {
+                account,
+                spent: spent.usd.0,
+                reserved: reserved.usd.0,
+                asked: asked.usd.0,
+                cap: cap?.0,
+            })
         };
         let tokens = |account, cap: Option<u64>, spent: Amount, reserved: Amount| {
-            Some(BudgetFinding { account, spent: spent.tokens, reserved: reserved.tokens, asked: asked.tokens, cap: cap? })
+            Some(BudgetFinding {
+                account,
+                spent: spent.tokens,
+                reserved: reserved.tokens,
+                asked: asked.tokens,
+                cap: cap?,
+            })
         };
-        let (today, month, held) = (self.today.amount, self.this_month.amount, self.reserved);
+        let (today, month, held) = (self.today.amount, self.this_month.amount, self.reserved());
         let accounts = [
             usd(Account::UsdPerDay, policy.usd_per_day, today, held),
             usd(Account::UsdPerMonth, policy.usd_per_month, month, held),
@@ -232,12 +271,14 @@ impl Budget {
 
     /// Holds `amount` until it is settled.
     pub fn reserve(&mut self, amount: Amount) {
-        self.reserved = self.reserved.plus(amount);
+        self.reserved.usd += u128::from(amount.usd.0);
+        self.reserved.tokens += u128::from(amount.tokens);
     }
 
     /// Ends a reservation of `held` with what was really `used`.
     pub fn settle(&mut self, held: Amount, used: Amount) {
-        self.reserved = self.reserved.minus(held);
+        self.reserved.usd = self.reserved.usd.saturating_sub(u128::from(held.usd.0));
+        self.reserved.tokens = self.reserved.tokens.saturating_sub(u128::from(held.tokens));
         self.today.amount = self.today.amount.plus(used);
         self.this_month.amount = self.this_month.amount.plus(used);
     }
@@ -245,7 +286,11 @@ impl Budget {
     /// Shares reached since the last call.
     pub fn warnings(&mut self, policy: &BudgetPolicy) -> Vec<BudgetWarning> {
         let mut out = Vec::new();
-        self.today.warn((Account::UsdPerDay, policy.usd_per_day), (Account::TokensPerDay, policy.tokens_per_day), &mut out);
+        self.today.warn(
+            (Account::UsdPerDay, policy.usd_per_day),
+            (Account::TokensPerDay, policy.tokens_per_day),
+            &mut out,
+        );
         self.this_month.warn(
             (Account::UsdPerMonth, policy.usd_per_month),
             (Account::TokensPerMonth, policy.tokens_per_month),
@@ -256,7 +301,8 @@ impl Budget {
 
     /// Held for requests under way.
     pub fn reserved(&self) -> Amount {
-        self.reserved
+        let at_most = |sum: u128| u64::try_from(sum).unwrap_or(u64::MAX);
+        Amount { usd: NanoUsd(at_most(self.reserved.usd)), tokens: at_most(self.reserved.tokens) }
     }
 
     /// Settled today.

@@ -3,6 +3,7 @@
 //! Live traffic, replay, backtest, evaluation and simulation all call it. This file orders and dispatches;
 //! each detector owns its own rules and memory.
 
+mod admission;
 mod in_flight;
 mod lifecycle;
 mod message;
@@ -10,6 +11,7 @@ mod pass;
 mod request;
 mod response;
 mod tool;
+mod tripwire;
 
 use crate::activity::{Activity, ActivityState};
 use crate::budget::{Amount, Budget};
@@ -43,6 +45,8 @@ pub struct AgentState {
     budget: Budget,
     /// One bit for each guard in shadow that would stop and was told.
     shadow_told: u16,
+    /// The watchdog pressed the button for a runaway that is not over.
+    button_pressed: bool,
 }
 
 /// When to wake an agent's state, and why.
@@ -87,7 +91,8 @@ impl AgentState {
             What::RunCompleted => self.run_completed(at, event),
             What::RunExtended { .. } => self.run_changed(event, |run| run.extend(at)),
             What::MessageIn { .. } | What::MessageOut { .. } => self.message(now, event, policy),
-            What::PolicyChanged { .. } | What::Tick => Decision::noted(),
+            What::PolicyChanged { policy, .. } => self.policy_changed(policy),
+            What::Tick => Decision::noted(),
             What::AgentActivated { .. } => self.activated(at),
             What::AgentDeactivated { .. } => self.deactivated(at),
             What::AgentPaused { .. } => self.paused(at),
@@ -144,7 +149,13 @@ impl AgentState {
     }
 
     /// Ends a reservation and books what was used, for the agent and for its run.
-    fn settle(&mut self, ended: &in_flight::Flight, used: Amount, policy: &Policy, effects: &mut Vec<Effect>) {
+    fn settle(
+        &mut self,
+        ended: &in_flight::Flight,
+        used: Amount,
+        policy: &Policy,
+        effects: &mut Vec<Effect>,
+    ) {
         self.budget.settle(ended.held, used);
         let mut warnings = self.budget.warnings(&policy.budget);
         if let Some(run) = self.runs.by_serial(ended.run) {
@@ -152,7 +163,8 @@ impl AgentState {
             run.spent.warn_run(&policy.budget, &mut warnings);
         }
         effects.extend(warnings.into_iter().map(Effect::BudgetWarned));
-        if let Some(conversation) = self.conversations.get_mut(ended.conversation) {
+        if let Some(conversation) = ended.conversation.and_then(|serial| self.conversations.by_serial(serial))
+        {
             conversation.in_flight = conversation.in_flight.saturating_sub(1);
         }
     }
@@ -162,7 +174,9 @@ impl AgentState {
         for run in self.runs.iter_mut() {
             while let Some(due) = run.elapse(now, &policy.limits, &policy.modes) {
                 match due {
-                    RunDue::Tripped(limit) => effects.push(Effect::RunTripped { run: run.name.clone(), limit }),
+                    RunDue::Tripped(limit) => {
+                        effects.push(Effect::RunTripped { run: run.name.clone(), limit });
+                    }
                     RunDue::WouldTrip => effects.push(Effect::WouldHaveStopped { guard: Guard::Breaker }),
                     RunDue::Escalated(limit) => effects.push(Effect::RunEscalated {
                         run: run.name.clone(),
@@ -182,7 +196,12 @@ impl AgentState {
     }
 
     /// Switches the agent off by a guard (LD-3).
+    ///
+    /// What is off already stays off by the first hand, and is not told again.
     fn kill_switch(&mut self, now: Millis, cause: Cause, effects: &mut Vec<Effect>) {
+        if matches!(self.standing, Standing::Inactive { .. }) {
+            return;
+        }
         self.standing.deactivate(DeactivatedBy::KillSwitch(cause), now);
         effects.push(Effect::Deactivated { cause });
         effects.push(Effect::AbortInFlight);
@@ -202,9 +221,7 @@ impl AgentState {
             Mode::Shadow => self.tell_shadow(Guard::Health, suspended, effects),
             Mode::Enforce if !suspended => {}
             Mode::Enforce if health < policy.gate.hard_stop_threshold => {
-                if !matches!(self.standing, Standing::Inactive { .. }) {
-                    self.kill_switch(now, Cause::Health, effects);
-                }
+                self.kill_switch(now, Cause::Health, effects);
             }
             Mode::Enforce => {
                 if self.standing == Standing::Active {

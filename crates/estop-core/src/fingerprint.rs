@@ -102,6 +102,9 @@ pub struct ResponsePrint {
     /// The same, with numbers and ids as they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exact: Option<SimHash>,
+    /// What an agent that acts in text does with it; `None` if it calls tools or says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<Hash64>,
     /// Tool calls it makes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallPrint>,
@@ -159,7 +162,12 @@ impl StepPrint {
         } else {
             signature::action(step.tool, step.args)
         };
-        StepPrint { tool: step.tool.into(), action, result: signature::result(step.result), ended: step.ended }
+        StepPrint {
+            tool: step.tool.into(),
+            action,
+            result: signature::result(step.result),
+            ended: step.ended,
+        }
     }
 }
 
@@ -171,9 +179,11 @@ impl ResponsePrint {
             action: signature::action(tool, args),
             test_run,
         };
+        let acts_in_text = response.calls.is_empty() && !response.text.trim().is_empty();
         ResponsePrint {
             text: simhash(response.text),
             exact: simhash_exact(response.text),
+            action: acts_in_text.then(|| signature::text_action(response.text)),
             calls: response.calls.iter().take(STEPS_MAX).map(call).collect(),
         }
     }
@@ -184,8 +194,14 @@ impl ResponsePrint {
 /// Only plain words at the start of the text or a line with an exit code count: a log that mentions errors is
 /// not a failure.
 pub fn ended_by_text(result: &str) -> Ended {
-    const FAILED: &[&str] =
-        &["error", "traceback (most recent call last)", "fatal:", "exception:", "command failed", "failed to "];
+    const FAILED: &[&str] = &[
+        "error",
+        "traceback (most recent call last)",
+        "fatal:",
+        "exception:",
+        "command failed",
+        "failed to ",
+    ];
     let start: String = result.trim_start().chars().take(40).flat_map(char::to_lowercase).collect();
     if FAILED.iter().any(|word| start.starts_with(word)) || exit_code(&start).is_some_and(|code| code != 0) {
         return Ended::Failed;

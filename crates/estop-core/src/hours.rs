@@ -20,14 +20,20 @@ pub struct HoursFinding {
 
 impl std::fmt::Display for HoursFinding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+        const DAYS: [&str; 7] =
+            ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
         let day = DAYS[usize::from(self.weekday) % 7];
         let (hour, minute) = (self.minute / 60, self.minute % 60);
         if self.opens_in_minutes == 0 {
             return write!(f, "Within allowed hours ({day} {hour:02}:{minute:02}).");
         }
         let wait = self.opens_in_minutes;
-        write!(f, "Outside allowed hours ({day} {hour:02}:{minute:02}). Allowed again in {} h {} min.", wait / 60, wait % 60)
+        write!(
+            f,
+            "Outside allowed hours ({day} {hour:02}:{minute:02}). Allowed again in {} h {} min.",
+            wait / 60,
+            wait % 60
+        )
     }
 }
 

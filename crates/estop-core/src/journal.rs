@@ -91,11 +91,19 @@ pub struct Heads {
 
 impl Heads {
     fn new(chain: &str) -> Heads {
-        Heads { count: 0, events: Digest::genesis(chain, "events"), decisions: Digest::genesis(chain, "decisions") }
+        Heads {
+            count: 0,
+            events: Digest::genesis(chain, "events"),
+            decisions: Digest::genesis(chain, "decisions"),
+        }
     }
 
     fn link(&self, event: &[u8], decision: &[u8]) -> Heads {
-        Heads { count: self.count + 1, events: self.events.link(event), decisions: self.decisions.link(decision) }
+        Heads {
+            count: self.count + 1,
+            events: self.events.link(event),
+            decisions: self.decisions.link(decision),
+        }
     }
 }
 
@@ -160,7 +168,14 @@ impl Chains {
     }
 
     /// Writes the next record, line end included.
-    pub fn append(&mut self, chain: &str, now: Now, happened: Happened<'_>, decision: &impl Serialize, line: &mut Vec<u8>) {
+    pub fn append(
+        &mut self,
+        chain: &str,
+        now: Now,
+        happened: Happened<'_>,
+        decision: &impl Serialize,
+        line: &mut Vec<u8>,
+    ) {
         self.seq += 1;
         line.extend_from_slice(RECORD_KEY);
         let record_start = line.len();
@@ -220,7 +235,11 @@ impl Chains {
     }
 
     fn check_heads(&self, expected: &[ChainHead]) -> Result<(), JournalError> {
-        if self.heads() == expected { Ok(()) } else { Err(JournalError::CheckpointDiffers { seq: self.seq + 1 }) }
+        if self.heads() == expected {
+            Ok(())
+        } else {
+            Err(JournalError::CheckpointDiffers { seq: self.seq + 1 })
+        }
     }
 }
 
@@ -325,7 +344,9 @@ pub enum JournalError {
     #[error("this record cannot be read: {0}")]
     Unreadable(String),
     /// A record is missing, doubled or in the wrong place.
-    #[error("record {expected} should stand here, but this is record {found}: one was dropped, doubled or moved")]
+    #[error(
+        "record {expected} should stand here, but this is record {found}: one was dropped, doubled or moved"
+    )]
     OutOfOrder {
         /// The number that should stand here.
         expected: u64,

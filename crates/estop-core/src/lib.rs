@@ -8,46 +8,46 @@
 #![deny(clippy::float_arithmetic)]
 
 // What comes in and goes out.
-pub mod ids;
-pub mod time;
-pub mod money;
+pub mod decision;
 pub mod event;
+pub mod ids;
+pub mod money;
 pub mod policy;
 pub mod policy_file;
-pub mod decision;
+pub mod time;
 
 // Who decides.
 pub mod engine;
-pub mod system;
-pub mod standing;
 pub mod run;
+pub mod standing;
+pub mod system;
 
 // From text to prints.
 pub mod fingerprint;
 pub mod normalize;
-pub mod simhash;
 pub mod signature;
+pub mod simhash;
 mod volatile;
 mod window;
 
 // The detectors, in the order they are asked.
+pub mod activity;
+pub mod breaker;
+pub mod budget;
+pub mod chant;
+pub mod health;
 pub mod hours;
+pub mod intent;
+pub mod iteration;
+pub mod loop_detector;
 mod minute;
 pub mod rate;
-pub mod budget;
-pub mod loop_detector;
 pub mod repetition;
-pub mod chant;
-pub mod breaker;
-pub mod iteration;
-pub mod activity;
-pub mod intent;
 pub mod safety_gate;
-pub mod health;
 pub mod watchdog;
 
 // What is written down, and what comes of reading it again.
+pub mod backtest;
 pub mod hex;
 pub mod journal;
 pub mod replay;
-pub mod backtest;

@@ -8,7 +8,7 @@ use crate::ids::Hash64;
 use crate::policy::{LoopPolicy, Profile};
 use crate::repetition::{self, Repetition};
 use crate::time::Millis;
-use crate::window::Conversation;
+use crate::window::{Conversation, Entry};
 
 const PROMPT_TENTHS: u32 = 10;
 const RESPONSE_TENTHS: u32 = 20;
@@ -44,7 +44,7 @@ impl LoopFinding {
 impl std::fmt::Display for LoopFinding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if let Some(repetition) = self.repetition {
-            write!(f, "Loop: {repetition} ")?;
+            return write!(f, "Loop: {repetition}");
         }
         write!(
             f,
@@ -75,7 +75,7 @@ pub(crate) fn judge(
             finding.prompts = similar_prompts(c, print);
             finding.responses = similar_responses(c);
         }
-        finding.calls = repeated_calls(c, steps);
+        finding.calls = repeated_calls(c, steps, usize::from(policy.window_size));
         finding.repetition = repetition::find(c, steps);
     } else {
         finding.repetition = repetition::find_in_one(steps);
@@ -86,9 +86,24 @@ pub(crate) fn judge(
     Judgement::stop_if(finding.is_loop(), Finding::Loop(finding))
 }
 
+/// Judges the next action of an agent that acts in text, as soon as its answer shows it (LD-6 a, b): its result
+/// will only come with the next request.
+pub(crate) fn judge_answer(c: &Conversation, action: Hash64, policy: &LoopPolicy) -> Judgement {
+    let repetition = repetition::find_next(c, action);
+    let finding = LoopFinding {
+        max: policy.threshold_tenths,
+        window: c.entries.len() as u16,
+        repetition,
+        ..LoopFinding::default()
+    };
+    Judgement::stop_if(repetition.is_some(), Finding::Loop(finding))
+}
+
 /// A step as the detectors see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
+    /// A tool was called; otherwise the agent acts in text.
+    pub(crate) is_call: bool,
     /// Tool and arguments.
     pub(crate) action: Hash64,
     /// Action, result and the ask it serves.
@@ -100,40 +115,46 @@ pub(crate) struct Step {
 /// A request that continues a prompt with tool results is not one more prompt (FP-3).
 fn similar_prompts(c: &Conversation, print: &RequestPrint) -> u16 {
     let Some(prompt) = print.prompt.filter(|_| !print.continues) else { return 0 };
-    c.entries.iter().filter_map(|e| e.prompt()).filter(|p| p.is_similar(prompt)).count() as u16
+    c.entries.iter().filter_map(Entry::prompt).filter(|p| p.is_similar(prompt)).count() as u16
 }
 
 /// The latest answer against the ones before it. A latest answer without text is like nothing.
 fn similar_responses(c: &Conversation) -> u16 {
     let mut newest_first = c.entries.iter().rev();
-    let Some(latest) = newest_first.next().and_then(|e| e.response()) else { return 0 };
-    newest_first.filter_map(|e| e.response()).filter(|r| r.is_similar(latest)).count() as u16
+    let Some(latest) = newest_first.next().and_then(Entry::response) else { return 0 };
+    newest_first.filter_map(Entry::response).filter(|r| r.is_similar(latest)).count() as u16
 }
 
 /// Of the steps this request brings, the one most often done before with the same result.
-fn repeated_calls(c: &Conversation, steps: &[Step]) -> u16 {
-    let earlier = |step: &Step| c.steps.iter().filter(|s| **s == step.signature).count() as u16;
-    steps.iter().map(earlier).max().unwrap_or(0)
+fn repeated_calls(c: &Conversation, steps: &[Step], window: usize) -> u16 {
+    let earlier = |step: &Step| c.steps_in_window(window).filter(|s| s.repeats(step)).count() as u16;
+    // What an agent says counts as its answer, not as a call too.
+    steps.iter().filter(|s| s.is_call).map(earlier).max().unwrap_or(0)
 }
 
 /// The remembered requests that speak for a loop, newest first.
-pub(crate) fn evidence(c: &Conversation, print: &RequestPrint, steps: &[Step], now: Millis) -> Vec<MatchedEntry> {
+pub(crate) fn evidence(
+    c: &Conversation,
+    print: &RequestPrint,
+    steps: &[Step],
+    now: Millis,
+) -> Vec<MatchedEntry> {
     let prompt = print.prompt.filter(|_| !print.continues);
-    let latest = c.entries.back().and_then(|e| e.response());
+    let latest = c.entries.back().and_then(Entry::response);
     let mut before = c.steps.len();
     let mut found = Vec::new();
     for (back, entry) in c.entries.iter().rev().enumerate() {
         let from = before.saturating_sub(usize::from(entry.steps));
-        let repeated = c.steps.range(from..before).find(|s| steps.iter().any(|n| n.signature == **s));
+        let repeated = c.steps.range(from..before).any(|s| steps.iter().any(|n| s.repeats(n)));
         before = from;
         let matched = MatchedEntry {
             back: back as u16 + 1,
             ago_ms: entry.age_ms(now),
             prompt: prompt.zip(entry.prompt()).is_some_and(|(a, b)| a.is_similar(b)),
             response: latest.zip(entry.response()).is_some_and(|(a, b)| a.is_similar(b)),
-            call: repeated.copied(),
+            step: repeated,
         };
-        if matched.prompt || matched.response || matched.call.is_some() {
+        if matched.prompt || matched.response || matched.step {
             found.push(matched);
         }
     }

@@ -228,7 +228,11 @@ impl serde::de::Visitor<'_> for LimitVisitor {
     }
 
     fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Limit, E> {
-        if value == "off" { Ok(Limit::Off) } else { Err(E::invalid_value(serde::de::Unexpected::Str(value), &self)) }
+        if value == "off" {
+            Ok(Limit::Off)
+        } else {
+            Err(E::invalid_value(serde::de::Unexpected::Str(value), &self))
+        }
     }
 }
 

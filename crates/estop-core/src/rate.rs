@@ -29,7 +29,11 @@ pub struct RateFinding {
 impl std::fmt::Display for RateFinding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.in_flight >= IN_FLIGHT_MAX {
-            return write!(f, "This agent has {} requests under way; no more than that at once.", self.in_flight);
+            return write!(
+                f,
+                "This agent has {} requests under way; no more than that at once.",
+                self.in_flight
+            );
         }
         f.write_str("Rate limit: ")?;
         if let Some(max) = self.requests_max {
@@ -44,17 +48,26 @@ impl std::fmt::Display for RateFinding {
 
 /// Requests of one agent that may be under way at once, whatever its policy: memory must have an end.
 pub const IN_FLIGHT_MAX: u32 = 1024;
+/// When to try again if only requests under way are in the way: nobody knows when one ends, at once is no answer.
+const BUSY_RETRY_MS: u64 = 1000;
 
 /// One more request of `tokens` must fit. A request larger than the whole limit passes on an empty minute:
 /// it could never pass otherwise.
-pub(crate) fn judge(minute: &Minute, now: Millis, limit: &RateLimit, tokens: u64, in_flight: u32) -> Judgement {
+pub(crate) fn judge(
+    minute: &Minute,
+    now: Millis,
+    limit: &RateLimit,
+    tokens: u64,
+    in_flight: u32,
+) -> Judgement {
     let unlimited = limit.requests_per_minute.is_none() && limit.tokens_per_minute.is_none();
     if unlimited && in_flight < IN_FLIGHT_MAX {
         return Judgement::CLEAR;
     }
     let sums = minute.sums();
     let requests_full = limit.requests_per_minute.is_some_and(|max| sums.requests >= max);
-    let tokens_full = limit.tokens_per_minute.is_some_and(|max| sums.tokens > 0 && sums.tokens + tokens > max);
+    let tokens_full =
+        limit.tokens_per_minute.is_some_and(|max| sums.tokens > 0 && sums.tokens + tokens > max);
     let full = requests_full || tokens_full || in_flight >= IN_FLIGHT_MAX;
     let finding = Finding::Rate(RateFinding {
         requests: sums.requests,
@@ -62,7 +75,7 @@ pub(crate) fn judge(minute: &Minute, now: Millis, limit: &RateLimit, tokens: u64
         tokens: sums.tokens,
         tokens_max: limit.tokens_per_minute,
         in_flight,
-        free_in_ms: if full { minute.first_expires_in(now).unwrap_or(0) } else { 0 },
+        free_in_ms: if full { minute.first_expires_in(now).unwrap_or(BUSY_RETRY_MS) } else { 0 },
     });
     Judgement::stop_if(full, finding)
 }

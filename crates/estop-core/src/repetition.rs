@@ -65,6 +65,24 @@ impl std::fmt::Display for Repetition {
     }
 }
 
+/// A remembered step: 8 bytes. Half of each hash is enough to tell twenty steps apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StepMark {
+    signature: u32,
+    action: u32,
+}
+
+impl StepMark {
+    fn of(step: &Step) -> StepMark {
+        StepMark { signature: step.signature.0 as u32, action: step.action.0 as u32 }
+    }
+
+    /// Whether `step` is the same action with the same result for the same ask.
+    pub(crate) fn repeats(&self, step: &Step) -> bool {
+        *self == StepMark::of(step)
+    }
+}
+
 /// Length of the unbroken run of one call (LD-6 c).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Repeats {
@@ -73,7 +91,11 @@ pub(crate) struct Repeats {
 }
 
 impl Repeats {
+    /// Only calls count: a person may well get the same short answer twenty times.
     fn after(self, step: &Step) -> Repeats {
+        if !step.is_call {
+            return Repeats::default();
+        }
         let count = if self.action == step.action { self.count.saturating_add(1) } else { 1 };
         Repeats { action: step.action, count }
     }
@@ -110,7 +132,11 @@ pub struct ChurnFinding {
 
 impl std::fmt::Display for ChurnFinding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "The same tool failed the same way {} times in a row with other arguments each time.", self.failures)
+        write!(
+            f,
+            "The same tool failed the same way {} times in a row with other arguments each time.",
+            self.failures
+        )
     }
 }
 
@@ -124,14 +150,24 @@ pub(crate) fn find_in_one(steps: &[Step]) -> Option<Repetition> {
     find_after(&VecDeque::new(), Repeats::default(), steps)
 }
 
-fn find_after(before: &VecDeque<Hash64>, mut repeats: Repeats, steps: &[Step]) -> Option<Repetition> {
+/// The rule of LD-6 a or b that holds once `action` is done, if it ends as it did before.
+pub(crate) fn find_next(c: &Conversation, action: Hash64) -> Option<Repetition> {
+    let mut recent = Recent::of(&c.steps);
+    let action = action.0 as u32;
+    // The result is not known yet: take it to be what the same action brought last time.
+    let before = recent.all().iter().rev().find(|step| step.action == action).copied()?;
+    recent.push(before);
+    recent.back_to_back().or_else(|| recent.within_window())
+}
+
+fn find_after(before: &VecDeque<StepMark>, mut repeats: Repeats, steps: &[Step]) -> Option<Repetition> {
     if steps.is_empty() {
         return None;
     }
     let mut recent = Recent::of(before);
     for step in steps {
         repeats = repeats.after(step);
-        recent.push(step.signature);
+        recent.push(StepMark::of(step));
         let found = recent.back_to_back().or_else(|| recent.within_window()).or_else(|| unbroken(repeats));
         if found.is_some() {
             return found;
@@ -144,15 +180,15 @@ fn unbroken(repeats: Repeats) -> Option<Repetition> {
     (repeats.count >= UNBROKEN).then_some(Repetition::Unbroken { repeats: repeats.count })
 }
 
-/// The last [`STEPS_WINDOW`] signatures, oldest first.
+/// The last [`STEPS_WINDOW`] steps, oldest first.
 struct Recent {
-    steps: [Hash64; STEPS_WINDOW],
+    steps: [StepMark; STEPS_WINDOW],
     len: usize,
 }
 
 impl Recent {
-    fn of(before: &VecDeque<Hash64>) -> Recent {
-        let mut recent = Recent { steps: [Hash64(0); STEPS_WINDOW], len: 0 };
+    fn of(before: &VecDeque<StepMark>) -> Recent {
+        let mut recent = Recent { steps: [StepMark::default(); STEPS_WINDOW], len: 0 };
         let skip = before.len().saturating_sub(STEPS_WINDOW);
         for step in before.range(skip..) {
             recent.steps[recent.len] = *step;
@@ -161,7 +197,7 @@ impl Recent {
         recent
     }
 
-    fn push(&mut self, step: Hash64) {
+    fn push(&mut self, step: StepMark) {
         if self.len == STEPS_WINDOW {
             self.steps.copy_within(1.., 0);
             self.len -= 1;
@@ -170,7 +206,7 @@ impl Recent {
         self.len += 1;
     }
 
-    fn all(&self) -> &[Hash64] {
+    fn all(&self) -> &[StepMark] {
         &self.steps[..self.len]
     }
 
@@ -178,7 +214,8 @@ impl Recent {
         (1..=PERIOD_MAX).find_map(|period| {
             let repeats = self.blocks(period);
             let needed = if period == 1 { BACK_TO_BACK } else { BLOCKS };
-            (repeats >= needed).then_some(Repetition::BackToBack { period: period as u8, repeats: repeats as u16 })
+            (repeats >= needed)
+                .then_some(Repetition::BackToBack { period: period as u8, repeats: repeats as u16 })
         })
     }
 
@@ -214,6 +251,6 @@ pub(crate) fn remember(c: &mut Conversation, steps: &[Step], window: usize) {
     for step in steps {
         c.repeats = c.repeats.after(step);
         c.churn = c.churn.after(step);
-        c.push_step(step.signature, window);
+        c.push_step(StepMark::of(step), window);
     }
 }

@@ -35,7 +35,9 @@ pub enum ReplayError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// The same event gives another decision.
-    #[error("record {seq} (chain {chain}) decides differently on replay\n  recorded:   {recorded}\n  recomputed: {recomputed}")]
+    #[error(
+        "record {seq} (chain {chain}) decides differently on replay\n  recorded:   {recorded}\n  recomputed: {recomputed}"
+    )]
     Differs {
         /// The record.
         seq: u64,

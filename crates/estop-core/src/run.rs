@@ -1,6 +1,7 @@
 //! A run: one task of an agent, its state and its counters (CB-3..7, ID-7).
 
-use serde::Serialize;
+mod finding;
+mod list;
 
 use crate::breaker::{Counts, LimitName, LimitUse, granted};
 use crate::budget::Spent;
@@ -10,57 +11,8 @@ use crate::ids::{Hash64, Name};
 use crate::policy::{Limits, Mode, Modes};
 use crate::time::Millis;
 
-/// The states of seed 3.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum RunState {
-    /// Working.
-    Active,
-    /// Waiting, for a person or a blocker.
-    Sleeping,
-    /// Done.
-    Completed,
-    /// A breaker tripped and a person is needed. Terminal.
-    Escalated,
-}
-
-/// What the guard `run` saw.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct RunFinding {
-    /// The run's state.
-    pub state: RunState,
-    /// The limit that tripped it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tripped: Option<LimitUse>,
-    /// Requests left to sum up.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub requests_left: Option<u8>,
-    /// Not the state but the number of open runs is the problem.
-    #[serde(skip_serializing_if = "crate::event::is_false")]
-    pub too_many_runs: bool,
-}
-
-impl std::fmt::Display for RunFinding {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.too_many_runs {
-            return write!(f, "This agent has {RUNS_MAX} open runs; complete some first.");
-        }
-        if let Some(LimitUse { limit, current, max }) = self.tripped {
-            let reason = limit.text();
-            return if self.state == RunState::Escalated {
-                write!(f, "This run was escalated to a human: {reason} ({current}/{max}). Start a new run, or extend this one.")
-            } else {
-                write!(f, "CIRCUIT BREAKER TRIPPED: {reason} ({current}/{max}). Please summarize your progress immediately.")
-            };
-        }
-        match self.state {
-            RunState::Active => f.write_str("The run is active."),
-            RunState::Sleeping => f.write_str("The run is sleeping."),
-            RunState::Completed => f.write_str("This run is completed; start a new one."),
-            RunState::Escalated => f.write_str("This run was escalated to a human."),
-        }
-    }
-}
+pub use finding::{RunFinding, RunProblem, RunState};
+pub(crate) use list::Runs;
 
 /// An implicit run ends after this long without activity (ID-7).
 pub(crate) const IMPLICIT_IDLE_MS: u64 = 30 * 60_000;
@@ -121,6 +73,17 @@ pub(crate) struct Adds {
     pub(crate) test_run: bool,
 }
 
+/// What an event wants of a run, for one that is tripped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wants {
+    /// To talk to a model: allowed for a while, to sum up.
+    Words,
+    /// To call a wrap-up tool: always allowed.
+    ToolToReport,
+    /// To call any other tool.
+    Tool,
+}
+
 /// What a run's clock brought about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunDue {
@@ -176,6 +139,11 @@ impl Run {
             turns: self.counts.turns.saturating_add(u32::from(adds.turn)),
             active_s: u32::try_from(self.active_ms(now) / 1000).unwrap_or(u32::MAX),
         }
+    }
+
+    /// Turns so far.
+    pub(crate) fn turns(&self) -> u32 {
+        self.counts.turns
     }
 
     pub(crate) fn allowances(&self) -> u32 {
@@ -238,18 +206,22 @@ impl Run {
     }
 
     /// Whether it may go on: COMPLETED and ESCALATED may not, a tripped one only to sum up.
-    pub(crate) fn judge(&self, sums_up: bool) -> Judgement {
+    pub(crate) fn judge(&self, wants: Wants) -> Judgement {
         let finding = Finding::Run(RunFinding {
             state: self.state,
             tripped: self.trip.map(|t| t.used),
             requests_left: self.trip.map(|t| t.requests_left),
-            too_many_runs: false,
+            problem: None,
         });
         match (self.state, self.trip) {
             (RunState::Completed | RunState::Escalated, _) => Judgement::stop(finding),
             (RunState::Active | RunState::Sleeping, None) => Judgement::pass(finding),
             (RunState::Active | RunState::Sleeping, Some(trip)) => {
-                let may = sums_up && !trip.over && trip.requests_left > 0;
+                let may = match wants {
+                    Wants::Words => !trip.over && trip.requests_left > 0,
+                    Wants::ToolToReport => true,
+                    Wants::Tool => false,
+                };
                 if may { Judgement::warn(finding) } else { Judgement::stop(finding) }
             }
         }
@@ -264,6 +236,11 @@ impl Run {
 
     pub(crate) fn is_tripped(&self) -> bool {
         self.trip.is_some()
+    }
+
+    /// Hooks report its tool calls.
+    pub(crate) fn is_hooked(&self) -> bool {
+        self.tools_hooked
     }
 
     pub(crate) fn tripped_limit(&self) -> Option<LimitName> {
@@ -338,9 +315,13 @@ impl Run {
     fn limit_due(&self, limits: &Limits) -> Option<Millis> {
         let ms = |limit| granted(limit, self.allowances()).map(|s| u64::from(s) * 1000);
         match self.state {
-            RunState::Active => Some(self.since.plus(ms(limits.max_active_duration)?.saturating_sub(self.active_ms))),
+            RunState::Active => {
+                Some(self.since.plus(ms(limits.max_active_duration)?.saturating_sub(self.active_ms)))
+            }
             // An implicit run closes long before.
-            RunState::Sleeping if self.name.is_some() => Some(self.since.plus(ms(limits.max_sleep_duration)?)),
+            RunState::Sleeping if self.name.is_some() => {
+                Some(self.since.plus(ms(limits.max_sleep_duration)?))
+            }
             RunState::Sleeping | RunState::Completed | RunState::Escalated => None,
         }
     }
@@ -367,15 +348,20 @@ impl Run {
 
     fn time_is_up(&mut self, now: Millis, limits: &Limits, modes: &Modes) -> Option<RunDue> {
         let (limit, max) = match self.state {
-            RunState::Active => (LimitName::ActiveDuration, granted(limits.max_active_duration, self.allowances())?),
-            RunState::Sleeping => (LimitName::SleepDuration, granted(limits.max_sleep_duration, self.allowances())?),
+            RunState::Active => {
+                (LimitName::ActiveDuration, granted(limits.max_active_duration, self.allowances())?)
+            }
+            RunState::Sleeping => {
+                (LimitName::SleepDuration, granted(limits.max_sleep_duration, self.allowances())?)
+            }
             RunState::Completed | RunState::Escalated => return None,
         };
         if self.mode(modes) != Mode::Enforce {
             self.told = true;
             return Some(RunDue::WouldTrip);
         }
-        let used_ms = if self.state == RunState::Active { self.active_ms(now) } else { now.since(self.since) };
+        let used_ms =
+            if self.state == RunState::Active { self.active_ms(now) } else { now.since(self.since) };
         let current = u32::try_from(used_ms / 1000).unwrap_or(u32::MAX);
         self.trip(LimitUse { limit, current, max }, now);
         if limit == LimitName::SleepDuration {
@@ -391,60 +377,8 @@ impl Run {
         !std::mem::replace(&mut self.told, true)
     }
 
-    fn is_over(&self) -> bool {
+    /// COMPLETED or ESCALATED.
+    pub(crate) fn is_over(&self) -> bool {
         matches!(self.state, RunState::Completed | RunState::Escalated)
-    }
-}
-
-/// All runs of one agent.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Runs {
-    list: Vec<Run>,
-    next_serial: u32,
-}
-
-impl Runs {
-    pub(crate) fn get(&self, name: Option<&str>) -> Option<&Run> {
-        self.list.iter().find(|r| r.name.as_deref() == name)
-    }
-
-    pub(crate) fn get_mut(&mut self, name: Option<&str>) -> Option<&mut Run> {
-        self.list.iter_mut().find(|r| r.name.as_deref() == name)
-    }
-
-    pub(crate) fn by_serial(&mut self, serial: u32) -> Option<&mut Run> {
-        self.list.iter_mut().find(|r| r.serial == serial)
-    }
-
-    /// Makes room and begins a run; `None` if all of them are still open.
-    pub(crate) fn begin(&mut self, name: Option<Name>, attended: bool, now: Millis) -> Option<&mut Run> {
-        if self.list.len() >= RUNS_MAX {
-            let over = |state| move |r: &Run| r.is_over() && r.state == state;
-            let at = self.list.iter().position(over(RunState::Completed));
-            let at = at.or_else(|| self.list.iter().position(over(RunState::Escalated)))?;
-            self.list.remove(at);
-        }
-        let serial = self.next_serial;
-        self.next_serial = serial.wrapping_add(1);
-        self.list.reserve_exact(1);
-        self.list.push(Run::new(name, serial, attended, now));
-        self.list.last_mut()
-    }
-
-    pub(crate) fn remove(&mut self, serial: u32) {
-        self.list.retain(|r| r.serial != serial);
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Run> {
-        self.list.iter()
-    }
-
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Run> {
-        self.list.iter_mut()
-    }
-
-    /// Activation resets what stands in the way: trips of implicit runs (LD-4).
-    pub(crate) fn forget_implicit(&mut self) {
-        self.list.retain(|r| r.name.is_some());
     }
 }

@@ -171,9 +171,13 @@ impl SafetyGate {
         vetoes.add_if(w.sums.new_tokens >= u64::from(tokens_max), SafetyVeto::TokenBudgetExceeded);
         vetoes.add_if(w.sums.tool_calls >= w.policy.max_tool_calls_per_minute, SafetyVeto::RateLimitExceeded);
         vetoes.add_if(now < self.cooldown_until, SafetyVeto::CooldownActive);
-        vetoes.add_if(w.health_counts && w.health < w.policy.soft_suspend_threshold, SafetyVeto::HealthDegraded);
+        vetoes.add_if(
+            w.health_counts && w.health < w.policy.soft_suspend_threshold,
+            SafetyVeto::HealthDegraded,
+        );
         let left = self.cooldown_until.since(now);
-        let cooldown_ms = if vetoes.starts_cooldown() { u64::from(w.policy.cooldown_duration_ms).max(left) } else { left };
+        let starts = left == 0 && vetoes.starts_cooldown();
+        let cooldown_ms = if starts { u64::from(w.policy.cooldown_duration_ms) } else { left };
         let finding = GateFinding {
             mode: w.activity.mode,
             intensity: w.activity.intensity,

@@ -5,7 +5,7 @@
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::ids::Hash64;
-use crate::normalize::normalize;
+use crate::simhash::normal_hash;
 use crate::volatile;
 
 /// Several hashes as one, order included.
@@ -46,7 +46,7 @@ pub fn result(result: &str) -> Hash64 {
 /// The conversation a request belongs to: its named run, system prompt and first user message, normalised so
 /// that restarts of the same task share it.
 pub fn conversation(run: Option<&str>, system: &str, first_user: &str) -> Hash64 {
-    mix(&[text(run.unwrap_or_default()), text(&normalize(system)), text(&normalize(first_user))])
+    mix(&[text(run.unwrap_or_default()), Hash64(normal_hash(system)), Hash64(normal_hash(first_user))])
 }
 
 /// The stream of tool calls that hooks see in one run: a conversation of its own.
@@ -130,7 +130,10 @@ mod tests {
     #[test]
     fn fp_6_restarts_of_the_same_task_share_a_conversation() {
         let key = |first| conversation(None, "You help.", first);
-        assert_eq!(key("Solve issue 7. Started 2025-11-13T04:01:49Z"), key("Solve issue 7. Started 2025-11-13T05:22:01Z"));
+        assert_eq!(
+            key("Solve issue 7. Started 2025-11-13T04:01:49Z"),
+            key("Solve issue 7. Started 2025-11-13T05:22:01Z")
+        );
         assert_ne!(key("Solve the issue"), key("Close the issue"));
         assert_ne!(conversation(Some("a"), "s", "u"), conversation(Some("b"), "s", "u"));
     }

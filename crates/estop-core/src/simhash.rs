@@ -21,8 +21,7 @@ mod word;
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Unexpected, Visitor};
-use serde::ser::{Error as _, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use exact::Exact;
 use fused::Rules;
@@ -68,22 +67,16 @@ fn of_words<R: Rules>(text: &str) -> Option<SimHash> {
     shingles.finish().map(SimHash)
 }
 
-const HEX_DIGITS: usize = 16;
-
-impl SimHash {
-    fn to_hex(self) -> [u8; HEX_DIGITS] {
-        let nibble = |i: usize| b"0123456789abcdef"[(self.0 >> (60 - 4 * i) & 0xf) as usize];
-        std::array::from_fn(nibble)
-    }
-
-    fn from_hex(hex: &str) -> Option<Self> {
-        let is_ours = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
-        if hex.len() != HEX_DIGITS || !hex.bytes().all(is_ours) {
-            return None;
-        }
-        u64::from_str_radix(hex, 16).ok().map(Self)
-    }
+/// A hash of the normal form of `text` as a whole: equal for texts that differ only in numbers, timestamps, ids,
+/// case and white space, and for no others. 0 for nothing but white space.
+pub(crate) fn normal_hash(text: &str) -> u64 {
+    let mut hash = 0;
+    fused::for_each_word::<Normal>(text, |word| hash = word::fold(hash ^ word, TEXT));
+    hash
 }
+
+/// Odd, and unlike the constants of words and features: digits of e.
+const TEXT: u64 = 0xb7e1_5162_8aed_2a6b;
 
 impl fmt::Display for SimHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -93,27 +86,13 @@ impl fmt::Display for SimHash {
 
 impl Serialize for SimHash {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(std::str::from_utf8(&self.to_hex()).map_err(S::Error::custom)?)
+        crate::hex::serialize(self.0, serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for SimHash {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Hex;
-
-        impl Visitor<'_> for Hex {
-            type Value = SimHash;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("16 lower-case hex digits")
-            }
-
-            fn visit_str<E: serde::de::Error>(self, hex: &str) -> Result<SimHash, E> {
-                SimHash::from_hex(hex).ok_or_else(|| E::invalid_value(Unexpected::Str(hex), &self))
-            }
-        }
-
-        deserializer.deserialize_str(Hex)
+        crate::hex::deserialize(deserializer).map(SimHash)
     }
 }
 

@@ -102,8 +102,12 @@ impl Standing {
     pub(crate) fn judge(self) -> Judgement {
         match self {
             Standing::Active => Judgement::CLEAR,
-            Standing::Inactive { by, .. } => Judgement::stop(Finding::Standing(StandingFinding::Inactive(by))),
-            Standing::Paused { cause, .. } => Judgement::stop(Finding::Standing(StandingFinding::Paused(cause))),
+            Standing::Inactive { by, .. } => {
+                Judgement::stop(Finding::Standing(StandingFinding::Inactive(by)))
+            }
+            Standing::Paused { cause, .. } => {
+                Judgement::stop(Finding::Standing(StandingFinding::Paused(cause)))
+            }
         }
     }
 

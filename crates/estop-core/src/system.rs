@@ -85,6 +85,17 @@ impl GateView {
         *self == GateView::default()
     }
 
+    /// The stricter state of the two, everything shut that either has shut, and the later epoch.
+    fn stricter(self, other: GateView) -> GateView {
+        let strictness = |state| match state {
+            SystemState::Running => 0,
+            SystemState::SafeMode => 1,
+            SystemState::Starting | SystemState::Shutdown => 2,
+        };
+        let state = if strictness(other.state) > strictness(self.state) { other.state } else { self.state };
+        GateView { epoch: self.epoch.max(other.epoch), state, shut: self.shut.union(other.shut) }
+    }
+
     /// Whether something may pass on `channel`.
     pub fn lets_pass(&self, channel: Channel) -> bool {
         self.state == SystemState::Running && !self.shut.contains(channel)
@@ -185,10 +196,18 @@ impl SystemDecision {
             },
             SystemOutcome::AlreadySo => "Already so: nothing changed.",
             SystemOutcome::IllegalFrom(SystemState::Starting) => "Refused: the system is still starting.",
-            SystemOutcome::IllegalFrom(SystemState::Running) => "Refused: the system is running; there is nothing to restart or clear.",
-            SystemOutcome::IllegalFrom(SystemState::Shutdown) => "Refused: the system is shut down; restart into safe mode first.",
-            SystemOutcome::IllegalFrom(SystemState::SafeMode) => "Refused: the system is in safe mode already; clear it to run.",
-            SystemOutcome::StaleEpoch => "Refused: a newer kill came in between. Look at the status and try again.",
+            SystemOutcome::IllegalFrom(SystemState::Running) => {
+                "Refused: the system is running; there is nothing to restart or clear."
+            }
+            SystemOutcome::IllegalFrom(SystemState::Shutdown) => {
+                "Refused: the system is shut down; restart into safe mode first."
+            }
+            SystemOutcome::IllegalFrom(SystemState::SafeMode) => {
+                "Refused: the system is in safe mode already; clear it to run."
+            }
+            SystemOutcome::StaleEpoch => {
+                "Refused: a newer kill came in between. Look at the status and try again."
+            }
             SystemOutcome::Noted => "Noted.",
         }
     }
@@ -226,27 +245,35 @@ impl System {
         SystemDecision { outcome, gate: self.gate }
     }
 
+    /// What the latch says and what the journal says are joined, and the stricter wins: a start never opens
+    /// what either of them has shut.
     fn start(&mut self, found: Option<GateView>) -> SystemOutcome {
-        if self.gate.state != SystemState::Starting {
-            // A restart of the process goes on where the journal stands, unless the latch says worse.
-            let worse = found.is_some_and(|f| f.state != SystemState::Running || !f.shut.is_empty());
-            if !worse {
-                return SystemOutcome::AlreadySo;
-            }
-        }
-        self.gate = match found {
-            None => GateView { epoch: self.gate.epoch + 1, state: SystemState::Running, shut: Channels::NONE },
-            // A process that died while starting had not been cleared by anyone.
-            Some(f) if f.state == SystemState::Starting => GateView { state: SystemState::Shutdown, shut: Channels::ALL, ..f },
-            Some(f) => f,
+        let before = self.gate;
+        // A process that died while starting had not been cleared by anyone.
+        let unfinished = |view: GateView| match view.state {
+            SystemState::Starting => GateView { state: SystemState::Shutdown, shut: Channels::ALL, ..view },
+            SystemState::Running | SystemState::Shutdown | SystemState::SafeMode => view,
         };
-        SystemOutcome::Applied
+        let first_start = before.state == SystemState::Starting;
+        self.gate = match found.map(unfinished) {
+            None if first_start => GateView { epoch: 1, ..GateView::default() },
+            None => before,
+            Some(latch) if first_start => latch,
+            Some(latch) => before.stricter(latch),
+        };
+        self.gate.epoch = self.gate.epoch.max(before.epoch);
+        if first_start && !before.shut.is_empty() {
+            // A channel was killed while starting; whoever opens it must have seen that.
+            let shut = self.gate.shut.union(before.shut);
+            self.gate = GateView { epoch: self.gate.epoch.saturating_add(1), shut, ..self.gate };
+        }
+        if self.gate == before { SystemOutcome::AlreadySo } else { SystemOutcome::Applied }
     }
 
     /// Kill works from every state. Shutting single channels leaves the rest running.
     fn kill(&mut self, channels: Channels) -> SystemOutcome {
         let channels = if channels.is_empty() { Channels::ALL } else { channels };
-        self.gate.epoch += 1;
+        self.gate.epoch = self.gate.epoch.saturating_add(1);
         if channels == Channels::ALL {
             let already = self.gate.state == SystemState::Shutdown;
             self.gate.state = SystemState::Shutdown;
@@ -264,7 +291,11 @@ impl System {
             if epoch != self.gate.epoch {
                 return SystemOutcome::StaleEpoch;
             }
-            self.gate = GateView { epoch: epoch + 1, state: SystemState::Running, shut: Channels::NONE };
+            self.gate = GateView {
+                epoch: epoch.saturating_add(1),
+                state: SystemState::Running,
+                shut: Channels::NONE,
+            };
             return SystemOutcome::Applied;
         }
         self.step(epoch, SystemState::SafeMode, SystemState::Running)
@@ -279,7 +310,7 @@ impl System {
             return SystemOutcome::StaleEpoch;
         }
         let shut = if to == SystemState::Running { Channels::NONE } else { Channels::ALL };
-        self.gate = GateView { epoch: epoch + 1, state: to, shut };
+        self.gate = GateView { epoch: epoch.saturating_add(1), state: to, shut };
         SystemOutcome::Applied
     }
 }

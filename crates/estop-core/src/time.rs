@@ -55,9 +55,9 @@ impl Default for Zone {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Local {
     /// Days since 1970-01-01.
-    pub day: i64,
+    pub day: i32,
     /// Months since January of year 0.
-    pub month: i64,
+    pub month: i32,
     /// 0 = Monday … 6 = Sunday.
     pub weekday: u8,
     /// Minutes since midnight, 0–1439.
@@ -74,8 +74,9 @@ impl Zone {
         let local_ms = wall_ms.saturating_add(i64::from(offset_s) * 1000);
         let day = local_ms.div_euclid(MS_PER_DAY);
         Local {
-            day,
-            month: month_of(day),
+            // A wall clock of 64-bit milliseconds is at most 10^11 days out; nobody's calendar goes there.
+            day: day.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32,
+            month: month_of(day).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32,
             // 1970-01-01 was a Thursday.
             weekday: (day + 3).rem_euclid(7) as u8,
             minute: (local_ms.rem_euclid(MS_PER_DAY) / 60_000) as u16,
@@ -112,7 +113,8 @@ mod tests {
     #[test]
     fn offset_changes_at_its_moment() {
         // Berlin, 2024-03-31 01:00 UTC: +1 h becomes +2 h.
-        let berlin = Zone { name: "Europe/Berlin".into(), offset_s: 3600, changes: vec![(1_711_846_800_000, 7200)] };
+        let berlin =
+            Zone { name: "Europe/Berlin".into(), offset_s: 3600, changes: vec![(1_711_846_800_000, 7200)] };
         assert_eq!(berlin.local(1_711_846_799_999).minute, 119);
         assert_eq!(berlin.local(1_711_846_800_000).minute, 180);
     }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use crate::activity::{Outputs, Tempo};
 use crate::ids::Hash64;
-use crate::repetition::{Churn, Repeats};
+use crate::repetition::{Churn, Repeats, StepMark};
 use crate::simhash::SimHash;
 use crate::time::Millis;
 
@@ -58,6 +58,8 @@ pub(crate) struct NewEntry {
 #[derive(Clone, Debug)]
 pub(crate) struct Conversation {
     pub(crate) key: Hash64,
+    /// Tells conversations of one key apart, for answers that outlive theirs.
+    pub(crate) serial: u32,
     /// When its last request came: the start of the interval its next one ends.
     pub(crate) last_request: Millis,
     /// Input tokens of its previous request, to know what is new in the next.
@@ -66,8 +68,8 @@ pub(crate) struct Conversation {
     pub(crate) in_flight: u16,
     next_serial: u16,
     pub(crate) entries: VecDeque<Entry>,
-    /// Signatures of the steps taken, newest last.
-    pub(crate) steps: VecDeque<Hash64>,
+    /// The steps taken, newest last.
+    pub(crate) steps: VecDeque<StepMark>,
     pub(crate) repeats: Repeats,
     pub(crate) churn: Churn,
     pub(crate) outputs: Outputs,
@@ -75,9 +77,10 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
-    fn new(key: Hash64, now: Millis) -> Conversation {
+    fn new(key: Hash64, serial: u32, now: Millis) -> Conversation {
         Conversation {
             key,
+            serial,
             last_request: now,
             input_tokens: 0,
             in_flight: 0,
@@ -105,9 +108,17 @@ impl Conversation {
         serial
     }
 
-    /// Remembers a step's signature.
-    pub(crate) fn push_step(&mut self, signature: Hash64, window: usize) {
-        push_bounded(&mut self.steps, signature, window.max(crate::repetition::STEPS_WINDOW));
+    /// Remembers a step.
+    pub(crate) fn push_step(&mut self, step: StepMark, window: usize) {
+        push_bounded(&mut self.steps, step, steps_kept(window));
+    }
+
+    /// The steps that the remembered requests brought, newest first. What hooks see has no requests: there each
+    /// step stands for one.
+    pub(crate) fn steps_in_window(&self, window: usize) -> impl Iterator<Item = &StepMark> {
+        let brought = self.entries.iter().map(|e| usize::from(e.steps)).sum();
+        let count = if self.entries.is_empty() { window } else { brought };
+        self.steps.iter().rev().take(count)
     }
 
     /// Stores an answer with its request, whatever the order of completion.
@@ -118,13 +129,18 @@ impl Conversation {
     }
 }
 
+/// Steps remembered for a window: LD-6 looks back on more of them than the smallest windows have.
+fn steps_kept(window: usize) -> usize {
+    window.max(crate::repetition::STEPS_WINDOW)
+}
+
 /// Pushes into a ring that holds at most `max`, growing its memory no further than that.
 pub(crate) fn push_bounded<T>(ring: &mut VecDeque<T>, item: T, max: usize) {
     while ring.len() >= max.max(1) {
         ring.pop_front();
     }
     if ring.len() == ring.capacity() {
-        let wanted = (ring.len() * 2).clamp(4, max.max(1));
+        let wanted = (ring.len() * 2).max(4).min(max.max(1));
         ring.reserve_exact(wanted - ring.len());
     }
     ring.push_back(item);
@@ -132,52 +148,69 @@ pub(crate) fn push_bounded<T>(ring: &mut VecDeque<T>, item: T, max: usize) {
 
 /// All conversations of one agent.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Conversations(Vec<Conversation>);
+pub(crate) struct Conversations {
+    list: Vec<Conversation>,
+    next_serial: u32,
+}
 
 impl Conversations {
     /// The conversation, if it is remembered.
     pub(crate) fn get(&self, key: Hash64) -> Option<&Conversation> {
-        self.0.iter().find(|c| c.key == key)
+        self.list.iter().find(|c| c.key == key)
     }
 
     /// The same, to change it.
     pub(crate) fn get_mut(&mut self, key: Hash64) -> Option<&mut Conversation> {
-        self.0.iter_mut().find(|c| c.key == key)
+        self.list.iter_mut().find(|c| c.key == key)
+    }
+
+    /// The conversation with this serial, if it is still remembered.
+    pub(crate) fn by_serial(&mut self, serial: u32) -> Option<&mut Conversation> {
+        self.list.iter_mut().find(|c| c.serial == serial)
     }
 
     /// The conversation, begun if it is new.
     pub(crate) fn open(&mut self, key: Hash64, now: Millis) -> &mut Conversation {
-        let at = match self.0.iter().position(|c| c.key == key) {
+        let at = match self.list.iter().position(|c| c.key == key) {
             Some(at) => at,
             None => self.begin(key, now),
         };
-        &mut self.0[at]
+        &mut self.list[at]
     }
 
     fn begin(&mut self, key: Hash64, now: Millis) -> usize {
-        let fresh = Conversation::new(key, now);
-        if self.0.len() < CONVERSATIONS_MAX {
-            self.0.reserve_exact(1);
-            self.0.push(fresh);
-            return self.0.len() - 1;
+        let fresh = Conversation::new(key, self.next_serial, now);
+        self.next_serial = self.next_serial.wrapping_add(1);
+        if self.list.len() < CONVERSATIONS_MAX {
+            self.list.reserve_exact(1);
+            self.list.push(fresh);
+            return self.list.len() - 1;
         }
-        let oldest = (0..self.0.len()).min_by_key(|at| self.0[*at].last_request).unwrap_or(0);
-        self.0[oldest] = fresh;
+        let oldest = (0..self.list.len()).min_by_key(|at| self.list[*at].last_request).unwrap_or(0);
+        self.list[oldest] = fresh;
         oldest
     }
 
     /// Forgets everything (LD-4: the agent was switched on again).
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        self.list.clear();
+    }
+
+    /// Forgets what is beyond a smaller window.
+    pub(crate) fn shrink(&mut self, window: usize) {
+        for c in &mut self.list {
+            c.entries.drain(..c.entries.len().saturating_sub(window));
+            c.steps.drain(..c.steps.len().saturating_sub(steps_kept(window)));
+        }
     }
 
     /// How many are remembered.
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.list.len()
     }
 
     /// The longest window of all, for checks.
     pub(crate) fn longest(&self) -> usize {
-        self.0.iter().map(|c| c.entries.len().max(c.steps.len())).max().unwrap_or(0)
+        self.list.iter().map(|c| c.entries.len().max(c.steps.len())).max().unwrap_or(0)
     }
 }

@@ -12,8 +12,3 @@ pub enum Exit {
     /// 1: the answer is "no": it differs, it was found, it was refused.
     No,
 }
-
-/// A mistake in how the command was called or configured: exit code 2.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Usage(pub String);

@@ -16,6 +16,7 @@ pub struct Lines {
     bar: ProgressBar,
     buffer: Vec<u8>,
     number: usize,
+    read: u64,
 }
 
 impl Lines {
@@ -26,7 +27,13 @@ impl Lines {
         anyhow::ensure!(size.is_file(), "{} is not a file", path.display());
         let style = ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {eta}")?;
         let bar = ProgressBar::new(size.len()).with_style(style).with_message(what);
-        Ok(Lines { reader: BufReader::with_capacity(1 << 20, file), bar, buffer: Vec::new(), number: 0 })
+        Ok(Lines {
+            reader: BufReader::with_capacity(1 << 20, file),
+            bar,
+            buffer: Vec::new(),
+            number: 0,
+            read: 0,
+        })
     }
 
     /// The next line with its end, if there is one; `Some((number, line))` counts from 1.
@@ -34,15 +41,20 @@ impl Lines {
         self.buffer.clear();
         let mut limited = std::io::Read::take(&mut self.reader, LINE_MAX as u64 + 1);
         let read = limited.read_until(b'\n', &mut self.buffer)?;
-        anyhow::ensure!(self.buffer.len() <= LINE_MAX, "line {} is longer than {LINE_MAX} bytes", self.number + 1);
+        anyhow::ensure!(
+            self.buffer.len() <= LINE_MAX,
+            "line {} is longer than {LINE_MAX} bytes",
+            self.number + 1
+        );
         if read == 0 {
             self.bar.finish_and_clear();
             return Ok(None);
         }
         self.number += 1;
-        // Drawing is throttled by the bar itself; counting every line would cost more than reading it.
+        self.read += read as u64;
+        // Drawing is throttled by the bar itself; telling it of every line would cost more than reading it.
         if self.number.is_multiple_of(256) {
-            self.bar.set_position(self.bar.position() + read as u64 * 256);
+            self.bar.set_position(self.read);
         }
         Ok(Some((self.number, &self.buffer)))
     }

@@ -3,11 +3,15 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use estop::commands::{Exit, Usage, eval, replay, verify};
+use estop::commands::{Exit, eval, replay, verify};
 
 /// The emergency stop for AI agents
 #[derive(Debug, Parser)]
-#[command(version, about, after_help = "Exit codes: 0 fine, 1 the answer is no, 2 usage or configuration, 3 cannot reach the daemon.")]
+#[command(
+    version,
+    about,
+    after_help = "Exit codes: 0 fine, 1 the answer is no, 2 usage or configuration, 3 cannot reach the daemon."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -29,10 +33,18 @@ fn main() -> ExitCode {
     match result {
         Ok(Exit::Fine) => ExitCode::SUCCESS,
         Ok(Exit::No) => ExitCode::from(1),
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let usage = error.downcast_ref::<Usage>().is_some();
             eprintln!("estop: {error:#}");
-            ExitCode::from(if usage { 2 } else { 2 })
+            ExitCode::from(2)
         }
     }
+}
+
+/// Whoever reads our output has seen enough (`estop … | head`).
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let io = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind)
+    };
+    error.chain().any(|cause| io(cause) == Some(std::io::ErrorKind::BrokenPipe))
 }

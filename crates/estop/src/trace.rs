@@ -93,7 +93,9 @@ impl Message {
     fn text(&self) -> &str {
         match &self.content {
             Some(Content::Text(text)) => text,
-            Some(Content::Parts(parts)) => parts.iter().map(|p| p.text.as_str()).find(|t| !t.is_empty()).unwrap_or(""),
+            Some(Content::Parts(parts)) => {
+                parts.iter().map(|p| p.text.as_str()).find(|t| !t.is_empty()).unwrap_or("")
+            }
             None => "",
         }
     }
@@ -127,7 +129,8 @@ impl Trace {
         assistants.map(move |(at, message)| {
             input_chars += self.messages[read_to..at].iter().map(|m| m.text().len()).sum::<usize>();
             read_to = at;
-            let exchange = Exchange { request: self.request(at, previous), response: response(message), input_chars };
+            let exchange =
+                Exchange { request: self.request(at, previous), response: response(message), input_chars };
             previous = Some(at);
             exchange
         })
@@ -156,7 +159,9 @@ fn steps<'a>(acted: &'a Message, after: &'a [Message]) -> Vec<StepText<'a>> {
     }
     let results: Vec<&Message> = after.iter().filter(|m| m.is("tool")).collect();
     let result_of = |at: usize, call: &ToolCall| {
-        let by_id = results.iter().find(|m| !call.id.is_empty() && m.tool_call_id.as_deref() == Some(call.id.as_str()));
+        let by_id = results
+            .iter()
+            .find(|m| !call.id.is_empty() && m.tool_call_id.as_deref() == Some(call.id.as_str()));
         by_id.or_else(|| results.get(at)).map(|m| m.text())
     };
     let done = acted.calls().iter().enumerate().filter_map(|(at, call)| {

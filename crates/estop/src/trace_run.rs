@@ -1,7 +1,7 @@
 //! Drives one recorded trace through the core, as if the agent were live.
 
 use estop_core::chant::ChantDetector;
-use estop_core::decision::{Decision, Effect, Outcome};
+use estop_core::decision::Decision;
 use estop_core::engine::AgentState;
 use estop_core::event::{
     CallKind, ChantDetected, Estimate, Event, RequestReceived, ResponseCompleted, Usage, What,
@@ -55,16 +55,29 @@ pub fn run(trace: &Trace, policy: &Policy, journal: Option<&mut JournalWriter>) 
             return Run { steps, stopped: Some(Stopped { step, repeats: most_frequent(&mut made), reason }) };
         }
         if let Some(chant) = ChantDetector::default().push(exchange.response.text) {
-            let cut = driver.tell(step, ANSWER_MS / 2, What::ChantDetected(ChantDetected { request: id(step), chant }));
+            let cut = driver.tell(
+                step,
+                ANSWER_MS / 2,
+                What::ChantDetected(ChantDetected { request: id(step), chant }),
+            );
             if let Some(reason) = stop_reason(&cut) {
-                return Run { steps, stopped: Some(Stopped { step, repeats: chant.repeats as usize, reason }) };
+                return Run {
+                    steps,
+                    stopped: Some(Stopped { step, repeats: chant.repeats as usize, reason }),
+                };
             }
         }
         let print = ResponsePrint::of(&exchange.response);
-        let output_tokens = (exchange.response.text.len() / CHARS_PER_TOKEN) as u32 + 1;
-        let usage = Usage { output_tokens, estimated: true, ..Usage::default() };
+        let output_tokens = tokens(exchange.response.text.len());
+        let input_tokens = tokens(exchange.input_chars);
+        let usage = Usage { input_tokens, output_tokens, estimated: true, ..Usage::default() };
         let answer = ResponseCompleted { request: id(step), ended: Default::default(), print, usage };
-        driver.tell(step, ANSWER_MS, What::ResponseCompleted(answer));
+        let answered = driver.tell(step, ANSWER_MS, What::ResponseCompleted(answer));
+        if let Some(reason) = stop_reason(&answered) {
+            // The action stands in the answer; what stops is whatever comes after it.
+            let repeats = most_frequent(&mut made) + 1;
+            return Run { steps, stopped: Some(Stopped { step: step + 1, repeats, reason }) };
+        }
     }
     Run { steps, stopped: None }
 }
@@ -99,21 +112,30 @@ fn id(step: usize) -> RequestId {
     RequestId(step as u64 + 1)
 }
 
+fn tokens(chars: usize) -> u32 {
+    u32::try_from(chars / CHARS_PER_TOKEN + 1).unwrap_or(u32::MAX)
+}
+
 fn request(step: usize, print: RequestPrint, input_chars: usize) -> RequestReceived {
-    let input_tokens = (input_chars / CHARS_PER_TOKEN) as u32 + 1;
-    let estimate = Estimate { input_tokens, output_tokens: 4096, ..Estimate::default() };
-    RequestReceived { request: id(step), call: CallKind::Generation, model: None, print, estimate, fleet: None }
+    let estimate = Estimate { input_tokens: tokens(input_chars), output_tokens: 4096, ..Estimate::default() };
+    RequestReceived {
+        request: id(step),
+        call: CallKind::Generation,
+        model: None,
+        print,
+        estimate,
+        fleet: None,
+    }
 }
 
 /// A refusal, or a trip that refuses what comes next.
 fn stop_reason(decision: &Decision) -> Option<String> {
-    match decision.outcome {
-        Outcome::Refuse { .. } => Some(decision.reason()),
-        Outcome::Allow | Outcome::Noted => {
-            let trips = decision.effects.iter().any(|e| matches!(e, Effect::Deactivated { .. }));
-            trips.then(|| decision.reason())
-        }
+    if !decision.is_allowed() {
+        return Some(decision.reason());
     }
+    let cause = decision.deactivated()?;
+    let said = decision.verdicts.get(cause.guard()).map(|verdict| verdict.finding.to_string());
+    Some(said.unwrap_or_else(|| cause.name().to_owned()))
 }
 
 fn most_frequent(made: &mut [Hash64]) -> usize {

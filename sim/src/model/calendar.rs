@@ -86,7 +86,8 @@ mod tests {
 
     #[test]
     fn agrees_with_the_core_over_centuries() {
-        let zone = Zone { name: "x".into(), offset_s: 3600, changes: vec![(0, 7200), (1_700_000_000_000, -36_000)] };
+        let zone =
+            Zone { name: "x".into(), offset_s: 3600, changes: vec![(0, 7200), (1_700_000_000_000, -36_000)] };
         let mut wall = -30_000_000_000_000_i64;
         while wall < 30_000_000_000_000 {
             let (ours, theirs) = (local(&zone, wall, Local::default()), zone.local(wall));

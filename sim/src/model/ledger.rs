@@ -20,6 +20,14 @@ impl From<Amount> for Total {
     }
 }
 
+impl Total {
+    /// As far as 64 bits can say it.
+    pub fn saturated(self) -> Total {
+        let max = u128::from(u64::MAX);
+        Total { usd: self.usd.min(max), tokens: self.tokens.min(max) }
+    }
+}
+
 impl std::ops::AddAssign for Total {
     fn add_assign(&mut self, other: Total) {
         self.usd += other.usd;
@@ -59,7 +67,7 @@ impl Ledger {
 
     /// The first cap that `asked` does not fit under, in words. `run` is what its run spent and holds.
     pub fn overdrawn(&self, asked: Total, run: (Total, Total), caps: &BudgetPolicy) -> Option<String> {
-        let (day, month) = (self.day.spent(), self.month.spent());
+        let (day, month) = (self.day.spent, self.month.spent);
         let (run_spent, run_held) = run;
         let usd = |cap: Option<estop_core::money::NanoUsd>| cap.map(|cap| u128::from(cap.0));
         let tokens = |cap: Option<u64>| cap.map(u128::from);
@@ -79,39 +87,27 @@ impl Ledger {
     }
 }
 
-/// One kind of period.
-///
-/// The latest period ever seen is known exactly, also if the clock leaves it and comes back. In an earlier one,
-/// reached by a clock set back, only what was spent since is held against the core: a lower bound.
+/// One kind of period. A clock that goes back never gives money back: by one period it wavers around midnight and
+/// nothing changes; by more it was wrong, and what was spent stays until the next period it comes to.
 #[derive(Clone, Debug, Default)]
 struct Period {
-    latest: Option<i64>,
     current: i64,
-    in_latest: Total,
-    since_change: Total,
+    spent: Total,
 }
 
 impl Period {
-    fn turn(&mut self, period: i64) {
-        if period != self.current {
-            self.current = period;
-            self.since_change = Total::default();
+    fn turn(&mut self, shown: i64) {
+        let back = self.current - shown;
+        if back < 0 {
+            self.spent = Total::default();
         }
-        if self.latest.is_none_or(|latest| period > latest) {
-            self.latest = Some(period);
-            self.in_latest = Total::default();
+        if back != 1 {
+            self.current = shown;
         }
     }
 
     fn book(&mut self, used: Total) {
-        self.since_change += used;
-        if self.latest == Some(self.current) {
-            self.in_latest += used;
-        }
-    }
-
-    fn spent(&self) -> Total {
-        if self.latest == Some(self.current) { self.in_latest } else { self.since_change }
+        self.spent += used;
     }
 }
 
@@ -120,14 +116,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_left_and_entered_again_is_still_the_same_day() {
+    fn a_midnight_that_comes_twice_begins_nothing_new() {
         let dollar = Total { usd: 1, tokens: 1 };
         let mut period = Period::default();
         let mut spend_on = |day| {
             period.turn(day);
             period.book(dollar);
-            period.spent().usd
+            period.spent.usd
         };
-        assert_eq!([spend_on(10), spend_on(9), spend_on(10), spend_on(11)], [1, 1, 2, 1]);
+        assert_eq!([10, 9, 10, 11, 8, 9].map(&mut spend_on), [1, 2, 3, 1, 2, 1]);
     }
 }

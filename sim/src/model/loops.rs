@@ -95,7 +95,8 @@ impl Trail {
         let newest_first: Vec<&[u64; 3]> = self.steps.iter().rev().collect();
         let goes_round = |(period, times): (usize, usize)| {
             let length = period * times;
-            newest_first.len() >= length && (period..length).all(|at| newest_first[at] == newest_first[at - period])
+            newest_first.len() >= length
+                && (period..length).all(|at| newest_first[at] == newest_first[at - period])
         };
         let newest_count = newest_first.iter().filter(|step| **step == newest_first[0]).count();
         BLOCKS.into_iter().any(goes_round) || newest_count >= WITHIN_WINDOW

@@ -1,7 +1,4 @@
 //! Runs as the model sees them: their state, what was let through, what they spent.
-//!
-//! One-sided on purpose: where the model cannot know what the core does (when exactly an idle implicit run closes),
-//! it forgets earlier, so that it never accuses wrongly.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +11,9 @@ use super::ledger::Total;
 const IMPLICIT_IDLE_MS: u64 = 30 * 60_000;
 /// The core remembers 256 runs; with fewer than this it has forgotten none.
 const FOLLOWED_MAX: usize = 200;
-/// Time and number of asks to sum up after a trip (CB-6).
+/// Time and number of requests to sum up after a trip (CB-6).
 const SUM_UP_MS: u64 = 60_000;
-const SUM_UP_ASKS: u32 = 3;
+const SUM_UP_REQUESTS: u32 = 3;
 
 /// How a run stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,7 +51,7 @@ pub struct Run {
 #[derive(Clone, Copy, Debug)]
 struct Trip {
     at: u64,
-    asks: u32,
+    requests: u32,
 }
 
 impl Run {
@@ -68,9 +65,16 @@ impl Run {
         self.tripped.is_some()
     }
 
-    /// Whether a tripped run may still ask for something to sum up.
+    /// Whether a tripped run may still speak, to sum up.
     pub fn may_sum_up(&self, now: u64) -> bool {
-        self.tripped.is_none_or(|t| t.asks < SUM_UP_ASKS && now.saturating_sub(t.at) < SUM_UP_MS)
+        self.tripped.is_none_or(|t| t.requests < SUM_UP_REQUESTS && now.saturating_sub(t.at) < SUM_UP_MS)
+    }
+
+    /// A request was let through.
+    pub fn speaks(&mut self) {
+        if let Some(trip) = &mut self.tripped {
+            trip.requests += 1;
+        }
     }
 }
 
@@ -100,45 +104,42 @@ impl Runs {
         }
     }
 
-    /// A run begins.
-    pub fn start(&mut self, name: &Option<Name>, attended: bool, now: u64) -> &mut Run {
-        self.next += 1;
-        let run = Run {
-            serial: self.next,
-            is: RunIs::Open,
-            attended,
-            named: name.is_some(),
-            last_activity: now,
-            tool_calls: 0,
-            prompts: 0,
-            allowances: 1,
-            tripped: None,
-            spent: Total::default(),
-        };
-        self.list.entry(name.clone()).insert_entry(run).into_mut()
+    /// A run begins, in place of one of the same name that ended.
+    pub fn start(&mut self, name: &Option<Name>, attended: bool, now: u64) {
+        self.list.remove(name);
+        self.open(name, now).attended = attended;
     }
 
     /// The run, begun if it is new.
     pub fn open(&mut self, name: &Option<Name>, now: u64) -> &mut Run {
-        if !self.list.contains_key(name) {
-            return self.start(name, name.is_none(), now);
-        }
-        self.list.entry(name.clone()).or_insert_with(|| unreachable_run(now))
+        let next = &mut self.next;
+        self.list.entry(name.clone()).or_insert_with(|| {
+            *next += 1;
+            Run {
+                serial: *next,
+                is: RunIs::Open,
+                attended: name.is_none(),
+                named: name.is_some(),
+                last_activity: now,
+                tool_calls: 0,
+                prompts: 0,
+                allowances: 1,
+                tripped: None,
+                spent: Total::default(),
+            }
+        })
     }
 
     /// Something was let through.
     pub fn count(&mut self, name: &Option<Name>, now: u64) -> &mut Run {
         let run = self.open(name, now);
         run.last_activity = now;
-        if let Some(trip) = &mut run.tripped {
-            trip.asks += 1;
-        }
         run
     }
 
     /// A limit tripped it.
     pub fn trip(&mut self, name: &Option<Name>, now: u64) {
-        self.open(name, now).tripped.get_or_insert(Trip { at: now, asks: 0 });
+        self.open(name, now).tripped.get_or_insert(Trip { at: now, requests: 0 });
     }
 
     /// A person lets it go on.
@@ -158,6 +159,13 @@ impl Runs {
     /// The implicit run is forgotten when a person switches the agent on.
     pub fn forget_implicit(&mut self) {
         self.list.remove(&None);
+    }
+
+    /// An answer of one of its requests brought tool calls: activity, unless hooks report them anyway.
+    pub fn answered(&mut self, serial: u64, now: u64) {
+        if let Some(run) = self.list.values_mut().find(|run| run.serial == serial && run.tool_calls == 0) {
+            run.last_activity = now;
+        }
     }
 
     /// Books what a request of this run used, if the run is still known.

@@ -1,7 +1,7 @@
 //! Requests under way: whose they are, what they hold, and when they are given up.
 
 use crate::budget::Amount;
-use crate::ids::{Hash64, RequestId};
+use crate::ids::RequestId;
 use crate::time::Millis;
 
 /// A reservation without a sign of life is booked and dropped after this. Streams renew it as they go;
@@ -14,7 +14,8 @@ pub(super) struct Flight {
     pub(super) request: RequestId,
     /// Serial of its run.
     pub(super) run: u32,
-    pub(super) conversation: Hash64,
+    /// Serial of its conversation; `None` if it is no part of one.
+    pub(super) conversation: Option<u32>,
     /// Serial of its entry in the window.
     pub(super) entry: u16,
     /// What is reserved for it.

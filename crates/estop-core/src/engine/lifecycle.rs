@@ -6,8 +6,8 @@ use crate::activity::Activity;
 use crate::decision::{Decision, Effect, Finding, Guard, Judgement};
 use crate::event::Event;
 use crate::health::Health;
-use crate::policy::Mode;
-use crate::run::{Run, RunFinding, RunState};
+use crate::policy::{Mode, Policy};
+use crate::run::{Run, RunFinding, RunProblem, RunState};
 use crate::safety_gate::SafetyGate;
 use crate::standing::{DeactivatedBy, Standing};
 use crate::time::Millis;
@@ -18,7 +18,9 @@ impl AgentState {
         let name = event.run.as_deref();
         match self.runs.get(name).map(|run| (run.state(), run.serial)) {
             Some((RunState::Completed, serial)) => self.runs.remove(serial),
-            Some((state @ (RunState::Active | RunState::Sleeping | RunState::Escalated), _)) => return illegal(state),
+            Some((state @ (RunState::Active | RunState::Sleeping | RunState::Escalated), _)) => {
+                return illegal(state);
+            }
             None => {}
         }
         let full = self.room_for_run();
@@ -31,20 +33,30 @@ impl AgentState {
 
     /// Any other change of a run; illegal ones are refused and change nothing.
     pub(super) fn run_changed(&mut self, event: &Event, change: impl FnOnce(&mut Run) -> bool) -> Decision {
-        let Some(run) = self.runs.get_mut(event.run.as_deref()) else { return illegal(RunState::Completed) };
+        let Some(run) = self.runs.get_mut(event.run.as_deref()) else { return unknown() };
         let before = run.state();
         if change(run) { Decision::noted() } else { illegal(before) }
     }
 
     pub(super) fn run_completed(&mut self, now: Millis, event: &Event) -> Decision {
-        let Some(run) = self.runs.get_mut(event.run.as_deref()) else { return illegal(RunState::Completed) };
+        let Some(run) = self.runs.get_mut(event.run.as_deref()) else { return unknown() };
         let before = run.state();
         let Some(end) = run.complete(now) else { return illegal(before) };
         let mut decision = Decision::noted();
         if let Some(limit) = run.tripped_limit().filter(|_| end == RunState::Escalated) {
-            decision.effects.push(Effect::RunEscalated { run: event.run.clone(), limit, attended: run.attended });
+            decision.effects.push(Effect::RunEscalated {
+                run: event.run.clone(),
+                limit,
+                attended: run.attended,
+            });
         }
         decision
+    }
+
+    /// New rules: what does not fit into a smaller window is forgotten at once.
+    pub(super) fn policy_changed(&mut self, policy: &Policy) -> Decision {
+        self.conversations.shrink(usize::from(policy.loops.window_size));
+        Decision::noted()
     }
 
     /// From inactive to active: windows, mode, cooldown and counters begin anew (LD-4).
@@ -89,8 +101,11 @@ impl AgentState {
 }
 
 fn illegal(state: RunState) -> Decision {
-    let finding = RunFinding { state, tripped: None, requests_left: None, too_many_runs: false };
-    refuse(Judgement::stop(Finding::Run(finding)))
+    refuse(Judgement::stop(Finding::Run(RunFinding::problem(state, RunProblem::IllegalTransition))))
+}
+
+fn unknown() -> Decision {
+    refuse(Judgement::stop(Finding::Run(RunFinding::problem(RunState::Completed, RunProblem::UnknownRun))))
 }
 
 fn refuse(judgement: Judgement) -> Decision {

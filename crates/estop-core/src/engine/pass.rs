@@ -1,6 +1,8 @@
 //! One pass over the guards, in their order (PO-1): collects the verdicts and draws the outcome.
 
-use crate::decision::{Decision, Effect, Finding, Guard, Judgement, Outcome, Retry, Ruling, Verdict, Verdicts};
+use crate::decision::{
+    Decision, Effect, Finding, Guard, Judgement, Outcome, Retry, Ruling, Verdict, Verdicts,
+};
 use crate::event::Event;
 use crate::policy::Mode;
 use crate::system::Channel;
@@ -46,6 +48,10 @@ impl Pass {
         self.stopped_by
     }
 
+    pub(super) fn ruling(&self, guard: Guard) -> Option<Ruling> {
+        self.verdicts.get(guard).map(|v| v.ruling)
+    }
+
     pub(super) fn verdicts(&self) -> &Verdicts {
         &self.verdicts
     }
@@ -63,7 +69,8 @@ impl Pass {
 fn retry(by: Guard, verdict: Option<&Verdict>) -> Retry {
     match (by, verdict.map(|v| &v.finding)) {
         (Guard::Rate, Some(Finding::Rate(rate))) => Retry::AfterMs(rate.free_in_ms),
-        (Guard::Gate, Some(Finding::Gate(gate))) => Retry::AfterMs(gate.cooldown_ms),
+        // A veto for health alone has no cooldown: it ends when a person looks.
+        (Guard::Gate, Some(Finding::Gate(gate))) if gate.cooldown_ms > 0 => Retry::AfterMs(gate.cooldown_ms),
         (
             Guard::System
             | Guard::Agent

@@ -11,6 +11,8 @@ use crate::event::{
 };
 use crate::fingerprint::CallPrint;
 use crate::health::Harm;
+use crate::ids::Hash64;
+use crate::loop_detector;
 use crate::minute::Mark;
 use crate::policy::{Mode, Policy};
 use crate::run::Adds;
@@ -19,12 +21,17 @@ use crate::system::Channel;
 use crate::time::Millis;
 
 impl AgentState {
-    pub(super) fn response_completed(&mut self, now: Millis, r: &ResponseCompleted, policy: &Policy) -> Decision {
+    pub(super) fn response_completed(
+        &mut self,
+        now: Millis,
+        r: &ResponseCompleted,
+        policy: &Policy,
+    ) -> Decision {
         let mut decision = Decision::noted();
         let Some(flight) = self.in_flight.take(r.request) else { return decision };
         let effects = &mut decision.effects;
         self.settle(&flight, r.usage.into(), policy, effects);
-        if let Some(c) = self.conversations.get_mut(flight.conversation) {
+        if let Some(c) = flight.conversation.and_then(|serial| self.conversations.by_serial(serial)) {
             c.set_response(flight.entry, r.print.text);
             c.outputs.push(&r.print, usize::from(policy.gate.loop_window_size));
         }
@@ -36,7 +43,32 @@ impl AgentState {
         if r.print.calls.is_empty() {
             self.wait_for_person(now, flight.run);
         }
+        if let Some((action, serial)) = r.print.action.zip(flight.conversation) {
+            self.judge_answer(now, serial, action, policy, &mut decision);
+        }
         decision
+    }
+
+    /// An agent that acts in text has said what it does next: stop it if that makes a loop (LD-6).
+    fn judge_answer(
+        &mut self,
+        now: Millis,
+        conversation: u32,
+        action: Hash64,
+        policy: &Policy,
+        decision: &mut Decision,
+    ) {
+        let Some(c) = self.conversations.by_serial(conversation).filter(|c| c.in_flight == 0) else { return };
+        let mut pass = Pass::new();
+        pass.ask(Guard::Loop, loop_detector::judge_answer(c, action, &policy.loops), policy.modes.loops);
+        if !matches!(pass.ruling(Guard::Loop), Some(Ruling::Stop | Ruling::WouldStop)) {
+            return;
+        }
+        self.tell_shadows(&pass, &mut decision.effects);
+        if pass.stopped_by().is_some() {
+            self.kill_switch(now, Cause::Loop, &mut decision.effects);
+        }
+        decision.verdicts = pass.verdicts().clone();
     }
 
     fn consumed(&mut self, now: Millis, new_input: u32, usage: Usage, failed: bool) {
@@ -46,8 +78,17 @@ impl AgentState {
     }
 
     /// Tool calls in an answer count where no hook sees them (CB-3).
-    fn count_calls(&mut self, now: Millis, run: u32, calls: &[CallPrint], policy: &Policy, effects: &mut Vec<Effect>) {
-        let Some(run) = self.runs.by_serial(run).filter(|_| !calls.is_empty()) else { return };
+    fn count_calls(
+        &mut self,
+        now: Millis,
+        run: u32,
+        calls: &[CallPrint],
+        policy: &Policy,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(run) = self.runs.by_serial(run).filter(|run| !calls.is_empty() && !run.is_over()) else {
+            return;
+        };
         let adds = run.answer_adds(calls.len(), calls.iter().any(|c| c.test_run));
         if adds == Adds::default() {
             return;
@@ -68,13 +109,16 @@ impl AgentState {
             (Ruling::WouldStop, _) if run.tell_shadow_trip() => {
                 effects.push(Effect::WouldHaveStopped { guard: Guard::Breaker });
             }
-            (Ruling::Pass | Ruling::Warn | Ruling::Stop | Ruling::WouldStop | Ruling::Off | Ruling::Skip, _) => {}
+            (
+                Ruling::Pass | Ruling::Warn | Ruling::Stop | Ruling::WouldStop | Ruling::Off | Ruling::Skip,
+                _,
+            ) => {}
         }
         let tool_calls = u16::try_from(calls.len()).unwrap_or(u16::MAX);
         self.minute.add(now, Mark { tool_calls, ..Mark::default() });
     }
 
-    /// The answer asks for nothing more: an attended run waits for its person (ID-7).
+    /// The answer asks for nothing more, or was broken off: an attended run waits for its person (ID-7).
     fn wait_for_person(&mut self, now: Millis, run: u32) {
         if self.in_flight.any_of_run(run) {
             return;
@@ -92,24 +136,39 @@ impl AgentState {
         self.consumed(now, flight.new_input, a.usage, failed);
         if failed {
             self.harm(now, Harm::ExecutionError, policy, &mut decision.effects);
+        } else {
+            self.wait_for_person(now, flight.run);
         }
         decision
     }
 
     /// A stream lives on: extend what it holds, and cut it at the cap or when its agent was stopped.
-    pub(super) fn stream_progressed(&mut self, now: Millis, event: &Event, p: &StreamProgressed, policy: &Policy) -> Decision {
+    pub(super) fn stream_progressed(
+        &mut self,
+        now: Millis,
+        event: &Event,
+        p: &StreamProgressed,
+        policy: &Policy,
+    ) -> Decision {
         let mut effects = Vec::new();
         let mut pass = Pass::of_channel(event, Channel::Llm);
         pass.ask(Guard::Agent, self.standing.judge(), Mode::Enforce);
-        let Some(judgement) = self.extend_reservation(now, p, policy) else { return Decision::noted() };
-        pass.ask(Guard::Budget, judgement, policy.modes.budget);
+        match self.extend_reservation(now, p, policy) {
+            Some(judgement) => pass.ask(Guard::Budget, judgement, policy.modes.budget),
+            None => pass.skip(Guard::Budget),
+        }
         if pass.stopped_by().is_some() {
             effects.push(Effect::CutStream { request: p.request });
         }
         pass.into_decision(effects)
     }
 
-    fn extend_reservation(&mut self, now: Millis, p: &StreamProgressed, policy: &Policy) -> Option<Judgement> {
+    fn extend_reservation(
+        &mut self,
+        now: Millis,
+        p: &StreamProgressed,
+        policy: &Policy,
+    ) -> Option<Judgement> {
         let flight = self.in_flight.get_mut(p.request)?;
         flight.expires = now.plus(LIFETIME_MS);
         let before = flight.held;
@@ -121,13 +180,19 @@ impl AgentState {
         let run = flight.run;
         self.budget.reserve(extra);
         let reserved = self.in_flight.held_by_run(run);
-        let spent = self.runs.by_serial(run).map_or_else(Amount::default, |run| run.spent.amount);
+        let spent = self.runs.by_serial(run).map_or_else(Amount::default, |run| {
+            run.last_activity = now;
+            run.spent.amount
+        });
         let own = self.budget.tightest(Amount::default(), RunSpend { spent, reserved }, &policy.budget);
         // Reaching the cap exactly is allowed for a stream that runs; going beyond is not.
         let over = own.filter(|f| f.spent.saturating_add(f.reserved) > f.cap);
         Some(match over {
             Some(finding) => Judgement::stop(Finding::Budget(finding)),
-            None => own.map_or_else(|| Judgement::CLEAR, |f| budget::judge(Some(f), None, false, &policy.budget).softened()),
+            None => own.map_or_else(
+                || Judgement::CLEAR,
+                |f| budget::judge(Some(f), None, false, &policy.budget).softened(),
+            ),
         })
     }
 

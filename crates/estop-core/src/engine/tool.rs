@@ -12,7 +12,7 @@ use crate::loop_detector;
 use crate::minute::Mark;
 use crate::policy::{Mode, Policy};
 use crate::repetition;
-use crate::run::{Adds, Run};
+use crate::run::{Adds, Run, Wants};
 use crate::signature::hook_conversation;
 use crate::standing::Cause;
 use crate::system::Channel;
@@ -23,11 +23,7 @@ const OPEN_CALLS_MAX: usize = 64;
 
 /// Tool calls that hooks announced and that have not ended.
 #[derive(Clone, Debug, Default)]
-pub(super) struct OpenCalls {
-    list: Vec<OpenCall>,
-    /// A hook has spoken for this agent, so hooks report results and answers need not.
-    hooked: bool,
-}
+pub(super) struct OpenCalls(Vec<OpenCall>);
 
 #[derive(Clone, Debug)]
 struct OpenCall {
@@ -38,26 +34,27 @@ struct OpenCall {
 }
 
 impl OpenCalls {
-    pub(super) fn is_hooked(&self) -> bool {
-        self.hooked
-    }
-
     fn add(&mut self, call: OpenCall) {
-        self.hooked = true;
-        if self.list.len() == OPEN_CALLS_MAX {
-            self.list.remove(0);
+        if self.0.len() == OPEN_CALLS_MAX {
+            self.0.remove(0);
         }
-        self.list.push(call);
+        self.0.push(call);
     }
 
     fn take(&mut self, call: CallId) -> Option<OpenCall> {
-        let at = self.list.iter().position(|c| c.call == call)?;
-        Some(self.list.remove(at))
+        let at = self.0.iter().position(|c| c.call == call)?;
+        Some(self.0.remove(at))
     }
 }
 
 impl AgentState {
-    pub(super) fn tool_requested(&mut self, now: Now, event: &Event, t: &ToolRequested, policy: &Policy) -> Decision {
+    pub(super) fn tool_requested(
+        &mut self,
+        now: Now,
+        event: &Event,
+        t: &ToolRequested,
+        policy: &Policy,
+    ) -> Decision {
         let fresh;
         let known = self.runs.get(event.run.as_deref());
         let run = match known {
@@ -68,11 +65,16 @@ impl AgentState {
             }
         };
         let adds = Adds { tool_calls: 1, turn: false, test_run: t.test_run };
-        let wraps_up = policy.limits.wrap_up_tools.contains(&t.tool);
+        let wants =
+            if policy.limits.wrap_up_tools.contains(&t.tool) { Wants::ToolToReport } else { Wants::Tool };
         let modes = &policy.modes;
         let mut pass = Pass::of_channel(event, Channel::Tools);
         pass.ask(Guard::Agent, self.standing.judge(), Mode::Enforce);
-        pass.ask(Guard::Run, if known.is_none() { self.room_for_run() } else { run.judge(wraps_up) }, Mode::Enforce);
+        pass.ask(
+            Guard::Run,
+            if known.is_none() { self.room_for_run() } else { run.judge(wants) },
+            Mode::Enforce,
+        );
         pass.ask(Guard::Hours, hours::judge(policy.hours.as_ref(), now.wall), modes.hours);
         for guard in [Guard::Rate, Guard::Budget, Guard::Loop, Guard::Churn, Guard::Chanting] {
             pass.skip(guard);
@@ -85,6 +87,7 @@ impl AgentState {
         let conversation = hook_conversation(event.run.as_deref());
         if pass.stopped_by().is_none_or(|by| by >= Guard::Gate) {
             self.act_on_gate(now.mono, &pass, conversation, policy);
+            self.act_on_suspension(now.mono, &pass, policy, &mut effects);
         }
         self.tell_shadows(&pass, &mut effects);
         match pass.stopped_by() {
@@ -103,7 +106,12 @@ impl AgentState {
         if let Some(run) = self.runs.get_mut(event.run.as_deref()).filter(|_| t.test_run) {
             run.await_test(Hash64(t.call.0));
         }
-        self.open_calls.add(OpenCall { call: t.call, run: event.run.clone(), tool: t.tool.clone(), action: t.action });
+        self.open_calls.add(OpenCall {
+            call: t.call,
+            run: event.run.clone(),
+            tool: t.tool.clone(),
+            action: t.action,
+        });
         self.minute.add(now, Mark { tool_calls: 1, ..Mark::default() });
     }
 
@@ -135,13 +143,20 @@ impl AgentState {
         if policy.loops.exempt_tools.contains(&open.tool) {
             return pass;
         }
-        let print = StepPrint { tool: open.tool.clone(), action: open.action, result: t.result, ended: t.ended };
-        let steps = [step_of(&print, Hash64(0))];
+        let print =
+            StepPrint { tool: open.tool.clone(), action: open.action, result: t.result, ended: t.ended };
+        // Hooks tell that a person asked, not what: the number of the turn stands for the ask.
+        let turn = self.runs.get(open.run.as_deref()).map_or(0, Run::turns);
+        let steps = [step_of(&print, Hash64(u64::from(turn)))];
         let window = usize::from(policy.loops.window_size);
         let key = hook_conversation(open.run.as_deref());
         let c = self.conversations.open(key, now);
         c.last_request = now;
-        pass.ask(Guard::Loop, loop_detector::judge(Some(c), &RequestPrint::default(), &steps, &policy.loops), policy.modes.loops);
+        pass.ask(
+            Guard::Loop,
+            loop_detector::judge(Some(c), &RequestPrint::default(), &steps, &policy.loops),
+            policy.modes.loops,
+        );
         pass.ask(Guard::Churn, repetition::judge_churn(Some(c), &steps), policy.modes.churn);
         repetition::remember(c, &steps, window);
         pass
@@ -154,7 +169,7 @@ impl AgentState {
         pass.ask(Guard::Agent, self.standing.judge(), Mode::Enforce);
         match self.runs.get(event.run.as_deref()) {
             Some(run) => {
-                pass.ask(Guard::Run, run.judge(true), Mode::Enforce);
+                pass.ask(Guard::Run, run.judge(Wants::Words), Mode::Enforce);
                 pass.ask(Guard::Breaker, judge_breaker(run, adds, now, policy), run.mode(&policy.modes));
             }
             None => {

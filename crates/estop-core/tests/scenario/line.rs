@@ -31,7 +31,11 @@ pub(super) fn expand(script: &str) -> Result<Vec<Line>, String> {
 }
 
 /// Plays lines until the `end` of their block; says how many it took.
-fn unroll(lines: &[(usize, &str)], counters: &mut Vec<Counter>, out: &mut Vec<Line>) -> Result<usize, String> {
+fn unroll(
+    lines: &[(usize, &str)],
+    counters: &mut Vec<Counter>,
+    out: &mut Vec<Line>,
+) -> Result<usize, String> {
     let mut at = 0;
     while let Some(&(number, raw)) = lines.get(at) {
         let text = raw.trim();
@@ -68,7 +72,8 @@ fn fill(text: &str, number: usize, counters: &[Counter]) -> String {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {
         out.push_str(before);
-        let filled = after.split_once('}').and_then(|(name, tail)| Some((value(name, number, counters)?, tail)));
+        let filled =
+            after.split_once('}').and_then(|(name, tail)| Some((value(name, number, counters)?, tail)));
         match filled {
             Some((value, tail)) => {
                 out.push_str(&value);
@@ -102,7 +107,8 @@ fn value(name: &str, number: usize, counters: &[Counter]) -> Option<String> {
     Some(result.to_string())
 }
 
-fn scrambled(seed: u64) -> u64 {
+/// A number that looks random.
+pub(super) fn scrambled(seed: u64) -> u64 {
     let mut x = seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     x ^= x >> 29;
     x = x.wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -135,8 +141,11 @@ pub(super) fn words(text: &str) -> Result<Vec<Word>, String> {
                 in_quotes = !in_quotes;
             }
             '\\' if in_quotes => {
-                let escaped = if let Some('n') = chars.clone().next() { Some('\n') } else { chars.clone().next() };
-                chars.next();
+                let escaped = match chars.next() {
+                    Some('n') => Some('\n'),
+                    Some('r') => Some('\r'),
+                    other => other,
+                };
                 word.get_or_insert_default().text.extend(escaped);
             }
             c if c.is_whitespace() && !in_quotes => out.extend(word.take()),

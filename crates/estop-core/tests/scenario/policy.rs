@@ -48,10 +48,13 @@ fn change_one(policy: &mut Policy, key: &str, value: &str) -> Result<(), String>
     }
 }
 
-/// `$5` in nano-dollars, JSON as it is, anything else a word.
+/// `$5` in nano-dollars, `[a,b]` a list of words, JSON as it is, anything else a word.
 fn read(text: &str) -> Result<Value, String> {
     if let Some(dollars) = text.strip_prefix('$') {
         return Ok(json!(nano_usd(dollars)?));
+    }
+    if let Some(names) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
+        return Ok(json!(names.split(',').collect::<Vec<_>>()));
     }
     Ok(serde_json::from_str(text).unwrap_or_else(|_| json!(text)))
 }

@@ -1,12 +1,13 @@
 //! The one agent and the system a script plays with, and what must hold after every event.
 
-use estop_core::decision::{Decision, Guard, Outcome, Ruling};
+use estop_core::decision::{Decision, Effect, Guard, Outcome, Ruling};
 use estop_core::engine::AgentState;
 use estop_core::event::{Event, What};
-use estop_core::policy::Policy;
+use estop_core::policy::{Mode, Policy};
 use estop_core::standing::Standing;
 use estop_core::system::{Channel, System, SystemDecision, SystemEvent};
 use estop_core::time::{Millis, Now};
+use estop_core::watchdog::FleetWatchdog;
 
 use super::line::{Word, duration_ms, wall_ms};
 
@@ -25,9 +26,13 @@ pub(super) struct World {
     /// There once a script uses it; then its gate comes with each event.
     pub(super) system: Option<System>,
     pub(super) now: Millis,
+    /// The time of the line before.
+    before: Millis,
     wall_offset: i64,
     /// What a `continues` goes on with.
     pub(super) last_prompt: String,
+    /// The watchdog over all agents.
+    pub(super) fleet: FleetWatchdog,
     pub(super) last: Last,
 }
 
@@ -36,6 +41,8 @@ pub(super) enum Last {
     Nothing,
     Agent(Box<Decision>),
     System(SystemDecision),
+    /// Whether the watchdog over all agents wants the button pressed.
+    Fleet(bool),
 }
 
 impl World {
@@ -46,14 +53,17 @@ impl World {
             twin: AgentState::default(),
             system: None,
             now: Millis(0),
+            before: Millis(0),
             wall_offset: WALL_AT_START,
             last_prompt: "do the task".to_owned(),
+            fleet: FleetWatchdog::default(),
             last: Last::Nothing,
         }
     }
 
     /// `90s`, or `+5s` after the line before.
     pub(super) fn set_time(&mut self, word: &str) -> Result<(), String> {
+        self.before = self.now;
         self.now = match word.strip_prefix('+') {
             Some(later) => self.now.plus(duration_ms(later)?),
             None => Millis(duration_ms(word)?),
@@ -75,7 +85,9 @@ impl World {
     pub(super) fn decision(&self) -> Result<&Decision, String> {
         match &self.last {
             Last::Agent(decision) => Ok(decision),
-            Last::Nothing | Last::System(_) => Err("  there was no decision about an agent".to_owned()),
+            Last::Nothing | Last::System(_) | Last::Fleet(_) => {
+                Err("  there was no decision about an agent".to_owned())
+            }
         }
     }
 
@@ -84,12 +96,18 @@ impl World {
             Last::Nothing => "none".to_owned(),
             Last::Agent(decision) => json(decision),
             Last::System(decision) => json(decision),
+            Last::Fleet(presses) => format!("press the button: {presses}"),
         }
     }
 
     pub(super) fn handle_system(&mut self, event: &SystemEvent) {
         let now = self.clocks();
         self.last = Last::System(self.system.get_or_insert_default().handle(now, event));
+    }
+
+    /// Another call of some agent was forwarded.
+    pub(super) fn count_fleet(&mut self) {
+        self.last = Last::Fleet(self.fleet.count(self.now, &self.policy.watchdog));
     }
 
     /// Judges an event and checks everything that always holds.
@@ -112,7 +130,13 @@ impl World {
         Ok(self.twin.handle(self.clocks(), &read, &self.policy))
     }
 
-    fn broken_promise(&self, before: Standing, event: &Event, decision: &Decision, replayed: &Decision) -> Option<String> {
+    fn broken_promise(
+        &self,
+        before: Standing,
+        event: &Event,
+        decision: &Decision,
+        replayed: &Decision,
+    ) -> Option<String> {
         let state = &self.state;
         if decision != replayed || json(decision) != json(replayed) {
             return Some(format!("a replay decides the same, not {}", json(replayed)));
@@ -143,6 +167,9 @@ impl World {
         {
             return Some("nothing is allowed for a stopped agent or through a shut gate".to_owned());
         }
+        if let Some(promise) = self.broken_promise_of_effects(before, event, decision) {
+            return Some(promise);
+        }
         let (conversations, longest) = state.windows();
         let window = usize::from(self.policy.loops.window_size).max(20);
         let pushed = matches!(&event.what, What::RequestReceived(_) | What::ToolFinished(_));
@@ -153,6 +180,42 @@ impl World {
             return Some("requests under way have an end".to_owned());
         }
         self.busy_wake()
+    }
+
+    fn broken_promise_of_effects(
+        &self,
+        before: Standing,
+        event: &Event,
+        decision: &Decision,
+    ) -> Option<String> {
+        let stops = decision.effects.iter().any(|effect| matches!(effect, Effect::Deactivated { .. }));
+        let was_off = matches!(before, Standing::Inactive { .. });
+        let is_off = matches!(self.state.standing(), Standing::Inactive { .. });
+        if stops && (was_off || !is_off) {
+            return Some("an agent is deactivated once, and then it is".to_owned());
+        }
+        if stops && decision.outcome == Outcome::Allow && matches!(event.what, What::RequestReceived(_)) {
+            return Some("a request that stops its agent is not forwarded".to_owned());
+        }
+        if self.state.health() > 1000 {
+            return Some("health has an end".to_owned());
+        }
+        let by = decision.refused_by()?;
+        let modes = &self.policy.modes;
+        let enforced = match by {
+            Guard::System | Guard::Agent | Guard::Run => true,
+            Guard::Hours => modes.hours == Mode::Enforce,
+            Guard::Rate => modes.rate == Mode::Enforce || self.state.in_flight() == IN_FLIGHT_MAX,
+            Guard::Budget => modes.budget == Mode::Enforce,
+            Guard::Loop => modes.loops == Mode::Enforce,
+            Guard::Churn => modes.churn == Mode::Enforce,
+            Guard::Chanting => modes.chanting == Mode::Enforce,
+            Guard::Breaker => [modes.breaker, modes.breaker_unattended].contains(&Mode::Enforce),
+            Guard::Gate => modes.gate == Mode::Enforce,
+            Guard::Health => modes.health == Mode::Enforce,
+            Guard::Watchdog => modes.watchdog == Mode::Enforce,
+        };
+        (!enforced).then(|| "only what is enforced refuses".to_owned())
     }
 
     /// A `Tick` at the moment that was asked for must bring something about.
@@ -170,12 +233,12 @@ impl World {
     }
 
     /// Ticks whenever the agent asked for it, until the moment of the line; effects add up.
-    pub(super) fn wait(&mut self, from: Millis) -> Result<(), String> {
+    pub(super) fn wait(&mut self) -> Result<(), String> {
         let until = self.now;
         let mut effects = Vec::new();
         for _ in 0..100_000 {
             let wake = self.state.poll_timeout(&self.policy).filter(|wake| wake.at <= until);
-            self.now = wake.map_or(until, |wake| wake.at.max(from));
+            self.now = wake.map_or(until, |wake| wake.at.max(self.before));
             self.handle(&What::Tick.into())?;
             if let Last::Agent(decision) = &mut self.last {
                 effects.append(&mut decision.effects);

@@ -5,16 +5,15 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use estop_core::decision::Guard;
 use estop_core::policy::{Mode, Policy};
 use serde::Serialize;
 
-use super::{Exit, Usage};
+use super::Exit;
 use crate::config;
 use crate::journal_writer::JournalWriter;
 use crate::lines::Lines;
 use crate::trace::{Label, Trace};
-use crate::trace_run::{Run, run};
+use crate::trace_run::{Run, Stopped, run};
 
 /// Judge recorded traces and say what would have been stopped
 #[derive(Debug, clap::Args)]
@@ -84,7 +83,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
                 .with_context(|| format!("{}:{number}: this line is not a trace", path.display()))?;
             let outcome = run(&trace, &policy, journal.as_mut());
             if args.list {
-                list(&trace, &outcome);
+                list(&trace, &outcome)?;
             }
             report.add(&trace, &outcome);
         }
@@ -104,18 +103,24 @@ fn policy(file: Option<&Path>) -> anyhow::Result<Policy> {
         policy.modes.loops = Mode::Enforce;
         return Ok(policy);
     };
-    let file = config::load(path).map_err(|error| Usage(error.to_string()))?;
+    let file = config::load(path)?;
     Ok(file.resolve(None, None))
 }
 
-fn list(trace: &Trace, run: &Run) {
+fn list(trace: &Trace, run: &Run) -> std::io::Result<()> {
     let label = match trace.label {
         Label::Healthy => "healthy",
         Label::Loop => "loop",
     };
+    let (mut out, id, steps) = (std::io::stdout().lock(), &trace.id, run.steps);
     match &run.stopped {
-        Some(stop) => println!("{label:8} {} stopped before step {} of {} after {} repeats: {}", trace.id, stop.step, run.steps, stop.repeats, stop.reason),
-        None => println!("{label:8} {} ran through {} steps", trace.id, run.steps),
+        Some(Stopped { step, repeats, reason }) => {
+            writeln!(
+                out,
+                "{label:8} {id}: stopped before step {step} of {steps}, after {repeats} repeats. {reason}"
+            )
+        }
+        None => writeln!(out, "{label:8} {id}: ran through all {steps} steps."),
     }
 }
 
@@ -178,25 +183,42 @@ fn print(report: &Report, json: bool) -> anyhow::Result<()> {
     table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
     table.set_header(["traces", "total", "stopped", "share", "most repeats before the stop"]);
     let Healthy { total, false_kills, ids } = &report.healthy;
-    table.add_row(["healthy", &total.to_string(), &false_kills.to_string(), &percent(*false_kills, *total), "–"]);
+    table.add_row([
+        "healthy",
+        &total.to_string(),
+        &false_kills.to_string(),
+        &percent(*false_kills, *total),
+        "–",
+    ]);
     for (name, class) in &report.loops.by_class {
         let repeats = class.max_repeats.map_or("–".to_owned(), |r| r.to_string());
         let share = percent(class.found, class.total);
-        table.add_row([&format!("loop: {name}"), &class.total.to_string(), &class.found.to_string(), &share, &repeats]);
+        table.add_row([
+            &format!("loop: {name}"),
+            &class.total.to_string(),
+            &class.found.to_string(),
+            &share,
+            &repeats,
+        ]);
     }
     let loops = &report.loops;
-    table.add_row(["all loops", &loops.total.to_string(), &loops.found.to_string(), &percent(loops.found, loops.total), ""]);
+    table.add_row([
+        "all loops",
+        &loops.total.to_string(),
+        &loops.found.to_string(),
+        &percent(loops.found, loops.total),
+        "",
+    ]);
     writeln!(out, "{table}")?;
     if let Some(median) = loops.median_repeats {
-        writeln!(out, "Median repeats before the stop: {median}. Steps saved in stopped loops: {:.0} %.", 100.0 * loops.saved_share)?;
+        writeln!(
+            out,
+            "Median repeats before the stop: {median}. Steps saved in stopped loops: {:.0} %.",
+            100.0 * loops.saved_share
+        )?;
     }
     for id in ids {
         writeln!(out, "Healthy trace that would be stopped: {id}")?;
     }
     Ok(())
-}
-
-/// The guards that count as a stop here: the others need real time or money, which traces do not have.
-pub(crate) fn counts(guard: Guard) -> bool {
-    matches!(guard, Guard::Loop | Guard::Churn | Guard::Chanting | Guard::Breaker | Guard::Gate | Guard::Health)
 }

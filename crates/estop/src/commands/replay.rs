@@ -7,7 +7,7 @@ use anyhow::Context;
 use estop_core::backtest::{AgentOutcome, Backtest};
 use estop_core::replay::{Replay, ReplayError};
 
-use super::{Exit, Usage};
+use super::Exit;
 use crate::config;
 use crate::lines::Lines;
 
@@ -46,7 +46,11 @@ fn compare(args: &Args) -> anyhow::Result<Exit> {
     Ok(if differs.is_some() { Exit::No } else { Exit::Fine })
 }
 
-fn print_comparison(args: &Args, replay: &Replay, differs: Option<&(usize, ReplayError)>) -> anyhow::Result<()> {
+fn print_comparison(
+    args: &Args,
+    replay: &Replay,
+    differs: Option<&(usize, ReplayError)>,
+) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let records = replay.chains().seq();
     if args.json {
@@ -61,19 +65,23 @@ fn print_comparison(args: &Args, replay: &Replay, differs: Option<&(usize, Repla
         return Ok(());
     }
     match differs {
-        None => writeln!(out, "Equal: {records} records of {} agents decide the same on replay.", replay.agents())?,
+        None => writeln!(
+            out,
+            "Equal: {records} records of {} agents decide the same on replay.",
+            replay.agents()
+        )?,
         Some((line, error)) => writeln!(out, "{}:{line}: {error}", args.journal.display())?,
     }
     Ok(())
 }
 
 fn backtest(args: &Args, policy: &Path) -> anyhow::Result<Exit> {
-    let file = config::load(policy).map_err(|error| Usage(error.to_string()))?;
+    let file = config::load(policy)?;
     let mut lines = Lines::open(&args.journal, "judging")?;
     let mut backtest = Backtest::new(|agent: &str| file.resolve(Some(agent), None));
     while let Some((number, line)) = lines.next_line()? {
         if let Err(error) = backtest.feed(line) {
-            println!("{}:{number}: {error}", args.journal.display());
+            writeln!(std::io::stdout(), "{}:{number}: {error}", args.journal.display())?;
             return Ok(Exit::No);
         }
     }
@@ -81,23 +89,35 @@ fn backtest(args: &Args, policy: &Path) -> anyhow::Result<Exit> {
     Ok(Exit::Fine)
 }
 
+/// Fits most terminals; reasons are wrapped within it.
+const TABLE_WIDTH: u16 = 110;
+
 fn print_backtest(args: &Args, outcomes: &[(&str, &AgentOutcome)]) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     if args.json {
-        let agents: serde_json::Map<String, serde_json::Value> =
-            outcomes.iter().map(|(agent, o)| Ok(((*agent).to_owned(), serde_json::to_value(o)?))).collect::<Result<_, serde_json::Error>>()?;
+        let agents: serde_json::Map<String, serde_json::Value> = outcomes
+            .iter()
+            .map(|(agent, o)| Ok(((*agent).to_owned(), serde_json::to_value(o)?)))
+            .collect::<Result<_, serde_json::Error>>()?;
         writeln!(out, "{}", serde_json::to_string_pretty(&serde_json::json!({ "agents": agents }))?)?;
         return Ok(());
     }
     let mut table = comfy_table::Table::new();
-    table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
+    table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED).set_width(TABLE_WIDTH);
+    table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
     table.set_header(["agent", "requests", "refused", "was", "saved", "first stop"]);
     for (agent, o) in outcomes {
         let saved = format!("{} and {} tokens", o.saved.usd, o.saved.tokens);
         let first = o.stops.first().map_or("–".to_owned(), |s| format!("record {}: {}", s.seq, s.reason));
-        table.add_row([agent, o.requests.to_string().as_str(), &o.refused.to_string(), &o.refused_before.to_string(), &saved, &first]);
+        table.add_row([
+            agent,
+            o.requests.to_string().as_str(),
+            &o.refused.to_string(),
+            &o.refused_before.to_string(),
+            &saved,
+            &first,
+        ]);
     }
-    table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
     writeln!(out, "{table}")?;
     let stopped = outcomes.iter().filter(|(_, o)| !o.stops.is_empty()).count();
     writeln!(out, "{stopped} of {} agents would have been stopped.", outcomes.len())?;

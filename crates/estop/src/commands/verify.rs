@@ -56,7 +56,8 @@ fn print(args: &Args, chains: &Chains, broken: Option<&(usize, JournalError)>) -
     }
     match broken {
         None => {
-            let sealed = if chains.is_sealed() { "sealed" } else { "not sealed: a cut tail would not be noticed" };
+            let sealed =
+                if chains.is_sealed() { "sealed" } else { "not sealed: a cut tail would not be noticed" };
             writeln!(out, "Whole: {} records in {} chains, {sealed}.", chains.seq(), chains.heads().len())?;
         }
         Some((line, error)) => writeln!(out, "{}:{line}: {error}", args.journal.display())?,

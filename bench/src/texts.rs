@@ -1,40 +1,14 @@
-//! How fast texts are normalised and fingerprinted, in MB/s on one core.
-//!
-//! `cargo run --release -p estop-core --example simhash_speed [FILE…]`: the built-in corpora, then the first
-//! 100 kB of every file named. With `ESTOP_ROUNDS=1` it does each once, for counting instructions under
-//! `valgrind --tool=callgrind`.
+//! Texts to measure on: prose, source code, logs, other scripts, and texts made to be slow.
 
-use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::fmt::Write as _;
 
-use estop_core::normalize::normalize;
-use estop_core::simhash::{simhash, simhash_exact};
+use crate::random::Random;
 
-const LEN: usize = 100_000;
+/// The length of every text.
+pub const LEN: usize = 100_000;
 
-fn main() {
-    let rounds = std::env::var("ESTOP_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(400);
-    println!("{:<28}{:>10}{:>10}{:>10}   MB/s, best of {rounds}", "corpus", "normalize", "simhash", "exact");
-    for (name, text) in corpora().into_iter().chain(std::env::args().skip(1).filter_map(file)) {
-        let normalize_speed = speed(rounds, &text, |text| normalize(text).len());
-        let simhash_speed = speed(rounds, &text, simhash);
-        let exact_speed = speed(rounds, &text, simhash_exact);
-        println!("{name:<28}{normalize_speed:>10}{simhash_speed:>10}{exact_speed:>10}");
-    }
-}
-
-/// The best round counts: the machine is shared, and only ever makes a round slower.
-fn speed<T>(rounds: u32, text: &str, work: impl Fn(&str) -> T) -> u64 {
-    let mut best = Duration::MAX;
-    for _ in 0..rounds {
-        let start = Instant::now();
-        black_box(work(black_box(text)));
-        best = best.min(start.elapsed());
-    }
-    text.len() as u64 * 1_000 / (best.as_nanos() as u64).max(1)
-}
-
-fn corpora() -> Vec<(String, String)> {
+/// All corpora, each `LEN` bytes long: usual ones first, then those made to be slow.
+pub fn all() -> Vec<(&'static str, String)> {
     let mut random = Random(1);
     let mut corpora = vec![
         ("English prose", fill(|text| prose(&mut random, text))),
@@ -63,12 +37,7 @@ fn corpora() -> Vec<(String, String)> {
     ] {
         corpora.push((name, fill(|text| text.push_str(unit))));
     }
-    corpora.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
-}
-
-fn file(path: String) -> Option<(String, String)> {
-    let bytes = std::fs::read(&path).ok()?;
-    Some((path, String::from_utf8_lossy(&bytes[..bytes.len().min(LEN)]).into_owned()))
+    corpora
 }
 
 fn fill(mut add: impl FnMut(&mut String)) -> String {
@@ -100,7 +69,6 @@ fn prose(random: &mut Random, text: &mut String) {
 }
 
 fn json_line(random: &mut Random, text: &mut String, comma: &str, colon: &str) {
-    use std::fmt::Write as _;
     let (a, b) = (random.next(), random.next());
     let (hour, minute, second) = (a % 24, a % 60, b % 60);
     let level = ["info", "warn", "error", "debug"][(a >> 20) as usize % 4];
@@ -116,34 +84,16 @@ fn json_line(random: &mut Random, text: &mut String, comma: &str, colon: &str) {
     );
 }
 
-/// A linear congruential generator: the corpora are the same on every machine.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        self.0 ^ (self.0 >> 33)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        (self.next() >> 16) % limit
-    }
-}
-
 const SOURCE: &str = concat!(
-    include_str!("../src/normalize.rs"),
-    include_str!("../src/normalize/patterns.rs"),
-    include_str!("../src/normalize/timestamp.rs"),
-    include_str!("../src/normalize/tests.rs"),
-    include_str!("../src/simhash.rs"),
-    include_str!("../src/simhash/fused.rs"),
-    include_str!("../src/simhash/majority.rs"),
-    include_str!("../src/simhash/word.rs"),
-    include_str!("simhash_speed.rs"),
+    include_str!("../../crates/estop-core/src/normalize.rs"),
+    include_str!("../../crates/estop-core/src/simhash.rs"),
+    include_str!("../../crates/estop-core/src/engine/request.rs"),
+    include_str!("../../crates/estop-core/src/budget.rs"),
+    include_str!("../../crates/estop-core/src/run.rs"),
 );
 
 /// Common words first.
-const WORDS: [&str; 120] = [
+const WORDS: &[&str] = &[
     "the",
     "of",
     "and",

@@ -1,0 +1,203 @@
+//! What one guard said: its judgement, its ruling under the policy's mode, and what it saw.
+
+use serde::Serialize;
+
+use super::Guard;
+use crate::breaker::BreakerFinding;
+use crate::budget::BudgetFinding;
+use crate::chant::Chant;
+use crate::health::HealthFinding;
+use crate::hours::HoursFinding;
+use crate::loop_detector::LoopFinding;
+use crate::policy::Mode;
+use crate::rate::RateFinding;
+use crate::repetition::ChurnFinding;
+use crate::run::RunFinding;
+use crate::safety_gate::GateFinding;
+use crate::standing::StandingFinding;
+use crate::system::{GateView, SystemState};
+use crate::watchdog::WatchdogFinding;
+
+/// What one guard said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Its ruling.
+    pub ruling: Ruling,
+    /// What it saw.
+    pub finding: Finding,
+}
+
+/// A guard's ruling, its mode taken into account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ruling {
+    /// Nothing to say.
+    Pass,
+    /// Passes, with a word to the agent or a person.
+    Warn,
+    /// Stop.
+    Stop,
+    /// Would stop, if it were enforced.
+    WouldStop,
+    /// Switched off.
+    Off,
+    /// It has no say in this kind of event.
+    Skip,
+}
+
+/// What a guard saw. Whole numbers only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Finding {
+    /// Nothing worth a number.
+    Nothing,
+    /// The gate word.
+    System(GateView),
+    /// Inactive or paused.
+    Standing(StandingFinding),
+    /// The run's state.
+    Run(RunFinding),
+    /// The local time.
+    Hours(HoursFinding),
+    /// Use of the sliding minute.
+    Rate(RateFinding),
+    /// The tightest account.
+    Budget(BudgetFinding),
+    /// The score and its parts.
+    Loop(LoopFinding),
+    /// Failures in a row.
+    Churn(ChurnFinding),
+    /// What repeats inside the answer.
+    Chanting(Chant),
+    /// Limits near or reached.
+    Breaker(BreakerFinding),
+    /// Activity, intent, vetoes.
+    Gate(GateFinding),
+    /// Health.
+    Health(HealthFinding),
+    /// Calls in the sliding minute.
+    Watchdog(WatchdogFinding),
+}
+
+/// A judgement before the guard's mode is applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// How bad it is.
+    pub level: Level,
+    /// What was seen.
+    pub finding: Finding,
+}
+
+/// How bad a judgement is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Nothing to say.
+    Pass,
+    /// Worth a word.
+    Warn,
+    /// Reason to stop.
+    Stop,
+}
+
+impl Judgement {
+    pub(crate) const CLEAR: Judgement = Judgement { level: Level::Pass, finding: Finding::Nothing };
+
+    pub(crate) fn pass(finding: Finding) -> Judgement {
+        Judgement { level: Level::Pass, finding }
+    }
+
+    pub(crate) fn warn(finding: Finding) -> Judgement {
+        Judgement { level: Level::Warn, finding }
+    }
+
+    pub(crate) fn stop(finding: Finding) -> Judgement {
+        Judgement { level: Level::Stop, finding }
+    }
+
+    pub(crate) fn stop_if(stop: bool, finding: Finding) -> Judgement {
+        Judgement { level: if stop { Level::Stop } else { Level::Pass }, finding }
+    }
+
+    /// The same finding as no more than a pass, for what already runs.
+    pub(crate) fn softened(self) -> Judgement {
+        Judgement { level: Level::Pass, ..self }
+    }
+
+    /// The ruling under a mode.
+    pub(crate) fn under(self, mode: Mode) -> Verdict {
+        let ruling = match (self.level, mode) {
+            (_, Mode::Off) => Ruling::Off,
+            (Level::Pass, Mode::Enforce | Mode::Shadow) => Ruling::Pass,
+            (Level::Warn, Mode::Enforce | Mode::Shadow) => Ruling::Warn,
+            (Level::Stop, Mode::Enforce) => Ruling::Stop,
+            (Level::Stop, Mode::Shadow) => Ruling::WouldStop,
+        };
+        Verdict { ruling, finding: self.finding }
+    }
+}
+
+/// The verdicts of one pass, in the order of [`Guard`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdicts(pub(super) Vec<(Guard, Verdict)>);
+
+impl Verdicts {
+    pub(crate) fn with_room() -> Verdicts {
+        Verdicts(Vec::with_capacity(Guard::ALL.len()))
+    }
+
+    /// Adds the next guard's verdict. Guards come in order.
+    pub(crate) fn push(&mut self, guard: Guard, verdict: Verdict) {
+        debug_assert!(self.0.last().is_none_or(|(last, _)| *last < guard), "guards are asked in order");
+        self.0.push((guard, verdict));
+    }
+
+    /// Whether no guard was asked.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What a guard said, if it was asked.
+    pub fn get(&self, guard: Guard) -> Option<&Verdict> {
+        self.0.iter().find(|(g, _)| *g == guard).map(|(_, verdict)| verdict)
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (Guard, &Verdict)> {
+        self.0.iter().map(|(guard, verdict)| (*guard, verdict))
+    }
+
+    /// The first guard that stops.
+    pub fn first_stop(&self) -> Option<Guard> {
+        self.0.iter().find(|(_, v)| v.ruling == Ruling::Stop).map(|(guard, _)| *guard)
+    }
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Finding::Nothing => f.write_str("Nothing to report."),
+            Finding::System(gate) => match gate.state {
+                SystemState::Starting => f.write_str("estop is still starting: nothing passes yet."),
+                SystemState::Running => f.write_str("This channel is shut by an operator."),
+                SystemState::Shutdown => f.write_str("The emergency stop is pressed."),
+                SystemState::SafeMode => f.write_str("System is in safe mode. LLM is disabled."),
+            },
+            Finding::Standing(x) => x.fmt(f),
+            Finding::Run(x) => x.fmt(f),
+            Finding::Hours(x) => x.fmt(f),
+            Finding::Rate(x) => x.fmt(f),
+            Finding::Budget(x) => x.fmt(f),
+            Finding::Loop(x) => x.fmt(f),
+            Finding::Churn(x) => x.fmt(f),
+            Finding::Chanting(x) => write!(
+                f,
+                "The answer repeats itself: {} characters, {} times in a row.",
+                x.period_chars, x.repeats
+            ),
+            Finding::Breaker(x) => x.fmt(f),
+            Finding::Gate(x) => x.fmt(f),
+            Finding::Health(x) => x.fmt(f),
+            Finding::Watchdog(x) => x.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! How a decision is written to the journal. Every record carries one, so it is short.
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, SerializeStruct};
+
+use super::{Decision, Finding, Guard, Ruling, Verdicts};
+
+/// `{"outcome":…,"rulings":"ppp…","seen":{guard: what it saw},"effects":[…]}`, empty parts left out.
+///
+/// Rulings are one letter for each guard in order, and a guard that
+/// passes shows its numbers as a bare list. `docs/journal.md` has the key.
+impl Serialize for Decision {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut out = s.serialize_struct("Decision", 4)?;
+        out.serialize_field("outcome", &self.outcome)?;
+        if !self.verdicts.is_empty() {
+            let letters = self.verdicts.letters();
+            out.serialize_field("rulings", std::str::from_utf8(&letters).unwrap_or_default())?;
+            out.serialize_field("seen", &Seen(&self.verdicts))?;
+        }
+        if !self.effects.is_empty() {
+            out.serialize_field("effects", &self.effects)?;
+        }
+        out.end()
+    }
+}
+
+impl Verdicts {
+    /// One letter for each guard; `.` = it was not asked.
+    fn letters(&self) -> [u8; Guard::ALL.len()] {
+        let mut letters = [b'.'; Guard::ALL.len()];
+        for (guard, verdict) in &self.0 {
+            letters[*guard as usize] = verdict.ruling.letter();
+        }
+        letters
+    }
+}
+
+impl Ruling {
+    fn letter(self) -> u8 {
+        match self {
+            Ruling::Pass => b'p',
+            Ruling::Warn => b'w',
+            Ruling::Stop => b'x',
+            Ruling::WouldStop => b's',
+            Ruling::Off => b'o',
+            Ruling::Skip => b'-',
+        }
+    }
+}
+
+struct Seen<'a>(&'a Verdicts);
+
+impl Serialize for Seen<'_> {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut map = s.serialize_map(None)?;
+        for (guard, verdict) in self.0.iter() {
+            let name = guard.name();
+            match (&verdict.finding, verdict.ruling) {
+                (Finding::Nothing, _) => {}
+                (finding, Ruling::Pass | Ruling::Skip) => finding.serialize_brief(name, &mut map)?,
+                (finding, Ruling::Warn | Ruling::Stop | Ruling::WouldStop | Ruling::Off) => {
+                    map.serialize_entry(name, finding)?;
+                }
+            }
+        }
+        map.end()
+    }
+}
+
+impl Finding {
+    /// What a passing guard saw, without names and without the limits, which the policy has.
+    fn serialize_brief<M: SerializeMap>(&self, name: &str, map: &mut M) -> Result<(), M::Error> {
+        match self {
+            Finding::Nothing => Ok(()),
+            Finding::System(x) => map.serialize_entry(name, x),
+            Finding::Standing(x) => map.serialize_entry(name, x),
+            Finding::Run(x) => map.serialize_entry(name, &x.state),
+            Finding::Hours(x) => map.serialize_entry(name, &(x.weekday, x.minute)),
+            Finding::Rate(x) => map.serialize_entry(name, &(x.requests, x.tokens)),
+            Finding::Budget(x) => map.serialize_entry(name, &(x.account, x.spent, x.reserved, x.asked)),
+            Finding::Loop(x) => {
+                map.serialize_entry(name, &(x.score, x.prompts, x.responses, x.calls, x.window))
+            }
+            Finding::Churn(x) => map.serialize_entry(name, &x.failures),
+            Finding::Chanting(x) => map.serialize_entry(name, x),
+            Finding::Breaker(x) => {
+                let c = &x.counts;
+                map.serialize_entry(name, &(c.tool_calls, c.iterations, c.turns, c.active_s))
+            }
+            Finding::Gate(x) => {
+                map.serialize_entry(name, &(x.mode, x.intensity, x.confidence, x.tokens, x.tool_calls))
+            }
+            Finding::Health(x) => map.serialize_entry(name, &x.health),
+            Finding::Watchdog(x) => map.serialize_entry(name, &x.calls),
+        }
+    }
+}

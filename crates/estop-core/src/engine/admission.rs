@@ -1,0 +1,178 @@
+//! What a request changes: when nothing objects it is remembered, its money held, its run counted; when a guard
+//! stops it, that guard acts.
+
+use super::AgentState;
+use super::in_flight::{Flight, LIFETIME_MS};
+use super::pass::Pass;
+use super::request::Asking;
+use crate::decision::{Effect, Finding, Guard, Ruling};
+use crate::event::{Ended, Event};
+use crate::loop_detector;
+use crate::minute::Mark;
+use crate::policy::WatchdogScope;
+use crate::repetition;
+use crate::run::{Adds, Run};
+use crate::standing::Cause;
+use crate::time::Millis;
+use crate::window::NewEntry;
+
+/// Where a request was put.
+struct Remembered {
+    /// Serial of its conversation; `None` for what is only counted.
+    conversation: Option<u32>,
+    /// Serial of its entry there.
+    entry: u16,
+    /// Input tokens new to the conversation.
+    new_input: u32,
+}
+
+impl AgentState {
+    /// Nothing objects: remember it, hold its money, count it.
+    pub(super) fn admit(&mut self, now: Millis, asking: &Asking<'_>, effects: &mut Vec<Effect>) {
+        if asking.is_generation() {
+            self.note_results(now, asking, effects);
+        }
+        let run = self.count_in_run(now, asking.event, |run| {
+            run.sums_up();
+            run.request_adds(asking.is_turn())
+        });
+        let Remembered { conversation, entry, new_input } = self.remember(now, asking);
+        let held = asking.amount();
+        self.budget.reserve(held);
+        self.in_flight.add(Flight {
+            request: asking.request.request,
+            run,
+            conversation,
+            entry,
+            held,
+            new_input,
+            expires: now.plus(LIFETIME_MS),
+        });
+        self.button_pressed = false;
+        self.minute.add(
+            now,
+            Mark {
+                new_tokens: new_input,
+                tokens: asking.request.estimate.input_tokens,
+                tool_calls: 0,
+                requests: 1,
+                generations: u8::from(asking.is_generation()),
+            },
+        );
+    }
+
+    /// Results of proxied tool calls: they feed health and test results, unless hooks report them.
+    fn note_results(&mut self, now: Millis, asking: &Asking<'_>, effects: &mut Vec<Effect>) {
+        let Some(run) = self.runs.get_mut(asking.run_name()).filter(|run| !run.is_hooked()) else { return };
+        for step in asking.request.print.steps.iter().filter(|s| !s.tool.is_empty()) {
+            run.tool_ended(step.action, step.ended);
+            self.health.tool_ended(step.ended == Ended::Failed);
+        }
+        self.act_on_health(now, asking.policy, effects);
+    }
+
+    /// Counts in the event's run, begun if it is new. Returns its serial.
+    pub(super) fn count_in_run(
+        &mut self,
+        now: Millis,
+        event: &Event,
+        adds: impl FnOnce(&mut Run) -> Adds,
+    ) -> u32 {
+        let name = event.run.as_deref();
+        if self.runs.get(name).is_none() {
+            self.runs.begin(event.run.clone(), event.run.is_none(), now);
+        }
+        let Some(run) = self.runs.get_mut(name) else { return u32::MAX };
+        let adds = adds(run);
+        run.count(adds, now);
+        run.serial
+    }
+
+    /// Puts the request into its conversation's window.
+    fn remember(&mut self, now: Millis, asking: &Asking<'_>) -> Remembered {
+        let Asking { request: r, steps, policy, .. } = asking;
+        if !asking.is_generation() {
+            return Remembered { conversation: None, entry: 0, new_input: r.estimate.input_tokens };
+        }
+        let window = usize::from(policy.loops.window_size);
+        let c = self.conversations.open(r.print.conversation, now);
+        c.outputs.add_results(&r.print.steps);
+        repetition::remember(c, steps, window);
+        let new =
+            NewEntry { prompt: r.print.prompt, asks: !r.print.continues, steps: steps.len().min(255) as u8 };
+        let entry = c.push_entry(now, new, window);
+        let new_input = r.estimate.input_tokens.saturating_sub(c.input_tokens);
+        c.input_tokens = r.estimate.input_tokens;
+        c.in_flight = c.in_flight.saturating_add(1);
+        c.last_request = now;
+        Remembered { conversation: Some(c.serial), entry, new_input }
+    }
+
+    pub(super) fn act_on_refusal(
+        &mut self,
+        now: Millis,
+        by: Guard,
+        asking: &Asking<'_>,
+        pass: &Pass,
+        effects: &mut Vec<Effect>,
+    ) {
+        match by {
+            Guard::Loop => {
+                if let Some(c) = self.conversations.get(asking.conversation()) {
+                    effects.push(Effect::LoopEvidence(loop_detector::evidence(
+                        c,
+                        &asking.request.print,
+                        &asking.steps,
+                        now,
+                    )));
+                }
+                self.kill_switch(now, Cause::Loop, effects);
+            }
+            Guard::Churn => self.kill_switch(now, Cause::Churn, effects),
+            Guard::Breaker => self.trip(now, asking.event, pass, effects),
+            Guard::Watchdog => match asking.policy.watchdog.scope {
+                // Once an episode: the button stays pressed.
+                WatchdogScope::System => {
+                    if !std::mem::replace(&mut self.button_pressed, true) {
+                        effects.push(Effect::PressButton);
+                    }
+                }
+                WatchdogScope::Agent | WatchdogScope::Off => self.kill_switch(now, Cause::Watchdog, effects),
+            },
+            Guard::System
+            | Guard::Agent
+            | Guard::Run
+            | Guard::Hours
+            | Guard::Rate
+            | Guard::Budget
+            | Guard::Chanting
+            | Guard::Gate
+            | Guard::Health => {}
+        }
+    }
+
+    /// A breaker reached its limit (CB-6).
+    pub(super) fn trip(&mut self, now: Millis, event: &Event, pass: &Pass, effects: &mut Vec<Effect>) {
+        let Some(Finding::Breaker(finding)) = pass.verdicts().get(Guard::Breaker).map(|v| &v.finding) else {
+            return;
+        };
+        let Some(used) = finding.reached() else { return };
+        if self.runs.get(event.run.as_deref()).is_none() {
+            self.runs.begin(event.run.clone(), event.run.is_none(), now);
+        }
+        if let Some(run) = self.runs.get_mut(event.run.as_deref()) {
+            run.trip(used, now);
+            effects.push(Effect::RunTripped { run: event.run.clone(), limit: used.limit });
+        }
+    }
+
+    pub(super) fn tell_shadows(&mut self, pass: &Pass, effects: &mut Vec<Effect>) {
+        for guard in Guard::ALL {
+            match pass.verdicts().get(guard).map(|v| v.ruling) {
+                Some(Ruling::WouldStop) => self.tell_shadow(guard, true, effects),
+                Some(Ruling::Pass | Ruling::Warn) => self.tell_shadow(guard, false, effects),
+                Some(Ruling::Stop | Ruling::Off | Ruling::Skip) | None => {}
+            }
+        }
+    }
+}

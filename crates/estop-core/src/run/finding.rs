@@ -1,0 +1,106 @@
+//! What the guard `run` saw.
+
+use serde::Serialize;
+
+use super::RUNS_MAX;
+use crate::breaker::LimitUse;
+
+/// The states of seed 3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum RunState {
+    /// Working.
+    Active,
+    /// Waiting, for a person or a blocker.
+    Sleeping,
+    /// Done.
+    Completed,
+    /// A breaker tripped and a person is needed. Terminal.
+    Escalated,
+}
+
+impl RunState {
+    /// Its name, as seed 3 writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            RunState::Active => "ACTIVE",
+            RunState::Sleeping => "SLEEPING",
+            RunState::Completed => "COMPLETED",
+            RunState::Escalated => "ESCALATED",
+        }
+    }
+}
+
+/// What the guard `run` saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RunFinding {
+    /// The run's state.
+    pub state: RunState,
+    /// The limit that tripped it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tripped: Option<LimitUse>,
+    /// Requests left to sum up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests_left: Option<u8>,
+    /// What else is wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<RunProblem>,
+}
+
+/// What can be wrong with an event of a run, beside the run's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunProblem {
+    /// Too many runs are open.
+    TooManyRuns,
+    /// A request with this number is under way already.
+    DuplicateRequest,
+    /// There is no such run.
+    UnknownRun,
+    /// The run cannot do that in its state.
+    IllegalTransition,
+}
+
+impl RunFinding {
+    pub(crate) fn problem(state: RunState, problem: RunProblem) -> RunFinding {
+        RunFinding { state, tripped: None, requests_left: None, problem: Some(problem) }
+    }
+}
+
+impl std::fmt::Display for RunFinding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.problem {
+            Some(RunProblem::TooManyRuns) => {
+                return write!(f, "This agent has {RUNS_MAX} open runs; complete some first.");
+            }
+            Some(RunProblem::DuplicateRequest) => {
+                return f.write_str("A request with this number is under way already.");
+            }
+            Some(RunProblem::UnknownRun) => return f.write_str("There is no such run; start it first."),
+            Some(RunProblem::IllegalTransition) => {
+                return write!(f, "A run that is {} cannot do that.", self.state.name());
+            }
+            None => {}
+        }
+        if let Some(LimitUse { limit, current, max }) = self.tripped {
+            let reason = limit.text();
+            return if self.state == RunState::Escalated {
+                write!(
+                    f,
+                    "This run was escalated to a human: {reason} ({current}/{max}). Start a new run, or extend this one."
+                )
+            } else {
+                write!(
+                    f,
+                    "CIRCUIT BREAKER TRIPPED: {reason} ({current}/{max}). Please summarize your progress immediately."
+                )
+            };
+        }
+        match self.state {
+            RunState::Active => f.write_str("The run is active."),
+            RunState::Sleeping => f.write_str("The run is sleeping."),
+            RunState::Completed => f.write_str("This run is completed; start a new one."),
+            RunState::Escalated => f.write_str("This run was escalated to a human."),
+        }
+    }
+}

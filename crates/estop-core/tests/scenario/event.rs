@@ -1,0 +1,335 @@
+//! The events a line can name:
+//!
+//! ```text
+//! request 1 "prompt" [continues] [did|failed|unsure TOOL ARGS => RESULT]… [in=TOKENS] [out=TOKENS] [usd=$1] [unpriced]
+//!           [conv=NAME] [kind=embedding|other] [fleet=SPENT/CAP]
+//! response 1 ["text"] [call TOOL ARGS]… [in=…] [out=…] [usd=…] [broken]
+//! progress 1 [in=…] [out=…] [usd=…]          abort 1 client|upstream|guard|kill [in=…] [out=…] [usd=…]
+//! chant 1 "unit" 400                         prompt          tick          wait          forwarded
+//! tool 1 TOOL ARGS                           finish 1 "result" [failed|unsure]
+//! start [attended] | sleep | wake | complete | extend        message in|out RELAY
+//! activate | deactivate | pause | resume     policy KEY=VALUE…
+//! system start [STATE] [epoch=N] [shut=llm+tools] | kill [llm+tools] | restart [epoch=N] | clear [epoch=N]
+//! ```
+//!
+//! Every event takes `run=NAME`, `gate=STATE` and `shut=llm+tools`. A tool of `-` is an action in plain text.
+//! Whether a command runs tests is found out as in real life.
+
+use estop_core::budget::{Account, BudgetFinding};
+use estop_core::chant::ChantDetector;
+use estop_core::event::{
+    AbortedBy, CallKind, ChantDetected, Ended, Estimate, Event, RequestReceived, ResponseCompleted,
+    StreamAborted, StreamProgressed, ToolFinished, ToolRequested, Usage, What,
+};
+use estop_core::fingerprint::{RequestPrint, RequestText, ResponsePrint, ResponseText, StepText};
+use estop_core::ids::{CallId, RequestId};
+use estop_core::iteration::is_test_run;
+use estop_core::money::NanoUsd;
+use estop_core::signature;
+use estop_core::system::{Channel, Channels, GateView, KillReason, SystemEvent, SystemState};
+
+use super::line::Word;
+use super::policy::{self, nano_usd};
+use super::world::World;
+
+/// Plays the event of a line.
+pub(super) fn play(world: &mut World, words: &[Word]) -> Result<(), String> {
+    let mut options = Options::of(words)?;
+    match options.name.as_str() {
+        "system" => {
+            let event = system_event(world, &mut options)?;
+            options.all_used()?;
+            world.handle_system(&event);
+            Ok(())
+        }
+        "wait" => world.wait(),
+        "forwarded" => {
+            world.count_fleet();
+            Ok(())
+        }
+        "policy" => {
+            policy::change(&mut world.policy, &words[1..])?;
+            let policy = Box::new(world.policy.clone());
+            world.handle(&What::PolicyChanged { by: "ann".into(), policy }.into())
+        }
+        _ => {
+            let event = event(world, &mut options)?;
+            options.all_used()?;
+            world.handle(&event)
+        }
+    }
+}
+
+/// The words of an event: `key=value` apart from the others.
+struct Options {
+    name: String,
+    pairs: Vec<(String, String)>,
+    rest: std::collections::VecDeque<Word>,
+}
+
+impl Options {
+    fn of(words: &[Word]) -> Result<Options, String> {
+        let (first, rest) = words.split_first().ok_or("a line needs an event")?;
+        const KEYS: [&str; 10] =
+            ["run", "gate", "shut", "in", "out", "usd", "conv", "kind", "fleet", "epoch"];
+        let mut options = Options { name: first.text.clone(), pairs: Vec::new(), rest: Default::default() };
+        for word in rest {
+            match word.text.split_once('=').filter(|(key, _)| !word.quoted && KEYS.contains(key)) {
+                Some((key, value)) => options.pairs.push((key.to_owned(), value.to_owned())),
+                None => options.rest.push_back(word.clone()),
+            }
+        }
+        Ok(options)
+    }
+
+    fn take(&mut self, key: &str) -> Option<String> {
+        let at = self.pairs.iter().position(|(name, _)| name == key)?;
+        Some(self.pairs.remove(at).1)
+    }
+
+    fn next(&mut self, what: &str) -> Result<String, String> {
+        self.rest.pop_front().map(|word| word.text).ok_or_else(|| format!("{}: {what} is missing", self.name))
+    }
+
+    fn quoted(&mut self) -> Option<String> {
+        let quoted = self.rest.front().is_some_and(|word| word.quoted);
+        if quoted { self.rest.pop_front().map(|word| word.text) } else { None }
+    }
+
+    fn flag(&mut self, name: &str) -> bool {
+        let at = self.rest.iter().position(|word| !word.quoted && word.text == name);
+        at.is_some_and(|at| self.rest.remove(at).is_some())
+    }
+
+    fn id(&mut self) -> Result<u64, String> {
+        let text = self.next("a number")?;
+        text.parse().map_err(|_| format!("{}: `{text}` is no number", self.name))
+    }
+
+    fn tokens(&mut self, key: &str) -> Result<u32, String> {
+        match self.take(key).as_deref() {
+            None => Ok(0),
+            Some("max") => Ok(u32::MAX),
+            Some(text) => text.parse().map_err(|_| format!("{key}={text} is no number of tokens")),
+        }
+    }
+
+    fn usd(&mut self) -> Result<NanoUsd, String> {
+        let text = self.take("usd").unwrap_or_else(|| "0".to_owned());
+        nano_usd(text.trim_start_matches('$')).map(NanoUsd)
+    }
+
+    fn usage(&mut self) -> Result<Usage, String> {
+        Ok(Usage {
+            input_tokens: self.tokens("in")?,
+            output_tokens: self.tokens("out")?,
+            usd: self.usd()?,
+            estimated: false,
+        })
+    }
+
+    fn all_used(&self) -> Result<(), String> {
+        match (self.pairs.first(), self.rest.front()) {
+            (None, None) => Ok(()),
+            (Some((key, value)), _) => Err(format!("{}: {key}={value} has no meaning here", self.name)),
+            (None, Some(word)) => Err(format!("{}: `{}` has no meaning here", self.name, word.text)),
+        }
+    }
+}
+
+fn event(world: &mut World, options: &mut Options) -> Result<Event, String> {
+    let run = options.take("run");
+    let gate = gate(world, options)?;
+    let what = what(world, run.as_deref(), options)?;
+    Ok(Event { run: run.map(Into::into), gate, what })
+}
+
+fn what(world: &mut World, run: Option<&str>, options: &mut Options) -> Result<What, String> {
+    let by = || "ann".into();
+    let name = options.name.clone();
+    Ok(match name.as_str() {
+        "request" => What::RequestReceived(request(world, run, options)?),
+        "response" => What::ResponseCompleted(response(options)?),
+        "progress" => What::StreamProgressed(StreamProgressed {
+            request: RequestId(options.id()?),
+            usage: options.usage()?,
+        }),
+        "abort" => What::StreamAborted(aborted(options)?),
+        "chant" => What::ChantDetected(chant(options)?),
+        "tool" => What::ToolRequested(tool(options)?),
+        "finish" => {
+            let (call, result) = (CallId(options.id()?), options.next("a result")?);
+            let ended = match (options.flag("failed"), options.flag("unsure")) {
+                (true, _) => Ended::Failed,
+                (false, true) => Ended::Unknown,
+                (false, false) => Ended::Ok,
+            };
+            What::ToolFinished(ToolFinished { call, result: signature::result(&result), ended })
+        }
+        "prompt" => What::PromptSubmitted,
+        "start" => What::RunStarted { attended: options.flag("attended") },
+        "sleep" => What::RunSlept,
+        "wake" => What::RunWoke,
+        "complete" => What::RunCompleted,
+        "extend" => What::RunExtended { by: by() },
+        "message" => match options.next("in or out")?.as_str() {
+            "in" => What::MessageIn { relay: options.next("a relay")?.into() },
+            _ => What::MessageOut { relay: options.next("a relay")?.into() },
+        },
+        "activate" => What::AgentActivated { by: by() },
+        "deactivate" => What::AgentDeactivated { by: by() },
+        "pause" => What::AgentPaused { by: by() },
+        "resume" => What::AgentResumed { by: by() },
+        "tick" => What::Tick,
+        other => return Err(format!("`{other}` is no event")),
+    })
+}
+
+fn request(world: &mut World, run: Option<&str>, options: &mut Options) -> Result<RequestReceived, String> {
+    let request = RequestId(options.id()?);
+    let continues = options.flag("continues");
+    match options.quoted() {
+        Some(prompt) => world.last_prompt = prompt,
+        None if continues => {}
+        None => world.last_prompt = String::new(),
+    }
+    let conversation = options.take("conv").unwrap_or_else(|| "the task".to_owned());
+    let call = match options.take("kind").as_deref() {
+        None => CallKind::Generation,
+        Some("embedding") => CallKind::Embedding,
+        Some(_) => CallKind::Other,
+    };
+    let estimate = Estimate {
+        input_tokens: options.tokens("in")?,
+        output_tokens: options.tokens("out")?,
+        usd: options.usd()?,
+        unpriced: options.flag("unpriced"),
+    };
+    let fleet = options.take("fleet").map(|text| fleet(&text, estimate)).transpose()?;
+    let mut done = Vec::new();
+    while !options.rest.is_empty() {
+        let ended = match options.next("a step")?.as_str() {
+            "did" => Ended::Ok,
+            "failed" => Ended::Failed,
+            "unsure" => Ended::Unknown,
+            other => return Err(format!("request: `{other}` has no meaning here")),
+        };
+        let (tool, args, _arrow) = (options.next("a tool")?, options.next("arguments")?, options.next("=>")?);
+        done.push((tool.replace('-', ""), args, options.next("a result")?, ended));
+    }
+    let steps = done.iter().map(|(tool, args, result, ended): &(String, String, String, Ended)| StepText {
+        tool,
+        args,
+        result,
+        ended: *ended,
+    });
+    let print = RequestPrint::of(&RequestText {
+        system: "You are an agent.",
+        first_user: &conversation,
+        run,
+        last_user: &world.last_prompt,
+        continues,
+        steps: steps.collect(),
+    });
+    Ok(RequestReceived { request, call, model: None, print, estimate, fleet })
+}
+
+fn fleet(text: &str, estimate: Estimate) -> Result<BudgetFinding, String> {
+    let (spent, cap) = text.split_once('/').ok_or("fleet=SPENT/CAP")?;
+    let usd = |text: &str| nano_usd(text.trim_start_matches('$'));
+    let asked = estimate.usd.0;
+    Ok(BudgetFinding { account: Account::UsdPerDay, spent: usd(spent)?, reserved: 0, asked, cap: usd(cap)? })
+}
+
+fn response(options: &mut Options) -> Result<ResponseCompleted, String> {
+    let request = RequestId(options.id()?);
+    let text = options.quoted().unwrap_or_default();
+    let ended = if options.flag("broken") { Ended::Failed } else { Ended::Ok };
+    let usage = options.usage()?;
+    let mut calls = Vec::new();
+    while options.flag("call") {
+        calls.push((options.next("a tool")?, options.next("arguments")?));
+    }
+    let calls =
+        calls.iter().map(|(tool, args)| (tool.as_str(), args.as_str(), is_test_run(tool, args))).collect();
+    Ok(ResponseCompleted {
+        request,
+        ended,
+        print: ResponsePrint::of(&ResponseText { text: &text, calls }),
+        usage,
+    })
+}
+
+fn aborted(options: &mut Options) -> Result<StreamAborted, String> {
+    let request = RequestId(options.id()?);
+    let by = match options.next("by whom")?.as_str() {
+        "client" => AbortedBy::Client,
+        "upstream" => AbortedBy::Upstream,
+        "guard" => AbortedBy::Guard,
+        "kill" => AbortedBy::Kill,
+        other => return Err(format!("abort: by `{other}`?")),
+    };
+    Ok(StreamAborted { request, by, usage: options.usage()? })
+}
+
+/// Says the unit as often as it says, to the real detector.
+fn chant(options: &mut Options) -> Result<ChantDetected, String> {
+    let request = RequestId(options.id()?);
+    let unit = options.next("what is repeated")?;
+    let mut detector = ChantDetector::default();
+    let chant = (0..options.id()?).find_map(|_| detector.push(&unit));
+    Ok(ChantDetected { request, chant: chant.ok_or("chant: the detector sees none")? })
+}
+
+fn tool(options: &mut Options) -> Result<ToolRequested, String> {
+    let call = CallId(options.id()?);
+    let (tool, args) = (options.next("a tool")?, options.next("arguments")?);
+    let (action, test_run) = (signature::action(&tool, &args), is_test_run(&tool, &args));
+    Ok(ToolRequested { call, tool: tool.into(), action, test_run })
+}
+
+fn gate(world: &World, options: &mut Options) -> Result<GateView, String> {
+    let mut gate = world.system.as_ref().map_or_else(GateView::default, estop_core::system::System::gate);
+    if let Some(state) = options.take("gate") {
+        gate.state = system_state(&state)?;
+    }
+    if let Some(shut) = options.take("shut") {
+        gate.shut = channels(&shut)?;
+    }
+    Ok(gate)
+}
+
+pub(super) fn system_state(text: &str) -> Result<SystemState, String> {
+    serde_json::from_value(serde_json::json!(text.to_lowercase())).map_err(|e| e.to_string())
+}
+
+/// `llm+tools`
+pub(super) fn channels(text: &str) -> Result<Channels, String> {
+    text.split('+').filter(|name| !name.is_empty()).try_fold(Channels::NONE, |set, name| {
+        let channel: Channel = serde_json::from_value(serde_json::json!(name)).map_err(|e| e.to_string())?;
+        Ok(set.with(channel))
+    })
+}
+
+fn system_event(world: &World, options: &mut Options) -> Result<SystemEvent, String> {
+    let given =
+        options.take("epoch").map(|text| text.parse::<u64>().map_err(|e| e.to_string())).transpose()?;
+    let seen = given.unwrap_or_else(|| world.system.as_ref().map_or(0, |system| system.gate().epoch));
+    let by = || "ann".into();
+    Ok(match options.next("what")?.as_str() {
+        "start" => {
+            let shut = options.take("shut").map_or(Ok(Channels::NONE), |text| channels(&text))?;
+            let state = options.rest.pop_front().map(|word| system_state(&word.text)).transpose()?;
+            let found = state.map(|state| GateView { epoch: given.unwrap_or(0), state, shut });
+            SystemEvent::Started { found }
+        }
+        "kill" => {
+            let channels =
+                options.rest.pop_front().map_or(Ok(Channels::NONE), |word| channels(&word.text))?;
+            SystemEvent::KillRequested { channels, reason: KillReason::Manual, by: by() }
+        }
+        "restart" => SystemEvent::RestartRequested { by: by(), epoch: seen },
+        "clear" => SystemEvent::ClearRequested { by: by(), epoch: seen },
+        other => return Err(format!("system: `{other}`?")),
+    })
+}

@@ -1,0 +1,119 @@
+//! What is stopped stays stopped: by the red button, a person, a guard or the end of a run.
+
+use estop_core::decision::Effect;
+use estop_core::event::What;
+use estop_core::standing::{DeactivatedBy, Standing};
+
+use super::{Step, channel};
+use crate::broken::{Holds, ensure};
+use crate::model::runs::RunIs;
+use crate::model::{May, Model};
+
+/// An event that carries a shut gate is refused, whatever else.
+pub(super) fn nothing_passes_a_shut_gate(step: &Step<'_>, _: &Model) -> Holds {
+    let Some(channel) = channel(&step.event.what) else { return Ok(()) };
+    ensure(step.event.gate.lets_pass(channel) || !step.passes(), "nothing_passes_a_shut_gate", || {
+        format!("the gate was {:?}", step.event.gate)
+    })
+}
+
+/// After a deactivation or a pause nothing is allowed until a person says so.
+pub(super) fn nothing_passes_while_stopped(step: &Step<'_>, model: &Model) -> Holds {
+    ensure(model.may == May::Work || !step.passes(), "nothing_passes_while_stopped", || {
+        format!("the agent may not work: {:?}", model.may)
+    })
+}
+
+/// A completed or escalated run asks in vain.
+pub(super) fn nothing_passes_in_an_ended_run(step: &Step<'_>, model: &Model) -> Holds {
+    if !(step.is_allowed() && belongs_to_run(&step.event.what)) || model.runs.lost_track() {
+        return Ok(());
+    }
+    let is = model.runs.get(&step.event.run).map_or(RunIs::Open, |run| run.is);
+    ensure(is == RunIs::Open, "nothing_passes_in_an_ended_run", || format!("the run is {is:?}"))
+}
+
+/// After a trip: three requests within 60 s, and of tools only those to wrap up with (CB-6).
+pub(super) fn a_tripped_run_only_sums_up(step: &Step<'_>, model: &Model) -> Holds {
+    if !(step.is_allowed() && belongs_to_run(&step.event.what)) || model.runs.lost_track() {
+        return Ok(());
+    }
+    let Some(run) = model.runs.get(&step.event.run).filter(|run| run.is_tripped()) else { return Ok(()) };
+    let fits = match &step.event.what {
+        What::ToolRequested(t) => step.policy.limits.wrap_up_tools.contains(&t.tool),
+        _ => run.may_sum_up(model.now),
+    };
+    ensure(fits, "a_tripped_run_only_sums_up", || format!("the run: {run:?}"))
+}
+
+/// Nobody can be asked to sum up a run that is over.
+pub(super) fn an_ended_run_does_not_trip(step: &Step<'_>, model: &Model) -> Holds {
+    if model.runs.lost_track() {
+        return Ok(());
+    }
+    for effect in &step.decision.effects {
+        let Effect::RunTripped { run, .. } = effect else { continue };
+        let is = model.runs.get(run).map_or(RunIs::Open, |run| run.is);
+        ensure(is == RunIs::Open, "an_ended_run_does_not_trip", || {
+            format!("run {run:?} is {is:?}, yet it trips")
+        })?;
+    }
+    Ok(())
+}
+
+/// Each stop by a guard is told when it happens, once, with the cause the agent's standing shows.
+pub(super) fn a_stop_is_told_once(step: &Step<'_>, _: &Model) -> Holds {
+    let stops: Vec<&Effect> = step
+        .decision
+        .effects
+        .iter()
+        .filter(|e| matches!(e, Effect::Deactivated { .. } | Effect::Paused { .. }))
+        .collect();
+    let changed = step.before.standing != step.after.standing;
+    let told = match (step.after.standing, stops.last()) {
+        (
+            Standing::Inactive { by: DeactivatedBy::KillSwitch(cause), .. },
+            Some(Effect::Deactivated { cause: told }),
+        ) => changed && cause == *told,
+        (Standing::Paused { cause, .. }, Some(Effect::Paused { cause: told })) => {
+            changed && cause == Some(*told)
+        }
+        (
+            Standing::Inactive { by: DeactivatedBy::KillSwitch(_), .. }
+            | Standing::Paused { cause: Some(_), .. },
+            None,
+        ) => !changed,
+        (_, Some(_)) => false,
+        (Standing::Active | Standing::Paused { .. } | Standing::Inactive { .. }, None) => true,
+    };
+    ensure(told, "a_stop_is_told_once", || {
+        format!(
+            "standing went from {:?} to {:?}, told was {stops:?}",
+            step.before.standing, step.after.standing
+        )
+    })
+}
+
+/// No decision both lets something through and switches the agent off: the shell would start what it must end.
+pub(super) fn what_is_allowed_is_not_stopped_at_once(step: &Step<'_>, _: &Model) -> Holds {
+    let stops = step.decision.effects.iter().any(|e| matches!(e, Effect::Deactivated { .. }));
+    ensure(!(stops && step.is_allowed()), "what_is_allowed_is_not_stopped_at_once", || {
+        format!("effects {:?}", step.decision.effects)
+    })
+}
+
+/// The judge's standing is what its effects and the people made it.
+pub(super) fn standing_is_known(step: &Step<'_>, model: &Model) -> Holds {
+    let shown = match step.after.standing {
+        Standing::Active => May::Work,
+        Standing::Paused { .. } => May::NotWhilePaused,
+        Standing::Inactive { .. } => May::NotWhileOff,
+    };
+    ensure(shown == model.may, "standing_is_known", || {
+        format!("the judge says {shown:?}, the model {:?}", model.may)
+    })
+}
+
+fn belongs_to_run(what: &What) -> bool {
+    matches!(what, What::RequestReceived(_) | What::ToolRequested(_) | What::PromptSubmitted)
+}

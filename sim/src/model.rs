@@ -1,0 +1,291 @@
+//! A second, simpler memory of each agent, kept from its events alone. The core's own numbers are never copied
+//! into it: what both know must agree, and that is what the invariants compare.
+
+pub mod calendar;
+pub mod ledger;
+pub mod loops;
+pub mod minute;
+pub mod runs;
+
+use std::collections::BTreeMap;
+
+use estop_core::budget::Amount;
+use estop_core::decision::{Decision, Effect, Outcome};
+use estop_core::event::{
+    CallKind, Estimate, Event, RequestReceived, ResponseCompleted, ToolFinished, ToolRequested, Usage, What,
+};
+use estop_core::fingerprint::StepPrint;
+use estop_core::ids::{CallId, Hash64, Name, RequestId};
+use estop_core::policy::Policy;
+use estop_core::signature::hook_conversation;
+use estop_core::time::Now;
+
+use calendar::Local;
+use ledger::{Ledger, Total};
+use loops::{Circles, Loops};
+use minute::{Counted, Minute};
+use runs::{RunIs, Runs};
+
+/// A reservation without a sign of life is given up after this.
+const LIFETIME_MS: u64 = 15 * 60_000;
+/// The core remembers 64 open calls; with fewer than this it has forgotten none.
+const OPEN_CALLS_MAX: usize = 60;
+
+/// Whether an agent may work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum May {
+    /// It may.
+    #[default]
+    Work,
+    /// It is paused.
+    NotWhilePaused,
+    /// It is switched off.
+    NotWhileOff,
+}
+
+/// A request under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Open {
+    /// What is reserved for it.
+    pub held: Amount,
+    run: u64,
+    expires: u64,
+}
+
+/// What an event did to the money, for the fleet's books.
+#[derive(Clone, Copy, Debug)]
+pub enum Booking {
+    /// More is held.
+    Held(Amount),
+    /// A reservation ended.
+    Settled {
+        /// What was held.
+        held: Amount,
+        /// What was used.
+        used: Amount,
+    },
+}
+
+/// One agent, remembered a second time.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    /// The latest moment seen.
+    pub now: u64,
+    /// The calendar of the budget's zone.
+    pub local: Local,
+    /// Whether it may work.
+    pub may: May,
+    /// Requests under way.
+    pub open: BTreeMap<RequestId, Open>,
+    /// Its money.
+    pub ledger: Ledger,
+    /// Its last minute.
+    pub minute: Minute,
+    /// Its runs.
+    pub runs: Runs,
+    /// Steps of its requests.
+    pub loops: Loops,
+    /// What the steps of the last tool call by hook amount to.
+    pub hook_circles: Circles,
+    open_calls: BTreeMap<CallId, (Option<Name>, ToolRequested)>,
+    /// The core may remember other open calls than the model.
+    lost_calls: bool,
+    /// Reservations that time ended with the last event.
+    pub expired: Vec<RequestId>,
+}
+
+impl Model {
+    /// Time passed, before the event is judged.
+    pub fn pass_time(&mut self, now: Now, policy: &Policy, bookings: &mut Vec<Booking>) {
+        self.now = self.now.max(now.mono.0);
+        self.local = calendar::local(&policy.budget.zone, now.wall, self.local);
+        self.ledger.turn(self.local);
+        self.minute.expire(self.now);
+        self.expired.clear();
+        if self.open.values().any(|open| open.expires <= self.now) {
+            let due = self.open.iter().filter(|(_, open)| open.expires <= self.now);
+            self.expired = due.map(|(request, _)| *request).collect();
+            for request in self.expired.clone() {
+                self.settle(request, None, bookings);
+            }
+        }
+        self.runs.pass_time(self.now);
+    }
+
+    /// What a request would add to its conversation's steps.
+    pub fn circles_with(&self, r: &RequestReceived, policy: &Policy) -> Circles {
+        self.loops.with(r.print.conversation, r.print.ask, &counted_steps(&r.print.steps, policy))
+    }
+
+    /// What the run of this name spent and holds.
+    pub fn run_money(&self, name: &Option<Name>) -> (Total, Total) {
+        let Some(run) = self.runs.get(name) else { return Default::default() };
+        let mut held = Total::default();
+        for open in self.open.values().filter(|open| open.run == run.serial) {
+            held += open.held.into();
+        }
+        (run.spent, held)
+    }
+
+    /// Takes in what happened and what was decided.
+    pub fn apply(
+        &mut self,
+        event: &Event,
+        decision: &Decision,
+        policy: &Policy,
+        bookings: &mut Vec<Booking>,
+    ) {
+        let allowed = decision.outcome == Outcome::Allow;
+        let done = decision.outcome == Outcome::Noted;
+        let now = self.now;
+        self.hook_circles = Circles::default();
+        match &event.what {
+            What::RequestReceived(r) if allowed => self.admit(event, r, policy, bookings),
+            What::ResponseCompleted(r) => self.complete(r, bookings),
+            What::StreamAborted(a) => self.end(a.request, a.usage, bookings),
+            What::StreamProgressed(p) => self.progress(p.request, p.usage, bookings),
+            What::ToolRequested(t) if allowed => self.admit_tool(event, t),
+            What::ToolFinished(t) => self.finish_tool(t, policy),
+            What::PromptSubmitted if allowed => self.runs.count(&event.run, now).prompts += 1,
+            What::RunStarted { attended } if done => self.runs.start(&event.run, *attended, now),
+            What::RunCompleted if done => self.runs.end(&event.run, RunIs::Completed, now),
+            What::RunExtended { .. } if done => self.runs.extend(&event.run, now),
+            What::AgentActivated { .. } => self.activate(),
+            What::AgentDeactivated { .. } => self.may = May::NotWhileOff,
+            What::AgentPaused { .. } if self.may == May::Work => self.may = May::NotWhilePaused,
+            What::AgentResumed { .. } if self.may == May::NotWhilePaused => self.may = May::Work,
+            What::RequestReceived(_)
+            | What::ToolRequested(_)
+            | What::PromptSubmitted
+            | What::RunStarted { .. }
+            | What::RunCompleted
+            | What::RunExtended { .. }
+            | What::AgentPaused { .. }
+            | What::AgentResumed { .. }
+            | What::ChantDetected(_)
+            | What::RunSlept
+            | What::RunWoke
+            | What::MessageIn { .. }
+            | What::MessageOut { .. }
+            | What::PolicyChanged { .. }
+            | What::Tick => {}
+        }
+        self.apply_standing_effects(&decision.effects);
+    }
+
+    fn admit(&mut self, event: &Event, r: &RequestReceived, policy: &Policy, bookings: &mut Vec<Booking>) {
+        let now = self.now;
+        let run = self.runs.count(&event.run, now);
+        run.speaks();
+        let run = run.serial;
+        let held = asked(&r.estimate);
+        self.open.insert(r.request, Open { held, run, expires: now.saturating_add(LIFETIME_MS) });
+        self.ledger.held += held.into();
+        bookings.push(Booking::Held(held));
+        let generates = r.call == CallKind::Generation;
+        let tokens = r.estimate.input_tokens.into();
+        let counted = Counted { requests: 1, generations: generates.into(), tokens, tool_calls: 0 };
+        self.minute.add(now, counted);
+        if generates {
+            self.loops.add(r.print.conversation, r.print.ask, &counted_steps(&r.print.steps, policy));
+        }
+    }
+
+    fn complete(&mut self, r: &ResponseCompleted, bookings: &mut Vec<Booking>) {
+        if let Some(open) = self.open.get(&r.request).filter(|_| !r.print.calls.is_empty()) {
+            self.runs.answered(open.run, self.now);
+        }
+        self.end(r.request, r.usage, bookings);
+    }
+
+    fn end(&mut self, request: RequestId, usage: Usage, bookings: &mut Vec<Booking>) {
+        if self.settle(request, Some(usage.into()), bookings) {
+            let tokens = usage.output_tokens.into();
+            self.minute.add(self.now, Counted { tokens, ..Counted::default() });
+        }
+    }
+
+    /// Ends a reservation; without a word about its use, what was held counts as used.
+    fn settle(&mut self, request: RequestId, used: Option<Amount>, bookings: &mut Vec<Booking>) -> bool {
+        let Some(open) = self.open.remove(&request) else { return false };
+        let (held, used) = (open.held, used.unwrap_or(open.held));
+        self.ledger.held -= held.into();
+        self.ledger.book(used.into());
+        self.runs.book(open.run, used.into());
+        bookings.push(Booking::Settled { held, used });
+        true
+    }
+
+    fn progress(&mut self, request: RequestId, usage: Usage, bookings: &mut Vec<Booking>) {
+        let expires = self.now.saturating_add(LIFETIME_MS);
+        let Some(open) = self.open.get_mut(&request) else { return };
+        let used = Amount::from(usage);
+        let more = Amount {
+            usd: estop_core::money::NanoUsd(used.usd.0.saturating_sub(open.held.usd.0)),
+            tokens: used.tokens.saturating_sub(open.held.tokens),
+        };
+        open.held = open.held.plus(more);
+        open.expires = expires;
+        self.ledger.held += more.into();
+        bookings.push(Booking::Held(more));
+    }
+
+    fn admit_tool(&mut self, event: &Event, t: &ToolRequested) {
+        self.runs.count(&event.run, self.now).tool_calls += 1;
+        self.minute.add(self.now, Counted { tool_calls: 1, ..Counted::default() });
+        let doubled = self.open_calls.insert(t.call, (event.run.clone(), t.clone())).is_some();
+        self.lost_calls |= doubled || self.open_calls.len() > OPEN_CALLS_MAX;
+    }
+
+    fn finish_tool(&mut self, t: &ToolFinished, policy: &Policy) {
+        let Some((run, call)) = self.open_calls.remove(&t.call).filter(|_| !self.lost_calls) else { return };
+        let step = StepPrint { tool: call.tool, action: call.action, result: t.result, ended: t.ended };
+        let steps = counted_steps(std::slice::from_ref(&step), policy);
+        if !steps.is_empty() {
+            self.hook_circles = self.loops.add(hook_conversation(run.as_deref()), Hash64(0), &steps);
+        }
+    }
+
+    fn activate(&mut self) {
+        if self.may != May::Work {
+            self.may = May::Work;
+            self.minute.clear();
+            self.loops.clear();
+            self.runs.forget_implicit();
+        }
+    }
+
+    /// What clocks did to runs, before the event is weighed. What an event itself does to its run comes with a
+    /// refusal or a report, so that it makes no difference to anything allowed.
+    pub fn apply_run_effects(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            if let Effect::RunTripped { run, .. } = effect {
+                self.runs.trip(run, self.now);
+            }
+            // An implicit run is refused, never escalated for good (ID-7).
+            if let Effect::RunEscalated { run: run @ Some(_), .. } = effect {
+                self.runs.end(run, RunIs::Escalated, self.now);
+            }
+        }
+    }
+
+    fn apply_standing_effects(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            if let Effect::Deactivated { .. } = effect {
+                self.may = May::NotWhileOff;
+            }
+            if let Effect::Paused { .. } = effect {
+                self.may = May::NotWhilePaused;
+            }
+        }
+    }
+}
+
+/// What a request asks for.
+pub fn asked(estimate: &Estimate) -> Amount {
+    Amount { usd: estimate.usd, tokens: u64::from(estimate.input_tokens) + u64::from(estimate.output_tokens) }
+}
+
+fn counted_steps<'a>(steps: &'a [StepPrint], policy: &Policy) -> Vec<&'a StepPrint> {
+    steps.iter().filter(|s| !policy.loops.exempt_tools.contains(&s.tool)).collect()
+}

@@ -1,0 +1,151 @@
+//! Any event with any number: unknown ids, doubles, zeros, the largest there is.
+
+use estop_core::chant::Chant;
+use estop_core::event::{
+    AbortedBy, CallKind, ChantDetected, Ended, Estimate, RequestReceived, ResponseCompleted, StreamAborted,
+    StreamProgressed, ToolFinished, ToolRequested, Usage, What,
+};
+use estop_core::fingerprint::{CallPrint, RequestPrint, ResponsePrint, StepPrint};
+use estop_core::ids::{CallId, Hash64, Name, RequestId};
+use estop_core::money::NanoUsd;
+use estop_core::simhash::SimHash;
+
+use super::mind::{Mind, plain};
+use super::{Act, Deed};
+use crate::prng::Rng;
+
+/// One to five of anything.
+pub(super) fn chaos(mind: &mut Mind, rng: &mut Rng) -> Act {
+    let deeds = (0..rng.between(1, 5)).map(|_| (any_run(rng), any_deed(mind, rng))).collect();
+    Act { deeds, rest_ms: rng.between(0, mind.pace_ms * 2) }
+}
+
+fn any_deed(mind: &mut Mind, rng: &mut Rng) -> Deed {
+    if rng.per_mille(200) {
+        return mind.ask_deed(vec![any_step(rng)], rng);
+    }
+    let by: fn() -> Name = || "ann".into();
+    plain(match rng.below(24) {
+        0..=5 => What::RequestReceived(any_request(rng)),
+        6 => What::ResponseCompleted(ResponseCompleted {
+            request: any_id(rng),
+            ended: any_end(rng),
+            print: any_answer(rng),
+            usage: any_usage(rng),
+        }),
+        7 | 8 => What::StreamProgressed(StreamProgressed { request: any_id(rng), usage: any_usage(rng) }),
+        9 => What::StreamAborted(StreamAborted {
+            request: any_id(rng),
+            by: rng.pick(&[AbortedBy::Client, AbortedBy::Upstream, AbortedBy::Guard, AbortedBy::Kill]),
+            usage: any_usage(rng),
+        }),
+        10 => What::ChantDetected(ChantDetected { request: any_id(rng), chant: any_chant(rng) }),
+        11 | 12 => What::ToolRequested(ToolRequested {
+            call: CallId(any_id(rng).0),
+            tool: any_tool(rng),
+            action: any_hash(rng),
+            test_run: rng.per_mille(500),
+        }),
+        13 => What::ToolFinished(ToolFinished {
+            call: CallId(any_id(rng).0),
+            result: any_hash(rng),
+            ended: any_end(rng),
+        }),
+        14 => What::PromptSubmitted,
+        15 => What::RunStarted { attended: rng.per_mille(500) },
+        16 => What::RunSlept,
+        17 => What::RunWoke,
+        18 => What::RunCompleted,
+        19 => What::RunExtended { by: by() },
+        20 => What::MessageIn { relay: any_tool(rng) },
+        21 => What::AgentActivated { by: by() },
+        22 => What::AgentResumed { by: by() },
+        _ => What::Tick,
+    })
+}
+
+fn any_request(rng: &mut Rng) -> RequestReceived {
+    let print = RequestPrint {
+        conversation: Hash64(rng.below(100)),
+        ask: any_hash(rng),
+        prompt: rng.per_mille(700).then(|| any_simhash(rng)),
+        continues: rng.per_mille(500),
+        steps: (0..rng.pick(&[0, 0, 1, 2, 32])).map(|_| any_step(rng)).collect(),
+    };
+    let estimate = Estimate {
+        input_tokens: any_u32(rng),
+        output_tokens: any_u32(rng),
+        usd: NanoUsd(any_u64(rng)),
+        unpriced: rng.per_mille(100),
+    };
+    let call = rng.pick(&[CallKind::Generation, CallKind::Generation, CallKind::Embedding, CallKind::Other]);
+    RequestReceived { request: any_id(rng), call, model: Some(any_tool(rng)), print, estimate, fleet: None }
+}
+
+fn any_step(rng: &mut Rng) -> StepPrint {
+    StepPrint { tool: any_tool(rng), action: any_hash(rng), result: any_hash(rng), ended: any_end(rng) }
+}
+
+fn any_answer(rng: &mut Rng) -> ResponsePrint {
+    let call = |rng: &mut Rng| CallPrint {
+        tool: any_tool(rng),
+        action: any_hash(rng),
+        test_run: rng.per_mille(500),
+    };
+    let calls = (0..rng.pick(&[0, 1, 32])).map(|_| call(rng)).collect();
+    ResponsePrint { text: Some(any_simhash(rng)), exact: Some(any_simhash(rng)), action: None, calls }
+}
+
+fn any_usage(rng: &mut Rng) -> Usage {
+    Usage {
+        input_tokens: any_u32(rng),
+        output_tokens: any_u32(rng),
+        usd: NanoUsd(any_u64(rng)),
+        estimated: rng.per_mille(500),
+    }
+}
+
+fn any_chant(rng: &mut Rng) -> Chant {
+    Chant { period_chars: any_u32(rng), repeats: any_u32(rng), at_char: any_u64(rng) }
+}
+
+/// Few, so that doubles and hits are common; or one nobody ever had.
+fn any_id(rng: &mut Rng) -> RequestId {
+    RequestId(if rng.per_mille(50) { any_u64(rng) } else { rng.below(30) })
+}
+
+fn any_hash(rng: &mut Rng) -> Hash64 {
+    Hash64(if rng.per_mille(500) { rng.below(4) } else { rng.bits() })
+}
+
+fn any_simhash(rng: &mut Rng) -> SimHash {
+    SimHash(if rng.per_mille(500) { rng.below(4) } else { rng.bits() })
+}
+
+fn any_u32(rng: &mut Rng) -> u32 {
+    match rng.below(4) {
+        0 => 0,
+        1 => u32::MAX,
+        _ => rng.spread(1, u64::from(u32::MAX)) as u32,
+    }
+}
+
+fn any_u64(rng: &mut Rng) -> u64 {
+    match rng.below(4) {
+        0 => 0,
+        1 => rng.pick(&[u64::MAX, u64::MAX - 1, u64::MAX / 2]),
+        _ => rng.spread(1, 1 << 40),
+    }
+}
+
+fn any_end(rng: &mut Rng) -> Ended {
+    rng.pick(&[Ended::Ok, Ended::Failed, Ended::Unknown])
+}
+
+fn any_tool(rng: &mut Rng) -> Name {
+    rng.pick(&["bash", "", "poll", "report_complete", "a \"quoted\" \u{7}name,\"decision\":"]).into()
+}
+
+fn any_run(rng: &mut Rng) -> Option<Name> {
+    (!rng.per_mille(300)).then(|| format!("c{}", rng.below(6)).into())
+}

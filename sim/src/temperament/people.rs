@@ -1,0 +1,21 @@
+//! A person who cannot decide, beside an agent that works.
+
+use estop_core::event::What;
+
+use super::Act;
+use super::mind::{Mind, plain};
+use crate::prng::Rng;
+
+/// Mostly work; now and then a person switches something, whether it makes sense or not.
+pub(super) fn admin(mind: &mut Mind, rng: &mut Rng) -> Act {
+    let by = || "ann".into();
+    let switched = match rng.below(20) {
+        0 => What::AgentActivated { by: by() },
+        1 => What::AgentDeactivated { by: by() },
+        2 => What::AgentPaused { by: by() },
+        3 => What::AgentResumed { by: by() },
+        4 => What::RunExtended { by: by() },
+        _ => return super::workers::steady(mind, rng),
+    };
+    mind.only(plain(switched), rng)
+}
