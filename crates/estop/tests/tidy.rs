@@ -53,16 +53,7 @@ const LINES_MAX: usize = 400;
 
 /// Longer files, each with the reason why it has no seam.
 const LONG_FILES: &[(&str, &str)] = &[
-    (
-        "crates/estop-core/src/decision.rs",
-        "one vocabulary: what a decision can say, and how it reads; types, no rules",
-    ),
-    (
-        "crates/estop-core/src/iteration.rs",
-        "one grammar: how a shell reads a command, with the table of test runners",
-    ),
     ("crates/estop-core/src/policy.rs", "one record with its defaults; types, no rules"),
-    ("crates/estop-core/src/run.rs", "one state machine: every transition of a run in one place"),
 ];
 
 struct Package {
