@@ -226,6 +226,7 @@ impl Model {
         };
         open.held = open.held.plus(more);
         open.expires = expires;
+        self.runs.streamed(open.run, self.now);
         self.ledger.held += more.into();
         bookings.push(Booking::Held(more));
     }

@@ -220,7 +220,7 @@ impl Outputs {
         let actions: Vec<Hash64> = print.calls.iter().map(|c| c.action).collect();
         let calls = if actions.is_empty() { 0 } else { mix(&actions).0 };
         let text = print.exact.map_or(0, |t| t.0);
-        crate::window::push_bounded(&mut self.0, Output { text, calls }, window);
+        crate::ring::push_bounded(&mut self.0, Output { text, calls }, window);
     }
 
     /// The results of the latest output's calls arrived.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::decision::{Finding, Judgement, Level};
+use crate::judgement::{Judgement, Level};
 use crate::policy::{Limit, Limits};
 
 /// A limit's name, as seed 3 says it.
@@ -112,7 +112,7 @@ impl std::fmt::Display for BreakerFinding {
 }
 
 /// Compares what a run has used with its limits, each granted `allowances` times.
-pub(crate) fn judge(counts: Counts, limits: &Limits, allowances: u32) -> Judgement {
+pub(crate) fn judge(counts: Counts, limits: &Limits, allowances: u32) -> Judgement<BreakerFinding> {
     let checks = [
         (LimitName::ToolCalls, counts.tool_calls, limits.max_tool_calls),
         (LimitName::Iterations, counts.iterations, limits.max_iterations),
@@ -133,7 +133,7 @@ pub(crate) fn judge(counts: Counts, limits: &Limits, allowances: u32) -> Judgeme
         (None, false) => Level::Warn,
         (None, true) => Level::Pass,
     };
-    Judgement { level, finding: Finding::Breaker(finding) }
+    Judgement { level, seen: finding }
 }
 
 /// A limit times the allowances a person granted.

@@ -5,8 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::decision::{Finding, Judgement};
-use crate::event::Usage;
+use crate::judgement::Judgement;
 use crate::money::NanoUsd;
 use crate::policy::{BudgetPolicy, Unpriced};
 
@@ -31,12 +30,6 @@ impl Amount {
     /// The larger of each.
     pub(crate) fn max(self, other: Amount) -> Amount {
         Amount { usd: self.usd.max(other.usd), tokens: self.tokens.max(other.tokens) }
-    }
-}
-
-impl From<Usage> for Amount {
-    fn from(usage: Usage) -> Amount {
-        Amount { usd: usage.usd, tokens: usage.tokens() }
     }
 }
 
@@ -331,14 +324,14 @@ pub(crate) fn judge(
     fleet: Option<BudgetFinding>,
     unpriced: bool,
     policy: &BudgetPolicy,
-) -> Judgement {
+) -> Judgement<Option<BudgetFinding>> {
     if unpriced && policy.unpriced == Unpriced::Deny {
         let finding = BudgetFinding { account: Account::Unpriced, spent: 0, reserved: 0, asked: 0, cap: 0 };
-        return Judgement::stop(Finding::Budget(finding));
+        return Judgement::stop(Some(finding));
     }
     let over = [own, fleet].into_iter().flatten().find(BudgetFinding::is_over);
     match over.or(own).or(fleet) {
-        Some(finding) => Judgement::stop_if(over.is_some(), Finding::Budget(finding)),
+        Some(finding) => Judgement::stop_if(over.is_some(), Some(finding)),
         None => Judgement::CLEAR,
     }
 }

@@ -3,7 +3,6 @@
 //! Decisions are written to the journal and compared byte for byte on replay, so everything in them is a
 //! whole number, a name or a list in fixed order.
 
-mod guard;
 mod verdict;
 mod written;
 
@@ -14,8 +13,8 @@ use crate::budget::BudgetWarning;
 use crate::ids::{Name, RequestId};
 use crate::standing::Cause;
 
-pub use guard::Guard;
-pub use verdict::{Finding, Judgement, Level, Ruling, Verdict, Verdicts};
+pub use crate::guard::Guard;
+pub use verdict::{Finding, Ruling, Verdict, Verdicts};
 
 /// The answer to an event.
 #[derive(Clone, Debug, PartialEq, Eq)]

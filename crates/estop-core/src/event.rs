@@ -5,8 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::BudgetFinding;
+use crate::budget::{Amount, BudgetFinding};
 use crate::chant::Chant;
+pub use crate::ended::Ended;
 use crate::fingerprint::{RequestPrint, ResponsePrint};
 use crate::ids::{CallId, Hash64, Name, RequestId};
 use crate::money::NanoUsd;
@@ -161,7 +162,7 @@ pub struct Estimate {
     /// What both would cost.
     pub usd: NanoUsd,
     /// The model has no price; `usd` is 0.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unpriced: bool,
 }
 
@@ -176,7 +177,7 @@ pub struct Usage {
     /// What it cost, caches and reasoning priced.
     pub usd: NanoUsd,
     /// The provider did not say; estimated from sizes.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
 }
 
@@ -184,6 +185,12 @@ impl Usage {
     /// Both directions.
     pub fn tokens(&self) -> u64 {
         u64::from(self.input_tokens) + u64::from(self.output_tokens)
+    }
+}
+
+impl From<Usage> for Amount {
+    fn from(usage: Usage) -> Amount {
+        Amount { usd: usage.usd, tokens: usage.tokens() }
     }
 }
 
@@ -200,25 +207,6 @@ pub struct ResponseCompleted {
     pub print: ResponsePrint,
     /// What it used.
     pub usage: Usage,
-}
-
-/// How an execution ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ended {
-    /// It worked.
-    #[default]
-    Ok,
-    /// It failed: an error, a timeout, a non-zero exit.
-    Failed,
-    /// Nobody said.
-    Unknown,
-}
-
-impl Ended {
-    pub(crate) fn is_ok(&self) -> bool {
-        *self == Ended::Ok
-    }
 }
 
 /// A streamed answer has used this much so far.
@@ -278,7 +266,7 @@ pub struct ToolRequested {
     /// Tool and arguments.
     pub action: Hash64,
     /// The command runs tests (CB-4).
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub test_run: bool,
 }
 
@@ -292,8 +280,4 @@ pub struct ToolFinished {
     pub result: Hash64,
     /// How it ended.
     pub ended: Ended,
-}
-
-pub(crate) fn is_false(value: &bool) -> bool {
-    !value
 }

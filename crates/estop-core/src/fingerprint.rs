@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Ended, is_false};
+use crate::ended::Ended;
 use crate::ids::{Hash64, Name};
 use crate::signature;
 use crate::simhash::{SimHash, simhash, simhash_exact};
@@ -61,7 +61,7 @@ pub struct RequestPrint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<SimHash>,
     /// It continues the ask with tool results.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub continues: bool,
     /// What was done since the previous request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -119,7 +119,7 @@ pub struct CallPrint {
     /// Tool and canonical arguments.
     pub action: Hash64,
     /// The command runs tests (CB-4).
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub test_run: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::decision::{Finding, Judgement};
+use crate::judgement::Judgement;
 use crate::policy::GatePolicy;
 use crate::time::Millis;
 
@@ -106,12 +106,12 @@ impl Health {
     }
 
     /// Below the first threshold the agent is suspended, below the second stopped.
-    pub(crate) fn judge(&self, policy: &GatePolicy) -> Judgement {
+    pub(crate) fn judge(&self, policy: &GatePolicy) -> Judgement<HealthFinding> {
         let finding = HealthFinding {
             health: self.value,
             suspend_below: policy.soft_suspend_threshold,
             stop_below: policy.hard_stop_threshold,
         };
-        Judgement::stop_if(self.value < policy.soft_suspend_threshold, Finding::Health(finding))
+        Judgement::stop_if(self.value < policy.soft_suspend_threshold, finding)
     }
 }

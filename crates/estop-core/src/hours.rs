@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::decision::{Finding, Judgement};
+use crate::judgement::Judgement;
 use crate::policy::AllowedHours;
 
 const MINUTES_PER_DAY: u32 = 1440;
@@ -38,12 +38,12 @@ impl std::fmt::Display for HoursFinding {
 }
 
 /// Whether it is time to work.
-pub(crate) fn judge(hours: Option<&AllowedHours>, wall_ms: i64) -> Judgement {
+pub(crate) fn judge(hours: Option<&AllowedHours>, wall_ms: i64) -> Judgement<Option<HoursFinding>> {
     let Some(hours) = hours else { return Judgement::CLEAR };
     let local = hours.zone.local(wall_ms);
     let opens_in_minutes = opens_in(hours, local.weekday, local.minute);
     let finding = HoursFinding { weekday: local.weekday, minute: local.minute, opens_in_minutes };
-    Judgement::stop_if(opens_in_minutes > 0, Finding::Hours(finding))
+    Judgement::stop_if(opens_in_minutes > 0, Some(finding))
 }
 
 /// Minutes until the next allowed one; 0 if this one is.

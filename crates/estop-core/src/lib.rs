@@ -9,8 +9,11 @@
 
 // What comes in and goes out.
 pub mod decision;
+pub mod ended;
 pub mod event;
+pub mod guard;
 pub mod ids;
+pub mod judgement;
 pub mod money;
 pub mod policy;
 pub mod policy_file;
@@ -25,8 +28,10 @@ pub mod system;
 // From text to prints.
 pub mod fingerprint;
 pub mod normalize;
+mod ring;
 pub mod signature;
 pub mod simhash;
+mod step;
 mod volatile;
 mod window;
 
@@ -48,6 +53,7 @@ pub mod watchdog;
 
 // What is written down, and what comes of reading it again.
 pub mod backtest;
+pub mod chain;
 pub mod hex;
 pub mod journal;
 pub mod replay;

@@ -2,11 +2,13 @@
 
 use serde::Serialize;
 
-use crate::decision::{Finding, Judgement, MatchedEntry};
+use crate::decision::MatchedEntry;
 use crate::fingerprint::RequestPrint;
 use crate::ids::Hash64;
+use crate::judgement::Judgement;
 use crate::policy::{LoopPolicy, Profile};
-use crate::repetition::{self, Repetition};
+use crate::repetition::{Repetition, Track};
+use crate::step::Step;
 use crate::time::Millis;
 use crate::window::{Conversation, Entry};
 
@@ -67,7 +69,7 @@ pub(crate) fn judge(
     print: &RequestPrint,
     steps: &[Step],
     policy: &LoopPolicy,
-) -> Judgement {
+) -> Judgement<LoopFinding> {
     let mut finding = LoopFinding { max: policy.threshold_tenths, ..LoopFinding::default() };
     if let Some(c) = conversation {
         finding.window = c.entries.len() as u16;
@@ -76,40 +78,27 @@ pub(crate) fn judge(
             finding.responses = similar_responses(c);
         }
         finding.calls = repeated_calls(c, steps, usize::from(policy.window_size));
-        finding.repetition = repetition::find(c, steps);
+        finding.repetition = c.track.find(steps);
     } else {
-        finding.repetition = repetition::find_in_one(steps);
+        finding.repetition = Track::default().find(steps);
     }
     finding.score = PROMPT_TENTHS * u32::from(finding.prompts)
         + RESPONSE_TENTHS * u32::from(finding.responses)
         + CALL_TENTHS * u32::from(finding.calls);
-    Judgement::stop_if(finding.is_loop(), Finding::Loop(finding))
+    Judgement::stop_if(finding.is_loop(), finding)
 }
 
 /// Judges the next action of an agent that acts in text, as soon as its answer shows it (LD-6 a, b): its result
 /// will only come with the next request.
-pub(crate) fn judge_answer(c: &Conversation, action: Hash64, policy: &LoopPolicy) -> Judgement {
-    let repetition = repetition::find_next(c, action);
+pub(crate) fn judge_answer(c: &Conversation, action: Hash64, policy: &LoopPolicy) -> Judgement<LoopFinding> {
+    let repetition = c.track.find_next(action);
     let finding = LoopFinding {
         max: policy.threshold_tenths,
         window: c.entries.len() as u16,
         repetition,
         ..LoopFinding::default()
     };
-    Judgement::stop_if(repetition.is_some(), Finding::Loop(finding))
-}
-
-/// A step as the detectors see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
-    /// A tool was called; otherwise the agent acts in text.
-    pub(crate) is_call: bool,
-    /// Tool and arguments.
-    pub(crate) action: Hash64,
-    /// Action, result and the ask it serves.
-    pub(crate) signature: Hash64,
-    /// Tool and failing result; `None` if it did not fail.
-    pub(crate) failure: Option<Hash64>,
+    Judgement::stop_if(repetition.is_some(), finding)
 }
 
 /// A request that continues a prompt with tool results is not one more prompt (FP-3).
@@ -141,11 +130,11 @@ pub(crate) fn evidence(
 ) -> Vec<MatchedEntry> {
     let prompt = print.prompt.filter(|_| !print.continues);
     let latest = c.entries.back().and_then(Entry::response);
-    let mut before = c.steps.len();
+    let mut before = c.track.len();
     let mut found = Vec::new();
     for (back, entry) in c.entries.iter().rev().enumerate() {
         let from = before.saturating_sub(usize::from(entry.steps));
-        let repeated = c.steps.range(from..before).any(|s| steps.iter().any(|n| s.repeats(n)));
+        let repeated = c.track.range(from..before).any(|s| steps.iter().any(|n| s.repeats(n)));
         before = from;
         let matched = MatchedEntry {
             back: back as u16 + 1,

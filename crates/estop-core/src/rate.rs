@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::decision::{Finding, Judgement};
+use crate::judgement::Judgement;
 use crate::minute::Minute;
 use crate::policy::RateLimit;
 use crate::time::Millis;
@@ -59,7 +59,7 @@ pub(crate) fn judge(
     limit: &RateLimit,
     tokens: u64,
     in_flight: u32,
-) -> Judgement {
+) -> Judgement<Option<RateFinding>> {
     let unlimited = limit.requests_per_minute.is_none() && limit.tokens_per_minute.is_none();
     if unlimited && in_flight < IN_FLIGHT_MAX {
         return Judgement::CLEAR;
@@ -69,7 +69,7 @@ pub(crate) fn judge(
     let tokens_full =
         limit.tokens_per_minute.is_some_and(|max| sums.tokens > 0 && sums.tokens + tokens > max);
     let full = requests_full || tokens_full || in_flight >= IN_FLIGHT_MAX;
-    let finding = Finding::Rate(RateFinding {
+    let finding = Some(RateFinding {
         requests: sums.requests,
         requests_max: limit.requests_per_minute,
         tokens: sums.tokens,

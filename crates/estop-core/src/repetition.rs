@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 
 use serde::Serialize;
 
-use crate::decision::{Finding, Judgement};
 use crate::ids::Hash64;
-use crate::loop_detector::Step;
-use crate::window::Conversation;
+use crate::judgement::Judgement;
+use crate::ring::push_bounded;
+use crate::step::{Step, StepMark};
 
 /// Steps looked back on (LD-6 b), and the room that blocks of four need (LD-6 a).
-pub(crate) const STEPS_WINDOW: usize = 20;
+const STEPS_WINDOW: usize = 20;
 /// LD-6 a: the same step this often back to back.
 const BACK_TO_BACK: usize = 5;
 /// LD-6 a: a block of 2–4 steps this often.
@@ -62,24 +62,6 @@ impl std::fmt::Display for Repetition {
             }
             Repetition::Unbroken { repeats } => write!(f, "the same call {repeats} times without a break."),
         }
-    }
-}
-
-/// A remembered step: 8 bytes. Half of each hash is enough to tell twenty steps apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct StepMark {
-    signature: u32,
-    action: u32,
-}
-
-impl StepMark {
-    fn of(step: &Step) -> StepMark {
-        StepMark { signature: step.signature.0 as u32, action: step.action.0 as u32 }
-    }
-
-    /// Whether `step` is the same action with the same result for the same ask.
-    pub(crate) fn repeats(&self, step: &Step) -> bool {
-        *self == StepMark::of(step)
     }
 }
 
@@ -140,44 +122,87 @@ impl std::fmt::Display for ChurnFinding {
     }
 }
 
-/// The rule of LD-6 a–c that holds once `steps` are added, if one does.
-pub(crate) fn find(c: &Conversation, steps: &[Step]) -> Option<Repetition> {
-    find_after(&c.steps, c.repeats, steps)
+/// The steps of one conversation, and the runs of them that are under way.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Track {
+    /// Newest last.
+    steps: VecDeque<StepMark>,
+    repeats: Repeats,
+    churn: Churn,
 }
 
-/// The same for a conversation that is not remembered yet.
-pub(crate) fn find_in_one(steps: &[Step]) -> Option<Repetition> {
-    find_after(&VecDeque::new(), Repeats::default(), steps)
-}
-
-/// The rule of LD-6 a or b that holds once `action` is done, if it ends as it did before.
-pub(crate) fn find_next(c: &Conversation, action: Hash64) -> Option<Repetition> {
-    let mut recent = Recent::of(&c.steps);
-    let action = action.0 as u32;
-    // The result is not known yet: take it to be what the same action brought last time.
-    let before = recent.all().iter().rev().find(|step| step.action == action).copied()?;
-    recent.push(before);
-    recent.back_to_back().or_else(|| recent.within_window())
-}
-
-fn find_after(before: &VecDeque<StepMark>, mut repeats: Repeats, steps: &[Step]) -> Option<Repetition> {
-    if steps.is_empty() {
-        return None;
+impl Track {
+    /// The rule of LD-6 a–c that holds once `steps` are added, if one does.
+    pub(crate) fn find(&self, steps: &[Step]) -> Option<Repetition> {
+        if steps.is_empty() {
+            return None;
+        }
+        let (mut recent, mut repeats) = (Recent::of(&self.steps), self.repeats);
+        steps.iter().find_map(|step| {
+            repeats = repeats.after(step);
+            recent.push(StepMark::of(step));
+            recent.back_to_back().or_else(|| recent.within_window()).or_else(|| unbroken(repeats))
+        })
     }
-    let mut recent = Recent::of(before);
-    for step in steps {
-        repeats = repeats.after(step);
-        recent.push(StepMark::of(step));
-        let found = recent.back_to_back().or_else(|| recent.within_window()).or_else(|| unbroken(repeats));
-        if found.is_some() {
-            return found;
+
+    /// The rule of LD-6 a or b that holds once `action` is done, if it ends as it did before.
+    pub(crate) fn find_next(&self, action: Hash64) -> Option<Repetition> {
+        let mut recent = Recent::of(&self.steps);
+        // The result is not known yet: take it to be what the same action brought last time.
+        let before = recent.all().iter().rev().find(|step| step.is_action(action)).copied()?;
+        recent.push(before);
+        recent.back_to_back().or_else(|| recent.within_window())
+    }
+
+    /// Judges argument churn (LD-6 d) once `steps` are added.
+    pub(crate) fn judge_churn(&self, steps: &[Step]) -> Judgement<ChurnFinding> {
+        let mut churn = self.churn;
+        let counts = steps.iter().map(|step| {
+            churn = churn.after(step);
+            churn.count
+        });
+        let worst = counts.max();
+        let finding = ChurnFinding { failures: worst.unwrap_or(self.churn.count), max: CHURN };
+        Judgement::stop_if(worst.is_some_and(|count| count >= CHURN), finding)
+    }
+
+    /// Remembers steps that were let through.
+    pub(crate) fn remember(&mut self, steps: &[Step], window: usize) {
+        for step in steps {
+            self.repeats = self.repeats.after(step);
+            self.churn = self.churn.after(step);
+            push_bounded(&mut self.steps, StepMark::of(step), steps_kept(window));
         }
     }
-    None
+
+    /// Forgets what a smaller window has no room for.
+    pub(crate) fn shrink(&mut self, window: usize) {
+        self.steps.drain(..self.steps.len().saturating_sub(steps_kept(window)));
+    }
+
+    /// How many steps are remembered.
+    pub(crate) fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// The steps, newest first.
+    pub(crate) fn newest_first(&self) -> impl Iterator<Item = &StepMark> {
+        self.steps.iter().rev()
+    }
+
+    /// Some of the steps, by place, oldest first.
+    pub(crate) fn range(&self, places: std::ops::Range<usize>) -> impl Iterator<Item = &StepMark> {
+        self.steps.range(places)
+    }
 }
 
 fn unbroken(repeats: Repeats) -> Option<Repetition> {
     (repeats.count >= UNBROKEN).then_some(Repetition::Unbroken { repeats: repeats.count })
+}
+
+/// As many steps as the window has requests, and no fewer than LD-6 looks at.
+fn steps_kept(window: usize) -> usize {
+    window.max(STEPS_WINDOW)
 }
 
 /// The last [`STEPS_WINDOW`] steps, oldest first.
@@ -230,27 +255,5 @@ impl Recent {
         let newest = self.all().last()?;
         let repeats = self.all().iter().filter(|s| *s == newest).count();
         (repeats >= WITHIN_WINDOW).then_some(Repetition::WithinWindow { repeats: repeats as u16 })
-    }
-}
-
-/// Judges argument churn (LD-6 d) once `steps` are added.
-pub(crate) fn judge_churn(c: Option<&Conversation>, steps: &[Step]) -> Judgement {
-    let start = c.map_or_else(Churn::default, |c| c.churn);
-    let mut churn = start;
-    let mut worst = 0;
-    for step in steps {
-        churn = churn.after(step);
-        worst = worst.max(churn.count);
-    }
-    let finding = ChurnFinding { failures: if steps.is_empty() { start.count } else { worst }, max: CHURN };
-    Judgement::stop_if(!steps.is_empty() && worst >= CHURN, Finding::Churn(finding))
-}
-
-/// Remembers steps that were let through.
-pub(crate) fn remember(c: &mut Conversation, steps: &[Step], window: usize) {
-    for step in steps {
-        c.repeats = c.repeats.after(step);
-        c.churn = c.churn.after(step);
-        c.push_step(StepMark::of(step), window);
     }
 }

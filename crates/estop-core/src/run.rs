@@ -5,9 +5,9 @@ mod list;
 
 use crate::breaker::{Counts, LimitName, LimitUse, granted};
 use crate::budget::Spent;
-use crate::decision::{Finding, Judgement};
-use crate::event::Ended;
+use crate::ended::Ended;
 use crate::ids::{Hash64, Name};
+use crate::judgement::Judgement;
 use crate::policy::{Limits, Mode, Modes};
 use crate::time::Millis;
 
@@ -206,13 +206,13 @@ impl Run {
     }
 
     /// Whether it may go on: COMPLETED and ESCALATED may not, a tripped one only to sum up.
-    pub(crate) fn judge(&self, wants: Wants) -> Judgement {
-        let finding = Finding::Run(RunFinding {
+    pub(crate) fn judge(&self, wants: Wants) -> Judgement<RunFinding> {
+        let finding = RunFinding {
             state: self.state,
             tripped: self.trip.map(|t| t.used),
             requests_left: self.trip.map(|t| t.requests_left),
             problem: None,
-        });
+        };
         match (self.state, self.trip) {
             (RunState::Completed | RunState::Escalated, _) => Judgement::stop(finding),
             (RunState::Active | RunState::Sleeping, None) => Judgement::pass(finding),

@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde::ser::SerializeSeq;
 
 use crate::activity::{ActivityMode, ActivityState, Intensity};
-use crate::decision::{Finding, Judgement, Level};
 use crate::intent::{Intent, IntentDecision};
+use crate::judgement::{Judgement, Level};
 use crate::minute::Sums;
 use crate::policy::GatePolicy;
 use crate::time::Millis;
@@ -162,7 +162,7 @@ pub(crate) struct SafetyGate {
 }
 
 impl SafetyGate {
-    pub(crate) fn judge(&self, now: Millis, w: &Weighing<'_>) -> Judgement {
+    pub(crate) fn judge(&self, now: Millis, w: &Weighing<'_>) -> Judgement<GateFinding> {
         let tokens_max = tightened(w.policy.max_tokens_per_minute, w.health, w.policy);
         let mut vetoes = Vetoes::default();
         let stops = w.intent.intent == Intent::Stop;
@@ -197,7 +197,7 @@ impl SafetyGate {
             (None, true) => Level::Warn,
             (None, false) => Level::Pass,
         };
-        Judgement { level, finding: Finding::Gate(finding) }
+        Judgement { level, seen: finding }
     }
 
     /// A veto was given. Only a new offence starts the cooldown; waiting does not extend it.

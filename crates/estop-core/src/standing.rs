@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::decision::{Finding, Guard, Judgement};
+use crate::guard::Guard;
+use crate::judgement::Judgement;
 use crate::time::Millis;
 
 /// An agent's standing.
@@ -99,15 +100,11 @@ impl std::fmt::Display for StandingFinding {
 }
 
 impl Standing {
-    pub(crate) fn judge(self) -> Judgement {
+    pub(crate) fn judge(self) -> Judgement<Option<StandingFinding>> {
         match self {
             Standing::Active => Judgement::CLEAR,
-            Standing::Inactive { by, .. } => {
-                Judgement::stop(Finding::Standing(StandingFinding::Inactive(by)))
-            }
-            Standing::Paused { cause, .. } => {
-                Judgement::stop(Finding::Standing(StandingFinding::Paused(cause)))
-            }
+            Standing::Inactive { by, .. } => Judgement::stop(Some(StandingFinding::Inactive(by))),
+            Standing::Paused { cause, .. } => Judgement::stop(Some(StandingFinding::Paused(cause))),
         }
     }
 

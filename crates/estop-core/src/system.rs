@@ -154,7 +154,7 @@ pub enum SystemEvent {
     /// Heads of all chains, so that a cut tail is noticed.
     Checkpointed {
         /// Chain name, number of records, head of the event chain, head of the decision chain.
-        heads: Vec<crate::journal::ChainHead>,
+        heads: Vec<crate::chain::ChainHead>,
     },
 }
 

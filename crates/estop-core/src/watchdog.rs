@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use serde::Serialize;
 
-use crate::decision::{Finding, Judgement};
+use crate::judgement::Judgement;
 use crate::minute::MINUTE_MS;
 use crate::policy::WatchdogPolicy;
 use crate::time::Millis;
@@ -25,10 +25,10 @@ impl std::fmt::Display for WatchdogFinding {
 }
 
 /// One agent's minute, with the call that asks now.
-pub(crate) fn judge(generations: u32, policy: &WatchdogPolicy) -> Judgement {
+pub(crate) fn judge(generations: u32, policy: &WatchdogPolicy) -> Judgement<WatchdogFinding> {
     let calls = generations.saturating_add(1);
     let finding = WatchdogFinding { calls, max: policy.max_calls_per_minute };
-    Judgement::stop_if(calls > policy.max_calls_per_minute, Finding::Watchdog(finding))
+    Judgement::stop_if(calls > policy.max_calls_per_minute, finding)
 }
 
 /// The watchdog over all agents together, for scope `system`. The shell asks it for each forwarded call.
@@ -46,7 +46,7 @@ impl FleetWatchdog {
         }
         let max = policy.max_calls_per_minute as usize;
         // One more than the limit is enough to know; older ones add nothing.
-        crate::window::push_bounded(&mut self.calls, now, max.saturating_add(1));
+        crate::ring::push_bounded(&mut self.calls, now, max.saturating_add(1));
         let runaway = self.calls.len() > max;
         let fires = runaway && !self.fired;
         self.fired = runaway;

@@ -7,8 +7,10 @@ use std::collections::VecDeque;
 
 use crate::activity::{Outputs, Tempo};
 use crate::ids::Hash64;
-use crate::repetition::{Churn, Repeats, StepMark};
+use crate::repetition::Track;
+use crate::ring::push_bounded;
 use crate::simhash::SimHash;
+use crate::step::StepMark;
 use crate::time::Millis;
 
 /// Conversations remembered for each agent. A client with more parallel sessions than this loses the memory
@@ -68,10 +70,8 @@ pub(crate) struct Conversation {
     pub(crate) in_flight: u16,
     next_serial: u16,
     pub(crate) entries: VecDeque<Entry>,
-    /// The steps taken, newest last.
-    pub(crate) steps: VecDeque<StepMark>,
-    pub(crate) repeats: Repeats,
-    pub(crate) churn: Churn,
+    /// The steps taken.
+    pub(crate) track: Track,
     pub(crate) outputs: Outputs,
     pub(crate) tempo: Tempo,
 }
@@ -86,9 +86,7 @@ impl Conversation {
             in_flight: 0,
             next_serial: 0,
             entries: VecDeque::new(),
-            steps: VecDeque::new(),
-            repeats: Repeats::default(),
-            churn: Churn::default(),
+            track: Track::default(),
             outputs: Outputs::default(),
             tempo: Tempo::default(),
         }
@@ -108,17 +106,12 @@ impl Conversation {
         serial
     }
 
-    /// Remembers a step.
-    pub(crate) fn push_step(&mut self, step: StepMark, window: usize) {
-        push_bounded(&mut self.steps, step, steps_kept(window));
-    }
-
     /// The steps that the remembered requests brought, newest first. What hooks see has no requests: there each
     /// step stands for one.
     pub(crate) fn steps_in_window(&self, window: usize) -> impl Iterator<Item = &StepMark> {
         let brought = self.entries.iter().map(|e| usize::from(e.steps)).sum();
         let count = if self.entries.is_empty() { window } else { brought };
-        self.steps.iter().rev().take(count)
+        self.track.newest_first().take(count)
     }
 
     /// Stores an answer with its request, whatever the order of completion.
@@ -127,23 +120,6 @@ impl Conversation {
             entry.response = response.map_or(0, |r| r.0);
         }
     }
-}
-
-/// Steps remembered for a window: LD-6 looks back on more of them than the smallest windows have.
-fn steps_kept(window: usize) -> usize {
-    window.max(crate::repetition::STEPS_WINDOW)
-}
-
-/// Pushes into a ring that holds at most `max`, growing its memory no further than that.
-pub(crate) fn push_bounded<T>(ring: &mut VecDeque<T>, item: T, max: usize) {
-    while ring.len() >= max.max(1) {
-        ring.pop_front();
-    }
-    if ring.len() == ring.capacity() {
-        let wanted = (ring.len() * 2).max(4).min(max.max(1));
-        ring.reserve_exact(wanted - ring.len());
-    }
-    ring.push_back(item);
 }
 
 /// All conversations of one agent.
@@ -200,7 +176,7 @@ impl Conversations {
     pub(crate) fn shrink(&mut self, window: usize) {
         for c in &mut self.list {
             c.entries.drain(..c.entries.len().saturating_sub(window));
-            c.steps.drain(..c.steps.len().saturating_sub(steps_kept(window)));
+            c.track.shrink(window);
         }
     }
 
@@ -211,6 +187,6 @@ impl Conversations {
 
     /// The longest window of all, for checks.
     pub(crate) fn longest(&self) -> usize {
-        self.list.iter().map(|c| c.entries.len().max(c.steps.len())).max().unwrap_or(0)
+        self.list.iter().map(|c| c.entries.len().max(c.track.len())).max().unwrap_or(0)
     }
 }

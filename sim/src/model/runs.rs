@@ -163,7 +163,15 @@ impl Runs {
 
     /// An answer of one of its requests brought tool calls: activity, unless hooks report them anyway.
     pub fn answered(&mut self, serial: u64, now: u64) {
-        if let Some(run) = self.list.values_mut().find(|run| run.serial == serial && run.tool_calls == 0) {
+        let counts = |run: &&mut Run| run.serial == serial && run.tool_calls == 0 && run.is == RunIs::Open;
+        if let Some(run) = self.list.values_mut().find(counts) {
+            run.last_activity = now;
+        }
+    }
+
+    /// A stream of one of its requests goes on.
+    pub fn streamed(&mut self, serial: u64, now: u64) {
+        if let Some(run) = self.list.values_mut().find(|run| run.serial == serial) {
             run.last_activity = now;
         }
     }

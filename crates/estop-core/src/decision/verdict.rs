@@ -2,12 +2,13 @@
 
 use serde::Serialize;
 
-use super::Guard;
 use crate::breaker::BreakerFinding;
 use crate::budget::BudgetFinding;
 use crate::chant::Chant;
+use crate::guard::Guard;
 use crate::health::HealthFinding;
 use crate::hours::HoursFinding;
+use crate::judgement::{Judgement, Level};
 use crate::loop_detector::LoopFinding;
 use crate::policy::Mode;
 use crate::rate::RateFinding;
@@ -79,60 +80,55 @@ pub enum Finding {
     Watchdog(WatchdogFinding),
 }
 
-/// A judgement before the guard's mode is applied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judgement {
-    /// How bad it is.
-    pub level: Level,
-    /// What was seen.
-    pub finding: Finding,
-}
-
-/// How bad a judgement is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// Nothing to say.
-    Pass,
-    /// Worth a word.
-    Warn,
-    /// Reason to stop.
-    Stop,
-}
-
-impl Judgement {
-    pub(crate) const CLEAR: Judgement = Judgement { level: Level::Pass, finding: Finding::Nothing };
-
-    pub(crate) fn pass(finding: Finding) -> Judgement {
-        Judgement { level: Level::Pass, finding }
-    }
-
-    pub(crate) fn warn(finding: Finding) -> Judgement {
-        Judgement { level: Level::Warn, finding }
-    }
-
-    pub(crate) fn stop(finding: Finding) -> Judgement {
-        Judgement { level: Level::Stop, finding }
-    }
-
-    pub(crate) fn stop_if(stop: bool, finding: Finding) -> Judgement {
-        Judgement { level: if stop { Level::Stop } else { Level::Pass }, finding }
-    }
-
-    /// The same finding as no more than a pass, for what already runs.
-    pub(crate) fn softened(self) -> Judgement {
-        Judgement { level: Level::Pass, ..self }
-    }
-
-    /// The ruling under a mode.
-    pub(crate) fn under(self, mode: Mode) -> Verdict {
-        let ruling = match (self.level, mode) {
+impl Verdict {
+    /// A judgement under a mode.
+    pub(crate) fn under<T>(judgement: Judgement<T>, mode: Mode) -> Verdict
+    where
+        Finding: From<T>,
+    {
+        let ruling = match (judgement.level, mode) {
             (_, Mode::Off) => Ruling::Off,
             (Level::Pass, Mode::Enforce | Mode::Shadow) => Ruling::Pass,
             (Level::Warn, Mode::Enforce | Mode::Shadow) => Ruling::Warn,
             (Level::Stop, Mode::Enforce) => Ruling::Stop,
             (Level::Stop, Mode::Shadow) => Ruling::WouldStop,
         };
-        Verdict { ruling, finding: self.finding }
+        Verdict { ruling, finding: judgement.seen.into() }
+    }
+}
+
+macro_rules! finding_from {
+    ($($seen:ident => $finding:ident),* $(,)?) => {
+        $(impl From<$seen> for Finding {
+            fn from(seen: $seen) -> Finding {
+                Finding::$finding(seen)
+            }
+        })*
+    };
+}
+
+finding_from! {
+    GateView => System,
+    StandingFinding => Standing,
+    RunFinding => Run,
+    HoursFinding => Hours,
+    RateFinding => Rate,
+    BudgetFinding => Budget,
+    LoopFinding => Loop,
+    ChurnFinding => Churn,
+    Chant => Chanting,
+    BreakerFinding => Breaker,
+    GateFinding => Gate,
+    HealthFinding => Health,
+    WatchdogFinding => Watchdog,
+}
+
+impl<T> From<Option<T>> for Finding
+where
+    Finding: From<T>,
+{
+    fn from(seen: Option<T>) -> Finding {
+        seen.map_or(Finding::Nothing, Finding::from)
     }
 }
 

@@ -10,7 +10,6 @@ use crate::event::{Ended, Event};
 use crate::loop_detector;
 use crate::minute::Mark;
 use crate::policy::WatchdogScope;
-use crate::repetition;
 use crate::run::{Adds, Run};
 use crate::standing::Cause;
 use crate::time::Millis;
@@ -97,7 +96,7 @@ impl AgentState {
         let window = usize::from(policy.loops.window_size);
         let c = self.conversations.open(r.print.conversation, now);
         c.outputs.add_results(&r.print.steps);
-        repetition::remember(c, steps, window);
+        c.track.remember(steps, window);
         let new =
             NewEntry { prompt: r.print.prompt, asks: !r.print.continues, steps: steps.len().min(255) as u8 };
         let entry = c.push_entry(now, new, window);

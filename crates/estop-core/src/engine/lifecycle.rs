@@ -3,9 +3,10 @@
 use super::AgentState;
 use super::pass::Pass;
 use crate::activity::Activity;
-use crate::decision::{Decision, Effect, Finding, Guard, Judgement};
+use crate::decision::{Decision, Effect, Guard};
 use crate::event::Event;
 use crate::health::Health;
+use crate::judgement::{Judgement, Level};
 use crate::policy::{Mode, Policy};
 use crate::run::{Run, RunFinding, RunProblem, RunState};
 use crate::safety_gate::SafetyGate;
@@ -24,7 +25,7 @@ impl AgentState {
             None => {}
         }
         let full = self.room_for_run();
-        if full.level == crate::decision::Level::Stop {
+        if full.level == Level::Stop {
             return refuse(full);
         }
         self.runs.begin(event.run.clone(), attended, now);
@@ -101,14 +102,14 @@ impl AgentState {
 }
 
 fn illegal(state: RunState) -> Decision {
-    refuse(Judgement::stop(Finding::Run(RunFinding::problem(state, RunProblem::IllegalTransition))))
+    refuse(Judgement::stop(Some(RunFinding::problem(state, RunProblem::IllegalTransition))))
 }
 
 fn unknown() -> Decision {
-    refuse(Judgement::stop(Finding::Run(RunFinding::problem(RunState::Completed, RunProblem::UnknownRun))))
+    refuse(Judgement::stop(Some(RunFinding::problem(RunState::Completed, RunProblem::UnknownRun))))
 }
 
-fn refuse(judgement: Judgement) -> Decision {
+fn refuse(judgement: Judgement<Option<RunFinding>>) -> Decision {
     let mut pass = Pass::new();
     pass.ask(Guard::Run, judgement, Mode::Enforce);
     pass.into_decision(Vec::new())

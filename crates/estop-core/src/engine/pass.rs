@@ -1,9 +1,8 @@
 //! One pass over the guards, in their order (PO-1): collects the verdicts and draws the outcome.
 
-use crate::decision::{
-    Decision, Effect, Finding, Guard, Judgement, Outcome, Retry, Ruling, Verdict, Verdicts,
-};
+use crate::decision::{Decision, Effect, Finding, Guard, Outcome, Retry, Ruling, Verdict, Verdicts};
 use crate::event::Event;
+use crate::judgement::Judgement;
 use crate::policy::Mode;
 use crate::system::Channel;
 
@@ -24,14 +23,17 @@ impl Pass {
         let judgement = if event.gate.is_default() {
             Judgement::CLEAR
         } else {
-            Judgement::stop_if(!event.gate.lets_pass(channel), Finding::System(event.gate))
+            Judgement::stop_if(!event.gate.lets_pass(channel), Some(event.gate))
         };
         pass.ask(Guard::System, judgement, Mode::Enforce);
         pass
     }
 
-    pub(super) fn ask(&mut self, guard: Guard, judgement: Judgement, mode: Mode) {
-        let verdict = judgement.under(mode);
+    pub(super) fn ask<T>(&mut self, guard: Guard, judgement: Judgement<T>, mode: Mode)
+    where
+        Finding: From<T>,
+    {
+        let verdict = Verdict::under(judgement, mode);
         if verdict.ruling == Ruling::Stop && self.stopped_by.is_none() {
             self.stopped_by = Some(guard);
         }

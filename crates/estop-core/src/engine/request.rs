@@ -3,22 +3,23 @@
 use super::AgentState;
 use super::pass::Pass;
 use super::tripwire::Preview;
-use crate::breaker;
+use crate::breaker::{self, BreakerFinding};
 use crate::budget::{self, Amount, RunSpend};
-use crate::decision::{Decision, Finding, Guard, Judgement};
-use crate::event::{CallKind, Ended, Estimate, Event, RequestReceived};
-use crate::fingerprint::{RequestPrint, StepPrint};
+use crate::decision::{Decision, Guard};
+use crate::event::{CallKind, Estimate, Event, RequestReceived};
 use crate::hours;
 use crate::ids::Hash64;
-use crate::loop_detector::{self, Step};
-use crate::policy::{LoopPolicy, Mode, Policy, WatchdogScope};
+use crate::judgement::Judgement;
+use crate::loop_detector;
+use crate::policy::{Mode, Policy, WatchdogScope};
 use crate::rate;
-use crate::repetition;
+use crate::repetition::{ChurnFinding, Track};
 use crate::run::{Adds, RUNS_MAX, Run, RunFinding, RunProblem, RunState, Wants};
-use crate::signature::{self, mix};
+use crate::step::{Step, steps_of};
 use crate::system::Channel;
 use crate::time::{Millis, Now};
 use crate::watchdog;
+use crate::window::Conversation;
 
 /// A request with all that it takes to judge it.
 pub(super) struct Asking<'a> {
@@ -99,7 +100,8 @@ impl AgentState {
         let conversation = self.conversations.get(r.print.conversation);
         let tokens = u64::from(r.estimate.input_tokens);
         let in_flight = self.in_flight.len() as u32;
-        let run_judgement = if known.is_none() { self.room_for_run() } else { run.judge(Wants::Words) };
+        let run_judgement =
+            if known.is_none() { self.room_for_run() } else { run.judge(Wants::Words).some() };
         let spend = RunSpend { spent: run.spent.amount, reserved: self.held_by(run, policy) };
         let own = self.budget.tightest(asking.amount(), spend, &policy.budget);
 
@@ -123,7 +125,7 @@ impl AgentState {
             loop_detector::judge(conversation, &r.print, steps, &policy.loops),
             modes.loops,
         );
-        pass.ask(Guard::Churn, repetition::judge_churn(conversation, steps), modes.churn);
+        pass.ask(Guard::Churn, judge_churn(conversation, steps), modes.churn);
         pass.skip(Guard::Chanting);
         pass.ask(
             Guard::Breaker,
@@ -146,14 +148,11 @@ impl AgentState {
         pass
     }
 
-    pub(super) fn room_for_run(&self) -> Judgement {
+    pub(super) fn room_for_run(&self) -> Judgement<Option<RunFinding>> {
         let open = |run: &Run| matches!(run.state(), RunState::Active | RunState::Sleeping);
         let full = self.runs.iter().filter(|run| open(run)).count() >= RUNS_MAX;
         if full {
-            return Judgement::stop(Finding::Run(RunFinding::problem(
-                RunState::Active,
-                RunProblem::TooManyRuns,
-            )));
+            return Judgement::stop(Some(RunFinding::problem(RunState::Active, RunProblem::TooManyRuns)));
         }
         Judgement::CLEAR
     }
@@ -168,31 +167,23 @@ impl AgentState {
 fn refuse_duplicate() -> Decision {
     let mut pass = Pass::new();
     let finding = RunFinding::problem(RunState::Active, RunProblem::DuplicateRequest);
-    pass.ask(Guard::Run, Judgement::stop(Finding::Run(finding)), Mode::Enforce);
+    pass.ask(Guard::Run, Judgement::stop(finding), Mode::Enforce);
     pass.into_decision(Vec::new())
 }
 
 /// A tripped run is summing up: its limits have spoken.
-pub(super) fn judge_breaker(run: &Run, adds: Adds, now: Millis, policy: &Policy) -> Judgement {
+pub(super) fn judge_breaker(
+    run: &Run,
+    adds: Adds,
+    now: Millis,
+    policy: &Policy,
+) -> Judgement<Option<BreakerFinding>> {
     if run.is_tripped() {
         return Judgement::CLEAR;
     }
-    breaker::judge(run.counts_with(adds, now), &policy.limits, run.allowances())
+    breaker::judge(run.counts_with(adds, now), &policy.limits, run.allowances()).some()
 }
 
-/// The steps that count as repetition, with their signatures (FP-4).
-fn steps_of(print: &RequestPrint, policy: &LoopPolicy) -> Vec<Step> {
-    let counts = |s: &&StepPrint| !policy.exempt_tools.contains(&s.tool);
-    print.steps.iter().filter(counts).map(|s| step_of(s, print.ask)).collect()
-}
-
-/// For agents that act in text the ask is the result itself, so it cannot be part of the signature.
-pub(super) fn step_of(step: &StepPrint, ask: Hash64) -> Step {
-    let serves = if step.tool.is_empty() { Hash64(0) } else { ask };
-    Step {
-        is_call: !step.tool.is_empty(),
-        action: step.action,
-        signature: mix(&[step.action, step.result, serves]),
-        failure: (step.ended == Ended::Failed).then(|| mix(&[signature::text(&step.tool), step.result])),
-    }
+fn judge_churn(conversation: Option<&Conversation>, steps: &[Step]) -> Judgement<ChurnFinding> {
+    conversation.map_or_else(|| Track::default().judge_churn(steps), |c| c.track.judge_churn(steps))
 }

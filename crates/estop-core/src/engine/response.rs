@@ -4,14 +4,15 @@ use super::AgentState;
 use super::in_flight::LIFETIME_MS;
 use super::pass::Pass;
 use super::request::judge_breaker;
-use crate::budget::{self, Amount, RunSpend};
-use crate::decision::{Decision, Effect, Finding, Guard, Judgement, Ruling};
+use crate::budget::{Amount, BudgetFinding, RunSpend};
+use crate::decision::{Decision, Effect, Finding, Guard, Ruling, Verdict};
 use crate::event::{
     AbortedBy, ChantDetected, Ended, Event, ResponseCompleted, StreamAborted, StreamProgressed, Usage,
 };
 use crate::fingerprint::CallPrint;
 use crate::health::Harm;
 use crate::ids::Hash64;
+use crate::judgement::Judgement;
 use crate::loop_detector;
 use crate::minute::Mark;
 use crate::policy::{Mode, Policy};
@@ -98,7 +99,7 @@ impl AgentState {
             run.await_test(call.action);
         }
         let judgement = judge_breaker(run, Adds::default(), now, policy);
-        let verdict = judgement.under(run.mode(&policy.modes));
+        let verdict = Verdict::under(judgement, run.mode(&policy.modes));
         match (verdict.ruling, &verdict.finding) {
             (Ruling::Stop, Finding::Breaker(finding)) => {
                 if let Some(used) = finding.reached() {
@@ -168,7 +169,7 @@ impl AgentState {
         now: Millis,
         p: &StreamProgressed,
         policy: &Policy,
-    ) -> Option<Judgement> {
+    ) -> Option<Judgement<Option<BudgetFinding>>> {
         let flight = self.in_flight.get_mut(p.request)?;
         flight.expires = now.plus(LIFETIME_MS);
         let before = flight.held;
@@ -186,20 +187,14 @@ impl AgentState {
         });
         let own = self.budget.tightest(Amount::default(), RunSpend { spent, reserved }, &policy.budget);
         // Reaching the cap exactly is allowed for a stream that runs; going beyond is not.
-        let over = own.filter(|f| f.spent.saturating_add(f.reserved) > f.cap);
-        Some(match over {
-            Some(finding) => Judgement::stop(Finding::Budget(finding)),
-            None => own.map_or_else(
-                || Judgement::CLEAR,
-                |f| budget::judge(Some(f), None, false, &policy.budget).softened(),
-            ),
-        })
+        let over = own.is_some_and(|f| f.spent.saturating_add(f.reserved) > f.cap);
+        Some(Judgement::stop_if(over, own))
     }
 
     /// A streamed answer repeats itself: cut it, and stop its agent so that the retry is refused too (AN-3).
     pub(super) fn chant_detected(&mut self, now: Millis, c: &ChantDetected, policy: &Policy) -> Decision {
         let mut pass = Pass::new();
-        pass.ask(Guard::Chanting, Judgement::stop(Finding::Chanting(c.chant)), policy.modes.chanting);
+        pass.ask(Guard::Chanting, Judgement::stop(c.chant), policy.modes.chanting);
         let mut effects = Vec::new();
         self.tell_shadows(&pass, &mut effects);
         if pass.stopped_by().is_some() {

@@ -2,7 +2,7 @@
 
 use super::AgentState;
 use super::pass::Pass;
-use super::request::{judge_breaker, step_of};
+use super::request::judge_breaker;
 use crate::decision::{Decision, Guard};
 use crate::event::{Ended, Event, ToolFinished, ToolRequested};
 use crate::fingerprint::{RequestPrint, StepPrint};
@@ -11,10 +11,10 @@ use crate::ids::{CallId, Hash64, Name};
 use crate::loop_detector;
 use crate::minute::Mark;
 use crate::policy::{Mode, Policy};
-use crate::repetition;
 use crate::run::{Adds, Run, Wants};
 use crate::signature::hook_conversation;
 use crate::standing::Cause;
+use crate::step::step_of;
 use crate::system::Channel;
 use crate::time::{Millis, Now};
 
@@ -72,7 +72,7 @@ impl AgentState {
         pass.ask(Guard::Agent, self.standing.judge(), Mode::Enforce);
         pass.ask(
             Guard::Run,
-            if known.is_none() { self.room_for_run() } else { run.judge(wants) },
+            if known.is_none() { self.room_for_run() } else { run.judge(wants).some() },
             Mode::Enforce,
         );
         pass.ask(Guard::Hours, hours::judge(policy.hours.as_ref(), now.wall), modes.hours);
@@ -157,8 +157,8 @@ impl AgentState {
             loop_detector::judge(Some(c), &RequestPrint::default(), &steps, &policy.loops),
             policy.modes.loops,
         );
-        pass.ask(Guard::Churn, repetition::judge_churn(Some(c), &steps), policy.modes.churn);
-        repetition::remember(c, &steps, window);
+        pass.ask(Guard::Churn, c.track.judge_churn(&steps), policy.modes.churn);
+        c.track.remember(&steps, window);
         pass
     }
 
