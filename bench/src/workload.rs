@@ -53,7 +53,7 @@ fn happening(at: usize, agents: usize, random: &mut Random) -> Happening {
         }),
     };
     let now = Now { mono: Millis(mono), wall: 1_767_225_600_000 + mono as i64 };
-    Happening { agent, now, event: Event { run: Some("task-1".into()), ..Event::from(what) } }
+    Happening { agent, now, event: Event { run: Some("task-1".into()), ..Event::open(what) } }
 }
 
 fn request(agent: usize, cycle: u64, random: &mut Random) -> What {
@@ -92,6 +92,7 @@ fn answer(cycle: u64, random: &mut Random) -> What {
             text: Some(SimHash(random.next())),
             exact: Some(SimHash(random.next())),
             action: None,
+            more_calls: 0,
             calls: vec![CallPrint { tool: "Bash".into(), action: Hash64(random.next()), test_run: false }],
         },
         usage: Usage { input_tokens: 20_000, output_tokens: 180, usd: NanoUsd(62_700_000), estimated: false },
@@ -106,7 +107,7 @@ pub fn agent_events(agent: usize, requests: usize) -> impl Iterator<Item = Happe
         let what = if answers { answer(cycle, &mut random) } else { request(agent, cycle, &mut random) };
         let mono = cycle * 5_000 + u64::from(answers) * 2_000;
         let now = Now { mono: Millis(mono), wall: 1_767_225_600_000 + mono as i64 };
-        Happening { agent, now, event: Event { run: Some("task-1".into()), ..Event::from(what) } }
+        Happening { agent, now, event: Event { run: Some("task-1".into()), ..Event::open(what) } }
     })
 }
 
@@ -148,7 +149,7 @@ pub fn journal(events: &[Happening], agents: usize, policy: &Policy) -> Vec<u8> 
         chains.append(&names[agent], now, Happened::Agent(event), &decision, &mut out);
     };
     for agent in 0..agents {
-        let learn = Event::from(What::PolicyChanged { by: "bench".into(), policy: Box::new(policy.clone()) });
+        let learn = Event::open(What::PolicyChanged { by: "bench".into(), policy: Box::new(policy.clone()) });
         tell(agent, Now::default(), &learn);
     }
     for happening in events {

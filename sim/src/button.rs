@@ -18,12 +18,14 @@ pub struct Button {
     works: bool,
 }
 
-impl Button {
-    /// A system that has just started for the first time, and the event that says so.
-    pub fn new() -> Button {
+impl Default for Button {
+    /// A system that has not started yet.
+    fn default() -> Self {
         Button { system: System::default(), before: System::default().gate(), works: false }
     }
+}
 
+impl Button {
     /// The view that an event of this moment carries; now and then one taken before the last change.
     pub fn view(&self, rng: &mut Rng) -> GateView {
         if rng.per_mille(20) { self.before } else { self.system.gate() }

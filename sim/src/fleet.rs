@@ -24,9 +24,9 @@ impl Fleet {
     pub fn new(agents: usize) -> Fleet {
         let agents = agents as u64;
         let caps = BudgetPolicy {
-            usd_per_day: Some(NanoUsd(NanoUsd::DOLLAR.0 * agents)),
-            usd_per_month: Some(NanoUsd(NanoUsd::DOLLAR.0 * agents * 5)),
-            tokens_per_day: Some(400_000 * agents),
+            usd_per_day: Some(NanoUsd(NanoUsd::DOLLAR.0 / 2 * agents)),
+            usd_per_month: Some(NanoUsd(NanoUsd::DOLLAR.0 * 2 * agents)),
+            tokens_per_day: Some(200_000 * agents),
             ..BudgetPolicy::default()
         };
         Fleet { caps, account: Budget::default(), ledger: Ledger::default(), local: Local::default() }

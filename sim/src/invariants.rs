@@ -83,7 +83,6 @@ type Check = fn(&Step<'_>, &Model) -> Holds;
 const ON_TIME: &[Check] = &[stops::an_ended_run_does_not_trip];
 
 /// The model knows what clocks did, but not yet what happened.
-
 const ON_DECISION: &[Check] = &[
     stops::nothing_passes_a_shut_gate,
     stops::nothing_passes_while_stopped,

@@ -88,6 +88,7 @@ fn any_loops(rng: &mut Rng) -> LoopPolicy {
         threshold_tenths: rng.pick(&[10, 50, 100, 100, 500]),
         exempt_tools: if rng.per_mille(100) { vec!["poll".into()] } else { Vec::new() },
         profile: Profile::Agent,
+        ..LoopPolicy::default()
     }
 }
 

@@ -88,7 +88,7 @@ impl<J: Judge> World<J> {
             clocks,
             agenda: Agenda::default(),
             agents,
-            button: Button::new(),
+            button: Button::default(),
             fleet: Fleet::new(config.agents),
             history: History::new(config.replaying),
             summary: Summary { seed: config.seed, ..Summary::default() },

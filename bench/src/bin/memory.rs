@@ -32,7 +32,7 @@ fn main() {
     let later = requests as u64 * 5_000 + 60_000;
     for state in &mut states {
         let now = Now { mono: Millis(later), wall: 1_767_225_600_000 + later as i64 };
-        state.handle(now, &Event::from(What::Tick), &policy);
+        state.handle(now, &Event::open(What::Tick), &policy);
     }
     held("at rest for a minute:");
 }

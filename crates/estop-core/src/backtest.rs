@@ -46,6 +46,9 @@ pub struct Stop {
     pub reason: String,
 }
 
+/// Requests refused by the new policy whose cost is awaited. More than can be in flight at once, a few times over.
+const REFUSED_MAX: usize = 8192;
+
 /// Stops kept for each agent; the first ones tell the story.
 const STOPS_MAX: usize = 20;
 
@@ -100,14 +103,23 @@ impl<F: Fn(&str) -> Policy> Backtest<F> {
 
 impl Tested {
     fn judge(&mut self, seq: u64, now: Now, event: &Event, refused_before: bool) {
+        if refused_before && !matches!(event.what, What::StreamProgressed(_)) {
+            // It never ran: nobody knows what it would have cost or led to.
+            let is_request = matches!(event.what, What::RequestReceived(_));
+            self.outcome.requests += u64::from(is_request);
+            self.outcome.refused_before += u64::from(is_request);
+            return;
+        }
         let decision = self.state.handle(now, event, &self.policy);
         match &event.what {
             What::RequestReceived(r) => {
                 self.outcome.requests += 1;
-                self.outcome.refused_before += u64::from(refused_before);
                 if !decision.is_allowed() {
                     self.outcome.refused += 1;
                     self.refused.insert(r.request);
+                    if self.refused.len() > REFUSED_MAX {
+                        self.refused.pop_first();
+                    }
                 }
             }
             What::ResponseCompleted(r) => self.book(r.request, r.usage),
@@ -147,15 +159,41 @@ impl Tested {
         if let Some(guard) = by.filter(|_| self.stopped_by.is_none()) {
             self.stopped_by = Some(guard);
             if self.outcome.stops.len() < STOPS_MAX {
-                let reason = match decision.refused_by() {
-                    Some(_) => decision.reason(),
-                    None => format!("Stopped by {}.", guard.name()),
-                };
-                self.outcome.stops.push(Stop { seq, wall: now.wall, guard, reason });
+                self.outcome.stops.push(Stop {
+                    seq,
+                    wall: now.wall,
+                    guard,
+                    reason: stop_reason(decision, guard),
+                });
             }
         } else if decision.outcome == crate::decision::Outcome::Allow {
             self.stopped_by = None;
         }
+    }
+}
+
+/// Why, as the decision says it or as the timer that ran out.
+fn stop_reason(decision: &Decision, guard: Guard) -> String {
+    let timer = decision.effects.iter().find_map(|effect| match effect {
+        Effect::RunTripped { used, .. } | Effect::RunEscalated { used, .. } => Some(used),
+        Effect::AbortInFlight
+        | Effect::Deactivated { .. }
+        | Effect::Paused { .. }
+        | Effect::LoopEvidence(_)
+        | Effect::WouldHaveStopped { .. }
+        | Effect::CutStream { .. }
+        | Effect::BudgetWarned(_)
+        | Effect::ReservationExpired { .. }
+        | Effect::PressButton => None,
+    });
+    match timer {
+        Some(used) if guard == Guard::Breaker && decision.refused_by().is_none() => {
+            format!("Circuit breaker: {} ({}/{}).", used.limit.text(), used.current, used.max)
+        }
+        Some(_) | None if decision.refused_by().is_some() || decision.deactivated().is_some() => {
+            decision.reason()
+        }
+        Some(_) | None => format!("Stopped by {}.", guard.name()),
     }
 }
 

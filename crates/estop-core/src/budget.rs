@@ -27,6 +27,14 @@ impl Amount {
         }
     }
 
+    /// What is more here than in `other`.
+    pub(crate) fn beyond(self, other: Amount) -> Amount {
+        Amount {
+            usd: NanoUsd(self.usd.0.saturating_sub(other.usd.0)),
+            tokens: self.tokens.saturating_sub(other.tokens),
+        }
+    }
+
     /// The larger of each.
     pub(crate) fn max(self, other: Amount) -> Amount {
         Amount { usd: self.usd.max(other.usd), tokens: self.tokens.max(other.tokens) }
@@ -149,7 +157,7 @@ const WARN_AT_PERCENT: [u8; 4] = [50, 80, 95, 100];
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spent {
     pub(crate) amount: Amount,
-    /// Two bits: how many shares were told, for money and for tokens.
+    /// How many of the shares were told, for money and for tokens.
     told_usd: u8,
     told_tokens: u8,
 }
@@ -215,8 +223,8 @@ pub struct Budget {
 impl Budget {
     /// Begins a new day or month when the calendar says so.
     ///
-    /// A clock set back never gives money back: what was spent stays, and a midnight that comes a second time
-    /// begins nothing new.
+    /// A clock set back gives no money back: what was spent stays, and a midnight that comes a second time begins
+    /// nothing new. A clock that ran days ahead did begin new days; that cannot be told from days that passed.
     pub fn turn(&mut self, wall_ms: i64, policy: &BudgetPolicy) {
         let local = policy.zone.local(wall_ms);
         if turns(&mut self.day, local.day) {

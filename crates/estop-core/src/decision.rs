@@ -8,9 +8,10 @@ mod written;
 
 use serde::Serialize;
 
-use crate::breaker::LimitName;
+use crate::breaker::LimitUse;
 use crate::budget::BudgetWarning;
 use crate::ids::{Name, RequestId};
+use crate::loop_detector::MatchedEntry;
 use crate::standing::Cause;
 
 pub use crate::guard::Guard;
@@ -81,15 +82,15 @@ pub enum Effect {
     RunTripped {
         /// The run; `None` = the implicit one.
         run: Option<Name>,
-        /// Which limit.
-        limit: LimitName,
+        /// Which limit, and how much of it was used.
+        used: LimitUse,
     },
     /// The time to sum up is over: a person is needed, and whatever of the run still moves must be ended.
     RunEscalated {
         /// The run; `None` = the implicit one.
         run: Option<Name>,
-        /// Which limit.
-        limit: LimitName,
+        /// Which limit, and how much of it was used.
+        used: LimitUse,
         /// A person sits at it: refuse its calls, do not kill its process.
         attended: bool,
     },
@@ -107,21 +108,6 @@ pub enum Effect {
     },
     /// Press the red button (watchdog with scope `system`).
     PressButton,
-}
-
-/// One remembered request that is part of a loop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct MatchedEntry {
-    /// How many requests back.
-    pub back: u16,
-    /// How long ago.
-    pub ago_ms: u64,
-    /// Its prompt was similar.
-    pub prompt: bool,
-    /// Its answer was similar.
-    pub response: bool,
-    /// A step it brought was repeated.
-    pub step: bool,
 }
 
 impl Decision {
@@ -153,11 +139,22 @@ impl Decision {
     pub fn reason(&self) -> String {
         match self.outcome {
             Outcome::Allow => "Allowed: no enforced guard objects.".to_owned(),
-            Outcome::Noted => "Noted: nothing was asked.".to_owned(),
+            Outcome::Noted => self.noted_reason(),
             Outcome::Refuse { by, .. } => match self.verdicts.get(by) {
                 Some(verdict) => verdict.finding.to_string(),
                 None => format!("Refused by {}.", by.name()),
             },
+        }
+    }
+
+    /// Nothing was asked, but something may have happened all the same.
+    fn noted_reason(&self) -> String {
+        let said = |guard| self.verdicts.get(guard).map(|verdict| verdict.finding.to_string());
+        match self.deactivated() {
+            Some(cause) => {
+                said(cause.guard()).unwrap_or_else(|| format!("The agent was stopped by {}.", cause.name()))
+            }
+            None => "Noted: nothing was asked.".to_owned(),
         }
     }
 

@@ -4,6 +4,7 @@
 //! each detector owns its own rules and memory.
 
 mod admission;
+mod asking;
 mod in_flight;
 mod lifecycle;
 mod message;
@@ -91,7 +92,7 @@ impl AgentState {
             What::RunCompleted => self.run_completed(at, event),
             What::RunExtended { .. } => self.run_changed(event, |run| run.extend(at)),
             What::MessageIn { .. } | What::MessageOut { .. } => self.message(now, event, policy),
-            What::PolicyChanged { policy, .. } => self.policy_changed(policy),
+            What::PolicyChanged { .. } => self.policy_changed(policy),
             What::Tick => Decision::noted(),
             What::AgentActivated { .. } => self.activated(at),
             What::AgentDeactivated { .. } => self.deactivated(at),
@@ -148,7 +149,7 @@ impl AgentState {
         }
     }
 
-    /// Ends a reservation and books what was used, for the agent and for its run.
+    /// Ends a reservation and books what was used.
     fn settle(
         &mut self,
         ended: &in_flight::Flight,
@@ -156,17 +157,21 @@ impl AgentState {
         policy: &Policy,
         effects: &mut Vec<Effect>,
     ) {
-        self.budget.settle(ended.held, used);
+        self.book(ended.run, ended.held, used, policy, effects);
+        if let Some(c) = ended.conversation.and_then(|serial| self.conversations.by_serial(serial)) {
+            c.in_flight = c.in_flight.saturating_sub(1);
+        }
+    }
+
+    /// Books what was used instead of what was held, for the agent and for its run.
+    fn book(&mut self, run: u32, held: Amount, used: Amount, policy: &Policy, effects: &mut Vec<Effect>) {
+        self.budget.settle(held, used);
         let mut warnings = self.budget.warnings(&policy.budget);
-        if let Some(run) = self.runs.by_serial(ended.run) {
+        if let Some(run) = self.runs.by_serial(run) {
             run.spent.amount = run.spent.amount.plus(used);
             run.spent.warn_run(&policy.budget, &mut warnings);
         }
         effects.extend(warnings.into_iter().map(Effect::BudgetWarned));
-        if let Some(conversation) = ended.conversation.and_then(|serial| self.conversations.by_serial(serial))
-        {
-            conversation.in_flight = conversation.in_flight.saturating_sub(1);
-        }
     }
 
     fn elapse_runs(&mut self, now: Millis, policy: &Policy, effects: &mut Vec<Effect>) {
@@ -174,13 +179,13 @@ impl AgentState {
         for run in self.runs.iter_mut() {
             while let Some(due) = run.elapse(now, &policy.limits, &policy.modes) {
                 match due {
-                    RunDue::Tripped(limit) => {
-                        effects.push(Effect::RunTripped { run: run.name.clone(), limit });
+                    RunDue::Tripped(used) => {
+                        effects.push(Effect::RunTripped { run: run.name.clone(), used });
                     }
                     RunDue::WouldTrip => effects.push(Effect::WouldHaveStopped { guard: Guard::Breaker }),
-                    RunDue::Escalated(limit) => effects.push(Effect::RunEscalated {
+                    RunDue::Escalated(used) => effects.push(Effect::RunEscalated {
                         run: run.name.clone(),
-                        limit,
+                        used,
                         attended: run.attended,
                     }),
                     RunDue::Closed => {
@@ -218,7 +223,11 @@ impl AgentState {
         let suspended = health < policy.gate.soft_suspend_threshold;
         match policy.modes.health {
             Mode::Off => {}
-            Mode::Shadow => self.tell_shadow(Guard::Health, suspended, effects),
+            Mode::Shadow => {
+                if admission::is_news(&mut self.shadow_told, Guard::Health, suspended) {
+                    effects.push(Effect::WouldHaveStopped { guard: Guard::Health });
+                }
+            }
             Mode::Enforce if !suspended => {}
             Mode::Enforce if health < policy.gate.hard_stop_threshold => {
                 self.kill_switch(now, Cause::Health, effects);
@@ -230,15 +239,6 @@ impl AgentState {
                 }
             }
         }
-    }
-
-    /// Reports a guard in shadow once, until it passes again.
-    fn tell_shadow(&mut self, guard: Guard, would_stop: bool, effects: &mut Vec<Effect>) {
-        let bit = 1 << guard as u16;
-        if would_stop && self.shadow_told & bit == 0 {
-            effects.push(Effect::WouldHaveStopped { guard });
-        }
-        self.shadow_told = if would_stop { self.shadow_told | bit } else { self.shadow_told & !bit };
     }
 }
 

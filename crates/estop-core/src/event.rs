@@ -22,15 +22,22 @@ pub struct Event {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<Name>,
     /// What the gate word said.
-    #[serde(default, skip_serializing_if = "GateView::is_default")]
+    #[serde(default = "open", skip_serializing_if = "GateView::is_open")]
     pub gate: GateView,
     /// What happened.
     pub what: What,
 }
 
-impl From<What> for Event {
-    fn from(what: What) -> Event {
-        Event { run: None, gate: GateView::default(), what }
+/// An open gate is the usual case and left out of the journal.
+fn open() -> GateView {
+    GateView::OPEN
+}
+
+impl Event {
+    /// An event of the implicit run under an open gate: for recorded traces and tests. A live shell fills in what
+    /// the gate word says.
+    pub fn open(what: What) -> Event {
+        Event { run: None, gate: GateView::OPEN, what }
     }
 }
 
@@ -217,6 +224,9 @@ pub struct StreamProgressed {
     pub request: RequestId,
     /// What it used until here, in all.
     pub usage: Usage,
+    /// How the budget of the whole fleet stands, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<BudgetFinding>,
 }
 
 /// A forwarded request ended early.

@@ -105,9 +105,16 @@ pub struct ResponsePrint {
     /// What an agent that acts in text does with it; `None` if it calls tools or says nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<Hash64>,
-    /// Tool calls it makes.
+    /// Tool calls it makes, at most [`STEPS_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallPrint>,
+    /// How many more it makes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_calls: u32,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// A tool call in an answer.
@@ -185,6 +192,7 @@ impl ResponsePrint {
             exact: simhash_exact(response.text),
             action: acts_in_text.then(|| signature::text_action(response.text)),
             calls: response.calls.iter().take(STEPS_MAX).map(call).collect(),
+            more_calls: u32::try_from(response.calls.len().saturating_sub(STEPS_MAX)).unwrap_or(u32::MAX),
         }
     }
 }

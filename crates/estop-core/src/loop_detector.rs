@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use crate::decision::MatchedEntry;
 use crate::fingerprint::RequestPrint;
 use crate::ids::Hash64;
 use crate::judgement::Judgement;
@@ -78,9 +77,9 @@ pub(crate) fn judge(
             finding.responses = similar_responses(c);
         }
         finding.calls = repeated_calls(c, steps, usize::from(policy.window_size));
-        finding.repetition = c.track.find(steps);
+        finding.repetition = c.track.find(steps, policy);
     } else {
-        finding.repetition = Track::default().find(steps);
+        finding.repetition = Track::default().find(steps, policy);
     }
     finding.score = PROMPT_TENTHS * u32::from(finding.prompts)
         + RESPONSE_TENTHS * u32::from(finding.responses)
@@ -91,7 +90,7 @@ pub(crate) fn judge(
 /// Judges the next action of an agent that acts in text, as soon as its answer shows it (LD-6 a, b): its result
 /// will only come with the next request.
 pub(crate) fn judge_answer(c: &Conversation, action: Hash64, policy: &LoopPolicy) -> Judgement<LoopFinding> {
-    let repetition = c.track.find_next(action);
+    let repetition = c.track.find_next(action, policy);
     let finding = LoopFinding {
         max: policy.threshold_tenths,
         window: c.entries.len() as u16,
@@ -119,6 +118,21 @@ fn repeated_calls(c: &Conversation, steps: &[Step], window: usize) -> u16 {
     let earlier = |step: &Step| c.steps_in_window(window).filter(|s| s.repeats(step)).count() as u16;
     // What an agent says counts as its answer, not as a call too.
     steps.iter().filter(|s| s.is_call).map(earlier).max().unwrap_or(0)
+}
+
+/// One remembered request that is part of a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct MatchedEntry {
+    /// How many requests back.
+    pub back: u16,
+    /// How long ago.
+    pub ago_ms: u64,
+    /// Its prompt was similar.
+    pub prompt: bool,
+    /// Its answer was similar.
+    pub response: bool,
+    /// A step it brought was repeated.
+    pub step: bool,
 }
 
 /// The remembered requests that speak for a loop, newest first.

@@ -8,7 +8,7 @@ use crate::time::Millis;
 pub(crate) const MINUTE_MS: u64 = 60_000;
 
 /// Marks kept at most. Beyond that, what happens within a tenth of a second shares one mark, so that a flood
-/// costs at most 900 of them (18 kB). A shared mark counts from its first event, up to 0.1 s short for the others.
+/// costs some 900 of them (18 kB), more only if counters overflow. A shared mark counts from its first event, up to 0.1 s short for the others.
 const MARKS_MAX: usize = 256;
 const SHARED_MS: u32 = 100;
 const MARKS_STEP: usize = 8;

@@ -138,6 +138,12 @@ pub struct LoopPolicy {
     pub exempt_tools: Vec<Name>,
     /// What kind of work this agent does.
     pub profile: Profile,
+    /// LD-6 a is on: the same step, or a block of steps, back to back.
+    pub back_to_back: bool,
+    /// LD-6 b is on: the same step again and again within twenty.
+    pub within_window: bool,
+    /// LD-6 c is on: the same call without a break.
+    pub unbroken: bool,
 }
 
 impl Default for LoopPolicy {
@@ -147,6 +153,9 @@ impl Default for LoopPolicy {
             threshold_tenths: 100,
             exempt_tools: Vec::new(),
             profile: Profile::Agent,
+            back_to_back: true,
+            within_window: true,
+            unbroken: true,
         }
     }
 }
@@ -254,6 +263,8 @@ pub struct Limits {
     pub warning_threshold_bp: u16,
     /// Tools that pass on a tripped run, so that the agent can report.
     pub wrap_up_tools: Vec<Name>,
+    /// Commands that run tests, beside the known ones (CB-4).
+    pub test_runners: Vec<Name>,
 }
 
 impl Default for Limits {
@@ -266,6 +277,7 @@ impl Default for Limits {
             max_sleep_duration: Limit::max(86_400),
             warning_threshold_bp: 8000,
             wrap_up_tools: vec!["report_complete".into(), "report_blocked".into()],
+            test_runners: Vec::new(),
         }
     }
 }

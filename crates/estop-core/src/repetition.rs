@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::ids::Hash64;
 use crate::judgement::Judgement;
+use crate::policy::LoopPolicy;
 use crate::ring::push_bounded;
 use crate::step::{Step, StepMark};
 
@@ -133,7 +134,7 @@ pub(crate) struct Track {
 
 impl Track {
     /// The rule of LD-6 a–c that holds once `steps` are added, if one does.
-    pub(crate) fn find(&self, steps: &[Step]) -> Option<Repetition> {
+    pub(crate) fn find(&self, steps: &[Step], policy: &LoopPolicy) -> Option<Repetition> {
         if steps.is_empty() {
             return None;
         }
@@ -141,17 +142,17 @@ impl Track {
         steps.iter().find_map(|step| {
             repeats = repeats.after(step);
             recent.push(StepMark::of(step));
-            recent.back_to_back().or_else(|| recent.within_window()).or_else(|| unbroken(repeats))
+            recent.find(policy).or_else(|| unbroken(repeats).filter(|_| policy.unbroken))
         })
     }
 
     /// The rule of LD-6 a or b that holds once `action` is done, if it ends as it did before.
-    pub(crate) fn find_next(&self, action: Hash64) -> Option<Repetition> {
+    pub(crate) fn find_next(&self, action: Hash64, policy: &LoopPolicy) -> Option<Repetition> {
         let mut recent = Recent::of(&self.steps);
         // The result is not known yet: take it to be what the same action brought last time.
         let before = recent.all().iter().rev().find(|step| step.is_action(action)).copied()?;
         recent.push(before);
-        recent.back_to_back().or_else(|| recent.within_window())
+        recent.find(policy)
     }
 
     /// Judges argument churn (LD-6 d) once `steps` are added.
@@ -233,6 +234,12 @@ impl Recent {
 
     fn all(&self) -> &[StepMark] {
         &self.steps[..self.len]
+    }
+
+    /// The rule of LD-6 a or b that holds, of those that are on.
+    fn find(&self, policy: &LoopPolicy) -> Option<Repetition> {
+        let back_to_back = self.back_to_back().filter(|_| policy.back_to_back);
+        back_to_back.or_else(|| self.within_window().filter(|_| policy.within_window))
     }
 
     fn back_to_back(&self) -> Option<Repetition> {

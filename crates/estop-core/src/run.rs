@@ -53,15 +53,15 @@ pub(crate) struct Run {
     tools_hooked: bool,
     /// Hooks report its prompts, so requests do not count them.
     prompts_hooked: bool,
-    /// Calls counted from the latest answer, not seen by a hook yet.
-    uncertain_calls: u16,
+    /// Counted from the latest answer, not seen by a hook yet.
+    uncertain: Uncertain,
     active_ms: u64,
     /// When it entered its state.
     since: Millis,
     pub(crate) last_activity: Millis,
     trip: Option<Trip>,
-    /// A shadow trip was told.
-    told: bool,
+    /// One bit for each limit whose shadow trip was told.
+    told: u8,
     pub(crate) spent: Spent,
 }
 
@@ -70,7 +70,16 @@ pub(crate) struct Run {
 pub(crate) struct Adds {
     pub(crate) tool_calls: u32,
     pub(crate) turn: bool,
-    pub(crate) test_run: bool,
+    pub(crate) test_runs: u32,
+}
+
+/// What was counted from the latest answer, in case hooks turn out to count it too.
+#[derive(Clone, Copy, Debug, Default)]
+struct Uncertain {
+    tool_calls: u32,
+    iterations: u32,
+    /// What the test before the answer said.
+    last_test: Option<Ended>,
 }
 
 /// What an event wants of a run, for one that is tripped.
@@ -87,9 +96,9 @@ pub(crate) enum Wants {
 /// What a run's clock brought about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunDue {
-    Tripped(LimitName),
+    Tripped(LimitUse),
     WouldTrip,
-    Escalated(LimitName),
+    Escalated(LimitUse),
     Closed,
 }
 
@@ -106,12 +115,12 @@ impl Run {
             awaited_tests: Vec::new(),
             tools_hooked: false,
             prompts_hooked: false,
-            uncertain_calls: 0,
+            uncertain: Uncertain::default(),
             active_ms: 0,
             since: now,
             last_activity: now,
             trip: None,
-            told: false,
+            told: 0,
             spent: Spent::default(),
         }
     }
@@ -132,10 +141,12 @@ impl Run {
 
     /// The counters as they would be with `adds`.
     pub(crate) fn counts_with(&self, adds: Adds, now: Millis) -> Counts {
-        let iterates = adds.test_run && self.last_test != Some(Ended::Ok);
+        // Of several test runs at once only the first can follow a pass.
+        let first_counts = self.last_test != Some(Ended::Ok);
+        let iterations = if first_counts { adds.test_runs } else { adds.test_runs.saturating_sub(1) };
         Counts {
             tool_calls: self.counts.tool_calls.saturating_add(adds.tool_calls),
-            iterations: self.counts.iterations.saturating_add(u32::from(iterates)),
+            iterations: self.counts.iterations.saturating_add(iterations),
             turns: self.counts.turns.saturating_add(u32::from(adds.turn)),
             active_s: u32::try_from(self.active_ms(now) / 1000).unwrap_or(u32::MAX),
         }
@@ -162,14 +173,19 @@ impl Run {
         self.prompts_hooked = true;
     }
 
-    /// A tool call came by hook. Calls of the latest answer that were counted from it are this one and its
-    /// neighbours, seen a second time: take them back.
-    pub(crate) fn hook_tool(&mut self) {
-        if !self.tools_hooked {
-            self.tools_hooked = true;
-            self.counts.tool_calls = self.counts.tool_calls.saturating_sub(u32::from(self.uncertain_calls));
+    /// A tool call comes by hook, so hooks count calls from here on. Those of the latest answer were counted from
+    /// it and are now seen a second time: take them back.
+    pub(crate) fn hook_tools(&mut self) {
+        if !std::mem::replace(&mut self.tools_hooked, true) {
+            let Uncertain { tool_calls, iterations, last_test } = self.uncertain;
+            self.counts.tool_calls = self.counts.tool_calls.saturating_sub(tool_calls);
+            self.counts.iterations = self.counts.iterations.saturating_sub(iterations);
+            if iterations > 0 {
+                self.last_test = last_test;
+                self.awaited_tests.clear();
+            }
         }
-        self.uncertain_calls = 0;
+        self.uncertain = Uncertain::default();
     }
 
     /// What a request adds: a turn, unless hooks count them.
@@ -177,13 +193,16 @@ impl Run {
         Adds { turn: asks && !self.prompts_hooked, ..Adds::default() }
     }
 
-    /// What an answer's calls add, unless hooks count them.
-    pub(crate) fn answer_adds(&mut self, calls: usize, test_run: bool) -> Adds {
+    /// Counts an answer's calls, unless hooks count them. Says whether it did.
+    pub(crate) fn count_answer(&mut self, adds: Adds, now: Millis) -> bool {
         if self.tools_hooked {
-            return Adds::default();
+            return false;
         }
-        self.uncertain_calls = u16::try_from(calls).unwrap_or(u16::MAX);
-        Adds { tool_calls: calls as u32, turn: false, test_run }
+        let (before, last_test) = (self.counts, self.last_test);
+        self.count(adds, now);
+        let iterations = self.counts.iterations.saturating_sub(before.iterations);
+        self.uncertain = Uncertain { tool_calls: adds.tool_calls, iterations, last_test };
+        true
     }
 
     /// A test run was started; its result is awaited under `key`.
@@ -243,8 +262,14 @@ impl Run {
         self.tools_hooked
     }
 
-    pub(crate) fn tripped_limit(&self) -> Option<LimitName> {
-        self.trip.map(|t| t.used.limit)
+    pub(crate) fn tripped(&self) -> Option<LimitUse> {
+        self.trip.map(|t| t.used)
+    }
+
+    /// Whether what already runs may go on: not once the run was escalated.
+    pub(crate) fn judge_running(&self) -> Judgement<RunFinding> {
+        let Judgement { seen, .. } = self.judge(Wants::Words);
+        Judgement::stop_if(self.state == RunState::Escalated, seen)
     }
 
     pub(crate) fn trip(&mut self, used: LimitUse, now: Millis) {
@@ -286,7 +311,7 @@ impl Run {
         }
         self.allowances = self.allowances.saturating_add(1);
         self.trip = None;
-        self.told = false;
+        self.told = 0;
         self.last_activity = now;
         self.enter(RunState::Active, now);
         true
@@ -306,8 +331,11 @@ impl Run {
         }
         let timer = match self.trip {
             Some(trip) => (!trip.over).then(|| trip.at.plus(WRAP_UP_MS)),
-            None if self.told || self.mode(modes) == Mode::Off => None,
-            None => self.limit_due(limits),
+            None => match self.mode(modes) {
+                Mode::Off => None,
+                Mode::Shadow if self.is_told(self.clock_limit()) => None,
+                Mode::Shadow | Mode::Enforce => self.limit_due(limits),
+            },
         };
         [close, timer].into_iter().flatten().min()
     }
@@ -336,12 +364,12 @@ impl Run {
         }
         if let Some(trip) = &mut self.trip {
             trip.over = true;
-            let limit = trip.used.limit;
+            let used = trip.used;
             // An implicit run is refused, never escalated for good (ID-7).
             if self.name.is_some() {
                 self.enter(RunState::Escalated, now);
             }
-            return Some(RunDue::Escalated(limit));
+            return Some(RunDue::Escalated(used));
         }
         self.time_is_up(now, limits, modes)
     }
@@ -357,24 +385,36 @@ impl Run {
             RunState::Completed | RunState::Escalated => return None,
         };
         if self.mode(modes) != Mode::Enforce {
-            self.told = true;
+            self.tell_shadow_trip(limit);
             return Some(RunDue::WouldTrip);
         }
         let used_ms =
             if self.state == RunState::Active { self.active_ms(now) } else { now.since(self.since) };
         let current = u32::try_from(used_ms / 1000).unwrap_or(u32::MAX);
-        self.trip(LimitUse { limit, current, max }, now);
+        let used = LimitUse { limit, current, max };
+        self.trip(used, now);
         if limit == LimitName::SleepDuration {
             // Nobody is awake to sum up.
             self.enter(RunState::Escalated, now);
-            return Some(RunDue::Escalated(limit));
+            return Some(RunDue::Escalated(used));
         }
-        Some(RunDue::Tripped(limit))
+        Some(RunDue::Tripped(used))
     }
 
-    /// Whether a shadow trip is news; told once until a person extends the run.
-    pub(crate) fn tell_shadow_trip(&mut self) -> bool {
-        !std::mem::replace(&mut self.told, true)
+    /// The limit its clock runs against in its state.
+    fn clock_limit(&self) -> LimitName {
+        if self.state == RunState::Sleeping { LimitName::SleepDuration } else { LimitName::ActiveDuration }
+    }
+
+    fn is_told(&self, limit: LimitName) -> bool {
+        self.told & 1 << limit as u8 != 0
+    }
+
+    /// Whether a shadow trip is news; each limit is told once until a person extends the run.
+    pub(crate) fn tell_shadow_trip(&mut self, limit: LimitName) -> bool {
+        let news = !self.is_told(limit);
+        self.told |= 1 << limit as u8;
+        news
     }
 
     /// COMPLETED or ESCALATED.

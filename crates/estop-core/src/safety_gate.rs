@@ -137,9 +137,12 @@ impl std::fmt::Display for GateFinding {
         }
         write!(
             f,
-            " ({tokens} of {tokens_max} tokens, {tool_calls} of {tool_calls_max} tool calls in the last minute). Try again in {} s.",
-            self.cooldown_ms.div_ceil(1000)
-        )
+            " ({tokens} of {tokens_max} tokens, {tool_calls} of {tool_calls_max} tool calls in the last minute)."
+        )?;
+        match self.cooldown_ms.div_ceil(1000) {
+            0 => f.write_str(" A person must let the agent go on."),
+            seconds => write!(f, " Try again in {seconds} s."),
+        }
     }
 }
 
@@ -163,7 +166,9 @@ pub(crate) struct SafetyGate {
 
 impl SafetyGate {
     pub(crate) fn judge(&self, now: Millis, w: &Weighing<'_>) -> Judgement<GateFinding> {
-        let tokens_max = tightened(w.policy.max_tokens_per_minute, w.health, w.policy);
+        // Health that may not stop the agent may not tighten its budget either.
+        let health = if w.health_counts { w.health } else { u16::MAX };
+        let tokens_max = tightened(w.policy.max_tokens_per_minute, health, w.policy);
         let mut vetoes = Vetoes::default();
         let stops = w.intent.intent == Intent::Stop;
         vetoes.add_if(stops && w.activity.mode == ActivityMode::Runaway, SafetyVeto::RunawayDetected);

@@ -108,6 +108,14 @@ impl Standing {
         }
     }
 
+    /// Whether what already runs may go on: a pause only holds back what is new.
+    pub(crate) fn judge_running(self) -> Judgement<Option<StandingFinding>> {
+        match self {
+            Standing::Inactive { .. } => self.judge(),
+            Standing::Active | Standing::Paused { .. } => Judgement::CLEAR,
+        }
+    }
+
     /// Switches the agent off. What is off stays off by the first hand.
     pub(crate) fn deactivate(&mut self, by: DeactivatedBy, now: Millis) {
         if !matches!(self, Standing::Inactive { .. }) {

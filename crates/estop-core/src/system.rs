@@ -9,13 +9,12 @@ use crate::ids::Name;
 use crate::time::Now;
 
 /// The state of the whole system.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SystemState {
     /// Nothing is known yet, so nothing passes.
     Starting,
     /// Normal work.
-    #[default]
     Running,
     /// The button is pressed.
     Shutdown,
@@ -37,8 +36,22 @@ pub enum Channel {
 
 /// A set of channels. Written as a number: 1 llm, 2 tools, 4 messaging.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "u8", into = "u8")]
 pub struct Channels(u8);
+
+impl TryFrom<u8> for Channels {
+    type Error = &'static str;
+
+    fn try_from(bits: u8) -> Result<Channels, &'static str> {
+        if bits <= Channels::ALL.0 { Ok(Channels(bits)) } else { Err("channels are a number from 0 to 7") }
+    }
+}
+
+impl From<Channels> for u8 {
+    fn from(channels: Channels) -> u8 {
+        channels.0
+    }
+}
 
 impl Channels {
     /// No channel.
@@ -69,7 +82,8 @@ impl Channels {
 
 /// What the gate word said when an event was judged. It comes with the event, so that each agent's journal
 /// replays without the others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct GateView {
     /// Grows with each kill, restart and clear.
     pub epoch: u64,
@@ -80,9 +94,12 @@ pub struct GateView {
 }
 
 impl GateView {
-    /// Whether this is an undisturbed system, the usual case.
-    pub fn is_default(&self) -> bool {
-        *self == GateView::default()
+    /// An undisturbed system, the usual case. There is no default: whoever judges must have looked.
+    pub const OPEN: GateView = GateView { epoch: 0, state: SystemState::Running, shut: Channels::NONE };
+
+    /// Whether this is an undisturbed system.
+    pub fn is_open(&self) -> bool {
+        *self == GateView::OPEN
     }
 
     /// The stricter state of the two, everything shut that either has shut, and the later epoch.
@@ -217,11 +234,16 @@ impl SystemDecision {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct System {
     gate: GateView,
+    /// Channels that were killed one by one; clearing the system does not open them.
+    killed: Channels,
 }
 
 impl Default for System {
     fn default() -> Self {
-        System { gate: GateView { epoch: 0, state: SystemState::Starting, shut: Channels::NONE } }
+        System {
+            gate: GateView { epoch: 0, state: SystemState::Starting, shut: Channels::NONE },
+            killed: Channels::NONE,
+        }
     }
 }
 
@@ -256,7 +278,7 @@ impl System {
         };
         let first_start = before.state == SystemState::Starting;
         self.gate = match found.map(unfinished) {
-            None if first_start => GateView { epoch: 1, ..GateView::default() },
+            None if first_start => GateView { epoch: 1, ..GateView::OPEN },
             None => before,
             Some(latch) if first_start => latch,
             Some(latch) => before.stricter(latch),
@@ -267,36 +289,39 @@ impl System {
             let shut = self.gate.shut.union(before.shut);
             self.gate = GateView { epoch: self.gate.epoch.saturating_add(1), shut, ..self.gate };
         }
+        if self.gate.state == SystemState::Running {
+            self.killed = self.gate.shut;
+        }
         if self.gate == before { SystemOutcome::AlreadySo } else { SystemOutcome::Applied }
     }
 
-    /// Kill works from every state. Shutting single channels leaves the rest running.
+    /// Kill works from every state. Shutting single channels leaves the rest running; killed after the button was
+    /// pressed, they stay shut when the system is cleared.
     fn kill(&mut self, channels: Channels) -> SystemOutcome {
         let channels = if channels.is_empty() { Channels::ALL } else { channels };
+        let before = (self.gate.state, self.gate.shut, self.killed);
         self.gate.epoch = self.gate.epoch.saturating_add(1);
         if channels == Channels::ALL {
-            let already = self.gate.state == SystemState::Shutdown;
             self.gate.state = SystemState::Shutdown;
             self.gate.shut = Channels::ALL;
-            return if already { SystemOutcome::AlreadySo } else { SystemOutcome::Applied };
+            self.killed = Channels::NONE;
+        } else {
+            self.gate.shut = self.gate.shut.union(channels);
+            self.killed = self.killed.union(channels);
         }
-        let before = self.gate.shut;
-        self.gate.shut = before.union(channels);
-        if self.gate.shut == before { SystemOutcome::AlreadySo } else { SystemOutcome::Applied }
+        let same = before == (self.gate.state, self.gate.shut, self.killed);
+        if same { SystemOutcome::AlreadySo } else { SystemOutcome::Applied }
     }
 
-    /// SAFE_MODE → RUNNING; or, while RUNNING, opens channels that were shut one by one.
+    /// SAFE_MODE → RUNNING; or, while RUNNING, opens channels that were killed one by one.
     fn clear(&mut self, epoch: u64) -> SystemOutcome {
         if self.gate.state == SystemState::Running && !self.gate.shut.is_empty() {
-            if epoch != self.gate.epoch {
-                return SystemOutcome::StaleEpoch;
+            let killed = std::mem::take(&mut self.killed);
+            let outcome = self.step(epoch, SystemState::Running, SystemState::Running);
+            if outcome != SystemOutcome::Applied {
+                self.killed = killed;
             }
-            self.gate = GateView {
-                epoch: epoch.saturating_add(1),
-                state: SystemState::Running,
-                shut: Channels::NONE,
-            };
-            return SystemOutcome::Applied;
+            return outcome;
         }
         self.step(epoch, SystemState::SafeMode, SystemState::Running)
     }
@@ -309,7 +334,7 @@ impl System {
         if epoch != self.gate.epoch {
             return SystemOutcome::StaleEpoch;
         }
-        let shut = if to == SystemState::Running { Channels::NONE } else { Channels::ALL };
+        let shut = if to == SystemState::Running { self.killed } else { Channels::ALL };
         self.gate = GateView { epoch: epoch.saturating_add(1), state: to, shut };
         SystemOutcome::Applied
     }

@@ -10,8 +10,10 @@ const VOLATILE_KEYS: &[&str] = &[
     "date",
     "duration",
     "durationms",
+    "durationseconds",
     "elapsed",
     "elapsedms",
+    "elapsedseconds",
     "etag",
     "eventid",
     "finishedat",
@@ -97,7 +99,10 @@ fn is_word(byte: u8) -> bool {
 fn volatile_part(text: &str, word: &Word) -> Option<(usize, usize)> {
     let spelled = &text[word.start..word.end];
     if !word.has_digit {
-        return value_of_key(text, spelled, word.end);
+        return value_of_key(text, word);
+    }
+    if is_clock(spelled) {
+        return Some((word.start, word.end + fraction_len(&text[word.end..])));
     }
     if is_id(spelled) || is_timestamp(spelled) || is_duration(spelled) {
         return Some((word.start, word.end));
@@ -110,25 +115,36 @@ fn volatile_part(text: &str, word: &Word) -> Option<(usize, usize)> {
     counts_time.then_some((word.start, unit.end))
 }
 
-/// `"key": "value"` and `key=value`, if the key is volatile.
-fn value_of_key(text: &str, key: &str, key_end: usize) -> Option<(usize, usize)> {
-    let after = &text[key_end..];
+/// `"key": "value"` and `key=value`, if the key is volatile; `last` is the last word of the key.
+fn value_of_key(text: &str, last: &Word) -> Option<(usize, usize)> {
+    let after = &text[last.end..];
     let unquoted = after.strip_prefix(['"', '\'']).unwrap_or(after);
-    if !unquoted.starts_with([':', '=']) || !is_volatile_key(key) {
+    if !unquoted.starts_with([':', '=']) || !is_volatile_key(&text[key_start(text, last.start)..last.end]) {
         return None;
     }
     let value = after.trim_start_matches(['"', '\'', ':', '=', ' ']);
     let from = text.len() - value.len();
-    // A value ends where the next field, string or line may begin.
-    let ends = |c: char| matches!(c, '"' | '\'' | ',' | ';' | '}' | ')' | ']') || c.is_ascii_whitespace();
+    let quote = text[..from].chars().next_back().filter(|c| matches!(c, '"' | '\''));
+    // A quoted value ends with its quote, any other where the next field, string or line may begin.
+    let ends = |c: char| match quote {
+        Some(quote) => c == quote || c == '\n',
+        None => matches!(c, '"' | '\'' | ',' | ';' | '}' | ')' | ']') || c.is_ascii_whitespace(),
+    };
     let len = value.find(ends).unwrap_or(value.len());
     (len > 0).then_some((from, from + len))
+}
+
+/// Where a key begins whose last word begins at `at`: `created-at` is one key.
+fn key_start(text: &str, at: usize) -> usize {
+    let before = &text.as_bytes()[at.saturating_sub(KEY_MAX)..at];
+    let dashed = before.iter().rev().take_while(|b| b.is_ascii_alphabetic() || **b == b'-').count();
+    at - dashed
 }
 
 fn is_volatile_key(key: &str) -> bool {
     let mut plain = [0; KEY_MAX];
     let mut len = 0;
-    for byte in key.bytes().filter(|b| *b != b'_') {
+    for byte in key.bytes().filter(|b| !matches!(b, b'_' | b'-')) {
         let Some(slot) = plain.get_mut(len) else { return false };
         *slot = byte.to_ascii_lowercase();
         len += 1;
@@ -151,6 +167,23 @@ fn is_timestamp(word: &str) -> bool {
     let is_date =
         b.len() >= 10 && b[4] == b'-' && b[7] == b'-' && digits(0..4) && digits(5..7) && digits(8..10);
     is_date && (b.len() == 10 || matches!(b[10], b'T' | b't'))
+}
+
+/// `10:30:00`, with or without a fraction.
+fn is_clock(word: &str) -> bool {
+    let b = word.as_bytes();
+    let shape = b.len() >= 8 && b[2] == b':' && b[5] == b':';
+    shape
+        && b.iter()
+            .enumerate()
+            .all(|(at, b)| at == 2 || at == 5 || (at == 8 && *b == b'.') || b.is_ascii_digit())
+}
+
+/// Python's logs put a comma before the milliseconds.
+fn fraction_len(after: &str) -> usize {
+    let digits =
+        after.strip_prefix(',').map_or(0, |rest| rest.bytes().take_while(u8::is_ascii_digit).count());
+    if digits == 3 { 4 } else { 0 }
 }
 
 fn is_number(word: &str) -> bool {
@@ -182,6 +215,11 @@ mod tests {
             r#"{"ok": true, "messageId": "91835283", "ts": 1700000031}"#,
         );
         same("sent, message_id=xyz-1\nok", "sent, message_id=wvu-2\nok");
+        same("2024-01-15 10:30:00,123 ERROR x", "2024-01-15 10:31:07,999 ERROR x");
+        same("[10:30:00] waiting", "[10:30:05.250] waiting");
+        same(r#"{"timestamp": "2024-01-15 10:30:00"}"#, r#"{"timestamp": "2024-01-15 11:31:01"}"#);
+        same(r#"{"created-at": 5, "a": 1}"#, r#"{"created-at": 6, "a": 1}"#);
+        same("duration_seconds=12", "duration_seconds=13");
         same("done in 1.25s", "done in 0.8s");
         same("took 12 ms", "took 9 ms");
         same("at 2024-01-15T10:30:00Z: refused", "at 2024-01-15T10:31:07.123Z: refused");
@@ -198,6 +236,8 @@ mod tests {
         differ("page 1 of 15", "page 2 of 15");
         differ("id: x\nstatus: open", "id: x\nstatus: closed");
         differ("identify 12", "identify 13");
+        differ("10:20", "10:21");
+        differ(r#"{"id": "a", "n": "1"}"#, r#"{"id": "a", "n": "2"}"#);
     }
 
     #[test]

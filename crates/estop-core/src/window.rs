@@ -74,6 +74,8 @@ pub(crate) struct Conversation {
     pub(crate) track: Track,
     pub(crate) outputs: Outputs,
     pub(crate) tempo: Tempo,
+    /// One bit for each guard in shadow that would stop and was told.
+    pub(crate) shadow_told: u16,
 }
 
 impl Conversation {
@@ -89,6 +91,7 @@ impl Conversation {
             track: Track::default(),
             outputs: Outputs::default(),
             tempo: Tempo::default(),
+            shadow_told: 0,
         }
     }
 

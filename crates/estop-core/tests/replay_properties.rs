@@ -150,7 +150,7 @@ fn tw_7_a_record_of_another_journal_does_not_fit() {
 fn tw_7_a_rewritten_decision_with_fresh_hashes_differs_on_replay() {
     let mut live = Live::default();
     let now = Now::default();
-    let event = Event::from(What::Tick);
+    let event = Event::open(What::Tick);
     let honest = live.tell("ada", now, &event).to_vec();
     let forged = {
         let mut line = Vec::new();

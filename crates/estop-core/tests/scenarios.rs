@@ -23,6 +23,18 @@ macro_rules! scenarios {
 }
 
 scenarios! {
+    po_2_a_stream_that_was_given_up_is_cut_and_booked
+    cb_3_a_call_seen_by_answer_and_hook_counts_once_before_it_is_judged
+    cb_4_a_test_run_seen_by_answer_and_hook_is_one_iteration
+    cb_5_a_shadow_trip_does_not_switch_off_another_limit
+    id_7_an_implicit_run_that_is_done_makes_room
+    po_4_health_in_shadow_does_not_tighten_the_gate
+    ld_6_exempt_tools_and_batch_jobs_are_not_looping
+    po_2_the_fleet_cuts_a_stream
+    cb_6_an_escalated_run_s_stream_is_cut
+    cb_2_every_call_of_one_answer_counts
+    po_4_two_conversations_in_shadow_tell_once_each
+    ld_6_each_rule_has_its_own_switch
     fp_1_numbers_dates_ids_case_and_space_do_not_make_another_prompt
     fp_1_words_that_look_like_ids_stay_words
     fp_2_other_texts_are_not_similar

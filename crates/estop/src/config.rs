@@ -53,10 +53,15 @@ pub fn load(path: &Path) -> Result<PolicyFile, ConfigError> {
     let name = path.display().to_string();
     let unreadable = |reason: String| ConfigError::Unreadable { path: path.to_owned(), reason };
 
-    let file = File::open(path).map_err(|error| unreadable(open_reason(&error)))?;
-    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
+    // Asked before it is opened: opening a pipe waits for somebody to write into it.
+    let about = std::fs::metadata(path).map_err(|error| unreadable(open_reason(&error)))?;
+    if about.is_dir() {
         return Err(unreadable("is a directory; name the YAML file in it".into()));
     }
+    if !about.is_file() {
+        return Err(unreadable("is not a regular file".into()));
+    }
+    let file = File::open(path).map_err(|error| unreadable(open_reason(&error)))?;
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX as u64 + 1)
         .read_to_end(&mut bytes)

@@ -1,8 +1,8 @@
 //! Writes a journal to a file.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::io::{BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use estop_core::decision::Decision;
@@ -11,21 +11,35 @@ use estop_core::journal::{Chains, Happened, SYSTEM};
 use estop_core::system::{System, SystemEvent};
 use estop_core::time::Now;
 
-/// An open journal file.
+/// An open journal file. It is removed again if it is dropped before it is sealed.
 pub struct JournalWriter {
     out: BufWriter<File>,
     chains: Chains,
     line: Vec<u8>,
     last: Now,
     failed: Option<std::io::Error>,
+    // Dropped after `out`, which may still write.
+    unfinished: Unfinished,
 }
 
 impl JournalWriter {
     /// Begins a new journal; an existing file is not overwritten.
     pub fn create(path: &Path) -> anyhow::Result<JournalWriter> {
-        let file = File::create_new(path).with_context(|| format!("cannot create {}", path.display()))?;
-        let (out, chains) = (BufWriter::new(file), Chains::default());
-        Ok(JournalWriter { out, chains, line: Vec::new(), last: Now::default(), failed: None })
+        let name = path.display();
+        let file = File::create_new(path).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => {
+                anyhow::anyhow!("{name} already exists; choose another name or remove it")
+            }
+            _ => anyhow::Error::new(error).context(format!("cannot create {name}")),
+        })?;
+        Ok(JournalWriter {
+            out: BufWriter::new(file),
+            chains: Chains::default(),
+            line: Vec::new(),
+            last: Now::default(),
+            failed: None,
+            unfinished: Unfinished(Some(path.to_owned())),
+        })
     }
 
     /// Appends a record. An error is kept until [`JournalWriter::seal`].
@@ -52,7 +66,21 @@ impl JournalWriter {
         if let Some(error) = self.failed {
             return Err(error).context("the journal could not be written");
         }
-        self.out.into_inner().context("the journal could not be written")?.sync_all()?;
+        let file = self.out.into_inner().context("the journal could not be written")?;
+        file.sync_all().context("the journal could not be written")?;
+        self.unfinished.0 = None;
         Ok(())
+    }
+}
+
+/// Removes the file it names, so that a command that failed can simply be run again.
+struct Unfinished(Option<PathBuf>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // It is on its way out with an error already; a second one would hide the first.
+            let _ = std::fs::remove_file(path);
+        }
     }
 }

@@ -4,5 +4,6 @@ pub mod commands;
 pub mod config;
 pub mod journal_writer;
 pub mod lines;
+pub mod printable;
 pub mod trace;
 pub mod trace_run;

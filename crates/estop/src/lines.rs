@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -12,6 +12,7 @@ const LINE_MAX: usize = 64 << 20;
 
 /// A file, line by line.
 pub struct Lines {
+    path: PathBuf,
     reader: BufReader<File>,
     bar: ProgressBar,
     buffer: Vec<u8>,
@@ -22,12 +23,15 @@ pub struct Lines {
 impl Lines {
     /// Opens the file. The bar is drawn on a terminal only.
     pub fn open(path: &Path, what: &'static str) -> anyhow::Result<Lines> {
-        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-        let size = file.metadata().with_context(|| format!("cannot read {}", path.display()))?;
-        anyhow::ensure!(size.is_file(), "{} is not a file", path.display());
+        let name = path.display();
+        // Asked before it is opened: opening a pipe waits for somebody to write into it.
+        let about = std::fs::metadata(path).with_context(|| format!("cannot open {name}"))?;
+        anyhow::ensure!(about.is_file(), "{name} is not a regular file");
+        let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
         let style = ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {eta}")?;
-        let bar = ProgressBar::new(size.len()).with_style(style).with_message(what);
+        let bar = ProgressBar::new(about.len()).with_style(style).with_message(what);
         Ok(Lines {
+            path: path.to_owned(),
             reader: BufReader::with_capacity(1 << 20, file),
             bar,
             buffer: Vec::new(),
@@ -36,15 +40,23 @@ impl Lines {
         })
     }
 
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The next line with its end, if there is one; `Some((number, line))` counts from 1.
     pub fn next_line(&mut self) -> anyhow::Result<Option<(usize, &[u8])>> {
         self.buffer.clear();
         let mut limited = std::io::Read::take(&mut self.reader, LINE_MAX as u64 + 1);
-        let read = limited.read_until(b'\n', &mut self.buffer)?;
+        let place = || format!("{}:{}", self.path.display(), self.number + 1);
+        let read = limited
+            .read_until(b'\n', &mut self.buffer)
+            .with_context(|| format!("{}: this line cannot be read", place()))?;
         anyhow::ensure!(
             self.buffer.len() <= LINE_MAX,
-            "line {} is longer than {LINE_MAX} bytes",
-            self.number + 1
+            "{}: this line is longer than {LINE_MAX} bytes",
+            place()
         );
         if read == 0 {
             self.bar.finish_and_clear();

@@ -4,13 +4,15 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use estop::commands::{Exit, eval, replay, verify};
+use estop::printable::escaped_lines;
 
 /// The emergency stop for AI agents
 #[derive(Debug, Parser)]
 #[command(
     version,
-    about,
-    after_help = "Exit codes: 0 fine, 1 the answer is no, 2 usage or configuration, 3 cannot reach the daemon."
+    after_help = "Exit codes: 0 fine, 1 the answer is no, 2 usage or configuration, 3 cannot reach the daemon.\n\
+        Answers go to the standard output. With exit code 2 there is none: the standard error says why, \
+        in plain text, with --json too."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -33,18 +35,9 @@ fn main() -> ExitCode {
     match result {
         Ok(Exit::Fine) => ExitCode::SUCCESS,
         Ok(Exit::No) => ExitCode::from(1),
-        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("estop: {error:#}");
+            eprintln!("estop: {}", escaped_lines(&format!("{error:#}")));
             ExitCode::from(2)
         }
     }
-}
-
-/// Whoever reads our output has seen enough (`estop … | head`).
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    let io = |cause: &(dyn std::error::Error + 'static)| {
-        cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind)
-    };
-    error.chain().any(|cause| io(cause) == Some(std::io::ErrorKind::BrokenPipe))
 }

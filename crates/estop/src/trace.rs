@@ -1,113 +1,17 @@
-//! Recorded agent traces: one JSON object a line, messages in OpenAI chat format.
+//! Recorded agent traces: one JSON object a line, messages in OpenAI chat format (docs/traces.md).
 //!
 //! Request k is all messages before the k-th assistant message, response k is that message.
 
+mod read;
+
+use std::collections::BTreeMap;
+
 use estop_core::fingerprint::{RequestText, ResponseText, StepText, ended_by_text};
-use estop_core::iteration::is_test_run;
-use serde::Deserialize;
+use estop_core::iteration::{TestRunners, is_shell_tool};
+use serde_json::Value;
 
-/// One recorded run of an agent.
-#[derive(Debug, Deserialize)]
-pub struct Trace {
-    /// Its name.
-    pub id: String,
-    /// What it is known to be.
-    pub label: Label,
-    /// What else is known.
-    #[serde(default)]
-    pub meta: Meta,
-    /// Everything that was said.
-    pub messages: Vec<Message>,
-}
-
-/// What a trace is known to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Label {
-    /// The run did its work.
-    Healthy,
-    /// The run got stuck.
-    Loop,
-}
-
-/// What else is known of a trace.
-#[derive(Debug, Default, Deserialize)]
-pub struct Meta {
-    /// What repeats, and from where on.
-    #[serde(default)]
-    pub repetition: Option<Repetition>,
-}
-
-/// What repeats in a trace.
-#[derive(Debug, Deserialize)]
-pub struct Repetition {
-    /// Its class: `strict`, `window`, …
-    pub kind: String,
-    /// The step the repetition starts at, from 0.
-    #[serde(default)]
-    pub start: usize,
-}
-
-/// One message.
-#[derive(Debug, Deserialize)]
-pub struct Message {
-    /// `system`, `user`, `assistant`, `tool`, …
-    pub role: String,
-    #[serde(default)]
-    content: Option<Content>,
-    #[serde(default)]
-    tool_calls: Option<Vec<ToolCall>>,
-    #[serde(default)]
-    tool_call_id: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Content {
-    Text(String),
-    Parts(Vec<Part>),
-}
-
-#[derive(Debug, Deserialize)]
-struct Part {
-    #[serde(default)]
-    text: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct ToolCall {
-    #[serde(default)]
-    id: String,
-    function: Function,
-}
-
-#[derive(Debug, Deserialize)]
-struct Function {
-    name: String,
-    #[serde(default)]
-    arguments: String,
-}
-
-impl Message {
-    /// Its text; of several parts the first that has some.
-    fn text(&self) -> &str {
-        match &self.content {
-            Some(Content::Text(text)) => text,
-            Some(Content::Parts(parts)) => {
-                parts.iter().map(|p| p.text.as_str()).find(|t| !t.is_empty()).unwrap_or("")
-            }
-            None => "",
-        }
-    }
-
-    fn calls(&self) -> &[ToolCall] {
-        self.tool_calls.as_deref().unwrap_or_default()
-    }
-
-    fn is(&self, role: &str) -> bool {
-        self.role == role
-    }
-}
+use read::ToolCall;
+pub use read::{Label, Message, Meta, Repetition, Trace, TraceError};
 
 /// One request and its answer.
 pub struct Exchange<'a> {
@@ -120,32 +24,64 @@ pub struct Exchange<'a> {
 }
 
 impl Trace {
+    /// How many exchanges there are.
+    pub fn steps(&self) -> usize {
+        self.messages.iter().filter(|message| message.is("assistant")).count()
+    }
+
     /// The exchanges, in order.
-    pub fn exchanges(&self) -> impl Iterator<Item = Exchange<'_>> {
-        let assistants = self.messages.iter().enumerate().filter(|(_, m)| m.is("assistant"));
-        let mut input_chars = 0;
-        let mut read_to = 0;
-        let mut previous = None;
-        assistants.map(move |(at, message)| {
-            input_chars += self.messages[read_to..at].iter().map(|m| m.text().len()).sum::<usize>();
-            read_to = at;
-            let exchange =
-                Exchange { request: self.request(at, previous), response: response(message), input_chars };
-            previous = Some(at);
+    pub fn exchanges<'a>(&'a self, runners: &'a TestRunners) -> impl Iterator<Item = Exchange<'a>> {
+        let mut said = Said::default();
+        let mut since_answer = 0;
+        self.messages.iter().enumerate().filter_map(move |(at, message)| {
+            let answers = message.is("assistant");
+            let exchange = answers.then(|| {
+                let new = &self.messages[since_answer..at];
+                since_answer = at;
+                Exchange {
+                    request: said.request(new),
+                    response: response(message, runners),
+                    input_chars: said.chars,
+                }
+            });
+            said.add(message);
             exchange
         })
     }
+}
 
-    fn request(&self, at: usize, previous: Option<usize>) -> RequestText<'_> {
-        let before = &self.messages[..at];
-        let first = |role: &str| before.iter().find(|m| m.is(role)).map_or("", Message::text);
+/// What was said up to some message, so that nothing is looked for twice.
+#[derive(Default)]
+struct Said<'a> {
+    system: Option<&'a Message>,
+    first_user: Option<&'a Message>,
+    last_user: Option<&'a Message>,
+    chars: usize,
+}
+
+impl<'a> Said<'a> {
+    fn add(&mut self, message: &'a Message) {
+        self.chars += message.text().len();
+        if message.is("user") {
+            self.first_user.get_or_insert(message);
+            self.last_user = Some(message);
+        } else if message.is("system") || message.is("developer") {
+            self.system.get_or_insert(message);
+        }
+    }
+
+    /// `new` begins with the answer before, if there was one.
+    fn request(&self, new: &'a [Message]) -> RequestText<'a> {
         RequestText {
-            system: before.iter().find(|m| m.is("system") || m.is("developer")).map_or("", Message::text),
-            first_user: first("user"),
+            system: self.system.map_or("", Message::text),
+            first_user: self.first_user.map_or("", Message::text),
             run: None,
-            last_user: before.iter().rev().find(|m| m.is("user")).map_or("", Message::text),
-            continues: before.last().is_some_and(|m| m.is("tool")),
-            steps: previous.map_or_else(Vec::new, |p| steps(&self.messages[p], &self.messages[p + 1..at])),
+            last_user: self.last_user.map_or("", Message::text),
+            continues: new.last().is_some_and(|m| m.is("tool")),
+            steps: match new.split_first() {
+                Some((acted, after)) if acted.is("assistant") => steps(acted, after),
+                _ => Vec::new(),
+            },
         }
     }
 }
@@ -158,14 +94,16 @@ fn steps<'a>(acted: &'a Message, after: &'a [Message]) -> Vec<StepText<'a>> {
         return action.zip(reply).map(|(args, result)| step("", args, result)).into_iter().collect();
     }
     let results: Vec<&Message> = after.iter().filter(|m| m.is("tool")).collect();
-    let result_of = |at: usize, call: &ToolCall| {
-        let by_id = results
-            .iter()
-            .find(|m| !call.id.is_empty() && m.tool_call_id.as_deref() == Some(call.id.as_str()));
-        by_id.or_else(|| results.get(at)).map(|m| m.text())
-    };
+    let mut by_id: BTreeMap<&str, &Message> = BTreeMap::new();
+    for result in &results {
+        if let Some(id) = result.answers_call() {
+            by_id.entry(id).or_insert(result);
+        }
+    }
+    let result_of =
+        |at: usize, call: &ToolCall| by_id.get(call.id.as_str()).or_else(|| results.get(at)).copied();
     let done = acted.calls().iter().enumerate().filter_map(|(at, call)| {
-        Some(step(&call.function.name, &call.function.arguments, result_of(at, call)?))
+        Some(step(&call.function.name, &call.function.arguments, result_of(at, call)?.text()))
     });
     done.collect()
 }
@@ -174,24 +112,61 @@ fn step<'a>(tool: &'a str, args: &'a str, result: &'a str) -> StepText<'a> {
     StepText { tool, args, result, ended: ended_by_text(result) }
 }
 
-fn response(message: &Message) -> ResponseText<'_> {
-    let call = |c: &'_ ToolCall| is_test_run(&c.function.name, &command(&c.function.arguments));
-    let calls = message.calls().iter();
-    ResponseText {
-        text: message.text(),
-        calls: calls.map(|c| (c.function.name.as_str(), c.function.arguments.as_str(), call(c))).collect(),
+fn response<'a>(message: &'a Message, runners: &TestRunners) -> ResponseText<'a> {
+    let call = |c: &'a ToolCall| {
+        let (name, arguments) = (c.function.name.as_str(), c.function.arguments.as_str());
+        (name, arguments, runs_tests(name, arguments, runners))
+    };
+    ResponseText { text: message.text(), calls: message.calls().iter().map(call).collect() }
+}
+
+/// Looks at the command line in a shell tool's arguments, whatever the client calls the field.
+fn runs_tests(tool: &str, arguments: &str, runners: &TestRunners) -> bool {
+    if !is_shell_tool(tool) {
+        return false;
+    }
+    let Ok(Value::Object(fields)) = serde_json::from_str(arguments) else { return false };
+    match ["command", "cmd", "script"].iter().find_map(|key| fields.get(*key)) {
+        Some(Value::String(line)) => runners.is_test_run(tool, line),
+        Some(Value::Array(words)) => {
+            let argv: Vec<String> = words.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+            runners.is_test_run_argv(tool, &argv)
+        }
+        Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => false,
     }
 }
 
-/// The command line in a shell tool's arguments, whatever the client calls the field.
-fn command(arguments: &str) -> String {
-    let Ok(serde_json::Value::Object(fields)) = serde_json::from_str(arguments) else { return String::new() };
-    let field = ["command", "cmd", "script"].iter().find_map(|key| fields.get(*key));
-    match field {
-        Some(serde_json::Value::String(command)) => command.clone(),
-        Some(serde_json::Value::Array(words)) => {
-            words.iter().filter_map(serde_json::Value::as_str).collect::<Vec<_>>().join(" ")
-        }
-        Some(_) | None => String::new(),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn test_runs(arguments: &str) -> bool {
+        let runners = TestRunners::new(&["./ci.sh".to_owned()]).expect("a good pattern");
+        runs_tests("shell", arguments, &runners)
+    }
+
+    #[test]
+    fn cb_4_a_command_may_be_a_line_or_a_list_of_words() {
+        assert!(test_runs(r#"{"command": "cd web && cargo test"}"#));
+        assert!(test_runs(r#"{"command": ["bash", "-lc", "cd web && cargo test"]}"#));
+        assert!(test_runs(r#"{"cmd": ["./ci.sh", "--all"]}"#));
+        assert!(!test_runs(r#"{"command": ["echo", "x; cargo test"]}"#), "a word is not a script");
+        assert!(!test_runs("cargo test"));
+    }
+
+    #[test]
+    fn results_are_found_by_their_call_and_else_by_their_place() {
+        let line = r#"{"id":"t","messages":[{"role":"user","content":"go"},
+            {"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f","arguments":"1"}},
+                {"function":{"name":"g","arguments":{"x":1}}}]},
+            {"role":"tool","content":"for b"},{"role":"tool","content":"also b"},
+            {"role":"tool","tool_call_id":"a","content":"for a"},
+            {"role":"assistant","content":"done"}]}"#;
+        let trace = Trace::parse(line.as_bytes()).expect("a trace");
+        let runners = TestRunners::default();
+        let last = trace.exchanges(&runners).last().expect("two exchanges");
+        let steps: Vec<_> = last.request.steps.iter().map(|s| (s.tool, s.args, s.result)).collect();
+        assert_eq!(steps, [("f", "1", "for a"), ("g", r#"{"x":1}"#, "also b")]);
+        assert_eq!((trace.steps(), last.request.last_user, last.request.continues), (2, "go", true));
     }
 }

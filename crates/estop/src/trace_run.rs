@@ -1,19 +1,20 @@
 //! Drives one recorded trace through the core, as if the agent were live.
 
 use estop_core::chant::ChantDetector;
-use estop_core::decision::Decision;
+use estop_core::decision::{Decision, Outcome, Retry};
 use estop_core::engine::AgentState;
 use estop_core::event::{
     CallKind, ChantDetected, Estimate, Event, RequestReceived, ResponseCompleted, Usage, What,
 };
 use estop_core::fingerprint::{RequestPrint, ResponsePrint};
 use estop_core::ids::{Hash64, RequestId};
+use estop_core::iteration::TestRunners;
 use estop_core::policy::Policy;
 use estop_core::signature::mix;
 use estop_core::time::{Millis, Now};
 
 use crate::journal_writer::JournalWriter;
-use crate::trace::Trace;
+use crate::trace::{Exchange, Trace};
 
 /// Traces carry no times: a request every five seconds, answered after two, is a usual pace.
 const STEP_MS: u64 = 5_000;
@@ -22,6 +23,10 @@ const ANSWER_MS: u64 = 2_000;
 const START_WALL_MS: i64 = 1_767_225_600_000;
 /// Characters to a token, roughly.
 const CHARS_PER_TOKEN: usize = 4;
+/// An agent that is told to wait more often than this in a row is stopped, whatever it is called.
+const WAITS_MAX: u32 = 3;
+/// The longest wait a guard asks for is until the next month; beyond it, clocks could overflow.
+const WAIT_MS_MAX: u64 = 32 * 24 * 60 * 60 * 1000;
 
 /// What became of a trace.
 pub struct Run {
@@ -33,7 +38,7 @@ pub struct Run {
 
 /// Where a trace was stopped.
 pub struct Stopped {
-    /// The request that was refused, from 0: so many steps were made.
+    /// So many steps were made.
     pub step: usize,
     /// How often the most frequent step had been made until then.
     pub repeats: usize,
@@ -41,45 +46,23 @@ pub struct Stopped {
     pub reason: String,
 }
 
-/// Runs the trace until it is stopped or ends.
-pub fn run(trace: &Trace, policy: &Policy, journal: Option<&mut JournalWriter>) -> Run {
-    let mut driver = Driver { policy, state: AgentState::default(), journal, agent: &trace.id };
+/// Runs the trace until it is stopped or ends. `runners` is what the policy takes for test runs.
+pub fn run(
+    trace: &Trace,
+    policy: &Policy,
+    runners: &TestRunners,
+    journal: Option<&mut JournalWriter>,
+) -> Run {
+    let mut driver =
+        Driver { policy, state: AgentState::default(), journal, agent: &trace.id, requests: 0, mono: 0 };
     driver.start();
-    let steps = trace.exchanges().count();
     let mut made: Vec<Hash64> = Vec::new();
-    for (step, exchange) in trace.exchanges().enumerate() {
-        let print = RequestPrint::of(&exchange.request);
-        made.extend(print.steps.iter().map(|s| mix(&[s.action, s.result])));
-        let asked = driver.tell(step, 0, What::RequestReceived(request(step, print, exchange.input_chars)));
-        if let Some(reason) = stop_reason(&asked) {
-            return Run { steps, stopped: Some(Stopped { step, repeats: most_frequent(&mut made), reason }) };
-        }
-        if let Some(chant) = ChantDetector::default().push(exchange.response.text) {
-            let cut = driver.tell(
-                step,
-                ANSWER_MS / 2,
-                What::ChantDetected(ChantDetected { request: id(step), chant }),
-            );
-            if let Some(reason) = stop_reason(&cut) {
-                return Run {
-                    steps,
-                    stopped: Some(Stopped { step, repeats: chant.repeats as usize, reason }),
-                };
-            }
-        }
-        let print = ResponsePrint::of(&exchange.response);
-        let output_tokens = tokens(exchange.response.text.len());
-        let input_tokens = tokens(exchange.input_chars);
-        let usage = Usage { input_tokens, output_tokens, estimated: true, ..Usage::default() };
-        let answer = ResponseCompleted { request: id(step), ended: Default::default(), print, usage };
-        let answered = driver.tell(step, ANSWER_MS, What::ResponseCompleted(answer));
-        if let Some(reason) = stop_reason(&answered) {
-            // The action stands in the answer; what stops is whatever comes after it.
-            let repeats = most_frequent(&mut made) + 1;
-            return Run { steps, stopped: Some(Stopped { step: step + 1, repeats, reason }) };
-        }
-    }
-    Run { steps, stopped: None }
+    let stopped = trace.exchanges(runners).enumerate().find_map(|(step, exchange)| {
+        let stopped = driver.exchange(step, exchange, &mut made);
+        driver.mono += STEP_MS;
+        stopped
+    });
+    Run { steps: trace.steps(), stopped }
 }
 
 struct Driver<'a> {
@@ -87,19 +70,59 @@ struct Driver<'a> {
     state: AgentState,
     journal: Option<&'a mut JournalWriter>,
     agent: &'a str,
+    /// Made so far; the last one's id.
+    requests: u64,
+    /// When the exchange begins.
+    mono: u64,
 }
 
 impl Driver<'_> {
     /// A journal begins with the rules.
     fn start(&mut self) {
         let policy = Box::new(self.policy.clone());
-        self.tell(0, 0, What::PolicyChanged { by: "eval".into(), policy });
+        self.tell(0, What::PolicyChanged { by: "eval".into(), policy });
     }
 
-    fn tell(&mut self, step: usize, after_ms: u64, what: What) -> Decision {
-        let mono = step as u64 * STEP_MS + after_ms;
+    fn exchange(&mut self, step: usize, exchange: Exchange<'_>, made: &mut Vec<Hash64>) -> Option<Stopped> {
+        let print = RequestPrint::of(&exchange.request);
+        made.extend(print.steps.iter().map(|s| mix(&[s.action, s.result])));
+        let input_tokens = tokens(exchange.input_chars);
+        if let Some(reason) = stop_reason(&self.ask(&print, input_tokens)) {
+            return Some(Stopped { step, repeats: most_frequent(made), reason });
+        }
+        let request = RequestId(self.requests);
+        if let Some(chant) = ChantDetector::default().push(exchange.response.text) {
+            let cut = self.tell(ANSWER_MS / 2, What::ChantDetected(ChantDetected { request, chant }));
+            if let Some(reason) = stop_reason(&cut) {
+                return Some(Stopped { step, repeats: chant.repeats as usize, reason });
+            }
+        }
+        let print = ResponsePrint::of(&exchange.response);
+        let output_tokens = tokens(exchange.response.text.len());
+        let usage = Usage { input_tokens, output_tokens, estimated: true, ..Usage::default() };
+        let answer = ResponseCompleted { request, ended: Default::default(), print, usage };
+        let reason = stop_reason(&self.tell(ANSWER_MS, What::ResponseCompleted(answer)))?;
+        // The action stands in the answer; what stops is whatever comes after it.
+        Some(Stopped { step: step + 1, repeats: most_frequent(made) + 1, reason })
+    }
+
+    /// Asks for a request. Told to wait, the agent waits and asks again, as a live one would.
+    fn ask(&mut self, print: &RequestPrint, input_tokens: u32) -> Decision {
+        let mut waits = 0;
+        loop {
+            self.requests += 1;
+            let request = request(RequestId(self.requests), print.clone(), input_tokens);
+            let decision = self.tell(0, What::RequestReceived(request));
+            let Some(wait_ms) = wait_ms(&decision).filter(|_| waits < WAITS_MAX) else { return decision };
+            waits += 1;
+            self.mono += wait_ms;
+        }
+    }
+
+    fn tell(&mut self, after_ms: u64, what: What) -> Decision {
+        let mono = self.mono + after_ms;
         let now = Now { mono: Millis(mono), wall: START_WALL_MS + mono as i64 };
-        let event = Event::from(what);
+        let event = Event::open(what);
         let decision = self.state.handle(now, &event, self.policy);
         if let Some(journal) = &mut self.journal {
             journal.write(self.agent, now, &event, &decision);
@@ -108,24 +131,23 @@ impl Driver<'_> {
     }
 }
 
-fn id(step: usize) -> RequestId {
-    RequestId(step as u64 + 1)
+/// How long a refused agent should wait, if waiting is all it takes.
+fn wait_ms(decision: &Decision) -> Option<u64> {
+    match decision.outcome {
+        Outcome::Refuse { retry: Retry::AfterMs(ms), .. } if decision.deactivated().is_none() => {
+            Some(ms.clamp(1, WAIT_MS_MAX))
+        }
+        Outcome::Refuse { .. } | Outcome::Allow | Outcome::Noted => None,
+    }
 }
 
 fn tokens(chars: usize) -> u32 {
     u32::try_from(chars / CHARS_PER_TOKEN + 1).unwrap_or(u32::MAX)
 }
 
-fn request(step: usize, print: RequestPrint, input_chars: usize) -> RequestReceived {
-    let estimate = Estimate { input_tokens: tokens(input_chars), output_tokens: 4096, ..Estimate::default() };
-    RequestReceived {
-        request: id(step),
-        call: CallKind::Generation,
-        model: None,
-        print,
-        estimate,
-        fleet: None,
-    }
+fn request(request: RequestId, print: RequestPrint, input_tokens: u32) -> RequestReceived {
+    let estimate = Estimate { input_tokens, output_tokens: 4096, ..Estimate::default() };
+    RequestReceived { request, call: CallKind::Generation, model: None, print, estimate, fleet: None }
 }
 
 /// A refusal, or a trip that refuses what comes next.

@@ -52,9 +52,8 @@ const SQL: &[&str] = &[
 const LINES_MAX: usize = 400;
 
 /// Longer files, each with the reason why it has no seam.
-const LONG_FILES: &[(&str, &str)] = &[
-    ("crates/estop-core/src/policy.rs", "one record with its defaults; types, no rules"),
-];
+const LONG_FILES: &[(&str, &str)] =
+    &[("crates/estop-core/src/policy.rs", "one record with its defaults; types, no rules")];
 
 struct Package {
     name: String,

@@ -12,10 +12,12 @@ use crate::model::{May, Model};
 /// Tool calls and prompts by hook stay below their limit, once for each allowance (CB-2).
 pub(super) fn run_limits_hold(step: &Step<'_>, model: &Model) -> Holds {
     let limits = &step.policy.limits;
-    let limit = match &step.event.what {
-        What::ToolRequested(_) => limits.max_tool_calls,
-        What::PromptSubmitted => limits.max_turns,
-        _ => return Ok(()),
+    let limit = if step.event.what == What::PromptSubmitted {
+        limits.max_turns
+    } else if let What::ToolRequested(_) = step.event.what {
+        limits.max_tool_calls
+    } else {
+        return Ok(());
     };
     let Some(max) = limit.get().filter(|_| step.is_allowed() && !model.runs.lost_track()) else {
         return Ok(());

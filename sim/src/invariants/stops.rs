@@ -39,9 +39,10 @@ pub(super) fn a_tripped_run_only_sums_up(step: &Step<'_>, model: &Model) -> Hold
         return Ok(());
     }
     let Some(run) = model.runs.get(&step.event.run).filter(|run| run.is_tripped()) else { return Ok(()) };
-    let fits = match &step.event.what {
-        What::ToolRequested(t) => step.policy.limits.wrap_up_tools.contains(&t.tool),
-        _ => run.may_sum_up(model.now),
+    let fits = if let What::ToolRequested(t) = &step.event.what {
+        step.policy.limits.wrap_up_tools.contains(&t.tool)
+    } else {
+        run.may_sum_up(model.now)
     };
     ensure(fits, "a_tripped_run_only_sums_up", || format!("the run: {run:?}"))
 }
@@ -69,7 +70,8 @@ pub(super) fn a_stop_is_told_once(step: &Step<'_>, _: &Model) -> Holds {
         .iter()
         .filter(|e| matches!(e, Effect::Deactivated { .. } | Effect::Paused { .. }))
         .collect();
-    let changed = step.before.standing != step.after.standing;
+    let twice = stops.iter().enumerate().any(|(at, stop)| stops[..at].contains(stop));
+    let changed = step.before.standing != step.after.standing && !twice;
     let told = match (step.after.standing, stops.last()) {
         (
             Standing::Inactive { by: DeactivatedBy::KillSwitch(cause), .. },

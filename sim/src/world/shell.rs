@@ -69,7 +69,7 @@ impl<J: Judge> World<J> {
     fn stream(&mut self, at: usize, request: RequestId, pieces: u64, usage: Usage, took_ms: u64) {
         for piece in 1..=pieces {
             let usage = part(usage, piece, pieces);
-            let progressed = What::StreamProgressed(StreamProgressed { request, usage });
+            let progressed = What::StreamProgressed(StreamProgressed { request, usage, fleet: None });
             self.tell(at, took_ms * piece / (pieces + 1), progressed);
         }
     }

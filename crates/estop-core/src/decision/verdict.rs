@@ -174,7 +174,7 @@ impl std::fmt::Display for Finding {
             Finding::Nothing => f.write_str("Nothing to report."),
             Finding::System(gate) => match gate.state {
                 SystemState::Starting => f.write_str("estop is still starting: nothing passes yet."),
-                SystemState::Running => f.write_str("This channel is shut by an operator."),
+                SystemState::Running => f.write_str("This channel is shut."),
                 SystemState::Shutdown => f.write_str("The emergency stop is pressed."),
                 SystemState::SafeMode => f.write_str("System is in safe mode. LLM is disabled."),
             },

@@ -2,11 +2,12 @@
 //! stops it, that guard acts.
 
 use super::AgentState;
+use super::asking::Asking;
 use super::in_flight::{Flight, LIFETIME_MS};
 use super::pass::Pass;
-use super::request::Asking;
 use crate::decision::{Effect, Finding, Guard, Ruling};
 use crate::event::{Ended, Event};
+use crate::ids::Hash64;
 use crate::loop_detector;
 use crate::minute::Mark;
 use crate::policy::WatchdogScope;
@@ -32,7 +33,9 @@ impl AgentState {
             self.note_results(now, asking, effects);
         }
         let run = self.count_in_run(now, asking.event, |run| {
-            run.sums_up();
+            if asking.is_generation() {
+                run.sums_up();
+            }
             run.request_adds(asking.is_turn())
         });
         let Remembered { conversation, entry, new_input } = self.remember(now, asking);
@@ -138,9 +141,14 @@ impl AgentState {
                 }
                 WatchdogScope::Agent | WatchdogScope::Off => self.kill_switch(now, Cause::Watchdog, effects),
             },
+            // Asking again is no idleness: a tripped implicit run waits until nobody asks (ID-7).
+            Guard::Run => {
+                if let Some(run) = self.runs.get_mut(asking.run_name()) {
+                    run.last_activity = now;
+                }
+            }
             Guard::System
             | Guard::Agent
-            | Guard::Run
             | Guard::Hours
             | Guard::Rate
             | Guard::Budget
@@ -161,17 +169,61 @@ impl AgentState {
         }
         if let Some(run) = self.runs.get_mut(event.run.as_deref()) {
             run.trip(used, now);
-            effects.push(Effect::RunTripped { run: event.run.clone(), limit: used.limit });
+            effects.push(Effect::RunTripped { run: event.run.clone(), used });
         }
     }
 
-    pub(super) fn tell_shadows(&mut self, pass: &Pass, effects: &mut Vec<Effect>) {
-        for guard in Guard::ALL {
-            match pass.verdicts().get(guard).map(|v| v.ruling) {
-                Some(Ruling::WouldStop) => self.tell_shadow(guard, true, effects),
-                Some(Ruling::Pass | Ruling::Warn) => self.tell_shadow(guard, false, effects),
-                Some(Ruling::Stop | Ruling::Off | Ruling::Skip) | None => {}
+    /// Reports guards in shadow that would stop, each once until it passes again: loops by conversation, breakers by
+    /// run and limit, the others by agent.
+    pub(super) fn tell_shadows(&mut self, pass: &Pass, of: ToldOf<'_>, effects: &mut Vec<Effect>) {
+        for (guard, verdict) in pass.verdicts().iter() {
+            let would_stop = match verdict.ruling {
+                Ruling::WouldStop => true,
+                Ruling::Pass | Ruling::Warn => false,
+                Ruling::Stop | Ruling::Off | Ruling::Skip => continue,
+            };
+            let news = match guard {
+                Guard::Breaker => would_stop && self.is_news_of_run(of.run, &verdict.finding),
+                Guard::Loop | Guard::Churn => {
+                    let conversation = of.conversation.and_then(|key| self.conversations.get_mut(key));
+                    let told = conversation.map_or(&mut self.shadow_told, |c| &mut c.shadow_told);
+                    is_news(told, guard, would_stop)
+                }
+                Guard::System
+                | Guard::Agent
+                | Guard::Run
+                | Guard::Hours
+                | Guard::Rate
+                | Guard::Budget
+                | Guard::Chanting
+                | Guard::Gate
+                | Guard::Health
+                | Guard::Watchdog => is_news(&mut self.shadow_told, guard, would_stop),
+            };
+            if news {
+                effects.push(Effect::WouldHaveStopped { guard });
             }
         }
     }
+
+    fn is_news_of_run(&mut self, run: Option<&str>, finding: &Finding) -> bool {
+        let Finding::Breaker(finding) = finding else { return false };
+        let Some((run, used)) = self.runs.get_mut(run).zip(finding.reached()) else { return false };
+        run.tell_shadow_trip(used.limit)
+    }
+}
+
+/// Whose memory says what was told already.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ToldOf<'a> {
+    pub(super) conversation: Option<Hash64>,
+    pub(super) run: Option<&'a str>,
+}
+
+/// Whether it was not told yet that `guard` would stop. Bits, one for each guard.
+pub(super) fn is_news(told: &mut u16, guard: Guard, would_stop: bool) -> bool {
+    let bit = 1 << guard as u16;
+    let news = would_stop && *told & bit == 0;
+    *told = if would_stop { *told | bit } else { *told & !bit };
+    news
 }

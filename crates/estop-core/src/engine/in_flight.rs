@@ -30,8 +30,13 @@ pub(super) struct Flight {
 pub(super) struct InFlight {
     list: Vec<Flight>,
     /// No reservation ends before this.
-    first_expiry: Millis,
+    none_before: Millis,
+    /// Given up and booked, but perhaps still running: the latest [`OVERDUE_MAX`].
+    overdue: Vec<Flight>,
 }
+
+/// Requests that were given up and are remembered, in case they are heard of again.
+const OVERDUE_MAX: usize = 64;
 
 impl InFlight {
     pub(super) fn len(&self) -> usize {
@@ -39,9 +44,10 @@ impl InFlight {
     }
 
     pub(super) fn add(&mut self, flight: Flight) {
-        if self.list.is_empty() || flight.expires < self.first_expiry {
-            self.first_expiry = flight.expires;
+        if self.list.is_empty() || flight.expires < self.none_before {
+            self.none_before = flight.expires;
         }
+        self.overdue.retain(|f| f.request != flight.request);
         if self.list.len() == self.list.capacity() {
             // Most agents have one request under way: grow from one, not from four.
             self.list.reserve_exact(self.list.len().max(1));
@@ -52,6 +58,7 @@ impl InFlight {
     /// Gives memory back that is not needed.
     pub(super) fn shrink(&mut self) {
         self.list.shrink_to_fit();
+        self.overdue.shrink_to_fit();
     }
 
     pub(super) fn contains(&self, request: RequestId) -> bool {
@@ -69,14 +76,25 @@ impl InFlight {
 
     /// The next one whose time is up, oldest first.
     pub(super) fn take_expired(&mut self, now: Millis) -> Option<Flight> {
-        if self.list.is_empty() || now < self.first_expiry {
+        if self.list.is_empty() || now < self.none_before {
             return None;
         }
-        let expired = self.list.iter().position(|f| f.expires <= now).map(|at| self.list.remove(at));
-        if expired.is_none() {
-            self.first_expiry = self.list.iter().map(|f| f.expires).min().unwrap_or(now);
+        let Some(at) = self.list.iter().position(|f| f.expires <= now) else {
+            self.none_before = self.list.iter().map(|f| f.expires).min().unwrap_or(now);
+            return None;
+        };
+        let expired = self.list.remove(at);
+        if self.overdue.len() == OVERDUE_MAX {
+            self.overdue.remove(0);
         }
-        expired
+        self.overdue.push(expired);
+        Some(expired)
+    }
+
+    /// A request that was given up and is heard of after all; what it held is booked already.
+    pub(super) fn take_overdue(&mut self, request: RequestId) -> Option<Flight> {
+        let at = self.overdue.iter().position(|f| f.request == request)?;
+        Some(self.overdue.remove(at))
     }
 
     pub(super) fn first_expiry(&self) -> Option<Millis> {

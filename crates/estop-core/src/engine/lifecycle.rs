@@ -2,6 +2,7 @@
 
 use super::AgentState;
 use super::pass::Pass;
+use super::tool::OpenCalls;
 use crate::activity::Activity;
 use crate::decision::{Decision, Effect, Guard};
 use crate::event::Event;
@@ -24,7 +25,7 @@ impl AgentState {
             }
             None => {}
         }
-        let full = self.room_for_run();
+        let full = self.room_for_run(now);
         if full.level == Level::Stop {
             return refuse(full);
         }
@@ -44,12 +45,14 @@ impl AgentState {
         let before = run.state();
         let Some(end) = run.complete(now) else { return illegal(before) };
         let mut decision = Decision::noted();
-        if let Some(limit) = run.tripped_limit().filter(|_| end == RunState::Escalated) {
-            decision.effects.push(Effect::RunEscalated {
-                run: event.run.clone(),
-                limit,
-                attended: run.attended,
-            });
+        let (attended, serial) = (run.attended, run.serial);
+        match run.tripped() {
+            Some(used) if end == RunState::Escalated => {
+                decision.effects.push(Effect::RunEscalated { run: event.run.clone(), used, attended });
+            }
+            // An implicit run that is done makes room for the next one (ID-7).
+            Some(_) | None if event.run.is_none() => self.runs.remove(serial),
+            Some(_) | None => {}
         }
         decision
     }
@@ -70,6 +73,7 @@ impl AgentState {
             self.gate = SafetyGate::default();
             self.health = Health::reactivated(now);
             self.runs.forget_implicit();
+            self.open_calls = OpenCalls::default();
             self.shadow_told = 0;
         }
         Decision::noted()

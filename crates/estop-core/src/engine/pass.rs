@@ -20,7 +20,7 @@ impl Pass {
     /// The first guard of every pass: it has no mode.
     pub(super) fn of_channel(event: &Event, channel: Channel) -> Pass {
         let mut pass = Pass::new();
-        let judgement = if event.gate.is_default() {
+        let judgement = if event.gate.is_open() {
             Judgement::CLEAR
         } else {
             Judgement::stop_if(!event.gate.lets_pass(channel), Some(event.gate))

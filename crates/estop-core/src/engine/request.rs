@@ -1,60 +1,26 @@
 //! A request to a model asks to be forwarded: judge first, change state only afterwards.
 
 use super::AgentState;
+use super::admission::ToldOf;
+use super::asking::Asking;
 use super::pass::Pass;
 use super::tripwire::Preview;
 use crate::breaker::{self, BreakerFinding};
 use crate::budget::{self, Amount, RunSpend};
 use crate::decision::{Decision, Guard};
-use crate::event::{CallKind, Estimate, Event, RequestReceived};
+use crate::event::{CallKind, Event, RequestReceived};
 use crate::hours;
-use crate::ids::Hash64;
 use crate::judgement::Judgement;
 use crate::loop_detector;
 use crate::policy::{Mode, Policy, WatchdogScope};
 use crate::rate;
 use crate::repetition::{ChurnFinding, Track};
-use crate::run::{Adds, RUNS_MAX, Run, RunFinding, RunProblem, RunState, Wants};
+use crate::run::{Adds, Run, RunFinding, RunProblem, RunState, Wants};
 use crate::step::{Step, steps_of};
 use crate::system::Channel;
 use crate::time::{Millis, Now};
 use crate::watchdog;
 use crate::window::Conversation;
-
-/// A request with all that it takes to judge it.
-pub(super) struct Asking<'a> {
-    pub(super) event: &'a Event,
-    pub(super) request: &'a RequestReceived,
-    /// What it brings that counts as repetition.
-    pub(super) steps: Vec<Step>,
-    pub(super) policy: &'a Policy,
-}
-
-impl Asking<'_> {
-    /// What it may cost.
-    pub(super) fn amount(&self) -> Amount {
-        let Estimate { input_tokens, output_tokens, usd, .. } = self.request.estimate;
-        Amount { usd, tokens: u64::from(input_tokens) + u64::from(output_tokens) }
-    }
-
-    /// A turn: a person's text to a generating model (CB-3).
-    pub(super) fn is_turn(&self) -> bool {
-        let print = &self.request.print;
-        self.is_generation() && !print.continues && print.prompt.is_some()
-    }
-
-    pub(super) fn is_generation(&self) -> bool {
-        self.request.call == CallKind::Generation
-    }
-
-    pub(super) fn conversation(&self) -> Hash64 {
-        self.request.print.conversation
-    }
-
-    pub(super) fn run_name(&self) -> Option<&str> {
-        self.event.run.as_deref()
-    }
-}
 
 impl AgentState {
     pub(super) fn request_received(
@@ -77,11 +43,12 @@ impl AgentState {
             self.act_on_gate(now.mono, &pass, asking.conversation(), policy);
             self.act_on_suspension(now.mono, &pass, policy, &mut effects);
         }
-        self.tell_shadows(&pass, &mut effects);
         match pass.stopped_by() {
             None => self.admit(now.mono, &asking, &mut effects),
             Some(by) => self.act_on_refusal(now.mono, by, &asking, &pass, &mut effects),
         }
+        let of = ToldOf { conversation: Some(asking.conversation()), run: asking.run_name() };
+        self.tell_shadows(&pass, of, &mut effects);
         pass.into_decision(effects)
     }
 
@@ -101,7 +68,7 @@ impl AgentState {
         let tokens = u64::from(r.estimate.input_tokens);
         let in_flight = self.in_flight.len() as u32;
         let run_judgement =
-            if known.is_none() { self.room_for_run() } else { run.judge(Wants::Words).some() };
+            if known.is_none() { self.room_for_run(now.mono) } else { run.judge(Wants::Words).some() };
         let spend = RunSpend { spent: run.spent.amount, reserved: self.held_by(run, policy) };
         let own = self.budget.tightest(asking.amount(), spend, &policy.budget);
 
@@ -148,13 +115,11 @@ impl AgentState {
         pass
     }
 
-    pub(super) fn room_for_run(&self) -> Judgement<Option<RunFinding>> {
-        let open = |run: &Run| matches!(run.state(), RunState::Active | RunState::Sleeping);
-        let full = self.runs.iter().filter(|run| open(run)).count() >= RUNS_MAX;
-        if full {
-            return Judgement::stop(Some(RunFinding::problem(RunState::Active, RunProblem::TooManyRuns)));
+    pub(super) fn room_for_run(&self, now: Millis) -> Judgement<Option<RunFinding>> {
+        if self.runs.has_room(now) {
+            return Judgement::CLEAR;
         }
-        Judgement::CLEAR
+        Judgement::stop(Some(RunFinding::problem(RunState::Active, RunProblem::TooManyRuns)))
     }
 
     /// What the run's requests hold; added up only if a cap of the run asks for it.

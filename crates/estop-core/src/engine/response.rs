@@ -1,6 +1,7 @@
 //! What became of a forwarded request: settle its money, remember its answer, watch its stream.
 
 use super::AgentState;
+use super::admission::ToldOf;
 use super::in_flight::LIFETIME_MS;
 use super::pass::Pass;
 use super::request::judge_breaker;
@@ -9,14 +10,14 @@ use crate::decision::{Decision, Effect, Finding, Guard, Ruling, Verdict};
 use crate::event::{
     AbortedBy, ChantDetected, Ended, Event, ResponseCompleted, StreamAborted, StreamProgressed, Usage,
 };
-use crate::fingerprint::CallPrint;
+use crate::fingerprint::ResponsePrint;
 use crate::health::Harm;
-use crate::ids::Hash64;
+use crate::ids::{Hash64, RequestId};
 use crate::judgement::Judgement;
 use crate::loop_detector;
 use crate::minute::Mark;
-use crate::policy::{Mode, Policy};
-use crate::run::Adds;
+use crate::policy::{LoopPolicy, Mode, Policy, Profile};
+use crate::run::{Adds, Run, RunFinding, RunProblem, RunState};
 use crate::standing::Cause;
 use crate::system::Channel;
 use crate::time::Millis;
@@ -29,15 +30,20 @@ impl AgentState {
         policy: &Policy,
     ) -> Decision {
         let mut decision = Decision::noted();
-        let Some(flight) = self.in_flight.take(r.request) else { return decision };
+        let Some(flight) = self.in_flight.take(r.request) else {
+            self.settle_overdue(r.request, r.usage, policy, &mut decision.effects);
+            return decision;
+        };
         let effects = &mut decision.effects;
         self.settle(&flight, r.usage.into(), policy, effects);
         if let Some(c) = flight.conversation.and_then(|serial| self.conversations.by_serial(serial)) {
             c.set_response(flight.entry, r.print.text);
-            c.outputs.push(&r.print, usize::from(policy.gate.loop_window_size));
+            if repeats_count(&r.print, &policy.loops) {
+                c.outputs.push(&r.print, usize::from(policy.gate.loop_window_size));
+            }
         }
         self.consumed(now, flight.new_input, r.usage, r.ended == Ended::Failed);
-        self.count_calls(now, flight.run, &r.print.calls, policy, effects);
+        self.count_calls(now, flight.run, &r.print, policy, effects);
         if r.ended == Ended::Failed {
             self.harm(now, Harm::ExecutionError, policy, effects);
         }
@@ -65,7 +71,8 @@ impl AgentState {
         if !matches!(pass.ruling(Guard::Loop), Some(Ruling::Stop | Ruling::WouldStop)) {
             return;
         }
-        self.tell_shadows(&pass, &mut decision.effects);
+        let key = c.key;
+        self.tell_shadows(&pass, ToldOf { conversation: Some(key), run: None }, &mut decision.effects);
         if pass.stopped_by().is_some() {
             self.kill_switch(now, Cause::Loop, &mut decision.effects);
         }
@@ -83,39 +90,37 @@ impl AgentState {
         &mut self,
         now: Millis,
         run: u32,
-        calls: &[CallPrint],
+        print: &ResponsePrint,
         policy: &Policy,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(run) = self.runs.by_serial(run).filter(|run| !calls.is_empty() && !run.is_over()) else {
-            return;
-        };
-        let adds = run.answer_adds(calls.len(), calls.iter().any(|c| c.test_run));
-        if adds == Adds::default() {
+        let open = |run: &&mut Run| !print.calls.is_empty() && !run.is_over();
+        let Some(run) = self.runs.by_serial(run).filter(open) else { return };
+        let tests = || print.calls.iter().filter(|c| c.test_run);
+        let tool_calls = print.calls.len() as u32 + print.more_calls;
+        if !run.count_answer(Adds { tool_calls, turn: false, test_runs: tests().count() as u32 }, now) {
             return;
         }
-        run.count(adds, now);
-        for call in calls.iter().filter(|c| c.test_run) {
+        for call in tests() {
             run.await_test(call.action);
         }
         let judgement = judge_breaker(run, Adds::default(), now, policy);
         let verdict = Verdict::under(judgement, run.mode(&policy.modes));
-        match (verdict.ruling, &verdict.finding) {
-            (Ruling::Stop, Finding::Breaker(finding)) => {
-                if let Some(used) = finding.reached() {
+        if let Finding::Breaker(finding) = &verdict.finding
+            && let Some(used) = finding.reached()
+        {
+            match verdict.ruling {
+                Ruling::Stop => {
                     run.trip(used, now);
-                    effects.push(Effect::RunTripped { run: run.name.clone(), limit: used.limit });
+                    effects.push(Effect::RunTripped { run: run.name.clone(), used });
                 }
+                Ruling::WouldStop if run.tell_shadow_trip(used.limit) => {
+                    effects.push(Effect::WouldHaveStopped { guard: Guard::Breaker });
+                }
+                Ruling::Pass | Ruling::Warn | Ruling::WouldStop | Ruling::Off | Ruling::Skip => {}
             }
-            (Ruling::WouldStop, _) if run.tell_shadow_trip() => {
-                effects.push(Effect::WouldHaveStopped { guard: Guard::Breaker });
-            }
-            (
-                Ruling::Pass | Ruling::Warn | Ruling::Stop | Ruling::WouldStop | Ruling::Off | Ruling::Skip,
-                _,
-            ) => {}
         }
-        let tool_calls = u16::try_from(calls.len()).unwrap_or(u16::MAX);
+        let tool_calls = u16::try_from(tool_calls).unwrap_or(u16::MAX);
         self.minute.add(now, Mark { tool_calls, ..Mark::default() });
     }
 
@@ -131,7 +136,10 @@ impl AgentState {
 
     pub(super) fn stream_aborted(&mut self, now: Millis, a: &StreamAborted, policy: &Policy) -> Decision {
         let mut decision = Decision::noted();
-        let Some(flight) = self.in_flight.take(a.request) else { return decision };
+        let Some(flight) = self.in_flight.take(a.request) else {
+            self.settle_overdue(a.request, a.usage, policy, &mut decision.effects);
+            return decision;
+        };
         self.settle(&flight, a.usage.into(), policy, &mut decision.effects);
         let failed = a.by == AbortedBy::Upstream;
         self.consumed(now, flight.new_input, a.usage, failed);
@@ -141,6 +149,19 @@ impl AgentState {
             self.wait_for_person(now, flight.run);
         }
         decision
+    }
+
+    /// A request that was given up is heard of after all: book what it used beyond what was booked then.
+    fn settle_overdue(
+        &mut self,
+        request: RequestId,
+        usage: Usage,
+        policy: &Policy,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(flight) = self.in_flight.take_overdue(request) else { return };
+        let extra = Amount::from(usage).beyond(flight.held);
+        self.book(flight.run, Amount::default(), extra, policy, effects);
     }
 
     /// A stream lives on: extend what it holds, and cut it at the cap or when its agent was stopped.
@@ -153,10 +174,17 @@ impl AgentState {
     ) -> Decision {
         let mut effects = Vec::new();
         let mut pass = Pass::of_channel(event, Channel::Llm);
-        pass.ask(Guard::Agent, self.standing.judge(), Mode::Enforce);
+        pass.ask(Guard::Agent, self.standing.judge_running(), Mode::Enforce);
         match self.extend_reservation(now, p, policy) {
-            Some(judgement) => pass.ask(Guard::Budget, judgement, policy.modes.budget),
-            None => pass.skip(Guard::Budget),
+            Some((run, budget)) => {
+                pass.ask(Guard::Run, run, Mode::Enforce);
+                pass.ask(Guard::Budget, budget, policy.modes.budget);
+            }
+            // Nobody pays for it any more.
+            None => {
+                let finding = RunFinding::problem(RunState::Active, RunProblem::UnknownRequest);
+                pass.ask(Guard::Run, Judgement::stop(finding), Mode::Enforce);
+            }
         }
         if pass.stopped_by().is_some() {
             effects.push(Effect::CutStream { request: p.request });
@@ -169,26 +197,26 @@ impl AgentState {
         now: Millis,
         p: &StreamProgressed,
         policy: &Policy,
-    ) -> Option<Judgement<Option<BudgetFinding>>> {
+    ) -> Option<(Judgement<Option<RunFinding>>, Judgement<Option<BudgetFinding>>)> {
         let flight = self.in_flight.get_mut(p.request)?;
         flight.expires = now.plus(LIFETIME_MS);
         let before = flight.held;
         flight.held = before.max(p.usage.into());
-        let extra = Amount {
-            usd: crate::money::NanoUsd(flight.held.usd.0 - before.usd.0),
-            tokens: flight.held.tokens - before.tokens,
-        };
+        let extra = flight.held.beyond(before);
         let run = flight.run;
         self.budget.reserve(extra);
         let reserved = self.in_flight.held_by_run(run);
-        let spent = self.runs.by_serial(run).map_or_else(Amount::default, |run| {
+        let (mut spent, mut running) = (Amount::default(), Judgement::CLEAR);
+        if let Some(run) = self.runs.by_serial(run) {
             run.last_activity = now;
-            run.spent.amount
-        });
+            spent = run.spent.amount;
+            running = run.judge_running().some();
+        }
         let own = self.budget.tightest(Amount::default(), RunSpend { spent, reserved }, &policy.budget);
         // Reaching the cap exactly is allowed for a stream that runs; going beyond is not.
-        let over = own.is_some_and(|f| f.spent.saturating_add(f.reserved) > f.cap);
-        Some(Judgement::stop_if(over, own))
+        let is_over = |f: &BudgetFinding| f.spent.saturating_add(f.reserved) > f.cap;
+        let over = [own, p.fleet].into_iter().flatten().find(is_over);
+        Some((running, Judgement::stop_if(over.is_some(), over.or(own).or(p.fleet))))
     }
 
     /// A streamed answer repeats itself: cut it, and stop its agent so that the retry is refused too (AN-3).
@@ -196,7 +224,7 @@ impl AgentState {
         let mut pass = Pass::new();
         pass.ask(Guard::Chanting, Judgement::stop(c.chant), policy.modes.chanting);
         let mut effects = Vec::new();
-        self.tell_shadows(&pass, &mut effects);
+        self.tell_shadows(&pass, ToldOf::default(), &mut effects);
         if pass.stopped_by().is_some() {
             effects.push(Effect::CutStream { request: c.request });
             self.kill_switch(now, Cause::Chanting, &mut effects);
@@ -206,4 +234,10 @@ impl AgentState {
         }
         pass.into_decision(effects)
     }
+}
+
+/// Whether an answer may count as repetition: not for a batch job, nor if it only calls tools that repeat on purpose.
+fn repeats_count(print: &ResponsePrint, policy: &LoopPolicy) -> bool {
+    let exempt = !print.calls.is_empty() && print.calls.iter().all(|c| policy.exempt_tools.contains(&c.tool));
+    policy.profile == Profile::Agent && !exempt
 }

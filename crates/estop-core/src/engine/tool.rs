@@ -1,6 +1,7 @@
 //! Tool calls and prompts as hooks see them.
 
 use super::AgentState;
+use super::admission::ToldOf;
 use super::pass::Pass;
 use super::request::judge_breaker;
 use crate::decision::{Decision, Guard};
@@ -41,6 +42,10 @@ impl OpenCalls {
         self.0.push(call);
     }
 
+    fn contains(&self, call: CallId) -> bool {
+        self.0.iter().any(|c| c.call == call)
+    }
+
     fn take(&mut self, call: CallId) -> Option<OpenCall> {
         let at = self.0.iter().position(|c| c.call == call)?;
         Some(self.0.remove(at))
@@ -55,6 +60,9 @@ impl AgentState {
         t: &ToolRequested,
         policy: &Policy,
     ) -> Decision {
+        if let Some(run) = self.runs.get_mut(event.run.as_deref()) {
+            run.hook_tools();
+        }
         let fresh;
         let known = self.runs.get(event.run.as_deref());
         let run = match known {
@@ -64,7 +72,13 @@ impl AgentState {
                 &fresh
             }
         };
-        let adds = Adds { tool_calls: 1, turn: false, test_run: t.test_run };
+        // A hook that asks twice about one call asks about one call.
+        let again = self.open_calls.contains(t.call);
+        let adds = if again {
+            Adds::default()
+        } else {
+            Adds { tool_calls: 1, turn: false, test_runs: u32::from(t.test_run) }
+        };
         let wants =
             if policy.limits.wrap_up_tools.contains(&t.tool) { Wants::ToolToReport } else { Wants::Tool };
         let modes = &policy.modes;
@@ -72,7 +86,7 @@ impl AgentState {
         pass.ask(Guard::Agent, self.standing.judge(), Mode::Enforce);
         pass.ask(
             Guard::Run,
-            if known.is_none() { self.room_for_run() } else { run.judge(wants).some() },
+            if known.is_none() { self.room_for_run(now.mono) } else { run.judge(wants).some() },
             Mode::Enforce,
         );
         pass.ask(Guard::Hours, hours::judge(policy.hours.as_ref(), now.wall), modes.hours);
@@ -89,20 +103,24 @@ impl AgentState {
             self.act_on_gate(now.mono, &pass, conversation, policy);
             self.act_on_suspension(now.mono, &pass, policy, &mut effects);
         }
-        self.tell_shadows(&pass, &mut effects);
         match pass.stopped_by() {
             None => self.admit_tool(now.mono, event, t, adds),
             Some(Guard::Breaker) => self.trip(now.mono, event, &pass, &mut effects),
             Some(_) => {}
         }
+        let of = ToldOf { conversation: Some(conversation), run: event.run.as_deref() };
+        self.tell_shadows(&pass, of, &mut effects);
         pass.into_decision(effects)
     }
 
     fn admit_tool(&mut self, now: Millis, event: &Event, t: &ToolRequested, adds: Adds) {
         self.count_in_run(now, event, |run| {
-            run.hook_tool();
+            run.hook_tools();
             adds
         });
+        if adds == Adds::default() {
+            return;
+        }
         if let Some(run) = self.runs.get_mut(event.run.as_deref()).filter(|_| t.test_run) {
             run.await_test(Hash64(t.call.0));
         }
@@ -125,7 +143,8 @@ impl AgentState {
             run.tool_ended(Hash64(t.call.0), t.ended);
         }
         let pass = self.judge_step(now, &open, t, policy);
-        self.tell_shadows(&pass, &mut effects);
+        let of = ToldOf { conversation: Some(hook_conversation(open.run.as_deref())), run: None };
+        self.tell_shadows(&pass, of, &mut effects);
         match pass.stopped_by() {
             Some(Guard::Loop) => self.kill_switch(now, Cause::Loop, &mut effects),
             Some(_) => self.kill_switch(now, Cause::Churn, &mut effects),
@@ -173,13 +192,12 @@ impl AgentState {
                 pass.ask(Guard::Breaker, judge_breaker(run, adds, now, policy), run.mode(&policy.modes));
             }
             None => {
-                pass.ask(Guard::Run, self.room_for_run(), Mode::Enforce);
+                pass.ask(Guard::Run, self.room_for_run(now), Mode::Enforce);
                 let fresh = Run::new(event.run.clone(), u32::MAX, false, now);
                 pass.ask(Guard::Breaker, judge_breaker(&fresh, adds, now, policy), fresh.mode(&policy.modes));
             }
         }
         let mut effects = Vec::new();
-        self.tell_shadows(&pass, &mut effects);
         match pass.stopped_by() {
             None => {
                 self.count_in_run(now, event, |run| {
@@ -190,6 +208,8 @@ impl AgentState {
             Some(Guard::Breaker) => self.trip(now, event, &pass, &mut effects),
             Some(_) => {}
         }
+        let of = ToldOf { conversation: None, run: event.run.as_deref() };
+        self.tell_shadows(&pass, of, &mut effects);
         pass.into_decision(effects)
     }
 }

@@ -1,8 +1,8 @@
 //! The tripwire's part of a pass: activity, gate and health, looked at before anything is changed.
 
 use super::AgentState;
+use super::asking::Asking;
 use super::pass::Pass;
-use super::request::Asking;
 use crate::activity::{Activity, EnteredCritical, Tempo};
 use crate::decision::{Effect, Finding, Guard, Ruling};
 use crate::event::Ended;

@@ -6,6 +6,8 @@ use super::resolve;
 use super::shape::{AllowedHoursIn, GateIn, PolicyFileIn, PolicyIn, WatchdogIn};
 use super::values::{Decimal, clock_text};
 use crate::ids::Name;
+use crate::iteration::{TestRunners, TestRunnersError};
+use crate::journal::SYSTEM;
 use crate::policy::{Mode, WatchdogScope};
 use crate::time::Zone;
 
@@ -31,6 +33,12 @@ pub enum PolicyProblem {
     LoopSwitch { enabled: bool, loops: &'static str },
     #[error("`guards.watchdog: {guard}` and `watchdog.scope: off` contradict each other")]
     WatchdogSwitch { guard: &'static str },
+    #[error("an agent needs a name")]
+    NoName,
+    #[error("no agent may be called `{SYSTEM}`: the journal keeps the system's own chain under this name")]
+    ReservedName,
+    #[error("test_runners: {0}")]
+    TestRunners(#[from] TestRunnersError),
     #[error("allowed_hours needs both `from` and `to`; `{missing}` is missing")]
     HoursIncomplete { missing: &'static str },
     #[error("`from` and `to` are both {time}, which allows no hours at all")]
@@ -57,6 +65,7 @@ pub(super) fn check(
         if policy.allowed_hours != AllowedHoursIn::default() {
             check_hours(hours).map_err(|problem| blame(&["allowed_hours"], problem))?;
         }
+        check_test_runners(policy).map_err(|problem| blame(&["test_runners"], problem))?;
         for (section, name) in
             [("budget", &policy.budget.timezone), ("allowed_hours", &policy.allowed_hours.timezone)]
         {
@@ -70,6 +79,7 @@ pub(super) fn check(
 
     check_policy(&["policy"], &file.policy, &file.policy.allowed_hours)?;
     for (name, agent) in &file.agents {
+        check_name(name).map_err(|problem| at(&["agents", name], problem))?;
         let Some(agent) = agent else { continue };
         let hours = resolve::hours(&file.policy.allowed_hours, &agent.policy.allowed_hours);
         check_policy(&["agents", name, "policy"], &agent.policy, &hours)?;
@@ -79,6 +89,20 @@ pub(super) fn check(
 
 fn at(keys: &[&str], problem: PolicyProblem) -> PolicyError {
     PolicyError { keys: keys.iter().map(|key| Name::from(*key)).collect(), problem }
+}
+
+fn check_name(agent: &str) -> Result<(), PolicyProblem> {
+    match agent {
+        "" => Err(PolicyProblem::NoName),
+        SYSTEM => Err(PolicyProblem::ReservedName),
+        _ => Ok(()),
+    }
+}
+
+fn check_test_runners(policy: &PolicyIn) -> Result<(), PolicyProblem> {
+    let patterns: Vec<String> = policy.test_runners.iter().flatten().map(ToString::to_string).collect();
+    TestRunners::new(&patterns)?;
+    Ok(())
 }
 
 /// Only within one section: an agent may well decide otherwise than the defaults.

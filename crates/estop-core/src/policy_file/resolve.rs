@@ -101,8 +101,12 @@ fn lay_policy(policy: &mut Policy, layer: &PolicyIn, zones: &Zones) {
     set(&mut loops.threshold_tenths, layer.kill_switch_threshold.map(Number::get));
     set(&mut loops.exempt_tools, layer.exempt_tools.clone());
     set(&mut loops.profile, layer.profile);
+    set(&mut loops.back_to_back, layer.loop_rules.back_to_back);
+    set(&mut loops.within_window, layer.loop_rules.within_window);
+    set(&mut loops.unbroken, layer.loop_rules.unbroken);
     set(&mut policy.block_response, layer.block_response);
     set(&mut policy.limits.wrap_up_tools, layer.wrap_up_tools.clone());
+    set(&mut policy.limits.test_runners, layer.test_runners.clone());
     lay_guards(&mut policy.modes, layer.kill_switch_enabled, &layer.guards);
     lay_budget(&mut policy.budget, &layer.budget, zones);
     lay_rate(&mut policy.rate, &layer.rate_limit);

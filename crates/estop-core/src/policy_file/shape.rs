@@ -1,5 +1,6 @@
 //! The shape of a policy file: which keys there are and what each may hold. Everything is optional;
-//! what is left out keeps the value of the layer below. An unknown key is refused.
+//! what is left out keeps the value of the layer below. An unknown key is refused, and so is a key without a
+//! value (`given`); a section may be empty.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use serde::Deserialize;
 
 use super::values::{
     ClockFrom, ClockTo, Count, Days, LoopWindow, MicroUsd, OpenShare, PositiveShare, Share, ThresholdTenths,
-    Tokens, WaitMs, WarningBp, WindowSize,
+    Tokens, WaitMs, WarningBp, WindowSize, given,
 };
 use crate::ids::Name;
 use crate::policy::{BlockResponse, Limit, Mode, Preset, Profile, Unpriced, WatchdogScope};
@@ -17,6 +18,7 @@ use crate::policy::{BlockResponse, Limit, Mode, Preset, Profile, Unpriced, Watch
 #[serde(deny_unknown_fields, default)]
 pub struct PolicyFileIn {
     /// Where every agent starts (PO-5).
+    #[serde(deserialize_with = "given")]
     pub preset: Option<Preset>,
     /// Defaults for all agents.
     pub policy: PolicyIn,
@@ -35,6 +37,7 @@ pub struct PolicyFileIn {
 #[serde(deny_unknown_fields, default)]
 pub struct AgentIn {
     /// Its role, which picks its circuit breakers. Any name; an unknown one has the defaults.
+    #[serde(deserialize_with = "given")]
     pub role: Option<Name>,
     /// What differs from `policy:`.
     pub policy: PolicyIn,
@@ -45,14 +48,21 @@ pub struct AgentIn {
 #[serde(deny_unknown_fields, default)]
 pub struct PolicyIn {
     /// The same switch as `guards.loop`: `true` is `enforce`, `false` is `shadow` (LD-2).
+    #[serde(deserialize_with = "given")]
     pub kill_switch_enabled: Option<bool>,
     /// Requests remembered for each conversation.
+    #[serde(deserialize_with = "given")]
     pub kill_switch_window_size: Option<WindowSize>,
     /// The score that may not be exceeded.
+    #[serde(deserialize_with = "given")]
     pub kill_switch_threshold: Option<ThresholdTenths>,
     /// Tools that repeat on purpose.
+    #[serde(deserialize_with = "given")]
     pub exempt_tools: Option<Vec<Name>>,
+    /// Which repetitions are loops (LD-6 a–c).
+    pub loop_rules: LoopRulesIn,
     /// What kind of work this is.
+    #[serde(deserialize_with = "given")]
     pub profile: Option<Profile>,
     /// Spending caps.
     pub budget: BudgetIn,
@@ -61,13 +71,33 @@ pub struct PolicyIn {
     /// Requests and tokens a minute.
     pub rate_limit: RateLimitIn,
     /// How a refusal looks to the client.
+    #[serde(deserialize_with = "given")]
     pub block_response: Option<BlockResponse>,
     /// What each guard may do.
     pub guards: GuardsIn,
     /// Tools that pass on a tripped run.
+    #[serde(deserialize_with = "given")]
     pub wrap_up_tools: Option<Vec<Name>>,
+    /// Commands that run tests, beside the known ones (CB-4).
+    #[serde(deserialize_with = "given")]
+    pub test_runners: Option<Vec<Name>>,
     /// Circuit-breaker limits.
     pub limits: LimitsIn,
+}
+
+/// Which repetitions are loops, each its own switch (LD-6 a–c).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LoopRulesIn {
+    /// The same step, or a block of steps, back to back.
+    #[serde(deserialize_with = "given")]
+    pub back_to_back: Option<bool>,
+    /// The same step again and again within twenty.
+    #[serde(deserialize_with = "given")]
+    pub within_window: Option<bool>,
+    /// The same call without a break.
+    #[serde(deserialize_with = "given")]
+    pub unbroken: Option<bool>,
 }
 
 /// Spending caps (PO-2).
@@ -75,13 +105,21 @@ pub struct PolicyIn {
 #[serde(deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "the same keys as in `BudgetPolicy`")]
 pub struct BudgetIn {
+    #[serde(deserialize_with = "given")]
     pub usd_per_day: Option<MicroUsd>,
+    #[serde(deserialize_with = "given")]
     pub usd_per_month: Option<MicroUsd>,
+    #[serde(deserialize_with = "given")]
     pub usd_per_run: Option<MicroUsd>,
+    #[serde(deserialize_with = "given")]
     pub tokens_per_day: Option<Tokens>,
+    #[serde(deserialize_with = "given")]
     pub tokens_per_month: Option<Tokens>,
+    #[serde(deserialize_with = "given")]
     pub tokens_per_run: Option<Tokens>,
+    #[serde(deserialize_with = "given")]
     pub timezone: Option<Name>,
+    #[serde(deserialize_with = "given")]
     pub unpriced: Option<Unpriced>,
 }
 
@@ -90,12 +128,16 @@ pub struct BudgetIn {
 #[serde(deny_unknown_fields, default)]
 pub struct AllowedHoursIn {
     /// Days on which a span begins; all seven if left out.
+    #[serde(deserialize_with = "given")]
     pub days: Option<Days>,
     /// First allowed minute.
+    #[serde(deserialize_with = "given")]
     pub from: Option<ClockFrom>,
     /// First minute that is not allowed any more; before `from` means the next day.
+    #[serde(deserialize_with = "given")]
     pub to: Option<ClockTo>,
     /// IANA name; `UTC` if left out.
+    #[serde(deserialize_with = "given")]
     pub timezone: Option<Name>,
 }
 
@@ -104,7 +146,9 @@ pub struct AllowedHoursIn {
 #[serde(deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "the same keys as in `RateLimit`")]
 pub struct RateLimitIn {
+    #[serde(deserialize_with = "given")]
     pub requests_per_minute: Option<Count>,
+    #[serde(deserialize_with = "given")]
     pub tokens_per_minute: Option<Tokens>,
 }
 
@@ -113,17 +157,26 @@ pub struct RateLimitIn {
 #[serde(deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "the same keys as in `Modes`")]
 pub struct GuardsIn {
-    #[serde(rename = "loop")]
+    #[serde(rename = "loop", deserialize_with = "given")]
     pub loops: Option<Mode>,
+    #[serde(deserialize_with = "given")]
     pub churn: Option<Mode>,
+    #[serde(deserialize_with = "given")]
     pub chanting: Option<Mode>,
     /// Sets the breakers of attended and of unattended runs.
+    #[serde(deserialize_with = "given")]
     pub breaker: Option<Mode>,
+    #[serde(deserialize_with = "given")]
     pub gate: Option<Mode>,
+    #[serde(deserialize_with = "given")]
     pub health: Option<Mode>,
+    #[serde(deserialize_with = "given")]
     pub watchdog: Option<Mode>,
+    #[serde(deserialize_with = "given")]
     pub hours: Option<Mode>,
+    #[serde(deserialize_with = "given")]
     pub rate: Option<Mode>,
+    #[serde(deserialize_with = "given")]
     pub budget: Option<Mode>,
 }
 
@@ -142,11 +195,17 @@ pub struct CircuitBreakersIn {
 #[serde(deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "the same keys as in `Limits`")]
 pub struct LimitsIn {
+    #[serde(deserialize_with = "given")]
     pub max_iterations: Option<Limit>,
+    #[serde(deserialize_with = "given")]
     pub max_tool_calls: Option<Limit>,
+    #[serde(deserialize_with = "given")]
     pub max_turns: Option<Limit>,
+    #[serde(deserialize_with = "given")]
     pub max_active_duration: Option<Limit>,
+    #[serde(deserialize_with = "given")]
     pub max_sleep_duration: Option<Limit>,
+    #[serde(deserialize_with = "given")]
     pub warning_threshold: Option<WarningBp>,
 }
 
@@ -155,17 +214,29 @@ pub struct LimitsIn {
 #[serde(deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "the same keys as in `GatePolicy`")]
 pub struct GateIn {
+    #[serde(deserialize_with = "given")]
     pub max_tokens_per_minute: Option<Count>,
+    #[serde(deserialize_with = "given")]
     pub token_warning_threshold: Option<Count>,
+    #[serde(deserialize_with = "given")]
     pub max_tool_calls_per_minute: Option<Count>,
+    #[serde(deserialize_with = "given")]
     pub tool_call_warning_threshold: Option<Count>,
+    #[serde(deserialize_with = "given")]
     pub loop_similarity_threshold: Option<OpenShare>,
+    #[serde(deserialize_with = "given")]
     pub loop_window_size: Option<LoopWindow>,
+    #[serde(deserialize_with = "given")]
     pub tempo_compression_ratio: Option<OpenShare>,
+    #[serde(deserialize_with = "given")]
     pub cooldown_duration_ms: Option<WaitMs>,
+    #[serde(deserialize_with = "given")]
     pub soft_suspend_threshold: Option<PositiveShare>,
+    #[serde(deserialize_with = "given")]
     pub hard_stop_threshold: Option<Share>,
+    #[serde(deserialize_with = "given")]
     pub recovery_rate: Option<Share>,
+    #[serde(deserialize_with = "given")]
     pub recovery_cap: Option<PositiveShare>,
 }
 
@@ -174,7 +245,9 @@ pub struct GateIn {
 #[serde(deny_unknown_fields, default)]
 pub struct WatchdogIn {
     /// More forwarded generation calls than this in any 60 s is a runaway.
+    #[serde(deserialize_with = "given")]
     pub max_calls_per_minute: Option<Count>,
     /// What it stops; the preset decides if left out.
+    #[serde(deserialize_with = "given")]
     pub scope: Option<WatchdogScope>,
 }

@@ -7,6 +7,12 @@ use std::marker::PhantomData;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
+/// A value that stands in the file. A key without one could mean "none" as well as "not filled in yet".
+pub(super) fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Option<T>, D::Error> {
+    let value: Option<T> = Option::deserialize(d)?;
+    value.map(Some).ok_or_else(|| D::Error::invalid_type(Unexpected::Unit, &"a value"))
+}
+
 /// A number times 10^`DECIMALS`, from `MIN` to `MAX` (both scaled too): `Number<u16, 1, 10, 500>` reads
 /// `10.5` and holds 105. A fraction is never rounded: more decimals are refused.
 ///

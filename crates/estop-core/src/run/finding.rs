@@ -55,6 +55,8 @@ pub enum RunProblem {
     TooManyRuns,
     /// A request with this number is under way already.
     DuplicateRequest,
+    /// The request is not under way, or was given up.
+    UnknownRequest,
     /// There is no such run.
     UnknownRun,
     /// The run cannot do that in its state.
@@ -75,6 +77,10 @@ impl std::fmt::Display for RunFinding {
             }
             Some(RunProblem::DuplicateRequest) => {
                 return f.write_str("A request with this number is under way already.");
+            }
+            Some(RunProblem::UnknownRequest) => {
+                return f
+                    .write_str("This request is not known any more: nothing was heard of it for too long.");
             }
             Some(RunProblem::UnknownRun) => return f.write_str("There is no such run; start it first."),
             Some(RunProblem::IllegalTransition) => {

@@ -1,6 +1,6 @@
 //! All runs of one agent.
 
-use super::{RUNS_MAX, Run, RunState};
+use super::{IMPLICIT_IDLE_MS, RUNS_MAX, Run, RunState};
 use crate::ids::Name;
 use crate::time::Millis;
 
@@ -24,12 +24,26 @@ impl Runs {
         self.list.iter_mut().find(|r| r.serial == serial)
     }
 
-    /// Makes room and begins a run; `None` if all of them are still open.
+    /// Whether there is room for one more run.
+    pub(crate) fn has_room(&self, now: Millis) -> bool {
+        self.list.len() < RUNS_MAX || self.dispensable(now).is_some()
+    }
+
+    /// The run to forget first: the oldest completed, then the oldest escalated, then the one idle longest.
+    fn dispensable(&self, now: Millis) -> Option<usize> {
+        let oldest = |state| self.list.iter().position(|r| r.state == state);
+        let idle = |r: &Run| now.since(r.last_activity) >= IMPLICIT_IDLE_MS;
+        let idlest = || {
+            let idle = self.list.iter().enumerate().filter(|(_, r)| idle(r));
+            idle.min_by_key(|(_, r)| r.last_activity).map(|(at, _)| at)
+        };
+        oldest(RunState::Completed).or_else(|| oldest(RunState::Escalated)).or_else(idlest)
+    }
+
+    /// Makes room and begins a run; `None` if all of them are busy.
     pub(crate) fn begin(&mut self, name: Option<Name>, attended: bool, now: Millis) -> Option<&mut Run> {
         if self.list.len() >= RUNS_MAX {
-            let over = |state| move |r: &Run| r.is_over() && r.state == state;
-            let at = self.list.iter().position(over(RunState::Completed));
-            let at = at.or_else(|| self.list.iter().position(over(RunState::Escalated)))?;
+            let at = self.dispensable(now)?;
             self.list.remove(at);
         }
         let serial = self.next_serial;

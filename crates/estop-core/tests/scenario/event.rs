@@ -4,7 +4,7 @@
 //! request 1 "prompt" [continues] [did|failed|unsure TOOL ARGS => RESULT]… [in=TOKENS] [out=TOKENS] [usd=$1] [unpriced]
 //!           [conv=NAME] [kind=embedding|other] [fleet=SPENT/CAP]
 //! response 1 ["text"] [call TOOL ARGS]… [in=…] [out=…] [usd=…] [broken]
-//! progress 1 [in=…] [out=…] [usd=…]          abort 1 client|upstream|guard|kill [in=…] [out=…] [usd=…]
+//! progress 1 [in=…] [out=…] [usd=…] [fleet=SPENT/CAP]   abort 1 client|upstream|guard|kill [in=…] [out=…] [usd=…]
 //! chant 1 "unit" 400                         prompt          tick          wait          forwarded
 //! tool 1 TOOL ARGS                           finish 1 "result" [failed|unsure]
 //! start [attended] | sleep | wake | complete | extend        message in|out RELAY
@@ -50,7 +50,7 @@ pub(super) fn play(world: &mut World, words: &[Word]) -> Result<(), String> {
         "policy" => {
             policy::change(&mut world.policy, &words[1..])?;
             let policy = Box::new(world.policy.clone());
-            world.handle(&What::PolicyChanged { by: "ann".into(), policy }.into())
+            world.handle(&Event::open(What::PolicyChanged { by: "ann".into(), policy }))
         }
         _ => {
             let event = event(world, &mut options)?;
@@ -153,6 +153,7 @@ fn what(world: &mut World, run: Option<&str>, options: &mut Options) -> Result<W
         "progress" => What::StreamProgressed(StreamProgressed {
             request: RequestId(options.id()?),
             usage: options.usage()?,
+            fleet: options.take("fleet").map(|text| fleet(&text, Estimate::default())).transpose()?,
         }),
         "abort" => What::StreamAborted(aborted(options)?),
         "chant" => What::ChantDetected(chant(options)?),
@@ -289,7 +290,7 @@ fn tool(options: &mut Options) -> Result<ToolRequested, String> {
 }
 
 fn gate(world: &World, options: &mut Options) -> Result<GateView, String> {
-    let mut gate = world.system.as_ref().map_or_else(GateView::default, estop_core::system::System::gate);
+    let mut gate = world.system.as_ref().map_or(GateView::OPEN, estop_core::system::System::gate);
     if let Some(state) = options.take("gate") {
         gate.state = system_state(&state)?;
     }

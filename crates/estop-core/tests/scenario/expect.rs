@@ -171,9 +171,14 @@ fn effects(decision: &Decision) -> Vec<String> {
         Effect::Paused { cause } => format!("paused {}", cause.name()),
         Effect::LoopEvidence(entries) => format!("loop_evidence {}", entries.len()),
         Effect::WouldHaveStopped { guard } => format!("would_have_stopped {}", guard.name()),
-        Effect::RunTripped { run, limit } => format!("run_tripped {} {}", name(run), word(limit)),
-        Effect::RunEscalated { run, limit, attended } => {
-            format!("run_escalated {} {}{}", name(run), word(limit), if *attended { " attended" } else { "" })
+        Effect::RunTripped { run, used } => format!("run_tripped {} {}", name(run), word(&used.limit)),
+        Effect::RunEscalated { run, used, attended } => {
+            format!(
+                "run_escalated {} {}{}",
+                name(run),
+                word(&used.limit),
+                if *attended { " attended" } else { "" }
+            )
         }
         Effect::CutStream { request } => format!("cut_stream {}", request.0),
         Effect::BudgetWarned(warning) => {

@@ -163,7 +163,7 @@ impl World {
         }
         if decision.outcome == Outcome::Allow
             && let Some(channel) = channel_of(&event.what)
-            && (before != Standing::Active || !event.gate.lets_pass(channel))
+            && (is_held_back(before, &event.what) || !event.gate.lets_pass(channel))
         {
             return Some("nothing is allowed for a stopped agent or through a shut gate".to_owned());
         }
@@ -227,7 +227,7 @@ impl World {
         let mut later = self.state.clone();
         let mut now = self.clocks();
         now.mono = wake.at.max(self.now);
-        later.handle(now, &What::Tick.into(), &self.policy);
+        later.handle(now, &Event::open(What::Tick), &self.policy);
         let next = later.poll_timeout(&self.policy)?;
         (next.at <= now.mono).then(|| format!("a tick at {now:?} for {wake:?} is followed by {next:?}"))
     }
@@ -239,7 +239,7 @@ impl World {
         for _ in 0..100_000 {
             let wake = self.state.poll_timeout(&self.policy).filter(|wake| wake.at <= until);
             self.now = wake.map_or(until, |wake| wake.at.max(self.before));
-            self.handle(&What::Tick.into())?;
+            self.handle(&Event::open(What::Tick))?;
             if let Last::Agent(decision) = &mut self.last {
                 effects.append(&mut decision.effects);
                 if wake.is_none() {
@@ -277,5 +277,14 @@ fn channel_of(what: &What) -> Option<Channel> {
         | What::AgentPaused { .. }
         | What::AgentResumed { .. }
         | What::Tick => None,
+    }
+}
+
+/// A stopped agent may do nothing; a paused one may finish what runs.
+fn is_held_back(standing: Standing, what: &What) -> bool {
+    match standing {
+        Standing::Active => false,
+        Standing::Inactive { .. } => true,
+        Standing::Paused { .. } => !matches!(what, What::StreamProgressed(_)),
     }
 }

@@ -75,7 +75,7 @@ pub(crate) fn policy(random: &mut Random) -> Policy {
 
 pub(crate) fn event(random: &mut Random) -> Event {
     let run = random.pick(&[None, None, Some("r1".into()), Some("r2".into())]);
-    let gate = if random.one_in(40) { gate(random) } else { GateView::default() };
+    let gate = if random.one_in(40) { gate(random) } else { GateView::OPEN };
     Event { run, gate, what: what(random) }
 }
 
@@ -90,9 +90,11 @@ fn what(random: &mut Random) -> What {
     match random.below(100) {
         0..=34 => What::RequestReceived(request(random)),
         35..=62 => What::ResponseCompleted(response(random)),
-        63..=66 => {
-            What::StreamProgressed(StreamProgressed { request: request_id(random), usage: usage(random) })
-        }
+        63..=66 => What::StreamProgressed(StreamProgressed {
+            request: request_id(random),
+            usage: usage(random),
+            fleet: None,
+        }),
         67..=69 => What::StreamAborted(StreamAborted {
             request: request_id(random),
             by: random.pick(&[AbortedBy::Client, AbortedBy::Upstream, AbortedBy::Guard, AbortedBy::Kill]),
@@ -202,6 +204,7 @@ fn response(random: &mut Random) -> ResponseCompleted {
             text: simhash(random),
             exact: simhash(random),
             action: random.one_in(2).then(|| hash(random)),
+            more_calls: if random.one_in(50) { 500 } else { 0 },
             calls,
         },
         usage: usage(random),

@@ -1,24 +1,29 @@
 //! `estop eval TRACES…`: recorded traces through the shipped detector (LD-7).
 
+mod report;
+
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use estop_core::iteration::TestRunners;
 use estop_core::policy::{Mode, Policy};
-use serde::Serialize;
+use estop_core::policy_file::PolicyFile;
+use estop_core::replay::is_agent_name;
 
-use super::Exit;
+use super::{Exit, say, say_json};
 use crate::config;
 use crate::journal_writer::JournalWriter;
 use crate::lines::Lines;
-use crate::trace::{Label, Trace};
-use crate::trace_run::{Run, Stopped, run};
+use crate::printable::escaped;
+use crate::trace::Trace;
+use crate::trace_run::run;
+use report::{Listed, Report};
 
 /// Judge recorded traces and say what would have been stopped
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Files with one trace a line
+    /// Files with one trace a line, in OpenAI chat format
     #[arg(required = true)]
     traces: Vec<PathBuf>,
     /// Print the result as JSON
@@ -35,190 +40,100 @@ pub struct Args {
     list: bool,
 }
 
-/// The whole result; field names are stable (SPEC §13).
-#[derive(Debug, Default, Serialize)]
-struct Report {
-    healthy: Healthy,
-    loops: Loops,
-}
-
-#[derive(Debug, Default, Serialize)]
-struct Healthy {
-    total: usize,
-    false_kills: usize,
-    ids: Vec<String>,
-}
-
-#[derive(Debug, Default, Serialize)]
-struct Loops {
-    total: usize,
-    found: usize,
-    by_class: BTreeMap<String, Class>,
-    median_repeats: Option<usize>,
-    /// Share of the steps of found loops that were not made.
-    saved_share: f64,
-    missed_ids: Vec<String>,
-    #[serde(skip)]
-    repeats: Vec<usize>,
-    #[serde(skip)]
-    saved: (usize, usize),
-}
-
-#[derive(Debug, Default, Serialize)]
-struct Class {
-    total: usize,
-    found: usize,
-    max_repeats: Option<usize>,
-}
-
 /// Runs the command.
 pub fn main(args: &Args) -> anyhow::Result<Exit> {
-    let policy = policy(args.policy.as_deref())?;
+    let rules = Rules::load(args.policy.as_deref())?;
+    let files = args.traces.iter().map(|path| Lines::open(path, "judging"));
+    let files = files.collect::<anyhow::Result<Vec<_>>>()?;
     let mut journal = args.journal.as_deref().map(JournalWriter::create).transpose()?;
+    let mut names = Names::default();
     let mut report = Report::default();
-    for path in &args.traces {
-        let mut lines = Lines::open(path, "judging")?;
+    for mut lines in files {
+        let path = lines.path().display().to_string();
         while let Some((number, line)) = lines.next_line()? {
-            let trace: Trace = serde_json::from_slice(line)
-                .with_context(|| format!("{}:{number}: this line is not a trace", path.display()))?;
-            let outcome = run(&trace, &policy, journal.as_mut());
-            if args.list {
-                list(&trace, &outcome)?;
+            if line.trim_ascii().is_empty() {
+                continue;
             }
-            report.add(&trace, &outcome);
+            let place = format!("{path}:{number}");
+            let trace = Trace::parse(line).with_context(|| place.clone())?;
+            if journal.is_some() {
+                names.take(&trace.id, place)?;
+            }
+            let policy = rules.of(&trace.id);
+            let runners = runners(&policy)?;
+            let run = run(&trace, &policy, &runners, journal.as_mut());
+            report.add(&trace, &run);
+            match args.list {
+                true if args.json => report.list(Listed::new(&trace, run)),
+                true => say(&Listed::new(&trace, run).to_string())?,
+                false => {}
+            }
         }
     }
     if let Some(journal) = journal {
         journal.seal()?;
     }
     report.finish();
-    print(&report, args.json)?;
+    if args.json {
+        say_json(&report)?
+    } else {
+        say(&report.text())?
+    }
     Ok(Exit::Fine)
 }
 
-/// What a user gets who switches the loop guard on, or the policy of a file.
-fn policy(file: Option<&Path>) -> anyhow::Result<Policy> {
-    let Some(path) = file else {
-        let mut policy = Policy::default();
-        policy.modes.loops = Mode::Enforce;
-        return Ok(policy);
-    };
-    let file = config::load(path)?;
-    Ok(file.resolve(None, None))
+/// By which rules each trace is judged.
+enum Rules {
+    /// What a user gets who switches the loop guard on.
+    LoopGuardOn,
+    File(PolicyFile),
 }
 
-fn list(trace: &Trace, run: &Run) -> std::io::Result<()> {
-    let label = match trace.label {
-        Label::Healthy => "healthy",
-        Label::Loop => "loop",
-    };
-    let (mut out, id, steps) = (std::io::stdout().lock(), &trace.id, run.steps);
-    match &run.stopped {
-        Some(Stopped { step, repeats, reason }) => {
-            writeln!(
-                out,
-                "{label:8} {id}: stopped before step {step} of {steps}, after {repeats} repeats. {reason}"
-            )
-        }
-        None => writeln!(out, "{label:8} {id}: ran through all {steps} steps."),
-    }
-}
-
-impl Report {
-    fn add(&mut self, trace: &Trace, run: &Run) {
-        match trace.label {
-            Label::Healthy => self.healthy.add(trace, run),
-            Label::Loop => self.loops.add(trace, run),
-        }
+impl Rules {
+    fn load(file: Option<&Path>) -> anyhow::Result<Rules> {
+        Ok(match file {
+            Some(path) => Rules::File(config::load(path)?),
+            None => Rules::LoopGuardOn,
+        })
     }
 
-    fn finish(&mut self) {
-        let repeats = &mut self.loops.repeats;
-        repeats.sort_unstable();
-        self.loops.median_repeats = repeats.get(repeats.len() / 2).copied();
-        let (saved, steps) = self.loops.saved;
-        self.loops.saved_share = if steps == 0 { 0.0 } else { saved as f64 / steps as f64 };
-    }
-}
-
-impl Healthy {
-    fn add(&mut self, trace: &Trace, run: &Run) {
-        self.total += 1;
-        if run.stopped.is_some() {
-            self.false_kills += 1;
-            self.ids.push(trace.id.clone());
+    fn of(&self, agent: &str) -> Policy {
+        match self {
+            Rules::File(file) => file.resolve(Some(agent), None),
+            Rules::LoopGuardOn => {
+                let mut policy = Policy::default();
+                policy.modes.loops = Mode::Enforce;
+                policy
+            }
         }
     }
 }
 
-impl Loops {
-    fn add(&mut self, trace: &Trace, run: &Run) {
-        let known = trace.meta.repetition.as_ref();
-        let class = self.by_class.entry(known.map_or("other", |r| &r.kind).to_owned()).or_default();
-        self.total += 1;
-        class.total += 1;
-        // A stop before the loop began found something else.
-        let start = known.map_or(0, |r| r.start);
-        let Some(stop) = run.stopped.as_ref().filter(|stop| stop.step > start) else {
-            self.missed_ids.push(trace.id.clone());
-            return;
-        };
-        self.found += 1;
-        class.found += 1;
-        class.max_repeats = class.max_repeats.max(Some(stop.repeats));
-        self.repeats.push(stop.repeats);
-        self.saved.0 += run.steps - stop.step;
-        self.saved.1 += run.steps;
-    }
+fn runners(policy: &Policy) -> anyhow::Result<TestRunners> {
+    let extra: Vec<String> = policy.limits.test_runners.iter().map(ToString::to_string).collect();
+    Ok(TestRunners::new(&extra)?)
 }
 
-fn print(report: &Report, json: bool) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    if json {
-        writeln!(out, "{}", serde_json::to_string_pretty(report)?)?;
-        return Ok(());
+/// In a journal each trace is an agent: two of one name would be judged as one.
+#[derive(Default)]
+struct Names {
+    /// With the place of its trace.
+    taken: BTreeMap<String, String>,
+}
+
+impl Names {
+    fn take(&mut self, id: &str, place: String) -> anyhow::Result<()> {
+        let shown = escaped(id);
+        anyhow::ensure!(
+            is_agent_name(id),
+            "{place}: the id `{shown}` cannot stand in a journal: it is empty or the name of the journal's own chain"
+        );
+        if let Some(before) = self.taken.get(id) {
+            anyhow::bail!(
+                "{place}: the id `{shown}` was used at {before} already; in a journal each trace needs its own"
+            );
+        }
+        self.taken.insert(id.to_owned(), place);
+        Ok(())
     }
-    let percent = |part: usize, whole: usize| format!("{:.0} %", 100.0 * part as f64 / whole.max(1) as f64);
-    let mut table = comfy_table::Table::new();
-    table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
-    table.set_header(["traces", "total", "stopped", "share", "most repeats before the stop"]);
-    let Healthy { total, false_kills, ids } = &report.healthy;
-    table.add_row([
-        "healthy",
-        &total.to_string(),
-        &false_kills.to_string(),
-        &percent(*false_kills, *total),
-        "–",
-    ]);
-    for (name, class) in &report.loops.by_class {
-        let repeats = class.max_repeats.map_or("–".to_owned(), |r| r.to_string());
-        let share = percent(class.found, class.total);
-        table.add_row([
-            &format!("loop: {name}"),
-            &class.total.to_string(),
-            &class.found.to_string(),
-            &share,
-            &repeats,
-        ]);
-    }
-    let loops = &report.loops;
-    table.add_row([
-        "all loops",
-        &loops.total.to_string(),
-        &loops.found.to_string(),
-        &percent(loops.found, loops.total),
-        "",
-    ]);
-    writeln!(out, "{table}")?;
-    if let Some(median) = loops.median_repeats {
-        writeln!(
-            out,
-            "Median repeats before the stop: {median}. Steps saved in stopped loops: {:.0} %.",
-            100.0 * loops.saved_share
-        )?;
-    }
-    for id in ids {
-        writeln!(out, "Healthy trace that would be stopped: {id}")?;
-    }
-    Ok(())
 }

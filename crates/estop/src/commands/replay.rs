@@ -1,116 +1,106 @@
 //! `estop replay J.jsonl`: recompute a journal and compare (TW-7), or judge it by other rules (TW-8).
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use estop_core::backtest::{AgentOutcome, Backtest};
-use estop_core::replay::{Replay, ReplayError};
+use estop_core::replay::Replay;
 
-use super::Exit;
+use super::journal::{Broken, JournalArgs, read, seal_text};
+use super::{Exit, say, say_json};
 use crate::config;
-use crate::lines::Lines;
+use crate::printable::escaped;
 
 /// Recompute a journal and compare, or see what another policy would have done
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The journal
-    journal: PathBuf,
+    #[command(flatten)]
+    journal: JournalArgs,
     /// Judge the recorded traffic by this policy instead
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Print the result as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Runs the command.
 pub fn main(args: &Args) -> anyhow::Result<Exit> {
     match &args.policy {
-        None => compare(args),
-        Some(policy) => backtest(args, policy),
+        None => compare(&args.journal),
+        Some(policy) => backtest(&args.journal, policy),
     }
 }
 
-fn compare(args: &Args) -> anyhow::Result<Exit> {
-    let mut lines = Lines::open(&args.journal, "replaying")?;
+fn compare(args: &JournalArgs) -> anyhow::Result<Exit> {
     let mut replay = Replay::default();
-    let mut differs = None;
-    while let Some((number, line)) = lines.next_line()? {
-        if let Err(error) = replay.feed(line) {
-            differs = Some((number, error));
-            break;
-        }
-    }
-    print_comparison(args, &replay, differs.as_ref()).context("cannot write the answer")?;
-    Ok(if differs.is_some() { Exit::No } else { Exit::Fine })
+    let broken = read(args, "replaying", &mut replay)?;
+    print_comparison(args, &replay, broken.as_ref())?;
+    Ok(if broken.is_some() { Exit::No } else { Exit::Fine })
 }
 
-fn print_comparison(
-    args: &Args,
-    replay: &Replay,
-    differs: Option<&(usize, ReplayError)>,
-) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    let records = replay.chains().seq();
+fn print_comparison(args: &JournalArgs, replay: &Replay, broken: Option<&Broken>) -> anyhow::Result<()> {
+    let (chains, agents) = (replay.chains(), replay.agents());
+    let records = chains.seq();
     if args.json {
-        let answer = serde_json::json!({
-            "equal": differs.is_none(),
+        return say_json(&serde_json::json!({
+            "equal": broken.is_none(),
             "records": records,
-            "agents": replay.agents(),
-            "line": differs.map(|(line, _)| line),
-            "problem": differs.map(|(_, error)| error.to_string()),
-        });
-        writeln!(out, "{}", serde_json::to_string_pretty(&answer)?)?;
-        return Ok(());
+            "sealed": chains.is_sealed(),
+            "agents": agents,
+            "line": broken.map(|broken| broken.line),
+            "problem": broken.map(|broken| broken.error.to_string()),
+        }));
     }
-    match differs {
-        None => writeln!(
-            out,
-            "Equal: {records} records of {} agents decide the same on replay.",
-            replay.agents()
-        )?,
-        Some((line, error)) => writeln!(out, "{}:{line}: {error}", args.journal.display())?,
+    match broken {
+        None => say(&format!(
+            "Equal: {records} records of {agents} agents decide the same on replay, {}.",
+            seal_text(chains)
+        )),
+        Some(broken) => say(&broken.text(args)),
     }
-    Ok(())
 }
 
-fn backtest(args: &Args, policy: &Path) -> anyhow::Result<Exit> {
+fn backtest(args: &JournalArgs, policy: &Path) -> anyhow::Result<Exit> {
     let file = config::load(policy)?;
-    let mut lines = Lines::open(&args.journal, "judging")?;
     let mut backtest = Backtest::new(|agent: &str| file.resolve(Some(agent), None));
-    while let Some((number, line)) = lines.next_line()? {
-        if let Err(error) = backtest.feed(line) {
-            writeln!(std::io::stdout(), "{}:{number}: {error}", args.journal.display())?;
-            return Ok(Exit::No);
-        }
+    let broken = read(args, "judging", &mut backtest)?;
+    let sealed = backtest.chains().is_sealed();
+    match &broken {
+        None => print_backtest(args, sealed, &backtest.outcomes().collect::<Vec<_>>())?,
+        Some(broken) if args.json => say_json(&serde_json::json!({
+            "sealed": sealed,
+            "line": broken.line,
+            "problem": broken.error.to_string(),
+        }))?,
+        Some(broken) => say(&broken.text(args))?,
     }
-    print_backtest(args, &backtest.outcomes().collect::<Vec<_>>()).context("cannot write the answer")?;
-    Ok(Exit::Fine)
+    Ok(if broken.is_some() { Exit::No } else { Exit::Fine })
 }
 
-/// Fits most terminals; reasons are wrapped within it.
-const TABLE_WIDTH: u16 = 110;
-
-fn print_backtest(args: &Args, outcomes: &[(&str, &AgentOutcome)]) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+fn print_backtest(
+    args: &JournalArgs,
+    sealed: bool,
+    outcomes: &[(&str, &AgentOutcome)],
+) -> anyhow::Result<()> {
     if args.json {
         let agents: serde_json::Map<String, serde_json::Value> = outcomes
             .iter()
             .map(|(agent, o)| Ok(((*agent).to_owned(), serde_json::to_value(o)?)))
             .collect::<Result<_, serde_json::Error>>()?;
-        writeln!(out, "{}", serde_json::to_string_pretty(&serde_json::json!({ "agents": agents }))?)?;
-        return Ok(());
+        return say_json(&serde_json::json!({
+            "agents": agents,
+            "sealed": sealed,
+            "line": null,
+            "problem": null,
+        }));
     }
     let mut table = comfy_table::Table::new();
-    table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED).set_width(TABLE_WIDTH);
+    table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED).set_width(table_width());
     table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
     table.set_header(["agent", "requests", "refused", "was", "saved", "first stop"]);
     for (agent, o) in outcomes {
         let saved = format!("{} and {} tokens", o.saved.usd, o.saved.tokens);
-        let first = o.stops.first().map_or("–".to_owned(), |s| format!("record {}: {}", s.seq, s.reason));
+        let first =
+            o.stops.first().map_or("–".to_owned(), |s| format!("record {}: {}", s.seq, escaped(&s.reason)));
         table.add_row([
-            agent,
+            &escaped(agent),
             o.requests.to_string().as_str(),
             &o.refused.to_string(),
             &o.refused_before.to_string(),
@@ -118,8 +108,15 @@ fn print_backtest(args: &Args, outcomes: &[(&str, &AgentOutcome)]) -> anyhow::Re
             &first,
         ]);
     }
-    writeln!(out, "{table}")?;
+    say(&table.to_string())?;
     let stopped = outcomes.iter().filter(|(_, o)| !o.stops.is_empty()).count();
-    writeln!(out, "{stopped} of {} agents would have been stopped.", outcomes.len())?;
-    Ok(())
+    say(&format!("{stopped} of {} agents would have been stopped.", outcomes.len()))
+}
+
+/// Reasons are wrapped within it: `$COLUMNS`, or what fits most terminals.
+fn table_width() -> u16 {
+    /// Below this every column is a letter wide.
+    const WIDTH_MIN: u16 = 60;
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
+    columns.unwrap_or(110).max(WIDTH_MIN)
 }

@@ -25,6 +25,9 @@ pub(super) fn policy_error(error: &PolicyError, text: &str, name: &str) -> Probl
         }),
         PolicyProblem::LoopSwitch { .. }
         | PolicyProblem::WatchdogSwitch { .. }
+        | PolicyProblem::NoName
+        | PolicyProblem::ReservedName
+        | PolicyProblem::TestRunners(_)
         | PolicyProblem::HoursIncomplete { .. }
         | PolicyProblem::HoursEmpty { .. }
         | PolicyProblem::Above { .. }
@@ -59,9 +62,14 @@ fn spot_of(text: &str, location: Location) -> Spot {
 fn sentence(error: &Error, path: &[Step], text: &str) -> (String, Option<String>) {
     let must_be = |expected: &str| {
         let subject = subject(path);
-        let found =
-            place(text, path).map_or_else(String::new, |Place { found, .. }| format!("; found {found}"));
-        format!("{subject} must be {expected}{found}")
+        match place(text, path) {
+            Some(Place { found: Some(found), .. }) => format!("{subject} must be {expected}; found {found}"),
+            Some(Place { found: None, .. }) if matches!(path.last(), Some(Step::Key(_))) => {
+                format!("{subject} has no value; give one or leave the key out")
+            }
+            Some(Place { found: None, .. }) => format!("{subject} must be {expected}; found nothing"),
+            None => format!("{subject} must be {expected}"),
+        }
     };
     let message = match error {
         Error::SerdeUnknownField { field, expected, .. } => return unknown_key(field, expected, path),

@@ -46,8 +46,8 @@ pub(super) fn path_text(path: &[Step]) -> String {
 /// A value in the text.
 pub(super) struct Place {
     pub(super) location: Location,
-    /// What stands there, for "found …".
-    pub(super) found: String,
+    /// What stands there, for "found …"; `None` if nothing does.
+    pub(super) found: Option<String>,
 }
 
 /// The value at `path`; `None` if the way there cannot be read.
@@ -59,11 +59,11 @@ pub(super) fn place(text: &str, path: &[Step]) -> Option<Place> {
     });
     let (location, shape) = found.get()?;
     let found = match shape {
-        Shape::Nothing => "nothing".to_owned(),
-        Shape::Scalar => source(text, location)?,
-        Shape::List { empty: true } => "an empty list".to_owned(),
-        Shape::List { empty: false } => "a list".to_owned(),
-        Shape::Mapping => "a mapping".to_owned(),
+        Shape::Nothing => None,
+        Shape::Scalar => Some(source(text, location)?),
+        Shape::List { empty: true } => Some("an empty list".to_owned()),
+        Shape::List { empty: false } => Some("a list".to_owned()),
+        Shape::Mapping => Some("a mapping".to_owned()),
     };
     Some(Place { location, found })
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::string::FromUtf8Error;
 
+use crate::printable::{escaped_within, hides};
+
 /// What is wrong, and where. Displayed like a compiler's message:
 ///
 /// ```text
@@ -97,36 +99,17 @@ impl std::error::Error for Problem {}
 
 /// A word from a file, safe to print: one line, no terminal commands, not too long.
 pub(super) fn printable(word: &str) -> String {
-    printable_within(word, 80)
+    escaped_within(word, 80)
 }
 
 /// A sentence that may hold words from a file.
 pub(super) fn printable_sentence(sentence: &str) -> String {
-    printable_within(sentence, 400)
-}
-
-fn printable_within(text: &str, chars_max: usize) -> String {
-    let mut out: String = text.chars().take(chars_max).flat_map(escape_control).collect();
-    if text.chars().nth(chars_max).is_some() {
-        out.push('…');
-    }
-    out
-}
-
-fn escape_control(c: char) -> impl Iterator<Item = char> {
-    let escaped = hides(c);
-    escaped.then(|| c.escape_default()).into_iter().flatten().chain((!escaped).then_some(c))
+    escaped_within(sentence, 400)
 }
 
 /// Keeps the caret under its column.
 fn one_column(c: char) -> char {
     if hides(c) { ' ' } else { c }
-}
-
-/// Characters that move the cursor or reorder what is shown.
-fn hides(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{feff}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Lines as YAML counts them: ended by `\n`, `\r\n` or `\r`.

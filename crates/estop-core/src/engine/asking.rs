@@ -1,0 +1,42 @@
+//! A request with all that it takes to judge it.
+
+use crate::budget::Amount;
+use crate::event::{CallKind, Estimate, Event, RequestReceived};
+use crate::ids::Hash64;
+use crate::policy::Policy;
+use crate::step::Step;
+
+/// A request with all that it takes to judge it.
+pub(super) struct Asking<'a> {
+    pub(super) event: &'a Event,
+    pub(super) request: &'a RequestReceived,
+    /// What it brings that counts as repetition.
+    pub(super) steps: Vec<Step>,
+    pub(super) policy: &'a Policy,
+}
+
+impl Asking<'_> {
+    /// What it may cost.
+    pub(super) fn amount(&self) -> Amount {
+        let Estimate { input_tokens, output_tokens, usd, .. } = self.request.estimate;
+        Amount { usd, tokens: u64::from(input_tokens) + u64::from(output_tokens) }
+    }
+
+    /// A turn: a person's text to a generating model (CB-3).
+    pub(super) fn is_turn(&self) -> bool {
+        let print = &self.request.print;
+        self.is_generation() && !print.continues && print.prompt.is_some()
+    }
+
+    pub(super) fn is_generation(&self) -> bool {
+        self.request.call == CallKind::Generation
+    }
+
+    pub(super) fn conversation(&self) -> Hash64 {
+        self.request.print.conversation
+    }
+
+    pub(super) fn run_name(&self) -> Option<&str> {
+        self.event.run.as_deref()
+    }
+}
