@@ -86,6 +86,7 @@ const ON_TIME: &[Check] = &[stops::an_ended_run_does_not_trip];
 const ON_DECISION: &[Check] = &[
     stops::nothing_passes_a_shut_gate,
     stops::nothing_passes_while_stopped,
+    stops::only_what_is_under_way_streams,
     stops::nothing_passes_in_an_ended_run,
     stops::a_tripped_run_only_sums_up,
     stops::a_stop_is_told_once,

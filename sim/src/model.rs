@@ -7,7 +7,7 @@ pub mod loops;
 pub mod minute;
 pub mod runs;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use estop_core::budget::Amount;
 use estop_core::decision::{Decision, Effect, Outcome};
@@ -15,7 +15,7 @@ use estop_core::event::{
     CallKind, Estimate, Event, RequestReceived, ResponseCompleted, ToolFinished, ToolRequested, Usage, What,
 };
 use estop_core::fingerprint::StepPrint;
-use estop_core::ids::{CallId, Hash64, Name, RequestId};
+use estop_core::ids::{Hash64, Name, RequestId};
 use estop_core::policy::Policy;
 use estop_core::signature::hook_conversation;
 use estop_core::time::Now;
@@ -28,8 +28,8 @@ use runs::{RunIs, Runs};
 
 /// A reservation without a sign of life is given up after this.
 const LIFETIME_MS: u64 = 15 * 60_000;
-/// The core remembers 64 open calls; with fewer than this it has forgotten none.
-const OPEN_CALLS_MAX: usize = 60;
+/// Open calls that are remembered; beyond that the oldest is forgotten.
+const OPEN_CALLS_MAX: usize = 64;
 
 /// Whether an agent may work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,7 +48,8 @@ pub enum May {
 pub struct Open {
     /// What is reserved for it.
     pub held: Amount,
-    run: u64,
+    /// Serial of its run.
+    pub run: u64,
     expires: u64,
 }
 
@@ -87,9 +88,8 @@ pub struct Model {
     pub loops: Loops,
     /// What the steps of the last tool call by hook amount to.
     pub hook_circles: Circles,
-    open_calls: BTreeMap<CallId, (Option<Name>, ToolRequested)>,
-    /// The core may remember other open calls than the model.
-    lost_calls: bool,
+    /// Tool calls that hooks announced and that have not ended, oldest first.
+    open_calls: VecDeque<(Option<Name>, ToolRequested)>,
     /// Reservations that time ended with the last event.
     pub expired: Vec<RequestId>,
 }
@@ -146,9 +146,12 @@ impl Model {
             What::StreamProgressed(p) => self.progress(p.request, p.usage, bookings),
             What::ToolRequested(t) if allowed => self.admit_tool(event, t),
             What::ToolFinished(t) => self.finish_tool(t, policy),
-            What::PromptSubmitted if allowed => self.runs.count(&event.run, now).prompts += 1,
+            What::PromptSubmitted if allowed => {
+                self.runs.count(&event.run, now).prompts += 1;
+                self.begin_turn(&event.run);
+            }
             What::RunStarted { attended } if done => self.runs.start(&event.run, *attended, now),
-            What::RunCompleted if done => self.runs.end(&event.run, RunIs::Completed, now),
+            What::RunCompleted if done => self.complete_run(&event.run, &decision.effects),
             What::RunExtended { .. } if done => self.runs.extend(&event.run, now),
             What::AgentActivated { .. } => self.activate(),
             What::AgentDeactivated { .. } => self.may = May::NotWhileOff,
@@ -175,18 +178,21 @@ impl Model {
 
     fn admit(&mut self, event: &Event, r: &RequestReceived, policy: &Policy, bookings: &mut Vec<Booking>) {
         let now = self.now;
+        let generates = r.call == CallKind::Generation;
         let run = self.runs.count(&event.run, now);
-        run.speaks();
+        if generates {
+            run.speaks();
+        }
         let run = run.serial;
         let held = asked(&r.estimate);
         self.open.insert(r.request, Open { held, run, expires: now.saturating_add(LIFETIME_MS) });
         self.ledger.held += held.into();
         bookings.push(Booking::Held(held));
-        let generates = r.call == CallKind::Generation;
         let tokens = r.estimate.input_tokens.into();
         let counted = Counted { requests: 1, generations: generates.into(), tokens, tool_calls: 0 };
         self.minute.add(now, counted);
         if generates {
+            self.begin_turn(&event.run);
             self.loops.add(r.print.conversation, r.print.ask, &counted_steps(&r.print.steps, policy));
         }
     }
@@ -231,19 +237,51 @@ impl Model {
         bookings.push(Booking::Held(more));
     }
 
+    /// Whether a hook asks once more about a call that has not ended.
+    pub fn is_asked_again(&self, event: &Event) -> bool {
+        let What::ToolRequested(t) = &event.what else { return false };
+        let same = |(run, call): &(Option<Name>, ToolRequested)| {
+            (run, call.call, call.action) == (&event.run, t.call, t.action)
+        };
+        self.open_calls.iter().any(same)
+    }
+
+    /// A call that is asked about twice counts once.
     fn admit_tool(&mut self, event: &Event, t: &ToolRequested) {
-        self.runs.count(&event.run, self.now).tool_calls += 1;
+        let again = self.is_asked_again(event);
+        self.runs.count(&event.run, self.now).tool_calls += u64::from(!again);
+        if again {
+            return;
+        }
         self.minute.add(self.now, Counted { tool_calls: 1, ..Counted::default() });
-        let doubled = self.open_calls.insert(t.call, (event.run.clone(), t.clone())).is_some();
-        self.lost_calls |= doubled || self.open_calls.len() > OPEN_CALLS_MAX;
+        if self.open_calls.len() == OPEN_CALLS_MAX {
+            self.open_calls.pop_front();
+        }
+        self.open_calls.push_back((event.run.clone(), t.clone()));
     }
 
     fn finish_tool(&mut self, t: &ToolFinished, policy: &Policy) {
-        let Some((run, call)) = self.open_calls.remove(&t.call).filter(|_| !self.lost_calls) else { return };
+        let ended = self.open_calls.iter().position(|(_, call)| call.call == t.call);
+        let Some((run, call)) = ended.and_then(|at| self.open_calls.remove(at)) else { return };
         let step = StepPrint { tool: call.tool, action: call.action, result: t.result, ended: t.ended };
         let steps = counted_steps(std::slice::from_ref(&step), policy);
         if !steps.is_empty() {
             self.hook_circles = self.loops.add(hook_conversation(run.as_deref()), Hash64(0), &steps);
+        }
+    }
+
+    /// Hook steps serve the turn they are taken in: in another turn nothing is a repeat.
+    fn begin_turn(&mut self, run: &Option<Name>) {
+        self.loops.begin_anew(hook_conversation(run.as_deref()));
+    }
+
+    /// An implicit run that is done makes room for the next one; one that tripped is escalated instead (ID-7).
+    fn complete_run(&mut self, name: &Option<Name>, effects: &[Effect]) {
+        let escalated = effects.iter().any(|e| matches!(e, Effect::RunEscalated { run, .. } if run == name));
+        match (name, escalated) {
+            (_, true) => self.runs.end(name, RunIs::Escalated, self.now),
+            (Some(_), false) => self.runs.end(name, RunIs::Completed, self.now),
+            (None, false) => self.runs.forget_implicit(),
         }
     }
 
@@ -252,6 +290,7 @@ impl Model {
             self.may = May::Work;
             self.minute.clear();
             self.loops.clear();
+            self.open_calls.clear();
             self.runs.forget_implicit();
         }
     }

@@ -18,8 +18,8 @@ mod values;
 
 pub use check::{PolicyError, PolicyProblem};
 pub use shape::{
-    AgentIn, AllowedHoursIn, BudgetIn, CircuitBreakersIn, GateIn, GuardsIn, LimitsIn, PolicyFileIn, PolicyIn,
-    RateLimitIn, WatchdogIn,
+    AgentIn, AllowedHoursIn, BudgetIn, CircuitBreakersIn, GateIn, GuardsIn, LimitsIn, LoopRulesIn,
+    PolicyFileIn, PolicyIn, RateLimitIn, WatchdogIn,
 };
 pub use values::{Clock, Day, Days, Number};
 

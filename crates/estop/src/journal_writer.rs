@@ -26,11 +26,11 @@ impl JournalWriter {
     /// Begins a new journal; an existing file is not overwritten.
     pub fn create(path: &Path) -> anyhow::Result<JournalWriter> {
         let name = path.display();
-        let file = File::create_new(path).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => {
-                anyhow::anyhow!("{name} already exists; choose another name or remove it")
+        let file = File::create_new(path).map_err(|error| {
+            if error.kind() == ErrorKind::AlreadyExists {
+                return anyhow::anyhow!("{name} already exists; choose another name or remove it");
             }
-            _ => anyhow::Error::new(error).context(format!("cannot create {name}")),
+            anyhow::Error::new(error).context(format!("cannot create {name}"))
         })?;
         Ok(JournalWriter {
             out: BufWriter::new(file),

@@ -10,8 +10,8 @@ use estop_core::fingerprint::{RequestText, ResponseText, StepText, ended_by_text
 use estop_core::iteration::{TestRunners, is_shell_tool};
 use serde_json::Value;
 
-use read::ToolCall;
-pub use read::{Label, Message, Meta, Repetition, Trace, TraceError};
+pub use read::{Label, Repetition, Trace, TraceError};
+use read::{Message, ToolCall};
 
 /// One request and its answer.
 pub struct Exchange<'a> {

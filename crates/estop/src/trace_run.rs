@@ -25,8 +25,6 @@ const START_WALL_MS: i64 = 1_767_225_600_000;
 const CHARS_PER_TOKEN: usize = 4;
 /// An agent that is told to wait more often than this in a row is stopped, whatever it is called.
 const WAITS_MAX: u32 = 3;
-/// The longest wait a guard asks for is until the next month; beyond it, clocks could overflow.
-const WAIT_MS_MAX: u64 = 32 * 24 * 60 * 60 * 1000;
 
 /// What became of a trace.
 pub struct Run {
@@ -58,7 +56,7 @@ pub fn run(
     driver.start();
     let mut made: Vec<Hash64> = Vec::new();
     let stopped = trace.exchanges(runners).enumerate().find_map(|(step, exchange)| {
-        let stopped = driver.exchange(step, exchange, &mut made);
+        let stopped = driver.exchange(step, &exchange, &mut made);
         driver.mono += STEP_MS;
         stopped
     });
@@ -83,7 +81,7 @@ impl Driver<'_> {
         self.tell(0, What::PolicyChanged { by: "eval".into(), policy });
     }
 
-    fn exchange(&mut self, step: usize, exchange: Exchange<'_>, made: &mut Vec<Hash64>) -> Option<Stopped> {
+    fn exchange(&mut self, step: usize, exchange: &Exchange<'_>, made: &mut Vec<Hash64>) -> Option<Stopped> {
         let print = RequestPrint::of(&exchange.request);
         made.extend(print.steps.iter().map(|s| mix(&[s.action, s.result])));
         let input_tokens = tokens(exchange.input_chars);
@@ -135,7 +133,7 @@ impl Driver<'_> {
 fn wait_ms(decision: &Decision) -> Option<u64> {
     match decision.outcome {
         Outcome::Refuse { retry: Retry::AfterMs(ms), .. } if decision.deactivated().is_none() => {
-            Some(ms.clamp(1, WAIT_MS_MAX))
+            Some(ms.max(1))
         }
         Outcome::Refuse { .. } | Outcome::Allow | Outcome::Noted => None,
     }

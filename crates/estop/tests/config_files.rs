@@ -47,6 +47,16 @@ fn ui_5_a_missing_file_or_a_directory_is_said_plainly() {
     assert_eq!(refused(&sample("")), "FILE: is a directory; name the YAML file in it");
 }
 
+#[cfg(unix)]
+#[test]
+fn ui_5_a_pipe_is_refused_and_not_waited_for() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pipe.yaml");
+    let _ = fs::remove_file(&path);
+    let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo is there");
+    assert!(made.success());
+    assert_eq!(refused(&path), "FILE: is not a regular file");
+}
+
 #[test]
 fn ui_5_bytes_that_are_no_text_are_refused_with_their_line() {
     let path = written("latin1.yaml", b"# ok\npolicy: {profile: b\xe4tch}\n");

@@ -102,6 +102,29 @@ fn cb_6_wrap_up_tools_are_replaced() {
 }
 
 #[test]
+fn cb_4_test_runners_are_replaced() {
+    assert!(coder("").limits.test_runners.is_empty());
+    let yaml =
+        "policy: {test_runners: [./ci.sh]}\nagents: {coder: {policy: {test_runners: [earthly +test]}}}";
+    assert_eq!(coder(yaml).limits.test_runners, ["earthly +test".into()]);
+    assert_eq!(file(yaml).resolve(None, None).limits.test_runners, ["./ci.sh".into()]);
+    assert_eq!(file(yaml).resolve(None, None).modes, Modes::default(), "a test runner is no limit");
+}
+
+#[test]
+fn ld_6_each_loop_rule_has_its_own_switch() {
+    let rules = |policy: &Policy| {
+        let loops = &policy.loops;
+        [loops.back_to_back, loops.within_window, loops.unbroken]
+    };
+    assert_eq!(rules(&coder("")), [true, true, true]);
+    let yaml = "policy: {loop_rules: {back_to_back: false, unbroken: false}}
+agents: {coder: {policy: {loop_rules: {within_window: false, unbroken: true}}}}";
+    assert_eq!(rules(&file(yaml).resolve(None, None)), [false, true, false]);
+    assert_eq!(rules(&coder(yaml)), [false, false, true]);
+}
+
+#[test]
 fn ld_2_kill_switch_enabled_and_guards_loop_are_the_same_switch() {
     let cases = [
         ("", Mode::Shadow),

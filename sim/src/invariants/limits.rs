@@ -26,6 +26,9 @@ pub(super) fn run_limits_hold(step: &Step<'_>, model: &Model) -> Holds {
     if run.mode(&step.policy.modes) != Mode::Enforce || run.is_tripped() {
         return Ok(());
     }
+    if model.is_asked_again(step.event) {
+        return Ok(());
+    }
     let before = if step.event.what == What::PromptSubmitted { run.prompts } else { run.tool_calls };
     let granted = u64::from(max) * run.allowances;
     ensure(before + 1 < granted, "run_limits_hold", || {

@@ -17,10 +17,28 @@ pub(super) fn nothing_passes_a_shut_gate(step: &Step<'_>, _: &Model) -> Holds {
     })
 }
 
-/// After a deactivation or a pause nothing is allowed until a person says so.
+/// After a deactivation or a pause nothing is allowed until a person says so. A pause lets what runs run.
 pub(super) fn nothing_passes_while_stopped(step: &Step<'_>, model: &Model) -> Holds {
-    ensure(model.may == May::Work || !step.passes(), "nothing_passes_while_stopped", || {
+    let runs_already = matches!(step.event.what, What::StreamProgressed(_));
+    let may = match model.may {
+        May::Work => true,
+        May::NotWhilePaused => runs_already,
+        May::NotWhileOff => false,
+    };
+    ensure(may || !step.passes(), "nothing_passes_while_stopped", || {
         format!("the agent may not work: {:?}", model.may)
+    })
+}
+
+/// A stream goes on only while its request is under way: what nobody pays for is cut, and so is what its run's
+/// escalation has ended.
+pub(super) fn only_what_is_under_way_streams(step: &Step<'_>, model: &Model) -> Holds {
+    let What::StreamProgressed(p) = &step.event.what else { return Ok(()) };
+    let run = model.open.get(&p.request).map(|open| model.runs.is(open.run));
+    let goes_on = run.is_some_and(|is| is != Some(RunIs::Escalated) || model.runs.lost_track());
+    ensure(goes_on || !step.passes(), "only_what_is_under_way_streams", || match run {
+        None => "nothing is known of its request".to_owned(),
+        Some(is) => format!("its run is {is:?}"),
     })
 }
 

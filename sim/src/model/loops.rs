@@ -60,6 +60,13 @@ impl Loops {
         found
     }
 
+    /// What was done in a conversation so far is no repeat of what comes.
+    pub fn begin_anew(&mut self, conversation: Hash64) {
+        if let Some(trail) = self.followed.get_mut(&conversation) {
+            *trail = Trail::default();
+        }
+    }
+
     /// The agent was switched on again.
     pub fn clear(&mut self) {
         *self = Loops::default();

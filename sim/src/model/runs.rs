@@ -96,6 +96,11 @@ impl Runs {
         self.list.get(name)
     }
 
+    /// How the run of this serial stands, if it is known.
+    pub fn is(&self, serial: u64) -> Option<RunIs> {
+        self.list.values().find(|run| run.serial == serial).map(|run| run.is)
+    }
+
     /// Closes an implicit run that idled.
     pub fn pass_time(&mut self, now: u64) {
         let idle = |run: &Run| now >= run.last_activity.saturating_add(IMPLICIT_IDLE_MS);

@@ -1,7 +1,7 @@
 //! One step: an event is judged, the decision is checked, written down and carried out.
 
 use estop_core::decision::{Decision, Outcome};
-use estop_core::event::{Event, What};
+use estop_core::event::{Estimate, Event, What};
 use estop_core::ids::Name;
 use estop_core::policy::Mode;
 
@@ -25,8 +25,8 @@ impl<J: Judge> World<J> {
         let gate = self.button.view(&mut self.rng);
         let mut event = Event { run, gate, what };
         self.fleet.turn(now.wall);
-        if let What::RequestReceived(r) = &mut event.what {
-            r.fleet = if self.agents[at].shares_account() { self.fleet.view(&r.estimate) } else { None };
+        if self.agents[at].shares_account() {
+            self.show_fleet(&mut event);
         }
         let mut bookings = Vec::new();
         let (decision, holds) = self.agents[at].judge(now, &event, &mut bookings);
@@ -39,6 +39,16 @@ impl<J: Judge> World<J> {
         self.set_timer(at);
         self.carry_out(at, &decision)?;
         Ok(decision)
+    }
+
+    /// An event that spends says how the fleet's account stands.
+    fn show_fleet(&self, event: &mut Event) {
+        if let What::RequestReceived(r) = &mut event.what {
+            r.fleet = self.fleet.view(&r.estimate);
+        }
+        if let What::StreamProgressed(p) = &mut event.what {
+            p.fleet = self.fleet.view(&Estimate::default());
+        }
     }
 
     fn book(&mut self, at: usize, bookings: &[Booking]) -> Holds {

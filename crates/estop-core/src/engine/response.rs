@@ -22,6 +22,12 @@ use crate::standing::Cause;
 use crate::system::Channel;
 use crate::time::Millis;
 
+/// Whether a stream that runs may go on.
+struct Running {
+    run: Judgement<Option<RunFinding>>,
+    budget: Judgement<Option<BudgetFinding>>,
+}
+
 impl AgentState {
     pub(super) fn response_completed(
         &mut self,
@@ -176,7 +182,7 @@ impl AgentState {
         let mut pass = Pass::of_channel(event, Channel::Llm);
         pass.ask(Guard::Agent, self.standing.judge_running(), Mode::Enforce);
         match self.extend_reservation(now, p, policy) {
-            Some((run, budget)) => {
+            Some(Running { run, budget }) => {
                 pass.ask(Guard::Run, run, Mode::Enforce);
                 pass.ask(Guard::Budget, budget, policy.modes.budget);
             }
@@ -192,12 +198,7 @@ impl AgentState {
         pass.into_decision(effects)
     }
 
-    fn extend_reservation(
-        &mut self,
-        now: Millis,
-        p: &StreamProgressed,
-        policy: &Policy,
-    ) -> Option<(Judgement<Option<RunFinding>>, Judgement<Option<BudgetFinding>>)> {
+    fn extend_reservation(&mut self, now: Millis, p: &StreamProgressed, policy: &Policy) -> Option<Running> {
         let flight = self.in_flight.get_mut(p.request)?;
         flight.expires = now.plus(LIFETIME_MS);
         let before = flight.held;
@@ -216,7 +217,7 @@ impl AgentState {
         // Reaching the cap exactly is allowed for a stream that runs; going beyond is not.
         let is_over = |f: &BudgetFinding| f.spent.saturating_add(f.reserved) > f.cap;
         let over = [own, p.fleet].into_iter().flatten().find(is_over);
-        Some((running, Judgement::stop_if(over.is_some(), over.or(own).or(p.fleet))))
+        Some(Running { run: running, budget: Judgement::stop_if(over.is_some(), over.or(own).or(p.fleet)) })
     }
 
     /// A streamed answer repeats itself: cut it, and stop its agent so that the retry is refused too (AN-3).

@@ -42,8 +42,9 @@ impl OpenCalls {
         self.0.push(call);
     }
 
-    fn contains(&self, call: CallId) -> bool {
-        self.0.iter().any(|c| c.call == call)
+    /// The same call: a number used again for something else is another one, or it would not count.
+    fn contains(&self, t: &ToolRequested, run: Option<&str>) -> bool {
+        self.0.iter().any(|c| c.call == t.call && c.action == t.action && c.run.as_deref() == run)
     }
 
     fn take(&mut self, call: CallId) -> Option<OpenCall> {
@@ -73,7 +74,7 @@ impl AgentState {
             }
         };
         // A hook that asks twice about one call asks about one call.
-        let again = self.open_calls.contains(t.call);
+        let again = self.open_calls.contains(t, event.run.as_deref());
         let adds = if again {
             Adds::default()
         } else {

@@ -75,9 +75,9 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     }
     report.finish();
     if args.json {
-        say_json(&report)?
+        say_json(&report)?;
     } else {
-        say(&report.text())?
+        say(&report.text())?;
     }
     Ok(Exit::Fine)
 }
@@ -86,13 +86,13 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
 enum Rules {
     /// What a user gets who switches the loop guard on.
     LoopGuardOn,
-    File(PolicyFile),
+    File(Box<PolicyFile>),
 }
 
 impl Rules {
     fn load(file: Option<&Path>) -> anyhow::Result<Rules> {
         Ok(match file {
-            Some(path) => Rules::File(config::load(path)?),
+            Some(path) => Rules::File(Box::new(config::load(path)?)),
             None => Rules::LoopGuardOn,
         })
     }

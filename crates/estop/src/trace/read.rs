@@ -21,7 +21,7 @@ pub struct Trace {
     #[serde(default)]
     meta: Option<Meta>,
     /// Everything that was said.
-    pub messages: Vec<Message>,
+    pub(super) messages: Vec<Message>,
 }
 
 /// What a trace is known to be.
@@ -37,7 +37,7 @@ pub enum Label {
 /// What else is known of a trace.
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object")]
-pub struct Meta {
+struct Meta {
     #[serde(default)]
     repetition: Option<Repetition>,
 }
@@ -53,10 +53,10 @@ pub struct Repetition {
     pub start: usize,
 }
 
-/// One message. Invariant: its role is one of [`ROLES`], and its calls stand in `tool_calls`.
+/// One message. Invariant of a trace that was read: each role is one of `ROLES`, and calls stand in `tool_calls`.
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object with `role`")]
-pub struct Message {
+pub(super) struct Message {
     role: String,
     #[serde(default)]
     content: Option<Content>,

@@ -1,0 +1,100 @@
+//! A run's clock (CB-5, CB-6, ID-7): time limits, the time to sum up, the end of an idle implicit run.
+
+use super::{IMPLICIT_IDLE_MS, Run, RunState, WRAP_UP_MS};
+use crate::breaker::{LimitName, LimitUse, granted};
+use crate::policy::{Limits, Mode, Modes};
+use crate::time::Millis;
+
+/// What a run's clock brought about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RunDue {
+    Tripped(LimitUse),
+    WouldTrip,
+    Escalated(LimitUse),
+    Closed,
+}
+
+impl Run {
+    /// The next moment its clock does something.
+    pub(crate) fn next_due(&self, limits: &Limits, modes: &Modes) -> Option<Millis> {
+        let close = self.name.is_none().then(|| self.last_activity.plus(IMPLICIT_IDLE_MS));
+        if !matches!(self.state, RunState::Active | RunState::Sleeping) {
+            return close;
+        }
+        let timer = match self.trip {
+            Some(trip) => (!trip.over).then(|| trip.at.plus(WRAP_UP_MS)),
+            None => match self.mode(modes) {
+                Mode::Off => None,
+                Mode::Shadow if self.is_told(self.clock_limit()) => None,
+                Mode::Shadow | Mode::Enforce => self.limit_due(limits),
+            },
+        };
+        [close, timer].into_iter().flatten().min()
+    }
+
+    fn limit_due(&self, limits: &Limits) -> Option<Millis> {
+        let ms = |limit| granted(limit, self.allowances()).map(|s| u64::from(s) * 1000);
+        match self.state {
+            RunState::Active => {
+                Some(self.since.plus(ms(limits.max_active_duration)?.saturating_sub(self.active_ms)))
+            }
+            // An implicit run closes long before.
+            RunState::Sleeping if self.name.is_some() => {
+                Some(self.since.plus(ms(limits.max_sleep_duration)?))
+            }
+            RunState::Sleeping | RunState::Completed | RunState::Escalated => None,
+        }
+    }
+
+    /// Does what is due at `now`; call until it says `None`.
+    pub(crate) fn elapse(&mut self, now: Millis, limits: &Limits, modes: &Modes) -> Option<RunDue> {
+        if self.name.is_none() && now >= self.last_activity.plus(IMPLICIT_IDLE_MS) {
+            return Some(RunDue::Closed);
+        }
+        if self.next_due(limits, modes).is_none_or(|due| now < due) {
+            return None;
+        }
+        if let Some(trip) = &mut self.trip {
+            trip.over = true;
+            let used = trip.used;
+            // An implicit run is refused, never escalated for good (ID-7).
+            if self.name.is_some() {
+                self.enter(RunState::Escalated, now);
+            }
+            return Some(RunDue::Escalated(used));
+        }
+        self.time_is_up(now, limits, modes)
+    }
+
+    fn time_is_up(&mut self, now: Millis, limits: &Limits, modes: &Modes) -> Option<RunDue> {
+        let (limit, max) = match self.state {
+            RunState::Active => {
+                (LimitName::ActiveDuration, granted(limits.max_active_duration, self.allowances())?)
+            }
+            RunState::Sleeping => {
+                (LimitName::SleepDuration, granted(limits.max_sleep_duration, self.allowances())?)
+            }
+            RunState::Completed | RunState::Escalated => return None,
+        };
+        if self.mode(modes) != Mode::Enforce {
+            self.tell_shadow_trip(limit);
+            return Some(RunDue::WouldTrip);
+        }
+        let used_ms =
+            if self.state == RunState::Active { self.active_ms(now) } else { now.since(self.since) };
+        let current = u32::try_from(used_ms / 1000).unwrap_or(u32::MAX);
+        let used = LimitUse { limit, current, max };
+        self.trip(used, now);
+        if limit == LimitName::SleepDuration {
+            // Nobody is awake to sum up.
+            self.enter(RunState::Escalated, now);
+            return Some(RunDue::Escalated(used));
+        }
+        Some(RunDue::Tripped(used))
+    }
+
+    /// The limit its clock runs against in its state.
+    fn clock_limit(&self) -> LimitName {
+        if self.state == RunState::Sleeping { LimitName::SleepDuration } else { LimitName::ActiveDuration }
+    }
+}
