@@ -8,7 +8,7 @@
 use estop_core::engine::AgentState;
 use estop_sim::{Config, run};
 
-const SEED_1: &str = "";
+const SEED_1: &str = "17f7f008e89b22dc8486fee1828471f665deba46636fb26510f14e640e3e4433";
 
 #[test]
 fn seed_1_has_its_digest() {

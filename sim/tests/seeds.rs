@@ -28,6 +28,7 @@ const SEEDS: &[Found] = &[
         30_000,
         "failed results switched an agent off with the decision that let its request through",
     ),
+    found(20, 150, 56_000, "a call number used again for another tool call was not counted"),
     found(30, 200, 16_000, "the same, for an embedding that carried results"),
     found(45, 150, 36_000, "the model closed an implicit run earlier than the core"),
     found(204, 150, 33_000, "the same: a stream that goes on is activity of its run"),

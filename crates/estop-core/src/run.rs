@@ -61,7 +61,8 @@ pub(crate) struct Run {
     /// When it entered its state.
     since: Millis,
     pub(crate) last_activity: Millis,
-    trip: Option<Trip>,
+    /// Few runs trip: kept apart, so that the others stay small.
+    trip: Option<Box<Trip>>,
     /// One bit for each limit whose shadow trip was told.
     told: u8,
     pub(crate) spent: Spent,
@@ -221,11 +222,11 @@ impl Run {
     pub(crate) fn judge(&self, wants: Wants) -> Judgement<RunFinding> {
         let finding = RunFinding {
             state: self.state,
-            tripped: self.trip.map(|t| t.used),
-            requests_left: self.trip.map(|t| t.requests_left),
+            tripped: self.trip.as_ref().map(|t| t.used),
+            requests_left: self.trip.as_ref().map(|t| t.requests_left),
             problem: None,
         };
-        match (self.state, self.trip) {
+        match (self.state, &self.trip) {
             (RunState::Completed | RunState::Escalated, _) => Judgement::stop(finding),
             (RunState::Active | RunState::Sleeping, None) => Judgement::pass(finding),
             (RunState::Active | RunState::Sleeping, Some(trip)) => {
@@ -256,7 +257,7 @@ impl Run {
     }
 
     pub(crate) fn tripped(&self) -> Option<LimitUse> {
-        self.trip.map(|t| t.used)
+        self.trip.as_ref().map(|t| t.used)
     }
 
     /// Whether what already runs may go on: not once the run was escalated.
@@ -267,7 +268,7 @@ impl Run {
 
     pub(crate) fn trip(&mut self, used: LimitUse, now: Millis) {
         if self.trip.is_none() {
-            self.trip = Some(Trip { used, at: now, requests_left: WRAP_UP_REQUESTS, over: false });
+            self.trip = Some(Box::new(Trip { used, at: now, requests_left: WRAP_UP_REQUESTS, over: false }));
         }
     }
 

@@ -33,7 +33,11 @@ fn any_deed(mind: &mut Mind, rng: &mut Rng) -> Deed {
             print: any_answer(rng),
             usage: any_usage(rng),
         }),
-        7 | 8 => What::StreamProgressed(StreamProgressed { request: any_id(rng), usage: any_usage(rng), fleet: None }),
+        7 | 8 => What::StreamProgressed(StreamProgressed {
+            request: any_id(rng),
+            usage: any_usage(rng),
+            fleet: None,
+        }),
         9 => What::StreamAborted(StreamAborted {
             request: any_id(rng),
             by: rng.pick(&[AbortedBy::Client, AbortedBy::Upstream, AbortedBy::Guard, AbortedBy::Kill]),
@@ -94,7 +98,13 @@ fn any_answer(rng: &mut Rng) -> ResponsePrint {
     };
     let calls = (0..rng.pick(&[0, 1, 32])).map(|_| call(rng)).collect();
     let action = rng.per_mille(300).then(|| any_hash(rng));
-    ResponsePrint { text: Some(any_simhash(rng)), exact: Some(any_simhash(rng)), action, calls, more_calls: 0 }
+    ResponsePrint {
+        text: Some(any_simhash(rng)),
+        exact: Some(any_simhash(rng)),
+        action,
+        calls,
+        more_calls: 0,
+    }
 }
 
 fn any_usage(rng: &mut Rng) -> Usage {

@@ -1,7 +1,10 @@
 //! Requests under way: whose they are, what they hold, and when they are given up.
 
+use std::collections::VecDeque;
+
 use crate::budget::Amount;
 use crate::ids::RequestId;
+use crate::ring::push_bounded;
 use crate::time::Millis;
 
 /// A reservation without a sign of life is booked and dropped after this. Streams renew it as they go;
@@ -32,7 +35,8 @@ pub(super) struct InFlight {
     /// No reservation ends before this.
     none_before: Millis,
     /// Given up and booked, but perhaps still running: the latest [`OVERDUE_MAX`].
-    overdue: Vec<Flight>,
+    #[expect(clippy::box_collection, reason = "almost always empty, and every agent has one")]
+    overdue: Option<Box<VecDeque<Flight>>>,
 }
 
 /// Requests that were given up and are remembered, in case they are heard of again.
@@ -47,7 +51,7 @@ impl InFlight {
         if self.list.is_empty() || flight.expires < self.none_before {
             self.none_before = flight.expires;
         }
-        self.overdue.retain(|f| f.request != flight.request);
+        self.take_overdue(flight.request);
         if self.list.len() == self.list.capacity() {
             // Most agents have one request under way: grow from one, not from four.
             self.list.reserve_exact(self.list.len().max(1));
@@ -58,7 +62,6 @@ impl InFlight {
     /// Gives memory back that is not needed.
     pub(super) fn shrink(&mut self) {
         self.list.shrink_to_fit();
-        self.overdue.shrink_to_fit();
     }
 
     pub(super) fn contains(&self, request: RequestId) -> bool {
@@ -84,17 +87,15 @@ impl InFlight {
             return None;
         };
         let expired = self.list.remove(at);
-        if self.overdue.len() == OVERDUE_MAX {
-            self.overdue.remove(0);
-        }
-        self.overdue.push(expired);
+        push_bounded(self.overdue.get_or_insert_default(), expired, OVERDUE_MAX);
         Some(expired)
     }
 
     /// A request that was given up and is heard of after all; what it held is booked already.
     pub(super) fn take_overdue(&mut self, request: RequestId) -> Option<Flight> {
-        let at = self.overdue.iter().position(|f| f.request == request)?;
-        Some(self.overdue.remove(at))
+        let overdue = self.overdue.as_mut()?;
+        let at = overdue.iter().position(|f| f.request == request)?;
+        overdue.remove(at)
     }
 
     pub(super) fn first_expiry(&self) -> Option<Millis> {

@@ -21,7 +21,7 @@ impl Run {
         if !matches!(self.state, RunState::Active | RunState::Sleeping) {
             return close;
         }
-        let timer = match self.trip {
+        let timer = match &self.trip {
             Some(trip) => (!trip.over).then(|| trip.at.plus(WRAP_UP_MS)),
             None => match self.mode(modes) {
                 Mode::Off => None,
