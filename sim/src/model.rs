@@ -10,7 +10,7 @@ pub mod runs;
 use std::collections::{BTreeMap, VecDeque};
 
 use estop_core::budget::Amount;
-use estop_core::decision::{Decision, Effect, Outcome};
+use estop_core::decision::{Decision, Effect, Guard, Outcome};
 use estop_core::event::{
     CallKind, Estimate, Event, RequestReceived, ResponseCompleted, ToolFinished, ToolRequested, Usage, What,
 };
@@ -137,10 +137,15 @@ impl Model {
     ) {
         let allowed = decision.outcome == Outcome::Allow;
         let done = decision.outcome == Outcome::Noted;
+        let by_run = decision.refused_by() == Some(Guard::Run);
         let now = self.now;
         self.hook_circles = Circles::default();
         match &event.what {
             What::RequestReceived(r) if allowed => self.admit(event, r, policy, bookings),
+            // Asking again is no idleness; asking twice at once is no asking.
+            What::RequestReceived(r) if by_run && !self.open.contains_key(&r.request) => {
+                self.runs.asked_in_vain(&event.run, now);
+            }
             What::ResponseCompleted(r) => self.complete(r, bookings),
             What::StreamAborted(a) => self.end(a.request, a.usage, bookings),
             What::StreamProgressed(p) => self.progress(p.request, p.usage, bookings),

@@ -174,6 +174,13 @@ impl Runs {
         }
     }
 
+    /// A request was refused for the state of its run.
+    pub fn asked_in_vain(&mut self, name: &Option<Name>, now: u64) {
+        if let Some(run) = self.list.get_mut(name) {
+            run.last_activity = now;
+        }
+    }
+
     /// A stream of one of its requests goes on.
     pub fn streamed(&mut self, serial: u64, now: u64) {
         if let Some(run) = self.list.values_mut().find(|run| run.serial == serial) {
