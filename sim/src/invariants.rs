@@ -9,9 +9,8 @@ mod words;
 
 use estop_core::decision::{Decision, Outcome};
 use estop_core::engine::Wake;
-use estop_core::event::{Event, What};
+use estop_core::event::Event;
 use estop_core::policy::Policy;
-use estop_core::system::Channel;
 use estop_core::time::Now;
 
 use crate::broken::Holds;
@@ -43,36 +42,12 @@ pub struct Step<'a> {
 impl Step<'_> {
     /// Whether something was asked and may go on.
     pub fn passes(&self) -> bool {
-        channel(&self.event.what).is_some() && self.decision.is_allowed()
+        self.event.what.channel().is_some() && self.decision.is_allowed()
     }
 
     /// Whether it was asked for and allowed.
     pub fn is_allowed(&self) -> bool {
         self.decision.outcome == Outcome::Allow
-    }
-}
-
-/// The channel on which an event asks for something; `None` if it only tells.
-fn channel(what: &What) -> Option<Channel> {
-    match what {
-        What::RequestReceived(_) | What::StreamProgressed(_) | What::PromptSubmitted => Some(Channel::Llm),
-        What::ToolRequested(_) => Some(Channel::Tools),
-        What::MessageIn { .. } | What::MessageOut { .. } => Some(Channel::Messaging),
-        What::ResponseCompleted(_)
-        | What::StreamAborted(_)
-        | What::ChantDetected(_)
-        | What::ToolFinished(_)
-        | What::RunStarted { .. }
-        | What::RunSlept
-        | What::RunWoke
-        | What::RunCompleted
-        | What::RunExtended { .. }
-        | What::PolicyChanged { .. }
-        | What::AgentActivated { .. }
-        | What::AgentDeactivated { .. }
-        | What::AgentPaused { .. }
-        | What::AgentResumed { .. }
-        | What::Tick => None,
     }
 }
 

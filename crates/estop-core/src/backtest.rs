@@ -174,26 +174,12 @@ impl Tested {
 
 /// Why, as the decision says it or as the timer that ran out.
 fn stop_reason(decision: &Decision, guard: Guard) -> String {
-    let timer = decision.effects.iter().find_map(|effect| match effect {
-        Effect::RunTripped { used, .. } | Effect::RunEscalated { used, .. } => Some(used),
-        Effect::AbortInFlight
-        | Effect::Deactivated { .. }
-        | Effect::Paused { .. }
-        | Effect::LoopEvidence(_)
-        | Effect::WouldHaveStopped { .. }
-        | Effect::CutStream { .. }
-        | Effect::BudgetWarned(_)
-        | Effect::ReservationExpired { .. }
-        | Effect::PressButton => None,
-    });
-    match timer {
-        Some(used) if guard == Guard::Breaker && decision.refused_by().is_none() => {
-            format!("Circuit breaker: {} ({}/{}).", used.limit.text(), used.current, used.max)
-        }
-        Some(_) | None if decision.refused_by().is_some() || decision.deactivated().is_some() => {
-            decision.reason()
-        }
-        Some(_) | None => format!("Stopped by {}.", guard.name()),
+    if decision.refused_by().is_some() || decision.deactivated().is_some() {
+        return decision.reason();
+    }
+    match decision.effects.iter().find_map(Effect::tripped) {
+        Some(used) => format!("Circuit breaker: {} ({}/{}).", used.limit.text(), used.current, used.max),
+        None => format!("Stopped by {}.", guard.name()),
     }
 }
 

@@ -110,6 +110,17 @@ pub enum Effect {
     PressButton,
 }
 
+impl Effect {
+    /// The limit that tripped or escalated a run, if that is what it says.
+    pub fn tripped(&self) -> Option<&LimitUse> {
+        if let Effect::RunTripped { used, .. } | Effect::RunEscalated { used, .. } = self {
+            Some(used)
+        } else {
+            None
+        }
+    }
+}
+
 impl Decision {
     pub(crate) fn noted() -> Decision {
         Decision { outcome: Outcome::Noted, verdicts: Verdicts::default(), effects: Vec::new() }

@@ -12,7 +12,7 @@ use crate::fingerprint::{RequestPrint, ResponsePrint};
 use crate::ids::{CallId, Hash64, Name, RequestId};
 use crate::money::NanoUsd;
 use crate::policy::Policy;
-use crate::system::GateView;
+use crate::system::{Channel, GateView};
 
 /// One event of one agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,6 +116,34 @@ pub enum What {
     },
     /// Time passed: see `poll_timeout`.
     Tick,
+}
+
+impl What {
+    /// The channel on which it asks to pass something; `None` if it only tells.
+    pub fn channel(&self) -> Option<Channel> {
+        match self {
+            What::RequestReceived(_) | What::StreamProgressed(_) | What::PromptSubmitted => {
+                Some(Channel::Llm)
+            }
+            What::ToolRequested(_) => Some(Channel::Tools),
+            What::MessageIn { .. } | What::MessageOut { .. } => Some(Channel::Messaging),
+            What::ResponseCompleted(_)
+            | What::StreamAborted(_)
+            | What::ChantDetected(_)
+            | What::ToolFinished(_)
+            | What::RunStarted { .. }
+            | What::RunSlept
+            | What::RunWoke
+            | What::RunCompleted
+            | What::RunExtended { .. }
+            | What::PolicyChanged { .. }
+            | What::AgentActivated { .. }
+            | What::AgentDeactivated { .. }
+            | What::AgentPaused { .. }
+            | What::AgentResumed { .. }
+            | What::Tick => None,
+        }
+    }
 }
 
 /// A request to a model.

@@ -8,7 +8,7 @@ use crate::time::Millis;
 
 const FULL: u16 = 1000;
 /// After a person switched the agent on again (LD-4).
-const AFTER_ACTIVATION: u16 = 800;
+pub(crate) const AFTER_ACTIVATION: u16 = 800;
 const LOOPING_OR_RUNAWAY: u16 = 100;
 const EXECUTION_ERROR: u16 = 20;
 const MODE_FLIP: u16 = 20;

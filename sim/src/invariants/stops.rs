@@ -4,14 +4,14 @@ use estop_core::decision::Effect;
 use estop_core::event::What;
 use estop_core::standing::{DeactivatedBy, Standing};
 
-use super::{Step, channel};
+use super::Step;
 use crate::broken::{Holds, ensure};
 use crate::model::runs::RunIs;
 use crate::model::{May, Model};
 
 /// An event that carries a shut gate is refused, whatever else.
 pub(super) fn nothing_passes_a_shut_gate(step: &Step<'_>, _: &Model) -> Holds {
-    let Some(channel) = channel(&step.event.what) else { return Ok(()) };
+    let Some(channel) = step.event.what.channel() else { return Ok(()) };
     ensure(step.event.gate.lets_pass(channel) || !step.passes(), "nothing_passes_a_shut_gate", || {
         format!("the gate was {:?}", step.event.gate)
     })

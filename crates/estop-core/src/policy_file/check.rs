@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::resolve;
 use super::shape::{AllowedHoursIn, GateIn, PolicyFileIn, PolicyIn, WatchdogIn};
 use super::values::{Decimal, clock_text};
+use crate::health::AFTER_ACTIVATION;
 use crate::ids::Name;
 use crate::iteration::{TestRunners, TestRunnersError};
 use crate::journal::SYSTEM;
@@ -39,6 +40,10 @@ pub enum PolicyProblem {
     ReservedName,
     #[error("test_runners: {0}")]
     TestRunners(#[from] TestRunnersError),
+    #[error(
+        "soft_suspend_threshold ({value}) must not be above 0.8: a person who activates an agent sets its health to 0.8, and it would be suspended at once"
+    )]
+    SuspendsAtOnce { value: String },
     #[error("allowed_hours needs both `from` and `to`; `{missing}` is missing")]
     HoursIncomplete { missing: &'static str },
     #[error("`from` and `to` are both {time}, which allows no hours at all")]
@@ -165,10 +170,14 @@ fn check_gate(layer: &GateIn) -> Result<(), (&'static str, PolicyProblem)> {
         "max_tool_calls_per_minute",
         gate.max_tool_calls_per_minute,
     )?;
+    let share = |thousandths: u16| Decimal(u64::from(thousandths), 3).to_string();
+    if gate.soft_suspend_threshold > AFTER_ACTIVATION {
+        let value = share(gate.soft_suspend_threshold);
+        return Err(("soft_suspend_threshold", PolicyProblem::SuspendsAtOnce { value }));
+    }
     if gate.hard_stop_threshold < gate.soft_suspend_threshold {
         return Ok(());
     }
-    let share = |thousandths: u16| Decimal(u64::from(thousandths), 3).to_string();
     let (key, bound_key) = ("hard_stop_threshold", "soft_suspend_threshold");
     let problem = PolicyProblem::NotBelow {
         key,

@@ -5,7 +5,7 @@ use estop_core::engine::AgentState;
 use estop_core::event::{Event, What};
 use estop_core::policy::{Mode, Policy};
 use estop_core::standing::Standing;
-use estop_core::system::{Channel, System, SystemDecision, SystemEvent};
+use estop_core::system::{System, SystemDecision, SystemEvent};
 use estop_core::time::{Millis, Now};
 use estop_core::watchdog::FleetWatchdog;
 
@@ -162,7 +162,7 @@ impl World {
             return Some("guards are asked in order".to_owned());
         }
         if decision.outcome == Outcome::Allow
-            && let Some(channel) = channel_of(&event.what)
+            && let Some(channel) = event.what.channel()
             && (is_held_back(before, &event.what) || !event.gate.lets_pass(channel))
         {
             return Some("nothing is allowed for a stopped agent or through a shut gate".to_owned());
@@ -254,30 +254,6 @@ impl World {
 
 fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap_or_else(|e| format!("not serialisable: {e}"))
-}
-
-/// The channel on which an event asks to pass something.
-fn channel_of(what: &What) -> Option<Channel> {
-    match what {
-        What::RequestReceived(_) | What::StreamProgressed(_) | What::PromptSubmitted => Some(Channel::Llm),
-        What::ToolRequested(_) => Some(Channel::Tools),
-        What::MessageIn { .. } | What::MessageOut { .. } => Some(Channel::Messaging),
-        What::ResponseCompleted(_)
-        | What::StreamAborted(_)
-        | What::ChantDetected(_)
-        | What::ToolFinished(_)
-        | What::RunStarted { .. }
-        | What::RunSlept
-        | What::RunWoke
-        | What::RunCompleted
-        | What::RunExtended { .. }
-        | What::PolicyChanged { .. }
-        | What::AgentActivated { .. }
-        | What::AgentDeactivated { .. }
-        | What::AgentPaused { .. }
-        | What::AgentResumed { .. }
-        | What::Tick => None,
-    }
 }
 
 /// A stopped agent may do nothing; a paused one may finish what runs.

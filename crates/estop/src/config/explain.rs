@@ -28,6 +28,7 @@ pub(super) fn policy_error(error: &PolicyError, text: &str, name: &str) -> Probl
         | PolicyProblem::NoName
         | PolicyProblem::ReservedName
         | PolicyProblem::TestRunners(_)
+        | PolicyProblem::SuspendsAtOnce { .. }
         | PolicyProblem::HoursIncomplete { .. }
         | PolicyProblem::HoursEmpty { .. }
         | PolicyProblem::Above { .. }
