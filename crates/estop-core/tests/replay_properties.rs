@@ -73,6 +73,9 @@ fn verify(lines: &[Vec<u8>]) -> Result<(), JournalError> {
 }
 
 /// The last head of 10^6 random events. The same number in debug and release, on every machine.
+///
+/// It changes with every wanted change of a judgement, and only then: take the new one from the failing test, and
+/// say in the commit what is judged differently.
 const HEAD_OF_A_MILLION: &str = "5d6d35cd43174b48dbdacc1275fe61f1be418aff0562f01d2d75a227876f4adb";
 
 #[test]
