@@ -91,7 +91,6 @@ fn answer(cycle: u64, random: &mut Random) -> What {
         print: ResponsePrint {
             text: Some(SimHash(random.next())),
             exact: Some(SimHash(random.next())),
-            action: None,
             more_calls: 0,
             calls: vec![CallPrint { tool: "Bash".into(), action: Hash64(random.next()), test_run: false }],
         },

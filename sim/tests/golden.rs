@@ -8,7 +8,7 @@
 use estop_core::engine::AgentState;
 use estop_sim::{Config, run};
 
-const SEED_1: &str = "17f7f008e89b22dc8486fee1828471f665deba46636fb26510f14e640e3e4433";
+const SEED_1: &str = "0a8468361419d44ce34b355b5785aa213e8e10149762018210141d34b41f5ce1";
 
 #[test]
 fn seed_1_has_its_digest() {

@@ -102,9 +102,6 @@ pub struct ResponsePrint {
     /// The same, with numbers and ids as they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exact: Option<SimHash>,
-    /// What an agent that acts in text does with it; `None` if it calls tools or says nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub action: Option<Hash64>,
     /// Tool calls it makes, at most [`STEPS_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallPrint>,
@@ -186,11 +183,9 @@ impl ResponsePrint {
             action: signature::action(tool, args),
             test_run,
         };
-        let acts_in_text = response.calls.is_empty() && !response.text.trim().is_empty();
         ResponsePrint {
             text: simhash(response.text),
             exact: simhash_exact(response.text),
-            action: acts_in_text.then(|| signature::text_action(response.text)),
             calls: response.calls.iter().take(STEPS_MAX).map(call).collect(),
             more_calls: u32::try_from(response.calls.len().saturating_sub(STEPS_MAX)).unwrap_or(u32::MAX),
         }

@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use crate::fingerprint::RequestPrint;
-use crate::ids::Hash64;
 use crate::judgement::Judgement;
 use crate::policy::{LoopPolicy, Profile};
 use crate::repetition::{Repetition, Track};
@@ -85,19 +84,6 @@ pub(crate) fn judge(
         + RESPONSE_TENTHS * u32::from(finding.responses)
         + CALL_TENTHS * u32::from(finding.calls);
     Judgement::stop_if(finding.is_loop(), finding)
-}
-
-/// Judges the next action of an agent that acts in text, as soon as its answer shows it (LD-6 a, b): its result
-/// will only come with the next request.
-pub(crate) fn judge_answer(c: &Conversation, action: Hash64, policy: &LoopPolicy) -> Judgement<LoopFinding> {
-    let repetition = c.track.find_next(action, policy);
-    let finding = LoopFinding {
-        max: policy.threshold_tenths,
-        window: c.entries.len() as u16,
-        repetition,
-        ..LoopFinding::default()
-    };
-    Judgement::stop_if(repetition.is_some(), finding)
 }
 
 /// A request that continues a prompt with tool results is not one more prompt (FP-3).

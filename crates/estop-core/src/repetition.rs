@@ -146,15 +146,6 @@ impl Track {
         })
     }
 
-    /// The rule of LD-6 a or b that holds once `action` is done, if it ends as it did before.
-    pub(crate) fn find_next(&self, action: Hash64, policy: &LoopPolicy) -> Option<Repetition> {
-        let mut recent = Recent::of(&self.steps);
-        // The result is not known yet: take it to be what the same action brought last time.
-        let before = recent.all().iter().rev().find(|step| step.is_action(action)).copied()?;
-        recent.push(before);
-        recent.find(policy)
-    }
-
     /// Judges argument churn (LD-6 d) once `steps` are added.
     pub(crate) fn judge_churn(&self, steps: &[Step]) -> Judgement<ChurnFinding> {
         let mut churn = self.churn;

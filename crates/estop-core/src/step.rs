@@ -52,9 +52,4 @@ impl StepMark {
     pub(crate) fn repeats(&self, step: &Step) -> bool {
         *self == StepMark::of(step)
     }
-
-    /// Whether it is this action, whatever came out.
-    pub(crate) fn is_action(&self, action: Hash64) -> bool {
-        self.action == action.0 as u32
-    }
 }

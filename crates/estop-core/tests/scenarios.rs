@@ -70,7 +70,7 @@ scenarios! {
     ld_6_hooks_alone_find_a_loop_too
     ld_6_without_the_batch_profile_the_twelfth_item_trips
     ld_6a_a_block_of_three_four_times
-    ld_6a_a_text_agent_is_stopped_as_it_says_the_fifth
+    ld_6a_a_text_agent_is_stopped_by_its_fifth_result
     ld_6a_a_text_agent_that_tries_something_else_goes_on
     ld_6a_another_result_breaks_the_row
     ld_6a_same_action_and_result_five_times

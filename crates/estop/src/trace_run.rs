@@ -100,8 +100,7 @@ impl Driver<'_> {
         let usage = Usage { input_tokens, output_tokens, estimated: true, ..Usage::default() };
         let answer = ResponseCompleted { request, ended: Default::default(), print, usage };
         let reason = stop_reason(&self.tell(ANSWER_MS, What::ResponseCompleted(answer)))?;
-        // The action stands in the answer; what stops is whatever comes after it.
-        Some(Stopped { step: step + 1, repeats: most_frequent(made) + 1, reason })
+        Some(Stopped { step: step + 1, repeats: most_frequent(made), reason })
     }
 
     /// Asks for a request. Told to wait, the agent waits and asks again, as a live one would.

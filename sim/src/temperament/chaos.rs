@@ -97,14 +97,7 @@ fn any_answer(rng: &mut Rng) -> ResponsePrint {
         test_run: rng.per_mille(500),
     };
     let calls = (0..rng.pick(&[0, 1, 32])).map(|_| call(rng)).collect();
-    let action = rng.per_mille(300).then(|| any_hash(rng));
-    ResponsePrint {
-        text: Some(any_simhash(rng)),
-        exact: Some(any_simhash(rng)),
-        action,
-        calls,
-        more_calls: 0,
-    }
+    ResponsePrint { text: Some(any_simhash(rng)), exact: Some(any_simhash(rng)), calls, more_calls: 0 }
 }
 
 fn any_usage(rng: &mut Rng) -> Usage {

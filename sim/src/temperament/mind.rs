@@ -181,8 +181,7 @@ fn answer(rng: &mut Rng) -> ResponsePrint {
     };
     let calls = (0..rng.pick(&[0, 1, 1, 1, 2])).map(|_| call(rng)).collect();
     let text = rng.per_mille(800).then(|| SimHash(rng.bits()));
-    let action = rng.per_mille(200).then(|| Hash64(rng.bits()));
-    ResponsePrint { text, exact: text, action, calls, more_calls: 0 }
+    ResponsePrint { text, exact: text, calls, more_calls: 0 }
 }
 
 /// Mostly less than was estimated, at times more: estimates are wrong.

@@ -50,10 +50,6 @@ impl Pass {
         self.stopped_by
     }
 
-    pub(super) fn ruling(&self, guard: Guard) -> Option<Ruling> {
-        self.verdicts.get(guard).map(|v| v.ruling)
-    }
-
     pub(super) fn verdicts(&self) -> &Verdicts {
         &self.verdicts
     }

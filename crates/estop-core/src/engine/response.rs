@@ -12,9 +12,8 @@ use crate::event::{
 };
 use crate::fingerprint::ResponsePrint;
 use crate::health::Harm;
-use crate::ids::{Hash64, RequestId};
+use crate::ids::RequestId;
 use crate::judgement::Judgement;
-use crate::loop_detector;
 use crate::minute::Mark;
 use crate::policy::{LoopPolicy, Mode, Policy, Profile};
 use crate::run::{Adds, Run, RunFinding, RunProblem, RunState};
@@ -56,33 +55,7 @@ impl AgentState {
         if r.print.calls.is_empty() {
             self.wait_for_person(now, flight.run);
         }
-        if let Some((action, serial)) = r.print.action.zip(flight.conversation) {
-            self.judge_answer(now, serial, action, policy, &mut decision);
-        }
         decision
-    }
-
-    /// An agent that acts in text has said what it does next: stop it if that makes a loop (LD-6).
-    fn judge_answer(
-        &mut self,
-        now: Millis,
-        conversation: u32,
-        action: Hash64,
-        policy: &Policy,
-        decision: &mut Decision,
-    ) {
-        let Some(c) = self.conversations.by_serial(conversation).filter(|c| c.in_flight == 0) else { return };
-        let mut pass = Pass::new();
-        pass.ask(Guard::Loop, loop_detector::judge_answer(c, action, &policy.loops), policy.modes.loops);
-        if !matches!(pass.ruling(Guard::Loop), Some(Ruling::Stop | Ruling::WouldStop)) {
-            return;
-        }
-        let key = c.key;
-        self.tell_shadows(&pass, ToldOf { conversation: Some(key), run: None }, &mut decision.effects);
-        if pass.stopped_by().is_some() {
-            self.kill_switch(now, Cause::Loop, &mut decision.effects);
-        }
-        decision.verdicts = pass.verdicts().clone();
     }
 
     fn consumed(&mut self, now: Millis, new_input: u32, usage: Usage, failed: bool) {

@@ -203,7 +203,6 @@ fn response(random: &mut Random) -> ResponseCompleted {
         print: ResponsePrint {
             text: simhash(random),
             exact: simhash(random),
-            action: random.one_in(2).then(|| hash(random)),
             more_calls: if random.one_in(50) { 500 } else { 0 },
             calls,
         },

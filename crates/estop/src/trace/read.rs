@@ -48,7 +48,7 @@ struct Meta {
 pub struct Repetition {
     /// Its class: `strict`, `window`, …
     pub kind: String,
-    /// The step the repetition starts at, from 0.
+    /// The step the repetition starts at, from 1.
     #[serde(default)]
     pub start: usize,
 }

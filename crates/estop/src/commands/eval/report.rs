@@ -175,7 +175,7 @@ impl Loops {
         class.total += 1;
         // A stop before the loop began found something else.
         let start = known.map_or(0, |r| r.start);
-        let Some(stop) = run.stopped.as_ref().filter(|stop| stop.step > start) else {
+        let Some(stop) = run.stopped.as_ref().filter(|stop| stop.step >= start) else {
             self.missed_ids.push(trace.id.clone());
             return;
         };
