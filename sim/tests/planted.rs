@@ -19,6 +19,15 @@ fn first_broken_with<J: Judge>(replaying: Replaying) -> &'static str {
         .map_or("none", |broken| broken.breach.invariant)
 }
 
+/// How many of the first 24 seeds the named invariant reports; other consequences of the same bug may come first.
+fn seeds_reported_by<J: Judge>(invariant: &str) -> usize {
+    let reports = |seed: &u64| {
+        let config = Config { seed: *seed, agents: 114, events: 20_000, replaying: Replaying::Off };
+        run::<J>(&config).is_err_and(|broken| broken.breach.invariant == invariant)
+    };
+    (1..=24).filter(reports).count()
+}
+
 #[test]
 fn a_judge_that_ignores_the_gate_is_found() {
     assert_eq!(first_broken::<planted::IgnoresTheGate>(), "nothing_passes_a_shut_gate");
@@ -36,12 +45,16 @@ fn a_judge_that_forgets_the_reservation_of_an_aborted_stream_is_found() {
 
 #[test]
 fn a_judge_that_books_nothing_is_found() {
-    assert_eq!(first_broken::<planted::BooksNothing>(), "budget_caps_hold");
+    let seeds = seeds_reported_by::<planted::BooksNothing>("budget_caps_hold");
+    println!("reported in {seeds} of 24 seeds");
+    assert!(seeds > 0);
 }
 
 #[test]
 fn a_judge_that_does_not_look_at_the_fleet_is_found() {
-    assert_eq!(first_broken::<planted::IgnoresTheFleet>(), "fleet_budget_holds");
+    let seeds = seeds_reported_by::<planted::IgnoresTheFleet>("fleet_budget_holds");
+    println!("reported in {seeds} of 24 seeds");
+    assert!(seeds > 0);
 }
 
 #[test]
