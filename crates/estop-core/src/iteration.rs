@@ -83,6 +83,24 @@ impl TestRunners {
         is_shell_tool(tool) && self.script_invokes(command, 0)
     }
 
+    /// Whether a tool call runs tests: looks at the command in a shell tool's arguments (JSON text), whatever the client
+    /// calls the field.
+    pub fn is_test_call(&self, tool: &str, args: &str) -> bool {
+        use serde_json::Value;
+        if !is_shell_tool(tool) {
+            return false;
+        }
+        let Ok(Value::Object(fields)) = serde_json::from_str(args) else { return false };
+        match ["command", "cmd", "script"].iter().find_map(|key| fields.get(*key)) {
+            Some(Value::String(line)) => self.is_test_run(tool, line),
+            Some(Value::Array(words)) => {
+                let argv: Vec<String> = words.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+                self.is_test_run_argv(tool, &argv)
+            }
+            Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => false,
+        }
+    }
+
     /// The same for tools that take a list of words instead of a line (Codex: `["bash", "-lc", "cargo test"]`).
     pub fn is_test_run_argv(&self, tool: &str, argv: &[String]) -> bool {
         is_shell_tool(tool) && self.command_invokes(argv, 0)

@@ -6,6 +6,7 @@
 /// Fields whose value says nothing about progress: lower case, without `_` and `-`, sorted.
 const VOLATILE_KEYS: &[&str] = &[
     "callid",
+    "chunkid",
     "createdat",
     "date",
     "duration",
@@ -24,6 +25,7 @@ const VOLATILE_KEYS: &[&str] = &[
     "messageid",
     "msgid",
     "nonce",
+    "pgid",
     "pid",
     "requestid",
     "sessionid",
@@ -38,6 +40,9 @@ const VOLATILE_KEYS: &[&str] = &[
     "ts",
     "updatedat",
     "uuid",
+    "walltime",
+    "walltimems",
+    "walltimeseconds",
 ];
 
 /// Units that make a number a duration.
@@ -222,6 +227,11 @@ mod tests {
         same("duration_seconds=12", "duration_seconds=13");
         same("done in 1.25s", "done in 0.8s");
         same("took 12 ms", "took 9 ms");
+        same("ok\nProcess Group PGID: 17062", "ok\nProcess Group PGID: 17099");
+        same(
+            r#"{"chunk_id":"074f18","wall_time_seconds":0.1,"output":"ok"}"#,
+            r#"{"chunk_id":"9ac4e2","wall_time_seconds":0.2,"output":"ok"}"#,
+        );
         same("at 2024-01-15T10:30:00Z: refused", "at 2024-01-15T10:31:07.123Z: refused");
         same(
             "run 550e8400-e29b-41d4-a716-446655440000 failed",

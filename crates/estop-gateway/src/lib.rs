@@ -1,13 +1,52 @@
 //! estop-gateway: the places where traffic is held or let through.
 //!
-//! Empty so far. It will hold the enforcement points, which all ask the core the same way:
-//!
-//! - the LLM proxy: listen, identify, read, decide, forward, observe, settle (ID-1..6)
-//! - the tool gate for hooks and MCP (TL-1, TL-3) and the message relay (KS-10)
-//! - the latch: one atomic word with epoch and channels, and the registry of what is in flight (KS-2)
+//! Today the LLM proxy: listen, identify, read, understand, decide, forward, observe, settle (ID-1..7, AN-1..4). The
+//! tool gate for hooks and MCP (TL-1, TL-3) and the message relay (KS-10) will ask the core the same way.
 //!
 //! What it never does: write to a database, wait for one, re-serialise a body it inspected, choose an upstream by
 //! what the client says, or allow anything because an answer is missing. It knows neither the admin API nor the
-//! alerts; events and decisions leave it through a bounded channel.
+//! alerts; events and decisions leave it through a bounded queue.
 //!
 //! It may use `estop-wire` and `estop-core`, and is used by `estop`.
+//!
+//! Read [`pipeline`] first: one request from its head to its answer.
+
+// One request.
+mod account;
+mod answer;
+mod body_in;
+mod forward;
+mod identity;
+mod out_body;
+mod pipeline;
+mod recall;
+mod refuse;
+mod screen;
+mod upload;
+mod upstream;
+
+// Who is judged, and where.
+mod agents;
+mod clock;
+mod flight;
+mod host;
+mod journal_queue;
+mod latch;
+
+// Sockets, threads and time.
+mod connection;
+mod connections;
+mod gateway;
+mod listener;
+mod start_error;
+mod sweep;
+mod worker;
+
+pub mod settings;
+
+pub use agents::{Agent, Judged, NAME_MAX, is_name};
+pub use flight::{Flight, Phase};
+pub use gateway::Gateway;
+pub use host::Host;
+pub use journal_queue::{JournalQueue, Recorded};
+pub use start_error::StartError;

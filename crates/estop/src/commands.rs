@@ -3,6 +3,7 @@
 pub mod eval;
 mod journal;
 pub mod replay;
+pub mod serve;
 pub mod verify;
 
 use std::io::Write;

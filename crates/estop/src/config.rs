@@ -1,4 +1,4 @@
-//! Reading policy files.
+//! Reading the configuration: one file for `serve`, and for `eval` and `replay`, which use its policy keys only.
 //!
 //! ```
 //! let file = estop::config::parse("policy: {kill_switch_enabled: true}", "estop.yaml").unwrap();
@@ -6,12 +6,34 @@
 //!
 //! let refused = estop::config::parse("polcy: {}", "estop.yaml").unwrap_err();
 //! assert!(refused.to_string().starts_with("estop.yaml:1:1: unknown key `polcy`"));
+//!
+//! let env = [("HOME", "/home/me"), ("ESTOP_LISTEN__DATA", "[::1]:0")].into_iter().collect();
+//! let serve = estop::config::parse_serve("require_keys: false", "estop.yaml", &env).unwrap();
+//! assert_eq!(serve.listen.data.to_string(), "[::1]:0");
+//! assert_eq!(serve.providers["groq"].base_url.to_string(), "https://api.groq.com/openai");
 //! ```
 //!
 //! A file is taken whole or not at all. What is refused is refused with one message that says where, what
 //! and what else it could be.
 
+mod serve;
+
+mod base_url;
+mod limits;
+mod providers;
+
+mod shape;
+mod values;
+
+mod env;
+mod overlay;
+mod overrides;
+mod paths;
+mod secrets;
+
+mod conceal;
 mod explain;
+mod origin;
 mod place;
 mod problem;
 mod suggest;
@@ -22,9 +44,17 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use estop_core::policy_file::{PolicyFile, PolicyFileIn};
+use estop_core::policy_file::PolicyFile;
 
+use origin::Origin;
+use shape::FileIn;
+
+pub use base_url::BaseUrl;
+pub use env::Env;
+pub use limits::Limits;
 pub use problem::{Problem, Spot};
+pub use providers::{AuthStyle, HttpVersion, Protocol, Provider};
+pub use serve::{Listen, ServeConfig, TlsFiles};
 pub use suggest::closest;
 pub use yaml::read as read_yaml;
 pub use zones::find as find_zone;
@@ -48,8 +78,53 @@ pub enum ConfigError {
     Invalid(#[from] Box<Problem>),
 }
 
-/// Reads a policy file.
+/// Reads a configuration file for its policies.
 pub fn load(path: &Path) -> Result<PolicyFile, ConfigError> {
+    parse(&text_of(path)?, &path.display().to_string())
+}
+
+/// Reads a configuration's text for its policies; `name` stands in messages.
+pub fn parse(text: &str, name: &str) -> Result<PolicyFile, ConfigError> {
+    let file: FileIn = read(text, name)?;
+    Ok(policies(file, Origin { text, name, overrides: &[] })?)
+}
+
+/// Reads the configuration of `estop serve`: the file, if there is one, and what the environment sets.
+pub fn load_serve(path: Option<&Path>, env: &Env) -> Result<ServeConfig, ConfigError> {
+    match path {
+        Some(path) => parse_serve(&text_of(path)?, &path.display().to_string(), env),
+        None => parse_serve("", "configuration", env),
+    }
+}
+
+/// Reads the configuration of `estop serve` from a file's text; `name` stands in messages.
+pub fn parse_serve(text: &str, name: &str, env: &Env) -> Result<ServeConfig, ConfigError> {
+    // The file alone first, so that each mistake has its own place.
+    let mut file: FileIn = read(text, name)?;
+    let overrides = overrides::overrides(env)?;
+    if !overrides.is_empty() {
+        file = overlay::read(text, &overrides)?;
+    }
+    let origin = Origin { text, name, overrides: &overrides };
+    let llm_enabled = serve::llm_enabled(env)?;
+    let policies = policies(file.clone(), origin)?;
+    serve::check(&file, policies, env, llm_enabled).map_err(|fault| origin.problem(fault).into())
+}
+
+fn policies(file: FileIn, origin: Origin<'_>) -> Result<PolicyFile, Problem> {
+    let checked = file.into_policy().check(&zones::find);
+    checked.map_err(|error| origin.problem(explain::policy_fault(&error)))
+}
+
+fn read(text: &str, name: &str) -> Result<FileIn, Problem> {
+    if text.len() > FILE_BYTES_MAX {
+        return Err(Problem::whole_file(name, too_large()));
+    }
+    yaml::read(text, name)
+}
+
+/// The text of a file that is one.
+fn text_of(path: &Path) -> Result<String, ConfigError> {
     let name = path.display().to_string();
     let unreadable = |reason: String| ConfigError::Unreadable { path: path.to_owned(), reason };
 
@@ -69,18 +144,7 @@ pub fn load(path: &Path) -> Result<PolicyFile, ConfigError> {
     if bytes.len() > FILE_BYTES_MAX {
         return Err(Problem::whole_file(&name, too_large()).into());
     }
-    let text = String::from_utf8(bytes).map_err(|error| Problem::not_utf8(&name, &error))?;
-    parse(&text, &name)
-}
-
-/// Reads a policy file's text; `name` stands in messages.
-pub fn parse(text: &str, name: &str) -> Result<PolicyFile, ConfigError> {
-    if text.len() > FILE_BYTES_MAX {
-        return Err(Problem::whole_file(name, too_large()).into());
-    }
-    let file: PolicyFileIn = yaml::read(text, name)?;
-    let checked = file.check(&zones::find).map_err(|error| explain::policy_error(&error, text, name))?;
-    Ok(checked)
+    Ok(String::from_utf8(bytes).map_err(|error| Problem::not_utf8(&name, &error))?)
 }
 
 fn open_reason(error: &std::io::Error) -> String {

@@ -1,4 +1,4 @@
-//! Writes a journal to a file.
+//! Writes a journal to a file: one written in one go, or one that grows while estop serves.
 
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
@@ -8,13 +8,18 @@ use anyhow::Context;
 use estop_core::decision::Decision;
 use estop_core::event::Event;
 use estop_core::journal::{Chains, Happened, SYSTEM};
-use estop_core::system::{System, SystemEvent};
+use estop_core::system::{System, SystemDecision, SystemEvent};
 use estop_core::time::Now;
 
-/// An open journal file. It is removed again if it is dropped before it is sealed.
+/// Some four hundred records: a busy estop writes so many in a few milliseconds.
+const BUFFER: usize = 256 << 10;
+
+/// An open journal file. Unless it is kept, it is removed again if it is dropped before it is sealed.
 pub struct JournalWriter {
     out: BufWriter<File>,
     chains: Chains,
+    /// The system as its records tell it: what a checkpoint is decided by.
+    system: System,
     line: Vec<u8>,
     last: Now,
     failed: Option<std::io::Error>,
@@ -33,8 +38,9 @@ impl JournalWriter {
             anyhow::Error::new(error).context(format!("cannot create {name}"))
         })?;
         Ok(JournalWriter {
-            out: BufWriter::new(file),
+            out: BufWriter::with_capacity(BUFFER, file),
             chains: Chains::default(),
+            system: System::default(),
             line: Vec::new(),
             last: Now::default(),
             failed: None,
@@ -50,6 +56,29 @@ impl JournalWriter {
         self.flush_line();
     }
 
+    /// Keeps the file even if it is never sealed: what was written is a record of what happened.
+    pub fn keep(mut self) -> JournalWriter {
+        self.unfinished.0 = None;
+        self
+    }
+
+    /// Appends a record of the system.
+    pub fn write_system(&mut self, now: Now, event: &SystemEvent, decision: &SystemDecision) {
+        self.system.handle(now, event);
+        self.line.clear();
+        self.chains.append(SYSTEM, now, Happened::System(event), decision, &mut self.line);
+        self.last = now;
+        self.flush_line();
+    }
+
+    /// Hands everything to the operating system: it survives this process.
+    pub fn flush(&mut self) -> anyhow::Result<()> {
+        if let Some(error) = self.failed.take() {
+            return Err(error).context("the journal could not be written");
+        }
+        self.out.flush().context("the journal could not be written")
+    }
+
     fn flush_line(&mut self) {
         if let Err(error) = self.out.write_all(&self.line) {
             self.failed.get_or_insert(error);
@@ -59,7 +88,7 @@ impl JournalWriter {
     /// Ends the journal with a checkpoint, so that a cut tail is noticed.
     pub fn seal(mut self) -> anyhow::Result<()> {
         let checkpoint = SystemEvent::Checkpointed { heads: self.chains.heads() };
-        let decision = System::default().handle(self.last, &checkpoint);
+        let decision = self.system.handle(self.last, &checkpoint);
         self.line.clear();
         self.chains.append(SYSTEM, self.last, Happened::System(&checkpoint), &decision, &mut self.line);
         self.flush_line();

@@ -4,6 +4,8 @@ pub mod commands;
 pub mod config;
 pub mod journal_writer;
 pub mod lines;
+pub mod live_journal;
 pub mod printable;
 pub mod trace;
 pub mod trace_run;
+pub mod wiring;

@@ -3,8 +3,12 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use estop::commands::{Exit, eval, replay, verify};
+use estop::commands::{Exit, eval, replay, serve, verify};
 use estop::printable::escaped_lines;
+
+/// Requests allocate on one thread and are freed on another; the system's allocator is slow at that.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The emergency stop for AI agents
 #[derive(Debug, Parser)]
@@ -23,6 +27,7 @@ struct Cli {
 enum Command {
     Eval(eval::Args),
     Replay(replay::Args),
+    Serve(serve::Args),
     Verify(verify::Args),
 }
 
@@ -30,6 +35,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Eval(args) => eval::main(&args),
         Command::Replay(args) => replay::main(&args),
+        Command::Serve(args) => serve::main(&args),
         Command::Verify(args) => verify::main(&args),
     };
     match result {

@@ -7,8 +7,7 @@ mod read;
 use std::collections::BTreeMap;
 
 use estop_core::fingerprint::{RequestText, ResponseText, StepText, ended_by_text};
-use estop_core::iteration::{TestRunners, is_shell_tool};
-use serde_json::Value;
+use estop_core::iteration::TestRunners;
 
 pub use read::{Label, Repetition, Trace, TraceError};
 use read::{Message, ToolCall};
@@ -115,25 +114,9 @@ fn step<'a>(tool: &'a str, args: &'a str, result: &'a str) -> StepText<'a> {
 fn response<'a>(message: &'a Message, runners: &TestRunners) -> ResponseText<'a> {
     let call = |c: &'a ToolCall| {
         let (name, arguments) = (c.function.name.as_str(), c.function.arguments.as_str());
-        (name, arguments, runs_tests(name, arguments, runners))
+        (name, arguments, runners.is_test_call(name, arguments))
     };
     ResponseText { text: message.text(), calls: message.calls().iter().map(call).collect() }
-}
-
-/// Looks at the command line in a shell tool's arguments, whatever the client calls the field.
-fn runs_tests(tool: &str, arguments: &str, runners: &TestRunners) -> bool {
-    if !is_shell_tool(tool) {
-        return false;
-    }
-    let Ok(Value::Object(fields)) = serde_json::from_str(arguments) else { return false };
-    match ["command", "cmd", "script"].iter().find_map(|key| fields.get(*key)) {
-        Some(Value::String(line)) => runners.is_test_run(tool, line),
-        Some(Value::Array(words)) => {
-            let argv: Vec<String> = words.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-            runners.is_test_run_argv(tool, &argv)
-        }
-        Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => false,
-    }
 }
 
 #[cfg(test)]
@@ -142,7 +125,7 @@ mod tests {
 
     fn test_runs(arguments: &str) -> bool {
         let runners = TestRunners::new(&["./ci.sh".to_owned()]).expect("a good pattern");
-        runs_tests("shell", arguments, &runners)
+        runners.is_test_call("shell", arguments)
     }
 
     #[test]

@@ -13,7 +13,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("estop-core", &[]),
     ("estop-wire", &["estop-core"]),
     ("estop-store", &["estop-core"]),
-    ("estop-gateway", &["estop-core", "estop-wire"]),
+    // The fake model is what its tests talk to.
+    ("estop-gateway", &["estop-core", "estop-wire", "estop-fake-model"]),
     ("estop-admin", &["estop-core", "estop-store"]),
     ("estop-notify", &["estop-core", "estop-store"]),
     (
@@ -25,12 +26,14 @@ const ARROWS: &[(&str, &[&str])] = &[
             "estop-gateway",
             "estop-admin",
             "estop-notify",
+            "estop-fake-model",
             "estop-sim",
         ],
     ),
     // Beside the product: they drive it and are never part of it.
     ("estop-sim", &["estop-core"]),
-    ("estop-bench", &["estop-core", "estop-sim"]),
+    ("estop-fake-model", &[]),
+    ("estop-bench", &["estop-core", "estop-wire", "estop-sim"]),
 ];
 
 /// All the core may use from outside (docs/decisions/0006).

@@ -1,8 +1,12 @@
 //! From the parser's errors to sentences for people.
 
-use estop_core::policy_file::{PolicyError, PolicyIn, PolicyProblem};
-use serde_saphyr::{Error, Location, MessageFormatter, UserMessageFormatter};
+use estop_core::policy_file::{LimitsIn, PolicyError, PolicyIn, PolicyProblem};
+use serde::de::DeserializeOwned;
+use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
 
+use super::conceal;
+use super::origin::Fault;
+use super::overrides::Override;
 use super::place::{Place, Step, path_text, place};
 use super::problem::{Problem, Spot, printable, printable_sentence};
 use super::suggest::closest;
@@ -10,14 +14,46 @@ use super::zones;
 
 /// What the YAML reader refused. `path` is as far as it came.
 pub(super) fn yaml_error(error: &Error, path: &[Step], text: &str, name: &str) -> Problem {
-    let (message, help) = sentence(original(error), path, text);
+    let found = match place(text, path) {
+        Some(Place { found: Some(found), .. }) => Found::Text(found),
+        Some(Place { found: None, .. }) => Found::Nothing,
+        None => Found::Unknown,
+    };
+    let (message, help) = sentence(original(error), path, &found);
+    let help = help.or_else(|| {
+        is_bare_ipv6(path, &found).then(|| "An IPv6 address needs quotes: \"[::1]:4100\"".to_owned())
+    });
     Problem::at(name, spot(error, path, text), message).with_help(help)
 }
 
+/// To YAML, the brackets of `data: [::1]:4100` are a list.
+fn is_bare_ipv6(path: &[Step], found: &Found) -> bool {
+    path_text(path).starts_with("listen.") && matches!(found, Found::Text(found) if found == "a list")
+}
+
+/// What was wrong with a variable that sets a key.
+pub(super) fn override_error(error: &Error, path: &[Step], variable: &Override) -> Problem {
+    let found = match path.get(variable.keys.len()..) {
+        Some([]) => Found::Text(printable(&variable.value)),
+        Some(below) => {
+            place(&variable.value, below).and_then(|place| place.found).map_or(Found::Unknown, Found::Text)
+        }
+        None => Found::Unknown,
+    };
+    let (message, help) = sentence(original(error), path, &found);
+    variable.problem(message).with_help(help)
+}
+
+/// What stands where something else should be.
+enum Found {
+    Text(String),
+    Nothing,
+    /// The place cannot be found.
+    Unknown,
+}
+
 /// What the policy's own checks refused.
-pub(super) fn policy_error(error: &PolicyError, text: &str, name: &str) -> Problem {
-    let path: Vec<Step> = error.keys.iter().map(|key| Step::Key(key.to_string())).collect();
-    let spot = place(text, &path).map(|place| spot_of(text, place.location));
+pub(super) fn policy_fault(error: &PolicyError) -> Fault {
     let help = match &error.problem {
         PolicyProblem::UnknownZone(zone) => Some(match zones::suggest(zone) {
             Some(meant) => format!("did you mean `{meant}`?"),
@@ -34,7 +70,8 @@ pub(super) fn policy_error(error: &PolicyError, text: &str, name: &str) -> Probl
         | PolicyProblem::Above { .. }
         | PolicyProblem::NotBelow { .. } => None,
     };
-    Problem::at(name, spot, printable_sentence(&error.problem.to_string())).with_help(help)
+    let keys: Vec<&str> = error.keys.iter().map(AsRef::as_ref).collect();
+    Fault::new(&keys, error.problem.to_string()).with_help(help)
 }
 
 /// The error behind aliases and snippets.
@@ -50,26 +87,24 @@ fn spot(error: &Error, path: &[Step], text: &str) -> Option<Spot> {
     let about_value =
         matches!(original(error), Error::SerdeInvalidValue { .. } | Error::SerdeInvalidType { .. });
     let value = if about_value { place(text, path).map(|place| place.location) } else { None };
-    value.or_else(|| error.location()).map(|location| spot_of(text, location))
-}
-
-fn spot_of(text: &str, location: Location) -> Spot {
-    let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-    Spot::new(text, number(location.line()), number(location.column()))
+    value.or_else(|| error.location()).map(|location| Spot::of(text, location))
 }
 
 /// Message and help.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the enum is the library's, and grows")]
-fn sentence(error: &Error, path: &[Step], text: &str) -> (String, Option<String>) {
+fn sentence(error: &Error, path: &[Step], found: &Found) -> (String, Option<String>) {
     let must_be = |expected: &str| {
         let subject = subject(path);
-        match place(text, path) {
-            Some(Place { found: Some(found), .. }) => format!("{subject} must be {expected}; found {found}"),
-            Some(Place { found: None, .. }) if matches!(path.last(), Some(Step::Key(_))) => {
+        match found {
+            Found::Text(found) if is_secret(path) && !conceal::is_harmless(found) => {
+                format!("{subject} must be {expected}")
+            }
+            Found::Text(found) => format!("{subject} must be {expected}; found {}", conceal::line(found)),
+            Found::Nothing if matches!(path.last(), Some(Step::Key(_))) => {
                 format!("{subject} has no value; give one or leave the key out")
             }
-            Some(Place { found: None, .. }) => format!("{subject} must be {expected}; found nothing"),
-            None => format!("{subject} must be {expected}"),
+            Found::Nothing => format!("{subject} must be {expected}; found nothing"),
+            Found::Unknown => format!("{subject} must be {expected}"),
         }
     };
     let message = match error {
@@ -123,8 +158,14 @@ fn unknown_key(key: &str, known: &[&str], path: &[Step]) -> (String, Option<Stri
     let place = path.split_last().map_or(path, |(_, parents)| parents);
     let message = format!("unknown key `{}`{}", printable(key), inside(place));
     let known_keys = known.join(", ");
-    let help = if known.contains(&"policy") && is_policy_key(key) {
+    let help = if known.contains(&"policy") && keys_of::<PolicyIn>().contains(&key) {
         format!("`{key}` goes below `policy`. Known keys here: {known_keys}")
+    } else if path_text(place) == "limits" && keys_of::<LimitsIn>().contains(&key) {
+        format!("`{key}` is a limit of a run and goes below `policy.limits`. Known keys here: {known_keys}")
+    } else if is_key_itself(key, known) {
+        format!(
+            "A key does not stand in the configuration: name its variable with `api_key_env`, or its file with `api_key_file`. Known keys: {known_keys}"
+        )
     } else if let Some(meant) = closest(key, known.iter().copied()) {
         format!("did you mean `{meant}`? Known keys: {known_keys}")
     } else {
@@ -133,14 +174,22 @@ fn unknown_key(key: &str, known: &[&str], path: &[Step]) -> (String, Option<Stri
     (message, Some(help))
 }
 
-/// Settings of a policy are easily written one level too high.
-fn is_policy_key(key: &str) -> bool {
-    // The type knows its keys; asked for one it cannot have, it lists them.
-    let refused = serde_saphyr::from_str::<PolicyIn>("{'': }").err();
+/// The keys of a section. The type knows them; asked for one it cannot have, it lists them.
+pub(super) fn keys_of<T: DeserializeOwned>() -> Vec<&'static str> {
+    let refused = serde_saphyr::from_str::<T>("{'': }").err();
     match refused.as_ref().map(Error::without_snippet) {
-        Some(Error::SerdeUnknownField { expected, .. }) => expected.contains(&key),
-        _ => false,
+        Some(Error::SerdeUnknownField { expected, .. }) => expected.clone(),
+        _ => Vec::new(),
     }
+}
+
+/// Keys of providers are easily written into the file.
+fn is_key_itself(key: &str, known: &[&str]) -> bool {
+    known.contains(&"api_key_env") && ["key", "api_key", "apikey", "api-key", "token"].contains(&key)
+}
+
+fn is_secret(path: &[Step]) -> bool {
+    matches!(path.last(), Some(Step::Key(key)) if conceal::is_secret_key(key))
 }
 
 fn inside(path: &[Step]) -> String {

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::string::FromUtf8Error;
 
+use serde_saphyr::Location;
+
+use super::conceal;
 use crate::printable::{escaped_within, hides};
 
 /// What is wrong, and where. Displayed like a compiler's message:
@@ -15,7 +18,7 @@ use crate::printable::{escaped_within, hides};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The file, as the user named it.
+    /// The file, as the user named it, or `environment variable NAME`.
     pub file: String,
     /// Where in it; `None` if the whole file is meant.
     pub spot: Option<Spot>,
@@ -65,9 +68,15 @@ impl Problem {
 }
 
 impl Spot {
-    /// Line and column count from 1.
+    /// The place the YAML reader means.
+    pub(super) fn of(text: &str, location: Location) -> Spot {
+        let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        Spot::new(text, number(location.line()), number(location.column()))
+    }
+
+    /// Line and column count from 1. What may be a key is hidden.
     pub(super) fn new(text: &str, line: usize, column: usize) -> Spot {
-        let whole = lines(text).nth(line.saturating_sub(1)).unwrap_or("");
+        let whole = conceal::line(lines(text).nth(line.saturating_sub(1)).unwrap_or(""));
         let skipped = (column.saturating_sub(1)).saturating_sub(EXCERPT_CHARS_MAX / 2);
         let skipped = if whole.chars().count() <= EXCERPT_CHARS_MAX { 0 } else { skipped };
         let excerpt: String = whole.chars().skip(skipped).take(EXCERPT_CHARS_MAX).map(one_column).collect();

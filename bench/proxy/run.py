@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""estop beside nginx as a plain proxy, in one run: CPU for a request, added latency, long contexts.
+
+Usage: bench/proxy/run.py [--rounds N] [--seconds S]   (needs nginx and wrk; builds estop in release)
+
+Each round visits direct, nginx and estop in turn, at one connection and at 64; ratios are taken of medians over the
+rounds. estop has fingerprints, scores, accounting and its journal on, and 64 agents. CPU is user + system time of the
+gateway's process group.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+TICK = os.sysconf("SC_CLK_TCK")
+
+CONFIG = """
+listen: {data: 127.0.0.1:18085}
+providers:
+  openai: {base_url: "http://127.0.0.1:18080"}
+# More calls a minute than any healthy agent makes: the watchdog would stop the benchmark, rightly.
+watchdog: {scope: off}
+"""
+
+PEERS = {
+    "direct": ("http://127.0.0.1:18080", ""),
+    "nginx": ("http://127.0.0.1:18081", ""),
+    "estop": ("http://127.0.0.1:18085", "/agents/AGENT/openai"),
+}
+
+
+def start(command, folder, log):
+    with open(folder / log, "wb") as out:
+        return subprocess.Popen(command, cwd=folder, stdout=out, stderr=out, start_new_session=True)
+
+
+def wait_for(url):
+    request = urllib.request.Request(url, data=b'{"model":"m","messages":[]}', method="POST")
+    for _ in range(100):
+        try:
+            urllib.request.urlopen(request, timeout=2).read()
+            return
+        except OSError:
+            time.sleep(0.1)
+    sys.exit(f"{url} does not answer")
+
+
+def cpu_seconds(group):
+    """User and system time of a process group."""
+    total = 0
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group:
+            total += int(fields[11]) + int(fields[12])
+    return total / TICK
+
+
+def wrk(peer, connections, seconds, kilobytes=0):
+    url, prefix = PEERS[peer]
+    env = dict(os.environ, PREFIX=prefix, KB=str(kilobytes))
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "30s", "-s", str(HERE / "post.lua"), url]
+    out = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+    line = re.search(r"^RESULT .*$", out, re.M).group(0)
+    found = {key: float(value) for key, value in re.findall(r"(\w+)=([\d.]+)", line)}
+    if found["wrong"] or found["errors"]:
+        sys.exit(f"{peer}: {line}")
+    return found
+
+
+def visit(peer, group, connections, seconds, kilobytes=0):
+    wrk(peer, connections, 1, kilobytes)
+    before = cpu_seconds(group) if group else 0
+    found = wrk(peer, connections, seconds, kilobytes)
+    after = cpu_seconds(group) if group else 0
+    found["cpu_us"] = 1e6 * (after - before) / found["requests"]
+    found["megabytes_per_cpu_second"] = found["body"] * found["requests"] / 1e6 / max(after - before, 1e-9)
+    return found
+
+
+def median(rows, key):
+    return statistics.median(row[key] for row in rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=int, default=5)
+    arguments = parser.parse_args()
+    for tool in ("nginx", "wrk"):
+        if not shutil.which(tool):
+            sys.exit(f"{tool} is missing: apt-get install --yes nginx-light wrk")
+    subprocess.run(["cargo", "build", "--release", "--locked", "--package", "estop"], cwd=ROOT, check=True)
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="estop-bench-"))
+    (folder / "estop.yaml").write_text(CONFIG)
+    running = []
+    try:
+        running.append(start(["nginx", "-p", str(folder), "-c", str(HERE / "upstream.nginx.conf")], folder, "upstream.log"))
+        running.append(start(["nginx", "-p", str(folder), "-c", str(HERE / "proxy.nginx.conf")], folder, "nginx.log"))
+        estop = [str(target / "release" / "estop"), "serve", "--config", "estop.yaml", "--data-dir", "data"]
+        running.append(start(estop, folder, "estop.log"))
+        groups = {"direct": None, "nginx": running[1].pid, "estop": running[2].pid}
+        for peer, (url, prefix) in PEERS.items():
+            wait_for(url + prefix.replace("AGENT", "agent-0") + "/v1/chat/completions")
+        report(arguments, groups)
+    finally:
+        for process in running:
+            os.killpg(process.pid, signal.SIGTERM)
+        for process in running:
+            process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def report(arguments, groups):
+    rows = {}
+    for _ in range(arguments.rounds):
+        for connections in (1, 64):
+            for peer, group in groups.items():
+                found = visit(peer, group, connections, arguments.seconds)
+                rows.setdefault((peer, connections), []).append(found)
+        for peer in ("nginx", "estop"):
+            rows.setdefault((peer, "1 MB"), []).append(visit(peer, groups[peer], 4, arguments.seconds, 1024))
+    print(f"{'peer':8} {'conns':>5} {'req/s':>9} {'p50 us':>8} {'p99 us':>8} {'CPU us/req':>11} {'MB/CPU-s':>9}")
+    for (peer, connections), found in sorted(rows.items(), key=lambda item: (str(item[0][1]), item[0][0])):
+        rate = statistics.median(row["requests"] / row["seconds"] for row in found)
+        print(
+            f"{peer:8} {connections!s:>5} {rate:9.0f} {median(found, 'p50_us'):8.0f} {median(found, 'p99_us'):8.0f}"
+            f" {median(found, 'cpu_us'):11.1f} {median(found, 'megabytes_per_cpu_second'):9.0f}"
+        )
+    cpu = median(rows["estop", 64], "cpu_us") / median(rows["nginx", 64], "cpu_us")
+    direct = median(rows["direct", 1], "p50_us")
+    added = {peer: median(rows[peer, 1], "p50_us") - direct for peer in ("nginx", "estop")}
+    print(f"CPU for a request at 64 connections: {cpu:.2f} x nginx")
+    print(f"added p50 at one connection: estop {added['estop']:.0f} us, nginx {added['nginx']:.0f} us, {added['estop'] / added['nginx']:.2f} x")
+    print(f"1 MB requests: {median(rows['estop', '1 MB'], 'megabytes_per_cpu_second'):.0f} MB for a second of CPU")
+
+
+if __name__ == "__main__":
+    main()

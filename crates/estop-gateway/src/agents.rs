@@ -1,0 +1,146 @@
+//! The agents this process knows: their state, their rules, their requests under way.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use estop_core::engine::AgentState;
+use estop_core::ids::RequestId;
+use estop_core::iteration::TestRunners;
+use estop_core::policy::Policy;
+use estop_core::signature;
+
+use crate::flight::Flights;
+use crate::recall::Recall;
+
+/// Longest name of an agent or a run. Chosen: a UUID with a prefix fits; it stands in every record.
+pub const NAME_MAX: usize = 64;
+
+/// Whether a text can name an agent or a run: letters, digits, `.`, `_`, `-`, at most [`NAME_MAX`], not starting
+/// with a dot.
+pub fn is_name(text: &str) -> bool {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+    !text.is_empty() && text.len() <= NAME_MAX && !text.starts_with('.') && text.bytes().all(fits)
+}
+
+/// One agent.
+pub struct Agent {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its requests under way.
+    pub flights: Arc<Flights>,
+    judged: Mutex<Judged>,
+    last_request: AtomicU64,
+    /// When its state must be woken, in monotonic milliseconds; `u64::MAX` = never.
+    wake: AtomicU64,
+}
+
+/// What is behind the agent's lock: everything its judgement reads and changes.
+pub struct Judged {
+    /// What is known of it.
+    pub state: AgentState,
+    /// Its rules.
+    pub policy: Arc<Policy>,
+    /// What its policy takes for test runs.
+    pub runners: Arc<TestRunners>,
+    /// What it was answered lately.
+    pub recall: Recall,
+}
+
+impl Agent {
+    fn new(name: &str, rules: Rules) -> Agent {
+        Agent {
+            name: Arc::from(name),
+            flights: Arc::default(),
+            judged: Mutex::new(Judged {
+                state: AgentState::default(),
+                policy: rules.policy,
+                runners: rules.runners,
+                recall: Recall::default(),
+            }),
+            last_request: AtomicU64::new(0),
+            wake: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// The number of its next request.
+    pub fn next_request(&self) -> RequestId {
+        RequestId(self.last_request.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Locks what its judgement reads. Held for microseconds, never over an await.
+    pub fn judged(&self) -> MutexGuard<'_, Judged> {
+        self.judged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When its state must be woken.
+    pub fn wake(&self) -> u64 {
+        self.wake.load(Ordering::Relaxed)
+    }
+
+    /// Notes when its state must be woken.
+    pub fn set_wake(&self, at: Option<u64>) {
+        self.wake.store(at.unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+}
+
+/// The rules of one agent.
+#[derive(Clone)]
+pub struct Rules {
+    /// Its policy.
+    pub policy: Arc<Policy>,
+    /// What the policy takes for test runs.
+    pub runners: Arc<TestRunners>,
+}
+
+const SHARDS: usize = 16;
+
+/// All agents, found by name.
+pub struct Agents {
+    shards: [RwLock<BTreeMap<Box<str>, Arc<Agent>>>; SHARDS],
+    count: AtomicU64,
+    max: u64,
+}
+
+impl Agents {
+    /// No agents yet, and room for `max`.
+    pub fn new(max: usize) -> Agents {
+        Agents { shards: Default::default(), count: AtomicU64::new(0), max: max as u64 }
+    }
+
+    /// The agent of this name, if it is known.
+    pub fn get(&self, name: &str) -> Option<Arc<Agent>> {
+        let shard = self.shard(name).read().unwrap_or_else(PoisonError::into_inner);
+        shard.get(name).map(Arc::clone)
+    }
+
+    /// The agent of this name; a new one if it is not known, and `true` with it. `None` if there is no room.
+    pub fn get_or_add(&self, name: &str, rules: impl FnOnce() -> Rules) -> Option<(Arc<Agent>, bool)> {
+        if let Some(agent) = self.get(name) {
+            return Some((agent, false));
+        }
+        let mut shard = self.shard(name).write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(agent) = shard.get(name) {
+            return Some((Arc::clone(agent), false));
+        }
+        let room = |count: u64| (count < self.max).then_some(count + 1);
+        self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok()?;
+        let agent = Arc::new(Agent::new(name, rules()));
+        shard.insert(name.into(), Arc::clone(&agent));
+        Some((agent, true))
+    }
+
+    /// Does something with each agent.
+    pub fn for_each(&self, mut act: impl FnMut(&Arc<Agent>)) {
+        for shard in &self.shards {
+            // Copied out, so that whatever is done to an agent holds up nobody who looks one up.
+            let agents: Vec<Arc<Agent>> =
+                shard.read().unwrap_or_else(PoisonError::into_inner).values().map(Arc::clone).collect();
+            agents.iter().for_each(&mut act);
+        }
+    }
+
+    fn shard(&self, name: &str) -> &RwLock<BTreeMap<Box<str>, Arc<Agent>>> {
+        &self.shards[signature::text(name).0 as usize % SHARDS]
+    }
+}

@@ -1,0 +1,210 @@
+//! The upstream's answer on its way to the client: passed on chunk by chunk, observed, and cut when the request is.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use estop_core::event::AbortedBy;
+use estop_wire::protocol::Protocol;
+use estop_wire::refusal::{self, Refusal};
+use estop_wire::response::Framing;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::sync::mpsc;
+
+use crate::account::Account;
+use crate::connection::Busy;
+use crate::flight::{Phase, Registered};
+use crate::forward;
+use crate::host::Host;
+use crate::out_body::BodyError;
+use crate::upstream::Lease;
+
+/// The upstream's answer on its way to the client.
+pub(crate) struct AnswerBody {
+    source: Source,
+    lease: Option<Lease>,
+    account: Account,
+    flight: Registered,
+    host: Arc<Host>,
+    shape: Shape,
+    ended: bool,
+    _busy: Busy,
+}
+
+/// How the answer is written, which decides how it can be cut.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Whose protocol.
+    pub protocol: Protocol,
+    /// How it is framed.
+    pub framing: Framing,
+    /// It is compressed, so that nothing readable can be added.
+    pub encoded: bool,
+}
+
+/// Where the bytes come from.
+enum Source {
+    /// A connection of its own.
+    Own(Incoming),
+    /// A stream of a shared connection, read by a task that can be aborted from outside: a client that does not read
+    /// would otherwise keep the stream open.
+    Shared { frames: mpsc::Receiver<Result<Frame<Bytes>, hyper::Error>>, size: SizeHint },
+}
+
+/// Everything an answer's body is made of.
+pub(crate) struct Parts {
+    /// The upstream's body.
+    pub body: Incoming,
+    /// Its connection.
+    pub lease: Lease,
+    /// Its account.
+    pub account: Account,
+    /// Its registration.
+    pub flight: Registered,
+    /// Where the core is asked.
+    pub host: Arc<Host>,
+    /// How it is written.
+    pub shape: Shape,
+    /// Its place on the client's connection.
+    pub busy: Busy,
+}
+
+impl AnswerBody {
+    /// Takes over the upstream's body.
+    pub(crate) fn new(parts: Parts) -> AnswerBody {
+        let Parts { body, lease, account, flight, host, shape, busy } = parts;
+        let is_empty = body.is_end_stream();
+        let source = if lease.is_exclusive() { Source::Own(body) } else { pump(body, &flight) };
+        let lease = Some(lease);
+        let mut answer =
+            AnswerBody { source, lease, account, flight, host, shape, ended: false, _busy: busy };
+        // Nobody asks for the body of an answer that has none.
+        if is_empty {
+            answer.complete();
+        }
+        answer
+    }
+
+    /// Whether there is nothing more to come.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// The next frame for the client.
+    pub(crate) fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        if self.flight.poll_cut(cx).is_ready() {
+            return Poll::Ready(self.end_cut());
+        }
+        match self.source.poll_frame(cx) {
+            Poll::Pending => {
+                self.flight.enter(Phase::Streaming, self.host.clock.mono());
+                Poll::Pending
+            }
+            Poll::Ready(Some(Ok(frame))) => Poll::Ready(Some(Ok(self.pass(frame)))),
+            Poll::Ready(Some(Err(error))) => Poll::Ready(self.broken(error)),
+            Poll::Ready(None) => {
+                self.complete();
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    /// How much will come, as far as it is known.
+    pub(crate) fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Own(body) => body.size_hint(),
+            Source::Shared { size, .. } => *size,
+        }
+    }
+
+    fn pass(&mut self, mut frame: Frame<Bytes>) -> Frame<Bytes> {
+        if let Some(data) = frame.data_ref() {
+            self.account.observe(data);
+        }
+        if let Some(trailers) = frame.trailers_mut() {
+            *trailers = forward::response_headers(std::mem::take(trailers));
+        }
+        self.flight.enter(Phase::Writing, self.host.clock.mono());
+        // Of a body with a known length, nobody asks for the end.
+        if self.source.is_at_end() {
+            self.complete();
+        }
+        frame
+    }
+
+    fn complete(&mut self) {
+        self.ended = true;
+        self.account.complete();
+        if let Some(lease) = self.lease.take() {
+            lease.finish(&self.flight);
+        }
+    }
+
+    /// The upstream broke off, or we made it do so.
+    fn broken(&mut self, error: hyper::Error) -> Option<Result<Frame<Bytes>, BodyError>> {
+        if self.flight.why_cut().is_some() {
+            return self.end_cut();
+        }
+        self.ended = true;
+        self.lease = None;
+        self.account.abort(AbortedBy::Upstream);
+        Some(Err(error.into()))
+    }
+
+    /// Ends the stream with the protocol's error event; where none can be told, by breaking the connection. Never
+    /// with a clean end (AN-3).
+    fn end_cut(&mut self) -> Option<Result<Frame<Bytes>, BodyError>> {
+        self.ended = true;
+        self.lease = None;
+        let cut = self.flight.why_cut().cloned()?;
+        let at_boundary = self.account.at_boundary();
+        self.account.abort(cut.by);
+        let refusal = Refusal { kind: cut.kind, code: cut.code, message: &cut.message };
+        let Shape { protocol, framing, encoded } = self.shape;
+        let can_add = !encoded && self.size_hint().exact().is_none();
+        let event = if can_add { refusal::cut(protocol, framing, at_boundary, &refusal) } else { None };
+        Some(match event {
+            Some(event) => Ok(Frame::data(Bytes::from(event))),
+            None => Err(cut.message.into()),
+        })
+    }
+}
+
+fn pump(mut body: Incoming, flight: &Registered) -> Source {
+    let size = body.size_hint();
+    let (tx, frames) = mpsc::channel(1);
+    let task = tokio::spawn(async move {
+        while let Some(frame) = body.frame().await {
+            if tx.send(frame).await.is_err() {
+                return;
+            }
+        }
+    });
+    flight.hold_upstream(task.abort_handle());
+    Source::Shared { frames, size }
+}
+
+impl Source {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match self {
+            Source::Own(body) => Pin::new(body).poll_frame(cx),
+            Source::Shared { frames, .. } => frames.poll_recv(cx),
+        }
+    }
+
+    fn is_at_end(&self) -> bool {
+        match self {
+            Source::Own(body) => body.is_end_stream(),
+            Source::Shared { .. } => false,
+        }
+    }
+}

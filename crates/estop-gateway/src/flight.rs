@@ -1,0 +1,217 @@
+//! Requests under way: each can be cut from any thread, in any phase, and its upstream connection really closes.
+//!
+//! A cut does not wait for the request's own task: it aborts the upstream connection's task at once, so that a
+//! client which does not read cannot keep a model generating.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll};
+
+use atomic_waker::AtomicWaker;
+use estop_core::event::AbortedBy;
+use estop_core::ids::RequestId;
+use estop_core::time::Millis;
+use estop_wire::refusal::Kind;
+use slab::Slab;
+use tokio::task::AbortHandle;
+
+use crate::connection::Connection;
+
+/// Where a request is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Phase {
+    /// Its body is being read from the client.
+    Reading,
+    /// It is judged.
+    Judging,
+    /// A connection to the upstream is being made.
+    Connecting,
+    /// It is sent, and the first byte of the answer awaited.
+    Awaiting,
+    /// The answer streams; the upstream's next bytes are awaited.
+    Streaming,
+    /// The answer streams; the client has bytes to take.
+    Writing,
+}
+
+impl Phase {
+    const ALL: [Phase; 6] = [
+        Phase::Reading,
+        Phase::Judging,
+        Phase::Connecting,
+        Phase::Awaiting,
+        Phase::Streaming,
+        Phase::Writing,
+    ];
+}
+
+/// Why a request was ended early.
+#[derive(Clone, Debug)]
+pub struct Cut {
+    /// Who ended it.
+    pub by: AbortedBy,
+    /// What kind of answer it gets.
+    pub kind: Kind,
+    /// For machines.
+    pub code: &'static str,
+    /// For people.
+    pub message: String,
+}
+
+/// One request under way.
+pub struct Flight {
+    /// Its number.
+    pub request: RequestId,
+    /// The client's connection.
+    pub connection: Arc<Connection>,
+    phase: AtomicU8,
+    /// When it last moved, in monotonic milliseconds.
+    moved: AtomicU64,
+    cut: OnceLock<Cut>,
+    /// The sweeper saw the cut once already.
+    cut_seen: AtomicBool,
+    waker: AtomicWaker,
+    upstream: Mutex<Option<AbortHandle>>,
+}
+
+impl Flight {
+    fn new(request: RequestId, connection: Arc<Connection>, now: Millis) -> Flight {
+        Flight {
+            request,
+            connection,
+            phase: AtomicU8::new(Phase::Reading as u8),
+            moved: AtomicU64::new(now.0),
+            cut: OnceLock::new(),
+            cut_seen: AtomicBool::new(false),
+            waker: AtomicWaker::new(),
+            upstream: Mutex::new(None),
+        }
+    }
+
+    /// Notes where the request is now.
+    pub fn enter(&self, phase: Phase, now: Millis) {
+        self.phase.store(phase as u8, Ordering::Relaxed);
+        self.moved.store(now.0, Ordering::Relaxed);
+    }
+
+    /// Where the request is, and for how many milliseconds it has not moved.
+    pub fn standing(&self, now: Millis) -> (Phase, u64) {
+        let phase = Phase::ALL[usize::from(self.phase.load(Ordering::Relaxed)).min(Phase::ALL.len() - 1)];
+        (phase, now.since(Millis(self.moved.load(Ordering::Relaxed))))
+    }
+
+    /// Ends the request. The first cut counts; later ones change nothing.
+    pub fn cut(&self, cut: Cut) {
+        if self.cut.set(cut).is_ok() {
+            self.abort_upstream();
+            self.waker.wake();
+        }
+    }
+
+    /// Why it was ended, if it was.
+    pub fn why_cut(&self) -> Option<&Cut> {
+        self.cut.get()
+    }
+
+    /// Whether it was cut, and still was not gone when this was asked before.
+    pub fn lingers(&self) -> bool {
+        self.cut.get().is_some() && self.cut_seen.swap(true, Ordering::Relaxed)
+    }
+
+    /// Ready once the request is cut.
+    pub fn poll_cut(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.cut.get().is_some() {
+            return Poll::Ready(());
+        }
+        self.waker.register(cx.waker());
+        if self.cut.get().is_some() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Hands over the task to abort when the request is cut. If that has happened already, it is aborted here.
+    pub fn hold_upstream(&self, task: AbortHandle) {
+        *self.upstream.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+        if self.cut.get().is_some() {
+            self.abort_upstream();
+        }
+    }
+
+    /// Lets go of the upstream connection: the answer is complete, somebody else may use it. `false` if it was
+    /// aborted already.
+    pub fn release_upstream(&self) -> bool {
+        self.upstream.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
+    }
+
+    /// Closes the upstream connection, if there is one.
+    pub fn abort_upstream(&self) {
+        if let Some(task) = self.upstream.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            task.abort();
+        }
+    }
+}
+
+/// The requests of one agent that are under way.
+#[derive(Default)]
+pub struct Flights(Mutex<Slab<Arc<Flight>>>);
+
+impl Flights {
+    /// Registers a request; `None` if the agent has `max` under way already.
+    pub fn register(
+        self: &Arc<Self>,
+        request: RequestId,
+        connection: Arc<Connection>,
+        now: Millis,
+        max: usize,
+    ) -> Option<Registered> {
+        let mut slab = self.lock();
+        if slab.len() >= max {
+            return None;
+        }
+        let flight = Arc::new(Flight::new(request, connection, now));
+        let key = slab.insert(Arc::clone(&flight));
+        Some(Registered { flights: Arc::clone(self), key, flight })
+    }
+
+    /// Does something with each of them.
+    pub fn for_each(&self, mut act: impl FnMut(&Flight)) {
+        self.lock().iter().for_each(|(_, flight)| act(flight));
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Slab<Arc<Flight>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A registered request. Dropping it takes it off the list and closes what it still holds upstream.
+pub struct Registered {
+    flights: Arc<Flights>,
+    key: usize,
+    flight: Arc<Flight>,
+}
+
+impl Registered {
+    /// The request itself, for whoever must outlive this.
+    pub fn handle(&self) -> Arc<Flight> {
+        Arc::clone(&self.flight)
+    }
+}
+
+impl std::ops::Deref for Registered {
+    type Target = Flight;
+
+    fn deref(&self) -> &Flight {
+        &self.flight
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.flight.abort_upstream();
+        self.flights.lock().try_remove(self.key);
+    }
+}

@@ -1,0 +1,132 @@
+//! The data plane as a whole: started from its settings, stopped when dropped.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+use estop_core::system::{Channel, Channels, GateView, KillReason};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+
+use crate::body_in::Memory;
+use crate::host::Host;
+use crate::identity::Keys;
+use crate::journal_queue::JournalQueue;
+use crate::listener;
+use crate::settings::Settings;
+use crate::start_error::StartError;
+use crate::sweep;
+use crate::upstream::{Ready, Upstream};
+use crate::worker::Worker;
+
+/// A running data plane. Dropping it ends every request and closes every connection.
+pub struct Gateway {
+    address: SocketAddr,
+    host: Arc<Host>,
+    stop: watch::Sender<bool>,
+    stopping: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    sweeper: Option<JoinHandle<()>>,
+}
+
+impl Gateway {
+    /// Starts listening. `found` is what the latch said; `None` on a first start.
+    pub fn start(
+        settings: Settings,
+        journal: Arc<JournalQueue>,
+        found: Option<GateView>,
+    ) -> Result<Gateway, StartError> {
+        let Settings { listen, workers, tls, providers, keys, require_keys, llm_enabled, limits, policies } =
+            settings;
+        let host = Arc::new(Host::new(policies, limits.agents, journal));
+        let ready = providers
+            .into_iter()
+            .map(|(name, provider)| Ok((name.clone(), Arc::new(Ready::new(&name, provider)?))))
+            .collect::<Result<BTreeMap<Box<str>, Arc<Ready>>, StartError>>()?;
+        let cannot_listen = |error| StartError::Listen { address: listen, error };
+        let first = listener::bind(listen).map_err(cannot_listen)?;
+        let address = first.local_addr().map_err(cannot_listen)?;
+        let mut sockets = vec![first];
+        for _ in 1..workers.max(1) {
+            sockets.push(listener::bind(address).map_err(cannot_listen)?);
+        }
+        let keys = Arc::new(Keys::new(&keys));
+        let memory = Arc::new(Memory::new(limits.memory_bytes));
+        let open = Arc::new(AtomicUsize::new(0));
+        let worker = || Worker {
+            host: Arc::clone(&host),
+            upstreams: ready.iter().map(|(name, r)| (name.clone(), Upstream::new(Arc::clone(r)))).collect(),
+            keys: Arc::clone(&keys),
+            require_keys,
+            limits,
+            memory: Arc::clone(&memory),
+            open: Arc::clone(&open),
+            connections: Arc::default(),
+            tls: tls.clone().map(TlsAcceptor::from),
+            loopback: address.ip().is_loopback(),
+            llm_enabled,
+        };
+        let workers: Vec<Arc<Worker>> = sockets.iter().map(|_| Arc::new(worker())).collect();
+        host.open(found);
+        if !llm_enabled {
+            host.kill(Channels::NONE.with(Channel::Llm), KillReason::Manual, "LLM_ENABLED");
+        }
+        let (stop, stopped) = watch::channel(false);
+        let mut gateway = Gateway {
+            address,
+            host: Arc::clone(&host),
+            stop,
+            stopping: Arc::default(),
+            threads: Vec::new(),
+            sweeper: None,
+        };
+        for (socket, worker) in sockets.into_iter().zip(&workers) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let (worker, stopped) = (Arc::clone(worker), stopped.clone());
+            let name = format!("estop-data-{}", gateway.threads.len());
+            let work = move || runtime.block_on(work(socket, worker, stopped));
+            gateway.threads.push(std::thread::Builder::new().name(name).spawn(work)?);
+        }
+        let stopping = Arc::clone(&gateway.stopping);
+        let sweep = move || sweep::run(&host, &workers, &limits, &stopping);
+        gateway.sweeper = Some(std::thread::Builder::new().name("estop-sweep".into()).spawn(sweep)?);
+        Ok(gateway)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where agents are judged and the button is pressed.
+    pub fn host(&self) -> &Arc<Host> {
+        &self.host
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        // Nobody listens any more if all workers have ended already.
+        let _ = self.stop.send(true);
+        if let Some(sweeper) = self.sweeper.take() {
+            sweeper.thread().unpark();
+            self.threads.push(sweeper);
+        }
+        for thread in self.threads.drain(..) {
+            // A worker that panicked has said so; the others still end.
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn work(socket: std::net::TcpListener, worker: Arc<Worker>, mut stopped: watch::Receiver<bool>) {
+    let Ok(listener) = TcpListener::from_std(socket) else { return };
+    tokio::select! {
+        () = listener::accept(listener, worker) => {}
+        _ = stopped.changed() => {}
+    }
+}

@@ -1,0 +1,182 @@
+//! Where the core is asked: gives an event its time and gate word, keeps the record, and does what the decision says.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use estop_core::decision::{Decision, Effect};
+use estop_core::event::{AbortedBy, Event, What};
+use estop_core::ids::Name;
+use estop_core::iteration::TestRunners;
+use estop_core::policy_file::PolicyFile;
+use estop_core::system::{Channels, KillReason, System, SystemDecision, SystemEvent};
+use estop_core::time::Millis;
+use estop_wire::refusal::Kind;
+
+use crate::agents::{Agent, Agents, Judged, Rules};
+use crate::clock::Clock;
+use crate::flight::Cut;
+use crate::journal_queue::{JournalQueue, Recorded};
+use crate::latch::Latch;
+
+/// The agents, the button, the clock and the way to the journal.
+pub struct Host {
+    /// All agents.
+    pub agents: Agents,
+    /// The gate word.
+    pub latch: Latch,
+    /// The clock.
+    pub clock: Clock,
+    /// Where records go.
+    pub journal: Arc<JournalQueue>,
+    system: Mutex<System>,
+    policies: PolicyFile,
+}
+
+impl Host {
+    /// A host that is still starting: nothing passes until [`Host::open`].
+    pub fn new(policies: PolicyFile, agents_max: usize, journal: Arc<JournalQueue>) -> Host {
+        let system = System::default();
+        Host {
+            agents: Agents::new(agents_max),
+            latch: Latch::new(system.gate()),
+            clock: Clock::starting_at(Millis(0)),
+            journal,
+            system: Mutex::new(system),
+            policies,
+        }
+    }
+
+    /// The agent of this name, with its rules; `None` if there is no room for one more.
+    pub fn agent(&self, name: &str) -> Option<Arc<Agent>> {
+        let (agent, new) = self.agents.get_or_add(name, || self.rules(name))?;
+        if new {
+            // A journal begins with the rules.
+            let policy = Box::new((*agent.judged().policy).clone());
+            self.tell(&agent, None, What::PolicyChanged { by: "configuration".into(), policy });
+        }
+        Some(agent)
+    }
+
+    fn rules(&self, name: &str) -> Rules {
+        let policy = Arc::new(self.policies.resolve(Some(name), None));
+        let extra: Vec<String> = policy.limits.test_runners.iter().map(ToString::to_string).collect();
+        // The policy file was checked: its patterns are good.
+        let runners = Arc::new(TestRunners::new(&extra).unwrap_or_default());
+        Rules { policy, runners }
+    }
+
+    /// Judges an event of an agent, writes it down and does what the decision says.
+    pub fn tell(&self, agent: &Agent, run: Option<Name>, what: What) -> Arc<Decision> {
+        let mut judged = agent.judged();
+        self.tell_locked(agent, &mut judged, run, what)
+    }
+
+    /// The same for a caller that holds the agent's lock.
+    pub fn tell_locked(
+        &self,
+        agent: &Agent,
+        judged: &mut Judged,
+        run: Option<Name>,
+        what: What,
+    ) -> Arc<Decision> {
+        let now = self.clock.now();
+        let event = Event { run, gate: self.latch.view(), what };
+        let decision = Arc::new(judged.state.handle(now, &event, &judged.policy));
+        agent.set_wake(judged.state.poll_timeout(&judged.policy).map(|wake| wake.at.0));
+        let record =
+            Recorded::Agent { agent: Arc::clone(&agent.name), now, event, decision: Arc::clone(&decision) };
+        self.journal.push(record);
+        self.act(agent, &decision);
+        decision
+    }
+
+    fn act(&self, agent: &Agent, decision: &Decision) {
+        for effect in &decision.effects {
+            match effect {
+                Effect::AbortInFlight => {
+                    let cut = stopped(decision);
+                    agent.flights.for_each(|flight| flight.cut(cut.clone()));
+                }
+                Effect::CutStream { request } => {
+                    let cut = stopped(decision);
+                    agent.flights.for_each(|flight| {
+                        if flight.request == *request {
+                            flight.cut(cut.clone());
+                        }
+                    });
+                }
+                Effect::PressButton => {
+                    self.kill(Channels::ALL, KillReason::RunawayAgent, "watchdog");
+                }
+                // Told to people, and to supervisors of processes.
+                Effect::Deactivated { .. }
+                | Effect::Paused { .. }
+                | Effect::LoopEvidence(_)
+                | Effect::WouldHaveStopped { .. }
+                | Effect::RunTripped { .. }
+                | Effect::RunEscalated { .. }
+                | Effect::BudgetWarned(_)
+                | Effect::ReservationExpired { .. } => {}
+            }
+        }
+    }
+
+    /// Lets work begin, as far as the latch found at start allows it (`None`: a first start).
+    pub fn open(&self, found: Option<estop_core::system::GateView>) -> SystemDecision {
+        self.system_event(SystemEvent::Started { found })
+    }
+
+    /// Presses the button: shuts the gate first, then ends what is under way.
+    pub fn kill(&self, channels: Channels, reason: KillReason, by: &str) -> SystemDecision {
+        let decision = self.system_event(SystemEvent::KillRequested { channels, reason, by: by.into() });
+        let shut = decision.gate;
+        if !shut.lets_pass(estop_core::system::Channel::Llm) {
+            let cut = Cut {
+                by: AbortedBy::Kill,
+                kind: Kind::Stop,
+                code: "system",
+                message: format!("{} {}", crate::refuse::system_sentence(shut), crate::refuse::AFTER_KILL),
+            };
+            self.agents.for_each(|agent| agent.flights.for_each(|flight| flight.cut(cut.clone())));
+        }
+        decision
+    }
+
+    /// SHUTDOWN → SAFE_MODE, by somebody who saw `epoch`.
+    pub fn restart(&self, by: &str, epoch: u64) -> SystemDecision {
+        self.system_event(SystemEvent::RestartRequested { by: by.into(), epoch })
+    }
+
+    /// SAFE_MODE → RUNNING, by somebody who saw `epoch`.
+    pub fn clear(&self, by: &str, epoch: u64) -> SystemDecision {
+        self.system_event(SystemEvent::ClearRequested { by: by.into(), epoch })
+    }
+
+    fn system_event(&self, event: SystemEvent) -> SystemDecision {
+        let mut system = self.system.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.now();
+        let decision = system.handle(now, &event);
+        self.latch.set(decision.gate);
+        self.journal.push(Recorded::System { now, event, decision });
+        decision
+    }
+
+    /// Wakes agents whose time has come.
+    pub fn tick(&self) {
+        let now = self.clock.mono().0;
+        self.agents.for_each(|agent| {
+            if agent.wake() <= now {
+                self.tell(agent, None, What::Tick);
+            }
+        });
+    }
+}
+
+/// What a request that is ended by this decision is told.
+fn stopped(decision: &Decision) -> Cut {
+    Cut {
+        by: AbortedBy::Guard,
+        kind: Kind::Stop,
+        code: crate::refuse::code(decision),
+        message: crate::refuse::sentence(decision),
+    }
+}

@@ -1,0 +1,264 @@
+//! Who asks, and whom: agent, run and provider, from the path, the key and the headers (ID-1..4).
+//!
+//! The upstream comes from the configuration alone; nothing the client says can choose another.
+
+use std::collections::BTreeMap;
+
+use estop_core::ids::Name;
+use http::header::{AUTHORIZATION, HeaderName};
+use http::{HeaderMap, Uri};
+use sha2::{Digest, Sha256};
+
+use crate::agents::is_name;
+use crate::settings::AgentKey;
+
+/// The agent that is meant when nobody says which.
+pub(crate) const DEFAULT_AGENT: &str = "default";
+/// Names the agent.
+pub(crate) const AGENT_HEADER: &str = "x-estop-agent";
+/// Names the run.
+pub(crate) const RUN_HEADER: &str = "x-estop-run";
+/// Carries the agent's key, where it does not travel as the provider's.
+pub(crate) const KEY_HEADER: &str = "x-estop-key";
+/// Where clients put the provider's key.
+pub(crate) const CREDENTIAL_HEADERS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
+
+/// A path, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Route<'a> {
+    /// The agent the path names.
+    pub agent: Option<&'a str>,
+    /// The provider it names.
+    pub provider: &'a str,
+    /// What is the provider's: empty, or a path that begins with a slash.
+    pub path: &'a str,
+}
+
+/// Why it cannot be told who asks, or whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum IdentityError {
+    /// The path leads nowhere.
+    NoProvider,
+    /// The path has `.` or `..` in it.
+    DotSegments,
+    /// An agent or run name that cannot be one; says which.
+    BadName(&'static str),
+    /// A key is needed and there is none.
+    KeyMissing,
+    /// The key is no agent's.
+    KeyUnknown,
+    /// The key belongs to another agent than the one named.
+    KeyOfAnother {
+        /// Whose key it is.
+        agent: Box<str>,
+    },
+}
+
+/// Takes a path apart: `/agents/{agent}/{provider}/…` or `/{provider}/…`.
+pub(crate) fn route(path: &str) -> Result<Route<'_>, IdentityError> {
+    if has_dot_segments(path) {
+        return Err(IdentityError::DotSegments);
+    }
+    let rest = path.strip_prefix('/').ok_or(IdentityError::NoProvider)?;
+    let (agent, rest) = match rest.strip_prefix("agents/") {
+        Some(rest) => {
+            let (agent, rest) = rest.split_once('/').ok_or(IdentityError::NoProvider)?;
+            if !is_name(agent) {
+                return Err(IdentityError::BadName("agent"));
+            }
+            (Some(agent), rest)
+        }
+        None => (None, rest),
+    };
+    let end = rest.find('/').unwrap_or(rest.len());
+    let (provider, path) = rest.split_at(end);
+    if provider.is_empty() { Err(IdentityError::NoProvider) } else { Ok(Route { agent, provider, path }) }
+}
+
+/// Whether a segment is `.` or `..` once it is decoded: such a path leads elsewhere than it seems to.
+fn has_dot_segments(path: &str) -> bool {
+    if !path.contains(['.', '%', '\\']) {
+        return false;
+    }
+    let decoded = decode(path);
+    // Some servers drop what follows a semicolon before they look at the dots.
+    let is_dots = |segment: &[u8]| matches!(segment.split(|b| *b == b';').next(), Some(b"." | b".."));
+    decoded.split(|b| matches!(b, b'/' | b'\\')).any(is_dots)
+}
+
+fn decode(path: &str) -> Vec<u8> {
+    let hex = |b: u8| (b as char).to_digit(16).map(|digit| digit as u8);
+    let bytes = path.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let escaped = match (byte, bytes.get(at + 1), bytes.get(at + 2)) {
+            (b'%', Some(&high), Some(&low)) => hex(high).zip(hex(low)).map(|(high, low)| high << 4 | low),
+            _ => None,
+        };
+        out.push(escaped.unwrap_or(byte));
+        at += if escaped.is_some() { 3 } else { 1 };
+    }
+    out
+}
+
+/// Keys of agents, by their hash.
+#[derive(Default)]
+pub(crate) struct Keys(BTreeMap<[u8; 32], Box<str>>);
+
+impl Keys {
+    /// Remembers the hashes of these keys.
+    pub(crate) fn new(keys: &[AgentKey]) -> Keys {
+        use secrecy::ExposeSecret;
+        let hashed = |key: &AgentKey| (digest(key.key.expose_secret().as_bytes()), key.agent.clone());
+        Keys(keys.iter().map(hashed).collect())
+    }
+
+    /// Whose key it is. Looked up by its SHA-256, so that how long it takes says nothing about any key.
+    fn owner(&self, key: &[u8]) -> Option<&str> {
+        self.0.get(&digest(key)).map(AsRef::as_ref)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+fn digest(key: &[u8]) -> [u8; 32] {
+    Sha256::digest(key).into()
+}
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// The agent.
+    pub agent: Name,
+    /// The run, if the client named one.
+    pub run: Option<Name>,
+    /// Where the client put its estop key; it must not travel on.
+    pub key_in: KeyIn,
+}
+
+/// Where a client put estop keys in place of the provider's: all places, as SDKs may send one in several. In
+/// `x-estop-key` they never travel on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeyIn {
+    /// In these headers.
+    pub headers: Vec<HeaderName>,
+    /// As `?key=`.
+    pub query: bool,
+}
+
+/// Finds out who asks.
+pub(crate) fn caller(
+    route: &Route<'_>,
+    uri: &Uri,
+    headers: &HeaderMap,
+    keys: &Keys,
+    require_keys: bool,
+) -> Result<Caller, IdentityError> {
+    let (owner, key_in) = key_owner(uri, headers, keys)?;
+    if owner.is_none() && require_keys {
+        let sent_any = CREDENTIAL_HEADERS.iter().any(|name| headers.contains_key(*name));
+        return Err(if sent_any { IdentityError::KeyUnknown } else { IdentityError::KeyMissing });
+    }
+    let named = match route.agent {
+        Some(agent) => Some(agent),
+        None => name_in(headers, AGENT_HEADER, "agent")?,
+    };
+    let agent = match (owner, named) {
+        (Some(owner), Some(named)) if owner != named => {
+            return Err(IdentityError::KeyOfAnother { agent: owner.into() });
+        }
+        (Some(name), _) | (None, Some(name)) => name,
+        (None, None) => DEFAULT_AGENT,
+    };
+    let run = name_in(headers, RUN_HEADER, "run")?.map(Name::from);
+    Ok(Caller { agent: agent.into(), run, key_in })
+}
+
+/// The owner of the key that came with the request. A key given as estop's own must be one.
+fn key_owner<'k>(
+    uri: &Uri,
+    headers: &HeaderMap,
+    keys: &'k Keys,
+) -> Result<(Option<&'k str>, KeyIn), IdentityError> {
+    let mut owner = match headers.get(KEY_HEADER) {
+        Some(key) => Some(keys.owner(key.as_bytes()).ok_or(IdentityError::KeyUnknown)?),
+        None => None,
+    };
+    let mut key_in = KeyIn::default();
+    if keys.is_empty() {
+        return Ok((owner, key_in));
+    }
+    for name in CREDENTIAL_HEADERS {
+        for value in headers.get_all(name) {
+            let key =
+                if name == AUTHORIZATION.as_str() { bearer(value.as_bytes()) } else { value.as_bytes() };
+            if let Some(found) = keys.owner(key) {
+                owner = owner.or(Some(found));
+                key_in.headers.push(HeaderName::from_static(name));
+            }
+        }
+    }
+    for found in query_keys(uri).filter_map(|key| keys.owner(key.as_bytes())) {
+        owner = owner.or(Some(found));
+        key_in.query = true;
+    }
+    Ok((owner, key_in))
+}
+
+fn bearer(value: &[u8]) -> &[u8] {
+    match value.split_at_checked(7) {
+        Some((scheme, key)) if scheme.eq_ignore_ascii_case(b"bearer ") => key.trim_ascii(),
+        _ => value,
+    }
+}
+
+/// `?key=…`, as Gemini clients may send it.
+fn query_keys(uri: &Uri) -> impl Iterator<Item = &str> {
+    uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.strip_prefix("key="))
+}
+
+fn name_in<'h>(
+    headers: &'h HeaderMap,
+    header: &'static str,
+    what: &'static str,
+) -> Result<Option<&'h str>, IdentityError> {
+    let mut values = headers.get_all(header).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let name = value.to_str().ok().filter(|name| is_name(name) && values.next().is_none());
+    name.map(Some).ok_or(IdentityError::BadName(what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn id_1_the_path_names_agent_and_provider() {
+        let route = |path| route(path).map(|r| (r.agent, r.provider, r.path));
+        assert_eq!(route("/agents/a1/openai/v1/x"), Ok((Some("a1"), "openai", "/v1/x")));
+        assert_eq!(route("/openai/v1/x"), Ok((None, "openai", "/v1/x")));
+        assert_eq!(route("/openai"), Ok((None, "openai", "")));
+        assert_eq!(route("/agents/a1"), Err(IdentityError::NoProvider));
+        assert_eq!(route("/agents/a%31/openai/v1"), Err(IdentityError::BadName("agent")));
+        assert_eq!(route("/"), Err(IdentityError::NoProvider));
+        assert_eq!(route("*"), Err(IdentityError::NoProvider));
+    }
+
+    #[test]
+    fn id_4_dot_segments_lead_nowhere() {
+        for path in [
+            "/openai/../x",
+            "/openai/%2e%2E/x",
+            "/openai/.%2e",
+            "/openai/a%2f..%2fb",
+            "/openai/a\\..\\b",
+            "/openai/..;a/b",
+        ] {
+            assert_eq!(route(path), Err(IdentityError::DotSegments), "{path}");
+        }
+        assert!(route("/openai/v1.5/..x").is_ok());
+    }
+}

@@ -1,0 +1,164 @@
+//! Listening: one socket for each worker on the same address, and what a connection becomes.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use crate::connection::{Connection, Watched};
+use crate::pipeline;
+use crate::worker::Worker;
+
+/// Connections the kernel may hold for us. As large as Linux usually allows.
+const BACKLOG: i32 = 4096;
+/// Requests on one HTTP/2 connection.
+const STREAMS_MAX: u32 = 256;
+/// Out of descriptors: wait for some to come back instead of spinning.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// The most that is written into one HTTP/2 stream before it is flushed; bounds memory of clients that do not read.
+const SEND_BUFFER: usize = 64 << 10;
+
+/// Opens a listening socket that others may share (each worker has its own; the kernel spreads connections).
+pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Accepts for ever.
+pub(crate) async fn accept(listener: TcpListener, worker: Arc<Worker>) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        // Without it, small writes wait for the client's delayed acknowledgement: 40 ms.
+        let _ = stream.set_nodelay(true);
+        match Place::take(&worker) {
+            Some(place) => drop(tokio::spawn(connection(stream, Arc::clone(&worker), place))),
+            None => drop(tokio::spawn(shed(stream))),
+        }
+    }
+}
+
+/// One of the connections that may be open at once.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn take(worker: &Worker) -> Option<Place> {
+        let max = worker.limits.connections;
+        let room = |open: usize| (open < max).then_some(open + 1);
+        worker.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok()?;
+        Some(Place(Arc::clone(&worker.open)))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Too many connections: says so and hangs up.
+async fn shed(mut stream: TcpStream) {
+    const BODY: &str = "estop has too many open connections: try again, or raise limits.connections.\n";
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\nx-estop-reason: overload\r\nretry-after: 1\r\n\
+         content-type: text/plain\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{BODY}",
+        BODY.len()
+    );
+    let _ = timeout(Duration::from_secs(1), stream.write_all(answer.as_bytes())).await;
+}
+
+async fn connection(stream: TcpStream, worker: Arc<Worker>, place: Place) {
+    let patience = worker.limits.header_timeout;
+    match &worker.tls {
+        Some(acceptor) => {
+            let Ok(Ok(stream)) = timeout(patience, acceptor.accept(stream)).await else { return };
+            let is_two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            serve(stream, is_two, worker, place);
+        }
+        None => {
+            let Ok(Ok(is_two)) = timeout(patience, speaks_two(&stream)).await else { return };
+            serve(stream, is_two, worker, place);
+        }
+    }
+}
+
+/// Whether the client opens with the preface of HTTP/2. No method of HTTP/1.1 begins like it.
+async fn speaks_two(stream: &TcpStream) -> io::Result<bool> {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let mut start = [0; PREFACE.len()];
+    let mut seen = 0;
+    loop {
+        let length = stream.peek(&mut start).await?;
+        if length == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if !PREFACE.starts_with(&start[..length]) {
+            return Ok(false);
+        }
+        if length == PREFACE.len() {
+            return Ok(true);
+        }
+        if length == seen {
+            // Peeking again sees the same bytes until more arrive, so the next look waits a moment.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        seen = length;
+    }
+}
+
+fn serve<S>(stream: S, is_two: bool, worker: Arc<Worker>, place: Place)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let connection = Arc::new(Connection::new(!is_two, worker.host.clock.mono()));
+    let listed = worker.connections.add(Arc::clone(&connection));
+    let watched = Watched { stream, connection: Arc::clone(&connection), host: Arc::clone(&worker.host) };
+    let io = TokioIo::new(watched);
+    let limits = worker.limits;
+    let served = Arc::clone(&connection);
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
+        let worker = Arc::clone(&worker);
+        let connection = Arc::clone(&served);
+        async move { Ok::<_, Infallible>(pipeline::serve(&worker, request, &connection).await) }
+    });
+    let task = tokio::spawn(async move {
+        // A connection that ends with an error ends; whatever was under way on it settles itself.
+        let _ = if is_two {
+            http2::Builder::new(TokioExecutor::new())
+                .timer(TokioTimer::new())
+                .max_concurrent_streams(STREAMS_MAX)
+                .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+                .max_send_buf_size(SEND_BUFFER)
+                .serve_connection(io, service)
+                .await
+        } else {
+            http1::Builder::new()
+                .header_read_timeout(None)
+                .max_headers(limits.headers)
+                .max_header_size(limits.header_bytes)
+                .max_buf_size(limits.header_bytes.max(8 << 10))
+                .serve_connection(io, service)
+                .await
+        };
+        drop((listed, place));
+    });
+    connection.hold(task.abort_handle());
+}

@@ -1,0 +1,57 @@
+//! The body of an answer: one of estop's own, or the upstream's, passed on and observed.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+
+use crate::answer::AnswerBody;
+
+/// Why a body ended before its end. The connection is then broken off, so that nobody takes it for whole.
+pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The body of an answer.
+pub(crate) enum OutBody {
+    /// All of it at once.
+    Full(Option<Bytes>),
+    /// The upstream's.
+    Answer(Box<AnswerBody>),
+}
+
+impl OutBody {
+    /// A body that is at hand.
+    pub(crate) fn full(bytes: Bytes) -> OutBody {
+        OutBody::Full(Some(bytes).filter(|bytes| !bytes.is_empty()))
+    }
+}
+
+impl Body for OutBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match self.get_mut() {
+            OutBody::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            OutBody::Answer(answer) => answer.poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            OutBody::Full(bytes) => bytes.is_none(),
+            // Its end is settled before it is told.
+            OutBody::Answer(answer) => answer.has_ended(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            OutBody::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
+            OutBody::Answer(answer) => answer.size_hint(),
+        }
+    }
+}

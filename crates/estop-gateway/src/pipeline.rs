@@ -1,0 +1,354 @@
+//! One request from its head to its answer: identify, read, understand, decide, forward (DESIGN: one request).
+//!
+//! An error path never allows: whatever cannot be read, found or judged is refused.
+
+mod no;
+
+use std::sync::Arc;
+use std::task::Poll;
+
+use estop_core::decision::Decision;
+use estop_core::event::{AbortedBy, CallKind, Estimate, RequestReceived, What};
+use estop_core::fingerprint::RequestPrint;
+use estop_core::ids::Name;
+use estop_core::policy::BlockResponse;
+use estop_core::system::Channel;
+use estop_wire::client;
+use estop_wire::protocol::{self, Call, Family, Protocol};
+use estop_wire::refusal::Kind;
+use estop_wire::request::{self, RequestIn};
+use estop_wire::response::{Observer, framing};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body::Body;
+use hyper::body::Incoming;
+
+use crate::account::{Account, BYTES_PER_TOKEN, Opened};
+use crate::agents::Agent;
+use crate::answer::{AnswerBody, Parts, Shape};
+use crate::body_in::{self, BodyProblem, Share};
+use crate::connection::{Busy, Connection};
+use crate::flight::{Phase, Registered};
+use crate::forward;
+use crate::identity::{self, Caller};
+use crate::out_body::OutBody;
+use crate::recall::Asked;
+use crate::refuse;
+use crate::screen;
+use crate::upload::{self, RequestBody};
+use crate::upstream::{Upstream, UpstreamError};
+use crate::worker::Worker;
+use no::{No, Understood, cut_no, refuse_browsers, refuse_identity, unknown_provider, upstream_failed};
+
+/// Tokens reserved for a streamed answer that names no limit; extended while it runs (PO-2).
+const OUTPUT_RESERVE: u32 = 4_096;
+
+/// Serves one request.
+pub(crate) async fn serve(
+    worker: &Worker,
+    request: Request<Incoming>,
+    connection: &Arc<Connection>,
+) -> Response<OutBody> {
+    let busy = connection.begin(&worker.host);
+    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let client = client::recognise(header);
+    match exchange(worker, request, busy).await {
+        Ok(response) => response,
+        Err(no) => no.answer(client),
+    }
+}
+
+async fn exchange(worker: &Worker, request: Request<Incoming>, busy: Busy) -> Result<Response<OutBody>, No> {
+    let screened = screen::screen(&request, worker.loopback);
+    let (parts, body) = request.into_parts();
+    // Until the provider is known, the path alone says what an error must look like.
+    let guess = || protocol::recognise(Family::OpenAi, parts.method.as_str(), parts.uri.path()).protocol;
+    screened.map_err(|no| No::bad(no.status, no.code, no.message).closing().of(guess()))?;
+    let route =
+        identity::route(parts.uri.path()).map_err(|error| refuse_identity(&error, worker).of(guess()))?;
+    let upstream =
+        worker.upstreams.get(route.provider).ok_or_else(|| unknown_provider(&route, worker).of(guess()))?;
+    let family = upstream.ready.provider.family;
+    let call = protocol::recognise(family, parts.method.as_str(), route.path);
+    let caller = identity::caller(&route, &parts.uri, &parts.headers, &worker.keys, worker.require_keys)
+        .map_err(|error| refuse_identity(&error, worker).of(call.protocol))?;
+    refuse_browsers(&parts.headers, upstream).map_err(|no| no.of(call.protocol))?;
+    let asking = Asking { worker, call: &call, caller: &caller, upstream };
+    let admitted = asking.admit(body, &parts.headers, &busy).await.map_err(|no| no.of(call.protocol))?;
+    asking.forward(admitted, parts, busy).await.map_err(|no| no.of(call.protocol))
+}
+
+/// A request whose agent and provider are known.
+struct Asking<'a> {
+    worker: &'a Worker,
+    call: &'a Call,
+    caller: &'a Caller,
+    upstream: &'a Arc<Upstream>,
+}
+
+/// A request that was let through.
+struct Admitted {
+    flight: Registered,
+    account: Account,
+    body: RequestBody,
+    stream: bool,
+    /// Given back when the request is sent and answered.
+    _memory: Share,
+}
+
+impl Asking<'_> {
+    /// Registers, reads, understands and judges.
+    async fn admit(&self, body: Incoming, headers: &HeaderMap, busy: &Busy) -> Result<Admitted, No> {
+        let worker = self.worker;
+        let host = &worker.host;
+        if host.journal.is_full() {
+            return Err(No::overload("estop cannot write its journal fast enough: try again.").closing());
+        }
+        let agent = host.agent(&self.caller.agent).ok_or_else(|| {
+            No::overload("There are too many agents: raise limits.agents or use fewer names.").closing()
+        })?;
+        // Registered before it is judged: whoever stops the agent from here on finds it.
+        let max = worker.limits.streams_per_agent;
+        let flight = agent
+            .flights
+            .register(agent.next_request(), Arc::clone(&busy.connection), host.clock.mono(), max)
+            .ok_or_else(|| {
+                No::overload("This agent has too many requests under way: wait for some to end.").closing()
+            })?;
+        self.refuse_if_shut(&agent, &flight)?;
+        let mut memory = Share::of(&worker.memory);
+        let inspected = !matches!(self.call.protocol, Protocol::Other(_));
+        if !inspected {
+            if body.size_hint().lower() > worker.limits.upload_bytes {
+                return Err(No::bad(413, "body_too_large", upload::TOO_LARGE).closing());
+            }
+            let (decision, account) = self.judge(&agent, &flight, &RequestIn::default(), 0);
+            self.go_on(&decision, &RequestIn::default(), &agent, &flight)?;
+            let max = worker.limits.upload_bytes;
+            let body = RequestBody::passing(body, max, Arc::clone(host), flight.handle());
+            return Ok(Admitted { flight, account, body, stream: false, _memory: memory });
+        }
+        if headers.contains_key(CONTENT_ENCODING) {
+            let message = "The body is compressed (content-encoding) and cannot be inspected: send it plain.";
+            return Err(No::bad(415, "content_encoding", message).closing());
+        }
+        let bytes = body_in::read(body, worker.limits.body_bytes, &mut memory, &flight, host)
+            .await
+            .map_err(|problem| self.refuse_body(problem, &flight))?;
+        flight.enter(Phase::Judging, host.clock.mono());
+        let said = request::read(self.call.protocol, &bytes).map_err(|error| {
+            No::bad(400, "unreadable_request", format!("estop cannot read this request: {error}"))
+        })?;
+        let (decision, account) = self.judge(&agent, &flight, &said, bytes.len());
+        self.go_on(&decision, &said, &agent, &flight)?;
+        let stream = said.stream || self.call.stream;
+        Ok(Admitted { flight, account, body: RequestBody::whole(bytes), stream, _memory: memory })
+    }
+
+    /// A shut gate is told at once, without waiting for a body; unless the policy wants a message, whose form depends
+    /// on what the body asks for.
+    fn refuse_if_shut(&self, agent: &Arc<Agent>, flight: &Registered) -> Result<(), No> {
+        let gate = self.worker.host.latch.view();
+        let style = agent.judged().policy.block_response;
+        if gate.lets_pass(Channel::Llm) || style == BlockResponse::Message {
+            return Ok(());
+        }
+        let (decision, _) = self.judge(agent, flight, &RequestIn::default(), 0);
+        self.go_on(&decision, &RequestIn::default(), agent, flight).map_err(No::closing)
+    }
+
+    /// Asks the core. The account is open only if the request was let through.
+    fn judge(
+        &self,
+        agent: &Arc<Agent>,
+        flight: &Registered,
+        said: &RequestIn<'_>,
+        body_bytes: usize,
+    ) -> (Arc<Decision>, Account) {
+        let run = self.caller.run.clone();
+        let mut print = match self.kind() {
+            CallKind::Generation => RequestPrint::of(&said.text(run.as_deref())),
+            CallKind::Embedding | CallKind::Other => RequestPrint::default(),
+        };
+        let estimate = self.estimate(said, body_bytes);
+        let host = &self.worker.host;
+        let mut judged = agent.judged();
+        judged.recall.complete(said, &mut print);
+        let asked = Asked::of(&print);
+        let received = RequestReceived {
+            request: flight.request,
+            call: self.kind(),
+            model: self.model(said).map(Name::from),
+            print,
+            estimate,
+            fleet: None,
+        };
+        let what = What::RequestReceived(received);
+        let decision = host.tell_locked(agent, &mut judged, run.clone(), what);
+        drop(judged);
+        let mut account = Account::open(Opened {
+            host: Arc::clone(host),
+            agent: Arc::clone(agent),
+            run,
+            request: flight.request,
+            asked,
+            estimate,
+        });
+        if !decision.is_allowed() {
+            account.never_opened();
+        }
+        (decision, account)
+    }
+
+    fn kind(&self) -> CallKind {
+        match self.call.protocol {
+            Protocol::Embeddings(_) => CallKind::Embedding,
+            Protocol::Other(_) => CallKind::Other,
+            Protocol::OpenAiChat
+            | Protocol::OpenAiResponses
+            | Protocol::OpenAiCompletions
+            | Protocol::AnthropicMessages
+            | Protocol::Gemini
+            | Protocol::OllamaChat
+            | Protocol::OllamaGenerate => CallKind::Generation,
+        }
+    }
+
+    fn model<'s>(&'s self, said: &'s RequestIn<'_>) -> Option<&'s str> {
+        said.model.as_deref().or(self.call.model.as_deref())
+    }
+
+    fn estimate(&self, said: &RequestIn<'_>, body_bytes: usize) -> Estimate {
+        let tokens = |bytes: usize| u32::try_from(bytes as u64 / BYTES_PER_TOKEN).unwrap_or(u32::MAX);
+        let output_tokens = match self.kind() {
+            CallKind::Generation => said.max_output_tokens.unwrap_or(OUTPUT_RESERVE).min(OUTPUT_RESERVE),
+            CallKind::Embedding | CallKind::Other => 0,
+        };
+        let input = if said.text_bytes > 0 { said.text_bytes } else { body_bytes };
+        Estimate { input_tokens: tokens(input), output_tokens, unpriced: true, ..Estimate::default() }
+    }
+
+    /// Goes on only with a positive decision, and only if nothing was shut since (a permit, not an order).
+    fn go_on(
+        &self,
+        decision: &Decision,
+        said: &RequestIn<'_>,
+        agent: &Agent,
+        flight: &Registered,
+    ) -> Result<(), No> {
+        let understood = || Understood {
+            protocol: self.call.protocol,
+            stream: said.stream || self.call.stream,
+            model: self.model(said).unwrap_or_default().to_owned(),
+            style: agent.judged().policy.block_response,
+        };
+        if !decision.is_allowed() {
+            let message = self.worker.sentence(decision);
+            let mut no = No::new(refuse::kind(decision), refuse::code(decision), message);
+            no.understood = Some(understood());
+            return Err(no);
+        }
+        if let Some(cut) = flight.why_cut() {
+            let mut no = No::new(cut.kind, cut.code, cut.message.clone());
+            no.understood = Some(understood());
+            return Err(no);
+        }
+        Ok(())
+    }
+
+    fn refuse_body(&self, problem: BodyProblem, flight: &Registered) -> No {
+        match problem {
+            BodyProblem::TooLarge => {
+                let max = self.worker.limits.body_bytes;
+                let message = format!(
+                    "The request body is larger than {max} bytes. Send less, or raise limits.body_bytes."
+                );
+                No::bad(413, "body_too_large", message).closing()
+            }
+            BodyProblem::NoMemory => {
+                No::overload("estop holds too many request bodies at once: try again.").closing()
+            }
+            BodyProblem::Broken => No::bad(400, "broken_body", upload::BROKEN).closing(),
+            BodyProblem::Cut => cut_no(flight).closing(),
+        }
+    }
+
+    /// Sends it, waits for the answer's head, and hands over its body.
+    async fn forward(
+        &self,
+        admitted: Admitted,
+        parts: http::request::Parts,
+        busy: Busy,
+    ) -> Result<Response<OutBody>, No> {
+        let Admitted { flight, mut account, body, stream, _memory } = admitted;
+        let ready = &self.upstream.ready;
+        let route =
+            identity::route(parts.uri.path()).map_err(|error| refuse_identity(&error, self.worker))?;
+        let uri = forward::target(ready, route.path, parts.uri.query(), &self.caller.key_in)
+            .ok_or_else(|| No::bad(400, "bad_path", "The path cannot be sent to the provider."))?;
+        let mut request = Request::new(body);
+        *request.method_mut() = parts.method;
+        *request.uri_mut() = uri;
+        *request.headers_mut() = forward::request_headers(parts.headers, ready, &self.caller.key_in);
+        account.sent = true;
+        let (response, lease) = match self.send(request, &flight).await {
+            Sent::Answered(response, lease) => (response, lease),
+            Sent::Failed(error) => {
+                account.abort(AbortedBy::Upstream);
+                return Err(upstream_failed(&error));
+            }
+            Sent::Cut => {
+                let by = flight.why_cut().map_or(AbortedBy::Guard, |cut| cut.by);
+                account.abort(by);
+                return Err(cut_no(&flight));
+            }
+        };
+        let (mut head, body) = response.into_parts();
+        if head.status == StatusCode::SWITCHING_PROTOCOLS {
+            account.abort(AbortedBy::Upstream);
+            let message = "The provider switched protocols, which nobody asked for.";
+            return Err(No::new(Kind::Upstream { status: 502 }, "upstream_error", message));
+        }
+        head.headers = forward::response_headers(head.headers);
+        head.version = http::Version::HTTP_11;
+        let shape = self.observe(&head, stream, &mut account);
+        let host = Arc::clone(&self.worker.host);
+        let parts = Parts { body, lease, account, flight, host, shape, busy };
+        let body = OutBody::Answer(Box::new(AnswerBody::new(parts)));
+        Ok(Response::from_parts(head, body))
+    }
+
+    fn observe(&self, head: &http::response::Parts, stream: bool, account: &mut Account) -> Shape {
+        let text = |name| head.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default();
+        let protocol = self.call.protocol;
+        let framing = framing(text(CONTENT_TYPE), protocol);
+        let encoding = text(CONTENT_ENCODING);
+        let inspected = self.kind() != CallKind::Other;
+        let observer = inspected.then(|| Observer::new(protocol, framing, encoding));
+        account.begin(observer, stream, head.status.as_u16() >= 400);
+        Shape { protocol, framing, encoded: !encoding.is_empty() && encoding != "identity" }
+    }
+
+    async fn send(&self, request: Request<RequestBody>, flight: &Registered) -> Sent {
+        let sending = self.upstream.send(request, flight, &self.worker.host);
+        let mut sending = std::pin::pin!(sending);
+        std::future::poll_fn(|cx| {
+            if flight.poll_cut(cx).is_ready() {
+                return Poll::Ready(Sent::Cut);
+            }
+            match sending.as_mut().poll(cx) {
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(Ok((response, lease))) => Poll::Ready(Sent::Answered(response, lease)),
+                Poll::Ready(Err(_)) if flight.why_cut().is_some() => Poll::Ready(Sent::Cut),
+                Poll::Ready(Err(error)) => Poll::Ready(Sent::Failed(error)),
+            }
+        })
+        .await
+    }
+}
+
+enum Sent {
+    Answered(Response<Incoming>, crate::upstream::Lease),
+    Failed(UpstreamError),
+    Cut,
+}

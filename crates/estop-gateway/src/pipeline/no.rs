@@ -1,0 +1,154 @@
+//! A request that is not forwarded: why, and the answer it gets instead.
+
+use estop_core::policy::BlockResponse;
+use estop_wire::client::Client;
+use estop_wire::protocol::{Family, Protocol};
+use estop_wire::refusal::{Kind, Refusal, Refused};
+use http::{HeaderMap, Response};
+
+use crate::flight::Registered;
+use crate::identity::{IdentityError, Route};
+use crate::out_body::OutBody;
+use crate::refuse;
+use crate::upstream::{Upstream, UpstreamError};
+use crate::worker::Worker;
+
+/// A request that is not forwarded, and why.
+pub(super) struct No {
+    pub(super) kind: Kind,
+    pub(super) code: &'static str,
+    pub(super) message: String,
+    /// Known once the request was understood.
+    pub(super) understood: Option<Understood>,
+    pub(super) close: bool,
+}
+
+pub(super) struct Understood {
+    pub(super) protocol: Protocol,
+    pub(super) stream: bool,
+    pub(super) model: String,
+    pub(super) style: BlockResponse,
+}
+
+impl No {
+    pub(super) fn new(kind: Kind, code: &'static str, message: impl Into<String>) -> No {
+        No { kind, code, message: message.into(), understood: None, close: false }
+    }
+
+    pub(super) fn bad(status: u16, code: &'static str, message: impl Into<String>) -> No {
+        No::new(Kind::BadRequest { status }, code, message)
+    }
+
+    pub(super) fn overload(message: &str) -> No {
+        No::new(Kind::Overload, "overload", message)
+    }
+
+    /// The connection is closed after the answer: what is left of the request was not read.
+    pub(super) fn closing(mut self) -> No {
+        self.close = true;
+        self
+    }
+
+    /// The request's protocol, if nothing more is known of it yet.
+    pub(super) fn of(mut self, protocol: Protocol) -> No {
+        let unread =
+            || Understood { protocol, stream: false, model: String::new(), style: BlockResponse::Error };
+        self.understood.get_or_insert_with(unread);
+        self
+    }
+
+    pub(super) fn answer(self, client: Client) -> Response<OutBody> {
+        let no = self.of(Protocol::Other(Family::OpenAi));
+        let Some(understood) = &no.understood else { return Response::new(OutBody::Full(None)) };
+        let refused = Refused {
+            protocol: understood.protocol,
+            client,
+            stream: understood.stream,
+            model: &understood.model,
+            style: understood.style,
+        };
+        let refusal = Refusal { kind: no.kind, code: no.code, message: &no.message };
+        let mut response = refuse::answer(&refused, &refusal);
+        if no.close {
+            let close = http::HeaderValue::from_static("close");
+            response.headers_mut().insert(http::header::CONNECTION, close);
+        }
+        response
+    }
+}
+
+pub(super) fn cut_no(flight: &Registered) -> No {
+    match flight.why_cut() {
+        Some(cut) => No::new(cut.kind, cut.code, cut.message.clone()),
+        None => No::new(Kind::Stop, "stopped", "Stopped by estop."),
+    }
+}
+
+pub(super) fn upstream_failed(error: &UpstreamError) -> No {
+    let message = match error {
+        UpstreamError::Unreachable(why) => {
+            format!("The provider cannot be reached (not estop's refusal): {why}.")
+        }
+        UpstreamError::Broken(why) => format!("The provider gave no answer (not estop's refusal): {why}."),
+    };
+    No::new(Kind::Upstream { status: 502 }, "upstream_unreachable", message)
+}
+
+/// A web page must not spend the key that estop holds: browsers say where a request comes from.
+pub(super) fn refuse_browsers(headers: &HeaderMap, upstream: &Upstream) -> Result<(), No> {
+    let site = headers.get("sec-fetch-site").map(http::HeaderValue::as_bytes);
+    let foreign = site.is_some_and(|site| site != b"same-origin" && site != b"none");
+    if foreign && upstream.ready.key.is_some() {
+        let message = "A web page of another site may not use the key estop holds.";
+        return Err(No::bad(403, "cross_site", message).closing());
+    }
+    Ok(())
+}
+
+pub(super) fn unknown_provider(route: &Route<'_>, worker: &Worker) -> No {
+    let known: Vec<&str> = worker.upstreams.keys().map(AsRef::as_ref).collect();
+    let message = format!(
+        "There is no provider `{}`. Known: {}. Use /{{provider}}/… or /agents/{{agent}}/{{provider}}/….",
+        printable(route.provider),
+        known.join(", ")
+    );
+    No::bad(404, "unknown_provider", message).closing()
+}
+
+/// The start of a text a client sent, without control characters.
+fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(64).collect()
+}
+
+pub(super) fn refuse_identity(error: &IdentityError, worker: &Worker) -> No {
+    match error {
+        IdentityError::NoProvider => {
+            let known: Vec<&str> = worker.upstreams.keys().map(AsRef::as_ref).collect();
+            let message = format!(
+                "This path names no provider. Use /{{provider}}/… or /agents/{{agent}}/{{provider}}/…; known: {}.",
+                known.join(", ")
+            );
+            No::bad(404, "unknown_provider", message)
+        }
+        IdentityError::DotSegments => No::bad(400, "bad_path", "The path must not have `.` or `..` in it."),
+        IdentityError::BadName(what) => No::bad(
+            400,
+            "bad_name",
+            format!("The {what}'s name must be 1 to 64 letters, digits, `.`, `_` or `-`, sent once."),
+        ),
+        IdentityError::KeyMissing => No::bad(
+            401,
+            "key_missing",
+            "estop wants this agent's key: send it as the API key, or in the header x-estop-key.",
+        ),
+        IdentityError::KeyUnknown => {
+            No::bad(401, "key_unknown", "This is no agent's estop key: check agents.NAME.key_env.")
+        }
+        IdentityError::KeyOfAnother { agent } => No::bad(
+            403,
+            "key_of_another",
+            format!("This key belongs to the agent `{agent}` and can act only as it."),
+        ),
+    }
+    .closing()
+}

@@ -1,0 +1,90 @@
+//! From a decision to the answer its client gets.
+
+use bytes::Bytes;
+use estop_core::decision::{Decision, Finding, Guard, Outcome, Retry};
+use estop_core::standing::{Cause, DeactivatedBy, StandingFinding};
+use estop_core::system::GateView;
+use estop_wire::refusal::{self, Answer, Kind, Refusal, Refused};
+use http::{HeaderValue, Response, StatusCode};
+
+use crate::out_body::OutBody;
+
+/// What to do about a pressed button, for the sentence an agent's user reads.
+pub(crate) const AFTER_KILL: &str = "An admin must clear it before agents can go on.";
+
+/// A paused agent is asked to wait this long; a person decides when it ends. Chosen: SDKs sleep all of it.
+const PAUSE_WAIT_MS: u64 = 30_000;
+
+/// The stable word for why something was refused.
+pub(crate) fn code(decision: &Decision) -> &'static str {
+    let by = decision.refused_by().or_else(|| decision.deactivated().map(Cause::guard));
+    match by {
+        Some(Guard::Agent) => match finding(decision, Guard::Agent) {
+            Some(Finding::Standing(StandingFinding::Inactive(DeactivatedBy::Manual))) => "agent_inactive",
+            Some(Finding::Standing(StandingFinding::Paused(_))) => "agent_paused",
+            _ => "kill_switch",
+        },
+        Some(Guard::Loop | Guard::Churn | Guard::Chanting) => "kill_switch",
+        Some(Guard::Breaker | Guard::Run) => "circuit_breaker",
+        Some(Guard::Rate) => "rate_limit",
+        Some(guard @ (Guard::System | Guard::Hours | Guard::Budget)) => guard.name(),
+        Some(guard @ (Guard::Gate | Guard::Health | Guard::Watchdog)) => guard.name(),
+        // An agent that a person switched off, with requests under way.
+        None => "agent_inactive",
+    }
+}
+
+fn finding(decision: &Decision, guard: Guard) -> Option<&Finding> {
+    decision.verdicts.get(guard).map(|verdict| &verdict.finding)
+}
+
+/// Why, and what to do next, in words for the person in front of the client.
+pub(crate) fn sentence(decision: &Decision) -> String {
+    if decision.refused_by().is_none() && decision.deactivated().is_none() {
+        return "Stopped by estop: a person deactivated this agent. Activate it again to go on.".into();
+    }
+    let by = decision.refused_by().or_else(|| decision.deactivated().map(Cause::guard));
+    let next = match by {
+        Some(Guard::System) => AFTER_KILL,
+        Some(
+            Guard::Agent | Guard::Loop | Guard::Churn | Guard::Chanting | Guard::Health | Guard::Watchdog,
+        ) => "Look at what it did, then activate the agent again.",
+        Some(Guard::Run | Guard::Breaker) => "Start a fresh run, or extend this one.",
+        Some(Guard::Hours) => "Try again within the allowed hours.",
+        Some(Guard::Budget) => "Raise the budget, or wait for the next period.",
+        Some(Guard::Rate | Guard::Gate) => "Slow down and try again.",
+        None => "",
+    };
+    format!("Stopped by estop: {} {next}", decision.reason()).trim_end().to_owned()
+}
+
+/// What the gate word means to a client.
+pub(crate) fn system_sentence(gate: GateView) -> String {
+    format!("Stopped by estop: {}", Finding::System(gate))
+}
+
+/// What kind of no a decision is (AN-2): only what ends by itself says when to try again.
+pub(crate) fn kind(decision: &Decision) -> Kind {
+    match decision.outcome {
+        Outcome::Refuse { by: Guard::Rate | Guard::Gate, retry: Retry::AfterMs(after_ms) } => {
+            Kind::Wait { after_ms }
+        }
+        Outcome::Refuse { by: Guard::Agent, .. } if code(decision) == "agent_paused" => {
+            Kind::Wait { after_ms: PAUSE_WAIT_MS }
+        }
+        Outcome::Refuse { .. } | Outcome::Allow | Outcome::Noted => Kind::Stop,
+    }
+}
+
+/// The answer to a request that estop does not forward.
+pub(crate) fn answer(refused: &Refused<'_>, refusal: &Refusal<'_>) -> Response<OutBody> {
+    let Answer { status, headers, body } = refusal::refuse(refused, refusal);
+    let mut response = Response::new(OutBody::full(Bytes::from(body)));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
+    for (name, value) in headers {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}

@@ -1,0 +1,143 @@
+//! What the data plane is told at start. Plain data, checked by whoever reads the configuration.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use estop_core::policy_file::PolicyFile;
+use estop_wire::protocol::Family;
+use rustls::pki_types::CertificateDer;
+use secrecy::SecretString;
+
+/// Everything the data plane is told at start.
+pub struct Settings {
+    /// Where agents connect.
+    pub listen: SocketAddr,
+    /// Threads, each with its own runtime, listener and upstream connections.
+    pub workers: usize,
+    /// Certificate and key, if agents connect by TLS.
+    pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// Model providers, by the name that stands in the path.
+    pub providers: BTreeMap<Box<str>, Provider>,
+    /// Keys of agents.
+    pub keys: Vec<AgentKey>,
+    /// Refuse requests without a valid key (ID-2).
+    pub require_keys: bool,
+    /// `false`: the LLM channel is shut from the start (KS-9).
+    pub llm_enabled: bool,
+    /// Limits on everything that grows.
+    pub limits: Limits,
+    /// The rules of each agent.
+    pub policies: PolicyFile,
+}
+
+/// A model provider (ID-4).
+#[derive(Clone, Debug)]
+pub struct Provider {
+    /// What it speaks.
+    pub family: Family,
+    /// `https` if true.
+    pub tls: bool,
+    /// Host name or address, without brackets.
+    pub host: Box<str>,
+    /// Port.
+    pub port: u16,
+    /// What stands before the client's path; no slash at its end.
+    pub base_path: Box<str>,
+    /// How a key is sent.
+    pub auth: Auth,
+    /// The key estop sends instead of the client's (ID-3).
+    pub key: Option<SecretString>,
+    /// Which HTTP it is spoken to with.
+    pub http: HttpVersion,
+    /// Certificates to trust instead of the usual ones.
+    pub ca: Option<Vec<CertificateDer<'static>>>,
+}
+
+/// How a provider wants its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Auth {
+    /// `authorization: Bearer …`
+    Bearer,
+    /// A header of this name, lower case.
+    Header(&'static str),
+    /// None wanted.
+    None,
+}
+
+/// Which HTTP a provider is spoken to with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HttpVersion {
+    /// By TLS whatever the provider prefers, HTTP/1.1 otherwise.
+    #[default]
+    Auto,
+    /// HTTP/1.1.
+    One,
+    /// HTTP/2, also without TLS.
+    Two,
+}
+
+/// An agent's key (ID-2).
+#[derive(Clone, Debug)]
+pub struct AgentKey {
+    /// Whose.
+    pub agent: Box<str>,
+    /// The key; only its hash is kept.
+    pub key: SecretString,
+}
+
+/// Limits on everything that grows (ST-3).
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Largest body that is inspected.
+    pub body_bytes: usize,
+    /// Largest body of a path that is not inspected.
+    pub upload_bytes: u64,
+    /// Bytes of request bodies held at once.
+    pub memory_bytes: u64,
+    /// Largest request head.
+    pub header_bytes: usize,
+    /// Most header lines.
+    pub headers: usize,
+    /// Client connections open at once.
+    pub connections: usize,
+    /// Requests of one agent under way at once.
+    pub streams_per_agent: usize,
+    /// Agents known at once.
+    pub agents: usize,
+    /// A request's head must arrive within this time.
+    pub header_timeout: Duration,
+    /// A request's body may pause this long.
+    pub body_idle_timeout: Duration,
+    /// An upstream connection must be made within this time.
+    pub connect_timeout: Duration,
+    /// An answer must begin within this time.
+    pub first_byte_timeout: Duration,
+    /// A stream may pause this long.
+    pub stream_idle_timeout: Duration,
+    /// A client may leave its answer unread this long.
+    pub client_write_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        let seconds = Duration::from_secs;
+        Limits {
+            body_bytes: 16 << 20,
+            upload_bytes: 512 << 20,
+            memory_bytes: 1 << 30,
+            header_bytes: 64 << 10,
+            headers: 100,
+            connections: 10_000,
+            streams_per_agent: 256,
+            agents: 10_000,
+            header_timeout: seconds(10),
+            body_idle_timeout: seconds(30),
+            connect_timeout: seconds(10),
+            first_byte_timeout: seconds(600),
+            stream_idle_timeout: seconds(300),
+            client_write_timeout: seconds(60),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The sweeper: a thread that looks after time. It wakes agents whose time has come, ends requests and connections
+//! that do not move, and closes what lingers after a cut. No request carries a timer of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use estop_core::event::AbortedBy;
+use estop_core::time::Millis;
+use estop_wire::refusal::Kind;
+
+use crate::connection::Waiting;
+use crate::flight::{Cut, Flight, Phase};
+use crate::host::Host;
+use crate::settings::Limits;
+use crate::worker::Worker;
+
+/// How often it looks. Chosen: a time limit of a run trips within 1 s (CB-5), a lingering client is gone within 0.5 s.
+const EVERY: Duration = Duration::from_millis(250);
+/// A client connection without a request is closed after this time.
+const IDLE_MAX_MS: u64 = 120_000;
+
+/// Sweeps until `stop` is set.
+pub(crate) fn run(host: &Host, workers: &[Arc<Worker>], limits: &Limits, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::park_timeout(EVERY);
+        host.tick();
+        let now = host.clock.mono();
+        host.agents.for_each(|agent| agent.flights.for_each(|flight| sweep_flight(flight, now, limits)));
+        for worker in workers {
+            worker.connections.for_each(|connection| {
+                let late = match connection.waiting(now) {
+                    Waiting::No => false,
+                    Waiting::ForHead(ms) => ms > millis(limits.header_timeout),
+                    Waiting::Idle(ms) => ms > IDLE_MAX_MS,
+                };
+                if late {
+                    connection.close();
+                }
+            });
+            worker.upstreams.values().for_each(|upstream| upstream.sweep());
+        }
+    }
+}
+
+fn sweep_flight(flight: &Flight, now: Millis, limits: &Limits) {
+    if flight.lingers() && flight.connection.is_http1 {
+        // Told a while ago and still here: its client does not read.
+        flight.connection.close();
+        return;
+    }
+    let (phase, still_ms) = flight.standing(now);
+    let overdue = |limit: Duration| still_ms > millis(limit);
+    let cut = match phase {
+        Phase::Reading if overdue(limits.body_idle_timeout) => {
+            let message = "The request body did not arrive in time: the client stopped sending.";
+            Some(late(AbortedBy::Client, Kind::BadRequest { status: 408 }, "body_timeout", message))
+        }
+        Phase::Connecting if overdue(limits.connect_timeout) => {
+            let message = "The provider did not accept a connection in time (not estop's refusal).";
+            Some(upstream_late(message))
+        }
+        Phase::Awaiting if overdue(limits.first_byte_timeout) => {
+            Some(upstream_late("The provider did not begin to answer in time (not estop's refusal)."))
+        }
+        Phase::Streaming if overdue(limits.stream_idle_timeout) => {
+            Some(upstream_late("The provider's answer stopped in the middle (not estop's refusal)."))
+        }
+        Phase::Writing if overdue(limits.client_write_timeout) => {
+            let message = "The client did not take its answer in time.";
+            Some(late(AbortedBy::Client, Kind::BadRequest { status: 408 }, "client_timeout", message))
+        }
+        Phase::Reading
+        | Phase::Judging
+        | Phase::Connecting
+        | Phase::Awaiting
+        | Phase::Streaming
+        | Phase::Writing => None,
+    };
+    if let Some(cut) = cut {
+        flight.cut(cut);
+    }
+}
+
+fn upstream_late(message: &str) -> Cut {
+    late(AbortedBy::Upstream, Kind::Upstream { status: 504 }, "upstream_timeout", message)
+}
+
+fn late(by: AbortedBy, kind: Kind, code: &'static str, message: &str) -> Cut {
+    Cut { by, kind, code, message: message.to_owned() }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

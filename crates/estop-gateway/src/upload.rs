@@ -1,0 +1,118 @@
+//! The body of a request on its way to the provider: the inspected bytes, or a stream of bytes that nobody inspects.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use estop_core::event::AbortedBy;
+use estop_wire::refusal::Kind;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+
+use crate::flight::{Cut, Flight, Phase};
+use crate::host::Host;
+use crate::out_body::BodyError;
+
+/// A body whose client broke off, or framed it wrongly.
+pub(crate) const BROKEN: &str = "The request body ended early or is framed wrongly.";
+/// A body of a path that is not inspected, and that is too large.
+pub(crate) const TOO_LARGE: &str = "The request body is too large. Send less, or raise limits.upload_bytes.";
+
+/// The body of a request on its way to the provider.
+pub(crate) enum RequestBody {
+    /// The client's bytes, as they were inspected.
+    Whole(Option<Bytes>),
+    /// The client's bytes as they come, of a path that is not inspected.
+    Passing(Passing),
+}
+
+/// A body that is passed on without being looked at.
+pub(crate) struct Passing {
+    body: Incoming,
+    /// How many bytes may still come.
+    left: u64,
+    host: Arc<Host>,
+    flight: Arc<Flight>,
+}
+
+impl RequestBody {
+    /// All of it.
+    pub(crate) fn whole(bytes: Bytes) -> RequestBody {
+        RequestBody::Whole(Some(bytes).filter(|bytes| !bytes.is_empty()))
+    }
+
+    /// As it comes, at most `max` bytes.
+    pub(crate) fn passing(body: Incoming, max: u64, host: Arc<Host>, flight: Arc<Flight>) -> RequestBody {
+        RequestBody::Passing(Passing { body, left: max, host, flight })
+    }
+}
+
+impl Passing {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        loop {
+            let next = Pin::new(&mut self.body).poll_frame(cx);
+            let now = self.host.clock.mono();
+            let frame = match next {
+                Poll::Pending => {
+                    // It is the client who keeps us waiting, not the provider.
+                    self.flight.enter(Phase::Reading, now);
+                    return Poll::Pending;
+                }
+                Poll::Ready(None) => {
+                    self.flight.enter(Phase::Awaiting, now);
+                    return Poll::Ready(None);
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    self.give_up(400, "broken_body", BROKEN);
+                    return Poll::Ready(Some(Err(error.into())));
+                }
+                Poll::Ready(Some(Ok(frame))) => frame,
+            };
+            // Trailers are left out, as they are of an inspected body.
+            let Ok(data) = frame.into_data() else { continue };
+            self.flight.enter(Phase::Awaiting, now);
+            let Some(left) = self.left.checked_sub(data.len() as u64) else {
+                self.give_up(413, "body_too_large", TOO_LARGE);
+                return Poll::Ready(Some(Err(TOO_LARGE.into())));
+            };
+            self.left = left;
+            return Poll::Ready(Some(Ok(Frame::data(data))));
+        }
+    }
+
+    /// Ends the request: its client is at fault, and is told so.
+    fn give_up(&self, status: u16, code: &'static str, message: &str) {
+        let kind = Kind::BadRequest { status };
+        self.flight.cut(Cut { by: AbortedBy::Client, kind, code, message: message.to_owned() });
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match self.get_mut() {
+            RequestBody::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            RequestBody::Passing(passing) => passing.poll(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            RequestBody::Whole(bytes) => bytes.is_none(),
+            RequestBody::Passing(passing) => passing.body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            RequestBody::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
+            RequestBody::Passing(passing) => passing.body.size_hint(),
+        }
+    }
+}

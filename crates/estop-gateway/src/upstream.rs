@@ -1,0 +1,149 @@
+//! Connections to providers: dialled here and nowhere else, pooled, and closed the moment a request is cut.
+//!
+//! A pool belongs to one worker. A connection of HTTP/1.1 carries one request at a time; one of HTTP/2 many, each of
+//! which ends alone.
+
+mod dial;
+mod lease;
+mod line;
+mod provider;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper::{Request, Response};
+use tokio::task::AbortHandle;
+
+pub(crate) use lease::Lease;
+pub(crate) use provider::Ready;
+
+use crate::flight::{Flight, Phase};
+use crate::host::Host;
+use crate::upload::RequestBody;
+
+/// Idle connections kept for each provider and worker. Chosen: as many as a worker has busy at once in load tests.
+const IDLE_MAX: usize = 256;
+/// An idle connection is not used after this time: providers close theirs after 60 s and more, and a request sent
+/// into a closing connection is lost.
+const IDLE_FOR: Duration = Duration::from_secs(20);
+/// Requests on one HTTP/2 connection. Below the 100 that servers commonly allow.
+const STREAMS_MAX: usize = 96;
+
+/// Why a provider gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UpstreamError {
+    /// No connection could be made.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The connection broke, or what came was not HTTP.
+    #[error("the connection broke before an answer came: {0}")]
+    Broken(String),
+}
+
+/// One provider, as one worker sees it.
+pub(crate) struct Upstream {
+    /// What is the same for all workers.
+    pub ready: Arc<Ready>,
+    idle: Mutex<Vec<Idle>>,
+    shared: Mutex<Vec<Shared>>,
+}
+
+struct Idle {
+    own: Own,
+    since: Instant,
+}
+
+/// A connection of HTTP/1.1.
+struct Own {
+    sender: http1::SendRequest<RequestBody>,
+    /// Whoever aborts it closes the connection.
+    task: AbortHandle,
+    /// A request is on it.
+    busy: Arc<AtomicBool>,
+}
+
+#[derive(Clone)]
+struct Shared {
+    sender: http2::SendRequest<RequestBody>,
+    streams: Arc<AtomicUsize>,
+}
+
+impl Upstream {
+    /// A provider with no connections yet.
+    pub(crate) fn new(ready: Arc<Ready>) -> Arc<Upstream> {
+        Arc::new(Upstream { ready, idle: Mutex::default(), shared: Mutex::default() })
+    }
+
+    /// Sends a request and waits for the head of its answer. A connection that was closed while idle is replaced,
+    /// as long as nothing of the request was sent.
+    pub(crate) async fn send(
+        self: &Arc<Self>,
+        mut request: Request<RequestBody>,
+        flight: &Flight,
+        host: &Host,
+    ) -> Result<(Response<Incoming>, Lease), UpstreamError> {
+        loop {
+            let (mut lease, reused) = match self.pooled() {
+                Some(lease) => (lease, true),
+                None => {
+                    flight.enter(Phase::Connecting, host.clock.mono());
+                    (self.dial().await?, false)
+                }
+            };
+            flight.enter(Phase::Awaiting, host.clock.mono());
+            lease.hold(flight);
+            match lease.try_send(request).await {
+                Ok(response) => return Ok((response, lease)),
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) if reused && flight.why_cut().is_none() => request = unsent,
+                    _ => return Err(UpstreamError::Broken(error.into_error().to_string())),
+                },
+            }
+        }
+    }
+
+    fn pooled(self: &Arc<Self>) -> Option<Lease> {
+        let shared = {
+            let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+            shared.retain(|s| !s.sender.is_closed());
+            shared.iter().find(|s| s.streams.load(Ordering::Relaxed) < STREAMS_MAX).cloned()
+        };
+        if let Some(shared) = shared {
+            return Some(Lease::two(Arc::clone(self), shared.sender, shared.streams));
+        }
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(Idle { own, since }) = idle.pop() {
+            if !own.sender.is_closed() && since.elapsed() < IDLE_FOR {
+                return Some(Lease::one(Arc::clone(self), own));
+            }
+            own.task.abort();
+        }
+        None
+    }
+
+    /// Takes back a connection whose answer is complete.
+    fn put_back(&self, own: Own) {
+        own.busy.store(false, Ordering::Relaxed);
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if own.sender.is_closed() || idle.len() >= IDLE_MAX {
+            own.task.abort();
+            return;
+        }
+        idle.push(Idle { own, since: Instant::now() });
+    }
+
+    /// Closes connections that were idle for too long.
+    pub(crate) fn sweep(&self) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|connection| {
+            let keep = !connection.own.sender.is_closed() && connection.since.elapsed() < IDLE_FOR;
+            if !keep {
+                connection.own.task.abort();
+            }
+            keep
+        });
+    }
+}

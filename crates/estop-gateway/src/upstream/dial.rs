@@ -1,0 +1,94 @@
+//! The one place where an upstream connection is made. Host and port come from the configuration.
+
+use std::sync::Arc;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+use super::line::Line;
+use super::{Lease, Own, Shared, Upstream, UpstreamError};
+use crate::settings::HttpVersion;
+
+/// Header lines an answer may have. Providers send some 40.
+const HEADERS_MAX: usize = 256;
+
+impl Upstream {
+    /// Makes a new connection. Dropping the future abandons it, in whatever phase it is.
+    pub(super) async fn dial(self: &Arc<Self>) -> Result<Lease, UpstreamError> {
+        let (stream, busy) = Line::new(self.connect().await?);
+        let version = self.ready.provider.http;
+        match &self.ready.tls {
+            None => self.handshake(stream, busy, version == HttpVersion::Two).await,
+            Some((connector, name)) => {
+                let stream = connector
+                    .connect(name.clone(), stream)
+                    .await
+                    .map_err(|error| unreachable(&self.ready.authority, "TLS", &error))?;
+                let is_two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                if version == HttpVersion::Two && !is_two {
+                    let said = "the provider does not speak HTTP/2";
+                    return Err(UpstreamError::Unreachable(format!("{}: {said}", self.ready.authority)));
+                }
+                self.handshake(stream, busy, is_two).await
+            }
+        }
+    }
+
+    /// Tries the addresses of the host in turn.
+    async fn connect(&self) -> Result<TcpStream, UpstreamError> {
+        let provider = &self.ready.provider;
+        let addresses = tokio::net::lookup_host((&*provider.host, provider.port))
+            .await
+            .map_err(|error| unreachable(&self.ready.authority, "name lookup", &error))?;
+        let mut last = UpstreamError::Unreachable(format!("{}: no address found", self.ready.authority));
+        for address in addresses {
+            match TcpStream::connect(address).await {
+                Ok(stream) => {
+                    // Without it, small writes wait for the peer's delayed acknowledgement: 40 ms.
+                    let _ = stream.set_nodelay(true);
+                    return Ok(stream);
+                }
+                Err(error) => last = unreachable(&self.ready.authority, "connect", &error),
+            }
+        }
+        Err(last)
+    }
+
+    async fn handshake<S>(
+        self: &Arc<Self>,
+        stream: S,
+        busy: Arc<AtomicBool>,
+        is_two: bool,
+    ) -> Result<Lease, UpstreamError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let broken = |error: hyper::Error| UpstreamError::Broken(error.to_string());
+        if is_two {
+            let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+                .timer(TokioTimer::new())
+                .handshake(TokioIo::new(stream))
+                .await
+                .map_err(broken)?;
+            tokio::spawn(connection);
+            let shared = Shared { sender, streams: Arc::new(AtomicUsize::new(0)) };
+            self.shared.lock().unwrap_or_else(PoisonError::into_inner).push(shared.clone());
+            return Ok(Lease::two(Arc::clone(self), shared.sender, shared.streams));
+        }
+        let (sender, connection) = http1::Builder::new()
+            .max_headers(HEADERS_MAX)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(broken)?;
+        let task = tokio::spawn(connection).abort_handle();
+        Ok(Lease::one(Arc::clone(self), Own { sender, task, busy }))
+    }
+}
+
+fn unreachable(authority: &str, what: &str, error: &std::io::Error) -> UpstreamError {
+    UpstreamError::Unreachable(format!("{authority}: {what} failed: {error}"))
+}

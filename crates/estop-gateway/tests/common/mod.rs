@@ -1,0 +1,234 @@
+//! What the tests of the data plane share: a fake model, a gateway in front of it, and a client that sees every byte.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "each test binary uses a part of it"
+)]
+
+pub mod http;
+pub mod raw;
+pub mod two;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use estop_core::policy_file::{PolicyFile, PolicyFileIn};
+use estop_fake_model::FakeModel;
+use estop_gateway::settings::{Auth, HttpVersion, Limits, Provider, Settings};
+use estop_gateway::{Gateway, Host, JournalQueue, Recorded};
+use estop_wire::protocol::Family;
+
+/// Long enough for a loaded machine, short enough to fail.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A gateway in front of a fake model.
+pub struct House {
+    pub gateway: Option<Gateway>,
+    pub model: FakeModel,
+    pub queue: Arc<JournalQueue>,
+    records: Arc<Mutex<Vec<Recorded>>>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl House {
+    /// With this policy file, as JSON.
+    pub fn with_policy(policy: &str) -> House {
+        House::build(policy, |_| {})
+    }
+
+    /// With the default policy.
+    pub fn new() -> House {
+        House::with_policy("{}")
+    }
+
+    /// With this policy and changed settings.
+    pub fn build(policy: &str, change: impl FnOnce(&mut Settings)) -> House {
+        House::on(FakeModel::start(Default::default()).unwrap(), policy, change)
+    }
+
+    /// The same in front of a given model.
+    pub fn on(model: FakeModel, policy: &str, change: impl FnOnce(&mut Settings)) -> House {
+        let file: PolicyFileIn = serde_json::from_str(policy).unwrap();
+        let mut settings = settings(&model, file.check(&|_| None).unwrap());
+        change(&mut settings);
+        let queue = Arc::new(JournalQueue::default());
+        let records: Arc<Mutex<Vec<Recorded>>> = Arc::default();
+        let gateway = Gateway::start(settings, Arc::clone(&queue), None).unwrap();
+        let (taken, kept) = (Arc::clone(&queue), Arc::clone(&records));
+        let writer = std::thread::spawn(move || {
+            let mut batch = Vec::new();
+            while taken.take(&mut batch) {
+                kept.lock().unwrap().append(&mut batch);
+            }
+        });
+        House { gateway: Some(gateway), model, queue, records, writer: Some(writer) }
+    }
+
+    pub fn host(&self) -> &Arc<Host> {
+        self.gateway.as_ref().unwrap().host()
+    }
+
+    pub fn address(&self) -> std::net::SocketAddr {
+        self.gateway.as_ref().unwrap().address()
+    }
+
+    /// Looks through the journal so far until something is found.
+    pub fn find<T>(&self, mut find: impl FnMut(&Recorded) -> Option<T>) -> Option<T> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(found) = self.records.lock().unwrap().iter().find_map(&mut find) {
+                return Some(found);
+            }
+            if Instant::now() > end {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Everything recorded so far, of agents, as JSON of event and decision.
+    pub fn records(&self) -> Vec<String> {
+        std::thread::sleep(Duration::from_millis(20));
+        let of = |r: &Recorded| match r {
+            Recorded::Agent { agent, event, decision, .. } => Some(format!(
+                "{agent} {} {}",
+                serde_json::to_string(event).unwrap(),
+                serde_json::to_string(&**decision).unwrap()
+            )),
+            Recorded::System { .. } => None,
+        };
+        self.records.lock().unwrap().iter().filter_map(of).collect()
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        drop(self.gateway.take());
+        self.queue.close();
+        if let Some(writer) = self.writer.take() {
+            let _ = writer.join();
+        }
+    }
+}
+
+/// Four providers, all of them the fake model.
+pub fn settings(model: &FakeModel, policies: PolicyFile) -> Settings {
+    let provider = |family, auth| Provider {
+        family,
+        tls: model.certificate_pem().is_some(),
+        host: "127.0.0.1".into(),
+        port: model.addr().port(),
+        base_path: "".into(),
+        auth,
+        key: None,
+        http: HttpVersion::Auto,
+        ca: None,
+    };
+    let providers: BTreeMap<Box<str>, Provider> = [
+        ("openai".into(), provider(Family::OpenAi, Auth::Bearer)),
+        ("anthropic".into(), provider(Family::Anthropic, Auth::Header("x-api-key"))),
+        ("gemini".into(), provider(Family::Gemini, Auth::Header("x-goog-api-key"))),
+        ("ollama".into(), provider(Family::Ollama, Auth::None)),
+    ]
+    .into();
+    Settings {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        workers: 2,
+        tls: None,
+        providers,
+        keys: Vec::new(),
+        require_keys: false,
+        llm_enabled: true,
+        limits: Limits::default(),
+        policies,
+    }
+}
+
+/// One way to ask for text: path, and a body with `{model}`, `{prompt}` and `{stream}` in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Dialect {
+    pub name: &'static str,
+    pub plain: &'static str,
+    pub streamed: &'static str,
+    pub body: &'static str,
+}
+
+impl Dialect {
+    pub fn path(&self, agent: &str, stream: bool) -> String {
+        format!("/agents/{agent}{}", if stream { self.streamed } else { self.plain })
+    }
+
+    pub fn body(&self, prompt: &str, stream: bool) -> String {
+        let stream = if stream { "true" } else { "false" };
+        self.body.replace("{prompt}", prompt).replace("{stream}", stream)
+    }
+}
+
+/// Every protocol that generates text.
+pub const DIALECTS: [Dialect; 7] = [
+    Dialect {
+        name: "openai_chat",
+        plain: "/openai/v1/chat/completions",
+        streamed: "/openai/v1/chat/completions",
+        body: r#"{"model":"m","stream":{stream},"messages":[{"role":"user","content":"{prompt}"}]}"#,
+    },
+    Dialect {
+        name: "openai_responses",
+        plain: "/openai/v1/responses",
+        streamed: "/openai/v1/responses",
+        body: r#"{"model":"m","stream":{stream},"input":"{prompt}"}"#,
+    },
+    Dialect {
+        name: "openai_completions",
+        plain: "/openai/v1/completions",
+        streamed: "/openai/v1/completions",
+        body: r#"{"model":"m","stream":{stream},"prompt":"{prompt}"}"#,
+    },
+    Dialect {
+        name: "anthropic",
+        plain: "/anthropic/v1/messages",
+        streamed: "/anthropic/v1/messages",
+        body: r#"{"model":"m","max_tokens":99,"stream":{stream},"messages":[{"role":"user","content":"{prompt}"}]}"#,
+    },
+    Dialect {
+        name: "gemini",
+        plain: "/gemini/v1beta/models/m:generateContent",
+        streamed: "/gemini/v1beta/models/m:streamGenerateContent?alt=sse",
+        body: r#"{"contents":[{"role":"user","parts":[{"text":"{prompt}"}]}]}"#,
+    },
+    Dialect {
+        name: "ollama_chat",
+        plain: "/ollama/api/chat",
+        streamed: "/ollama/api/chat",
+        body: r#"{"model":"m","stream":{stream},"messages":[{"role":"user","content":"{prompt}"}]}"#,
+    },
+    Dialect {
+        name: "ollama_generate",
+        plain: "/ollama/api/generate",
+        streamed: "/ollama/api/generate",
+        body: r#"{"model":"m","stream":{stream},"prompt":"{prompt}"}"#,
+    },
+];
+
+/// Waits until something is so.
+pub fn wait<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = ready() {
+            return found;
+        }
+        assert!(Instant::now() < end, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Sends all providers of these settings to this port.
+pub fn aim(settings: &mut Settings, port: u16) {
+    for provider in settings.providers.values_mut() {
+        provider.port = port;
+    }
+}

@@ -1,0 +1,31 @@
+//! How much a request lets the model write.
+
+/// The most tokens of one answer, and how many answers are asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limit {
+    tokens: Option<u32>,
+    answers: u32,
+}
+
+impl Default for Limit {
+    fn default() -> Limit {
+        Limit { tokens: None, answers: 1 }
+    }
+}
+
+impl Limit {
+    /// One answer has at most so many. Of two limits the larger counts: nobody knows which the provider takes.
+    pub(super) fn at_most(&mut self, tokens: Option<u32>) {
+        self.tokens = self.tokens.max(tokens);
+    }
+
+    /// So many answers, times those asked for already.
+    pub(super) fn times(&mut self, answers: Option<u32>) {
+        self.answers = self.answers.saturating_mul(answers.unwrap_or(1).max(1));
+    }
+
+    /// All answers together.
+    pub(super) fn tokens(self) -> Option<u32> {
+        self.tokens.map(|tokens| tokens.saturating_mul(self.answers))
+    }
+}

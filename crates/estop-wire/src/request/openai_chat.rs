@@ -1,0 +1,167 @@
+//! OpenAI Chat Completions, and all who speak it. Agrees with the rules for recorded traces (docs/traces.md).
+
+use std::borrow::Cow;
+
+use super::content::{Said, scan_unseen};
+use super::limit::Limit;
+use super::talk::{Called, Came, InARow, Orphans, Talk};
+use super::{RequestIn, missing};
+use crate::json::{Fault, Fields, Kind, Scanner};
+
+#[derive(Clone, Copy, PartialEq)]
+enum Field {
+    Model,
+    Stream,
+    MaxTokens,
+    MaxCompletionTokens,
+    Choices,
+    Messages,
+    Tools,
+    Functions,
+}
+
+const REQUEST: &Fields<Field> = &[
+    ("model", Field::Model),
+    ("stream", Field::Stream),
+    ("max_tokens", Field::MaxTokens),
+    ("max_completion_tokens", Field::MaxCompletionTokens),
+    ("n", Field::Choices),
+    ("messages", Field::Messages),
+    ("tools", Field::Tools),
+    ("functions", Field::Functions),
+];
+
+pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
+    let start = s.place();
+    let mut request = RequestIn::default();
+    let (mut talk, mut limit, mut messages) = (Talk::default(), Limit::default(), false);
+    s.object(REQUEST, |s, field| {
+        match field {
+            Field::Model => request.model = s.text()?,
+            Field::Stream => request.stream = s.flag()?.unwrap_or(false),
+            Field::MaxTokens | Field::MaxCompletionTokens => limit.at_most(s.count()?),
+            Field::Choices => limit.times(s.count()?),
+            Field::Messages => {
+                messages = true;
+                s.list("a list of messages", |s| message(s, &mut talk))?;
+            }
+            Field::Tools | Field::Functions => talk.text_bytes += s.skip()?.text.len(),
+        }
+        Ok(())
+    })?;
+    if !messages {
+        return Err(missing(start, "messages"));
+    }
+    request.max_output_tokens = limit.tokens();
+    talk.finish(Orphans::Dropped, &mut request)?;
+    Ok(request)
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum MessageField {
+    Role,
+    Content,
+    ToolCalls,
+    ToolCallId,
+    FunctionCall,
+    Images,
+}
+
+const MESSAGE: &Fields<MessageField> = &[
+    ("role", MessageField::Role),
+    ("content", MessageField::Content),
+    ("tool_calls", MessageField::ToolCalls),
+    ("tool_call_id", MessageField::ToolCallId),
+    ("function_call", MessageField::FunctionCall),
+    ("images", MessageField::Images),
+];
+
+/// One message; Ollama's have the same shape.
+pub(super) fn message<'a>(s: &mut Scanner<'a>, talk: &mut Talk<'a>) -> Result<(), Fault> {
+    let start = s.place();
+    let (mut role, mut content, mut images, mut id) = (None, None, None, None);
+    let mut calls = Vec::new();
+    s.object(MESSAGE, |s, field| {
+        match field {
+            MessageField::Role => role = s.text()?,
+            MessageField::Content => content = scan_unseen(s, &mut talk.text_bytes)?,
+            MessageField::ToolCalls if s.kind()? == Kind::Null => drop(s.skip()?),
+            MessageField::ToolCalls => s.list("a list of calls", |s| {
+                calls.push(tool_call(s)?);
+                Ok(())
+            })?,
+            MessageField::ToolCallId => id = s.text()?,
+            MessageField::FunctionCall if s.kind()? == Kind::Null => drop(s.skip()?),
+            MessageField::FunctionCall => calls.push(function(s)?),
+            MessageField::Images => images = Some(s.skip()?),
+        }
+        Ok(())
+    })?;
+    talk.text_bytes += calls.iter().filter_map(|call| call.args).map(|args| args.said).sum::<usize>();
+    let said = Said { images, ..Said::parts(content) };
+    match role.ok_or(missing(start, "role"))?.as_ref() {
+        "system" | "developer" => talk.system(said),
+        "user" => talk.user(said, InARow::Apart),
+        "assistant" => {
+            talk.assistant(InARow::Apart);
+            talk.says(said);
+            calls.into_iter().for_each(|call| talk.calls(call));
+        }
+        "tool" | "function" => {
+            talk.came(Came { id: id.unwrap_or_default(), said, ended: None, telling: None });
+        }
+        // A role we do not know is neither a person's words nor the agent's.
+        _ => {}
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum CallField {
+    Id,
+    Function,
+    Custom,
+}
+
+const CALL: &Fields<CallField> =
+    &[("id", CallField::Id), ("function", CallField::Function), ("custom", CallField::Custom)];
+
+fn tool_call<'a>(s: &mut Scanner<'a>) -> Result<Called<'a>, Fault> {
+    let start = s.place();
+    let (mut id, mut called) = (None, None);
+    s.object(CALL, |s, field| {
+        match field {
+            CallField::Id => id = s.text()?,
+            CallField::Function | CallField::Custom => called = Some(function(s)?),
+        }
+        Ok(())
+    })?;
+    let called = called.ok_or(missing(start, "function"))?;
+    Ok(Called { id: id.unwrap_or_default(), ..called })
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum FunctionField {
+    Name,
+    Arguments,
+    Input,
+}
+
+const FUNCTION: &Fields<FunctionField> = &[
+    ("name", FunctionField::Name),
+    ("arguments", FunctionField::Arguments),
+    ("input", FunctionField::Input),
+];
+
+fn function<'a>(s: &mut Scanner<'a>) -> Result<Called<'a>, Fault> {
+    let start = s.place();
+    let (mut name, mut args) = (None, None);
+    s.object(FUNCTION, |s, field| {
+        match field {
+            FunctionField::Name => name = s.text()?,
+            FunctionField::Arguments | FunctionField::Input => args = Some(s.skip()?),
+        }
+        Ok(())
+    })?;
+    Ok(Called { id: Cow::Borrowed(""), tool: name.ok_or(missing(start, "name"))?, args })
+}

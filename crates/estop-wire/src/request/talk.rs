@@ -1,0 +1,254 @@
+//! A conversation as it goes by, and the one rule for every protocol (FP-3, FP-4, FP-6) on what of it counts.
+//!
+//! - The system prompt is the first of its kind; the person's first words are the first message, or all before the
+//!   first answer where the protocol takes messages in a row for one.
+//! - A request continues if its newest input is tool results; what the system adds after them changes nothing.
+//! - What was done are the calls of the newest assistant turn, each with its result, found by the call's id and else
+//!   by its place. A turn without calls acted in text, and the person's reply is the result. If nothing follows the
+//!   turn, nothing was done since: what came before it was told by an earlier request.
+//!
+//! The same rule as that of recorded traces, for histories of any length: nothing is decoded before the end, and only
+//! one turn is remembered.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use estop_core::ended::Ended;
+use estop_core::fingerprint::ended_by_text;
+
+use super::content::{self, Said, Voice};
+use super::{RequestIn, StepIn};
+use crate::json::{Fault, Kind, Raw};
+
+/// What several messages in a row of the same speaker are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InARow {
+    /// Each is a turn of its own.
+    Apart,
+    /// They are one turn.
+    Together,
+}
+
+/// What becomes of a result whose call is not in the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Orphans {
+    /// It is left out.
+    Dropped,
+    /// The provider knows the call: a step with its id alone.
+    Kept,
+}
+
+/// A tool call the assistant made.
+pub(super) struct Called<'a> {
+    pub(super) id: Cow<'a, str>,
+    pub(super) tool: Cow<'a, str>,
+    /// JSON in a string, or the JSON itself.
+    pub(super) args: Option<Raw<'a>>,
+}
+
+/// What came of a tool call.
+pub(super) struct Came<'a> {
+    pub(super) id: Cow<'a, str>,
+    pub(super) said: Said<'a>,
+    /// How the call ended, where the protocol says it.
+    pub(super) ended: Option<Ended>,
+    /// The text that tells how it ended, where that is not all of `said`.
+    pub(super) telling: Option<Raw<'a>>,
+}
+
+/// A conversation as it goes by.
+#[derive(Default)]
+pub(super) struct Talk<'a> {
+    system: Option<Said<'a>>,
+    first_user: Vec<Said<'a>>,
+    /// The assistant has spoken.
+    answered: bool,
+    last_user: Option<Said<'a>>,
+    /// The newest turn with what follows it.
+    turn: Turn<'a>,
+    /// The newest input before that turn.
+    newest_before: Newest,
+    /// Bytes of text seen.
+    pub(super) text_bytes: usize,
+}
+
+/// What the assistant said and did, and what was answered to that.
+#[derive(Default)]
+struct Turn<'a> {
+    said: Vec<Said<'a>>,
+    calls: Vec<Called<'a>>,
+    results: Vec<Came<'a>>,
+    reply: Option<Said<'a>>,
+    newest: Newest,
+}
+
+/// The newest input after a turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Newest {
+    #[default]
+    Nothing,
+    Words,
+    Results,
+}
+
+impl<'a> Talk<'a> {
+    /// The system prompt; only the first counts.
+    pub(super) fn system(&mut self, said: Said<'a>) {
+        self.system.get_or_insert(said);
+    }
+
+    /// A person's words. In a row and together, all before the first answer are the first words: some clients send
+    /// their own context as a message of its own before what the person says (Codex, Gemini CLI).
+    pub(super) fn user(&mut self, said: Said<'a>, in_a_row: InARow) {
+        if self.first_user.is_empty() || in_a_row == InARow::Together && !self.answered {
+            self.first_user.push(said);
+        }
+        self.last_user = Some(said);
+        self.turn.reply.get_or_insert(said);
+        self.turn.newest = Newest::Words;
+    }
+
+    /// The assistant's turn begins or goes on.
+    pub(super) fn assistant(&mut self, in_a_row: InARow) {
+        self.answered = true;
+        if self.turn.newest != Newest::Nothing {
+            self.newest_before = self.turn.newest;
+            self.turn.clear();
+        } else if in_a_row == InARow::Apart {
+            self.turn.clear();
+        }
+    }
+
+    /// In the assistant's turn: what it says.
+    pub(super) fn says(&mut self, said: Said<'a>) {
+        self.turn.said.push(said);
+    }
+
+    /// In the assistant's turn: what it calls.
+    pub(super) fn calls(&mut self, call: Called<'a>) {
+        self.turn.calls.push(call);
+    }
+
+    /// In the assistant's turn: what came of a call the provider ran by itself.
+    pub(super) fn came_at_once(&mut self, came: Came<'a>) {
+        self.turn.results.push(came);
+    }
+
+    /// What came of a call, sent by the client.
+    pub(super) fn came(&mut self, came: Came<'a>) {
+        self.turn.results.push(came);
+        self.turn.newest = Newest::Results;
+    }
+
+    /// Fills in all that was said.
+    pub(super) fn finish(self, orphans: Orphans, request: &mut RequestIn<'a>) -> Result<(), Fault> {
+        request.system = content::text(&self.system, Voice::System)?;
+        request.last_user = content::text(&self.last_user, Voice::Input)?;
+        // Most conversations begin with their only question: it is decoded once.
+        let place = |said: &Said<'_>| said.place();
+        let only_one = self.first_user.len() < 2
+            && self.first_user.first().map(place) == self.last_user.as_ref().map(place);
+        request.first_user =
+            if only_one { request.last_user.clone() } else { content::text(&self.first_user, Voice::Input)? };
+        // What the assistant says last is no input: a start put into its mouth, or a thought before it acts.
+        let nothing_follows = self.turn.newest == Newest::Nothing;
+        let newest = if nothing_follows { self.newest_before } else { self.turn.newest };
+        request.continues = newest == Newest::Results;
+        request.text_bytes = self.text_bytes;
+        if !nothing_follows {
+            request.steps = self.turn.steps(orphans)?;
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Turn<'a> {
+    /// Empty again, with its memory kept for the next turn.
+    fn clear(&mut self) {
+        self.said.clear();
+        self.calls.clear();
+        self.results.clear();
+        self.reply = None;
+        self.newest = Newest::Nothing;
+    }
+
+    fn steps(self, orphans: Orphans) -> Result<Vec<StepIn<'a>>, Fault> {
+        let found = self.results_of_calls();
+        let mut steps = Vec::new();
+        if self.calls.is_empty() {
+            steps.extend(self.text_step()?);
+        }
+        let mut claimed = vec![false; self.results.len()];
+        for (call, found) in self.calls.into_iter().zip(found) {
+            let Some((at, came)) = found.and_then(|at| Some((at, self.results.get(at)?))) else { continue };
+            claimed[at] = true;
+            steps.push(StepIn { tool: call.tool, args: args(call.args)?, call_id: None, ..came.step()? });
+        }
+        if orphans == Orphans::Kept {
+            let left = self.results.iter().zip(claimed).filter(|(_, claimed)| !claimed);
+            for (came, _) in left {
+                let call_id = Some(came.id.clone()).filter(|id| !id.is_empty());
+                steps.push(StepIn { call_id, ..came.step()? });
+            }
+        }
+        Ok(steps)
+    }
+
+    /// For each call the index of its result: by its id, else by its place unless that one is another call's.
+    fn results_of_calls(&self) -> Vec<Option<usize>> {
+        let mut by_id: BTreeMap<&str, usize> = BTreeMap::new();
+        for (at, came) in self.results.iter().enumerate() {
+            if !came.id.is_empty() {
+                by_id.entry(&came.id).or_insert(at);
+            }
+        }
+        let mut claimed = vec![false; self.results.len()];
+        let mut found: Vec<Option<usize>> = Vec::with_capacity(self.calls.len());
+        for call in &self.calls {
+            let at = by_id.get(call.id.as_ref()).copied();
+            if let Some(at) = at {
+                claimed[at] = true;
+            }
+            found.push(at);
+        }
+        for (at, found) in found.iter_mut().enumerate() {
+            let free = claimed.get(at) == Some(&false);
+            *found = found.or(free.then_some(at));
+        }
+        found
+    }
+
+    fn text_step(&self) -> Result<Option<StepIn<'a>>, Fault> {
+        let Some(reply) = &self.reply else { return Ok(None) };
+        let args = content::text(&self.said, Voice::Assistant)?;
+        if args.trim().is_empty() {
+            return Ok(None);
+        }
+        let result = reply.input()?;
+        let ended = ended_by_text(&result);
+        Ok(Some(StepIn { tool: Cow::Borrowed(""), args, result, ended, call_id: None }))
+    }
+}
+
+impl<'a> Came<'a> {
+    /// A step that has only its result yet.
+    fn step(&self) -> Result<StepIn<'a>, Fault> {
+        let result = self.said.input()?;
+        let ended = match (self.ended, self.telling) {
+            (Some(ended), _) => ended,
+            (None, Some(telling)) => ended_by_text(&telling.decoded()?),
+            (None, None) => ended_by_text(&result),
+        };
+        Ok(StepIn { tool: Cow::Borrowed(""), args: Cow::Borrowed(""), result, ended, call_id: None })
+    }
+}
+
+/// JSON in a string, as OpenAI has it, or the JSON itself, as the others have it.
+fn args(raw: Option<Raw<'_>>) -> Result<Cow<'_, str>, Fault> {
+    let Some(raw) = raw else { return Ok(Cow::Borrowed("")) };
+    match raw.kind() {
+        Kind::String => raw.decoded(),
+        Kind::Null => Ok(Cow::Borrowed("")),
+        Kind::Bool | Kind::Number | Kind::Array | Kind::Object => Ok(Cow::Borrowed(raw.text)),
+    }
+}

@@ -1,0 +1,134 @@
+//! Gemini `generateContent` and `streamGenerateContent`: a chunk has the shape of a whole answer.
+//!
+//! Of several candidates only the first is kept as text and calls; the others are counted.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Finish;
+use super::field::{Count, Each, Maybe, Said, Text, args};
+use super::gather::Gather;
+use super::read::Document;
+
+/// A chunk or a whole answer.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+pub(super) struct Answer<'a> {
+    response_id: Text<'a>,
+    candidates: Each<Candidate<'a>>,
+    prompt_feedback: Maybe<Feedback<'a>>,
+    usage_metadata: Maybe<Box<Usage>>,
+    error: Said,
+    /// Gemini CLI's own service wraps each chunk.
+    response: Maybe<Box<Answer<'a>>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+struct Candidate<'a> {
+    index: Count,
+    content: Maybe<Content<'a>>,
+    finish_reason: Text<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Content<'a> {
+    parts: Each<Part<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+struct Part<'a> {
+    text: Text<'a>,
+    /// The text is reasoning.
+    thought: Said,
+    function_call: Maybe<FunctionCall<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct FunctionCall<'a> {
+    id: Text<'a>,
+    name: Text<'a>,
+    args: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+struct Feedback<'a> {
+    block_reason: Text<'a>,
+}
+
+/// `promptTokenCount` includes what came from a cache; thoughts and tool prompts come on top.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Usage {
+    prompt_token_count: Count,
+    tool_use_prompt_token_count: Count,
+    cached_content_token_count: Count,
+    candidates_token_count: Count,
+    thoughts_token_count: Count,
+}
+
+impl Document for Answer<'_> {
+    fn tell(self, gather: &mut Gather) {
+        if self.error.0 {
+            gather.fail();
+        }
+        gather.id(&self.response_id);
+        self.candidates.0.into_iter().for_each(|candidate| candidate.tell(gather));
+        if self.prompt_feedback.0.is_some_and(|feedback| !feedback.block_reason.is_empty()) {
+            gather.finish(Finish::Filtered);
+        }
+        if let Some(usage) = self.usage_metadata.0 {
+            let tally = &mut gather.tally;
+            tally.reasoning_apart = true;
+            tally.input.say(usage.prompt_token_count);
+            tally.input_more.say(usage.tool_use_prompt_token_count);
+            tally.cache_read.say(usage.cached_content_token_count);
+            tally.output.say(usage.candidates_token_count);
+            tally.reasoning.say(usage.thoughts_token_count);
+        }
+        if let Some(wrapped) = self.response.0 {
+            wrapped.tell(gather);
+        }
+    }
+}
+
+impl Candidate<'_> {
+    fn tell(self, gather: &mut Gather) {
+        let first = self.index.0.unwrap_or(0) == 0;
+        for part in self.content.0.into_iter().flat_map(|content| content.parts.0) {
+            if part.thought.0 || !first {
+                gather.count(part.text.len());
+            } else {
+                gather.text(&part.text);
+            }
+            let Some(call) = part.function_call.0 else { continue };
+            let args = args(call.args);
+            if first {
+                gather.call(&call.id, &call.name, &args);
+            } else {
+                gather.count(args.len());
+            }
+        }
+        if !first {
+            return;
+        }
+        match &*self.finish_reason {
+            "" => {}
+            "STOP" => gather.finish(Finish::Stop),
+            "MAX_TOKENS" => gather.finish(Finish::Length),
+            "SAFETY"
+            | "RECITATION"
+            | "BLOCKLIST"
+            | "PROHIBITED_CONTENT"
+            | "SPII"
+            | "IMAGE_SAFETY"
+            | "IMAGE_PROHIBITED_CONTENT"
+            | "IMAGE_RECITATION" => gather.finish(Finish::Filtered),
+            _ => gather.finish(Finish::Other),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Ollama chat and generate: a line of a stream has the shape of a whole answer.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Finish;
+use super::field::{Count, Each, Maybe, Said, Text, args};
+use super::gather::Gather;
+use super::read::Document;
+
+/// A line or a whole answer, of either call or of embeddings.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct Answer<'a> {
+    message: Maybe<Message<'a>>,
+    /// The text of `/api/generate`.
+    response: Text<'a>,
+    thinking: Text<'a>,
+    done_reason: Text<'a>,
+    prompt_eval_count: Count,
+    eval_count: Count,
+    error: Said,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Message<'a> {
+    content: Text<'a>,
+    thinking: Text<'a>,
+    tool_calls: Each<ToolCall<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct ToolCall<'a> {
+    id: Text<'a>,
+    function: Maybe<Function<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Function<'a> {
+    name: Text<'a>,
+    arguments: Option<&'a RawValue>,
+}
+
+impl Document for Answer<'_> {
+    fn tell(self, gather: &mut Gather) {
+        if self.error.0 {
+            gather.fail();
+        }
+        gather.text(&self.response);
+        gather.count(self.thinking.len());
+        if let Some(message) = self.message.0 {
+            gather.count(message.thinking.len());
+            gather.text(&message.content);
+            for call in message.tool_calls.0 {
+                let Some(function) = call.function.0 else { continue };
+                gather.call(&call.id, &function.name, &args(function.arguments));
+            }
+        }
+        gather.tally.input.say(self.prompt_eval_count);
+        gather.tally.output.say(self.eval_count);
+        match &*self.done_reason {
+            "" => {}
+            "stop" => gather.finish(Finish::Stop),
+            "length" => gather.finish(Finish::Length),
+            _ => gather.finish(Finish::Other),
+        }
+    }
+}

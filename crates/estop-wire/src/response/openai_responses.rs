@@ -1,0 +1,207 @@
+//! OpenAI Responses: typed events of a stream, and whole answers.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Finish;
+use super::field::{Count, Each, Maybe, Said, Text, args};
+use super::gather::{Gather, Key};
+use super::openai_usage::Usage;
+use super::read::Document;
+
+/// An event, or a whole answer, which has no `type`.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct Event<'a> {
+    #[serde(rename = "type")]
+    kind: Text<'a>,
+    delta: Text<'a>,
+    output_index: Count,
+    item: Maybe<Box<Item<'a>>>,
+    response: Maybe<Box<Response<'a>>>,
+    error: Said,
+    id: Text<'a>,
+    status: Text<'a>,
+    output: Each<Item<'a>>,
+    usage: Maybe<Box<Usage>>,
+    incomplete_details: Maybe<Incomplete<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Response<'a> {
+    id: Text<'a>,
+    status: Text<'a>,
+    output: Each<Item<'a>>,
+    usage: Maybe<Box<Usage>>,
+    error: Said,
+    incomplete_details: Maybe<Incomplete<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Incomplete<'a> {
+    reason: Text<'a>,
+}
+
+/// One thing an answer consists of.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Item<'a> {
+    #[serde(rename = "type")]
+    kind: Text<'a>,
+    id: Text<'a>,
+    call_id: Text<'a>,
+    name: Text<'a>,
+    content: Each<Part<'a>>,
+    summary: Each<Part<'a>>,
+    arguments: Option<&'a RawValue>,
+    /// Of a custom tool.
+    input: Option<&'a RawValue>,
+    /// Of a shell or a computer.
+    action: Option<&'a RawValue>,
+    /// Of a patch.
+    operation: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Part<'a> {
+    text: Text<'a>,
+    refusal: Text<'a>,
+}
+
+impl Document for Event<'_> {
+    fn tell(self, gather: &mut Gather) {
+        if self.error.0 {
+            gather.fail();
+        }
+        let index = self.output_index.0.unwrap_or(0);
+        let key = Key::Index(index);
+        match &*self.kind {
+            "response.output_text.delta" => {
+                gather.text_item = Some(index);
+                gather.text(&self.delta);
+            }
+            "response.refusal.delta" => {
+                gather.text_item = Some(index);
+                gather.refusal(&self.delta);
+            }
+            "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
+                gather.call_args(key, &self.delta);
+            }
+            "response.output_item.added" => self.item.0.into_iter().for_each(|item| item.begun(key, gather)),
+            "response.output_item.done" => {
+                let read = gather.text_item == Some(index);
+                self.item.0.into_iter().for_each(|item| item.done(key, read, gather));
+            }
+            "error" => gather.fail(),
+            kind => {
+                // Reasoning and the arguments of tools that the provider runs.
+                gather.count(self.delta.len());
+                match self.response.0 {
+                    Some(response) => response.tell(gather),
+                    None => Response {
+                        id: if kind.is_empty() { self.id } else { Text::default() },
+                        status: self.status,
+                        output: self.output,
+                        usage: self.usage,
+                        error: self.error,
+                        incomplete_details: self.incomplete_details,
+                    }
+                    .tell(gather),
+                }
+            }
+        }
+    }
+}
+
+impl Response<'_> {
+    fn tell(self, gather: &mut Gather) {
+        gather.id(&self.id);
+        // The last event of a stream repeats everything: read only if nothing came before.
+        if !gather.has_output() {
+            self.output.0.into_iter().for_each(|item| item.whole(gather));
+        }
+        if let Some(usage) = self.usage.0 {
+            usage.tell(gather);
+        }
+        if self.error.0 {
+            gather.fail();
+        }
+        match &*self.status {
+            "completed" => gather.finish(Finish::Stop),
+            "incomplete" => gather.finish(match self.incomplete_details.0.as_ref().map(|why| &*why.reason) {
+                Some("max_output_tokens") => Finish::Length,
+                Some("content_filter") => Finish::Filtered,
+                Some(_) | None => Finish::Other,
+            }),
+            "failed" => {
+                gather.fail();
+                gather.finish(Finish::Other);
+            }
+            "cancelled" => gather.finish(Finish::Other),
+            _ => {}
+        }
+    }
+}
+
+impl Item<'_> {
+    /// The name of a call the client has to run; `None` for text, reasoning and what the provider runs itself.
+    fn call_name(&self) -> Option<&str> {
+        match &*self.kind {
+            "function_call" | "custom_tool_call" => Some(&self.name),
+            "local_shell_call" | "shell_call" | "computer_call" | "apply_patch_call" => {
+                self.kind.strip_suffix("_call")
+            }
+            _ => None,
+        }
+    }
+
+    fn call_args(&self) -> std::borrow::Cow<'_, str> {
+        args(self.arguments.or(self.input).or(self.action).or(self.operation))
+    }
+
+    fn call_id(&self) -> &str {
+        if self.call_id.is_empty() { &self.id } else { &self.call_id }
+    }
+
+    fn begun(self, key: Key, gather: &mut Gather) {
+        if let Some(name) = self.call_name() {
+            gather.start_call(key, self.call_id(), name);
+        }
+    }
+
+    /// An item of a stream is complete; `read` if its text has been read in parts.
+    fn done(self, key: Key, read: bool, gather: &mut Gather) {
+        if let Some(name) = self.call_name() {
+            if gather.call_id(key).is_none() {
+                gather.start_call(key, self.call_id(), name);
+            }
+            let args = self.call_args();
+            if !args.is_empty() {
+                gather.set_args(key, &args);
+            }
+        } else if &*self.kind == "message" && !read {
+            self.text(gather);
+        }
+    }
+
+    /// An item of a whole answer.
+    fn whole(self, gather: &mut Gather) {
+        if let Some(name) = self.call_name() {
+            gather.call(self.call_id(), name, &self.call_args());
+        } else if &*self.kind == "message" {
+            self.text(gather);
+        } else if &*self.kind == "reasoning" {
+            gather.count(self.content.0.iter().chain(&self.summary.0).map(|part| part.text.len()).sum());
+        }
+    }
+
+    fn text(&self, gather: &mut Gather) {
+        for part in &self.content.0 {
+            gather.text(&part.text);
+            gather.refusal(&part.refusal);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Usage under OpenAI's names: `prompt_tokens` in chat, `input_tokens` in Responses and images.
+
+use serde::Deserialize;
+
+use super::field::{Count, Maybe};
+use super::gather::Gather;
+
+/// The `usage` object of OpenAI and everything compatible.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Usage {
+    prompt_tokens: Count,
+    completion_tokens: Count,
+    input_tokens: Count,
+    output_tokens: Count,
+    total_tokens: Count,
+    prompt_tokens_details: Maybe<InputDetails>,
+    input_tokens_details: Maybe<InputDetails>,
+    completion_tokens_details: Maybe<OutputDetails>,
+    output_tokens_details: Maybe<OutputDetails>,
+    /// DeepSeek.
+    prompt_cache_hit_tokens: Count,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct InputDetails {
+    cached_tokens: Count,
+    /// OpenRouter.
+    cache_write_tokens: Count,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct OutputDetails {
+    reasoning_tokens: Count,
+}
+
+impl Usage {
+    pub(super) fn tell(self, gather: &mut Gather) {
+        if self.leaves_reasoning_out() {
+            gather.tally.reasoning_apart = true;
+        }
+        let tally = &mut gather.tally;
+        tally.input.say(self.prompt_tokens);
+        tally.input.say(self.input_tokens);
+        tally.output.say(self.completion_tokens);
+        tally.output.say(self.output_tokens);
+        tally.cache_read.say(self.prompt_cache_hit_tokens);
+        for details in [self.prompt_tokens_details.0, self.input_tokens_details.0].into_iter().flatten() {
+            tally.cache_read.say(details.cached_tokens);
+            tally.cache_write.say(details.cache_write_tokens);
+        }
+        for details in [self.completion_tokens_details.0, self.output_tokens_details.0].into_iter().flatten()
+        {
+            tally.reasoning.say(details.reasoning_tokens);
+        }
+    }
+
+    /// xAI counts reasoning beside `completion_tokens`: its total shows it.
+    fn leaves_reasoning_out(&self) -> bool {
+        let details = self.completion_tokens_details.0.as_ref();
+        let Some(reasoning) = details.and_then(|details| details.reasoning_tokens.0) else { return false };
+        let (Some(input), Some(output)) = (self.prompt_tokens.0, self.completion_tokens.0) else {
+            return false;
+        };
+        let sum = input.saturating_add(output).saturating_add(reasoning);
+        reasoning > 0 && self.total_tokens.0 == Some(sum)
+    }
+}

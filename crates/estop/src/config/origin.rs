@@ -1,0 +1,58 @@
+//! Where a key of the configuration was set: in the file, or by a variable.
+
+use super::overrides::Override;
+use super::place::{Step, place};
+use super::problem::{Problem, Spot, printable_sentence};
+
+/// What is wrong with a value that can be read, before it is known where it stands.
+#[derive(Debug)]
+pub(super) struct Fault {
+    /// The way to the key, from the top.
+    keys: Vec<String>,
+    message: String,
+    help: Option<String>,
+}
+
+impl Fault {
+    pub(super) fn new(keys: &[&str], message: impl Into<String>) -> Fault {
+        let keys = keys.iter().map(|key| (*key).to_owned()).collect();
+        Fault { keys, message: message.into(), help: None }
+    }
+
+    pub(super) fn with_help(self, help: impl Into<Option<String>>) -> Fault {
+        Fault { help: help.into(), ..self }
+    }
+}
+
+/// What a configuration was made of.
+#[derive(Clone, Copy)]
+pub(super) struct Origin<'t> {
+    pub(super) text: &'t str,
+    /// The file's name.
+    pub(super) name: &'t str,
+    pub(super) overrides: &'t [Override],
+}
+
+impl Origin<'_> {
+    /// The fault with its place: the variable that set the key, else its line, else the nearest thing around it.
+    pub(super) fn problem(&self, fault: Fault) -> Problem {
+        let Fault { keys, message, help } = fault;
+        let message = printable_sentence(&message);
+        let problem = if let Some(variable) = self.overrides.iter().find(|variable| variable.sets(&keys)) {
+            variable.problem(message)
+        } else if let Some(spot) = self.spot(&keys) {
+            Problem::at(self.name, Some(spot), message)
+        } else if let Some(variable) = self.overrides.iter().find(|variable| variable.is_below(&keys)) {
+            variable.problem(message)
+        } else {
+            let around = (1..keys.len()).rev().find_map(|count| self.spot(&keys[..count]));
+            Problem::at(self.name, around, message)
+        };
+        problem.with_help(help)
+    }
+
+    fn spot(&self, keys: &[String]) -> Option<Spot> {
+        let path: Vec<Step> = keys.iter().cloned().map(Step::Key).collect();
+        place(self.text, &path).map(|place| Spot::of(self.text, place.location))
+    }
+}

@@ -1,0 +1,180 @@
+//! What `estop serve` is told: everything checked, plain data.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use estop_core::ids::Name;
+use estop_core::policy_file::PolicyFile;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::env::{Env, NotText};
+use super::limits::{Limits, limits};
+use super::origin::Fault;
+use super::overrides;
+use super::paths;
+use super::problem::{Problem, printable};
+use super::providers::{Provider, providers};
+use super::secrets;
+use super::shape::{FileIn, ListenIn, TlsIn};
+
+/// The whole configuration of `estop serve`.
+#[derive(Clone, Debug)]
+pub struct ServeConfig {
+    /// Where to listen.
+    pub listen: Listen,
+    /// Where everything is kept.
+    pub data_dir: PathBuf,
+    /// Certificate and key of the data listener.
+    pub tls: Option<TlsFiles>,
+    /// Somebody else speaks TLS before us.
+    pub behind_tls_proxy: bool,
+    /// By the name that stands in the path. Presets included.
+    pub providers: BTreeMap<String, Provider>,
+    /// Each agent's estop key, by the agent's name. No two are equal.
+    pub agent_keys: BTreeMap<Name, SecretString>,
+    /// Whether a request without a valid estop key is refused. Then there is at least one.
+    pub require_keys: bool,
+    /// What estop takes in.
+    pub limits: Limits,
+    /// `false`: the LLM channel is shut from the start (KS-9).
+    pub llm_enabled: bool,
+    /// How agents are judged.
+    pub policies: PolicyFile,
+}
+
+/// Where to listen. The two differ, unless a port is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// For agents.
+    pub data: SocketAddr,
+    /// For people: API and dashboard.
+    pub admin: SocketAddr,
+}
+
+/// PEM files, not read so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate chain.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+/// The whole, from a file with the variables laid over it.
+pub(super) fn check(
+    file: &FileIn,
+    policies: PolicyFile,
+    env: &Env,
+    llm_enabled: bool,
+) -> Result<ServeConfig, Fault> {
+    let tls = tls(&file.tls, env)?;
+    let behind_tls_proxy = file.behind_tls_proxy.unwrap_or(false);
+    let agent_keys = agent_keys(file, env)?;
+    Ok(ServeConfig {
+        listen: listen(&file.listen, tls.is_some(), behind_tls_proxy)?,
+        data_dir: paths::data_dir(file.data_dir.as_ref(), env)?,
+        tls,
+        behind_tls_proxy,
+        providers: providers(&file.providers, env)?,
+        require_keys: require_keys(file, !agent_keys.is_empty())?,
+        agent_keys,
+        limits: limits(&file.limits, file.agents.len())?,
+        llm_enabled,
+        policies,
+    })
+}
+
+fn tls(given: &TlsIn, env: &Env) -> Result<Option<TlsFiles>, Fault> {
+    let missing = |missing: &str| {
+        Fault::new(&["tls"], format!("tls needs both `cert` and `key`; `{missing}` is missing"))
+    };
+    match (&given.cert, &given.key) {
+        (None, None) => Ok(None),
+        (None, Some(_)) => Err(missing("cert")),
+        (Some(_), None) => Err(missing("key")),
+        (Some(cert), Some(key)) => Ok(Some(TlsFiles {
+            cert: paths::expanded(cert, &["tls", "cert"], env)?,
+            key: paths::expanded(key, &["tls", "key"], env)?,
+        })),
+    }
+}
+
+/// Beyond this machine, nothing goes in clear unless a person says that somebody else encrypts it.
+fn listen(given: &ListenIn, has_tls: bool, behind_tls_proxy: bool) -> Result<Listen, Fault> {
+    let on = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let data = given.data.map_or(on(4100), |address| address.0);
+    let admin = given.admin.map_or(on(4101), |address| address.0);
+
+    let in_clear = |key: &str, address: SocketAddr, help: &str| {
+        let message = format!("listen.{key} ({address}) can be reached from other machines, in clear");
+        Fault::new(&["listen", key], message).with_help(help.to_owned())
+    };
+    if !data.ip().is_loopback() && !has_tls && !behind_tls_proxy {
+        let help = "Set `tls: {cert: FILE, key: FILE}`, or `behind_tls_proxy: true` if a proxy before estop speaks TLS, or listen on 127.0.0.1.";
+        return Err(in_clear("data", data, help));
+    }
+    if !admin.ip().is_loopback() && !behind_tls_proxy {
+        let help = "`tls` is for the data port only. Set `behind_tls_proxy: true` if a proxy before estop speaks TLS, or listen on 127.0.0.1.";
+        return Err(in_clear("admin", admin, help));
+    }
+    if collide(data, admin) {
+        let message = format!("listen.data ({data}) and listen.admin ({admin}) cannot both be listened on");
+        let key = if given.admin.is_some() { "admin" } else { "data" };
+        return Err(Fault::new(&["listen", key], message).with_help("Give them different ports.".to_owned()));
+    }
+    Ok(Listen { data, admin })
+}
+
+fn collide(one: SocketAddr, other: SocketAddr) -> bool {
+    let is_any = one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() == other.port() && one.port() != 0 && (one.ip() == other.ip() || is_any)
+}
+
+fn agent_keys(file: &FileIn, env: &Env) -> Result<BTreeMap<Name, SecretString>, Fault> {
+    let mut keys = BTreeMap::new();
+    for (name, agent) in &file.agents {
+        if let Some(variable) = agent.as_ref().and_then(|agent| agent.key_env.as_ref()) {
+            keys.insert(name.clone(), secrets::from_variable(variable, &["agents", name, "key_env"], env)?);
+        }
+    }
+    let mut owners: BTreeMap<&str, &Name> = BTreeMap::new();
+    for (name, key) in &keys {
+        if let Some(other) = owners.insert(key.expose_secret(), name) {
+            let message =
+                format!("agents `{other}` and `{name}` have the same key, so it would not tell who calls");
+            let fault = Fault::new(&["agents", name, "key_env"], message);
+            return Err(fault.with_help("Give each agent a key of its own.".to_owned()));
+        }
+    }
+    Ok(keys)
+}
+
+fn require_keys(file: &FileIn, has_keys: bool) -> Result<bool, Fault> {
+    let required = file.require_keys.unwrap_or(false);
+    if required && !has_keys {
+        let help = "Set `key_env` of an agent to the name of the variable that holds its key.".to_owned();
+        let message = "require_keys is true, but no agent has a key: every request would be refused";
+        return Err(Fault::new(&["require_keys"], message).with_help(help));
+    }
+    Ok(required)
+}
+
+/// `LLM_ENABLED` and `ESTOP_LLM_ENABLED`: one `false` is enough (KS-9).
+pub(super) fn llm_enabled(env: &Env) -> Result<bool, Problem> {
+    let mut enabled = true;
+    for variable in ["LLM_ENABLED", "ESTOP_LLM_ENABLED"] {
+        let Some(value) = env.get(variable) else { continue };
+        let value = value.map_err(|NotText| overrides::problem(variable, "is not UTF-8 text".into()))?;
+        enabled &= match value.to_ascii_lowercase().as_str() {
+            "true" | "1" => true,
+            "false" | "0" => false,
+            _ => {
+                let message =
+                    format!("must be true, false, 1 or 0; found {}", printable(&format!("{value:?}")));
+                return Err(overrides::problem(variable, message));
+            }
+        };
+    }
+    Ok(enabled)
+}

@@ -1,0 +1,137 @@
+//! The shape of the configuration file: which keys there are and what each may hold. Everything is optional;
+//! what is left out keeps its default. `eval` and `replay` read the same shape and use its policy keys only.
+
+use std::collections::BTreeMap;
+
+use estop_core::ids::Name;
+use estop_core::policy::Preset;
+use estop_core::policy_file::{AgentIn, CircuitBreakersIn, GateIn, PolicyFileIn, PolicyIn, WatchdogIn};
+use serde::Deserialize;
+
+use super::base_url::BaseUrl;
+use super::providers::{AuthStyle, HttpVersion, Protocol};
+use super::values::{
+    Address, Bytes, Count, FilePath, HeaderBytes, HeaderCount, Seconds, VariableName, given,
+};
+
+/// A whole configuration file.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct FileIn {
+    pub(super) listen: ListenIn,
+    #[serde(deserialize_with = "given")]
+    pub(super) data_dir: Option<FilePath>,
+    pub(super) tls: TlsIn,
+    #[serde(deserialize_with = "given")]
+    pub(super) behind_tls_proxy: Option<bool>,
+    /// An empty body names a provider and changes nothing.
+    pub(super) providers: BTreeMap<Name, Option<ProviderIn>>,
+    #[serde(deserialize_with = "given")]
+    pub(super) require_keys: Option<bool>,
+    pub(super) limits: LimitsIn,
+
+    #[serde(deserialize_with = "given")]
+    preset: Option<Preset>,
+    policy: PolicyIn,
+    circuit_breakers: CircuitBreakersIn,
+    gate: GateIn,
+    watchdog: WatchdogIn,
+    pub(super) agents: BTreeMap<Name, Option<ServedAgentIn>>,
+}
+
+/// One agent: what the policy file knows of it, and its key.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ServedAgentIn {
+    #[serde(deserialize_with = "given")]
+    role: Option<Name>,
+    #[serde(deserialize_with = "given")]
+    pub(super) key_env: Option<VariableName>,
+    policy: PolicyIn,
+}
+
+/// `listen:`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ListenIn {
+    #[serde(deserialize_with = "given")]
+    pub(super) data: Option<Address>,
+    #[serde(deserialize_with = "given")]
+    pub(super) admin: Option<Address>,
+}
+
+/// `tls:`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct TlsIn {
+    #[serde(deserialize_with = "given")]
+    pub(super) cert: Option<FilePath>,
+    #[serde(deserialize_with = "given")]
+    pub(super) key: Option<FilePath>,
+}
+
+/// One provider. What a preset leaves open, or what differs from it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ProviderIn {
+    #[serde(deserialize_with = "given")]
+    pub(super) base_url: Option<BaseUrl>,
+    #[serde(deserialize_with = "given")]
+    pub(super) protocol: Option<Protocol>,
+    #[serde(deserialize_with = "given")]
+    pub(super) api_key_env: Option<VariableName>,
+    #[serde(deserialize_with = "given")]
+    pub(super) api_key_file: Option<FilePath>,
+    #[serde(deserialize_with = "given")]
+    pub(super) auth: Option<AuthStyle>,
+    #[serde(deserialize_with = "given")]
+    pub(super) http: Option<HttpVersion>,
+    #[serde(deserialize_with = "given")]
+    pub(super) ca_file: Option<FilePath>,
+    #[serde(deserialize_with = "given")]
+    pub(super) allow_plain_http: Option<bool>,
+}
+
+/// `limits:`, what estop itself takes in. Limits of a run are `policy.limits`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct LimitsIn {
+    #[serde(deserialize_with = "given")]
+    pub(super) body_bytes: Option<Bytes>,
+    #[serde(deserialize_with = "given")]
+    pub(super) header_bytes: Option<HeaderBytes>,
+    #[serde(deserialize_with = "given")]
+    pub(super) headers: Option<HeaderCount>,
+    #[serde(deserialize_with = "given")]
+    pub(super) connections: Option<Count>,
+    #[serde(deserialize_with = "given")]
+    pub(super) streams_per_agent: Option<Count>,
+    #[serde(deserialize_with = "given")]
+    pub(super) agents: Option<Count>,
+    #[serde(deserialize_with = "given")]
+    pub(super) upload_bytes: Option<Bytes>,
+    #[serde(deserialize_with = "given")]
+    pub(super) memory_bytes: Option<Bytes>,
+    #[serde(deserialize_with = "given")]
+    pub(super) header_timeout_s: Option<Seconds>,
+    #[serde(deserialize_with = "given")]
+    pub(super) body_idle_timeout_s: Option<Seconds>,
+    #[serde(deserialize_with = "given")]
+    pub(super) connect_timeout_s: Option<Seconds>,
+    #[serde(deserialize_with = "given")]
+    pub(super) first_byte_timeout_s: Option<Seconds>,
+    #[serde(deserialize_with = "given")]
+    pub(super) stream_idle_timeout_s: Option<Seconds>,
+    #[serde(deserialize_with = "given")]
+    pub(super) client_write_timeout_s: Option<Seconds>,
+}
+
+impl FileIn {
+    /// The part that says how agents are judged.
+    pub(super) fn into_policy(self) -> PolicyFileIn {
+        let FileIn { preset, policy, circuit_breakers, gate, watchdog, agents, .. } = self;
+        let judged = |agent: ServedAgentIn| AgentIn { role: agent.role, policy: agent.policy };
+        let agents = agents.into_iter().map(|(name, agent)| (name, agent.map(judged))).collect();
+        PolicyFileIn { preset, policy, circuit_breakers, gate, watchdog, agents }
+    }
+}

@@ -1,0 +1,108 @@
+//! From the configuration to the settings of the parts.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use estop_gateway::settings::{AgentKey, Auth, HttpVersion, Limits, Provider, Settings};
+use estop_wire::protocol::Family;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::config;
+use crate::config::ServeConfig;
+
+/// The data plane's settings. Reads the PEM files the configuration names.
+pub fn settings(config: &ServeConfig) -> anyhow::Result<Settings> {
+    let provider = |(name, given): (&String, &config::Provider)| {
+        let ready = provider(given).with_context(|| format!("providers.{name}"))?;
+        anyhow::Ok((Box::from(name.as_str()), ready))
+    };
+    let key = |(agent, key): (&estop_core::ids::Name, &secrecy::SecretString)| AgentKey {
+        agent: agent.clone(),
+        key: key.clone(),
+    };
+    Ok(Settings {
+        listen: config.listen.data,
+        workers: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        tls: config.tls.as_ref().map(server_tls).transpose()?,
+        providers: config.providers.iter().map(provider).collect::<anyhow::Result<_>>()?,
+        keys: config.agent_keys.iter().map(key).collect(),
+        require_keys: config.require_keys,
+        llm_enabled: config.llm_enabled,
+        limits: limits(&config.limits),
+        policies: config.policies.clone(),
+    })
+}
+
+fn provider(given: &config::Provider) -> anyhow::Result<Provider> {
+    let url = &given.base_url;
+    Ok(Provider {
+        family: match given.protocol {
+            config::Protocol::OpenAi => Family::OpenAi,
+            config::Protocol::Anthropic => Family::Anthropic,
+            config::Protocol::Gemini => Family::Gemini,
+            config::Protocol::Ollama => Family::Ollama,
+        },
+        tls: url.is_https(),
+        host: url.host().trim_matches(['[', ']']).into(),
+        port: url.port(),
+        base_path: url.path().trim_end_matches('/').into(),
+        auth: match given.auth {
+            config::AuthStyle::Bearer => Auth::Bearer,
+            config::AuthStyle::XApiKey => Auth::Header("x-api-key"),
+            config::AuthStyle::XGoogApiKey => Auth::Header("x-goog-api-key"),
+            config::AuthStyle::ApiKey => Auth::Header("api-key"),
+            config::AuthStyle::None => Auth::None,
+        },
+        key: given.api_key.clone(),
+        http: match given.http {
+            config::HttpVersion::Auto => HttpVersion::Auto,
+            config::HttpVersion::Http1 => HttpVersion::One,
+            config::HttpVersion::Http2 => HttpVersion::Two,
+        },
+        ca: given.ca_file.as_deref().map(|file| certificates(file, "ca_file")).transpose()?,
+    })
+}
+
+fn server_tls(files: &config::TlsFiles) -> anyhow::Result<Arc<ServerConfig>> {
+    let chain = certificates(&files.cert, "tls.cert")?;
+    let key = PrivateKeyDer::from_pem_file(&files.key)
+        .with_context(|| format!("tls.key: {} has no private key in PEM", files.key.display()))?;
+    let crypto = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ServerConfig::builder_with_provider(crypto)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .context("tls: certificate and key do not fit together")?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn certificates(file: &Path, key: &str) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let cannot = || format!("{key}: {} cannot be read as PEM", file.display());
+    let chain = CertificateDer::pem_file_iter(file).with_context(cannot)?.collect::<Result<Vec<_>, _>>();
+    let chain = chain.with_context(cannot)?;
+    anyhow::ensure!(!chain.is_empty(), "{key}: {} has no certificate in it", file.display());
+    Ok(chain)
+}
+
+fn limits(given: &config::Limits) -> Limits {
+    Limits {
+        body_bytes: given.body_bytes,
+        upload_bytes: given.upload_bytes,
+        memory_bytes: given.memory_bytes,
+        header_bytes: given.header_bytes,
+        headers: given.headers,
+        connections: given.connections,
+        streams_per_agent: given.streams_per_agent,
+        agents: given.agents,
+        header_timeout: given.header_timeout,
+        body_idle_timeout: given.body_idle_timeout,
+        connect_timeout: given.connect_timeout,
+        first_byte_timeout: given.first_byte_timeout,
+        stream_idle_timeout: given.stream_idle_timeout,
+        client_write_timeout: given.client_write_timeout,
+    }
+}
