@@ -29,6 +29,7 @@ const VOLATILE_KEYS: &[&str] = &[
     "pid",
     "requestid",
     "sessionid",
+    "shellid",
     "spanid",
     "startedat",
     "time",
@@ -227,6 +228,7 @@ mod tests {
         same("duration_seconds=12", "duration_seconds=13");
         same("done in 1.25s", "done in 0.8s");
         same("took 12 ms", "took 9 ms");
+        same("ok\n<shellId: 4 completed with exit code 0>", "ok\n<shellId: 5 completed with exit code 0>");
         same("ok\nProcess Group PGID: 17062", "ok\nProcess Group PGID: 17099");
         same(
             r#"{"chunk_id":"074f18","wall_time_seconds":0.1,"output":"ok"}"#,

@@ -48,7 +48,8 @@ pub struct Judged {
 }
 
 impl Agent {
-    fn new(name: &str, rules: Rules) -> Agent {
+    /// An agent nothing has happened to yet.
+    pub fn new(name: &str, rules: Rules) -> Agent {
         Agent {
             name: Arc::from(name),
             flights: Arc::default(),
@@ -114,20 +115,20 @@ impl Agents {
         shard.get(name).map(Arc::clone)
     }
 
-    /// The agent of this name; a new one if it is not known, and `true` with it. `None` if there is no room.
-    pub fn get_or_add(&self, name: &str, rules: impl FnOnce() -> Rules) -> Option<(Arc<Agent>, bool)> {
+    /// The agent of this name; a new one if it is not known. `None` if there is no room.
+    pub fn get_or_add(&self, name: &str, make: impl FnOnce() -> Agent) -> Option<Arc<Agent>> {
         if let Some(agent) = self.get(name) {
-            return Some((agent, false));
+            return Some(agent);
         }
         let mut shard = self.shard(name).write().unwrap_or_else(PoisonError::into_inner);
         if let Some(agent) = shard.get(name) {
-            return Some((Arc::clone(agent), false));
+            return Some(Arc::clone(agent));
         }
         let room = |count: u64| (count < self.max).then_some(count + 1);
         self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok()?;
-        let agent = Arc::new(Agent::new(name, rules()));
+        let agent = Arc::new(make());
         shard.insert(name.into(), Arc::clone(&agent));
-        Some((agent, true))
+        Some(agent)
     }
 
     /// Does something with each agent.

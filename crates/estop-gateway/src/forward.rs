@@ -1,6 +1,6 @@
 //! Headers on their way: what belongs to one connection, or to estop, stays behind (ID-3, ID-6).
 
-use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, TRANSFER_ENCODING};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Uri};
 
@@ -49,6 +49,10 @@ pub(crate) fn request_headers(mut headers: HeaderMap, ready: &Ready, key_in: &Ke
 
 /// The headers to send to the client.
 pub(crate) fn response_headers(mut headers: HeaderMap) -> HeaderMap {
+    // Beside chunks a length means nothing (RFC 9112 §6.3); passed on, it would cut the body or make the client wait.
+    if headers.contains_key(TRANSFER_ENCODING) {
+        headers.remove(CONTENT_LENGTH);
+    }
     strip(&mut headers);
     headers
 }

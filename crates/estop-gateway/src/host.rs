@@ -7,7 +7,9 @@ use estop_core::event::{AbortedBy, Event, What};
 use estop_core::ids::Name;
 use estop_core::iteration::TestRunners;
 use estop_core::policy_file::PolicyFile;
-use estop_core::system::{Channels, KillReason, System, SystemDecision, SystemEvent};
+use estop_core::system::{
+    Channel, Channels, GateView, KillReason, System, SystemDecision, SystemEvent, SystemState,
+};
 use estop_core::time::Millis;
 use estop_wire::refusal::Kind;
 
@@ -47,13 +49,13 @@ impl Host {
 
     /// The agent of this name, with its rules; `None` if there is no room for one more.
     pub fn agent(&self, name: &str) -> Option<Arc<Agent>> {
-        let (agent, new) = self.agents.get_or_add(name, || self.rules(name))?;
-        if new {
-            // A journal begins with the rules.
+        self.agents.get_or_add(name, || {
+            let agent = Agent::new(name, self.rules(name));
+            // A journal begins with the rules: they are told before anybody else can find the agent.
             let policy = Box::new((*agent.judged().policy).clone());
             self.tell(&agent, None, What::PolicyChanged { by: "configuration".into(), policy });
-        }
-        Some(agent)
+            agent
+        })
     }
 
     fn rules(&self, name: &str) -> Rules {
@@ -79,7 +81,7 @@ impl Host {
         what: What,
     ) -> Arc<Decision> {
         let now = self.clock.now();
-        let event = Event { run, gate: self.latch.view(), what };
+        let event = Event { run, gate: self.gate(), what };
         let decision = Arc::new(judged.state.handle(now, &event, &judged.policy));
         agent.set_wake(judged.state.poll_timeout(&judged.policy).map(|wake| wake.at.0));
         let record =
@@ -87,6 +89,13 @@ impl Host {
         self.journal.push(record);
         self.act(agent, &decision);
         decision
+    }
+
+    /// What the gate word says. The epoch of an open gate is nobody's business but the system's, and left out of records.
+    fn gate(&self) -> GateView {
+        let view = self.latch.view();
+        let is_open = view.state == SystemState::Running && view.shut.is_empty();
+        if is_open { GateView::OPEN } else { view }
     }
 
     fn act(&self, agent: &Agent, decision: &Decision) {
@@ -121,7 +130,7 @@ impl Host {
     }
 
     /// Lets work begin, as far as the latch found at start allows it (`None`: a first start).
-    pub fn open(&self, found: Option<estop_core::system::GateView>) -> SystemDecision {
+    pub fn open(&self, found: Option<GateView>) -> SystemDecision {
         self.system_event(SystemEvent::Started { found })
     }
 
@@ -129,7 +138,7 @@ impl Host {
     pub fn kill(&self, channels: Channels, reason: KillReason, by: &str) -> SystemDecision {
         let decision = self.system_event(SystemEvent::KillRequested { channels, reason, by: by.into() });
         let shut = decision.gate;
-        if !shut.lets_pass(estop_core::system::Channel::Llm) {
+        if !shut.lets_pass(Channel::Llm) {
             let cut = Cut {
                 by: AbortedBy::Kill,
                 kind: Kind::Stop,

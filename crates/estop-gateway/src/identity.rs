@@ -15,11 +15,11 @@ use crate::settings::AgentKey;
 /// The agent that is meant when nobody says which.
 pub(crate) const DEFAULT_AGENT: &str = "default";
 /// Names the agent.
-pub(crate) const AGENT_HEADER: &str = "x-estop-agent";
+pub(crate) const AGENT_HEADER: HeaderName = HeaderName::from_static("x-estop-agent");
 /// Names the run.
-pub(crate) const RUN_HEADER: &str = "x-estop-run";
+pub(crate) const RUN_HEADER: HeaderName = HeaderName::from_static("x-estop-run");
 /// Carries the agent's key, where it does not travel as the provider's.
-pub(crate) const KEY_HEADER: &str = "x-estop-key";
+pub(crate) const KEY_HEADER: HeaderName = HeaderName::from_static("x-estop-key");
 /// Where clients put the provider's key.
 pub(crate) const CREDENTIAL_HEADERS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
 
@@ -77,7 +77,7 @@ pub(crate) fn route(path: &str) -> Result<Route<'_>, IdentityError> {
 
 /// Whether a segment is `.` or `..` once it is decoded: such a path leads elsewhere than it seems to.
 fn has_dot_segments(path: &str) -> bool {
-    if !path.contains(['.', '%', '\\']) {
+    if !path.bytes().any(|b| matches!(b, b'.' | b'%' | b'\\')) {
         return false;
     }
     let decoded = decode(path);
@@ -222,7 +222,7 @@ fn query_keys(uri: &Uri) -> impl Iterator<Item = &str> {
 
 fn name_in<'h>(
     headers: &'h HeaderMap,
-    header: &'static str,
+    header: HeaderName,
     what: &'static str,
 ) -> Result<Option<&'h str>, IdentityError> {
     let mut values = headers.get_all(header).iter();

@@ -7,6 +7,7 @@ mod anthropic;
 mod content;
 mod embeddings;
 mod gemini;
+mod insert;
 mod limit;
 mod ollama;
 mod openai_chat;

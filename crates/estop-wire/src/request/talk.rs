@@ -17,6 +17,7 @@ use estop_core::ended::Ended;
 use estop_core::fingerprint::ended_by_text;
 
 use super::content::{self, Said, Voice};
+use super::insert::is_insert;
 use super::{RequestIn, StepIn};
 use crate::json::{Fault, Kind, Raw};
 
@@ -100,6 +101,9 @@ impl<'a> Talk<'a> {
     /// A person's words. In a row and together, all before the first answer are the first words: some clients send
     /// their own context as a message of its own before what the person says (Codex, Gemini CLI).
     pub(super) fn user(&mut self, said: Said<'a>, in_a_row: InARow) {
+        if is_insert(&said) {
+            return;
+        }
         if self.first_user.is_empty() || in_a_row == InARow::Together && !self.answered {
             self.first_user.push(said);
         }
