@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::canonical_json;
 pub use crate::chain::{ChainHead, Digest, Heads};
 use crate::event::Event;
 use crate::ids::Name;
@@ -85,11 +86,14 @@ impl Chains {
             Happened::Agent(event) => (Some(event), None),
             Happened::System(event) => (None, Some(event)),
         };
-        write_json(line, &RecordOut { seq: self.seq, chain, mono: now.mono, wall: now.wall, event, system });
+        canonical_json::write(
+            line,
+            &RecordOut { seq: self.seq, chain, mono: now.mono, wall: now.wall, event, system },
+        );
         let record_end = line.len();
         line.extend_from_slice(DECISION_KEY);
         let decision_start = line.len();
-        write_json(line, decision);
+        canonical_json::write(line, decision);
         let heads = self.advance(chain, &line[record_start..record_end], &line[decision_start..]);
         self.sealed = matches!(happened, Happened::System(SystemEvent::Checkpointed { .. }));
         line.extend_from_slice(EH_KEY);
@@ -150,12 +154,6 @@ const DECISION_KEY: &[u8] = b",\"decision\":";
 const EH_KEY: &[u8] = b",\"eh\":\"";
 const DH_KEY: &[u8] = b"\",\"dh\":\"";
 const TAIL_LEN: usize = EH_KEY.len() + 64 + DH_KEY.len() + 64 + 2;
-
-/// Serialising our own types into memory cannot fail: no map has keys that are not strings.
-pub(crate) fn write_json<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
-    let written = serde_json::to_writer(out, value);
-    debug_assert!(written.is_ok(), "journal types serialise into memory");
-}
 
 /// A record on its way out; the same fields in the same order as [`RecordHead`].
 #[derive(Serialize)]

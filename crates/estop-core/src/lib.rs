@@ -53,6 +53,7 @@ pub mod watchdog;
 
 // What is written down, and what comes of reading it again.
 pub mod backtest;
+mod canonical_json;
 pub mod chain;
 pub mod hex;
 pub mod journal;

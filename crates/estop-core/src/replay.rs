@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::canonical_json;
 use crate::engine::AgentState;
 use crate::event::{Event, What};
 use crate::ids::Name;
-use crate::journal::{Chains, JournalError, Record, SYSTEM, write_json};
+use crate::journal::{Chains, JournalError, Record, SYSTEM};
 use crate::policy::Policy;
 use crate::system::System;
 use crate::time::Now;
@@ -59,12 +60,12 @@ impl Replay {
         let now = Now { mono: record.head.mono, wall: record.head.wall };
         if let Some(event) = &record.head.system {
             let decision = self.system.handle(now, event);
-            write_json(&mut self.recomputed, &decision);
+            canonical_json::write(&mut self.recomputed, &decision);
         } else if let Some(event) = &record.head.event {
             let agent = self.agent(&record.head.chain);
             agent.learn_policy(event);
             let decision = agent.state.handle(now, event, &agent.policy);
-            write_json(&mut self.recomputed, &decision);
+            canonical_json::write(&mut self.recomputed, &decision);
         }
         if self.recomputed == record.decision_bytes {
             return Ok(());

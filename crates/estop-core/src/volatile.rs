@@ -136,7 +136,10 @@ fn value_of_key(text: &str, last: &Word) -> Option<(usize, usize)> {
         Some(quote) => c == quote || c == '\n',
         None => matches!(c, '"' | '\'' | ',' | ';' | '}' | ')' | ']') || c.is_ascii_whitespace(),
     };
-    let len = value.find(ends).unwrap_or(value.len());
+    // `pgid: (none)` is a value as well.
+    let bracketed =
+        value.strip_prefix('(').filter(|_| quote.is_none()).and_then(|rest| rest.find([')', '\n']));
+    let len = bracketed.map(|at| at + 2).or_else(|| value.find(ends)).unwrap_or(value.len());
     (len > 0).then_some((from, from + len))
 }
 
@@ -230,6 +233,7 @@ mod tests {
         same("took 12 ms", "took 9 ms");
         same("ok\n<shellId: 4 completed with exit code 0>", "ok\n<shellId: 5 completed with exit code 0>");
         same("ok\nProcess Group PGID: 17062", "ok\nProcess Group PGID: 17099");
+        same("ok\nProcess Group PGID: 17062\n", "ok\nProcess Group PGID: (none)\n");
         same(
             r#"{"chunk_id":"074f18","wall_time_seconds":0.1,"output":"ok"}"#,
             r#"{"chunk_id":"9ac4e2","wall_time_seconds":0.2,"output":"ok"}"#,

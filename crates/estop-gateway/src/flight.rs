@@ -72,6 +72,10 @@ pub struct Flight {
     /// The sweeper saw the cut once already.
     cut_seen: AtomicBool,
     waker: AtomicWaker,
+    /// Nobody waits for its answer any more.
+    over: AtomicBool,
+    /// Wakes whoever passes its body on.
+    upload_waker: AtomicWaker,
     upstream: Mutex<Option<AbortHandle>>,
 }
 
@@ -85,6 +89,8 @@ impl Flight {
             cut: OnceLock::new(),
             cut_seen: AtomicBool::new(false),
             waker: AtomicWaker::new(),
+            over: AtomicBool::new(false),
+            upload_waker: AtomicWaker::new(),
             upstream: Mutex::new(None),
         }
     }
@@ -106,6 +112,7 @@ impl Flight {
         if self.cut.set(cut).is_ok() {
             self.abort_upstream();
             self.waker.wake();
+            self.upload_waker.wake();
         }
     }
 
@@ -126,6 +133,16 @@ impl Flight {
         }
         self.waker.register(cx.waker());
         if self.cut.get().is_some() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Ready once the rest of its body is of no use: the request was cut, or its answer is complete.
+    pub fn poll_over(&self, cx: &Context<'_>) -> Poll<()> {
+        let is_over = || self.over.load(Ordering::Acquire) || self.cut.get().is_some();
+        if is_over() {
+            return Poll::Ready(());
+        }
+        self.upload_waker.register(cx.waker());
+        if is_over() { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// Hands over the task to abort when the request is cut. If that has happened already, it is aborted here.
@@ -212,6 +229,8 @@ impl std::ops::Deref for Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         self.flight.abort_upstream();
+        self.flight.over.store(true, Ordering::Release);
+        self.flight.upload_waker.wake();
         self.flights.lock().try_remove(self.key);
     }
 }

@@ -50,6 +50,10 @@ impl RequestBody {
 
 impl Passing {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        // Ends the stream or the connection it is sent on, which would otherwise wait for the client.
+        if self.flight.poll_over(cx).is_ready() {
+            return Poll::Ready(Some(Err("the request is over".into())));
+        }
         loop {
             let next = Pin::new(&mut self.body).poll_frame(cx);
             let now = self.host.clock.mono();

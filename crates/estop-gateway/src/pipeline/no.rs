@@ -96,8 +96,8 @@ pub(super) fn upstream_failed(error: &UpstreamError) -> No {
 
 /// A web page must not spend the key that estop holds: browsers say where a request comes from.
 pub(super) fn refuse_browsers(headers: &HeaderMap, upstream: &Upstream) -> Result<(), No> {
-    let site = headers.get("sec-fetch-site").map(http::HeaderValue::as_bytes);
-    let foreign = site.is_some_and(|site| site != b"same-origin" && site != b"none");
+    let is_foreign = |site: &http::HeaderValue| site != "same-origin" && site != "none";
+    let foreign = headers.get_all("sec-fetch-site").iter().any(is_foreign);
     if foreign && upstream.ready.key.is_some() {
         let message = "A web page of another site may not use the key estop holds.";
         return Err(No::bad(403, "cross_site", message).closing());

@@ -3,6 +3,8 @@
 //! goose adds `<info-msg>` with the time, Claude Code `<system-reminder>`, Gemini CLI a sentence when its own guard sees a loop.
 //! Taken for a person's words, each would begin a new ask, and a loop would never be one.
 
+use std::borrow::Cow;
+
 use memchr::memmem;
 
 use super::content::Said;
@@ -29,21 +31,38 @@ pub(super) fn is_insert(said: &Said<'_>) -> bool {
 }
 
 fn is_own(text: &str) -> bool {
-    let mut rest = text.trim();
-    if SENTENCES.iter().any(|begin| rest.starts_with(begin)) {
-        return true;
+    let said = text.trim();
+    let is_sentence = SENTENCES.iter().any(|begin| said.starts_with(begin));
+    is_sentence || !said.is_empty() && without(Cow::Borrowed(said)).trim().is_empty()
+}
+
+/// A person's words without the blocks a client put among them.
+pub(super) fn without(text: Cow<'_, str>) -> Cow<'_, str> {
+    let mut left = text;
+    for (open, close) in BLOCKS {
+        if memmem::find(left.as_bytes(), open.as_bytes()).is_some() {
+            left = Cow::Owned(cut(&left, open, close));
+        }
     }
-    while !rest.is_empty() {
-        let block = BLOCKS.iter().find_map(|(open, close)| rest.strip_prefix(open)?.split_once(close));
-        let Some((_, after)) = block else { return false };
-        rest = after.trim_start();
+    left
+}
+
+/// Leaves out everything from `open` to `close`; a block that is never closed stays.
+fn cut(text: &str, open: &str, close: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, inside)) = rest.split_once(open) {
+        let Some((_, after)) = inside.split_once(close) else { break };
+        kept.push_str(before);
+        rest = after;
     }
-    !text.trim().is_empty()
+    kept.push_str(rest);
+    kept
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_own;
+    use super::*;
 
     #[test]
     fn fp_3_what_clients_add_by_themselves_is_nobodys_ask() {
@@ -54,5 +73,13 @@ mod tests {
         assert!(!is_own("What does <info-msg> mean?"));
         assert!(!is_own("<info-msg>never closed"));
         assert!(!is_own(""));
+    }
+
+    #[test]
+    fn fp_3_what_clients_add_to_a_persons_words_is_left_out() {
+        let left = |text: &'static str| without(Cow::Borrowed(text)).into_owned();
+        assert_eq!(left("Go on.\n<info-msg>It is 06:26</info-msg>"), "Go on.\n");
+        assert_eq!(left("<system-reminder>a</system-reminder>x<system-reminder>b</system-reminder>"), "x");
+        assert_eq!(left("a < b, <info-msg> never closed"), "a < b, <info-msg> never closed");
     }
 }

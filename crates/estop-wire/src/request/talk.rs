@@ -17,7 +17,7 @@ use estop_core::ended::Ended;
 use estop_core::fingerprint::ended_by_text;
 
 use super::content::{self, Said, Voice};
-use super::insert::is_insert;
+use super::insert::{is_insert, without};
 use super::{RequestIn, StepIn};
 use crate::json::{Fault, Kind, Raw};
 
@@ -147,13 +147,16 @@ impl<'a> Talk<'a> {
     /// Fills in all that was said.
     pub(super) fn finish(self, orphans: Orphans, request: &mut RequestIn<'a>) -> Result<(), Fault> {
         request.system = content::text(&self.system, Voice::System)?;
-        request.last_user = content::text(&self.last_user, Voice::Input)?;
+        request.last_user = without(content::text(&self.last_user, Voice::Input)?);
         // Most conversations begin with their only question: it is decoded once.
         let place = |said: &Said<'_>| said.place();
         let only_one = self.first_user.len() < 2
             && self.first_user.first().map(place) == self.last_user.as_ref().map(place);
-        request.first_user =
-            if only_one { request.last_user.clone() } else { content::text(&self.first_user, Voice::Input)? };
+        request.first_user = if only_one {
+            request.last_user.clone()
+        } else {
+            without(content::text(&self.first_user, Voice::Input)?)
+        };
         // What the assistant says last is no input: a start put into its mouth, or a thought before it acts.
         let nothing_follows = self.turn.newest == Newest::Nothing;
         let newest = if nothing_follows { self.newest_before } else { self.turn.newest };
