@@ -1,6 +1,6 @@
 //! One forwarded request's account: what its answer says, what it uses, and the word to the core when it ends.
 //!
-//! An account is settled exactly once. Dropped unsettled, it says that the client went away.
+//! An account is settled exactly once. Dropped unsettled, it says who cut the request, or else that its client went away.
 
 use std::sync::Arc;
 
@@ -15,7 +15,9 @@ use estop_core::money::NanoUsd;
 use estop_wire::response::{Observed, Observer, UsageIn};
 
 use crate::agents::Agent;
+use crate::flight::Flight;
 use crate::host::Host;
+use crate::journal_queue::shorten;
 use crate::recall::Asked;
 
 /// Bytes of text to a token, roughly: what is not told is estimated with it.
@@ -32,8 +34,7 @@ pub(crate) struct Account {
     request: RequestId,
     asked: Asked,
     estimate: Estimate,
-    /// The request was handed to an upstream connection.
-    pub sent: bool,
+    flight: Arc<Flight>,
     failed: bool,
     reading: Option<Box<Reading>>,
     settled: bool,
@@ -60,12 +61,14 @@ pub(crate) struct Opened {
     pub asked: Asked,
     /// What it may cost.
     pub estimate: Estimate,
+    /// Its place among the requests under way.
+    pub flight: Arc<Flight>,
 }
 
 impl Account {
     /// Opens the account of a request that was let through.
     pub(crate) fn open(of: Opened) -> Account {
-        let Opened { host, agent, run, request, asked, estimate } = of;
+        let Opened { host, agent, run, request, asked, estimate, flight } = of;
         Account {
             host,
             agent,
@@ -73,7 +76,7 @@ impl Account {
             request,
             asked,
             estimate,
-            sent: false,
+            flight,
             failed: false,
             reading: None,
             settled: false,
@@ -125,8 +128,9 @@ impl Account {
             return;
         }
         let said = self.reading.take().map(|reading| reading.observer.finish()).unwrap_or_default();
-        // What the provider says at the end is exact; only without it the bytes are counted.
-        let made = if said.usage.is_some() { 0 } else { said.output_bytes / BYTES_PER_TOKEN };
+        // What the provider says at the end is exact; without an end, or without a word, the bytes are counted.
+        let is_exact = said.usage.is_some() && said.finish.is_some();
+        let made = if is_exact { 0 } else { said.output_bytes / BYTES_PER_TOKEN };
         let usage = self.usage(said.usage, made);
         let ended = if self.failed || said.failed { Ended::Failed } else { Ended::Ok };
         let agent = Arc::clone(&self.agent);
@@ -143,7 +147,9 @@ impl Account {
         let is_test = |name: &str, args: &str| runners.as_ref().is_some_and(|r| r.is_test_call(name, args));
         let calls = said.calls.iter();
         let calls = calls.map(|c| (c.name.as_str(), c.args.as_str(), is_test(&c.name, &c.args))).collect();
-        ResponsePrint::of(&ResponseText { text: &said.text, calls })
+        let mut print = ResponsePrint::of(&ResponseText { text: &said.text, calls });
+        print.calls.iter_mut().for_each(|call| shorten(&mut call.tool));
+        print
     }
 
     /// The answer ended early, or never came.
@@ -155,8 +161,11 @@ impl Account {
             Some(reading) => reading.observer.progress(),
             None => (None, 0),
         };
-        let usage =
-            if self.sent { self.usage(usage, output_bytes / BYTES_PER_TOKEN) } else { Usage::default() };
+        let usage = if self.flight.was_sent() {
+            self.usage(usage, output_bytes / BYTES_PER_TOKEN)
+        } else {
+            Usage::default()
+        };
         let what = What::StreamAborted(StreamAborted { request: self.request, by, usage });
         self.host.tell(&self.agent, self.run.clone(), what);
     }
@@ -185,6 +194,8 @@ impl Account {
 
 impl Drop for Account {
     fn drop(&mut self) {
-        self.abort(AbortedBy::Client);
+        // Nobody asks any more: its client is gone, unless it was cut and could not be told.
+        let by = self.flight.why_cut().map_or(AbortedBy::Client, |cut| cut.by);
+        self.abort(by);
     }
 }

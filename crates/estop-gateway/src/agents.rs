@@ -23,6 +23,11 @@ pub fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= NAME_MAX && !text.starts_with('.') && text.bytes().all(fits)
 }
 
+/// Whether a text can name an agent: any name but the one of the system's own chain in the journal.
+pub fn is_agent_name(text: &str) -> bool {
+    is_name(text) && text != estop_core::journal::SYSTEM
+}
+
 /// One agent.
 pub struct Agent {
     /// Its name.

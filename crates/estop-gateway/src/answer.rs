@@ -51,7 +51,7 @@ enum Source {
     Own(Incoming),
     /// A stream of a shared connection, read by a task that can be aborted from outside: a client that does not read
     /// would otherwise keep the stream open.
-    Shared { frames: mpsc::Receiver<Result<Frame<Bytes>, hyper::Error>>, size: SizeHint },
+    Shared { frames: mpsc::Receiver<Result<Pumped, hyper::Error>>, size: SizeHint, at_end: bool },
 }
 
 /// Everything an answer's body is made of.
@@ -134,8 +134,8 @@ impl AnswerBody {
             *trailers = forward::response_headers(std::mem::take(trailers));
         }
         self.flight.enter(Phase::Writing, self.host.clock.mono());
-        // Of a body with a known length, nobody asks for the end.
-        if self.source.is_at_end() {
+        // Of a body with a known length, and after trailers, nobody asks for the end.
+        if self.source.is_at_end() || frame.is_trailers() {
             self.complete();
         }
         frame
@@ -179,32 +179,42 @@ impl AnswerBody {
     }
 }
 
+/// A frame, and whether it is the last one.
+struct Pumped {
+    frame: Frame<Bytes>,
+    is_last: bool,
+}
+
 fn pump(mut body: Incoming, flight: &Registered) -> Source {
     let size = body.size_hint();
     let (tx, frames) = mpsc::channel(1);
     let task = tokio::spawn(async move {
         while let Some(frame) = body.frame().await {
-            if tx.send(frame).await.is_err() {
+            let pumped = frame.map(|frame| Pumped { frame, is_last: body.is_end_stream() });
+            if tx.send(pumped).await.is_err() {
                 return;
             }
         }
     });
     flight.hold_upstream(task.abort_handle());
-    Source::Shared { frames, size }
+    Source::Shared { frames, size, at_end: false }
 }
 
 impl Source {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         match self {
             Source::Own(body) => Pin::new(body).poll_frame(cx),
-            Source::Shared { frames, .. } => frames.poll_recv(cx),
+            Source::Shared { frames, at_end, .. } => frames.poll_recv(cx).map_ok(|pumped| {
+                *at_end = pumped.is_last;
+                pumped.frame
+            }),
         }
     }
 
     fn is_at_end(&self) -> bool {
         match self {
             Source::Own(body) => body.is_end_stream(),
-            Source::Shared { .. } => false,
+            Source::Shared { at_end, .. } => *at_end,
         }
     }
 }

@@ -75,6 +75,9 @@ pub(crate) enum BodyProblem {
     Cut,
 }
 
+/// The most that is reserved on a client's word.
+const RESERVE_MAX: usize = 1 << 20;
+
 /// Reads a body of at most `max` bytes.
 pub(crate) async fn read(
     mut body: Incoming,
@@ -105,7 +108,8 @@ pub(crate) async fn read(
             None if all.is_empty() => first = Some(data),
             None => all.extend_from_slice(&data),
             Some(before) => {
-                all.reserve(lower.max(length));
+                // A length is announced for nothing; a large body grows by doubling.
+                all.reserve(lower.min(RESERVE_MAX).max(length));
                 all.extend_from_slice(&before);
                 all.extend_from_slice(&data);
             }

@@ -69,8 +69,10 @@ pub struct Flight {
     /// When it last moved, in monotonic milliseconds.
     moved: AtomicU64,
     cut: OnceLock<Cut>,
-    /// The sweeper saw the cut once already.
-    cut_seen: AtomicBool,
+    /// How often the sweeper found it here after its cut.
+    lingered: AtomicU8,
+    /// It was handed to an upstream connection.
+    sent: AtomicBool,
     waker: AtomicWaker,
     /// Nobody waits for its answer any more.
     over: AtomicBool,
@@ -87,7 +89,8 @@ impl Flight {
             phase: AtomicU8::new(Phase::Reading as u8),
             moved: AtomicU64::new(now.0),
             cut: OnceLock::new(),
-            cut_seen: AtomicBool::new(false),
+            lingered: AtomicU8::new(0),
+            sent: AtomicBool::new(false),
             waker: AtomicWaker::new(),
             over: AtomicBool::new(false),
             upload_waker: AtomicWaker::new(),
@@ -121,9 +124,24 @@ impl Flight {
         self.cut.get()
     }
 
-    /// Whether it was cut, and still was not gone when this was asked before.
-    pub fn lingers(&self) -> bool {
-        self.cut.get().is_some() && self.cut_seen.swap(true, Ordering::Relaxed)
+    /// How often this was asked before since the request was cut, if it was.
+    pub(crate) fn lingers(&self) -> u8 {
+        if self.cut.get().is_none() {
+            return 0;
+        }
+        let before = self.lingered.load(Ordering::Relaxed);
+        self.lingered.store(before.saturating_add(1), Ordering::Relaxed);
+        before
+    }
+
+    /// Notes whether it was handed to an upstream connection.
+    pub(crate) fn set_sent(&self, sent: bool) {
+        self.sent.store(sent, Ordering::Relaxed);
+    }
+
+    /// Whether it was handed to an upstream connection.
+    pub(crate) fn was_sent(&self) -> bool {
+        self.sent.load(Ordering::Relaxed)
     }
 
     /// Ready once the request is cut.

@@ -5,13 +5,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
+use estop_core::event::AbortedBy;
 use estop_core::system::{Channel, Channels, GateView, KillReason};
+use estop_wire::refusal::Kind;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use crate::body_in::Memory;
+use crate::flight::Cut;
 use crate::host::Host;
 use crate::identity::Keys;
 use crate::journal_queue::JournalQueue;
@@ -21,6 +25,10 @@ use crate::start_error::StartError;
 use crate::sweep;
 use crate::upstream::{Ready, Upstream};
 use crate::worker::Worker;
+
+/// What a stopping data plane waits for its clients to be told, and for its threads.
+const FAREWELL: Duration = Duration::from_millis(100);
+const SHUTDOWN_WITHIN: Duration = Duration::from_secs(1);
 
 /// A running data plane. Dropping it ends every request and closes every connection.
 pub struct Gateway {
@@ -41,12 +49,14 @@ impl Gateway {
     ) -> Result<Gateway, StartError> {
         let Settings { listen, workers, tls, providers, keys, require_keys, llm_enabled, limits, policies } =
             settings;
-        let host = Arc::new(Host::new(policies, limits.agents, journal));
+        let always_shut = if llm_enabled { Channels::NONE } else { Channels::NONE.with(Channel::Llm) };
+        let host = Arc::new(Host::new(policies, limits.agents, journal, always_shut));
         let ready = providers
             .into_iter()
             .map(|(name, provider)| Ok((name.clone(), Arc::new(Ready::new(&name, provider)?))))
             .collect::<Result<BTreeMap<Box<str>, Arc<Ready>>, StartError>>()?;
         let cannot_listen = |error| StartError::Listen { address: listen, error };
+        listener::check_free(listen).map_err(cannot_listen)?;
         let first = listener::bind(listen).map_err(cannot_listen)?;
         let address = first.local_addr().map_err(cannot_listen)?;
         let mut sockets = vec![first];
@@ -71,9 +81,6 @@ impl Gateway {
         };
         let workers: Vec<Arc<Worker>> = sockets.iter().map(|_| Arc::new(worker())).collect();
         host.open(found);
-        if !llm_enabled {
-            host.kill(Channels::NONE.with(Channel::Llm), KillReason::Manual, "LLM_ENABLED");
-        }
         let (stop, stopped) = watch::channel(false);
         let mut gateway = Gateway {
             address,
@@ -87,11 +94,18 @@ impl Gateway {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let (worker, stopped) = (Arc::clone(worker), stopped.clone());
             let name = format!("estop-data-{}", gateway.threads.len());
-            let work = move || runtime.block_on(work(socket, worker, stopped));
+            let work = move || {
+                runtime.block_on(work(socket, worker, stopped));
+                // A lookup of a name may hang; nobody waits for it.
+                runtime.shutdown_timeout(SHUTDOWN_WITHIN);
+            };
             gateway.threads.push(std::thread::Builder::new().name(name).spawn(work)?);
         }
         let stopping = Arc::clone(&gateway.stopping);
-        let sweep = move || sweep::run(&host, &workers, &limits, &stopping);
+        let sweep = move || {
+            let _guard = ShutIfPanicking(Arc::clone(&host));
+            sweep::run(&host, &workers, &limits, &stopping);
+        };
         gateway.sweeper = Some(std::thread::Builder::new().name("estop-sweep".into()).spawn(sweep)?);
         Ok(gateway)
     }
@@ -109,6 +123,9 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
+        if self.host.cut_all(&stopping()) > 0 {
+            std::thread::sleep(FAREWELL);
+        }
         self.stopping.store(true, Ordering::Relaxed);
         // Nobody listens any more if all workers have ended already.
         let _ = self.stop.send(true);
@@ -119,6 +136,23 @@ impl Drop for Gateway {
         for thread in self.threads.drain(..) {
             // A worker that panicked has said so; the others still end.
             let _ = thread.join();
+        }
+    }
+}
+
+/// What clients are told when estop itself ends.
+fn stopping() -> Cut {
+    let message = "estop is being stopped: try again when it is back.".to_owned();
+    Cut { by: AbortedBy::Kill, kind: Kind::Overload, code: "stopping", message }
+}
+
+/// Without the thread that looks after time, no limit of time holds: then nothing passes.
+struct ShutIfPanicking(Arc<Host>);
+
+impl Drop for ShutIfPanicking {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.kill(Channels::ALL, KillReason::Emergency, "a thread of estop broke");
         }
     }
 }

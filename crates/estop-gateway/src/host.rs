@@ -35,11 +35,17 @@ pub struct Host {
 
 impl Host {
     /// A host that is still starting: nothing passes until [`Host::open`].
-    pub fn new(policies: PolicyFile, agents_max: usize, journal: Arc<JournalQueue>) -> Host {
+    /// Channels in `always_shut` stay so, whatever is cleared.
+    pub fn new(
+        policies: PolicyFile,
+        agents_max: usize,
+        journal: Arc<JournalQueue>,
+        always_shut: Channels,
+    ) -> Host {
         let system = System::default();
         Host {
             agents: Agents::new(agents_max),
-            latch: Latch::new(system.gate()),
+            latch: Latch::new(system.gate(), always_shut),
             clock: Clock::starting_at(Millis(0)),
             journal,
             system: Mutex::new(system),
@@ -80,8 +86,12 @@ impl Host {
         run: Option<Name>,
         what: What,
     ) -> Arc<Decision> {
+        self.tell_under(agent, judged, Event { run, gate: self.gate(), what })
+    }
+
+    /// The same under a gate word that was read before.
+    pub(crate) fn tell_under(&self, agent: &Agent, judged: &mut Judged, event: Event) -> Arc<Decision> {
         let now = self.clock.now();
-        let event = Event { run, gate: self.gate(), what };
         let decision = Arc::new(judged.state.handle(now, &event, &judged.policy));
         agent.set_wake(judged.state.poll_timeout(&judged.policy).map(|wake| wake.at.0));
         let record =
@@ -91,8 +101,8 @@ impl Host {
         decision
     }
 
-    /// What the gate word says. The epoch of an open gate is nobody's business but the system's, and left out of records.
-    fn gate(&self) -> GateView {
+    /// What the gate word says, as it is written down. The epoch of an open gate is nobody's business but the system's, and left out of records.
+    pub(crate) fn gate(&self) -> GateView {
         let view = self.latch.view();
         let is_open = view.state == SystemState::Running && view.shut.is_empty();
         if is_open { GateView::OPEN } else { view }
@@ -145,9 +155,21 @@ impl Host {
                 code: "system",
                 message: format!("{} {}", crate::refuse::system_sentence(shut), crate::refuse::AFTER_KILL),
             };
-            self.agents.for_each(|agent| agent.flights.for_each(|flight| flight.cut(cut.clone())));
+            self.cut_all(&cut);
         }
         decision
+    }
+
+    /// Ends every request under way; how many there were.
+    pub(crate) fn cut_all(&self, cut: &Cut) -> usize {
+        let mut count = 0;
+        self.agents.for_each(|agent| {
+            agent.flights.for_each(|flight| {
+                flight.cut(cut.clone());
+                count += 1;
+            });
+        });
+        count
     }
 
     /// SHUTDOWN → SAFE_MODE, by somebody who saw `epoch`.

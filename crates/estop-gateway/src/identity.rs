@@ -9,7 +9,7 @@ use http::header::{AUTHORIZATION, HeaderName};
 use http::{HeaderMap, Uri};
 use sha2::{Digest, Sha256};
 
-use crate::agents::is_name;
+use crate::agents::{is_agent_name, is_name};
 use crate::settings::AgentKey;
 
 /// The agent that is meant when nobody says which.
@@ -63,7 +63,7 @@ pub(crate) fn route(path: &str) -> Result<Route<'_>, IdentityError> {
     let (agent, rest) = match rest.strip_prefix("agents/") {
         Some(rest) => {
             let (agent, rest) = rest.split_once('/').ok_or(IdentityError::NoProvider)?;
-            if !is_name(agent) {
+            if !is_agent_name(agent) {
                 return Err(IdentityError::BadName("agent"));
             }
             (Some(agent), rest)
@@ -164,7 +164,7 @@ pub(crate) fn caller(
     }
     let named = match route.agent {
         Some(agent) => Some(agent),
-        None => name_in(headers, AGENT_HEADER, "agent")?,
+        None => name_in(headers, AGENT_HEADER, "agent", is_agent_name)?,
     };
     let agent = match (owner, named) {
         (Some(owner), Some(named)) if owner != named => {
@@ -173,7 +173,7 @@ pub(crate) fn caller(
         (Some(name), _) | (None, Some(name)) => name,
         (None, None) => DEFAULT_AGENT,
     };
-    let run = name_in(headers, RUN_HEADER, "run")?.map(Name::from);
+    let run = name_in(headers, RUN_HEADER, "run", is_name)?.map(Name::from);
     Ok(Caller { agent: agent.into(), run, key_in })
 }
 
@@ -224,10 +224,11 @@ fn name_in<'h>(
     headers: &'h HeaderMap,
     header: HeaderName,
     what: &'static str,
+    fits: fn(&str) -> bool,
 ) -> Result<Option<&'h str>, IdentityError> {
     let mut values = headers.get_all(header).iter();
     let Some(value) = values.next() else { return Ok(None) };
-    let name = value.to_str().ok().filter(|name| is_name(name) && values.next().is_none());
+    let name = value.to_str().ok().filter(|name| fits(name) && values.next().is_none());
     name.map(Some).ok_or(IdentityError::BadName(what))
 }
 
@@ -243,6 +244,11 @@ mod tests {
         assert_eq!(route("/openai"), Ok((None, "openai", "")));
         assert_eq!(route("/agents/a1"), Err(IdentityError::NoProvider));
         assert_eq!(route("/agents/a%31/openai/v1"), Err(IdentityError::BadName("agent")));
+        assert_eq!(
+            route("/agents/system/openai/v1"),
+            Err(IdentityError::BadName("agent")),
+            "the journal's own"
+        );
         assert_eq!(route("/"), Err(IdentityError::NoProvider));
         assert_eq!(route("*"), Err(IdentityError::NoProvider));
     }

@@ -1,7 +1,8 @@
 //! The way out for events and decisions: a bounded queue between the data plane and whoever writes the journal.
 //!
 //! Nothing that was decided is dropped. When the writer falls behind, new requests are refused instead
-//! ([`JournalQueue::is_full`]); what belongs to requests already let through still gets in.
+//! ([`JournalQueue::is_full`]); what belongs to requests already let through still gets in. When the writer is gone
+//! ([`JournalQueue::fail`]), nothing is let through any more.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use estop_core::decision::Decision;
 use estop_core::event::Event;
+use estop_core::ids::Name;
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_core::time::Now;
 
@@ -41,6 +43,22 @@ pub enum Recorded {
     },
 }
 
+/// Longest name of a model or a tool in a record. Chosen: ARNs and MCP's long names fit; whatever is longer is a text
+/// that somebody put there, and does not belong in a journal.
+const NAME_MAX: usize = 256;
+
+/// A name as it is written down: the queue counts records, so that each must be small.
+pub(crate) fn short_name(name: &str) -> Name {
+    name[..name.floor_char_boundary(NAME_MAX)].into()
+}
+
+/// The same for a name that is at hand, and mostly short.
+pub(crate) fn shorten(name: &mut Name) {
+    if name.len() > NAME_MAX {
+        *name = short_name(name);
+    }
+}
+
 /// The queue.
 #[derive(Debug, Default)]
 pub struct JournalQueue {
@@ -49,6 +67,8 @@ pub struct JournalQueue {
     /// The writer sleeps until it is woken; while it is busy it looks by itself, and nobody pays for waking it.
     asleep: AtomicBool,
     closed: AtomicBool,
+    /// The writer is gone: nothing can be written any more.
+    failed: AtomicBool,
     bell: Condvar,
 }
 
@@ -58,12 +78,27 @@ const GATHER: Duration = Duration::from_millis(2);
 impl JournalQueue {
     /// Whether new requests must wait for the writer.
     pub fn is_full(&self) -> bool {
-        self.count.load(Ordering::Relaxed) >= WAITING_MAX
+        self.has_failed() || self.count.load(Ordering::Relaxed) >= WAITING_MAX
+    }
+
+    /// Whether the writer is gone.
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// The writer is gone: from here on every new request is refused, and what cannot be written is not kept.
+    pub fn fail(&self) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        self.failed.store(true, Ordering::Relaxed);
+        *waiting = Vec::new();
     }
 
     /// Adds a record. Callers that must keep an order hold their own lock while they call.
     pub fn push(&self, record: Recorded) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.has_failed() {
+            return;
+        }
         waiting.push(record);
         self.count.store(waiting.len(), Ordering::Relaxed);
         if self.asleep.swap(false, Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! The latch: the gate word that every request reads before, and again after, it is registered.
+//! The latch: the gate word that every request reads once it is registered.
 //!
 //! One atomic word holds epoch, state and shut channels, so that no reader ever sees half of a change. The rules
 //! are the core's ([`estop_core::system`]); this makes them instant.
@@ -9,32 +9,32 @@ use estop_core::system::{Channels, GateView, SystemState};
 
 /// The gate word.
 #[derive(Debug)]
-pub struct Latch(AtomicU64);
+pub struct Latch {
+    word: AtomicU64,
+    /// Shut by configuration, whatever the word says.
+    always_shut: Channels,
+}
 
 const EPOCH_SHIFT: u32 = 8;
 const STATE_SHIFT: u32 = 4;
 const FIELD: u64 = 0xF;
 
 impl Latch {
-    /// A latch that says `view`.
-    pub fn new(view: GateView) -> Latch {
-        Latch(AtomicU64::new(pack(view)))
+    /// A latch that says `view`, with some channels always shut.
+    pub fn new(view: GateView, always_shut: Channels) -> Latch {
+        Latch { word: AtomicU64::new(pack(view)), always_shut }
     }
 
     /// What the gate word says.
     pub fn view(&self) -> GateView {
-        unpack(self.0.load(Ordering::SeqCst))
+        let view = unpack(self.word.load(Ordering::SeqCst));
+        GateView { shut: view.shut.union(self.always_shut), ..view }
     }
 
     /// Says something else from here on. Sequentially consistent: a request that registered before sees it when it
     /// reads the word again, one that registers later is seen by whoever cancels.
     pub fn set(&self, view: GateView) {
-        self.0.store(pack(view), Ordering::SeqCst);
-    }
-
-    /// The word as it is, to notice that it changed.
-    pub fn word(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
+        self.word.store(pack(view), Ordering::SeqCst);
     }
 }
 
@@ -74,7 +74,9 @@ mod tests {
                 let shut = Channels::try_from(bits).expect("three bits");
                 for epoch in [0, 1, 77, (1 << 56) - 1] {
                     let view = GateView { epoch, state, shut };
-                    assert_eq!(Latch::new(view).view(), view);
+                    assert_eq!(Latch::new(view, Channels::NONE).view(), view);
+                    let masked = Latch::new(view, Channels::ALL).view();
+                    assert_eq!(masked, GateView { shut: Channels::ALL, ..view });
                 }
             }
         }

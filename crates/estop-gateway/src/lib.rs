@@ -44,7 +44,7 @@ mod worker;
 
 pub mod settings;
 
-pub use agents::{Agent, Judged, NAME_MAX, is_name};
+pub use agents::{Agent, Judged, NAME_MAX, is_agent_name, is_name};
 pub use flight::{Flight, Phase};
 pub use gateway::Gateway;
 pub use host::Host;

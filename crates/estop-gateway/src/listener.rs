@@ -29,6 +29,15 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// The most that is written into one HTTP/2 stream before it is flushed; bounds memory of clients that do not read.
 const SEND_BUFFER: usize = 64 << 10;
 
+/// Whether somebody listens there already. The workers' sockets share their address, and would share it with another
+/// estop too, unnoticed.
+pub(crate) fn check_free(address: SocketAddr) -> io::Result<()> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(1)
+}
+
 /// Opens a listening socket that others may share (each worker has its own; the kernel spreads connections).
 pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
@@ -51,6 +60,8 @@ pub(crate) async fn accept(listener: TcpListener, worker: Arc<Worker>) {
         let _ = stream.set_nodelay(true);
         match Place::take(&worker) {
             Some(place) => drop(tokio::spawn(connection(stream, Arc::clone(&worker), place))),
+            // By TLS nothing can be said before the handshake, which costs more than there is.
+            None if worker.tls.is_some() => drop(stream),
             None => drop(tokio::spawn(shed(stream))),
         }
     }
@@ -82,7 +93,13 @@ async fn shed(mut stream: TcpStream) {
          content-type: text/plain\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{BODY}",
         BODY.len()
     );
-    let _ = timeout(Duration::from_secs(1), stream.write_all(answer.as_bytes())).await;
+    // Closed with its request unread, the connection would be reset before the answer is seen.
+    let tell = async {
+        stream.write_all(answer.as_bytes()).await?;
+        stream.shutdown().await?;
+        tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
+    };
+    let _ = timeout(Duration::from_secs(1), tell).await;
 }
 
 async fn connection(stream: TcpStream, worker: Arc<Worker>, place: Place) {
@@ -104,6 +121,7 @@ async fn connection(stream: TcpStream, worker: Arc<Worker>, place: Place) {
 async fn speaks_two(stream: &TcpStream) -> io::Result<bool> {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let mut start = [0; PREFACE.len()];
+    let mut pause = Duration::from_millis(5);
     let mut seen = 0;
     loop {
         let length = stream.peek(&mut start).await?;
@@ -118,7 +136,8 @@ async fn speaks_two(stream: &TcpStream) -> io::Result<bool> {
         }
         if length == seen {
             // Peeking again sees the same bytes until more arrive, so the next look waits a moment.
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(200));
         }
         seen = length;
     }

@@ -8,17 +8,16 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use estop_core::decision::Decision;
-use estop_core::event::{AbortedBy, CallKind, Estimate, RequestReceived, What};
+use estop_core::event::{AbortedBy, CallKind, Estimate, Event, RequestReceived, What};
 use estop_core::fingerprint::RequestPrint;
-use estop_core::ids::Name;
 use estop_core::policy::BlockResponse;
-use estop_core::system::Channel;
+use estop_core::system::{Channel, GateView};
 use estop_wire::client;
 use estop_wire::protocol::{self, Call, Family, Protocol};
 use estop_wire::refusal::Kind;
 use estop_wire::request::{self, RequestIn};
 use estop_wire::response::{Observer, framing};
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -31,6 +30,7 @@ use crate::connection::{Busy, Connection};
 use crate::flight::{Phase, Registered};
 use crate::forward;
 use crate::identity::{self, Caller};
+use crate::journal_queue::{short_name, shorten};
 use crate::out_body::OutBody;
 use crate::recall::Asked;
 use crate::refuse;
@@ -38,9 +38,12 @@ use crate::screen;
 use crate::upload::{self, RequestBody};
 use crate::upstream::{Upstream, UpstreamError};
 use crate::worker::Worker;
-use no::{No, Understood, cut_no, refuse_browsers, refuse_identity, unknown_provider, upstream_failed};
+use no::{
+    No, Understood, cut_no, no_journal, refuse_browsers, refuse_identity, unknown_provider, upstream_failed,
+};
 
-/// Tokens reserved for a streamed answer that names no limit; extended while it runs (PO-2).
+/// Tokens reserved for an answer that names no limit, and the most reserved for a streamed one, whose reservation is
+/// extended while it runs (PO-2).
 const OUTPUT_RESERVE: u32 = 4_096;
 
 /// Serves one request.
@@ -73,7 +76,8 @@ async fn exchange(worker: &Worker, request: Request<Incoming>, busy: Busy) -> Re
     let caller = identity::caller(&route, &parts.uri, &parts.headers, &worker.keys, worker.require_keys)
         .map_err(|error| refuse_identity(&error, worker).of(call.protocol))?;
     refuse_browsers(&parts.headers, upstream).map_err(|no| no.of(call.protocol))?;
-    let asking = Asking { worker, call: &call, caller: &caller, upstream };
+    let path_at = parts.uri.path().len() - route.path.len();
+    let asking = Asking { worker, call: &call, caller: &caller, upstream, path_at };
     let admitted = asking.admit(body, &parts.headers, &busy).await.map_err(|no| no.of(call.protocol))?;
     asking.forward(admitted, parts, busy).await.map_err(|no| no.of(call.protocol))
 }
@@ -84,6 +88,8 @@ struct Asking<'a> {
     call: &'a Call,
     caller: &'a Caller,
     upstream: &'a Arc<Upstream>,
+    /// Where the provider's part of the path begins.
+    path_at: usize,
 }
 
 /// A request that was let through.
@@ -102,7 +108,7 @@ impl Asking<'_> {
         let worker = self.worker;
         let host = &worker.host;
         if host.journal.is_full() {
-            return Err(No::overload("estop cannot write its journal fast enough: try again.").closing());
+            return Err(no_journal(host.journal.has_failed()).closing());
         }
         let agent = host.agent(&self.caller.agent).ok_or_else(|| {
             No::overload("There are too many agents: raise limits.agents or use fewer names.").closing()
@@ -148,12 +154,13 @@ impl Asking<'_> {
     /// A shut gate is told at once, without waiting for a body; unless the policy wants a message, whose form depends
     /// on what the body asks for.
     fn refuse_if_shut(&self, agent: &Arc<Agent>, flight: &Registered) -> Result<(), No> {
-        let gate = self.worker.host.latch.view();
+        let gate = self.worker.host.gate();
         let style = agent.judged().policy.block_response;
         if gate.lets_pass(Channel::Llm) || style == BlockResponse::Message {
             return Ok(());
         }
-        let (decision, _) = self.judge(agent, flight, &RequestIn::default(), 0);
+        // Under the word that was read: whatever opens meanwhile, this request is judged once.
+        let (decision, _) = self.judge_under(gate, agent, flight, &RequestIn::default(), 0);
         self.go_on(&decision, &RequestIn::default(), agent, flight).map_err(No::closing)
     }
 
@@ -165,11 +172,23 @@ impl Asking<'_> {
         said: &RequestIn<'_>,
         body_bytes: usize,
     ) -> (Arc<Decision>, Account) {
+        self.judge_under(self.worker.host.gate(), agent, flight, said, body_bytes)
+    }
+
+    fn judge_under(
+        &self,
+        gate: GateView,
+        agent: &Arc<Agent>,
+        flight: &Registered,
+        said: &RequestIn<'_>,
+        body_bytes: usize,
+    ) -> (Arc<Decision>, Account) {
         let run = self.caller.run.clone();
         let mut print = match self.kind() {
             CallKind::Generation => RequestPrint::of(&said.text(run.as_deref())),
             CallKind::Embedding | CallKind::Other => RequestPrint::default(),
         };
+        print.steps.iter_mut().for_each(|step| shorten(&mut step.tool));
         let estimate = self.estimate(said, body_bytes);
         let host = &self.worker.host;
         let mut judged = agent.judged();
@@ -178,13 +197,13 @@ impl Asking<'_> {
         let received = RequestReceived {
             request: flight.request,
             call: self.kind(),
-            model: self.model(said).map(Name::from),
+            model: self.model(said).map(short_name),
             print,
             estimate,
             fleet: None,
         };
         let what = What::RequestReceived(received);
-        let decision = host.tell_locked(agent, &mut judged, run.clone(), what);
+        let decision = host.tell_under(agent, &mut judged, Event { run: run.clone(), gate, what });
         drop(judged);
         let mut account = Account::open(Opened {
             host: Arc::clone(host),
@@ -193,6 +212,7 @@ impl Asking<'_> {
             request: flight.request,
             asked,
             estimate,
+            flight: flight.handle(),
         });
         if !decision.is_allowed() {
             account.never_opened();
@@ -221,7 +241,11 @@ impl Asking<'_> {
     fn estimate(&self, said: &RequestIn<'_>, body_bytes: usize) -> Estimate {
         let tokens = |bytes: usize| u32::try_from(bytes as u64 / BYTES_PER_TOKEN).unwrap_or(u32::MAX);
         let output_tokens = match self.kind() {
-            CallKind::Generation => said.max_output_tokens.unwrap_or(OUTPUT_RESERVE).min(OUTPUT_RESERVE),
+            CallKind::Generation => {
+                let wanted = said.max_output_tokens.unwrap_or(OUTPUT_RESERVE);
+                let extends = said.stream || self.call.stream;
+                if extends { wanted.min(OUTPUT_RESERVE) } else { wanted }
+            }
             CallKind::Embedding | CallKind::Other => 0,
         };
         let input = if said.text_bytes > 0 { said.text_bytes } else { body_bytes };
@@ -282,15 +306,18 @@ impl Asking<'_> {
     ) -> Result<Response<OutBody>, No> {
         let Admitted { flight, mut account, body, stream, _memory } = admitted;
         let ready = &self.upstream.ready;
-        let route =
-            identity::route(parts.uri.path()).map_err(|error| refuse_identity(&error, self.worker))?;
-        let uri = forward::target(ready, route.path, parts.uri.query(), &self.caller.key_in)
+        let path = parts.uri.path().get(self.path_at..).unwrap_or_default();
+        let uri = forward::target(ready, path, parts.uri.query(), &self.caller.key_in)
             .ok_or_else(|| No::bad(400, "bad_path", "The path cannot be sent to the provider."))?;
         let mut request = Request::new(body);
         *request.method_mut() = parts.method;
         *request.uri_mut() = uri;
+        let said_empty = parts.headers.contains_key(CONTENT_LENGTH) && request.body().is_end_stream();
         *request.headers_mut() = forward::request_headers(parts.headers, ready, &self.caller.key_in);
-        account.sent = true;
+        if said_empty {
+            // hyper writes no length for a body that is not there, and some servers want one.
+            request.headers_mut().insert(CONTENT_LENGTH, http::HeaderValue::from_static("0"));
+        }
         let (response, lease) = match self.send(request, &flight).await {
             Sent::Answered(response, lease) => (response, lease),
             Sent::Failed(error) => {

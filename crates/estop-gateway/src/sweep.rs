@@ -38,14 +38,16 @@ pub(crate) fn run(host: &Host, workers: &[Arc<Worker>], limits: &Limits, stop: &
                     connection.close();
                 }
             });
-            worker.upstreams.values().for_each(|upstream| upstream.sweep());
+            worker.upstreams.values().for_each(|upstream| upstream.sweep(EVERY));
         }
     }
 }
 
 fn sweep_flight(flight: &Flight, now: Millis, limits: &Limits) {
-    if flight.lingers() && flight.connection.is_http1 {
-        // Told a while ago and still here: its client does not read.
+    // Told a while ago and still here: its client does not read. A connection of HTTP/2 carries others too, and is
+    // given a little longer.
+    let patience = if flight.connection.is_http1 { 1 } else { 2 };
+    if flight.lingers() >= patience {
         flight.connection.close();
         return;
     }

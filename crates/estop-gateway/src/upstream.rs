@@ -69,6 +69,8 @@ struct Own {
 struct Shared {
     sender: http2::SendRequest<RequestBody>,
     streams: Arc<AtomicUsize>,
+    /// How often in a row it was found without a stream.
+    idle_sweeps: Arc<AtomicUsize>,
 }
 
 impl Upstream {
@@ -95,10 +97,18 @@ impl Upstream {
             };
             flight.enter(Phase::Awaiting, host.clock.mono());
             lease.hold(flight);
+            if reused && !lease.is_ready_soon().await {
+                // Its last request still hangs on it.
+                continue;
+            }
+            flight.set_sent(true);
             match lease.try_send(request).await {
                 Ok(response) => return Ok((response, lease)),
                 Err(mut error) => match error.take_message() {
-                    Some(unsent) if reused && flight.why_cut().is_none() => request = unsent,
+                    Some(unsent) if reused && flight.why_cut().is_none() => {
+                        flight.set_sent(false);
+                        request = unsent;
+                    }
                     _ => return Err(UpstreamError::Broken(error.into_error().to_string())),
                 },
             }
@@ -135,8 +145,15 @@ impl Upstream {
         idle.push(Idle { own, since: Instant::now() });
     }
 
-    /// Closes connections that were idle for too long.
-    pub(crate) fn sweep(&self) {
+    /// Closes connections that were idle for too long. Called every `every`.
+    pub(crate) fn sweep(&self, every: Duration) {
+        let idle_max = usize::try_from(IDLE_FOR.as_millis() / every.as_millis().max(1)).unwrap_or(usize::MAX);
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).retain(|shared| {
+            if shared.streams.load(Ordering::Relaxed) > 0 {
+                shared.idle_sweeps.store(0, Ordering::Relaxed);
+            }
+            !shared.sender.is_closed() && shared.idle_sweeps.fetch_add(1, Ordering::Relaxed) < idle_max
+        });
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(|connection| {
             let keep = !connection.own.sender.is_closed() && connection.since.elapsed() < IDLE_FOR;

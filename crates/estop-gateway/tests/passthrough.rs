@@ -15,13 +15,12 @@ use std::sync::mpsc::channel;
 use common::http::{Reply, Wire};
 use common::raw::Raw;
 use common::two::{DATA, End, HEADERS, Two};
-use common::{DIALECTS, Dialect, House, PATIENCE, aim};
+use common::{DIALECTS, Dialect, House, PATIENCE, aim, what};
 use estop_core::event::What;
 use estop_fake_model::script::{
     Abort, AbortAt, AbortHow, Encoding, Hold, Reply as Said, Rule, Split, UsageReply,
 };
 use estop_fake_model::{FakeModel, Options};
-use estop_gateway::Recorded;
 use estop_gateway::settings::{HttpVersion, Settings};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -64,7 +63,22 @@ fn essence(reply: &Reply) -> (u16, Vec<(String, String)>, Vec<u8>, bool) {
     let kept = |(name, _): &&(String, String)| !OF_THE_CONNECTION.contains(&name.as_str());
     let mut headers: Vec<_> = reply.headers.iter().filter(kept).cloned().collect();
     headers.sort_by(|a, b| a.0.cmp(&b.0));
-    (reply.status, headers, reply.body.clone(), reply.whole)
+    (reply.status, headers, timeless(&reply.body), reply.whole)
+}
+
+/// A body without the second it was made in, which no two answers share.
+fn timeless(body: &[u8]) -> Vec<u8> {
+    const KEY: &[u8] = b"\"created\":";
+    let mut out = Vec::with_capacity(body.len());
+    let mut rest = body;
+    while let Some(at) = rest.windows(KEY.len()).position(|window| window == KEY) {
+        let (before, after) = rest.split_at(at + KEY.len());
+        out.extend_from_slice(before);
+        let digits = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        rest = &after[digits..];
+    }
+    out.extend_from_slice(rest);
+    out
 }
 
 fn short(reply: &Reply) -> String {
@@ -350,6 +364,10 @@ fn id_6_odd_answers_of_odd_servers_are_passed_on_unchanged() {
             a.1.retain(|header| !is_length(header));
             (a.2, a.3) = (b"{}".to_vec(), true);
         }
+        if name == "304 with a length" {
+            // hyper leaves out the length of a body that is not there (RFC 9110 §8.6 allows both).
+            a.1.retain(|header| header.0 != "content-length");
+        }
         if name == "two equal lengths" {
             a.1.dedup();
             b.1.dedup();
@@ -367,13 +385,10 @@ fn id_6_an_answer_without_a_body_is_a_complete_answer() {
         let raw = Raw::saying(answer.clone());
         let house = House::build("{}", |settings| aim(settings, raw.port()));
         assert!(ask_raw(house.address(), line).status > 0, "{wanted}");
-        let ended = house.find(|record| match record {
-            Recorded::Agent { event, .. } => match &event.what {
-                What::ResponseCompleted(_) => Some("completed"),
-                What::StreamAborted(_) => Some("aborted"),
-                _ => None,
-            },
-            Recorded::System { .. } => None,
+        let ended = house.find(|record| match what(record) {
+            Some(What::ResponseCompleted(_)) => Some("completed"),
+            Some(What::StreamAborted(_)) => Some("aborted"),
+            Some(_) | None => None,
         });
         assert_eq!(ended, Some("completed"), "{wanted}");
     }
@@ -590,4 +605,19 @@ fn id_6_a_model_that_breaks_off_before_its_headers_is_upstreams_fault() {
             }
         }
     }
+}
+
+#[test]
+fn id_6_a_connection_that_the_model_closed_is_replaced() {
+    // It closes after each answer and does not say so beforehand.
+    let raw = Raw::saying_then_closing("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+    let house = House::build("{}", |settings| {
+        settings.workers = 1;
+        aim(settings, raw.port());
+    });
+    for at in 0..50 {
+        let reply = ask(house.address(), &format!("/agents/a{at}/openai/v1/files"), "{}");
+        assert_eq!((reply.status, reply.text().as_str()), (200, "ok"), "request {at}");
+    }
+    assert_eq!(raw.log().requests.len(), 50, "each was sent once");
 }

@@ -1,5 +1,6 @@
 //! The journal of a running estop: a thread that writes down what the data plane tells.
 
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -17,13 +18,16 @@ pub struct LiveJournal {
     /// The file.
     pub path: PathBuf,
     thread: JoinHandle<anyhow::Result<()>>,
+    /// Held as long as this process writes there.
+    _lock: File,
 }
 
 impl LiveJournal {
-    /// Begins a journal in `data_dir`, named after the moment.
+    /// Begins a journal in `data_dir`, named after the moment. Only one estop may use a data directory.
     pub fn start(data_dir: &Path) -> anyhow::Result<LiveJournal> {
         std::fs::create_dir_all(data_dir)
             .with_context(|| format!("data_dir: cannot create {}", data_dir.display()))?;
+        let lock = lock(data_dir)?;
         let moment = Timestamp::now().strftime("%Y%m%dT%H%M%S%.3fZ");
         let path = data_dir.join(format!("journal-{moment}.jsonl"));
         let writer = JournalWriter::create(&path)?.keep();
@@ -31,7 +35,7 @@ impl LiveJournal {
         let taken = Arc::clone(&queue);
         let write = move || write(&taken, writer);
         let thread = std::thread::Builder::new().name("estop-journal".into()).spawn(write)?;
-        Ok(LiveJournal { queue, path, thread })
+        Ok(LiveJournal { queue, path, thread, _lock: lock })
     }
 
     /// Writes what is left, seals the journal and closes it.
@@ -39,11 +43,36 @@ impl LiveJournal {
         self.queue.close();
         self.thread.join().map_err(|_| anyhow::anyhow!("the journal's writer panicked"))?
     }
+
+    /// Nothing happened that is worth a journal: removes it.
+    pub fn discard(self) {
+        let path = self.path.clone();
+        // It was never used; what cannot be removed does no harm.
+        let _ = self.finish();
+        let _ = std::fs::remove_file(path);
+    }
 }
 
-/// Until the queue is closed. A write that fails ends the writing: the queue then fills up, and new requests are
-/// refused rather than let through unrecorded.
+fn lock(data_dir: &Path) -> anyhow::Result<File> {
+    let path = data_dir.join("lock");
+    let file = File::options().create(true).append(true).open(&path);
+    let file = file.with_context(|| format!("data_dir: cannot write {}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => anyhow::bail!(
+            "data_dir: another estop uses {}; stop it, or give this one another --data-dir",
+            data_dir.display()
+        ),
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("data_dir: cannot lock {}", path.display()))
+        }
+    }
+}
+
+/// Writes until the queue is closed. However the writing ends, by an error or a panic, from then on nothing is let
+/// through: what is not recorded does not happen.
 fn write(queue: &JournalQueue, mut writer: JournalWriter) -> anyhow::Result<()> {
+    let _gone = FailWhenGone(queue);
     let mut records = Vec::new();
     while queue.take(&mut records) {
         for record in records.drain(..) {
@@ -55,9 +84,17 @@ fn write(queue: &JournalQueue, mut writer: JournalWriter) -> anyhow::Result<()> 
             }
         }
         if let Err(error) = writer.flush() {
-            eprintln!("estop: {error:#}. Requests will be refused until estop can write again; restart it.");
+            eprintln!("estop: {error:#}. Every request is refused until estop can write again: restart it.");
             return Err(error);
         }
     }
     writer.seal()
+}
+
+struct FailWhenGone<'a>(&'a JournalQueue);
+
+impl Drop for FailWhenGone<'_> {
+    fn drop(&mut self) {
+        self.0.fail();
+    }
 }

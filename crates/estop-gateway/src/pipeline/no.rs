@@ -59,7 +59,11 @@ impl No {
 
     pub(super) fn answer(self, client: Client) -> Response<OutBody> {
         let no = self.of(Protocol::Other(Family::OpenAi));
-        let Some(understood) = &no.understood else { return Response::new(OutBody::Full(None)) };
+        let Some(understood) = &no.understood else {
+            let mut response = Response::new(OutBody::Full(None));
+            *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
+            return response;
+        };
         let refused = Refused {
             protocol: understood.protocol,
             client,
@@ -134,7 +138,7 @@ pub(super) fn refuse_identity(error: &IdentityError, worker: &Worker) -> No {
         IdentityError::BadName(what) => No::bad(
             400,
             "bad_name",
-            format!("The {what}'s name must be 1 to 64 letters, digits, `.`, `_` or `-`, sent once."),
+            format!("The {what}'s name must be 1 to 64 letters, digits, `.`, `_` or `-`, sent once, and not `system`."),
         ),
         IdentityError::KeyMissing => No::bad(
             401,
@@ -151,4 +155,13 @@ pub(super) fn refuse_identity(error: &IdentityError, worker: &Worker) -> No {
         ),
     }
     .closing()
+}
+
+/// What cannot be written down is not let through.
+pub(super) fn no_journal(failed: bool) -> No {
+    No::overload(if failed {
+        "estop cannot write its journal, so nothing is let through: mend its data directory and restart it."
+    } else {
+        "estop cannot write its journal fast enough: try again."
+    })
 }

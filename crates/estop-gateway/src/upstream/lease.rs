@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http2};
 use hyper::{Request, Response};
+use tokio::time::timeout;
 
 use super::{Own, Upstream};
 use crate::flight::Flight;
 use crate::upload::RequestBody;
+
+/// A connection that was idle is ready at once, or after a turn of its task.
+const READY_WITHIN: Duration = Duration::from_secs(1);
 
 /// One request's hold on an upstream connection. Dropped before its end, an HTTP/1.1 connection is closed and an
 /// HTTP/2 stream reset.
@@ -44,6 +49,16 @@ impl Lease {
     pub(super) fn hold(&self, flight: &Flight) {
         if let Some(Held::One { own, .. }) = &self.0 {
             flight.hold_upstream(own.task.clone());
+        }
+    }
+
+    /// Whether a connection that was idle takes a request now. One that still writes its last one does not.
+    pub(super) async fn is_ready_soon(&mut self) -> bool {
+        match &mut self.0 {
+            Some(Held::One { own, .. }) if !own.sender.is_ready() => {
+                timeout(READY_WITHIN, own.sender.ready()).await.is_ok()
+            }
+            Some(Held::One { .. } | Held::Two { .. }) | None => true,
         }
     }
 

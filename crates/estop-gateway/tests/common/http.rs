@@ -186,6 +186,11 @@ impl Wire {
             && !matches!(read, Ok(1))
     }
 
+    /// Reads until so many bytes have come.
+    pub fn at_least(&mut self, bytes: usize) {
+        while self.buffer.len() < bytes && self.more() {}
+    }
+
     /// Everything until the connection ends.
     pub fn rest(&mut self) -> Vec<u8> {
         while self.more() {}

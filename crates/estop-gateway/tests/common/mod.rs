@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use estop_core::event::What;
 use estop_core::policy_file::{PolicyFile, PolicyFileIn};
 use estop_fake_model::FakeModel;
 use estop_gateway::settings::{Auth, HttpVersion, Limits, Provider, Settings};
@@ -230,5 +231,13 @@ pub fn wait<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
 pub fn aim(settings: &mut Settings, port: u16) {
     for provider in settings.providers.values_mut() {
         provider.port = port;
+    }
+}
+
+/// What a record of an agent says.
+pub fn what(record: &Recorded) -> Option<&What> {
+    match record {
+        Recorded::Agent { event, .. } => Some(&event.what),
+        Recorded::System { .. } => None,
     }
 }

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use memchr::memmem;
+use memchr::{memchr, memmem};
 
 use super::content::Said;
 
@@ -22,8 +22,10 @@ pub(super) fn is_insert(said: &Said<'_>) -> bool {
     // Nearly all messages are not: seen without decoding them.
     let Some(raw) = said.content else { return false };
     let start = &raw.text.as_bytes()[..raw.text.len().min(START_BYTES)];
-    let begins = BLOCKS.iter().map(|(open, _)| *open).chain(SENTENCES);
-    if !begins.into_iter().any(|begin| memmem::find(start, begin.as_bytes()).is_some()) {
+    let has = |text: &str| memmem::find(start, text.as_bytes()).is_some();
+    let may_be_block = memchr(b'<', start).is_some() && BLOCKS.iter().any(|(open, _)| has(open));
+    let may_be_sentence = memchr(b'S', start).is_some() && SENTENCES.iter().any(|begin| has(begin));
+    if !may_be_block && !may_be_sentence {
         return false;
     }
     // What cannot be decoded is told by whoever needs it.
@@ -38,6 +40,9 @@ fn is_own(text: &str) -> bool {
 
 /// A person's words without the blocks a client put among them.
 pub(super) fn without(text: Cow<'_, str>) -> Cow<'_, str> {
+    if memchr(b'<', text.as_bytes()).is_none() {
+        return text;
+    }
     let mut left = text;
     for (open, close) in BLOCKS {
         if memmem::find(left.as_bytes(), open.as_bytes()).is_some() {

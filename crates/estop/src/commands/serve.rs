@@ -36,9 +36,15 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     raise_descriptor_limit();
     let settings = wiring::settings(&config)?;
     let journal = LiveJournal::start(&config.data_dir)?;
-    let gateway = Gateway::start(settings, std::sync::Arc::clone(&journal.queue), None)?;
-    say(&welcome(&gateway, config.tls.is_some(), &journal))?;
-    let ended = wait_for_signals(gateway.host());
+    let gateway = match Gateway::start(settings, std::sync::Arc::clone(&journal.queue), None) {
+        Ok(gateway) => gateway,
+        Err(error) => {
+            journal.discard();
+            return Err(error.into());
+        }
+    };
+    let welcome = welcome(&gateway, config.tls.is_some(), &journal);
+    let ended = wait_for_signals(gateway.host(), &welcome);
     drop(gateway);
     journal.finish()?;
     ended?;
@@ -69,13 +75,15 @@ fn raise_descriptor_limit() {
     }
 }
 
-/// SIGUSR1 presses the button (KS-5); SIGINT and SIGTERM end the process.
-fn wait_for_signals(host: &Host) -> anyhow::Result<()> {
+/// SIGUSR1 presses the button (KS-5); SIGINT and SIGTERM end the process. `welcome` is said once they are listened for:
+/// whoever reads it may press at once.
+fn wait_for_signals(host: &Host, welcome: &str) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
         let mut kill = signal(SignalKind::user_defined1()).context("cannot listen for SIGUSR1")?;
         let mut end = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+        say(welcome)?;
         loop {
             tokio::select! {
                 _ = kill.recv() => {
