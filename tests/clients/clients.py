@@ -22,6 +22,7 @@ class Sdk:
     given: dict
     fast: bool = False
     extra_requests: int = 0
+    let_through_max: int = 18
     hides_sentence: bool = False
     note: str = ""
     timeout_s: int = 120

@@ -19,9 +19,6 @@ HELLO = "Hello from the fake model"
 TOOL_OUTPUT = "tool said:.*estop-tool-ok"
 # A client that ends its loop itself is started this often, at most, until it is stopped.
 STARTS_MAX = 12
-# A back-to-back loop is stopped after five repeats, a loop of two calls after four rounds; naming calls and restarts
-# add some. From 20 on, only the last resort stops it, and the detector has missed something.
-LET_THROUGH_MAX = 18
 SENTENCE = re.compile(r'"(?:message|error)"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
@@ -119,7 +116,7 @@ class Trial:
         self.result.sentence = self.shown(first, ended)
         if self.is_sdk:
             self.result.raised = (ended.error or "").partition(":")[0]
-        if self.result.requests_before > LET_THROUGH_MAX:
+        if self.result.requests_before > self.client.let_through_max:
             self.fault(f"{self.result.requests_before} requests of a loop were let through")
         if ended.exit is None:
             self.fault(f"did not end by itself in {ended.seconds:.0f} s after the stop")

@@ -5,10 +5,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use tokio::time::timeout;
 
 use crate::flight::{Flight, Phase};
 use crate::host::Host;
@@ -89,6 +92,7 @@ pub(crate) async fn read(
     let said = body.size_hint();
     let lower = usize::try_from(said.lower()).unwrap_or(usize::MAX);
     if lower > max {
+        drain(body).await;
         return Err(BodyProblem::TooLarge);
     }
     // Only what came takes memory: a length is announced for nothing, and would keep others out.
@@ -116,6 +120,26 @@ pub(crate) async fn read(
         }
     }
     Ok(first.unwrap_or_else(|| all.freeze()))
+}
+
+/// How long, and how much of, a refused body is read before its refusal is told. Closed with bytes unread, the connection
+/// would be reset, and many clients would never see the answer.
+const DRAIN_FOR: Duration = Duration::from_millis(300);
+const DRAIN_MAX: usize = 64 << 20;
+
+/// Reads what a client still sends, and forgets it.
+pub(crate) async fn drain(mut body: Incoming) {
+    let all = async {
+        let mut left = DRAIN_MAX;
+        while let Some(Ok(frame)) = body.frame().await {
+            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+            if left == 0 {
+                return;
+            }
+        }
+    };
+    // What is not there in time is not waited for.
+    let _ = timeout(DRAIN_FOR, all).await;
 }
 
 /// The next bytes of a body; `None` at its end. Trailers are left out: nothing inspects them, so nothing forwards them.

@@ -81,6 +81,7 @@ impl Gateway {
         };
         let workers: Vec<Arc<Worker>> = sockets.iter().map(|_| Arc::new(worker())).collect();
         host.open(found);
+        host.welcome_configured();
         let (stop, stopped) = watch::channel(false);
         let mut gateway = Gateway {
             address,

@@ -16,6 +16,7 @@ use estop_wire::refusal::Kind;
 use crate::agents::{Agent, Agents, Judged, Rules};
 use crate::clock::Clock;
 use crate::flight::Cut;
+use crate::identity::DEFAULT_AGENT;
 use crate::journal_queue::{JournalQueue, Recorded};
 use crate::latch::Latch;
 
@@ -62,6 +63,14 @@ impl Host {
             self.tell(&agent, None, What::PolicyChanged { by: "configuration".into(), policy });
             agent
         })
+    }
+
+    /// Gives the agents of the configuration, and the default one, their places: made-up names cannot take them.
+    pub(crate) fn welcome_configured(&self) {
+        for name in self.policies.agents().chain([DEFAULT_AGENT]) {
+            // The configuration was checked to have room for them.
+            let _ = self.agent(name);
+        }
     }
 
     fn rules(&self, name: &str) -> Rules {

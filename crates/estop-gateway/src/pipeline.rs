@@ -121,7 +121,10 @@ impl Asking<'_> {
             .ok_or_else(|| {
                 No::overload("This agent has too many requests under way: wait for some to end.").closing()
             })?;
-        self.refuse_if_shut(&agent, &flight)?;
+        if let Err(no) = self.refuse_if_shut(&agent, &flight) {
+            body_in::drain(body).await;
+            return Err(no);
+        }
         let mut memory = Share::of(&worker.memory);
         let inspected = !matches!(self.call.protocol, Protocol::Other(_));
         if !inspected {

@@ -17,6 +17,9 @@ use crate::worker::Worker;
 
 /// How often it looks. Chosen: a time limit of a run trips within 1 s (CB-5), a lingering client is gone within 0.5 s.
 const EVERY: Duration = Duration::from_millis(250);
+/// Sweeps after which a request that was cut and is still here is ended with its connection: between half a second and
+/// three quarters. Less, and a busy worker has had no time to tell its client; more, and a kill takes over a second.
+const LINGER_SWEEPS: u8 = 2;
 /// A client connection without a request is closed after this time.
 const IDLE_MAX_MS: u64 = 120_000;
 
@@ -44,10 +47,8 @@ pub(crate) fn run(host: &Host, workers: &[Arc<Worker>], limits: &Limits, stop: &
 }
 
 fn sweep_flight(flight: &Flight, now: Millis, limits: &Limits) {
-    // Told a while ago and still here: its client does not read. A connection of HTTP/2 carries others too, and is
-    // given a little longer.
-    let patience = if flight.connection.is_http1 { 1 } else { 2 };
-    if flight.lingers() >= patience {
+    // Told a while ago and still here: its client does not read.
+    if flight.lingers() >= LINGER_SWEEPS {
         flight.connection.close();
         return;
     }

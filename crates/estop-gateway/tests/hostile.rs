@@ -1092,3 +1092,18 @@ fn st_3_h2_a_broken_upload_is_the_clients_fault() {
     };
     assert_eq!(house.find(aborted), Some(AbortedBy::Client));
 }
+
+/// A refusal that is told before a large body was read must reach clients that look for an answer only after sending.
+#[test]
+fn an_1_a_refusal_reaches_a_client_that_is_still_sending() {
+    let house = House::new();
+    house.host().kill(Channels::ALL, KillReason::Manual, "test");
+    let long = "x".repeat(8 << 20);
+    for dialect in &DIALECTS {
+        let mut wire = Wire::open(house.address());
+        wire.post(&dialect.path("a", true), "", &dialect.body(&long, true));
+        let reply = wire.reply();
+        assert_eq!(reply.header("x-estop-reason"), Some("system"), "{}: {reply:?}", dialect.name);
+    }
+    assert_eq!(house.model.requests(), 0);
+}

@@ -82,7 +82,8 @@ fn st_3_an_agents_streams_are_limited_and_others_are_not() {
 
 #[test]
 fn st_3_agents_are_limited_and_those_known_go_on() {
-    let house = limited(|limits| limits.agents = 2);
+    // The default agent has its place from the start.
+    let house = limited(|limits| limits.agents = 3);
     let ask = |agent: &str| {
         let dialect = &DIALECTS[0];
         post(house.address(), &dialect.path(agent, false), &dialect.body("hello", false))
@@ -269,4 +270,16 @@ fn an_2_a_slow_stream_that_moves_is_left_alone() {
     for (dialect, reply) in ask_all(&house, true) {
         assert!(reply.whole && !reply.text().contains("estop"), "{}: {}", dialect.name, reply.text());
     }
+}
+
+/// Made-up names may use up the places for agents, but not those of the configuration.
+#[test]
+fn st_3_made_up_agents_cannot_lock_out_those_of_the_configuration() {
+    let house = House::build(r#"{"agents": {"vip": {}}}"#, |settings| settings.limits.agents = 5);
+    let ask = |agent: &str| {
+        post(house.address(), &DIALECTS[0].path(agent, false), &DIALECTS[0].body("hello", false))
+    };
+    let made_up: Vec<u16> = (0..6).map(|n| ask(&format!("junk-{n}")).status).collect();
+    assert_eq!(made_up, [200, 200, 200, 503, 503, 503]);
+    assert_eq!((ask("vip").status, ask("default").status), (200, 200));
 }

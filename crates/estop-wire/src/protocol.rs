@@ -85,7 +85,8 @@ pub fn recognise(family: Family, method: &str, path: &str) -> Call {
     if !method.eq_ignore_ascii_case("POST") {
         return other;
     }
-    let decoded = percent_decoded(path);
+    // Twice: some servers do. Recognising too much only means that it is inspected.
+    let decoded = percent_decoded(&percent_decoded(path));
     let segments = segments(&decoded);
     by_verb(&segments).or_else(|| by_segments(&segments)).unwrap_or(other)
 }
@@ -137,11 +138,15 @@ fn deployment(segments: &[&str]) -> Option<String> {
 
 fn segments(path: &str) -> Vec<&str> {
     let mut segments = Vec::new();
-    for segment in path.split('/') {
-        match segment {
+    for segment in path.split(['/', '\\']) {
+        // Parameters of a segment, and what lenient servers drop at its end.
+        let name = segment.split([';', '?', '#']).next().unwrap_or_default();
+        match name
+            .trim_end_matches(|c: char| c == '.' && name.len() > 2 || c.is_whitespace() || c.is_control())
+        {
             "" | "." => {}
             ".." => drop(segments.pop()),
-            _ => segments.push(segment),
+            name => segments.push(name),
         }
     }
     segments

@@ -66,6 +66,15 @@ fn id_5_odd_spellings_are_no_side_door() {
             "/v1/%63hat/./completions",
             "/v1/models/../chat/completions",
             "chat/completions",
+            "/v1/chat/completions;x=y",
+            "/v1/chat/completions%3bx",
+            "/v1/chat;v=1/completions",
+            "/v1/chat/completions%3fx",
+            "/v1/chat/completions%20",
+            "/v1/chat/completions%00",
+            "/v1/chat/completions.",
+            "/v1/chat%5ccompletions",
+            "/v1/ch%2561t/completions",
         ],
     );
     check(Protocol::Gemini, &["/v1beta/models/m%3AgenerateContent", "/v1beta/models/m:GENERATECONTENT/"]);

@@ -20,6 +20,10 @@ class Cli:
     loop_prompt = "loop forever with your shell tool"
     # Requests it is known to send after the first refusal, and why. Each is a measured property of the client.
     extra_requests = 0
+    # Requests of its loop that may be let through. A back-to-back loop is stopped after five repeats, a loop of two
+    # calls after four rounds; naming calls and restarts add some. From 20 on, only the last resort stops a loop, and
+    # the detector has missed something.
+    let_through_max = 18
     # It is known not to show the text of the refusal.
     hides_sentence = False
     note = ""
@@ -261,6 +265,8 @@ class QwenCode(Cli):
     protocol = "Chat Completions"
     address = "OPENAI_BASE_URL"
     loop_prompt = IN_TURNS
+    # A lost output is another result: the rounds are not all equal then.
+    let_through_max = 40
     note = f"{WHY_IN_TURNS}; now and then it loses the output of a fast command, which delays the stop a little"
 
     def prepare(self, installed, base, home):
