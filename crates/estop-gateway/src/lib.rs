@@ -9,7 +9,7 @@
 //!
 //! It may use `estop-wire` and `estop-core`, and is used by `estop`.
 //!
-//! Read [`pipeline`] first: one request from its head to its answer.
+//! Read `pipeline.rs` first: one request from its head to its answer.
 
 // One request.
 mod account;
