@@ -7,15 +7,16 @@
 
 mod common;
 
-use std::io::Write;
-use std::net::SocketAddr;
-use std::sync::Mutex;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 
 use common::http::{Reply, Wire};
 use common::raw::Raw;
 use common::two::{DATA, End, HEADERS, Two};
-use common::{DIALECTS, Dialect, House, PATIENCE, aim, what};
+use common::{DIALECTS, Dialect, House, PATIENCE, aim, wait, what};
 use estop_core::event::What;
 use estop_fake_model::script::{
     Abort, AbortAt, AbortHow, Encoding, Hold, Reply as Said, Rule, Split, UsageReply,
@@ -490,7 +491,7 @@ fn id_6_streams_are_not_held_back() {
                 let mut wire = Wire::open(house.address());
                 wire.post(&dialect.path("a", true), "", &dialect.body("hello", true));
                 assert!(house.model.wait_for_requests(1, PATIENCE));
-                let sent = common::wait("three events", || {
+                let sent = wait("three events", || {
                     let sent = house.model.request(1)?.sent_bytes;
                     (sent > 0).then_some(sent)
                 });
@@ -609,8 +610,16 @@ fn id_6_a_model_that_breaks_off_before_its_headers_is_upstreams_fault() {
 
 #[test]
 fn id_6_a_connection_that_the_model_closed_is_replaced() {
-    // It closes after each answer and does not say so beforehand.
-    let raw = Raw::saying_then_closing("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+    // It closes after each answer and does not say so beforehand. A request that comes before estop could notice is lost
+    // with the connection, so the next one waits for that.
+    let noticed = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&noticed);
+    let raw = Raw::start(move |socket, _, _| {
+        drop(socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"));
+        drop(socket.shutdown(Shutdown::Write));
+        drop(socket.read_to_end(&mut Vec::new()));
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
     let house = House::build("{}", |settings| {
         settings.workers = 1;
         aim(settings, raw.port());
@@ -618,6 +627,7 @@ fn id_6_a_connection_that_the_model_closed_is_replaced() {
     for at in 0..50 {
         let reply = ask(house.address(), &format!("/agents/a{at}/openai/v1/files"), "{}");
         assert_eq!((reply.status, reply.text().as_str()), (200, "ok"), "request {at}");
+        wait("estop to notice", || (noticed.load(Ordering::Relaxed) > at).then_some(()));
     }
     assert_eq!(raw.log().requests.len(), 50, "each was sent once");
 }
