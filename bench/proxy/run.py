@@ -114,6 +114,10 @@ def main():
         estop = [str(target / "release" / "estop"), "serve", "--config", "estop.yaml", "--data-dir", "data"]
         running.append(start(estop, folder, "estop.log"))
         groups = {"direct": None, "nginx": running[1].pid, "estop": running[2].pid}
+        time.sleep(0.5)
+        for process in running:
+            if process.poll() is not None:
+                sys.exit(f"{process.args[0]} did not start: is something left of an earlier run?")
         for peer, (url, prefix) in PEERS.items():
             wait_for(url + prefix.replace("AGENT", "agent-0") + "/v1/chat/completions")
         report(arguments, groups)
@@ -150,4 +154,6 @@ def report(arguments, groups):
 
 
 if __name__ == "__main__":
+    # Ended from outside, it still ends what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     main()

@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 
@@ -69,7 +70,7 @@ def main():
     packages = ["--package", "estop", "--package", "estop-fake-model", "--package", "estop-bench"]
     subprocess.run(["cargo", "build", "--release", "--locked", *packages], cwd=ROOT, check=True)
     binaries = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
-    raise_limit(2 * streams + 1_000)
+    raise_limit(2 * streams + 150)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="estop-streams-"))
     script = [{"reply": {"endless": True, "text": "word ", "delay": {"chunk_ms": 5000}}}]
     (folder / "script.json").write_text(json.dumps(script))
@@ -91,13 +92,16 @@ def main():
             sys.exit(f"only {opened} streams could be opened")
         time.sleep(1)
         print(f"streams open: {opened}; estop's memory: {memory_mb(estop.pid):.0f} MB ({before:.0f} MB before)")
+        ended = []
+        listener = threading.Thread(target=lambda: (client.stdout.readline(), ended.append(time.monotonic())))
+        listener.start()
         pressed = time.monotonic()
         estop.send_signal(signal.SIGUSR1)
-        client.stdout.readline()
-        clients_ms = 1000 * (time.monotonic() - pressed)
         while connections(model)["open"] > 2:
             time.sleep(0.005)
         upstream_ms = 1000 * (time.monotonic() - pressed)
+        listener.join()
+        clients_ms = 1000 * (ended[0] - pressed)
         print(f"button pressed: last client stream ended after {clients_ms:.0f} ms, last upstream connection within {upstream_ms:.0f} ms")
     finally:
         for process in running:
@@ -107,4 +111,6 @@ def main():
 
 
 if __name__ == "__main__":
+    # Ended from outside, it still ends what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     main()

@@ -85,9 +85,13 @@ async fn stream(
     anyhow::ensure!(ok, "refused: {}", String::from_utf8_lossy(&piece[..first.min(200)]));
     tally.begun.fetch_add(1, Ordering::Relaxed);
     drop(permit);
-    // A reset is an end as well.
-    while socket.read(&mut piece).await.is_ok_and(|n| n > 0) {}
-    Ok(())
+    // The last chunk is an end, and so is a reset; the connection may live on.
+    loop {
+        match socket.read(&mut piece).await {
+            Ok(n) if n > 0 && !piece[..n].ends_with(b"0\r\n\r\n") => {}
+            Ok(_) | Err(_) => return Ok(()),
+        }
+    }
 }
 
 fn say(line: &str) -> anyhow::Result<()> {
