@@ -75,6 +75,7 @@ const ON_DECISION: &[Check] = &[
     limits::hours_hold,
     limits::loops_are_stopped,
     limits::churn_is_stopped,
+    limits::retries_add_nothing,
     limits::healthy_agents_are_not_taken_for_loops,
     words::every_decision_has_a_reason,
     words::refusals_name_their_guard,

@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, VecDeque};
 use estop_core::budget::Amount;
 use estop_core::decision::{Decision, Effect, Guard, Outcome};
 use estop_core::event::{
-    CallKind, Estimate, Event, RequestReceived, ResponseCompleted, ToolFinished, ToolRequested, Usage, What,
+    AbortedBy, CallKind, Ended, Estimate, Event, RequestReceived, ResponseCompleted, ToolFinished,
+    ToolRequested, Usage, What,
 };
 use estop_core::fingerprint::StepPrint;
 use estop_core::ids::{Hash64, Name, RequestId};
@@ -50,6 +51,8 @@ pub struct Open {
     pub held: Amount,
     /// Serial of its run.
     pub run: u64,
+    /// The how manieth request it is.
+    number: u64,
     expires: u64,
 }
 
@@ -86,6 +89,8 @@ pub struct Model {
     pub runs: Runs,
     /// Steps of its requests.
     pub loops: Loops,
+    /// Requests let through so far.
+    admitted: u64,
     /// What the steps of the last tool call by hook amount to.
     pub hook_circles: Circles,
     /// Tool calls that hooks announced and that have not ended, oldest first.
@@ -114,7 +119,17 @@ impl Model {
 
     /// What a request would add to its conversation's steps.
     pub fn circles_with(&self, r: &RequestReceived, policy: &Policy) -> Circles {
-        self.loops.with(r.print.conversation, r.print.ask, &counted_steps(&r.print.steps, policy))
+        self.loops.with(r.print.conversation, r.print.ask, &self.new_steps(r, policy))
+    }
+
+    /// What was done since the request before it: nothing, if it is that one again.
+    fn new_steps<'r>(&self, r: &'r RequestReceived, policy: &Policy) -> Vec<&'r StepPrint> {
+        if self.loops.is_retry(r) { Vec::new() } else { counted_steps(&r.print.steps, policy) }
+    }
+
+    /// Whether it is a request that the provider failed, once more.
+    pub fn is_retry(&self, what: &What) -> bool {
+        matches!(what, What::RequestReceived(r) if self.loops.is_retry(r))
     }
 
     /// What the run of this name spent and holds.
@@ -147,7 +162,12 @@ impl Model {
                 self.runs.asked_in_vain(&event.run, now);
             }
             What::ResponseCompleted(r) => self.complete(r, bookings),
-            What::StreamAborted(a) => self.end(a.request, a.usage, bookings),
+            What::StreamAborted(a) => {
+                if a.by == AbortedBy::Upstream {
+                    self.fail(a.request);
+                }
+                self.end(a.request, a.usage, bookings);
+            }
             What::StreamProgressed(p) => self.progress(p.request, p.usage, bookings),
             What::ToolRequested(t) if allowed => self.admit_tool(event, t),
             What::ToolFinished(t) => self.finish_tool(t, policy),
@@ -190,7 +210,9 @@ impl Model {
         }
         let run = run.serial;
         let held = asked(&r.estimate);
-        self.open.insert(r.request, Open { held, run, expires: now.saturating_add(LIFETIME_MS) });
+        self.admitted += 1;
+        let number = self.admitted;
+        self.open.insert(r.request, Open { held, run, number, expires: now.saturating_add(LIFETIME_MS) });
         self.ledger.held += held.into();
         bookings.push(Booking::Held(held));
         let tokens = r.estimate.input_tokens.into();
@@ -198,7 +220,9 @@ impl Model {
         self.minute.add(now, counted);
         if generates {
             self.begin_turn(&event.run);
-            self.loops.add(r.print.conversation, r.print.ask, &counted_steps(&r.print.steps, policy));
+            let steps = self.new_steps(r, policy);
+            self.loops.add(r.print.conversation, r.print.ask, &steps);
+            self.loops.ask(number, r);
         }
     }
 
@@ -206,7 +230,17 @@ impl Model {
         if let Some(open) = self.open.get(&r.request).filter(|_| !r.print.calls.is_empty()) {
             self.runs.answered(open.run, self.now);
         }
+        if r.ended == Ended::Failed {
+            self.fail(r.request);
+        }
         self.end(r.request, r.usage, bookings);
+    }
+
+    /// The provider failed a request; what was given up is not asked about any more.
+    fn fail(&mut self, request: RequestId) {
+        if let Some(open) = self.open.get(&request) {
+            self.loops.fail(open.number);
+        }
     }
 
     fn end(&mut self, request: RequestId, usage: Usage, bookings: &mut Vec<Booking>) {

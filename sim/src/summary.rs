@@ -23,6 +23,8 @@ pub struct Summary {
     pub rebuilt: u64,
     /// System events.
     pub system_events: u64,
+    /// Requests let through that were the one before again, which the provider failed.
+    pub retries: u64,
     /// Events by kind.
     pub by_event: BTreeMap<&'static str, u64>,
     /// Refusals and would-be refusals by guard.
@@ -82,6 +84,7 @@ impl fmt::Display for Summary {
             "{} system events, {} restarts with {} states rebuilt",
             self.system_events, self.restarts, self.rebuilt
         )?;
+        writeln!(f, "{} requests were retries of what the provider failed", self.retries)?;
         writeln!(f, "\n{:<22}{:>10}", "event", "count")?;
         for (name, count) in &self.by_event {
             writeln!(f, "{name:<22}{count:>10}")?;

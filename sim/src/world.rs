@@ -2,6 +2,7 @@
 //! thread, one seed.
 
 mod agent;
+mod client;
 mod judging;
 mod shell;
 

@@ -8,7 +8,7 @@
 use estop_core::engine::AgentState;
 use estop_sim::{Config, run};
 
-const SEED_1: &str = "0a8468361419d44ce34b355b5785aa213e8e10149762018210141d34b41f5ce1";
+const SEED_1: &str = "f40340887ac445d619ad6a63aabc0851f05d8229ff35e42364b565fef3fcca79";
 
 #[test]
 fn seed_1_has_its_digest() {

@@ -83,6 +83,16 @@ fn a_judge_blind_to_failures_is_found() {
 }
 
 #[test]
+fn a_judge_that_counts_retries_is_found() {
+    assert_eq!(first_broken::<planted::CountsRetries>(), "retries_add_nothing");
+}
+
+#[test]
+fn a_judge_that_forgives_what_is_no_retry_is_found() {
+    assert_eq!(first_broken::<planted::ForgivesTooMuch>(), "loops_are_stopped");
+}
+
+#[test]
 fn a_judge_that_cries_loop_is_found() {
     assert_eq!(first_broken::<planted::CriesLoop>(), "healthy_agents_are_not_taken_for_loops");
 }

@@ -142,6 +142,13 @@ impl RequestPrint {
             steps: fold(text.steps.iter().map(StepPrint::of)),
         }
     }
+
+    /// What tells a request from others of its conversation.
+    pub(crate) fn identity(&self) -> Hash64 {
+        let kind = Hash64(u64::from(self.continues));
+        let steps = self.steps.iter().flat_map(|step| [step.action, step.result]);
+        signature::mix(&[self.ask, kind].into_iter().chain(steps).collect::<Vec<_>>())
+    }
 }
 
 /// Keeps the first [`STEPS_MAX`] − 1 and mixes the rest into one.

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use crate::fingerprint::RequestPrint;
 use crate::judgement::Judgement;
 use crate::policy::{LoopPolicy, Profile};
 use crate::repetition::{Repetition, Track};
+use crate::simhash::SimHash;
 use crate::step::Step;
 use crate::time::Millis;
 use crate::window::{Conversation, Entry};
@@ -61,10 +61,11 @@ impl std::fmt::Display for LoopFinding {
     }
 }
 
-/// Judges a request before it enters the window. `steps` are the signatures it brings.
+/// Judges a request before it enters the window. `asked` is the person's ask, if it is a new one; `steps` are the
+/// signatures it brings.
 pub(crate) fn judge(
     conversation: Option<&Conversation>,
-    print: &RequestPrint,
+    asked: Option<SimHash>,
     steps: &[Step],
     policy: &LoopPolicy,
 ) -> Judgement<LoopFinding> {
@@ -72,7 +73,7 @@ pub(crate) fn judge(
     if let Some(c) = conversation {
         finding.window = c.entries.len() as u16;
         if policy.profile == Profile::Agent {
-            finding.prompts = similar_prompts(c, print);
+            finding.prompts = asked.map_or(0, |prompt| similar_prompts(c, prompt));
             finding.responses = similar_responses(c);
         }
         finding.calls = repeated_calls(c, steps, usize::from(policy.window_size));
@@ -87,8 +88,7 @@ pub(crate) fn judge(
 }
 
 /// A request that continues a prompt with tool results is not one more prompt (FP-3).
-fn similar_prompts(c: &Conversation, print: &RequestPrint) -> u16 {
-    let Some(prompt) = print.prompt.filter(|_| !print.continues) else { return 0 };
+fn similar_prompts(c: &Conversation, prompt: SimHash) -> u16 {
     c.entries.iter().filter_map(Entry::prompt).filter(|p| p.is_similar(prompt)).count() as u16
 }
 
@@ -124,11 +124,10 @@ pub struct MatchedEntry {
 /// The remembered requests that speak for a loop, newest first.
 pub(crate) fn evidence(
     c: &Conversation,
-    print: &RequestPrint,
+    asked: Option<SimHash>,
     steps: &[Step],
     now: Millis,
 ) -> Vec<MatchedEntry> {
-    let prompt = print.prompt.filter(|_| !print.continues);
     let latest = c.entries.back().and_then(Entry::response);
     let mut before = c.track.len();
     let mut found = Vec::new();
@@ -139,7 +138,7 @@ pub(crate) fn evidence(
         let matched = MatchedEntry {
             back: back as u16 + 1,
             ago_ms: entry.age_ms(now),
-            prompt: prompt.zip(entry.prompt()).is_some_and(|(a, b)| a.is_similar(b)),
+            prompt: asked.zip(entry.prompt()).is_some_and(|(a, b)| a.is_similar(b)),
             response: latest.zip(entry.response()).is_some_and(|(a, b)| a.is_similar(b)),
             step: repeated,
         };

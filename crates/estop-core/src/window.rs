@@ -54,6 +54,8 @@ pub(crate) struct NewEntry {
     pub(crate) prompt: Option<SimHash>,
     pub(crate) asks: bool,
     pub(crate) steps: u8,
+    /// What tells it from other requests of its conversation.
+    pub(crate) identity: Hash64,
 }
 
 /// The memory of one conversation.
@@ -69,6 +71,10 @@ pub(crate) struct Conversation {
     /// Requests under way.
     pub(crate) in_flight: u16,
     next_serial: u16,
+    /// The newest request, as `RequestPrint::identity` tells it.
+    newest: Hash64,
+    /// The newest request had no answer: its provider failed.
+    newest_failed: bool,
     pub(crate) entries: VecDeque<Entry>,
     /// The steps taken.
     pub(crate) track: Track,
@@ -87,6 +93,8 @@ impl Conversation {
             input_tokens: 0,
             in_flight: 0,
             next_serial: 0,
+            newest: Hash64(0),
+            newest_failed: false,
             entries: VecDeque::new(),
             track: Track::default(),
             outputs: Outputs::default(),
@@ -97,8 +105,8 @@ impl Conversation {
 
     /// Remembers a request; what is beyond the window is forgotten, first in, first out. Returns its serial.
     pub(crate) fn push_entry(&mut self, now: Millis, new: NewEntry, window: usize) -> u16 {
-        let serial = self.next_serial;
-        self.next_serial = serial.wrapping_add(1);
+        let serial = self.take_serial();
+        (self.newest, self.newest_failed) = (new.identity, false);
         // A SimHash of exactly 0 reads as "no text": once in 2^64 texts, and then only a repeat is missed.
         let prompt = new.prompt.map_or(0, |p| p.0);
         push_bounded(
@@ -115,6 +123,37 @@ impl Conversation {
         let brought = self.entries.iter().map(|e| usize::from(e.steps)).sum();
         let count = if self.entries.is_empty() { window } else { brought };
         self.track.newest_first().take(count)
+    }
+
+    /// Whether a request is the newest one again because its provider failed: not one more ask, and nothing more was
+    /// done (a provider's bad hour must not make a loop). An agent that acted on a failed answer and came to the same
+    /// step says more than before: its request has grown, and is no retry.
+    pub(crate) fn is_retried_by(&self, identity: Hash64, input_tokens: u32) -> bool {
+        self.newest_failed && self.newest == identity && self.input_tokens == input_tokens
+    }
+
+    /// Remembers a retry in the place of what it retries: retries must not push out what was answered. Returns its
+    /// serial.
+    pub(crate) fn renew_entry(&mut self, now: Millis) -> u16 {
+        let serial = self.take_serial();
+        self.newest_failed = false;
+        if let Some(newest) = self.entries.back_mut() {
+            *newest = Entry { response: 0, at: now.0 as u32, serial, ..*newest };
+        }
+        serial
+    }
+
+    /// The provider failed this request.
+    pub(crate) fn set_failed(&mut self, serial: u16) {
+        if serial == self.next_serial.wrapping_sub(1) {
+            self.newest_failed = true;
+        }
+    }
+
+    fn take_serial(&mut self) -> u16 {
+        let serial = self.next_serial;
+        self.next_serial = serial.wrapping_add(1);
+        serial
     }
 
     /// Stores an answer with its request, whatever the order of completion.

@@ -50,6 +50,9 @@ scenarios! {
     fp_6_parallel_conversations_do_not_make_a_loop
 
     ld_1_a_score_equal_to_the_threshold_passes
+    ld_1_a_retry_is_the_newest_request_again_and_nothing_else
+    ld_1_retries_do_not_push_out_what_was_answered
+    ld_1_retries_of_what_the_provider_failed_are_no_loop
     ld_1_score_must_exceed_ten
     ld_1_scores_add_up
     ld_1_the_same_remark_before_each_call_counts_as_an_answer
@@ -68,6 +71,7 @@ scenarios! {
     ld_6_exempt_tools_do_not_count
     ld_6_for_agents_that_act_in_text_the_code_block_is_the_action
     ld_6_hooks_alone_find_a_loop_too
+    ld_6_who_acts_on_failed_answers_still_loops
     ld_6_without_the_batch_profile_the_twelfth_item_trips
     ld_6a_a_block_of_three_four_times
     ld_6a_a_text_agent_is_stopped_by_its_fifth_result
@@ -141,6 +145,7 @@ scenarios! {
     tw_4_veto_order_is_frozen
     tw_5_a_healthy_1000_is_never_lowered_by_recovery
     tw_5_a_refused_request_does_not_count_its_results_twice
+    tw_5_a_retry_does_not_count_its_results_twice
     tw_5_below_300_is_a_hard_stop
     tw_5_budget_and_idleness_are_no_failures
     tw_5_execution_errors_cost_twenty
@@ -193,6 +198,7 @@ scenarios! {
     ks_3_what_a_first_start_finds
     ks_8_a_hundred_calls_pass_the_101st_stops
     ks_8_all_agents_together_press_the_button_once
+    ks_8_retries_of_what_the_provider_failed_are_calls
     ks_8_scope_system_presses_the_button_once
     ks_8_shadow_and_off
     ks_8_the_minute_slides

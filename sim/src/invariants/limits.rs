@@ -1,6 +1,6 @@
 //! Limits hold, loops are stopped, and who does not loop is not stopped for it.
 
-use estop_core::decision::{Guard, Ruling};
+use estop_core::decision::{Finding, Guard, Ruling};
 use estop_core::event::{CallKind, What};
 use estop_core::policy::{Mode, WatchdogScope};
 
@@ -107,6 +107,15 @@ pub(super) fn churn_is_stopped(step: &Step<'_>, model: &Model) -> Holds {
     ensure(!model.circles_with(r, step.policy).churns, "churn_is_stopped", || {
         format!("the steps {:?} go on failing", r.print.steps)
     })
+}
+
+/// What is asked again, because the provider failed it, is no ask and no step more (LD-1, LD-6).
+pub(super) fn retries_add_nothing(step: &Step<'_>, model: &Model) -> Holds {
+    let What::RequestReceived(r) = &step.event.what else { return Ok(()) };
+    let finding = step.decision.verdicts.get(Guard::Loop).map(|v| &v.finding);
+    let Some(Finding::Loop(found)) = finding.filter(|_| model.loops.is_retry(r)) else { return Ok(()) };
+    let adds_nothing = found.prompts == 0 && found.calls == 0 && found.repetition.is_none();
+    ensure(adds_nothing, "retries_add_nothing", || format!("{found:?} of a retry"))
 }
 
 /// A loop that hooks see stops the agent when the tool ends.

@@ -1,8 +1,9 @@
-//! The steps an agent was let through with, and whether they go in circles: LD-6 a, b and d once more, the naive way.
+//! The steps an agent was let through with, and whether they go in circles: LD-6 a, b and d once more, the naive way;
+//! and which request is only the one before it again, because its provider failed.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use estop_core::event::Ended;
+use estop_core::event::{Ended, RequestReceived};
 use estop_core::fingerprint::StepPrint;
 use estop_core::ids::Hash64;
 
@@ -38,6 +39,15 @@ struct Trail {
     failure: Option<(Box<str>, Hash64)>,
     last_action: Hash64,
     failures: u32,
+    newest: Option<Newest>,
+}
+
+/// The newest request of a conversation that was let through.
+#[derive(Clone, Debug)]
+struct Newest {
+    number: u64,
+    request: RequestReceived,
+    failed: bool,
 }
 
 impl Loops {
@@ -60,6 +70,26 @@ impl Loops {
         found
     }
 
+    /// A request was let through, the agent's `number`th.
+    pub fn ask(&mut self, number: u64, request: &RequestReceived) {
+        if let Some(trail) = self.followed.get_mut(&request.print.conversation) {
+            trail.newest = Some(Newest { number, request: request.clone(), failed: false });
+        }
+    }
+
+    /// The provider failed that request.
+    pub fn fail(&mut self, number: u64) {
+        for newest in self.followed.values_mut().filter_map(|trail| trail.newest.as_mut()) {
+            newest.failed |= newest.number == number;
+        }
+    }
+
+    /// Whether a request is the newest of its conversation again, which the provider failed.
+    pub fn is_retry(&self, request: &RequestReceived) -> bool {
+        let newest = self.followed.get(&request.print.conversation).and_then(|trail| trail.newest.as_ref());
+        newest.is_some_and(|newest| newest.failed && says_the_same(&newest.request, request))
+    }
+
     /// What was done in a conversation so far is no repeat of what comes.
     pub fn begin_anew(&mut self, conversation: Hash64) {
         if let Some(trail) = self.followed.get_mut(&conversation) {
@@ -79,6 +109,17 @@ impl Loops {
         }
         self.clone().add(conversation, ask, steps)
     }
+}
+
+/// The same ask, the same steps with the same results, and as much said before them.
+fn says_the_same(a: &RequestReceived, b: &RequestReceived) -> bool {
+    let did = |r: &RequestReceived| -> Vec<(Hash64, Hash64)> {
+        r.print.steps.iter().map(|step| (step.action, step.result)).collect()
+    };
+    a.call == b.call
+        && (a.print.ask, a.print.continues) == (b.print.ask, b.print.continues)
+        && did(a) == did(b)
+        && a.estimate.input_tokens == b.estimate.input_tokens
 }
 
 impl Trail {

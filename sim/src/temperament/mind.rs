@@ -110,14 +110,29 @@ impl Mind {
             estimate,
             fleet: None,
         };
-        let plan = Plan {
+        let plan = self.plan(&estimate, rng);
+        (request, plan)
+    }
+
+    fn plan(&self, estimate: &Estimate, rng: &mut Rng) -> Plan {
+        Plan {
             answer: answer(rng),
             ended: if rng.per_mille(30) { Ended::Failed } else { Ended::Ok },
-            usage: usage(&estimate, rng),
+            usage: usage(estimate, rng),
             took_ms: rng.spread(50, self.pace_ms / 2 + 100),
             fate: fate(rng),
-        };
-        (request, plan)
+        }
+    }
+
+    /// A request that the provider failed, once more. A provider that failed once mostly fails again.
+    pub fn ask_again(&mut self, failed: &RequestReceived, rng: &mut Rng) -> Deed {
+        let request = RequestReceived { request: self.next_request(), ..failed.clone() };
+        let mut plan = self.plan(&request.estimate, rng);
+        if rng.per_mille(700) {
+            plan.ended = Ended::Failed;
+            plan.fate = rng.pick(&[Fate::Plain, Fate::Aborted { pieces: 0, by: AbortedBy::Upstream }]);
+        }
+        Deed::Ask(request, plan)
     }
 
     /// The same as a deed.

@@ -6,6 +6,7 @@ use estop_core::ids::Name;
 use estop_core::policy::Policy;
 use estop_core::time::Now;
 
+use super::client::Client;
 use crate::broken::{Breach, Holds, ensure};
 use crate::invariants::{self, Step};
 use crate::judge::{Judge, Seen};
@@ -23,6 +24,7 @@ const LOGGED_EVERY: usize = 8;
 pub(super) struct Agent<J> {
     pub(super) name: Name,
     pub(super) mind: Mind,
+    client: Client,
     pub(super) rng: Rng,
     pub(super) judge: J,
     pub(super) policy: Box<Policy>,
@@ -40,6 +42,7 @@ impl<J: Judge> Agent<J> {
         Agent {
             name: format!("a{number}").into(),
             mind: Mind::new(kind, &mut rng),
+            client: Client::default(),
             rng,
             judge: J::default(),
             policy: Box::default(),
@@ -52,7 +55,8 @@ impl<J: Judge> Agent<J> {
 
     /// What it does next.
     pub(super) fn act(&mut self) -> Act {
-        temperament::act(&mut self.mind, self.refused, &mut self.rng)
+        let again = self.client.act(&mut self.mind, &mut self.rng);
+        again.unwrap_or_else(|| temperament::act(&mut self.mind, self.refused, &mut self.rng))
     }
 
     /// Other rules, as an event.
@@ -83,9 +87,12 @@ impl<J: Judge> Agent<J> {
         self.model.pass_time(now, &self.policy, bookings);
         let before = Seen::of(&self.judge);
         let decision = self.judge.handle(now, event, &self.policy);
-        if let What::RequestReceived(_) | What::ToolRequested(_) = &event.what {
+        if matches!(&event.what, What::RequestReceived(_) | What::ToolRequested(_))
+            && !self.client.asks(&event.what)
+        {
             self.refused = decision.outcome != Outcome::Allow;
         }
+        self.client.hear(event, &decision, &self.model);
         let step = Step {
             now,
             event,

@@ -29,8 +29,10 @@ impl<J: Judge> World<J> {
             self.show_fleet(&mut event);
         }
         let mut bookings = Vec::new();
+        let is_retry = self.agents[at].model.is_retry(&event.what);
         let (decision, holds) = self.agents[at].judge(now, &event, &mut bookings);
         self.summary.count(self.agents[at].mind.kind, &event.what, &decision);
+        self.summary.retries += u64::from(is_retry && decision.outcome == Outcome::Allow);
         let holds = holds
             .and_then(|()| self.fleet_admits(at, &event, &decision))
             .and_then(|()| self.book(at, &bookings))

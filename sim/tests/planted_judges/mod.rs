@@ -5,6 +5,7 @@ use std::cell::Cell;
 use estop_core::decision::{Decision, Effect, Outcome, Retry, Ruling};
 use estop_core::engine::{AgentState, Wake};
 use estop_core::event::{AbortedBy, Ended, Event, Usage, What};
+use estop_core::fingerprint::RequestPrint;
 use estop_core::policy::{Limit, Policy};
 use estop_core::simhash::SimHash;
 use estop_core::standing::Standing;
@@ -130,6 +131,20 @@ planted! {
 }
 
 planted! {
+    /// Does not hear that the provider failed: asking again is one more ask, and its steps are taken again.
+    CountsRetries, |state, now, event, policy| {
+        let mut event = event.clone();
+        if let What::ResponseCompleted(r) = &mut event.what {
+            r.ended = Ended::Ok;
+        }
+        if let What::StreamAborted(a) = &mut event.what && a.by == AbortedBy::Upstream {
+            a.by = AbortedBy::Client;
+        }
+        state.handle(now, &event, policy)
+    }
+}
+
+planted! {
     /// Takes all prompts for the same.
     CriesLoop, |state, now, event, policy| {
         let mut event = event.clone();
@@ -193,6 +208,41 @@ impl Judge for KeepsWindows {
         let when_stopped = self.when_stopped.take_if(|_| is_active);
         if let (Some(state), What::AgentActivated { .. }) = (when_stopped, &event.what) {
             self.state = *state;
+        }
+        decision
+    }
+
+    fn poll_timeout(&self, policy: &Policy) -> Option<Wake> {
+        self.state.poll_timeout(policy)
+    }
+
+    fn inner(&self) -> &AgentState {
+        &self.state
+    }
+}
+
+/// Takes the same step after a failed answer for a retry, whatever else was said meanwhile.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ForgivesTooMuch {
+    state: AgentState,
+    newest: RequestPrint,
+    failed: bool,
+}
+
+impl Judge for ForgivesTooMuch {
+    fn handle(&mut self, now: Now, event: &Event, policy: &Policy) -> Decision {
+        let mut seen = event.clone();
+        if let What::RequestReceived(r) = &mut seen.what
+            && self.failed
+            && r.print == self.newest
+        {
+            r.print.steps.clear();
+        }
+        let decision = self.state.handle(now, &seen, policy);
+        self.failed |= matches!(&event.what, What::ResponseCompleted(r) if r.ended == Ended::Failed)
+            || matches!(&event.what, What::StreamAborted(a) if a.by == AbortedBy::Upstream);
+        if let (What::RequestReceived(r), Outcome::Allow) = (&event.what, decision.outcome) {
+            (self.newest, self.failed) = (r.print.clone(), false);
         }
         decision
     }

@@ -66,7 +66,7 @@ impl AgentState {
     /// Results of proxied tool calls: they feed health and test results, unless hooks report them.
     fn note_results(&mut self, now: Millis, asking: &Asking<'_>, effects: &mut Vec<Effect>) {
         let Some(run) = self.runs.get_mut(asking.run_name()).filter(|run| !run.is_hooked()) else { return };
-        for step in asking.request.print.steps.iter().filter(|s| !s.tool.is_empty()) {
+        for step in asking.results().iter().filter(|s| !s.tool.is_empty()) {
             run.tool_ended(step.action, step.ended);
             self.health.tool_ended(step.ended == Ended::Failed);
         }
@@ -98,11 +98,19 @@ impl AgentState {
         }
         let window = usize::from(policy.loops.window_size);
         let c = self.conversations.open(r.print.conversation, now);
-        c.outputs.add_results(&r.print.steps);
+        c.outputs.add_results(asking.results());
         c.track.remember(steps, window);
-        let new =
-            NewEntry { prompt: r.print.prompt, asks: !r.print.continues, steps: steps.len().min(255) as u8 };
-        let entry = c.push_entry(now, new, window);
+        let entry = if asking.is_retry {
+            c.renew_entry(now)
+        } else {
+            let new = NewEntry {
+                prompt: r.print.prompt,
+                asks: asking.asks(),
+                steps: steps.len().min(255) as u8,
+                identity: r.print.identity(),
+            };
+            c.push_entry(now, new, window)
+        };
         let new_input = r.estimate.input_tokens.saturating_sub(c.input_tokens);
         c.input_tokens = r.estimate.input_tokens;
         c.in_flight = c.in_flight.saturating_add(1);
@@ -123,7 +131,7 @@ impl AgentState {
                 if let Some(c) = self.conversations.get(asking.conversation()) {
                     effects.push(Effect::LoopEvidence(loop_detector::evidence(
                         c,
-                        &asking.request.print,
+                        asking.asked(),
                         &asking.steps,
                         now,
                     )));

@@ -2,8 +2,10 @@
 
 use crate::budget::Amount;
 use crate::event::{CallKind, Estimate, Event, RequestReceived};
+use crate::fingerprint::StepPrint;
 use crate::ids::Hash64;
 use crate::policy::Policy;
+use crate::simhash::SimHash;
 use crate::step::Step;
 
 /// A request with all that it takes to judge it.
@@ -12,6 +14,8 @@ pub(super) struct Asking<'a> {
     pub(super) request: &'a RequestReceived,
     /// What it brings that counts as repetition.
     pub(super) steps: Vec<Step>,
+    /// It is the one before again, whose provider failed.
+    pub(super) is_retry: bool,
     pub(super) policy: &'a Policy,
 }
 
@@ -24,8 +28,22 @@ impl Asking<'_> {
 
     /// A turn: a person's text to a generating model (CB-3).
     pub(super) fn is_turn(&self) -> bool {
-        let print = &self.request.print;
-        self.is_generation() && !print.continues && print.prompt.is_some()
+        self.is_generation() && self.asked().is_some()
+    }
+
+    /// A person's ask, made for the first time.
+    pub(super) fn asks(&self) -> bool {
+        !self.request.print.continues && !self.is_retry
+    }
+
+    /// What the person asks, if it is a new ask.
+    pub(super) fn asked(&self) -> Option<SimHash> {
+        self.request.print.prompt.filter(|_| self.asks())
+    }
+
+    /// The results it brings for the first time.
+    pub(super) fn results(&self) -> &[StepPrint] {
+        if self.is_retry { &[] } else { &self.request.print.steps }
     }
 
     pub(super) fn is_generation(&self) -> bool {

@@ -34,7 +34,9 @@ impl AgentState {
             // A number used twice would settle the wrong reservation.
             return refuse_duplicate();
         }
-        let asking = Asking { event, request: r, steps: steps_of(&r.print, &policy.loops), policy };
+        let is_retry = self.is_retry(r);
+        let steps = if is_retry { Vec::new() } else { steps_of(&r.print, &policy.loops) };
+        let asking = Asking { event, request: r, steps, is_retry, policy };
         let preview = self.preview(now.mono, &asking);
         let pass = self.judge_request(now, &asking, &preview);
         let mut effects = Vec::new();
@@ -52,8 +54,14 @@ impl AgentState {
         pass.into_decision(effects)
     }
 
+    fn is_retry(&self, r: &RequestReceived) -> bool {
+        let known = self.conversations.get(r.print.conversation);
+        r.call == CallKind::Generation
+            && known.is_some_and(|c| c.is_retried_by(r.print.identity(), r.estimate.input_tokens))
+    }
+
     fn judge_request(&self, now: Now, asking: &Asking<'_>, preview: &Preview) -> Pass {
-        let Asking { event, request: r, steps, policy } = asking;
+        let Asking { event, request: r, steps, policy, .. } = asking;
         let fresh;
         let known = self.runs.get(asking.run_name());
         let run = match known {
@@ -89,7 +97,7 @@ impl AgentState {
         );
         pass.ask(
             Guard::Loop,
-            loop_detector::judge(conversation, &r.print, steps, &policy.loops),
+            loop_detector::judge(conversation, asking.asked(), steps, &policy.loops),
             modes.loops,
         );
         pass.ask(Guard::Churn, judge_churn(conversation, steps), modes.churn);

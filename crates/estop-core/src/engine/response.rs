@@ -43,6 +43,9 @@ impl AgentState {
         self.settle(&flight, r.usage.into(), policy, effects);
         if let Some(c) = flight.conversation.and_then(|serial| self.conversations.by_serial(serial)) {
             c.set_response(flight.entry, r.print.text);
+            if r.ended == Ended::Failed {
+                c.set_failed(flight.entry);
+            }
             if repeats_count(&r.print, &policy.loops) {
                 c.outputs.push(&r.print, usize::from(policy.gate.loop_window_size));
             }
@@ -123,6 +126,9 @@ impl AgentState {
         let failed = a.by == AbortedBy::Upstream;
         self.consumed(now, flight.new_input, a.usage, failed);
         if failed {
+            if let Some(c) = flight.conversation.and_then(|serial| self.conversations.by_serial(serial)) {
+                c.set_failed(flight.entry);
+            }
             self.harm(now, Harm::ExecutionError, policy, &mut decision.effects);
         } else {
             self.wait_for_person(now, flight.run);

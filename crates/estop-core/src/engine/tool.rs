@@ -6,7 +6,7 @@ use super::pass::Pass;
 use super::request::judge_breaker;
 use crate::decision::{Decision, Guard};
 use crate::event::{Ended, Event, ToolFinished, ToolRequested};
-use crate::fingerprint::{RequestPrint, StepPrint};
+use crate::fingerprint::StepPrint;
 use crate::hours;
 use crate::ids::{CallId, Hash64, Name};
 use crate::loop_detector;
@@ -172,11 +172,7 @@ impl AgentState {
         let key = hook_conversation(open.run.as_deref());
         let c = self.conversations.open(key, now);
         c.last_request = now;
-        pass.ask(
-            Guard::Loop,
-            loop_detector::judge(Some(c), &RequestPrint::default(), &steps, &policy.loops),
-            policy.modes.loops,
-        );
+        pass.ask(Guard::Loop, loop_detector::judge(Some(c), None, &steps, &policy.loops), policy.modes.loops);
         pass.ask(Guard::Churn, c.track.judge_churn(&steps), policy.modes.churn);
         c.track.remember(&steps, window);
         pass

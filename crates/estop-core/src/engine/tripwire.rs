@@ -39,7 +39,7 @@ impl AgentState {
         let (mut looping, mut runaway) = (false, false);
         if let Some(c) = self.conversations.get(print.conversation) {
             let up_to = preview.activity.alike_up_to(&policy.gate);
-            looping = c.outputs.all_alike(&print.steps, usize::from(policy.gate.loop_window_size), up_to);
+            looping = c.outputs.all_alike(asking.results(), usize::from(policy.gate.loop_window_size), up_to);
             let mut tempo = c.tempo;
             // Requests that overlap are one fan-out and have no tempo.
             if c.in_flight == 0 && !c.entries.is_empty() {
@@ -64,7 +64,7 @@ impl AgentState {
     /// The results that count once the request is let through.
     fn results<'r>(&self, asking: &'r Asking<'_>) -> impl Iterator<Item = &'r StepPrint> + use<'r> {
         let counts = self.runs.get(asking.run_name()).is_some_and(|run| !run.is_hooked());
-        asking.request.print.steps.iter().filter(move |step| counts && !step.tool.is_empty())
+        asking.results().iter().filter(move |step| counts && !step.tool.is_empty())
     }
 
     pub(super) fn judge_tripwire(&self, pass: &mut Pass, now: Millis, preview: &Preview, policy: &Policy) {
