@@ -156,7 +156,8 @@ where
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let worker = Arc::clone(&worker);
         let connection = Arc::clone(&served);
-        async move { Ok::<_, Infallible>(pipeline::serve(&worker, request, &connection).await) }
+        // Boxed: the connection would keep its room for as long as it streams the answer.
+        Box::pin(async move { Ok::<_, Infallible>(pipeline::serve(&worker, request, &connection).await) })
     });
     let task = tokio::spawn(async move {
         // A connection that ends with an error ends; whatever was under way on it settles itself.

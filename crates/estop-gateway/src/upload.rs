@@ -24,7 +24,7 @@ pub(crate) enum RequestBody {
     /// The client's bytes, as they were inspected.
     Whole(Option<Bytes>),
     /// The client's bytes as they come, of a path that is not inspected.
-    Passing(Passing),
+    Passing(Box<Passing>),
 }
 
 /// A body that is passed on without being looked at.
@@ -44,7 +44,7 @@ impl RequestBody {
 
     /// As it comes, at most `max` bytes.
     pub(crate) fn passing(body: Incoming, max: u64, host: Arc<Host>, flight: Arc<Flight>) -> RequestBody {
-        RequestBody::Passing(Passing { body, left: max, host, flight })
+        RequestBody::Passing(Box::new(Passing { body, left: max, host, flight }))
     }
 }
 

@@ -92,7 +92,8 @@ impl Upstream {
                 Some(lease) => (lease, true),
                 None => {
                     flight.enter(Phase::Connecting, host.clock.mono());
-                    (self.dial().await?, false)
+                    // Boxed, because it is large and rare: every request would carry its room.
+                    (Box::pin(self.dial()).await?, false)
                 }
             };
             flight.enter(Phase::Awaiting, host.clock.mono());
