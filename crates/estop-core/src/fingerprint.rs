@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::ended::Ended;
 use crate::ids::{Hash64, Name};
 use crate::signature;
-use crate::simhash::{SimHash, simhash, simhash_exact};
+use crate::simhash::{SimHash, normal_hash, simhash, simhash_and_hash, simhash_both};
 
 /// What a request says, as a protocol reader understood it.
 #[derive(Clone, Debug, Default)]
@@ -134,10 +134,16 @@ pub const STEPS_MAX: usize = 32;
 impl RequestPrint {
     /// The print of a request.
     pub fn of(text: &RequestText<'_>) -> RequestPrint {
+        // Most conversations have one question, at their beginning: it is read once.
+        let (prompt, first_user) = if text.first_user == text.last_user {
+            simhash_and_hash(text.last_user)
+        } else {
+            (simhash(text.last_user), normal_hash(text.first_user))
+        };
         RequestPrint {
-            conversation: signature::conversation(text.run, text.system, text.first_user),
+            conversation: signature::conversation_of(text.run, text.system, first_user),
             ask: signature::text(text.last_user),
-            prompt: simhash(text.last_user),
+            prompt,
             continues: text.continues,
             steps: fold(text.steps.iter().map(StepPrint::of)),
         }
@@ -190,9 +196,10 @@ impl ResponsePrint {
             action: signature::action(tool, args),
             test_run,
         };
+        let [text, exact] = simhash_both(response.text);
         ResponsePrint {
-            text: simhash(response.text),
-            exact: simhash_exact(response.text),
+            text,
+            exact,
             calls: response.calls.iter().take(STEPS_MAX).map(call).collect(),
             more_calls: u32::try_from(response.calls.len().saturating_sub(STEPS_MAX)).unwrap_or(u32::MAX),
         }

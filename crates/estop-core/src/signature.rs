@@ -46,7 +46,12 @@ pub fn result(result: &str) -> Hash64 {
 /// The conversation a request belongs to: its named run, system prompt and first user message, normalised so
 /// that restarts of the same task share it.
 pub fn conversation(run: Option<&str>, system: &str, first_user: &str) -> Hash64 {
-    mix(&[text(run.unwrap_or_default()), Hash64(normal_hash(system)), Hash64(normal_hash(first_user))])
+    conversation_of(run, system, normal_hash(first_user))
+}
+
+/// The same, where the first user message is hashed already.
+pub(crate) fn conversation_of(run: Option<&str>, system: &str, first_user: u64) -> Hash64 {
+    mix(&[text(run.unwrap_or_default()), Hash64(normal_hash(system)), Hash64(first_user)])
 }
 
 /// The stream of tool calls that hooks see in one run: a conversation of its own.

@@ -11,7 +11,7 @@
 //! assert_eq!(simhash(" \n"), None);
 //! ```
 
-mod eight;
+pub(crate) mod eight;
 mod exact;
 mod fused;
 mod majority;
@@ -67,16 +67,37 @@ fn of_words<R: Rules>(text: &str) -> Option<SimHash> {
     shingles.finish().map(SimHash)
 }
 
+/// [`simhash`] and [`simhash_exact`] of the same text.
+pub(crate) fn simhash_both(text: &str) -> [Option<SimHash>; 2] {
+    let (mut normal, mut exact) = (Shingles::new(), Shingles::new());
+    fused::for_each_word_twice(text, |word| normal.push(word), |word| exact.push(word));
+    [normal.finish().map(SimHash), exact.finish().map(SimHash)]
+}
+
+/// [`simhash`] and [`normal_hash`] of the same text.
+pub(crate) fn simhash_and_hash(text: &str) -> (Option<SimHash>, u64) {
+    let (mut shingles, mut hash) = (Shingles::new(), 0);
+    fused::for_each_word::<Normal>(text, |word| {
+        shingles.push(word);
+        hash = with_word(hash, word);
+    });
+    (shingles.finish().map(SimHash), hash)
+}
+
 /// A hash of the normal form of `text` as a whole: equal for texts that differ only in numbers, timestamps, ids,
 /// case and white space, and for no others. 0 for nothing but white space.
 pub(crate) fn normal_hash(text: &str) -> u64 {
     let mut hash = 0;
-    fused::for_each_word::<Normal>(text, |word| hash = word::fold(hash ^ word, TEXT));
+    fused::for_each_word::<Normal>(text, |word| hash = with_word(hash, word));
     hash
 }
 
-/// Odd, and unlike the constants of words and features: digits of e.
-const TEXT: u64 = 0xb7e1_5162_8aed_2a6b;
+#[inline]
+fn with_word(hash: u64, word: u64) -> u64 {
+    /// Odd, and unlike the constants of words and features: digits of e.
+    const TEXT: u64 = 0xb7e1_5162_8aed_2a6b;
+    word::fold(hash ^ word, TEXT)
+}
 
 impl fmt::Display for SimHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

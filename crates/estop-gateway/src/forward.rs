@@ -29,50 +29,52 @@ const OURS: &str = "x-estop-";
 /// The headers to send upstream: the client's, without hop-by-hop ones and estop's own, for the provider's host, with
 /// the provider's key where estop holds it.
 pub(crate) fn request_headers(mut headers: HeaderMap, ready: &Ready, key_in: &KeyIn) -> HeaderMap {
-    strip(&mut headers);
-    headers.remove(EXPECT);
-    // hyper writes it from the body it really sends.
-    headers.remove(CONTENT_LENGTH);
-    for name in &key_in.headers {
-        headers.remove(name);
-    }
+    strip(&mut headers, |name| {
+        // hyper writes the length from the body it really sends; the Host header is the provider's, written when the
+        // connection is known.
+        matches!(*name, HOST | CONTENT_LENGTH | EXPECT)
+            || key_in.headers.contains(name)
+            || ready.key.is_some() && CREDENTIAL_HEADERS.contains(&name.as_str())
+    });
     if let Some((name, value)) = &ready.key {
-        for credential in CREDENTIAL_HEADERS {
-            headers.remove(credential);
-        }
         headers.insert(name.clone(), value.clone());
     }
-    // The Host header is the provider's, written when the connection is known.
-    headers.remove(HOST);
     headers
 }
 
 /// The headers to send to the client.
 pub(crate) fn response_headers(mut headers: HeaderMap) -> HeaderMap {
     // Beside chunks a length means nothing (RFC 9112 §6.3); passed on, it would cut the body or make the client wait.
-    if headers.contains_key(TRANSFER_ENCODING) {
-        headers.remove(CONTENT_LENGTH);
-    }
-    strip(&mut headers);
+    let chunked = headers.contains_key(TRANSFER_ENCODING);
+    strip(&mut headers, |name| chunked && *name == CONTENT_LENGTH);
     headers
 }
 
-fn strip(headers: &mut HeaderMap) {
-    if headers.contains_key(CONNECTION) {
-        let named: Vec<HeaderName> = headers
-            .get_all(CONNECTION)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .filter_map(|name| name.trim().parse().ok())
-            .collect();
-        for name in named {
-            headers.remove(name);
-        }
+/// Takes out what stays behind, what `connection` names, and what `also` says.
+fn strip(headers: &mut HeaderMap, also: impl Fn(&HeaderName) -> bool) {
+    // Few headers stay: looking at each once is cheaper than asking for all that could be there.
+    let stay: Vec<HeaderName> =
+        headers.keys().filter(|name| stays_behind(name.as_str()) || also(name)).cloned().collect();
+    if stay.contains(&CONNECTION) {
+        remove_named_by_connection(headers);
     }
-    // Most requests have one or two of them: looking at each header once is cheaper than asking for all that there are.
-    let stay: Vec<HeaderName> = headers.keys().filter(|name| stays_behind(name.as_str())).cloned().collect();
     for name in stay {
+        headers.remove(name);
+    }
+}
+
+fn remove_named_by_connection(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        // Most often it is `keep-alive`, which goes anyway.
+        .filter(|name| !stays_behind(name))
+        .filter_map(|name| name.parse().ok())
+        .collect();
+    for name in named {
         headers.remove(name);
     }
 }
@@ -80,7 +82,8 @@ fn strip(headers: &mut HeaderMap) {
 /// Where to send it: the provider's base path, the client's path and query as they were sent. A key that was given
 /// to estop, or that estop replaces, is taken out of the query.
 pub(crate) fn target(ready: &Ready, path: &str, query: Option<&str>, key_in: &KeyIn) -> Option<Uri> {
-    let mut target = String::with_capacity(ready.provider.base_path.len() + path.len() + 64);
+    let length = ready.provider.base_path.len() + path.len() + query.map_or(0, |query| query.len() + 1);
+    let mut target = String::with_capacity(length.max(1));
     target.push_str(&ready.provider.base_path);
     target.push_str(path);
     if target.is_empty() {
@@ -102,6 +105,5 @@ pub(crate) fn target(ready: &Ready, path: &str, query: Option<&str>, key_in: &Ke
         }
         None => {}
     }
-    let path: PathAndQuery = target.parse().ok()?;
-    Some(Uri::from(path))
+    PathAndQuery::try_from(target).ok().map(Uri::from)
 }

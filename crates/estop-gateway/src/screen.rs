@@ -48,7 +48,7 @@ pub(crate) fn screen<B>(request: &Request<B>, loopback: bool) -> Result<(), Scre
         }
     }
     let host = host_of(request)?;
-    if loopback && !is_loopback_name(&host) {
+    if loopback && !is_loopback_name(host) {
         return Err(Screened {
             status: 421,
             code: "wrong_host",
@@ -76,7 +76,7 @@ fn transfer_encoding_is_clear(headers: &HeaderMap) -> bool {
 }
 
 /// The host the client asked for, without its port. Exactly one, and nothing in it that is not a host.
-fn host_of<B>(request: &Request<B>) -> Result<String, Screened> {
+fn host_of<B>(request: &Request<B>) -> Result<&str, Screened> {
     let headers = request.headers();
     let mut hosts = headers.get_all(HOST).iter();
     let named = match (hosts.next(), hosts.next()) {
@@ -110,13 +110,15 @@ fn host_of<B>(request: &Request<B>) -> Result<String, Screened> {
     if !port_is_good {
         return Err(bad("The port in the Host header is not a number up to 65535."));
     }
-    Ok(authority.host().trim_matches(['[', ']']).to_owned())
+    let name = host.get(..authority.host().len()).unwrap_or(host);
+    Ok(name.trim_matches(['[', ']']))
 }
 
 fn is_loopback_name(host: &str) -> bool {
-    let lower = host.to_ascii_lowercase();
-    let name = lower.strip_suffix('.').unwrap_or(&lower);
-    name == "localhost"
-        || name.ends_with(".localhost")
-        || name.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
+    let name = host.strip_suffix('.').unwrap_or(host);
+    if name.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback()) {
+        return true;
+    }
+    let last = name.rsplit('.').next().unwrap_or(name);
+    last.eq_ignore_ascii_case("localhost")
 }

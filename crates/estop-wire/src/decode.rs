@@ -54,6 +54,9 @@ pub struct UnknownEncoding;
 impl Decoder {
     /// For the value of a `content-encoding` header; `None` if it changes nothing (`""`, `identity`).
     pub fn new(encoding: &str) -> Result<Option<Decoder>, UnknownEncoding> {
+        if encoding.is_empty() {
+            return Ok(None);
+        }
         let mut layers = Vec::new();
         for name in encoding.rsplit(',').map(str::trim) {
             if name.is_empty() || name.eq_ignore_ascii_case("identity") {

@@ -139,8 +139,13 @@ impl<'a> Scanner<'a> {
 
     /// The next value, checked but not looked at.
     pub(crate) fn skip(&mut self) -> Result<Raw<'a>, Fault> {
-        let start = self.at;
-        let end = skip::value(self.text.as_bytes(), start, self.depth).map_err(|fault| self.moved(fault))?;
+        let (bytes, start) = (self.text.as_bytes(), self.at);
+        let end = match bytes.get(start) {
+            // Most values are.
+            Some(b'"') => skip::string(bytes, start),
+            Some(_) | None => skip::value(bytes, start, self.depth),
+        };
+        let end = end.map_err(|fault| self.moved(fault))?;
         self.at = end.at;
         self.said += end.said;
         Ok(self.raw(start, end.said))
@@ -207,7 +212,8 @@ impl<'a> Scanner<'a> {
 
     /// A text, or `None` for null.
     pub(crate) fn text(&mut self) -> Result<Option<Cow<'a, str>>, Fault> {
-        self.undecoded()?.map(|raw| raw.decoded()).transpose()
+        let Some(raw) = self.undecoded()? else { return Ok(None) };
+        text::decode(&raw).map(Some)
     }
 
     /// A text that is not decoded yet, or `None` for null.
@@ -237,6 +243,10 @@ impl<'a> Scanner<'a> {
         match self.kind()? {
             Kind::Number => {
                 let raw = self.skip()?;
+                // Nearly all are plain digits.
+                if let Ok(count) = raw.text.parse::<u32>() {
+                    return Ok(Some(count));
+                }
                 let number: f64 = raw.text.parse().unwrap_or(f64::INFINITY);
                 if !number.is_finite() {
                     return Err(Fault { at: raw.at, what: What::OutOfRange });
@@ -304,13 +314,12 @@ impl<'a> Scanner<'a> {
 
     /// A key, decoded; steps over it and its colon.
     fn key(&mut self) -> Result<Cow<'a, str>, Fault> {
-        let bytes = self.text.as_bytes();
-        let start = self.at;
+        let (bytes, start) = (self.text.as_bytes(), self.at);
         let end = skip::string(bytes, start).map_err(|fault| self.moved(fault))?;
         self.at = end.at;
         self.said += end.said;
         let key = self.raw(start, end.said);
-        self.at = skip::colon(bytes, self.at).map_err(|fault| self.moved(fault))?;
+        self.at = skip::colon(bytes, end.at).map_err(|fault| self.moved(fault))?;
         text::decode(&key)
     }
 

@@ -5,6 +5,8 @@
 //! a path is compared the way a lenient server might read it: percent-decoded, without empty and dot segments, in any
 //! case.
 
+use std::borrow::Cow;
+
 /// What a provider speaks by default (`protocol:` in the configuration).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
@@ -86,73 +88,112 @@ pub fn recognise(family: Family, method: &str, path: &str) -> Call {
         return other;
     }
     // Twice: some servers do. Recognising too much only means that it is inspected.
-    let decoded = percent_decoded(&percent_decoded(path));
-    let segments = segments(&decoded);
-    by_verb(&segments).or_else(|| by_segments(&segments)).unwrap_or(other)
+    let decoded = match percent_decoded(path) {
+        Cow::Borrowed(plain) => Cow::Borrowed(plain),
+        Cow::Owned(once) => Cow::Owned(percent_decoded(&once).into_owned()),
+    };
+    let end = End::of(&decoded);
+    end.by_verb().or_else(|| end.by_segments()).unwrap_or(other)
 }
 
-/// Google's way: `models/M:generateContent`.
-fn by_verb(segments: &[&str]) -> Option<Call> {
-    let (model, verb) = segments.last()?.rsplit_once(':')?;
-    let call = |protocol, stream| Some(Call { protocol, model: Some(model.to_owned()), stream });
-    match verb.to_ascii_lowercase().as_str() {
-        "generatecontent" => call(Protocol::Gemini, false),
-        "streamgeneratecontent" => call(Protocol::Gemini, true),
-        "embedcontent" | "batchembedcontents" => call(Protocol::Embeddings(Family::Gemini), false),
-        _ => None,
+/// What of a path tells which call it is.
+struct End<'p> {
+    /// Its last segments, the last one first.
+    last: [Option<&'p str>; 3],
+    /// Azure's way of naming a model: `deployments/M/chat/completions`, by the first such segment.
+    deployment: Option<&'p str>,
+}
+
+impl<'p> End<'p> {
+    fn of(path: &'p str) -> End<'p> {
+        let mut end = End { last: [None; 3], deployment: None };
+        let mut after = None;
+        for (from_end, segment) in segments_from_end(path).enumerate() {
+            if let Some(place) = end.last.get_mut(from_end) {
+                *place = Some(segment);
+            }
+            // The last segment is the call itself.
+            if from_end > 0 {
+                if segment.eq_ignore_ascii_case("deployments") {
+                    end.deployment = after;
+                }
+                after = Some(segment);
+            }
+        }
+        end
     }
-}
 
-fn by_segments(segments: &[&str]) -> Option<Call> {
-    let is = |from_end: usize, word: &str| {
-        let at = segments.len().checked_sub(from_end + 1);
-        at.and_then(|at| segments.get(at)).is_some_and(|segment| segment.eq_ignore_ascii_case(word))
-    };
-    let protocol = if is(0, "completions") {
-        // Mistral's agents are asked with messages, as in a chat.
-        if is(1, "chat") || is(1, "agents") { Protocol::OpenAiChat } else { Protocol::OpenAiCompletions }
-    } else if is(0, "responses") {
-        Protocol::OpenAiResponses
-    } else if is(0, "messages") && !is(2, "threads") {
-        Protocol::AnthropicMessages
-    } else if is(1, "api") && is(0, "chat") {
-        Protocol::OllamaChat
-    } else if is(1, "api") && is(0, "generate") {
-        Protocol::OllamaGenerate
-    } else if is(1, "api") && (is(0, "embed") || is(0, "embeddings")) {
-        Protocol::Embeddings(Family::Ollama)
-    } else if is(0, "embeddings") {
-        Protocol::Embeddings(Family::OpenAi)
-    } else {
-        return None;
-    };
-    Some(Call { protocol, model: deployment(segments), stream: false })
-}
-
-/// Azure's way of naming a model: `deployments/M/chat/completions`.
-fn deployment(segments: &[&str]) -> Option<String> {
-    let at = segments.iter().position(|segment| segment.eq_ignore_ascii_case("deployments"))?;
-    // The last segment is the call itself.
-    segments[..segments.len() - 1].get(at + 1).map(|&model| model.to_owned())
-}
-
-fn segments(path: &str) -> Vec<&str> {
-    let mut segments = Vec::new();
-    for segment in path.split(['/', '\\']) {
-        // Parameters of a segment, and what lenient servers drop at its end.
-        let name = segment.split([';', '?', '#']).next().unwrap_or_default();
-        match name
-            .trim_end_matches(|c: char| c == '.' && name.len() > 2 || c.is_whitespace() || c.is_control())
-        {
-            "" | "." => {}
-            ".." => drop(segments.pop()),
-            name => segments.push(name),
+    /// Google's way: `models/M:generateContent`.
+    fn by_verb(&self) -> Option<Call> {
+        let last = self.last[0]?;
+        let colon = last.bytes().rposition(|b| b == b':')?;
+        let (model, verb) = (last.get(..colon)?, last.get(colon + 1..)?);
+        let call = |protocol, stream| Some(Call { protocol, model: Some(model.to_owned()), stream });
+        match verb.to_ascii_lowercase().as_str() {
+            "generatecontent" => call(Protocol::Gemini, false),
+            "streamgeneratecontent" => call(Protocol::Gemini, true),
+            "embedcontent" | "batchembedcontents" => call(Protocol::Embeddings(Family::Gemini), false),
+            _ => None,
         }
     }
-    segments
+
+    fn by_segments(&self) -> Option<Call> {
+        let is = |from_end: usize, word: &str| {
+            self.last[from_end].is_some_and(|segment| segment == word || segment.eq_ignore_ascii_case(word))
+        };
+        let protocol = if is(0, "completions") {
+            // Mistral's agents are asked with messages, as in a chat.
+            if is(1, "chat") || is(1, "agents") { Protocol::OpenAiChat } else { Protocol::OpenAiCompletions }
+        } else if is(0, "responses") {
+            Protocol::OpenAiResponses
+        } else if is(0, "messages") && !is(2, "threads") {
+            Protocol::AnthropicMessages
+        } else if is(1, "api") && is(0, "chat") {
+            Protocol::OllamaChat
+        } else if is(1, "api") && is(0, "generate") {
+            Protocol::OllamaGenerate
+        } else if is(1, "api") && (is(0, "embed") || is(0, "embeddings")) {
+            Protocol::Embeddings(Family::Ollama)
+        } else if is(0, "embeddings") {
+            Protocol::Embeddings(Family::OpenAi)
+        } else {
+            return None;
+        };
+        Some(Call { protocol, model: self.deployment.map(str::to_owned), stream: false })
+    }
 }
 
-fn percent_decoded(path: &str) -> String {
+/// The segments of a path as a lenient server reads them, the last one first.
+fn segments_from_end(path: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(path);
+    // Segments that a `..` after them takes back.
+    let mut taken_back = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let path = rest?;
+            let cut = path.bytes().rposition(|b| matches!(b, b'/' | b'\\'));
+            rest = cut.and_then(|cut| path.get(..cut));
+            match name(cut.and_then(|cut| path.get(cut + 1..)).unwrap_or(path)) {
+                "" | "." => {}
+                ".." => taken_back += 1,
+                _ if taken_back > 0 => taken_back -= 1,
+                name => return Some(name),
+            }
+        }
+    })
+}
+
+/// A segment without its parameters, and without what lenient servers drop at its end.
+fn name(segment: &str) -> &str {
+    let end = segment.bytes().position(|b| matches!(b, b';' | b'?' | b'#'));
+    let name = end.and_then(|end| segment.get(..end)).unwrap_or(segment);
+    name.trim_end_matches(|c: char| c == '.' && name.len() > 2 || c.is_whitespace() || c.is_control())
+}
+
+fn percent_decoded(path: &str) -> Cow<'_, str> {
+    if memchr::memchr(b'%', path.as_bytes()).is_none() {
+        return Cow::Borrowed(path);
+    }
     let mut out = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {
@@ -166,5 +207,48 @@ fn percent_decoded(path: &str) -> String {
         out.push(byte);
         rest = after;
     }
-    String::from_utf8_lossy(&out).into_owned()
+    Cow::Owned(String::from_utf8_lossy(&out).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The definition, from front to back.
+    fn slow_segments(path: &str) -> Vec<&str> {
+        let mut segments = Vec::new();
+        for segment in path.split(['/', '\\']) {
+            let name = segment.split([';', '?', '#']).next().unwrap_or_default();
+            match name
+                .trim_end_matches(|c: char| c == '.' && name.len() > 2 || c.is_whitespace() || c.is_control())
+            {
+                "" | "." => {}
+                ".." => drop(segments.pop()),
+                name => segments.push(name),
+            }
+        }
+        segments
+    }
+
+    fn slow_deployment<'a>(segments: &[&'a str]) -> Option<&'a str> {
+        let at = segments.iter().position(|segment| segment.eq_ignore_ascii_case("deployments"))?;
+        segments[..segments.len() - 1].get(at + 1).copied()
+    }
+
+    proptest! {
+        #[test]
+        fn id_5_segments_from_the_end_are_those_from_the_front(
+            path in r"([/\\]|\.\.|\.|;|\?|#| |deployments|m|\u{85}|é|[a-zA-Z]{1,3}|[/\\]){0,16}",
+        ) {
+            let slow = slow_segments(&path);
+            let mut fast: Vec<&str> = segments_from_end(&path).collect();
+            fast.reverse();
+            prop_assert_eq!(&fast, &slow);
+            let end = End::of(&path);
+            prop_assert!(end.last.iter().flatten().eq(slow.iter().rev().take(3)));
+            prop_assert_eq!(end.deployment, slow_deployment(&slow));
+        }
+    }
 }

@@ -37,9 +37,13 @@ impl Majority {
     }
 
     /// The bits that strictly more than half of the words have; a tie is 0.
+    #[inline]
     pub(super) fn finish(mut self) -> u64 {
-        for i in 0..self.in_block() {
-            self.carry(0, self.block[i]);
+        let left = self.in_block();
+        if left > 0 {
+            // A word of zeros counts nowhere.
+            self.block[left..].fill(0);
+            self.add_block();
         }
         self.counts_above(self.words / 2)
     }
@@ -87,7 +91,9 @@ impl Majority {
     /// The bits whose count is above `limit`, comparing all 64 counts from their highest bit down.
     fn counts_above(&self, limit: u64) -> u64 {
         let (mut above, mut equal) = (0, u64::MAX);
-        for (k, plane) in self.planes.iter().enumerate().rev() {
+        // No count is above the number of words: the planes beyond its highest bit are empty.
+        let planes = PLANES.min((u64::BITS - self.words.leading_zeros()) as usize);
+        for (k, plane) in self.planes[..planes].iter().enumerate().rev() {
             if limit >> k & 1 == 0 {
                 above |= equal & plane;
                 equal &= !plane;

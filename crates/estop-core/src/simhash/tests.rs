@@ -51,6 +51,14 @@ proptest! {
     }
 
     #[test]
+    fn fp_2_two_hashes_in_one_reading_are_those_of_two_readings(
+        text in "([a-zA-Z]{1,12}|[0-9<>a-f:.,T-]{1,20}|2024-01-15 10:30:00|<NUM>|é|中|[ \t\n\u{85}\u{2028}]{1,3}| ){0,60}",
+    ) {
+        prop_assert_eq!(simhash_both(&text), [simhash(&text), simhash_exact(&text)]);
+        prop_assert_eq!(simhash_and_hash(&text), (simhash(&text), normal_hash(&text)));
+    }
+
+    #[test]
     fn fp_2_simhash_is_written_as_16_hex_digits(bits in any::<u64>()) {
         let hash = SimHash(bits);
         let json = serde_json::to_string(&hash).expect("a string is always JSON");

@@ -7,6 +7,7 @@ use super::fault::{Fault, What};
 use super::skip::code_unit;
 
 /// The text of a string; borrowed where nothing is escaped. `raw` must be a string.
+#[inline(always)]
 pub(super) fn decode<'a>(raw: &Raw<'a>) -> Result<Cow<'a, str>, Fault> {
     let inner = raw.text.get(1..raw.text.len().saturating_sub(1)).unwrap_or_default();
     if raw.said == inner.len() {
@@ -17,6 +18,7 @@ pub(super) fn decode<'a>(raw: &Raw<'a>) -> Result<Cow<'a, str>, Fault> {
 }
 
 /// `None` if half of a surrogate pair stands alone. The escapes were checked before.
+#[inline(never)]
 fn unescape(text: &str, length: usize) -> Option<String> {
     let mut out = String::with_capacity(length);
     let mut rest = text;
