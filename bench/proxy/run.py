@@ -26,7 +26,7 @@ ROOT = HERE.parent.parent
 TICK = os.sysconf("SC_CLK_TCK")
 
 CONFIG = """
-listen: {data: 127.0.0.1:18085}
+listen: {data: 127.0.0.1:18085, admin: 127.0.0.1:0}
 providers:
   openai: {base_url: "http://127.0.0.1:18080"}
 # More calls a minute than any healthy agent makes: the watchdog would stop the benchmark, rightly.
@@ -67,6 +67,17 @@ def cpu_seconds(group):
         if int(fields[2]) == group:
             total += int(fields[11]) + int(fields[12])
     return total / TICK
+
+
+def threads_seconds(group):
+    """User and system time of a process, by what its threads are for."""
+    found = {}
+    for task in pathlib.Path(f"/proc/{group}/task").iterdir():
+        name, rest = (task / "stat").read_text().split("(", 1)[1].rsplit(")", 1)
+        fields = rest.split()
+        kind = name.rstrip("0123456789").rstrip("-")
+        found[kind] = found.get(kind, 0) + (int(fields[11]) + int(fields[12])) / TICK
+    return found
 
 
 def wrk(peer, connections, seconds, kilobytes=0):
@@ -150,6 +161,11 @@ def report(arguments, groups):
     added = {peer: median(rows[peer, 1], "p50_us") - direct for peer in ("nginx", "estop")}
     print(f"CPU for a request at 64 connections: {cpu:.2f} x nginx")
     print(f"added p50 at one connection: estop {added['estop']:.0f} us, nginx {added['nginx']:.0f} us, {added['estop'] / added['nginx']:.2f} x")
+    shares = threads_seconds(groups["estop"])
+    total = sum(shares.values())
+    kept = shares.get("estop-scribe", 0) + shares.get("estop-store", 0)
+    print("estop's CPU by thread: " + ", ".join(f"{name} {100 * part / total:.1f} %" for name, part in sorted(shares.items()) if part))
+    print(f"scribe and store: {100 * kept / total:.1f} % of all CPU; records are written down by the data threads, see bench/README.md")
     print(f"1 MB requests: {median(rows['estop', '1 MB'], 'megabytes_per_cpu_second'):.0f} MB for a second of CPU")
 
 

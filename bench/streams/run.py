@@ -25,7 +25,7 @@ import urllib.request
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 CONFIG = """
-listen: {{data: 127.0.0.1:0}}
+listen: {{data: 127.0.0.1:0, admin: 127.0.0.1:0}}
 limits: {{connections: {connections}}}
 providers:
   openai: {{base_url: "{model}"}}

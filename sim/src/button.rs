@@ -63,7 +63,9 @@ impl Button {
                 let unlocked = before.state == SystemState::SafeMode && *epoch == before.epoch;
                 self.works |= unlocked && decision.outcome == SystemOutcome::Applied;
             }
-            SystemEvent::RestartRequested { .. } | SystemEvent::Checkpointed { .. } => {}
+            SystemEvent::RestartRequested { .. }
+            | SystemEvent::ConfigurationRead { .. }
+            | SystemEvent::Checkpointed { .. } => {}
         }
     }
 

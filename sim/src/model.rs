@@ -196,6 +196,7 @@ impl Model {
             | What::MessageIn { .. }
             | What::MessageOut { .. }
             | What::PolicyChanged { .. }
+            | What::Restarted { .. }
             | What::Tick => {}
         }
         self.apply_standing_effects(&decision.effects);

@@ -128,6 +128,7 @@ fn name(what: &What) -> &'static str {
         What::AgentDeactivated { .. } => "agent_deactivated",
         What::AgentPaused { .. } => "agent_paused",
         What::AgentResumed { .. } => "agent_resumed",
+        What::Restarted { .. } => "restarted",
         What::Tick => "tick",
     }
 }

@@ -1,12 +1,46 @@
 //! estop-admin: looking and steering.
 //!
-//! Empty so far. It will hold the admin plane, on its own port and thread:
-//!
-//! - the API with its access control, problem documents and OpenAPI page (KS-5, KS-6, UI-3)
-//! - the dashboard with live updates and the red button on every page (UI-1)
-//! - incidents, escalations, spend, journal search and export
+//! The API of the admin plane, on its own port and thread: agents and their kill switches, rules, runs, keys, tokens,
+//! events, the journal, cases, spend and the red button, with problem documents and an OpenAPI page (KS-5, KS-6, UI-3).
 //!
 //! What it never does: touch traffic of agents, reach into the gateway (it speaks to the core's `Operator`), put
 //! anything slow before a kill, or load a script from another host.
 //!
 //! It may use `estop-store` and `estop-core`, and is used by `estop`.
+
+#![expect(unused_qualifications, reason = "utoipa's macros write whole paths")]
+
+// Who may come in, and what they bring and get.
+mod access;
+mod input;
+mod output;
+mod problem;
+mod state;
+
+// The routes, the most urgent first.
+mod emergency;
+
+mod agents;
+mod kill_switch;
+mod overrides;
+mod policy;
+
+mod runs;
+
+mod keys;
+mod people;
+
+mod cases;
+mod events;
+mod journal;
+mod spend;
+
+mod docs;
+mod health;
+mod openapi;
+
+mod admin;
+
+pub use admin::{Admin, FirstStartError};
+pub use overrides::overrides_of;
+pub use state::{AdminState, Clock, Options, PolicyFileNow};

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::fingerprint::{ResponsePrint, StepPrint};
 use crate::ids::Hash64;
@@ -14,7 +14,7 @@ use crate::signature::mix;
 use crate::time::Millis;
 
 /// How much an agent consumes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Intensity {
     /// Below 5,000 tokens a minute.
@@ -26,7 +26,7 @@ pub enum Intensity {
 }
 
 /// What an agent is doing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum ActivityMode {
     /// Nothing for 30 s.
@@ -87,7 +87,7 @@ pub(crate) struct EnteredCritical {
 }
 
 /// The engine's memory.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Activity {
     mode: ActivityMode,
     since: Millis,
@@ -204,10 +204,10 @@ impl Activity {
 const FAILING_SLACK: u32 = 3;
 
 /// The last outputs of a conversation (TW-2).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Outputs(VecDeque<Output>);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Output {
     /// SimHash of the text as it is; 0 = none.
     text: u64,
@@ -270,7 +270,7 @@ const FAST_EVENTS: usize = 10;
 const FAST_WITHIN_MS: u64 = 20_000;
 
 /// The tempo of one conversation's sequential steps (TW-2).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Tempo {
     /// Milliseconds between steps, oldest first; all below 30 s.
     intervals: [u16; INTERVALS],

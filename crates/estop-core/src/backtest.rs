@@ -141,6 +141,7 @@ impl Tested {
             | What::AgentDeactivated { .. }
             | What::AgentPaused { .. }
             | What::AgentResumed { .. }
+            | What::Restarted { .. }
             | What::Tick => {}
         }
         self.note_stop(seq, now, &decision);

@@ -1,12 +1,12 @@
 //! Circuit breakers (CB-1, CB-2): count, then compare; every limit before any warning.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::judgement::{Judgement, Level};
 use crate::policy::{Limit, Limits};
 
 /// A limit's name, as seed 3 says it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitName {
     /// `max_tool_calls`
@@ -35,7 +35,7 @@ impl LimitName {
 }
 
 /// One limit and how much of it is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitUse {
     /// Which.
     pub limit: LimitName,
@@ -56,7 +56,7 @@ impl LimitUse {
 }
 
 /// What a run has used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Tool calls.
     pub tool_calls: u32,

@@ -154,7 +154,7 @@ pub struct BudgetWarning {
 const WARN_AT_PERCENT: [u8; 4] = [50, 80, 95, 100];
 
 /// What was spent in one period, and which shares were told.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Spent {
     pub(crate) amount: Amount,
     /// How many of the shares were told, for money and for tokens.
@@ -194,7 +194,7 @@ fn tell(account: Account, spent: u64, cap: Option<u64>, told: &mut u8, out: &mut
 }
 
 /// The sum of what is reserved, wide enough that ending one reservation never eats into another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Reserved {
     usd: u128,
     tokens: u128,
@@ -211,7 +211,7 @@ fn turns(period: &mut i32, next: i32) -> bool {
 }
 
 /// One agent's money, or the fleet's.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
     day: i32,
     month: i32,
@@ -318,7 +318,7 @@ impl Budget {
 }
 
 /// What one run spent and holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSpend {
     /// Settled.
     pub spent: Amount,

@@ -11,8 +11,11 @@ mod message;
 mod pass;
 mod request;
 mod response;
+mod snapshot;
 mod tool;
 mod tripwire;
+
+use serde::{Deserialize, Serialize};
 
 use crate::activity::{Activity, ActivityState};
 use crate::budget::{Amount, Budget};
@@ -20,6 +23,7 @@ use crate::decision::{Decision, Effect, Guard};
 use crate::event::{Event, What};
 use crate::health::{Harm, Health};
 use crate::minute::{MINUTE_MS, Minute};
+use crate::operator::RunView;
 use crate::policy::{Mode, Policy};
 use crate::run::{RunDue, RunState, Runs};
 use crate::safety_gate::SafetyGate;
@@ -27,10 +31,11 @@ use crate::standing::{Cause, DeactivatedBy, Standing};
 use crate::time::{Millis, Now};
 use crate::window::Conversations;
 use in_flight::InFlight;
+pub use snapshot::{Snapshot, SnapshotError};
 use tool::OpenCalls;
 
 /// Everything that is known of one agent: a fold over its events.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AgentState {
     /// The latest moment seen; time never goes back in here.
     now: Millis,
@@ -75,6 +80,9 @@ impl AgentState {
     pub fn handle(&mut self, now: Now, event: &Event, policy: &Policy) -> Decision {
         let at = self.advance(now.mono);
         let mut effects = Vec::new();
+        if let What::Restarted { away_ms } = event.what {
+            self.restarted(at, away_ms);
+        }
         self.elapse(at, now.wall, policy, &mut effects);
         let now = Now { mono: at, wall: now.wall };
         let mut decision = match &event.what {
@@ -93,7 +101,7 @@ impl AgentState {
             What::RunExtended { .. } => self.run_changed(event, |run| run.extend(at)),
             What::MessageIn { .. } | What::MessageOut { .. } => self.message(now, event, policy),
             What::PolicyChanged { .. } => self.policy_changed(policy),
-            What::Tick => Decision::noted(),
+            What::Restarted { .. } | What::Tick => Decision::noted(),
             What::AgentActivated { .. } => self.activated(at),
             What::AgentDeactivated { .. } => self.deactivated(at),
             What::AgentPaused { .. } => self.paused(at),
@@ -267,6 +275,16 @@ impl AgentState {
     /// The state of a run; `None` if it is not known.
     pub fn run_state(&self, run: Option<&str>) -> Option<RunState> {
         self.runs.get(run).map(super::run::Run::state)
+    }
+
+    /// What people see of its runs.
+    pub fn run_views(&self) -> Vec<RunView> {
+        self.runs.iter().map(|run| run.view(self.now)).collect()
+    }
+
+    /// Whether a restart of estop changes anything for it: requests under way, or runs whose time counts.
+    pub fn is_under_way(&self) -> bool {
+        self.in_flight.len() > 0 || self.runs.iter().any(|run| run.state() == RunState::Active)
     }
 
     /// Requests under way.

@@ -114,6 +114,11 @@ pub enum What {
         /// Who.
         by: Name,
     },
+    /// estop was not running for a while: what was under way is over, and nobody was active meanwhile.
+    Restarted {
+        /// How long it was away.
+        away_ms: u64,
+    },
     /// Time passed: see `poll_timeout`.
     Tick,
 }
@@ -141,6 +146,7 @@ impl What {
             | What::AgentDeactivated { .. }
             | What::AgentPaused { .. }
             | What::AgentResumed { .. }
+            | What::Restarted { .. }
             | What::Tick => None,
         }
     }

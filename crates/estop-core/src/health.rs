@@ -1,6 +1,6 @@
 //! Health (TW-5) in whole thousandths: falls with failures, heals slowly and never fully.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::judgement::Judgement;
 use crate::policy::GatePolicy;
@@ -26,7 +26,7 @@ pub(crate) enum Harm {
 }
 
 /// An agent's health.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Health {
     value: u16,
     failed_calls: u8,

@@ -10,6 +10,8 @@
 //! `eh` is SHA-256(previous `eh` of the chain ‖ length ‖ bytes of `record`), `dh` likewise over `decision`. This
 //! file knows bytes and hashes; it judges nothing and reads no files.
 
+mod written;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -20,6 +22,7 @@ use crate::event::Event;
 use crate::ids::Name;
 use crate::system::SystemEvent;
 use crate::time::{Millis, Now};
+pub use written::{TailLine, Written};
 
 /// The name of the system's chain. No agent may be called so.
 pub const SYSTEM: &str = "system";
@@ -79,28 +82,34 @@ impl Chains {
         decision: &impl Serialize,
         line: &mut Vec<u8>,
     ) {
+        self.append_written(chain, now, &Written::of(happened, decision), line);
+    }
+
+    /// The same for a record that was written down before.
+    pub fn append_written(&mut self, chain: &str, now: Now, written: &Written, line: &mut Vec<u8>) {
         self.seq += 1;
         line.extend_from_slice(RECORD_KEY);
         let record_start = line.len();
-        let (event, system) = match happened {
-            Happened::Agent(event) => (Some(event), None),
-            Happened::System(event) => (None, Some(event)),
-        };
-        canonical_json::write(
-            line,
-            &RecordOut { seq: self.seq, chain, mono: now.mono, wall: now.wall, event, system },
-        );
+        canonical_json::write(line, &PlaceOut { seq: self.seq, chain, mono: now.mono, wall: now.wall });
+        line.pop();
+        line.extend_from_slice(written.key());
+        line.extend_from_slice(written.event());
+        line.push(b'}');
         let record_end = line.len();
         line.extend_from_slice(DECISION_KEY);
-        let decision_start = line.len();
-        canonical_json::write(line, decision);
-        let heads = self.advance(chain, &line[record_start..record_end], &line[decision_start..]);
-        self.sealed = matches!(happened, Happened::System(SystemEvent::Checkpointed { .. }));
+        line.extend_from_slice(written.decision());
+        let heads = self.advance(chain, &line[record_start..record_end], written.decision());
+        self.sealed = written.seals();
         line.extend_from_slice(EH_KEY);
         line.extend_from_slice(&heads.events.digits());
         line.extend_from_slice(DH_KEY);
         line.extend_from_slice(&heads.decisions.digits());
         line.extend_from_slice(b"\"}\n");
+    }
+
+    /// Goes on from heads that were kept: `seq` records stand before.
+    pub fn resume(seq: u64, heads: impl IntoIterator<Item = (Name, Heads)>) -> Chains {
+        Chains { seq, heads: heads.into_iter().collect(), sealed: false }
     }
 
     fn advance(&mut self, chain: &str, event: &[u8], decision: &[u8]) -> Heads {
@@ -155,17 +164,13 @@ const EH_KEY: &[u8] = b",\"eh\":\"";
 const DH_KEY: &[u8] = b"\",\"dh\":\"";
 const TAIL_LEN: usize = EH_KEY.len() + 64 + DH_KEY.len() + 64 + 2;
 
-/// A record on its way out; the same fields in the same order as [`RecordHead`].
+/// Where a record stands; the event follows inside the same braces, as in [`RecordHead`].
 #[derive(Serialize)]
-struct RecordOut<'a> {
+struct PlaceOut<'a> {
     seq: u64,
     chain: &'a str,
     mono: Millis,
     wall: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    event: Option<&'a Event>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    system: Option<&'a SystemEvent>,
 }
 
 /// The head of a record: everything but the decision.

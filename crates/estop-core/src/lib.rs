@@ -15,8 +15,10 @@ pub mod guard;
 pub mod ids;
 pub mod judgement;
 pub mod money;
+pub mod operator;
 pub mod policy;
 pub mod policy_file;
+pub mod prices;
 pub mod time;
 
 // Who decides.

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use crate::time::Millis;
 
 /// How long something counts.
@@ -14,7 +16,7 @@ const SHARED_MS: u32 = 100;
 const MARKS_STEP: usize = 8;
 
 /// What happened at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Mark {
     /// Tokens new to the conversation, for the gate (TW-4).
     pub(crate) new_tokens: u32,
@@ -29,7 +31,7 @@ pub(crate) struct Mark {
 }
 
 /// Sums over the last minute.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sums {
     pub(crate) new_tokens: u64,
     pub(crate) tokens: u64,
@@ -39,7 +41,7 @@ pub(crate) struct Sums {
 }
 
 /// The log of the last minute.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Minute {
     /// Low 32 bits of the time, and what happened then.
     marks: VecDeque<(u32, Mark)>,

@@ -10,13 +10,16 @@
 //! 4. the built-in role (`pm`, `pr-review`, `security-review`)
 //! 5. `circuit_breakers.roles` of that name
 //! 6. `policy` of the agent
+//! 7. what was set for the agent while running ([`PolicyOverrides`])
 
 mod check;
+mod overrides;
 mod resolve;
 mod shape;
 mod values;
 
 pub use check::{PolicyError, PolicyProblem};
+pub use overrides::{PolicyOrigin, PolicyOverrides};
 pub use shape::{
     AgentIn, AllowedHoursIn, BudgetIn, CircuitBreakersIn, GateIn, GuardsIn, LimitsIn, LoopRulesIn,
     PolicyFileIn, PolicyIn, RateLimitIn, WatchdogIn,
@@ -46,9 +49,7 @@ impl PolicyFile {
     /// The rules for one agent. An agent the file does not name has the defaults; so has an unknown role.
     /// `role` is the run's own; without one, the role the file gives the agent.
     pub fn resolve(&self, agent: Option<&str>, role: Option<&str>) -> Policy {
-        let agent = agent.and_then(|name| self.agent(name));
-        let role = role.or_else(|| agent.and_then(|agent| agent.role.as_deref()));
-        resolve::policy(&self.file, &self.zones, agent.map(|agent| &agent.policy), role)
+        self.resolve_over(agent, role, &PolicyOverrides::default())
     }
 
     /// The role the file gives an agent.

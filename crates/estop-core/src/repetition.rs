@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::ids::Hash64;
 use crate::judgement::Judgement;
@@ -67,7 +67,7 @@ impl std::fmt::Display for Repetition {
 }
 
 /// Length of the unbroken run of one call (LD-6 c).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Repeats {
     action: Hash64,
     count: u16,
@@ -85,7 +85,7 @@ impl Repeats {
 }
 
 /// Length of the run of one failure (LD-6 d).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Churn {
     failure: Hash64,
     last_action: Hash64,
@@ -124,7 +124,7 @@ impl std::fmt::Display for ChurnFinding {
 }
 
 /// The steps of one conversation, and the runs of them that are under way.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Track {
     /// Newest last.
     steps: VecDeque<StepMark>,

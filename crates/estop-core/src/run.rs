@@ -4,11 +4,14 @@ mod clock;
 mod finding;
 mod list;
 
+use serde::{Deserialize, Serialize};
+
 use crate::breaker::{Counts, LimitName, LimitUse};
 use crate::budget::Spent;
 use crate::ended::Ended;
 use crate::ids::{Hash64, Name};
 use crate::judgement::Judgement;
+use crate::operator::RunView;
 use crate::policy::{Mode, Modes};
 use crate::time::Millis;
 
@@ -28,7 +31,7 @@ pub const RUNS_MAX: usize = 256;
 const AWAITED_TESTS_MAX: usize = 8;
 
 /// A trip: which limit, and how much time is left to sum up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Trip {
     used: LimitUse,
     at: Millis,
@@ -38,7 +41,7 @@ struct Trip {
 }
 
 /// One run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Run {
     pub(crate) name: Option<Name>,
     /// Tells runs of one name apart, for requests that outlive theirs.
@@ -77,7 +80,7 @@ pub(crate) struct Adds {
 }
 
 /// What was counted from the latest answer, in case hooks turn out to count it too.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Uncertain {
     tool_calls: u32,
     iterations: u32,
@@ -116,6 +119,22 @@ impl Run {
             trip: None,
             told: 0,
             spent: Spent::default(),
+        }
+    }
+
+    /// What people see of it.
+    pub(crate) fn view(&self, now: Millis) -> RunView {
+        let Counts { tool_calls, iterations, turns, .. } = self.counts;
+        RunView {
+            name: self.name.clone(),
+            state: self.state,
+            attended: self.attended,
+            iterations,
+            tool_calls,
+            turns,
+            active_ms: self.active_ms(now),
+            spent: self.spent.amount,
+            tripped: self.trip.is_some(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! SafetyGate (TW-4): the single gate of the tripwire. Vetoes in frozen order; a veto starts a cooldown.
 
-use serde::Serialize;
 use serde::ser::SerializeSeq;
+use serde::{Deserialize, Serialize};
 
 use crate::activity::{ActivityMode, ActivityState, Intensity};
 use crate::intent::{Intent, IntentDecision};
@@ -159,7 +159,7 @@ pub(crate) struct Weighing<'a> {
 }
 
 /// The gate's memory: only when its cooldown ends.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SafetyGate {
     cooldown_until: Millis,
 }

@@ -1,13 +1,13 @@
 //! Whether an agent may work at all: active, inactive or paused, and by whose hand (LD-3, LD-4, TW-5).
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::guard::Guard;
 use crate::judgement::Judgement;
 use crate::time::Millis;
 
 /// An agent's standing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Standing {
     /// It may work.
     #[default]
@@ -29,7 +29,7 @@ pub enum Standing {
 }
 
 /// `deactivated_by`, with the cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeactivatedBy {
     /// A person.
@@ -39,7 +39,7 @@ pub enum DeactivatedBy {
 }
 
 /// Which guard switched an agent off or paused it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// Loop score or repetition.

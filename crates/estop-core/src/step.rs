@@ -1,5 +1,7 @@
 //! One thing an agent did, as the detectors compare it (FP-4).
 
+use serde::{Deserialize, Serialize};
+
 use crate::ended::Ended;
 use crate::fingerprint::{RequestPrint, StepPrint};
 use crate::ids::Hash64;
@@ -37,7 +39,7 @@ pub(crate) fn step_of(step: &StepPrint, ask: Hash64) -> Step {
 }
 
 /// A remembered step: 8 bytes. Half of each hash is enough to tell twenty steps apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StepMark {
     signature: u32,
     action: u32,

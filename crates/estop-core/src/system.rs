@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::Name;
+use crate::ids::{Hash64, Name};
 use crate::time::Now;
 
 /// The state of the whole system.
@@ -168,6 +168,15 @@ pub enum SystemEvent {
         /// The epoch the person saw.
         epoch: u64,
     },
+    /// The configuration was read again.
+    ConfigurationRead {
+        /// Who or what asked for it.
+        by: Name,
+        /// Of the file's text.
+        digest: Hash64,
+        /// It is in force; otherwise nothing of it is.
+        applied: bool,
+    },
     /// Heads of all chains, so that a cut tail is noticed.
     Checkpointed {
         /// Chain name, number of records, head of the event chain, head of the decision chain.
@@ -248,6 +257,12 @@ impl Default for System {
 }
 
 impl System {
+    /// As far as a gate word tells it: for a journal whose beginning is gone.
+    pub fn at(gate: GateView) -> System {
+        let killed = if gate.state == SystemState::Running { gate.shut } else { Channels::NONE };
+        System { gate, killed }
+    }
+
     /// What the gate word must say.
     pub fn gate(&self) -> GateView {
         self.gate
@@ -262,7 +277,7 @@ impl System {
                 self.step(*epoch, SystemState::Shutdown, SystemState::SafeMode)
             }
             SystemEvent::ClearRequested { epoch, .. } => self.clear(*epoch),
-            SystemEvent::Checkpointed { .. } => SystemOutcome::Noted,
+            SystemEvent::ConfigurationRead { .. } | SystemEvent::Checkpointed { .. } => SystemOutcome::Noted,
         };
         SystemDecision { outcome, gate: self.gate }
     }

@@ -5,6 +5,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use crate::activity::{Outputs, Tempo};
 use crate::ids::Hash64;
 use crate::repetition::Track;
@@ -18,7 +20,7 @@ use crate::time::Millis;
 pub(crate) const CONVERSATIONS_MAX: usize = 64;
 
 /// One remembered request: 24 bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
     /// 0 = there was no text.
     prompt: u64,
@@ -59,7 +61,7 @@ pub(crate) struct NewEntry {
 }
 
 /// The memory of one conversation.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Conversation {
     pub(crate) key: Hash64,
     /// Tells conversations of one key apart, for answers that outlive theirs.
@@ -165,7 +167,7 @@ impl Conversation {
 }
 
 /// All conversations of one agent.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Conversations {
     list: Vec<Conversation>,
     next_serial: u32,

@@ -109,6 +109,8 @@ scenarios! {
     cb_5_a_limit_lowered_meanwhile_trips_at_once
     cb_5_active_time_adds_up_over_wakes
     cb_5_active_time_trips_by_timer
+    cb_5_time_away_is_not_active
+    po_2_a_restart_books_what_was_under_way
     cb_5_sleepers_are_checked
     cb_5_waking_in_time_starts_sleep_anew
     cb_6_a_person_at_the_run_is_told_not_killed

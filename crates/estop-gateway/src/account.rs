@@ -12,6 +12,7 @@ use estop_core::event::{
 use estop_core::fingerprint::{ResponsePrint, ResponseText};
 use estop_core::ids::{Name, RequestId};
 use estop_core::money::NanoUsd;
+use estop_core::prices::{Price, TokenUse};
 use estop_wire::response::{Observed, Observer, UsageIn};
 
 use crate::agents::Agent;
@@ -34,6 +35,7 @@ pub(crate) struct Account {
     request: RequestId,
     asked: Asked,
     estimate: Estimate,
+    price: Option<Price>,
     flight: Arc<Flight>,
     failed: bool,
     reading: Option<Box<Reading>>,
@@ -61,6 +63,8 @@ pub(crate) struct Opened {
     pub asked: Asked,
     /// What it may cost.
     pub estimate: Estimate,
+    /// What its model costs, if that is known.
+    pub price: Option<Price>,
     /// Its place among the requests under way.
     pub flight: Arc<Flight>,
 }
@@ -68,7 +72,7 @@ pub(crate) struct Opened {
 impl Account {
     /// Opens the account of a request that was let through.
     pub(crate) fn open(of: Opened) -> Account {
-        let Opened { host, agent, run, request, asked, estimate, flight } = of;
+        let Opened { host, agent, run, request, asked, estimate, price, flight } = of;
         Account {
             host,
             agent,
@@ -76,6 +80,7 @@ impl Account {
             request,
             asked,
             estimate,
+            price,
             flight,
             failed: false,
             reading: None,
@@ -174,22 +179,28 @@ impl Account {
     /// and says nothing used nothing.
     fn usage(&self, told: Option<UsageIn>, made: u64) -> Usage {
         let whole = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
-        match told {
-            Some(told) => Usage {
-                input_tokens: whole(told.input),
-                output_tokens: whole(told.output.max(made)),
-                usd: NanoUsd(0),
-                estimated: false,
-            },
-            None if self.failed => Usage::default(),
-            None => Usage {
-                input_tokens: self.estimate.input_tokens,
-                output_tokens: whole(made),
-                usd: NanoUsd(0),
-                estimated: true,
-            },
+        let (told, estimated) = match told {
+            Some(told) => (UsageIn { output: told.output.max(made), ..told }, false),
+            None if self.failed => return Usage::default(),
+            None => {
+                let input = self.estimate.input_tokens.into();
+                (UsageIn { input, output: made, ..UsageIn::default() }, true)
+            }
+        };
+        Usage {
+            input_tokens: whole(told.input),
+            output_tokens: whole(told.output),
+            usd: self.price.as_ref().map_or(NanoUsd(0), |price| price.cost(&tokens(&told))),
+            estimated,
         }
     }
+}
+
+/// What was used, as it is priced: tokens of a cache have their own price and are no input beside it.
+fn tokens(told: &UsageIn) -> TokenUse {
+    let UsageIn { input, cache_read, cache_write, output, reasoning } = *told;
+    let input = input.saturating_sub(cache_read).saturating_sub(cache_write);
+    TokenUse { input, cache_read, cache_write, cache_write_1h: 0, output, reasoning }
 }
 
 impl Drop for Account {

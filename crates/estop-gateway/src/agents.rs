@@ -4,14 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use estop_core::engine::AgentState;
-use estop_core::ids::RequestId;
+use estop_core::engine::{AgentState, Snapshot, SnapshotError};
+use estop_core::ids::{Name, RequestId};
 use estop_core::iteration::TestRunners;
+use estop_core::loop_detector::LoopFinding;
 use estop_core::policy::Policy;
 use estop_core::signature;
+use estop_core::system::{GateView, System};
+use estop_core::time::Millis;
 
 use crate::flight::Flights;
 use crate::recall::Recall;
+use crate::rulebook::Over;
 
 /// Longest name of an agent or a run. Chosen: a UUID with a prefix fits; it stands in every record.
 pub const NAME_MAX: usize = 64;
@@ -50,21 +54,33 @@ pub struct Judged {
     pub runners: Arc<TestRunners>,
     /// What it was answered lately.
     pub recall: Recall,
+    /// Records of its chain so far.
+    pub told: u64,
+    /// What its latest request scored.
+    pub score: Option<LoopFinding>,
 }
 
 impl Agent {
     /// An agent nothing has happened to yet.
     pub fn new(name: &str, rules: Rules) -> Agent {
+        Agent::remembered(name, rules, AgentState::default(), 0)
+    }
+
+    /// An agent after `told` records.
+    pub(crate) fn remembered(name: &str, rules: Rules, state: AgentState, told: u64) -> Agent {
         Agent {
             name: Arc::from(name),
             flights: Arc::default(),
             judged: Mutex::new(Judged {
-                state: AgentState::default(),
+                state,
                 policy: rules.policy,
                 runners: rules.runners,
                 recall: Recall::default(),
+                told,
+                score: None,
             }),
-            last_request: AtomicU64::new(0),
+            // No request of the time before has a higher number: each has a record.
+            last_request: AtomicU64::new(told),
             wake: AtomicU64::new(u64::MAX),
         }
     }
@@ -79,6 +95,12 @@ impl Agent {
         self.judged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Its state and rules as bytes, and how many records of its chain they cover.
+    pub fn snapshot(&self) -> Result<(u64, Vec<u8>), SnapshotError> {
+        let judged = self.judged();
+        Ok((judged.told, judged.state.snapshot(judged.told, &judged.policy)?))
+    }
+
     /// When its state must be woken.
     pub fn wake(&self) -> u64 {
         self.wake.load(Ordering::Relaxed)
@@ -88,6 +110,23 @@ impl Agent {
     pub fn set_wake(&self, at: Option<u64>) {
         self.wake.store(at.unwrap_or(u64::MAX), Ordering::Relaxed);
     }
+}
+
+/// What is remembered of the time before this process began.
+#[derive(Debug, Default)]
+pub struct Remembered {
+    /// The button, as the journal tells it.
+    pub system: System,
+    /// What the latch said; `None` on a first start.
+    pub latch: Option<GateView>,
+    /// Where monotonic time goes on.
+    pub mono: Millis,
+    /// How long nobody was there.
+    pub away_ms: u64,
+    /// The agents.
+    pub agents: Vec<(Name, Snapshot)>,
+    /// What was set for agents over the configuration.
+    pub over: BTreeMap<Name, Over>,
 }
 
 /// The rules of one agent.
@@ -134,6 +173,16 @@ impl Agents {
         let agent = Arc::new(make());
         shard.insert(name.into(), Arc::clone(&agent));
         Some(agent)
+    }
+
+    /// Puts an agent in its place, whatever room there is.
+    pub(crate) fn put(&self, agent: Agent) -> Arc<Agent> {
+        let agent = Arc::new(agent);
+        let mut shard = self.shard(&agent.name).write().unwrap_or_else(PoisonError::into_inner);
+        if shard.insert((&*agent.name).into(), Arc::clone(&agent)).is_none() {
+            self.count.fetch_add(1, Ordering::Relaxed);
+        }
+        agent
     }
 
     /// Does something with each agent.

@@ -34,6 +34,9 @@ pub(crate) struct AnswerBody {
     _busy: Busy,
 }
 
+/// Why an answer that is there does not end well.
+const NOT_KEPT: &str = "the journal cannot be written";
+
 /// How the answer is written, which decides how it can be cut.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
@@ -83,7 +86,8 @@ impl AnswerBody {
             AnswerBody { source, lease, account, flight, host, shape, ended: false, _busy: busy };
         // Nobody asks for the body of an answer that has none.
         if is_empty {
-            answer.complete();
+            // Its head says that nothing follows: there is no way left to end it badly.
+            let _ = answer.complete();
         }
         answer
     }
@@ -109,12 +113,9 @@ impl AnswerBody {
                 self.flight.enter(Phase::Streaming, self.host.clock.mono());
                 Poll::Pending
             }
-            Poll::Ready(Some(Ok(frame))) => Poll::Ready(Some(Ok(self.pass(frame)))),
+            Poll::Ready(Some(Ok(frame))) => Poll::Ready(Some(self.pass(frame))),
             Poll::Ready(Some(Err(error))) => Poll::Ready(self.broken(error)),
-            Poll::Ready(None) => {
-                self.complete();
-                Poll::Ready(None)
-            }
+            Poll::Ready(None) => Poll::Ready(self.complete().err().map(Err)),
         }
     }
 
@@ -126,7 +127,7 @@ impl AnswerBody {
         }
     }
 
-    fn pass(&mut self, mut frame: Frame<Bytes>) -> Frame<Bytes> {
+    fn pass(&mut self, mut frame: Frame<Bytes>) -> Result<Frame<Bytes>, BodyError> {
         if let Some(data) = frame.data_ref() {
             self.account.observe(data);
         }
@@ -136,17 +137,20 @@ impl AnswerBody {
         self.flight.enter(Phase::Writing, self.host.clock.mono());
         // Of a body with a known length, and after trailers, nobody asks for the end.
         if self.source.is_at_end() || frame.is_trailers() {
-            self.complete();
+            self.complete()?;
         }
-        frame
+        Ok(frame)
     }
 
-    fn complete(&mut self) {
+    /// Before its client sees the end: what was answered is never forgotten. What cannot be kept does not end well.
+    fn complete(&mut self) -> Result<(), BodyError> {
         self.ended = true;
         self.account.complete();
+        self.host.journal.flush();
         if let Some(lease) = self.lease.take() {
             lease.finish(&self.flight);
         }
+        if self.host.journal.has_failed() { Err(NOT_KEPT.into()) } else { Ok(()) }
     }
 
     /// The upstream broke off, or we made it do so.
@@ -157,6 +161,7 @@ impl AnswerBody {
         self.ended = true;
         self.lease = None;
         self.account.abort(AbortedBy::Upstream);
+        self.host.journal.flush();
         Some(Err(error.into()))
     }
 
@@ -168,6 +173,7 @@ impl AnswerBody {
         let cut = self.flight.why_cut().cloned()?;
         let at_boundary = self.account.at_boundary();
         self.account.abort(cut.by);
+        self.host.journal.flush();
         let refusal = Refusal { kind: cut.kind, code: cut.code, message: &cut.message };
         let Shape { protocol, framing, encoded } = self.shape;
         let can_add = !encoded && self.size_hint().exact().is_none();

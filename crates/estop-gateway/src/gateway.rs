@@ -8,18 +8,20 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use estop_core::event::AbortedBy;
-use estop_core::system::{Channel, Channels, GateView, KillReason};
+use estop_core::system::{Channel, Channels, KillReason};
 use estop_wire::refusal::Kind;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
+use crate::agents::Remembered;
 use crate::body_in::Memory;
 use crate::flight::Cut;
 use crate::host::Host;
-use crate::identity::Keys;
 use crate::journal_queue::JournalQueue;
+use crate::key_ring::KeyRing;
 use crate::listener;
+use crate::rulebook::Rulebook;
 use crate::settings::Settings;
 use crate::start_error::StartError;
 use crate::sweep;
@@ -34,6 +36,7 @@ const SHUTDOWN_WITHIN: Duration = Duration::from_secs(1);
 pub struct Gateway {
     address: SocketAddr,
     host: Arc<Host>,
+    keys: KeyRing,
     stop: watch::Sender<bool>,
     stopping: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -41,16 +44,34 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Starts listening. `found` is what the latch said; `None` on a first start.
+    /// Starts listening.
     pub fn start(
         settings: Settings,
         journal: Arc<JournalQueue>,
-        found: Option<GateView>,
+        remembered: Remembered,
     ) -> Result<Gateway, StartError> {
-        let Settings { listen, workers, tls, providers, keys, require_keys, llm_enabled, limits, policies } =
-            settings;
+        let Settings {
+            listen,
+            workers,
+            tls,
+            providers,
+            keys,
+            require_keys,
+            llm_enabled,
+            limits,
+            policies,
+            prices,
+        } = settings;
         let always_shut = if llm_enabled { Channels::NONE } else { Channels::NONE.with(Channel::Llm) };
-        let host = Arc::new(Host::new(policies, limits.agents, journal, always_shut));
+        let Remembered { system, latch, mono, away_ms, agents, over } = remembered;
+        let host = Arc::new(Host::new(
+            Rulebook::new(policies, over),
+            limits.agents,
+            journal,
+            always_shut,
+            mono,
+            system,
+        ));
         let ready = providers
             .into_iter()
             .map(|(name, provider)| Ok((name.clone(), Arc::new(Ready::new(&name, provider)?))))
@@ -63,14 +84,15 @@ impl Gateway {
         for _ in 1..workers.max(1) {
             sockets.push(listener::bind(address).map_err(cannot_listen)?);
         }
-        let keys = Arc::new(Keys::new(&keys));
+        let keys = KeyRing::new(&keys);
         let memory = Arc::new(Memory::new(limits.memory_bytes));
         let open = Arc::new(AtomicUsize::new(0));
         let worker = || Worker {
             host: Arc::clone(&host),
             upstreams: ready.iter().map(|(name, r)| (name.clone(), Upstream::new(Arc::clone(r)))).collect(),
-            keys: Arc::clone(&keys),
+            keys: keys.clone(),
             require_keys,
+            prices: Arc::clone(&prices),
             limits,
             memory: Arc::clone(&memory),
             open: Arc::clone(&open),
@@ -80,12 +102,14 @@ impl Gateway {
             llm_enabled,
         };
         let workers: Vec<Arc<Worker>> = sockets.iter().map(|_| Arc::new(worker())).collect();
-        host.open(found);
+        host.open(latch);
+        host.take_up(agents, away_ms);
         host.welcome_configured();
         let (stop, stopped) = watch::channel(false);
         let mut gateway = Gateway {
             address,
             host: Arc::clone(&host),
+            keys: keys.clone(),
             stop,
             stopping: Arc::default(),
             threads: Vec::new(),
@@ -114,6 +138,11 @@ impl Gateway {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The keys in force.
+    pub fn keys(&self) -> KeyRing {
+        self.keys.clone()
     }
 
     /// Where agents are judged and the button is pressed.

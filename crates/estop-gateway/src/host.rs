@@ -2,23 +2,25 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use estop_core::decision::{Decision, Effect};
+use estop_core::decision::{Decision, Effect, Finding, Guard};
+use estop_core::engine::Snapshot;
 use estop_core::event::{AbortedBy, Event, What};
-use estop_core::ids::Name;
-use estop_core::iteration::TestRunners;
-use estop_core::policy_file::PolicyFile;
+use estop_core::ids::{Hash64, Name};
+use estop_core::journal::{Happened, Written};
+use estop_core::policy::Policy;
 use estop_core::system::{
     Channel, Channels, GateView, KillReason, System, SystemDecision, SystemEvent, SystemState,
 };
 use estop_core::time::Millis;
 use estop_wire::refusal::Kind;
 
-use crate::agents::{Agent, Agents, Judged, Rules};
+use crate::agents::{Agent, Agents, Judged};
 use crate::clock::Clock;
 use crate::flight::Cut;
 use crate::identity::DEFAULT_AGENT;
 use crate::journal_queue::{JournalQueue, Recorded};
 use crate::latch::Latch;
+use crate::rulebook::{Rulebook, runners};
 
 /// The agents, the button, the clock and the way to the journal.
 pub struct Host {
@@ -31,33 +33,35 @@ pub struct Host {
     /// Where records go.
     pub journal: Arc<JournalQueue>,
     system: Mutex<System>,
-    policies: PolicyFile,
+    /// The rules of all agents.
+    pub rulebook: Rulebook,
 }
 
 impl Host {
     /// A host that is still starting: nothing passes until [`Host::open`].
     /// Channels in `always_shut` stay so, whatever is cleared.
     pub fn new(
-        policies: PolicyFile,
+        rulebook: Rulebook,
         agents_max: usize,
         journal: Arc<JournalQueue>,
         always_shut: Channels,
+        from: Millis,
+        system: System,
     ) -> Host {
-        let system = System::default();
         Host {
             agents: Agents::new(agents_max),
-            latch: Latch::new(system.gate(), always_shut),
-            clock: Clock::starting_at(Millis(0)),
+            latch: Latch::new(System::default().gate(), always_shut),
+            clock: Clock::starting_at(from),
             journal,
             system: Mutex::new(system),
-            policies,
+            rulebook,
         }
     }
 
     /// The agent of this name, with its rules; `None` if there is no room for one more.
     pub fn agent(&self, name: &str) -> Option<Arc<Agent>> {
         self.agents.get_or_add(name, || {
-            let agent = Agent::new(name, self.rules(name));
+            let agent = Agent::new(name, self.rulebook.rules(name));
             // A journal begins with the rules: they are told before anybody else can find the agent.
             let policy = Box::new((*agent.judged().policy).clone());
             self.tell(&agent, None, What::PolicyChanged { by: "configuration".into(), policy });
@@ -65,20 +69,52 @@ impl Host {
         })
     }
 
-    /// Gives the agents of the configuration, and the default one, their places: made-up names cannot take them.
-    pub(crate) fn welcome_configured(&self) {
-        for name in self.policies.agents().chain([DEFAULT_AGENT]) {
-            // The configuration was checked to have room for them.
-            let _ = self.agent(name);
+    /// Takes up the agents of the time before. What was under way then is over; rules that changed meanwhile are told.
+    pub(crate) fn take_up(&self, agents: Vec<(Name, Snapshot)>, away_ms: u64) {
+        for (name, Snapshot { told, policy, state }) in agents {
+            let mut rules = self.rulebook.rules(&name);
+            let (new, old) = (Arc::clone(&rules.policy), Arc::new(policy));
+            rules.policy = Arc::clone(&old);
+            let is_under_way = state.is_under_way();
+            let agent = self.agents.put(Agent::remembered(&name, rules, state, told));
+            if is_under_way {
+                self.tell(&agent, None, What::Restarted { away_ms });
+            }
+            if new != old {
+                self.change_policy(&agent, new, "configuration");
+            }
+            let judged = agent.judged();
+            agent.set_wake(judged.state.poll_timeout(&judged.policy).map(|wake| wake.at.0));
         }
     }
 
-    fn rules(&self, name: &str) -> Rules {
-        let policy = Arc::new(self.policies.resolve(Some(name), None));
-        let extra: Vec<String> = policy.limits.test_runners.iter().map(ToString::to_string).collect();
-        // The policy file was checked: its patterns are good.
-        let runners = Arc::new(TestRunners::new(&extra).unwrap_or_default());
-        Rules { policy, runners }
+    /// Puts the rulebook's rules into force, where they differ from those that are.
+    pub fn apply_rules(&self, by: &str) {
+        self.agents.for_each(|agent| {
+            let policy = Arc::new(self.rulebook.resolve(&agent.name));
+            let is_new = agent.judged().policy != policy;
+            if is_new {
+                self.change_policy(agent, policy, by);
+            }
+        });
+    }
+
+    /// New rules for an agent, from here on.
+    pub fn change_policy(&self, agent: &Agent, policy: Arc<Policy>, by: &str) {
+        let mut judged = agent.judged();
+        let told = Box::new((*policy).clone());
+        judged.runners = runners(&policy);
+        judged.policy = policy;
+        self.tell_locked(agent, &mut judged, None, What::PolicyChanged { by: by.into(), policy: told });
+    }
+
+    /// Gives the agents of the configuration, and the default one, their places: made-up names cannot take them.
+    pub fn welcome_configured(&self) {
+        let file = self.rulebook.file();
+        for name in file.agents().chain([DEFAULT_AGENT]) {
+            // The configuration was checked to have room for them.
+            let _ = self.agent(name);
+        }
     }
 
     /// Judges an event of an agent, writes it down and does what the decision says.
@@ -103,9 +139,14 @@ impl Host {
         let now = self.clock.now();
         let decision = Arc::new(judged.state.handle(now, &event, &judged.policy));
         agent.set_wake(judged.state.poll_timeout(&judged.policy).map(|wake| wake.at.0));
-        let record =
-            Recorded::Agent { agent: Arc::clone(&agent.name), now, event, decision: Arc::clone(&decision) };
-        self.journal.push(record);
+        judged.told += 1;
+        if let Some(Finding::Loop(score)) = decision.verdicts.get(Guard::Loop).map(|verdict| &verdict.finding)
+        {
+            judged.score = Some(*score);
+        }
+        let written = Written::of(Happened::Agent(&event), &*decision);
+        let (name, told) = (Arc::clone(&agent.name), Arc::clone(&decision));
+        self.journal.push(Recorded::Agent { agent: name, now, event, decision: told, written });
         self.act(agent, &decision);
         decision
     }
@@ -191,12 +232,18 @@ impl Host {
         self.system_event(SystemEvent::ClearRequested { by: by.into(), epoch })
     }
 
+    /// The configuration was read again, and is in force or not.
+    pub fn configuration_read(&self, by: &str, digest: Hash64, applied: bool) {
+        self.system_event(SystemEvent::ConfigurationRead { by: by.into(), digest, applied });
+    }
+
     fn system_event(&self, event: SystemEvent) -> SystemDecision {
         let mut system = self.system.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now();
         let decision = system.handle(now, &event);
         self.latch.set(decision.gate);
-        self.journal.push(Recorded::System { now, event, decision });
+        let written = Written::of(Happened::System(&event), &decision);
+        self.journal.push(Recorded::System { now, event, decision, written });
         decision
     }
 

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use estop_core::ids::Name;
+use estop_core::operator::AgentKeyHash;
 use http::header::{AUTHORIZATION, HeaderName};
 use http::{HeaderMap, Uri};
 use sha2::{Digest, Sha256};
@@ -77,7 +78,8 @@ pub(crate) fn route(path: &str) -> Result<Route<'_>, IdentityError> {
 
 /// Whether a segment is `.` or `..` once it is decoded: such a path leads elsewhere than it seems to.
 fn has_dot_segments(path: &str) -> bool {
-    if !path.bytes().any(|b| matches!(b, b'.' | b'%' | b'\\')) {
+    // Without an early end the compiler looks at many bytes at once.
+    if !path.bytes().fold(false, |any, b| any | matches!(b, b'.' | b'%' | b'\\')) {
         return false;
     }
     let decoded = decode(path);
@@ -103,7 +105,7 @@ fn decode(path: &str) -> Vec<u8> {
 }
 
 /// Keys of agents, by their hash.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Keys(BTreeMap<[u8; 32], Box<str>>);
 
 impl Keys {
@@ -112,6 +114,13 @@ impl Keys {
         use secrecy::ExposeSecret;
         let hashed = |key: &AgentKey| (digest(key.key.expose_secret().as_bytes()), key.agent.clone());
         Keys(keys.iter().map(hashed).collect())
+    }
+
+    /// These and more.
+    pub(crate) fn with(&self, more: Vec<AgentKeyHash>) -> Keys {
+        let mut keys = self.0.clone();
+        keys.extend(more.into_iter().map(|key| (key.sha256, key.agent)));
+        Keys(keys)
     }
 
     /// Whose key it is. Looked up by its SHA-256, so that how long it takes says nothing about any key.

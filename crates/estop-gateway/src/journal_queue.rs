@@ -3,14 +3,18 @@
 //! Nothing that was decided is dropped. When the writer falls behind, new requests are refused instead
 //! ([`JournalQueue::is_full`]); what belongs to requests already let through still gets in. When the writer is gone
 //! ([`JournalQueue::fail`]), nothing is let through any more.
+//!
+//! The writer comes later; a killed process never comes back to its memory. So each record also goes to a [`Tail`], a
+//! file that has it before anybody is told what was decided ([`JournalQueue::flush`]).
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use estop_core::decision::Decision;
 use estop_core::event::Event;
 use estop_core::ids::Name;
+use estop_core::journal::{SYSTEM, Written};
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_core::time::Now;
 
@@ -31,6 +35,8 @@ pub enum Recorded {
         event: Event,
         /// What was decided.
         decision: Arc<Decision>,
+        /// Both as bytes.
+        written: Written,
     },
     /// Of the system.
     System {
@@ -40,7 +46,38 @@ pub enum Recorded {
         event: SystemEvent,
         /// What was decided.
         decision: SystemDecision,
+        /// Both as bytes.
+        written: Written,
     },
+}
+
+impl Recorded {
+    fn append_tail_line(&self, out: &mut Vec<u8>) {
+        match self {
+            Recorded::Agent { agent, now, written, .. } => written.append_tail_line(agent, *now, out),
+            Recorded::System { now, written, .. } => written.append_tail_line(SYSTEM, *now, out),
+        }
+    }
+}
+
+/// A file that has records before the journal's writer comes to them. What is written to it outlives the process;
+/// what is synced outlives the machine's power.
+pub trait Tail: Send + Sync + std::fmt::Debug {
+    /// Appends lines.
+    fn write(&self, lines: &[u8]) -> std::io::Result<()>;
+    /// Syncs what was written, to earlier files too.
+    fn sync(&self) -> std::io::Result<()>;
+    /// Begins a new file, because the one before has grown. Quick: others wait to write.
+    fn next_generation(&self) -> std::io::Result<()>;
+}
+
+/// A place in the tail: everything before it has been taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TailMark {
+    /// Which file.
+    pub generation: u64,
+    /// Bytes from its beginning.
+    pub offset: u64,
 }
 
 /// Longest name of a model or a tool in a record. Chosen: ARNs and MCP's long names fit; whatever is longer is a text
@@ -59,26 +96,52 @@ pub(crate) fn shorten(name: &mut Name) {
     }
 }
 
+/// A tail is begun anew beyond this. Chosen: some 100,000 records; half only makes more files.
+const TAIL_MAX: u64 = 64 << 20;
+
 /// The queue.
 #[derive(Debug, Default)]
 pub struct JournalQueue {
-    waiting: Mutex<Vec<Recorded>>,
+    waiting: Mutex<Waiting>,
     count: AtomicUsize,
+    /// Lines on their way to the tail. Whoever holds it writes; taken before `waiting`.
+    writing: Mutex<Vec<u8>>,
+    tail: Option<Box<dyn Tail>>,
     /// The writer sleeps until it is woken; while it is busy it looks by itself, and nobody pays for waking it.
     asleep: AtomicBool,
     closed: AtomicBool,
     /// The writer is gone: nothing can be written any more.
     failed: AtomicBool,
+    /// The writer is there, but what it writes to is not.
+    stuck: AtomicBool,
     bell: Condvar,
 }
 
-/// How long the writer gathers records before it writes them.
-const GATHER: Duration = Duration::from_millis(2);
+#[derive(Debug, Default)]
+struct Waiting {
+    records: Vec<Recorded>,
+    /// Lines the tail does not have yet.
+    unwritten: Vec<u8>,
+    /// Where the tail ends, with what is unwritten.
+    end: TailMark,
+}
+
+/// How long the writer gathers records before it writes them. The tail has them already: this only makes batches.
+const GATHER: Duration = Duration::from_millis(50);
+/// How long the writer waits for a record before it looks after other things.
+const LOOK_UP: Duration = Duration::from_secs(1);
 
 impl JournalQueue {
+    /// A queue whose records go to a tail, from `start` on.
+    pub fn with_tail(tail: Box<dyn Tail>, start: TailMark) -> JournalQueue {
+        let waiting = Mutex::new(Waiting { end: start, ..Waiting::default() });
+        JournalQueue { waiting, tail: Some(tail), ..JournalQueue::default() }
+    }
+
     /// Whether new requests must wait for the writer.
     pub fn is_full(&self) -> bool {
-        self.has_failed() || self.count.load(Ordering::Relaxed) >= WAITING_MAX
+        let is_stuck = self.stuck.load(Ordering::Relaxed);
+        self.has_failed() || is_stuck || self.count.load(Ordering::Relaxed) >= WAITING_MAX
     }
 
     /// Whether the writer is gone.
@@ -86,50 +149,125 @@ impl JournalQueue {
         self.failed.load(Ordering::Relaxed)
     }
 
+    /// The store takes nothing for now (`true`), or does again.
+    pub fn set_stuck(&self, stuck: bool) {
+        self.stuck.store(stuck, Ordering::Relaxed);
+    }
+
+    /// Whether nothing more will come.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
     /// The writer is gone: from here on every new request is refused, and what cannot be written is not kept.
     pub fn fail(&self) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting();
         self.failed.store(true, Ordering::Relaxed);
-        *waiting = Vec::new();
+        waiting.records = Vec::new();
+        waiting.unwritten = Vec::new();
     }
 
     /// Adds a record. Callers that must keep an order hold their own lock while they call.
     pub fn push(&self, record: Recorded) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting();
         if self.has_failed() {
             return;
         }
-        waiting.push(record);
-        self.count.store(waiting.len(), Ordering::Relaxed);
+        if self.tail.is_some() {
+            let before = waiting.unwritten.len();
+            record.append_tail_line(&mut waiting.unwritten);
+            waiting.end.offset += (waiting.unwritten.len() - before) as u64;
+        }
+        waiting.records.push(record);
+        self.count.store(waiting.records.len(), Ordering::Relaxed);
         if self.asleep.swap(false, Ordering::Relaxed) {
             self.bell.notify_one();
         }
     }
 
-    /// Waits for records and takes all of them; `false` once the queue is closed and empty.
-    pub fn take(&self, into: &mut Vec<Recorded>) -> bool {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        while waiting.is_empty() {
-            if self.closed.load(Ordering::Relaxed) {
-                return false;
+    /// Gives the tail everything it does not have yet: from here on it outlives the process. If that fails, nothing is
+    /// let through any more.
+    pub fn flush(&self) {
+        let Some(tail) = &self.tail else { return };
+        let mut lines = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::swap(&mut self.waiting().unwritten, &mut lines);
+        self.write(&**tail, &mut lines);
+    }
+
+    fn write(&self, tail: &dyn Tail, lines: &mut Vec<u8>) {
+        if lines.is_empty() {
+            return;
+        }
+        if let Err(error) = tail.write(lines) {
+            self.give_up(&error);
+        }
+        lines.clear();
+    }
+
+    /// The same, and past the disk's cache: from here on it outlives the machine's power.
+    pub fn sync(&self) {
+        self.flush();
+        if let Some(Err(error)) = self.tail.as_ref().map(|tail| tail.sync()) {
+            self.give_up(&error);
+        }
+    }
+
+    fn give_up(&self, error: &std::io::Error) {
+        eprintln!(
+            "estop: the journal's tail cannot be written: {error}. Every request is refused: restart estop."
+        );
+        self.fail();
+    }
+
+    /// Waits a while for records and takes all of them, if any; `None` once the queue is closed and empty. What is taken
+    /// stands in the tail before the mark that is returned.
+    pub fn take(&self, into: &mut Vec<Recorded>) -> Option<TailMark> {
+        self.wait()?;
+        let mut lines = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting();
+        std::mem::swap(&mut waiting.unwritten, &mut lines);
+        std::mem::swap(&mut waiting.records, into);
+        self.count.store(waiting.records.len(), Ordering::Relaxed);
+        let is_long = waiting.end.offset >= TAIL_MAX;
+        if is_long {
+            // Nobody else writes: the new file begins with the next record.
+            waiting.end = TailMark { generation: waiting.end.generation + 1, offset: 0 };
+        }
+        let mark = waiting.end;
+        drop(waiting);
+        let Some(tail) = &self.tail else { return Some(mark) };
+        self.write(&**tail, &mut lines);
+        if let Some(Err(error)) = is_long.then(|| tail.next_generation()) {
+            self.give_up(&error);
+        }
+        Some(mark)
+    }
+
+    fn wait(&self) -> Option<()> {
+        let mut waiting = self.waiting();
+        if waiting.records.is_empty() {
+            if self.is_closed() {
+                return None;
             }
             self.asleep.store(true, Ordering::Relaxed);
-            waiting = self.bell.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            let woken = self.bell.wait_timeout(waiting, LOOK_UP).unwrap_or_else(PoisonError::into_inner);
+            waiting = woken.0;
         }
-        if !self.closed.load(Ordering::Relaxed) {
+        if !waiting.records.is_empty() && !self.is_closed() {
             drop(waiting);
             std::thread::sleep(GATHER);
-            waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         }
-        std::mem::swap(&mut *waiting, into);
-        self.count.store(waiting.len(), Ordering::Relaxed);
-        true
+        Some(())
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Nothing more will come: the writer takes what is there and ends.
     pub fn close(&self) {
         // Under the lock, so that a writer about to sleep does not miss it.
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.waiting();
         self.closed.store(true, Ordering::Relaxed);
         drop(waiting);
         self.bell.notify_all();

@@ -21,6 +21,7 @@ mod out_body;
 mod pipeline;
 mod recall;
 mod refuse;
+mod rulebook;
 mod screen;
 mod upload;
 mod upstream;
@@ -31,6 +32,7 @@ mod clock;
 mod flight;
 mod host;
 mod journal_queue;
+mod key_ring;
 mod latch;
 
 // Sockets, threads and time.
@@ -44,9 +46,11 @@ mod worker;
 
 pub mod settings;
 
-pub use agents::{Agent, Judged, NAME_MAX, is_agent_name, is_name};
+pub use agents::{Agent, Judged, NAME_MAX, Remembered, is_agent_name, is_name};
 pub use flight::{Flight, Phase};
 pub use gateway::Gateway;
 pub use host::Host;
-pub use journal_queue::{JournalQueue, Recorded};
+pub use journal_queue::{JournalQueue, Recorded, Tail, TailMark};
+pub use key_ring::KeyRing;
+pub use rulebook::{Over, Rulebook};
 pub use start_error::StartError;

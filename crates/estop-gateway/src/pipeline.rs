@@ -2,16 +2,16 @@
 //!
 //! An error path never allows: whatever cannot be read, found or judged is refused.
 
+mod judging;
 mod no;
 
 use std::sync::Arc;
 use std::task::Poll;
 
-use estop_core::decision::Decision;
-use estop_core::event::{AbortedBy, CallKind, Estimate, Event, RequestReceived, What};
-use estop_core::fingerprint::RequestPrint;
+use estop_core::decision::{Decision, Effect};
+use estop_core::event::{AbortedBy, CallKind};
 use estop_core::policy::BlockResponse;
-use estop_core::system::{Channel, GateView};
+use estop_core::system::Channel;
 use estop_wire::client;
 use estop_wire::protocol::{self, Call, Family, Protocol};
 use estop_wire::refusal::Kind;
@@ -22,17 +22,16 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
 
-use crate::account::{Account, BYTES_PER_TOKEN, Opened};
+use crate::account::Account;
 use crate::agents::Agent;
 use crate::answer::{AnswerBody, Parts, Shape};
 use crate::body_in::{self, BodyProblem, Share};
 use crate::connection::{Busy, Connection};
 use crate::flight::{Phase, Registered};
 use crate::forward;
+use crate::host::Host;
 use crate::identity::{self, Caller};
-use crate::journal_queue::{short_name, shorten};
 use crate::out_body::OutBody;
-use crate::recall::Asked;
 use crate::refuse;
 use crate::screen;
 use crate::upload::{self, RequestBody};
@@ -41,10 +40,6 @@ use crate::worker::Worker;
 use no::{
     No, Understood, cut_no, no_journal, refuse_browsers, refuse_identity, unknown_provider, upstream_failed,
 };
-
-/// Tokens reserved for an answer that names no limit, and the most reserved for a streamed one, whose reservation is
-/// extended while it runs (PO-2).
-const OUTPUT_RESERVE: u32 = 4_096;
 
 /// Serves one request.
 pub(crate) async fn serve(
@@ -57,8 +52,21 @@ pub(crate) async fn serve(
     let client = client::recognise(header);
     match exchange(worker, request, busy).await {
         Ok(response) => response,
-        Err(no) => no.answer(client),
+        Err(no) => {
+            keep(&worker.host, no.stops).await;
+            no.answer(client)
+        }
     }
+}
+
+/// Nobody is told what a dead process would not remember.
+async fn keep(host: &Arc<Host>, stops: bool) {
+    if !stops {
+        return host.journal.flush();
+    }
+    let host = Arc::clone(host);
+    // A disk takes its time; others on this thread do not wait for it. If the task is lost, so is the process.
+    let _ = tokio::task::spawn_blocking(move || host.journal.sync()).await;
 }
 
 async fn exchange(worker: &Worker, request: Request<Incoming>, busy: Busy) -> Result<Response<OutBody>, No> {
@@ -69,15 +77,17 @@ async fn exchange(worker: &Worker, request: Request<Incoming>, busy: Busy) -> Re
     screened.map_err(|no| No::bad(no.status, no.code, no.message).closing().of(guess()))?;
     let route =
         identity::route(parts.uri.path()).map_err(|error| refuse_identity(&error, worker).of(guess()))?;
-    let upstream =
-        worker.upstreams.get(route.provider).ok_or_else(|| unknown_provider(&route, worker).of(guess()))?;
+    let found = worker.upstreams.get_key_value(route.provider);
+    let (provider, upstream) = found.ok_or_else(|| unknown_provider(&route, worker).of(guess()))?;
     let family = upstream.ready.provider.family;
     let call = protocol::recognise(family, parts.method.as_str(), route.path);
-    let caller = identity::caller(&route, &parts.uri, &parts.headers, &worker.keys, worker.require_keys)
+    let keys = worker.keys.current();
+    let caller = identity::caller(&route, &parts.uri, &parts.headers, &keys, worker.require_keys)
         .map_err(|error| refuse_identity(&error, worker).of(call.protocol))?;
     refuse_browsers(&parts.headers, upstream).map_err(|no| no.of(call.protocol))?;
     let path_at = parts.uri.path().len() - route.path.len();
-    let asking = Asking { worker, call: &call, caller: &caller, upstream, path_at };
+    let only_reads = parts.method.is_safe();
+    let asking = Asking { worker, call: &call, caller: &caller, upstream, provider, only_reads, path_at };
     let admitted = asking.admit(body, &parts.headers, &busy).await.map_err(|no| no.of(call.protocol))?;
     asking.forward(admitted, parts, busy).await.map_err(|no| no.of(call.protocol))
 }
@@ -88,6 +98,10 @@ struct Asking<'a> {
     call: &'a Call,
     caller: &'a Caller,
     upstream: &'a Arc<Upstream>,
+    /// The provider's name.
+    provider: &'a str,
+    /// Its method changes nothing.
+    only_reads: bool,
     /// Where the provider's part of the path begins.
     path_at: usize,
 }
@@ -167,94 +181,6 @@ impl Asking<'_> {
         self.go_on(&decision, &RequestIn::default(), agent, flight).map_err(No::closing)
     }
 
-    /// Asks the core. The account is open only if the request was let through.
-    fn judge(
-        &self,
-        agent: &Arc<Agent>,
-        flight: &Registered,
-        said: &RequestIn<'_>,
-        body_bytes: usize,
-    ) -> (Arc<Decision>, Account) {
-        self.judge_under(self.worker.host.gate(), agent, flight, said, body_bytes)
-    }
-
-    fn judge_under(
-        &self,
-        gate: GateView,
-        agent: &Arc<Agent>,
-        flight: &Registered,
-        said: &RequestIn<'_>,
-        body_bytes: usize,
-    ) -> (Arc<Decision>, Account) {
-        let run = self.caller.run.clone();
-        let mut print = match self.kind() {
-            CallKind::Generation => RequestPrint::of(&said.text(run.as_deref())),
-            CallKind::Embedding | CallKind::Other => RequestPrint::default(),
-        };
-        print.steps.iter_mut().for_each(|step| shorten(&mut step.tool));
-        let estimate = self.estimate(said, body_bytes);
-        let host = &self.worker.host;
-        let mut judged = agent.judged();
-        judged.recall.complete(said, &mut print);
-        let asked = Asked::of(&print);
-        let received = RequestReceived {
-            request: flight.request,
-            call: self.kind(),
-            model: self.model(said).map(short_name),
-            print,
-            estimate,
-            fleet: None,
-        };
-        let what = What::RequestReceived(received);
-        let decision = host.tell_under(agent, &mut judged, Event { run: run.clone(), gate, what });
-        drop(judged);
-        let mut account = Account::open(Opened {
-            host: Arc::clone(host),
-            agent: Arc::clone(agent),
-            run,
-            request: flight.request,
-            asked,
-            estimate,
-            flight: flight.handle(),
-        });
-        if !decision.is_allowed() {
-            account.never_opened();
-        }
-        (decision, account)
-    }
-
-    fn kind(&self) -> CallKind {
-        match self.call.protocol {
-            Protocol::Embeddings(_) => CallKind::Embedding,
-            Protocol::Other(_) => CallKind::Other,
-            Protocol::OpenAiChat
-            | Protocol::OpenAiResponses
-            | Protocol::OpenAiCompletions
-            | Protocol::AnthropicMessages
-            | Protocol::Gemini
-            | Protocol::OllamaChat
-            | Protocol::OllamaGenerate => CallKind::Generation,
-        }
-    }
-
-    fn model<'s>(&'s self, said: &'s RequestIn<'_>) -> Option<&'s str> {
-        said.model.as_deref().or(self.call.model.as_deref())
-    }
-
-    fn estimate(&self, said: &RequestIn<'_>, body_bytes: usize) -> Estimate {
-        let tokens = |bytes: usize| u32::try_from(bytes as u64 / BYTES_PER_TOKEN).unwrap_or(u32::MAX);
-        let output_tokens = match self.kind() {
-            CallKind::Generation => {
-                let wanted = said.max_output_tokens.unwrap_or(OUTPUT_RESERVE);
-                let extends = said.stream || self.call.stream;
-                if extends { wanted.min(OUTPUT_RESERVE) } else { wanted }
-            }
-            CallKind::Embedding | CallKind::Other => 0,
-        };
-        let input = if said.text_bytes > 0 { said.text_bytes } else { body_bytes };
-        Estimate { input_tokens: tokens(input), output_tokens, unpriced: true, ..Estimate::default() }
-    }
-
     /// Goes on only with a positive decision, and only if nothing was shut since (a permit, not an order).
     fn go_on(
         &self,
@@ -273,6 +199,7 @@ impl Asking<'_> {
             let message = self.worker.sentence(decision);
             let mut no = No::new(refuse::kind(decision), refuse::code(decision), message);
             no.understood = Some(understood());
+            no.stops = decision.effects.iter().any(|effect| matches!(effect, Effect::Deactivated { .. }));
             return Err(no);
         }
         if let Some(cut) = flight.why_cut() {

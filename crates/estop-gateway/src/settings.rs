@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use estop_core::policy_file::PolicyFile;
+use estop_core::prices::PriceTable;
 use estop_wire::protocol::Family;
 use rustls::pki_types::CertificateDer;
 use secrecy::SecretString;
@@ -30,6 +31,8 @@ pub struct Settings {
     pub limits: Limits,
     /// The rules of each agent.
     pub policies: PolicyFile,
+    /// What models cost.
+    pub prices: Arc<PriceTable>,
 }
 
 /// A model provider (ID-4).

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use estop_core::decision::{Decision, Guard};
+use estop_core::prices::PriceTable;
 use estop_core::system::SystemState;
 use tokio_rustls::TlsAcceptor;
 
 use crate::body_in::Memory;
 use crate::connections::Connections;
 use crate::host::Host;
-use crate::identity::Keys;
+use crate::key_ring::KeyRing;
 use crate::refuse;
 use crate::settings::Limits;
 use crate::upstream::Upstream;
@@ -23,9 +24,11 @@ pub(crate) struct Worker {
     /// Providers, by the name in the path, with this worker's connections.
     pub upstreams: BTreeMap<Box<str>, Arc<Upstream>>,
     /// Keys of agents.
-    pub keys: Arc<Keys>,
+    pub keys: KeyRing,
     /// Refuse requests without a valid key.
     pub require_keys: bool,
+    /// What models cost.
+    pub prices: Arc<PriceTable>,
     /// Limits.
     pub limits: Limits,
     /// Bytes of request bodies, all workers together.

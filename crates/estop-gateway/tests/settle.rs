@@ -153,7 +153,7 @@ fn ks_5_a_second_estop_cannot_share_the_address() {
     let house = House::new();
     let mut settings = common::settings(&house.model, Default::default());
     settings.listen = house.address();
-    let second = Gateway::start(settings, Arc::new(JournalQueue::default()), None);
+    let second = Gateway::start(settings, Arc::new(JournalQueue::default()), Default::default());
     let error = second.err().expect("two of them listen on one address").to_string();
     assert!(error.contains("listen.data"), "{error}");
 }

@@ -1,15 +1,61 @@
 //! estop-store: what must outlive the process.
 //!
-//! Empty so far. It will hold the traits `Journal`, `AgentRepo`, `SystemStateRepo`, `HotState` and their
-//! implementations, all of which pass one contract test suite:
-//!
-//! - SQLite in the data directory, the default that needs no set-up (ST-1)
-//! - PostgreSQL as the truth for more than one machine, Redis for hot agent state (ST-2)
-//! - the latch file that keeps a pressed button pressed over kill -9 and power loss (KS-3)
-//! - the outbox of alerts, the price table, backup, retention and migrations
+//! Small traits, one for each thing that is kept, and [`Sqlite`], which keeps all of them in one file of the data
+//! directory (ST-1). Everything is synchronous: a write returns when it is committed. `tests/contract` says what
+//! every store must do, so that PostgreSQL can be held to the same.
 //!
 //! What it never does: judge, decide that a kill is over, or stand between a trigger and the gate. A failed write
-//! never undoes a kill. It holds no prompt text unless the policy's `evidence` asks for it, and never a key.
+//! never undoes a kill. It holds no prompt text unless the policy's `evidence` asks for it, and never a key: only
+//! hashes, which are made elsewhere.
 //!
 //! It is the only crate with SQL in it. It may use `estop-core`, and is used by `estop-admin`, `estop-notify` and
 //! `estop`.
+
+mod error;
+
+mod access;
+mod agents;
+mod alerts;
+mod cases;
+mod journal;
+mod ledger;
+mod runs;
+mod system_state;
+mod tail_file;
+
+mod line;
+mod sqlite;
+
+pub use access::{Access, AgentKey, Session, Token, TokenKind, TokenRole};
+pub use agents::{Agent, AgentRepo, Origin, StoredAgent};
+pub use alerts::{AlertRule, Alerts, Delivery, DeliveryOutcome, DueAlert, NewAlert};
+pub use cases::{CaseFilter, CaseStatus, Cases, Escalation, Incident};
+pub use error::{OpenError, StoreError};
+pub use journal::{
+    AgentSeen, Durability, EachBlock, EventFilter, EventKey, Journal, JournalBatch, Lines, NewEvent, Pruned,
+    Retention, Snapshot, StandingChange, StoredEvent, TailMark,
+};
+pub use ledger::{Ledger, Spend, SpendBy, SpendGroup, SpendQuery, SpendSum};
+pub use runs::{Run, RunFilter, RunRepo};
+pub use sqlite::{Restorable, Sqlite, SqliteOptions, read_journal, restore_check};
+pub use system_state::{StoredSystem, SystemStateRepo};
+pub use tail_file::{TailFile, TailRest, forget_tails_before, tail_rest};
+
+/// Everything a store keeps.
+pub trait Store:
+    Journal + AgentRepo + RunRepo + Ledger + Access + SystemStateRepo + Cases + Alerts + Meta
+{
+}
+
+impl<S> Store for S where
+    S: Journal + AgentRepo + RunRepo + Ledger + Access + SystemStateRepo + Cases + Alerts + Meta
+{
+}
+
+/// Single values that have no better place.
+pub trait Meta: Send + Sync {
+    /// A value.
+    fn meta(&self, name: &str) -> Result<Option<String>, StoreError>;
+    /// Sets a value; on the disk before it is acknowledged.
+    fn put_meta(&self, name: &str, value: &str) -> Result<(), StoreError>;
+}

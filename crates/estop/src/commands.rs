@@ -1,15 +1,39 @@
 //! The commands, one file each. A command prints its answer and says how the process should end.
 
+// What commands share.
+mod daemon;
+mod data_dir;
+mod open_store;
+mod table;
+
+// Looking at records.
 pub mod eval;
-mod journal;
+pub mod journal;
 pub mod replay;
-pub mod serve;
 pub mod verify;
 
+// The daemon, and steering it.
+pub mod agents;
+pub mod cases;
+pub mod policy;
+pub mod runs;
+pub mod serve;
+pub mod spend;
+pub mod status;
+pub mod token;
+
+// Looking after the machine.
+pub mod backup;
+pub mod completions;
+pub mod restore;
+
 use std::io::Write;
+use std::process::ExitCode;
 
 use anyhow::Context;
 use serde::Serialize;
+
+use crate::client::ClientError;
 
 /// How a command ended, as its exit code (SPEC §13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +42,44 @@ pub enum Exit {
     Fine,
     /// 1: the answer is "no": it differs, it was found, it was refused.
     No,
+    /// 2: wrong usage or configuration.
+    Usage,
+    /// 3: the daemon cannot be reached.
+    Unreachable,
+}
+
+impl Exit {
+    /// What an error means for the exit code.
+    pub fn of(error: &anyhow::Error) -> Exit {
+        if error.is::<Refused>() {
+            return Exit::No;
+        }
+        match error.downcast_ref::<ClientError>() {
+            Some(ClientError::Refused(_)) => Exit::No,
+            Some(ClientError::Unreachable(_)) => Exit::Unreachable,
+            None => Exit::Usage,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(match exit {
+            Exit::Fine => 0,
+            Exit::No => 1,
+            Exit::Usage => 2,
+            Exit::Unreachable => 3,
+        })
+    }
+}
+
+/// The answer is "no", and why.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Refused(String);
+
+fn refused<T>(why: impl Into<String>) -> anyhow::Result<T> {
+    Err(Refused(why.into()).into())
 }
 
 /// Prints a part of the answer. Whoever reads may have seen enough (`estop … | head`), which changes nothing in

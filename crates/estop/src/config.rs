@@ -20,6 +20,7 @@ mod serve;
 
 mod base_url;
 mod limits;
+mod prices;
 mod providers;
 
 mod shape;
@@ -33,6 +34,7 @@ mod secrets;
 
 mod conceal;
 mod explain;
+mod fixed;
 mod origin;
 mod place;
 mod problem;
@@ -51,6 +53,7 @@ use shape::FileIn;
 
 pub use base_url::BaseUrl;
 pub use env::Env;
+pub use fixed::Fixed;
 pub use limits::Limits;
 pub use problem::{Problem, Spot};
 pub use providers::{AuthStyle, HttpVersion, Protocol, Provider};

@@ -1,11 +1,15 @@
 //! The binary's parts, as a library so that tests can call them: configuration and commands.
 
+pub mod admin_plane;
+pub mod client;
 pub mod commands;
 pub mod config;
 pub mod journal_writer;
 pub mod lines;
-pub mod live_journal;
+pub mod memory;
 pub mod printable;
+pub mod reload;
+pub mod steer;
 pub mod trace;
 pub mod trace_run;
 pub mod wiring;

@@ -2,8 +2,11 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use estop::commands::{Exit, eval, replay, serve, verify};
+use clap::{CommandFactory, Parser, Subcommand};
+use estop::commands::{
+    Exit, agents, backup, cases, completions, eval, journal, policy, replay, restore, runs, serve, spend,
+    status, token, verify,
+};
 use estop::printable::escaped_lines;
 
 /// Requests allocate on one thread and are freed on another; the system's allocator is slow at that.
@@ -15,7 +18,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[command(
     version,
     after_help = "Exit codes: 0 fine, 1 the answer is no, 2 usage or configuration, 3 cannot reach the daemon.\n\
-        Answers go to the standard output. With exit code 2 there is none: the standard error says why, \
+        Answers go to the standard output. With the exit codes 2 and 3 there is none: the standard error says why, \
         in plain text, with --json too."
 )]
 struct Cli {
@@ -25,25 +28,46 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Serve(serve::Args),
+    Status(status::Args),
+    Agents(agents::Args),
+    Policy(policy::Args),
+    Runs(runs::Args),
+    Incidents(cases::IncidentsArgs),
+    Escalations(cases::EscalationsArgs),
+    Spend(spend::Args),
+    Token(token::Args),
+    Journal(journal::Args),
+    Backup(backup::Args),
+    Restore(restore::Args),
     Eval(eval::Args),
     Replay(replay::Args),
-    Serve(serve::Args),
     Verify(verify::Args),
+    Completions(completions::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Serve(args) => serve::main(&args),
+        Command::Status(args) => status::main(&args),
+        Command::Agents(args) => agents::main(&args),
+        Command::Policy(args) => policy::main(&args),
+        Command::Runs(args) => runs::main(&args),
+        Command::Incidents(args) => cases::incidents(&args),
+        Command::Escalations(args) => cases::escalations(&args),
+        Command::Spend(args) => spend::main(&args),
+        Command::Token(args) => token::main(&args),
+        Command::Journal(args) => journal::main(&args),
+        Command::Backup(args) => backup::main(&args),
+        Command::Restore(args) => restore::main(&args),
         Command::Eval(args) => eval::main(&args),
         Command::Replay(args) => replay::main(&args),
-        Command::Serve(args) => serve::main(&args),
         Command::Verify(args) => verify::main(&args),
+        Command::Completions(args) => completions::main(&args, Cli::command()),
     };
-    match result {
-        Ok(Exit::Fine) => ExitCode::SUCCESS,
-        Ok(Exit::No) => ExitCode::from(1),
-        Err(error) => {
-            eprintln!("estop: {}", escaped_lines(&format!("{error:#}")));
-            ExitCode::from(2)
-        }
-    }
+    let exit = result.unwrap_or_else(|error| {
+        eprintln!("estop: {}", escaped_lines(&format!("{error:#}")));
+        Exit::of(&error)
+    });
+    exit.into()
 }

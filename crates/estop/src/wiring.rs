@@ -4,11 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
+use estop_core::ids::Name;
 use estop_gateway::settings::{AgentKey, Auth, HttpVersion, Limits, Provider, Settings};
 use estop_wire::protocol::Family;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use secrecy::SecretString;
 
 use crate::config;
 use crate::config::ServeConfig;
@@ -19,21 +21,24 @@ pub fn settings(config: &ServeConfig) -> anyhow::Result<Settings> {
         let ready = provider(given).with_context(|| format!("providers.{name}"))?;
         anyhow::Ok((Box::from(name.as_str()), ready))
     };
-    let key = |(agent, key): (&estop_core::ids::Name, &secrecy::SecretString)| AgentKey {
-        agent: agent.clone(),
-        key: key.clone(),
-    };
     Ok(Settings {
         listen: config.listen.data,
         workers: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         tls: config.tls.as_ref().map(server_tls).transpose()?,
         providers: config.providers.iter().map(provider).collect::<anyhow::Result<_>>()?,
-        keys: config.agent_keys.iter().map(key).collect(),
+        keys: agent_keys(config),
         require_keys: config.require_keys,
         llm_enabled: config.llm_enabled,
         limits: limits(&config.limits),
         policies: config.policies.clone(),
+        prices: Arc::new(config.prices.clone()),
     })
+}
+
+/// The keys of agents.
+pub fn agent_keys(config: &ServeConfig) -> Vec<AgentKey> {
+    let key = |(agent, key): (&Name, &SecretString)| AgentKey { agent: agent.clone(), key: key.clone() };
+    config.agent_keys.iter().map(key).collect()
 }
 
 fn provider(given: &config::Provider) -> anyhow::Result<Provider> {

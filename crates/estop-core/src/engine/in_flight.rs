@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use crate::budget::Amount;
 use crate::ids::RequestId;
 use crate::ring::push_bounded;
@@ -12,7 +14,7 @@ use crate::time::Millis;
 pub(super) const LIFETIME_MS: u64 = 15 * 60_000;
 
 /// One request under way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Flight {
     pub(super) request: RequestId,
     /// Serial of its run.
@@ -29,7 +31,7 @@ pub(super) struct Flight {
 }
 
 /// All requests of one agent under way.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct InFlight {
     list: Vec<Flight>,
     /// No reservation ends before this.
@@ -96,6 +98,12 @@ impl InFlight {
         let overdue = self.overdue.as_mut()?;
         let at = overdue.iter().position(|f| f.request == request)?;
         overdue.remove(at)
+    }
+
+    /// Nothing is under way any more: all of it is given up at `now`.
+    pub(super) fn expire_all(&mut self, now: Millis) {
+        self.list.iter_mut().for_each(|flight| flight.expires = now);
+        self.none_before = now;
     }
 
     pub(super) fn first_expiry(&self) -> Option<Millis> {

@@ -88,6 +88,14 @@ impl AgentState {
         decision
     }
 
+    /// estop is back. Before time is let pass: requests under way died with it and are booked as they were reserved,
+    /// and a run was not active while nothing could pass.
+    pub(super) fn restarted(&mut self, now: Millis, away_ms: u64) {
+        self.in_flight.expire_all(now);
+        self.open_calls = OpenCalls::default();
+        self.runs.iter_mut().for_each(|run| run.was_away(away_ms));
+    }
+
     pub(super) fn paused(&mut self, now: Millis) -> Decision {
         self.standing.pause(None, now);
         Decision::noted()

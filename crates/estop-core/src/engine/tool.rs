@@ -4,6 +4,8 @@ use super::AgentState;
 use super::admission::ToldOf;
 use super::pass::Pass;
 use super::request::judge_breaker;
+use serde::{Deserialize, Serialize};
+
 use crate::decision::{Decision, Guard};
 use crate::event::{Ended, Event, ToolFinished, ToolRequested};
 use crate::fingerprint::StepPrint;
@@ -23,10 +25,10 @@ use crate::time::{Millis, Now};
 const OPEN_CALLS_MAX: usize = 64;
 
 /// Tool calls that hooks announced and that have not ended.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct OpenCalls(Vec<OpenCall>);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct OpenCall {
     call: CallId,
     run: Option<Name>,

@@ -61,11 +61,50 @@ pub(super) fn check(
 ) -> Result<BTreeMap<Name, Zone>, PolicyError> {
     check_gate(&file.gate).map_err(|(key, problem)| at(&["gate", key], problem))?;
 
+    let section = Section { watchdog: &file.watchdog, find_zone };
     let mut zones = BTreeMap::new();
-    let mut check_policy = |path: &[&str], policy: &PolicyIn, hours: &AllowedHoursIn| {
+    section.check(&["policy"], &file.policy, &file.policy.allowed_hours, &mut zones)?;
+    for (name, agent) in &file.agents {
+        check_name(name).map_err(|problem| at(&["agents", name], problem))?;
+        let Some(agent) = agent else { continue };
+        let hours = resolve::hours_of(file, &[&agent.policy]);
+        section.check(&["agents", name, "policy"], &agent.policy, &hours, &mut zones)?;
+    }
+    Ok(zones)
+}
+
+/// Looks at rules that will lie over `below`, and returns every time zone they name. Keys are blamed from the top of
+/// the rules.
+pub(super) fn check_over(
+    file: &PolicyFileIn,
+    below: &PolicyIn,
+    over: &PolicyIn,
+    find_zone: &dyn Fn(&str) -> Option<Zone>,
+) -> Result<BTreeMap<Name, Zone>, PolicyError> {
+    let section = Section { watchdog: &file.watchdog, find_zone };
+    let mut zones = BTreeMap::new();
+    section.check(&[], over, &resolve::hours_of(file, &[below, over]), &mut zones)?;
+    Ok(zones)
+}
+
+/// What a section of rules is checked against.
+struct Section<'a> {
+    watchdog: &'a WatchdogIn,
+    find_zone: &'a dyn Fn(&str) -> Option<Zone>,
+}
+
+impl Section<'_> {
+    /// `hours` are those of the section over those below it.
+    fn check(
+        &self,
+        path: &[&str],
+        policy: &PolicyIn,
+        hours: &AllowedHoursIn,
+        zones: &mut BTreeMap<Name, Zone>,
+    ) -> Result<(), PolicyError> {
         let blame = |keys: &[&str], problem| at(&[path, keys].concat(), problem);
         check_loop_switch(policy).map_err(|problem| blame(&["guards", "loop"], problem))?;
-        check_watchdog_switch(policy, &file.watchdog)
+        check_watchdog_switch(policy, self.watchdog)
             .map_err(|problem| blame(&["guards", "watchdog"], problem))?;
         if policy.allowed_hours != AllowedHoursIn::default() {
             check_hours(hours).map_err(|problem| blame(&["allowed_hours"], problem))?;
@@ -75,21 +114,12 @@ pub(super) fn check(
             [("budget", &policy.budget.timezone), ("allowed_hours", &policy.allowed_hours.timezone)]
         {
             let Some(name) = name else { continue };
-            let zone = find_zone(name)
+            let zone = (self.find_zone)(name)
                 .ok_or_else(|| blame(&[section, "timezone"], PolicyProblem::UnknownZone(name.clone())))?;
             zones.insert(name.clone(), zone);
         }
         Ok(())
-    };
-
-    check_policy(&["policy"], &file.policy, &file.policy.allowed_hours)?;
-    for (name, agent) in &file.agents {
-        check_name(name).map_err(|problem| at(&["agents", name], problem))?;
-        let Some(agent) = agent else { continue };
-        let hours = resolve::hours(&file.policy.allowed_hours, &agent.policy.allowed_hours);
-        check_policy(&["agents", name, "policy"], &agent.policy, &hours)?;
     }
-    Ok(zones)
 }
 
 fn at(keys: &[&str], problem: PolicyProblem) -> PolicyError {

@@ -18,23 +18,16 @@ use crate::time::Zone;
 /// Time zones by the name the file uses. Invariant: every name in the file is here.
 pub(super) type Zones = BTreeMap<Name, Zone>;
 
-/// The policy of one agent in one role.
-pub(super) fn policy(
-    file: &PolicyFileIn,
-    zones: &Zones,
-    agent: Option<&PolicyIn>,
-    role: Option<&str>,
-) -> Policy {
-    let nothing = PolicyIn::default();
-    let agent = agent.unwrap_or(&nothing);
+/// The policy of one agent in one role. `layers` are the agent's own, the later one wins.
+pub(super) fn policy(file: &PolicyFileIn, zones: &Zones, layers: &[&PolicyIn], role: Option<&str>) -> Policy {
     let preset = file.preset.unwrap_or_default();
     let watchdog = watchdog(file, preset);
 
     let mut policy = Policy {
         preset,
-        modes: base_modes(file, preset, agent),
+        modes: base_modes(file, preset, layers),
         gate: gate(&file.gate),
-        hours: allowed_hours(&hours(&file.policy.allowed_hours, &agent.allowed_hours), zones),
+        hours: allowed_hours(&hours_of(file, layers), zones),
         watchdog,
         ..Policy::default()
     };
@@ -46,7 +39,7 @@ pub(super) fn policy(
             lay_limits(&mut policy.limits, limits);
         }
     }
-    lay_policy(&mut policy, agent, zones);
+    layers.iter().for_each(|layer| lay_policy(&mut policy, layer, zones));
     if watchdog.scope == WatchdogScope::Off {
         policy.modes.watchdog = Mode::Off;
     }
@@ -54,12 +47,12 @@ pub(super) fn policy(
 }
 
 /// The preset's modes, and the breakers enforced once somebody set limits himself (PO-5).
-fn base_modes(file: &PolicyFileIn, preset: Preset, agent: &PolicyIn) -> Modes {
+fn base_modes(file: &PolicyFileIn, preset: Preset, layers: &[&PolicyIn]) -> Modes {
     let mut modes = Modes::of(preset);
     let no_limits = LimitsIn::default();
     let limits_are_set = file.circuit_breakers != Default::default()
         || file.policy.limits != no_limits
-        || agent.limits != no_limits;
+        || layers.iter().any(|layer| layer.limits != no_limits);
     if limits_are_set {
         modes.breaker = Mode::Enforce;
         modes.breaker_unattended = Mode::Enforce;
@@ -181,7 +174,12 @@ pub(super) fn gate(layer: &GateIn) -> GatePolicy {
 }
 
 /// An agent's hours over everybody's.
-pub(super) fn hours(base: &AllowedHoursIn, layer: &AllowedHoursIn) -> AllowedHoursIn {
+pub(super) fn hours_of(file: &PolicyFileIn, layers: &[&PolicyIn]) -> AllowedHoursIn {
+    let everybody = file.policy.allowed_hours.clone();
+    layers.iter().fold(everybody, |base, layer| hours(&base, &layer.allowed_hours))
+}
+
+fn hours(base: &AllowedHoursIn, layer: &AllowedHoursIn) -> AllowedHoursIn {
     AllowedHoursIn {
         days: layer.days.or(base.days),
         from: layer.from.or(base.from),

@@ -93,6 +93,16 @@ impl Run {
         Some(RunDue::Tripped(used))
     }
 
+    /// estop was away: that time was neither active nor meant for summing up. Sleep goes on by itself.
+    pub(crate) fn was_away(&mut self, away_ms: u64) {
+        if self.state == RunState::Active {
+            self.since = self.since.plus(away_ms);
+        }
+        if let Some(trip) = &mut self.trip {
+            trip.at = trip.at.plus(away_ms);
+        }
+    }
+
     /// The limit its clock runs against in its state.
     fn clock_limit(&self) -> LimitName {
         if self.state == RunState::Sleeping { LimitName::SleepDuration } else { LimitName::ActiveDuration }

@@ -1,12 +1,12 @@
 //! What the guard `run` saw.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::RUNS_MAX;
 use crate::breaker::LimitUse;
 
 /// The states of seed 3.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum RunState {
     /// Working.

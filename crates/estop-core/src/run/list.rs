@@ -1,11 +1,13 @@
 //! All runs of one agent.
 
 use super::{IMPLICIT_IDLE_MS, RUNS_MAX, Run, RunState};
+use serde::{Deserialize, Serialize};
+
 use crate::ids::Name;
 use crate::time::Millis;
 
 /// All runs of one agent.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Runs {
     list: Vec<Run>,
     next_serial: u32,

@@ -181,6 +181,7 @@ fn what(world: &mut World, run: Option<&str>, options: &mut Options) -> Result<W
         "deactivate" => What::AgentDeactivated { by: by() },
         "pause" => What::AgentPaused { by: by() },
         "resume" => What::AgentResumed { by: by() },
+        "restarted" => What::Restarted { away_ms: options.id()? * 1000 },
         "tick" => What::Tick,
         other => return Err(format!("`{other}` is no event")),
     })

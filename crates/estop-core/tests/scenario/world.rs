@@ -1,7 +1,7 @@
 //! The one agent and the system a script plays with, and what must hold after every event.
 
 use estop_core::decision::{Decision, Effect, Guard, Outcome, Ruling};
-use estop_core::engine::AgentState;
+use estop_core::engine::{AgentState, Snapshot};
 use estop_core::event::{Event, What};
 use estop_core::policy::{Mode, Policy};
 use estop_core::standing::Standing;
@@ -120,13 +120,19 @@ impl World {
         wrong.map_or(Ok(()), |promise| Err(format!("  broken promise: {promise}")))
     }
 
-    /// The same event, written down and read again, to a state of its own.
+    /// The same event, written down and read again, to a state of its own that is written down and read again too.
     fn replay(&mut self, event: &Event) -> Result<Decision, String> {
         let text = serde_json::to_string(event).map_err(|e| e.to_string())?;
         let read: Event = serde_json::from_str(&text).map_err(|e| format!("{text}: {e}"))?;
         if read != *event {
             return Err(format!("  an event is read otherwise than it was written: {text}"));
         }
+        let kept = self.twin.snapshot(0, &self.policy).map_err(|e| e.to_string())?;
+        let Snapshot { policy, state, .. } = Snapshot::read(&kept).map_err(|e| e.to_string())?;
+        if policy != self.policy {
+            return Err("  a policy is read otherwise than it was written".to_owned());
+        }
+        self.twin = state;
         Ok(self.twin.handle(self.clocks(), &read, &self.policy))
     }
 

@@ -21,6 +21,8 @@ pub(super) struct No {
     /// Known once the request was understood.
     pub(super) understood: Option<Understood>,
     pub(super) close: bool,
+    /// It switched its agent off, which must be safe on disk before anybody is told (ST-1).
+    pub(super) stops: bool,
 }
 
 pub(super) struct Understood {
@@ -32,7 +34,7 @@ pub(super) struct Understood {
 
 impl No {
     pub(super) fn new(kind: Kind, code: &'static str, message: impl Into<String>) -> No {
-        No { kind, code, message: message.into(), understood: None, close: false }
+        No { kind, code, message: message.into(), understood: None, close: false, stops: false }
     }
 
     pub(super) fn bad(status: u16, code: &'static str, message: impl Into<String>) -> No {

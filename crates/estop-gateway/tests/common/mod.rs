@@ -58,11 +58,11 @@ impl House {
         change(&mut settings);
         let queue = Arc::new(JournalQueue::default());
         let records: Arc<Mutex<Vec<Recorded>>> = Arc::default();
-        let gateway = Gateway::start(settings, Arc::clone(&queue), None).unwrap();
+        let gateway = Gateway::start(settings, Arc::clone(&queue), Default::default()).unwrap();
         let (taken, kept) = (Arc::clone(&queue), Arc::clone(&records));
         let writer = std::thread::spawn(move || {
             let mut batch = Vec::new();
-            while taken.take(&mut batch) {
+            while taken.take(&mut batch).is_some() {
                 kept.lock().unwrap().append(&mut batch);
             }
         });
@@ -146,6 +146,7 @@ pub fn settings(model: &FakeModel, policies: PolicyFile) -> Settings {
         llm_enabled: true,
         limits: Limits::default(),
         policies,
+        prices: Arc::default(),
     }
 }
 

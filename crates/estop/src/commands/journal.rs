@@ -1,118 +1,54 @@
-//! What `verify` and `replay` share: reading a journal to its end, and saying what is wrong with it.
+//! `estop journal …`: the stored journal, exported, verified and searched; and what `verify` and `replay` share.
+
+mod events;
+mod export;
+mod file;
+mod verify;
 
 use std::path::PathBuf;
 
-use estop_core::backtest::Backtest;
-use estop_core::journal::{Chains, JournalError, Record};
-use estop_core::policy::Policy;
-use estop_core::replay::{Replay, ReplayError};
+use super::Exit;
+use super::data_dir::DataDirArgs;
+use crate::memory::database;
 
-use crate::lines::Lines;
-use crate::printable::escaped;
+pub(super) use file::{Broken, JournalArgs, read, seal_text};
 
-/// Which journal, and how to answer.
+/// Export, verify and search the journal
 #[derive(Debug, clap::Args)]
-pub(super) struct JournalArgs {
-    /// The journal
-    pub(super) journal: PathBuf,
-    /// Accept a journal that is still being written: its end cannot be vouched for
-    #[arg(long)]
-    pub(super) allow_unsealed: bool,
-    /// Print the result as JSON
-    #[arg(long)]
-    pub(super) json: bool,
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
 }
 
-/// Takes a journal in, line by line.
-pub(super) trait Reader {
-    /// The next line.
-    fn feed(&mut self, line: &[u8]) -> Result<(), ReplayError>;
-    /// The chains as far as they were read.
-    fn chains(&self) -> &Chains;
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Export(export::Args),
+    Verify(verify::Args),
+    Events(events::Args),
 }
 
-/// What is wrong with a journal, and in which line.
-pub(super) struct Broken {
-    pub(super) line: usize,
-    pub(super) error: ReplayError,
-}
-
-/// Reads the whole journal; ends at the first line that is wrong.
-pub(super) fn read(
-    args: &JournalArgs,
-    what: &'static str,
-    reader: &mut impl Reader,
-) -> anyhow::Result<Option<Broken>> {
-    let mut lines = Lines::open(&args.journal, what)?;
-    while let Some((line, bytes)) = lines.next_line()? {
-        match reader.feed(bytes) {
-            Ok(()) => {}
-            // Still being written: what stands before it is the journal.
-            Err(ReplayError::Journal(JournalError::NotARecord))
-                if args.allow_unsealed && !bytes.ends_with(b"\n") => {}
-            Err(error) => return Ok(Some(Broken { line, error })),
-        }
-    }
-    let chains = reader.chains();
-    if chains.is_sealed() || args.allow_unsealed {
-        return Ok(None);
-    }
-    let line = usize::try_from(chains.seq().max(1))?;
-    Ok(Some(Broken { line, error: JournalError::NotSealed.into() }))
-}
-
-/// How far an unbroken journal can be trusted.
-pub(super) fn seal_text(chains: &Chains) -> &'static str {
-    if chains.is_sealed() { "sealed" } else { "not sealed: a cut tail would not be noticed" }
-}
-
-impl Broken {
-    /// What is wrong, safe to print.
-    pub(super) fn problem(&self) -> String {
-        match &self.error {
-            ReplayError::Journal(error) => escaped(&error.to_string()),
-            ReplayError::Differs { seq, chain, recorded, recomputed } => ReplayError::Differs {
-                seq: *seq,
-                chain: escaped(chain).into(),
-                recorded: escaped(recorded),
-                recomputed: escaped(recomputed),
-            }
-            .to_string(),
-        }
-    }
-
-    /// The same, with its place.
-    pub(super) fn text(&self, args: &JournalArgs) -> String {
-        format!("{}:{}: {}", escaped(&args.journal.display().to_string()), self.line, self.problem())
+/// Runs the command.
+pub fn main(args: &Args) -> anyhow::Result<Exit> {
+    match &args.command {
+        Command::Export(args) => export::main(args),
+        Command::Verify(args) => verify::main(args),
+        Command::Events(args) => events::main(args),
     }
 }
 
-impl Reader for Chains {
-    fn feed(&mut self, line: &[u8]) -> Result<(), ReplayError> {
-        Ok(Record::parse(line).and_then(|record| self.check(&record))?)
-    }
-
-    fn chains(&self) -> &Chains {
-        self
-    }
+/// Which stored journal; estop need not run.
+#[derive(Debug, clap::Args)]
+struct StoreArgs {
+    #[command(flatten)]
+    place: DataDirArgs,
 }
 
-impl Reader for Replay {
-    fn feed(&mut self, line: &[u8]) -> Result<(), ReplayError> {
-        Replay::feed(self, line)
-    }
-
-    fn chains(&self) -> &Chains {
-        Replay::chains(self)
-    }
-}
-
-impl<F: Fn(&str) -> Policy> Reader for Backtest<F> {
-    fn feed(&mut self, line: &[u8]) -> Result<(), ReplayError> {
-        Ok(Backtest::feed(self, line)?)
-    }
-
-    fn chains(&self) -> &Chains {
-        Backtest::chains(self)
+impl StoreArgs {
+    /// The database it is in.
+    fn database(&self) -> anyhow::Result<PathBuf> {
+        let folder = self.place.folder()?;
+        let path = database(&folder);
+        anyhow::ensure!(path.exists(), "there is no journal in {}: has estop run there?", folder.display());
+        Ok(path)
     }
 }

@@ -1,15 +1,24 @@
 //! `estop serve`: the data plane, between agents and their models.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
+use estop_admin::{Admin, AdminState, Options};
 use estop_core::system::{Channels, KillReason};
 use estop_gateway::{Gateway, Host};
+use estop_store::Sqlite;
+use jiff::Timestamp;
+use secrecy::{ExposeSecret, SecretString};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Exit, say};
-use crate::config::{self, Env};
-use crate::live_journal::LiveJournal;
+use crate::admin_plane::{AdminPlane, Doors};
+use crate::config::{self, Env, ServeConfig};
+use crate::memory::Memory;
+use crate::printable::escaped;
+use crate::reload::{Reloading, Running};
+use crate::steer::Steering;
 use crate::wiring;
 
 /// Stand between agents and their models: forward what is healthy, stop what is not
@@ -17,7 +26,7 @@ use crate::wiring;
 #[command(after_help = "Point an SDK at it by its base URL, for example:\n  \
     OPENAI_BASE_URL=http://127.0.0.1:4100/agents/my-agent/openai/v1\n  \
     ANTHROPIC_BASE_URL=http://127.0.0.1:4100/agents/my-agent/anthropic\n\n\
-    SIGUSR1 presses the emergency stop. SIGINT and SIGTERM end estop.")]
+    SIGUSR1 presses the emergency stop. SIGHUP reads the configuration again. SIGINT and SIGTERM end estop.")]
 pub struct Args {
     /// The configuration file; without one, everything has its default
     #[arg(long, value_name = "FILE")]
@@ -35,23 +44,39 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     }
     raise_descriptor_limit();
     let settings = wiring::settings(&config)?;
-    let journal = LiveJournal::start(&config.data_dir)?;
-    let gateway = match Gateway::start(settings, std::sync::Arc::clone(&journal.queue), None) {
-        Ok(gateway) => gateway,
-        Err(error) => {
-            journal.discard();
-            return Err(error.into());
+    let (memory, mut remembered) = Memory::open(&config.data_dir, now())?;
+    remembered.over = memory.overrides(&config.policies)?;
+    let doors = Doors::open(config.listen.admin, &config.data_dir)?;
+    let gateway = Gateway::start(settings, Arc::clone(&memory.queue), remembered)?;
+    memory.watch(gateway.host());
+    if let Some(problem) = &memory.problem {
+        eprintln!(
+            "estop: {}. Nothing passes until this is mended and estop is started again.",
+            escaped(problem)
+        );
+    }
+    let mut welcome = welcome(&gateway, config.tls.is_some(), &config.data_dir);
+    let plane = memory.store.clone().map(|store| {
+        let url = format!("http://{}", doors.address()?);
+        let (plane, token) = admin_plane(doors, &config, &gateway, store)?;
+        welcome += &format!("\nAdmin API: {url}/api/docs");
+        if let Some(token) = token {
+            let token = token.expose_secret();
+            welcome += &format!("\nAdmin token, shown this once: {token}");
         }
-    };
-    let welcome = welcome(&gateway, config.tls.is_some(), &journal);
-    let ended = wait_for_signals(gateway.host(), &welcome);
+        anyhow::Ok(plane)
+    });
+    let plane = plane.transpose()?;
+    let reloading = reloading(args.config.as_deref(), &config, &gateway, &memory)?;
+    let ended = wait_for_signals(gateway.host(), reloading.as_ref(), &welcome);
+    drop((reloading, plane));
     drop(gateway);
-    journal.finish()?;
+    memory.finish()?;
     ended?;
     Ok(Exit::Fine)
 }
 
-fn welcome(gateway: &Gateway, tls: bool, journal: &LiveJournal) -> String {
+fn welcome(gateway: &Gateway, tls: bool, data_dir: &Path) -> String {
     let url = format!("{}://{}", if tls { "https" } else { "http" }, gateway.address());
     format!(
         "listening on {url}\n\n\
@@ -59,11 +84,54 @@ fn welcome(gateway: &Gateway, tls: bool, journal: &LiveJournal) -> String {
          OPENAI_BASE_URL={url}/agents/my-agent/openai/v1\n  \
          ANTHROPIC_BASE_URL={url}/agents/my-agent/anthropic\n  \
          GOOGLE_GEMINI_BASE_URL={url}/agents/my-agent/gemini\n\n\
-         Journal: {}\n\
+         Everything is kept in {}\n\
          Emergency stop: kill -USR1 {}",
-        journal.path.display(),
+        data_dir.display(),
         std::process::id()
     )
+}
+
+/// Serves people. Gives back the admin token if one was made.
+fn admin_plane(
+    doors: Doors,
+    config: &ServeConfig,
+    gateway: &Gateway,
+    store: Sqlite,
+) -> anyhow::Result<(AdminPlane, Option<SecretString>)> {
+    let host = Arc::clone(gateway.host());
+    let admin = Admin::open(AdminState {
+        operator: Arc::new(Steering::new(gateway)),
+        store: Arc::new(store),
+        clock: Arc::new(now),
+        policy_file: Arc::new(move || host.rulebook.file()),
+        options: Options { loopback: doors.address()?.ip().is_loopback(), https: config.behind_tls_proxy },
+    })?;
+    let chosen = std::env::var("ESTOP_ADMIN_TOKEN").ok().map(SecretString::from);
+    let token = admin.first_start(chosen.as_ref())?;
+    Ok((doors.serve(admin, &config.data_dir)?, token))
+}
+
+/// Watches the configuration file, if there is one.
+fn reloading(
+    path: Option<&Path>,
+    config: &ServeConfig,
+    gateway: &Gateway,
+    memory: &Memory,
+) -> anyhow::Result<Option<Reloading>> {
+    let Some((path, store)) = path.zip(memory.store.clone()) else { return Ok(None) };
+    let running = Running {
+        path: path.to_owned(),
+        config: config.clone(),
+        host: Arc::clone(gateway.host()),
+        keys: gateway.keys(),
+        store,
+    };
+    Ok(Some(Reloading::start(running)?))
+}
+
+/// Wall-clock milliseconds.
+fn now() -> i64 {
+    Timestamp::now().as_millisecond()
 }
 
 /// Each stream takes two descriptors; the usual soft limit of 1024 would end at 500.
@@ -75,21 +143,24 @@ fn raise_descriptor_limit() {
     }
 }
 
-/// SIGUSR1 presses the button (KS-5); SIGINT and SIGTERM end the process. `welcome` is said once they are listened for:
+/// SIGUSR1 presses the button (KS-5); SIGHUP reads the configuration again; SIGINT and SIGTERM end the process. `welcome` is said once they are listened for:
 /// whoever reads it may press at once.
-fn wait_for_signals(host: &Host, welcome: &str) -> anyhow::Result<()> {
+fn wait_for_signals(host: &Host, reloading: Option<&Reloading>, welcome: &str) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
         let mut kill = signal(SignalKind::user_defined1()).context("cannot listen for SIGUSR1")?;
         let mut end = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+        let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
         say(welcome)?;
         loop {
             tokio::select! {
                 _ = kill.recv() => {
                     let decision = host.kill(Channels::ALL, KillReason::Manual, "SIGUSR1");
+                    host.journal.sync();
                     eprintln!("estop: emergency stop by SIGUSR1. {}", decision.reason());
                 }
+                _ = hangup.recv() => reloading.into_iter().for_each(Reloading::ask),
                 _ = end.recv() => return Ok(()),
                 _ = interrupt.recv() => return Ok(()),
             }

@@ -6,13 +6,16 @@ use std::path::PathBuf;
 
 use estop_core::ids::Name;
 use estop_core::policy_file::PolicyFile;
+use estop_core::prices::PriceTable;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::env::{Env, NotText};
+use super::fixed::Fixed;
 use super::limits::{Limits, limits};
 use super::origin::Fault;
 use super::overrides;
 use super::paths;
+use super::prices::prices;
 use super::problem::{Problem, printable};
 use super::providers::{Provider, providers};
 use super::secrets;
@@ -37,10 +40,14 @@ pub struct ServeConfig {
     pub require_keys: bool,
     /// What estop takes in.
     pub limits: Limits,
+    /// What models cost, by the name of the provider: the shipped table, or a file, with what is set over it.
+    pub prices: PriceTable,
     /// `false`: the LLM channel is shut from the start (KS-9).
     pub llm_enabled: bool,
     /// How agents are judged.
     pub policies: PolicyFile,
+    /// What only a start reads.
+    pub fixed: Fixed,
 }
 
 /// Where to listen. The two differ, unless a port is 0.
@@ -71,17 +78,20 @@ pub(super) fn check(
     let tls = tls(&file.tls, env)?;
     let behind_tls_proxy = file.behind_tls_proxy.unwrap_or(false);
     let agent_keys = agent_keys(file, env)?;
+    let providers = providers(&file.providers, env)?;
     Ok(ServeConfig {
         listen: listen(&file.listen, tls.is_some(), behind_tls_proxy)?,
         data_dir: paths::data_dir(file.data_dir.as_ref(), env)?,
         tls,
         behind_tls_proxy,
-        providers: providers(&file.providers, env)?,
+        prices: prices(file, &providers, env)?,
+        providers,
         require_keys: require_keys(file, !agent_keys.is_empty())?,
         agent_keys,
         limits: limits(&file.limits, file.agents.len())?,
         llm_enabled,
         policies,
+        fixed: Fixed::of(file),
     })
 }
 

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::base_url::BaseUrl;
 use super::providers::{AuthStyle, HttpVersion, Protocol};
 use super::values::{
-    Address, Bytes, Count, FilePath, HeaderBytes, HeaderCount, Seconds, VariableName, given,
+    Address, Bytes, Count, FilePath, HeaderBytes, HeaderCount, Rate, Seconds, VariableName, given,
 };
 
 /// A whole configuration file.
@@ -29,6 +29,7 @@ pub(super) struct FileIn {
     #[serde(deserialize_with = "given")]
     pub(super) require_keys: Option<bool>,
     pub(super) limits: LimitsIn,
+    pub(super) prices: PricesIn,
 
     #[serde(deserialize_with = "given")]
     preset: Option<Preset>,
@@ -90,6 +91,35 @@ pub(super) struct ProviderIn {
     pub(super) ca_file: Option<FilePath>,
     #[serde(deserialize_with = "given")]
     pub(super) allow_plain_http: Option<bool>,
+    /// Whose prices it has: `free`, or a provider of the price table.
+    #[serde(deserialize_with = "given")]
+    pub(super) prices: Option<Name>,
+}
+
+/// `prices:`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct PricesIn {
+    #[serde(deserialize_with = "given")]
+    pub(super) file: Option<FilePath>,
+    /// By `model` or `provider/model`.
+    pub(super) models: BTreeMap<Name, ModelPriceIn>,
+}
+
+/// What a million tokens of one model cost.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ModelPriceIn {
+    pub(super) input: Rate,
+    pub(super) output: Rate,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) cache_read: Option<Rate>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) cache_write: Option<Rate>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) cache_write_1h: Option<Rate>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) reasoning: Option<Rate>,
 }
 
 /// `limits:`, what estop itself takes in. Limits of a run are `policy.limits`.

@@ -21,6 +21,8 @@ pub(super) type Count = Number<usize, 0, 1, 1_000_000>;
 pub(super) type HeaderCount = Number<usize, 0, 1, 32_768>;
 /// Seconds in thousandths, up to a day.
 pub(super) type Seconds = Number<u64, 3, 1, 86_400_000>;
+/// US dollars for a million tokens, in billionths.
+pub(super) type Rate = Number<u64, 9, 0, { estop_core::prices::RATE_MAX }>;
 /// A body, or all bodies together: up to a tebibyte.
 pub(super) type Bytes = Size<1, { 1 << 40 }>;
 /// All headers of a request. The HTTP library reads at least 8 KiB at a time.

@@ -1,0 +1,69 @@
+//! Who may do what. One table says which role each route needs; one guard asks it before any handler runs.
+
+mod attempts;
+mod guard;
+mod screen;
+mod secret;
+mod sessions;
+mod slow_hash;
+mod table;
+mod tokens;
+
+pub(crate) use guard::{Door, Gate, guard};
+pub(crate) use secret::{AGENT_KEY_PREFIX, make, random_id};
+pub(crate) use sessions::{SESSION_MS, Sessions};
+pub(crate) use table::{Needs, ROUTES};
+pub(crate) use tokens::{ENV_NAME, TOKENS_MAX, Tokens, chosen_token, is_kept_as, made_token};
+
+use std::net::IpAddr;
+
+use estop_core::ids::Name;
+use estop_store::TokenRole;
+
+use attempts::Attempts;
+
+/// Who asks. There is no default: whoever is not recognised is refused.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    /// For the journal: the token's name, or `owner`.
+    pub(crate) by: Name,
+    /// What it may do.
+    pub(crate) role: TokenRole,
+    /// The dashboard session it came with.
+    pub(crate) session: Option<SessionKey>,
+}
+
+/// A session as a caller carries it. Its id does not show itself.
+#[derive(Clone)]
+pub(crate) struct SessionKey {
+    pub(crate) sha256: [u8; 32],
+    pub(crate) csrf: secrecy::SecretString,
+    pub(crate) expires_at: i64,
+}
+
+impl std::fmt::Debug for SessionKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SessionKey")
+    }
+}
+
+/// Where a request comes from.
+pub(crate) type Peer = Option<IpAddr>;
+
+/// How much a role may do; more includes less.
+pub(crate) fn rank(role: TokenRole) -> u8 {
+    match role {
+        TokenRole::Viewer => 1,
+        TokenRole::Operator => 2,
+        TokenRole::Admin => 3,
+    }
+}
+
+/// A role's name.
+pub(crate) fn role_name(role: TokenRole) -> &'static str {
+    match role {
+        TokenRole::Viewer => "viewer",
+        TokenRole::Operator => "operator",
+        TokenRole::Admin => "admin",
+    }
+}

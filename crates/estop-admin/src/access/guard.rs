@@ -1,0 +1,192 @@
+//! The guard before every route: is the request clear, who asks, and may they. It also puts the safe headers on every
+//! answer.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::{ConnectInfo, MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use estop_store::{Session, TokenRole};
+use http::header::{
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, COOKIE, HeaderName, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method};
+use secrecy::SecretString;
+
+use super::secret::{csrf_of, sha256};
+use super::sessions::{Found, csrf_fits};
+use super::table::{Needs, allow, methods_of, needs};
+use super::{Caller, Peer, SessionKey, rank, role_name, screen};
+use crate::problem::{Kind, Problem};
+use crate::state::App;
+
+/// The header unsafe requests of the dashboard carry.
+pub(crate) const CSRF: HeaderName = HeaderName::from_static("x-estop-csrf");
+
+/// By which door a request comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Door {
+    /// The admin port: everybody says who they are.
+    Network,
+    /// The owner's socket: whoever can open it owns this estop (KS-5).
+    Owner,
+}
+
+/// What the guard needs.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    pub(crate) app: App,
+    pub(crate) door: Door,
+}
+
+/// Lets a request through, or answers it.
+pub(crate) async fn guard(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+    let (mut head, body) = request.into_parts();
+    let mut response = match admit(&gate, &head).await {
+        Ok(caller) => {
+            let peer = peer(&head);
+            head.extensions.insert(peer);
+            caller.map(|caller| head.extensions.insert(caller));
+            next.run(Request::from_parts(head, body)).await
+        }
+        Err(problem) => problem.into_response(),
+    };
+    put_headers(response.headers_mut());
+    response
+}
+
+/// Who asks; `None` where nobody is asked.
+async fn admit(gate: &Gate, request: &Parts) -> Result<Option<Caller>, Problem> {
+    if gate.door == Door::Network {
+        screen::screen(request, gate.app.options.loopback)?;
+    }
+    let path = request.extensions.get::<MatchedPath>().map(MatchedPath::as_str).and_then(methods_of);
+    let Some(methods) = path else {
+        return Err(Problem::new(Kind::NotFound, "There is nothing here. /api/docs lists what there is."));
+    };
+    let Some(needed) = needs(methods, request.method.as_str()) else {
+        return Err(Problem::allow(&allow(methods)));
+    };
+    let Needs::Role(needed) = needed else {
+        // A login is as good as a session: another site's page must not make one.
+        return if is_safe(&request.method) {
+            Ok(None)
+        } else {
+            screen::same_site(&request.headers).map(|()| None)
+        };
+    };
+    let caller = match gate.door {
+        Door::Owner => owner(),
+        Door::Network => recognise(&gate.app, request).await?,
+    };
+    if rank(caller.role) < rank(needed) {
+        let (has, needed) = (role_name(caller.role), role_name(needed));
+        let detail = format!("This needs a token with the role {needed}; yours has the role {has}.");
+        return Err(Problem::new(Kind::Forbidden, detail));
+    }
+    Ok(Some(caller))
+}
+
+fn owner() -> Caller {
+    Caller { by: "owner".into(), role: TokenRole::Admin, session: None }
+}
+
+async fn recognise(app: &App, request: &Parts) -> Result<Caller, Problem> {
+    let headers = &request.headers;
+    if headers.contains_key(AUTHORIZATION) {
+        let token = bearer(headers)
+            .ok_or_else(|| Problem::unauthenticated("Send one header `Authorization: Bearer <token>`."))?;
+        let known = app.tokens.find(&token, peer(request), app.now()).await?;
+        app.touch(&known.id);
+        return Ok(Caller { by: known.name, role: known.role, session: None });
+    }
+    let Some(id) = cookie(headers, app.options.cookie_name()) else {
+        return Err(Problem::unauthenticated("Send `Authorization: Bearer <token>`, or log in first."));
+    };
+    let (session, caller) = by_session(app, id, peer(request)).await?;
+    if !is_safe(&request.method) {
+        screen::same_site(headers)?;
+        let presented = headers.get(&CSRF).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if !csrf_fits(&session, presented) {
+            let detail = "Send the session's `csrf` value (GET /api/session) in the header x-estop-csrf.";
+            return Err(Problem::new(Kind::Forbidden, detail));
+        }
+    }
+    Ok(caller)
+}
+
+async fn by_session(app: &App, id: SecretString, peer: Peer) -> Result<(Session, Caller), Problem> {
+    let ended = || Problem::unauthenticated("The session has ended: log in again.");
+    let now = app.now();
+    let digest = sha256(secrecy::ExposeSecret::expose_secret(&id));
+    let session = match app.sessions.find(&digest, now) {
+        Found::Live(session) => session,
+        Found::Ended => {
+            app.sessions.forget(&digest);
+            app.store(move |store| store.delete_session(&digest)).await?;
+            return Err(ended());
+        }
+        Found::Unknown => {
+            app.tokens.may_try(peer, now)?;
+            let Some(session) = app.store(move |store| store.session(&digest, now)).await? else {
+                app.tokens.failed(peer, now);
+                return Err(ended());
+            };
+            app.sessions.remember(session.clone(), now);
+            session
+        }
+    };
+    // The token is asked each time, so that one that was taken back ends its sessions at once.
+    let known = app.tokens.by_id(&session.token, now).ok_or_else(ended)?;
+    let key = SessionKey { sha256: digest, csrf: csrf_of(&id), expires_at: session.expires_at };
+    let caller = Caller { by: known.name, role: known.role, session: Some(key) };
+    Ok((session, caller))
+}
+
+fn is_safe(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
+fn peer(request: &Parts) -> Peer {
+    request.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip())
+}
+
+/// Exactly one, or none.
+fn bearer(headers: &HeaderMap) -> Option<SecretString> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let (value, None) = (values.next()?.to_str().ok()?, values.next()) else { return None };
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().into())
+}
+
+fn cookie(headers: &HeaderMap, name: &str) -> Option<SecretString> {
+    let values = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = values.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(known, _)| *known == name).map(|(_, value)| value.into())
+}
+
+/// No script but ours, no frame, no cache, no guessing of types. There is no CORS: other sites read nothing.
+fn put_headers(headers: &mut HeaderMap) {
+    let csp = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+        frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
+    for (name, value) in [
+        (CONTENT_SECURITY_POLICY, csp),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (X_FRAME_OPTIONS, "DENY"),
+        (REFERRER_POLICY, "no-referrer"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+}
+
+/// What every door has in common.
+impl Gate {
+    pub(crate) fn new(app: &App, door: Door) -> Gate {
+        Gate { app: Arc::clone(app), door }
+    }
+}

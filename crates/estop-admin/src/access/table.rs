@@ -1,0 +1,83 @@
+//! Which role each route needs. The only place that says so: the guard refuses what is not in here, and a test holds
+//! it against the OpenAPI document.
+
+use estop_store::TokenRole;
+
+/// Who may call a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Whoever can reach the port.
+    Anyone,
+    /// A person with at least this role. Keys of agents open nothing here.
+    Role(TokenRole),
+}
+
+const ANYONE: Needs = Needs::Anyone;
+const VIEWER: Needs = Needs::Role(TokenRole::Viewer);
+const OPERATOR: Needs = Needs::Role(TokenRole::Operator);
+const ADMIN: Needs = Needs::Role(TokenRole::Admin);
+
+/// Every route: path, and who may call each of its methods.
+pub(crate) const ROUTES: &[(&str, &[(&str, Needs)])] = &[
+    ("/healthz", &[("GET", ANYONE)]),
+    ("/readyz", &[("GET", ANYONE)]),
+    ("/api/openapi.json", &[("GET", ANYONE)]),
+    ("/api/docs", &[("GET", ANYONE)]),
+    ("/api/docs.css", &[("GET", ANYONE)]),
+    ("/api/session", &[("POST", ANYONE), ("GET", VIEWER), ("DELETE", VIEWER)]),
+    ("/api/agents", &[("GET", VIEWER), ("POST", ADMIN)]),
+    ("/api/agents/{id}", &[("GET", VIEWER), ("PATCH", ADMIN), ("DELETE", ADMIN)]),
+    ("/api/agents/{id}/activate", &[("POST", OPERATOR)]),
+    ("/api/agents/{id}/deactivate", &[("POST", OPERATOR)]),
+    ("/api/agents/{id}/pause", &[("POST", OPERATOR)]),
+    ("/api/agents/{id}/resume", &[("POST", OPERATOR)]),
+    ("/api/agents/{id}/kill-switch", &[("GET", VIEWER), ("PATCH", ADMIN)]),
+    ("/api/agents/{id}/score", &[("GET", VIEWER)]),
+    ("/api/agents/{id}/policy", &[("GET", VIEWER), ("PUT", ADMIN), ("DELETE", ADMIN)]),
+    ("/api/agents/{id}/keys", &[("GET", ADMIN), ("POST", ADMIN)]),
+    ("/api/agents/{id}/keys/{key_id}", &[("DELETE", ADMIN)]),
+    ("/api/policy/check", &[("POST", VIEWER)]),
+    ("/api/presets", &[("GET", VIEWER)]),
+    ("/api/runs", &[("GET", VIEWER), ("POST", OPERATOR)]),
+    ("/api/runs/{id}", &[("GET", VIEWER)]),
+    ("/api/runs/{id}/activate", &[("POST", OPERATOR)]),
+    ("/api/runs/{id}/sleep", &[("POST", OPERATOR)]),
+    ("/api/runs/{id}/wake", &[("POST", OPERATOR)]),
+    ("/api/runs/{id}/complete", &[("POST", OPERATOR)]),
+    ("/api/runs/{id}/extend", &[("POST", OPERATOR)]),
+    ("/api/tokens", &[("GET", ADMIN), ("POST", ADMIN)]),
+    ("/api/tokens/{id}", &[("DELETE", ADMIN)]),
+    ("/api/events", &[("GET", VIEWER)]),
+    ("/api/journal/export", &[("GET", OPERATOR)]),
+    ("/api/journal/verify", &[("GET", OPERATOR)]),
+    ("/api/incidents", &[("GET", VIEWER)]),
+    ("/api/incidents/{id}", &[("GET", VIEWER), ("PATCH", OPERATOR)]),
+    ("/api/escalations", &[("GET", VIEWER)]),
+    ("/api/escalations/{id}", &[("PATCH", OPERATOR)]),
+    ("/api/spend", &[("GET", VIEWER)]),
+    ("/api/stats", &[("GET", VIEWER)]),
+    ("/api/emergency/status", &[("GET", VIEWER)]),
+    ("/api/emergency/kill", &[("POST", OPERATOR)]),
+    ("/api/emergency/restart", &[("POST", ADMIN)]),
+    ("/api/emergency/clear", &[("POST", ADMIN)]),
+];
+
+/// The methods of a path; `None` = the table does not know it.
+pub(crate) fn methods_of(path: &str) -> Option<&'static [(&'static str, Needs)]> {
+    ROUTES.iter().find(|(known, _)| *known == path).map(|(_, methods)| *methods)
+}
+
+/// Who may call this. `HEAD` is a `GET` without its answer.
+pub(crate) fn needs(methods: &[(&str, Needs)], method: &str) -> Option<Needs> {
+    let method = if method == "HEAD" { "GET" } else { method };
+    methods.iter().find(|(known, _)| *known == method).map(|(_, needs)| *needs)
+}
+
+/// For the `Allow` header.
+pub(crate) fn allow(methods: &[(&str, Needs)]) -> String {
+    let mut names: Vec<&str> = methods.iter().map(|(method, _)| *method).collect();
+    if names.contains(&"GET") {
+        names.push("HEAD");
+    }
+    names.join(", ")
+}

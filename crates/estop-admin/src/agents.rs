@@ -1,0 +1,289 @@
+//! Agents: list, look, add, change, delete, and switch on and off.
+
+pub(crate) mod row;
+pub(crate) mod shown;
+
+use axum::extract::State;
+use axum::response::IntoResponse;
+use axum::{Extension, Json};
+use estop_core::ids::Name;
+use estop_core::operator::Steer;
+use estop_store::{Agent, Origin, StoreError};
+use http::header::LOCATION;
+use http::{HeaderValue, StatusCode};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::access::Caller;
+use crate::input::{
+    Checks, IfMatch, IfMatchGiven, IfMatchNeeded, JsonIn, PathIn, QueryIn, Whole, nullable, page_size,
+};
+use crate::kill_switch::{self, KillSwitchIn};
+use crate::output::{Answer, Tagged};
+use crate::overrides;
+use crate::problem::{Kind, Problem};
+use crate::state::{App, at_once};
+use row::Found;
+pub(crate) use shown::AgentOut;
+
+pub(crate) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::default()
+        .routes(routes!(list, add))
+        .routes(routes!(one, change, delete))
+        .routes(routes!(activate))
+        .routes(routes!(deactivate))
+        .routes(routes!(pause))
+        .routes(routes!(resume))
+}
+
+/// Which agent.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(crate) struct AgentPath {
+    /// The agent's name.
+    #[param(value_type = String)]
+    pub(crate) id: Name,
+}
+
+/// Which page.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Page {
+    /// Agents after this one.
+    after: Option<String>,
+    /// At most so many.
+    #[param(minimum = 1, maximum = 500)]
+    limit: Option<u64>,
+}
+
+/// A page of agents, in order of name.
+#[derive(Serialize, ToSchema)]
+struct AgentsOut {
+    agents: Vec<AgentOut>,
+    /// Send it as `after` to get the next page; null = this was the last.
+    next: Option<String>,
+}
+
+/// Lists agents.
+#[utoipa::path(get, path = "/api/agents", tag = "agents", params(Page), responses((status = 200, body = AgentsOut)))]
+async fn list(State(app): State<App>, QueryIn(page): QueryIn<Page>) -> Answer<AgentsOut> {
+    let limit = page_size(page.limit)?;
+    let asked = std::sync::Arc::clone(&app);
+    let found = app.work(move || row::page(&asked, page.after.as_deref(), limit)).await?;
+    let agents = found.agents.iter().map(|found| AgentOut::of(&app, found)).collect();
+    Ok(Json(AgentsOut { agents, next: found.next.map(Into::into) }))
+}
+
+/// A new agent.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct AgentIn {
+    /// Its name: letters, digits, `.`, `_` and `-`; not `system`.
+    #[schema(pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+    id: String,
+    /// Its role, which picks its circuit breakers.
+    #[serde(default)]
+    #[schema(pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+    role: Option<String>,
+}
+
+/// Adds an agent before it calls for the first time.
+#[utoipa::path(post, path = "/api/agents", tag = "agents", request_body = AgentIn,
+    responses((status = 201, body = AgentOut, headers(("etag" = String), ("location" = String)))))]
+async fn add(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    JsonIn(new): JsonIn<AgentIn>,
+) -> Result<impl IntoResponse, Problem> {
+    let mut checks = Checks::default();
+    checks.name("id", &new.id);
+    new.role.iter().for_each(|role| checks.name("role", role));
+    checks.expect(new.id != estop_core::journal::SYSTEM, "id", "must not be `system`");
+    checks.done()?;
+    let location = HeaderValue::from_str(&format!("/api/agents/{}", new.id));
+    let asked = std::sync::Arc::clone(&app);
+    let found = app.work(move || insert(&asked, &new, &caller)).await?;
+    let location = location.ok().map(|value| (LOCATION, value));
+    let out = Tagged(found.version(), AgentOut::of(&app, &found));
+    Ok((StatusCode::CREATED, axum::response::AppendHeaders(location), out))
+}
+
+fn insert(app: &App, new: &AgentIn, caller: &Caller) -> Result<Found, Problem> {
+    let store = app.store_here();
+    if row::find(app, &new.id).is_ok() {
+        return Err(StoreError::Exists { what: "agent", id: new.id.clone() }.into());
+    }
+    app.operator.add_agent(&new.id)?;
+    let in_file = (app.policy_file)().agents().any(|name| name == new.id);
+    let origin = if in_file { Origin::Config } else { Origin::Api };
+    let mut agent = Agent::new(&new.id, origin, app.now());
+    agent.role = new.role.as_deref().map(Into::into);
+    let agent = store.insert_agent(&agent)?;
+    overrides::tell(app, &agent, &caller.by)?;
+    row::find(app, &new.id)
+}
+
+/// Shows an agent.
+#[utoipa::path(get, path = "/api/agents/{id}", tag = "agents", params(AgentPath),
+    responses((status = 200, body = AgentOut, headers(("etag" = String)))))]
+async fn one(State(app): State<App>, PathIn(path): PathIn<AgentPath>) -> Result<Tagged<AgentOut>, Problem> {
+    let found = look(&app, path.id).await?;
+    Ok(Tagged(found.version(), AgentOut::of(&app, &found)))
+}
+
+/// Looks an agent up.
+pub(crate) async fn look(app: &App, name: Name) -> Result<Found, Problem> {
+    let asked = std::sync::Arc::clone(app);
+    app.work(move || row::find(&asked, &name)).await
+}
+
+/// What can be changed of an agent. What is left out stays; null = as the configuration says. Its other rules are under
+/// `policy`.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct AgentChange {
+    /// Its role; null = the one the configuration gives it.
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<String>, pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+    role: Option<Option<String>>,
+    /// The same as `enabled` under `kill-switch`.
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<bool>)]
+    kill_switch_enabled: Option<Option<bool>>,
+    /// The same as `window_size` under `kill-switch`.
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<u8>, minimum = 5, maximum = 100)]
+    kill_switch_window_size: Option<Option<Whole>>,
+    /// The same as `threshold` under `kill-switch`.
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<f64>, minimum = 1, maximum = 50, multiple_of = 0.1)]
+    kill_switch_threshold: Option<Option<f64>>,
+}
+
+/// Changes an agent.
+#[utoipa::path(patch, path = "/api/agents/{id}", tag = "agents",
+    params(AgentPath, IfMatchGiven),
+    request_body = AgentChange, responses((status = 200, body = AgentOut, headers(("etag" = String)))))]
+async fn change(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    PathIn(path): PathIn<AgentPath>,
+    if_match: IfMatch,
+    JsonIn(change): JsonIn<AgentChange>,
+) -> Result<Tagged<AgentOut>, Problem> {
+    let mut checks = Checks::default();
+    change.role.iter().flatten().for_each(|role| checks.name("role", role));
+    checks.done()?;
+    let kill_switch = KillSwitchIn {
+        enabled: change.kill_switch_enabled,
+        window_size: change.kill_switch_window_size,
+        threshold: change.kill_switch_threshold,
+    };
+    kill_switch::check(&kill_switch, "kill_switch_")?;
+    let asked = std::sync::Arc::clone(&app);
+    let work = move || {
+        let found = row::find(&asked, &path.id)?;
+        if_match.check(found.version())?;
+        let change = |agent: &mut Agent| {
+            if let Some(role) = change.role {
+                agent.role = role.map(Into::into);
+            }
+            kill_switch::apply(agent, &kill_switch);
+            Ok(())
+        };
+        overrides::update(&asked, &found, &caller.by, change)
+    };
+    let found = app.work(work).await?;
+    Ok(Tagged(found.version(), AgentOut::of(&app, &found)))
+}
+
+/// Deletes an agent: it is switched off, its keys are taken back, its records stay. Needs `If-Match`.
+#[utoipa::path(delete, path = "/api/agents/{id}", tag = "agents",
+    params(AgentPath, IfMatchNeeded),
+    responses((status = 204)))]
+async fn delete(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    PathIn(path): PathIn<AgentPath>,
+    if_match: IfMatch,
+) -> Result<StatusCode, Problem> {
+    let asked = std::sync::Arc::clone(&app);
+    app.work(move || remove(&asked, &path.id, &if_match, &caller)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn remove(app: &App, name: &str, if_match: &IfMatch, caller: &Caller) -> Result<(), Problem> {
+    let found = row::find(app, name)?;
+    if_match.require(found.version())?;
+    if found.is_in_file(app) {
+        let detail = "The configuration names this agent: take it out there, or deactivate it here.";
+        return Err(Problem::new(Kind::Conflict, detail));
+    }
+    if found.live.is_some() {
+        app.operator.steer(name, Steer::Deactivate, &caller.by)?;
+    }
+    let stored = row::stored(app, &row::find(app, name)?)?;
+    let store = app.store_here();
+    store.delete_agent(name, stored.version, app.now())?;
+    app.tell_keys(store)?;
+    Ok(())
+}
+
+macro_rules! steer {
+    ($(#[$doc:meta])* $name:ident, $path:literal, $steer:expr) => {
+        $(#[$doc])*
+        #[utoipa::path(post, path = $path, tag = "agents", params(AgentPath), responses((status = 200, body = AgentOut)))]
+        async fn $name(
+            State(app): State<App>,
+            Extension(caller): Extension<Caller>,
+            PathIn(path): PathIn<AgentPath>,
+        ) -> Answer<AgentOut> {
+            steer(&app, path.id, $steer, caller).await
+        }
+    };
+}
+
+steer!(
+    /// Switches an agent on. Its window, mode, cooldown and counters begin anew.
+    activate, "/api/agents/{id}/activate", Steer::Activate
+);
+steer!(
+    /// Switches an agent off: what it has under way is ended, and it stays off.
+    deactivate, "/api/agents/{id}/deactivate", Steer::Deactivate
+);
+steer!(
+    /// Pauses an agent: what is new is refused for now.
+    pause, "/api/agents/{id}/pause", Steer::Pause
+);
+steer!(
+    /// Lets a paused agent go on.
+    resume, "/api/agents/{id}/resume", Steer::Resume
+);
+
+/// A stop acts first and looks afterwards: nothing slow stands before it.
+async fn steer(app: &App, name: Name, steer: Steer, caller: Caller) -> Answer<AgentOut> {
+    let stops = matches!(steer, Steer::Deactivate | Steer::Pause);
+    if !stops || app.operator.agent(&name).is_none() {
+        load(app, name.clone()).await?;
+    }
+    let (asked, agent) = (std::sync::Arc::clone(app), name.clone());
+    let view = at_once(move || Ok(asked.operator.steer(&agent, steer, &caller.by)?)).await?;
+    let stored = app.store(move |store| store.agent(&name)).await.unwrap_or(None);
+    Ok(Json(AgentOut::of(app, &Found { stored, live: Some(view) })))
+}
+
+/// Makes sure that an agent is in memory: a stored one may not have called since the start.
+async fn load(app: &App, name: Name) -> Result<(), Problem> {
+    let asked = std::sync::Arc::clone(app);
+    app.work(move || {
+        let found = row::find(&asked, &name)?;
+        match (found.live, found.stored) {
+            (None, Some(stored)) => overrides::tell(&asked, &stored, "estop"),
+            (Some(_), _) | (None, None) => Ok(()),
+        }
+    })
+    .await
+}

@@ -1,0 +1,102 @@
+//! Events people look for, newest first.
+
+use axum::Json;
+use axum::extract::State;
+use estop_core::ids::Name;
+use estop_store::{EventFilter, EventKey, StoredEvent};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::input::{QueryIn, page_size};
+use crate::output::{Answer, kept_json, moment};
+use crate::problem::Problem;
+use crate::state::App;
+
+pub(crate) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::default().routes(routes!(list))
+}
+
+/// Which events.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Filter {
+    /// Of this agent.
+    #[param(value_type = Option<String>)]
+    agent: Option<Name>,
+    /// Of this type, as `kill_switch`.
+    #[serde(rename = "type")]
+    #[param(rename = "type", value_type = Option<String>)]
+    event_type: Option<Name>,
+    /// The `next` of the page before, or a record's number.
+    #[param(pattern = "^[0-9]{1,15}([.][0-9]{1,6})?$")]
+    before: Option<String>,
+    /// At most so many.
+    #[param(minimum = 1, maximum = 500)]
+    limit: Option<u64>,
+}
+
+/// A page of events.
+#[derive(Serialize, ToSchema)]
+struct EventsOut {
+    events: Vec<EventOut>,
+    /// Send it as `before` to get the next page; null = this was the last.
+    next: Option<String>,
+}
+
+/// An event.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Event)]
+struct EventOut {
+    /// The journal's record it stands in.
+    seq: u64,
+    /// Which of the record's events.
+    nth: u32,
+    event_type: String,
+    /// Whose; null = the system's.
+    agent: Option<String>,
+    /// When (RFC 3339).
+    at: String,
+    /// What there is to say.
+    #[schema(value_type = Object)]
+    detail: Value,
+}
+
+impl From<StoredEvent> for EventOut {
+    fn from(StoredEvent { key, event }: StoredEvent) -> EventOut {
+        EventOut {
+            seq: key.seq,
+            nth: key.nth,
+            event_type: event.event_type.into(),
+            agent: event.agent.map(Into::into),
+            at: moment(event.wall),
+            detail: kept_json(&event.detail),
+        }
+    }
+}
+
+/// Lists events, newest first.
+#[utoipa::path(get, path = "/api/events", tag = "journal", params(Filter), responses((status = 200, body = EventsOut)))]
+async fn list(State(app): State<App>, QueryIn(filter): QueryIn<Filter>) -> Answer<EventsOut> {
+    let limit = page_size(filter.limit)?;
+    let before = filter.before.as_deref().map(read_cursor).transpose()?;
+    let query = EventFilter { agent: filter.agent, event_type: filter.event_type, before };
+    let events = app.store(move |store| store.events(&query, limit)).await?;
+    let next = events.last().filter(|_| events.len() == limit).map(|last| cursor(last.key));
+    Ok(Json(EventsOut { events: events.into_iter().map(Into::into).collect(), next }))
+}
+
+fn cursor(key: EventKey) -> String {
+    format!("{}.{}", key.seq, key.nth)
+}
+
+fn read_cursor(text: &str) -> Result<EventKey, Problem> {
+    let (seq, nth) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| text.len() <= 15 && text.bytes().all(|b| b.is_ascii_digit());
+    let read = || Some(EventKey { seq: seq.parse().ok()?, nth: nth.parse().ok()? });
+    let key = if digits(seq) && digits(nth) { read() } else { None };
+    key.ok_or_else(|| Problem::field("before", "must be the `next` of the page before, or a record's number"))
+}

@@ -1,0 +1,209 @@
+//! An agent's rules: what is in force, what the API laid over the file, and where each key comes from.
+
+mod schema;
+mod shown;
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::{Extension, Json};
+use estop_core::operator::Overrides;
+use estop_core::policy::Preset;
+use estop_core::policy_file::{PolicyFileIn, PolicyIn, PolicyOrigin};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::access::Caller;
+use crate::agents::row::{self, Found};
+use crate::agents::shown::{policy as policy_of, preset_name};
+use crate::agents::{AgentPath, look};
+use crate::input::{IfMatch, IfMatchGiven, JsonIn, PathIn, make_whole, parse_value};
+use crate::output::{Answer, Tagged};
+use crate::overrides;
+use crate::problem::Problem;
+use crate::state::App;
+pub(crate) use schema::{policy_schema, zone_schema};
+
+pub(crate) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::default()
+        .routes(routes!(read, put, delete))
+        .routes(routes!(check))
+        .routes(routes!(presets))
+}
+
+/// Rules in the shape of the file's `policy:`. The schema is written by hand, beside the core's reader.
+#[derive(ToSchema)]
+#[schema(as = PolicyRules, value_type = Object)]
+struct RulesIn(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for RulesIn {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let mut rules: Map<String, Value> = Map::deserialize(d)?;
+        rules.values_mut().for_each(make_whole);
+        Ok(RulesIn(rules))
+    }
+}
+
+/// An agent's rules.
+#[derive(Serialize, ToSchema)]
+#[schema(as = AgentPolicy)]
+struct PolicyOut {
+    /// `watch` or `strict`.
+    preset: &'static str,
+    role: Option<String>,
+    /// What is in force, in the shape of the file's `policy:`.
+    #[schema(value_type = Object)]
+    effective: Map<String, Value>,
+    /// What the API laid over the file; taken away by DELETE.
+    #[schema(value_type = Object)]
+    overrides: Map<String, Value>,
+    /// For each key: `preset`, `file`, `agent in file` or `api`.
+    origins: BTreeMap<&'static str, &'static str>,
+}
+
+impl PolicyOut {
+    fn of(app: &App, found: &Found) -> Result<PolicyOut, Problem> {
+        let rules = found.stored.as_ref().map(overrides::read).unwrap_or_default();
+        let over: PolicyIn = parse_value(&Value::Object(rules.clone()))?;
+        let live_role = found.live.as_ref().and_then(|view| view.role.as_deref());
+        let role = live_role.or(found.stored.as_ref().and_then(|agent| agent.role.as_deref()));
+        let policy = policy_of(app, found);
+        let origins = (app.policy_file)().origins(found.name(), role, &over);
+        Ok(PolicyOut {
+            preset: preset_name(policy.preset),
+            role: role.map(str::to_owned),
+            effective: shown::in_file_shape(&policy),
+            overrides: rules,
+            origins: origins.into_iter().map(|(key, origin)| (key, origin_name(origin))).collect(),
+        })
+    }
+}
+
+fn origin_name(origin: PolicyOrigin) -> &'static str {
+    match origin {
+        PolicyOrigin::Preset => "preset",
+        PolicyOrigin::File => "file",
+        PolicyOrigin::AgentInFile => "agent in file",
+        PolicyOrigin::Api => "api",
+    }
+}
+
+/// Shows an agent's rules.
+#[utoipa::path(get, path = "/api/agents/{id}/policy", tag = "policy", params(AgentPath),
+    responses((status = 200, body = PolicyOut, headers(("etag" = String)))))]
+async fn read(State(app): State<App>, PathIn(path): PathIn<AgentPath>) -> Result<Tagged<PolicyOut>, Problem> {
+    let found = look(&app, path.id).await?;
+    Ok(Tagged(found.version(), PolicyOut::of(&app, &found)?))
+}
+
+/// Lays rules over those of the file, key by key. They replace what the API laid before, and win until they are
+/// deleted.
+#[utoipa::path(put, path = "/api/agents/{id}/policy", tag = "policy",
+    params(AgentPath, IfMatchGiven),
+    request_body = RulesIn, responses((status = 200, body = PolicyOut, headers(("etag" = String)))))]
+async fn put(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    PathIn(path): PathIn<AgentPath>,
+    if_match: IfMatch,
+    JsonIn(RulesIn(rules)): JsonIn<RulesIn>,
+) -> Result<Tagged<PolicyOut>, Problem> {
+    let policy = read_rules(&rules)?;
+    app.operator.check_overrides(&Overrides { role: None, policy })?;
+    set(&app, path, if_match, caller, rules).await
+}
+
+/// Reads rules as the file's are read. serde would take a list for a section, too.
+fn read_rules(rules: &Map<String, Value>) -> Result<PolicyIn, Problem> {
+    const LISTS: [&str; 3] = ["exempt_tools", "wrap_up_tools", "test_runners"];
+    let listed = rules.iter().find(|(key, value)| value.is_array() && !LISTS.contains(&key.as_str()));
+    if let Some((key, _)) = listed {
+        return Err(Problem::field(key, "must be an object"));
+    }
+    parse_value(&Value::Object(rules.clone()))
+}
+
+/// Takes the API's rules away: the file decides again.
+#[utoipa::path(delete, path = "/api/agents/{id}/policy", tag = "policy",
+    params(AgentPath, IfMatchGiven),
+    responses((status = 200, body = PolicyOut, headers(("etag" = String)))))]
+async fn delete(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    PathIn(path): PathIn<AgentPath>,
+    if_match: IfMatch,
+) -> Result<Tagged<PolicyOut>, Problem> {
+    set(&app, path, if_match, caller, Map::new()).await
+}
+
+async fn set(
+    app: &App,
+    path: AgentPath,
+    if_match: IfMatch,
+    caller: Caller,
+    rules: Map<String, Value>,
+) -> Result<Tagged<PolicyOut>, Problem> {
+    let asked = std::sync::Arc::clone(app);
+    let work = move || {
+        let found = row::find(&asked, &path.id)?;
+        if_match.check(found.version())?;
+        let found = overrides::update(&asked, &found, &caller.by, |agent| {
+            overrides::write(agent, rules);
+            Ok(())
+        })?;
+        Ok(Tagged(found.version(), PolicyOut::of(&asked, &found)?))
+    };
+    app.work(work).await
+}
+
+/// Whether rules can be used.
+#[derive(Serialize, ToSchema)]
+#[schema(as = PolicyCheck)]
+struct CheckOut {
+    /// Always true: what does not fit is a problem document that names the key.
+    ok: bool,
+}
+
+/// Checks rules without setting them.
+#[utoipa::path(post, path = "/api/policy/check", tag = "policy", request_body = RulesIn,
+    responses((status = 200, body = CheckOut)))]
+async fn check(State(app): State<App>, JsonIn(RulesIn(rules)): JsonIn<RulesIn>) -> Answer<CheckOut> {
+    let policy = read_rules(&rules)?;
+    app.operator.check_overrides(&Overrides { role: None, policy })?;
+    Ok(Json(CheckOut { ok: true }))
+}
+
+/// The presets.
+#[derive(Serialize, ToSchema)]
+struct PresetsOut {
+    presets: Vec<PresetOut>,
+}
+
+/// A preset (PO-5).
+#[derive(Serialize, ToSchema)]
+#[schema(as = Preset)]
+struct PresetOut {
+    name: &'static str,
+    description: &'static str,
+    /// Its rules, in the shape of the file's `policy:`.
+    #[schema(value_type = Object)]
+    policy: Map<String, Value>,
+}
+
+/// Lists the presets and their rules.
+#[utoipa::path(get, path = "/api/presets", tag = "policy", responses((status = 200, body = PresetsOut)))]
+async fn presets() -> Answer<PresetsOut> {
+    let watch = "Enforces what a person asked for; the other guards watch and warn.";
+    let strict = "Enforces every number of the design.";
+    let preset = |(preset, description)| {
+        let file = PolicyFileIn { preset: Some(preset), ..PolicyFileIn::default() };
+        let file = file.check(&|_| None).unwrap_or_default();
+        let policy = shown::in_file_shape(&file.resolve(None, None));
+        PresetOut { name: preset_name(preset), description, policy }
+    };
+    let presets = [(Preset::Watch, watch), (Preset::Strict, strict)].map(preset);
+    Ok(Json(PresetsOut { presets: presets.into() }))
+}

@@ -1,0 +1,110 @@
+//! The JSON schema of rules, beside the core's reader (`policy_file/shape.rs`). A test sends what it allows and what
+//! it does not.
+
+use serde_json::{Value, json};
+
+/// The shape of the file's `policy:`.
+pub(crate) fn policy_schema() -> Value {
+    let names = json!({"type": "array", "items": {"type": "string"}});
+    let flag = json!({"type": "boolean"});
+    let mut rules = section(json!({
+        "kill_switch_enabled": {"type": "boolean", "description": "The same switch as guards.loop."},
+        "kill_switch_window_size": {"type": "integer", "minimum": 5, "maximum": 100},
+        "kill_switch_threshold": {"type": "number", "minimum": 1, "maximum": 50, "multipleOf": 0.1},
+        "exempt_tools": names,
+        "loop_rules": section(json!({"back_to_back": flag, "within_window": flag, "unbroken": flag})),
+        "profile": {"enum": ["agent", "batch"]},
+        "budget": budget(),
+        "allowed_hours": section(json!({
+            "days": {
+                "type": "array",
+                "minItems": 1,
+                "items": {"enum": ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]},
+            },
+            "from": {"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"},
+            "to": {"type": "string", "pattern": "^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$"},
+            "timezone": zone(),
+        })),
+        "rate_limit": section(json!({"requests_per_minute": count(1_000_000_000), "tokens_per_minute": tokens()})),
+        "block_response": {"enum": ["error", "message"]},
+        "guards": guards(),
+        "wrap_up_tools": names,
+        "test_runners": {"type": "array", "items": {"type": "string", "pattern": "\\S"}, "maxItems": RUNNERS_MAX},
+        "limits": limits(),
+    }));
+    rules["anyOf"] = one_switch();
+    rules
+}
+
+/// The core looks through no more.
+const RUNNERS_MAX: u32 = 100;
+
+/// Names of time zones.
+pub(crate) fn zone_schema() -> Value {
+    let database = jiff::tz::TimeZoneDatabase::bundled();
+    let names: Vec<String> = database.available().map(|name| name.as_str().to_owned()).collect();
+    json!({"type": "string", "description": "IANA name of a time zone.", "enum": names})
+}
+
+fn zone() -> Value {
+    json!({"$ref": "#/components/schemas/TimeZone"})
+}
+
+/// `kill_switch_enabled` and `guards.loop` are the same switch: given both, they agree.
+fn one_switch() -> Value {
+    let both = |enabled: bool, modes: Value| {
+        let guards = json!({"properties": {"loop": {"enum": modes}}, "required": ["loop"]});
+        json!({
+            "properties": {"kill_switch_enabled": {"const": enabled}, "guards": guards},
+            "required": ["kill_switch_enabled", "guards"],
+        })
+    };
+    json!([
+        {"not": {"required": ["kill_switch_enabled"]}},
+        {"not": {"required": ["guards"]}},
+        {"properties": {"guards": {"not": {"required": ["loop"]}}}},
+        both(true, json!(["enforce"])),
+        both(false, json!(["shadow", "off"])),
+    ])
+}
+
+fn section(properties: Value) -> Value {
+    let mut section = json!({"type": "object", "additionalProperties": false});
+    section["properties"] = properties;
+    section
+}
+
+fn count(max: u64) -> Value {
+    json!({"type": "integer", "minimum": 1, "maximum": max})
+}
+
+fn tokens() -> Value {
+    count(1_000_000_000_000_000)
+}
+
+fn budget() -> Value {
+    let usd = json!({"type": "number", "minimum": 0.000001, "maximum": 100_000_000, "multipleOf": 0.000001});
+    section(json!({
+        "usd_per_day": usd, "usd_per_month": usd, "usd_per_run": usd,
+        "tokens_per_day": tokens(), "tokens_per_month": tokens(), "tokens_per_run": tokens(),
+        "timezone": zone(),
+        "unpriced": {"enum": ["count", "deny"]},
+    }))
+}
+
+fn guards() -> Value {
+    let mode = json!({"enum": ["enforce", "shadow", "off"]});
+    section(json!({
+        "loop": mode, "churn": mode, "chanting": mode, "breaker": mode, "gate": mode, "health": mode,
+        "watchdog": mode, "hours": mode, "rate": mode, "budget": mode,
+    }))
+}
+
+fn limits() -> Value {
+    let limit = json!({"oneOf": [count(u32::MAX.into()), {"const": "off"}]});
+    section(json!({
+        "max_iterations": limit, "max_tool_calls": limit, "max_turns": limit, "max_active_duration": limit,
+        "max_sleep_duration": limit,
+        "warning_threshold": {"type": "number", "minimum": 0.0001, "maximum": 1, "multipleOf": 0.0001},
+    }))
+}

@@ -1,0 +1,116 @@
+//! What is shown of a run.
+
+use estop_core::operator::RunView;
+use estop_core::run::RunState;
+use estop_store::Run;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+
+use crate::output::{dollars, kept_json, moment};
+
+/// A state, as seed 3 writes it.
+#[derive(Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "UPPERCASE")]
+#[schema(as = RunState)]
+pub(super) enum RunStateName {
+    Active,
+    Sleeping,
+    Completed,
+    Escalated,
+}
+
+impl From<RunStateName> for RunState {
+    fn from(name: RunStateName) -> RunState {
+        match name {
+            RunStateName::Active => RunState::Active,
+            RunStateName::Sleeping => RunState::Sleeping,
+            RunStateName::Completed => RunState::Completed,
+            RunStateName::Escalated => RunState::Escalated,
+        }
+    }
+}
+
+/// Labels: at most 32, each key and value one line.
+pub(super) fn labels_schema() -> Schema {
+    let line = |max| {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .min_length(Some(1))
+            .max_length(Some(max))
+            .pattern(Some("^[^\\u0000-\\u001f\\u007f-\\u009f]+$"))
+    };
+    ObjectBuilder::new()
+        .property_names(Some(line(64)))
+        .additional_properties(Some(line(256)))
+        .max_properties(Some(32))
+        .into()
+}
+
+/// A run.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Run)]
+pub(super) struct RunOut {
+    /// `agent:run`.
+    id: String,
+    agent: String,
+    /// Its name; null = the implicit run.
+    run: Option<String>,
+    /// `ACTIVE`, `SLEEPING`, `COMPLETED` or `ESCALATED`.
+    state: String,
+    /// A person sits at it.
+    attended: bool,
+    role: Option<String>,
+    issue: Option<String>,
+    branch: Option<String>,
+    /// The client's session.
+    session: Option<String>,
+    #[schema(value_type = Object)]
+    labels: Value,
+    started_at: Option<String>,
+    ended_at: Option<String>,
+    /// It reached a limit.
+    tripped: Option<bool>,
+    iterations: Option<u32>,
+    tool_calls: Option<u32>,
+    turns: Option<u32>,
+    active_ms: Option<u64>,
+    spent_usd: f64,
+    tokens: u64,
+    /// What the agent said at its end.
+    summary: Option<String>,
+}
+
+impl RunOut {
+    /// What lives is newer than what is stored.
+    pub(super) fn of(view: Option<&RunView>, row: Run) -> RunOut {
+        let usd = view.map_or(row.spent, |view| view.spent.usd);
+        RunOut {
+            state: view.map_or(row.state.into(), |view| view.state.name().to_owned()),
+            attended: view.map_or(row.attended, |view| view.attended),
+            tripped: view.map(|view| view.tripped),
+            iterations: view.map(|view| view.iterations),
+            tool_calls: view.map(|view| view.tool_calls),
+            turns: view.map(|view| view.turns),
+            active_ms: view.map(|view| view.active_ms),
+            spent_usd: dollars(usd),
+            tokens: view.map_or(row.tokens, |view| view.spent.tokens),
+            id: row.id.into(),
+            agent: row.agent.into(),
+            run: row.name.map(Into::into),
+            role: row.role.map(Into::into),
+            issue: row.issue.map(Into::into),
+            branch: row.branch.map(Into::into),
+            session: row.session.map(Into::into),
+            labels: kept_json(&row.labels),
+            started_at: (row.started_at != 0).then(|| moment(row.started_at)),
+            ended_at: row.ended_at.map(moment),
+            summary: row.summary,
+        }
+    }
+
+    pub(super) fn state(&self) -> &str {
+        &self.state
+    }
+}

@@ -1,0 +1,211 @@
+//! What was spent, and an overview in numbers.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use estop_core::budget::Amount;
+use estop_core::ids::Name;
+use estop_core::standing::Standing;
+use estop_store::{CaseFilter, CaseStatus, SpendBy, SpendGroup, SpendQuery};
+use jiff::civil::Date;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::emergency::state_name;
+use crate::input::{PAGE_MAX, QueryIn, page_size};
+use crate::kill_switch::notification_missing;
+use crate::output::{AmountOut, Answer, dollars};
+use crate::problem::Problem;
+use crate::state::App;
+
+const DAY_MS: i64 = 86_400_000;
+const DAYS_SHOWN: i32 = 30;
+
+pub(crate) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::default().routes(routes!(spend)).routes(routes!(stats))
+}
+
+/// What sums are made by.
+#[derive(Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = SpendBy)]
+enum By {
+    Day,
+    Agent,
+    Model,
+    Run,
+    Issue,
+    Role,
+    Label,
+}
+
+impl From<By> for SpendBy {
+    fn from(by: By) -> SpendBy {
+        match by {
+            By::Day => SpendBy::Day,
+            By::Agent => SpendBy::Agent,
+            By::Model => SpendBy::Model,
+            By::Run => SpendBy::Run,
+            By::Issue => SpendBy::Issue,
+            By::Role => SpendBy::Role,
+            By::Label => SpendBy::Label,
+        }
+    }
+}
+
+/// Which spend.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Query {
+    /// What sums are made by; `day` if left out.
+    #[param(inline)]
+    by: Option<By>,
+    /// First day (`2026-11-01`); thirty days back if left out.
+    #[param(value_type = Option<String>, format = Date)]
+    from: Option<Name>,
+    /// Last day; today if left out.
+    #[param(value_type = Option<String>, format = Date)]
+    to: Option<Name>,
+    /// Of this agent only.
+    #[param(value_type = Option<String>)]
+    agent: Option<Name>,
+    /// At most so many sums.
+    #[param(minimum = 1, maximum = 500)]
+    limit: Option<u64>,
+}
+
+/// Sums, by day the latest first, otherwise the dearest first.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Spend)]
+struct SpendOut {
+    from: String,
+    to: String,
+    spend: Vec<SumOut>,
+}
+
+/// One sum.
+#[derive(Serialize, ToSchema)]
+#[schema(as = SpendSum)]
+struct SumOut {
+    /// The day, the agent, the model, …; empty = none was named.
+    key: String,
+    requests: u64,
+    input_tokens: u64,
+    output_tokens: u64,
+    cache_read_tokens: u64,
+    cache_write_tokens: u64,
+    reasoning_tokens: u64,
+    usd: f64,
+    /// Requests whose model has no price; they are not in `usd`.
+    unpriced: u64,
+}
+
+impl SumOut {
+    fn of(by: SpendBy, SpendGroup { key, sum }: SpendGroup) -> SumOut {
+        let day = (by == SpendBy::Day).then(|| key.parse().ok().and_then(date_of)).flatten();
+        SumOut {
+            key: day.map_or(key.into(), |day| day.to_string()),
+            requests: sum.requests,
+            input_tokens: sum.input_tokens,
+            output_tokens: sum.output_tokens,
+            cache_read_tokens: sum.cache_read_tokens,
+            cache_write_tokens: sum.cache_write_tokens,
+            reasoning_tokens: sum.reasoning_tokens,
+            usd: dollars(sum.usd),
+            unpriced: sum.unpriced,
+        }
+    }
+}
+
+/// Sums up spend.
+#[utoipa::path(get, path = "/api/spend", tag = "spend", params(Query), responses((status = 200, body = SpendOut)))]
+async fn spend(State(app): State<App>, QueryIn(query): QueryIn<Query>) -> Answer<SpendOut> {
+    let today = i32::try_from(app.now().div_euclid(DAY_MS)).unwrap_or(i32::MAX);
+    let to_day = query.to.as_deref().map_or(Ok(today), |text| day_of("to", text))?;
+    let from_day =
+        query.from.as_deref().map_or(Ok(to_day.saturating_sub(DAYS_SHOWN)), |text| day_of("from", text))?;
+    let by = query.by.map_or(SpendBy::Day, Into::into);
+    let limit = page_size(query.limit)?;
+    let asked = SpendQuery { by, from_day, to_day, agent: query.agent, limit };
+    let sums = app.store(move |store| store.spend(&asked)).await?;
+    let shown = |day: i32| date_of(day).map(|date| date.to_string()).unwrap_or_default();
+    let spend = sums.into_iter().map(|group| SumOut::of(by, group)).collect();
+    Ok(Json(SpendOut { from: shown(from_day), to: shown(to_day), spend }))
+}
+
+fn epoch() -> Date {
+    Date::constant(1970, 1, 1)
+}
+
+fn date_of(day: i32) -> Option<Date> {
+    epoch().checked_add(jiff::Span::new().try_days(day).ok()?).ok()
+}
+
+fn day_of(field: &str, text: &str) -> Result<i32, Problem> {
+    let date: Option<Date> = if text.len() == 10 { text.parse().ok() } else { None };
+    let days = date.and_then(|date| date.since(epoch()).ok()).map(|span| span.get_days());
+    days.ok_or_else(|| Problem::field(field, "must be a day like 2026-11-01"))
+}
+
+/// An overview in numbers.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Stats)]
+struct StatsOut {
+    /// `STARTING`, `RUNNING`, `SHUTDOWN` or `SAFE_MODE`.
+    state: &'static str,
+    agents: u64,
+    active: u64,
+    inactive: u64,
+    paused: u64,
+    /// Requests under way.
+    in_flight: u64,
+    /// Runs in memory.
+    runs: u64,
+    spent_today: AmountOut,
+    spent_this_month: AmountOut,
+    /// At most 500 are counted.
+    open_incidents: u64,
+    /// At most 500 are counted.
+    open_escalations: u64,
+    /// The newest record of the journal.
+    last_seq: u64,
+    /// There is no alert rule, so nobody would be told of a stop.
+    notification_missing: bool,
+}
+
+/// Counts for an overview.
+#[utoipa::path(get, path = "/api/stats", tag = "spend", responses((status = 200, body = StatsOut)))]
+async fn stats(State(app): State<App>) -> Answer<StatsOut> {
+    let notification_missing = notification_missing(&app).await?;
+    let asked = Arc::clone(&app);
+    app.work(move || {
+        let store = asked.store_here();
+        let open = CaseFilter { status: Some(CaseStatus::Open), ..CaseFilter::default() };
+        let agents = asked.operator.agents();
+        let count =
+            |is: fn(&Standing) -> bool| agents.iter().filter(|view| is(&view.standing)).count() as u64;
+        let sum = |of: fn(&estop_core::operator::AgentView) -> Amount| {
+            agents.iter().map(of).fold(Amount::default(), Amount::plus)
+        };
+        Ok(Json(StatsOut {
+            state: state_name(asked.operator.gate().state),
+            agents: agents.len() as u64,
+            active: count(|standing| matches!(standing, Standing::Active)),
+            inactive: count(|standing| matches!(standing, Standing::Inactive { .. })),
+            paused: count(|standing| matches!(standing, Standing::Paused { .. })),
+            in_flight: agents.iter().map(|view| view.in_flight as u64).sum(),
+            runs: agents.iter().map(|view| view.runs.len() as u64).sum(),
+            spent_today: sum(|view| view.spent_today).into(),
+            spent_this_month: sum(|view| view.spent_this_month).into(),
+            open_incidents: store.incidents(&open, PAGE_MAX)?.len() as u64,
+            open_escalations: store.escalations(&open, PAGE_MAX)?.len() as u64,
+            last_seq: store.last_seq()?,
+            notification_missing,
+        }))
+    })
+    .await
+}

@@ -1,0 +1,173 @@
+//! What all handlers share: the operator, the store, and who is known. Nothing here is slow on the way to a kill.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use estop_core::ids::Name;
+use estop_core::operator::{AgentKeyHash, Operator};
+use estop_core::policy_file::PolicyFile;
+use estop_store::{Store, StoreError};
+use tokio::sync::Semaphore;
+
+use crate::access::{Sessions, TOKENS_MAX, Tokens};
+use crate::problem::{Kind, Problem};
+
+/// Wall-clock milliseconds since 1970.
+pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
+
+/// The policy file in force; hot reload changes what it gives.
+pub type PolicyFileNow = Arc<dyn Fn() -> Arc<PolicyFile> + Send + Sync>;
+
+/// What the admin plane is given.
+#[derive(Clone)]
+pub struct AdminState {
+    /// Those who act.
+    pub operator: Arc<dyn Operator>,
+    /// What is kept.
+    pub store: Arc<dyn Store>,
+    /// What time it is.
+    pub clock: Clock,
+    /// The file's rules, to say where a value comes from.
+    pub policy_file: PolicyFileNow,
+    /// How it is reached.
+    pub options: Options,
+}
+
+/// How the admin port is reached.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Only from this machine: requests for other hosts are refused.
+    pub loopback: bool,
+    /// By https, here or at a proxy in front. Then the session cookie is `__Host-estop` and `Secure`; browsers do not
+    /// take such a cookie over plain http everywhere, so without https, which is for loopback only, it is `estop`.
+    pub https: bool,
+}
+
+impl Options {
+    pub(crate) fn cookie_name(self) -> &'static str {
+        if self.https { "__Host-estop" } else { "estop" }
+    }
+}
+
+/// Store calls at a time. The blocking pool has 512 threads; what is left of it is for kills.
+const STORE_CALLS_MAX: usize = 64;
+/// Exports and verifications at a time: each reads the whole journal.
+const LONG_READS_MAX: usize = 2;
+/// How often a token's last use is written down.
+const TOUCH_EVERY_MS: i64 = 60_000;
+
+/// What handlers share.
+pub(crate) type App = Arc<Shared>;
+
+pub(crate) struct Shared {
+    pub(crate) operator: Arc<dyn Operator>,
+    store: Arc<dyn Store>,
+    clock: Clock,
+    pub(crate) policy_file: PolicyFileNow,
+    pub(crate) options: Options,
+    pub(crate) tokens: Tokens,
+    pub(crate) sessions: Sessions,
+    calls: Arc<Semaphore>,
+    pub(crate) long_reads: Arc<Semaphore>,
+    touched: Mutex<BTreeMap<Name, i64>>,
+}
+
+impl Shared {
+    /// Loads who is known, and tells the operator which keys are good.
+    pub(crate) fn open(state: AdminState) -> Result<Shared, StoreError> {
+        let tokens = Tokens::load(&*state.store)?;
+        let shared = Shared {
+            operator: state.operator,
+            store: state.store,
+            clock: state.clock,
+            policy_file: state.policy_file,
+            options: state.options,
+            tokens,
+            sessions: Sessions::default(),
+            calls: Arc::new(Semaphore::new(STORE_CALLS_MAX)),
+            long_reads: Arc::new(Semaphore::new(LONG_READS_MAX)),
+            touched: Mutex::default(),
+        };
+        shared.tell_keys(&*shared.store)?;
+        Ok(shared)
+    }
+
+    pub(crate) fn now(&self) -> i64 {
+        (self.clock)()
+    }
+
+    /// For code that may block.
+    pub(crate) fn store_here(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    pub(crate) fn store_handle(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.store)
+    }
+
+    /// Asks the store, on a thread that may wait.
+    pub(crate) async fn store<T, E>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&dyn Store) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, Problem>
+    where
+        T: Send + 'static,
+        E: Into<Problem> + Send + 'static,
+    {
+        let app = Arc::clone(self);
+        self.work(move || work(&*app.store).map_err(Into::into)).await
+    }
+
+    /// Any work that may wait, as many at a time as leave room for a kill.
+    pub(crate) async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let permit = Arc::clone(&self.calls).acquire_owned().await;
+        let permit = permit.map_err(|_| Problem::new(Kind::Unavailable, "estop is stopping."))?;
+        at_once(move || {
+            let _permit = permit;
+            work()
+        })
+        .await
+    }
+
+    /// Tells the operator all good keys.
+    pub(crate) fn tell_keys(&self, store: &dyn Store) -> Result<(), StoreError> {
+        let good = store.keys()?.into_iter().filter(|key| key.revoked_at.is_none());
+        let keys = good.map(|key| AgentKeyHash { agent: key.agent, sha256: key.sha256 });
+        self.operator.set_keys(keys.collect());
+        Ok(())
+    }
+
+    /// Notes that a token was used; nobody waits for it.
+    pub(crate) fn touch(self: &Arc<Self>, id: &Name) {
+        let now = self.now();
+        {
+            let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
+            if touched.len() >= TOKENS_MAX && !touched.contains_key(id) {
+                touched.clear();
+            }
+            let last = touched.entry(id.clone()).or_insert(0);
+            if (*last..last.saturating_add(TOUCH_EVERY_MS)).contains(&now) {
+                return;
+            }
+            *last = now;
+        }
+        let Ok(permit) = Arc::clone(&self.calls).try_acquire_owned() else { return };
+        let (app, id) = (Arc::clone(self), id.clone());
+        tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            // When a token was last used is nice to know, and nothing depends on it.
+            let _ = app.store.touch_token(&id, now);
+        });
+    }
+}
+
+/// Work that may wait for a disk, and that nothing holds back: stopping things.
+pub(crate) async fn at_once<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(Problem::new(Kind::Internal, "The work was broken off.")))
+}

@@ -1,0 +1,12 @@
+//! The API as its callers see it: requests in, answers out, over the real store.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+mod access;
+mod agents;
+mod documents;
+mod journal;
+mod policy;
+mod roles;
+mod runs;

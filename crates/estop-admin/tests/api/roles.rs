@@ -1,0 +1,105 @@
+//! Every route with every role, as the document says (UI-3, A8).
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::support::{Plane, anonymous, set};
+
+/// Who asks, from nobody to an admin.
+const RANKS: [&str; 5] = ["nobody", "agent key", "viewer", "operator", "admin"];
+
+/// Every operation of the document: method, path, role.
+async fn operations(plane: &Plane) -> Vec<(String, String, String)> {
+    let document = plane.get("/api/openapi.json").await.expect(200).json();
+    let mut found = Vec::new();
+    for (path, item) in document["paths"].as_object().expect("paths") {
+        for (method, operation) in item.as_object().expect("operations") {
+            let role = operation["x-estop-role"].as_str();
+            let role = role.unwrap_or_else(|| unreachable!("{method} {path} is not in the table of roles"));
+            found.push((method.to_uppercase(), path.clone(), role.to_owned()));
+        }
+    }
+    found
+}
+
+/// A body each route accepts or refuses by itself; roles are asked before.
+fn body(method: &str, path: &str) -> Option<Value> {
+    (method != "GET" && path != "/api/agents/{id}/keys").then(|| json!({}))
+}
+
+#[tokio::test]
+async fn ui_3_every_route_lets_in_exactly_the_roles_of_the_table() {
+    let plane = Plane::with_agents(1).await;
+    let key = plane.send(plane.request("POST", "/api/agents/a0/keys", None)).await.expect(201).json();
+    let tokens = [
+        None,
+        key["key"].as_str().map(str::to_owned),
+        Some(plane.token("viewer").await),
+        Some(plane.token("operator").await),
+        Some(plane.token.clone()),
+    ];
+    let mut seen = 0;
+    for (method, path, role) in operations(&plane).await {
+        let needed = match role.as_str() {
+            "anyone" => 0,
+            role => RANKS.iter().position(|known| *known == role).expect("a known role"),
+        };
+        for (rank, token) in tokens.iter().enumerate() {
+            // Failed attempts are counted; this test makes many on purpose.
+            plane.pass_ms(60_000);
+            let place = path.replace("{id}", "nothing").replace("{key_id}", "nothing");
+            let mut request = anonymous(&method, &place, body(&method, &path));
+            if let Some(token) = token {
+                request = set(request, "authorization", &format!("Bearer {token}"));
+            }
+            let status = plane.send(request).await.status;
+            let denied = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status);
+            let who = RANKS[rank];
+            assert_eq!(denied, rank < needed, "{method} {path} for {who}: {status}");
+            if rank < 2 && needed > 0 {
+                assert_eq!(status, StatusCode::UNAUTHORIZED, "{method} {path} for {who}");
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen >= 5 * 50, "{seen}");
+}
+
+#[tokio::test]
+async fn ks_5_killing_is_easy_and_clearing_is_hard() {
+    let plane = Plane::new();
+    let operator = plane.token("operator").await;
+    let ask = async |path: &str, token: &str| {
+        let request = set(anonymous("POST", path, None), "authorization", &format!("Bearer {token}"));
+        plane.send(request).await
+    };
+    assert_eq!(ask("/api/emergency/restart", &plane.token).await.expect(409).json()["code"], "conflict");
+    assert_eq!(ask("/api/emergency/kill", &operator).await.expect(200).json()["status"], "shutdown");
+    let refused = ask("/api/emergency/restart", &operator).await.expect(403).json();
+    assert_eq!(refused["error"], "Unauthorized");
+    ask("/api/emergency/clear", &plane.token).await.expect(409);
+    assert_eq!(ask("/api/emergency/restart", &plane.token).await.expect(200).json()["status"], "safe_mode");
+    ask("/api/emergency/clear", &operator).await.expect(403);
+    let stale = plane.post("/api/emergency/clear", json!({"epoch": 1})).await.expect(409).json();
+    assert!(stale["detail"].as_str().unwrap_or_default().contains("newer kill"));
+    assert_eq!(ask("/api/emergency/clear", &plane.token).await.expect(200).json()["status"], "running");
+}
+
+#[tokio::test]
+async fn ks_6_the_status_names_state_and_channels() {
+    let plane = Plane::new();
+    let kill =
+        json!({"reason": "security_incident", "channels": ["messaging"], "adminToken": "as in the seed"});
+    assert_eq!(plane.post("/api/emergency/kill", kill).await.expect(200).json()["status"], "running");
+    let status = plane.get("/api/emergency/status").await.expect(200).json();
+    for (key, value) in [
+        ("state", json!("RUNNING")),
+        ("operational", json!(false)),
+        ("llmEnabled", json!(true)),
+        ("toolsEnabled", json!(true)),
+        ("messagingEnabled", json!(false)),
+    ] {
+        assert_eq!(status[key], value, "{key}");
+    }
+    plane.post("/api/emergency/kill", json!({"reason": "boredom"})).await.expect(400);
+}

@@ -1,0 +1,186 @@
+//! An estop without traffic: real agents' states and the real rules of the button, in memory.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use estop_core::decision::Decision;
+use estop_core::engine::AgentState;
+use estop_core::event::{Event, What};
+use estop_core::ids::Name;
+use estop_core::loop_detector::LoopFinding;
+use estop_core::operator::{AgentKeyHash, AgentView, Operator, OperatorError, Overrides, RunStep, Steer};
+use estop_core::policy::Policy;
+use estop_core::policy_file::PolicyFile;
+use estop_core::system::{Channels, GateView, KillReason, System, SystemDecision, SystemEvent};
+use estop_core::time::{Millis, Now, Zone};
+
+/// One of everything an operator does, with who asked for it.
+#[derive(Default)]
+pub(crate) struct FakeOperator {
+    pub(crate) file: Arc<PolicyFile>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    agents: BTreeMap<Name, Fake>,
+    system: System,
+    keys: Vec<AgentKeyHash>,
+    done: Vec<String>,
+}
+
+#[derive(Default)]
+struct Fake {
+    state: AgentState,
+    overrides: Overrides,
+    score: Option<LoopFinding>,
+}
+
+const NOW: Now = Now { mono: Millis(5_000), wall: 1_763_164_800_000 };
+
+pub(crate) fn zones(name: &str) -> Option<Zone> {
+    let known = jiff::tz::TimeZoneDatabase::bundled().get(name).is_ok();
+    known.then(|| Zone { name: name.into(), ..Zone::default() })
+}
+
+impl FakeOperator {
+    pub(crate) fn new(file: Arc<PolicyFile>) -> FakeOperator {
+        let fake = FakeOperator { file, inner: Mutex::default() };
+        fake.lock().system.handle(NOW, &SystemEvent::Started { found: None });
+        fake
+    }
+
+    pub(crate) fn keys(&self) -> Vec<AgentKeyHash> {
+        self.lock().keys.clone()
+    }
+
+    /// What was asked for, and by whom.
+    pub(crate) fn done(&self) -> Vec<String> {
+        self.lock().done.clone()
+    }
+
+    pub(crate) fn set_score(&self, agent: &str, score: LoopFinding) {
+        if let Some(agent) = self.lock().agents.get_mut(agent) {
+            agent.score = Some(score);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, what: String) {
+        self.lock().done.push(what);
+    }
+
+    fn policy(&self, name: &str, overrides: &Overrides) -> Policy {
+        let over =
+            self.file.check_overrides(Some(name), overrides.policy.clone(), &zones).unwrap_or_default();
+        self.file.resolve_over(Some(name), overrides.role.as_deref(), &over)
+    }
+
+    fn view(&self, name: &str, agent: &Fake) -> AgentView {
+        let role = agent.overrides.role.clone().or(self.file.role(name).map(Into::into));
+        AgentView {
+            name: name.into(),
+            standing: agent.state.standing(),
+            health: agent.state.health(),
+            activity: agent.state.activity(),
+            role,
+            policy: Arc::new(self.policy(name, &agent.overrides)),
+            score: agent.score,
+            in_flight: agent.state.in_flight(),
+            spent_today: Default::default(),
+            spent_this_month: Default::default(),
+            reserved: agent.state.reservations_sum(),
+            runs: agent.state.run_views(),
+        }
+    }
+
+    fn handle(&self, name: &str, run: Option<&str>, what: What) -> Result<Decision, OperatorError> {
+        let mut inner = self.lock();
+        let agent = inner.agents.get_mut(name).ok_or_else(|| OperatorError::UnknownAgent(name.into()))?;
+        let policy = self.policy(name, &agent.overrides);
+        let event = Event { run: run.map(Into::into), gate: GateView::OPEN, what };
+        Ok(agent.state.handle(NOW, &event, &policy))
+    }
+
+    fn system(&self, event: &SystemEvent) -> SystemDecision {
+        self.lock().system.handle(NOW, event)
+    }
+}
+
+impl Operator for FakeOperator {
+    fn agents(&self) -> Vec<AgentView> {
+        self.lock().agents.iter().map(|(name, agent)| self.view(name, agent)).collect()
+    }
+
+    fn agent(&self, name: &str) -> Option<AgentView> {
+        self.lock().agents.get(name).map(|agent| self.view(name, agent))
+    }
+
+    fn add_agent(&self, name: &str) -> Result<AgentView, OperatorError> {
+        self.lock().agents.entry(name.into()).or_default();
+        self.agent(name).ok_or(OperatorError::BadName)
+    }
+
+    fn steer(&self, agent: &str, steer: Steer, by: &str) -> Result<AgentView, OperatorError> {
+        let who: Name = by.into();
+        let what = match steer {
+            Steer::Activate => What::AgentActivated { by: who },
+            Steer::Deactivate => What::AgentDeactivated { by: who },
+            Steer::Pause => What::AgentPaused { by: who },
+            Steer::Resume => What::AgentResumed { by: who },
+        };
+        self.handle(agent, None, what)?;
+        self.note(format!("{steer:?} {agent} by {by}"));
+        self.agent(agent).ok_or_else(|| OperatorError::UnknownAgent(agent.into()))
+    }
+
+    fn set_overrides(&self, agent: &str, overrides: Overrides, by: &str) -> Result<AgentView, OperatorError> {
+        self.check_overrides(&overrides)?;
+        let mut inner = self.lock();
+        let known = inner.agents.get_mut(agent).ok_or_else(|| OperatorError::UnknownAgent(agent.into()))?;
+        known.overrides = overrides;
+        inner.done.push(format!("Rules of {agent} by {by}"));
+        drop(inner);
+        self.agent(agent).ok_or_else(|| OperatorError::UnknownAgent(agent.into()))
+    }
+
+    fn check_overrides(&self, overrides: &Overrides) -> Result<(), OperatorError> {
+        let checked = self.file.check_overrides(None, overrides.policy.clone(), &zones);
+        checked.map(|_| ()).map_err(OperatorError::BadPolicy)
+    }
+
+    fn run(&self, agent: &str, run: &str, step: RunStep, by: &str) -> Result<Decision, OperatorError> {
+        let what = match step {
+            RunStep::Start { attended } => What::RunStarted { attended },
+            RunStep::Sleep => What::RunSlept,
+            RunStep::Wake => What::RunWoke,
+            RunStep::Complete => What::RunCompleted,
+            RunStep::Extend => What::RunExtended { by: by.into() },
+        };
+        self.handle(agent, Some(run).filter(|run| !run.is_empty()), what)
+    }
+
+    fn set_keys(&self, keys: Vec<AgentKeyHash>) {
+        self.lock().keys = keys;
+    }
+
+    fn gate(&self) -> GateView {
+        self.lock().system.gate()
+    }
+
+    fn kill(&self, channels: Channels, reason: KillReason, by: &str) -> SystemDecision {
+        self.note(format!("Kill by {by}"));
+        self.system(&SystemEvent::KillRequested { channels, reason, by: by.into() })
+    }
+
+    fn restart(&self, by: &str, epoch: u64) -> SystemDecision {
+        self.system(&SystemEvent::RestartRequested { by: by.into(), epoch })
+    }
+
+    fn clear(&self, by: &str, epoch: u64) -> SystemDecision {
+        self.system(&SystemEvent::ClearRequested { by: by.into(), epoch })
+    }
+}

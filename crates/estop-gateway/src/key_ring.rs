@@ -1,0 +1,49 @@
+//! The keys in force: those of the configuration, and those made while estop runs.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use estop_core::operator::AgentKeyHash;
+
+use crate::identity::Keys;
+use crate::settings::AgentKey;
+
+/// The keys in force. Clones share them.
+#[derive(Clone)]
+pub struct KeyRing(Arc<Inner>);
+
+struct Inner {
+    configured: RwLock<Keys>,
+    made: RwLock<Vec<AgentKeyHash>>,
+    current: RwLock<Arc<Keys>>,
+}
+
+impl KeyRing {
+    pub(crate) fn new(configured: &[AgentKey]) -> KeyRing {
+        let configured = Keys::new(configured);
+        let current = RwLock::new(Arc::new(configured.clone()));
+        KeyRing(Arc::new(Inner { configured: RwLock::new(configured), made: RwLock::default(), current }))
+    }
+
+    /// The configuration's keys, all of them.
+    pub fn configure(&self, configured: &[AgentKey]) {
+        *self.0.configured.write().unwrap_or_else(PoisonError::into_inner) = Keys::new(configured);
+        self.put_together();
+    }
+
+    /// The keys made while estop runs, all of them. From here on no other key is good beside the configuration's.
+    pub fn set(&self, made: Vec<AgentKeyHash>) {
+        *self.0.made.write().unwrap_or_else(PoisonError::into_inner) = made;
+        self.put_together();
+    }
+
+    fn put_together(&self) {
+        let configured = self.0.configured.read().unwrap_or_else(PoisonError::into_inner);
+        let made = self.0.made.read().unwrap_or_else(PoisonError::into_inner);
+        let keys = Arc::new(configured.with(made.clone()));
+        *self.0.current.write().unwrap_or_else(PoisonError::into_inner) = keys;
+    }
+
+    pub(crate) fn current(&self) -> Arc<Keys> {
+        Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}

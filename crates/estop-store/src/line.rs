@@ -1,0 +1,116 @@
+//! Reads from a journal line what the store must know: its number, chain, time and hashes. Nothing is judged.
+
+use std::borrow::Cow;
+
+use estop_core::chain::Digest;
+
+const START: &[u8] = b"{\"record\":{\"seq\":";
+const CHAIN: &[u8] = b",\"chain\":\"";
+const MONO: &[u8] = b",\"mono\":";
+const WALL: &[u8] = b",\"wall\":";
+const EH: &[u8] = b",\"eh\":\"";
+const DH: &[u8] = b"\",\"dh\":\"";
+const END: &[u8] = b"\"}";
+const HASHES_LEN: usize = EH.len() + 64 + DH.len() + 64 + END.len();
+
+/// The head of a line.
+pub(crate) struct LineHead<'a> {
+    pub(crate) seq: u64,
+    pub(crate) chain: Cow<'a, str>,
+    pub(crate) wall: i64,
+}
+
+/// Reads the head of a line; `None` if it is not a journal line.
+pub(crate) fn head(line: &[u8]) -> Option<LineHead<'_>> {
+    let (seq, rest) = number(line.strip_prefix(START)?)?;
+    let (chain, rest) = name(rest.strip_prefix(CHAIN)?)?;
+    let (_, rest) = number(rest.strip_prefix(MONO)?)?;
+    let (wall, _) = number(rest.strip_prefix(WALL)?)?;
+    Some(LineHead { seq: u64::try_from(seq).ok()?, chain, wall })
+}
+
+/// The heads of the event chain and the decision chain after this line.
+pub(crate) fn digests(line: &[u8]) -> Option<(Digest, Digest)> {
+    let hashes = line.get(line.len().checked_sub(HASHES_LEN)?..)?;
+    let (events, rest) = hashes.strip_prefix(EH)?.split_first_chunk::<64>()?;
+    let (decisions, rest) = rest.strip_prefix(DH)?.split_first_chunk::<64>()?;
+    (rest == END).then_some(())?;
+    Some((digest(events)?, digest(decisions)?))
+}
+
+/// The lines of a block, without their ends.
+pub(crate) fn each(block: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut start = 0;
+    memchr::memchr_iter(b'\n', block).map(move |end| {
+        let line = &block[start..end];
+        start = end + 1;
+        line
+    })
+}
+
+fn number(bytes: &[u8]) -> Option<(i64, &[u8])> {
+    let is_part = |byte: &u8| byte.is_ascii_digit() || *byte == b'-';
+    let len = bytes.iter().position(|byte| !is_part(byte))?;
+    let (digits, rest) = bytes.split_at(len);
+    Some((std::str::from_utf8(digits).ok()?.parse().ok()?, rest))
+}
+
+/// The rest of a JSON text, and what follows it.
+fn name(bytes: &[u8]) -> Option<(Cow<'_, str>, &[u8])> {
+    let stop = memchr::memchr2(b'"', b'\\', bytes)?;
+    if bytes[stop] == b'"' {
+        return Some((Cow::Borrowed(std::str::from_utf8(&bytes[..stop]).ok()?), &bytes[stop + 1..]));
+    }
+    let mut end = stop;
+    while bytes.get(end)? != &b'"' {
+        end += if bytes[end] == b'\\' { 2 } else { 1 };
+    }
+    let quoted = format!("\"{}\"", std::str::from_utf8(&bytes[..end]).ok()?);
+    Some((Cow::Owned(serde_json::from_str(&quoted).ok()?), &bytes[end + 1..]))
+}
+
+fn digest(digits: &[u8; 64]) -> Option<Digest> {
+    let value = |digit: u8| match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    };
+    let mut bytes = [0; 32];
+    for (byte, pair) in bytes.iter_mut().zip(digits.as_chunks::<2>().0) {
+        *byte = value(pair[0])? << 4 | value(pair[1])?;
+    }
+    Some(Digest(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use estop_core::event::{Event, What};
+    use estop_core::journal::{Chains, Happened};
+    use estop_core::time::{Millis, Now};
+
+    #[test]
+    fn a_line_of_the_core_is_read_back() {
+        for chain in ["coder", "quote\"and\\slash", "tab\tund Ümlaut", "{\"seq\":9"] {
+            let mut chains = Chains::default();
+            let mut line = Vec::new();
+            let now = Now { mono: Millis(12), wall: -5 };
+            chains.append(chain, now, Happened::Agent(&Event::open(What::Tick)), &"decided", &mut line);
+            let line = line.strip_suffix(b"\n").unwrap_or(&line);
+            let read = head(line).expect("the core's own line");
+            assert_eq!((read.seq, read.chain.as_ref(), read.wall), (1, chain, -5));
+            let heads = chains.head(chain).expect("it was just written");
+            assert_eq!(digests(line), Some((heads.events, heads.decisions)));
+        }
+    }
+
+    #[test]
+    fn other_lines_are_refused() {
+        for line in
+            ["", "{}", "{\"record\":{\"seq\":1,\"chain\":\"a", "{\"record\":{\"seq\":1,\"chain\":\"a\\"]
+        {
+            assert!(head(line.as_bytes()).is_none(), "{line}");
+            assert!(digests(line.as_bytes()).is_none(), "{line}");
+        }
+    }
+}

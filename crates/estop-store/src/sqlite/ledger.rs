@@ -1,0 +1,98 @@
+//! Sums of spend in SQLite.
+
+use estop_core::ids::Name;
+use estop_core::money::NanoUsd;
+use rusqlite::{Connection, Row, params};
+
+use super::Sqlite;
+use super::convert::capped;
+use super::query::{all, change};
+use crate::error::StoreError;
+use crate::journal::Durability;
+use crate::ledger::{Ledger, Spend, SpendBy, SpendGroup, SpendQuery, SpendSum};
+
+impl Ledger for Sqlite {
+    fn add_spend(&self, spend: Vec<Spend>) -> Result<(), StoreError> {
+        self.write(Durability::Process, move |connection| {
+            spend.iter().try_for_each(|spend| add(connection, spend))
+        })
+    }
+
+    fn spend(&self, query: &SpendQuery) -> Result<Vec<SpendGroup>, StoreError> {
+        let (key, from) = source(query.by);
+        let order = if query.by == SpendBy::Day { "day DESC" } else { "usd DESC, key" };
+        let sql = format!(
+            "SELECT {key} AS key, sum(requests), sum(input_tokens), sum(output_tokens), sum(cache_read_tokens),
+                sum(cache_write_tokens), sum(reasoning_tokens), sum(usd_nano) AS usd, sum(unpriced)
+            FROM {from} WHERE day BETWEEN ?1 AND ?2 AND (?3 IS NULL OR agent = ?3)
+            GROUP BY 1 ORDER BY {order} LIMIT ?4"
+        );
+        let SpendQuery { from_day, to_day, agent, limit, .. } = query;
+        self.read(|connection| all(connection, &sql, params![from_day, to_day, agent, limit], group))
+    }
+}
+
+/// What sums are made by, and from what.
+fn source(by: SpendBy) -> (&'static str, &'static str) {
+    match by {
+        SpendBy::Day => ("CAST(day AS TEXT)", "spend"),
+        SpendBy::Agent => ("agent", "spend"),
+        SpendBy::Model => ("model", "spend"),
+        SpendBy::Run => ("run", "spend"),
+        SpendBy::Issue => ("issue", "spend"),
+        SpendBy::Role => ("role", "spend"),
+        SpendBy::Label => ("label.key || '=' || label.value", "spend JOIN json_each(spend.labels) AS label"),
+    }
+}
+
+/// Adds to a sum. A sum that would not fit stays at its maximum.
+pub(super) fn add(connection: &Connection, spend: &Spend) -> Result<(), StoreError> {
+    let sql = "INSERT INTO spend (day, agent, run, model, role, issue, labels, requests, input_tokens, output_tokens,
+            cache_read_tokens, cache_write_tokens, reasoning_tokens, usd_nano, unpriced)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        ON CONFLICT DO UPDATE SET
+            requests = min(requests + excluded.requests, 9223372036854775807),
+            input_tokens = min(input_tokens + excluded.input_tokens, 9223372036854775807),
+            output_tokens = min(output_tokens + excluded.output_tokens, 9223372036854775807),
+            cache_read_tokens = min(cache_read_tokens + excluded.cache_read_tokens, 9223372036854775807),
+            cache_write_tokens = min(cache_write_tokens + excluded.cache_write_tokens, 9223372036854775807),
+            reasoning_tokens = min(reasoning_tokens + excluded.reasoning_tokens, 9223372036854775807),
+            usd_nano = min(usd_nano + excluded.usd_nano, 9223372036854775807),
+            unpriced = min(unpriced + excluded.unpriced, 9223372036854775807)";
+    let labels =
+        serde_json::to_string(&spend.labels).map_err(|error| StoreError::Invalid(error.to_string()))?;
+    let Spend { day, agent, run, model, role, issue, sum, .. } = spend;
+    let params = params![
+        day,
+        agent,
+        run,
+        model,
+        role,
+        issue,
+        labels,
+        capped(sum.requests),
+        capped(sum.input_tokens),
+        capped(sum.output_tokens),
+        capped(sum.cache_read_tokens),
+        capped(sum.cache_write_tokens),
+        capped(sum.reasoning_tokens),
+        capped(sum.usd.0),
+        capped(sum.unpriced),
+    ];
+    change(connection, sql, params)?;
+    Ok(())
+}
+
+fn group(row: &Row<'_>) -> Result<SpendGroup, StoreError> {
+    let sum = SpendSum {
+        requests: row.get(1)?,
+        input_tokens: row.get(2)?,
+        output_tokens: row.get(3)?,
+        cache_read_tokens: row.get(4)?,
+        cache_write_tokens: row.get(5)?,
+        reasoning_tokens: row.get(6)?,
+        usd: NanoUsd(row.get(7)?),
+        unpriced: row.get(8)?,
+    };
+    Ok(SpendGroup { key: row.get::<_, Name>(0)?, sum })
+}

@@ -1,0 +1,23 @@
+//! Single values in SQLite.
+
+use super::Sqlite;
+use super::query::{change, one};
+use crate::Meta;
+use crate::error::StoreError;
+use crate::journal::Durability;
+
+impl Meta for Sqlite {
+    fn meta(&self, name: &str) -> Result<Option<String>, StoreError> {
+        self.read(|connection| {
+            one(connection, "SELECT value FROM meta WHERE name = ?", [name], |row| Ok(row.get(0)?))
+        })
+    }
+
+    fn put_meta(&self, name: &str, value: &str) -> Result<(), StoreError> {
+        let (name, value) = (name.to_owned(), value.to_owned());
+        self.write(Durability::Disk, move |connection| {
+            change(connection, "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", [name, value])?;
+            Ok(())
+        })
+    }
+}

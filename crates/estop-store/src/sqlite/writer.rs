@@ -1,0 +1,222 @@
+//! The one thread that writes. It takes all jobs that wait, runs each in its savepoint of one transaction, commits
+//! once, and only then answers each of them.
+//!
+//! A job that fails is undone alone. If the commit fails, nothing of the group was stored and each of its jobs gets the error.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use rusqlite::Connection;
+
+use super::compact::{Fresh, compact};
+use super::{SqliteOptions, open};
+use crate::error::StoreError;
+use crate::journal::Durability;
+
+/// Jobs that may wait, and that are committed together. Half makes callers wait sooner in a burst, double makes the
+/// first of a group wait longer for the last.
+const JOBS_MAX: usize = 256;
+
+/// Pages in the write-ahead log before they are moved into the database: 4 MB, some 10 ms of work. More makes a
+/// start after a crash longer, less moves the same page more often.
+const WAL_PAGES_MAX: i64 = 1000;
+
+/// The side of the thread that callers hold. Dropping it finishes the jobs that wait.
+#[derive(Debug)]
+pub(super) struct Writer {
+    jobs: Option<SyncSender<Box<dyn Job>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    pub(super) fn start(
+        path: &std::path::Path,
+        options: SqliteOptions,
+        connection: Connection,
+        fresh: Arc<Fresh>,
+    ) -> std::io::Result<Writer> {
+        let (jobs, waiting) = sync_channel(JOBS_MAX);
+        let desk = Desk {
+            connection: Some(connection),
+            synced: Durability::Process,
+            path: path.to_owned(),
+            options,
+            fresh,
+        };
+        let thread =
+            std::thread::Builder::new().name("estop-store".to_owned()).spawn(move || desk.work(&waiting))?;
+        Ok(Writer { jobs: Some(jobs), thread: Some(thread) })
+    }
+
+    /// Runs `work` in a transaction; returns when it is committed.
+    pub(super) fn write<T: Send + 'static>(
+        &self,
+        durability: Durability,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (reply, answer) = sync_channel(1);
+        let task = Task { durability, work: Some(work), done: Err(StoreError::Closed), reply };
+        let jobs = self.jobs.as_ref().ok_or(StoreError::Closed)?;
+        jobs.send(Box::new(task)).map_err(|_| StoreError::Closed)?;
+        answer.recv().unwrap_or(Err(StoreError::Closed))
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // If it panicked, its callers have been told that the store is closed.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Something to be written.
+trait Job: Send {
+    fn durability(&self) -> Durability;
+    /// Does it and keeps the result; `Err` if it failed.
+    fn run(&mut self, connection: &Connection) -> Result<(), StoreError>;
+    /// Tells the caller: its own result, or why the group failed.
+    fn answer(self: Box<Self>, group: Result<(), StoreError>);
+}
+
+struct Task<T, F> {
+    durability: Durability,
+    work: Option<F>,
+    done: Result<T, StoreError>,
+    reply: SyncSender<Result<T, StoreError>>,
+}
+
+impl<T: Send, F: FnOnce(&Connection) -> Result<T, StoreError> + Send> Job for Task<T, F> {
+    fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    fn run(&mut self, connection: &Connection) -> Result<(), StoreError> {
+        self.done = self.work.take().map_or(Err(StoreError::Closed), |work| work(connection));
+        self.done.as_ref().map(|_| ()).map_err(Clone::clone)
+    }
+
+    fn answer(self: Box<Self>, group: Result<(), StoreError>) {
+        // Nobody listens if the caller is gone; the work is done all the same.
+        let _ = self.reply.send(group.and(self.done));
+    }
+}
+
+/// The thread's own things.
+struct Desk {
+    /// `None` after the disk failed: what it holds in memory may not be what is on the disk.
+    connection: Option<Connection>,
+    /// What `PRAGMA synchronous` is set to.
+    synced: Durability,
+    path: PathBuf,
+    options: SqliteOptions,
+    fresh: Arc<Fresh>,
+}
+
+impl Desk {
+    fn work(mut self, waiting: &Receiver<Box<dyn Job>>) {
+        while let Ok(first) = waiting.recv() {
+            let mut group = vec![first];
+            group.extend(waiting.try_iter().take(JOBS_MAX - 1));
+            let outcome = self.commit(&mut group);
+            for job in group {
+                job.answer(outcome.clone());
+            }
+            self.tidy();
+        }
+    }
+
+    fn commit(&mut self, group: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
+        let durability = group.iter().map(|job| job.durability()).max().unwrap_or(Durability::Process);
+        let outcome = self.ready(durability).and_then(|connection| transact(connection, group));
+        if let (Err(error), Some(connection)) = (&outcome, &self.connection) {
+            let undone = connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok();
+            if !undone || matches!(error, StoreError::Io(_) | StoreError::Corrupt(_)) {
+                self.connection = None;
+            }
+        }
+        outcome
+    }
+
+    /// The connection, set to sync as asked. After the disk failed it is opened anew, and all of the write-ahead
+    /// log moved into the database: the system may have dropped pages whose sync failed, and would not say so again.
+    fn ready(&mut self, durability: Durability) -> Result<&Connection, StoreError> {
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => {
+                self.synced = Durability::Process;
+                open::reopen(&self.path, self.options)?
+            }
+        };
+        let connection = self.connection.insert(connection);
+        if self.synced != durability {
+            let level = match durability {
+                Durability::Process => "NORMAL",
+                Durability::Disk => "FULL",
+            };
+            connection.pragma_update(None, "synchronous", level)?;
+            self.synced = durability;
+        }
+        Ok(connection)
+    }
+
+    /// What need not be waited for: merging fresh blocks, and moving the write-ahead log into the database. If it
+    /// fails, nothing is lost, and it is tried again after the next commit.
+    fn tidy(&mut self) {
+        if self.fresh.is_due() && self.commit(&mut [merge(&self.fresh)]).is_err() {
+            return;
+        }
+        if let Some(connection) = &self.connection {
+            let _ = checkpoint_if_long(connection);
+        }
+    }
+}
+
+fn merge(fresh: &Arc<Fresh>) -> Box<dyn Job> {
+    let fresh = Arc::clone(fresh);
+    let work = move |connection: &Connection| compact(connection, &fresh);
+    let (reply, _) = sync_channel(1);
+    Box::new(Task { durability: Durability::Process, work: Some(work), done: Ok(()), reply })
+}
+
+fn transact(connection: &Connection, group: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
+    step(connection, "BEGIN IMMEDIATE")?;
+    if let [job] = group {
+        // Alone, it needs no savepoint: if it fails, the transaction does.
+        job.run(connection)?;
+        return step(connection, "COMMIT");
+    }
+    for job in group {
+        step(connection, "SAVEPOINT job")?;
+        if let Err(error) = job.run(connection) {
+            // A full or failing disk makes SQLite undo the whole transaction.
+            if connection.is_autocommit() {
+                return Err(error);
+            }
+            step(connection, "ROLLBACK TO job")?;
+        }
+        step(connection, "RELEASE job")?;
+    }
+    step(connection, "COMMIT")
+}
+
+fn step(connection: &Connection, sql: &str) -> Result<(), StoreError> {
+    connection.prepare_cached(sql)?.execute([])?;
+    Ok(())
+}
+
+fn checkpoint_if_long(connection: &Connection) -> rusqlite::Result<()> {
+    let pages = |mode: &str| -> rusqlite::Result<i64> {
+        connection
+            .prepare_cached(mode)?
+            .query_row([], |row| Ok(row.get::<_, i64>(1)? - row.get::<_, i64>(2)?))
+    };
+    if pages("PRAGMA wal_checkpoint(NOOP)")? > WAL_PAGES_MAX {
+        pages("PRAGMA wal_checkpoint(PASSIVE)")?;
+    }
+    Ok(())
+}

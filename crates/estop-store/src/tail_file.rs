@@ -1,0 +1,167 @@
+//! The write-ahead tail: files of lines that are not in the store yet.
+//!
+//! A line that was appended outlives the process; one that was synced outlives the machine's power. The store takes lines
+//! in by and by and remembers how far it came ([`TailMark`]); files before that are removed. Lines end with `\n`: what
+//! stands after the last one was cut off by a crash and was never acknowledged.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::journal::TailMark;
+
+/// The tail that is being written.
+#[derive(Debug)]
+pub struct TailFile {
+    folder: PathBuf,
+    current: Mutex<Current>,
+}
+
+#[derive(Debug)]
+struct Current {
+    generation: u64,
+    file: Arc<File>,
+    /// The file before, until the disk has it.
+    before: Option<Arc<File>>,
+}
+
+impl TailFile {
+    /// Begins the file of this generation; there must be none yet.
+    pub fn begin(folder: &Path, generation: u64) -> std::io::Result<TailFile> {
+        let file = create(folder, generation)?;
+        // The name must outlive the power too.
+        File::open(folder)?.sync_all()?;
+        let current = Mutex::new(Current { generation, file: Arc::new(file), before: None });
+        Ok(TailFile { folder: folder.to_owned(), current })
+    }
+
+    /// Appends whole lines.
+    pub fn append(&self, lines: &[u8]) -> std::io::Result<()> {
+        let file = Arc::clone(&self.current().file);
+        (&*file).write_all(lines)
+    }
+
+    /// Waits until the disk has what was appended.
+    pub fn sync(&self) -> std::io::Result<()> {
+        let (before, file) = {
+            let current = self.current();
+            (current.before.clone(), Arc::clone(&current.file))
+        };
+        if let Some(before) = before {
+            self.settle(&before)?;
+        }
+        file.sync_data()
+    }
+
+    /// Goes on in a new file, at once. What was appended to the one before is on the disk with the next
+    /// [`TailFile::sync`].
+    pub fn next_generation(&self) -> std::io::Result<()> {
+        let mut current = self.current();
+        let generation = current.generation + 1;
+        let file = Arc::new(create(&self.folder, generation)?);
+        let before = Some(Arc::clone(&current.file));
+        *current = Current { generation, file, before };
+        Ok(())
+    }
+
+    /// Sees to it that the disk has the file before, and the name of the one after it.
+    fn settle(&self, before: &Arc<File>) -> std::io::Result<()> {
+        before.sync_data()?;
+        File::open(&self.folder)?.sync_all()?;
+        let mut current = self.current();
+        if current.before.as_ref().is_some_and(|still| Arc::ptr_eq(still, before)) {
+            current.before = None;
+        }
+        Ok(())
+    }
+
+    fn current(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn create(folder: &Path, generation: u64) -> std::io::Result<File> {
+    File::options().append(true).create_new(true).mode(0o600).open(path(folder, generation))
+}
+
+fn path(folder: &Path, generation: u64) -> PathBuf {
+    folder.join(format!("tail-{generation}.jsonl"))
+}
+
+/// What the store has not taken in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TailRest {
+    /// Whole lines, each ended by `\n`.
+    pub lines: Vec<u8>,
+    /// The generation to go on with.
+    pub next_generation: u64,
+}
+
+/// Reads what stands after `mark`.
+pub fn tail_rest(folder: &Path, mark: TailMark) -> std::io::Result<TailRest> {
+    let mut rest = TailRest { lines: Vec::new(), next_generation: mark.generation + 1 };
+    for generation in generations(folder)? {
+        rest.next_generation = rest.next_generation.max(generation + 1);
+        if generation < mark.generation {
+            continue;
+        }
+        let mut file = File::open(path(folder, generation))?;
+        if generation == mark.generation {
+            file.seek(SeekFrom::Start(mark.offset))?;
+        }
+        file.read_to_end(&mut rest.lines)?;
+        let whole = rest.lines.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        rest.lines.truncate(whole);
+    }
+    Ok(rest)
+}
+
+/// Removes files that were taken in whole.
+pub fn forget_tails_before(folder: &Path, generation: u64) -> std::io::Result<()> {
+    for old in generations(folder)?.into_iter().filter(|found| *found < generation) {
+        std::fs::remove_file(path(folder, old))?;
+    }
+    Ok(())
+}
+
+/// The generations that have a file, oldest first.
+fn generations(folder: &Path) -> std::io::Result<Vec<u64>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix("tail-")?.strip_suffix(".jsonl"));
+        found.extend(number.and_then(|number| number.parse::<u64>().ok()));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn st_1_the_tail_gives_back_whole_lines_after_the_mark() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |generation, offset| TailMark { generation, offset };
+        let tail = TailFile::begin(folder.path(), 3).expect("a tail");
+        tail.append(b"one\ntwo\n").expect("it is written");
+        tail.next_generation().expect("a new file");
+        tail.append(b"three\nfo").expect("it is written");
+        tail.sync().expect("it is synced");
+        let rest = |mark| tail_rest(folder.path(), mark).expect("it is read");
+        let all = TailRest { lines: b"one\ntwo\nthree\n".to_vec(), next_generation: 5 };
+        assert_eq!(rest(at(0, 0)), all);
+        assert_eq!(rest(at(3, 4)).lines, b"two\nthree\n");
+        assert_eq!(rest(at(3, 8)).lines, b"three\n");
+        assert_eq!(rest(at(4, 6)).lines, b"");
+        // A mark beyond the end: the power went before the file had it, and the store has it anyway.
+        assert_eq!(rest(at(4, 600)).lines, b"");
+        assert_eq!(rest(at(9, 0)), TailRest { lines: Vec::new(), next_generation: 10 });
+        forget_tails_before(folder.path(), 4).expect("it is removed");
+        assert_eq!(rest(at(0, 0)).lines, b"three\n");
+        assert!(TailFile::begin(folder.path(), 4).is_err(), "a file that is there is never overwritten");
+    }
+}

@@ -1,0 +1,78 @@
+//! Spend: every sum is the sum of what was added, by whatever it is grouped.
+
+use estop_core::money::NanoUsd;
+use estop_store::{Ledger, Spend, SpendBy, SpendQuery, SpendSum};
+
+use super::Place;
+
+fn spend(day: i32, agent: &str, model: &str, usd: u64, labels: &[(&str, &str)]) -> Spend {
+    let labels = labels.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+    let sum = SpendSum {
+        requests: 1,
+        input_tokens: 10,
+        output_tokens: 20,
+        cache_read_tokens: 3,
+        cache_write_tokens: 4,
+        reasoning_tokens: 5,
+        usd: NanoUsd(usd),
+        unpriced: u64::from(usd == 0),
+    };
+    let (run, role, issue) = (format!("run of {agent}").into(), "coder".into(), "".into());
+    Spend { day, agent: agent.into(), run, model: model.into(), role, issue, labels, sum }
+}
+
+pub(crate) fn po_6_spend_rolls_up_by_whatever_is_asked(place: &impl Place) {
+    {
+        let store = place.open();
+        store
+            .add_spend(vec![
+                spend(1, "a", "big", 100, &[("team", "x"), ("env", "ci")]),
+                spend(1, "a", "big", 50, &[("team", "x"), ("env", "ci")]),
+                spend(1, "b", "small", 7, &[("team", "y")]),
+                spend(2, "a", "small", 1, &[]),
+            ])
+            .expect("spend is added");
+        store.add_spend(vec![spend(2, "c", "unknown", 0, &[("team", "x")])]).expect("spend is added");
+    }
+    let store = place.open();
+    let ask = |by, from_day, to_day, agent: Option<&str>, limit| -> Vec<(String, u64, u64)> {
+        let query = SpendQuery { by, from_day, to_day, agent: agent.map(Into::into), limit };
+        let groups = store.spend(&query).expect("sums");
+        groups.iter().map(|group| (group.key.to_string(), group.sum.requests, group.sum.usd.0)).collect()
+    };
+    let rows = |rows: &[(&str, u64, u64)]| -> Vec<(String, u64, u64)> {
+        rows.iter().map(|(key, requests, usd)| ((*key).to_owned(), *requests, *usd)).collect()
+    };
+    assert_eq!(ask(SpendBy::Day, 0, 9, None, 9), rows(&[("2", 2, 1), ("1", 3, 157)]));
+    assert_eq!(ask(SpendBy::Agent, 0, 9, None, 9), rows(&[("a", 3, 151), ("b", 1, 7), ("c", 1, 0)]));
+    assert_eq!(ask(SpendBy::Agent, 2, 2, None, 1), rows(&[("a", 1, 1)]));
+    assert_eq!(ask(SpendBy::Model, 1, 1, Some("a"), 9), rows(&[("big", 2, 150)]));
+    assert_eq!(ask(SpendBy::Run, 1, 1, None, 1), rows(&[("run of a", 2, 150)]));
+    assert_eq!(ask(SpendBy::Issue, 0, 9, None, 9), rows(&[("", 5, 158)]));
+    assert_eq!(ask(SpendBy::Role, 0, 9, None, 9), rows(&[("coder", 5, 158)]));
+    let labels = rows(&[("env=ci", 2, 150), ("team=x", 3, 150), ("team=y", 1, 7)]);
+    assert_eq!(ask(SpendBy::Label, 0, 9, None, 9), labels);
+
+    let query = SpendQuery { by: SpendBy::Role, from_day: 0, to_day: 9, agent: None, limit: 9 };
+    let all = store.spend(&query).expect("sums")[0].sum;
+    let expected = SpendSum {
+        requests: 5,
+        input_tokens: 50,
+        output_tokens: 100,
+        cache_read_tokens: 15,
+        cache_write_tokens: 20,
+        reasoning_tokens: 25,
+        usd: NanoUsd(158),
+        unpriced: 1,
+    };
+    assert_eq!(all, expected);
+}
+
+pub(crate) fn po_2_a_sum_that_does_not_fit_stays_at_its_maximum(place: &impl Place) {
+    let store = place.open();
+    for _ in 0..3 {
+        store.add_spend(vec![spend(1, "a", "m", u64::MAX / 2, &[])]).expect("spend is added");
+    }
+    let query = SpendQuery { by: SpendBy::Agent, from_day: 1, to_day: 1, agent: None, limit: 1 };
+    assert_eq!(store.spend(&query).expect("sums")[0].sum.usd, NanoUsd(i64::MAX as u64));
+}

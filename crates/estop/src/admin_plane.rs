@@ -1,0 +1,98 @@
+//! The admin plane: API for people on its own port, and for the owner of the data directory on a socket beside it.
+//!
+//! It has a thread and a runtime of its own, so that a busy data plane does not keep anybody from the button.
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Context;
+use estop_admin::Admin;
+use tokio::sync::watch;
+
+/// The owner's socket in the data directory.
+const SOCKET: &str = "estop.sock";
+/// How long requests under way may take when estop ends.
+const SHUTDOWN_WITHIN: Duration = Duration::from_secs(1);
+
+/// Where the owner's socket of a data directory is.
+pub fn socket(data_dir: &Path) -> PathBuf {
+    data_dir.join(SOCKET)
+}
+
+/// The doors, open but not served yet.
+pub struct Doors {
+    network: TcpListener,
+    owner: UnixListener,
+}
+
+impl Doors {
+    /// Opens both. Only the owner of the data directory can open the socket.
+    pub fn open(address: SocketAddr, data_dir: &Path) -> anyhow::Result<Doors> {
+        let network = TcpListener::bind(address)
+            .with_context(|| format!("listen.admin: cannot listen on {address}"))?;
+        network.set_nonblocking(true)?;
+        let path = socket(data_dir);
+        // One that is left is of a process that is gone: this one holds the database's lock.
+        let _ = std::fs::remove_file(&path);
+        let owner =
+            UnixListener::bind(&path).with_context(|| format!("cannot listen on {}", path.display()))?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        owner.set_nonblocking(true)?;
+        Ok(Doors { network, owner })
+    }
+
+    /// Where people connect.
+    pub fn address(&self) -> anyhow::Result<SocketAddr> {
+        Ok(self.network.local_addr()?)
+    }
+
+    /// Serves both until the plane is dropped.
+    pub fn serve(self, admin: Admin, data_dir: &Path) -> anyhow::Result<AdminPlane> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (stop, stopped) = watch::channel(false);
+        let work = move || {
+            let served = runtime.block_on(self.serve_until(&admin, stopped));
+            runtime.shutdown_timeout(SHUTDOWN_WITHIN);
+            if let Err(error) = served {
+                eprintln!("estop: the admin plane ended: {error:#}");
+            }
+        };
+        let thread = std::thread::Builder::new().name("estop-admin".into()).spawn(work)?;
+        Ok(AdminPlane { stop, thread: Some(thread), socket: socket(data_dir) })
+    }
+
+    async fn serve_until(self, admin: &Admin, mut stopped: watch::Receiver<bool>) -> anyhow::Result<()> {
+        let network = tokio::net::TcpListener::from_std(self.network)?;
+        let owner = tokio::net::UnixListener::from_std(self.owner)?;
+        let router = admin.router().into_make_service_with_connect_info::<SocketAddr>();
+        tokio::select! {
+            ended = axum::serve(network, router).into_future() => ended?,
+            ended = axum::serve(owner, admin.router_for_owner()).into_future() => ended?,
+            _ = stopped.changed() => {}
+        }
+        Ok(())
+    }
+}
+
+/// The admin plane while it is served. Dropping it closes its doors.
+pub struct AdminPlane {
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+    socket: PathBuf,
+}
+
+impl Drop for AdminPlane {
+    fn drop(&mut self) {
+        // Nobody listens any more if the plane has ended already.
+        let _ = self.stop.send(true);
+        if let Some(thread) = self.thread.take() {
+            // Whatever became of it, it said so.
+            let _ = thread.join();
+        }
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}

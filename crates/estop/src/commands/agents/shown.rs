@@ -1,0 +1,85 @@
+//! Agents as people read them.
+
+use serde_json::Value;
+
+use crate::commands::table::{cell, dollars, list as table_of, moment, properties};
+use crate::printable::escaped;
+
+/// In a word or two; a stop by a guard says which.
+pub(super) fn standing(agent: &Value) -> String {
+    let cause =
+        |key: &str| agent[key].as_str().map(|cause| format!(" ({})", escaped(cause))).unwrap_or_default();
+    if agent["active"] != true {
+        let by_guard = agent["deactivated_by"] == "kill_switch";
+        let what = if by_guard { "deactivated by kill switch" } else { "deactivated" };
+        return format!("{what}{}", cause("deactivation_cause"));
+    }
+    if agent["paused"] == true { format!("paused{}", cause("pause_cause")) } else { "active".to_owned() }
+}
+
+fn kill_switch(agent: &Value) -> String {
+    let on = if agent["kill_switch_enabled"] == true { "on" } else { "off" };
+    let (window, threshold) =
+        (cell(&agent["kill_switch_window_size"]), cell(&agent["kill_switch_threshold"]));
+    format!("{on} (window {window}, threshold {threshold})")
+}
+
+pub(super) fn list(answer: &Value) -> String {
+    let heading = ["agent", "state", "kill switch", "score", "mode", "in flight", "today", "last seen"];
+    let none = "No agents yet. An agent appears with its first call, or with `estop agents add NAME`.";
+    table_of(&answer["agents"], none, heading, |agent| {
+        [
+            cell(&agent["id"]),
+            standing(agent),
+            kill_switch(agent),
+            cell(&agent["score"]),
+            cell(&agent["mode"]),
+            cell(&agent["in_flight"]),
+            dollars(&agent["spent_today"]["usd"]),
+            moment(&agent["last_seen_at"]),
+        ]
+    })
+}
+
+pub(super) fn one(agent: &Value) -> String {
+    let spent = |key: &str| {
+        let amount = &agent[key];
+        if amount.is_null() { "–".to_owned() } else { spent(amount) }
+    };
+    properties([
+        ("agent", cell(&agent["id"])),
+        ("state", standing(agent)),
+        ("role", cell(&agent["role"])),
+        ("preset", cell(&agent["preset"])),
+        ("kill switch", kill_switch(agent)),
+        ("score", cell(&agent["score"])),
+        ("mode", cell(&agent["mode"])),
+        ("intensity", cell(&agent["intensity"])),
+        ("health (of 1000)", cell(&agent["health"])),
+        ("in flight", cell(&agent["in_flight"])),
+        ("runs", cell(&agent["runs"])),
+        ("spent today", spent("spent_today")),
+        ("spent this month", spent("spent_this_month")),
+        ("named by", cell(&agent["origin"])),
+        ("last seen", moment(&agent["last_seen_at"])),
+    ])
+}
+
+fn spent(amount: &Value) -> String {
+    format!("{}, {} tokens", dollars(&amount["usd"]), cell(&amount["tokens"]))
+}
+
+pub(super) fn score(score: &Value) -> String {
+    let verdict = if score["is_loop"] == true { "yes" } else { "no" };
+    properties([
+        ("score", cell(&score["score"])),
+        ("threshold", cell(&score["threshold"])),
+        ("a loop", verdict.to_owned()),
+        ("similar prompts", cell(&score["similar_prompts"])),
+        ("similar responses", cell(&score["similar_responses"])),
+        ("repeated tool calls", cell(&score["repeated_tool_calls"])),
+        ("requests compared", format!("{} of {}", cell(&score["window"]), cell(&score["window_size"]))),
+        ("kill switch", if score["enabled"] == true { "on" } else { "off" }.to_owned()),
+        ("reason", cell(&score["reason"])),
+    ])
+}

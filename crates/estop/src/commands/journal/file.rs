@@ -1,0 +1,118 @@
+//! What `verify` and `replay` share: reading a journal to its end, and saying what is wrong with it.
+
+use std::path::PathBuf;
+
+use estop_core::backtest::Backtest;
+use estop_core::journal::{Chains, JournalError, Record};
+use estop_core::policy::Policy;
+use estop_core::replay::{Replay, ReplayError};
+
+use crate::lines::Lines;
+use crate::printable::escaped;
+
+/// Which journal, and how to answer.
+#[derive(Debug, clap::Args)]
+pub(in crate::commands) struct JournalArgs {
+    /// The journal
+    pub(in crate::commands) journal: PathBuf,
+    /// Accept a journal that is still being written: its end cannot be vouched for
+    #[arg(long)]
+    pub(in crate::commands) allow_unsealed: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(in crate::commands) json: bool,
+}
+
+/// Takes a journal in, line by line.
+pub(in crate::commands) trait Reader {
+    /// The next line.
+    fn feed(&mut self, line: &[u8]) -> Result<(), ReplayError>;
+    /// The chains as far as they were read.
+    fn chains(&self) -> &Chains;
+}
+
+/// What is wrong with a journal, and in which line.
+pub(in crate::commands) struct Broken {
+    pub(in crate::commands) line: usize,
+    pub(in crate::commands) error: ReplayError,
+}
+
+/// Reads the whole journal; ends at the first line that is wrong.
+pub(in crate::commands) fn read(
+    args: &JournalArgs,
+    what: &'static str,
+    reader: &mut impl Reader,
+) -> anyhow::Result<Option<Broken>> {
+    let mut lines = Lines::open(&args.journal, what)?;
+    while let Some((line, bytes)) = lines.next_line()? {
+        match reader.feed(bytes) {
+            Ok(()) => {}
+            // Still being written: what stands before it is the journal.
+            Err(ReplayError::Journal(JournalError::NotARecord))
+                if args.allow_unsealed && !bytes.ends_with(b"\n") => {}
+            Err(error) => return Ok(Some(Broken { line, error })),
+        }
+    }
+    let chains = reader.chains();
+    if chains.is_sealed() || args.allow_unsealed {
+        return Ok(None);
+    }
+    let line = usize::try_from(chains.seq().max(1))?;
+    Ok(Some(Broken { line, error: JournalError::NotSealed.into() }))
+}
+
+/// How far an unbroken journal can be trusted.
+pub(in crate::commands) fn seal_text(chains: &Chains) -> &'static str {
+    if chains.is_sealed() { "sealed" } else { "not sealed: a cut tail would not be noticed" }
+}
+
+impl Broken {
+    /// What is wrong, safe to print.
+    pub(in crate::commands) fn problem(&self) -> String {
+        match &self.error {
+            ReplayError::Journal(error) => escaped(&error.to_string()),
+            ReplayError::Differs { seq, chain, recorded, recomputed } => ReplayError::Differs {
+                seq: *seq,
+                chain: escaped(chain).into(),
+                recorded: escaped(recorded),
+                recomputed: escaped(recomputed),
+            }
+            .to_string(),
+        }
+    }
+
+    /// The same, with its place.
+    pub(in crate::commands) fn text(&self, args: &JournalArgs) -> String {
+        format!("{}:{}: {}", escaped(&args.journal.display().to_string()), self.line, self.problem())
+    }
+}
+
+impl Reader for Chains {
+    fn feed(&mut self, line: &[u8]) -> Result<(), ReplayError> {
+        Ok(Record::parse(line).and_then(|record| self.check(&record))?)
+    }
+
+    fn chains(&self) -> &Chains {
+        self
+    }
+}
+
+impl Reader for Replay {
+    fn feed(&mut self, line: &[u8]) -> Result<(), ReplayError> {
+        Replay::feed(self, line)
+    }
+
+    fn chains(&self) -> &Chains {
+        Replay::chains(self)
+    }
+}
+
+impl<F: Fn(&str) -> Policy> Reader for Backtest<F> {
+    fn feed(&mut self, line: &[u8]) -> Result<(), ReplayError> {
+        Ok(Backtest::feed(self, line)?)
+    }
+
+    fn chains(&self) -> &Chains {
+        Backtest::chains(self)
+    }
+}

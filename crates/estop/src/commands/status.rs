@@ -1,0 +1,85 @@
+//! `estop status`: how the system stands, in one look.
+
+use serde_json::{Value, json};
+
+use super::Exit;
+use super::daemon::DaemonArgs;
+use super::table::{cell, dollars, moment, properties};
+use crate::client::path;
+
+/// Show how the system stands; exit code 1 if it is not running
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+/// Runs the command.
+pub fn main(args: &Args) -> anyhow::Result<Exit> {
+    let daemon = args.daemon.daemon()?;
+    let emergency = daemon.get(path(&["emergency", "status"]))?;
+    let stats = daemon.get(path(&["stats"]))?;
+    let status = together(emergency, &stats);
+    daemon.say(&status, text)?;
+    Ok(if status["state"] == "RUNNING" { Exit::Fine } else { Exit::No })
+}
+
+/// What the emergency status says, with the counts.
+fn together(mut status: Value, stats: &Value) -> Value {
+    status["agents"] = json!({
+        "total": stats["agents"],
+        "active": stats["active"],
+        "deactivated": stats["inactive"],
+        "paused": stats["paused"],
+    });
+    let counts = [
+        "in_flight",
+        "runs",
+        "spent_today",
+        "spent_this_month",
+        "open_incidents",
+        "open_escalations",
+        "last_seq",
+        "notification_missing",
+    ];
+    for key in counts {
+        status[key] = stats[key].clone();
+    }
+    status
+}
+
+fn text(status: &Value) -> String {
+    let why = [("reason", ""), ("by", "by "), ("since", "since ")];
+    let known = why.into_iter().filter(|(key, _)| status["state"] != "RUNNING" && !status[*key].is_null());
+    let why: Vec<String> = known.map(|(key, word)| format!("{word}{}", moment(&status[key]))).collect();
+    let separator = if why.is_empty() { "" } else { ": " };
+    let state = format!("{}{separator}{}", cell(&status["state"]), why.join(", "));
+    let channels = [("llm", "llmEnabled"), ("messaging", "messagingEnabled"), ("tools", "toolsEnabled")];
+    let open =
+        |(name, key): (&str, &str)| format!("{name} {}", if status[key] == true { "open" } else { "shut" });
+    let agents = &status["agents"];
+    let count = |key: &str| cell(&agents[key]);
+    properties([
+        ("state", state),
+        ("channels", channels.map(open).join(", ")),
+        (
+            "agents",
+            format!(
+                "{}: {} active, {} deactivated, {} paused",
+                count("total"),
+                count("active"),
+                count("deactivated"),
+                count("paused")
+            ),
+        ),
+        ("in flight", cell(&status["in_flight"])),
+        ("runs", cell(&status["runs"])),
+        ("spent today", dollars(&status["spent_today"]["usd"])),
+        ("open incidents", cell(&status["open_incidents"])),
+        ("needs a human", cell(&status["open_escalations"])),
+        (
+            "alerts",
+            if status["notification_missing"] == true { "none: nobody is told" } else { "set up" }.into(),
+        ),
+    ])
+}

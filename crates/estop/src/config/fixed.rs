@@ -1,0 +1,31 @@
+//! The sections of a configuration that only a start reads: a running estop cannot take them up.
+
+use super::shape::FileIn;
+
+/// What the sections said, to see whether they changed. They name variables and files, never keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fixed(Vec<(&'static str, String)>);
+
+impl Fixed {
+    pub(super) fn of(file: &FileIn) -> Fixed {
+        let FileIn {
+            listen, data_dir, tls, behind_tls_proxy, providers, require_keys, limits, prices, ..
+        } = file;
+        Fixed(vec![
+            ("listen", format!("{listen:?}")),
+            ("data_dir", format!("{data_dir:?}")),
+            ("tls", format!("{tls:?}")),
+            ("behind_tls_proxy", format!("{behind_tls_proxy:?}")),
+            ("providers", format!("{providers:?}")),
+            ("require_keys", format!("{require_keys:?}")),
+            ("limits", format!("{limits:?}")),
+            ("prices", format!("{prices:?}")),
+        ])
+    }
+
+    /// The sections that differ.
+    pub fn changed(&self, other: &Fixed) -> Vec<&'static str> {
+        let pairs = self.0.iter().zip(&other.0);
+        pairs.filter(|(ours, theirs)| ours != theirs).map(|(ours, _)| ours.0).collect()
+    }
+}

@@ -1,0 +1,148 @@
+//! What estop remembers: the store, the tail in front of it, and the thread that takes one into the other (ST-1).
+//!
+//! A record goes to the tail before anybody is told what was decided, so that a killed process loses nothing it said;
+//! the scribe numbers it, links it into its chain and stores it some milliseconds later, with everything that follows
+//! from it, in one transaction.
+
+mod past;
+mod rows;
+mod scribe;
+mod tail;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+use anyhow::Context;
+use estop_admin::overrides_of;
+use estop_core::ids::Name;
+use estop_core::policy_file::PolicyFile;
+use estop_core::system::{Channels, GateView, SystemState};
+use estop_gateway::{Host, JournalQueue, Over, Remembered};
+use estop_store::{Agent, AgentRepo, OpenError, Sqlite, SqliteOptions, StoreError};
+
+use crate::config::find_zone;
+use crate::printable::escaped;
+use past::Past;
+use scribe::Scribe;
+
+/// The database's name in the data directory.
+const DATABASE: &str = "estop.db";
+
+/// Where the database of a data directory is.
+pub fn database(data_dir: &Path) -> PathBuf {
+    data_dir.join(DATABASE)
+}
+
+/// A memory that is being written.
+pub struct Memory {
+    /// Where records go in.
+    pub queue: Arc<JournalQueue>,
+    /// The store; `None` if it could not be trusted.
+    pub store: Option<Sqlite>,
+    /// Why nothing passes, if the store could not be trusted.
+    pub problem: Option<String>,
+    host: Arc<OnceLock<Arc<Host>>>,
+    thread: Option<JoinHandle<anyhow::Result<()>>>,
+}
+
+impl Memory {
+    /// Opens the data directory and takes in what a killed process left. A database that cannot be trusted does not
+    /// end estop: it comes up shut, with the reason.
+    pub fn open(data_dir: &Path, wall: i64) -> anyhow::Result<(Memory, Remembered)> {
+        std::fs::create_dir_all(data_dir)
+            .with_context(|| format!("data_dir: cannot create {}", data_dir.display()))?;
+        match Sqlite::open(&database(data_dir), SqliteOptions::default()) {
+            Ok(store) => Memory::begin(data_dir, store, wall),
+            Err(
+                error @ (OpenError::Corrupt { .. } | OpenError::Foreign { .. } | OpenError::Newer { .. }),
+            ) => Ok(Memory::untrusted(error.to_string())),
+            Err(error @ (OpenError::Locked { .. } | OpenError::Io { .. })) => Err(error).context("data_dir"),
+        }
+    }
+
+    fn begin(data_dir: &Path, store: Sqlite, wall: i64) -> anyhow::Result<(Memory, Remembered)> {
+        let past = match Past::read(data_dir, &store, wall) {
+            Ok(past) => past,
+            Err(error) => return Ok(Memory::untrusted(format!("the journal cannot be trusted: {error:#}"))),
+        };
+        let remembered = past.remembered;
+        let start = estop_gateway::TailMark { generation: past.generation, offset: 0 };
+        let tail =
+            tail::begin(data_dir, past.generation).context("data_dir: cannot write the journal's tail")?;
+        let queue = Arc::new(JournalQueue::with_tail(tail, start));
+        let host: Arc<OnceLock<Arc<Host>>> = Arc::default();
+        let mut scribe = Scribe::new(
+            data_dir,
+            store.clone(),
+            Arc::clone(&queue),
+            Arc::clone(&host),
+            past.chains,
+            remembered.system.clone(),
+        );
+        scribe.know(past.standings);
+        scribe.catch_up(past.leftover, start)?;
+        let write = move || scribe.run();
+        let thread = std::thread::Builder::new().name("estop-scribe".into()).spawn(write)?;
+        Ok((Memory { queue, store: Some(store), problem: None, host, thread: Some(thread) }, remembered))
+    }
+
+    fn untrusted(problem: String) -> (Memory, Remembered) {
+        let queue = Arc::new(JournalQueue::default());
+        queue.fail();
+        let shut = GateView { epoch: 0, state: SystemState::Shutdown, shut: Channels::ALL };
+        let memory =
+            Memory { queue, store: None, problem: Some(problem), host: Arc::default(), thread: None };
+        (memory, Remembered { latch: Some(shut), ..Remembered::default() })
+    }
+
+    /// What was set for agents over the configuration. Rules that do not fit over it any more are left out, and said.
+    pub fn overrides(&self, policies: &PolicyFile) -> anyhow::Result<BTreeMap<Name, Over>> {
+        let Some(store) = &self.store else { return Ok(BTreeMap::new()) };
+        let (over, unfit) = overrides(store, policies)?;
+        for (agent, error) in unfit {
+            let error = escaped(&error);
+            eprintln!(
+                "estop: the rules set for agent {agent} do not fit over the configuration and are left out: {error}"
+            );
+        }
+        Ok(over)
+    }
+
+    /// From here on the agents' states are remembered too.
+    pub fn watch(&self, host: &Arc<Host>) {
+        // Set once, right after the data plane started.
+        let _ = self.host.set(Arc::clone(host));
+    }
+
+    /// Stores what is left, seals the journal and closes the database.
+    pub fn finish(mut self) -> anyhow::Result<()> {
+        self.queue.close();
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        thread.join().map_err(|_| anyhow::anyhow!("the journal's scribe panicked"))?
+    }
+}
+
+/// The rules set for agents, and those that do not fit over the configuration.
+#[expect(clippy::type_complexity, reason = "two lists, each plain")]
+pub fn overrides(
+    store: &Sqlite,
+    policies: &PolicyFile,
+) -> Result<(BTreeMap<Name, Over>, Vec<(Name, String)>), StoreError> {
+    let (mut fit, mut unfit) = (BTreeMap::new(), Vec::new());
+    for kept in store.load_agents()? {
+        match over(&kept.agent, policies) {
+            Ok(over) if over == Over::default() => {}
+            Ok(over) => drop(fit.insert(kept.agent.name, over)),
+            Err(error) => unfit.push((kept.agent.name, error)),
+        }
+    }
+    Ok((fit, unfit))
+}
+
+fn over(agent: &Agent, policies: &PolicyFile) -> Result<Over, String> {
+    let overrides = overrides_of(agent)?;
+    let rules = policies.check_overrides(Some(&agent.name), overrides.policy, &find_zone);
+    Ok(Over { role: overrides.role, rules: rules.map_err(|error| error.to_string())? })
+}

@@ -1,0 +1,266 @@
+//! The thread that stores what the data plane tells: numbers and links each record, and keeps what follows from it.
+//!
+//! It fails closed: while the store does not take a batch, nothing new is let through; what was decided waits in the
+//! tail and is stored later, by this process or the next.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use estop_core::ids::Name;
+use estop_core::journal::{Chains, Happened, SYSTEM, TailLine, Written};
+use estop_core::standing::Standing;
+use estop_core::system::{System, SystemEvent};
+use estop_core::time::Now;
+use estop_gateway::{Host, JournalQueue, Recorded};
+use estop_store::{
+    Durability, Journal, JournalBatch, Lines, Snapshot, Sqlite, TailMark, forget_tails_before,
+};
+
+use super::past::Leftover;
+use super::rows::{Rows, Told};
+
+/// An agent's state is kept after so many records. Chosen: told again in a millisecond at a start.
+const RECORDS_MAX: u32 = 512;
+/// And at the latest after this long, so that a start after a crash has little to tell again.
+const KEPT_WITHIN: Duration = Duration::from_secs(10);
+/// How long a store that fails is waited for when estop ends; what is left stays in the tail.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
+const RETRY_FIRST: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(2);
+
+pub(super) struct Scribe {
+    data_dir: PathBuf,
+    store: Sqlite,
+    queue: Arc<JournalQueue>,
+    host: Arc<OnceLock<Arc<Host>>>,
+    chains: Chains,
+    /// The system as its records tell it: what a checkpoint is decided by.
+    system: System,
+    rows: Rows,
+    last: Now,
+    /// Agents whose state is not kept yet: how many records, since when.
+    unsaved: BTreeMap<Name, (u32, Instant)>,
+    /// States that were taken, and wait for the records they cover.
+    taken: BTreeMap<Name, Taken>,
+    generation: u64,
+}
+
+/// A state that waits for the records it covers.
+struct Taken {
+    told: u64,
+    /// Everything up to here was stored when it was taken.
+    seq: u64,
+    state: Vec<u8>,
+}
+
+impl Scribe {
+    pub(super) fn new(
+        data_dir: &Path,
+        store: Sqlite,
+        queue: Arc<JournalQueue>,
+        host: Arc<OnceLock<Arc<Host>>>,
+        chains: Chains,
+        system: System,
+    ) -> Scribe {
+        Scribe {
+            data_dir: data_dir.to_owned(),
+            store,
+            queue,
+            host,
+            chains,
+            system,
+            rows: Rows::default(),
+            last: Now::default(),
+            unsaved: BTreeMap::new(),
+            taken: BTreeMap::new(),
+            generation: 0,
+        }
+    }
+
+    /// How the agents stand before anything new happens.
+    pub(super) fn know(&mut self, standings: Vec<(Name, Standing)>) {
+        standings.into_iter().for_each(|(agent, standing)| self.rows.know(agent, standing));
+    }
+
+    /// Stores what a killed process left in the tail, before anything new happens.
+    pub(super) fn catch_up(
+        &mut self,
+        leftover: Vec<Leftover>,
+        start: estop_gateway::TailMark,
+    ) -> anyhow::Result<()> {
+        let mut batch = Batch::default();
+        for Leftover { line, decision } in leftover {
+            let TailLine { chain, now, event, written, .. } = line;
+            batch.add(self, &chain, now, &written);
+            if let Some((event, decision)) = event.zip(decision) {
+                let told = Told { agent: &chain, now, event: &event, decision: &decision };
+                self.rows.agent(self.chains.seq(), &told, &mut batch.out);
+                self.note_unsaved(&chain);
+            }
+        }
+        let mut batch = batch.finish();
+        batch.tail = Some(TailMark { generation: start.generation, offset: start.offset });
+        self.store.append(Arc::new(batch), Durability::Disk)?;
+        self.generation = start.generation;
+        forget_tails_before(&self.data_dir, start.generation)?;
+        Ok(())
+    }
+
+    /// Stores until the queue is closed. However it ends, from then on nothing is let through.
+    pub(super) fn run(mut self) -> anyhow::Result<()> {
+        let queue = Arc::clone(&self.queue);
+        let _gone = FailWhenGone(&queue);
+        let mut records = Vec::new();
+        while let Some(mark) = queue.take(&mut records) {
+            self.store_records(&mut records, mark)?;
+            self.keep_states(|(count, since)| *count >= RECORDS_MAX || since.elapsed() >= KEPT_WITHIN)?;
+        }
+        self.seal()
+    }
+
+    fn store_records(
+        &mut self,
+        records: &mut Vec<Recorded>,
+        mark: estop_gateway::TailMark,
+    ) -> anyhow::Result<()> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let mut batch = Batch::default();
+        let mut urgent = false;
+        for record in records.drain(..) {
+            match record {
+                Recorded::Agent { agent, now, event, decision, written } => {
+                    batch.add(self, &agent, now, &written);
+                    let told = Told { agent: &agent, now, event: &event, decision: &decision };
+                    urgent |= told.is_urgent();
+                    self.rows.agent(self.chains.seq(), &told, &mut batch.out);
+                    self.note_unsaved(&agent);
+                }
+                Recorded::System { now, event, decision, written } => {
+                    self.system.handle(now, &event);
+                    batch.add(self, SYSTEM, now, &written);
+                    urgent = true;
+                    self.rows.system(self.chains.seq(), now, &event, &decision, &mut batch.out);
+                }
+            }
+        }
+        if urgent {
+            self.queue.sync();
+        }
+        let mut out = batch.finish();
+        self.covered(&mut out);
+        out.tail = Some(TailMark { generation: mark.generation, offset: mark.offset });
+        self.commit(out, if urgent { Durability::Disk } else { Durability::Process })?;
+        if mark.generation > self.generation {
+            // What is synced from here on must not wait for the old file.
+            self.queue.sync();
+            // What cannot be removed is removed at the next start.
+            let _ = forget_tails_before(&self.data_dir, mark.generation);
+            self.generation = mark.generation;
+        }
+        Ok(())
+    }
+
+    fn note_unsaved(&mut self, agent: &str) {
+        match self.unsaved.get_mut(agent) {
+            Some((count, _)) => *count += 1,
+            None => drop(self.unsaved.insert(agent.into(), (1, Instant::now()))),
+        }
+    }
+
+    /// Takes the states that are due. One whose records are all stored is kept at once, others with their records.
+    fn keep_states(&mut self, is_due: impl Fn(&(u32, Instant)) -> bool) -> anyhow::Result<()> {
+        let Some(host) = self.host.get() else { return Ok(()) };
+        let due: Vec<Name> =
+            self.unsaved.iter().filter(|(_, since)| is_due(since)).map(|(name, _)| name.clone()).collect();
+        if due.is_empty() {
+            return Ok(());
+        }
+        for name in due {
+            self.unsaved.remove(&name);
+            if let Some(Ok((told, state))) = host.agents.get(&name).map(|agent| agent.snapshot()) {
+                self.taken.insert(name, Taken { told, seq: self.chains.seq(), state });
+            }
+        }
+        let mut out = JournalBatch::default();
+        self.covered(&mut out);
+        if out.snapshots.is_empty() { Ok(()) } else { self.commit(out, Durability::Process) }
+    }
+
+    /// Adds the states all of whose records are stored, or in this batch.
+    fn covered(&mut self, out: &mut JournalBatch) {
+        let chains = &self.chains;
+        let is_covered = |name: &str, told: u64| chains.head(name).is_some_and(|head| head.count >= told);
+        let covered = self.taken.extract_if(.., |name, taken| is_covered(name, taken.told));
+        let kept = |(agent, Taken { seq, state, .. })| Snapshot { agent, seq, state };
+        out.snapshots.extend(covered.map(kept));
+    }
+
+    /// Stores a batch, however long it takes; meanwhile nothing new is let through.
+    fn commit(&mut self, batch: JournalBatch, durability: Durability) -> anyhow::Result<()> {
+        let batch = Arc::new(batch);
+        let mut pause = RETRY_FIRST;
+        let begun = Instant::now();
+        while let Err(error) = self.store.append(Arc::clone(&batch), durability) {
+            if pause == RETRY_FIRST {
+                eprintln!(
+                    "estop: the store does not take the journal: {error}. Requests are refused until it does."
+                );
+            }
+            self.queue.set_stuck(true);
+            if self.queue.is_closed() && begun.elapsed() > GIVE_UP_AFTER {
+                return Err(error.into());
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(RETRY_MAX);
+        }
+        self.queue.set_stuck(false);
+        Ok(())
+    }
+
+    /// Ends the journal with a checkpoint, so that a cut tail is noticed, and keeps every state.
+    fn seal(&mut self) -> anyhow::Result<()> {
+        self.keep_states(|_| true)?;
+        let checkpoint = SystemEvent::Checkpointed { heads: self.chains.heads() };
+        let decision = self.system.handle(self.last, &checkpoint);
+        let mut batch = Batch::default();
+        let written = Written::of(Happened::System(&checkpoint), &decision);
+        batch.add(self, SYSTEM, self.last, &written);
+        self.commit(batch.finish(), Durability::Disk)
+    }
+}
+
+/// A batch that is being made.
+#[derive(Default)]
+struct Batch {
+    lines: Lines,
+    out: JournalBatch,
+}
+
+impl Batch {
+    fn add(&mut self, scribe: &mut Scribe, chain: &str, now: Now, written: &Written) {
+        scribe.chains.append_written(chain, now, written, &mut self.lines.bytes);
+        scribe.last = now;
+        let seq = scribe.chains.seq();
+        if self.lines.first_seq == 0 {
+            (self.lines.first_seq, self.lines.first_wall) = (seq, now.wall);
+        }
+        (self.lines.last_seq, self.lines.last_wall) = (seq, now.wall);
+    }
+
+    fn finish(mut self) -> JournalBatch {
+        self.out.lines = (self.lines.first_seq > 0).then_some(self.lines);
+        self.out
+    }
+}
+
+struct FailWhenGone<'a>(&'a JournalQueue);
+
+impl Drop for FailWhenGone<'_> {
+    fn drop(&mut self) {
+        self.0.fail();
+    }
+}

@@ -1,0 +1,28 @@
+//! The store's tail file, as the data plane's queue wants it.
+
+use std::path::Path;
+
+use estop_gateway::Tail;
+use estop_store::TailFile;
+
+#[derive(Debug)]
+struct Lines(TailFile);
+
+impl Tail for Lines {
+    fn write(&self, lines: &[u8]) -> std::io::Result<()> {
+        self.0.append(lines)
+    }
+
+    fn sync(&self) -> std::io::Result<()> {
+        self.0.sync()
+    }
+
+    fn next_generation(&self) -> std::io::Result<()> {
+        self.0.next_generation()
+    }
+}
+
+/// Begins a tail file.
+pub(super) fn begin(data_dir: &Path, generation: u64) -> std::io::Result<Box<dyn Tail>> {
+    Ok(Box::new(Lines(TailFile::begin(data_dir, generation)?)))
+}
