@@ -185,6 +185,7 @@ async fn change(
     kill_switch::check(&kill_switch, "kill_switch_")?;
     let asked = std::sync::Arc::clone(&app);
     let work = move || {
+        let _edit = asked.edit();
         let found = row::find(&asked, &path.id)?;
         if_match.check(found.version())?;
         let change = |agent: &mut Agent| {
@@ -216,6 +217,7 @@ async fn delete(
 }
 
 fn remove(app: &App, name: &str, if_match: &IfMatch, caller: &Caller) -> Result<(), Problem> {
+    let _edit = app.edit();
     let found = row::find(app, name)?;
     if_match.require(found.version())?;
     if found.is_in_file(app) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::{Extension, Json};
+use estop_core::operator::Operator;
 use estop_core::system::{
     Channel, Channels, GateView, KillReason, SystemDecision, SystemOutcome, SystemState,
 };
@@ -156,6 +157,8 @@ struct DoneOut {
     message: &'static str,
     /// It changed something; false = it was so already.
     changed: bool,
+    /// It is on the disk; false = it holds, but a restart would not know of it.
+    persisted: bool,
     /// Grows with each kill, restart and clear.
     epoch: u64,
 }
@@ -171,7 +174,7 @@ async fn kill(
     let channels = kill.channels.into_iter().fold(Channels::NONE, |set, channel| set.with(channel.into()));
     let channels = if channels.is_empty() { Channels::ALL } else { channels };
     let operator = Arc::clone(&app.operator);
-    at_once(move || done(operator.kill(channels, kill.reason.into(), &caller.by))).await
+    at_once(move || done(&*operator, operator.kill(channels, kill.reason.into(), &caller.by))).await
 }
 
 /// What the person saw.
@@ -193,7 +196,7 @@ async fn restart(
 ) -> Answer<DoneOut> {
     let operator = Arc::clone(&app.operator);
     let epoch = epoch(unlock, operator.gate());
-    at_once(move || done(operator.restart(&caller.by, epoch))).await
+    at_once(move || done(&*operator, operator.restart(&caller.by, epoch))).await
 }
 
 /// SAFE_MODE → RUNNING; while running, opens channels that were killed one by one.
@@ -206,7 +209,7 @@ async fn clear(
 ) -> Answer<DoneOut> {
     let operator = Arc::clone(&app.operator);
     let epoch = epoch(unlock, operator.gate());
-    at_once(move || done(operator.clear(&caller.by, epoch))).await
+    at_once(move || done(&*operator, operator.clear(&caller.by, epoch))).await
 }
 
 fn epoch(unlock: UnlockIn, gate: GateView) -> u64 {
@@ -214,7 +217,7 @@ fn epoch(unlock: UnlockIn, gate: GateView) -> u64 {
     unlock.epoch.map_or(gate.epoch, |Whole(epoch)| u64::try_from(epoch).unwrap_or(u64::MAX))
 }
 
-fn done(decision: SystemDecision) -> Answer<DoneOut> {
+fn done(operator: &dyn Operator, decision: SystemDecision) -> Answer<DoneOut> {
     let changed = match decision.outcome {
         SystemOutcome::Applied => true,
         SystemOutcome::AlreadySo | SystemOutcome::Noted => false,
@@ -226,6 +229,7 @@ fn done(decision: SystemDecision) -> Answer<DoneOut> {
         status: state_name(decision.gate.state).to_ascii_lowercase(),
         message: decision.reason(),
         changed,
+        persisted: operator.is_kept(),
         epoch: decision.gate.epoch,
     }))
 }

@@ -91,6 +91,7 @@ async fn add(
 ) -> Result<(StatusCode, Json<NewKeyOut>), Problem> {
     let asked = Arc::clone(&app);
     let work = move || {
+        let _edit = asked.edit();
         row::find(&asked, &path.id)?;
         if good_keys(&asked, &path.id)?.len() >= KEYS_MAX {
             let detail = format!("An agent may have {KEYS_MAX} keys: take some back first.");
@@ -130,6 +131,7 @@ struct KeyPath {
 async fn revoke(State(app): State<App>, PathIn(path): PathIn<KeyPath>) -> Result<StatusCode, Problem> {
     let asked = Arc::clone(&app);
     app.work(move || {
+        let _edit = asked.edit();
         let known = good_keys(&asked, &path.id)?.into_iter().any(|key| key.id == path.key_id);
         if !known {
             return Err(Problem::not_found("key", &path.key_id));

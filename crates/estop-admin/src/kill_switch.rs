@@ -99,6 +99,7 @@ async fn change(
     check(&change, "")?;
     let asked = std::sync::Arc::clone(&app);
     let work = move || {
+        let _edit = asked.edit();
         let found = row::find(&asked, &path.id)?;
         if_match.check(found.version())?;
         overrides::update(&asked, &found, &caller.by, |agent| {

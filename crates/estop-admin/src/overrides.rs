@@ -71,7 +71,7 @@ pub(crate) fn update(
     change(&mut agent)?;
     agent.updated_at = app.now();
     let rules = checked(&agent)?;
-    app.operator.check_overrides(&rules)?;
+    app.operator.check_overrides(Some(&agent.name), &rules)?;
     let agent = app.store_here().update_agent(&agent)?;
     tell(app, &agent, by)?;
     row::find(app, found.name())

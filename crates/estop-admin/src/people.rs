@@ -136,6 +136,7 @@ async fn add(
     checks.done()?;
     let asked = Arc::clone(&app);
     let work = move || {
+        let _edit = asked.edit();
         if good_tokens(&asked)?.len() >= TOKENS_MAX {
             let detail = format!("There may be {TOKENS_MAX} tokens: take some back first.");
             return Err(Problem::new(Kind::Conflict, detail));
@@ -164,6 +165,7 @@ struct TokenPath {
 async fn revoke(State(app): State<App>, PathIn(path): PathIn<TokenPath>) -> Result<StatusCode, Problem> {
     let asked = Arc::clone(&app);
     app.work(move || {
+        let _edit = asked.edit();
         let good = good_tokens(&asked)?;
         let Some(token) = good.iter().find(|token| token.id == path.id) else {
             return Err(Problem::not_found("token", &path.id));

@@ -112,7 +112,7 @@ async fn put(
     JsonIn(RulesIn(rules)): JsonIn<RulesIn>,
 ) -> Result<Tagged<PolicyOut>, Problem> {
     let policy = read_rules(&rules)?;
-    app.operator.check_overrides(&Overrides { role: None, policy })?;
+    app.operator.check_overrides(Some(&path.id), &Overrides { role: None, policy })?;
     set(&app, path, if_match, caller, rules).await
 }
 
@@ -148,6 +148,7 @@ async fn set(
 ) -> Result<Tagged<PolicyOut>, Problem> {
     let asked = std::sync::Arc::clone(app);
     let work = move || {
+        let _edit = asked.edit();
         let found = row::find(&asked, &path.id)?;
         if_match.check(found.version())?;
         let found = overrides::update(&asked, &found, &caller.by, |agent| {
@@ -172,7 +173,7 @@ struct CheckOut {
     responses((status = 200, body = CheckOut)))]
 async fn check(State(app): State<App>, JsonIn(RulesIn(rules)): JsonIn<RulesIn>) -> Answer<CheckOut> {
     let policy = read_rules(&rules)?;
-    app.operator.check_overrides(&Overrides { role: None, policy })?;
+    app.operator.check_overrides(None, &Overrides { role: None, policy })?;
     Ok(Json(CheckOut { ok: true }))
 }
 

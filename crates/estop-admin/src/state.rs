@@ -1,7 +1,7 @@
 //! What all handlers share: the operator, the store, and who is known. Nothing here is slow on the way to a kill.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use estop_core::ids::Name;
 use estop_core::operator::{AgentKeyHash, Operator};
@@ -29,6 +29,9 @@ pub struct AdminState {
     pub clock: Clock,
     /// The file's rules, to say where a value comes from.
     pub policy_file: PolicyFileNow,
+    /// Held by whoever changes what is kept and what is in force, so that both always agree. Reloading the configuration
+    /// holds it too.
+    pub edits: Arc<Mutex<()>>,
     /// How it is reached.
     pub options: Options,
 }
@@ -70,6 +73,7 @@ pub(crate) struct Shared {
     calls: Arc<Semaphore>,
     pub(crate) long_reads: Arc<Semaphore>,
     touched: Mutex<BTreeMap<Name, i64>>,
+    edits: Arc<Mutex<()>>,
 }
 
 impl Shared {
@@ -87,9 +91,15 @@ impl Shared {
             calls: Arc::new(Semaphore::new(STORE_CALLS_MAX)),
             long_reads: Arc::new(Semaphore::new(LONG_READS_MAX)),
             touched: Mutex::default(),
+            edits: state.edits,
         };
         shared.tell_keys(&*shared.store)?;
         Ok(shared)
+    }
+
+    /// From here until it is dropped nobody else changes what is kept and in force. Never for a kill.
+    pub(crate) fn edit(&self) -> MutexGuard<'_, ()> {
+        self.edits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn now(&self) -> i64 {

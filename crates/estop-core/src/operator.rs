@@ -30,14 +30,17 @@ pub trait Operator: Send + Sync {
     /// Puts rules over those of the configuration; `None` takes them away again. On the disk before it returns.
     fn set_overrides(&self, agent: &str, overrides: Overrides, by: &str) -> Result<AgentView, OperatorError>;
 
-    /// Whether overrides would do, without setting them.
-    fn check_overrides(&self, overrides: &Overrides) -> Result<(), OperatorError>;
+    /// Whether overrides would do for an agent, without setting them.
+    fn check_overrides(&self, agent: Option<&str>, overrides: &Overrides) -> Result<(), OperatorError>;
 
     /// Starts a run or changes its state. The decision says whether it was allowed.
     fn run(&self, agent: &str, run: &str, step: RunStep, by: &str) -> Result<Decision, OperatorError>;
 
     /// The keys agents may use from here on, beside those of the configuration.
     fn set_keys(&self, keys: Vec<AgentKeyHash>);
+
+    /// Whether everything that was done so far is on the disk. May wait for it.
+    fn is_kept(&self) -> bool;
 
     /// The gate.
     fn gate(&self) -> GateView;

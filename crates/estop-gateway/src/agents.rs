@@ -8,6 +8,7 @@ use estop_core::engine::{AgentState, Snapshot, SnapshotError};
 use estop_core::ids::{Name, RequestId};
 use estop_core::iteration::TestRunners;
 use estop_core::loop_detector::LoopFinding;
+use estop_core::operator::AgentKeyHash;
 use estop_core::policy::Policy;
 use estop_core::signature;
 use estop_core::system::{GateView, System};
@@ -127,6 +128,8 @@ pub struct Remembered {
     pub agents: Vec<(Name, Snapshot)>,
     /// What was set for agents over the configuration.
     pub over: BTreeMap<Name, Over>,
+    /// Keys that were made while estop ran.
+    pub made_keys: Vec<AgentKeyHash>,
 }
 
 /// The rules of one agent.

@@ -63,7 +63,7 @@ impl Gateway {
             prices,
         } = settings;
         let always_shut = if llm_enabled { Channels::NONE } else { Channels::NONE.with(Channel::Llm) };
-        let Remembered { system, latch, mono, away_ms, agents, over } = remembered;
+        let Remembered { system, latch, mono, away_ms, agents, over, made_keys } = remembered;
         let host = Arc::new(Host::new(
             Rulebook::new(policies, over),
             limits.agents,
@@ -84,7 +84,7 @@ impl Gateway {
         for _ in 1..workers.max(1) {
             sockets.push(listener::bind(address).map_err(cannot_listen)?);
         }
-        let keys = KeyRing::new(&keys);
+        let keys = KeyRing::new(&keys, made_keys);
         let memory = Arc::new(Memory::new(limits.memory_bytes));
         let open = Arc::new(AtomicUsize::new(0));
         let worker = || Worker {

@@ -7,7 +7,6 @@ use estop_core::engine::Snapshot;
 use estop_core::event::{AbortedBy, Event, What};
 use estop_core::ids::{Hash64, Name};
 use estop_core::journal::{Happened, Written};
-use estop_core::policy::Policy;
 use estop_core::system::{
     Channel, Channels, GateView, KillReason, System, SystemDecision, SystemEvent, SystemState,
 };
@@ -73,16 +72,13 @@ impl Host {
     pub(crate) fn take_up(&self, agents: Vec<(Name, Snapshot)>, away_ms: u64) {
         for (name, Snapshot { told, policy, state }) in agents {
             let mut rules = self.rulebook.rules(&name);
-            let (new, old) = (Arc::clone(&rules.policy), Arc::new(policy));
-            rules.policy = Arc::clone(&old);
+            rules.policy = Arc::new(policy);
             let is_under_way = state.is_under_way();
             let agent = self.agents.put(Agent::remembered(&name, rules, state, told));
             if is_under_way {
                 self.tell(&agent, None, What::Restarted { away_ms });
             }
-            if new != old {
-                self.change_policy(&agent, new, "configuration");
-            }
+            self.apply_rules_to(&agent, "configuration");
             let judged = agent.judged();
             agent.set_wake(judged.state.poll_timeout(&judged.policy).map(|wake| wake.at.0));
         }
@@ -90,18 +86,17 @@ impl Host {
 
     /// Puts the rulebook's rules into force, where they differ from those that are.
     pub fn apply_rules(&self, by: &str) {
-        self.agents.for_each(|agent| {
-            let policy = Arc::new(self.rulebook.resolve(&agent.name));
-            let is_new = agent.judged().policy != policy;
-            if is_new {
-                self.change_policy(agent, policy, by);
-            }
-        });
+        self.agents.for_each(|agent| self.apply_rules_to(agent, by));
     }
 
-    /// New rules for an agent, from here on.
-    pub fn change_policy(&self, agent: &Agent, policy: Arc<Policy>, by: &str) {
+    /// The same for one agent. What the rulebook says is read under the agent's lock: of two who change it, the later one
+    /// has the last word.
+    pub fn apply_rules_to(&self, agent: &Agent, by: &str) {
         let mut judged = agent.judged();
+        let policy = Arc::new(self.rulebook.resolve(&agent.name));
+        if judged.policy == policy {
+            return;
+        }
         let told = Box::new((*policy).clone());
         judged.runners = runners(&policy);
         judged.policy = policy;

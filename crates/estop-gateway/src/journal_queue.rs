@@ -7,9 +7,9 @@
 //! The writer comes later; a killed process never comes back to its memory. So each record also goes to a [`Tail`], a
 //! file that has it before anybody is told what was decided ([`JournalQueue::flush`]).
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use estop_core::decision::Decision;
 use estop_core::event::Event;
@@ -52,6 +52,14 @@ pub enum Recorded {
 }
 
 impl Recorded {
+    /// Somebody was stopped, or the system was steered.
+    fn is_urgent(&self) -> bool {
+        match self {
+            Recorded::Agent { decision, .. } => decision.deactivated().is_some(),
+            Recorded::System { .. } => true,
+        }
+    }
+
     fn append_tail_line(&self, out: &mut Vec<u8>) {
         match self {
             Recorded::Agent { agent, now, written, .. } => written.append_tail_line(agent, *now, out),
@@ -112,6 +120,12 @@ pub struct JournalQueue {
     closed: AtomicBool,
     /// The writer is gone: nothing can be written any more.
     failed: AtomicBool,
+    /// The tail cannot be written: nothing new is let through, and what happens still goes to the writer.
+    tail_failed: AtomicBool,
+    /// Somebody was stopped: the writer does not wait for more.
+    hurry: AtomicBool,
+    /// How many records the store has on the disk.
+    stored: AtomicU64,
     /// The writer is there, but what it writes to is not.
     stuck: AtomicBool,
     bell: Condvar,
@@ -124,10 +138,14 @@ struct Waiting {
     unwritten: Vec<u8>,
     /// Where the tail ends, with what is unwritten.
     end: TailMark,
+    /// Records so far.
+    pushed: u64,
 }
 
 /// How long the writer gathers records before it writes them. The tail has them already: this only makes batches.
 const GATHER: Duration = Duration::from_millis(50);
+/// How long a stop waits for a store that has no tail before it.
+const STORED_WITHIN: Duration = Duration::from_secs(2);
 /// How long the writer waits for a record before it looks after other things.
 const LOOK_UP: Duration = Duration::from_secs(1);
 
@@ -144,9 +162,9 @@ impl JournalQueue {
         self.has_failed() || is_stuck || self.count.load(Ordering::Relaxed) >= WAITING_MAX
     }
 
-    /// Whether the writer is gone.
+    /// Whether what happens cannot be written down any more, or not in time.
     pub fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Relaxed)
+        self.failed.load(Ordering::Relaxed) || self.tail_failed.load(Ordering::Relaxed)
     }
 
     /// The store takes nothing for now (`true`), or does again.
@@ -169,18 +187,23 @@ impl JournalQueue {
 
     /// Adds a record. Callers that must keep an order hold their own lock while they call.
     pub fn push(&self, record: Recorded) {
+        let is_urgent = record.is_urgent();
         let mut waiting = self.waiting();
-        if self.has_failed() {
+        if self.failed.load(Ordering::Relaxed) {
             return;
         }
-        if self.tail.is_some() {
+        waiting.pushed += 1;
+        if self.tail.is_some() && !self.tail_failed.load(Ordering::Relaxed) {
             let before = waiting.unwritten.len();
             record.append_tail_line(&mut waiting.unwritten);
             waiting.end.offset += (waiting.unwritten.len() - before) as u64;
         }
         waiting.records.push(record);
         self.count.store(waiting.records.len(), Ordering::Relaxed);
-        if self.asleep.swap(false, Ordering::Relaxed) {
+        if is_urgent {
+            self.hurry.store(true, Ordering::Relaxed);
+        }
+        if self.asleep.swap(false, Ordering::Relaxed) || is_urgent {
             self.bell.notify_one();
         }
     }
@@ -204,19 +227,41 @@ impl JournalQueue {
         lines.clear();
     }
 
-    /// The same, and past the disk's cache: from here on it outlives the machine's power.
-    pub fn sync(&self) {
+    /// The same, and past the disk's cache: from here on it outlives the machine's power. Without a tail, waits for the
+    /// store. Whether it is so.
+    pub fn sync(&self) -> bool {
+        let pushed = self.waiting().pushed;
         self.flush();
         if let Some(Err(error)) = self.tail.as_ref().map(|tail| tail.sync()) {
             self.give_up(&error);
         }
+        !self.has_failed() || self.wait_stored(pushed)
+    }
+
+    /// Waits until the store has so many records; not for ever.
+    fn wait_stored(&self, count: u64) -> bool {
+        let begun = Instant::now();
+        self.hurry.store(true, Ordering::Relaxed);
+        while self.stored.load(Ordering::Acquire) < count {
+            if self.failed.load(Ordering::Relaxed) || begun.elapsed() > STORED_WITHIN {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        true
+    }
+
+    /// The store has all records that were taken so far, on the disk.
+    pub fn all_stored(&self, taken: u64) {
+        self.stored.fetch_max(taken, Ordering::Release);
     }
 
     fn give_up(&self, error: &std::io::Error) {
-        eprintln!(
-            "estop: the journal's tail cannot be written: {error}. Every request is refused: restart estop."
-        );
-        self.fail();
+        if !self.tail_failed.swap(true, Ordering::Relaxed) {
+            eprintln!(
+                "estop: the journal's tail cannot be written: {error}. Every request is refused: restart estop."
+            );
+        }
     }
 
     /// Waits a while for records and takes all of them, if any; `None` once the queue is closed and empty. What is taken
@@ -254,9 +299,10 @@ impl JournalQueue {
             waiting = woken.0;
         }
         if !waiting.records.is_empty() && !self.is_closed() {
-            drop(waiting);
-            std::thread::sleep(GATHER);
+            let more = |_: &mut Waiting| !self.hurry.load(Ordering::Relaxed) && !self.is_closed();
+            drop(self.bell.wait_timeout_while(waiting, GATHER, more));
         }
+        self.hurry.store(false, Ordering::Relaxed);
         Some(())
     }
 

@@ -18,10 +18,12 @@ struct Inner {
 }
 
 impl KeyRing {
-    pub(crate) fn new(configured: &[AgentKey]) -> KeyRing {
-        let configured = Keys::new(configured);
-        let current = RwLock::new(Arc::new(configured.clone()));
-        KeyRing(Arc::new(Inner { configured: RwLock::new(configured), made: RwLock::default(), current }))
+    pub(crate) fn new(configured: &[AgentKey], made: Vec<AgentKeyHash>) -> KeyRing {
+        let configured = RwLock::new(Keys::new(configured));
+        let ring =
+            KeyRing(Arc::new(Inner { configured, made: RwLock::new(made), current: RwLock::default() }));
+        ring.put_together();
+        ring
     }
 
     /// The configuration's keys, all of them.

@@ -202,6 +202,10 @@ impl Asking<'_> {
             no.stops = decision.effects.iter().any(|effect| matches!(effect, Effect::Deactivated { .. }));
             return Err(no);
         }
+        // The body may have taken long: what cannot be written down any more is not forwarded.
+        if self.worker.host.journal.has_failed() {
+            return Err(no_journal(true).closing());
+        }
         if let Some(cut) = flight.why_cut() {
             let mut no = No::new(cut.kind, cut.code, cut.message.clone());
             no.understood = Some(understood());

@@ -6,17 +6,30 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context;
+use axum::extract::ConnectInfo;
+use axum::{Extension, Router};
 use estop_admin::Admin;
-use tokio::sync::watch;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 /// The owner's socket in the data directory.
 const SOCKET: &str = "estop.sock";
 /// How long requests under way may take when estop ends.
 const SHUTDOWN_WITHIN: Duration = Duration::from_secs(1);
+/// Connections of people at once, on each door: what agents open here must not use up the descriptors.
+const CONNECTIONS_MAX: usize = 128;
+/// A request's head must come within this time, the first and each after it.
+const HEAD_WITHIN: Duration = Duration::from_secs(10);
+/// Without descriptors nothing can be accepted; a moment later perhaps.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
 /// Where the owner's socket of a data directory is.
 pub fn socket(data_dir: &Path) -> PathBuf {
@@ -68,14 +81,54 @@ impl Doors {
     async fn serve_until(self, admin: &Admin, mut stopped: watch::Receiver<bool>) -> anyhow::Result<()> {
         let network = tokio::net::TcpListener::from_std(self.network)?;
         let owner = tokio::net::UnixListener::from_std(self.owner)?;
-        let router = admin.router().into_make_service_with_connect_info::<SocketAddr>();
         tokio::select! {
-            ended = axum::serve(network, router).into_future() => ended?,
-            ended = axum::serve(owner, admin.router_for_owner()).into_future() => ended?,
+            () = serve_network(&network, admin.router()) => {}
+            () = serve_owner(&owner, admin.router_for_owner()) => {}
             _ = stopped.changed() => {}
         }
         Ok(())
     }
+}
+
+async fn serve_network(listener: &tokio::net::TcpListener, router: Router) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                serve(stream, router.clone().layer(Extension(ConnectInfo(peer))), place);
+            }
+            Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
+        }
+    }
+}
+
+async fn serve_owner(listener: &tokio::net::UnixListener, router: Router) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => serve(stream, router.clone(), place),
+            Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
+        }
+    }
+}
+
+/// Serves one connection. Whoever does not send a request in time gives its place to others.
+fn serve<S>(stream: S, router: Router, place: OwnedSemaphorePermit)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    tokio::spawn(async move {
+        let service = TowerToHyperService::new(router);
+        // A connection that ends with an error ends; its client knows.
+        let _ = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_WITHIN)
+            .serve_connection(TokioIo::new(stream), service)
+            .await;
+        drop(place);
+    });
 }
 
 /// The admin plane while it is served. Dropping it closes its doors.

@@ -17,10 +17,11 @@ use std::thread::JoinHandle;
 use anyhow::Context;
 use estop_admin::overrides_of;
 use estop_core::ids::Name;
+use estop_core::operator::AgentKeyHash;
 use estop_core::policy_file::PolicyFile;
 use estop_core::system::{Channels, GateView, SystemState};
 use estop_gateway::{Host, JournalQueue, Over, Remembered};
-use estop_store::{Agent, AgentRepo, OpenError, Sqlite, SqliteOptions, StoreError};
+use estop_store::{Access, Agent, AgentRepo, OpenError, Sqlite, SqliteOptions, StoreError};
 
 use crate::config::find_zone;
 use crate::printable::escaped;
@@ -97,17 +98,23 @@ impl Memory {
         (memory, Remembered { latch: Some(shut), ..Remembered::default() })
     }
 
-    /// What was set for agents over the configuration. Rules that do not fit over it any more are left out, and said.
-    pub fn overrides(&self, policies: &PolicyFile) -> anyhow::Result<BTreeMap<Name, Over>> {
-        let Some(store) = &self.store else { return Ok(BTreeMap::new()) };
+    /// Adds what was set while estop ran: rules of agents and their keys. Gives back the agents whose rules do not fit
+    /// over the configuration any more; they are left out, and said.
+    pub fn set_over(&self, policies: &PolicyFile, remembered: &mut Remembered) -> anyhow::Result<Vec<Name>> {
+        let Some(store) = &self.store else { return Ok(Vec::new()) };
+        let good = store.keys()?.into_iter().filter(|key| key.revoked_at.is_none());
+        remembered.made_keys =
+            good.map(|key| AgentKeyHash { agent: key.agent, sha256: key.sha256 }).collect();
         let (over, unfit) = overrides(store, policies)?;
-        for (agent, error) in unfit {
-            let error = escaped(&error);
+        remembered.over = over;
+        for (agent, error) in &unfit {
+            let error = escaped(error);
             eprintln!(
-                "estop: the rules set for agent {agent} do not fit over the configuration and are left out: {error}"
+                "estop: agent {agent} is paused: the rules set for it do not fit over the configuration: {error}. \
+                 Set them anew (estop policy set {agent}), then estop agents resume {agent}."
             );
         }
-        Ok(over)
+        Ok(unfit.into_iter().map(|(agent, _)| agent).collect())
     }
 
     /// From here on the agents' states are remembered too.

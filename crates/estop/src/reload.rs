@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
@@ -43,6 +43,8 @@ pub struct Running {
     pub keys: KeyRing,
     /// Where rules of the API are kept.
     pub store: Sqlite,
+    /// Held while what is kept and what is in force change.
+    pub edits: Arc<Mutex<()>>,
 }
 
 impl Reloading {
@@ -106,6 +108,7 @@ impl Running {
     }
 
     fn reload(&self, by: &str, digest: Hash64) {
+        let _edit = self.edits.lock().unwrap_or_else(PoisonError::into_inner);
         match self.read() {
             Ok((config, over)) => {
                 self.host.configuration_read(by, digest, true);

@@ -28,11 +28,19 @@ impl Steering {
 
     /// Waits until the disk has what was told.
     fn keep(&self) -> Result<(), OperatorError> {
-        self.host.journal.sync();
-        if self.host.journal.has_failed() {
+        if !self.host.journal.sync() {
             return Err(OperatorError::NotKept("the journal cannot be written".to_owned()));
         }
         Ok(())
+    }
+
+    /// A failed write never undoes a kill; it is said loudly (KS-2).
+    fn keep_or_say(&self) {
+        if self.keep().is_err() {
+            eprintln!(
+                "estop: the state of the emergency stop is NOT on disk: a restart would not know of it."
+            );
+        }
     }
 
     fn view(&self, agent: &Agent) -> AgentView {
@@ -107,17 +115,13 @@ impl Operator for Steering {
         let agent = self.find(agent)?;
         let over = self.over(Some(&agent.name), &overrides)?;
         self.host.rulebook.set(&agent.name, (over != Over::default()).then_some(over));
-        let policy = Arc::new(self.host.rulebook.resolve(&agent.name));
-        let is_new = agent.judged().policy != policy;
-        if is_new {
-            self.host.change_policy(&agent, policy, by);
-            self.keep()?;
-        }
+        self.host.apply_rules_to(&agent, by);
+        self.keep()?;
         Ok(self.view(&agent))
     }
 
-    fn check_overrides(&self, overrides: &Overrides) -> Result<(), OperatorError> {
-        self.over(None, overrides).map(drop)
+    fn check_overrides(&self, agent: Option<&str>, overrides: &Overrides) -> Result<(), OperatorError> {
+        self.over(agent, overrides).map(drop)
     }
 
     fn run(&self, agent: &str, run: &str, step: RunStep, by: &str) -> Result<Decision, OperatorError> {
@@ -138,25 +142,29 @@ impl Operator for Steering {
         self.keys.set(keys);
     }
 
+    fn is_kept(&self) -> bool {
+        self.host.journal.sync()
+    }
+
     fn gate(&self) -> GateView {
         self.host.latch.view()
     }
 
     fn kill(&self, channels: Channels, reason: KillReason, by: &str) -> SystemDecision {
         let decision = self.host.kill(channels, reason, by);
-        self.host.journal.sync();
+        self.keep_or_say();
         decision
     }
 
     fn restart(&self, by: &str, epoch: u64) -> SystemDecision {
         let decision = self.host.restart(by, epoch);
-        self.host.journal.sync();
+        self.keep_or_say();
         decision
     }
 
     fn clear(&self, by: &str, epoch: u64) -> SystemDecision {
         let decision = self.host.clear(by, epoch);
-        self.host.journal.sync();
+        self.keep_or_say();
         decision
     }
 }

@@ -80,12 +80,12 @@ fn write_draft(file: &Path, draft: &Path) -> anyhow::Result<()> {
 /// Gives the database a second name, and takes away from its first what belongs to it: its log and the tail of its
 /// journal. Without them the first name would still be a database, so estop never finds none.
 fn keep_old(database: &Path) -> anyhow::Result<Option<PathBuf>> {
-    if !database.exists() {
-        return Ok(None);
-    }
+    let is_there = database.exists();
     let kept = free_name(database)?;
-    // Where a file cannot have two names it is moved.
-    std::fs::hard_link(database, &kept).or_else(|_| std::fs::rename(database, &kept))?;
+    if is_there {
+        // Where a file cannot have two names it is moved.
+        std::fs::hard_link(database, &kept).or_else(|_| std::fs::rename(database, &kept))?;
+    }
     for suffix in ["-wal", "-shm"] {
         let from = beside(database, suffix);
         if from.exists() {
@@ -102,7 +102,7 @@ fn keep_old(database: &Path) -> anyhow::Result<Option<PathBuf>> {
             std::fs::rename(folder.join(&name), beside(&kept, suffix))?;
         }
     }
-    Ok(Some(kept))
+    Ok(is_there.then_some(kept))
 }
 
 fn free_name(database: &Path) -> anyhow::Result<PathBuf> {

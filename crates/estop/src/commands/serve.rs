@@ -1,10 +1,12 @@
 //! `estop serve`: the data plane, between agents and their models.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
 use estop_admin::{Admin, AdminState, Options};
+use estop_core::event::What;
+use estop_core::ids::Name;
 use estop_core::system::{Channels, KillReason};
 use estop_gateway::{Gateway, Host};
 use estop_store::Sqlite;
@@ -45,10 +47,11 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     raise_descriptor_limit();
     let settings = wiring::settings(&config)?;
     let (memory, mut remembered) = Memory::open(&config.data_dir, now())?;
-    remembered.over = memory.overrides(&config.policies)?;
+    let unfit = memory.set_over(&config.policies, &mut remembered)?;
     let doors = Doors::open(config.listen.admin, &config.data_dir)?;
     let gateway = Gateway::start(settings, Arc::clone(&memory.queue), remembered)?;
     memory.watch(gateway.host());
+    pause(gateway.host(), &unfit);
     if let Some(problem) = &memory.problem {
         eprintln!(
             "estop: {}. Nothing passes until this is mended and estop is started again.",
@@ -56,9 +59,10 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         );
     }
     let mut welcome = welcome(&gateway, config.tls.is_some(), &config.data_dir);
+    let edits: Arc<Mutex<()>> = Arc::default();
     let plane = memory.store.clone().map(|store| {
         let url = format!("http://{}", doors.address()?);
-        let (plane, token) = admin_plane(doors, &config, &gateway, store)?;
+        let (plane, token) = admin_plane(doors, &config, &gateway, store, &edits)?;
         welcome += &format!("\nAdmin API: {url}/api/docs");
         if let Some(token) = token {
             let token = token.expose_secret();
@@ -67,7 +71,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         anyhow::Ok(plane)
     });
     let plane = plane.transpose()?;
-    let reloading = reloading(args.config.as_deref(), &config, &gateway, &memory)?;
+    let reloading = reloading(args.config.as_deref(), &config, &gateway, &memory, edits)?;
     let ended = wait_for_signals(gateway.host(), reloading.as_ref(), &welcome);
     drop((reloading, plane));
     drop(gateway);
@@ -91,12 +95,20 @@ fn welcome(gateway: &Gateway, tls: bool, data_dir: &Path) -> String {
     )
 }
 
+/// Agents whose own rules do not fit over the configuration any more do not work with looser ones.
+fn pause(host: &Host, unfit: &[Name]) {
+    for agent in unfit.iter().filter_map(|name| host.agent(name)) {
+        host.tell(&agent, None, What::AgentPaused { by: "configuration".into() });
+    }
+}
+
 /// Serves people. Gives back the admin token if one was made.
 fn admin_plane(
     doors: Doors,
     config: &ServeConfig,
     gateway: &Gateway,
     store: Sqlite,
+    edits: &Arc<Mutex<()>>,
 ) -> anyhow::Result<(AdminPlane, Option<SecretString>)> {
     let host = Arc::clone(gateway.host());
     let admin = Admin::open(AdminState {
@@ -104,6 +116,7 @@ fn admin_plane(
         store: Arc::new(store),
         clock: Arc::new(now),
         policy_file: Arc::new(move || host.rulebook.file()),
+        edits: Arc::clone(edits),
         options: Options { loopback: doors.address()?.ip().is_loopback(), https: config.behind_tls_proxy },
     })?;
     let chosen = std::env::var("ESTOP_ADMIN_TOKEN").ok().map(SecretString::from);
@@ -117,6 +130,7 @@ fn reloading(
     config: &ServeConfig,
     gateway: &Gateway,
     memory: &Memory,
+    edits: Arc<Mutex<()>>,
 ) -> anyhow::Result<Option<Reloading>> {
     let Some((path, store)) = path.zip(memory.store.clone()) else { return Ok(None) };
     let running = Running {
@@ -125,6 +139,7 @@ fn reloading(
         host: Arc::clone(gateway.host()),
         keys: gateway.keys(),
         store,
+        edits,
     };
     Ok(Some(Reloading::start(running)?))
 }
@@ -157,7 +172,9 @@ fn wait_for_signals(host: &Host, reloading: Option<&Reloading>, welcome: &str) -
             tokio::select! {
                 _ = kill.recv() => {
                     let decision = host.kill(Channels::ALL, KillReason::Manual, "SIGUSR1");
-                    host.journal.sync();
+                    if !host.journal.sync() {
+                        eprintln!("estop: it is NOT on disk: a restart would not know of it.");
+                    }
                     eprintln!("estop: emergency stop by SIGUSR1. {}", decision.reason());
                 }
                 _ = hangup.recv() => reloading.into_iter().for_each(Reloading::ask),

@@ -11,7 +11,7 @@ use estop_core::event::{Event, What};
 use estop_core::ids::Name;
 use estop_core::journal::{Chains, Record, SYSTEM, TailLine};
 use estop_core::standing::Standing;
-use estop_core::system::{GateView, System, SystemDecision};
+use estop_core::system::{Channels, GateView, System, SystemDecision, SystemState};
 use estop_core::time::Now;
 use estop_gateway::Remembered;
 use estop_store::{AgentRepo, Journal, Sqlite, tail_rest};
@@ -49,6 +49,10 @@ impl Past {
         folding.catch_up(store, &heads)?;
         folding.read_last(store, last_seq)?;
         let rest = tail_rest(data_dir, mark(store)?).context("the journal's tail")?;
+        anyhow::ensure!(
+            !store.is_new() || rest.lines.is_empty(),
+            "there is a tail of the journal, but no database: put it back, or move tail-*.jsonl away to start anew"
+        );
         let standing = |(name, kept): (&Name, &Snapshot)| (name.clone(), kept.state.standing());
         let standings = folding.agents.iter().map(standing).collect();
         let leftover = folding.take_tail(&rest.lines)?;
@@ -62,6 +66,7 @@ impl Past {
             away_ms,
             agents: folding.agents.into_iter().collect(),
             over: BTreeMap::new(),
+            made_keys: Vec::new(),
         };
         let heads = heads.into_iter().map(|head| (head.chain.clone(), heads_of(&head)));
         Ok(Past {
@@ -141,6 +146,11 @@ impl Folding {
         let lines = store.records_of(SYSTEM, None, SYSTEM_RECORDS_MAX)?;
         let is_whole =
             store.heads()?.iter().all(|head| &*head.chain != SYSTEM || head.count == lines.len() as u64);
+        if lines.is_empty() && !is_whole {
+            // There was a gate word, and it is gone.
+            self.system =
+                System::at(GateView { epoch: 0, state: SystemState::Shutdown, shut: Channels::ALL });
+        }
         for (at, line) in lines.iter().rev().enumerate() {
             let record = Record::parse(line)?;
             if at == 0 && !is_whole {

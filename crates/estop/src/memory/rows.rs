@@ -7,10 +7,11 @@ use estop_core::event::{Event, Usage, What};
 use estop_core::ids::{Name, RequestId};
 use estop_core::signature;
 use estop_core::standing::{Cause, DeactivatedBy, Standing};
-use estop_core::system::{SystemDecision, SystemEvent};
+use estop_core::system::{SystemDecision, SystemEvent, SystemOutcome};
 use estop_core::time::{Now, Zone};
 use estop_store::{
     AgentSeen, CaseStatus, Escalation, Incident, JournalBatch, NewEvent, Spend, SpendSum, StandingChange,
+    StoredSystem,
 };
 use serde_json::{Value, json};
 
@@ -258,6 +259,30 @@ impl Rows {
         }
         out.seen.push(AgentSeen { agent: told.agent.into(), at });
     }
+}
+
+/// Who brought the system's state about, and why.
+pub(super) fn stored_system(
+    now: Now,
+    event: &SystemEvent,
+    decision: &SystemDecision,
+) -> Option<StoredSystem> {
+    let (by, reason) = match event {
+        SystemEvent::KillRequested { by, reason, .. } => (by, Some(*reason)),
+        SystemEvent::RestartRequested { by, .. } | SystemEvent::ClearRequested { by, .. } => (by, None),
+        SystemEvent::Started { .. }
+        | SystemEvent::ConfigurationRead { .. }
+        | SystemEvent::Checkpointed { .. } => return None,
+    };
+    (decision.outcome == SystemOutcome::Applied).then(|| StoredSystem {
+        gate: decision.gate,
+        reason,
+        note: None,
+        by: by.clone(),
+        source: by.clone(),
+        since: now.wall,
+        metadata: None,
+    })
 }
 
 /// What people and supervisors did.

@@ -15,11 +15,12 @@ use estop_core::system::{System, SystemEvent};
 use estop_core::time::Now;
 use estop_gateway::{Host, JournalQueue, Recorded};
 use estop_store::{
-    Durability, Journal, JournalBatch, Lines, Snapshot, Sqlite, TailMark, forget_tails_before,
+    Durability, Journal, JournalBatch, Lines, Snapshot, Sqlite, SystemStateRepo, TailMark,
+    forget_tails_before,
 };
 
 use super::past::Leftover;
-use super::rows::{Rows, Told};
+use super::rows::{self, Rows, Told};
 
 /// An agent's state is kept after so many records. Chosen: told again in a millisecond at a start.
 const RECORDS_MAX: u32 = 512;
@@ -45,6 +46,8 @@ pub(super) struct Scribe {
     /// States that were taken, and wait for the records they cover.
     taken: BTreeMap<Name, Taken>,
     generation: u64,
+    /// Records taken from the queue.
+    taken_so_far: u64,
 }
 
 /// A state that waits for the records it covers.
@@ -76,6 +79,7 @@ impl Scribe {
             unsaved: BTreeMap::new(),
             taken: BTreeMap::new(),
             generation: 0,
+            taken_so_far: 0,
         }
     }
 
@@ -128,8 +132,10 @@ impl Scribe {
         if records.is_empty() {
             return Ok(());
         }
+        self.taken_so_far += records.len() as u64;
         let mut batch = Batch::default();
-        let mut urgent = false;
+        let mut steered = None;
+        let mut urgent = self.queue.has_failed();
         for record in records.drain(..) {
             match record {
                 Recorded::Agent { agent, now, event, decision, written } => {
@@ -144,6 +150,7 @@ impl Scribe {
                     batch.add(self, SYSTEM, now, &written);
                     urgent = true;
                     self.rows.system(self.chains.seq(), now, &event, &decision, &mut batch.out);
+                    steered = rows::stored_system(now, &event, &decision).or(steered);
                 }
             }
         }
@@ -153,8 +160,18 @@ impl Scribe {
         let mut out = batch.finish();
         self.covered(&mut out);
         out.tail = Some(TailMark { generation: mark.generation, offset: mark.offset });
-        self.commit(out, if urgent { Durability::Disk } else { Durability::Process })?;
-        if mark.generation > self.generation {
+        // A tail that is done goes away: the store must have it on the disk before.
+        let is_rotated = mark.generation > self.generation;
+        let durability = if urgent || is_rotated { Durability::Disk } else { Durability::Process };
+        self.commit(out, durability)?;
+        if let Some(system) = steered {
+            // Who and why, for those who look; the state itself is in the journal.
+            let _ = self.store.put_system(&system);
+        }
+        if durability == Durability::Disk {
+            self.queue.all_stored(self.taken_so_far);
+        }
+        if is_rotated {
             // What is synced from here on must not wait for the old file.
             self.queue.sync();
             // What cannot be removed is removed at the next start.

@@ -95,6 +95,7 @@ impl Plane {
             store: Arc::clone(&store) as Arc<dyn estop_store::Store>,
             clock: Arc::new(move || ticking.load(Ordering::SeqCst)),
             policy_file: Arc::new(move || Arc::clone(&file)),
+            edits: Arc::default(),
             options,
         };
         let admin = Admin::open(state).expect("it opens");

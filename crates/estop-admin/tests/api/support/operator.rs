@@ -138,7 +138,7 @@ impl Operator for FakeOperator {
     }
 
     fn set_overrides(&self, agent: &str, overrides: Overrides, by: &str) -> Result<AgentView, OperatorError> {
-        self.check_overrides(&overrides)?;
+        self.check_overrides(Some(agent), &overrides)?;
         let mut inner = self.lock();
         let known = inner.agents.get_mut(agent).ok_or_else(|| OperatorError::UnknownAgent(agent.into()))?;
         known.overrides = overrides;
@@ -147,8 +147,8 @@ impl Operator for FakeOperator {
         self.agent(agent).ok_or_else(|| OperatorError::UnknownAgent(agent.into()))
     }
 
-    fn check_overrides(&self, overrides: &Overrides) -> Result<(), OperatorError> {
-        let checked = self.file.check_overrides(None, overrides.policy.clone(), &zones);
+    fn check_overrides(&self, agent: Option<&str>, overrides: &Overrides) -> Result<(), OperatorError> {
+        let checked = self.file.check_overrides(agent, overrides.policy.clone(), &zones);
         checked.map(|_| ()).map_err(OperatorError::BadPolicy)
     }
 
@@ -165,6 +165,10 @@ impl Operator for FakeOperator {
 
     fn set_keys(&self, keys: Vec<AgentKeyHash>) {
         self.lock().keys = keys;
+    }
+
+    fn is_kept(&self) -> bool {
+        true
     }
 
     fn gate(&self) -> GateView {
