@@ -189,11 +189,10 @@ async fn change(
         let found = row::find(&asked, &path.id)?;
         if_match.check(found.version())?;
         let change = |agent: &mut Agent| {
-            if let Some(role) = change.role {
-                agent.role = role.map(Into::into);
+            if let Some(role) = &change.role {
+                agent.role = role.as_deref().map(Into::into);
             }
             kill_switch::apply(agent, &kill_switch);
-            Ok(())
         };
         overrides::update(&asked, &found, &caller.by, change)
     };

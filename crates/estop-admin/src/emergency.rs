@@ -16,7 +16,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::Caller;
-use crate::input::{JsonOrNothing, Whole};
+use crate::input::{JsonIfReadable, JsonOrNothing, Whole};
 use crate::output::{Answer, moment};
 use crate::problem::{Kind, Problem};
 use crate::state::{App, at_once};
@@ -136,7 +136,8 @@ impl From<ChannelIn> for Channel {
     }
 }
 
-/// A kill. Everything may be left out, and what is not known is ignored: nothing stands before a stop.
+/// A kill. Everything may be left out, and what cannot be read stands in nobody's way: a wrong reason is `manual`, a wrong
+/// channel is all of them.
 #[derive(Default, Deserialize, ToSchema)]
 #[schema(as = Kill)]
 struct KillIn {
@@ -169,7 +170,7 @@ struct DoneOut {
 async fn kill(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    JsonOrNothing(kill): JsonOrNothing<KillIn>,
+    JsonIfReadable(kill): JsonIfReadable<KillIn>,
 ) -> Answer<DoneOut> {
     let channels = kill.channels.into_iter().fold(Channels::NONE, |set, channel| set.with(channel.into()));
     let channels = if channels.is_empty() { Channels::ALL } else { channels };

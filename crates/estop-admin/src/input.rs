@@ -48,6 +48,18 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for JsonOrNot
     }
 }
 
+/// A body that may be anything: what can be read of it counts, the rest stands in nobody's way.
+pub(crate) struct JsonIfReadable<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for JsonIfReadable<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let bytes = read(request.into_body()).await.unwrap_or_default();
+        Ok(JsonIfReadable(serde_json::from_slice(&bytes).unwrap_or_default()))
+    }
+}
+
 async fn read(body: Body) -> Result<bytes::Bytes, Problem> {
     match Limited::new(body, BODY_MAX).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),

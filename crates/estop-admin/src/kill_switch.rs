@@ -102,10 +102,7 @@ async fn change(
         let _edit = asked.edit();
         let found = row::find(&asked, &path.id)?;
         if_match.check(found.version())?;
-        overrides::update(&asked, &found, &caller.by, |agent| {
-            apply(agent, &change);
-            Ok(())
-        })
+        overrides::update(&asked, &found, &caller.by, |agent| apply(agent, &change))
     };
     let found = app.work(work).await?;
     let missing = notification_missing(&app).await?;

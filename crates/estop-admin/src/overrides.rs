@@ -6,7 +6,7 @@
 use estop_core::operator::Overrides;
 use estop_core::policy::{Mode, Policy};
 use estop_core::policy_file::PolicyIn;
-use estop_store::Agent;
+use estop_store::{Agent, StoreError};
 use serde_json::{Map, Value};
 
 use crate::agents::row::{self, Found};
@@ -60,19 +60,31 @@ pub(crate) fn forget_loop_guard(agent: &mut Agent) {
     write(agent, rules);
 }
 
-/// Changes an agent: checked first, then kept if nobody was faster, then in force.
+/// How often a row is read again that changed meanwhile.
+const TRIES: usize = 5;
+
+/// Changes an agent: checked first, then kept, then in force. Called while nobody else edits (`Shared::edit`): a row that
+/// changes all the same had its agent stopped or started, which the change has nothing to do with.
 pub(crate) fn update(
     app: &App,
     found: &Found,
     by: &str,
-    change: impl FnOnce(&mut Agent) -> Result<(), Problem>,
+    change: impl Fn(&mut Agent),
 ) -> Result<Found, Problem> {
     let mut agent = row::stored(app, found)?;
-    change(&mut agent)?;
-    agent.updated_at = app.now();
-    let rules = checked(&agent)?;
-    app.operator.check_overrides(Some(&agent.name), &rules)?;
-    let agent = app.store_here().update_agent(&agent)?;
+    let mut tries = 1;
+    let agent = loop {
+        change(&mut agent);
+        agent.updated_at = app.now();
+        let rules = checked(&agent)?;
+        app.operator.check_overrides(Some(&agent.name), &rules)?;
+        match app.store_here().update_agent(&agent) {
+            Err(StoreError::Conflict { .. }) if tries < TRIES => tries += 1,
+            kept => break kept?,
+        }
+        let again = app.store_here().agent(found.name())?;
+        agent = again.ok_or_else(|| Problem::not_found("agent", found.name()))?;
+    };
     tell(app, &agent, by)?;
     row::find(app, found.name())
 }

@@ -10,6 +10,7 @@ use axum::{Extension, Json};
 use estop_core::operator::Overrides;
 use estop_core::policy::Preset;
 use estop_core::policy_file::{PolicyFileIn, PolicyIn, PolicyOrigin};
+use estop_store::Agent;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -151,10 +152,8 @@ async fn set(
         let _edit = asked.edit();
         let found = row::find(&asked, &path.id)?;
         if_match.check(found.version())?;
-        let found = overrides::update(&asked, &found, &caller.by, |agent| {
-            overrides::write(agent, rules);
-            Ok(())
-        })?;
+        let lay = |agent: &mut Agent| overrides::write(agent, rules.clone());
+        let found = overrides::update(&asked, &found, &caller.by, lay)?;
         Ok(Tagged(found.version(), PolicyOut::of(&asked, &found)?))
     };
     app.work(work).await

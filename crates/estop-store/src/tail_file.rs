@@ -132,7 +132,10 @@ fn generations(folder: &Path) -> std::io::Result<Vec<u64>> {
     for entry in std::fs::read_dir(folder)? {
         let name = entry?.file_name();
         let number = name.to_str().and_then(|name| name.strip_prefix("tail-")?.strip_suffix(".jsonl"));
-        found.extend(number.and_then(|number| number.parse::<u64>().ok()));
+        // Nobody lives to see the last numbers; a file that claims one is not ours.
+        found.extend(
+            number.and_then(|number| number.parse::<u64>().ok()).filter(|number| *number < u64::MAX / 2),
+        );
     }
     found.sort_unstable();
     Ok(found)

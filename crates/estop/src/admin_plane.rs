@@ -3,7 +3,7 @@
 //! It has a thread and a runtime of its own, so that a busy data plane does not keep anybody from the button.
 
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,7 +50,9 @@ impl Doors {
         network.set_nonblocking(true)?;
         let path = socket(data_dir);
         // One that is left is of a process that is gone: this one holds the database's lock.
-        let _ = std::fs::remove_file(&path);
+        if std::fs::symlink_metadata(&path).is_ok_and(|about| about.file_type().is_socket()) {
+            std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
         let owner =
             UnixListener::bind(&path).with_context(|| format!("cannot listen on {}", path.display()))?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;

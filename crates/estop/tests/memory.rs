@@ -170,3 +170,37 @@ fn st_1_a_database_that_cannot_be_trusted_starts_shut() {
         assert!(std::fs::read(&database).unwrap() == before, "{what}: the evidence was changed");
     }
 }
+
+#[test]
+fn ks_3_a_lost_database_is_no_first_start() {
+    let house = House::new("");
+    let estop = house.start();
+    estop.signal("-USR1");
+    while estop.ask("a", "Hello").unwrap().0 == 200 {}
+    estop.end();
+    for file in ["estop.db", "estop.db-wal", "estop.db-shm"] {
+        let _ = std::fs::remove_file(house.data().join(file));
+    }
+    let estop = house.start();
+    assert_ne!(estop.ask("a", "Hello").unwrap().0, 200, "the pressed button is forgotten");
+}
+
+#[test]
+fn id_2_a_made_key_is_known_to_the_first_request_after_a_start() {
+    let house = House::new("");
+    let estop = house.start();
+    assert_eq!(estop.ask("a", "Hello").unwrap().0, 200);
+    let (status, made) = house.owner("POST", "/api/agents/a/keys", "");
+    assert_eq!(status, 201, "{made}");
+    let made: serde_json::Value = serde_json::from_str(&made).unwrap();
+    let header = format!("x-estop-key: {}\r\n", made["key"].as_str().unwrap());
+    estop.kill_9();
+    let estop = house.start();
+    let seen = house.model.requests();
+    // A key acts only as its agent; one that is not known would be refused as such.
+    let (status, said) = house::ask_with(estop.address, "b", "Hello", &header).unwrap();
+    assert!(status != 200 && !said.contains("unknown"), "{status}: {said}");
+    assert_eq!(house.model.requests(), seen);
+    assert_eq!(house::ask_with(estop.address, "a", "Hello", &header).unwrap().0, 200);
+    estop.end();
+}

@@ -101,5 +101,7 @@ async fn ks_6_the_status_names_state_and_channels() {
     ] {
         assert_eq!(status[key], value, "{key}");
     }
-    plane.post("/api/emergency/kill", json!({"reason": "boredom"})).await.expect(400);
+    let odd = json!({"reason": "boredom", "channels": ["llm", "television"]});
+    let killed = plane.post("/api/emergency/kill", odd).await.expect(200).json();
+    assert_eq!(killed["status"], "shutdown", "a kill that cannot be read stops everything");
 }

@@ -139,6 +139,11 @@ impl Drop for Estop {
 }
 
 pub fn ask(address: SocketAddr, agent: &str, prompt: &str) -> Option<(u16, String)> {
+    ask_with(address, agent, prompt, "")
+}
+
+/// The same with a header line of its own, ended by CR LF.
+pub fn ask_with(address: SocketAddr, agent: &str, prompt: &str, header: &str) -> Option<(u16, String)> {
     let body = format!(
         "{{\"model\":\"gpt-4o-mini\",\"max_tokens\":50,\"messages\":[{{\"role\":\"user\",\"content\":\"{prompt}\"}}]}}"
     );
@@ -146,7 +151,7 @@ pub fn ask(address: SocketAddr, agent: &str, prompt: &str) -> Option<(u16, Strin
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     let head = format!(
         "POST /agents/{agent}/openai/v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
-         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+         content-type: application/json\r\n{header}content-length: {}\r\n\r\n",
         body.len()
     );
     stream.write_all(format!("{head}{body}").as_bytes()).ok()?;
