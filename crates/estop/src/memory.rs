@@ -4,6 +4,7 @@
 //! the scribe numbers it, links it into its chain and stores it some milliseconds later, with everything that follows
 //! from it, in one transaction.
 
+mod missing;
 mod past;
 mod rows;
 mod scribe;

@@ -33,7 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Beside the product: they drive it and are never part of it.
     ("estop-sim", &["estop-core"]),
     ("estop-fake-model", &[]),
-    ("estop-bench", &["estop-core", "estop-wire", "estop-sim"]),
+    ("estop-bench", &["estop-core", "estop-wire", "estop-sim", "estop-store"]),
 ];
 
 /// All the core may use from outside (docs/decisions/0006).

@@ -16,6 +16,8 @@ use estop_core::time::Now;
 use estop_gateway::Remembered;
 use estop_store::{AgentRepo, Journal, Sqlite, tail_rest};
 
+use super::missing::Missing;
+
 /// Records of the system that are told again at a start: years of them.
 const SYSTEM_RECORDS_MAX: usize = 100_000;
 
@@ -46,7 +48,7 @@ impl Past {
         let last_seq = store.last_seq()?;
         let mut folding =
             Folding { agents: snapshots(store)?, last: Now::default(), system: System::default() };
-        folding.catch_up(store, &heads)?;
+        folding.catch_up(store, &heads, last_seq)?;
         folding.read_last(store, last_seq)?;
         let rest = tail_rest(data_dir, mark(store)?).context("the journal's tail")?;
         anyhow::ensure!(
@@ -102,26 +104,20 @@ struct Folding {
 }
 
 impl Folding {
-    /// Tells each agent what its state does not cover yet.
-    fn catch_up(&mut self, store: &Sqlite, heads: &[ChainHead]) -> anyhow::Result<()> {
+    /// Tells each agent what its state does not cover yet: its newest records, which stand near the end.
+    fn catch_up(&mut self, store: &Sqlite, heads: &[ChainHead], last_seq: u64) -> anyhow::Result<()> {
+        let mut missing = Missing::default();
         for head in heads.iter().filter(|head| &*head.chain != SYSTEM) {
             let told = self.agents.get(&head.chain).map_or(0, |kept| kept.told);
-            let missing = usize::try_from(head.count.saturating_sub(told))?;
-            if missing == 0 {
-                continue;
-            }
-            let lines = store.records_of(&head.chain, None, missing)?;
-            anyhow::ensure!(
-                lines.len() == missing,
-                "the state of agent {} cannot be rebuilt: it needs {missing} records, {} are left",
-                head.chain,
-                lines.len()
-            );
+            missing.expect(&head.chain, head.count.saturating_sub(told));
+        }
+        missing.read_back(store, last_seq)?;
+        for (agent, lines) in missing.found()? {
             for line in lines.iter().rev() {
                 let record = Record::parse(line)?;
                 let now = Now { mono: record.head.mono, wall: record.head.wall };
                 let event = record.head.event.context("a record of an agent has no event")?;
-                self.tell(&head.chain, now, &event);
+                self.tell(&agent, now, &event);
             }
         }
         Ok(())

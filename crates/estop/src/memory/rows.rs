@@ -274,7 +274,9 @@ pub(super) fn stored_system(
         | SystemEvent::ConfigurationRead { .. }
         | SystemEvent::Checkpointed { .. } => return None,
     };
-    (decision.outcome == SystemOutcome::Applied).then(|| StoredSystem {
+    // A second kill changes nothing but the epoch: whoever clears must have seen it.
+    let holds = matches!(decision.outcome, SystemOutcome::Applied | SystemOutcome::AlreadySo);
+    holds.then(|| StoredSystem {
         gate: decision.gate,
         reason,
         note: None,

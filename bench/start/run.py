@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""How long estop takes to start enforcing on a large store: 10,000 agents, 1,000,000 records.
+
+Usage: bench/start/run.py [--agents N] [--records N] [--profile release|debug]   (builds estop and the store's maker)
+
+Printed: time from the start of the process to its first refusal or answer, and how long the API's lists take.
+"""
+
+import argparse
+import http.client
+import os
+import pathlib
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+CONFIG = """
+listen: {data: 127.0.0.1:0, admin: 127.0.0.1:0}
+limits: {agents: 100000}
+providers: {openai: {base_url: "http://127.0.0.1:9"}}
+"""
+PAGES = [
+    "/api/agents?limit=100",
+    "/api/agents/agent-77",
+    "/api/events?limit=100",
+    "/api/events?agent=agent-77",
+    "/api/incidents",
+    "/api/escalations",
+    "/api/spend?by=agent",
+    "/api/stats",
+]
+
+
+class Owner(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost")
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(self.path)
+
+
+def asked(address, agent):
+    connection = http.client.HTTPConnection(address, timeout=20)
+    body = '{"model":"m","messages":[{"role":"user","content":"Hello"}]}'
+    connection.request("POST", f"/agents/{agent}/openai/v1/chat/completions", body, {"content-type": "application/json"})
+    return connection.getresponse().status
+
+
+def start(binary, folder):
+    begun = time.monotonic()
+    line = [str(binary), "serve", "--config", "estop.yaml", "--data-dir", "data"]
+    process = subprocess.Popen(line, cwd=folder, stdout=subprocess.PIPE, text=True)
+    address = process.stdout.readline().split("//")[1].strip()
+    status = asked(address, "agent-77")
+    if status != 502:
+        sys.exit(f"the first answer is {status}, not 502: nobody listens at the provider's address")
+    return process, time.monotonic() - begun
+
+
+def page(folder, path):
+    times = []
+    for _ in range(5):
+        connection = Owner(folder / "data" / "estop.sock")
+        begun = time.monotonic()
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        answer.read()
+        times.append(time.monotonic() - begun)
+        if answer.status != 200:
+            sys.exit(f"{path}: {answer.status}")
+    return 1000 * statistics.median(times)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--agents", type=int, default=10_000)
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--profile", default="release", choices=["release", "debug"])
+    options = parser.parse_args()
+    build = ["cargo", "build", "--locked", "--package", "estop", "--package", "estop-bench"]
+    subprocess.run(build + (["--release"] if options.profile == "release" else []), cwd=ROOT, check=True)
+    binaries = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / options.profile
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="estop-start-"))
+    try:
+        (folder / "estop.yaml").write_text(CONFIG)
+        subprocess.run([binaries / "big_store", folder / "data", str(options.agents), str(options.records)], check=True)
+        size = sum(file.stat().st_size for file in (folder / "data").iterdir()) / 1e6
+        print(f"{options.agents} agents, {options.records} records, {size:.0f} MB")
+        times = []
+        for round_ in range(3):
+            process, seconds = start(binaries / "estop", folder)
+            times.append(seconds)
+            if round_ < 2:
+                process.kill()
+                process.wait()
+        print(f"enforcing after {', '.join(f'{seconds:.2f}' for seconds in times)} s (aim: 1 s)")
+        for path in PAGES:
+            print(f"{path}: {page(folder, path):.1f} ms (aim: 50 ms)")
+        process.kill()
+        process.wait()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
