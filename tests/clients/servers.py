@@ -99,68 +99,6 @@ class Estop:
         return "" if done.returncode == 0 else done.stdout + done.stderr
 
     def stop(self):
-        kill_group(self.program)
-
-
-class Estop:
-    """`estop serve` with the loop guard on, and every provider leading to the fake model."""
-
-    def __init__(self, binary, folder, model_port):
-        self.binary = binary
-        self.port = free_port()
-        self.data = folder / "estop-data"
-        config = {
-            "listen": {"data": f"127.0.0.1:{self.port}", "admin": f"127.0.0.1:{free_port()}"},
-            "data_dir": str(self.data),
-            "providers": {name: {"base_url": f"http://127.0.0.1:{model_port}"} for name in PROVIDERS},
-            "policy": {"kill_switch_enabled": True},
-        }
-        # JSON is YAML, too.
-        (folder / "estop.yaml").write_text(json.dumps(config, indent=2))
-        self.log_path = folder / "estop.log"
-        line = [str(binary), "serve", "--config", str(folder / "estop.yaml")]
-        with self.log_path.open("wb") as log:
-            self.program = subprocess.Popen(line, stdout=log, stderr=log, start_new_session=True)
-        self.wait_until_up()
-
-    def wait_until_up(self):
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while time.monotonic() < deadline and self.program.poll() is None:
-            with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return
-            time.sleep(0.05)
-        raise RuntimeError(f"estop did not start:\n{self.log_path.read_text()}")
-
-    def deactivations(self, agent):
-        """Why this agent was deactivated, by the journal; a list, oldest first."""
-        deadline = time.monotonic() + JOURNAL_TIMEOUT_S
-        while not (found := list(self.read_deactivations(agent))) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        return found
-
-    def read_deactivations(self, agent):
-        for line in self.export().splitlines():
-            row = json.loads(line)
-            if row["record"]["chain"] != agent:
-                continue
-            for effect in row["decision"].get("effects", []):
-                if isinstance(effect, dict) and "deactivated" in effect:
-                    yield effect["deactivated"]["cause"]
-
-    def journal(self):
-        found = list(self.data.glob("journal-*.jsonl"))
-        if len(found) != 1:
-            raise RuntimeError(f"estop has not one journal in {self.data}: {found}")
-        return found[0]
-
-    def verify(self):
-        """What is wrong with the journal of the whole run; empty if nothing is."""
-        line = [str(self.binary), "verify", str(self.journal())]
-        done = subprocess.run(line, capture_output=True, text=True, timeout=60)
-        return "" if done.returncode == 0 else done.stdout + done.stderr
-
-    def stop(self):
         """Ends estop as a service manager would, which lets it close its journal."""
         self.program.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
