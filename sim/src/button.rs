@@ -65,6 +65,7 @@ impl Button {
             }
             SystemEvent::RestartRequested { .. }
             | SystemEvent::ConfigurationRead { .. }
+            | SystemEvent::AccessChanged { .. }
             | SystemEvent::Checkpointed { .. } => {}
         }
     }

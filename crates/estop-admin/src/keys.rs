@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
 use estop_core::ids::Name;
 use estop_store::AgentKey;
 use http::StatusCode;
@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::access::{AGENT_KEY_PREFIX, make, random_id};
+use crate::access::{AGENT_KEY_PREFIX, Caller, make, random_id};
 use crate::agents::{AgentPath, row};
 use crate::input::PathIn;
 use crate::output::{Answer, moment};
@@ -87,6 +87,7 @@ struct NewKeyOut {
     responses((status = 201, body = NewKeyOut)))]
 async fn add(
     State(app): State<App>,
+    Extension(caller): Extension<Caller>,
     PathIn(path): PathIn<AgentPath>,
 ) -> Result<(StatusCode, Json<NewKeyOut>), Problem> {
     let asked = Arc::clone(&app);
@@ -109,6 +110,7 @@ async fn add(
         };
         asked.store_here().insert_key(&key)?;
         asked.tell_keys(asked.store_here())?;
+        asked.operator.access_changed(&format!("key {} of {} made", key.id, key.agent), &caller.by);
         Ok(NewKeyOut { key: made.plain.expose_secret().to_owned(), shown: key.into() })
     };
     Ok((StatusCode::CREATED, Json(app.work(work).await?)))
@@ -128,7 +130,11 @@ struct KeyPath {
 
 /// Takes a key back; it opens nothing from here on.
 #[utoipa::path(delete, path = "/api/agents/{id}/keys/{key_id}", tag = "keys", params(KeyPath), responses((status = 204)))]
-async fn revoke(State(app): State<App>, PathIn(path): PathIn<KeyPath>) -> Result<StatusCode, Problem> {
+async fn revoke(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    PathIn(path): PathIn<KeyPath>,
+) -> Result<StatusCode, Problem> {
     let asked = Arc::clone(&app);
     app.work(move || {
         let _edit = asked.edit();
@@ -138,6 +144,8 @@ async fn revoke(State(app): State<App>, PathIn(path): PathIn<KeyPath>) -> Result
         }
         asked.store_here().revoke_key(&path.key_id, asked.now())?;
         asked.tell_keys(asked.store_here())?;
+        let what = format!("key {} of {} taken back", path.key_id, path.id);
+        asked.operator.access_changed(&what, &caller.by);
         Ok(StatusCode::NO_CONTENT)
     })
     .await

@@ -122,6 +122,7 @@ struct NewTokenOut {
     responses((status = 201, body = NewTokenOut)))]
 async fn add(
     State(app): State<App>,
+    Extension(caller): Extension<Caller>,
     JsonIn(new): JsonIn<TokenIn>,
 ) -> Result<(StatusCode, Json<NewTokenOut>), Problem> {
     let mut checks = Checks::default();
@@ -146,6 +147,7 @@ async fn add(
         token.expires_at = days.map(|days| now.saturating_add(days * 86_400_000));
         asked.store_here().insert_token(&token)?;
         asked.tokens.reload(asked.store_here())?;
+        asked.operator.access_changed(&format!("token {} ({}) made", token.id, token.name), &caller.by);
         Ok(NewTokenOut { token: plain.expose_secret().to_owned(), shown: token.into() })
     };
     Ok((StatusCode::CREATED, Json(app.work(work).await?)))
@@ -162,7 +164,11 @@ struct TokenPath {
 
 /// Takes a token back and ends its sessions. The last admin token stays.
 #[utoipa::path(delete, path = "/api/tokens/{id}", tag = "access", params(TokenPath), responses((status = 204)))]
-async fn revoke(State(app): State<App>, PathIn(path): PathIn<TokenPath>) -> Result<StatusCode, Problem> {
+async fn revoke(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    PathIn(path): PathIn<TokenPath>,
+) -> Result<StatusCode, Problem> {
     let asked = Arc::clone(&app);
     app.work(move || {
         let _edit = asked.edit();
@@ -179,6 +185,8 @@ async fn revoke(State(app): State<App>, PathIn(path): PathIn<TokenPath>) -> Resu
         }
         asked.store_here().revoke_token(&path.id, asked.now())?;
         asked.tokens.reload(asked.store_here())?;
+        let what = format!("token {} ({}) taken back", token.id, token.name);
+        asked.operator.access_changed(&what, &caller.by);
         Ok(StatusCode::NO_CONTENT)
     })
     .await

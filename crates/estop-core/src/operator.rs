@@ -39,6 +39,9 @@ pub trait Operator: Send + Sync {
     /// The keys agents may use from here on, beside those of the configuration.
     fn set_keys(&self, keys: Vec<AgentKeyHash>);
 
+    /// Writes down that a token or a key was made or taken back. On the disk before it returns.
+    fn access_changed(&self, what: &str, by: &str);
+
     /// Whether everything that was done so far is on the disk. May wait for it.
     fn is_kept(&self) -> bool;
 

@@ -177,6 +177,13 @@ pub enum SystemEvent {
         /// It is in force; otherwise nothing of it is.
         applied: bool,
     },
+    /// Somebody may come in who could not before, or cannot any more.
+    AccessChanged {
+        /// Who did it.
+        by: Name,
+        /// What: which token or key, made or taken back. Never a secret.
+        what: Name,
+    },
     /// Heads of all chains, so that a cut tail is noticed.
     Checkpointed {
         /// Chain name, number of records, head of the event chain, head of the decision chain.
@@ -277,7 +284,9 @@ impl System {
                 self.step(*epoch, SystemState::Shutdown, SystemState::SafeMode)
             }
             SystemEvent::ClearRequested { epoch, .. } => self.clear(*epoch),
-            SystemEvent::ConfigurationRead { .. } | SystemEvent::Checkpointed { .. } => SystemOutcome::Noted,
+            SystemEvent::ConfigurationRead { .. }
+            | SystemEvent::AccessChanged { .. }
+            | SystemEvent::Checkpointed { .. } => SystemOutcome::Noted,
         };
         SystemDecision { outcome, gate: self.gate }
     }

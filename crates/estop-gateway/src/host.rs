@@ -232,6 +232,11 @@ impl Host {
         self.system_event(SystemEvent::ConfigurationRead { by: by.into(), digest, applied });
     }
 
+    /// A token or a key was made or taken back.
+    pub fn access_changed(&self, by: &str, what: &str) {
+        self.system_event(SystemEvent::AccessChanged { by: by.into(), what: what.into() });
+    }
+
     fn system_event(&self, event: SystemEvent) -> SystemDecision {
         let mut system = self.system.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now();

@@ -37,9 +37,7 @@ impl Steering {
     /// A failed write never undoes a kill; it is said loudly (KS-2).
     fn keep_or_say(&self) {
         if self.keep().is_err() {
-            eprintln!(
-                "estop: the state of the emergency stop is NOT on disk: a restart would not know of it."
-            );
+            eprintln!("estop: what was just done is NOT on disk: a restart would not know of it.");
         }
     }
 
@@ -140,6 +138,11 @@ impl Operator for Steering {
 
     fn set_keys(&self, keys: Vec<AgentKeyHash>) {
         self.keys.set(keys);
+    }
+
+    fn access_changed(&self, what: &str, by: &str) {
+        self.host.access_changed(by, what);
+        self.keep_or_say();
     }
 
     fn is_kept(&self) -> bool {

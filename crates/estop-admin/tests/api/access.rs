@@ -116,6 +116,10 @@ async fn ks_5_tokens_are_made_listed_and_taken_back() {
         async |id: &str| plane.send(plane.request("DELETE", &format!("/api/tokens/{id}"), None)).await;
     delete(&id("viewer")).await.expect(204);
     plane.send(with_token("GET", "/api/agents", &viewer)).await.expect(401);
+    let told = plane.operator.done();
+    assert!(told.iter().any(|done| done.contains("made by admin")), "{told:?}");
+    assert!(told.iter().any(|done| done.contains("taken back by admin")), "{told:?}");
+    assert!(!told.iter().any(|done| done.contains(&viewer)), "a token is written down");
     delete(&id("viewer")).await.expect(404);
     delete(&id("admin")).await.expect(409);
     let brief = json!({"name": "brief", "role": "admin", "expires_in_days": 1});

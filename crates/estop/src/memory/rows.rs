@@ -101,6 +101,7 @@ impl Rows {
             SystemEvent::KillRequested { by, .. } => ("system_kill", Some(by)),
             SystemEvent::RestartRequested { by, .. } => ("system_restart", Some(by)),
             SystemEvent::ClearRequested { by, .. } => ("system_clear", Some(by)),
+            SystemEvent::AccessChanged { by, .. } => ("access_changed", Some(by)),
             SystemEvent::ConfigurationRead { by, applied: true, .. } => ("configuration_read", Some(by)),
             SystemEvent::ConfigurationRead { by, .. } => ("configuration_refused", Some(by)),
             SystemEvent::Checkpointed { .. } => return,
@@ -108,6 +109,11 @@ impl Rows {
         let reason = if let SystemEvent::KillRequested { reason, .. } = what { Some(reason) } else { None };
         let detail =
             json!({ "by": by, "reason": reason, "outcome": decision.outcome, "gate": decision.gate });
+        let detail = if let SystemEvent::AccessChanged { by, what } = what {
+            json!({ "by": by, "what": what })
+        } else {
+            detail
+        };
         out.events.push(NewEvent {
             seq,
             wall: now.wall,
@@ -272,6 +278,7 @@ pub(super) fn stored_system(
         SystemEvent::RestartRequested { by, .. } | SystemEvent::ClearRequested { by, .. } => (by, None),
         SystemEvent::Started { .. }
         | SystemEvent::ConfigurationRead { .. }
+        | SystemEvent::AccessChanged { .. }
         | SystemEvent::Checkpointed { .. } => return None,
     };
     // A second kill changes nothing but the epoch: whoever clears must have seen it.

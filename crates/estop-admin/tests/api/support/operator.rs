@@ -167,6 +167,10 @@ impl Operator for FakeOperator {
         self.lock().keys = keys;
     }
 
+    fn access_changed(&self, what: &str, by: &str) {
+        self.note(format!("{what} by {by}"));
+    }
+
     fn is_kept(&self) -> bool {
         true
     }
