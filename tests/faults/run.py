@@ -173,6 +173,7 @@ def main():
     parser.add_argument("--every", type=int, default=7, help="strike at each so-manieth write")
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "target" / "debug")
     options = parser.parse_args()
+    options.binaries = options.binaries.resolve()
     if not shutil.which("strace"):
         sys.exit("strace is missing: apt-get install --yes strace")
     if subprocess.run(["strace", "-qq", "-o", "/dev/null", "true"], capture_output=True).returncode != 0:
