@@ -81,6 +81,7 @@ fn request(agent: usize, cycle: u64, random: &mut Random) -> What {
             unpriced: false,
         },
         fleet: None,
+        tags: None,
     })
 }
 
@@ -94,7 +95,12 @@ fn answer(cycle: u64, random: &mut Random) -> What {
             more_calls: 0,
             calls: vec![CallPrint { tool: "Bash".into(), action: Hash64(random.next()), test_run: false }],
         },
-        usage: Usage { input_tokens: 20_000, output_tokens: 180, usd: NanoUsd(62_700_000), estimated: false },
+        usage: Usage {
+            input_tokens: 20_000,
+            output_tokens: 180,
+            usd: NanoUsd(62_700_000),
+            ..Usage::default()
+        },
     })
 }
 

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Ten thousand open streams through estop: its memory, and how long one press of the button takes to end them all.
 
-Usage: bench/streams/run.py [--streams N]   (builds estop, the fake model and the client in release)
+Usage: bench/streams/run.py [--streams N,N,…] [--saturate] [--block-database]
+       (builds estop, the fake model and the client in release; --saturate needs wrk)
 
 Gateway, model and client are processes of their own. Each stream takes two descriptors in estop, so the limit of open
 files is raised as far as this user may. Printed: resident memory of estop with all streams open, time from the kill
-(SIGUSR1) to the end of the last client stream, and to the last upstream connection closed, as the model counts it.
+to the end of the last client stream, and to the last upstream connection closed, as the model counts it; and what
+estop's own answer says. The button is pressed over the admin port. --saturate keeps both data threads busy with short
+requests before and during the kill, --block-database holds the database's write lock all the while.
 """
 
 import argparse
@@ -15,6 +18,7 @@ import pathlib
 import resource
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -63,27 +67,61 @@ def connections(model):
         return json.load(answer)["connections"]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--streams", type=int, default=10_000)
-    streams = parser.parse_args().streams
-    packages = ["--package", "estop", "--package", "estop-fake-model", "--package", "estop-bench"]
-    subprocess.run(["cargo", "build", "--release", "--locked", *packages], cwd=ROOT, check=True)
-    binaries = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
-    raise_limit(2 * streams + 150)
+LOAD = """
+wrk.method = "POST"
+wrk.headers["content-type"] = "application/json"
+local count = 0
+function request()
+  count = count + 1
+  local body = '{"model":"quick","messages":[{"role":"user","content":"Question ' .. count .. ' of many."}]}'
+  return wrk.format(nil, "/agents/load-" .. (count % 16) .. "/openai/v1/chat/completions", nil, body)
+end
+"""
+
+
+def saturate(address, folder):
+    """Keeps the data threads busy until it is ended."""
+    (folder / "load.lua").write_text(LOAD)
+    return start(["wrk", "-t1", "-c32", "-d120s", "-s", "load.lua", f"http://{address}"], folder)
+
+
+def press(admin, token):
+    request = urllib.request.Request(f"http://{admin}/api/emergency/kill", data=b"{}", method="POST")
+    request.add_header("authorization", f"Bearer {token}")
+    request.add_header("content-type", "application/json")
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.load(answer)
+
+
+def serve(binaries, folder, model, streams):
+    """Starts estop; gives back the process and where it listens: data, admin and the admin's token."""
+    config = CONFIG.format(model=f"http://{model}", connections=streams + 200)
+    (folder / "estop.yaml").write_text(config)
+    estop = start([str(binaries / "estop"), "serve", "--config", "estop.yaml", "--data-dir", "data"], folder)
+    data, admin, token = address_of(estop), None, None
+    while token is None:
+        line = estop.stdout.readline()
+        if "Admin API" in line:
+            admin = line.split("//")[1].split("/")[0]
+        if "Admin token" in line:
+            token = line.split()[-1]
+    return estop, data, admin, token
+
+
+def measure(binaries, streams, options):
     folder = pathlib.Path(tempfile.mkdtemp(prefix="estop-streams-"))
-    script = [{"reply": {"endless": True, "text": "word ", "delay": {"chunk_ms": 5000}}}]
+    script = [
+        {"match": {"model": "quick"}, "reply": {"text": "Yes."}},
+        {"reply": {"endless": True, "text": "word ", "delay": {"chunk_ms": 5000}}},
+    ]
     (folder / "script.json").write_text(json.dumps(script))
     running = []
     try:
         fake = [str(binaries / "estop-fake-model"), "--listen", "127.0.0.1:0", "--script", "script.json", "--requests-kept", "10"]
         running.append(start(fake, folder))
         model = address_of(running[0])
-        config = CONFIG.format(model=f"http://{model}", connections=streams + 100)
-        (folder / "estop.yaml").write_text(config)
-        running.append(start([str(binaries / "estop"), "serve", "--config", "estop.yaml", "--data-dir", "data"], folder))
-        estop = running[1]
-        address = address_of(estop)
+        estop, address, admin, token = serve(binaries, folder, model, streams)
+        running.append(estop)
         before = memory_mb(estop.pid)
         client = start([str(binaries / "open_streams"), address, str(streams)], folder)
         running.append(client)
@@ -92,22 +130,51 @@ def main():
             sys.exit(f"only {opened} streams could be opened")
         time.sleep(1)
         print(f"streams open: {opened}; estop's memory: {memory_mb(estop.pid):.0f} MB ({before:.0f} MB before)")
-        ended = []
+        if options.block_database:
+            database = sqlite3.connect(folder / "data" / "estop.db", isolation_level=None)
+            database.execute("BEGIN IMMEDIATE")
+        if options.saturate:
+            running.append(saturate(address, folder))
+            time.sleep(2)
+        ended, answers = [], []
         listener = threading.Thread(target=lambda: (client.stdout.readline(), ended.append(time.monotonic())))
         listener.start()
         pressed = time.monotonic()
-        estop.send_signal(signal.SIGUSR1)
+        presser = threading.Thread(target=lambda: answers.append((press(admin, token), time.monotonic())))
+        presser.start()
         while connections(model)["open"] > 2:
             time.sleep(0.005)
         upstream_ms = 1000 * (time.monotonic() - pressed)
         listener.join()
+        presser.join()
         clients_ms = 1000 * (ended[0] - pressed)
-        print(f"button pressed: last client stream ended after {clients_ms:.0f} ms, last upstream connection within {upstream_ms:.0f} ms")
+        answer, answered = answers[0]
+        took = answer["took"]
+        print(
+            f"  button pressed: last client stream ended after {clients_ms:.0f} ms, last upstream connection within "
+            f"{upstream_ms:.0f} ms\n  estop says: gate shut in {took['gate_us']} us, {answer['stopped']['model_calls']} calls told "
+            f"to end in {took['cut_us']} us, on disk: {took['persisted_us']} us; answered after {1000 * (answered - pressed):.0f} ms"
+        )
     finally:
         for process in running:
             process.kill()
             process.wait()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--streams", default="10000")
+    parser.add_argument("--saturate", action="store_true")
+    parser.add_argument("--block-database", action="store_true")
+    options = parser.parse_args()
+    counts = [int(count) for count in options.streams.split(",")]
+    packages = ["--package", "estop", "--package", "estop-fake-model", "--package", "estop-bench"]
+    subprocess.run(["cargo", "build", "--release", "--locked", *packages], cwd=ROOT, check=True)
+    binaries = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+    raise_limit(2 * max(counts) + 250)
+    for count in counts:
+        measure(binaries, count, options)
 
 
 if __name__ == "__main__":

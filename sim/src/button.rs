@@ -1,5 +1,6 @@
 //! The red button, pressed and unlocked at random, with a second opinion of what it must say.
 
+use estop_core::button::Press;
 use estop_core::ids::Name;
 use estop_core::system::{
     Channel, Channels, GateView, KillReason, System, SystemDecision, SystemEvent, SystemOutcome, SystemState,
@@ -66,6 +67,9 @@ impl Button {
             SystemEvent::RestartRequested { .. }
             | SystemEvent::ConfigurationRead { .. }
             | SystemEvent::AccessChanged { .. }
+            | SystemEvent::TriggerChanged { .. }
+            | SystemEvent::Pruned { .. }
+            | SystemEvent::ProofTested { .. }
             | SystemEvent::Checkpointed { .. } => {}
         }
     }
@@ -102,10 +106,12 @@ impl Button {
         match rng.below(if disturbed { 12 } else { 3 }) {
             0 => kill(Channels::ALL),
             1 => kill(Channels::NONE.with(rng.pick(&[Channel::Llm, Channel::Tools, Channel::Messaging]))),
-            2 => SystemEvent::ClearRequested { by: by(), epoch },
-            3..=7 if gate.state == SystemState::Shutdown => SystemEvent::RestartRequested { by: by(), epoch },
-            8 => SystemEvent::RestartRequested { by: by(), epoch },
-            _ => SystemEvent::ClearRequested { by: by(), epoch },
+            2 => SystemEvent::ClearRequested { by: by(), epoch, note: None },
+            3..=7 if gate.state == SystemState::Shutdown => {
+                SystemEvent::RestartRequested { by: by(), epoch, note: None }
+            }
+            8 => SystemEvent::RestartRequested { by: by(), epoch, note: None },
+            _ => SystemEvent::ClearRequested { by: by(), epoch, note: None },
         }
     }
 
@@ -123,5 +129,5 @@ impl Button {
 
 /// The button, pressed for these channels.
 pub fn kill(channels: Channels) -> SystemEvent {
-    SystemEvent::KillRequested { channels, reason: KillReason::Manual, by: "ann".into() }
+    Press { channels, ..Press::new(KillReason::Manual, "ann", "") }.event()
 }

@@ -4,6 +4,7 @@ use estop_core::budget::{Budget, BudgetFinding, RunSpend};
 use estop_core::event::Estimate;
 use estop_core::money::NanoUsd;
 use estop_core::policy::BudgetPolicy;
+use estop_core::time::{Millis, Now};
 
 use crate::broken::{Breach, Holds, ensure};
 use crate::model::calendar::{self, Local};
@@ -17,6 +18,7 @@ pub struct Fleet {
     account: Budget,
     ledger: Ledger,
     local: Local,
+    mono: Millis,
 }
 
 impl Fleet {
@@ -29,14 +31,23 @@ impl Fleet {
             tokens_per_day: Some(200_000 * agents),
             ..BudgetPolicy::default()
         };
-        Fleet { caps, account: Budget::default(), ledger: Ledger::default(), local: Local::default() }
+        Fleet {
+            caps,
+            account: Budget::default(),
+            ledger: Ledger::default(),
+            local: Local::default(),
+            mono: Millis::default(),
+        }
     }
 
     /// The calendar shows another moment.
-    pub fn turn(&mut self, wall_ms: i64) {
-        self.account.turn(wall_ms, &self.caps);
-        self.local = calendar::local(&self.caps.zone, wall_ms, self.local);
-        self.ledger.turn(self.local);
+    pub fn turn(&mut self, now: Now) {
+        // Agents come with clocks of one machine: time only goes on.
+        let now = Now { mono: self.mono.max(now.mono), wall: now.wall };
+        self.mono = now.mono;
+        self.account.turn(now, &self.caps);
+        self.local = calendar::local(&self.caps.zone, now.wall, self.local);
+        self.ledger.turn(self.local, now.mono.0, now.wall);
     }
 
     /// How the account stands with one more request.

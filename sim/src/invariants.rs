@@ -73,6 +73,7 @@ const ON_DECISION: &[Check] = &[
     limits::watchdog_holds,
     limits::gate_rate_holds,
     limits::hours_hold,
+    limits::only_allowed_models_are_asked,
     limits::loops_are_stopped,
     limits::churn_is_stopped,
     limits::retries_add_nothing,

@@ -6,6 +6,7 @@ pub mod ledger;
 pub mod loops;
 pub mod minute;
 pub mod runs;
+pub mod snoozes;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -26,6 +27,7 @@ use ledger::{Ledger, Total};
 use loops::{Circles, Loops};
 use minute::{Counted, Minute};
 use runs::{RunIs, Runs};
+use snoozes::Snoozes;
 
 /// A reservation without a sign of life is given up after this.
 const LIFETIME_MS: u64 = 15 * 60_000;
@@ -87,6 +89,8 @@ pub struct Model {
     pub minute: Minute,
     /// Its runs.
     pub runs: Runs,
+    /// Guards that only warn for a while.
+    pub snoozes: Snoozes,
     /// Steps of its requests.
     pub loops: Loops,
     /// Requests let through so far.
@@ -103,8 +107,9 @@ impl Model {
     /// Time passed, before the event is judged.
     pub fn pass_time(&mut self, now: Now, policy: &Policy, bookings: &mut Vec<Booking>) {
         self.now = self.now.max(now.mono.0);
+        self.snoozes.pass_time(self.now);
         self.local = calendar::local(&policy.budget.zone, now.wall, self.local);
-        self.ledger.turn(self.local);
+        self.ledger.turn(self.local, self.now, now.wall);
         self.minute.expire(self.now);
         self.expired.clear();
         if self.open.values().any(|open| open.expires <= self.now) {
@@ -175,7 +180,7 @@ impl Model {
                 self.runs.count(&event.run, now).prompts += 1;
                 self.begin_turn(&event.run);
             }
-            What::RunStarted { attended } if done => self.runs.start(&event.run, *attended, now),
+            What::RunStarted { attended, .. } if done => self.runs.start(&event.run, *attended, now),
             What::RunCompleted if done => self.complete_run(&event.run, &decision.effects),
             What::RunExtended { .. } if done => self.runs.extend(&event.run, now),
             What::AgentActivated { .. } => self.activate(),
@@ -190,6 +195,8 @@ impl Model {
             | What::RunExtended { .. }
             | What::AgentPaused { .. }
             | What::AgentResumed { .. }
+            | What::GuardSnoozed { .. }
+            | What::GuardWoken { .. }
             | What::ChantDetected(_)
             | What::RunSlept
             | What::RunWoke
@@ -199,6 +206,7 @@ impl Model {
             | What::Restarted { .. }
             | What::Tick => {}
         }
+        self.snoozes.apply(&event.what, now);
         self.apply_standing_effects(&decision.effects);
     }
 

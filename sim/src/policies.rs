@@ -2,8 +2,8 @@
 
 use estop_core::money::NanoUsd;
 use estop_core::policy::{
-    AllowedHours, BudgetPolicy, GatePolicy, Limit, Limits, LoopPolicy, Mode, Modes, Policy, Preset, Profile,
-    RateLimit, Unpriced, WatchdogPolicy, WatchdogScope,
+    AllowedHours, BudgetPolicy, GatePolicy, Limit, Limits, LoopPolicy, Mode, ModelRules, Modes, Policy,
+    Preset, Profile, RateLimit, Unpriced, WatchdogPolicy, WatchdogScope,
 };
 use estop_core::time::Zone;
 
@@ -25,6 +25,7 @@ pub fn any(kind: Kind, rng: &mut Rng) -> Policy {
         hours: rng.per_mille(100).then(|| any_hours(rng)),
         rate: any_rate(rng),
         watchdog: any_watchdog(rng),
+        models: any_models(rng),
         ..Policy::default()
     };
     suit(&mut policy, kind, rng);
@@ -79,6 +80,7 @@ fn any_modes(rng: &mut Rng) -> Modes {
         gate: any_mode(rng),
         health: any_mode(rng),
         watchdog: any_mode(rng),
+        models: any_mode(rng),
     }
 }
 
@@ -178,6 +180,15 @@ fn any_rate(rng: &mut Rng) -> RateLimit {
     RateLimit {
         requests_per_minute: third(rng, 1, 120).map(|n| n as u32),
         tokens_per_minute: third(rng, 1_000, 500_000),
+    }
+}
+
+fn any_models(rng: &mut Rng) -> ModelRules {
+    let names = |list: &[&str]| list.iter().map(|name| (*name).into()).collect();
+    match rng.below(10) {
+        0 => ModelRules { allow: names(&["large*", "small"]), deny: names(&["large-dear"]) },
+        1 => ModelRules { allow: Vec::new(), deny: names(&["small"]) },
+        _ => ModelRules::default(),
     }
 }
 

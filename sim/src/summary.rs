@@ -128,6 +128,8 @@ fn name(what: &What) -> &'static str {
         What::AgentDeactivated { .. } => "agent_deactivated",
         What::AgentPaused { .. } => "agent_paused",
         What::AgentResumed { .. } => "agent_resumed",
+        What::GuardSnoozed { .. } => "guard_snoozed",
+        What::GuardWoken { .. } => "guard_woken",
         What::Restarted { .. } => "restarted",
         What::Tick => "tick",
     }

@@ -8,7 +8,7 @@
 use estop_core::engine::AgentState;
 use estop_sim::{Config, run};
 
-const SEED_1: &str = "f40340887ac445d619ad6a63aabc0851f05d8229ff35e42364b565fef3fcca79";
+const SEED_1: &str = "576fb9ab1c2535afe30bce00a7de5d23d457da72e2d7c5dadcef2c76b3d09ee1";
 
 #[test]
 fn seed_1_has_its_digest() {

@@ -3,19 +3,21 @@
 
 Usage: tests/faults/run.py [--every N] [--binaries FOLDER]   (needs strace and a built estop; `--every 1` tries each write)
 
-A scripted run: two agents, one of which loops until it is stopped. `strace` strikes at the n-th system call that
+A scripted run: two agents, one of which loops until it is stopped; then the red button. `strace` strikes at the n-th system call that
 writes or syncs, n = 1, 1 + every, ...: SIGKILL, one EIO, and ENOSPC from there on. After each run estop is started
-again without faults, and must remember everything it said: each answered request, each stop. The journal must verify and
+again without faults, and must remember everything it said: each answered request, each stop, the button (KS-3). The journal must verify and
 replay, the database be intact. Once nothing can be written any more, nothing may pass.
 """
 
 import argparse
 import contextlib
+import http.client
 import json
 import os
 import pathlib
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -26,7 +28,7 @@ import urllib.error
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-WRITES = "pwrite64,write,fdatasync,fsync,ftruncate,unlink"
+WRITES = "pwrite64,write,fdatasync,fsync,ftruncate,unlink,rename"
 FAULTS = {
     "killed": (WRITES, "signal=SIGKILL:when={n}"),
     "EIO once": ("pwrite64,write,fdatasync,fsync", "error=EIO:when={n}"),
@@ -39,6 +41,19 @@ policy: {{kill_switch_enabled: true}}
 """
 START_WITHIN_S = 20
 ANSWER_WITHIN_S = 20
+
+
+class OwnerConnection(http.client.HTTPConnection):
+    """HTTP over the owner's socket."""
+
+    def __init__(self, path):
+        super().__init__("localhost", timeout=ANSWER_WITHIN_S)
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
 
 
 class Estop:
@@ -61,6 +76,19 @@ class Estop:
         first = self.process.stdout.readline()
         timer.cancel()
         self.url = first.split(" on ")[1].strip() if " on " in first else None
+        self.socket = folder / "data" / "estop.sock"
+
+    def emergency(self, what, body=None):
+        """The answer of /api/emergency/…; None if none came."""
+        method = "POST" if body is not None else "GET"
+        try:
+            connection = OwnerConnection(self.socket)
+            headers = {"content-type": "application/json"}
+            connection.request(method, f"/api/emergency/{what}", body and json.dumps(body), headers)
+            answer = connection.getresponse()
+            return json.loads(answer.read()) if answer.status == 200 else None
+        except (OSError, ValueError, http.client.HTTPException):
+            return None
 
     def ask(self, agent, words):
         """The status of a whole answer; None if none came."""
@@ -107,16 +135,18 @@ def scripted(estop):
         status = estop.ask(agent, words)
         answered[agent] += status == 200
         stopped |= agent == "stuck" and status == 400
-    return answered, stopped
+    pressed = estop.emergency("kill", {"reason": "security_incident", "note": "a drill"})
+    return answered, stopped, pressed
 
 
 def check(binary, folder, said):
     """Starts estop again and compares; the list of what is wrong."""
-    answered, stopped = said
+    answered, stopped, pressed = said
     wrong = []
     again = Estop(binary, folder)
     if again.url is None:
         return ["it does not start again: " + (folder / "errors.txt").read_text()[-400:]]
+    wrong += check_button(again, pressed)
     if stopped and again.ask("stuck", "Something else") != 400:
         wrong.append("the stopped agent works again")
     if again.ask("other", "Hello") != 200:
@@ -143,6 +173,26 @@ def check(binary, folder, said):
     return wrong
 
 
+def check_button(again, pressed):
+    """Whether the button is as it was said to be; it is cleared afterwards."""
+    wrong = []
+    status = again.emergency("status") or {}
+    is_shut = status.get("state") == "shutdown"
+    if pressed and pressed["persisted"]:
+        if not is_shut:
+            wrong.append(f"the button was pressed and kept, and it comes back {status.get('state')}")
+        elif (status["reason"], status["note"]) != ("security_incident", "a drill"):
+            wrong.append(f"it does not know why the button was pressed: {status}")
+        if again.ask("other", "Hello") == 200:
+            wrong.append("a request passes though the button is pressed")
+    if is_shut:
+        if not again.emergency("restart", {}) or not again.emergency("clear", {}):
+            wrong.append("the button cannot be cleared")
+    elif status.get("state") != "running":
+        wrong.append(f"it comes back {status.get('state')}")
+    return wrong
+
+
 def was_struck(folder):
     trace = (folder / "strace.txt").read_text(errors="replace")
     return "INJECTED" in trace or "killed by SIGKILL" in trace
@@ -155,13 +205,14 @@ def one(binary, model, fault, n):
         (folder / "estop.yaml").write_text(CONFIG.format(model=model))
         calls, what = FAULTS[fault]
         estop = Estop(binary, folder, (calls, what.format(n=n)))
-        said, wrong = ({"good": 0, "stuck": 0}, False), []
+        said, wrong = ({"good": 0, "stuck": 0}, False, None), []
         if estop.url:
             said = scripted(estop)
-            # Once the disk is full, nothing may pass: what is answered now could not be remembered.
+            # Once the disk is full, nothing may pass: what is answered now could not be remembered. After the button
+            # nothing may pass anyway.
             is_full = fault == "disk full from there on" and was_struck(folder)
-            if estop.ask("late", "Hello") == 200 and is_full:
-                wrong.append("a request passes though nothing can be written")
+            if estop.ask("late", "Hello") == 200 and (is_full or said[2]):
+                wrong.append("a request passes though the button is pressed, or nothing can be written")
         estop.end()
         return was_struck(folder), wrong + check(binary, folder, said)
     finally:

@@ -1,6 +1,7 @@
 //! Who may do what. One table says which role each route needs; one guard asks it before any handler runs.
 
 mod attempts;
+mod body_token;
 mod guard;
 mod screen;
 mod secret;

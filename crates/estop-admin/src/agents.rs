@@ -2,6 +2,7 @@
 
 pub(crate) mod row;
 pub(crate) mod shown;
+mod snooze;
 
 use axum::extract::State;
 use axum::response::IntoResponse;
@@ -36,6 +37,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(deactivate))
         .routes(routes!(pause))
         .routes(routes!(resume))
+        .merge(snooze::routes())
 }
 
 /// Which agent.
@@ -223,13 +225,14 @@ fn remove(app: &App, name: &str, if_match: &IfMatch, caller: &Caller) -> Result<
         let detail = "The configuration names this agent: take it out there, or deactivate it here.";
         return Err(Problem::new(Kind::Conflict, detail));
     }
-    if found.live.is_some() {
-        app.operator.steer(name, Steer::Deactivate, &caller.by)?;
-    }
+    // One that rests in the store is stopped too.
+    app.operator.add_agent(name)?;
+    app.operator.steer(name, Steer::Deactivate, &caller.by)?;
     let stored = row::stored(app, &row::find(app, name)?)?;
     let store = app.store_here();
     store.delete_agent(name, stored.version, app.now())?;
     app.tell_keys(store)?;
+    app.operator.release_agent(name);
     Ok(())
 }
 

@@ -6,11 +6,14 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use estop_core::operator::Operator;
+use estop_core::button::{Latched, Press, Unlock};
+use estop_core::operator::{Operator, Stopped, TriggerView};
 use estop_core::system::{
     Channel, Channels, GateView, KillReason, SystemDecision, SystemOutcome, SystemState,
 };
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -19,6 +22,7 @@ use crate::access::Caller;
 use crate::input::{JsonIfReadable, JsonOrNothing, Whole};
 use crate::output::{Answer, moment};
 use crate::problem::{Kind, Problem};
+use crate::prooftest::LastOut;
 use crate::state::{App, at_once};
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
@@ -27,15 +31,16 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(kill))
         .routes(routes!(restart))
         .routes(routes!(clear))
+        .routes(routes!(heartbeat))
 }
 
 /// A state's name.
 pub(crate) fn state_name(state: SystemState) -> &'static str {
     match state {
-        SystemState::Starting => "STARTING",
-        SystemState::Running => "RUNNING",
-        SystemState::Shutdown => "SHUTDOWN",
-        SystemState::SafeMode => "SAFE_MODE",
+        SystemState::Starting => "starting",
+        SystemState::Running => "running",
+        SystemState::Shutdown => "shutdown",
+        SystemState::SafeMode => "safe_mode",
     }
 }
 
@@ -44,7 +49,7 @@ pub(crate) fn state_name(state: SystemState) -> &'static str {
 #[serde(rename_all = "camelCase")]
 #[schema(as = EmergencyStatus)]
 struct StatusOut {
-    /// `STARTING`, `RUNNING`, `SHUTDOWN` or `SAFE_MODE`.
+    /// `starting`, `running`, `shutdown` or `safe_mode`.
     state: &'static str,
     /// Why the button was pressed.
     reason: Option<&'static str>,
@@ -53,31 +58,64 @@ struct StatusOut {
     llm_enabled: bool,
     messaging_enabled: bool,
     tools_enabled: bool,
-    since: Option<String>,
-    by: Option<String>,
+    since: String,
+    by: String,
+    /// From where: `api`, `cli`, `signal`, `file`, `gpio`, …
+    source: String,
     note: Option<String>,
+    /// What came with the kill.
+    metadata: Option<Value>,
     /// Grows with each kill, restart and clear.
     epoch: u64,
+    /// It is on the disk; false = it holds, but a restart would not know of it.
+    persisted: bool,
+    /// What presses the button besides people, and whether each would.
+    triggers: Vec<TriggerOut>,
+    /// When the stop was last tried out.
+    proof_test: LastOut,
 }
 
-/// Shows how the system stands.
+/// A trigger of the button.
+#[derive(Serialize, ToSchema)]
+#[schema(as = EmergencyTrigger)]
+struct TriggerOut {
+    /// `signal`, `file`, `latch`, `gpio`, `button` or `heartbeat`.
+    name: String,
+    /// It would press the button.
+    working: bool,
+    /// How it is pressed, or why it does not work.
+    what: String,
+    /// Since when it is so.
+    since: String,
+}
+
+impl From<TriggerView> for TriggerOut {
+    fn from(view: TriggerView) -> TriggerOut {
+        let TriggerView { name, working, what, since } = view;
+        TriggerOut { name: name.into(), working, what: what.into(), since: moment(since) }
+    }
+}
+
+/// Shows how the system stands. No database is asked.
 #[utoipa::path(get, path = "/api/emergency/status", tag = "emergency", responses((status = 200, body = StatusOut)))]
 async fn status(State(app): State<App>) -> Answer<StatusOut> {
-    let gate = app.operator.gate();
-    // Who and why are nice to know; a store that fails must not hide the state.
-    let stored = app.store(|store| store.system()).await.unwrap_or(None);
-    let stored = stored.filter(|stored| stored.gate.epoch == gate.epoch);
+    let Latched { gate, reason, note, by, source, since, metadata } = app.operator.button();
     Ok(Json(StatusOut {
         state: state_name(gate.state),
-        reason: stored.as_ref().and_then(|stored| stored.reason).map(reason_name),
+        reason: reason.map(reason_name),
         operational: gate.state == SystemState::Running && gate.shut.is_empty(),
         llm_enabled: gate.lets_pass(Channel::Llm),
         messaging_enabled: gate.lets_pass(Channel::Messaging),
         tools_enabled: gate.lets_pass(Channel::Tools),
-        since: stored.as_ref().map(|stored| moment(stored.since)),
-        by: stored.as_ref().map(|stored| stored.by.to_string()),
-        note: stored.and_then(|stored| stored.note),
+        since: moment(since),
+        by: by.into(),
+        source: source.into(),
+        note,
+        metadata: metadata.and_then(|text| serde_json::from_str(&text).ok()),
         epoch: gate.epoch,
+        persisted: app.operator.is_kept(),
+        proof_test: LastOut::of(app.operator.proof_tests(), app.now()),
+        triggers: app.operator.triggers().into_iter().map(TriggerOut::from).collect(),
     }))
 }
 
@@ -137,7 +175,7 @@ impl From<ChannelIn> for Channel {
 }
 
 /// A kill. Everything may be left out, and what cannot be read stands in nobody's way: a wrong reason is `manual`, a wrong
-/// channel is all of them.
+/// channel is all of them. `adminToken` in the body does as well as the Authorization header.
 #[derive(Default, Deserialize, ToSchema)]
 #[schema(as = Kill)]
 struct KillIn {
@@ -147,6 +185,68 @@ struct KillIn {
     /// Which channels; the whole system if left out or empty.
     #[serde(default)]
     channels: Vec<ChannelIn>,
+    /// In your words.
+    #[serde(default)]
+    note: Option<String>,
+    /// Anything that helps later; at most 1,000 characters of JSON.
+    #[serde(default)]
+    metadata: Option<Value>,
+}
+
+impl KillIn {
+    fn press(self, caller: &Caller) -> Press {
+        let channels =
+            self.channels.into_iter().fold(Channels::NONE, |set, channel| set.with(channel.into()));
+        // Metadata may name where it came from, as the command line does.
+        let named = self.metadata.as_ref().and_then(|metadata| metadata.get("source")?.as_str());
+        let source = named.filter(|source| is_word(source)).unwrap_or("api").into();
+        Press {
+            channels: if channels.is_empty() { Channels::ALL } else { channels },
+            reason: self.reason.into(),
+            by: caller.by.clone(),
+            source,
+            note: self.note.map(Into::into),
+            metadata: self.metadata.map(|metadata| metadata.to_string().into()),
+        }
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    (1..=32).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+}
+
+/// What a kill did.
+#[derive(Serialize, ToSchema)]
+#[schema(as = EmergencyStopped)]
+struct StoppedOut {
+    #[serde(flatten)]
+    done: DoneOut,
+    /// What was under way and is ended.
+    stopped: EndedOut,
+    /// How long each part took.
+    took: TookOut,
+}
+
+/// What was under way and is ended.
+#[derive(Serialize, ToSchema)]
+#[schema(as = EmergencyEnded)]
+struct EndedOut {
+    model_calls: usize,
+    tools: usize,
+    messages: usize,
+}
+
+/// Microseconds from the press.
+#[derive(Serialize, ToSchema)]
+#[schema(as = EmergencyTook)]
+struct TookOut {
+    /// Until nothing new could start.
+    gate_us: u64,
+    /// Until everything under way was told to end.
+    cut_us: u64,
+    /// Until it was on the disk; null = it is not.
+    persisted_us: Option<u64>,
 }
 
 /// What became of it.
@@ -154,7 +254,7 @@ struct KillIn {
 #[schema(as = EmergencyDone)]
 struct DoneOut {
     /// `starting`, `running`, `shutdown` or `safe_mode`.
-    status: String,
+    status: &'static str,
     message: &'static str,
     /// It changed something; false = it was so already.
     changed: bool,
@@ -166,25 +266,50 @@ struct DoneOut {
 
 /// Presses the button, for the whole system or for single channels.
 #[utoipa::path(post, path = "/api/emergency/kill", tag = "emergency", request_body = Option<KillIn>,
-    responses((status = 200, body = DoneOut)))]
+    responses((status = 200, body = StoppedOut)))]
 async fn kill(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     JsonIfReadable(kill): JsonIfReadable<KillIn>,
-) -> Answer<DoneOut> {
-    let channels = kill.channels.into_iter().fold(Channels::NONE, |set, channel| set.with(channel.into()));
-    let channels = if channels.is_empty() { Channels::ALL } else { channels };
+) -> Answer<StoppedOut> {
     let operator = Arc::clone(&app.operator);
-    at_once(move || done(&*operator, operator.kill(channels, kill.reason.into(), &caller.by))).await
+    let press = kill.press(&caller);
+    at_once(move || {
+        let Stopped { decision, ended, gate_us, cut_us, kept_us } = operator.kill(press);
+        let message = match decision.gate.state {
+            SystemState::Shutdown => "System shut down successfully",
+            SystemState::Starting | SystemState::Running | SystemState::SafeMode => decision.reason(),
+        };
+        Ok(Json(StoppedOut {
+            done: DoneOut { message, persisted: kept_us.is_some(), ..done(&*operator, decision)? },
+            stopped: EndedOut {
+                model_calls: ended.model_calls,
+                tools: ended.tools,
+                messages: ended.messages,
+            },
+            took: TookOut { gate_us, cut_us, persisted_us: kept_us },
+        }))
+    })
+    .await
 }
 
-/// What the person saw.
-#[derive(Clone, Copy, Default, Deserialize, ToSchema)]
+/// What the person saw, and why they unlock.
+#[derive(Default, Deserialize, ToSchema)]
 #[schema(as = Unlock)]
 struct UnlockIn {
     /// The epoch of the status that was looked at; the present one if left out.
     #[schema(value_type = Option<u64>)]
     epoch: Option<Whole>,
+    /// Why, in your words.
+    reason: Option<String>,
+}
+
+impl UnlockIn {
+    fn by(self, caller: Caller, gate: GateView) -> Unlock {
+        // One that is no epoch at all is not the present one either.
+        let epoch = self.epoch.map(|Whole(epoch)| u64::try_from(epoch).unwrap_or(u64::MAX));
+        Unlock { by: caller.by, epoch: epoch.unwrap_or(gate.epoch), note: self.reason.map(Into::into) }
+    }
 }
 
 /// SHUTDOWN → SAFE_MODE: people may look, agents stay stopped.
@@ -196,8 +321,12 @@ async fn restart(
     JsonOrNothing(unlock): JsonOrNothing<UnlockIn>,
 ) -> Answer<DoneOut> {
     let operator = Arc::clone(&app.operator);
-    let epoch = epoch(unlock, operator.gate());
-    at_once(move || done(&*operator, operator.restart(&caller.by, epoch))).await
+    let unlock = unlock.by(caller, operator.gate());
+    at_once(move || {
+        let done = done(&*operator, operator.restart(unlock))?;
+        Ok(Json(DoneOut { message: "System in safe mode. Run /clear to resume.", ..done }))
+    })
+    .await
 }
 
 /// SAFE_MODE → RUNNING; while running, opens channels that were killed one by one.
@@ -209,16 +338,25 @@ async fn clear(
     JsonOrNothing(unlock): JsonOrNothing<UnlockIn>,
 ) -> Answer<DoneOut> {
     let operator = Arc::clone(&app.operator);
-    let epoch = epoch(unlock, operator.gate());
-    at_once(move || done(&*operator, operator.clear(&caller.by, epoch))).await
+    let unlock = unlock.by(caller, operator.gate());
+    at_once(move || {
+        let done = done(&*operator, operator.clear(unlock))?;
+        Ok(Json(DoneOut { message: "System operational", ..done }))
+    })
+    .await
 }
 
-fn epoch(unlock: UnlockIn, gate: GateView) -> u64 {
-    // One that is no epoch at all is not the present one either.
-    unlock.epoch.map_or(gate.epoch, |Whole(epoch)| u64::try_from(epoch).unwrap_or(u64::MAX))
+/// Somebody is there: the dead man's switch waits anew.
+#[utoipa::path(post, path = "/api/emergency/heartbeat", tag = "emergency", responses((status = 204)))]
+async fn heartbeat(State(app): State<App>) -> Result<StatusCode, Problem> {
+    if app.operator.heartbeat() {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    let detail = "There is no dead man's switch: set triggers.heartbeat in the configuration.";
+    Err(Problem::new(Kind::Conflict, detail))
 }
 
-fn done(operator: &dyn Operator, decision: SystemDecision) -> Answer<DoneOut> {
+fn done(operator: &dyn Operator, decision: SystemDecision) -> Result<DoneOut, Problem> {
     let changed = match decision.outcome {
         SystemOutcome::Applied => true,
         SystemOutcome::AlreadySo | SystemOutcome::Noted => false,
@@ -226,11 +364,11 @@ fn done(operator: &dyn Operator, decision: SystemDecision) -> Answer<DoneOut> {
             return Err(Problem::new(Kind::Conflict, decision.reason()));
         }
     };
-    Ok(Json(DoneOut {
-        status: state_name(decision.gate.state).to_ascii_lowercase(),
+    Ok(DoneOut {
+        status: state_name(decision.gate.state),
         message: decision.reason(),
         changed,
         persisted: operator.is_kept(),
         epoch: decision.gate.epoch,
-    }))
+    })
 }

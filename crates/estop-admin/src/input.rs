@@ -98,7 +98,7 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 pub(crate) fn parse_value<T: DeserializeOwned>(value: &Value) -> Result<T, Problem> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
-        Problem::field(path.trim_start_matches('.'), error.inner().to_string())
+        misread(path.trim_start_matches('.'), &error.inner().to_string())
     })
 }
 
@@ -108,7 +108,24 @@ fn wrong(path: &str, error: &serde_json::Error) -> Problem {
     }
     let text = error.to_string();
     let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
-    Problem::field(if path == "." { "" } else { path }, message)
+    misread(if path == "." { "" } else { path }, message)
+}
+
+/// What serde says repeats what was sent; a token or key that was sent in the wrong place is left out (ID-3).
+fn misread(field: &str, message: &str) -> Problem {
+    Problem::field(without_secrets(field), without_secrets(message))
+}
+
+/// Names of fields have no digits and words of people are shorter; keys have both digits and length.
+fn without_secrets(text: &str) -> String {
+    const WORD_MAX: usize = 20;
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '+' | '/' | '=');
+    let is_secret = |word: &str| word.len() > WORD_MAX && word.contains(|c: char| c.is_ascii_digit());
+    let pieces = text.split_inclusive(|c| !is_part(c)).map(|piece| {
+        let word = piece.trim_end_matches(|c| !is_part(c));
+        if is_secret(word) { format!("…{}", &piece[word.len()..]) } else { piece.to_owned() }
+    });
+    pieces.collect()
 }
 
 /// Values of the query.
@@ -123,7 +140,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryIn<T> {
             let text = error.body_text();
             let message = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
             let (field, message) = message.split_once(": ").unwrap_or(("", message));
-            Problem::field(field, message)
+            misread(field, message)
         })
     }
 }
@@ -303,4 +320,22 @@ impl Checks {
 pub(crate) fn is_name(text: &str) -> bool {
     let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     !text.is_empty() && text.len() <= 64 && !text.starts_with('.') && text.bytes().all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn id_3_what_looks_like_a_key_is_not_repeated() {
+        for (text, shown) in [
+            ("unknown variant `estop_admin_0123456789abcdef`, expected", "unknown variant `…`, expected"),
+            ("invalid type: string \"sk-proj-aB3/d+E5fG7hI9jK1\"", "invalid type: string \"…\""),
+            ("unknown field `kill_switch_window_sizes`", "unknown field `kill_switch_window_sizes`"),
+            ("invalid value: integer `123456`", "invalid value: integer `123456`"),
+            ("", ""),
+        ] {
+            assert_eq!(without_secrets(text), shown);
+        }
+    }
 }

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use estop_core::chain::Heads;
-use estop_core::journal::{Chains, JournalError, Record};
+use estop_core::journal::{Base, Beginning, Chains, JournalError, Record};
 use estop_store::{Store, StoreError};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http_body::Frame;
@@ -70,7 +70,8 @@ async fn export(State(app): State<App>, QueryIn(range): QueryIn<Range>) -> Resul
         let mut send = |lines: &estop_store::Lines| {
             sender.blocking_send(Ok(Bytes::copy_from_slice(&lines.bytes))).is_ok()
         };
-        if let Err(error) = store.blocks(from, to, &mut send) {
+        let beginning = send_beginning(&*store, from, &sender);
+        if let Err(error) = beginning.and_then(|first| store.blocks(from.max(first), to, &mut send)) {
             // The answer ends without its end, so that nobody takes it for whole.
             let _ = sender.blocking_send(Err(error));
         }
@@ -80,6 +81,29 @@ async fn export(State(app): State<App>, QueryIn(range): QueryIn<Range>) -> Resul
         (CONTENT_DISPOSITION, "attachment; filename=\"estop-journal.jsonl\""),
     ];
     Ok((headers, Body::new(Blocks(receiver))).into_response())
+}
+
+/// What the first records that are left are replayed from, if those before them are gone; the number of the first.
+fn send_beginning(
+    store: &dyn Store,
+    from: u64,
+    sender: &mpsc::Sender<Result<Bytes, StoreError>>,
+) -> Result<u64, StoreError> {
+    let pruned = store.pruned()?;
+    let first = pruned.to_seq + 1;
+    if pruned.to_seq == 0 || from > first {
+        return Ok(first);
+    }
+    let mut lines = Beginning::new(pruned.to_seq, pruned.heads.len() as u64).line();
+    for head in pruned.heads {
+        let state = store.base_state(&head.chain)?.unwrap_or_default();
+        lines.extend(Base { head, state: &state }.line());
+        if sender.blocking_send(Ok(std::mem::take(&mut lines).into())).is_err() {
+            break;
+        }
+    }
+    // More was let go meanwhile: what was sent does not fit together.
+    if store.pruned()?.to_seq == pruned.to_seq { Ok(first) } else { Err(StoreError::Busy) }
 }
 
 /// Long readings are few at a time: they would take the store's readers from everybody else.

@@ -19,6 +19,7 @@ mod state;
 
 // The routes, the most urgent first.
 mod emergency;
+mod prooftest;
 
 mod agents;
 mod kill_switch;

@@ -14,7 +14,8 @@ use crate::access::{Needs, ROUTES, role_name};
 use crate::problem::{FieldError, Kind, ProblemOut};
 use crate::state::App;
 use crate::{
-    agents, cases, docs, emergency, events, health, journal, keys, kill_switch, people, policy, runs, spend,
+    agents, cases, docs, emergency, events, health, journal, keys, kill_switch, people, policy, prooftest,
+    runs, spend,
 };
 
 /// Every handler with its part of the document.
@@ -25,6 +26,7 @@ fn routes() -> OpenApiRouter<App> {
         .description(Some("Looking and steering. Errors are problem documents (RFC 9457)."));
     OpenApiRouter::with_openapi(OpenApiBuilder::new().info(info).build())
         .merge(emergency::routes())
+        .merge(prooftest::routes())
         .merge(agents::routes())
         .merge(kill_switch::routes())
         .merge(policy::routes())

@@ -134,6 +134,10 @@ impl Problem {
         Problem { kind, detail: detail.into(), errors: Vec::new(), header: None }
     }
 
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
     /// Values that do not fit; at least one.
     pub(crate) fn invalid(errors: Vec<FieldError>) -> Problem {
         let first = errors.first().map_or("", |error| error.message.as_str());

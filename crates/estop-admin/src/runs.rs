@@ -11,6 +11,7 @@ use estop_core::ids::Name;
 use estop_core::money::NanoUsd;
 use estop_core::operator::{RunStep, RunView};
 use estop_core::run::RunState;
+use estop_core::tags::Tags;
 use estop_store::{Run, RunFilter};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -204,10 +205,16 @@ fn begin(app: &App, new: &RunIn, name: &str, caller: &Caller) -> Result<RunOut, 
     if app.operator.agent(&new.agent).is_none() {
         app.operator.add_agent(&new.agent)?;
     }
-    allowed(app, &new.agent, name, RunStep::Start { attended: new.attended }, &caller.by)?;
+    let kept = |text: &Option<String>| text.as_deref().map(Name::from);
+    let tags = Tags {
+        issue: kept(&new.issue),
+        branch: kept(&new.branch),
+        role: kept(&new.role),
+        labels: new.labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect(),
+    };
+    allowed(app, &new.agent, name, RunStep::Start { attended: new.attended, tags }, &caller.by)?;
     let id = id_of(&new.agent, Some(name));
     let view = live_runs(app, Some(&new.agent)).remove(&id);
-    let kept = |text: &Option<String>| text.as_deref().map(Name::from);
     let row = Run {
         id,
         agent: new.agent.as_str().into(),
@@ -226,7 +233,10 @@ fn begin(app: &App, new: &RunIn, name: &str, caller: &Caller) -> Result<RunOut, 
         tokens: 0,
         summary: None,
     };
-    app.store_here().put_run(&row)?;
+    // What the journal tells of it follows; a run that is there already is not written over.
+    if app.store_here().run(&row.id)?.is_none() {
+        app.store_here().put_run(&row)?;
+    }
     Ok(RunOut::of(view.as_ref(), row))
 }
 
@@ -276,7 +286,7 @@ macro_rules! step {
 
 step!(
     /// Starts a run anew that is completed.
-    activate, "/api/runs/{id}/activate", |attended| RunStep::Start { attended }
+    activate, "/api/runs/{id}/activate", |row| RunStep::Start { attended: row.attended, tags: tags_of(row) }
 );
 step!(
     /// A run waits: its active time stands still.
@@ -295,16 +305,23 @@ step!(
     extend, "/api/runs/{id}/extend", |_| RunStep::Extend
 );
 
-fn step(app: &App, id: &str, step: impl FnOnce(bool) -> RunStep, caller: &Caller) -> Result<RunOut, Problem> {
+/// What a run that begins anew is for: the same as before.
+fn tags_of(row: &Run) -> Tags {
+    let labels = serde_json::from_str(&row.labels).unwrap_or_default();
+    Tags { issue: row.issue.clone(), branch: row.branch.clone(), role: row.role.clone(), labels }
+}
+
+fn step(app: &App, id: &str, step: impl FnOnce(&Run) -> RunStep, caller: &Caller) -> Result<RunOut, Problem> {
     let (row, _) = find(app, id)?;
     let name = row.name.clone().unwrap_or_default();
-    let step = step(row.attended);
+    let step = step(&row);
+    let ends = matches!(step, RunStep::Complete);
     allowed(app, &row.agent, &name, step, &caller.by)?;
     let (mut row, view) = find(app, id)?;
     if let Some(view) = &view {
         row.state = view.state.name().into();
     }
-    row.ended_at = matches!(step, RunStep::Complete).then(|| app.now());
-    app.store_here().put_run(&row)?;
+    row.ended_at = ends.then(|| app.now());
+    app.store_here().set_run_state(&row.id, &row.state, row.ended_at)?;
     Ok(RunOut::of(view.as_ref(), row))
 }

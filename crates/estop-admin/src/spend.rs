@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use estop_core::budget::Amount;
 use estop_core::ids::Name;
+use estop_core::operator::FleetView;
 use estop_core::standing::Standing;
 use estop_store::{CaseFilter, CaseStatus, SpendBy, SpendGroup, SpendQuery};
 use jiff::civil::Date;
@@ -85,6 +86,43 @@ struct SpendOut {
     from: String,
     to: String,
     spend: Vec<SumOut>,
+    /// All agents together, under the configuration's `budget:`.
+    fleet: FleetOut,
+}
+
+/// The account of all agents together. Its day and month are those of its time zone.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Fleet)]
+struct FleetOut {
+    spent_today: AmountOut,
+    spent_this_month: AmountOut,
+    /// Held for requests under way.
+    reserved: AmountOut,
+    /// Null = no cap.
+    usd_per_day: Option<f64>,
+    /// Null = no cap.
+    usd_per_month: Option<f64>,
+    /// Null = no cap.
+    tokens_per_day: Option<u64>,
+    /// Null = no cap.
+    tokens_per_month: Option<u64>,
+    timezone: String,
+}
+
+impl From<FleetView> for FleetOut {
+    fn from(fleet: FleetView) -> FleetOut {
+        let FleetView { caps, spent_today, spent_this_month, reserved } = fleet;
+        FleetOut {
+            spent_today: spent_today.into(),
+            spent_this_month: spent_this_month.into(),
+            reserved: reserved.into(),
+            usd_per_day: caps.usd_per_day.map(dollars),
+            usd_per_month: caps.usd_per_month.map(dollars),
+            tokens_per_day: caps.tokens_per_day,
+            tokens_per_month: caps.tokens_per_month,
+            timezone: caps.zone.name.into(),
+        }
+    }
 }
 
 /// One sum.
@@ -102,6 +140,8 @@ struct SumOut {
     usd: f64,
     /// Requests whose model has no price; they are not in `usd`.
     unpriced: u64,
+    /// Requests whose use was estimated: their provider did not say, or estop was killed before it could.
+    estimated: u64,
 }
 
 impl SumOut {
@@ -117,6 +157,7 @@ impl SumOut {
             reasoning_tokens: sum.reasoning_tokens,
             usd: dollars(sum.usd),
             unpriced: sum.unpriced,
+            estimated: sum.estimated,
         }
     }
 }
@@ -134,7 +175,8 @@ async fn spend(State(app): State<App>, QueryIn(query): QueryIn<Query>) -> Answer
     let sums = app.store(move |store| store.spend(&asked)).await?;
     let shown = |day: i32| date_of(day).map(|date| date.to_string()).unwrap_or_default();
     let spend = sums.into_iter().map(|group| SumOut::of(by, group)).collect();
-    Ok(Json(SpendOut { from: shown(from_day), to: shown(to_day), spend }))
+    let fleet = app.operator.fleet().into();
+    Ok(Json(SpendOut { from: shown(from_day), to: shown(to_day), spend, fleet }))
 }
 
 fn epoch() -> Date {
@@ -155,7 +197,7 @@ fn day_of(field: &str, text: &str) -> Result<i32, Problem> {
 #[derive(Serialize, ToSchema)]
 #[schema(as = Stats)]
 struct StatsOut {
-    /// `STARTING`, `RUNNING`, `SHUTDOWN` or `SAFE_MODE`.
+    /// `starting`, `running`, `shutdown` or `safe_mode`.
     state: &'static str,
     agents: u64,
     active: u64,

@@ -3,11 +3,18 @@
 //! Conservation: what is reserved is exactly the sum of open reservations, and every reservation ends once,
 //! by [`Budget::settle`], whether its request completed, was cut or was never heard of again.
 
+mod finding;
+mod period;
+
 use serde::{Deserialize, Serialize};
 
 use crate::judgement::Judgement;
 use crate::money::NanoUsd;
 use crate::policy::{BudgetPolicy, Unpriced};
+use crate::time::Now;
+use finding::share_bp;
+pub use finding::{Account, BudgetFinding};
+use period::{Begins, Calendar};
 
 /// Money and tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +35,7 @@ impl Amount {
     }
 
     /// What is more here than in `other`.
-    pub(crate) fn beyond(self, other: Amount) -> Amount {
+    pub fn beyond(self, other: Amount) -> Amount {
         Amount {
             usd: NanoUsd(self.usd.0.saturating_sub(other.usd.0)),
             tokens: self.tokens.saturating_sub(other.tokens),
@@ -36,104 +43,8 @@ impl Amount {
     }
 
     /// The larger of each.
-    pub(crate) fn max(self, other: Amount) -> Amount {
+    pub fn max(self, other: Amount) -> Amount {
         Amount { usd: self.usd.max(other.usd), tokens: self.tokens.max(other.tokens) }
-    }
-}
-
-/// Which cap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Account {
-    /// Money a day.
-    UsdPerDay,
-    /// Money a month.
-    UsdPerMonth,
-    /// Money for the run.
-    UsdPerRun,
-    /// Tokens a day.
-    TokensPerDay,
-    /// Tokens a month.
-    TokensPerMonth,
-    /// Tokens for the run.
-    TokensPerRun,
-    /// The model has no price and the policy refuses that.
-    Unpriced,
-}
-
-impl Account {
-    /// Its key in the policy.
-    pub fn name(self) -> &'static str {
-        match self {
-            Account::UsdPerDay => "usd_per_day",
-            Account::UsdPerMonth => "usd_per_month",
-            Account::UsdPerRun => "usd_per_run",
-            Account::TokensPerDay => "tokens_per_day",
-            Account::TokensPerMonth => "tokens_per_month",
-            Account::TokensPerRun => "tokens_per_run",
-            Account::Unpriced => "unpriced",
-        }
-    }
-
-    fn is_money(self) -> bool {
-        matches!(self, Account::UsdPerDay | Account::UsdPerMonth | Account::UsdPerRun)
-    }
-}
-
-/// How an account stands: nano-dollars or tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BudgetFinding {
-    /// Which cap.
-    pub account: Account,
-    /// Settled so far.
-    pub spent: u64,
-    /// Held for requests under way.
-    pub reserved: u64,
-    /// What this request asks for.
-    pub asked: u64,
-    /// The cap.
-    pub cap: u64,
-}
-
-impl BudgetFinding {
-    /// Whether the request does not fit. A spent account refuses even what costs nothing.
-    pub fn is_over(&self) -> bool {
-        let committed = self.spent.saturating_add(self.reserved);
-        committed >= self.cap || committed.saturating_add(self.asked) > self.cap
-    }
-
-    /// How full the account would be, in basis points; the tightest account is the one to show.
-    fn fullness_bp(&self) -> u64 {
-        let wanted = self.spent.saturating_add(self.reserved).saturating_add(self.asked);
-        share_bp(wanted, self.cap)
-    }
-}
-
-fn share_bp(part: u64, whole: u64) -> u64 {
-    (u128::from(part) * 10_000 / u128::from(whole.max(1))).min(u128::from(u64::MAX)) as u64
-}
-
-impl std::fmt::Display for BudgetFinding {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let name = self.account.name();
-        if self.account == Account::Unpriced {
-            return f.write_str("Budget: this model has no price, and the policy says `unpriced: deny`.");
-        }
-        if self.account.is_money() {
-            let usd = NanoUsd;
-            let (spent, reserved, asked, cap) =
-                (usd(self.spent), usd(self.reserved), usd(self.asked), usd(self.cap));
-            return write!(
-                f,
-                "Budget {name}: {spent} spent and {reserved} reserved of {cap}; this request may need {asked}."
-            );
-        }
-        let BudgetFinding { spent, reserved, asked, cap, .. } = self;
-        write!(
-            f,
-            "Budget {name}: {spent} tokens spent and {reserved} reserved of {cap}; this request may need {asked}."
-        )
     }
 }
 
@@ -200,14 +111,27 @@ struct Reserved {
     tokens: u128,
 }
 
-/// Goes on to the period `next`; whether it is a new one. Back by one is a clock that wavers around midnight: the
-/// later period goes on. Back by more is a clock that was wrong: it is followed.
-fn turns(period: &mut i32, next: i32) -> bool {
-    let is_new = next > *period;
-    if next != period.saturating_sub(1) {
-        *period = next;
+impl Reserved {
+    fn plus(self, other: Reserved) -> Reserved {
+        Reserved { usd: self.usd.saturating_add(other.usd), tokens: self.tokens.saturating_add(other.tokens) }
     }
-    is_new
+
+    fn beyond(self, other: Reserved) -> Reserved {
+        Reserved { usd: self.usd.saturating_sub(other.usd), tokens: self.tokens.saturating_sub(other.tokens) }
+    }
+}
+
+impl From<Amount> for Reserved {
+    fn from(amount: Amount) -> Reserved {
+        Reserved { usd: amount.usd.0.into(), tokens: amount.tokens.into() }
+    }
+}
+
+impl From<Reserved> for Amount {
+    fn from(sum: Reserved) -> Amount {
+        let at_most = |sum: u128| u64::try_from(sum).unwrap_or(u64::MAX);
+        Amount { usd: NanoUsd(at_most(sum.usd)), tokens: at_most(sum.tokens) }
+    }
 }
 
 /// One agent's money, or the fleet's.
@@ -218,19 +142,29 @@ pub struct Budget {
     today: Spent,
     this_month: Spent,
     reserved: Reserved,
+    #[serde(default)]
+    calendar: Calendar,
+    /// Everything that was ever settled.
+    #[serde(default)]
+    settled: Reserved,
+}
+
+/// What an account holds and has settled in all: what an event changed is the difference of two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    reserved: Reserved,
+    settled: Reserved,
 }
 
 impl Budget {
-    /// Begins a new day or month when the calendar says so.
-    ///
-    /// A clock set back gives no money back: what was spent stays, and a midnight that comes a second time begins
-    /// nothing new. A clock that ran days ahead did begin new days; that cannot be told from days that passed.
-    pub fn turn(&mut self, wall_ms: i64, policy: &BudgetPolicy) {
-        let local = policy.zone.local(wall_ms);
-        if turns(&mut self.day, local.day) {
+    /// Begins a new day or month when the calendar says so (`budget/period.rs`). A clock set back gives no money back.
+    pub fn turn(&mut self, now: Now, policy: &BudgetPolicy) {
+        let local = policy.zone.local(now.wall);
+        let Begins { day, month } = self.calendar.turn(now, local, &mut self.day, &mut self.month);
+        if day {
             self.today = Spent::default();
         }
-        if turns(&mut self.month, local.month) {
+        if month {
             self.this_month = Spent::default();
         }
     }
@@ -282,6 +216,26 @@ impl Budget {
         self.reserved.tokens = self.reserved.tokens.saturating_sub(u128::from(held.tokens));
         self.today.amount = self.today.amount.plus(used);
         self.this_month.amount = self.this_month.amount.plus(used);
+        self.settled.usd += u128::from(used.usd.0);
+        self.settled.tokens += u128::from(used.tokens);
+    }
+
+    /// What it holds and has settled in all.
+    pub fn totals(&self) -> Totals {
+        Totals { reserved: self.reserved, settled: self.settled }
+    }
+
+    /// Takes over what another account did between two moments; `ahead` was reserved for it before.
+    pub fn follow(&mut self, before: Totals, after: Totals, ahead: Amount) {
+        let held = before.reserved.plus(ahead.into());
+        let used = after.settled.beyond(before.settled);
+        self.reserved = self.reserved.plus(after.reserved).beyond(held);
+        self.settle(Amount::default(), used.into());
+    }
+
+    /// Nothing is held any more.
+    pub fn release_all(&mut self) {
+        self.reserved = Reserved::default();
     }
 
     /// Shares reached since the last call.
@@ -302,8 +256,7 @@ impl Budget {
 
     /// Held for requests under way.
     pub fn reserved(&self) -> Amount {
-        let at_most = |sum: u128| u64::try_from(sum).unwrap_or(u64::MAX);
-        Amount { usd: NanoUsd(at_most(self.reserved.usd)), tokens: at_most(self.reserved.tokens) }
+        self.reserved.into()
     }
 
     /// Settled today.

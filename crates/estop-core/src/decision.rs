@@ -108,6 +108,11 @@ pub enum Effect {
     },
     /// Press the red button (watchdog with scope `system`).
     PressButton,
+    /// A guard that a person had snoozed works again.
+    SnoozeEnded {
+        /// Which guard.
+        guard: Guard,
+    },
 }
 
 impl Effect {

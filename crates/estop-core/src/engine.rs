@@ -12,6 +12,7 @@ mod pass;
 mod request;
 mod response;
 mod snapshot;
+mod snooze;
 mod tool;
 mod tripwire;
 
@@ -22,6 +23,7 @@ use crate::budget::{Amount, Budget};
 use crate::decision::{Decision, Effect, Guard};
 use crate::event::{Event, What};
 use crate::health::{Harm, Health};
+use crate::ids::RequestId;
 use crate::minute::{MINUTE_MS, Minute};
 use crate::operator::RunView;
 use crate::policy::{Mode, Policy};
@@ -31,7 +33,10 @@ use crate::standing::{Cause, DeactivatedBy, Standing};
 use crate::time::{Millis, Now};
 use crate::window::Conversations;
 use in_flight::InFlight;
+pub use in_flight::OVERDUE_MAX;
 pub use snapshot::{Snapshot, SnapshotError};
+use snooze::Snoozes;
+pub use snooze::{SNOOZE_MAX_MS, Snooze};
 use tool::OpenCalls;
 
 /// Everything that is known of one agent: a fold over its events.
@@ -53,6 +58,8 @@ pub struct AgentState {
     shadow_told: u16,
     /// The watchdog pressed the button for a runaway that is not over.
     button_pressed: bool,
+    #[serde(default)]
+    snoozes: Snoozes,
 }
 
 /// When to wake an agent's state, and why.
@@ -73,18 +80,22 @@ pub enum WakeReason {
     Reservation,
     /// The agent becomes idle.
     Idle,
+    /// A snoozed guard works again.
+    Snooze,
 }
 
 impl AgentState {
     /// Judges an event.
     pub fn handle(&mut self, now: Now, event: &Event, policy: &Policy) -> Decision {
         let at = self.advance(now.mono);
+        let now = Now { mono: at, wall: now.wall };
         let mut effects = Vec::new();
+        self.end_snoozes(at, &mut effects);
+        let policy = &*self.snoozes.over(policy);
         if let What::Restarted { away_ms } = event.what {
             self.restarted(at, away_ms);
         }
-        self.elapse(at, now.wall, policy, &mut effects);
-        let now = Now { mono: at, wall: now.wall };
+        self.elapse(now, policy, &mut effects);
         let mut decision = match &event.what {
             What::RequestReceived(r) => self.request_received(now, event, r, policy),
             What::ResponseCompleted(r) => self.response_completed(at, r, policy),
@@ -94,7 +105,7 @@ impl AgentState {
             What::ToolRequested(t) => self.tool_requested(now, event, t, policy),
             What::ToolFinished(t) => self.tool_finished(at, t, policy),
             What::PromptSubmitted => self.prompt_submitted(at, event, policy),
-            What::RunStarted { attended } => self.run_started(at, event, *attended),
+            What::RunStarted { attended, .. } => self.run_started(at, event, *attended),
             What::RunSlept => self.run_changed(event, |run| run.sleep(at)),
             What::RunWoke => self.run_changed(event, |run| run.wake(at)),
             What::RunCompleted => self.run_completed(at, event),
@@ -106,6 +117,12 @@ impl AgentState {
             What::AgentDeactivated { .. } => self.deactivated(at),
             What::AgentPaused { .. } => self.paused(at),
             What::AgentResumed { .. } => self.resumed(at),
+            What::GuardSnoozed { by, guard, for_ms, until, note } => {
+                let (by, note) = (by.clone(), note.clone());
+                let snooze = Snooze { guard: *guard, until: at, until_wall: *until, by, note };
+                self.snoozed(at, snooze, *for_ms)
+            }
+            What::GuardWoken { guard, .. } => self.woken(*guard),
         };
         if !effects.is_empty() {
             effects.append(&mut decision.effects);
@@ -116,11 +133,13 @@ impl AgentState {
 
     /// The next moment something happens by itself.
     pub fn poll_timeout(&self, policy: &Policy) -> Option<Wake> {
+        let policy = &*self.snoozes.over(policy);
         let runs = self.runs.iter().filter_map(|run| run.next_due(&policy.limits, &policy.modes)).min();
         let wakes = [
             (runs, WakeReason::RunClock),
             (self.in_flight.first_expiry(), WakeReason::Reservation),
             (self.activity.next_change(), WakeReason::Idle),
+            (self.snoozes.first_end(), WakeReason::Snooze),
         ];
         let due = wakes.into_iter().filter_map(|(at, why)| Some(Wake { at: at?, why }));
         due.min_by_key(|wake| wake.at)
@@ -137,9 +156,10 @@ impl AgentState {
     }
 
     /// Does what time brought about since the last event.
-    fn elapse(&mut self, now: Millis, wall_ms: i64, policy: &Policy, effects: &mut Vec<Effect>) {
+    fn elapse(&mut self, now: Now, policy: &Policy, effects: &mut Vec<Effect>) {
+        self.budget.turn(now, &policy.budget);
+        let now = now.mono;
         self.minute.expire(now);
-        self.budget.turn(wall_ms, &policy.budget);
         self.health.recover(now, &policy.gate);
         if self.activity.idle_by_clock(now) {
             self.minute.shrink();
@@ -295,6 +315,16 @@ impl AgentState {
     /// What the requests under way hold, added up one by one.
     pub fn reservations_sum(&self) -> Amount {
         self.in_flight.held()
+    }
+
+    /// What a request under way holds.
+    pub fn held_by_request(&self, request: RequestId) -> Option<Amount> {
+        self.in_flight.get(request).map(|flight| flight.held)
+    }
+
+    /// Requests under way, and what each holds.
+    pub fn open_requests(&self) -> impl Iterator<Item = (RequestId, Amount)> {
+        self.in_flight.iter().map(|flight| (flight.request, flight.held))
     }
 
     /// Conversations remembered, and the length of the longest window.

@@ -9,10 +9,12 @@ use crate::budget::{Amount, BudgetFinding};
 use crate::chant::Chant;
 pub use crate::ended::Ended;
 use crate::fingerprint::{RequestPrint, ResponsePrint};
+use crate::guard::Guard;
 use crate::ids::{CallId, Hash64, Name, RequestId};
 use crate::money::NanoUsd;
 use crate::policy::Policy;
 use crate::system::{Channel, GateView};
+use crate::tags::Tags;
 
 /// One event of one agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +67,9 @@ pub enum What {
     RunStarted {
         /// Whether a person sits at it.
         attended: bool,
+        /// What it is for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tags: Option<Box<Tags>>,
     },
     /// A run waits for something.
     RunSlept,
@@ -114,6 +119,27 @@ pub enum What {
         /// Who.
         by: Name,
     },
+    /// A person has a guard work as in shadow for a while (PO-7).
+    GuardSnoozed {
+        /// Who.
+        by: Name,
+        /// Which guard. One that always holds stays as it is.
+        guard: Guard,
+        /// For how long, from here on.
+        for_ms: u64,
+        /// When it ends by the clock on the wall, for people.
+        until: i64,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<Name>,
+    },
+    /// A person has a guard work again.
+    GuardWoken {
+        /// Who.
+        by: Name,
+        /// Which guard.
+        guard: Guard,
+    },
     /// estop was not running for a while: what was under way is over, and nobody was active meanwhile.
     Restarted {
         /// How long it was away.
@@ -146,6 +172,8 @@ impl What {
             | What::AgentDeactivated { .. }
             | What::AgentPaused { .. }
             | What::AgentResumed { .. }
+            | What::GuardSnoozed { .. }
+            | What::GuardWoken { .. }
             | What::Restarted { .. }
             | What::Tick => None,
         }
@@ -171,6 +199,9 @@ pub struct RequestReceived {
     /// How the budget of the whole fleet stands, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet: Option<BudgetFinding>,
+    /// What its run is for, if the client says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tags: Option<Box<Tags>>,
 }
 
 /// What a request asks of the provider.
@@ -217,9 +248,22 @@ pub struct Usage {
     pub output_tokens: u32,
     /// What it cost, caches and reasoning priced.
     pub usd: NanoUsd,
+    /// Of the tokens sent, read from a cache.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_read_tokens: u32,
+    /// Of the tokens sent, written to a cache.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_write_tokens: u32,
+    /// Of the tokens received, spent on reasoning.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reasoning_tokens: u32,
     /// The provider did not say; estimated from sizes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
+}
+
+fn is_zero(tokens: &u32) -> bool {
+    *tokens == 0
 }
 
 impl Usage {

@@ -1,9 +1,9 @@
 //! The guards and their order.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The guards, in the order they are asked (PO-1). The first that stops is the reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Guard {
     /// System and channel state: the red button.
@@ -14,6 +14,8 @@ pub enum Guard {
     Run,
     /// Allowed hours.
     Hours,
+    /// Which models may be asked (PO-7).
+    Models,
     /// Rate limit.
     Rate,
     /// Budgets.
@@ -36,11 +38,12 @@ pub enum Guard {
 
 impl Guard {
     /// All of them, in order.
-    pub const ALL: [Guard; 13] = [
+    pub const ALL: [Guard; 14] = [
         Guard::System,
         Guard::Agent,
         Guard::Run,
         Guard::Hours,
+        Guard::Models,
         Guard::Rate,
         Guard::Budget,
         Guard::Loop,
@@ -59,6 +62,7 @@ impl Guard {
             Guard::Agent => "agent",
             Guard::Run => "run",
             Guard::Hours => "hours",
+            Guard::Models => "models",
             Guard::Rate => "rate",
             Guard::Budget => "budget",
             Guard::Loop => "loop",
@@ -69,5 +73,37 @@ impl Guard {
             Guard::Health => "health",
             Guard::Watchdog => "watchdog",
         }
+    }
+
+    /// The guard of this name.
+    pub fn named(name: &str) -> Option<Guard> {
+        Guard::ALL.into_iter().find(|guard| guard.name() == name)
+    }
+
+    /// Its place in what is written down, which never changes: a guard that came later has a later place, wherever it
+    /// is asked.
+    pub(crate) fn place(self) -> usize {
+        match self {
+            Guard::System => 0,
+            Guard::Agent => 1,
+            Guard::Run => 2,
+            Guard::Hours => 3,
+            Guard::Rate => 4,
+            Guard::Budget => 5,
+            Guard::Loop => 6,
+            Guard::Churn => 7,
+            Guard::Chanting => 8,
+            Guard::Breaker => 9,
+            Guard::Gate => 10,
+            Guard::Health => 11,
+            Guard::Watchdog => 12,
+            Guard::Models => 13,
+        }
+    }
+
+    /// Whether a person may have it work as in shadow for a while (PO-7). The red button, a person's stop and the end
+    /// of a run always hold.
+    pub fn can_be_snoozed(self) -> bool {
+        !matches!(self, Guard::System | Guard::Agent | Guard::Run)
     }
 }

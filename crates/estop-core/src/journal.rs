@@ -10,6 +10,7 @@
 //! `eh` is SHA-256(previous `eh` of the chain ‖ length ‖ bytes of `record`), `dh` likewise over `decision`. This
 //! file knows bytes and hashes; it judges nothing and reads no files.
 
+mod beginning;
 mod written;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use crate::event::Event;
 use crate::ids::Name;
 use crate::system::SystemEvent;
 use crate::time::{Millis, Now};
+pub use beginning::{Base, Beginning, Line};
 pub use written::{TailLine, Written};
 
 /// The name of the system's chain. No agent may be called so.
@@ -35,6 +37,8 @@ pub struct Chains {
     heads: BTreeMap<Name, Heads>,
     /// The record that sealed what came before it, if it was the last.
     sealed: bool,
+    /// Where the records begin, if those before are gone.
+    beginning: Option<Beginning>,
 }
 
 /// What happened, in either kind of chain.
@@ -109,7 +113,7 @@ impl Chains {
 
     /// Goes on from heads that were kept: `seq` records stand before.
     pub fn resume(seq: u64, heads: impl IntoIterator<Item = (Name, Heads)>) -> Chains {
-        Chains { seq, heads: heads.into_iter().collect(), sealed: false }
+        Chains { seq, heads: heads.into_iter().collect(), sealed: false, beginning: None }
     }
 
     fn advance(&mut self, chain: &str, event: &[u8], decision: &[u8]) -> Heads {
@@ -146,7 +150,7 @@ impl Chains {
         }
         self.seq = seq;
         self.sealed = matches!(record.head.system, Some(SystemEvent::Checkpointed { .. }));
-        Ok(())
+        self.check_beginning(record)
     }
 
     fn check_heads(&self, expected: &[ChainHead]) -> Result<(), JournalError> {
@@ -274,6 +278,20 @@ pub enum JournalError {
         /// The checkpoint's record.
         seq: u64,
     },
+    /// The lines before the first record are not as they must be.
+    #[error("the beginning of this journal cannot be read: {0}")]
+    BadBeginning(&'static str),
+    /// The journal begins with something else than what was recorded when the records before were let go.
+    #[error("record {seq} says that the journal begins with other heads or states: they were changed")]
+    BeginningDiffers {
+        /// The record.
+        seq: u64,
+    },
+    /// No record says what the journal begins with.
+    #[error(
+        "no record confirms what this journal begins with: the record that let the earlier ones go is missing"
+    )]
+    BeginningUnconfirmed,
     /// The journal does not end with a checkpoint.
     #[error("the journal does not end with a checkpoint, so a cut tail cannot be noticed")]
     NotSealed,

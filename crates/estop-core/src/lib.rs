@@ -19,9 +19,12 @@ pub mod operator;
 pub mod policy;
 pub mod policy_file;
 pub mod prices;
+pub mod proof_test;
+pub mod tags;
 pub mod time;
 
 // Who decides.
+pub mod button;
 pub mod engine;
 pub mod run;
 pub mod standing;
@@ -48,6 +51,7 @@ pub mod intent;
 pub mod iteration;
 pub mod loop_detector;
 mod minute;
+pub mod models;
 pub mod rate;
 pub mod repetition;
 pub mod safety_gate;

@@ -4,14 +4,20 @@
 
 use crate::activity::ActivityState;
 use crate::budget::Amount;
+use crate::button::{Latched, Press, Unlock};
 use crate::decision::Decision;
+use crate::engine::Snooze;
+use crate::event::What;
+use crate::guard::Guard;
 use crate::ids::Name;
 use crate::loop_detector::LoopFinding;
-use crate::policy::Policy;
+use crate::policy::{BudgetPolicy, Policy};
 use crate::policy_file::{PolicyError, PolicyIn};
+use crate::proof_test::{NoProofTest, ProofTest, ProofTests};
 use crate::run::RunState;
 use crate::standing::Standing;
-use crate::system::{Channels, GateView, KillReason, SystemDecision};
+use crate::system::{GateView, SystemDecision};
+use crate::tags::Tags;
 
 /// What can be done to a running estop.
 pub trait Operator: Send + Sync {
@@ -24,6 +30,9 @@ pub trait Operator: Send + Sync {
     /// Makes an agent known before it calls.
     fn add_agent(&self, name: &str) -> Result<AgentView, OperatorError>;
 
+    /// An agent was deleted: it gives its place back as soon as nothing of it is under way.
+    fn release_agent(&self, _name: &str) {}
+
     /// Switches an agent on or off, pauses it or lets it go on. On the disk before it returns.
     fn steer(&self, agent: &str, steer: Steer, by: &str) -> Result<AgentView, OperatorError>;
 
@@ -32,6 +41,15 @@ pub trait Operator: Send + Sync {
 
     /// Whether overrides would do for an agent, without setting them.
     fn check_overrides(&self, agent: Option<&str>, overrides: &Overrides) -> Result<(), OperatorError>;
+
+    /// Has a guard of an agent work as in shadow for a while. On the disk before it returns.
+    fn snooze(&self, agent: &str, snooze: NewSnooze, by: &str) -> Result<AgentView, OperatorError>;
+
+    /// Has a snoozed guard work again. On the disk before it returns.
+    fn wake_guard(&self, agent: &str, guard: Guard, by: &str) -> Result<AgentView, OperatorError>;
+
+    /// How the account of all agents together stands.
+    fn fleet(&self) -> FleetView;
 
     /// Starts a run or changes its state. The decision says whether it was allowed.
     fn run(&self, agent: &str, run: &str, step: RunStep, by: &str) -> Result<Decision, OperatorError>;
@@ -48,14 +66,68 @@ pub trait Operator: Send + Sync {
     /// The gate.
     fn gate(&self) -> GateView;
 
-    /// Presses the button.
-    fn kill(&self, channels: Channels, reason: KillReason, by: &str) -> SystemDecision;
+    /// How the button stands, and who brought it about.
+    fn button(&self) -> Latched;
 
-    /// SHUTDOWN → SAFE_MODE, by somebody who saw `epoch`.
-    fn restart(&self, by: &str, epoch: u64) -> SystemDecision;
+    /// Presses the button: the gate is shut before anything else is tried, and nothing undoes that.
+    fn kill(&self, press: Press) -> Stopped;
 
-    /// SAFE_MODE → RUNNING, by somebody who saw `epoch`.
-    fn clear(&self, by: &str, epoch: u64) -> SystemDecision;
+    /// SHUTDOWN → SAFE_MODE, by somebody who saw an epoch.
+    fn restart(&self, unlock: Unlock) -> SystemDecision;
+
+    /// SAFE_MODE → RUNNING, by somebody who saw an epoch.
+    fn clear(&self, unlock: Unlock) -> SystemDecision;
+
+    /// Somebody is there: the dead man's switch waits anew. `false` if there is none.
+    fn heartbeat(&self) -> bool;
+
+    /// Tries out the stop on a canary, without stopping anybody else. Takes seconds.
+    fn proof_test(&self, by: &str) -> Result<ProofTest, NoProofTest>;
+
+    /// When the stop was last tried out.
+    fn proof_tests(&self) -> ProofTests;
+
+    /// What presses the button besides people, and whether each would.
+    fn triggers(&self) -> Vec<TriggerView>;
+}
+
+/// What a kill did, and how long each part took (KS-2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// What the system decided.
+    pub decision: SystemDecision,
+    /// What was under way and is ended.
+    pub ended: Ended,
+    /// Until the gate was shut, in microseconds.
+    pub gate_us: u64,
+    /// Until everything under way was told to end.
+    pub cut_us: u64,
+    /// Until it was on the disk; `None` = it is not: it holds, but a restart would not know of it.
+    pub kept_us: Option<u64>,
+}
+
+/// What is seen of a trigger of the button.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TriggerView {
+    /// As the configuration names it.
+    pub name: Name,
+    /// It would press the button.
+    pub working: bool,
+    /// How it is pressed, or why it does not work.
+    pub what: Name,
+    /// Since when it is so, by the wall clock.
+    pub since: i64,
+}
+
+/// What was under way and is ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Requests to models.
+    pub model_calls: usize,
+    /// Tools: process trees and calls.
+    pub tools: usize,
+    /// Messages.
+    pub messages: usize,
 }
 
 /// What can be done to an agent.
@@ -71,13 +143,41 @@ pub enum Steer {
     Resume,
 }
 
+/// A guard that is to work as in shadow for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewSnooze {
+    /// Which.
+    pub guard: Guard,
+    /// For how long.
+    pub for_ms: u64,
+    /// When it ends by the clock on the wall.
+    pub until: i64,
+    /// Why.
+    pub note: Option<Name>,
+}
+
+/// The account of all agents together (PO-2).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FleetView {
+    /// Its caps.
+    pub caps: BudgetPolicy,
+    /// Settled today.
+    pub spent_today: Amount,
+    /// Settled this month.
+    pub spent_this_month: Amount,
+    /// Held for requests under way.
+    pub reserved: Amount,
+}
+
 /// What can be done to a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunStep {
     /// Begin.
     Start {
         /// A person sits at it.
         attended: bool,
+        /// What it is for.
+        tags: Tags,
     },
     /// It waits.
     Sleep,
@@ -134,6 +234,8 @@ pub struct AgentView {
     pub reserved: Amount,
     /// Its runs.
     pub runs: Vec<RunView>,
+    /// Guards that work as in shadow for a while.
+    pub snoozes: Vec<Snooze>,
 }
 
 /// What is seen of a run.
@@ -157,6 +259,21 @@ pub struct RunView {
     pub spent: Amount,
     /// It reached a limit.
     pub tripped: bool,
+}
+
+impl RunStep {
+    /// What happened, told by `by`.
+    pub fn told(self, by: &str) -> What {
+        match self {
+            RunStep::Start { attended, tags } => {
+                What::RunStarted { attended, tags: (!tags.is_empty()).then(|| Box::new(tags)) }
+            }
+            RunStep::Sleep => What::RunSlept,
+            RunStep::Wake => What::RunWoke,
+            RunStep::Complete => What::RunCompleted,
+            RunStep::Extend => What::RunExtended { by: by.into() },
+        }
+    }
 }
 
 /// Why something cannot be done.

@@ -3,11 +3,15 @@
 //! It is data. The file a user writes is [`crate::policy_file`]; what comes out of it is this, and it is
 //! journaled whole, so that a replay knows by which rules a decision was made.
 
+mod modes;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ids::Name;
 use crate::money::NanoUsd;
 use crate::time::Zone;
+
+pub use modes::{Mode, Modes};
 
 /// All rules for one agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +31,9 @@ pub struct Policy {
     pub budget: BudgetPolicy,
     /// Allowed hours (PO-3); `None` = always.
     pub hours: Option<AllowedHours>,
+    /// Which models may be asked (PO-7).
+    #[serde(default, skip_serializing_if = "ModelRules::is_empty")]
+    pub models: ModelRules,
     /// Requests and tokens a minute (PO-3).
     pub rate: RateLimit,
     /// Runaway watchdog (KS-8).
@@ -44,86 +51,6 @@ pub enum Preset {
     Watch,
     /// Enforce every number of the seeds.
     Strict,
-}
-
-/// What a guard may do (PO-4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// It stops the agent.
-    Enforce,
-    /// It is computed and journaled as "would have stopped"; it never blocks.
-    Shadow,
-    /// It is not judged. (The gate is still computed and journaled.)
-    Off,
-}
-
-/// The mode of every guard that has one. The system kill switch and a person's stop have none: they always hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Modes {
-    /// Allowed hours.
-    pub hours: Mode,
-    /// Rate limit.
-    pub rate: Mode,
-    /// Budgets.
-    pub budget: Mode,
-    /// Loop score and LD-6 a–c; the same switch as `kill_switch_enabled`.
-    #[serde(rename = "loop")]
-    pub loops: Mode,
-    /// LD-6 d: same tool, same failure, other arguments.
-    pub churn: Mode,
-    /// LD-6 e: repetition inside one streamed answer.
-    pub chanting: Mode,
-    /// Circuit breakers of attended or implicit runs.
-    pub breaker: Mode,
-    /// Circuit breakers of unattended named runs.
-    pub breaker_unattended: Mode,
-    /// The safety gate.
-    pub gate: Mode,
-    /// Health suspension and hard stop.
-    pub health: Mode,
-    /// Runaway watchdog.
-    pub watchdog: Mode,
-}
-
-impl Modes {
-    /// The modes a preset starts with.
-    pub fn of(preset: Preset) -> Modes {
-        match preset {
-            Preset::Strict => Modes::all(Mode::Enforce),
-            Preset::Watch => Modes {
-                hours: Mode::Enforce,
-                rate: Mode::Enforce,
-                budget: Mode::Enforce,
-                breaker_unattended: Mode::Enforce,
-                watchdog: Mode::Enforce,
-                ..Modes::all(Mode::Shadow)
-            },
-        }
-    }
-
-    fn all(mode: Mode) -> Modes {
-        Modes {
-            hours: mode,
-            rate: mode,
-            budget: mode,
-            loops: mode,
-            churn: mode,
-            chanting: mode,
-            breaker: mode,
-            breaker_unattended: mode,
-            gate: mode,
-            health: mode,
-            watchdog: mode,
-        }
-    }
-}
-
-impl Default for Modes {
-    fn default() -> Self {
-        Modes::of(Preset::Watch)
-    }
 }
 
 /// Loop detection settings (LD-1, LD-6). Invariant: `window_size` 5–100, `threshold_tenths` 10–500.
@@ -362,6 +289,23 @@ pub enum Unpriced {
     Count,
     /// Refuse it.
     Deny,
+}
+
+/// Which models may be asked (PO-7). Names as clients send them; `*` stands for any run of characters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelRules {
+    /// Only these; empty = every model.
+    pub allow: Vec<Name>,
+    /// Never these, also if they are allowed.
+    pub deny: Vec<Name>,
+}
+
+impl ModelRules {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.allow.is_empty() && self.deny.is_empty()
+    }
 }
 
 /// When an agent may work (PO-3). `from == to` never occurs; `from > to` spans midnight.

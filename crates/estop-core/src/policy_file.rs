@@ -21,12 +21,12 @@ mod values;
 pub use check::{PolicyError, PolicyProblem};
 pub use overrides::{PolicyOrigin, PolicyOverrides};
 pub use shape::{
-    AgentIn, AllowedHoursIn, BudgetIn, CircuitBreakersIn, GateIn, GuardsIn, LimitsIn, LoopRulesIn,
-    PolicyFileIn, PolicyIn, RateLimitIn, WatchdogIn,
+    AgentIn, AllowedHoursIn, BudgetIn, CircuitBreakersIn, FleetBudgetIn, GateIn, GuardsIn, LimitsIn,
+    LoopRulesIn, ModelsIn, PolicyFileIn, PolicyIn, RateLimitIn, WatchdogIn,
 };
 pub use values::{Clock, Day, Days, Number};
 
-use crate::policy::Policy;
+use crate::policy::{BudgetPolicy, Policy};
 use crate::time::Zone;
 
 /// A policy file in which everything fits together. The default is an empty file.
@@ -50,6 +50,11 @@ impl PolicyFile {
     /// `role` is the run's own; without one, the role the file gives the agent.
     pub fn resolve(&self, agent: Option<&str>, role: Option<&str>) -> Policy {
         self.resolve_over(agent, role, &PolicyOverrides::default())
+    }
+
+    /// The spending caps of all agents together.
+    pub fn fleet_budget(&self) -> BudgetPolicy {
+        resolve::fleet_budget(&self.file.budget, &self.zones)
     }
 
     /// The role the file gives an agent.

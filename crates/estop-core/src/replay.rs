@@ -5,27 +5,19 @@
 use std::collections::BTreeMap;
 
 use crate::canonical_json;
-use crate::engine::AgentState;
-use crate::event::{Event, What};
+use crate::engine::Snapshot;
 use crate::ids::Name;
-use crate::journal::{Chains, JournalError, Record, SYSTEM};
-use crate::policy::Policy;
+use crate::journal::{Base, Chains, JournalError, Line, SYSTEM};
 use crate::system::System;
 use crate::time::Now;
-
-/// One agent on replay: its state and the policy in force.
-#[derive(Default)]
-struct Replayed {
-    state: AgentState,
-    policy: Box<Policy>,
-}
 
 /// Recomputes a journal, line by line.
 #[derive(Default)]
 pub struct Replay {
     chains: Chains,
     system: System,
-    agents: BTreeMap<Name, Replayed>,
+    /// Each with its state and the policy in force.
+    agents: BTreeMap<Name, Snapshot>,
     recomputed: Vec<u8>,
 }
 
@@ -54,17 +46,18 @@ pub enum ReplayError {
 impl Replay {
     /// Takes the next line in.
     pub fn feed(&mut self, line: &[u8]) -> Result<(), ReplayError> {
-        let record = Record::parse(line)?;
-        self.chains.check(&record)?;
+        let record = match self.chains.take(line)? {
+            Line::Record(record) => record,
+            Line::Base(base) => return Ok(self.resume(&base)?),
+            Line::Begins => return Ok(()),
+        };
         self.recomputed.clear();
         let now = Now { mono: record.head.mono, wall: record.head.wall };
         if let Some(event) = &record.head.system {
             let decision = self.system.handle(now, event);
             canonical_json::write(&mut self.recomputed, &decision);
         } else if let Some(event) = &record.head.event {
-            let agent = self.agent(&record.head.chain);
-            agent.learn_policy(event);
-            let decision = agent.state.handle(now, event, &agent.policy);
+            let decision = self.agent(&record.head.chain).tell(now, event);
             canonical_json::write(&mut self.recomputed, &decision);
         }
         if self.recomputed == record.decision_bytes {
@@ -78,9 +71,24 @@ impl Replay {
         })
     }
 
-    fn agent(&mut self, chain: &str) -> &mut Replayed {
+    /// Goes on from where the records before were let go.
+    fn resume(&mut self, base: &Base<'_>) -> Result<(), JournalError> {
+        let unreadable = |error: &dyn std::fmt::Display| JournalError::Unreadable(error.to_string());
+        if &*base.head.chain == SYSTEM {
+            self.system = serde_json::from_slice(base.state).map_err(|error| unreadable(&error))?;
+            return Ok(());
+        }
+        let state = Snapshot::read(base.state).map_err(|error| unreadable(&error))?;
+        if state.told != base.head.count {
+            return Err(unreadable(&"its state is that of another record"));
+        }
+        self.agents.insert(base.head.chain.clone(), state);
+        Ok(())
+    }
+
+    fn agent(&mut self, chain: &str) -> &mut Snapshot {
         if !self.agents.contains_key(chain) {
-            self.agents.insert(chain.into(), Replayed::default());
+            self.agents.insert(chain.into(), Snapshot::default());
         }
         self.agents.get_mut(chain).expect("it was just inserted if it was missing")
     }
@@ -93,15 +101,6 @@ impl Replay {
     /// How many agents took part.
     pub fn agents(&self) -> usize {
         self.agents.len()
-    }
-}
-
-impl Replayed {
-    /// New rules hold from the event that brings them on.
-    fn learn_policy(&mut self, event: &Event) {
-        if let What::PolicyChanged { policy, .. } = &event.what {
-            self.policy.clone_from(policy);
-        }
     }
 }
 

@@ -3,9 +3,12 @@
 //! Pure state machine. The latch that makes it instant and the file that makes it durable live elsewhere
 //! and follow what this says.
 
+mod event;
+
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{Hash64, Name};
+pub use event::{KillReason, SystemEvent};
+
 use crate::time::Now;
 
 /// The state of the whole system.
@@ -119,78 +122,6 @@ impl GateView {
     }
 }
 
-/// Why somebody pressed the button (KS-4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum KillReason {
-    /// A person decided.
-    #[default]
-    Manual,
-    /// Something was broken into.
-    SecurityIncident,
-    /// The watchdog saw a runaway.
-    RunawayAgent,
-    /// A provider's quota is used up.
-    ApiQuotaExceeded,
-    /// Hardware button or the like.
-    Emergency,
-}
-
-/// What happens to the system.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SystemEvent {
-    /// The process started and read what the latch said.
-    Started {
-        /// The persisted view; `None` on a first start.
-        found: Option<GateView>,
-    },
-    /// The button, or one channel's.
-    KillRequested {
-        /// What to shut; all channels = the whole system.
-        channels: Channels,
-        /// Why.
-        reason: KillReason,
-        /// Who or what pressed it.
-        by: Name,
-    },
-    /// SHUTDOWN → SAFE_MODE.
-    RestartRequested {
-        /// Who.
-        by: Name,
-        /// The epoch the person saw.
-        epoch: u64,
-    },
-    /// SAFE_MODE → RUNNING.
-    ClearRequested {
-        /// Who.
-        by: Name,
-        /// The epoch the person saw.
-        epoch: u64,
-    },
-    /// The configuration was read again.
-    ConfigurationRead {
-        /// Who or what asked for it.
-        by: Name,
-        /// Of the file's text.
-        digest: Hash64,
-        /// It is in force; otherwise nothing of it is.
-        applied: bool,
-    },
-    /// Somebody may come in who could not before, or cannot any more.
-    AccessChanged {
-        /// Who did it.
-        by: Name,
-        /// What: which token or key, made or taken back. Never a secret.
-        what: Name,
-    },
-    /// Heads of all chains, so that a cut tail is noticed.
-    Checkpointed {
-        /// Chain name, number of records, head of the event chain, head of the decision chain.
-        heads: Vec<crate::chain::ChainHead>,
-    },
-}
-
 /// What became of a system event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SystemDecision {
@@ -247,7 +178,8 @@ impl SystemDecision {
 }
 
 /// The state machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct System {
     gate: GateView,
     /// Channels that were killed one by one; clearing the system does not open them.
@@ -286,6 +218,9 @@ impl System {
             SystemEvent::ClearRequested { epoch, .. } => self.clear(*epoch),
             SystemEvent::ConfigurationRead { .. }
             | SystemEvent::AccessChanged { .. }
+            | SystemEvent::TriggerChanged { .. }
+            | SystemEvent::ProofTested { .. }
+            | SystemEvent::Pruned { .. }
             | SystemEvent::Checkpointed { .. } => SystemOutcome::Noted,
         };
         SystemDecision { outcome, gate: self.gate }

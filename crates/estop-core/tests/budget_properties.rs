@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use estop_core::budget::{Amount, Budget, RunSpend};
 use estop_core::money::NanoUsd;
 use estop_core::policy::BudgetPolicy;
+use estop_core::time::{Millis, Now};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -19,7 +20,7 @@ fn act() -> impl Strategy<Value = Act> {
         (0..2_000_000_000u64, 0..50_000u64).prop_map(|(usd, tokens)| Act::Reserve(usd, tokens)),
         (any::<usize>(), 0..3_000_000_000u64, 0..90_000u64)
             .prop_map(|(at, usd, tokens)| Act::Settle(at, usd, tokens)),
-        (-40 * 86_400_000i64..40 * 86_400_000).prop_map(Act::Turn),
+        (-40i64..40).prop_map(|days| Act::Turn(days * 86_400_000)),
     ]
 }
 
@@ -35,8 +36,9 @@ proptest! {
         let mut open: BTreeMap<usize, Amount> = BTreeMap::new();
         let mut settled_today = Amount::default();
         let mut wall = 1_767_225_600_000i64;
-        let mut day = policy.zone.local(wall).day;
-        budget.turn(wall, &policy);
+        let at_wall = |wall| Now { mono: Millis(0), wall };
+        let mut latest = policy.zone.local(wall).day;
+        budget.turn(at_wall(wall), &policy);
         for (at, act) in acts.into_iter().enumerate() {
             match act {
                 Act::Reserve(usd, tokens) => {
@@ -51,14 +53,12 @@ proptest! {
                 }
                 Act::Turn(by) => {
                     wall += by;
-                    budget.turn(wall, &policy);
+                    budget.turn(at_wall(wall), &policy);
+                    // No time passes here: only a day that nobody has seen yet begins anew.
                     let today = policy.zone.local(wall).day;
-                    if today > day {
+                    if today > latest {
                         settled_today = Amount::default();
-                    }
-                    // Back by one is a clock that wavers around midnight: the later day goes on.
-                    if today != day - 1 {
-                        day = today;
+                        latest = today;
                     }
                 }
             }
@@ -76,7 +76,7 @@ proptest! {
     ) {
         let policy = BudgetPolicy { usd_per_day: Some(NanoUsd(cap)), ..BudgetPolicy::default() };
         let mut budget = Budget::default();
-        budget.turn(0, &policy);
+        budget.turn(Now::default(), &policy);
         let mut open = Vec::new();
         for (ask, ends, used_percent) in asks {
             let asked = amount(ask, 0);
@@ -99,7 +99,7 @@ proptest! {
     fn po_2_shares_are_told_once(steps in prop::collection::vec(1..30u64, 1..40)) {
         let policy = BudgetPolicy { tokens_per_day: Some(100), ..BudgetPolicy::default() };
         let mut budget = Budget::default();
-        budget.turn(0, &policy);
+        budget.turn(Now::default(), &policy);
         let mut told = Vec::new();
         for step in steps {
             budget.settle(Amount::default(), amount(0, step));

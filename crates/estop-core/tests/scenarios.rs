@@ -186,7 +186,15 @@ scenarios! {
     po_4_every_guard_off
     po_5_strict_enforces_every_number
     po_5_watch_enforces_what_was_asked_for
+    po_2_a_clock_that_goes_back_days_and_forth_again_renews_nothing
+    po_2_the_fleet_says_whose_budget_it_is
+    po_6_tags_are_for_the_books_and_change_no_judgement
+    po_7_a_model_that_is_not_allowed_is_refused
+    po_7_a_snoozed_breaker_trips_when_the_snooze_is_over
+    po_7_a_snoozed_guard_only_tells_until_its_time_is_over
+    po_7_models_have_a_mode_and_their_place
     po_7_pause_and_resume
+    po_7_what_always_holds_cannot_be_snoozed
 
     ks_1_a_kill_while_starting_beats_a_clean_latch
     ks_1_a_kill_while_starting_is_not_lost

@@ -191,6 +191,9 @@ impl Account {
             input_tokens: whole(told.input),
             output_tokens: whole(told.output),
             usd: self.price.as_ref().map_or(NanoUsd(0), |price| price.cost(&tokens(&told))),
+            cache_read_tokens: whole(told.cache_read),
+            cache_write_tokens: whole(told.cache_write),
+            reasoning_tokens: whole(told.reasoning),
             estimated,
         }
     }
@@ -198,9 +201,10 @@ impl Account {
 
 /// What was used, as it is priced: tokens of a cache have their own price and are no input beside it.
 fn tokens(told: &UsageIn) -> TokenUse {
-    let UsageIn { input, cache_read, cache_write, output, reasoning } = *told;
+    let UsageIn { input, cache_read, cache_write, cache_write_1h, output, reasoning } = *told;
     let input = input.saturating_sub(cache_read).saturating_sub(cache_write);
-    TokenUse { input, cache_read, cache_write, cache_write_1h: 0, output, reasoning }
+    let cache_write = cache_write.saturating_sub(cache_write_1h);
+    TokenUse { input, cache_read, cache_write, cache_write_1h, output, reasoning }
 }
 
 impl Drop for Account {
@@ -208,5 +212,37 @@ impl Drop for Account {
         // Nobody asks any more: its client is gone, unless it was cut and could not be told.
         let by = self.flight.why_cut().map_or(AbortedBy::Client, |cut| cut.by);
         self.abort(by);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use estop_core::prices::RatesIn;
+
+    use super::*;
+
+    #[test]
+    fn po_2_an_hour_in_the_cache_has_its_own_price() {
+        let dollar = NanoUsd::DOLLAR.0;
+        // $3 a million in, $3.75 into a cache for minutes, $6 for an hour, $0.30 out of it, $15 out.
+        let price = Price::flat(RatesIn {
+            input: 3 * dollar,
+            output: 15 * dollar,
+            cache_read: Some(dollar * 3 / 10),
+            cache_write: Some(dollar * 15 / 4),
+            cache_write_1h: Some(6 * dollar),
+            reasoning: None,
+        });
+        let told = UsageIn {
+            input: 1_000_000,
+            cache_read: 400_000,
+            cache_write: 500_000,
+            cache_write_1h: 300_000,
+            output: 0,
+            reasoning: 0,
+        };
+        // 100k plain, 400k read, 200k for minutes, 300k for an hour.
+        let cents = 30 + 12 + 75 + 180;
+        assert_eq!(price.cost(&tokens(&told)), NanoUsd(dollar / 100 * cents));
     }
 }

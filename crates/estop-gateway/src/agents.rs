@@ -1,9 +1,11 @@
 //! The agents this process knows: their state, their rules, their requests under way.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use estop_core::budget::Budget;
+use estop_core::button::Latched;
 use estop_core::engine::{AgentState, Snapshot, SnapshotError};
 use estop_core::ids::{Name, RequestId};
 use estop_core::iteration::TestRunners;
@@ -11,11 +13,13 @@ use estop_core::loop_detector::LoopFinding;
 use estop_core::operator::AgentKeyHash;
 use estop_core::policy::Policy;
 use estop_core::signature;
-use estop_core::system::{GateView, System};
+use estop_core::standing::Standing;
+use estop_core::system::System;
 use estop_core::time::Millis;
 
 use crate::flight::Flights;
 use crate::recall::Recall;
+use crate::resting::{Rest, Resting};
 use crate::rulebook::Over;
 
 /// Longest name of an agent or a run. Chosen: a UUID with a prefix fits; it stands in every record.
@@ -28,9 +32,9 @@ pub fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= NAME_MAX && !text.starts_with('.') && text.bytes().all(fits)
 }
 
-/// Whether a text can name an agent: any name but the one of the system's own chain in the journal.
+/// Whether a text can name an agent: any name but the one of the system's own chain in the journal, and the canary's.
 pub fn is_agent_name(text: &str) -> bool {
-    is_name(text) && text != estop_core::journal::SYSTEM
+    is_name(text) && text != estop_core::journal::SYSTEM && text != crate::canary::AGENT
 }
 
 /// One agent.
@@ -38,11 +42,13 @@ pub struct Agent {
     /// Its name.
     pub name: Arc<str>,
     /// Its requests under way.
-    pub flights: Arc<Flights>,
+    pub flights: Flights,
     judged: Mutex<Judged>,
     last_request: AtomicU64,
     /// When its state must be woken, in monotonic milliseconds; `u64::MAX` = never.
     wake: AtomicU64,
+    /// It was deleted: its place is given back once everything of it is stored.
+    leaving: AtomicBool,
 }
 
 /// What is behind the agent's lock: everything its judgement reads and changes.
@@ -59,6 +65,14 @@ pub struct Judged {
     pub told: u64,
     /// What its latest request scored.
     pub score: Option<LoopFinding>,
+    /// When something last happened to it.
+    pub last: Millis,
+}
+
+impl Judged {
+    pub(crate) fn next_wake(&self) -> Option<u64> {
+        self.state.poll_timeout(&self.policy).map(|wake| wake.at.0)
+    }
 }
 
 impl Agent {
@@ -71,7 +85,7 @@ impl Agent {
     pub(crate) fn remembered(name: &str, rules: Rules, state: AgentState, told: u64) -> Agent {
         Agent {
             name: Arc::from(name),
-            flights: Arc::default(),
+            flights: Flights::default(),
             judged: Mutex::new(Judged {
                 state,
                 policy: rules.policy,
@@ -79,11 +93,34 @@ impl Agent {
                 recall: Recall::default(),
                 told,
                 score: None,
+                last: Millis::default(),
             }),
             // No request of the time before has a higher number: each has a record.
             last_request: AtomicU64::new(told),
             wake: AtomicU64::new(u64::MAX),
+            leaving: AtomicBool::new(false),
         }
+    }
+
+    /// It was deleted (`true`), or added again.
+    pub fn set_leaving(&self, leaving: bool) {
+        self.leaving.store(leaving, Ordering::Relaxed);
+    }
+
+    fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing would be missed if only the store knew it: nothing is under way or due, and nobody waits to be
+    /// let go on.
+    fn may_rest(&self, idle_since: Millis) -> bool {
+        let judged = self.judged();
+        let is_done = judged.state.in_flight() == 0 && self.flights.count() == 0;
+        if self.is_leaving() {
+            return is_done;
+        }
+        let is_well = judged.state.standing() == Standing::Active && !judged.state.is_under_way();
+        is_done && is_well && self.wake() == u64::MAX && judged.last <= idle_since
     }
 
     /// The number of its next request.
@@ -118,8 +155,10 @@ impl Agent {
 pub struct Remembered {
     /// The button, as the journal tells it.
     pub system: System,
+    /// Who brought that about, as the journal tells it.
+    pub told: Option<Latched>,
     /// What the latch said; `None` on a first start.
-    pub latch: Option<GateView>,
+    pub latch: Option<Latched>,
     /// Where monotonic time goes on.
     pub mono: Millis,
     /// How long nobody was there.
@@ -128,8 +167,12 @@ pub struct Remembered {
     pub agents: Vec<(Name, Snapshot)>,
     /// What was set for agents over the configuration.
     pub over: BTreeMap<Name, Over>,
+    /// The account of all agents together.
+    pub fleet: Budget,
     /// Keys that were made while estop ran.
     pub made_keys: Vec<AgentKeyHash>,
+    /// Agents that only the store has.
+    pub resting: Resting,
 }
 
 /// The rules of one agent.
@@ -147,13 +190,25 @@ const SHARDS: usize = 16;
 pub struct Agents {
     shards: [RwLock<BTreeMap<Box<str>, Arc<Agent>>>; SHARDS],
     count: AtomicU64,
+    /// Deleted ones among them: a hint.
+    leaving: AtomicBool,
     max: u64,
+    names_max: u64,
+    /// Those that gave their places to others.
+    pub resting: Resting,
 }
 
 impl Agents {
-    /// No agents yet, and room for `max`.
-    pub fn new(max: usize) -> Agents {
-        Agents { shards: Default::default(), count: AtomicU64::new(0), max: max as u64 }
+    /// No agents yet, and room for `max` at once, of at most `names_max` names.
+    pub fn new(max: usize, names_max: usize, resting: Resting) -> Agents {
+        Agents {
+            shards: Default::default(),
+            count: AtomicU64::new(0),
+            leaving: AtomicBool::new(false),
+            max: max as u64,
+            names_max: names_max as u64,
+            resting,
+        }
     }
 
     /// The agent of this name, if it is known.
@@ -162,8 +217,13 @@ impl Agents {
         shard.get(name).map(Arc::clone)
     }
 
-    /// The agent of this name; a new one if it is not known. `None` if there is no room.
-    pub fn get_or_add(&self, name: &str, make: impl FnOnce() -> Agent) -> Option<Arc<Agent>> {
+    /// The agent of this name; if it has no place, `make` takes it up from its rest, or makes a new one. `None` if there
+    /// is no room, or it cannot be made.
+    pub fn get_or_add(
+        &self,
+        name: &str,
+        make: impl FnOnce(Option<Rest>) -> Option<Agent>,
+    ) -> Option<Arc<Agent>> {
         if let Some(agent) = self.get(name) {
             return Some(agent);
         }
@@ -171,11 +231,65 @@ impl Agents {
         if let Some(agent) = shard.get(name) {
             return Some(Arc::clone(agent));
         }
+        let rest = self.resting.get(name);
+        let names = || self.count.load(Ordering::Relaxed) + self.resting.len() as u64;
+        if rest.is_none() && names() >= self.names_max {
+            return None;
+        }
         let room = |count: u64| (count < self.max).then_some(count + 1);
         self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok()?;
-        let agent = Arc::new(make());
+        let Some(agent) = make(rest) else {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        };
+        self.resting.remove(name);
+        let agent = Arc::new(agent);
         shard.insert(name.into(), Arc::clone(&agent));
         Some(agent)
+    }
+
+    /// An agent was deleted: whoever stores states looks for it.
+    pub fn release(&self, agent: &Agent) {
+        agent.set_leaving(true);
+        self.leaving.store(true, Ordering::Relaxed);
+    }
+
+    /// Agents that may give their places to others, and how many records each has: deleted ones, and when places grow few
+    /// those that have been idle since then.
+    pub fn may_rest(&self, idle_since: Millis, keep: impl Fn(&str) -> bool) -> Vec<(Name, u64)> {
+        let is_crowded = self.count.load(Ordering::Relaxed) > self.max / 4 * 3;
+        let has_leaving = self.leaving.swap(false, Ordering::Relaxed);
+        if !self.resting.is_possible() || !(is_crowded || has_leaving) {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        self.for_each(|agent| {
+            let is_leaving = agent.is_leaving();
+            if (is_leaving || (is_crowded && !keep(&agent.name))) && agent.may_rest(idle_since) {
+                found.push((Name::from(&*agent.name), agent.judged().told));
+            }
+            if is_leaving {
+                // Until it is gone.
+                self.leaving.store(true, Ordering::Relaxed);
+            }
+        });
+        found
+    }
+
+    /// Takes an agent's place away, if nobody holds it and nothing happened to it after `told` records, all of which
+    /// must be stored; whether it did.
+    pub fn rest(&self, name: &str, told: u64, idle_since: Millis) -> bool {
+        let mut shard = self.shard(name).write().unwrap_or_else(PoisonError::into_inner);
+        let Some(agent) = shard.get(name) else { return false };
+        // Nobody can find it while the shard is locked: whoever has it now is all there is.
+        let is_alone = Arc::strong_count(agent) == 1;
+        if !is_alone || agent.judged().told != told || !agent.may_rest(idle_since) {
+            return false;
+        }
+        self.resting.put(name, Rest { told, deleted: agent.is_leaving() });
+        shard.remove(name);
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        true
     }
 
     /// Puts an agent in its place, whatever room there is.

@@ -1,6 +1,5 @@
 //! The upstream's answer on its way to the client: passed on chunk by chunk, observed, and cut when the request is.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -19,6 +18,7 @@ use crate::connection::Busy;
 use crate::flight::{Phase, Registered};
 use crate::forward;
 use crate::host::Host;
+use crate::hush;
 use crate::out_body::BodyError;
 use crate::upstream::Lease;
 
@@ -110,7 +110,7 @@ impl AnswerBody {
         }
         match self.source.poll_frame(cx) {
             Poll::Pending => {
-                self.flight.enter(Phase::Streaming, self.host.clock.mono());
+                self.flight.enter(Phase::Streaming, self.host.clock.about());
                 Poll::Pending
             }
             Poll::Ready(Some(Ok(frame))) => Poll::Ready(Some(self.pass(frame))),
@@ -134,7 +134,7 @@ impl AnswerBody {
         if let Some(trailers) = frame.trailers_mut() {
             *trailers = forward::response_headers(std::mem::take(trailers));
         }
-        self.flight.enter(Phase::Writing, self.host.clock.mono());
+        self.flight.enter(Phase::Writing, self.host.clock.about());
         // Of a body with a known length, and after trailers, nobody asks for the end.
         if self.source.is_at_end() || frame.is_trailers() {
             self.complete()?;
@@ -209,7 +209,7 @@ fn pump(mut body: Incoming, flight: &Registered) -> Source {
 impl Source {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         match self {
-            Source::Own(body) => Pin::new(body).poll_frame(cx),
+            Source::Own(body) => hush::poll_frame(body, cx),
             Source::Shared { frames, at_end, .. } => frames.poll_recv(cx).map_ok(|pumped| {
                 *at_end = pumped.is_last;
                 pumped.frame

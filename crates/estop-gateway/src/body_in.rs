@@ -1,7 +1,6 @@
 //! Reading a request's body whole, within its limits: size, memory of all bodies together, and the client's patience
 //! with us (the sweeper ends a body that does not move).
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
@@ -15,6 +14,7 @@ use tokio::time::timeout;
 
 use crate::flight::{Flight, Phase};
 use crate::host::Host;
+use crate::hush;
 
 /// Bytes of request bodies held at once, by all workers.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ pub(crate) async fn read(
     let mut first: Option<Bytes> = None;
     let mut all = BytesMut::new();
     while let Some(data) = next_data(&mut body, flight).await? {
-        flight.enter(Phase::Reading, host.clock.mono());
+        flight.enter(Phase::Reading, host.clock.about());
         let length = first.as_ref().map_or(all.len(), Bytes::len) + data.len();
         if length > max {
             return Err(BodyProblem::TooLarge);
@@ -149,7 +149,7 @@ async fn next_data(body: &mut Incoming, flight: &Flight) -> Result<Option<Bytes>
             if flight.poll_cut(cx).is_ready() {
                 return Poll::Ready(Err(BodyProblem::Cut));
             }
-            return match Pin::new(&mut *body).poll_frame(cx) {
+            return match hush::poll_frame(body, cx) {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(None) => Poll::Ready(Ok(None)),
                 Poll::Ready(Some(Err(_))) => Poll::Ready(Err(BodyProblem::Broken)),

@@ -1,5 +1,6 @@
 //! The clock of the shell: where the core's `Now` comes from.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use estop_core::time::{Millis, Now};
@@ -10,12 +11,14 @@ pub struct Clock {
     start: Instant,
     /// What monotonic time was when this process began.
     from: Millis,
+    /// What anybody last read.
+    last: AtomicU64,
 }
 
 impl Clock {
     /// A clock that goes on counting from `from`.
     pub fn starting_at(from: Millis) -> Clock {
-        Clock { start: Instant::now(), from }
+        Clock { start: Instant::now(), from, last: AtomicU64::new(from.0) }
     }
 
     /// Both clocks at this moment.
@@ -27,6 +30,17 @@ impl Clock {
 
     /// Monotonic time alone.
     pub fn mono(&self) -> Millis {
-        self.from.plus(u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX))
+        let now = self.from.plus(u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX));
+        // Written once a millisecond at most, so that threads do not take it from each other all the time.
+        if self.last.load(Ordering::Relaxed) < now.0 {
+            self.last.store(now.0, Ordering::Relaxed);
+        }
+        now
+    }
+
+    /// Monotonic time as it was last read by anybody: by whoever received the latest bytes of any connection, and by
+    /// the sweeper four times a second. For limits in seconds, where reading the clock would cost more than it tells.
+    pub fn about(&self) -> Millis {
+        Millis(self.last.load(Ordering::Relaxed))
     }
 }

@@ -11,8 +11,6 @@ use estop_core::time::Millis;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::AbortHandle;
 
-use crate::clock::Clock;
-
 /// What the sweeper needs to know of a connection.
 #[derive(Debug)]
 pub struct Connection {
@@ -96,12 +94,12 @@ pub struct Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.connection.idle_since.store(self.host.clock.mono().0, Ordering::Relaxed);
+        self.connection.idle_since.store(self.host.clock.about().0, Ordering::Relaxed);
         self.connection.busy.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// The connection's bytes, noting when a head begins to arrive.
+/// The connection's bytes, noting when they arrive, and when a head begins to.
 pub(crate) struct Watched<S> {
     /// The stream itself.
     pub stream: S,
@@ -114,13 +112,13 @@ pub(crate) struct Watched<S> {
 impl<S> Watched<S> {
     fn note_read(&self) {
         let c = &self.connection;
+        let now = self.host.clock.mono();
         // Of HTTP/2, most bytes between requests are no head: such a connection is idle.
         if !c.is_http1 {
             return;
         }
         if c.busy.load(Ordering::Relaxed) == 0 && c.head_since.load(Ordering::Relaxed) == 0 {
-            let clock: &Clock = &self.host.clock;
-            c.head_since.store(clock.mono().0.max(1), Ordering::Relaxed);
+            c.head_since.store(now.0.max(1), Ordering::Relaxed);
         }
     }
 }

@@ -10,12 +10,13 @@ use std::task::{Context, Poll};
 use atomic_waker::AtomicWaker;
 use estop_core::event::AbortedBy;
 use estop_core::ids::RequestId;
+use estop_core::system::Channel;
 use estop_core::time::Millis;
 use estop_wire::refusal::Kind;
-use slab::Slab;
 use tokio::task::AbortHandle;
 
 use crate::connection::Connection;
+use crate::registry::{Entry, Registry};
 
 /// Where a request is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +64,8 @@ pub struct Cut {
 pub struct Flight {
     /// Its number.
     pub request: RequestId,
+    /// What it goes through: a kill of that channel ends it.
+    pub channel: Channel,
     /// The client's connection.
     pub connection: Arc<Connection>,
     phase: AtomicU8,
@@ -82,9 +85,10 @@ pub struct Flight {
 }
 
 impl Flight {
-    fn new(request: RequestId, connection: Arc<Connection>, now: Millis) -> Flight {
+    fn new(request: RequestId, channel: Channel, connection: Arc<Connection>, now: Millis) -> Flight {
         Flight {
             request,
+            channel,
             connection,
             phase: AtomicU8::new(Phase::Reading as u8),
             moved: AtomicU64::new(now.0),
@@ -108,6 +112,11 @@ impl Flight {
     pub fn standing(&self, now: Millis) -> (Phase, u64) {
         let phase = Phase::ALL[usize::from(self.phase.load(Ordering::Relaxed)).min(Phase::ALL.len() - 1)];
         (phase, now.since(Millis(self.moved.load(Ordering::Relaxed))))
+    }
+
+    /// When it last moved.
+    pub(crate) fn moved(&self) -> Millis {
+        Millis(self.moved.load(Ordering::Relaxed))
     }
 
     /// Ends the request. The first cut counts; later ones change nothing.
@@ -187,52 +196,39 @@ impl Flight {
 
 /// The requests of one agent that are under way.
 #[derive(Default)]
-pub struct Flights(Mutex<Slab<Arc<Flight>>>);
+pub struct Flights(Arc<Registry<Flight>>);
 
 impl Flights {
     /// Registers a request; `None` if the agent has `max` under way already.
     pub fn register(
-        self: &Arc<Self>,
+        &self,
         request: RequestId,
+        channel: Channel,
         connection: Arc<Connection>,
         now: Millis,
         max: usize,
     ) -> Option<Registered> {
-        let mut slab = self.lock();
-        if slab.len() >= max {
-            return None;
-        }
-        let flight = Arc::new(Flight::new(request, connection, now));
-        let key = slab.insert(Arc::clone(&flight));
-        Some(Registered { flights: Arc::clone(self), key, flight })
+        self.0.register(Flight::new(request, channel, connection, now), max).map(Registered)
     }
 
     /// Does something with each of them.
-    pub fn for_each(&self, mut act: impl FnMut(&Flight)) {
-        self.lock().iter().for_each(|(_, flight)| act(flight));
+    pub fn for_each(&self, act: impl FnMut(&Flight)) {
+        self.0.for_each(act);
     }
 
     /// How many there are.
     pub fn count(&self) -> usize {
-        self.lock().len()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Slab<Arc<Flight>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.count()
     }
 }
 
 /// A registered request. Dropping it takes it off the list and closes what it still holds upstream.
-pub struct Registered {
-    flights: Arc<Flights>,
-    key: usize,
-    flight: Arc<Flight>,
-}
+pub struct Registered(Entry<Flight>);
 
 impl Registered {
     /// The request itself, for whoever must outlive this.
     pub fn handle(&self) -> Arc<Flight> {
-        Arc::clone(&self.flight)
+        self.0.handle()
     }
 }
 
@@ -240,15 +236,14 @@ impl std::ops::Deref for Registered {
     type Target = Flight;
 
     fn deref(&self) -> &Flight {
-        &self.flight
+        &self.0
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        self.flight.abort_upstream();
-        self.flight.over.store(true, Ordering::Release);
-        self.flight.upload_waker.wake();
-        self.flights.lock().try_remove(self.key);
+        self.abort_upstream();
+        self.over.store(true, Ordering::Release);
+        self.upload_waker.wake();
     }
 }

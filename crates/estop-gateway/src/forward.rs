@@ -1,6 +1,6 @@
 //! Headers on their way: what belongs to one connection, or to estop, stays behind (ID-3, ID-6).
 
-use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HeaderName, TRANSFER_ENCODING};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Uri};
 
@@ -28,11 +28,18 @@ const OURS: &str = "x-estop-";
 
 /// The headers to send upstream: the client's, without hop-by-hop ones and estop's own, for the provider's host, with
 /// the provider's key where estop holds it.
-pub(crate) fn request_headers(mut headers: HeaderMap, ready: &Ready, key_in: &KeyIn) -> HeaderMap {
+pub(crate) fn request_headers(
+    mut headers: HeaderMap,
+    length: Option<u64>,
+    ready: &Ready,
+    key_in: &KeyIn,
+) -> HeaderMap {
+    let says_length = length.is_some_and(|length| says_length(&headers, length));
     strip(&mut headers, |name| {
-        // hyper writes the length from the body it really sends; the Host header is the provider's, written when the
-        // connection is known.
-        matches!(*name, HOST | CONTENT_LENGTH | EXPECT)
+        // Unless it is right already, hyper writes the length from the body it really sends. The Host header becomes
+        // the provider's when the connection is known.
+        *name == EXPECT
+            || *name == CONTENT_LENGTH && !says_length
             || key_in.headers.contains(name)
             || ready.key.is_some() && CREDENTIAL_HEADERS.contains(&name.as_str())
     });
@@ -40,6 +47,15 @@ pub(crate) fn request_headers(mut headers: HeaderMap, ready: &Ready, key_in: &Ke
         headers.insert(name.clone(), value.clone());
     }
     headers
+}
+
+/// Whether the headers give this length, once and in the usual spelling.
+fn says_length(headers: &HeaderMap, length: u64) -> bool {
+    let mut values = headers.get_all(CONTENT_LENGTH).iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return false };
+    let digits = value.as_bytes();
+    let is_usual = matches!(digits, [b'0'] | [b'1'..=b'9', ..]) && digits.iter().all(u8::is_ascii_digit);
+    is_usual && std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()) == Some(length)
 }
 
 /// The headers to send to the client.
@@ -55,12 +71,17 @@ fn strip(headers: &mut HeaderMap, also: impl Fn(&HeaderName) -> bool) {
     // Few headers stay: looking at each once is cheaper than asking for all that could be there.
     let stay: Vec<HeaderName> =
         headers.keys().filter(|name| stays_behind(name.as_str()) || also(name)).cloned().collect();
-    if stay.contains(&CONNECTION) {
+    if stay.contains(&CONNECTION) && !is_keep_alive(headers) {
         remove_named_by_connection(headers);
     }
     for name in stay {
         headers.remove(name);
     }
+}
+
+/// Whether `connection` names nothing but `keep-alive`, as it mostly does.
+fn is_keep_alive(headers: &HeaderMap) -> bool {
+    headers.get_all(CONNECTION).iter().all(|value| value.as_bytes().eq_ignore_ascii_case(b"keep-alive"))
 }
 
 fn remove_named_by_connection(headers: &mut HeaderMap) {

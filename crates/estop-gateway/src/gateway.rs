@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use estop_core::button::Press;
 use estop_core::event::AbortedBy;
 use estop_core::system::{Channel, Channels, KillReason};
 use estop_wire::refusal::Kind;
@@ -14,13 +15,13 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-use crate::agents::Remembered;
+use crate::agents::{Agents, Remembered};
 use crate::body_in::Memory;
 use crate::flight::Cut;
-use crate::host::Host;
-use crate::journal_queue::JournalQueue;
+use crate::host::{Host, Keeping};
 use crate::key_ring::KeyRing;
 use crate::listener;
+use crate::relay::ReadyRelay;
 use crate::rulebook::Rulebook;
 use crate::settings::Settings;
 use crate::start_error::StartError;
@@ -47,14 +48,25 @@ impl Gateway {
     /// Starts listening.
     pub fn start(
         settings: Settings,
-        journal: Arc<JournalQueue>,
+        keeping: impl Into<Keeping>,
         remembered: Remembered,
+    ) -> Result<Gateway, StartError> {
+        Gateway::start_watched(settings, keeping, remembered, |_| Ok(()))
+    }
+
+    /// The same; `watch` is called before anything may pass: whoever presses the button in it has pressed it in time.
+    pub fn start_watched(
+        settings: Settings,
+        keeping: impl Into<Keeping>,
+        remembered: Remembered,
+        watch: impl FnOnce(&Arc<Host>) -> std::io::Result<()>,
     ) -> Result<Gateway, StartError> {
         let Settings {
             listen,
             workers,
             tls,
             providers,
+            relays,
             keys,
             require_keys,
             llm_enabled,
@@ -63,11 +75,12 @@ impl Gateway {
             prices,
         } = settings;
         let always_shut = if llm_enabled { Channels::NONE } else { Channels::NONE.with(Channel::Llm) };
-        let Remembered { system, latch, mono, away_ms, agents, over, made_keys } = remembered;
+        let Remembered { system, told, latch, mono, away_ms, agents, over, fleet, made_keys, resting } =
+            remembered;
         let host = Arc::new(Host::new(
-            Rulebook::new(policies, over),
-            limits.agents,
-            journal,
+            Rulebook::new(policies, over, fleet),
+            Agents::new(limits.agents, limits.agent_names, resting),
+            keeping.into(),
             always_shut,
             mono,
             system,
@@ -76,6 +89,10 @@ impl Gateway {
             .into_iter()
             .map(|(name, provider)| Ok((name.clone(), Arc::new(Ready::new(&name, provider)?))))
             .collect::<Result<BTreeMap<Box<str>, Arc<Ready>>, StartError>>()?;
+        let relays = relays
+            .into_iter()
+            .map(|(name, relay)| Ok((name.clone(), ReadyRelay::new(&name, relay)?)))
+            .collect::<Result<BTreeMap<Box<str>, ReadyRelay>, StartError>>()?;
         let cannot_listen = |error| StartError::Listen { address: listen, error };
         listener::check_free(listen).map_err(cannot_listen)?;
         let first = listener::bind(listen).map_err(cannot_listen)?;
@@ -90,9 +107,10 @@ impl Gateway {
         let worker = || Worker {
             host: Arc::clone(&host),
             upstreams: ready.iter().map(|(name, r)| (name.clone(), Upstream::new(Arc::clone(r)))).collect(),
+            relays: relays.iter().map(|(name, relay)| (name.clone(), relay.for_worker())).collect(),
             keys: keys.clone(),
             require_keys,
-            prices: Arc::clone(&prices),
+            prices: Arc::clone(&prices).into(),
             limits,
             memory: Arc::clone(&memory),
             open: Arc::clone(&open),
@@ -102,9 +120,13 @@ impl Gateway {
             llm_enabled,
         };
         let workers: Vec<Arc<Worker>> = sockets.iter().map(|_| Arc::new(worker())).collect();
-        host.open(latch);
+        host.open(latch, told);
+        // Nobody accepts a connection so far.
+        watch(&host)?;
         host.take_up(agents, away_ms);
         host.welcome_configured();
+        // As the agents of the configuration: made-up names cannot take their places.
+        relays.values().for_each(|relay| drop(host.agent(relay.agent())));
         let (stop, stopped) = watch::channel(false);
         let mut gateway = Gateway {
             address,
@@ -182,7 +204,7 @@ struct ShutIfPanicking(Arc<Host>);
 impl Drop for ShutIfPanicking {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.kill(Channels::ALL, KillReason::Emergency, "a thread of estop broke");
+            self.0.kill(Press::new(KillReason::Emergency, "a thread of estop broke", "estop"));
         }
     }
 }

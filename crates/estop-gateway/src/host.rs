@@ -1,25 +1,28 @@
 //! Where the core is asked: gives an event its time and gate word, keeps the record, and does what the decision says.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use estop_core::button::Press;
 use estop_core::decision::{Decision, Effect, Finding, Guard};
 use estop_core::engine::Snapshot;
 use estop_core::event::{AbortedBy, Event, What};
-use estop_core::ids::{Hash64, Name};
+use estop_core::ids::Name;
 use estop_core::journal::{Happened, Written};
-use estop_core::system::{
-    Channel, Channels, GateView, KillReason, System, SystemDecision, SystemEvent, SystemState,
-};
+use estop_core::system::{Channels, GateView, KillReason, System, SystemState};
 use estop_core::time::Millis;
 use estop_wire::refusal::Kind;
 
 use crate::agents::{Agent, Agents, Judged};
+use crate::button::{Button, LatchKeeper};
+use crate::canary::{self, Cage};
 use crate::clock::Clock;
 use crate::flight::Cut;
 use crate::identity::DEFAULT_AGENT;
 use crate::journal_queue::{JournalQueue, Recorded};
 use crate::latch::Latch;
+use crate::resting::Rest;
 use crate::rulebook::{Rulebook, runners};
+use crate::tools::Tools;
 
 /// The agents, the button, the clock and the way to the journal.
 pub struct Host {
@@ -31,7 +34,10 @@ pub struct Host {
     pub clock: Clock,
     /// Where records go.
     pub journal: Arc<JournalQueue>,
-    system: Mutex<System>,
+    pub(crate) button: Button,
+    pub(crate) cage: Cage,
+    /// Tools that run.
+    pub tools: Arc<Tools>,
     /// The rules of all agents.
     pub rulebook: Rulebook,
 }
@@ -41,31 +47,54 @@ impl Host {
     /// Channels in `always_shut` stay so, whatever is cleared.
     pub fn new(
         rulebook: Rulebook,
-        agents_max: usize,
-        journal: Arc<JournalQueue>,
+        agents: Agents,
+        keeping: Keeping,
         always_shut: Channels,
         from: Millis,
         system: System,
     ) -> Host {
         Host {
-            agents: Agents::new(agents_max),
+            agents,
             latch: Latch::new(System::default().gate(), always_shut),
             clock: Clock::starting_at(from),
-            journal,
-            system: Mutex::new(system),
+            journal: keeping.journal,
+            button: Button::new(system, keeping.latch),
+            cage: Cage::default(),
+            tools: Arc::default(),
             rulebook,
         }
     }
 
     /// The agent of this name, with its rules; `None` if there is no room for one more.
     pub fn agent(&self, name: &str) -> Option<Arc<Agent>> {
-        self.agents.get_or_add(name, || {
-            let agent = Agent::new(name, self.rulebook.rules(name));
-            // A journal begins with the rules: they are told before anybody else can find the agent.
-            let policy = Box::new((*agent.judged().policy).clone());
-            self.tell(&agent, None, What::PolicyChanged { by: "configuration".into(), policy });
-            agent
+        self.agents.get_or_add(name, |rest| match rest {
+            Some(rest) => self.wake_up(name, rest),
+            None => {
+                let agent = Agent::new(name, self.rulebook.rules(name));
+                // A journal begins with the rules: they are told before anybody else can find the agent.
+                let policy = Box::new((*agent.judged().policy).clone());
+                self.tell(&agent, None, What::PolicyChanged { by: "configuration".into(), policy });
+                Some(agent)
+            }
         })
+    }
+
+    /// The agent of this name, if it was ever known.
+    pub fn known_agent(&self, name: &str) -> Option<Arc<Agent>> {
+        self.agents.get(name).or_else(|| self.agents.resting.get(name).and_then(|_| self.agent(name)))
+    }
+
+    /// Takes an agent up from its rest, as it was. One whose state cannot be read is not let in: it might be stopped.
+    fn wake_up(&self, name: &str, rest: Rest) -> Option<Agent> {
+        let Snapshot { told, policy, state } = self.agents.resting.fetch(name, rest.told)?;
+        let mut rules = self.rulebook.rules(name);
+        rules.policy = Arc::new(policy);
+        let agent = Agent::remembered(name, rules, state, told);
+        agent.set_leaving(rest.deleted);
+        agent.judged().last = self.clock.mono();
+        self.apply_rules_to(&agent, "configuration");
+        agent.set_wake(agent.judged().next_wake());
+        Some(agent)
     }
 
     /// Takes up the agents of the time before. What was under way then is over; rules that changed meanwhile are told.
@@ -74,13 +103,14 @@ impl Host {
             let mut rules = self.rulebook.rules(&name);
             rules.policy = Arc::new(policy);
             let is_under_way = state.is_under_way();
+            self.rulebook.fleet.take_up(&state);
             let agent = self.agents.put(Agent::remembered(&name, rules, state, told));
+            agent.judged().last = self.clock.mono();
             if is_under_way {
                 self.tell(&agent, None, What::Restarted { away_ms });
             }
             self.apply_rules_to(&agent, "configuration");
-            let judged = agent.judged();
-            agent.set_wake(judged.state.poll_timeout(&judged.policy).map(|wake| wake.at.0));
+            agent.set_wake(agent.judged().next_wake());
         }
     }
 
@@ -126,15 +156,18 @@ impl Host {
         run: Option<Name>,
         what: What,
     ) -> Arc<Decision> {
-        self.tell_under(agent, judged, Event { run, gate: self.gate(), what })
+        self.tell_under(agent, judged, Event { run, gate: self.gate(&agent.name), what })
     }
 
     /// The same under a gate word that was read before.
-    pub(crate) fn tell_under(&self, agent: &Agent, judged: &mut Judged, event: Event) -> Arc<Decision> {
+    pub(crate) fn tell_under(&self, agent: &Agent, judged: &mut Judged, mut event: Event) -> Arc<Decision> {
         let now = self.clock.now();
+        let ahead = self.rulebook.fleet.show(now, &judged.state, &mut event);
         let decision = Arc::new(judged.state.handle(now, &event, &judged.policy));
+        self.rulebook.fleet.follow(now, ahead, &judged.state);
         agent.set_wake(judged.state.poll_timeout(&judged.policy).map(|wake| wake.at.0));
         judged.told += 1;
+        judged.last = now.mono;
         if let Some(Finding::Loop(score)) = decision.verdicts.get(Guard::Loop).map(|verdict| &verdict.finding)
         {
             judged.score = Some(*score);
@@ -146,9 +179,9 @@ impl Host {
         decision
     }
 
-    /// What the gate word says, as it is written down. The epoch of an open gate is nobody's business but the system's, and left out of records.
-    pub(crate) fn gate(&self) -> GateView {
-        let view = self.latch.view();
+    /// What the gate word says to an agent, as it is written down. The epoch of an open gate is nobody's business but the system's, and left out of records.
+    pub(crate) fn gate(&self, agent: &str) -> GateView {
+        let view = self.latch.view_as(|| agent == canary::AGENT);
         let is_open = view.state == SystemState::Running && view.shut.is_empty();
         if is_open { GateView::OPEN } else { view }
     }
@@ -169,7 +202,8 @@ impl Host {
                     });
                 }
                 Effect::PressButton => {
-                    self.kill(Channels::ALL, KillReason::RunawayAgent, "watchdog");
+                    let by = format!("watchdog: agent {}", agent.name);
+                    self.kill(Press::new(KillReason::RunawayAgent, &by, "watchdog"));
                 }
                 // Told to people, and to supervisors of processes.
                 Effect::Deactivated { .. }
@@ -179,30 +213,10 @@ impl Host {
                 | Effect::RunTripped { .. }
                 | Effect::RunEscalated { .. }
                 | Effect::BudgetWarned(_)
-                | Effect::ReservationExpired { .. } => {}
+                | Effect::ReservationExpired { .. }
+                | Effect::SnoozeEnded { .. } => {}
             }
         }
-    }
-
-    /// Lets work begin, as far as the latch found at start allows it (`None`: a first start).
-    pub fn open(&self, found: Option<GateView>) -> SystemDecision {
-        self.system_event(SystemEvent::Started { found })
-    }
-
-    /// Presses the button: shuts the gate first, then ends what is under way.
-    pub fn kill(&self, channels: Channels, reason: KillReason, by: &str) -> SystemDecision {
-        let decision = self.system_event(SystemEvent::KillRequested { channels, reason, by: by.into() });
-        let shut = decision.gate;
-        if !shut.lets_pass(Channel::Llm) {
-            let cut = Cut {
-                by: AbortedBy::Kill,
-                kind: Kind::Stop,
-                code: "system",
-                message: format!("{} {}", crate::refuse::system_sentence(shut), crate::refuse::AFTER_KILL),
-            };
-            self.cut_all(&cut);
-        }
-        decision
     }
 
     /// Ends every request under way; how many there were.
@@ -217,36 +231,6 @@ impl Host {
         count
     }
 
-    /// SHUTDOWN → SAFE_MODE, by somebody who saw `epoch`.
-    pub fn restart(&self, by: &str, epoch: u64) -> SystemDecision {
-        self.system_event(SystemEvent::RestartRequested { by: by.into(), epoch })
-    }
-
-    /// SAFE_MODE → RUNNING, by somebody who saw `epoch`.
-    pub fn clear(&self, by: &str, epoch: u64) -> SystemDecision {
-        self.system_event(SystemEvent::ClearRequested { by: by.into(), epoch })
-    }
-
-    /// The configuration was read again, and is in force or not.
-    pub fn configuration_read(&self, by: &str, digest: Hash64, applied: bool) {
-        self.system_event(SystemEvent::ConfigurationRead { by: by.into(), digest, applied });
-    }
-
-    /// A token or a key was made or taken back.
-    pub fn access_changed(&self, by: &str, what: &str) {
-        self.system_event(SystemEvent::AccessChanged { by: by.into(), what: what.into() });
-    }
-
-    fn system_event(&self, event: SystemEvent) -> SystemDecision {
-        let mut system = self.system.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.clock.now();
-        let decision = system.handle(now, &event);
-        self.latch.set(decision.gate);
-        let written = Written::of(Happened::System(&event), &decision);
-        self.journal.push(Recorded::System { now, event, decision, written });
-        decision
-    }
-
     /// Wakes agents whose time has come.
     pub fn tick(&self) {
         let now = self.clock.mono().0;
@@ -255,6 +239,20 @@ impl Host {
                 self.tell(agent, None, What::Tick);
             }
         });
+    }
+}
+
+/// What makes things outlive the process.
+pub struct Keeping {
+    /// Where records go.
+    pub journal: Arc<JournalQueue>,
+    /// What keeps the button; without it, only the journal knows.
+    pub latch: Option<Arc<dyn LatchKeeper>>,
+}
+
+impl From<Arc<JournalQueue>> for Keeping {
+    fn from(journal: Arc<JournalQueue>) -> Keeping {
+        Keeping { journal, latch: None }
     }
 }
 

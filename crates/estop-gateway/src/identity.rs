@@ -2,16 +2,18 @@
 //!
 //! The upstream comes from the configuration alone; nothing the client says can choose another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use estop_core::ids::Name;
 use estop_core::operator::AgentKeyHash;
+use estop_core::tags::Tags;
 use http::header::{AUTHORIZATION, HeaderName};
 use http::{HeaderMap, Uri};
 use sha2::{Digest, Sha256};
 
 use crate::agents::{is_agent_name, is_name};
 use crate::settings::AgentKey;
+use crate::tags::{self, BadTags};
 
 /// The agent that is meant when nobody says which.
 pub(crate) const DEFAULT_AGENT: &str = "default";
@@ -48,6 +50,8 @@ pub(crate) enum IdentityError {
     KeyMissing,
     /// The key is no agent's.
     KeyUnknown,
+    /// A header that says what the run is for cannot be read.
+    BadTags(BadTags),
     /// The key belongs to another agent than the one named.
     KeyOfAnother {
         /// Whose key it is.
@@ -123,6 +127,11 @@ impl Keys {
         Keys(keys)
     }
 
+    /// The agents that have one.
+    pub(crate) fn owners(&self) -> BTreeSet<Box<str>> {
+        self.0.values().cloned().collect()
+    }
+
     /// Whose key it is. Looked up by its SHA-256, so that how long it takes says nothing about any key.
     fn owner(&self, key: &[u8]) -> Option<&str> {
         self.0.get(&digest(key)).map(AsRef::as_ref)
@@ -144,6 +153,8 @@ pub(crate) struct Caller {
     pub agent: Name,
     /// The run, if the client named one.
     pub run: Option<Name>,
+    /// What the run is for, if the client says it.
+    pub tags: Option<Box<Tags>>,
     /// Where the client put its estop key; it must not travel on.
     pub key_in: KeyIn,
 }
@@ -183,7 +194,8 @@ pub(crate) fn caller(
         (None, None) => DEFAULT_AGENT,
     };
     let run = name_in(headers, RUN_HEADER, "run", is_name)?.map(Name::from);
-    Ok(Caller { agent: agent.into(), run, key_in })
+    let tags = tags::read(headers).map_err(IdentityError::BadTags)?;
+    Ok(Caller { agent: agent.into(), run, tags, key_in })
 }
 
 /// The owner of the key that came with the request. A key given as estop's own must be one.

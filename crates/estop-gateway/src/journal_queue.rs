@@ -7,7 +7,8 @@
 //! The writer comes later; a killed process never comes back to its memory. So each record also goes to a [`Tail`], a
 //! file that has it before anybody is told what was decided ([`JournalQueue::flush`]).
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -107,13 +108,25 @@ pub(crate) fn shorten(name: &mut Name) {
 /// A tail is begun anew beyond this. Chosen: some 100,000 records; half only makes more files.
 const TAIL_MAX: u64 = 64 << 20;
 
+/// What every thread writes to with each request, apart from what they only read: else each would take the other's
+/// cache line away.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Apart<T>(T);
+
+thread_local! {
+    /// A record's line, made before the queue is locked.
+    static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 /// The queue.
 #[derive(Debug, Default)]
 pub struct JournalQueue {
-    waiting: Mutex<Waiting>,
-    count: AtomicUsize,
+    waiting: Apart<Mutex<Waiting>>,
     /// Lines on their way to the tail. Whoever holds it writes; taken before `waiting`.
-    writing: Mutex<Vec<u8>>,
+    writing: Apart<Mutex<Vec<u8>>>,
+    /// As many records wait as may.
+    crowded: AtomicBool,
     tail: Option<Box<dyn Tail>>,
     /// The writer sleeps until it is woken; while it is busy it looks by itself, and nobody pays for waking it.
     asleep: AtomicBool,
@@ -153,13 +166,13 @@ impl JournalQueue {
     /// A queue whose records go to a tail, from `start` on.
     pub fn with_tail(tail: Box<dyn Tail>, start: TailMark) -> JournalQueue {
         let waiting = Mutex::new(Waiting { end: start, ..Waiting::default() });
-        JournalQueue { waiting, tail: Some(tail), ..JournalQueue::default() }
+        JournalQueue { waiting: Apart(waiting), tail: Some(tail), ..JournalQueue::default() }
     }
 
     /// Whether new requests must wait for the writer.
     pub fn is_full(&self) -> bool {
         let is_stuck = self.stuck.load(Ordering::Relaxed);
-        self.has_failed() || is_stuck || self.count.load(Ordering::Relaxed) >= WAITING_MAX
+        self.has_failed() || is_stuck || self.crowded.load(Ordering::Relaxed)
     }
 
     /// Whether what happens cannot be written down any more, or not in time.
@@ -187,19 +200,30 @@ impl JournalQueue {
 
     /// Adds a record. Callers that must keep an order hold their own lock while they call.
     pub fn push(&self, record: Recorded) {
+        LINE.with_borrow_mut(|line| {
+            line.clear();
+            if self.tail.is_some() {
+                record.append_tail_line(line);
+            }
+            self.push_line(record, line);
+        });
+    }
+
+    fn push_line(&self, record: Recorded, line: &[u8]) {
         let is_urgent = record.is_urgent();
         let mut waiting = self.waiting();
         if self.failed.load(Ordering::Relaxed) {
             return;
         }
         waiting.pushed += 1;
-        if self.tail.is_some() && !self.tail_failed.load(Ordering::Relaxed) {
-            let before = waiting.unwritten.len();
-            record.append_tail_line(&mut waiting.unwritten);
-            waiting.end.offset += (waiting.unwritten.len() - before) as u64;
+        if !self.tail_failed.load(Ordering::Relaxed) {
+            waiting.unwritten.extend_from_slice(line);
+            waiting.end.offset += line.len() as u64;
         }
         waiting.records.push(record);
-        self.count.store(waiting.records.len(), Ordering::Relaxed);
+        if waiting.records.len() == WAITING_MAX {
+            self.crowded.store(true, Ordering::Relaxed);
+        }
         if is_urgent {
             self.hurry.store(true, Ordering::Relaxed);
         }
@@ -212,7 +236,7 @@ impl JournalQueue {
     /// let through any more.
     pub fn flush(&self) {
         let Some(tail) = &self.tail else { return };
-        let mut lines = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.writing.0.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::swap(&mut self.waiting().unwritten, &mut lines);
         self.write(&**tail, &mut lines);
     }
@@ -268,11 +292,11 @@ impl JournalQueue {
     /// stands in the tail before the mark that is returned.
     pub fn take(&self, into: &mut Vec<Recorded>) -> Option<TailMark> {
         self.wait()?;
-        let mut lines = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.writing.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut waiting = self.waiting();
         std::mem::swap(&mut waiting.unwritten, &mut lines);
         std::mem::swap(&mut waiting.records, into);
-        self.count.store(waiting.records.len(), Ordering::Relaxed);
+        self.crowded.store(waiting.records.len() >= WAITING_MAX, Ordering::Relaxed);
         let is_long = waiting.end.offset >= TAIL_MAX;
         if is_long {
             // Nobody else writes: the new file begins with the next record.
@@ -307,7 +331,7 @@ impl JournalQueue {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Nothing more will come: the writer takes what is there and ends.
@@ -317,5 +341,33 @@ impl JournalQueue {
         self.closed.store(true, Ordering::Relaxed);
         drop(waiting);
         self.bell.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use estop_core::journal::Happened;
+    use estop_core::system::System;
+
+    use super::*;
+
+    #[test]
+    fn st_1_a_queue_is_full_until_its_writer_takes_what_waits() {
+        let (queue, event) = (JournalQueue::default(), SystemEvent::Started { found: None });
+        let decision = System::default().handle(Now::default(), &event);
+        let push = || {
+            let written = Written::of(Happened::System(&event), &decision);
+            queue.push(Recorded::System { now: Now::default(), event: event.clone(), decision, written });
+        };
+        (1..WAITING_MAX).for_each(|_| push());
+        assert!(!queue.is_full());
+        // What belongs to requests already let through still gets in.
+        push();
+        push();
+        assert!(queue.is_full());
+        let mut taken = Vec::new();
+        assert!(queue.take(&mut taken).is_some());
+        assert_eq!(taken.len(), WAITING_MAX + 1);
+        assert!(!queue.is_full());
     }
 }

@@ -1,5 +1,6 @@
 //! The keys in force: those of the configuration, and those made while estop runs.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use estop_core::operator::AgentKeyHash;
@@ -36,6 +37,11 @@ impl KeyRing {
     pub fn set(&self, made: Vec<AgentKeyHash>) {
         *self.0.made.write().unwrap_or_else(PoisonError::into_inner) = made;
         self.put_together();
+    }
+
+    /// The agents that have a key.
+    pub fn owners(&self) -> BTreeSet<Box<str>> {
+        self.current().owners()
     }
 
     fn put_together(&self) {

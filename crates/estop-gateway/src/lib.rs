@@ -1,7 +1,7 @@
 //! estop-gateway: the places where traffic is held or let through.
 //!
-//! Today the LLM proxy: listen, identify, read, understand, decide, forward, observe, settle (ID-1..7, AN-1..4). The
-//! tool gate for hooks and MCP (TL-1, TL-3) and the message relay (KS-10) will ask the core the same way.
+//! Today the LLM proxy: listen, identify, read, understand, decide, forward, observe, settle (ID-1..7, AN-1..4); and the
+//! message relay (KS-10). The tool gate for hooks and MCP (TL-1, TL-3) will ask the core the same way.
 //!
 //! What it never does: write to a database, wait for one, re-serialise a body it inspected, choose an upstream by
 //! what the client says, or allow anything because an answer is missing. It knows neither the admin API nor the
@@ -21,24 +21,34 @@ mod out_body;
 mod pipeline;
 mod recall;
 mod refuse;
+mod relay;
 mod rulebook;
 mod screen;
+mod tags;
 mod upload;
 mod upstream;
 
 // Who is judged, and where.
 mod agents;
+mod button;
+mod canary;
 mod clock;
+mod fleet;
 mod flight;
 mod host;
 mod journal_queue;
 mod key_ring;
 mod latch;
+mod registry;
+mod resting;
+mod sync;
+mod tools;
 
 // Sockets, threads and time.
 mod connection;
 mod connections;
 mod gateway;
+mod hush;
 mod listener;
 mod start_error;
 mod sweep;
@@ -47,10 +57,15 @@ mod worker;
 pub mod settings;
 
 pub use agents::{Agent, Judged, NAME_MAX, Remembered, is_agent_name, is_name};
+pub use button::LatchKeeper;
+pub use canary::{AGENT as CANARY, Drill, HEADER as CANARY_HEADER, LetIn, PROVIDER as CANARY_PROVIDER};
+pub use fleet::Fleet;
 pub use flight::{Flight, Phase};
 pub use gateway::Gateway;
-pub use host::Host;
+pub use host::{Host, Keeping};
 pub use journal_queue::{JournalQueue, Recorded, Tail, TailMark};
 pub use key_ring::KeyRing;
+pub use resting::{Rest, Resting, States};
 pub use rulebook::{Over, Rulebook};
 pub use start_error::StartError;
+pub use tools::{RegisteredTool, RunningTool, Tools};

@@ -17,6 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use crate::connection::{Connection, Watched};
+use crate::hush::Hushed;
 use crate::pipeline;
 use crate::worker::Worker;
 
@@ -26,6 +27,8 @@ const BACKLOG: i32 = 4096;
 const STREAMS_MAX: u32 = 256;
 /// Out of descriptors: wait for some to come back instead of spinning.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Header lines that hyper takes by itself. Told the same number it would make room for them anew with each request.
+const HEADERS_USUAL: usize = 100;
 /// The most that is written into one HTTP/2 stream before it is flushed; bounds memory of clients that do not read.
 const SEND_BUFFER: usize = 64 << 10;
 
@@ -170,13 +173,15 @@ where
                 .serve_connection(io, service)
                 .await
         } else {
-            http1::Builder::new()
+            let mut builder = http1::Builder::new();
+            builder
                 .header_read_timeout(None)
-                .max_headers(limits.headers)
                 .max_header_size(limits.header_bytes)
-                .max_buf_size(limits.header_bytes.max(8 << 10))
-                .serve_connection(io, service)
-                .await
+                .max_buf_size(limits.header_bytes.max(8 << 10));
+            if limits.headers != HEADERS_USUAL {
+                builder.max_headers(limits.headers);
+            }
+            Hushed::new(builder.serve_connection(io, service)).await
         };
         drop((listed, place));
     });

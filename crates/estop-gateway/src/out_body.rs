@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use crate::answer::AnswerBody;
+use crate::relay::Place;
 
 /// Why a body ended before its end. The connection is then broken off, so that nobody takes it for whole.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
@@ -17,12 +18,19 @@ pub(crate) enum OutBody {
     Full(Option<Bytes>),
     /// The upstream's.
     Answer(Box<AnswerBody>),
+    /// The same of a relay, where it has a place until its end.
+    Relayed(Box<(AnswerBody, Place)>),
 }
 
 impl OutBody {
     /// A body that is at hand.
     pub(crate) fn full(bytes: Bytes) -> OutBody {
         OutBody::Full(Some(bytes).filter(|bytes| !bytes.is_empty()))
+    }
+
+    /// An answer through a relay.
+    pub(crate) fn relayed(answer: AnswerBody, place: Place) -> OutBody {
+        OutBody::Relayed(Box::new((answer, place)))
     }
 }
 
@@ -37,6 +45,7 @@ impl Body for OutBody {
         match self.get_mut() {
             OutBody::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             OutBody::Answer(answer) => answer.poll_frame(cx),
+            OutBody::Relayed(relayed) => relayed.0.poll_frame(cx),
         }
     }
 
@@ -45,6 +54,7 @@ impl Body for OutBody {
             OutBody::Full(bytes) => bytes.is_none(),
             // Its end is settled before it is told.
             OutBody::Answer(answer) => answer.has_ended(),
+            OutBody::Relayed(relayed) => relayed.0.has_ended(),
         }
     }
 
@@ -52,6 +62,7 @@ impl Body for OutBody {
         match self {
             OutBody::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
             OutBody::Answer(answer) => answer.size_hint(),
+            OutBody::Relayed(relayed) => relayed.0.size_hint(),
         }
     }
 }

@@ -6,7 +6,6 @@ mod judging;
 mod no;
 
 use std::sync::Arc;
-use std::task::Poll;
 
 use estop_core::decision::{Decision, Effect};
 use estop_core::event::{AbortedBy, CallKind};
@@ -17,8 +16,8 @@ use estop_wire::protocol::{self, Call, Family, Protocol};
 use estop_wire::refusal::Kind;
 use estop_wire::request::{self, RequestIn};
 use estop_wire::response::{Observer, framing};
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
 
@@ -26,6 +25,7 @@ use crate::account::Account;
 use crate::agents::Agent;
 use crate::answer::{AnswerBody, Parts, Shape};
 use crate::body_in::{self, BodyProblem, Share};
+use crate::canary;
 use crate::connection::{Busy, Connection};
 use crate::flight::{Phase, Registered};
 use crate::forward;
@@ -33,9 +33,10 @@ use crate::host::Host;
 use crate::identity::{self, Caller};
 use crate::out_body::OutBody;
 use crate::refuse;
+use crate::relay;
 use crate::screen;
 use crate::upload::{self, RequestBody};
-use crate::upstream::{Upstream, UpstreamError};
+use crate::upstream::{Sent, Upstream};
 use crate::worker::Worker;
 use no::{
     No, Understood, cut_no, no_journal, refuse_browsers, refuse_identity, unknown_provider, upstream_failed,
@@ -48,8 +49,11 @@ pub(crate) async fn serve(
     connection: &Arc<Connection>,
 ) -> Response<OutBody> {
     let busy = connection.begin(&worker.host);
-    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
-    let client = client::recognise(header);
+    if relay::is_relays(request.uri().path()) {
+        // Boxed: requests to models would carry its room.
+        return Box::pin(relay::serve(worker, request, busy)).await;
+    }
+    let client = client::recognise(|name| known_header(request.headers(), name));
     match exchange(worker, request, busy).await {
         Ok(response) => response,
         Err(no) => {
@@ -57,6 +61,17 @@ pub(crate) async fn serve(
             no.answer(client)
         }
     }
+}
+
+/// A header by its name. Names that are asked for with each request are not read anew each time.
+fn known_header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    const SESSION: HeaderName = HeaderName::from_static("agent-session-id");
+    let value = match name {
+        "user-agent" => headers.get(USER_AGENT),
+        "agent-session-id" => headers.get(SESSION),
+        other => headers.get(other),
+    };
+    value.and_then(|value| value.to_str().ok())
 }
 
 /// Nobody is told what a dead process would not remember.
@@ -77,13 +92,18 @@ async fn exchange(worker: &Worker, request: Request<Incoming>, busy: Busy) -> Re
     screened.map_err(|no| No::bad(no.status, no.code, no.message).closing().of(guess()))?;
     let route =
         identity::route(parts.uri.path()).map_err(|error| refuse_identity(&error, worker).of(guess()))?;
-    let found = worker.upstreams.get_key_value(route.provider);
+    let canary = worker.host.cage.admits(route.provider, &parts.headers);
+    let found = || worker.upstreams.get_key_value(route.provider).map(|(name, upstream)| (&**name, upstream));
+    let found = canary.as_ref().map(|upstream| (canary::PROVIDER, upstream)).or_else(found);
     let (provider, upstream) = found.ok_or_else(|| unknown_provider(&route, worker).of(guess()))?;
     let family = upstream.ready.provider.family;
     let call = protocol::recognise(family, parts.method.as_str(), route.path);
     let keys = worker.keys.current();
-    let caller = identity::caller(&route, &parts.uri, &parts.headers, &keys, worker.require_keys)
-        .map_err(|error| refuse_identity(&error, worker).of(call.protocol))?;
+    let caller = match &canary {
+        Some(_) => Ok(canary::caller()),
+        None => identity::caller(&route, &parts.uri, &parts.headers, &keys, worker.require_keys),
+    };
+    let caller = caller.map_err(|error| refuse_identity(&error, worker).of(call.protocol))?;
     refuse_browsers(&parts.headers, upstream).map_err(|no| no.of(call.protocol))?;
     let path_at = parts.uri.path().len() - route.path.len();
     let only_reads = parts.method.is_safe();
@@ -131,7 +151,13 @@ impl Asking<'_> {
         let max = worker.limits.streams_per_agent;
         let flight = agent
             .flights
-            .register(agent.next_request(), Arc::clone(&busy.connection), host.clock.mono(), max)
+            .register(
+                agent.next_request(),
+                Channel::Llm,
+                Arc::clone(&busy.connection),
+                host.clock.about(),
+                max,
+            )
             .ok_or_else(|| {
                 No::overload("This agent has too many requests under way: wait for some to end.").closing()
             })?;
@@ -158,7 +184,7 @@ impl Asking<'_> {
         let bytes = body_in::read(body, worker.limits.body_bytes, &mut memory, &flight, host)
             .await
             .map_err(|problem| self.refuse_body(problem, &flight))?;
-        flight.enter(Phase::Judging, host.clock.mono());
+        flight.enter(Phase::Judging, host.clock.about());
         let said = request::read(self.call.protocol, &bytes).map_err(|error| {
             No::bad(400, "unreadable_request", format!("estop cannot read this request: {error}"))
         })?;
@@ -171,8 +197,8 @@ impl Asking<'_> {
     /// A shut gate is told at once, without waiting for a body; unless the policy wants a message, whose form depends
     /// on what the body asks for.
     fn refuse_if_shut(&self, agent: &Arc<Agent>, flight: &Registered) -> Result<(), No> {
-        let gate = self.worker.host.gate();
-        let style = agent.judged().policy.block_response;
+        let gate = self.worker.host.gate(&agent.name);
+        let style = self.worker.style(agent);
         if gate.lets_pass(Channel::Llm) || style == BlockResponse::Message {
             return Ok(());
         }
@@ -193,7 +219,7 @@ impl Asking<'_> {
             protocol: self.call.protocol,
             stream: said.stream || self.call.stream,
             model: self.model(said).unwrap_or_default().to_owned(),
-            style: agent.judged().policy.block_response,
+            style: self.worker.style(agent),
         };
         if !decision.is_allowed() {
             let message = self.worker.sentence(decision);
@@ -247,12 +273,14 @@ impl Asking<'_> {
         *request.method_mut() = parts.method;
         *request.uri_mut() = uri;
         let said_empty = parts.headers.contains_key(CONTENT_LENGTH) && request.body().is_end_stream();
-        *request.headers_mut() = forward::request_headers(parts.headers, ready, &self.caller.key_in);
+        let length = request.body().size_hint().exact();
+        *request.headers_mut() = forward::request_headers(parts.headers, length, ready, &self.caller.key_in);
         if said_empty {
             // hyper writes no length for a body that is not there, and some servers want one.
             request.headers_mut().insert(CONTENT_LENGTH, http::HeaderValue::from_static("0"));
         }
-        let (response, lease) = match self.send(request, &flight).await {
+        let sent = self.upstream.send_unless_cut(request, &flight, &self.worker.host).await;
+        let (response, lease) = match sent {
             Sent::Answered(response, lease) => (response, lease),
             Sent::Failed(error) => {
                 account.abort(AbortedBy::Upstream);
@@ -289,27 +317,4 @@ impl Asking<'_> {
         account.begin(observer, stream, head.status.as_u16() >= 400);
         Shape { protocol, framing, encoded: !encoding.is_empty() && encoding != "identity" }
     }
-
-    async fn send(&self, request: Request<RequestBody>, flight: &Registered) -> Sent {
-        let sending = self.upstream.send(request, flight, &self.worker.host);
-        let mut sending = std::pin::pin!(sending);
-        std::future::poll_fn(|cx| {
-            if flight.poll_cut(cx).is_ready() {
-                return Poll::Ready(Sent::Cut);
-            }
-            match sending.as_mut().poll(cx) {
-                Poll::Pending => Poll::Pending,
-                Poll::Ready(Ok((response, lease))) => Poll::Ready(Sent::Answered(response, lease)),
-                Poll::Ready(Err(_)) if flight.why_cut().is_some() => Poll::Ready(Sent::Cut),
-                Poll::Ready(Err(error)) => Poll::Ready(Sent::Failed(error)),
-            }
-        })
-        .await
-    }
-}
-
-enum Sent {
-    Answered(Response<Incoming>, crate::upstream::Lease),
-    Failed(UpstreamError),
-    Cut,
 }

@@ -27,6 +27,7 @@ pub(crate) fn code(decision: &Decision) -> &'static str {
         Some(Guard::Loop | Guard::Churn | Guard::Chanting) => "kill_switch",
         Some(Guard::Breaker | Guard::Run) => "circuit_breaker",
         Some(Guard::Rate) => "rate_limit",
+        Some(Guard::Models) => "model_not_allowed",
         Some(guard @ (Guard::System | Guard::Hours | Guard::Budget)) => guard.name(),
         Some(guard @ (Guard::Gate | Guard::Health | Guard::Watchdog)) => guard.name(),
         // An agent that a person switched off, with requests under way.
@@ -51,6 +52,7 @@ pub(crate) fn sentence(decision: &Decision) -> String {
         ) => "Look at what it did, then activate the agent again.",
         Some(Guard::Run | Guard::Breaker) => "Start a fresh run, or extend this one.",
         Some(Guard::Hours) => "Try again within the allowed hours.",
+        Some(Guard::Models) => "Use an allowed model, or change the policy.",
         Some(Guard::Budget) => "Raise the budget, or wait for the next period.",
         Some(Guard::Rate | Guard::Gate) => "Slow down and try again.",
         None => "",

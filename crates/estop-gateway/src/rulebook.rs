@@ -1,18 +1,24 @@
 //! The rules of all agents: those of the configuration, and over them what was set while estop runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use estop_core::budget::Budget;
 use estop_core::ids::Name;
 use estop_core::iteration::TestRunners;
 use estop_core::policy::Policy;
 use estop_core::policy_file::{PolicyFile, PolicyOverrides};
 
 use crate::agents::Rules;
+use crate::canary;
+use crate::fleet::Fleet;
+use crate::identity::DEFAULT_AGENT;
 
 /// The rules of all agents.
 pub struct Rulebook {
     book: RwLock<Book>,
+    /// The account of all agents together, under the configuration's caps.
+    pub fleet: Fleet,
 }
 
 struct Book {
@@ -30,9 +36,10 @@ pub struct Over {
 }
 
 impl Rulebook {
-    /// The rules of a configuration.
-    pub fn new(file: PolicyFile, over: BTreeMap<Name, Over>) -> Rulebook {
-        Rulebook { book: RwLock::new(Book { file: Arc::new(file), over }) }
+    /// The rules of a configuration, and what all agents together have spent so far.
+    pub fn new(file: PolicyFile, over: BTreeMap<Name, Over>, spent: Budget) -> Rulebook {
+        let fleet = Fleet::new(spent, file.fleet_budget());
+        Rulebook { book: RwLock::new(Book { file: Arc::new(file), over }), fleet }
     }
 
     /// The configuration's.
@@ -51,7 +58,15 @@ impl Rulebook {
 
     /// A new configuration, with what was set over it checked anew.
     pub fn replace(&self, file: PolicyFile, over: BTreeMap<Name, Over>) {
+        self.fleet.set_caps(file.fleet_budget());
         *self.write() = Book { file: Arc::new(file), over };
+    }
+
+    /// The agents somebody named, in the configuration or while estop runs, and the default one.
+    pub fn named(&self) -> BTreeSet<Box<str>> {
+        let book = self.read();
+        let over = book.over.keys().map(|name| Box::from(&**name));
+        book.file.agents().map(Box::from).chain(over).chain([Box::from(DEFAULT_AGENT)]).collect()
     }
 
     /// An agent's role.
@@ -63,6 +78,9 @@ impl Rulebook {
 
     /// An agent's rules.
     pub fn resolve(&self, agent: &str) -> Policy {
+        if agent == canary::AGENT {
+            return canary::policy();
+        }
         let book = self.read();
         let nothing = Over::default();
         let over = book.over.get(agent).unwrap_or(&nothing);

@@ -94,6 +94,9 @@ fn host_of<B>(request: &Request<B>) -> Result<&str, Screened> {
         (Some(host), _) | (None, Some(host)) => host,
         (None, None) => return Err(bad("The Host header is missing.")),
     };
+    if let Some(name) = plain_host(host) {
+        return Ok(name);
+    }
     let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b':' | b'[' | b']');
     if host.is_empty() || !host.bytes().all(fits) {
         return Err(bad("The Host header has characters that no host has."));
@@ -114,7 +117,20 @@ fn host_of<B>(request: &Request<B>) -> Result<&str, Screened> {
     Ok(name.trim_matches(['[', ']']))
 }
 
+/// The name in `name` or `name:port`, as nearly all are: letters, digits, dots and dashes. Anything else is looked at
+/// with more care.
+fn plain_host(host: &str) -> Option<&str> {
+    let (name, port) = host.split_once(':').unwrap_or((host, "0"));
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-');
+    let is_name = !name.is_empty() && name.bytes().all(is_plain);
+    let is_port = port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    (is_name && is_port).then_some(name)
+}
+
 fn is_loopback_name(host: &str) -> bool {
+    if matches!(host, "127.0.0.1" | "localhost") {
+        return true;
+    }
     let name = host.strip_suffix('.').unwrap_or(host);
     if name.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback()) {
         return true;

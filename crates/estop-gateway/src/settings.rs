@@ -21,6 +21,8 @@ pub struct Settings {
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// Model providers, by the name that stands in the path.
     pub providers: BTreeMap<Box<str>, Provider>,
+    /// Relays of messages, by the name that stands in the path (KS-10).
+    pub relays: BTreeMap<Box<str>, Relay>,
     /// Keys of agents.
     pub keys: Vec<AgentKey>,
     /// Refuse requests without a valid key (ID-2).
@@ -56,6 +58,21 @@ pub struct Provider {
     pub http: HttpVersion,
     /// Certificates to trust instead of the usual ones.
     pub ca: Option<Vec<CertificateDer<'static>>>,
+}
+
+/// A relay of messages between an app and a platform (KS-10).
+#[derive(Clone, Debug)]
+pub struct Relay {
+    /// Whose messages they are.
+    pub agent: Box<str>,
+    /// The app; spoken to as a provider is, without a key.
+    pub into: Option<Provider>,
+    /// The platform, the same way.
+    pub out: Option<Provider>,
+    /// What must stand in the path of what comes in.
+    pub secret: Option<SecretString>,
+    /// Messages under way at once, each way.
+    pub concurrency: usize,
 }
 
 /// How a provider wants its key.
@@ -109,6 +126,8 @@ pub struct Limits {
     pub streams_per_agent: usize,
     /// Agents known at once.
     pub agents: usize,
+    /// Names of agents there may ever be, at work or at rest.
+    pub agent_names: usize,
     /// A request's head must arrive within this time.
     pub header_timeout: Duration,
     /// A request's body may pause this long.
@@ -135,6 +154,7 @@ impl Default for Limits {
             connections: 10_000,
             streams_per_agent: 256,
             agents: 10_000,
+            agent_names: 200_000,
             header_timeout: seconds(10),
             body_idle_timeout: seconds(30),
             connect_timeout: seconds(10),

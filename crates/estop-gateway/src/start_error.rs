@@ -11,6 +11,14 @@ pub enum StartError {
         /// What is wrong.
         problem: String,
     },
+    /// A relay's target that cannot be spoken to.
+    #[error("relays.{relay}.{problem}")]
+    Relay {
+        /// Which.
+        relay: Box<str>,
+        /// What is wrong.
+        problem: String,
+    },
     /// The listener cannot be opened.
     #[error("listen.data: {address} cannot be opened: {error}")]
     Listen {

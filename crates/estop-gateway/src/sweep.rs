@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use estop_core::event::AbortedBy;
+use estop_core::system::Channel;
 use estop_core::time::Millis;
 use estop_wire::refusal::Kind;
 
 use crate::connection::Waiting;
 use crate::flight::{Cut, Flight, Phase};
 use crate::host::Host;
+use crate::relay::Relay;
 use crate::settings::Limits;
 use crate::worker::Worker;
 
@@ -29,6 +31,7 @@ pub(crate) fn run(host: &Host, workers: &[Arc<Worker>], limits: &Limits, stop: &
         std::thread::park_timeout(EVERY);
         host.tick();
         let now = host.clock.mono();
+        let is_shut = !host.latch.view().lets_pass(Channel::Messaging);
         host.agents.for_each(|agent| agent.flights.for_each(|flight| sweep_flight(flight, now, limits)));
         for worker in workers {
             worker.connections.for_each(|connection| {
@@ -41,7 +44,12 @@ pub(crate) fn run(host: &Host, workers: &[Arc<Worker>], limits: &Limits, stop: &
                     connection.close();
                 }
             });
-            worker.upstreams.values().for_each(|upstream| upstream.sweep(EVERY));
+            worker.upstreams.values().for_each(|upstream| upstream.sweep(EVERY, now));
+            let relays = worker.relays.values().flat_map(Relay::upstreams);
+            // What is shut holds no connection either (KS-10).
+            relays.for_each(
+                |upstream| if is_shut { upstream.close_idle() } else { upstream.sweep(EVERY, now) },
+            );
         }
     }
 }

@@ -56,7 +56,7 @@ impl Passing {
         }
         loop {
             let next = Pin::new(&mut self.body).poll_frame(cx);
-            let now = self.host.clock.mono();
+            let now = self.host.clock.about();
             let frame = match next {
                 Poll::Pending => {
                     // It is the client who keeps us waiting, not the provider.

@@ -7,11 +7,13 @@ mod dial;
 mod lease;
 mod line;
 mod provider;
+mod unless_cut;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use estop_core::time::Millis;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper::{Request, Response};
@@ -19,6 +21,7 @@ use tokio::task::AbortHandle;
 
 pub(crate) use lease::Lease;
 pub(crate) use provider::Ready;
+pub(crate) use unless_cut::Sent;
 
 use crate::flight::{Flight, Phase};
 use crate::host::Host;
@@ -28,7 +31,7 @@ use crate::upload::RequestBody;
 const IDLE_MAX: usize = 256;
 /// An idle connection is not used after this time: providers close theirs after 60 s and more, and a request sent
 /// into a closing connection is lost.
-const IDLE_FOR: Duration = Duration::from_secs(20);
+const IDLE_FOR_MS: u64 = 20_000;
 /// Requests on one HTTP/2 connection. Below the 100 that servers commonly allow.
 const STREAMS_MAX: usize = 96;
 
@@ -53,7 +56,13 @@ pub(crate) struct Upstream {
 
 struct Idle {
     own: Own,
-    since: Instant,
+    since: Millis,
+}
+
+impl Idle {
+    fn is_fresh(&self, now: Millis) -> bool {
+        !self.own.sender.is_closed() && now.since(self.since) < IDLE_FOR_MS
+    }
 }
 
 /// A connection of HTTP/1.1.
@@ -85,18 +94,18 @@ impl Upstream {
         self: &Arc<Self>,
         mut request: Request<RequestBody>,
         flight: &Flight,
-        host: &Host,
+        host: &Arc<Host>,
     ) -> Result<(Response<Incoming>, Lease), UpstreamError> {
         loop {
-            let (mut lease, reused) = match self.pooled() {
+            let (mut lease, reused) = match self.pooled(host.clock.about()) {
                 Some(lease) => (lease, true),
                 None => {
                     flight.enter(Phase::Connecting, host.clock.mono());
                     // Boxed, because it is large and rare: every request would carry its room.
-                    (Box::pin(self.dial()).await?, false)
+                    (Box::pin(self.dial(host)).await?, false)
                 }
             };
-            flight.enter(Phase::Awaiting, host.clock.mono());
+            flight.enter(Phase::Awaiting, host.clock.about());
             lease.hold(flight);
             if reused && !lease.is_ready_soon().await {
                 // Its last request still hangs on it.
@@ -116,7 +125,7 @@ impl Upstream {
         }
     }
 
-    fn pooled(self: &Arc<Self>) -> Option<Lease> {
+    fn pooled(self: &Arc<Self>, now: Millis) -> Option<Lease> {
         let shared = {
             let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
             shared.retain(|s| !s.sender.is_closed());
@@ -126,29 +135,35 @@ impl Upstream {
             return Some(Lease::two(Arc::clone(self), shared.sender, shared.streams));
         }
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(Idle { own, since }) = idle.pop() {
-            if !own.sender.is_closed() && since.elapsed() < IDLE_FOR {
-                return Some(Lease::one(Arc::clone(self), own));
+        while let Some(connection) = idle.pop() {
+            if connection.is_fresh(now) {
+                return Some(Lease::one(Arc::clone(self), connection.own));
             }
-            own.task.abort();
+            connection.own.task.abort();
         }
         None
     }
 
     /// Takes back a connection whose answer is complete.
-    fn put_back(&self, own: Own) {
+    fn put_back(&self, own: Own, now: Millis) {
         own.busy.store(false, Ordering::Relaxed);
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if own.sender.is_closed() || idle.len() >= IDLE_MAX {
             own.task.abort();
             return;
         }
-        idle.push(Idle { own, since: Instant::now() });
+        idle.push(Idle { own, since: now });
+    }
+
+    /// Closes connections that carry nothing.
+    pub(crate) fn close_idle(&self) {
+        self.sweep(Duration::MAX, Millis(u64::MAX));
     }
 
     /// Closes connections that were idle for too long. Called every `every`.
-    pub(crate) fn sweep(&self, every: Duration) {
-        let idle_max = usize::try_from(IDLE_FOR.as_millis() / every.as_millis().max(1)).unwrap_or(usize::MAX);
+    pub(crate) fn sweep(&self, every: Duration, now: Millis) {
+        let every = u64::try_from(every.as_millis()).unwrap_or(u64::MAX).max(1);
+        let idle_max = usize::try_from(IDLE_FOR_MS / every).unwrap_or(usize::MAX);
         self.shared.lock().unwrap_or_else(PoisonError::into_inner).retain(|shared| {
             if shared.streams.load(Ordering::Relaxed) > 0 {
                 shared.idle_sweeps.store(0, Ordering::Relaxed);
@@ -157,7 +172,7 @@ impl Upstream {
         });
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(|connection| {
-            let keep = !connection.own.sender.is_closed() && connection.since.elapsed() < IDLE_FOR;
+            let keep = connection.is_fresh(now);
             if !keep {
                 connection.own.task.abort();
             }

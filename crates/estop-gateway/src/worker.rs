@@ -1,19 +1,23 @@
 //! What one worker thread has: its own upstream connections, and its share of everything else.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use estop_core::decision::{Decision, Guard};
-use estop_core::prices::PriceTable;
+use estop_core::ids::Name;
+use estop_core::policy::BlockResponse;
+use estop_core::prices::{Price, PriceTable};
 use estop_core::system::SystemState;
 use tokio_rustls::TlsAcceptor;
 
+use crate::agents::Agent;
 use crate::body_in::Memory;
 use crate::connections::Connections;
 use crate::host::Host;
 use crate::key_ring::KeyRing;
 use crate::refuse;
+use crate::relay::Relay;
 use crate::settings::Limits;
 use crate::upstream::Upstream;
 
@@ -23,12 +27,14 @@ pub(crate) struct Worker {
     pub host: Arc<Host>,
     /// Providers, by the name in the path, with this worker's connections.
     pub upstreams: BTreeMap<Box<str>, Arc<Upstream>>,
+    /// Relays of messages, by the name in the path, with this worker's connections.
+    pub relays: BTreeMap<Box<str>, Relay>,
     /// Keys of agents.
     pub keys: KeyRing,
     /// Refuse requests without a valid key.
     pub require_keys: bool,
     /// What models cost.
-    pub prices: Arc<PriceTable>,
+    pub prices: PricesAtHand,
     /// Limits.
     pub limits: Limits,
     /// Bytes of request bodies, all workers together.
@@ -46,12 +52,66 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Why a request is refused. A channel that is off by configuration says so as safe mode does (KS-9).
+    /// Why a request is refused.
     pub(crate) fn sentence(&self, decision: &Decision) -> String {
-        let running = self.host.latch.view().state == SystemState::Running;
-        if decision.refused_by() == Some(Guard::System) && running && !self.llm_enabled {
+        if decision.refused_by() == Some(Guard::System) && self.is_safe_mode() {
             return "System is in safe mode. LLM is disabled.".into();
         }
         refuse::sentence(decision)
+    }
+
+    /// The model is replaced by a canned answer (KS-9): in safe mode, and where the environment shut the channel.
+    fn is_safe_mode(&self) -> bool {
+        match self.host.latch.view().state {
+            SystemState::SafeMode => true,
+            SystemState::Running => !self.llm_enabled,
+            SystemState::Starting | SystemState::Shutdown => false,
+        }
+    }
+
+    /// How an agent's requests are refused: as its policy says, in safe mode by an answer that ends the turn.
+    pub(crate) fn style(&self, agent: &Agent) -> BlockResponse {
+        if self.is_safe_mode() { BlockResponse::Message } else { agent.judged().policy.block_response }
+    }
+}
+
+/// What models cost, with the one that was asked for last at hand: most agents use one model, and finding its price
+/// means comparing spellings.
+pub(crate) struct PricesAtHand {
+    table: Arc<PriceTable>,
+    last: Mutex<Option<Found>>,
+}
+
+struct Found {
+    provider: Name,
+    model: Name,
+    price: Option<Price>,
+}
+
+impl From<Arc<PriceTable>> for PricesAtHand {
+    fn from(table: Arc<PriceTable>) -> PricesAtHand {
+        PricesAtHand { table, last: Mutex::new(None) }
+    }
+}
+
+/// A name longer than any model's is not kept.
+const MODEL_MAX: usize = 256;
+
+impl PricesAtHand {
+    /// What a model costs, asked of this provider.
+    pub(crate) fn find(&self, provider: &str, model: &str) -> Option<Price> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = &*last
+            && *found.model == *model
+            && *found.provider == *provider
+        {
+            return found.price.clone();
+        }
+        let price = self.table.find(provider, model).cloned();
+        if model.len() <= MODEL_MAX {
+            let price = price.clone();
+            *last = Some(Found { provider: provider.into(), model: model.into(), price });
+        }
+        price
     }
 }

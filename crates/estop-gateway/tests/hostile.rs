@@ -17,8 +17,9 @@ use common::two::{
     WINDOW_UPDATE,
 };
 use common::{DIALECTS, Dialect, House, PATIENCE, aim, wait, what};
+use estop_core::button::Press;
 use estop_core::event::{AbortedBy, What};
-use estop_core::system::{Channels, KillReason};
+use estop_core::system::KillReason;
 use estop_fake_model::script::{Reply as Said, Rule};
 use estop_gateway::Recorded;
 use estop_gateway::settings::{HttpVersion, Limits, Settings};
@@ -315,7 +316,7 @@ fn ks_2_an_upload_stops_with_the_button() {
         let mut wire = Wire::open(house.address());
         wire.send(b"POST /openai/v1/files HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n");
         assert!(house.model.wait_for_requests(1, PATIENCE), "{way:?}");
-        house.host().kill(Channels::ALL, KillReason::Manual, "test");
+        house.host().kill(Press::new(KillReason::Manual, "test", "test"));
         wire.send(b"4\r\nhalf\r\n0\r\n\r\n");
         let reply = wire.reply();
         assert!(
@@ -1097,7 +1098,7 @@ fn st_3_h2_a_broken_upload_is_the_clients_fault() {
 #[test]
 fn an_1_a_refusal_reaches_a_client_that_is_still_sending() {
     let house = House::new();
-    house.host().kill(Channels::ALL, KillReason::Manual, "test");
+    house.host().kill(Press::new(KillReason::Manual, "test", "test"));
     let long = "x".repeat(8 << 20);
     for dialect in &DIALECTS {
         let mut wire = Wire::open(house.address());

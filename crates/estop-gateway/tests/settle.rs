@@ -9,9 +9,10 @@ use common::http::{Wire, post};
 use common::raw::Raw;
 use common::two::Two;
 use common::{DIALECTS, House, PATIENCE, aim, wait};
+use estop_core::button::Press;
 use estop_core::ended::Ended;
 use estop_core::event::{AbortedBy, ResponseCompleted, StreamAborted, What};
-use estop_core::system::{Channels, KillReason};
+use estop_core::system::KillReason;
 use estop_fake_model::script::{Delay, Hold, Reply};
 use estop_gateway::settings::HttpVersion;
 use estop_gateway::{Gateway, JournalQueue, Recorded};
@@ -97,7 +98,7 @@ fn an_3_the_journal_says_who_ended_a_request() {
             wire.post(&DIALECTS[0].path("a", true), "", &DIALECTS[0].body("hello", true));
             assert!(house.model.wait_for_requests(1, PATIENCE));
             if kill {
-                house.host().kill(Channels::ALL, KillReason::Manual, "test");
+                house.host().kill(Press::new(KillReason::Manual, "test", "test"));
             } else {
                 let agent = house.host().agent("a").unwrap();
                 house.host().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
@@ -129,7 +130,7 @@ fn ks_2_a_client_of_http_2_that_does_not_read_is_shown_the_door() {
     two.headers(1, false, &head);
     two.data(1, true, DIALECTS[0].body("hello", true).as_bytes());
     assert!(house.model.wait_for_requests(1, PATIENCE));
-    house.host().kill(Channels::ALL, KillReason::Manual, "test");
+    house.host().kill(Press::new(KillReason::Manual, "test", "test"));
     wait("the flight to end", || (house.host().agents.get("slow")?.flights.count() == 0).then_some(()));
     assert_eq!(aborted(&house).by, AbortedBy::Kill);
 }

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use common::http::{Wire, post};
 use common::{DIALECTS, Dialect, House, PATIENCE};
+use estop_core::button::{Press, Unlock};
 use estop_core::event::What;
-use estop_core::system::{Channels, KillReason};
+use estop_core::system::KillReason;
 use estop_fake_model::script::{Delay, Hold, Reply};
 use estop_gateway::Recorded;
 use estop_gateway::settings::HttpVersion;
@@ -26,7 +27,7 @@ enum Stop {
 fn stop(house: &House, how: Stop, agent: &str) {
     match how {
         Stop::Kill => {
-            house.host().kill(Channels::ALL, KillReason::Manual, "test");
+            house.host().kill(Press::new(KillReason::Manual, "test", "test"));
         }
         Stop::Agent => {
             let agent = house.host().agent(agent).unwrap();
@@ -308,16 +309,44 @@ fn an_3_a_client_that_vanishes_before_the_answer_cancels_upstream() {
     }
 }
 
+/// Every protocol gets the canned answer, plain and streamed; other paths a refusal; no upstream is touched.
+fn is_canned(house: &House) {
+    let accepted = house.model.connections().accepted;
+    for dialect in &DIALECTS {
+        for stream in [false, true] {
+            let reply = post(house.address(), &dialect.path("a", stream), &dialect.body("hello", stream));
+            assert!(reply.text().contains("System is in safe mode. LLM is disabled."), "{reply:?}");
+            assert_eq!(
+                (reply.status, reply.header("x-estop-reason")),
+                (200, Some("system")),
+                "{}",
+                dialect.name
+            );
+        }
+    }
+    let files = post(house.address(), "/openai/v1/files", "{}");
+    assert!(files.status >= 400 && files.header("x-estop-reason").is_some(), "no side doors: {files:?}");
+    assert_eq!(house.model.connections().accepted, accepted);
+}
+
 #[test]
 fn ks_9_a_shut_channel_answers_without_touching_an_upstream() {
-    let house = House::build("{}", |settings| settings.llm_enabled = false);
-    for dialect in &DIALECTS {
-        let reply = post(house.address(), &dialect.path("a", true), &dialect.body("hello", true));
-        assert!(reply.text().contains("System is in safe mode. LLM is disabled."), "{reply:?}");
-    }
-    let models = post(house.address(), "/openai/v1/files", "{}");
-    assert!(models.header("x-estop-reason").is_some(), "no side doors: {models:?}");
-    assert_eq!(house.model.connections().accepted, 0);
+    is_canned(&House::build("{}", |settings| settings.llm_enabled = false));
+}
+
+#[test]
+fn ks_9_safe_mode_answers_without_touching_an_upstream() {
+    let house = House::new();
+    let host = house.host();
+    host.kill(Press::new(KillReason::Manual, "test", "test"));
+    let shut = post(house.address(), &DIALECTS[0].path("a", false), &DIALECTS[0].body("hello", false));
+    assert_eq!(shut.status, 400, "a pressed button is no answer: {shut:?}");
+    let unlock = Unlock { by: "test".into(), epoch: host.latch.view().epoch, note: None };
+    host.restart(unlock.clone());
+    is_canned(&house);
+    host.clear(Unlock { epoch: host.latch.view().epoch, ..unlock });
+    let open = post(house.address(), &DIALECTS[0].path("a", false), &DIALECTS[0].body("hello", false));
+    assert_eq!((open.status, open.header("x-estop-reason")), (200, None), "{open:?}");
 }
 
 fn wait<T>(mut ready: impl FnMut() -> Option<T>) -> T {

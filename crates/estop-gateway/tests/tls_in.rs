@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use common::{DIALECTS, Dialect, House, PATIENCE};
-use estop_core::system::{Channels, KillReason};
+use estop_core::button::Press;
+use estop_core::system::KillReason;
 use estop_fake_model::script::{Delay, Reply};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::{http1, http2};
@@ -149,7 +150,7 @@ fn an_3_a_stream_by_tls_or_http_2_is_stopped_with_an_error_event() {
         let host = Arc::clone(house.host());
         let press = tokio::task::spawn_blocking(move || {
             std::thread::sleep(std::time::Duration::from_millis(150));
-            host.kill(Channels::ALL, KillReason::Manual, "test");
+            host.kill(Press::new(KillReason::Manual, "test", "test"));
         });
         let (status, body, _) = send(house, speaks, tls, request(house, speaks, dialect, true)).await;
         press.await.unwrap();

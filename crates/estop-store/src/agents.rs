@@ -79,6 +79,19 @@ pub struct StoredAgent {
     pub snapshot: Vec<u8>,
 }
 
+/// The state of an agent; the store does not look into it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptState {
+    /// Whose.
+    pub agent: Name,
+    /// The state.
+    pub state: Vec<u8>,
+    /// It was deleted.
+    pub deleted: bool,
+    /// When it last called.
+    pub last_seen_at: Option<i64>,
+}
+
 /// What keeps agents. Each change is on the disk before it is acknowledged.
 pub trait AgentRepo: Send + Sync {
     /// A page of agents in order of name, deleted ones left out.
@@ -93,8 +106,15 @@ pub trait AgentRepo: Send + Sync {
     /// Replaces an agent's standing and settings, if its version is still `agent.version`.
     fn update_agent(&self, agent: &Agent) -> Result<Agent, StoreError>;
 
-    /// Marks an agent as deleted, if its version is still this one, and forgets its state and keys.
+    /// Marks an agent as deleted, if its version is still this one, and takes its keys back. Its state stays: if it calls
+    /// again, it is who it was.
     fn delete_agent(&self, name: &str, version: u64, at: i64) -> Result<(), StoreError>;
+
+    /// The states of all agents, deleted or not, in order of name.
+    fn states(&self) -> Result<Vec<KeptState>, StoreError>;
+
+    /// The state of one agent, deleted or not.
+    fn state(&self, agent: &str) -> Result<Option<KeptState>, StoreError>;
 
     /// All agents with their states, deleted ones left out, in order of name.
     fn load_agents(&self) -> Result<Vec<StoredAgent>, StoreError>;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use estop_core::chain::ChainHead;
+use estop_core::chain::{ChainHead, Digest};
 use estop_core::ids::Name;
 use estop_core::standing::Standing;
 
@@ -31,6 +31,8 @@ pub struct JournalBatch {
     pub runs: Vec<Run>,
     /// What was spent.
     pub spend: Vec<Spend>,
+    /// The account of all agents together after this batch; the store does not look into it.
+    pub fleet: Option<String>,
     /// Incidents that were opened.
     pub incidents: Vec<Incident>,
     /// Escalations that were opened.
@@ -147,17 +149,35 @@ pub struct TailMark {
     pub offset: u64,
 }
 
-/// What may go. Both bounds are kept; a missing one does not bind, and without any nothing goes.
+/// What goes. Either bound is enough; without any, nothing goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// Records older than this may go.
+    /// Records older than this go.
     pub before_wall: Option<i64>,
-    /// All but this many of the newest records may go.
-    pub keep_last: Option<u64>,
-    /// Events older than this go too; they are small, so they may be kept longer.
-    pub events_before_wall: Option<i64>,
-    /// The last checkpoint that left this machine: nothing after it goes.
+    /// The oldest records go beyond so many bytes.
+    pub keep_bytes: Option<u64>,
+    /// Nothing after this record goes.
     pub checkpoint: u64,
+}
+
+/// Records that go next, all at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prunable {
+    /// The first of them.
+    pub from_seq: u64,
+    /// The last of them.
+    pub to_seq: u64,
+    /// The heads of all chains after the last.
+    pub heads: Vec<ChainHead>,
+}
+
+/// A chain's state after the last record that was pruned; the store does not look into it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaseState {
+    /// Whose.
+    pub chain: Name,
+    /// The state.
+    pub state: Vec<u8>,
 }
 
 /// How far the journal was pruned, and what the rest verifies from.
@@ -203,8 +223,21 @@ pub trait Journal: Send + Sync {
     /// Merges small blocks. The store does it by itself when many have gathered.
     fn compact(&self) -> Result<(), StoreError>;
 
-    /// Deletes old records, as far as no agent's state still needs them, and gives the room back.
-    fn prune(&self, retention: Retention) -> Result<Pruned, StoreError>;
+    /// The records that go next, if any: a part that is written in one step.
+    fn prunable(&self, retention: Retention) -> Result<Option<Prunable>, StoreError>;
+
+    /// Lets the records go up to `to_seq`, as [`Journal::prunable`] gave it, and keeps the states of their chains after
+    /// it, all at once.
+    fn prune(&self, to_seq: u64, bases: Vec<BaseState>) -> Result<(), StoreError>;
+
+    /// A chain's state after the last record that was pruned; `None` if none of its records was.
+    fn base_state(&self, chain: &str) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// The SHA-256 of each of these states, in order of name.
+    fn base_digests(&self) -> Result<Vec<(Name, Digest)>, StoreError>;
+
+    /// Gives some free room back to the system; whether there is more.
+    fn give_back(&self) -> Result<bool, StoreError>;
 
     /// How far it was pruned.
     fn pruned(&self) -> Result<Pruned, StoreError>;

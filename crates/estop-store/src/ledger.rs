@@ -10,7 +10,7 @@ use crate::error::StoreError;
 /// Something was spent: who and for what, and how much.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spend {
-    /// Days since 1970-01-01 in the budget's time zone.
+    /// Days since 1970-01-01, UTC. A budget counts its own days, in its own time zone.
     pub day: i32,
     /// Who.
     pub agent: Name,
@@ -47,6 +47,8 @@ pub struct SpendSum {
     pub usd: NanoUsd,
     /// Requests whose model has no price; they are not in `usd`.
     pub unpriced: u64,
+    /// Requests whose use was estimated: the provider did not say, or nobody lived to hear it.
+    pub estimated: u64,
 }
 
 /// What sums are made by.

@@ -18,39 +18,46 @@ mod agents;
 mod alerts;
 mod cases;
 mod journal;
+mod latch_file;
 mod ledger;
 mod runs;
 mod system_state;
 mod tail_file;
+mod upkeep;
 
 mod line;
 mod sqlite;
 
 pub use access::{Access, AgentKey, Session, Token, TokenKind, TokenRole};
-pub use agents::{Agent, AgentRepo, Origin, StoredAgent};
+pub use agents::{Agent, AgentRepo, KeptState, Origin, StoredAgent};
 pub use alerts::{AlertRule, Alerts, Delivery, DeliveryOutcome, DueAlert, NewAlert};
 pub use cases::{CaseFilter, CaseStatus, Cases, Escalation, Incident};
 pub use error::{OpenError, StoreError};
 pub use journal::{
-    AgentSeen, Durability, EachBlock, EventFilter, EventKey, Journal, JournalBatch, Lines, NewEvent, Pruned,
-    Retention, Snapshot, StandingChange, StoredEvent, TailMark,
+    AgentSeen, BaseState, Durability, EachBlock, EventFilter, EventKey, Journal, JournalBatch, Lines,
+    NewEvent, Prunable, Pruned, Retention, Snapshot, StandingChange, StoredEvent, TailMark,
 };
+pub use latch_file::{FoundLatch, LatchFile, latch_path};
 pub use ledger::{Ledger, Spend, SpendBy, SpendGroup, SpendQuery, SpendSum};
 pub use runs::{Run, RunFilter, RunRepo};
-pub use sqlite::{Restorable, Sqlite, SqliteOptions, read_journal, restore_check};
+pub use sqlite::{Restorable, Sqlite, SqliteOptions, StoredJournal, backup, restore_check};
 pub use system_state::{StoredSystem, SystemStateRepo};
-pub use tail_file::{TailFile, TailRest, forget_tails_before, tail_rest};
+pub use tail_file::{TailFile, TailRest, forget_tails_before, tail_end, tail_rest};
+pub use upkeep::{Old, Upkeep};
 
 /// Everything a store keeps.
 pub trait Store:
-    Journal + AgentRepo + RunRepo + Ledger + Access + SystemStateRepo + Cases + Alerts + Meta
+    Journal + AgentRepo + RunRepo + Ledger + Access + SystemStateRepo + Cases + Alerts + Meta + Upkeep
 {
 }
 
 impl<S> Store for S where
-    S: Journal + AgentRepo + RunRepo + Ledger + Access + SystemStateRepo + Cases + Alerts + Meta
+    S: Journal + AgentRepo + RunRepo + Ledger + Access + SystemStateRepo + Cases + Alerts + Meta + Upkeep
 {
 }
+
+/// The name under which [`Meta`] has the account of all agents together (`JournalBatch::fleet`).
+pub const FLEET_ACCOUNT: &str = "fleet_account";
 
 /// Single values that have no better place.
 pub trait Meta: Send + Sync {

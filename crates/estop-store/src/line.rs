@@ -31,11 +31,25 @@ pub(crate) fn head(line: &[u8]) -> Option<LineHead<'_>> {
 
 /// The heads of the event chain and the decision chain after this line.
 pub(crate) fn digests(line: &[u8]) -> Option<(Digest, Digest)> {
+    let (events, decisions) = hashes(line)?;
+    Some((digest(events)?, digest(decisions)?))
+}
+
+/// Whether the line ends with the two heads: what [`digests`] will find.
+pub(crate) fn has_digests(line: &[u8]) -> bool {
+    hashes(line).is_some_and(|(events, decisions)| are_digits(events) & are_digits(decisions))
+}
+
+fn hashes(line: &[u8]) -> Option<(&[u8; 64], &[u8; 64])> {
     let hashes = line.get(line.len().checked_sub(HASHES_LEN)?..)?;
     let (events, rest) = hashes.strip_prefix(EH)?.split_first_chunk::<64>()?;
     let (decisions, rest) = rest.strip_prefix(DH)?.split_first_chunk::<64>()?;
-    (rest == END).then_some(())?;
-    Some((digest(events)?, digest(decisions)?))
+    (rest == END).then_some((events, decisions))
+}
+
+fn are_digits(digits: &[u8; 64]) -> bool {
+    // Without an early end the compiler looks at many bytes at once.
+    digits.iter().fold(true, |all, b| all & (b.is_ascii_digit() | (b.wrapping_sub(b'a') < 6)))
 }
 
 /// The lines of a block, without their ends.
@@ -49,10 +63,17 @@ pub(crate) fn each(block: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 fn number(bytes: &[u8]) -> Option<(i64, &[u8])> {
-    let is_part = |byte: &u8| byte.is_ascii_digit() || *byte == b'-';
-    let len = bytes.iter().position(|byte| !is_part(byte))?;
-    let (digits, rest) = bytes.split_at(len);
-    Some((std::str::from_utf8(digits).ok()?.parse().ok()?, rest))
+    let (is_negative, digits) = match bytes {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    let len = digits.iter().position(|byte| !byte.is_ascii_digit()).filter(|len| *len > 0)?;
+    let (digits, rest) = digits.split_at(len);
+    // Downwards, because the least number is one further from zero than the largest.
+    let value = digits
+        .iter()
+        .try_fold(0_i64, |sum, digit| sum.checked_mul(10)?.checked_sub(i64::from(digit - b'0')))?;
+    Some((if is_negative { value } else { value.checked_neg()? }, rest))
 }
 
 /// The rest of a JSON text, and what follows it.
@@ -101,6 +122,12 @@ mod tests {
             assert_eq!((read.seq, read.chain.as_ref(), read.wall), (1, chain, -5));
             let heads = chains.head(chain).expect("it was just written");
             assert_eq!(digests(line), Some((heads.events, heads.decisions)));
+            assert!(has_digests(line));
+            for place in [line.len() - 3, line.len() - 80, line.len() - 1] {
+                let mut broken = line.to_vec();
+                broken[place] = b'G';
+                assert!(!has_digests(&broken) && digests(&broken).is_none(), "{place}");
+            }
         }
     }
 
@@ -110,7 +137,18 @@ mod tests {
             ["", "{}", "{\"record\":{\"seq\":1,\"chain\":\"a", "{\"record\":{\"seq\":1,\"chain\":\"a\\"]
         {
             assert!(head(line.as_bytes()).is_none(), "{line}");
-            assert!(digests(line.as_bytes()).is_none(), "{line}");
+            assert!(digests(line.as_bytes()).is_none() && !has_digests(line.as_bytes()), "{line}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_as_they_are_written() {
+        for value in [0, 7, -7, 1_794_743_032_482, i64::MAX, i64::MIN] {
+            let text = format!("{value},rest");
+            assert_eq!(number(text.as_bytes()), Some((value, &b",rest"[..])));
+        }
+        for text in ["", "12", "-,", ",", "9223372036854775808,", "-9223372036854775809,", "--1,"] {
+            assert_eq!(number(text.as_bytes()), None, "{text}");
         }
     }
 }

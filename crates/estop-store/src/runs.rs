@@ -58,6 +58,9 @@ pub trait RunRepo: Send + Sync {
     /// Adds a run, or replaces what is known of it.
     fn put_run(&self, run: &Run) -> Result<(), StoreError>;
 
+    /// Sets a run's state and when it ended, and leaves the rest as it is. A run that is not kept yet stays so.
+    fn set_run_state(&self, id: &str, state: &str, ended_at: Option<i64>) -> Result<(), StoreError>;
+
     /// One run.
     fn run(&self, id: &str) -> Result<Option<Run>, StoreError>;
 

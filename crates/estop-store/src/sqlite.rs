@@ -18,9 +18,11 @@ mod migrate;
 mod open;
 mod query;
 mod readers;
+mod reading;
 mod retention;
 mod runs;
 mod system_state;
+mod upkeep;
 mod writer;
 
 use std::fs::File;
@@ -31,10 +33,10 @@ use rusqlite::Connection;
 
 use crate::error::{OpenError, StoreError};
 use crate::journal::Durability;
-pub use backup::{Restorable, restore_check};
+pub use backup::{Restorable, backup, restore_check};
 use compact::Fresh;
-pub use journal::read_journal;
 use readers::Readers;
+pub use reading::StoredJournal;
 use writer::Writer;
 
 /// How the database is used.

@@ -118,6 +118,13 @@ pub fn tail_rest(folder: &Path, mark: TailMark) -> std::io::Result<TailRest> {
     Ok(rest)
 }
 
+/// Where the tail ends; `None` if there is none.
+pub fn tail_end(folder: &Path) -> std::io::Result<Option<TailMark>> {
+    let Some(generation) = generations(folder)?.last().copied() else { return Ok(None) };
+    let offset = std::fs::metadata(path(folder, generation))?.len();
+    Ok(Some(TailMark { generation, offset }))
+}
+
 /// Removes files that were taken in whole.
 pub fn forget_tails_before(folder: &Path, generation: u64) -> std::io::Result<()> {
     for old in generations(folder)?.into_iter().filter(|found| *found < generation) {

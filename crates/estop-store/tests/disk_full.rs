@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use contract::{Scribe, read_from, verify};
+use contract::{Scribe, prune, read_from, verify};
 use estop_store::{
     AgentRepo, AgentSeen, Durability, Journal, Meta, Pruned, Retention, Sqlite, SqliteOptions, StoreError,
     SystemStateRepo,
@@ -24,8 +24,8 @@ fn st_1_a_full_disk_is_told_and_leaves_nothing_half_stored() {
     let error = fill(&store, &mut scribe);
     assert_eq!(error, StoreError::Full);
     check(&store, &scribe);
-    let all = Retention { keep_last: Some(0), checkpoint: u64::MAX, ..Retention::default() };
-    let pruned = store.prune(all).expect("pruning works on a full disk");
+    let all = Retention { keep_bytes: Some(0), checkpoint: u64::MAX, ..Retention::default() };
+    let pruned = prune(&store, all).expect("pruning works on a full disk");
     assert!(pruned.to_seq > 0);
     for _ in 0..100 {
         scribe.write(&store, &["a", "b"]);

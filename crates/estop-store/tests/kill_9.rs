@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use contract::{Scribe, read_from, verify};
+use contract::{Scribe, prune, read_from, verify};
 use estop_core::standing::{DeactivatedBy, Standing};
 use estop_core::time::Millis;
 use estop_store::{
@@ -131,8 +131,8 @@ fn write_batches(store: &Sqlite) {
             store.compact().expect("blocks merge");
         }
         if round % 47 == 0 {
-            let keep = Retention { keep_last: Some(100), checkpoint: u64::MAX, ..Retention::default() };
-            store.prune(keep).expect("it prunes");
+            let keep = Retention { keep_bytes: Some(40_000), checkpoint: u64::MAX, ..Retention::default() };
+            prune(store, keep).expect("it prunes");
         }
     }
 }

@@ -49,8 +49,9 @@ contract! {
         st_1_chain_verifies_across_pruning,
         st_1_everything_may_go_and_the_journal_goes_on,
         st_1_nothing_goes_without_a_rule_or_after_the_checkpoint,
-        st_1_what_an_agent_resumes_from_is_never_pruned,
-        st_1_events_are_kept_as_long_as_asked;
+        st_1_each_chain_has_its_state_after_what_was_pruned,
+        st_1_events_are_kept_as_long_as_asked,
+        st_3_old_rows_go_and_what_is_open_stays;
     agents:
         st_1_an_agent_is_kept_with_all_it_has,
         ui_1_agents_come_in_pages_by_name,
@@ -66,10 +67,12 @@ contract! {
         ui_1_a_session_ends_with_its_time_or_its_token;
     runs:
         po_6_a_run_is_kept_and_goes_on,
+        cb_7_a_run_ends_and_keeps_its_counters,
         ui_1_runs_are_listed_by_agent_and_state;
     ledger:
         po_6_spend_rolls_up_by_whatever_is_asked,
-        po_2_a_sum_that_does_not_fit_stays_at_its_maximum;
+        po_2_a_sum_that_does_not_fit_stays_at_its_maximum,
+        po_2_the_account_of_all_is_kept_with_its_batch;
     cases:
         tw_7_cases_are_opened_with_their_batch_and_once,
         ui_1_a_case_is_edited_by_one_person_at_a_time,

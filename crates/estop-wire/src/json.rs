@@ -11,6 +11,7 @@
 //! What it never does: recurse by itself, or take more than linear time (n log n for the keys of one object).
 
 mod fault;
+mod loose;
 mod place;
 mod skip;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use std::borrow::Cow;
 
 pub use fault::ReadError;
 pub(crate) use fault::{Fault, What};
+pub(crate) use loose::scan;
 
 /// One value, checked: its JSON text, where it stands in the document, and the decoded length of all strings in it.
 #[derive(Clone, Copy, Debug)]
@@ -140,12 +142,11 @@ impl<'a> Scanner<'a> {
     /// The next value, checked but not looked at.
     pub(crate) fn skip(&mut self) -> Result<Raw<'a>, Fault> {
         let (bytes, start) = (self.text.as_bytes(), self.at);
-        let end = match bytes.get(start) {
-            // Most values are.
-            Some(b'"') => skip::string(bytes, start),
-            Some(_) | None => skip::value(bytes, start, self.depth),
+        // Most values are texts without escapes, and most others whole numbers.
+        let end = match skip::plain_string(bytes, start).or_else(|| skip::plain_digits(bytes, start)) {
+            Some(end) => end,
+            None => skip::value(bytes, start, self.depth).map_err(|fault| self.moved(fault))?,
         };
-        let end = end.map_err(|fault| self.moved(fault))?;
         self.at = end.at;
         self.said += end.said;
         Ok(self.raw(start, end.said))
@@ -315,6 +316,21 @@ impl<'a> Scanner<'a> {
     /// A key, decoded; steps over it and its colon.
     fn key(&mut self) -> Result<Cow<'a, str>, Fault> {
         let (bytes, start) = (self.text.as_bytes(), self.at);
+        // Most have no escapes in them and no white space around their colon.
+        if let Some(end) = skip::plain_string(bytes, start)
+            && bytes.get(end.at) == Some(&b':')
+            && bytes.get(end.at + 1).is_some_and(|next| *next > b' ')
+        {
+            self.said += end.said;
+            self.at = end.at + 1;
+            return Ok(Cow::Borrowed(self.text.get(start + 1..end.at - 1).unwrap_or_default()));
+        }
+        self.any_key(start)
+    }
+
+    #[inline(never)]
+    fn any_key(&mut self, start: usize) -> Result<Cow<'a, str>, Fault> {
+        let bytes = self.text.as_bytes();
         let end = skip::string(bytes, start).map_err(|fault| self.moved(fault))?;
         self.at = end.at;
         self.said += end.said;

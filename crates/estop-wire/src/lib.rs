@@ -14,6 +14,7 @@
 
 pub mod client;
 pub mod decode;
+pub mod hooks;
 mod json;
 pub mod protocol;
 pub mod refusal;

@@ -87,13 +87,29 @@ pub fn recognise(family: Family, method: &str, path: &str) -> Call {
     if !method.eq_ignore_ascii_case("POST") {
         return other;
     }
+    // As most clients write it.
+    if let Some((_, protocol)) = USUAL.iter().find(|(usual, _)| *usual == path) {
+        return Call { protocol: *protocol, model: None, stream: false };
+    }
+    recognise_any(path).unwrap_or(other)
+}
+
+/// Paths that need not be taken apart.
+const USUAL: [(&str, Protocol); 4] = [
+    ("/v1/chat/completions", Protocol::OpenAiChat),
+    ("/v1/messages", Protocol::AnthropicMessages),
+    ("/v1/responses", Protocol::OpenAiResponses),
+    ("/api/chat", Protocol::OllamaChat),
+];
+
+fn recognise_any(path: &str) -> Option<Call> {
     // Twice: some servers do. Recognising too much only means that it is inspected.
     let decoded = match percent_decoded(path) {
         Cow::Borrowed(plain) => Cow::Borrowed(plain),
         Cow::Owned(once) => Cow::Owned(percent_decoded(&once).into_owned()),
     };
     let end = End::of(&decoded);
-    end.by_verb().or_else(|| end.by_segments()).unwrap_or(other)
+    end.by_verb().or_else(|| end.by_segments())
 }
 
 /// What of a path tells which call it is.
@@ -235,6 +251,15 @@ mod tests {
     fn slow_deployment<'a>(segments: &[&'a str]) -> Option<&'a str> {
         let at = segments.iter().position(|segment| segment.eq_ignore_ascii_case("deployments"))?;
         segments[..segments.len() - 1].get(at + 1).copied()
+    }
+
+    #[test]
+    fn id_5_usual_paths_are_what_they_are_when_taken_apart() {
+        for (path, protocol) in USUAL {
+            let call = Call { protocol, model: None, stream: false };
+            assert_eq!(recognise_any(path), Some(call.clone()), "{path}");
+            assert_eq!(recognise(Family::Gemini, "post", path), call, "{path}");
+        }
     }
 
     proptest! {

@@ -54,6 +54,8 @@ pub struct UsageIn {
     pub cache_read: u64,
     /// Of these, written to a cache.
     pub cache_write: u64,
+    /// Of those written to a cache, for an hour: they cost more.
+    pub cache_write_1h: u64,
     /// All output tokens, reasoning included.
     pub output: u64,
     /// Of these, spent on reasoning.

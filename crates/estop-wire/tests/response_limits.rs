@@ -199,6 +199,25 @@ fn id_5_progress_is_known_before_the_end() {
 }
 
 #[test]
+fn po_2_an_hour_in_the_cache_is_told_apart() {
+    let mut observer = Observer::new(Protocol::AnthropicMessages, Framing::Sse, "");
+    observer.push(b"data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":10,\"cache_creation_input_tokens\":500,\"cache_creation\":{\"ephemeral_5m_input_tokens\":100,\"ephemeral_1h_input_tokens\":400},\"output_tokens\":1}}}\n\n");
+    let usage =
+        UsageIn { input: 510, cache_write: 500, cache_write_1h: 400, output: 1, ..UsageIn::default() };
+    assert_eq!(observer.progress(), (Some(usage), 0));
+    // A part is never larger than its whole, and what is no object says nothing.
+    let plain = |body: &[u8]| {
+        let mut observer = Observer::new(Protocol::AnthropicMessages, Framing::Plain, "");
+        observer.push(body);
+        observer.finish().usage.map(|usage| (usage.cache_write, usage.cache_write_1h))
+    };
+    let more =
+        br#"{"usage":{"cache_creation_input_tokens":5,"cache_creation":{"ephemeral_1h_input_tokens":9}}}"#;
+    assert_eq!(plain(more), Some((5, 5)));
+    assert_eq!(plain(br#"{"usage":{"cache_creation_input_tokens":5,"cache_creation":"odd"}}"#), Some((5, 0)));
+}
+
+#[test]
 fn id_5_streams_and_errors_with_the_wrong_content_type_are_read() {
     let body = format!("data: {}\n\n", text_event("hi"));
     let mut observer = Observer::new(Protocol::OpenAiChat, Framing::Plain, "");

@@ -43,6 +43,7 @@ pub struct BadTarget(String);
 pub struct Client {
     way: Way,
     token: Option<HeaderValue>,
+    within: Duration,
     runtime: Runtime,
 }
 
@@ -91,23 +92,34 @@ pub struct Answer {
 impl Client {
     /// Through the owner's socket.
     pub fn to_socket(socket: &Path) -> std::io::Result<Client> {
-        Ok(Client { way: Way::Socket(socket.to_owned()), token: None, runtime: runtime()? })
+        Ok(Client {
+            way: Way::Socket(socket.to_owned()),
+            token: None,
+            within: TIME_LIMIT,
+            runtime: runtime()?,
+        })
     }
 
     /// To the admin port: `http://host:port`.
     pub fn to_url(url: &str, token: Option<&SecretString>) -> anyhow::Result<Client> {
         let way = way_to(url)?;
-        Ok(Client { way, token: token.map(bearer).transpose()?, runtime: runtime()? })
+        Ok(Client { way, token: token.map(bearer).transpose()?, within: TIME_LIMIT, runtime: runtime()? })
+    }
+
+    /// With less patience, or more.
+    #[must_use]
+    pub fn within(self, within: Duration) -> Client {
+        Client { within, ..self }
     }
 
     /// Asks, and waits for the answer.
     pub fn ask(&self, ask: &Ask<'_>) -> Result<Answer, ClientError> {
         let request = self.request(ask).map_err(|error| ClientError::Unreachable(error.to_string()))?;
         let received = self.runtime.block_on(async {
-            match tokio::time::timeout(TIME_LIMIT, exchange(&self.way, request)).await {
+            match tokio::time::timeout(self.within, exchange(&self.way, request)).await {
                 Ok(received) => received,
                 Err(_) => {
-                    let seconds = TIME_LIMIT.as_secs();
+                    let seconds = self.within.as_secs_f32();
                     Err(format!("estop did not answer within {seconds} s ({}).", self.way.shown()))
                 }
             }

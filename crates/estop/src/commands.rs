@@ -15,12 +15,19 @@ pub mod verify;
 // The daemon, and steering it.
 pub mod agents;
 pub mod cases;
+pub mod emergency;
+pub mod kill;
 pub mod policy;
+pub mod prooftest;
 pub mod runs;
 pub mod serve;
 pub mod spend;
 pub mod status;
 pub mod token;
+
+// What estop starts itself.
+pub mod canary;
+pub mod enter_cgroup;
 
 // Looking after the machine.
 pub mod backup;

@@ -22,6 +22,9 @@ mod base_url;
 mod limits;
 mod prices;
 mod providers;
+mod relays;
+mod retention;
+mod triggers;
 
 mod shape;
 mod values;
@@ -57,8 +60,11 @@ pub use fixed::Fixed;
 pub use limits::Limits;
 pub use problem::{Problem, Spot};
 pub use providers::{AuthStyle, HttpVersion, Protocol, Provider};
+pub use relays::{Relay, RelayKind};
+pub use retention::Retention;
 pub use serve::{Listen, ServeConfig, TlsFiles};
 pub use suggest::closest;
+pub use triggers::{ButtonConfig, FileSetting, GpioConfig, Key, OnLost, TriggersConfig, WhichDevice};
 pub use yaml::read as read_yaml;
 pub use zones::find as find_zone;
 

@@ -45,6 +45,11 @@ impl Lines {
         &self.path
     }
 
+    /// How many lines were read.
+    pub fn count(&self) -> usize {
+        self.number
+    }
+
     /// The next line with its end, if there is one; `Some((number, line))` counts from 1.
     pub fn next_line(&mut self) -> anyhow::Result<Option<(usize, &[u8])>> {
         self.buffer.clear();

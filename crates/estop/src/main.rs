@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use estop::commands::{
-    Exit, agents, backup, cases, completions, eval, journal, policy, replay, restore, runs, serve, spend,
-    status, token, verify,
+    Exit, agents, backup, canary, cases, completions, emergency, enter_cgroup, eval, journal, kill, policy,
+    prooftest, replay, restore, runs, serve, spend, status, token, verify,
 };
 use estop::printable::escaped_lines;
 
@@ -29,6 +29,9 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Args),
+    Kill(kill::Args),
+    Emergency(emergency::Args),
+    Prooftest(prooftest::Args),
     Status(status::Args),
     Agents(agents::Args),
     Policy(policy::Args),
@@ -44,11 +47,20 @@ enum Command {
     Replay(replay::Args),
     Verify(verify::Args),
     Completions(completions::Args),
+    #[command(hide = true)]
+    Canary(canary::Args),
+    #[command(hide = true)]
+    EnterCgroup(enter_cgroup::Args),
 }
 
 fn main() -> ExitCode {
+    // First of all: a SIGUSR1 while estop starts must neither end it nor be lost.
+    estop::triggers::hold_back();
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::main(&args),
+        Command::Kill(args) => kill::main(&args),
+        Command::Emergency(args) => emergency::main(&args),
+        Command::Prooftest(args) => prooftest::main(&args),
         Command::Status(args) => status::main(&args),
         Command::Agents(args) => agents::main(&args),
         Command::Policy(args) => policy::main(&args),
@@ -64,6 +76,8 @@ fn main() -> ExitCode {
         Command::Replay(args) => replay::main(&args),
         Command::Verify(args) => verify::main(&args),
         Command::Completions(args) => completions::main(&args, Cli::command()),
+        Command::Canary(args) => canary::main(&args),
+        Command::EnterCgroup(args) => enter_cgroup::main(&args),
     };
     let exit = result.unwrap_or_else(|error| {
         eprintln!("estop: {}", escaped_lines(&format!("{error:#}")));

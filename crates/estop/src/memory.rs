@@ -4,30 +4,39 @@
 //! the scribe numbers it, links it into its chain and stores it some milliseconds later, with everything that follows
 //! from it, in one transaction.
 
+mod fleet;
+mod latch;
 mod missing;
+mod open;
 mod past;
+mod places;
 mod rows;
 mod scribe;
+mod states;
 mod tail;
+mod upkeep;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use anyhow::Context;
 use estop_admin::overrides_of;
+use estop_core::button::Latched;
 use estop_core::ids::Name;
 use estop_core::operator::AgentKeyHash;
 use estop_core::policy_file::PolicyFile;
 use estop_core::system::{Channels, GateView, SystemState};
-use estop_gateway::{Host, JournalQueue, Over, Remembered};
+use estop_gateway::{Gateway, Host, JournalQueue, Over, Remembered};
 use estop_store::{Access, Agent, AgentRepo, OpenError, Sqlite, SqliteOptions, StoreError};
 
-use crate::config::find_zone;
+use crate::config::{ServeConfig, find_zone};
 use crate::printable::escaped;
-use past::Past;
-use scribe::Scribe;
+use past::{Known, Past};
+use scribe::{Beside, Places, Scribe};
+pub use upkeep::Tidying;
 
 /// The database's name in the data directory.
 const DATABASE: &str = "estop.db";
@@ -46,17 +55,19 @@ pub struct Memory {
     /// Why nothing passes, if the store could not be trusted.
     pub problem: Option<String>,
     host: Arc<OnceLock<Arc<Host>>>,
+    places: Arc<OnceLock<Places>>,
+    known: Vec<Known>,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
 impl Memory {
     /// Opens the data directory and takes in what a killed process left. A database that cannot be trusted does not
     /// end estop: it comes up shut, with the reason.
-    pub fn open(data_dir: &Path, wall: i64) -> anyhow::Result<(Memory, Remembered)> {
+    pub fn open(data_dir: &Path, wall: i64, policies: &PolicyFile) -> anyhow::Result<(Memory, Remembered)> {
         std::fs::create_dir_all(data_dir)
             .with_context(|| format!("data_dir: cannot create {}", data_dir.display()))?;
         match Sqlite::open(&database(data_dir), SqliteOptions::default()) {
-            Ok(store) => Memory::begin(data_dir, store, wall),
+            Ok(store) => Memory::begin(data_dir, store, wall, policies),
             Err(
                 error @ (OpenError::Corrupt { .. } | OpenError::Foreign { .. } | OpenError::Newer { .. }),
             ) => Ok(Memory::untrusted(error.to_string())),
@@ -64,39 +75,60 @@ impl Memory {
         }
     }
 
-    fn begin(data_dir: &Path, store: Sqlite, wall: i64) -> anyhow::Result<(Memory, Remembered)> {
+    fn begin(
+        data_dir: &Path,
+        store: Sqlite,
+        wall: i64,
+        policies: &PolicyFile,
+    ) -> anyhow::Result<(Memory, Remembered)> {
         let past = match Past::read(data_dir, &store, wall) {
             Ok(past) => past,
             Err(error) => return Ok(Memory::untrusted(format!("the journal cannot be trusted: {error:#}"))),
         };
-        let remembered = past.remembered;
+        let mut remembered = past.remembered;
         let start = estop_gateway::TailMark { generation: past.generation, offset: 0 };
         let tail =
             tail::begin(data_dir, past.generation).context("data_dir: cannot write the journal's tail")?;
         let queue = Arc::new(JournalQueue::with_tail(tail, start));
         let host: Arc<OnceLock<Arc<Host>>> = Arc::default();
+        let places: Arc<OnceLock<Places>> = Arc::default();
         let mut scribe = Scribe::new(
             data_dir,
             store.clone(),
             Arc::clone(&queue),
-            Arc::clone(&host),
+            Beside {
+                host: Arc::clone(&host),
+                places: Arc::clone(&places),
+                policies: Arc::new(policies.clone()),
+            },
             past.chains,
             remembered.system.clone(),
         );
         scribe.know(past.standings);
+        scribe.take_up(fleet::account(&store, wall)?, past.open);
         scribe.catch_up(past.leftover, start)?;
+        remembered.fleet = scribe.fleet();
         let write = move || scribe.run();
         let thread = std::thread::Builder::new().name("estop-scribe".into()).spawn(write)?;
-        Ok((Memory { queue, store: Some(store), problem: None, host, thread: Some(thread) }, remembered))
+        let (known, thread) = (past.known, Some(thread));
+        Ok((Memory { queue, store: Some(store), problem: None, host, places, known, thread }, remembered))
     }
 
     fn untrusted(problem: String) -> (Memory, Remembered) {
         let queue = Arc::new(JournalQueue::default());
         queue.fail();
         let shut = GateView { epoch: 0, state: SystemState::Shutdown, shut: Channels::ALL };
-        let memory =
-            Memory { queue, store: None, problem: Some(problem), host: Arc::default(), thread: None };
-        (memory, Remembered { latch: Some(shut), ..Remembered::default() })
+        let memory = Memory {
+            queue,
+            store: None,
+            problem: Some(problem),
+            host: Arc::default(),
+            places: Arc::default(),
+            known: Vec::new(),
+            thread: None,
+        };
+        let latch = Latched { note: memory.problem.clone(), ..Latched::at_start(shut, 0) };
+        (memory, Remembered { latch: Some(latch), ..Remembered::default() })
     }
 
     /// Adds what was set while estop ran: rules of agents and their keys. Gives back the agents whose rules do not fit
@@ -118,10 +150,20 @@ impl Memory {
         Ok(unfit.into_iter().map(|(agent, _)| agent).collect())
     }
 
-    /// From here on the agents' states are remembered too.
-    pub fn watch(&self, host: &Arc<Host>) {
+    /// Sees to it that there are places left: agents nobody needs in memory rest in the store. After
+    /// [`Memory::set_over`], which says who has rules and keys of its own.
+    pub fn settle(&self, config: &ServeConfig, remembered: &mut Remembered) {
+        if let Some(store) = &self.store {
+            places::settle(store, &self.known, config, remembered);
+        }
+    }
+
+    /// From here on the agents' states are remembered too, and agents that have been idle this long may rest.
+    pub fn watch(&self, gateway: &Gateway, agent_idle: Duration) {
         // Set once, right after the data plane started.
-        let _ = self.host.set(Arc::clone(host));
+        let _ = self.host.set(Arc::clone(gateway.host()));
+        let idle_ms = u64::try_from(agent_idle.as_millis()).unwrap_or(u64::MAX);
+        let _ = self.places.set(Places { keys: gateway.keys(), idle_ms });
     }
 
     /// Stores what is left, seals the journal and closes the database.

@@ -35,6 +35,8 @@ pub struct Reloading {
 pub struct Running {
     /// The file.
     pub path: PathBuf,
+    /// As it was before it was read at the start.
+    pub seen: Seen,
     /// What it said at the start.
     pub config: ServeConfig,
     /// Where rules are in force.
@@ -75,6 +77,19 @@ impl Drop for Reloading {
     }
 }
 
+/// A file as it was looked at. Taken before it is read: whatever changes afterwards is a change.
+pub struct Seen {
+    look: Look,
+    digest: Hash64,
+}
+
+impl Seen {
+    /// Looks at a file.
+    pub fn of(path: &Path) -> Seen {
+        Seen { look: look(path), digest: digest(path) }
+    }
+}
+
 /// What tells a changed file from the one before, without reading it.
 type Look = Option<(SystemTime, u64)>;
 
@@ -83,10 +98,14 @@ fn look(path: &Path) -> Look {
     Some((about.modified().ok()?, about.len()))
 }
 
+fn digest(path: &Path) -> Hash64 {
+    let text = std::fs::read(path).unwrap_or_default();
+    signature::text(&String::from_utf8_lossy(&text))
+}
+
 impl Running {
     fn watch(self, asks: &Receiver<()>) {
-        let mut last = look(&self.path);
-        let mut read = self.digest();
+        let Seen { look: mut last, digest: mut read } = self.seen;
         loop {
             let by = match asks.recv_timeout(LOOK_EVERY) {
                 Ok(()) => "SIGHUP",
@@ -98,7 +117,7 @@ impl Running {
             if by == "SIGHUP" || (now != last && now.is_some()) {
                 last = now;
                 // It may have been read in the middle of being written: then it is looked at once more.
-                let digest = self.digest();
+                let digest = digest(&self.path);
                 if by == "SIGHUP" || digest != read {
                     read = digest;
                     self.reload(by, digest);
@@ -128,11 +147,6 @@ impl Running {
             }
         }
         self.host.journal.sync();
-    }
-
-    fn digest(&self) -> Hash64 {
-        let text = std::fs::read(&self.path).unwrap_or_default();
-        signature::text(&String::from_utf8_lossy(&text))
     }
 
     /// The new configuration, with what was set over it; or why it cannot be used.

@@ -1,29 +1,47 @@
 //! What people do to a running estop, carried out: the core's `Operator` over the data plane's host.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use estop_core::button::{Latched, Press, Unlock};
 use estop_core::decision::Decision;
 use estop_core::event::What;
-use estop_core::operator::{AgentKeyHash, AgentView, Operator, OperatorError, Overrides, RunStep, Steer};
-use estop_core::system::{Channels, GateView, KillReason, SystemDecision};
+use estop_core::guard::Guard;
+use estop_core::operator::{
+    AgentKeyHash, AgentView, FleetView, NewSnooze, Operator, OperatorError, Overrides, RunStep, Steer,
+    Stopped, TriggerView,
+};
+use estop_core::proof_test::{NoProofTest, ProofTest, ProofTests};
+use estop_core::system::{GateView, SystemDecision, SystemOutcome};
 use estop_gateway::{Agent, Gateway, Host, KeyRing, Over, is_agent_name};
 
 use crate::config::find_zone;
+use crate::latch_keeper::Asked;
+use crate::printable::escaped;
+use crate::prooftest::ProofTester;
+use crate::triggers::board::Board;
 
 /// Steers the data plane.
 pub struct Steering {
     host: Arc<Host>,
     keys: KeyRing,
+    latch: Asked,
+    board: Arc<Board>,
+    proof: ProofTester,
 }
 
+/// How long an answer waits for the disk; a disk that takes longer is as good as none.
+const KEPT_WITHIN: Duration = Duration::from_secs(2);
+
 impl Steering {
-    /// Of this data plane.
-    pub fn new(gateway: &Gateway) -> Steering {
-        Steering { host: Arc::clone(gateway.host()), keys: gateway.keys() }
+    /// Of this data plane, whose button is kept by `latch`, pressed by the triggers on `board` too, and tried out by
+    /// `proof`.
+    pub fn new(gateway: &Gateway, latch: Asked, board: Arc<Board>, proof: ProofTester) -> Steering {
+        Steering { host: Arc::clone(gateway.host()), keys: gateway.keys(), latch, board, proof }
     }
 
     fn find(&self, name: &str) -> Result<Arc<Agent>, OperatorError> {
-        self.host.agents.get(name).ok_or_else(|| OperatorError::UnknownAgent(name.into()))
+        self.host.known_agent(name).ok_or_else(|| OperatorError::UnknownAgent(name.into()))
     }
 
     /// Waits until the disk has what was told.
@@ -57,6 +75,7 @@ impl Steering {
             spent_this_month: state.budget().spent_this_month(),
             reserved: state.budget().reserved(),
             runs: state.run_views(),
+            snoozes: state.snoozes().cloned().collect(),
         }
     }
 
@@ -88,7 +107,14 @@ impl Operator for Steering {
             return Err(OperatorError::BadName);
         }
         let agent = self.host.agent(name).ok_or(OperatorError::TooManyAgents)?;
+        agent.set_leaving(false);
         Ok(self.view(&agent))
+    }
+
+    fn release_agent(&self, name: &str) {
+        if let Some(agent) = self.host.agents.get(name) {
+            self.host.agents.release(&agent);
+        }
     }
 
     fn steer(&self, agent: &str, steer: Steer, by: &str) -> Result<AgentView, OperatorError> {
@@ -109,6 +135,25 @@ impl Operator for Steering {
         Ok(self.view(&agent))
     }
 
+    fn snooze(&self, agent: &str, snooze: NewSnooze, by: &str) -> Result<AgentView, OperatorError> {
+        let agent = self.find(agent)?;
+        let NewSnooze { guard, for_ms, until, note } = snooze;
+        self.host.tell(&agent, None, What::GuardSnoozed { by: by.into(), guard, for_ms, until, note });
+        self.keep()?;
+        Ok(self.view(&agent))
+    }
+
+    fn wake_guard(&self, agent: &str, guard: Guard, by: &str) -> Result<AgentView, OperatorError> {
+        let agent = self.find(agent)?;
+        self.host.tell(&agent, None, What::GuardWoken { by: by.into(), guard });
+        self.keep()?;
+        Ok(self.view(&agent))
+    }
+
+    fn fleet(&self) -> FleetView {
+        self.host.rulebook.fleet.view(self.host.clock.now())
+    }
+
     fn set_overrides(&self, agent: &str, overrides: Overrides, by: &str) -> Result<AgentView, OperatorError> {
         let agent = self.find(agent)?;
         let over = self.over(Some(&agent.name), &overrides)?;
@@ -124,14 +169,7 @@ impl Operator for Steering {
 
     fn run(&self, agent: &str, run: &str, step: RunStep, by: &str) -> Result<Decision, OperatorError> {
         let agent = self.find(agent)?;
-        let what = match step {
-            RunStep::Start { attended } => What::RunStarted { attended },
-            RunStep::Sleep => What::RunSlept,
-            RunStep::Wake => What::RunWoke,
-            RunStep::Complete => What::RunCompleted,
-            RunStep::Extend => What::RunExtended { by: by.into() },
-        };
-        let decision = self.host.tell(&agent, Some(run.into()), what);
+        let decision = self.host.tell(&agent, Some(run.into()), step.told(by));
         self.keep()?;
         Ok((*decision).clone())
     }
@@ -146,28 +184,54 @@ impl Operator for Steering {
     }
 
     fn is_kept(&self) -> bool {
-        self.host.journal.sync()
+        self.latch.is_kept()
     }
 
     fn gate(&self) -> GateView {
         self.host.latch.view()
     }
 
-    fn kill(&self, channels: Channels, reason: KillReason, by: &str) -> SystemDecision {
-        let decision = self.host.kill(channels, reason, by);
-        self.keep_or_say();
+    fn button(&self) -> Latched {
+        self.host.button()
+    }
+
+    fn kill(&self, press: Press) -> Stopped {
+        let begun = Instant::now();
+        let stopped = self.host.kill(press);
+        let kept_us = self.latch.wait(KEPT_WITHIN).then(|| begun.elapsed().as_micros());
+        Stopped { kept_us: kept_us.and_then(|us| u64::try_from(us).ok()), ..stopped }
+    }
+
+    fn restart(&self, unlock: Unlock) -> SystemDecision {
+        let decision = self.host.restart(unlock);
+        self.latch.wait(KEPT_WITHIN);
         decision
     }
 
-    fn restart(&self, by: &str, epoch: u64) -> SystemDecision {
-        let decision = self.host.restart(by, epoch);
-        self.keep_or_say();
+    fn clear(&self, unlock: Unlock) -> SystemDecision {
+        // Whoever clears is there: a dead man's switch waits anew.
+        self.board.beat();
+        let decision = self.host.clear(unlock);
+        if let Some(why) = self.board.lies_in_wait().filter(|_| decision.outcome == SystemOutcome::Applied) {
+            eprintln!("estop: cleared, but {}.", escaped(&why));
+        }
+        self.latch.wait(KEPT_WITHIN);
         decision
     }
 
-    fn clear(&self, by: &str, epoch: u64) -> SystemDecision {
-        let decision = self.host.clear(by, epoch);
-        self.keep_or_say();
-        decision
+    fn proof_test(&self, by: &str) -> Result<ProofTest, NoProofTest> {
+        self.proof.test(by, self.host.clock.now().wall)
+    }
+
+    fn proof_tests(&self) -> ProofTests {
+        self.proof.tests()
+    }
+
+    fn heartbeat(&self) -> bool {
+        self.board.beat()
+    }
+
+    fn triggers(&self) -> Vec<TriggerView> {
+        self.board.views()
     }
 }

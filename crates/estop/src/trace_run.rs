@@ -144,7 +144,15 @@ fn tokens(chars: usize) -> u32 {
 
 fn request(request: RequestId, print: RequestPrint, input_tokens: u32) -> RequestReceived {
     let estimate = Estimate { input_tokens, output_tokens: 4096, ..Estimate::default() };
-    RequestReceived { request, call: CallKind::Generation, model: None, print, estimate, fleet: None }
+    RequestReceived {
+        request,
+        call: CallKind::Generation,
+        model: None,
+        print,
+        estimate,
+        fleet: None,
+        tags: None,
+    }
 }
 
 /// A refusal, or a trip that refuses what comes next.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use estop_core::ids::Name;
-use estop_gateway::settings::{AgentKey, Auth, HttpVersion, Limits, Provider, Settings};
+use estop_gateway::settings::{AgentKey, Auth, HttpVersion, Limits, Provider, Relay, Settings};
 use estop_wire::protocol::Family;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
@@ -26,6 +26,7 @@ pub fn settings(config: &ServeConfig) -> anyhow::Result<Settings> {
         workers: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         tls: config.tls.as_ref().map(server_tls).transpose()?,
         providers: config.providers.iter().map(provider).collect::<anyhow::Result<_>>()?,
+        relays: config.relays.iter().map(|(name, given)| (name.as_str().into(), relay(given))).collect(),
         keys: agent_keys(config),
         require_keys: config.require_keys,
         llm_enabled: config.llm_enabled,
@@ -33,6 +34,12 @@ pub fn settings(config: &ServeConfig) -> anyhow::Result<Settings> {
         policies: config.policies.clone(),
         prices: Arc::new(config.prices.clone()),
     })
+}
+
+/// The certificate the data listener shows, if it speaks TLS.
+pub fn certificate(config: &ServeConfig) -> anyhow::Result<Option<CertificateDer<'static>>> {
+    let chain = config.tls.as_ref().map(|files| certificates(&files.cert, "tls.cert")).transpose()?;
+    Ok(chain.and_then(|chain| chain.into_iter().next()))
 }
 
 /// The keys of agents.
@@ -71,6 +78,31 @@ fn provider(given: &config::Provider) -> anyhow::Result<Provider> {
     })
 }
 
+fn relay(given: &config::Relay) -> Relay {
+    Relay {
+        agent: given.agent.clone(),
+        into: given.into.as_ref().map(target),
+        out: given.out.as_ref().map(target),
+        secret: given.secret.clone(),
+        concurrency: given.concurrency,
+    }
+}
+
+/// An app or a platform: its own credentials pass, whatever they are.
+fn target(url: &config::BaseUrl) -> Provider {
+    Provider {
+        family: Family::OpenAi,
+        tls: url.is_https(),
+        host: url.host().into(),
+        port: url.port(),
+        base_path: url.path().into(),
+        auth: Auth::None,
+        key: None,
+        http: HttpVersion::Auto,
+        ca: None,
+    }
+}
+
 fn server_tls(files: &config::TlsFiles) -> anyhow::Result<Arc<ServerConfig>> {
     let chain = certificates(&files.cert, "tls.cert")?;
     let key = PrivateKeyDer::from_pem_file(&files.key)
@@ -103,6 +135,7 @@ fn limits(given: &config::Limits) -> Limits {
         connections: given.connections,
         streams_per_agent: given.streams_per_agent,
         agents: given.agents,
+        agent_names: given.agent_names,
         header_timeout: given.header_timeout,
         body_idle_timeout: given.body_idle_timeout,
         connect_timeout: given.connect_timeout,

@@ -223,7 +223,7 @@ fn ui_2_a_looping_agent_is_stopped_shown_and_switched_on_again() {
     assert_eq!(incidents["incidents"].as_array().unwrap().len(), 1);
     house.soon(&["journal", "events", "--type", "kill_switch"], "stuck");
     let status = house.run(&["status", "--json"]).is(0, "").json();
-    assert_eq!((&status["state"], &status["agents"]["deactivated"]), (&"RUNNING".into(), &1.into()));
+    assert_eq!((&status["state"], &status["agents"]["deactivated"]), (&"running".into(), &1.into()));
 
     house.run(&["agents", "activate", "stuck"]).is(0, "stuck is active.");
     assert_eq!(estop.ask("stuck", "Something else"), 200);
@@ -409,7 +409,7 @@ fn ui_2_status_ends_with_1_when_the_button_is_pressed() {
     let estop = house.start();
     house.run(&["status"]).is(0, "RUNNING");
     estop.signal("-USR1");
-    let pressed = || house.run(&["status", "--json"]).json()["state"] == "SHUTDOWN";
+    let pressed = || house.run(&["status", "--json"]).json()["state"] == "shutdown";
     while !pressed() {}
     house.run(&["status"]).is(1, "SHUTDOWN").is(1, "llm shut");
 }

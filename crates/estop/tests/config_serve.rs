@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use estop::config::{self, AuthStyle, Env, HttpVersion, Limits, Protocol, ServeConfig, TlsFiles};
+use estop::config::{self, AuthStyle, Env, HttpVersion, Limits, Protocol, Retention, ServeConfig, TlsFiles};
 use estop_core::policy::{Limit, Mode};
 use secrecy::ExposeSecret;
 
@@ -252,10 +252,36 @@ fn id_3_a_key_written_in_a_wrong_place_is_not_shown() {
 }
 
 #[test]
+fn st_1_what_is_kept_has_bounds_that_can_be_switched_off() {
+    assert_eq!(serve("").retention, Retention::default());
+    let given =
+        serve("retention: {journal_days: 30, journal_bytes: 1GiB, spend_days: off, cases_days: 36500}");
+    let expected = Retention {
+        journal_days: Some(30),
+        journal_bytes: Some(1 << 30),
+        spend_days: None,
+        cases_days: Some(36_500),
+        ..Retention::default()
+    };
+    assert_eq!(given.retention, expected);
+    assert_eq!(serve("retention: {journal_bytes: off}").retention.journal_bytes, None);
+    let days = ["journal", "events", "cases", "runs", "spend", "alerts", "access"];
+    for key in days.map(|what| format!("{what}_days")).iter().map(String::as_str).chain(["journal_bytes"]) {
+        for wrong in ["0", "-1", "1.5", ".nan", "never", "[]", "true", "1e30", "1TB", "15MiB"] {
+            let message = refused(&format!("retention: {{{key}: {wrong}}}"), &[]);
+            assert!(
+                message.contains(&format!(" {key} must be a ")) && message.contains("or off"),
+                "{message}"
+            );
+        }
+    }
+}
+
+#[test]
 fn ui_5_limits_are_positive_numbers_and_sizes() {
     let limits = serve(
         "limits: {body_bytes: 1MiB, header_bytes: 16384, upload_bytes: 2GiB, memory_bytes: '64 MiB', headers: 7,
-          connections: 8, streams_per_agent: 9, agents: 10, header_timeout_s: 0.5, body_idle_timeout_s: 1,
+          connections: 8, streams_per_agent: 9, agents: 10, agent_names: 11, agent_idle_s: 12, header_timeout_s: 0.5, body_idle_timeout_s: 1,
           connect_timeout_s: 2, first_byte_timeout_s: 3, stream_idle_timeout_s: 4, client_write_timeout_s: 5.25}",
     )
     .limits;
@@ -266,6 +292,8 @@ fn ui_5_limits_are_positive_numbers_and_sizes() {
         connections: 8,
         streams_per_agent: 9,
         agents: 10,
+        agent_names: 11,
+        agent_idle: Duration::from_secs(12),
         upload_bytes: 2 << 30,
         memory_bytes: 64 << 20,
         header_timeout: Duration::from_millis(500),
@@ -278,8 +306,9 @@ fn ui_5_limits_are_positive_numbers_and_sizes() {
     assert_eq!(limits, expected);
 
     let sizes = ["body_bytes", "header_bytes", "upload_bytes", "memory_bytes"];
-    let counts = ["headers", "connections", "streams_per_agent", "agents"];
+    let counts = ["headers", "connections", "streams_per_agent", "agents", "agent_names"];
     let seconds = [
+        "agent_idle_s",
         "header_timeout_s",
         "body_idle_timeout_s",
         "connect_timeout_s",

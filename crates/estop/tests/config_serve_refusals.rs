@@ -44,6 +44,11 @@ fn id_4_wrong_providers_are_refused() {
 }
 
 #[test]
+fn ks_10_wrong_relays_are_refused() {
+    check("serve_relays.txt");
+}
+
+#[test]
 fn id_3_keys_that_are_not_there_are_named() {
     check("serve_keys.txt");
 }
@@ -51,6 +56,16 @@ fn id_3_keys_that_are_not_there_are_named() {
 #[test]
 fn ui_5_wrong_limits_are_refused() {
     check("serve_limits.txt");
+}
+
+#[test]
+fn ks_5_wrong_triggers_are_refused() {
+    check("serve_triggers.txt");
+}
+
+#[test]
+fn st_1_wrong_retention_is_refused() {
+    check("serve_retention.txt");
 }
 
 #[test]
@@ -72,6 +87,12 @@ const KEYS: &[&str] = &[
     "providers__openai__http",
     "providers__openai__auth",
     "providers__openai__api_key_env",
+    "relays",
+    "relays__x",
+    "relays__x__in",
+    "relays__x__kind",
+    "relays__x__agent",
+    "relays__x__secret_path_env",
     "require_keys",
     "limits",
     "limits__body_bytes",

@@ -36,6 +36,23 @@ pub(super) fn run_limits_hold(step: &Step<'_>, model: &Model) -> Holds {
     })
 }
 
+/// A model that the rules do not allow is not asked (PO-7). The rules here end with `*`, or have none.
+pub(super) fn only_allowed_models_are_asked(step: &Step<'_>, _: &Model) -> Holds {
+    let What::RequestReceived(r) = &step.event.what else { return Ok(()) };
+    let rules = &step.policy.models;
+    let Some(model) = r.model.as_deref().filter(|_| step.is_allowed()) else { return Ok(()) };
+    if step.policy.modes.models != Mode::Enforce {
+        return Ok(());
+    }
+    let fits = |pattern: &str| match pattern.strip_suffix('*') {
+        Some(prefix) => model.starts_with(prefix),
+        None => model == pattern,
+    };
+    let is_allowed = rules.allow.is_empty() || rules.allow.iter().any(|pattern| fits(pattern));
+    let is_denied = rules.deny.iter().any(|pattern| fits(pattern));
+    ensure(is_allowed && !is_denied, "only_allowed_models_are_asked", || format!("{model} under {rules:?}"))
+}
+
 /// No more requests and tokens in any 60 s than the policy says (PO-3).
 pub(super) fn rate_limit_holds(step: &Step<'_>, model: &Model) -> Holds {
     let What::RequestReceived(r) = &step.event.what else { return Ok(()) };

@@ -54,6 +54,7 @@ fn mode_of(guard: Guard, step: &Step<'_>, model: &Model) -> Option<Mode> {
     Some(match guard {
         Guard::System | Guard::Agent | Guard::Run => Mode::Enforce,
         Guard::Hours => modes.hours,
+        Guard::Models => modes.models,
         // Memory has an end, whatever the policy says.
         Guard::Rate if model.open.len() >= IN_FLIGHT_MAX as usize => Mode::Enforce,
         Guard::Rate => modes.rate,

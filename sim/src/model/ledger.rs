@@ -50,13 +50,25 @@ pub struct Ledger {
     month: Period,
     /// Held for requests under way.
     pub held: Total,
+    /// When the clock was put back, by both clocks.
+    believed_from: Option<(u64, i64)>,
 }
 
+/// A clock that is corrected or goes to summer time still ticks.
+const MAY_RUN_AHEAD_MS: i128 = 2 * 3_600_000;
+
 impl Ledger {
-    /// The calendar shows this day and month.
-    pub fn turn(&mut self, local: Local) {
-        self.day.turn(local.day);
-        self.month.turn(local.month);
+    /// The calendar shows this day and month. What was put back is believed from there on as far as it ticks.
+    pub fn turn(&mut self, local: Local, mono: u64, wall: i64) {
+        let jumps = self.believed_from.is_some_and(|(mono_then, wall_then)| {
+            i128::from(wall) - i128::from(wall_then) > i128::from(mono - mono_then) + MAY_RUN_AHEAD_MS
+        });
+        let moved = [self.day.turn(local.day, jumps), self.month.turn(local.month, jumps)];
+        if moved.contains(&true) {
+            self.believed_from = Some((mono, wall));
+        } else if self.day.is_latest() && self.month.is_latest() {
+            self.believed_from = None;
+        }
     }
 
     /// Books what was used.
@@ -88,22 +100,33 @@ impl Ledger {
 }
 
 /// One kind of period. A clock that goes back never gives money back: by one period it wavers around midnight and
-/// nothing changes; by more it was wrong, and what was spent stays until the next period it comes to.
+/// nothing changes; by more it is followed, and of the periods it comes to a second time none begins by a jump.
 #[derive(Clone, Debug, Default)]
 struct Period {
     current: i64,
+    latest: i64,
     spent: Total,
 }
 
 impl Period {
-    fn turn(&mut self, shown: i64) {
-        let back = self.current - shown;
-        if back < 0 {
+    /// Whether the clock was moved: put back, or forth by a jump to where it has been.
+    fn turn(&mut self, shown: i64, jumps: bool) -> bool {
+        if shown == self.current || shown == self.current - 1 {
+            return false;
+        }
+        let (before, unseen) = (self.current, shown > self.latest);
+        self.current = shown;
+        self.latest = self.latest.max(shown);
+        let forth = shown > before;
+        if unseen || (forth && !jumps && shown < self.latest) {
             self.spent = Total::default();
+            return false;
         }
-        if back != 1 {
-            self.current = shown;
-        }
+        !forth || jumps
+    }
+
+    fn is_latest(&self) -> bool {
+        self.current == self.latest
     }
 
     fn book(&mut self, used: Total) {
@@ -119,11 +142,14 @@ mod tests {
     fn a_midnight_that_comes_twice_begins_nothing_new() {
         let dollar = Total { usd: 1, tokens: 1 };
         let mut period = Period::default();
-        let mut spend_on = |day| {
-            period.turn(day);
+        let mut spend_on = |(day, jumps)| {
+            period.turn(day, jumps);
             period.book(dollar);
             period.spent.usd
         };
-        assert_eq!([10, 9, 10, 11, 8, 9].map(&mut spend_on), [1, 2, 3, 1, 2, 1]);
+        let ticks = [(10, false), (9, false), (10, false), (11, false), (8, false), (9, false)];
+        assert_eq!(ticks.map(&mut spend_on), [1, 2, 3, 1, 2, 1]);
+        let jumps = [(10, true), (11, true), (12, true)];
+        assert_eq!(jumps.map(&mut spend_on), [2, 3, 1]);
     }
 }

@@ -6,6 +6,7 @@ use estop_core::event::{
     StreamProgressed, ToolFinished, ToolRequested, Usage, What,
 };
 use estop_core::fingerprint::{CallPrint, RequestPrint, ResponsePrint, StepPrint};
+use estop_core::guard::Guard;
 use estop_core::ids::{CallId, Hash64, Name, RequestId};
 use estop_core::money::NanoUsd;
 use estop_core::simhash::SimHash;
@@ -56,7 +57,7 @@ fn any_deed(mind: &mut Mind, rng: &mut Rng) -> Deed {
             ended: any_end(rng),
         }),
         14 => What::PromptSubmitted,
-        15 => What::RunStarted { attended: rng.per_mille(500) },
+        15 => What::RunStarted { attended: rng.per_mille(500), tags: None },
         16 => What::RunSlept,
         17 => What::RunWoke,
         18 => What::RunCompleted,
@@ -64,6 +65,13 @@ fn any_deed(mind: &mut Mind, rng: &mut Rng) -> Deed {
         20 => What::MessageIn { relay: any_tool(rng) },
         21 => What::AgentActivated { by: by() },
         22 => What::AgentResumed { by: by() },
+        23 => What::GuardSnoozed {
+            by: by(),
+            guard: rng.pick(&Guard::ALL),
+            for_ms: rng.pick(&[0, 1, 60_000, u64::MAX]),
+            until: i64::MIN,
+            note: None,
+        },
         _ => What::Tick,
     })
 }
@@ -83,7 +91,15 @@ fn any_request(rng: &mut Rng) -> RequestReceived {
         unpriced: rng.per_mille(100),
     };
     let call = rng.pick(&[CallKind::Generation, CallKind::Generation, CallKind::Embedding, CallKind::Other]);
-    RequestReceived { request: any_id(rng), call, model: Some(any_tool(rng)), print, estimate, fleet: None }
+    RequestReceived {
+        request: any_id(rng),
+        call,
+        model: Some(any_tool(rng)),
+        print,
+        estimate,
+        fleet: None,
+        tags: None,
+    }
 }
 
 fn any_step(rng: &mut Rng) -> StepPrint {
@@ -106,6 +122,7 @@ fn any_usage(rng: &mut Rng) -> Usage {
         output_tokens: any_u32(rng),
         usd: NanoUsd(any_u64(rng)),
         estimated: rng.per_mille(500),
+        ..Usage::default()
     }
 }
 

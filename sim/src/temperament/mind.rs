@@ -105,10 +105,11 @@ impl Mind {
         let request = RequestReceived {
             request: self.next_request(),
             call: CallKind::Generation,
-            model: None,
+            model: Some(rng.pick(&["large-1", "large-1", "large-dear", "small"]).into()),
             print,
             estimate,
             fleet: None,
+            tags: None,
         };
         let plan = self.plan(&estimate, rng);
         (request, plan)
@@ -204,7 +205,8 @@ fn usage(estimate: &Estimate, rng: &mut Rng) -> Usage {
     let output_tokens = (u64::from(estimate.output_tokens) * rng.between(0, 120) / 100) as u32;
     let tokens = u64::from(estimate.input_tokens) + u64::from(output_tokens);
     let usd = if estimate.unpriced { NanoUsd(0) } else { NanoUsd(tokens * NANO_PER_TOKEN) };
-    Usage { input_tokens: estimate.input_tokens, output_tokens, usd, estimated: rng.per_mille(50) }
+    let estimated = rng.per_mille(50);
+    Usage { input_tokens: estimate.input_tokens, output_tokens, usd, estimated, ..Usage::default() }
 }
 
 fn fate(rng: &mut Rng) -> Fate {

@@ -1,6 +1,7 @@
 //! A person who cannot decide, beside an agent that works.
 
 use estop_core::event::What;
+use estop_core::guard::Guard;
 
 use super::Act;
 use super::mind::{Mind, plain};
@@ -15,6 +16,14 @@ pub(super) fn admin(mind: &mut Mind, rng: &mut Rng) -> Act {
         2 => What::AgentPaused { by: by() },
         3 => What::AgentResumed { by: by() },
         4 => What::RunExtended { by: by() },
+        5 => What::GuardSnoozed {
+            by: by(),
+            guard: rng.pick(&Guard::ALL),
+            for_ms: rng.spread(1, 10 * 86_400_000),
+            until: 0,
+            note: None,
+        },
+        6 => What::GuardWoken { by: by(), guard: rng.pick(&Guard::ALL) },
         _ => return super::workers::steady(mind, rng),
     };
     mind.only(plain(switched), rng)

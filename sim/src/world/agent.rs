@@ -85,6 +85,7 @@ impl<J: Judge> Agent<J> {
             log.push((now, event.clone()));
         }
         self.model.pass_time(now, &self.policy, bookings);
+        let in_force = self.model.snoozes.over(&self.policy);
         let before = Seen::of(&self.judge);
         let decision = self.judge.handle(now, event, &self.policy);
         if matches!(&event.what, What::RequestReceived(_) | What::ToolRequested(_))
@@ -97,7 +98,7 @@ impl<J: Judge> Agent<J> {
             now,
             event,
             decision: &decision,
-            policy: &self.policy,
+            policy: &in_force,
             kind: self.mind.kind,
             before,
             after: Seen::of(&self.judge),

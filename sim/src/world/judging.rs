@@ -24,7 +24,7 @@ impl<J: Judge> World<J> {
         let now = self.clocks.now(self.at);
         let gate = self.button.view(&mut self.rng);
         let mut event = Event { run, gate, what };
-        self.fleet.turn(now.wall);
+        self.fleet.turn(now);
         if self.agents[at].shares_account() {
             self.show_fleet(&mut event);
         }
@@ -61,7 +61,8 @@ impl<J: Judge> World<J> {
     fn fleet_admits(&self, at: usize, event: &Event, decision: &Decision) -> Holds {
         let agent = &self.agents[at];
         let What::RequestReceived(r) = &event.what else { return Ok(()) };
-        let counts = decision.outcome == Outcome::Allow && agent.policy.modes.budget == Mode::Enforce;
+        let in_force = agent.model.snoozes.over(&agent.policy);
+        let counts = decision.outcome == Outcome::Allow && in_force.modes.budget == Mode::Enforce;
         if counts && agent.shares_account() { self.fleet.check_admission(&r.estimate) } else { Ok(()) }
     }
 

@@ -116,6 +116,7 @@ impl<J: Judge> World<J> {
                 Effect::LoopEvidence(_)
                 | Effect::WouldHaveStopped { .. }
                 | Effect::BudgetWarned(_)
+                | Effect::SnoozeEnded { .. }
                 | Effect::ReservationExpired { .. } => {}
             }
         }
@@ -136,7 +137,7 @@ impl<J: Judge> World<J> {
         let Some(open) = self.agents[at].model.open.get(&request) else { return };
         let input_tokens = u32::try_from(open.held.tokens / 2).unwrap_or(u32::MAX);
         let usage =
-            Usage { input_tokens, output_tokens: 0, usd: NanoUsd(open.held.usd.0 / 2), estimated: true };
+            Usage { input_tokens, usd: NanoUsd(open.held.usd.0 / 2), estimated: true, ..Usage::default() };
         let soon = self.rng.below(1_000);
         self.tell(at, soon, What::StreamAborted(StreamAborted { request, by, usage }));
     }

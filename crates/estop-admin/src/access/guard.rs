@@ -19,7 +19,7 @@ use secrecy::SecretString;
 use super::secret::{csrf_of, sha256};
 use super::sessions::{Found, csrf_fits};
 use super::table::{Needs, allow, methods_of, needs};
-use super::{Caller, Peer, SessionKey, rank, role_name, screen};
+use super::{Caller, Peer, SessionKey, body_token, rank, role_name, screen};
 use crate::problem::{Kind, Problem};
 use crate::state::App;
 
@@ -45,6 +45,7 @@ pub(crate) struct Gate {
 /// Lets a request through, or answers it.
 pub(crate) async fn guard(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     let (mut head, body) = request.into_parts();
+    let body = if gate.door == Door::Network { body_token::lift(&mut head, body).await } else { body };
     let mut response = match admit(&gate, &head).await {
         Ok(caller) => {
             let peer = peer(&head);
@@ -99,7 +100,8 @@ async fn recognise(app: &App, request: &Parts) -> Result<Caller, Problem> {
     if headers.contains_key(AUTHORIZATION) {
         let token = bearer(headers)
             .ok_or_else(|| Problem::unauthenticated("Send one header `Authorization: Bearer <token>`."))?;
-        let known = app.tokens.find(&token, peer(request), app.now()).await?;
+        let known = app.tokens.find(&token, peer(request), app.now()).await;
+        let known = known.map_err(|problem| body_token::refused(request, problem))?;
         app.touch(&known.id);
         return Ok(Caller { by: known.name, role: known.role, session: None });
     }

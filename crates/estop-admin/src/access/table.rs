@@ -31,6 +31,7 @@ pub(crate) const ROUTES: &[(&str, &[(&str, Needs)])] = &[
     ("/api/agents/{id}/deactivate", &[("POST", OPERATOR)]),
     ("/api/agents/{id}/pause", &[("POST", OPERATOR)]),
     ("/api/agents/{id}/resume", &[("POST", OPERATOR)]),
+    ("/api/agents/{id}/snooze", &[("POST", ADMIN), ("DELETE", OPERATOR)]),
     ("/api/agents/{id}/kill-switch", &[("GET", VIEWER), ("PATCH", ADMIN)]),
     ("/api/agents/{id}/score", &[("GET", VIEWER)]),
     ("/api/agents/{id}/policy", &[("GET", VIEWER), ("PUT", ADMIN), ("DELETE", ADMIN)]),
@@ -60,6 +61,8 @@ pub(crate) const ROUTES: &[(&str, &[(&str, Needs)])] = &[
     ("/api/emergency/kill", &[("POST", OPERATOR)]),
     ("/api/emergency/restart", &[("POST", ADMIN)]),
     ("/api/emergency/clear", &[("POST", ADMIN)]),
+    ("/api/emergency/heartbeat", &[("POST", OPERATOR)]),
+    ("/api/emergency/prooftest", &[("POST", OPERATOR)]),
 ];
 
 /// The methods of a path; `None` = the table does not know it.

@@ -8,6 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::row::Found;
+use super::snooze::SnoozeOut;
 use crate::output::{AmountOut, moment, tenths};
 use crate::overrides;
 use crate::state::App;
@@ -50,6 +51,8 @@ pub(crate) struct AgentOut {
     reserved: Option<AmountOut>,
     /// Runs in memory.
     runs: u64,
+    /// Guards that work as in shadow for a while.
+    snoozes: Vec<SnoozeOut>,
     /// `config`, `api` or `traffic`: where it was first named.
     origin: &'static str,
     /// Grows with each change; also the ETag.
@@ -90,6 +93,7 @@ impl AgentOut {
             spent_this_month: live.map(|view| view.spent_this_month.into()),
             reserved: live.map(|view| view.reserved.into()),
             runs: live.map_or(0, |view| view.runs.len() as u64),
+            snoozes: live.into_iter().flat_map(|view| &view.snoozes).map(SnoozeOut::from).collect(),
             origin: origin_name(stored.map_or(Origin::Traffic, |agent| agent.origin)),
             version: found.version(),
             created_at: at(stored.map(|agent| agent.created_at)),

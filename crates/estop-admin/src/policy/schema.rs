@@ -26,6 +26,7 @@ pub(crate) fn policy_schema() -> Value {
             "timezone": zone(),
         })),
         "rate_limit": section(json!({"requests_per_minute": count(1_000_000_000), "tokens_per_minute": tokens()})),
+        "models": section(json!({"allow": models(), "deny": models()})),
         "block_response": {"enum": ["error", "message"]},
         "guards": guards(),
         "wrap_up_tools": names,
@@ -74,6 +75,11 @@ fn section(properties: Value) -> Value {
     section
 }
 
+fn models() -> Value {
+    let name = json!({"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-~]+$"});
+    json!({"type": "array", "maxItems": 100, "items": name, "description": "Names of models; * stands for any run of characters."})
+}
+
 fn count(max: u64) -> Value {
     json!({"type": "integer", "minimum": 1, "maximum": max})
 }
@@ -97,6 +103,7 @@ fn guards() -> Value {
     section(json!({
         "loop": mode, "churn": mode, "chanting": mode, "breaker": mode, "gate": mode, "health": mode,
         "watchdog": mode, "hours": mode, "rate": mode, "budget": mode,
+        "models": mode,
     }))
 }
 

@@ -28,6 +28,7 @@ pub(super) fn in_file_shape(policy: &Policy) -> Map<String, Value> {
         "budget": budget(&policy.budget),
         "allowed_hours": policy.hours.as_ref().map(hours),
         "rate_limit": word(&policy.rate),
+        "models": {"allow": policy.models.allow, "deny": policy.models.deny},
         "block_response": word(&policy.block_response),
         "guards": guards(&policy.modes),
         "wrap_up_tools": policy.limits.wrap_up_tools,
@@ -83,6 +84,7 @@ fn guards(modes: &Modes) -> Value {
         "hours": word(&modes.hours),
         "rate": word(&modes.rate),
         "budget": word(&modes.budget),
+        "models": word(&modes.models),
     })
 }
 

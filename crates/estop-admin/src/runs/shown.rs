@@ -86,14 +86,18 @@ impl RunOut {
     /// What lives is newer than what is stored.
     pub(super) fn of(view: Option<&RunView>, row: Run) -> RunOut {
         let usd = view.map_or(row.spent, |view| view.spent.usd);
+        // What the journal told last of a run that is not in memory any more.
+        let counters = kept_json(&row.counters);
+        let counted = |key: &str| counters[key].as_u64();
+        let small = |key: &str| counted(key).and_then(|count| u32::try_from(count).ok());
         RunOut {
             state: view.map_or(row.state.into(), |view| view.state.name().to_owned()),
             attended: view.map_or(row.attended, |view| view.attended),
-            tripped: view.map(|view| view.tripped),
-            iterations: view.map(|view| view.iterations),
-            tool_calls: view.map(|view| view.tool_calls),
-            turns: view.map(|view| view.turns),
-            active_ms: view.map(|view| view.active_ms),
+            tripped: view.map(|view| view.tripped).or_else(|| counters["tripped"].as_bool()),
+            iterations: view.map(|view| view.iterations).or_else(|| small("iterations")),
+            tool_calls: view.map(|view| view.tool_calls).or_else(|| small("tool_calls")),
+            turns: view.map(|view| view.turns).or_else(|| small("turns")),
+            active_ms: view.map(|view| view.active_ms).or_else(|| counted("active_ms")),
             spent_usd: dollars(usd),
             tokens: view.map_or(row.tokens, |view| view.spent.tokens),
             id: row.id.into(),

@@ -181,6 +181,6 @@ async fn po_6_spend_is_summed_up_by_day_and_label() {
     let stats = plane.get("/api/stats").await.expect(200).json();
     assert_eq!(
         (&stats["agents"], &stats["active"], &stats["state"]),
-        (&json!(1), &json!(1), &json!("RUNNING"))
+        (&json!(1), &json!(1), &json!("running"))
     );
 }

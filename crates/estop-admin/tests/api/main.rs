@@ -10,3 +10,4 @@ mod journal;
 mod policy;
 mod roles;
 mod runs;
+mod snooze;

@@ -86,6 +86,25 @@ async fn ks_5_killing_is_easy_and_clearing_is_hard() {
 }
 
 #[tokio::test]
+async fn ks_5_the_stop_is_tried_out_by_operators_while_the_system_runs() {
+    let plane = Plane::new();
+    let (operator, viewer) = (plane.token("operator").await, plane.token("viewer").await);
+    let ask = async |token: &str| {
+        let request = anonymous("POST", "/api/emergency/prooftest", None);
+        plane.send(set(request, "authorization", &format!("Bearer {token}"))).await
+    };
+    let last = async || plane.get("/api/emergency/status").await.expect(200).json()["proofTest"].clone();
+    assert_eq!(last().await, json!({"last": null, "overdue": true, "everyDays": 30}));
+    ask(&viewer).await.expect(403);
+    let test = ask(&operator).await.expect(200).json();
+    assert_eq!((&test["passed"], &test["took_us"]), (&json!(true), &json!(34)));
+    assert_eq!(test["steps"][0], json!({"name": "gate", "passed": true, "took_us": 12, "what": "refused"}));
+    assert_eq!((&last().await["overdue"], &last().await["last"]), (&json!(false), &test));
+    plane.send(plane.request("POST", "/api/emergency/kill", None)).await.expect(200);
+    assert_eq!(ask(&operator).await.expect(409).json()["code"], "conflict");
+}
+
+#[tokio::test]
 async fn ks_6_the_status_names_state_and_channels() {
     let plane = Plane::new();
     let kill =
@@ -93,7 +112,9 @@ async fn ks_6_the_status_names_state_and_channels() {
     assert_eq!(plane.post("/api/emergency/kill", kill).await.expect(200).json()["status"], "running");
     let status = plane.get("/api/emergency/status").await.expect(200).json();
     for (key, value) in [
-        ("state", json!("RUNNING")),
+        ("state", json!("running")),
+        ("reason", json!("security_incident")),
+        ("persisted", json!(true)),
         ("operational", json!(false)),
         ("llmEnabled", json!(true)),
         ("toolsEnabled", json!(true)),
@@ -104,4 +125,41 @@ async fn ks_6_the_status_names_state_and_channels() {
     let odd = json!({"reason": "boredom", "channels": ["llm", "television"]});
     let killed = plane.post("/api/emergency/kill", odd).await.expect(200).json();
     assert_eq!(killed["status"], "shutdown", "a kill that cannot be read stops everything");
+}
+
+#[tokio::test]
+async fn ks_6_the_token_may_stand_in_the_body() {
+    let plane = Plane::new();
+    let ask = async |path: &str, body: Value| plane.send(anonymous("POST", path, Some(body))).await;
+    let wrong = json!({"adminToken": "estop_admin_guessed", "reason": "manual"});
+    let refused = ask("/api/emergency/kill", wrong).await.expect(403).json();
+    assert_eq!((&refused["error"], &refused["code"]), (&json!("Unauthorized"), &json!("forbidden")));
+    ask("/api/emergency/kill", json!({"reason": "manual"})).await.expect(401);
+
+    let metadata = json!({"source": "cli", "user": "ann"});
+    let kill =
+        json!({"adminToken": plane.token, "reason": "emergency", "note": "smoke", "metadata": metadata});
+    let killed = ask("/api/emergency/kill", kill).await.expect(200).json();
+    assert_eq!(killed["message"], "System shut down successfully");
+    assert_eq!((&killed["stopped"]["model_calls"], &killed["took"]["gate_us"]), (&json!(0), &json!(1)));
+    let status = plane.get("/api/emergency/status").await.expect(200).json();
+    for (key, value) in [
+        ("state", json!("shutdown")),
+        ("reason", json!("emergency")),
+        ("note", json!("smoke")),
+        ("source", json!("cli")),
+        ("metadata", metadata),
+    ] {
+        assert_eq!(status[key], value, "{key}");
+    }
+    let unlock = json!({"adminToken": plane.token, "reason": "it was toast"});
+    let safe = ask("/api/emergency/restart", unlock.clone()).await.expect(200).json();
+    assert_eq!(
+        (&safe["status"], &safe["message"]),
+        (&json!("safe_mode"), &json!("System in safe mode. Run /clear to resume."))
+    );
+    let clear = ask("/api/emergency/clear", unlock).await.expect(200).json();
+    assert_eq!((&clear["status"], &clear["message"]), (&json!("running"), &json!("System operational")));
+    // Nowhere else.
+    ask("/api/agents/a/activate", json!({"adminToken": plane.token})).await.expect(401);
 }

@@ -10,6 +10,7 @@ use crate::health::HealthFinding;
 use crate::hours::HoursFinding;
 use crate::judgement::{Judgement, Level};
 use crate::loop_detector::LoopFinding;
+use crate::models::ModelsFinding;
 use crate::policy::Mode;
 use crate::rate::RateFinding;
 use crate::repetition::ChurnFinding;
@@ -60,6 +61,8 @@ pub enum Finding {
     Run(RunFinding),
     /// The local time.
     Hours(HoursFinding),
+    /// The model that was asked.
+    Models(ModelsFinding),
     /// Use of the sliding minute.
     Rate(RateFinding),
     /// The tightest account.
@@ -112,6 +115,7 @@ finding_from! {
     StandingFinding => Standing,
     RunFinding => Run,
     HoursFinding => Hours,
+    ModelsFinding => Models,
     RateFinding => Rate,
     BudgetFinding => Budget,
     LoopFinding => Loop,
@@ -181,6 +185,7 @@ impl std::fmt::Display for Finding {
             Finding::Standing(x) => x.fmt(f),
             Finding::Run(x) => x.fmt(f),
             Finding::Hours(x) => x.fmt(f),
+            Finding::Models(x) => x.fmt(f),
             Finding::Rate(x) => x.fmt(f),
             Finding::Budget(x) => x.fmt(f),
             Finding::Loop(x) => x.fmt(f),

@@ -15,7 +15,10 @@ impl Serialize for Decision {
         out.serialize_field("outcome", &self.outcome)?;
         if !self.verdicts.is_empty() {
             let letters = self.verdicts.letters();
-            out.serialize_field("rulings", std::str::from_utf8(&letters).unwrap_or_default())?;
+            out.serialize_field(
+                "rulings",
+                std::str::from_utf8(self.verdicts.shown(&letters)).unwrap_or_default(),
+            )?;
             out.serialize_field("seen", &Seen(&self.verdicts))?;
         }
         if !self.effects.is_empty() {
@@ -30,9 +33,15 @@ impl Verdicts {
     fn letters(&self) -> [u8; Guard::ALL.len()] {
         let mut letters = [b'.'; Guard::ALL.len()];
         for (guard, verdict) in &self.0 {
-            letters[*guard as usize] = verdict.ruling.letter();
+            letters[guard.place()] = verdict.ruling.letter();
         }
         letters
+    }
+
+    /// The letters that are written: the last one is only there if its guard was asked, which came later than journals.
+    fn shown<'l>(&self, letters: &'l [u8; Guard::ALL.len()]) -> &'l [u8] {
+        let [usual @ .., last] = letters;
+        if *last == b'.' { usual } else { letters }
     }
 }
 
@@ -77,6 +86,7 @@ impl Finding {
             Finding::Standing(x) => map.serialize_entry(name, x),
             Finding::Run(x) => map.serialize_entry(name, &x.state),
             Finding::Hours(x) => map.serialize_entry(name, &(x.weekday, x.minute)),
+            Finding::Models(x) => map.serialize_entry(name, &x.model),
             Finding::Rate(x) => map.serialize_entry(name, &(x.requests, x.tokens)),
             Finding::Budget(x) => map.serialize_entry(name, &(x.account, x.spent, x.reserved, x.asked)),
             Finding::Loop(x) => {

@@ -158,6 +158,7 @@ impl AgentState {
             Guard::System
             | Guard::Agent
             | Guard::Hours
+            | Guard::Models
             | Guard::Rate
             | Guard::Budget
             | Guard::Chanting
@@ -201,6 +202,7 @@ impl AgentState {
                 | Guard::Agent
                 | Guard::Run
                 | Guard::Hours
+                | Guard::Models
                 | Guard::Rate
                 | Guard::Budget
                 | Guard::Chanting
@@ -230,7 +232,7 @@ pub(super) struct ToldOf<'a> {
 
 /// Whether it was not told yet that `guard` would stop. Bits, one for each guard.
 pub(super) fn is_news(told: &mut u16, guard: Guard, would_stop: bool) -> bool {
-    let bit = 1 << guard as u16;
+    let bit = 1 << guard.place();
     let news = would_stop && *told & bit == 0;
     *told = if would_stop { *told | bit } else { *told & !bit };
     news

@@ -42,7 +42,7 @@ pub(super) struct InFlight {
 }
 
 /// Requests that were given up and are remembered, in case they are heard of again.
-const OVERDUE_MAX: usize = 64;
+pub const OVERDUE_MAX: usize = 64;
 
 impl InFlight {
     pub(super) fn len(&self) -> usize {
@@ -68,6 +68,14 @@ impl InFlight {
 
     pub(super) fn contains(&self, request: RequestId) -> bool {
         self.list.iter().any(|f| f.request == request)
+    }
+
+    pub(super) fn get(&self, request: RequestId) -> Option<&Flight> {
+        self.list.iter().find(|f| f.request == request)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Flight> {
+        self.list.iter()
     }
 
     pub(super) fn get_mut(&mut self, request: RequestId) -> Option<&mut Flight> {

@@ -74,6 +74,7 @@ fn retry(by: Guard, verdict: Option<&Verdict>) -> Retry {
             | Guard::Agent
             | Guard::Run
             | Guard::Hours
+            | Guard::Models
             | Guard::Rate
             | Guard::Budget
             | Guard::Loop

@@ -12,6 +12,7 @@ use crate::event::{CallKind, Event, RequestReceived};
 use crate::hours;
 use crate::judgement::Judgement;
 use crate::loop_detector;
+use crate::models;
 use crate::policy::{Mode, Policy, WatchdogScope};
 use crate::rate;
 use crate::repetition::{ChurnFinding, Track};
@@ -84,6 +85,9 @@ impl AgentState {
         pass.ask(Guard::Agent, self.standing.judge(), Mode::Enforce);
         pass.ask(Guard::Run, run_judgement, Mode::Enforce);
         pass.ask(Guard::Hours, hours::judge(policy.hours.as_ref(), now.wall), modes.hours);
+        if let Some(judgement) = models::judge(r, &policy.models) {
+            pass.ask(Guard::Models, judgement, modes.models);
+        }
         let rate_mode = if in_flight >= rate::IN_FLIGHT_MAX { Mode::Enforce } else { modes.rate };
         pass.ask(
             Guard::Rate,

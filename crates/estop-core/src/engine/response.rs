@@ -210,7 +210,7 @@ impl AgentState {
             self.kill_switch(now, Cause::Chanting, &mut effects);
         } else {
             // Each chant is an episode of its own.
-            self.shadow_told &= !(1 << Guard::Chanting as u16);
+            self.shadow_told &= !(1 << Guard::Chanting.place());
         }
         pass.into_decision(effects)
     }

@@ -6,7 +6,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::AgentState;
+use crate::decision::Decision;
+use crate::event::{Event, What};
 use crate::policy::Policy;
+use crate::time::Now;
 
 /// The form this version writes. Raised when a field changes its meaning; a new field with a default does not need it.
 const VERSION: u32 = 1;
@@ -54,6 +57,20 @@ impl AgentState {
 }
 
 impl Snapshot {
+    /// Tells it the next record of its chain. New rules hold from the event that brings them on.
+    pub fn tell(&mut self, now: Now, event: &Event) -> Decision {
+        if let What::PolicyChanged { policy, .. } = &event.what {
+            self.policy.clone_from(policy);
+        }
+        self.told += 1;
+        self.state.handle(now, event, &self.policy)
+    }
+
+    /// As bytes, for [`Snapshot::read`].
+    pub fn write(&self) -> Result<Vec<u8>, SnapshotError> {
+        self.state.snapshot(self.told, &self.policy)
+    }
+
     /// Reads what [`AgentState::snapshot`] wrote.
     pub fn read(bytes: &[u8]) -> Result<Snapshot, SnapshotError> {
         let Versioned { version } = serde_json::from_slice(bytes)?;

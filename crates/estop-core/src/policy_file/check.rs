@@ -38,6 +38,12 @@ pub enum PolicyProblem {
     NoName,
     #[error("no agent may be called `{SYSTEM}`: the journal keeps the system's own chain under this name")]
     ReservedName,
+    #[error(
+        "`{name}` cannot be a model's name: it has 1 to {max} letters, digits and signs, no spaces; `*` stands for any run of them"
+    )]
+    BadModel { name: Name, max: usize },
+    #[error("at most {max} models can be listed; use `*` to name many at once")]
+    TooManyModels { max: usize },
     #[error("test_runners: {0}")]
     TestRunners(#[from] TestRunnersError),
     #[error(
@@ -63,6 +69,10 @@ pub(super) fn check(
 
     let section = Section { watchdog: &file.watchdog, find_zone };
     let mut zones = BTreeMap::new();
+    if let Some(name) = &file.budget.timezone {
+        let unknown = || at(&["budget", "timezone"], PolicyProblem::UnknownZone(name.clone()));
+        zones.insert(name.clone(), find_zone(name).ok_or_else(unknown)?);
+    }
     section.check(&["policy"], &file.policy, &file.policy.allowed_hours, &mut zones)?;
     for (name, agent) in &file.agents {
         check_name(name).map_err(|problem| at(&["agents", name], problem))?;
@@ -109,6 +119,7 @@ impl Section<'_> {
         if policy.allowed_hours != AllowedHoursIn::default() {
             check_hours(hours).map_err(|problem| blame(&["allowed_hours"], problem))?;
         }
+        check_models(policy).map_err(|(key, problem)| blame(&["models", key], problem))?;
         check_test_runners(policy).map_err(|problem| blame(&["test_runners"], problem))?;
         for (section, name) in
             [("budget", &policy.budget.timezone), ("allowed_hours", &policy.allowed_hours.timezone)]
@@ -132,6 +143,27 @@ fn check_name(agent: &str) -> Result<(), PolicyProblem> {
         SYSTEM => Err(PolicyProblem::ReservedName),
         _ => Ok(()),
     }
+}
+
+/// Patterns of models in one list. Each request is held against all of them.
+const MODELS_MAX: usize = 100;
+/// Longest pattern of a model.
+const MODEL_BYTES_MAX: usize = 128;
+
+fn check_models(policy: &PolicyIn) -> Result<(), (&'static str, PolicyProblem)> {
+    for (key, list) in [("allow", &policy.models.allow), ("deny", &policy.models.deny)] {
+        let list = list.as_deref().unwrap_or_default();
+        if list.len() > MODELS_MAX {
+            return Err((key, PolicyProblem::TooManyModels { max: MODELS_MAX }));
+        }
+        let fits = |name: &Name| {
+            (1..=MODEL_BYTES_MAX).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        if let Some(name) = list.iter().find(|name| !fits(name)) {
+            return Err((key, PolicyProblem::BadModel { name: name.clone(), max: MODEL_BYTES_MAX }));
+        }
+    }
+    Ok(())
 }
 
 fn check_test_runners(policy: &PolicyIn) -> Result<(), PolicyProblem> {

@@ -95,7 +95,7 @@ fn limits_by_file(breakers: &CircuitBreakersIn, role: Option<&str>) -> bool {
 }
 
 /// The keys of a section, and whether it says anything about each.
-fn said(policy: &PolicyIn) -> [(&'static str, bool); 14] {
+fn said(policy: &PolicyIn) -> [(&'static str, bool); 15] {
     let PolicyIn {
         kill_switch_enabled,
         kill_switch_window_size,
@@ -106,6 +106,7 @@ fn said(policy: &PolicyIn) -> [(&'static str, bool); 14] {
         budget,
         allowed_hours,
         rate_limit,
+        models,
         block_response,
         guards,
         wrap_up_tools,
@@ -122,6 +123,7 @@ fn said(policy: &PolicyIn) -> [(&'static str, bool); 14] {
         ("budget", *budget != Default::default()),
         ("allowed_hours", *allowed_hours != Default::default()),
         ("rate_limit", *rate_limit != Default::default()),
+        ("models", *models != Default::default()),
         ("block_response", block_response.is_some()),
         ("guards", *guards != Default::default()),
         ("wrap_up_tools", wrap_up_tools.is_some()),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::shape::{
-    AllowedHoursIn, BudgetIn, GateIn, GuardsIn, LimitsIn, PolicyFileIn, PolicyIn, RateLimitIn,
+    AllowedHoursIn, BudgetIn, FleetBudgetIn, GateIn, GuardsIn, LimitsIn, PolicyFileIn, PolicyIn, RateLimitIn,
 };
 use super::values::{Days, MicroUsd, Number};
 use crate::ids::Name;
@@ -103,11 +103,14 @@ fn lay_policy(policy: &mut Policy, layer: &PolicyIn, zones: &Zones) {
     lay_guards(&mut policy.modes, layer.kill_switch_enabled, &layer.guards);
     lay_budget(&mut policy.budget, &layer.budget, zones);
     lay_rate(&mut policy.rate, &layer.rate_limit);
+    set(&mut policy.models.allow, layer.models.allow.clone());
+    set(&mut policy.models.deny, layer.models.deny.clone());
     lay_limits(&mut policy.limits, &layer.limits);
 }
 
 fn lay_guards(modes: &mut Modes, kill_switch_enabled: Option<bool>, layer: &GuardsIn) {
-    let GuardsIn { loops, churn, chanting, breaker, gate, health, watchdog, hours, rate, budget } = *layer;
+    let GuardsIn { loops, churn, chanting, breaker, gate, health, watchdog, hours, rate, budget, models } =
+        *layer;
     set(&mut modes.loops, kill_switch_enabled.map(|on| if on { Mode::Enforce } else { Mode::Shadow }));
     set(&mut modes.loops, loops);
     set(&mut modes.churn, churn);
@@ -120,6 +123,7 @@ fn lay_guards(modes: &mut Modes, kill_switch_enabled: Option<bool>, layer: &Guar
     set(&mut modes.hours, hours);
     set(&mut modes.rate, rate);
     set(&mut modes.budget, budget);
+    set(&mut modes.models, models);
 }
 
 fn lay_budget(budget: &mut BudgetPolicy, layer: &BudgetIn, zones: &Zones) {
@@ -132,6 +136,23 @@ fn lay_budget(budget: &mut BudgetPolicy, layer: &BudgetIn, zones: &Zones) {
     budget.tokens_per_run = layer.tokens_per_run.map(Number::get).or(budget.tokens_per_run);
     set(&mut budget.zone, layer.timezone.as_ref().map(|name| zone(zones, name)));
     set(&mut budget.unpriced, layer.unpriced);
+}
+
+/// The caps of all agents together.
+pub(super) fn fleet_budget(given: &FleetBudgetIn, zones: &Zones) -> BudgetPolicy {
+    let FleetBudgetIn { usd_per_day, usd_per_month, tokens_per_day, tokens_per_month, timezone } =
+        given.clone();
+    let caps = BudgetIn {
+        usd_per_day,
+        usd_per_month,
+        tokens_per_day,
+        tokens_per_month,
+        timezone,
+        ..BudgetIn::default()
+    };
+    let mut budget = BudgetPolicy::default();
+    lay_budget(&mut budget, &caps, zones);
+    budget
 }
 
 fn lay_rate(rate: &mut RateLimit, layer: &RateLimitIn) {

@@ -28,6 +28,8 @@ pub struct PolicyFileIn {
     pub gate: GateIn,
     /// Runaway watchdog (KS-8).
     pub watchdog: WatchdogIn,
+    /// Spending caps of all agents together (PO-2).
+    pub budget: FleetBudgetIn,
     /// Agents that differ from the defaults. An empty body names the agent and changes nothing.
     pub agents: BTreeMap<Name, Option<AgentIn>>,
 }
@@ -70,6 +72,8 @@ pub struct PolicyIn {
     pub allowed_hours: AllowedHoursIn,
     /// Requests and tokens a minute.
     pub rate_limit: RateLimitIn,
+    /// Which models may be asked.
+    pub models: ModelsIn,
     /// How a refusal looks to the client.
     #[serde(deserialize_with = "given")]
     pub block_response: Option<BlockResponse>,
@@ -121,6 +125,35 @@ pub struct BudgetIn {
     pub timezone: Option<Name>,
     #[serde(deserialize_with = "given")]
     pub unpriced: Option<Unpriced>,
+}
+
+/// Spending caps of all agents together (PO-2).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "the same keys as in `BudgetPolicy`")]
+pub struct FleetBudgetIn {
+    #[serde(deserialize_with = "given")]
+    pub usd_per_day: Option<MicroUsd>,
+    #[serde(deserialize_with = "given")]
+    pub usd_per_month: Option<MicroUsd>,
+    #[serde(deserialize_with = "given")]
+    pub tokens_per_day: Option<Tokens>,
+    #[serde(deserialize_with = "given")]
+    pub tokens_per_month: Option<Tokens>,
+    #[serde(deserialize_with = "given")]
+    pub timezone: Option<Name>,
+}
+
+/// Which models may be asked (PO-7).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ModelsIn {
+    /// Only these; an empty list allows every model again.
+    #[serde(deserialize_with = "given")]
+    pub allow: Option<Vec<Name>>,
+    /// Never these.
+    #[serde(deserialize_with = "given")]
+    pub deny: Option<Vec<Name>>,
 }
 
 /// When work is allowed (PO-3).
@@ -178,6 +211,8 @@ pub struct GuardsIn {
     pub rate: Option<Mode>,
     #[serde(deserialize_with = "given")]
     pub budget: Option<Mode>,
+    #[serde(deserialize_with = "given")]
+    pub models: Option<Mode>,
 }
 
 /// `circuit_breakers:`, as in seed 3.

@@ -60,7 +60,8 @@ fn event(dice: &mut Dice) -> String {
             let (prompt, step) = (prompt(dice), step(dice));
             let conversation = dice.of(&["conv=a", "conv=a", "conv=b"]);
             let kind = dice.of(&["", "", "", "", "", "kind=embedding", "unpriced", "fleet=$9/$10"]);
-            format!("request {id} {prompt} {step} {run} {conversation} {kind} {tokens} {usd}")
+            let model = dice.of(&["", "", "model=gpt-5-mini", "model=o3", "issue=7 labels=team:red"]);
+            format!("request {id} {prompt} {step} {run} {conversation} {kind} {model} {tokens} {usd}")
         }
         30..50 => {
             let text = dice.of(&["", "\"always the same\"", "\"{words}\"", "broken"]);
@@ -91,7 +92,17 @@ fn event(dice: &mut Dice) -> String {
         89..93 => dice
             .of(&["activate", "activate", "activate", "deactivate", "pause", "resume", "resume"])
             .to_owned(),
-        93..95 => dice.of(&["tick", "wait"]).to_owned(),
+        93 => dice.of(&["tick", "wait"]).to_owned(),
+        94 => dice
+            .of(&[
+                "tick",
+                "snooze loop 2h",
+                "snooze breaker 90s",
+                "snooze budget 8d",
+                "snooze system 1h",
+                "unsnooze loop",
+            ])
+            .to_owned(),
         95 => system(dice).to_owned(),
         _ => format!("policy {}", policy(dice)),
     }
@@ -150,5 +161,7 @@ fn policy(dice: &mut Dice) -> &'static str {
         "watchdog.max_calls_per_minute=3 watchdog.scope=system",
         "watchdog.max_calls_per_minute=3 watchdog.scope=agent",
         "open=\"mon wed fri 22:00-06:00 +5h\"",
+        "models.allow=gpt-5* models.deny=",
+        "models.allow= models.deny=gpt-5-pro models=shadow",
     ])
 }

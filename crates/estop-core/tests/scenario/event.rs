@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! request 1 "prompt" [continues] [did|failed|unsure TOOL ARGS => RESULT]… [in=TOKENS] [out=TOKENS] [usd=$1] [unpriced]
-//!           [conv=NAME] [kind=embedding|other] [fleet=SPENT/CAP]
+//!           [conv=NAME] [kind=embedding|other] [fleet=SPENT/CAP] [model=NAME] [issue=TEXT] [labels=K:V,K:V]
 //! response 1 ["text"] [call TOOL ARGS]… [in=…] [out=…] [usd=…] [broken]
 //! progress 1 [in=…] [out=…] [usd=…] [fleet=SPENT/CAP]   abort 1 client|upstream|guard|kill [in=…] [out=…] [usd=…]
 //! chant 1 "unit" 400                         prompt          tick          wait          forwarded
 //! tool 1 TOOL ARGS                           finish 1 "result" [failed|unsure]
 //! start [attended] | sleep | wake | complete | extend        message in|out RELAY
-//! activate | deactivate | pause | resume     policy KEY=VALUE…
+//! activate | deactivate | pause | resume     policy KEY=VALUE…     snooze GUARD 2h | unsnooze GUARD
 //! system start [STATE] [epoch=N] [shut=llm+tools] | kill [llm+tools] | restart [epoch=N] | clear [epoch=N]
 //! ```
 //!
@@ -16,19 +16,22 @@
 //! Whether a command runs tests is found out as in real life.
 
 use estop_core::budget::{Account, BudgetFinding};
+use estop_core::button::Press;
 use estop_core::chant::ChantDetector;
 use estop_core::event::{
     AbortedBy, CallKind, ChantDetected, Ended, Estimate, Event, RequestReceived, ResponseCompleted,
     StreamAborted, StreamProgressed, ToolFinished, ToolRequested, Usage, What,
 };
 use estop_core::fingerprint::{RequestPrint, RequestText, ResponsePrint, ResponseText, StepText};
+use estop_core::guard::Guard;
 use estop_core::ids::{CallId, RequestId};
 use estop_core::iteration::is_test_run;
 use estop_core::money::NanoUsd;
 use estop_core::signature;
 use estop_core::system::{Channel, Channels, GateView, KillReason, SystemEvent, SystemState};
+use estop_core::tags::Tags;
 
-use super::line::Word;
+use super::line::{Word, duration_ms};
 use super::policy::{self, nano_usd};
 use super::world::World;
 
@@ -70,8 +73,10 @@ struct Options {
 impl Options {
     fn of(words: &[Word]) -> Result<Options, String> {
         let (first, rest) = words.split_first().ok_or("a line needs an event")?;
-        const KEYS: [&str; 10] =
-            ["run", "gate", "shut", "in", "out", "usd", "conv", "kind", "fleet", "epoch"];
+        const KEYS: [&str; 13] = [
+            "run", "gate", "shut", "in", "out", "usd", "conv", "kind", "fleet", "epoch", "model", "issue",
+            "labels",
+        ];
         let mut options = Options { name: first.text.clone(), pairs: Vec::new(), rest: Default::default() };
         for word in rest {
             match word.text.split_once('=').filter(|(key, _)| !word.quoted && KEYS.contains(key)) {
@@ -124,7 +129,7 @@ impl Options {
             input_tokens: self.tokens("in")?,
             output_tokens: self.tokens("out")?,
             usd: self.usd()?,
-            estimated: false,
+            ..Usage::default()
         })
     }
 
@@ -168,7 +173,7 @@ fn what(world: &mut World, run: Option<&str>, options: &mut Options) -> Result<W
             What::ToolFinished(ToolFinished { call, result: signature::result(&result), ended })
         }
         "prompt" => What::PromptSubmitted,
-        "start" => What::RunStarted { attended: options.flag("attended") },
+        "start" => What::RunStarted { attended: options.flag("attended"), tags: tags(options)? },
         "sleep" => What::RunSlept,
         "wake" => What::RunWoke,
         "complete" => What::RunCompleted,
@@ -181,6 +186,11 @@ fn what(world: &mut World, run: Option<&str>, options: &mut Options) -> Result<W
         "deactivate" => What::AgentDeactivated { by: by() },
         "pause" => What::AgentPaused { by: by() },
         "resume" => What::AgentResumed { by: by() },
+        "snooze" => {
+            let (guard, span) = (guard(options)?, options.next("how long")?);
+            What::GuardSnoozed { by: by(), guard, for_ms: duration_ms(&span)?, until: 0, note: None }
+        }
+        "unsnooze" => What::GuardWoken { by: by(), guard: guard(options)? },
         "restarted" => What::Restarted { away_ms: options.id()? * 1000 },
         "tick" => What::Tick,
         other => return Err(format!("`{other}` is no event")),
@@ -208,6 +218,7 @@ fn request(world: &mut World, run: Option<&str>, options: &mut Options) -> Resul
         unpriced: options.flag("unpriced"),
     };
     let fleet = options.take("fleet").map(|text| fleet(&text, estimate)).transpose()?;
+    let (model, tags) = (options.take("model").map(Into::into), tags(options)?);
     let mut done = Vec::new();
     while !options.rest.is_empty() {
         let ended = match options.next("a step")?.as_str() {
@@ -233,14 +244,29 @@ fn request(world: &mut World, run: Option<&str>, options: &mut Options) -> Resul
         continues,
         steps: steps.collect(),
     });
-    Ok(RequestReceived { request, call, model: None, print, estimate, fleet })
+    Ok(RequestReceived { request, call, model, print, estimate, fleet, tags })
+}
+
+fn guard(options: &mut Options) -> Result<Guard, String> {
+    let name = options.next("a guard")?;
+    Guard::named(&name).ok_or_else(|| format!("`{name}` is no guard"))
+}
+
+fn tags(options: &mut Options) -> Result<Option<Box<Tags>>, String> {
+    let mut tags = Tags { issue: options.take("issue").map(Into::into), ..Tags::default() };
+    for pair in options.take("labels").iter().flat_map(|text| text.split(',')) {
+        let (key, value) = pair.split_once(':').ok_or_else(|| format!("labels: `{pair}` is no K:V"))?;
+        tags.labels.insert(key.into(), value.into());
+    }
+    Ok((!tags.is_empty()).then(|| Box::new(tags)))
 }
 
 fn fleet(text: &str, estimate: Estimate) -> Result<BudgetFinding, String> {
     let (spent, cap) = text.split_once('/').ok_or("fleet=SPENT/CAP")?;
     let usd = |text: &str| nano_usd(text.trim_start_matches('$'));
     let asked = estimate.usd.0;
-    Ok(BudgetFinding { account: Account::UsdPerDay, spent: usd(spent)?, reserved: 0, asked, cap: usd(cap)? })
+    let account = Account::FleetUsdPerDay;
+    Ok(BudgetFinding { account, spent: usd(spent)?, reserved: 0, asked, cap: usd(cap)? })
 }
 
 fn response(options: &mut Options) -> Result<ResponseCompleted, String> {
@@ -328,10 +354,10 @@ fn system_event(world: &World, options: &mut Options) -> Result<SystemEvent, Str
         "kill" => {
             let channels =
                 options.rest.pop_front().map_or(Ok(Channels::NONE), |word| channels(&word.text))?;
-            SystemEvent::KillRequested { channels, reason: KillReason::Manual, by: by() }
+            Press { channels, ..Press::new(KillReason::Manual, "ann", "") }.event()
         }
-        "restart" => SystemEvent::RestartRequested { by: by(), epoch: seen },
-        "clear" => SystemEvent::ClearRequested { by: by(), epoch: seen },
+        "restart" => SystemEvent::RestartRequested { by: by(), epoch: seen, note: None },
+        "clear" => SystemEvent::ClearRequested { by: by(), epoch: seen, note: None },
         other => return Err(format!("system: `{other}`?")),
     })
 }

@@ -186,6 +186,7 @@ fn effects(decision: &Decision) -> Vec<String> {
         }
         Effect::ReservationExpired { request } => format!("reservation_expired {}", request.0),
         Effect::PressButton => "press_button".to_owned(),
+        Effect::SnoozeEnded { guard } => format!("snooze_ended {}", guard.name()),
     };
     decision.effects.iter().map(text).collect()
 }
@@ -310,5 +311,6 @@ fn reason(wake: Wake) -> &'static str {
         WakeReason::RunClock => "run_clock",
         WakeReason::Reservation => "reservation",
         WakeReason::Idle => "idle",
+        WakeReason::Snooze => "snooze",
     }
 }

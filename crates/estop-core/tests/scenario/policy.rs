@@ -2,6 +2,7 @@
 //!
 //! A guard's name alone sets its mode; a dotted path sets that field of [`Policy`]. A wrong path is an error.
 
+use estop_core::ids::Name;
 use estop_core::policy::{AllowedHours, Modes, Policy, Preset, WatchdogScope};
 use estop_core::time::Zone;
 use serde_json::{Value, json};
@@ -34,9 +35,17 @@ fn change_one(policy: &mut Policy, key: &str, value: &str) -> Result<(), String>
             policy.hours = Some(open(value)?);
             Ok(())
         }
+        "models.allow" => {
+            policy.models.allow = names(value);
+            Ok(())
+        }
+        "models.deny" => {
+            policy.models.deny = names(value);
+            Ok(())
+        }
         "all" => {
             let guards = ["hours", "rate", "budget", "loop", "churn", "chanting", "breaker"];
-            let more = ["breaker_unattended", "gate", "health", "watchdog"];
+            let more = ["breaker_unattended", "gate", "health", "watchdog", "models"];
             guards.iter().chain(&more).try_for_each(|guard| set(policy, &["modes", guard], json!(value)))
         }
         path if path.contains('.') => {
@@ -59,6 +68,11 @@ fn read(text: &str) -> Result<Value, String> {
     Ok(serde_json::from_str(text).unwrap_or_else(|_| json!(text)))
 }
 
+/// `a,b`
+fn names(text: &str) -> Vec<Name> {
+    text.split(',').filter(|name| !name.is_empty()).map(Name::from).collect()
+}
+
 /// `12.34` in nano-dollars.
 pub(super) fn nano_usd(dollars: &str) -> Result<u64, String> {
     if dollars == "max" {
@@ -72,10 +86,12 @@ pub(super) fn nano_usd(dollars: &str) -> Result<u64, String> {
 fn set(policy: &mut Policy, path: &[&str], value: Value) -> Result<(), String> {
     let mut whole = serde_json::to_value(&*policy).map_err(|e| e.to_string())?;
     let mut at = &mut whole;
-    for key in path {
+    let (last, sections) = path.split_last().ok_or("which key?")?;
+    for key in sections {
         at = at.get_mut(key).ok_or_else(|| format!("there is no {key}"))?;
     }
-    *at = value;
+    // What has its default may be left out; a wrong key is refused where the policy is read again.
+    at[*last] = value;
     *policy = serde_json::from_value(whole).map_err(|e| e.to_string())?;
     Ok(())
 }

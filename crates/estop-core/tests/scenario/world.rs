@@ -211,6 +211,7 @@ impl World {
         let enforced = match by {
             Guard::System | Guard::Agent | Guard::Run => true,
             Guard::Hours => modes.hours == Mode::Enforce,
+            Guard::Models => modes.models == Mode::Enforce,
             Guard::Rate => modes.rate == Mode::Enforce || self.state.in_flight() == IN_FLIGHT_MAX,
             Guard::Budget => modes.budget == Mode::Enforce,
             Guard::Loop => modes.loops == Mode::Enforce,

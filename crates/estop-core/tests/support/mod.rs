@@ -116,7 +116,7 @@ fn what(random: &mut Random) -> What {
             ended: ended(random),
         }),
         86 => What::PromptSubmitted,
-        87 => What::RunStarted { attended: random.one_in(2) },
+        87 => What::RunStarted { attended: random.one_in(2), tags: None },
         88 => What::RunSlept,
         89 => What::RunWoke,
         90 => What::RunCompleted,
@@ -153,6 +153,7 @@ fn usage(random: &mut Random) -> Usage {
         output_tokens: random.pick(&[0, 500, 9_000, u32::MAX]),
         usd: NanoUsd(random.below(400_000_000)),
         estimated: random.one_in(9),
+        ..Usage::default()
     }
 }
 
@@ -187,6 +188,7 @@ fn request(random: &mut Random) -> RequestReceived {
             unpriced: random.one_in(20),
         },
         fleet: None,
+        tags: None,
     }
 }
 

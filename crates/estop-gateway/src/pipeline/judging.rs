@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use estop_core::decision::Decision;
+use estop_core::decision::{Decision, Finding, Guard};
 use estop_core::event::{CallKind, Estimate, Event, RequestReceived, What};
 use estop_core::fingerprint::RequestPrint;
 use estop_core::money::NanoUsd;
@@ -31,7 +31,7 @@ impl Asking<'_> {
         said: &RequestIn<'_>,
         body_bytes: usize,
     ) -> (Arc<Decision>, Account) {
-        self.judge_under(self.worker.host.gate(), agent, flight, said, body_bytes)
+        self.judge_under(self.worker.host.gate(&agent.name), agent, flight, said, body_bytes)
     }
 
     pub(super) fn judge_under(
@@ -48,7 +48,7 @@ impl Asking<'_> {
             CallKind::Embedding | CallKind::Other => RequestPrint::default(),
         };
         print.steps.iter_mut().for_each(|step| shorten(&mut step.tool));
-        let price = self.model(said).and_then(|model| self.worker.prices.find(self.provider, model)).cloned();
+        let price = self.model(said).and_then(|model| self.worker.prices.find(self.provider, model));
         let estimate = self.estimate(said, body_bytes, price.as_ref());
         let host = &self.worker.host;
         let mut judged = agent.judged();
@@ -61,6 +61,7 @@ impl Asking<'_> {
             print,
             estimate,
             fleet: None,
+            tags: self.caller.tags.clone(),
         };
         let what = What::RequestReceived(received);
         let decision = host.tell_under(agent, &mut judged, Event { run: run.clone(), gate, what });
@@ -77,6 +78,9 @@ impl Asking<'_> {
         });
         if !decision.is_allowed() {
             account.never_opened();
+        } else if has_cap(&decision) {
+            // A reservation that a killed process forgets would be money over the cap.
+            host.journal.flush();
         }
         (decision, account)
     }
@@ -121,4 +125,10 @@ impl Asking<'_> {
             unpriced: price.is_none() && !(self.kind() == CallKind::Other && self.only_reads),
         }
     }
+}
+
+/// Whether a budget stands over the request.
+fn has_cap(decision: &Decision) -> bool {
+    let verdict = decision.verdicts.get(Guard::Budget);
+    verdict.is_some_and(|verdict| matches!(verdict.finding, Finding::Budget(_)))
 }

@@ -4,7 +4,7 @@ use estop_core::policy::BlockResponse;
 use estop_wire::client::Client;
 use estop_wire::protocol::{Family, Protocol};
 use estop_wire::refusal::{Kind, Refusal, Refused};
-use http::{HeaderMap, Response};
+use http::{HeaderMap, HeaderName, Response};
 
 use crate::flight::Registered;
 use crate::identity::{IdentityError, Route};
@@ -100,11 +100,15 @@ pub(super) fn upstream_failed(error: &UpstreamError) -> No {
     No::new(Kind::Upstream { status: 502 }, "upstream_unreachable", message)
 }
 
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
 /// A web page must not spend the key that estop holds: browsers say where a request comes from.
 pub(super) fn refuse_browsers(headers: &HeaderMap, upstream: &Upstream) -> Result<(), No> {
+    if upstream.ready.key.is_none() {
+        return Ok(());
+    }
     let is_foreign = |site: &http::HeaderValue| site != "same-origin" && site != "none";
-    let foreign = headers.get_all("sec-fetch-site").iter().any(is_foreign);
-    if foreign && upstream.ready.key.is_some() {
+    if headers.get_all(SEC_FETCH_SITE).iter().any(is_foreign) {
         let message = "A web page of another site may not use the key estop holds.";
         return Err(No::bad(403, "cross_site", message).closing());
     }
@@ -142,6 +146,9 @@ pub(super) fn refuse_identity(error: &IdentityError, worker: &Worker) -> No {
             "bad_name",
             format!("The {what}'s name must be 1 to 64 letters, digits, `.`, `_` or `-`, sent once, and not `system`."),
         ),
+        IdentityError::BadTags(bad) => {
+            No::bad(400, "bad_header", format!("The header {} must {}.", bad.header, bad.must))
+        }
         IdentityError::KeyMissing => No::bad(
             401,
             "key_missing",

@@ -13,6 +13,8 @@ use tokio::time::timeout;
 
 use super::line::Line;
 use super::{Lease, Own, STREAMS_MAX, Shared, Upstream, UpstreamError};
+use crate::host::Host;
+use crate::hush::Hushed;
 use crate::settings::HttpVersion;
 
 /// One address of several may be dead; the next one is tried after this time.
@@ -30,8 +32,8 @@ const STREAM_WINDOW: u32 = 256 << 10;
 
 impl Upstream {
     /// Makes a new connection. Dropping the future abandons it, in whatever phase it is.
-    pub(super) async fn dial(self: &Arc<Self>) -> Result<Lease, UpstreamError> {
-        let (stream, busy) = Line::new(self.connect().await?);
+    pub(super) async fn dial(self: &Arc<Self>, host: &Arc<Host>) -> Result<Lease, UpstreamError> {
+        let (stream, busy) = Line::new(self.connect().await?, Arc::clone(host));
         let version = self.ready.provider.http;
         match &self.ready.tls {
             None => self.handshake(stream, busy, version == HttpVersion::Two).await,
@@ -101,7 +103,7 @@ impl Upstream {
             .handshake(TokioIo::new(stream))
             .await
             .map_err(broken)?;
-        let task = tokio::spawn(connection).abort_handle();
+        let task = tokio::spawn(Hushed::new(connection)).abort_handle();
         Ok(Lease::one(Arc::clone(self), Own { sender, task, busy }))
     }
 }

@@ -84,7 +84,9 @@ impl Lease {
     /// The answer is complete: the connection may serve somebody else.
     pub(crate) fn finish(mut self, flight: &Flight) {
         match self.0.take() {
-            Some(Held::One { upstream, own }) if flight.release_upstream() => upstream.put_back(own),
+            Some(Held::One { upstream, own }) if flight.release_upstream() => {
+                upstream.put_back(own, flight.moved());
+            }
             Some(Held::Two { streams, .. }) => {
                 streams.fetch_sub(1, Ordering::Relaxed);
             }

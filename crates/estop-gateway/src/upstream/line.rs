@@ -12,16 +12,19 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+use crate::host::Host;
+
 /// The socket, and whether a request is on it.
 pub(super) struct Line {
     stream: TcpStream,
     busy: Arc<AtomicBool>,
+    host: Arc<Host>,
 }
 
 impl Line {
-    pub(super) fn new(stream: TcpStream) -> (Line, Arc<AtomicBool>) {
+    pub(super) fn new(stream: TcpStream, host: Arc<Host>) -> (Line, Arc<AtomicBool>) {
         let busy = Arc::new(AtomicBool::new(true));
-        (Line { stream, busy: Arc::clone(&busy) }, busy)
+        (Line { stream, busy: Arc::clone(&busy), host }, busy)
     }
 }
 
@@ -40,7 +43,12 @@ impl AsyncRead for Line {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if read.is_ready() {
+            // Whoever takes the bytes asks what time it is about.
+            self.host.clock.mono();
+        }
+        read
     }
 }
 

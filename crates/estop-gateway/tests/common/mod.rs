@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use estop_core::event::What;
 use estop_core::policy_file::{PolicyFile, PolicyFileIn};
+use estop_core::system::{SystemDecision, SystemEvent};
 use estop_fake_model::FakeModel;
 use estop_gateway::settings::{Auth, HttpVersion, Limits, Provider, Settings};
 use estop_gateway::{Gateway, Host, JournalQueue, Recorded};
@@ -91,6 +92,15 @@ impl House {
         }
     }
 
+    /// Everything recorded of the system so far.
+    pub fn system_records(&self) -> Vec<(SystemEvent, SystemDecision)> {
+        let of = |r: &Recorded| match r {
+            Recorded::System { event, decision, .. } => Some((event.clone(), *decision)),
+            Recorded::Agent { .. } => None,
+        };
+        self.records.lock().unwrap().iter().filter_map(of).collect()
+    }
+
     /// Everything recorded so far, of agents, as JSON of event and decision.
     pub fn records(&self) -> Vec<String> {
         std::thread::sleep(Duration::from_millis(20));
@@ -141,6 +151,7 @@ pub fn settings(model: &FakeModel, policies: PolicyFile) -> Settings {
         workers: 2,
         tls: None,
         providers,
+        relays: BTreeMap::new(),
         keys: Vec::new(),
         require_keys: false,
         llm_enabled: true,

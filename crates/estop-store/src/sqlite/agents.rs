@@ -1,11 +1,12 @@
 //! Agents in SQLite.
 
+use estop_core::ids::Name;
 use rusqlite::{Connection, Row, params};
 
 use super::Sqlite;
 use super::convert::{Named, StandingColumns, checksum, standing, unreadable};
 use super::query::{all, change, one};
-use crate::agents::{Agent, AgentRepo, Origin, StoredAgent};
+use crate::agents::{Agent, AgentRepo, KeptState, Origin, StoredAgent};
 use crate::error::StoreError;
 use crate::journal::Durability;
 
@@ -41,11 +42,18 @@ impl AgentRepo for Sqlite {
             if change(connection, mark, params![at, name, version])? == 0 {
                 return Err(missed(connection, &name)?);
             }
-            change(connection, "DELETE FROM agent_snapshot WHERE agent = ?", [&name])?;
             let revoke = "UPDATE agent_key SET revoked_at = ? WHERE agent = ? AND revoked_at IS NULL";
             change(connection, revoke, params![at, name])?;
             Ok(())
         })
+    }
+
+    fn states(&self) -> Result<Vec<KeptState>, StoreError> {
+        self.kept_states(None)
+    }
+
+    fn state(&self, agent: &str) -> Result<Option<KeptState>, StoreError> {
+        Ok(self.kept_states(Some(agent))?.pop())
     }
 
     fn load_agents(&self) -> Result<Vec<StoredAgent>, StoreError> {
@@ -55,6 +63,25 @@ impl AgentRepo for Sqlite {
         );
         self.read(|connection| all(connection, &sql, [], stored))
     }
+}
+
+impl Sqlite {
+    fn kept_states(&self, name: Option<&str>) -> Result<Vec<KeptState>, StoreError> {
+        let columns = "SELECT s.agent, state, xxh3, ifnull(deleted, 0), last_seen_at FROM agent_snapshot AS s
+            LEFT JOIN agent ON name = s.agent";
+        self.read(|connection| match name {
+            Some(name) => all(connection, &format!("{columns} WHERE s.agent = ?"), [name], kept_state),
+            None => all(connection, &format!("{columns} ORDER BY s.agent"), [], kept_state),
+        })
+    }
+}
+
+fn kept_state(row: &Row<'_>) -> Result<KeptState, StoreError> {
+    let (agent, state): (Name, Vec<u8>) = (row.get(0)?, row.get(1)?);
+    if row.get::<_, i64>(2)? != checksum(&state) {
+        return Err(unreadable(&format!("the state of agent `{agent}`")));
+    }
+    Ok(KeptState { agent, state, deleted: row.get(3)?, last_seen_at: row.get(4)? })
 }
 
 fn get(connection: &Connection, name: &str) -> Result<Option<Agent>, StoreError> {

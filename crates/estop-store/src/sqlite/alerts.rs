@@ -8,6 +8,9 @@ use crate::alerts::{AlertRule, Alerts, Delivery, DeliveryOutcome, DueAlert, NewA
 use crate::error::StoreError;
 use crate::journal::Durability;
 
+/// Rules there may be. Chosen: each agent of a large team with a few of its own; every event is held against all.
+const RULES_MAX: u64 = 1000;
+
 impl Alerts for Sqlite {
     fn put_rule(&self, rule: &AlertRule) -> Result<u64, StoreError> {
         let rule = rule.clone();
@@ -66,12 +69,22 @@ fn put_rule(connection: &Connection, rule: &AlertRule) -> Result<u64, StoreError
     match current {
         None if *version > 0 => return Err(StoreError::NotFound { what: "alert rule", id: id.to_string() }),
         Some(current) if current != *version => return Err(StoreError::Conflict { current }),
+        None if count(connection)? >= RULES_MAX => {
+            return Err(StoreError::Invalid(format!(
+                "there may be {RULES_MAX} alert rules: delete some first"
+            )));
+        }
         None | Some(_) => {}
     }
     let sql =
         "INSERT OR REPLACE INTO alert_rule (id, rule, enabled, version, updated_at) VALUES (?, ?, ?, ?, ?)";
     change(connection, sql, params![id, rule, enabled, version + 1, updated_at])?;
     Ok(version + 1)
+}
+
+fn count(connection: &Connection) -> Result<u64, StoreError> {
+    let rules = one(connection, "SELECT count(*) FROM alert_rule", [], |row| Ok(row.get(0)?))?;
+    Ok(rules.unwrap_or(0))
 }
 
 fn mark(connection: &Connection, id: u64, delivery: &Delivery) -> Result<(), StoreError> {

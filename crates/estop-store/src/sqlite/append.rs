@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 use super::compact::insert_block;
 use super::convert::{Named, StandingColumns, checksum};
 use super::query::{change, one};
-use super::{cases, ledger, runs};
+use super::{cases, ledger, meta, runs};
 use crate::agents::Origin;
 use crate::error::StoreError;
 use crate::journal::{AgentSeen, JournalBatch, Lines, NewEvent, Snapshot, StandingChange, TailMark};
@@ -19,7 +19,7 @@ pub(super) fn check(batch: &JournalBatch) -> Result<(), StoreError> {
     }
     let mut next = lines.first_seq;
     for line in line::each(&lines.bytes) {
-        let found = line::head(line).filter(|_| line::digests(line).is_some()).map(|head| head.seq);
+        let found = line::head(line).filter(|_| line::has_digests(line)).map(|head| head.seq);
         if found != Some(next) {
             return Err(StoreError::Invalid(format!(
                 "record {next} of the batch is missing or not a record"
@@ -44,6 +44,7 @@ pub(super) fn append(connection: &Connection, batch: &JournalBatch) -> Result<()
     batch.snapshots.iter().try_for_each(|snapshot| put_snapshot(connection, snapshot))?;
     batch.runs.iter().try_for_each(|run| runs::put(connection, run))?;
     batch.spend.iter().try_for_each(|spend| ledger::add(connection, spend))?;
+    batch.fleet.iter().try_for_each(|account| meta::put(connection, crate::FLEET_ACCOUNT, account))?;
     batch.incidents.iter().try_for_each(|incident| cases::open_incident(connection, incident))?;
     batch.escalations.iter().try_for_each(|escalation| cases::open_escalation(connection, escalation))?;
     batch.tail.iter().try_for_each(|tail| set_tail(connection, tail))

@@ -28,24 +28,29 @@ pub fn restore_check(path: &Path) -> Result<Restorable, OpenError> {
     Ok(Restorable { schema, last_seq: append::last_seq(&connection).map_err(refused)? })
 }
 
+/// Copies a database as it is at this moment, while whoever has it open goes on writing. An existing file is not
+/// overwritten; what appears under the name is complete and on the disk.
+pub fn backup(from: &Path, to: &Path) -> Result<(), StoreError> {
+    let io = |error: std::io::Error| StoreError::Io(error.to_string());
+    if to.try_exists().map_err(io)? {
+        return Err(StoreError::Exists { what: "file", id: to.display().to_string() });
+    }
+    let draft = open::beside(to, ".part");
+    open::remove(&draft).map_err(io)?;
+    let file = open::create_private(&draft).map_err(io)?;
+    let copied = copy(from, &draft);
+    if copied.is_err() {
+        // The first error is the one to tell.
+        let _ = open::remove(&draft);
+    }
+    copied?;
+    file.sync_all().and_then(|()| open::rename(&draft, to)).map_err(io)
+}
+
 impl Sqlite {
-    /// Copies the database as it is at this moment, while it goes on being written. An existing file is not
-    /// overwritten; what appears under the name is complete and on the disk.
+    /// The same for this one.
     pub fn backup(&self, to: &Path) -> Result<(), StoreError> {
-        let io = |error: std::io::Error| StoreError::Io(error.to_string());
-        if to.try_exists().map_err(io)? {
-            return Err(StoreError::Exists { what: "file", id: to.display().to_string() });
-        }
-        let draft = open::beside(to, ".part");
-        open::remove(&draft).map_err(io)?;
-        let file = open::create_private(&draft).map_err(io)?;
-        let copied = copy(self.path(), &draft);
-        if copied.is_err() {
-            // The first error is the one to tell.
-            let _ = open::remove(&draft);
-        }
-        copied?;
-        file.sync_all().and_then(|()| open::rename(&draft, to)).map_err(io)
+        backup(self.path(), to)
     }
 
     /// Reads the whole database and says whether it is undamaged. Slow with many records.

@@ -23,6 +23,8 @@ const SEGMENT_BLOCKS: u64 = 1024;
 /// Blocks of this size on average stay as they are; smaller ones are merged into large ones.
 const SMALL_BYTES: u64 = 8 << 10;
 const MERGED_BYTES: usize = 64 << 10;
+/// Larger ones are cut: whoever wants one record reads its block.
+const LARGE_BYTES: usize = 256 << 10;
 
 /// How much is not indexed yet: a hint. After a failed commit it is off until the next segment.
 #[derive(Debug, Default)]
@@ -82,7 +84,8 @@ pub(super) fn compact(connection: &Connection, fresh: &Fresh) -> Result<(), Stor
         segment.index(connection)?;
     }
     let count = blocks.len() as u64;
-    if count > 1 && segment.bytes < count * SMALL_BYTES {
+    let is_large = blocks.iter().any(|block| block.len() > LARGE_BYTES);
+    if is_large || (count > 1 && segment.bytes < count * SMALL_BYTES) {
         merge(connection, segment.first_seq, &blocks)?;
     }
     fresh.reset();
@@ -108,6 +111,8 @@ struct Tally<'a> {
     new_records: u64,
     last_record: u64,
     last_line: &'a [u8],
+    /// Distances from record to record; the first from the beginning of the segment.
+    seqs: Vec<u8>,
 }
 
 impl<'a> Segment<'a> {
@@ -123,8 +128,10 @@ impl<'a> Segment<'a> {
             self.chains.insert(chain.as_ref().into(), Tally::default());
         }
         if let Some(tally) = self.chains.get_mut(chain.as_ref()) {
-            let new_records = tally.new_records + u64::from(seq > self.indexed);
-            *tally = Tally { new_records, last_record: seq, last_line: line };
+            let before = if tally.last_record == 0 { self.first_seq } else { tally.last_record };
+            push_number(&mut tally.seqs, seq - before);
+            tally.new_records += u64::from(seq > self.indexed);
+            (tally.last_record, tally.last_line) = (seq, line);
         }
         Ok(())
     }
@@ -144,16 +151,40 @@ impl<'a> Segment<'a> {
             let params = params![chain, tally.new_records, events.0, decisions.0];
             let head = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
             let (id, count) = one(connection, advance, params, head)?.ok_or_else(|| unreadable("a chain"))?;
-            let index = "INSERT OR REPLACE INTO segment_chain (chain, first_seq, last_record, count, events, decisions)
-                VALUES (?, ?, ?, ?, ?, ?)";
+            let index = "INSERT OR REPLACE INTO segment_chain (chain, first_seq, last_record, count, events, decisions, seqs)
+                VALUES (?, ?, ?, ?, ?, ?, ?)";
             change(
                 connection,
                 index,
-                params![id, first_seq, tally.last_record, count, events.0, decisions.0],
+                params![id, first_seq, tally.last_record, count, events.0, decisions.0, tally.seqs],
             )?;
         }
         Ok(())
     }
+}
+
+/// Seven bits a byte, the lowest first; all but the last have the highest bit set.
+fn push_number(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// The records of a chain in a segment, oldest first.
+pub(super) fn seqs(first_seq: u64, bytes: &[u8]) -> Vec<u64> {
+    let (mut seqs, mut at, mut number, mut shift) = (Vec::new(), first_seq, 0_u64, 0);
+    for byte in bytes {
+        number |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+        shift += 7;
+        if byte & 0x80 == 0 {
+            at = at.saturating_add(number);
+            seqs.push(at);
+            (number, shift) = (0, 0);
+        }
+    }
+    seqs
 }
 
 /// Writes the lines again in large blocks. The small ones go first, so that a full database has room.

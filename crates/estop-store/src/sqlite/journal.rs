@@ -14,8 +14,8 @@ use super::readers::Readers;
 use super::{Sqlite, append, compact, retention};
 use crate::error::StoreError;
 use crate::journal::{
-    Durability, EachBlock, EventFilter, EventKey, Journal, JournalBatch, Lines, NewEvent, Pruned, Retention,
-    StoredEvent, TailMark,
+    BaseState, Durability, EachBlock, EventFilter, EventKey, Journal, JournalBatch, Lines, NewEvent,
+    Prunable, Pruned, Retention, StoredEvent, TailMark,
 };
 use crate::line;
 
@@ -47,9 +47,7 @@ impl Journal for Sqlite {
     }
 
     fn tail(&self) -> Result<TailMark, StoreError> {
-        let sql = "SELECT tail_generation, tail_offset FROM journal_mark";
-        let mark = |row: &Row<'_>| Ok(TailMark { generation: row.get(0)?, offset: row.get(1)? });
-        Ok(self.read(|connection| one(connection, sql, [], mark))?.unwrap_or_default())
+        self.read(tail_mark)
     }
 
     fn blocks(&self, from_seq: u64, to_seq: u64, each: EachBlock<'_>) -> Result<(), StoreError> {
@@ -67,16 +65,18 @@ impl Journal for Sqlite {
             for lines in compact::lines_from(connection, compact::indexed_to(connection)? + 1)?.iter().rev() {
                 wanted.look_through(lines);
             }
-            // The newest segment first, and in it the newest block.
-            let sql = "SELECT lines FROM segment_chain AS i JOIN segment AS s ON s.first_seq = i.first_seq
-                JOIN block AS b ON b.first_seq BETWEEN s.first_seq AND s.last_seq
-                WHERE i.chain = (SELECT id FROM chain WHERE name = ?1) AND i.first_seq < ?2 AND b.first_seq < ?2
-                ORDER BY i.first_seq DESC, b.first_seq DESC";
+            // The newest segment first.
+            let sql = "SELECT i.first_seq, s.last_seq, seqs FROM segment_chain AS i JOIN segment AS s ON s.first_seq = i.first_seq
+                WHERE i.chain = (SELECT id FROM chain WHERE name = ?1) AND i.first_seq < ?2 ORDER BY i.first_seq DESC";
             let mut statement = connection.prepare_cached(sql)?;
-            let mut rows = statement.query(params![agent, capped(wanted.before)])?;
+            let mut segments = statement.query(params![agent, capped(wanted.before)])?;
             while wanted.found.len() < limit {
-                let Some(row) = rows.next()? else { break };
-                wanted.look_through(row.get_ref(0)?.as_blob().map_err(|_| unreadable("a block"))?);
+                let Some(segment) = segments.next()? else { break };
+                let (first, last): (u64, u64) = (segment.get(0)?, segment.get(1)?);
+                match segment.get::<_, Option<Vec<u8>>>(2)? {
+                    Some(seqs) => wanted.pick(connection, &compact::seqs(first, &seqs))?,
+                    None => wanted.search(connection, first, last)?,
+                }
             }
             Ok(())
         })?;
@@ -98,9 +98,24 @@ impl Journal for Sqlite {
         self.write(Durability::Process, move |connection| compact::compact(connection, &fresh))
     }
 
-    fn prune(&self, retention: Retention) -> Result<Pruned, StoreError> {
-        retention::prune(self, retention)?;
-        self.pruned()
+    fn prunable(&self, retention: Retention) -> Result<Option<Prunable>, StoreError> {
+        self.read(|connection| retention::prunable(connection, retention))
+    }
+
+    fn prune(&self, to_seq: u64, bases: Vec<BaseState>) -> Result<(), StoreError> {
+        retention::prune(self, to_seq, bases)
+    }
+
+    fn base_state(&self, chain: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.read(|connection| retention::base_state(connection, chain))
+    }
+
+    fn base_digests(&self) -> Result<Vec<(Name, Digest)>, StoreError> {
+        self.read(retention::base_digests)
+    }
+
+    fn give_back(&self) -> Result<bool, StoreError> {
+        self.write(Durability::Process, retention::give_back)
     }
 
     fn pruned(&self) -> Result<Pruned, StoreError> {
@@ -111,6 +126,13 @@ impl Journal for Sqlite {
     }
 }
 
+/// How far the write-ahead tail was taken in.
+pub(super) fn tail_mark(connection: &Connection) -> Result<TailMark, StoreError> {
+    let sql = "SELECT tail_generation, tail_offset FROM journal_mark";
+    let mark = |row: &Row<'_>| Ok(TailMark { generation: row.get(0)?, offset: row.get(1)? });
+    Ok(one(connection, sql, [], mark)?.unwrap_or_default())
+}
+
 /// The heads of all chains after the newest segment.
 fn indexed_heads(connection: &Connection) -> Result<BTreeMap<Name, ChainHead>, StoreError> {
     let heads = all(connection, "SELECT name, count, events, decisions FROM chain", [], head)?;
@@ -118,7 +140,7 @@ fn indexed_heads(connection: &Connection) -> Result<BTreeMap<Name, ChainHead>, S
 }
 
 /// The heads of all chains after the segment that ends with record `seq`, in order of name.
-fn heads_at(connection: &Connection, seq: u64) -> Result<Vec<ChainHead>, StoreError> {
+pub(super) fn heads_at(connection: &Connection, seq: u64) -> Result<Vec<ChainHead>, StoreError> {
     let sql = "SELECT name, i.count, i.events, i.decisions FROM chain JOIN segment_chain AS i ON i.chain = id
         AND i.first_seq = (SELECT max(first_seq) FROM segment_chain WHERE chain = id AND first_seq <= ?) ORDER BY name";
     all(connection, sql, [capped(seq)], head)
@@ -207,6 +229,31 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
+    /// Takes records whose numbers are known, from the blocks they stand in.
+    fn pick(&mut self, connection: &Connection, seqs: &[u64]) -> Result<(), StoreError> {
+        let before = self.before;
+        let mut newest_first = seqs.iter().rev().filter(|seq| **seq < before).peekable();
+        while self.found.len() < self.limit {
+            let Some(seq) = newest_first.peek() else { break };
+            let block = block_with(connection, **seq)?.ok_or_else(|| unreadable("a block of the journal"))?;
+            self.look_through(&block.bytes);
+            while newest_first.next_if(|seq| **seq >= block.first_seq).is_some() {}
+        }
+        Ok(())
+    }
+
+    /// Looks through all blocks of a segment, the newest first.
+    fn search(&mut self, connection: &Connection, first: u64, last: u64) -> Result<(), StoreError> {
+        let sql = "SELECT lines FROM block WHERE first_seq BETWEEN ? AND ? AND first_seq < ? ORDER BY first_seq DESC";
+        let mut statement = connection.prepare_cached(sql)?;
+        let mut blocks = statement.query([first, last, self.before].map(capped))?;
+        while self.found.len() < self.limit {
+            let Some(block) = blocks.next()? else { break };
+            self.look_through(block.get_ref(0)?.as_blob().map_err(|_| unreadable("a block"))?);
+        }
+        Ok(())
+    }
+
     fn look_through(&mut self, block: &[u8]) {
         let is_wanted = |line: &&[u8]| {
             line::head(line).is_some_and(|head| head.chain == self.agent && head.seq < self.before)
@@ -217,19 +264,14 @@ impl Wanted<'_> {
     }
 }
 
-/// Reads records of a database that another process may be writing.
-pub fn read_journal(
-    path: &std::path::Path,
+/// One block is read at a time, so that a slow reader holds nothing back. Blocks may be merged in between; the next is
+/// therefore looked up by the record that must come next.
+pub(super) fn blocks(
+    readers: &Readers,
     from_seq: u64,
     to_seq: u64,
     each: EachBlock<'_>,
 ) -> Result<(), StoreError> {
-    blocks(&Readers::new(path, 1), from_seq, to_seq, each)
-}
-
-/// One block is read at a time, so that a slow reader holds nothing back. Blocks may be merged in between; the next is
-/// therefore looked up by the record that must come next.
-fn blocks(readers: &Readers, from_seq: u64, to_seq: u64, each: EachBlock<'_>) -> Result<(), StoreError> {
     let mut next = from_seq;
     while next <= to_seq {
         let Some(block) = readers.read(|connection| block_with(connection, next))? else { return Ok(()) };

@@ -23,7 +23,7 @@ impl Ledger for Sqlite {
         let order = if query.by == SpendBy::Day { "day DESC" } else { "usd DESC, key" };
         let sql = format!(
             "SELECT {key} AS key, sum(requests), sum(input_tokens), sum(output_tokens), sum(cache_read_tokens),
-                sum(cache_write_tokens), sum(reasoning_tokens), sum(usd_nano) AS usd, sum(unpriced)
+                sum(cache_write_tokens), sum(reasoning_tokens), sum(usd_nano) AS usd, sum(unpriced), sum(estimated)
             FROM {from} WHERE day BETWEEN ?1 AND ?2 AND (?3 IS NULL OR agent = ?3)
             GROUP BY 1 ORDER BY {order} LIMIT ?4"
         );
@@ -48,8 +48,8 @@ fn source(by: SpendBy) -> (&'static str, &'static str) {
 /// Adds to a sum. A sum that would not fit stays at its maximum.
 pub(super) fn add(connection: &Connection, spend: &Spend) -> Result<(), StoreError> {
     let sql = "INSERT INTO spend (day, agent, run, model, role, issue, labels, requests, input_tokens, output_tokens,
-            cache_read_tokens, cache_write_tokens, reasoning_tokens, usd_nano, unpriced)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            cache_read_tokens, cache_write_tokens, reasoning_tokens, usd_nano, unpriced, estimated)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         ON CONFLICT DO UPDATE SET
             requests = min(requests + excluded.requests, 9223372036854775807),
             input_tokens = min(input_tokens + excluded.input_tokens, 9223372036854775807),
@@ -58,7 +58,8 @@ pub(super) fn add(connection: &Connection, spend: &Spend) -> Result<(), StoreErr
             cache_write_tokens = min(cache_write_tokens + excluded.cache_write_tokens, 9223372036854775807),
             reasoning_tokens = min(reasoning_tokens + excluded.reasoning_tokens, 9223372036854775807),
             usd_nano = min(usd_nano + excluded.usd_nano, 9223372036854775807),
-            unpriced = min(unpriced + excluded.unpriced, 9223372036854775807)";
+            unpriced = min(unpriced + excluded.unpriced, 9223372036854775807),
+            estimated = min(estimated + excluded.estimated, 9223372036854775807)";
     let labels =
         serde_json::to_string(&spend.labels).map_err(|error| StoreError::Invalid(error.to_string()))?;
     let Spend { day, agent, run, model, role, issue, sum, .. } = spend;
@@ -78,6 +79,7 @@ pub(super) fn add(connection: &Connection, spend: &Spend) -> Result<(), StoreErr
         capped(sum.reasoning_tokens),
         capped(sum.usd.0),
         capped(sum.unpriced),
+        capped(sum.estimated),
     ];
     change(connection, sql, params)?;
     Ok(())
@@ -93,6 +95,7 @@ fn group(row: &Row<'_>) -> Result<SpendGroup, StoreError> {
         reasoning_tokens: row.get(6)?,
         usd: NanoUsd(row.get(7)?),
         unpriced: row.get(8)?,
+        estimated: row.get(9)?,
     };
     Ok(SpendGroup { key: row.get::<_, Name>(0)?, sum })
 }

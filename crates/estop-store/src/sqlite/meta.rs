@@ -1,5 +1,7 @@
 //! Single values in SQLite.
 
+use rusqlite::Connection;
+
 use super::Sqlite;
 use super::query::{change, one};
 use crate::Meta;
@@ -15,9 +17,11 @@ impl Meta for Sqlite {
 
     fn put_meta(&self, name: &str, value: &str) -> Result<(), StoreError> {
         let (name, value) = (name.to_owned(), value.to_owned());
-        self.write(Durability::Disk, move |connection| {
-            change(connection, "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", [name, value])?;
-            Ok(())
-        })
+        self.write(Durability::Disk, move |connection| put(connection, &name, &value))
     }
+}
+
+pub(super) fn put(connection: &Connection, name: &str, value: &str) -> Result<(), StoreError> {
+    change(connection, "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", [name, value])?;
+    Ok(())
 }

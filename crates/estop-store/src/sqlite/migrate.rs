@@ -3,7 +3,11 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 /// The steps; the schema's number is how many of them were taken.
-pub(super) const MIGRATIONS: &[&str] = &[include_str!("../../migrations/sqlite/0001_first.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("../../migrations/sqlite/0001_first.sql"),
+    include_str!("../../migrations/sqlite/0002_beginning.sql"),
+    include_str!("../../migrations/sqlite/0003_estimated_spend.sql"),
+];
 
 /// The newest schema this program knows.
 pub(super) fn newest() -> u32 {

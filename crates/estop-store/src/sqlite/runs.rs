@@ -21,6 +21,15 @@ impl RunRepo for Sqlite {
         self.write(Durability::Process, move |connection| put(connection, &run))
     }
 
+    fn set_run_state(&self, id: &str, state: &str, ended_at: Option<i64>) -> Result<(), StoreError> {
+        let (id, state) = (id.to_owned(), state.to_owned());
+        self.write(Durability::Process, move |connection| {
+            let update = "UPDATE run SET state = ?, ended_at = ? WHERE id = ?";
+            change(connection, update, params![state, ended_at, id])?;
+            Ok(())
+        })
+    }
+
     fn run(&self, id: &str) -> Result<Option<Run>, StoreError> {
         self.read(|connection| one(connection, &format!("{SELECT} WHERE id = ?"), [id], run))
     }

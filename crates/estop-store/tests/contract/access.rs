@@ -4,7 +4,7 @@ use estop_store::{Access, AgentKey, Session, StoreError, Token, TokenKind, Token
 
 use super::Place;
 
-fn token(id: &str, created_at: i64) -> Token {
+pub(super) fn token(id: &str, created_at: i64) -> Token {
     Token {
         id: id.into(),
         name: "night shift".into(),

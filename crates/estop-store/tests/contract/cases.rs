@@ -8,7 +8,7 @@ use estop_store::{
 
 use super::Place;
 
-fn incident(id: &str, agent: &str, opened_at: i64) -> Incident {
+pub(super) fn incident(id: &str, agent: &str, opened_at: i64) -> Incident {
     Incident {
         id: id.into(),
         agent: agent.into(),

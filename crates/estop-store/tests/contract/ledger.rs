@@ -1,7 +1,11 @@
 //! Spend: every sum is the sum of what was added, by whatever it is grouped.
 
+use std::sync::Arc;
+
 use estop_core::money::NanoUsd;
-use estop_store::{Ledger, Spend, SpendBy, SpendQuery, SpendSum};
+use estop_store::{
+    Durability, FLEET_ACCOUNT, Journal, JournalBatch, Ledger, Meta, Run, Spend, SpendBy, SpendQuery, SpendSum,
+};
 
 use super::Place;
 
@@ -16,6 +20,7 @@ fn spend(day: i32, agent: &str, model: &str, usd: u64, labels: &[(&str, &str)]) 
         reasoning_tokens: 5,
         usd: NanoUsd(usd),
         unpriced: u64::from(usd == 0),
+        estimated: u64::from(usd == 7),
     };
     let (run, role, issue) = (format!("run of {agent}").into(), "coder".into(), "".into());
     Spend { day, agent: agent.into(), run, model: model.into(), role, issue, labels, sum }
@@ -64,8 +69,34 @@ pub(crate) fn po_6_spend_rolls_up_by_whatever_is_asked(place: &impl Place) {
         reasoning_tokens: 25,
         usd: NanoUsd(158),
         unpriced: 1,
+        estimated: 1,
     };
     assert_eq!(all, expected);
+}
+
+pub(crate) fn po_2_the_account_of_all_is_kept_with_its_batch(place: &impl Place) {
+    {
+        let store = place.open();
+        assert_eq!(store.meta(FLEET_ACCOUNT), Ok(None));
+        let batch = |account: &str, spend| {
+            Arc::new(JournalBatch { fleet: Some(account.to_owned()), spend, ..JournalBatch::default() })
+        };
+        store
+            .append(batch("one", vec![spend(1, "a", "m", 5, &[])]), Durability::Process)
+            .expect("it is kept");
+        store
+            .append(batch("two", vec![spend(1, "a", "m", 5, &[])]), Durability::Process)
+            .expect("it is kept");
+        // A batch that is refused changes neither.
+        let mut refused = JournalBatch { fleet: Some("three".to_owned()), ..JournalBatch::default() };
+        refused.runs.push(Run { labels: "odd".to_owned(), ..super::runs::run("r", "a", 1) });
+        refused.spend.push(spend(1, "a", "m", 5, &[]));
+        assert!(store.append(Arc::new(refused), Durability::Process).is_err());
+    }
+    let store = place.open();
+    assert_eq!(store.meta(FLEET_ACCOUNT), Ok(Some("two".to_owned())));
+    let query = SpendQuery { by: SpendBy::Agent, from_day: 1, to_day: 1, agent: None, limit: 1 };
+    assert_eq!(store.spend(&query).expect("sums")[0].sum.usd, NanoUsd(10));
 }
 
 pub(crate) fn po_2_a_sum_that_does_not_fit_stays_at_its_maximum(place: &impl Place) {

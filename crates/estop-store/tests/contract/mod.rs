@@ -20,7 +20,9 @@ use estop_core::event::{Event, What};
 use estop_core::ids::Name;
 use estop_core::journal::{Chains, Happened, Record};
 use estop_core::time::{Millis, Now};
-use estop_store::{Durability, Journal, JournalBatch, Lines, Pruned, Store};
+use estop_store::{
+    BaseState, Durability, Journal, JournalBatch, Lines, Prunable, Pruned, Retention, Store, StoreError,
+};
 use sha2::{Digest as _, Sha256};
 
 /// Somewhere to keep things. What was stored is there when it is opened again.
@@ -63,6 +65,44 @@ impl Scribe {
         let batch = self.batch(agents);
         store.append(Arc::new(batch), Durability::Process).expect("the next batch is stored");
     }
+}
+
+/// Lets go what may go, as estop does it, and gives the room back.
+pub(crate) fn prune(store: &impl Journal, retention: Retention) -> Result<Pruned, StoreError> {
+    let is_full = match store.compact() {
+        Err(StoreError::Full) => true,
+        done => done.map(|()| false)?,
+    };
+    prune_parts(store, retention)?;
+    if is_full {
+        store.compact()?;
+        prune_parts(store, retention)?;
+    }
+    while store.give_back()? {}
+    store.pruned()
+}
+
+fn prune_parts(store: &impl Journal, retention: Retention) -> Result<(), StoreError> {
+    while let Some(part) = store.prunable(retention)? {
+        let bases = states(store, &part);
+        store.prune(part.to_seq, bases)?;
+    }
+    Ok(())
+}
+
+/// What a chain's state is taken for: which of its records came last.
+fn states(store: &impl Journal, part: &Prunable) -> Vec<BaseState> {
+    let mut last: BTreeMap<Name, u64> = BTreeMap::new();
+    let mut each = |lines: &Lines| {
+        for line in lines.bytes.split_inclusive(|byte| *byte == b'\n') {
+            let head = Record::parse(line).expect("a record").head;
+            last.insert(Name::from(head.chain), head.seq);
+        }
+        true
+    };
+    store.blocks(part.from_seq, part.to_seq, &mut each).expect("what goes can be read");
+    let state = |(chain, seq): (Name, u64)| BaseState { chain, state: format!("{seq}").into_bytes() };
+    last.into_iter().map(state).collect()
 }
 
 /// All lines from one record on.

@@ -5,7 +5,7 @@ use estop_store::{Run, RunFilter, RunRepo, StoreError};
 
 use super::Place;
 
-fn run(id: &str, agent: &str, started_at: i64) -> Run {
+pub(super) fn run(id: &str, agent: &str, started_at: i64) -> Run {
     Run {
         id: id.into(),
         agent: agent.into(),
@@ -36,6 +36,19 @@ pub(crate) fn po_6_a_run_is_kept_and_goes_on(place: &impl Place) {
         assert!(matches!(store.put_run(&invalid), Err(StoreError::Invalid(_))));
     }
     let store = place.open();
+    assert_eq!(store.run("r1"), Ok(Some(ended)));
+    assert_eq!(store.run("r2"), Ok(None));
+}
+
+pub(crate) fn cb_7_a_run_ends_and_keeps_its_counters(place: &impl Place) {
+    {
+        let store = place.open();
+        store.put_run(&run("r1", "a", 1)).expect("a new run");
+        store.set_run_state("r1", "completed", Some(9)).expect("it ended");
+        store.set_run_state("r2", "completed", Some(9)).expect("nobody knows it");
+    }
+    let store = place.open();
+    let ended = Run { state: "completed".into(), ended_at: Some(9), ..run("r1", "a", 1) };
     assert_eq!(store.run("r1"), Ok(Some(ended)));
     assert_eq!(store.run("r2"), Ok(None));
 }

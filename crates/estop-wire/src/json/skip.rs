@@ -136,13 +136,32 @@ pub(super) fn colon(bytes: &[u8], at: usize) -> Result<usize, Fault> {
 /// Walks over the string whose quotation mark stands at `at`.
 #[inline]
 pub(super) fn string(bytes: &[u8], at: usize) -> Result<End, Fault> {
+    // Most have no escapes.
+    match plain_string(bytes, at) {
+        Some(end) => Ok(end),
+        None => string_with_escapes(bytes, at),
+    }
+}
+
+/// The same for a string that has no escapes; `None` if there is none here.
+#[inline]
+pub(super) fn plain_string(bytes: &[u8], at: usize) -> Option<End> {
+    if bytes.get(at) != Some(&b'"') {
+        return None;
+    }
     let start = at + 1;
     let end = special(bytes, start);
-    // Most have no escapes.
-    if bytes.get(at) == Some(&b'"') && bytes.get(end) == Some(&b'"') {
-        return Ok(End { at: end + 1, said: end - start });
-    }
-    string_with_escapes(bytes, at)
+    (bytes.get(end) == Some(&b'"')).then_some(End { at: end + 1, said: end - start })
+}
+
+/// Walks over a whole number; `None` if there is none here, or if anything is unusual about it.
+#[inline]
+pub(super) fn plain_digits(bytes: &[u8], at: usize) -> Option<End> {
+    let end = digits(bytes, at);
+    let is_plain = end > at && (bytes.get(at) != Some(&b'0') || end == at + 1);
+    // What may follow it in a document that goes on.
+    let ends = matches!(bytes.get(end), Some(b',' | b'}' | b']'));
+    (is_plain && ends).then_some(End { at: end, said: 0 })
 }
 
 #[inline(never)]
@@ -217,15 +236,46 @@ const HEX: [u8; 256] = {
 fn special(bytes: &[u8], at: usize) -> usize {
     let (words, rest) = bytes.get(at..).unwrap_or_default().as_chunks::<8>();
     let mut at = at;
-    for word in words {
+    for word in words.iter().take(SHORT_WORDS) {
         let found = specials(u64::from_le_bytes(*word));
         if found != 0 {
             return at + (found.trailing_zeros() / 8) as usize;
         }
         at += 8;
     }
+    if words.len() > SHORT_WORDS {
+        return special_far(bytes, at);
+    }
     at + rest.iter().position(|&b| is_special(b)).unwrap_or(rest.len())
 }
+
+/// Words that are looked at one by one, before it pays to begin with more at a time.
+const SHORT_WORDS: usize = 6;
+
+/// The same in a long text.
+#[inline(never)]
+fn special_far(bytes: &[u8], at: usize) -> usize {
+    let rest = bytes.get(at..).unwrap_or_default();
+    let mut from = 0;
+    // By pieces, so that what follows a control character is not searched for a quotation mark that may be far.
+    loop {
+        let piece = rest.get(from..).unwrap_or_default();
+        let piece = piece.get(..PIECE).unwrap_or(piece);
+        let found = memchr::memchr2(b'"', b'\\', piece);
+        let plain = piece.get(..found.unwrap_or(piece.len())).unwrap_or_default();
+        // Without an early end the compiler looks at many bytes at once.
+        if plain.iter().fold(false, |any, b| any | (*b < b' ')) {
+            return at + from + plain.iter().position(|&b| is_special(b)).unwrap_or_default();
+        }
+        from += plain.len();
+        if found.is_some() || plain.is_empty() {
+            return at + from;
+        }
+    }
+}
+
+/// Bytes that are looked at at once.
+const PIECE: usize = 4096;
 
 fn is_special(byte: u8) -> bool {
     matches!(byte, b'"' | b'\\' | 0..b' ')

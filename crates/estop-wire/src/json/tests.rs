@@ -153,3 +153,15 @@ fn id_5_of_a_million_keys_the_one_that_is_there_twice_is_found() {
     assert_eq!(refused(keys("k77777")), Some(ReadError::DuplicateKey { place: "`k77777`".to_owned() }));
     assert_eq!(refused(keys(r"k\u0037")), Some(ReadError::DuplicateKey { place: r"`k\\u0037`".to_owned() }));
 }
+
+/// Texts are walked over in strides of several lengths: what is special is found wherever it stands.
+#[test]
+fn what_is_special_is_found_anywhere_in_a_long_text() {
+    for before in (0..140).chain(4_060..4_180).chain(8_150..8_260) {
+        for special in ["", "\\n", "\\x", "\u{1}", "\u{1f}", "\u{7f}", "é", "\","] {
+            let text = format!("[\"{}{special}{}\"]", "a".repeat(before), "b".repeat(70));
+            agrees_with_serde(text.as_bytes());
+            agrees_with_serde(text.get(..text.len() - 2).unwrap_or_default().as_bytes());
+        }
+    }
+}

@@ -61,7 +61,15 @@ struct Usage {
     input_tokens: Count,
     cache_read_input_tokens: Count,
     cache_creation_input_tokens: Count,
+    cache_creation: Maybe<CacheCreation>,
     output_tokens: Count,
+}
+
+/// Tokens written to a cache, by how long they stay there.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct CacheCreation {
+    ephemeral_1h_input_tokens: Count,
 }
 
 impl Document for Event<'_> {
@@ -119,6 +127,9 @@ fn tell_usage(usage: Option<Box<Usage>>, gather: &mut Gather) {
     tally.input.say(usage.input_tokens);
     tally.cache_read.say(usage.cache_read_input_tokens);
     tally.cache_write.say(usage.cache_creation_input_tokens);
+    if let Some(written) = usage.cache_creation.0 {
+        tally.cache_write_1h.say(written.ephemeral_1h_input_tokens);
+    }
     tally.output.say(usage.output_tokens);
 }
 

@@ -9,14 +9,14 @@ use super::gather::Gather;
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Usage {
-    prompt_tokens: Count,
-    completion_tokens: Count,
-    input_tokens: Count,
-    output_tokens: Count,
-    total_tokens: Count,
-    prompt_tokens_details: Maybe<InputDetails>,
+    pub(super) prompt_tokens: Count,
+    pub(super) completion_tokens: Count,
+    pub(super) input_tokens: Count,
+    pub(super) output_tokens: Count,
+    pub(super) total_tokens: Count,
+    pub(super) prompt_tokens_details: Maybe<InputDetails>,
     input_tokens_details: Maybe<InputDetails>,
-    completion_tokens_details: Maybe<OutputDetails>,
+    pub(super) completion_tokens_details: Maybe<OutputDetails>,
     output_tokens_details: Maybe<OutputDetails>,
     /// DeepSeek.
     prompt_cache_hit_tokens: Count,
@@ -24,16 +24,16 @@ pub(super) struct Usage {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct InputDetails {
-    cached_tokens: Count,
+pub(super) struct InputDetails {
+    pub(super) cached_tokens: Count,
     /// OpenRouter.
     cache_write_tokens: Count,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct OutputDetails {
-    reasoning_tokens: Count,
+pub(super) struct OutputDetails {
+    pub(super) reasoning_tokens: Count,
 }
 
 impl Usage {

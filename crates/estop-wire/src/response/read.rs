@@ -19,7 +19,12 @@ pub(super) fn read(protocol: Protocol, json: &[u8], gather: &mut Gather) {
         Protocol::OpenAiChat
         | Protocol::OpenAiCompletions
         | Protocol::Embeddings(Family::OpenAi)
-        | Protocol::Other(Family::OpenAi) => read_as::<openai_chat::Answer<'_>>(json, gather),
+        | Protocol::Other(Family::OpenAi) => {
+            match std::str::from_utf8(json).ok().and_then(openai_chat::usual) {
+                Some(answer) => answer.tell(gather),
+                None => read_as::<openai_chat::Answer<'_>>(json, gather),
+            }
+        }
         Protocol::OpenAiResponses => read_as::<openai_responses::Event<'_>>(json, gather),
         Protocol::AnthropicMessages
         | Protocol::Embeddings(Family::Anthropic)
@@ -35,7 +40,7 @@ pub(super) fn read(protocol: Protocol, json: &[u8], gather: &mut Gather) {
 }
 
 /// Several documents may follow each other: Ollama's lines, sent with the wrong content type.
-fn read_as<'a, T: Document + Deserialize<'a>>(json: &'a [u8], gather: &mut Gather) {
+pub(super) fn read_as<'a, T: Document + Deserialize<'a>>(json: &'a [u8], gather: &mut Gather) {
     // Checking all of it once is faster than string by string.
     let Ok(json) = std::str::from_utf8(json) else { return gather.miss() };
     for document in Deserializer::from_str(json).into_iter::<T>() {

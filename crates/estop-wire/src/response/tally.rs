@@ -13,6 +13,8 @@ pub(super) struct Tally {
     pub(super) input_more: Counter,
     pub(super) cache_read: Counter,
     pub(super) cache_write: Counter,
+    /// Of `cache_write`, for an hour (Anthropic).
+    pub(super) cache_write_1h: Counter,
     pub(super) output: Counter,
     pub(super) reasoning: Counter,
     /// `input` is without what went through a cache (Anthropic).
@@ -57,6 +59,8 @@ impl Tally {
         // A part is never larger than its whole, whatever was sent.
         let cache_read = cache_read.min(input);
         let cache_write = cache_write.min(input - cache_read);
-        Some(UsageIn { input, cache_read, cache_write, output, reasoning: reasoning.min(output) })
+        let cache_write_1h = self.cache_write_1h.or_zero().min(cache_write);
+        let reasoning = reasoning.min(output);
+        Some(UsageIn { input, cache_read, cache_write, cache_write_1h, output, reasoning })
     }
 }

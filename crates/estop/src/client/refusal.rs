@@ -27,6 +27,11 @@ impl Refusal {
         self.status == StatusCode::PRECONDITION_FAILED
     }
 
+    /// What was asked is refused, and asking again or elsewhere does not help; not that estop is in trouble.
+    pub fn is_callers_fault(&self) -> bool {
+        self.status.is_client_error()
+    }
+
     fn mend(&self) -> &'static str {
         match self.status {
             StatusCode::UNAUTHORIZED => {

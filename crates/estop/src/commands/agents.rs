@@ -3,6 +3,7 @@
 mod keys;
 mod kill_switch;
 mod shown;
+mod snooze;
 
 use clap::builder::NonEmptyStringValueParser;
 use http::Method;
@@ -36,6 +37,8 @@ enum Command {
     Pause(NameArgs),
     /// Let a paused agent go on
     Resume(NameArgs),
+    Snooze(snooze::Args),
+    Unsnooze(snooze::WakeArgs),
     /// Add an agent before it calls for the first time
     Add(AddArgs),
     /// Delete an agent: it is switched off, its keys are taken back, its records stay
@@ -72,6 +75,8 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         Command::Deactivate(agent) => steer(&daemon, &agent.name, "deactivate"),
         Command::Pause(agent) => steer(&daemon, &agent.name, "pause"),
         Command::Resume(agent) => steer(&daemon, &agent.name, "resume"),
+        Command::Snooze(args) => snooze::snooze(&daemon, args),
+        Command::Unsnooze(args) => snooze::wake(&daemon, args),
         Command::Add(args) => add(&daemon, args),
         Command::Remove(agent) => remove(&daemon, &agent.name),
         Command::KillSwitch(args) => kill_switch::main(&daemon, args),

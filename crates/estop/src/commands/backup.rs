@@ -2,16 +2,20 @@
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use estop_store::{Journal, StoreError, restore_check, tail_rest};
+use estop_store::{StoreError, StoredJournal, restore_check, tail_end, tail_rest};
 use serde_json::json;
 
 use super::data_dir::DataDirArgs;
-use super::open_store::StoreBeside;
-use super::{Exit, refused, say, say_json};
+use super::{Exit, Refused, refused, say, say_json};
 use crate::admin_plane::socket;
 use crate::memory::database;
 use crate::printable::escaped;
+
+/// A running estop stores what happened some 50 ms later; one that takes much longer has a disk in trouble.
+const STORED_WITHIN: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Copy everything estop keeps into one file; estop may be running meanwhile
 #[derive(Debug, clap::Args)]
@@ -41,13 +45,13 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     if args.file.symlink_metadata().is_ok() {
         return taken(&args.file);
     }
-    let opened = StoreBeside::open(&database)?;
-    match opened.store.backup(&args.file) {
+    let journal = StoredJournal::open(&database).map_err(|error| Refused(error.to_string()))?;
+    let is_behind = !wait_for_tail(&folder, &journal)?;
+    match estop_store::backup(&database, &args.file) {
         Ok(()) => {}
         Err(StoreError::Exists { .. }) => return taken(&args.file),
         Err(error) => anyhow::bail!("{} cannot be written: {error}", args.file.display()),
     }
-    let is_behind = is_behind(&folder, &opened)?;
     let copy = restore_check(&args.file)?;
     let bytes = std::fs::metadata(&args.file)?.len();
     let file = args.file.display().to_string();
@@ -63,8 +67,8 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     }
     if is_behind {
         eprintln!(
-            "estop: the estop of {} ended before it had stored everything. The rest is not in this copy: start estop \
-             there once, then copy again.",
+            "estop: not everything that happened in {} is stored yet, and what is not is not in this copy. If no estop \
+             runs there, start it once; then copy again.",
             escaped(&folder.display().to_string())
         );
     }
@@ -75,10 +79,21 @@ fn taken(file: &Path) -> anyhow::Result<Exit> {
     refused(format!("{} is there already: name another file, or move that one away", file.display()))
 }
 
-/// Whether records wait that nobody is storing.
-fn is_behind(folder: &Path, opened: &StoreBeside) -> anyhow::Result<bool> {
-    if UnixStream::connect(socket(folder)).is_ok() {
-        return Ok(false);
+/// Waits until the store has what the tail had when the copy was asked for; whether it has.
+fn wait_for_tail(folder: &Path, journal: &StoredJournal) -> anyhow::Result<bool> {
+    let end = tail_end(folder)?.unwrap_or_default();
+    let is_running = UnixStream::connect(socket(folder)).is_ok();
+    let begun = Instant::now();
+    loop {
+        let mark = journal.tail()?;
+        if (mark.generation, mark.offset) >= (end.generation, end.offset)
+            || tail_rest(folder, mark)?.lines.is_empty()
+        {
+            return Ok(true);
+        }
+        if !is_running || begun.elapsed() > STORED_WITHIN {
+            return Ok(false);
+        }
+        std::thread::sleep(LOOK_EVERY);
     }
-    Ok(!tail_rest(folder, opened.store.tail()?)?.lines.is_empty())
 }

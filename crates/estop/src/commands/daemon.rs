@@ -44,11 +44,27 @@ pub(super) struct DaemonArgs {
 impl DaemonArgs {
     /// The estop they name.
     pub(super) fn daemon(&self) -> anyhow::Result<Daemon> {
-        let client = match self.url() {
-            Some(url) => Client::to_url(&url, self.token()?.as_ref())?,
-            None => Client::to_socket(&socket(&self.place.folder()?))?,
+        self.daemon_with(None)
+    }
+
+    /// The same with a token from somewhere else, if there is one.
+    pub(super) fn daemon_with(&self, token: Option<&SecretString>) -> anyhow::Result<Daemon> {
+        let client = match self.whereabouts()? {
+            Whereabouts::Url(url) => {
+                let own = if token.is_some() { None } else { self.token()? };
+                Client::to_url(&url, token.or(own.as_ref()))?
+            }
+            Whereabouts::DataDir(folder) => Client::to_socket(&socket(&folder))?,
         };
         Ok(Daemon { client, json: self.json })
+    }
+
+    /// Where estop is.
+    pub(super) fn whereabouts(&self) -> anyhow::Result<Whereabouts> {
+        Ok(match self.url() {
+            Some(url) => Whereabouts::Url(url),
+            None => Whereabouts::DataDir(self.place.folder()?),
+        })
     }
 
     /// The same for what only the owner may do.
@@ -67,12 +83,25 @@ impl DaemonArgs {
         self.url.clone().or_else(|| if self.place.is_given() { None } else { from_env() })
     }
 
+    /// Whether a token is given in one of the usual ways.
+    pub(super) fn has_token(&self) -> bool {
+        self.token_file.is_some() || std::env::var_os(TOKEN_VARIABLE).is_some_and(|token| !token.is_empty())
+    }
+
     fn token(&self) -> anyhow::Result<Option<SecretString>> {
         match &self.token_file {
             Some(file) => read_token(file).map(Some),
             None => Ok(std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty()).map(Into::into)),
         }
     }
+}
+
+/// Where estop is.
+pub(super) enum Whereabouts {
+    /// Behind its admin port.
+    Url(String),
+    /// On this machine.
+    DataDir(PathBuf),
 }
 
 fn read_token(file: &Path) -> anyhow::Result<SecretString> {
@@ -105,6 +134,11 @@ pub(super) struct Listing<'a> {
 }
 
 impl Daemon {
+    /// With less patience, or more.
+    pub(super) fn within(self, within: std::time::Duration) -> Daemon {
+        Daemon { client: self.client.within(within), ..self }
+    }
+
     pub(super) fn get(&self, target: String) -> anyhow::Result<Value> {
         self.send(Method::GET, target, None)
     }

@@ -11,7 +11,7 @@ use super::Exit;
 use super::data_dir::DataDirArgs;
 use crate::memory::database;
 
-pub(super) use file::{Broken, JournalArgs, read, seal_text};
+pub(super) use file::{Broken, JournalArgs, beginning_text, read, seal_text};
 
 /// Export, verify and search the journal
 #[derive(Debug, clap::Args)]

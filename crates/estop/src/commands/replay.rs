@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use estop_core::backtest::{AgentOutcome, Backtest};
 use estop_core::replay::Replay;
 
-use super::journal::{Broken, JournalArgs, read, seal_text};
+use super::journal::{Broken, JournalArgs, beginning_text, read, seal_text};
 use super::{Exit, say, say_json};
 use crate::config;
 use crate::printable::escaped;
@@ -37,11 +37,12 @@ fn compare(args: &JournalArgs) -> anyhow::Result<Exit> {
 
 fn print_comparison(args: &JournalArgs, replay: &Replay, broken: Option<&Broken>) -> anyhow::Result<()> {
     let (chains, agents) = (replay.chains(), replay.agents());
-    let records = chains.seq();
+    let records = chains.seq() - chains.begins_after();
     if args.json {
         return say_json(&serde_json::json!({
             "equal": broken.is_none(),
             "records": records,
+            "begins_after": chains.begins_after(),
             "sealed": chains.is_sealed(),
             "agents": agents,
             "line": broken.map(|broken| broken.line),
@@ -50,8 +51,9 @@ fn print_comparison(args: &JournalArgs, replay: &Replay, broken: Option<&Broken>
     }
     match broken {
         None => say(&format!(
-            "Equal: {records} records of {agents} agents decide the same on replay, {}.",
-            seal_text(chains)
+            "Equal: {records} records of {agents} agents decide the same on replay, {}.{}",
+            seal_text(chains),
+            beginning_text(chains)
         )),
         Some(broken) => say(&broken.text(args)),
     }

@@ -7,8 +7,7 @@ use anyhow::Context;
 use estop_admin::{Admin, AdminState, Options};
 use estop_core::event::What;
 use estop_core::ids::Name;
-use estop_core::system::{Channels, KillReason};
-use estop_gateway::{Gateway, Host};
+use estop_gateway::{Gateway, Host, Keeping};
 use estop_store::Sqlite;
 use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
@@ -17,10 +16,14 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{Exit, say};
 use crate::admin_plane::{AdminPlane, Doors};
 use crate::config::{self, Env, ServeConfig};
-use crate::memory::Memory;
+use crate::latch_keeper::{Asked, Keeper};
+use crate::memory::{Memory, Tidying};
 use crate::printable::escaped;
-use crate::reload::{Reloading, Running};
+use crate::prooftest::{Door, ProofTester};
+use crate::reload::{Reloading, Running, Seen};
 use crate::steer::Steering;
+use crate::triggers::Triggers;
+use crate::triggers::board::Board;
 use crate::wiring;
 
 /// Stand between agents and their models: forward what is healthy, stop what is not
@@ -40,17 +43,28 @@ pub struct Args {
 
 /// Runs until it is told to end.
 pub fn main(args: &Args) -> anyhow::Result<Exit> {
+    let file = args.config.as_deref().map(|path| (path, Seen::of(path)));
     let mut config = config::load_serve(args.config.as_deref(), &Env::of_process())?;
     if let Some(data_dir) = &args.data_dir {
         config.data_dir.clone_from(data_dir);
     }
     raise_descriptor_limit();
     let settings = wiring::settings(&config)?;
-    let (memory, mut remembered) = Memory::open(&config.data_dir, now())?;
+    let (memory, mut remembered) = Memory::open(&config.data_dir, now(), &config.policies)?;
     let unfit = memory.set_over(&config.policies, &mut remembered)?;
+    memory.settle(&config, &mut remembered);
     let doors = Doors::open(config.listen.admin, &config.data_dir)?;
-    let gateway = Gateway::start(settings, Arc::clone(&memory.queue), remembered)?;
-    memory.watch(gateway.host());
+    let latch = Keeper::start(&config.data_dir, Arc::clone(&memory.queue))?;
+    let keeping = Keeping { journal: Arc::clone(&memory.queue), latch: Some(latch.handle()) };
+    let seen = remembered.latch.as_ref().map_or(0, |latched| latched.gate.epoch);
+    let triggers = Triggers::new(&config.triggers, &config.data_dir, seen)?;
+    let (board, mut watching) = (triggers.board(), None);
+    let gateway = Gateway::start_watched(settings, keeping, remembered, |host| {
+        let button = Arc::clone(host);
+        watching = Some(triggers.start(button, latch.asked())?);
+        Ok(())
+    })?;
+    memory.watch(&gateway, config.limits.agent_idle);
     pause(gateway.host(), &unfit);
     if let Some(problem) = &memory.problem {
         eprintln!(
@@ -62,7 +76,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     let edits: Arc<Mutex<()>> = Arc::default();
     let plane = memory.store.clone().map(|store| {
         let url = format!("http://{}", doors.address()?);
-        let (plane, token) = admin_plane(doors, &config, &gateway, store, &edits)?;
+        let (plane, token) = admin_plane(doors, &config, &gateway, store, &edits, latch.asked(), board)?;
         welcome += &format!("\nAdmin API: {url}/api/docs");
         if let Some(token) = token {
             let token = token.expose_secret();
@@ -71,11 +85,18 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         anyhow::Ok(plane)
     });
     let plane = plane.transpose()?;
-    let reloading = reloading(args.config.as_deref(), &config, &gateway, &memory, edits)?;
-    let ended = wait_for_signals(gateway.host(), reloading.as_ref(), &welcome);
-    drop((reloading, plane));
+    let reloading = reloading(file, &config, &gateway, &memory, edits)?;
+    let tidying = memory.store.clone().map(|store| {
+        Tidying::start(store, Arc::clone(gateway.host()), config.retention).context("cannot start a thread")
+    });
+    let tidying = tidying.transpose()?;
+    let ended = wait_for_signals(reloading.as_ref(), &welcome);
+    drop((reloading, plane, tidying));
     drop(gateway);
+    // Until here the button can be pressed, and the latch keeps it.
+    drop(watching);
     memory.finish()?;
+    drop(latch);
     ended?;
     Ok(Exit::Fine)
 }
@@ -109,10 +130,15 @@ fn admin_plane(
     gateway: &Gateway,
     store: Sqlite,
     edits: &Arc<Mutex<()>>,
+    latch: Asked,
+    board: Arc<Board>,
 ) -> anyhow::Result<(AdminPlane, Option<SecretString>)> {
     let host = Arc::clone(gateway.host());
+    let door = Door { address: gateway.address(), certificate: wiring::certificate(config)? };
+    let every_days = config.prooftest_every_days;
+    let proof = ProofTester::new(Arc::clone(&host), latch.clone(), door, every_days, &config.data_dir);
     let admin = Admin::open(AdminState {
-        operator: Arc::new(Steering::new(gateway)),
+        operator: Arc::new(Steering::new(gateway, latch, board, proof)),
         store: Arc::new(store),
         clock: Arc::new(now),
         policy_file: Arc::new(move || host.rulebook.file()),
@@ -126,15 +152,16 @@ fn admin_plane(
 
 /// Watches the configuration file, if there is one.
 fn reloading(
-    path: Option<&Path>,
+    file: Option<(&Path, Seen)>,
     config: &ServeConfig,
     gateway: &Gateway,
     memory: &Memory,
     edits: Arc<Mutex<()>>,
 ) -> anyhow::Result<Option<Reloading>> {
-    let Some((path, store)) = path.zip(memory.store.clone()) else { return Ok(None) };
+    let Some(((path, seen), store)) = file.zip(memory.store.clone()) else { return Ok(None) };
     let running = Running {
         path: path.to_owned(),
+        seen,
         config: config.clone(),
         host: Arc::clone(gateway.host()),
         keys: gateway.keys(),
@@ -158,25 +185,17 @@ fn raise_descriptor_limit() {
     }
 }
 
-/// SIGUSR1 presses the button (KS-5); SIGHUP reads the configuration again; SIGINT and SIGTERM end the process. `welcome` is said once they are listened for:
+/// SIGHUP reads the configuration again; SIGINT and SIGTERM end the process. `welcome` is said once they are listened for:
 /// whoever reads it may press at once.
-fn wait_for_signals(host: &Host, reloading: Option<&Reloading>, welcome: &str) -> anyhow::Result<()> {
+fn wait_for_signals(reloading: Option<&Reloading>, welcome: &str) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
-        let mut kill = signal(SignalKind::user_defined1()).context("cannot listen for SIGUSR1")?;
         let mut end = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
         let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
         say(welcome)?;
         loop {
             tokio::select! {
-                _ = kill.recv() => {
-                    let decision = host.kill(Channels::ALL, KillReason::Manual, "SIGUSR1");
-                    if !host.journal.sync() {
-                        eprintln!("estop: it is NOT on disk: a restart would not know of it.");
-                    }
-                    eprintln!("estop: emergency stop by SIGUSR1. {}", decision.reason());
-                }
                 _ = hangup.recv() => reloading.into_iter().for_each(Reloading::ask),
                 _ = end.recv() => return Ok(()),
                 _ = interrupt.recv() => return Ok(()),

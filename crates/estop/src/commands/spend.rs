@@ -1,6 +1,7 @@
 //! `estop spend`: what was spent, and on what.
 
 use clap::builder::PossibleValuesParser;
+use serde_json::Value;
 
 use super::Exit;
 use super::daemon::DaemonArgs;
@@ -41,20 +42,56 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         ("limit", Some(args.limit.to_string())),
     ];
     let spend = daemon.get(with_query("/api/spend", &query))?;
-    let heading = [&args.by, "requests", "tokens in", "tokens out", "dollars", "without a price"];
-    daemon.say(&spend, |spend| {
-        let none = format!("Nothing was spent from {} to {}.", cell(&spend["from"]), cell(&spend["to"]));
-        list(&spend["spend"], &none, heading, |sum| {
-            let key = if sum["key"] == "" { "–".to_owned() } else { cell(&sum["key"]) };
-            [
-                key,
-                cell(&sum["requests"]),
-                cell(&sum["input_tokens"]),
-                cell(&sum["output_tokens"]),
-                dollars(&sum["usd"]),
-                cell(&sum["unpriced"]),
-            ]
-        })
-    })?;
+    daemon.say(&spend, |spend| format!("{}\n\n{}", sums(spend, &args.by), fleet(&spend["fleet"])))?;
     Ok(Exit::Fine)
+}
+
+fn sums(spend: &Value, by: &str) -> String {
+    let heading = [
+        by,
+        "requests",
+        "tokens in",
+        "of it cached",
+        "tokens out",
+        "of it reasoning",
+        "dollars",
+        "without a price",
+        "estimated",
+    ];
+    let none = format!("Nothing was spent from {} to {}.", cell(&spend["from"]), cell(&spend["to"]));
+    list(&spend["spend"], &none, heading, |sum| {
+        let key = if sum["key"] == "" { "–".to_owned() } else { cell(&sum["key"]) };
+        [
+            key,
+            cell(&sum["requests"]),
+            cell(&sum["input_tokens"]),
+            cell(&sum["cache_read_tokens"]),
+            cell(&sum["output_tokens"]),
+            cell(&sum["reasoning_tokens"]),
+            dollars(&sum["usd"]),
+            cell(&sum["unpriced"]),
+            cell(&sum["estimated"]),
+        ]
+    })
+}
+
+/// All agents together, and their caps if there are any.
+fn fleet(fleet: &Value) -> String {
+    let amount = |amount: &Value| format!("{}, {} tokens", dollars(&amount["usd"]), cell(&amount["tokens"]));
+    format!(
+        "All agents together ({}):\n  today: {}{}\n  this month: {}{}\n  held for requests under way: {}",
+        cell(&fleet["timezone"]),
+        amount(&fleet["spent_today"]),
+        caps(&fleet["usd_per_day"], &fleet["tokens_per_day"]),
+        amount(&fleet["spent_this_month"]),
+        caps(&fleet["usd_per_month"], &fleet["tokens_per_month"]),
+        amount(&fleet["reserved"]),
+    )
+}
+
+fn caps(usd: &Value, tokens: &Value) -> String {
+    let usd = (!usd.is_null()).then(|| dollars(usd));
+    let tokens = (!tokens.is_null()).then(|| format!("{} tokens", cell(tokens)));
+    let caps: Vec<String> = [usd, tokens].into_iter().flatten().collect();
+    if caps.is_empty() { String::new() } else { format!(" of {}", caps.join(" and ")) }
 }

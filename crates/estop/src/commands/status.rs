@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::Exit;
 use super::daemon::DaemonArgs;
+use super::emergency::proof_test;
 use super::table::{cell, dollars, moment, properties};
 use crate::client::path;
 
@@ -21,7 +22,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     let stats = daemon.get(path(&["stats"]))?;
     let status = together(emergency, &stats);
     daemon.say(&status, text)?;
-    Ok(if status["state"] == "RUNNING" { Exit::Fine } else { Exit::No })
+    Ok(if status["state"] == "running" { Exit::Fine } else { Exit::No })
 }
 
 /// What the emergency status says, with the counts.
@@ -48,12 +49,25 @@ fn together(mut status: Value, stats: &Value) -> Value {
     status
 }
 
+/// Each trigger of the red button; those that do not work with the reason.
+fn triggers(all: &Value) -> String {
+    let shown = |trigger: &Value| {
+        let name = cell(&trigger["name"]);
+        if trigger["working"] == true {
+            name
+        } else {
+            format!("{name} DOES NOT WORK ({})", cell(&trigger["what"]))
+        }
+    };
+    all.as_array().into_iter().flatten().map(shown).collect::<Vec<_>>().join(", ")
+}
+
 fn text(status: &Value) -> String {
     let why = [("reason", ""), ("by", "by "), ("since", "since ")];
-    let known = why.into_iter().filter(|(key, _)| status["state"] != "RUNNING" && !status[*key].is_null());
+    let known = why.into_iter().filter(|(key, _)| status["state"] != "running" && !status[*key].is_null());
     let why: Vec<String> = known.map(|(key, word)| format!("{word}{}", moment(&status[key]))).collect();
     let separator = if why.is_empty() { "" } else { ": " };
-    let state = format!("{}{separator}{}", cell(&status["state"]), why.join(", "));
+    let state = format!("{}{separator}{}", cell(&status["state"]).to_uppercase(), why.join(", "));
     let channels = [("llm", "llmEnabled"), ("messaging", "messagingEnabled"), ("tools", "toolsEnabled")];
     let open =
         |(name, key): (&str, &str)| format!("{name} {}", if status[key] == true { "open" } else { "shut" });
@@ -77,6 +91,8 @@ fn text(status: &Value) -> String {
         ("spent today", dollars(&status["spent_today"]["usd"])),
         ("open incidents", cell(&status["open_incidents"])),
         ("needs a human", cell(&status["open_escalations"])),
+        ("triggers", triggers(&status["triggers"])),
+        ("proof test", proof_test(&status["proofTest"])),
         (
             "alerts",
             if status["notification_missing"] == true { "none: nobody is told" } else { "set up" }.into(),

@@ -2,7 +2,7 @@
 
 use estop_core::journal::Chains;
 
-use super::journal::{Broken, JournalArgs, read, seal_text};
+use super::journal::{Broken, JournalArgs, beginning_text, read, seal_text};
 use super::{Exit, say, say_json};
 
 /// Check that a journal is whole and unchanged
@@ -24,7 +24,8 @@ fn print(args: &JournalArgs, chains: &Chains, broken: Option<&Broken>) -> anyhow
     if args.json {
         return say_json(&serde_json::json!({
             "whole": broken.is_none(),
-            "records": chains.seq(),
+            "records": chains.seq() - chains.begins_after(),
+            "begins_after": chains.begins_after(),
             "sealed": chains.is_sealed(),
             "chains": chains.heads(),
             "line": broken.map(|broken| broken.line),
@@ -33,10 +34,11 @@ fn print(args: &JournalArgs, chains: &Chains, broken: Option<&Broken>) -> anyhow
     }
     match broken {
         None => say(&format!(
-            "Whole: {} records in {} chains, {}.",
-            chains.seq(),
+            "Whole: {} records in {} chains, {}.{}",
+            chains.seq() - chains.begins_after(),
             chains.heads().len(),
-            seal_text(chains)
+            seal_text(chains),
+            beginning_text(chains)
         )),
         Some(broken) => say(&broken.text(args)),
     }

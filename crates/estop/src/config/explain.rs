@@ -63,6 +63,8 @@ pub(super) fn policy_fault(error: &PolicyError) -> Fault {
         | PolicyProblem::WatchdogSwitch { .. }
         | PolicyProblem::NoName
         | PolicyProblem::ReservedName
+        | PolicyProblem::BadModel { .. }
+        | PolicyProblem::TooManyModels { .. }
         | PolicyProblem::TestRunners(_)
         | PolicyProblem::SuspendsAtOnce { .. }
         | PolicyProblem::HoursIncomplete { .. }

@@ -9,7 +9,19 @@ pub struct Fixed(Vec<(&'static str, String)>);
 impl Fixed {
     pub(super) fn of(file: &FileIn) -> Fixed {
         let FileIn {
-            listen, data_dir, tls, behind_tls_proxy, providers, require_keys, limits, prices, ..
+            listen,
+            data_dir,
+            tls,
+            behind_tls_proxy,
+            providers,
+            relays,
+            require_keys,
+            limits,
+            retention,
+            prooftest,
+            prices,
+            triggers,
+            ..
         } = file;
         Fixed(vec![
             ("listen", format!("{listen:?}")),
@@ -17,9 +29,13 @@ impl Fixed {
             ("tls", format!("{tls:?}")),
             ("behind_tls_proxy", format!("{behind_tls_proxy:?}")),
             ("providers", format!("{providers:?}")),
+            ("relays", format!("{relays:?}")),
             ("require_keys", format!("{require_keys:?}")),
             ("limits", format!("{limits:?}")),
+            ("retention", format!("{retention:?}")),
+            ("prooftest", format!("{prooftest:?}")),
             ("prices", format!("{prices:?}")),
+            ("triggers", format!("{triggers:?}")),
         ])
     }
 

@@ -23,6 +23,10 @@ pub struct Limits {
     pub streams_per_agent: usize,
     /// Agents held in memory.
     pub agents: usize,
+    /// Names of agents there may ever be, at work or at rest. At least `agents`.
+    pub agent_names: usize,
+    /// How long an agent must have been idle before another may take its place.
+    pub agent_idle: Duration,
     /// Body of a request that is not inspected, such as an upload of a file.
     pub upload_bytes: u64,
     /// Bytes of request bodies held at once, over all requests. At least `body_bytes`.
@@ -51,6 +55,8 @@ impl Default for Limits {
             connections: 10_000,
             streams_per_agent: 256,
             agents: 10_000,
+            agent_names: 200_000,
+            agent_idle: Duration::from_secs(3600),
             upload_bytes: 512 << 20,
             memory_bytes: 1 << 30,
             header_timeout: Duration::from_secs(10),
@@ -67,13 +73,16 @@ impl Default for Limits {
 pub(super) fn limits(given: &LimitsIn, named_agents: usize) -> Result<Limits, Fault> {
     let usual = Limits::default();
     let seconds = |given: Option<Seconds>, usual| given.map_or(usual, |s| Duration::from_millis(s.get()));
+    let agents = given.agents.map_or(usual.agents, Number::get);
     let limits = Limits {
         body_bytes: held(given.body_bytes.map(Size::get), usual.body_bytes),
         header_bytes: held(given.header_bytes.map(Size::get), usual.header_bytes),
         headers: given.headers.map_or(usual.headers, Number::get),
         connections: given.connections.map_or(usual.connections, Number::get),
         streams_per_agent: given.streams_per_agent.map_or(usual.streams_per_agent, Number::get),
-        agents: given.agents.map_or(usual.agents, Number::get),
+        agents,
+        agent_names: given.agent_names.map_or(usual.agent_names.max(agents), Number::get),
+        agent_idle: seconds(given.agent_idle_s, usual.agent_idle),
         upload_bytes: given.upload_bytes.map_or(usual.upload_bytes, Size::get),
         memory_bytes: given.memory_bytes.map_or(usual.memory_bytes, Size::get),
         header_timeout: seconds(given.header_timeout_s, usual.header_timeout),
@@ -89,6 +98,13 @@ pub(super) fn limits(given: &LimitsIn, named_agents: usize) -> Result<Limits, Fa
         let key = if given.body_bytes.is_some() { "body_bytes" } else { "memory_bytes" };
         let message = format!("limits.body_bytes ({body}) must not be above limits.memory_bytes ({memory})");
         return Err(Fault::new(&["limits", key], message));
+    }
+    if limits.agents > limits.agent_names {
+        let message = format!(
+            "limits.agents ({}) must not be above limits.agent_names ({})",
+            limits.agents, limits.agent_names
+        );
+        return Err(Fault::new(&["limits", "agent_names"], message));
     }
     if named_agents > limits.agents {
         let message = format!(

@@ -18,8 +18,11 @@ use super::paths;
 use super::prices::prices;
 use super::problem::{Problem, printable};
 use super::providers::{Provider, providers};
+use super::relays::{Relay, relays};
+use super::retention::{Retention, prooftest_every_days, retention};
 use super::secrets;
 use super::shape::{FileIn, ListenIn, TlsIn};
+use super::triggers::{TriggersConfig, triggers};
 
 /// The whole configuration of `estop serve`.
 #[derive(Clone, Debug)]
@@ -34,14 +37,22 @@ pub struct ServeConfig {
     pub behind_tls_proxy: bool,
     /// By the name that stands in the path. Presets included.
     pub providers: BTreeMap<String, Provider>,
+    /// Relays of messages, by the name that stands in the path.
+    pub relays: BTreeMap<String, Relay>,
     /// Each agent's estop key, by the agent's name. No two are equal.
     pub agent_keys: BTreeMap<Name, SecretString>,
     /// Whether a request without a valid estop key is refused. Then there is at least one.
     pub require_keys: bool,
     /// What estop takes in.
     pub limits: Limits,
+    /// How long things are kept.
+    pub retention: Retention,
+    /// After how many days a proof test is due again; `None` = nobody wants to be told.
+    pub prooftest_every_days: Option<u32>,
     /// What models cost, by the name of the provider: the shipped table, or a file, with what is set over it.
     pub prices: PriceTable,
+    /// What presses the red button besides people.
+    pub triggers: TriggersConfig,
     /// `false`: the LLM channel is shut from the start (KS-9).
     pub llm_enabled: bool,
     /// How agents are judged.
@@ -79,8 +90,10 @@ pub(super) fn check(
     let behind_tls_proxy = file.behind_tls_proxy.unwrap_or(false);
     let agent_keys = agent_keys(file, env)?;
     let providers = providers(&file.providers, env)?;
+    let listen = listen(&file.listen, tls.is_some(), behind_tls_proxy)?;
     Ok(ServeConfig {
-        listen: listen(&file.listen, tls.is_some(), behind_tls_proxy)?,
+        relays: relays(&file.relays, &listen, env)?,
+        listen,
         data_dir: paths::data_dir(file.data_dir.as_ref(), env)?,
         tls,
         behind_tls_proxy,
@@ -88,7 +101,10 @@ pub(super) fn check(
         providers,
         require_keys: require_keys(file, !agent_keys.is_empty())?,
         agent_keys,
-        limits: limits(&file.limits, file.agents.len())?,
+        limits: limits(&file.limits, file.agents.len() + file.relays.len())?,
+        retention: retention(&file.retention),
+        prooftest_every_days: prooftest_every_days(&file.prooftest),
+        triggers: triggers(&file.triggers, env)?,
         llm_enabled,
         policies,
         fixed: Fixed::of(file),

@@ -5,11 +5,16 @@ use std::collections::BTreeMap;
 
 use estop_core::ids::Name;
 use estop_core::policy::Preset;
-use estop_core::policy_file::{AgentIn, CircuitBreakersIn, GateIn, PolicyFileIn, PolicyIn, WatchdogIn};
+use estop_core::policy_file::{
+    AgentIn, CircuitBreakersIn, FleetBudgetIn, GateIn, PolicyFileIn, PolicyIn, WatchdogIn,
+};
 use serde::Deserialize;
 
 use super::base_url::BaseUrl;
 use super::providers::{AuthStyle, HttpVersion, Protocol};
+use super::relays::RelayKind;
+use super::retention::{KeepBytes, KeepDays};
+use super::triggers::TriggersIn;
 use super::values::{
     Address, Bytes, Count, FilePath, HeaderBytes, HeaderCount, Rate, Seconds, VariableName, given,
 };
@@ -26,10 +31,14 @@ pub(super) struct FileIn {
     pub(super) behind_tls_proxy: Option<bool>,
     /// An empty body names a provider and changes nothing.
     pub(super) providers: BTreeMap<Name, Option<ProviderIn>>,
+    pub(super) relays: BTreeMap<Name, RelayIn>,
     #[serde(deserialize_with = "given")]
     pub(super) require_keys: Option<bool>,
     pub(super) limits: LimitsIn,
+    pub(super) retention: RetentionIn,
+    pub(super) prooftest: ProoftestIn,
     pub(super) prices: PricesIn,
+    pub(super) triggers: TriggersIn,
 
     #[serde(deserialize_with = "given")]
     preset: Option<Preset>,
@@ -37,6 +46,7 @@ pub(super) struct FileIn {
     circuit_breakers: CircuitBreakersIn,
     gate: GateIn,
     watchdog: WatchdogIn,
+    budget: FleetBudgetIn,
     pub(super) agents: BTreeMap<Name, Option<ServedAgentIn>>,
 }
 
@@ -96,6 +106,28 @@ pub(super) struct ProviderIn {
     pub(super) prices: Option<Name>,
 }
 
+/// One relay of messages.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RelayIn {
+    #[serde(deserialize_with = "given")]
+    pub(super) kind: Option<RelayKind>,
+    #[serde(rename = "in", deserialize_with = "given")]
+    pub(super) into: Option<BaseUrl>,
+    #[serde(deserialize_with = "given")]
+    pub(super) out: Option<BaseUrl>,
+    #[serde(deserialize_with = "given")]
+    pub(super) agent: Option<Name>,
+    #[serde(deserialize_with = "given")]
+    pub(super) secret_path_env: Option<VariableName>,
+    #[serde(deserialize_with = "given")]
+    pub(super) secret_path_file: Option<FilePath>,
+    #[serde(deserialize_with = "given")]
+    pub(super) concurrency: Option<Count>,
+    #[serde(deserialize_with = "given")]
+    pub(super) allow_plain_http: Option<bool>,
+}
+
 /// `prices:`
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -139,6 +171,10 @@ pub(super) struct LimitsIn {
     #[serde(deserialize_with = "given")]
     pub(super) agents: Option<Count>,
     #[serde(deserialize_with = "given")]
+    pub(super) agent_names: Option<Count>,
+    #[serde(deserialize_with = "given")]
+    pub(super) agent_idle_s: Option<Seconds>,
+    #[serde(deserialize_with = "given")]
     pub(super) upload_bytes: Option<Bytes>,
     #[serde(deserialize_with = "given")]
     pub(super) memory_bytes: Option<Bytes>,
@@ -156,12 +192,42 @@ pub(super) struct LimitsIn {
     pub(super) client_write_timeout_s: Option<Seconds>,
 }
 
+/// `prooftest:`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ProoftestIn {
+    #[serde(deserialize_with = "given")]
+    pub(super) every_days: Option<KeepDays>,
+}
+
+/// `retention:`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RetentionIn {
+    #[serde(deserialize_with = "given")]
+    pub(super) journal_days: Option<KeepDays>,
+    #[serde(deserialize_with = "given")]
+    pub(super) journal_bytes: Option<KeepBytes>,
+    #[serde(deserialize_with = "given")]
+    pub(super) events_days: Option<KeepDays>,
+    #[serde(deserialize_with = "given")]
+    pub(super) cases_days: Option<KeepDays>,
+    #[serde(deserialize_with = "given")]
+    pub(super) runs_days: Option<KeepDays>,
+    #[serde(deserialize_with = "given")]
+    pub(super) spend_days: Option<KeepDays>,
+    #[serde(deserialize_with = "given")]
+    pub(super) alerts_days: Option<KeepDays>,
+    #[serde(deserialize_with = "given")]
+    pub(super) access_days: Option<KeepDays>,
+}
+
 impl FileIn {
     /// The part that says how agents are judged.
     pub(super) fn into_policy(self) -> PolicyFileIn {
-        let FileIn { preset, policy, circuit_breakers, gate, watchdog, agents, .. } = self;
+        let FileIn { preset, policy, circuit_breakers, gate, watchdog, budget, agents, .. } = self;
         let judged = |agent: ServedAgentIn| AgentIn { role: agent.role, policy: agent.policy };
         let agents = agents.into_iter().map(|(name, agent)| (name, agent.map(judged))).collect();
-        PolicyFileIn { preset, policy, circuit_breakers, gate, watchdog, agents }
+        PolicyFileIn { preset, policy, circuit_breakers, gate, watchdog, budget, agents }
     }
 }

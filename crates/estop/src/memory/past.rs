@@ -4,19 +4,24 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context;
+use estop_core::budget::Budget;
+use estop_core::button::Latched;
 use estop_core::chain::{ChainHead, Heads};
 use estop_core::decision::Decision;
 use estop_core::engine::Snapshot;
-use estop_core::event::{Event, What};
+use estop_core::event::Event;
 use estop_core::ids::Name;
 use estop_core::journal::{Chains, Record, SYSTEM, TailLine};
 use estop_core::standing::Standing;
-use estop_core::system::{Channels, GateView, System, SystemDecision, SystemState};
+use estop_core::system::{Channels, GateView, System, SystemDecision, SystemEvent, SystemState};
 use estop_core::time::Now;
-use estop_gateway::Remembered;
+use estop_gateway::{Remembered, Resting};
 use estop_store::{AgentRepo, Journal, Sqlite, tail_rest};
 
+use super::latch;
 use super::missing::Missing;
+use super::open::{self, Open};
+use super::states::last_known;
 
 /// Records of the system that are told again at a start: years of them.
 const SYSTEM_RECORDS_MAX: usize = 100_000;
@@ -33,6 +38,18 @@ pub(super) struct Past {
     pub(super) standings: Vec<(Name, Standing)>,
     /// The generation the new tail has.
     pub(super) generation: u64,
+    /// What else is known of the agents.
+    pub(super) known: Vec<Known>,
+    /// Requests that were under way after the stored records.
+    pub(super) open: Vec<Open>,
+}
+
+/// What else is known of an agent.
+pub(super) struct Known {
+    pub(super) agent: Name,
+    pub(super) deleted: bool,
+    /// When it last called; 0 = nobody knows.
+    pub(super) seen: i64,
 }
 
 /// A record of the tail that is not stored yet.
@@ -46,10 +63,11 @@ impl Past {
     pub(super) fn read(data_dir: &Path, store: &Sqlite, wall: i64) -> anyhow::Result<Past> {
         let heads = store.heads()?;
         let last_seq = store.last_seq()?;
-        let mut folding =
-            Folding { agents: snapshots(store)?, last: Now::default(), system: System::default() };
+        let (agents, known) = snapshots(store, &heads)?;
+        let mut folding = Folding { agents, last: Now::default(), system: System::default(), told: None };
         folding.catch_up(store, &heads, last_seq)?;
         folding.read_last(store, last_seq)?;
+        folding.read_system(store, &heads)?;
         let rest = tail_rest(data_dir, mark(store)?).context("the journal's tail")?;
         anyhow::ensure!(
             !store.is_new() || rest.next_generation == 1,
@@ -57,18 +75,22 @@ impl Past {
         );
         let standing = |(name, kept): (&Name, &Snapshot)| (name.clone(), kept.state.standing());
         let standings = folding.agents.iter().map(standing).collect();
+        let open = folding.open_requests(store)?;
         let leftover = folding.take_tail(&rest.lines)?;
         let away_ms = u64::try_from(wall.saturating_sub(folding.last.wall)).unwrap_or(0);
         let is_first = last_seq == 0 && leftover.is_empty();
         let away_ms = if is_first { 0 } else { away_ms };
         let remembered = Remembered {
             system: folding.system,
-            latch: None,
+            told: folding.told,
+            latch: latch::believed(data_dir, is_first, wall)?,
             mono: folding.last.mono.plus(away_ms),
             away_ms,
             agents: folding.agents.into_iter().collect(),
             over: BTreeMap::new(),
+            fleet: Budget::default(),
             made_keys: Vec::new(),
+            resting: Resting::default(),
         };
         let heads = heads.into_iter().map(|head| (head.chain.clone(), heads_of(&head)));
         Ok(Past {
@@ -77,6 +99,8 @@ impl Past {
             leftover,
             standings,
             generation: rest.next_generation,
+            known,
+            open,
         })
     }
 }
@@ -89,11 +113,22 @@ fn heads_of(head: &ChainHead) -> Heads {
     Heads { count: head.count, events: head.events, decisions: head.decisions }
 }
 
-/// The agents' states as they were last kept. One that cannot be read begins anew and is told its whole journal.
-fn snapshots(store: &Sqlite) -> anyhow::Result<BTreeMap<Name, Snapshot>> {
-    let kept = store.load_agents()?.into_iter();
-    let with_state = kept.filter(|kept| !kept.snapshot.is_empty());
-    Ok(with_state.map(|kept| (kept.agent.name, Snapshot::read(&kept.snapshot).unwrap_or_default())).collect())
+/// The agents' states as they were last kept. One that cannot be read begins where its journal does.
+fn snapshots(store: &Sqlite, heads: &[ChainHead]) -> anyhow::Result<(BTreeMap<Name, Snapshot>, Vec<Known>)> {
+    let (mut agents, mut known) = (BTreeMap::new(), Vec::new());
+    for kept in store.states()? {
+        agents.insert(kept.agent.clone(), last_known(store, &kept.agent, Some(&kept.state))?);
+        let seen = kept.last_seen_at.unwrap_or(0);
+        known.push(Known { agent: kept.agent, deleted: kept.deleted, seen });
+    }
+    for head in heads
+        .iter()
+        .filter(|head| &*head.chain != SYSTEM && !agents.contains_key(&head.chain))
+        .collect::<Vec<_>>()
+    {
+        agents.insert(head.chain.clone(), last_known(store, &head.chain, None)?);
+    }
+    Ok((agents, known))
 }
 
 /// Brings states up to the newest record.
@@ -101,6 +136,8 @@ struct Folding {
     agents: BTreeMap<Name, Snapshot>,
     last: Now,
     system: System,
+    /// Who brought the system's state about, and why.
+    told: Option<Latched>,
 }
 
 impl Folding {
@@ -123,7 +160,7 @@ impl Folding {
         Ok(())
     }
 
-    /// The newest record says what time it was, those of the system how the gate stands.
+    /// The newest record says what time it was.
     fn read_last(&mut self, store: &Sqlite, last_seq: u64) -> anyhow::Result<()> {
         let mut newest = Vec::new();
         store.blocks(last_seq, last_seq, &mut |block| {
@@ -134,14 +171,21 @@ impl Folding {
             let head = Record::parse(line)?.head;
             self.last = Now { mono: head.mono, wall: head.wall };
         }
-        self.read_system(store)
+        Ok(())
     }
 
-    /// Tells the system its whole chain; of one whose beginning is gone, from its first gate word on.
-    fn read_system(&mut self, store: &Sqlite) -> anyhow::Result<()> {
+    /// Tells the system its whole chain; of one whose beginning is gone, from the state after that on.
+    fn read_system(&mut self, store: &Sqlite, heads: &[ChainHead]) -> anyhow::Result<()> {
+        let count = |heads: &[ChainHead]| {
+            heads.iter().find(|head| &*head.chain == SYSTEM).map_or(0, |head| head.count)
+        };
+        let mut expected = count(heads);
+        if let Some(base) = store.base_state(SYSTEM)? {
+            self.system = serde_json::from_slice(&base).context("the system's state")?;
+            expected = expected.saturating_sub(count(&store.pruned()?.heads));
+        }
         let lines = store.records_of(SYSTEM, None, SYSTEM_RECORDS_MAX)?;
-        let is_whole =
-            store.heads()?.iter().all(|head| &*head.chain != SYSTEM || head.count == lines.len() as u64);
+        let is_whole = lines.len() as u64 == expected;
         if lines.is_empty() && !is_whole {
             // There was a gate word, and it is gone.
             self.system =
@@ -155,9 +199,23 @@ impl Folding {
             }
             let now = Now { mono: record.head.mono, wall: record.head.wall };
             let event = record.head.system.context("a record of the system has no event")?;
-            self.system.handle(now, &event);
+            self.tell_system(now, &event);
         }
         Ok(())
+    }
+
+    fn tell_system(&mut self, now: Now, event: &SystemEvent) {
+        let decision = self.system.handle(now, event);
+        let told = self.told.take().unwrap_or_else(|| Latched::at_start(decision.gate, now.wall));
+        self.told = Some(told.after(event, &decision, now.wall));
+    }
+
+    fn open_requests(&self, store: &Sqlite) -> anyhow::Result<Vec<Open>> {
+        let mut all = Vec::new();
+        for (agent, kept) in self.agents.iter().filter(|(_, kept)| kept.state.in_flight() > 0) {
+            all.append(&mut open::find(store, agent, kept.state.open_requests())?);
+        }
+        Ok(all)
     }
 
     fn take_tail(&mut self, lines: &[u8]) -> anyhow::Result<Vec<Leftover>> {
@@ -167,7 +225,7 @@ impl Folding {
             self.last = Now { mono: self.last.mono.max(line.now.mono), wall: line.now.wall };
             let decision = line.event.as_ref().map(|event| self.tell(&line.chain, line.now, event));
             if let Some(event) = &line.system {
-                self.system.handle(line.now, event);
+                self.tell_system(line.now, event);
             }
             taken.push(Leftover { line, decision });
         }
@@ -175,13 +233,8 @@ impl Folding {
     }
 
     fn tell(&mut self, chain: &str, now: Now, event: &Event) -> Decision {
-        let kept = self.agents.entry(chain.into()).or_default();
-        if let What::PolicyChanged { policy, .. } = &event.what {
-            kept.policy = (**policy).clone();
-        }
-        kept.told += 1;
         self.last.mono = self.last.mono.max(now.mono);
-        kept.state.handle(now, event, &kept.policy)
+        self.agents.entry(chain.into()).or_default().tell(now, event)
     }
 }
 

@@ -1,40 +1,29 @@
-//! What follows from a record for the people who look: events, standings, incidents, escalations, spend.
+//! What follows from a record for the people who look: events, standings, incidents, escalations, runs, spend.
+
+mod books;
+mod facts;
+mod runs;
 
 use std::collections::BTreeMap;
 
+use estop_core::budget::Budget;
 use estop_core::decision::{Decision, Effect, Finding, Guard};
-use estop_core::event::{Event, Usage, What};
-use estop_core::ids::{Name, RequestId};
-use estop_core::signature;
+use estop_core::event::{Event, What};
+use estop_core::ids::Name;
+use estop_core::operator::RunView;
 use estop_core::standing::{Cause, DeactivatedBy, Standing};
-use estop_core::system::{SystemDecision, SystemEvent, SystemOutcome};
-use estop_core::time::{Now, Zone};
-use estop_store::{
-    AgentSeen, CaseStatus, Escalation, Incident, JournalBatch, NewEvent, Spend, SpendSum, StandingChange,
-    StoredSystem,
-};
+use estop_core::system::{SystemDecision, SystemEvent};
+use estop_core::time::Now;
+use estop_store::{AgentSeen, CaseStatus, Escalation, Incident, JournalBatch, NewEvent, StandingChange};
 use serde_json::{Value, json};
 
-/// Requests under way whose model is remembered. One that is forgotten counts under no model.
-const ASKED_MAX: usize = 100_000;
+use super::open::Open;
+use books::{Asked, Booked, Books, Entry};
+pub(super) use facts::Facts;
+use runs::{RunRows, Whose};
 
 /// How often an agent's last call is kept.
 const SEEN_EVERY_MS: i64 = 10_000;
-
-fn key(agent: &str, request: RequestId) -> (u64, u64) {
-    (signature::text(agent).0, request.0)
-}
-
-fn add(sum: &mut SpendSum, more: &SpendSum) {
-    sum.requests += more.requests;
-    sum.input_tokens += more.input_tokens;
-    sum.output_tokens += more.output_tokens;
-    sum.cache_read_tokens += more.cache_read_tokens;
-    sum.cache_write_tokens += more.cache_write_tokens;
-    sum.reasoning_tokens += more.reasoning_tokens;
-    sum.usd.0 = sum.usd.0.saturating_add(more.usd.0);
-    sum.unpriced += more.unpriced;
-}
 
 /// One record of an agent.
 pub(super) struct Told<'a> {
@@ -55,8 +44,8 @@ impl Told<'_> {
 /// What is remembered from record to record.
 #[derive(Default)]
 pub(super) struct Rows {
-    /// By the agent's hash and the request's number: no name is copied for it.
-    asked: BTreeMap<(u64, u64), Asked>,
+    books: Books,
+    runs: RunRows,
     /// When an agent's last call was last kept.
     seen: BTreeMap<Name, i64>,
     standings: BTreeMap<Name, Standing>,
@@ -64,16 +53,11 @@ pub(super) struct Rows {
     refused_by: BTreeMap<Name, Guard>,
 }
 
-#[derive(Clone, Default)]
-struct Asked {
-    model: Name,
-    unpriced: bool,
-}
-
 impl Rows {
     /// What follows from a record of an agent.
-    pub(super) fn agent(&mut self, seq: u64, told: &Told<'_>, out: &mut JournalBatch) {
-        self.spend(told, out);
+    pub(super) fn agent(&mut self, seq: u64, told: &Told<'_>, facts: &Facts, out: &mut JournalBatch) {
+        self.runs.agent(told, facts);
+        self.spend(seq, told, facts, out);
         self.refusals(seq, told, out);
         if let Some((event_type, detail)) = steered(&told.event.what) {
             out.events.push(event(seq, told, event_type, detail));
@@ -104,15 +88,30 @@ impl Rows {
             SystemEvent::AccessChanged { by, .. } => ("access_changed", Some(by)),
             SystemEvent::ConfigurationRead { by, applied: true, .. } => ("configuration_read", Some(by)),
             SystemEvent::ConfigurationRead { by, .. } => ("configuration_refused", Some(by)),
+            SystemEvent::TriggerChanged { trigger, working: true, .. } => ("trigger_works", Some(trigger)),
+            SystemEvent::TriggerChanged { trigger, .. } => ("trigger_lost", Some(trigger)),
+            SystemEvent::ProofTested { by, passed: true, .. } => ("prooftest_passed", Some(by)),
+            SystemEvent::ProofTested { by, .. } => ("prooftest_failed", Some(by)),
+            SystemEvent::Pruned { by, .. } => ("pruned", Some(by)),
             SystemEvent::Checkpointed { .. } => return,
         };
-        let reason = if let SystemEvent::KillRequested { reason, .. } = what { Some(reason) } else { None };
-        let detail =
-            json!({ "by": by, "reason": reason, "outcome": decision.outcome, "gate": decision.gate });
-        let detail = if let SystemEvent::AccessChanged { by, what } = what {
-            json!({ "by": by, "what": what })
-        } else {
-            detail
+        let detail = match what {
+            SystemEvent::KillRequested { reason, source, note, metadata, .. } => json!({
+                "by": by, "reason": reason, "source": source, "note": note, "metadata": metadata,
+                "outcome": decision.outcome, "gate": decision.gate,
+            }),
+            SystemEvent::RestartRequested { note, .. } | SystemEvent::ClearRequested { note, .. } => {
+                json!({ "by": by, "note": note, "outcome": decision.outcome, "gate": decision.gate })
+            }
+            SystemEvent::AccessChanged { what, .. } => json!({ "by": by, "what": what }),
+            SystemEvent::TriggerChanged { trigger, what, .. } => json!({ "trigger": trigger, "what": what }),
+            SystemEvent::ProofTested { took_us, .. } => json!({ "by": by, "took_us": took_us }),
+            SystemEvent::Pruned { to, digest, .. } => json!({ "by": by, "to": to, "digest": digest }),
+            SystemEvent::Started { .. }
+            | SystemEvent::ConfigurationRead { .. }
+            | SystemEvent::Checkpointed { .. } => {
+                json!({ "by": by, "outcome": decision.outcome, "gate": decision.gate })
+            }
         };
         out.events.push(NewEvent {
             seq,
@@ -175,6 +174,7 @@ impl Rows {
             | Effect::CutStream { .. }
             | Effect::BudgetWarned(_)
             | Effect::ReservationExpired { .. }
+            | Effect::SnoozeEnded { .. }
             | Effect::PressButton => {}
         }
     }
@@ -213,46 +213,66 @@ impl Rows {
         self.standings.insert(agent, standing);
     }
 
-    fn spend(&mut self, told: &Told<'_>, out: &mut JournalBatch) {
+    /// Books what the record settles. What time gave up comes before what the event says.
+    fn spend(&mut self, seq: u64, told: &Told<'_>, facts: &Facts, out: &mut JournalBatch) {
+        let entry = Entry { agent: told.agent, now: told.now, seq };
+        let mut booked: Vec<Booked> = Vec::new();
+        for effect in &told.decision.effects {
+            if let Effect::ReservationExpired { request } = effect {
+                booked.extend(self.books.expire(entry, *request, facts, out));
+            }
+        }
         if let What::RequestReceived(received) = &told.event.what {
             self.seen(told, out);
-            if told.decision.is_allowed() && self.asked.len() < ASKED_MAX {
-                let model = received.model.clone().unwrap_or_default();
-                let asked = Asked { model, unpriced: received.estimate.unpriced };
-                self.asked.insert(key(told.agent, received.request), asked);
+            if told.decision.is_allowed() {
+                let whose = Whose { agent: told.agent, wall: told.now.wall };
+                let tags = self.runs.tags(whose, told.event.run.as_ref(), received.tags.as_deref(), facts);
+                let asked = Asked::of(told.event.run.as_ref(), received, tags);
+                self.books.ask(told.agent, received.request, asked);
             }
+        } else if let What::StreamProgressed(progress) = &told.event.what {
+            self.books.progress(told.agent, progress.request, progress.usage);
         } else if let What::ResponseCompleted(done) = &told.event.what {
-            self.spent(told, done.request, done.usage, out);
+            booked.extend(self.books.settle(entry, done.request, done.usage, facts, out));
         } else if let What::StreamAborted(cut) = &told.event.what {
-            self.spent(told, cut.request, cut.usage, out);
+            booked.extend(self.books.settle(entry, cut.request, cut.usage, facts, out));
+        }
+        for Booked { run, used } in booked {
+            run.iter().for_each(|run| self.runs.spent(told, run, used, facts));
         }
     }
 
-    fn spent(&mut self, told: &Told<'_>, request: RequestId, usage: Usage, out: &mut JournalBatch) {
-        let asked = self.asked.remove(&key(told.agent, request)).unwrap_or_default();
-        // Sums are by the day of UTC; what a budget counts has its own midnight.
-        let day = Zone::default().local(told.now.wall).day;
-        let sum = SpendSum {
-            requests: 1,
-            input_tokens: usage.input_tokens.into(),
-            output_tokens: usage.output_tokens.into(),
-            usd: usage.usd,
-            unpriced: asked.unpriced.into(),
-            ..SpendSum::default()
-        };
-        let run = told.event.run.as_deref().unwrap_or_default();
-        let same = |spend: &&mut Spend| {
-            *spend.agent == *told.agent
-                && spend.model == asked.model
-                && *spend.run == *run
-                && spend.day == day
-        };
-        if let Some(spend) = out.spend.iter_mut().find(same) {
-            add(&mut spend.sum, &sum);
-            return;
-        }
-        let (agent, run) = (told.agent.into(), run.into());
-        out.spend.push(Spend { day, agent, run, model: asked.model, sum, ..Spend::default() });
+    /// A request that was under way when the store was written last.
+    pub(super) fn know_open(&mut self, open: Open, facts: &Facts) {
+        let Open { agent, request, held, asked } = open;
+        let mut remembered = asked.map_or_else(Asked::default, |(run, wall, received)| {
+            let whose = Whose { agent: &agent, wall };
+            let tags = self.runs.tags(whose, run.as_ref(), received.tags.as_deref(), facts);
+            Asked::of(run.as_ref(), &received, tags)
+        });
+        remembered.hold(held, 0);
+        self.books.ask(&agent, request, remembered);
+    }
+
+    /// The account of all agents together as it was left.
+    pub(super) fn open_fleet(&mut self, account: Budget) {
+        self.books.open(account);
+    }
+
+    /// The account of all agents together.
+    pub(super) fn fleet(&self) -> &Budget {
+        self.books.fleet()
+    }
+
+    /// What the core counts of an agent's runs.
+    pub(super) fn count_runs(&mut self, agent: &str, views: &[RunView]) {
+        self.runs.count(agent, views);
+    }
+
+    /// Adds what is kept once for the whole batch.
+    pub(super) fn finish(&mut self, out: &mut JournalBatch) {
+        self.books.finish(out);
+        self.runs.finish(out);
     }
 
     /// An agent's last call is kept now and then, not with each.
@@ -267,33 +287,6 @@ impl Rows {
     }
 }
 
-/// Who brought the system's state about, and why.
-pub(super) fn stored_system(
-    now: Now,
-    event: &SystemEvent,
-    decision: &SystemDecision,
-) -> Option<StoredSystem> {
-    let (by, reason) = match event {
-        SystemEvent::KillRequested { by, reason, .. } => (by, Some(*reason)),
-        SystemEvent::RestartRequested { by, .. } | SystemEvent::ClearRequested { by, .. } => (by, None),
-        SystemEvent::Started { .. }
-        | SystemEvent::ConfigurationRead { .. }
-        | SystemEvent::AccessChanged { .. }
-        | SystemEvent::Checkpointed { .. } => return None,
-    };
-    // A second kill changes nothing but the epoch: whoever clears must have seen it.
-    let holds = matches!(decision.outcome, SystemOutcome::Applied | SystemOutcome::AlreadySo);
-    holds.then(|| StoredSystem {
-        gate: decision.gate,
-        reason,
-        note: None,
-        by: by.clone(),
-        source: by.clone(),
-        since: now.wall,
-        metadata: None,
-    })
-}
-
 /// What people and supervisors did.
 fn steered(what: &What) -> Option<(&'static str, Value)> {
     match what {
@@ -302,11 +295,16 @@ fn steered(what: &What) -> Option<(&'static str, Value)> {
         What::AgentPaused { by } => Some(("paused", json!({ "by": by }))),
         What::AgentResumed { by } => Some(("resumed", json!({ "by": by }))),
         What::PolicyChanged { by, .. } => Some(("policy_changed", json!({ "by": by }))),
-        What::RunStarted { attended } => Some(("run_started", json!({ "attended": attended }))),
+        What::RunStarted { attended, .. } => Some(("run_started", json!({ "attended": attended }))),
         What::RunSlept => Some(("run_slept", json!({}))),
         What::RunWoke => Some(("run_woke", json!({}))),
         What::RunCompleted => Some(("run_completed", json!({}))),
         What::RunExtended { by } => Some(("run_extended", json!({ "by": by }))),
+        What::GuardSnoozed { by, guard, for_ms, until, note } => Some((
+            "guard_snoozed",
+            json!({ "by": by, "guard": guard.name(), "for_ms": for_ms, "until": until, "note": note }),
+        )),
+        What::GuardWoken { by, guard } => Some(("guard_woken", json!({ "by": by, "guard": guard.name() }))),
         What::Restarted { away_ms } => Some(("restarted", json!({ "away_ms": away_ms }))),
         What::RequestReceived(_)
         | What::ResponseCompleted(_)
@@ -336,6 +334,7 @@ fn happened(effect: &Effect, told: &Told<'_>) -> Option<(&'static str, Value)> {
         Effect::ReservationExpired { request } => {
             Some(("reservation_expired", json!({ "request": request })))
         }
+        Effect::SnoozeEnded { guard } => Some(("snooze_ended", json!({ "guard": guard.name() }))),
         Effect::PressButton => Some(("watchdog", json!({ "reason": told.decision.reason() }))),
         Effect::AbortInFlight | Effect::LoopEvidence(_) | Effect::CutStream { .. } => None,
     }

@@ -8,19 +8,22 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use estop_core::budget::Budget;
 use estop_core::ids::Name;
 use estop_core::journal::{Chains, Happened, SYSTEM, TailLine, Written};
+use estop_core::policy_file::PolicyFile;
 use estop_core::standing::Standing;
 use estop_core::system::{System, SystemEvent};
-use estop_core::time::Now;
-use estop_gateway::{Host, JournalQueue, Recorded};
+use estop_core::time::{Millis, Now};
+use estop_gateway::{Host, JournalQueue, KeyRing, Recorded};
 use estop_store::{
     Durability, Journal, JournalBatch, Lines, Snapshot, Sqlite, SystemStateRepo, TailMark,
     forget_tails_before,
 };
 
+use super::open::Open;
 use super::past::Leftover;
-use super::rows::{self, Rows, Told};
+use super::rows::{Facts, Rows, Told};
 
 /// An agent's state is kept after so many records. Chosen: told again in a millisecond at a start.
 const RECORDS_MAX: u32 = 512;
@@ -30,12 +33,17 @@ const KEPT_WITHIN: Duration = Duration::from_secs(10);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
+/// Bytes of a record's line, mostly.
+const LINE_USUAL: usize = 768;
 
 pub(super) struct Scribe {
     data_dir: PathBuf,
     store: Sqlite,
     queue: Arc<JournalQueue>,
-    host: Arc<OnceLock<Arc<Host>>>,
+    host: Later<Arc<Host>>,
+    places: Later<Places>,
+    /// The rules at the start, until the data plane has its own.
+    policies: Arc<PolicyFile>,
     chains: Chains,
     /// The system as its records tell it: what a checkpoint is decided by.
     system: System,
@@ -48,6 +56,26 @@ pub(super) struct Scribe {
     generation: u64,
     /// Records taken from the queue.
     taken_so_far: u64,
+}
+
+/// Set once the data plane runs.
+pub(super) type Later<T> = Arc<OnceLock<T>>;
+
+/// What decides who must keep its place.
+pub(super) struct Places {
+    pub(super) keys: KeyRing,
+    /// How long an agent must have been idle.
+    pub(super) idle_ms: u64,
+}
+
+/// What the scribe looks at beside the records.
+pub(super) struct Beside {
+    /// The data plane, once it runs.
+    pub(super) host: Arc<OnceLock<Arc<Host>>>,
+    /// Who may rest, once the data plane runs.
+    pub(super) places: Arc<OnceLock<Places>>,
+    /// The rules at the start.
+    pub(super) policies: Arc<PolicyFile>,
 }
 
 /// A state that waits for the records it covers.
@@ -63,15 +91,18 @@ impl Scribe {
         data_dir: &Path,
         store: Sqlite,
         queue: Arc<JournalQueue>,
-        host: Arc<OnceLock<Arc<Host>>>,
+        beside: Beside,
         chains: Chains,
         system: System,
     ) -> Scribe {
+        let Beside { host, places, policies } = beside;
         Scribe {
             data_dir: data_dir.to_owned(),
             store,
             queue,
             host,
+            places,
+            policies,
             chains,
             system,
             rows: Rows::default(),
@@ -88,22 +119,40 @@ impl Scribe {
         standings.into_iter().for_each(|(agent, standing)| self.rows.know(agent, standing));
     }
 
+    /// The account of all agents together and the requests under way, as the store has them.
+    pub(super) fn take_up(&mut self, fleet: Budget, open: Vec<Open>) {
+        let facts = self.facts();
+        self.rows.open_fleet(fleet);
+        open.into_iter().for_each(|open| self.rows.know_open(open, &facts));
+    }
+
+    /// The account of all agents together.
+    pub(super) fn fleet(&self) -> Budget {
+        self.rows.fleet().clone()
+    }
+
+    fn facts(&self) -> Facts {
+        Facts::new(self.store.clone(), self.host.get().cloned(), Arc::clone(&self.policies))
+    }
+
     /// Stores what a killed process left in the tail, before anything new happens.
     pub(super) fn catch_up(
         &mut self,
         leftover: Vec<Leftover>,
         start: estop_gateway::TailMark,
     ) -> anyhow::Result<()> {
+        let facts = self.facts();
         let mut batch = Batch::default();
         for Leftover { line, decision } in leftover {
             let TailLine { chain, now, event, written, .. } = line;
             batch.add(self, &chain, now, &written);
             if let Some((event, decision)) = event.zip(decision) {
                 let told = Told { agent: &chain, now, event: &event, decision: &decision };
-                self.rows.agent(self.chains.seq(), &told, &mut batch.out);
+                self.rows.agent(self.chains.seq(), &told, &facts, &mut batch.out);
                 self.note_unsaved(&chain);
             }
         }
+        self.rows.finish(&mut batch.out);
         let mut batch = batch.finish();
         batch.tail = Some(TailMark { generation: start.generation, offset: start.offset });
         self.store.append(Arc::new(batch), Durability::Disk)?;
@@ -120,6 +169,7 @@ impl Scribe {
         while let Some(mark) = queue.take(&mut records) {
             self.store_records(&mut records, mark)?;
             self.keep_states(|(count, since)| *count >= RECORDS_MAX || since.elapsed() >= KEPT_WITHIN)?;
+            self.let_rest();
         }
         self.seal()
     }
@@ -133,8 +183,11 @@ impl Scribe {
             return Ok(());
         }
         self.taken_so_far += records.len() as u64;
+        let facts = self.facts();
         let mut batch = Batch::default();
-        let mut steered = None;
+        // About as long as they become: growing would copy all of them again and again.
+        batch.lines.bytes.reserve(records.len() * LINE_USUAL);
+        let mut steered = false;
         let mut urgent = self.queue.has_failed();
         for record in records.drain(..) {
             match record {
@@ -142,7 +195,7 @@ impl Scribe {
                     batch.add(self, &agent, now, &written);
                     let told = Told { agent: &agent, now, event: &event, decision: &decision };
                     urgent |= told.is_urgent();
-                    self.rows.agent(self.chains.seq(), &told, &mut batch.out);
+                    self.rows.agent(self.chains.seq(), &told, &facts, &mut batch.out);
                     self.note_unsaved(&agent);
                 }
                 Recorded::System { now, event, decision, written } => {
@@ -150,13 +203,14 @@ impl Scribe {
                     batch.add(self, SYSTEM, now, &written);
                     urgent = true;
                     self.rows.system(self.chains.seq(), now, &event, &decision, &mut batch.out);
-                    steered = rows::stored_system(now, &event, &decision).or(steered);
+                    steered = true;
                 }
             }
         }
         if urgent {
             self.queue.sync();
         }
+        self.rows.finish(&mut batch.out);
         let mut out = batch.finish();
         self.covered(&mut out);
         out.tail = Some(TailMark { generation: mark.generation, offset: mark.offset });
@@ -164,9 +218,9 @@ impl Scribe {
         let is_rotated = mark.generation > self.generation;
         let durability = if urgent || is_rotated { Durability::Disk } else { Durability::Process };
         self.commit(out, durability)?;
-        if let Some(system) = steered {
-            // Who and why, for those who look; the state itself is in the journal.
-            let _ = self.store.put_system(&system);
+        if let Some(host) = self.host.get().filter(|_| steered) {
+            // Who and why, for those who look; the state itself is in the latch and the journal.
+            let _ = self.store.put_system(&host.button());
         }
         if durability == Durability::Disk {
             self.queue.all_stored(self.taken_so_far);
@@ -198,13 +252,37 @@ impl Scribe {
         }
         for name in due {
             self.unsaved.remove(&name);
-            if let Some(Ok((told, state))) = host.agents.get(&name).map(|agent| agent.snapshot()) {
+            let Some(agent) = host.agents.get(&name) else { continue };
+            self.rows.count_runs(&name, &agent.judged().state.run_views());
+            if let Ok((told, state)) = agent.snapshot() {
                 self.taken.insert(name, Taken { told, seq: self.chains.seq(), state });
             }
         }
         let mut out = JournalBatch::default();
         self.covered(&mut out);
-        if out.snapshots.is_empty() { Ok(()) } else { self.commit(out, Durability::Process) }
+        self.rows.finish(&mut out);
+        if out.snapshots.is_empty() && out.runs.is_empty() {
+            Ok(())
+        } else {
+            self.commit(out, Durability::Process)
+        }
+    }
+
+    /// Lets agents rest whose places others may need, once everything of them is stored.
+    fn let_rest(&mut self) {
+        let (Some(host), Some(places)) = (self.host.get(), self.places.get()) else { return };
+        let idle_since = Millis(host.clock.mono().0.saturating_sub(places.idle_ms));
+        let named = std::cell::LazyCell::new(|| {
+            let mut named = host.rulebook.named();
+            named.extend(places.keys.owners());
+            named
+        });
+        for (agent, told) in host.agents.may_rest(idle_since, |name| named.contains(name)) {
+            let is_kept = !self.unsaved.contains_key(&agent) && !self.taken.contains_key(&agent);
+            if is_kept && self.chains.head(&agent).is_some_and(|head| head.count == told) {
+                host.agents.rest(&agent, told, idle_since);
+            }
+        }
     }
 
     /// Adds the states all of whose records are stored, or in this batch.

@@ -3,15 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use estop_core::button::{Latched, Press, Unlock};
 use estop_core::decision::Decision;
 use estop_core::engine::AgentState;
 use estop_core::event::{Event, What};
+use estop_core::guard::Guard;
 use estop_core::ids::Name;
 use estop_core::loop_detector::LoopFinding;
-use estop_core::operator::{AgentKeyHash, AgentView, Operator, OperatorError, Overrides, RunStep, Steer};
+use estop_core::operator::{
+    AgentKeyHash, AgentView, Ended, FleetView, NewSnooze, Operator, OperatorError, Overrides, RunStep, Steer,
+    Stopped, TriggerView,
+};
 use estop_core::policy::Policy;
 use estop_core::policy_file::PolicyFile;
-use estop_core::system::{Channels, GateView, KillReason, System, SystemDecision, SystemEvent};
+use estop_core::proof_test::{NoProofTest, ProofStep, ProofTest, ProofTests};
+use estop_core::system::{GateView, System, SystemDecision, SystemEvent, SystemState};
 use estop_core::time::{Millis, Now, Zone};
 
 /// One of everything an operator does, with who asked for it.
@@ -25,8 +31,10 @@ pub(crate) struct FakeOperator {
 struct Inner {
     agents: BTreeMap<Name, Fake>,
     system: System,
+    latched: Option<Latched>,
     keys: Vec<AgentKeyHash>,
     done: Vec<String>,
+    proof_test: Option<ProofTest>,
 }
 
 #[derive(Default)]
@@ -46,7 +54,7 @@ pub(crate) fn zones(name: &str) -> Option<Zone> {
 impl FakeOperator {
     pub(crate) fn new(file: Arc<PolicyFile>) -> FakeOperator {
         let fake = FakeOperator { file, inner: Mutex::default() };
-        fake.lock().system.handle(NOW, &SystemEvent::Started { found: None });
+        fake.system(&SystemEvent::Started { found: None });
         fake
     }
 
@@ -94,6 +102,7 @@ impl FakeOperator {
             spent_this_month: Default::default(),
             reserved: agent.state.reservations_sum(),
             runs: agent.state.run_views(),
+            snoozes: agent.state.snoozes().cloned().collect(),
         }
     }
 
@@ -106,7 +115,11 @@ impl FakeOperator {
     }
 
     fn system(&self, event: &SystemEvent) -> SystemDecision {
-        self.lock().system.handle(NOW, event)
+        let mut inner = self.lock();
+        let decision = inner.system.handle(NOW, event);
+        let latched = inner.latched.take().unwrap_or_else(|| Latched::at_start(decision.gate, NOW.wall));
+        inner.latched = Some(latched.after(event, &decision, NOW.wall));
+        decision
     }
 }
 
@@ -137,6 +150,21 @@ impl Operator for FakeOperator {
         self.agent(agent).ok_or_else(|| OperatorError::UnknownAgent(agent.into()))
     }
 
+    fn snooze(&self, agent: &str, snooze: NewSnooze, by: &str) -> Result<AgentView, OperatorError> {
+        let NewSnooze { guard, for_ms, until, note } = snooze;
+        self.handle(agent, None, What::GuardSnoozed { by: by.into(), guard, for_ms, until, note })?;
+        self.agent(agent).ok_or_else(|| OperatorError::UnknownAgent(agent.into()))
+    }
+
+    fn wake_guard(&self, agent: &str, guard: Guard, by: &str) -> Result<AgentView, OperatorError> {
+        self.handle(agent, None, What::GuardWoken { by: by.into(), guard })?;
+        self.agent(agent).ok_or_else(|| OperatorError::UnknownAgent(agent.into()))
+    }
+
+    fn fleet(&self) -> FleetView {
+        FleetView { caps: self.file.fleet_budget(), ..FleetView::default() }
+    }
+
     fn set_overrides(&self, agent: &str, overrides: Overrides, by: &str) -> Result<AgentView, OperatorError> {
         self.check_overrides(Some(agent), &overrides)?;
         let mut inner = self.lock();
@@ -153,14 +181,7 @@ impl Operator for FakeOperator {
     }
 
     fn run(&self, agent: &str, run: &str, step: RunStep, by: &str) -> Result<Decision, OperatorError> {
-        let what = match step {
-            RunStep::Start { attended } => What::RunStarted { attended },
-            RunStep::Sleep => What::RunSlept,
-            RunStep::Wake => What::RunWoke,
-            RunStep::Complete => What::RunCompleted,
-            RunStep::Extend => What::RunExtended { by: by.into() },
-        };
-        self.handle(agent, Some(run).filter(|run| !run.is_empty()), what)
+        self.handle(agent, Some(run).filter(|run| !run.is_empty()), step.told(by))
     }
 
     fn set_keys(&self, keys: Vec<AgentKeyHash>) {
@@ -179,16 +200,52 @@ impl Operator for FakeOperator {
         self.lock().system.gate()
     }
 
-    fn kill(&self, channels: Channels, reason: KillReason, by: &str) -> SystemDecision {
-        self.note(format!("Kill by {by}"));
-        self.system(&SystemEvent::KillRequested { channels, reason, by: by.into() })
+    fn button(&self) -> Latched {
+        self.lock().latched.clone().expect("it was started")
     }
 
-    fn restart(&self, by: &str, epoch: u64) -> SystemDecision {
-        self.system(&SystemEvent::RestartRequested { by: by.into(), epoch })
+    fn kill(&self, press: Press) -> Stopped {
+        self.note(format!("Kill by {}", press.by));
+        let decision = self.system(&press.event());
+        Stopped { decision, ended: Ended::default(), gate_us: 1, cut_us: 2, kept_us: Some(3) }
     }
 
-    fn clear(&self, by: &str, epoch: u64) -> SystemDecision {
-        self.system(&SystemEvent::ClearRequested { by: by.into(), epoch })
+    fn restart(&self, unlock: Unlock) -> SystemDecision {
+        let Unlock { by, epoch, note } = unlock;
+        self.system(&SystemEvent::RestartRequested { by, epoch, note })
+    }
+
+    fn clear(&self, unlock: Unlock) -> SystemDecision {
+        let Unlock { by, epoch, note } = unlock;
+        self.system(&SystemEvent::ClearRequested { by, epoch, note })
+    }
+
+    fn heartbeat(&self) -> bool {
+        true
+    }
+
+    fn proof_test(&self, by: &str) -> Result<ProofTest, NoProofTest> {
+        let mut inner = self.lock();
+        if inner.system.gate().state != SystemState::Running {
+            return Err(NoProofTest::NotRunning);
+        }
+        let step = ProofStep { name: "gate".into(), passed: true, took_us: 12, what: "refused".into() };
+        let test = ProofTest { at: NOW.wall, by: by.into(), took_us: 34, steps: vec![step] };
+        inner.proof_test = Some(test.clone());
+        Ok(test)
+    }
+
+    fn proof_tests(&self) -> ProofTests {
+        ProofTests { last: self.lock().proof_test.clone(), every_days: Some(30) }
+    }
+
+    fn triggers(&self) -> Vec<TriggerView> {
+        let view = |name: &str, working, what: &str| TriggerView {
+            name: name.into(),
+            working,
+            what: what.into(),
+            since: 1_700_000_000_000,
+        };
+        vec![view("signal", true, "kill -USR1 1"), view("gpio", false, "there is no chip")]
     }
 }

@@ -60,9 +60,21 @@ pub(super) fn one(agent: &Value) -> String {
         ("runs", cell(&agent["runs"])),
         ("spent today", spent("spent_today")),
         ("spent this month", spent("spent_this_month")),
+        ("snoozed", snoozes(agent)),
         ("named by", cell(&agent["origin"])),
         ("last seen", moment(&agent["last_seen_at"])),
     ])
+}
+
+/// Guards that only warn for a while.
+pub(super) fn snoozes(agent: &Value) -> String {
+    let one = |snooze: &Value| {
+        let note = snooze["note"].as_str().map(|note| format!(": {}", escaped(note))).unwrap_or_default();
+        let (guard, until, by) = (cell(&snooze["guard"]), moment(&snooze["until"]), cell(&snooze["by"]));
+        format!("{guard} until {until} (by {by}{note})")
+    };
+    let all: Vec<String> = agent["snoozes"].as_array().into_iter().flatten().map(one).collect();
+    if all.is_empty() { "no guard is snoozed".to_owned() } else { all.join(", ") }
 }
 
 fn spent(amount: &Value) -> String {

@@ -5,7 +5,8 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use estop_store::read_journal;
+use estop_core::journal::{Base, Beginning};
+use estop_store::StoredJournal;
 
 use super::StoreArgs;
 use crate::commands::Exit;
@@ -38,11 +39,40 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
 }
 
 fn copy(path: &Path, args: &Args, mut out: impl Write) -> anyhow::Result<Exit> {
+    let journal = StoredJournal::open(path)?;
     let mut written = Ok(());
-    read_journal(path, args.from, args.to, &mut |block| {
-        written = out.write_all(&block.bytes);
+    let mut next = args.from;
+    // What the first records are replayed from, if those before them are gone.
+    let mut write = |bytes: &[u8]| {
+        written = out.write_all(bytes);
         written.is_ok()
+    };
+    let (mut first, mut is_readable) = (1, true);
+    journal.beginning(|pruned, chain| {
+        first = pruned.to_seq + 1;
+        if pruned.to_seq == 0 || args.from > first {
+            return false;
+        }
+        let Some((head, state)) = chain else {
+            return write(&Beginning::new(pruned.to_seq, pruned.heads.len() as u64).line());
+        };
+        is_readable = !state.is_empty();
+        is_readable && write(&Base { head: head.clone(), state }.line())
     })?;
+    anyhow::ensure!(is_readable, "a state is missing: what is left of the journal cannot be replayed");
+    next = next.max(first);
+    let mut gone = None;
+    journal.blocks(next, args.to, &mut |block| {
+        if block.first_seq != next {
+            gone = Some(next);
+            return false;
+        }
+        next = block.last_seq + 1;
+        write(&block.bytes)
+    })?;
+    if let Some(seq) = gone {
+        anyhow::bail!("record {seq} was let go meanwhile: export again");
+    }
     match written.and_then(|()| out.flush()) {
         // Whoever reads has seen enough.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Exit::Fine),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use estop_core::backtest::Backtest;
-use estop_core::journal::{Chains, JournalError, Record};
+use estop_core::journal::{Chains, JournalError};
 use estop_core::policy::Policy;
 use estop_core::replay::{Replay, ReplayError};
 
@@ -54,11 +54,25 @@ pub(in crate::commands) fn read(
         }
     }
     let chains = reader.chains();
+    if !chains.is_confirmed() && !args.allow_unsealed {
+        return Ok(Some(Broken { line: 1, error: JournalError::BeginningUnconfirmed.into() }));
+    }
     if chains.is_sealed() || args.allow_unsealed {
         return Ok(None);
     }
-    let line = usize::try_from(chains.seq().max(1))?;
+    let line = lines.count().max(1);
     Ok(Some(Broken { line, error: JournalError::NotSealed.into() }))
+}
+
+/// Where a journal begins whose first records are gone; empty if it is whole.
+pub(in crate::commands) fn beginning_text(chains: &Chains) -> String {
+    match chains.begins_after() {
+        0 => String::new(),
+        seq if chains.is_confirmed() => {
+            format!(" Records up to {seq} were let go; the rest goes on from there.")
+        }
+        seq => format!(" Records up to {seq} were let go; no record confirms what the rest goes on from."),
+    }
 }
 
 /// How far an unbroken journal can be trusted.
@@ -89,7 +103,7 @@ impl Broken {
 
 impl Reader for Chains {
     fn feed(&mut self, line: &[u8]) -> Result<(), ReplayError> {
-        Ok(Record::parse(line).and_then(|record| self.check(&record))?)
+        Ok(self.take(line).map(drop)?)
     }
 
     fn chains(&self) -> &Chains {

@@ -2,14 +2,12 @@
 
 use std::path::Path;
 
-use estop_core::chain::{ChainHead, Heads};
-use estop_core::journal::{Chains, JournalError, Record};
-use estop_store::{Journal, OpenError, StoreError, read_journal, restore_check};
+use estop_core::journal::{Base, Beginning, Chains, JournalError};
+use estop_store::{OpenError, StoreError, StoredJournal, restore_check};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::{StoreArgs, seal_text};
-use crate::commands::open_store::StoreBeside;
 use crate::commands::{Exit, say, say_json};
 use crate::printable::escaped;
 
@@ -62,52 +60,59 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     Ok(if report.ok { Exit::Fine } else { Exit::No })
 }
 
+/// Old records may be let go while the rest is checked; then it is begun again.
+const TRIES: u32 = 3;
+
 /// Checks every record that is kept, and that none is missing up to `last_seq`.
 fn check(path: &Path, last_seq: u64) -> anyhow::Result<Report> {
-    let pruned_to = first_record(path)?.saturating_sub(1);
-    let heads = if pruned_to == 0 { Vec::new() } else { pruned_heads(path)? };
-    let heads = heads.into_iter().map(|head| {
-        (head.chain, Heads { count: head.count, events: head.events, decisions: head.decisions })
-    });
-    let mut chains = Chains::resume(pruned_to, heads);
+    let journal = StoredJournal::open(path)?;
+    for _ in 1..TRIES {
+        let report = check_once(&journal, last_seq)?;
+        if report.ok || journal.pruned()?.to_seq == report.pruned_to {
+            return Ok(report);
+        }
+    }
+    check_once(&journal, last_seq)
+}
+
+fn check_once(journal: &StoredJournal, last_seq: u64) -> anyhow::Result<Report> {
+    let mut chains = Chains::default();
+    let mut wrong = None;
+    let mut pruned_to = 0;
+    let feed = |chains: &mut Chains, line: &[u8]| chains.take(line).map(drop);
+    journal.beginning(|pruned, chain| {
+        pruned_to = pruned.to_seq;
+        let line = match chain {
+            None => Beginning::new(pruned_to, pruned.heads.len() as u64).line(),
+            Some((head, state)) => Base { head: head.clone(), state }.line(),
+        };
+        wrong = (pruned_to > 0).then(|| feed(&mut chains, &line).err()).flatten();
+        pruned_to > 0 && wrong.is_none()
+    })?;
     let bar = ProgressBar::new(last_seq.saturating_sub(pruned_to))
         .with_style(ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}")?)
         .with_message("verifying");
-    let mut wrong = None;
-    let read = read_journal(path, pruned_to + 1, u64::MAX, &mut |block| {
-        let lines = block.bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        wrong = lines.into_iter().find_map(|line| check_line(&mut chains, line).err());
-        bar.set_position(chains.seq() - pruned_to);
-        wrong.is_none()
-    });
-    bar.finish_and_clear();
-    match read {
-        Ok(()) => {}
-        Err(StoreError::Corrupt(detail)) => return Ok(Report::damaged(detail)),
-        Err(error) => return Err(error.into()),
+    if wrong.is_none() {
+        let read = journal.blocks(pruned_to + 1, u64::MAX, &mut |block| {
+            let mut lines = block.bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+            wrong = lines.find_map(|line| feed(&mut chains, line).err());
+            bar.set_position(chains.seq() - pruned_to);
+            wrong.is_none()
+        });
+        bar.finish_and_clear();
+        match read {
+            Ok(()) => {}
+            Err(StoreError::Corrupt(detail)) => return Ok(Report::damaged(detail)),
+            Err(error) => return Err(error.into()),
+        }
     }
     if wrong.is_none() && chains.seq() < last_seq {
         wrong = Some(JournalError::OutOfOrder { expected: chains.seq() + 1, found: last_seq });
     }
+    if wrong.is_none() && !chains.is_confirmed() {
+        wrong = Some(JournalError::BeginningUnconfirmed);
+    }
     Ok(Report::of(&chains, pruned_to, wrong))
-}
-
-fn check_line(chains: &mut Chains, line: &[u8]) -> Result<(), JournalError> {
-    chains.check(&Record::parse(line)?)
-}
-
-/// The number of the oldest record; 1 if there is none.
-fn first_record(path: &Path) -> Result<u64, StoreError> {
-    let mut first = 1;
-    read_journal(path, 1, u64::MAX, &mut |block| {
-        first = block.first_seq;
-        false
-    })?;
-    Ok(first)
-}
-
-fn pruned_heads(path: &Path) -> anyhow::Result<Vec<ChainHead>> {
-    Ok(StoreBeside::open(path)?.store.pruned()?.heads)
 }
 
 impl Report {

@@ -1,0 +1,119 @@
+//! Which models an agent may ask (PO-7): a list of names, `*` stands for any run of characters.
+//!
+//! A model that is not allowed is refused before anything is spent. Who sends no model on a path that may cost
+//! something is refused too once there is a list of allowed ones: what cannot be seen cannot be allowed.
+
+use serde::Serialize;
+
+use crate::event::{CallKind, RequestReceived};
+use crate::ids::Name;
+use crate::judgement::Judgement;
+use crate::policy::ModelRules;
+
+/// The model that was asked, and what the rules say of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ModelsFinding {
+    /// As the client sent it; `None` = it named none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<Name>,
+    /// The pattern that denies it; `None` = it is not among those allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub denied_by: Option<Name>,
+}
+
+impl std::fmt::Display for ModelsFinding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (&self.model, &self.denied_by) {
+            (Some(model), Some(pattern)) => {
+                write!(f, "The model `{model}` is not allowed: the policy denies `{pattern}`.")
+            }
+            (Some(model), None) => {
+                write!(f, "The model `{model}` is not allowed: it is not in the policy's `models.allow`.")
+            }
+            (None, _) => f.write_str(
+                "The request does not show which model it asks, and the policy allows only those in `models.allow`.",
+            ),
+        }
+    }
+}
+
+/// Whether the request's model may be asked; `None` if there are no rules about models.
+pub(crate) fn judge(request: &RequestReceived, rules: &ModelRules) -> Option<Judgement<ModelsFinding>> {
+    if rules.is_empty() {
+        return None;
+    }
+    let model = request.model.as_deref();
+    let denied_by = model.and_then(|model| rules.deny.iter().find(|pattern| matches(pattern, model)));
+    let is_allowed = match model {
+        _ if rules.allow.is_empty() => true,
+        Some(model) => rules.allow.iter().any(|pattern| matches(pattern, model)),
+        // Looking at a list of models asks none of them.
+        None => request.call == CallKind::Other && !request.estimate.unpriced,
+    };
+    let finding = ModelsFinding { model: request.model.clone(), denied_by: denied_by.cloned() };
+    Some(Judgement::stop_if(denied_by.is_some() || !is_allowed, finding))
+}
+
+/// Whether a name fits a pattern. Letters count without their case, as providers take them.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
+    let (mut at, mut in_pattern) = (0, 0);
+    // Where the latest `*` stands, and how far it reaches so far.
+    let mut star: Option<(usize, usize)> = None;
+    while at < name.len() {
+        match pattern.get(in_pattern) {
+            Some(b'*') => {
+                star = Some((in_pattern, at));
+                in_pattern += 1;
+            }
+            Some(byte) if byte.eq_ignore_ascii_case(&name[at]) => {
+                at += 1;
+                in_pattern += 1;
+            }
+            Some(_) | None => {
+                let Some((star_at, reached)) = star else { return false };
+                star = Some((star_at, reached + 1));
+                at = reached + 1;
+                in_pattern = star_at + 1;
+            }
+        }
+    }
+    pattern[in_pattern..].iter().all(|byte| *byte == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn po_7_a_star_stands_for_any_run_of_characters() {
+        for (pattern, name) in [
+            ("gpt-5*", "gpt-5"),
+            ("gpt-5*", "GPT-5-mini"),
+            ("*", "anything"),
+            ("*", ""),
+            ("claude-*-4-*", "claude-sonnet-4-20250514"),
+            ("*mini", "gpt-4o-mini"),
+            ("a*b*c", "a-b-b-c"),
+            ("gpt-4o", "gpt-4o"),
+        ] {
+            assert!(matches(pattern, name), "{pattern} {name}");
+        }
+        for (pattern, name) in [
+            ("gpt-5*", "gpt-4o"),
+            ("gpt-5*", "my-gpt-5"),
+            ("gpt-4o", "gpt-4o-mini"),
+            ("*mini", "minimax"),
+            ("a*b*c", "a-c-b"),
+            ("gpt-4o", ""),
+        ] {
+            assert!(!matches(pattern, name), "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn po_7_a_long_name_and_many_stars_take_no_time() {
+        let pattern = "*a".repeat(60) + "b";
+        assert!(!matches(&pattern, &"a".repeat(256)));
+    }
+}

@@ -1,0 +1,120 @@
+//! What happens to the system: people and devices that press the button or unlock it, and what is only written down.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Channels, GateView};
+use crate::ids::{Hash64, Name};
+
+/// Why somebody pressed the button (KS-4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KillReason {
+    /// A person decided.
+    #[default]
+    Manual,
+    /// Something was broken into.
+    SecurityIncident,
+    /// The watchdog saw a runaway.
+    RunawayAgent,
+    /// A provider's quota is used up.
+    ApiQuotaExceeded,
+    /// Hardware button or the like.
+    Emergency,
+}
+
+/// What happens to the system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SystemEvent {
+    /// The process started and read what the latch said.
+    Started {
+        /// The persisted view; `None` on a first start.
+        found: Option<GateView>,
+    },
+    /// The button, or one channel's.
+    KillRequested {
+        /// What to shut; all channels = the whole system.
+        channels: Channels,
+        /// Why.
+        reason: KillReason,
+        /// Who or what pressed it.
+        by: Name,
+        /// From where: `api`, `cli`, `signal`, `gpio`, …
+        #[serde(default, skip_serializing_if = "str::is_empty")]
+        source: Name,
+        /// In someone's words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<Name>,
+        /// What else came with it, as JSON.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        metadata: Option<Name>,
+    },
+    /// SHUTDOWN → SAFE_MODE.
+    RestartRequested {
+        /// Who.
+        by: Name,
+        /// The epoch the person saw.
+        epoch: u64,
+        /// Why, in someone's words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<Name>,
+    },
+    /// SAFE_MODE → RUNNING.
+    ClearRequested {
+        /// Who.
+        by: Name,
+        /// The epoch the person saw.
+        epoch: u64,
+        /// Why, in someone's words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<Name>,
+    },
+    /// A trigger of the button stopped working, or works again.
+    TriggerChanged {
+        /// Which: `gpio`, `evdev`, `file`, …
+        trigger: Name,
+        /// It would press the button.
+        working: bool,
+        /// What happened to it.
+        what: Name,
+    },
+    /// The stop was tried out on a canary.
+    ProofTested {
+        /// Who asked for it.
+        by: Name,
+        /// Every step did what it must.
+        passed: bool,
+        /// From the trigger to the last step, in microseconds.
+        took_us: u64,
+    },
+    /// The configuration was read again.
+    ConfigurationRead {
+        /// Who or what asked for it.
+        by: Name,
+        /// Of the file's text.
+        digest: Hash64,
+        /// It is in force; otherwise nothing of it is.
+        applied: bool,
+    },
+    /// Somebody may come in who could not before, or cannot any more.
+    AccessChanged {
+        /// Who did it.
+        by: Name,
+        /// What: which token or key, made or taken back. Never a secret.
+        what: Name,
+    },
+    /// Old records are let go: from here on the journal may begin after one of them.
+    Pruned {
+        /// Who or what did it.
+        by: Name,
+        /// The last record that goes.
+        to: u64,
+        /// Of the heads and states of all chains after it: what the rest begins with.
+        digest: crate::chain::Digest,
+    },
+    /// Heads of all chains, so that a cut tail is noticed.
+    Checkpointed {
+        /// Chain name, number of records, head of the event chain, head of the decision chain.
+        heads: Vec<crate::chain::ChainHead>,
+    },
+}

@@ -1,0 +1,177 @@
+//! The red button, carried out: shut the gate, end what is under way, have it kept, in this order (KS-2).
+//!
+//! Nothing soft stands before the shut gate: no disk, no runtime, no lock that anybody holds while waiting. What is
+//! written down goes to queues; whoever wants to know whether the disk has it asks afterwards.
+
+use std::cell::LazyCell;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use estop_core::button::{Latched, Press, Unlock};
+use estop_core::event::AbortedBy;
+use estop_core::ids::Hash64;
+use estop_core::journal::{Digest, Happened, Written};
+use estop_core::operator::{Ended, Stopped};
+use estop_core::system::{Channel, GateView, System, SystemDecision, SystemEvent};
+use estop_wire::refusal::Kind;
+
+use crate::flight::Cut;
+use crate::host::Host;
+use crate::journal_queue::Recorded;
+
+/// What makes the button outlive the process.
+pub trait LatchKeeper: Send + Sync {
+    /// Takes what must be kept and returns at once. Called in the order things happened; the newest counts.
+    fn keep(&self, latched: &Latched);
+}
+
+/// The button's state, and what keeps it.
+pub(crate) struct Button {
+    held: Mutex<Held>,
+    keeper: Option<Arc<dyn LatchKeeper>>,
+}
+
+struct Held {
+    system: System,
+    latched: Latched,
+}
+
+impl Button {
+    pub(crate) fn new(system: System, keeper: Option<Arc<dyn LatchKeeper>>) -> Button {
+        let latched = Latched::at_start(system.gate(), 0);
+        Button { held: Mutex::new(Held { system, latched }), keeper }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Host {
+    /// Lets work begin, as far as the latch found at start allows it (`None`: a first start). `told` is who and why by
+    /// the journal; the newer of the two counts.
+    pub fn open(&self, found: Option<Latched>, told: Option<Latched>) -> SystemDecision {
+        let gate = found.as_ref().map(|found| found.gate);
+        {
+            let mut held = self.button.held();
+            let known = told.into_iter().chain(found);
+            if let Some(newest) = known.max_by_key(|latched| latched.gate.epoch) {
+                held.latched = newest;
+            }
+            if held.latched.since == 0 {
+                held.latched.since = self.clock.now().wall;
+            }
+        }
+        self.system_event(SystemEvent::Started { found: gate })
+    }
+
+    /// How the button stands, and who brought it about.
+    pub fn button(&self) -> Latched {
+        let latched = self.button.held().latched.clone();
+        // With what the configuration keeps shut.
+        Latched { gate: GateView { shut: self.latch.view().shut, ..latched.gate }, ..latched }
+    }
+
+    /// Presses the button: shuts the gate first, then ends what is under way. Whether it is kept is not waited for.
+    pub fn kill(&self, press: Press) -> Stopped {
+        let begun = Instant::now();
+        let decision = self.system_event(press.event());
+        let gate_us = micros(begun);
+        let ended = self.end(|_| decision.gate);
+        Stopped { decision, ended, gate_us, cut_us: micros(begun), kept_us: None }
+    }
+
+    /// Ends what is under way and may not pass any more, by the gate as each agent is to see it.
+    pub(crate) fn end(&self, gate: impl Fn(&str) -> GateView) -> Ended {
+        let mut ended = Ended::default();
+        self.agents.for_each(|agent| {
+            let gate = gate(&agent.name);
+            let cut = LazyCell::new(|| {
+                let message =
+                    format!("{} {}", crate::refuse::system_sentence(gate), crate::refuse::AFTER_KILL);
+                Cut { by: AbortedBy::Kill, kind: Kind::Stop, code: "system", message }
+            });
+            agent.flights.for_each(|flight| {
+                let count = match flight.channel {
+                    Channel::Llm => &mut ended.model_calls,
+                    Channel::Messaging => &mut ended.messages,
+                    Channel::Tools => &mut ended.tools,
+                };
+                if !gate.lets_pass(flight.channel) {
+                    flight.cut((*cut).clone());
+                    *count += 1;
+                }
+            });
+        });
+        let may_not = |agent: Option<&str>| !gate(agent.unwrap_or_default()).lets_pass(Channel::Tools);
+        ended.tools += self.tools.end_where(|tool| may_not(tool.agent()));
+        ended
+    }
+
+    /// SHUTDOWN → SAFE_MODE, by somebody who saw an epoch.
+    pub fn restart(&self, unlock: Unlock) -> SystemDecision {
+        let Unlock { by, epoch, note } = unlock;
+        self.system_event(SystemEvent::RestartRequested { by, epoch, note })
+    }
+
+    /// SAFE_MODE → RUNNING, by somebody who saw an epoch.
+    pub fn clear(&self, unlock: Unlock) -> SystemDecision {
+        let Unlock { by, epoch, note } = unlock;
+        self.system_event(SystemEvent::ClearRequested { by, epoch, note })
+    }
+
+    /// The configuration was read again, and is in force or not.
+    pub fn configuration_read(&self, by: &str, digest: Hash64, applied: bool) {
+        self.system_event(SystemEvent::ConfigurationRead { by: by.into(), digest, applied });
+    }
+
+    /// A token or a key was made or taken back.
+    pub fn access_changed(&self, by: &str, what: &str) {
+        self.system_event(SystemEvent::AccessChanged { by: by.into(), what: what.into() });
+    }
+
+    /// Old records are let go; `digest` is of what the rest of the journal begins with.
+    pub fn pruned(&self, by: &str, to: u64, digest: Digest) {
+        self.system_event(SystemEvent::Pruned { by: by.into(), to, digest });
+    }
+
+    /// A trigger of the button stopped working, or works again.
+    pub fn trigger_changed(&self, trigger: &str, working: bool, what: &str) {
+        let (trigger, what) = (trigger.into(), what.into());
+        self.system_event(SystemEvent::TriggerChanged { trigger, working, what });
+    }
+
+    /// The stop was tried out on a canary.
+    pub fn proof_tested(&self, by: &str, passed: bool, took_us: u64) {
+        self.system_event(SystemEvent::ProofTested { by: by.into(), passed, took_us });
+    }
+
+    /// Has the button kept once more as it is: whether the disk takes it.
+    pub fn keep_again(&self) {
+        let held = self.button.held();
+        if let Some(keeper) = &self.button.keeper {
+            keeper.keep(&held.latched);
+        }
+    }
+
+    fn system_event(&self, event: SystemEvent) -> SystemDecision {
+        let mut held = self.button.held();
+        let now = self.clock.now();
+        let decision = held.system.handle(now, &event);
+        self.latch.set(decision.gate);
+        let before = held.latched.clone();
+        let after = before.clone().after(&event, &decision, now.wall);
+        let is_first = matches!(event, SystemEvent::Started { .. });
+        if let Some(keeper) = self.button.keeper.as_ref().filter(|_| is_first || after != before) {
+            keeper.keep(&after);
+        }
+        held.latched = after;
+        let written = Written::of(Happened::System(&event), &decision);
+        self.journal.push(Recorded::System { now, event, decision, written });
+        decision
+    }
+}
+
+pub(crate) fn micros(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
+}

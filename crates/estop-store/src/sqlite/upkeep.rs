@@ -1,0 +1,92 @@
+//! Lets old rows go, some at a time.
+
+use rusqlite::Connection;
+
+use super::Sqlite;
+use super::query::change;
+use crate::error::StoreError;
+use crate::journal::Durability;
+use crate::upkeep::{Old, Upkeep};
+
+/// Rows of a table that go in one step: a few milliseconds.
+const ROWS_A_STEP: i64 = 500;
+
+/// Incidents, and as many escalations. Beyond it the oldest go, closed ones first: whoever opens a hundred thousand
+/// cases is no person.
+const CASES_MAX: i64 = 100_000;
+/// Runs. Beyond it the oldest that ended go.
+const RUNS_MAX: i64 = 1_000_000;
+
+impl Upkeep for Sqlite {
+    fn sweep(&self, old: Old) -> Result<usize, StoreError> {
+        self.write(Durability::Process, move |connection| sweep(connection, old))
+    }
+}
+
+fn sweep(connection: &Connection, old: Old) -> Result<usize, StoreError> {
+    let some = |sql: &str, before: i64| change(connection, sql, [before, ROWS_A_STEP]);
+    let mut gone = 0;
+    gone += some(
+        "DELETE FROM session WHERE sha256 IN (SELECT sha256 FROM session WHERE expires_at <= ? LIMIT ?)",
+        old.now,
+    )?;
+    if let Some(before) = old.events_before {
+        // Their order is that of their records, so the first that is young enough ends it.
+        let sql = "DELETE FROM event WHERE (seq, nth) IN
+            (SELECT seq, nth FROM (SELECT seq, nth, wall FROM event ORDER BY seq, nth LIMIT ?2) WHERE wall < ?1)";
+        gone += some(sql, before)?;
+    }
+    if let Some(before) = old.cases_before {
+        let sql = "DELETE FROM incident WHERE id IN
+            (SELECT id FROM incident WHERE opened_at < ? AND status = 'closed' ORDER BY opened_at LIMIT ?)";
+        gone += some(sql, before)?;
+        let sql = "DELETE FROM escalation WHERE id IN
+            (SELECT id FROM escalation WHERE opened_at < ?1 AND ifnull(resolved_at, opened_at) < ?1 AND status = 'closed'
+                ORDER BY opened_at LIMIT ?2)";
+        gone += some(sql, before)?;
+    }
+    if let Some(before) = old.runs_before {
+        let sql = "DELETE FROM run WHERE id IN
+            (SELECT id FROM run WHERE started_at < ? AND ended_at IS NOT NULL ORDER BY started_at LIMIT ?)";
+        gone += some(sql, before)?;
+    }
+    if let Some(day) = old.spend_before_day {
+        let sql = "DELETE FROM spend WHERE (day, agent, run, model, role, issue, labels) IN
+            (SELECT day, agent, run, model, role, issue, labels FROM spend WHERE day < ? ORDER BY day LIMIT ?)";
+        gone += some(sql, day.into())?;
+    }
+    if let Some(before) = old.alerts_before {
+        let sql = "DELETE FROM outbox WHERE id IN
+            (SELECT id FROM outbox WHERE status <> 'waiting' AND created_at < ? LIMIT ?)";
+        gone += some(sql, before)?;
+    }
+    if let Some(before) = old.access_before {
+        let sql = "DELETE FROM token WHERE id IN
+            (SELECT id FROM token WHERE min(ifnull(revoked_at, expires_at), ifnull(expires_at, revoked_at)) < ? LIMIT ?)";
+        gone += some(sql, before)?;
+        let sql = "DELETE FROM agent_key WHERE id IN (SELECT id FROM agent_key WHERE revoked_at < ? LIMIT ?)";
+        gone += some(sql, before)?;
+    }
+    Ok(gone + beyond(connection)?)
+}
+
+/// Rows beyond what there may be of them.
+fn beyond(connection: &Connection) -> Result<usize, StoreError> {
+    let surplus =
+        |table: &str, max: i64| format!("min({ROWS_A_STEP}, max(0, (SELECT count(*) FROM {table}) - {max}))");
+    let mut gone = 0;
+    for table in ["incident", "escalation"] {
+        let limit = surplus(table, CASES_MAX);
+        let sql = format!(
+            "DELETE FROM {table} WHERE id IN
+                (SELECT id FROM {table} ORDER BY status = 'open', opened_at, id LIMIT {limit})"
+        );
+        gone += change(connection, &sql, [])?;
+    }
+    let limit = surplus("run", RUNS_MAX);
+    let sql = format!(
+        "DELETE FROM run WHERE id IN
+            (SELECT id FROM run ORDER BY ended_at IS NULL, started_at, id LIMIT {limit})"
+    );
+    Ok(gone + change(connection, &sql, [])?)
+}

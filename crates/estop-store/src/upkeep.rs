@@ -1,0 +1,28 @@
+//! What is let go with time, beside the journal's records.
+
+use crate::error::StoreError;
+
+/// What is old. What has no bound stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Old {
+    /// Sessions that ended before this go.
+    pub now: i64,
+    /// Events older than this go.
+    pub events_before: Option<i64>,
+    /// Closed incidents and escalations older than this go.
+    pub cases_before: Option<i64>,
+    /// Ended runs that began before this go.
+    pub runs_before: Option<i64>,
+    /// Spend of days before this one goes.
+    pub spend_before_day: Option<i32>,
+    /// Alerts older than this go, once they are delivered or given up.
+    pub alerts_before: Option<i64>,
+    /// Tokens and keys that were taken back, or ended, before this go.
+    pub access_before: Option<i64>,
+}
+
+/// What keeps a store from growing for ever.
+pub trait Upkeep: Send + Sync {
+    /// Lets some of what is old go; how many rows. 0 = there is nothing more.
+    fn sweep(&self, old: Old) -> Result<usize, StoreError>;
+}

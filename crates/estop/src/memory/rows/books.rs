@@ -1,0 +1,260 @@
+//! What was spent, record by record: by agent, run, model, role, issue and label (PO-6), and by all agents together.
+//!
+//! It books exactly what the agents' own budgets book: what was really used, or what was held if nobody said.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use estop_core::budget::{Amount, Budget};
+use estop_core::engine::OVERDUE_MAX;
+use estop_core::event::{RequestReceived, Usage};
+use estop_core::ids::{Name, RequestId};
+use estop_core::signature;
+use estop_core::tags::Tags;
+use estop_core::time::{Now, Zone};
+use estop_store::{JournalBatch, NewEvent, Spend, SpendSum};
+use serde_json::json;
+
+use super::facts::Facts;
+
+/// Requests under way that are remembered. More are never under way at once; one that is forgotten counts under no model.
+const ASKED_MAX: usize = 100_000;
+/// Sums of a batch that are looked through for one of the same kind; the store adds up the rest.
+const LOOK_BACK: usize = 64;
+
+/// The books.
+#[derive(Default)]
+pub(super) struct Books {
+    /// By the agent's hash and the request's number: no name is copied for it.
+    asked: BTreeMap<(u64, u64), Asked>,
+    /// Given up and booked, but perhaps still running; as many of each agent as the core remembers.
+    overdue: BTreeMap<u64, VecDeque<(RequestId, Asked)>>,
+    /// Some were not remembered.
+    forgot: bool,
+    fleet: Budget,
+    fleet_changed: bool,
+}
+
+/// A request that was let through.
+#[derive(Clone, Default)]
+pub(super) struct Asked {
+    run: Option<Name>,
+    model: Name,
+    unpriced: bool,
+    tags: Arc<Tags>,
+    held: Amount,
+    /// Of the tokens held, sent ones.
+    input_tokens: u64,
+}
+
+impl Asked {
+    pub(super) fn of(run: Option<&Name>, received: &RequestReceived, tags: Arc<Tags>) -> Asked {
+        let estimate = received.estimate;
+        let input_tokens = u64::from(estimate.input_tokens);
+        Asked {
+            run: run.cloned(),
+            model: received.model.clone().unwrap_or_default(),
+            unpriced: estimate.unpriced,
+            tags,
+            held: Amount { usd: estimate.usd, tokens: input_tokens + u64::from(estimate.output_tokens) },
+            input_tokens,
+        }
+    }
+
+    /// Holds at least as much as was used so far.
+    pub(super) fn hold(&mut self, used: Amount, input_tokens: u64) {
+        if used.tokens > self.held.tokens {
+            self.input_tokens = input_tokens;
+        }
+        self.held = self.held.max(used);
+    }
+}
+
+/// What is booked for one request.
+pub(super) struct Booked {
+    pub(super) run: Option<Name>,
+    pub(super) used: Amount,
+}
+
+/// Whose, and when.
+#[derive(Clone, Copy)]
+pub(super) struct Entry<'a> {
+    pub(super) agent: &'a str,
+    pub(super) now: Now,
+    pub(super) seq: u64,
+}
+
+impl Books {
+    /// The account of all agents together as it was left.
+    pub(super) fn open(&mut self, fleet: Budget) {
+        self.fleet = fleet;
+    }
+
+    pub(super) fn fleet(&self) -> &Budget {
+        &self.fleet
+    }
+
+    /// A request was let through.
+    pub(super) fn ask(&mut self, agent: &str, request: RequestId, asked: Asked) {
+        if self.asked.len() < ASKED_MAX {
+            self.asked.insert(key(agent, request), asked);
+        } else {
+            self.forgot = true;
+        }
+    }
+
+    /// A stream has used this much so far.
+    pub(super) fn progress(&mut self, agent: &str, request: RequestId, usage: Usage) {
+        if let Some(asked) = self.asked.get_mut(&key(agent, request)) {
+            asked.hold(usage.into(), usage.input_tokens.into());
+        }
+    }
+
+    /// Nobody said what a request used: what was held is booked, and marked.
+    pub(super) fn expire(
+        &mut self,
+        entry: Entry<'_>,
+        request: RequestId,
+        facts: &Facts,
+        out: &mut JournalBatch,
+    ) -> Option<Booked> {
+        let asked = self.asked.remove(&key(entry.agent, request))?;
+        let sum = SpendSum {
+            requests: 1,
+            input_tokens: asked.input_tokens.min(asked.held.tokens),
+            output_tokens: asked.held.tokens.saturating_sub(asked.input_tokens),
+            usd: asked.held.usd,
+            unpriced: asked.unpriced.into(),
+            estimated: 1,
+            ..SpendSum::default()
+        };
+        let booked = self.book(entry, &asked, sum, facts, out);
+        let overdue = self.overdue.entry(signature::text(entry.agent).0).or_default();
+        if overdue.len() == OVERDUE_MAX {
+            overdue.pop_front();
+        }
+        overdue.push_back((request, asked));
+        Some(booked)
+    }
+
+    /// A request came to its end.
+    pub(super) fn settle(
+        &mut self,
+        entry: Entry<'_>,
+        request: RequestId,
+        usage: Usage,
+        facts: &Facts,
+        out: &mut JournalBatch,
+    ) -> Option<Booked> {
+        if let Some(asked) = self.asked.remove(&key(entry.agent, request)) {
+            let sum = SpendSum { unpriced: asked.unpriced.into(), ..sum_of(usage) };
+            return Some(self.book(entry, &asked, sum, facts, out));
+        }
+        if let Some(asked) = self.take_overdue(entry.agent, request) {
+            let extra = Amount::from(usage).beyond(asked.held);
+            let sum = SpendSum { output_tokens: extra.tokens, usd: extra.usd, ..SpendSum::default() };
+            return Some(self.book(entry, &asked, sum, facts, out));
+        }
+        // Nobody holds anything for it: the core books nothing either, unless only we forgot.
+        self.forgot.then(|| self.book(entry, &Asked::default(), sum_of(usage), facts, out))
+    }
+
+    fn take_overdue(&mut self, agent: &str, request: RequestId) -> Option<Asked> {
+        let overdue = self.overdue.get_mut(&signature::text(agent).0)?;
+        let at = overdue.iter().position(|(number, _)| *number == request)?;
+        overdue.remove(at).map(|(_, asked)| asked)
+    }
+
+    fn book(
+        &mut self,
+        entry: Entry<'_>,
+        asked: &Asked,
+        sum: SpendSum,
+        facts: &Facts,
+        out: &mut JournalBatch,
+    ) -> Booked {
+        let role = asked.tags.role.clone().or_else(|| facts.role(entry.agent));
+        let spend = Spend {
+            // Sums are by the day of UTC; what a budget counts has its own midnight.
+            day: Zone::default().local(entry.now.wall).day,
+            agent: entry.agent.into(),
+            run: asked.run.clone().unwrap_or_default(),
+            model: asked.model.clone(),
+            role: role.unwrap_or_default(),
+            issue: asked.tags.issue.clone().unwrap_or_default(),
+            labels: asked.tags.labels.clone(),
+            sum,
+        };
+        let used = Amount { usd: sum.usd, tokens: sum.input_tokens.saturating_add(sum.output_tokens) };
+        add(spend, out);
+        self.book_for_all(entry, used, facts, out);
+        Booked { run: asked.run.clone(), used }
+    }
+
+    /// Books it for all agents together; a share of a cap that is reached is told once a period.
+    fn book_for_all(&mut self, entry: Entry<'_>, used: Amount, facts: &Facts, out: &mut JournalBatch) {
+        self.fleet.turn(entry.now, &facts.caps);
+        self.fleet.settle(Amount::default(), used);
+        self.fleet_changed = true;
+        for mut warning in self.fleet.warnings(&facts.caps) {
+            warning.account = warning.account.of_fleet();
+            let mut detail = json!(warning);
+            detail["scope"] = json!("fleet");
+            out.events.push(NewEvent {
+                seq: entry.seq,
+                wall: entry.now.wall,
+                agent: None,
+                event_type: "budget_warning".into(),
+                detail: detail.to_string(),
+            });
+        }
+    }
+
+    /// What is kept with the batch.
+    pub(super) fn finish(&mut self, out: &mut JournalBatch) {
+        if std::mem::take(&mut self.fleet_changed) {
+            out.fleet = serde_json::to_string(&self.fleet).ok();
+        }
+    }
+}
+
+fn key(agent: &str, request: RequestId) -> (u64, u64) {
+    (signature::text(agent).0, request.0)
+}
+
+fn sum_of(usage: Usage) -> SpendSum {
+    SpendSum {
+        requests: 1,
+        input_tokens: usage.input_tokens.into(),
+        output_tokens: usage.output_tokens.into(),
+        cache_read_tokens: usage.cache_read_tokens.into(),
+        cache_write_tokens: usage.cache_write_tokens.into(),
+        reasoning_tokens: usage.reasoning_tokens.into(),
+        usd: usage.usd,
+        unpriced: 0,
+        estimated: usage.estimated.into(),
+    }
+}
+
+/// Adds to a sum of the batch, or begins one.
+fn add(spend: Spend, out: &mut JournalBatch) {
+    let same = |known: &&mut Spend| {
+        (known.day, &known.agent, &known.run, &known.model)
+            == (spend.day, &spend.agent, &spend.run, &spend.model)
+            && (&known.role, &known.issue, &known.labels) == (&spend.role, &spend.issue, &spend.labels)
+    };
+    let Some(known) = out.spend.iter_mut().rev().take(LOOK_BACK).find(same) else {
+        out.spend.push(spend);
+        return;
+    };
+    let (sum, more) = (&mut known.sum, &spend.sum);
+    sum.requests += more.requests;
+    sum.input_tokens += more.input_tokens;
+    sum.output_tokens += more.output_tokens;
+    sum.cache_read_tokens += more.cache_read_tokens;
+    sum.cache_write_tokens += more.cache_write_tokens;
+    sum.reasoning_tokens += more.reasoning_tokens;
+    sum.usd.0 = sum.usd.0.saturating_add(more.usd.0);
+    sum.unpriced += more.unpriced;
+    sum.estimated += more.estimated;
+}

@@ -1,0 +1,260 @@
+//! A row for each named run, also for those that only traffic names (`x-estop-run`): since when, in what state, what it
+//! is for and what it spent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use estop_core::budget::Amount;
+use estop_core::decision::{Effect, Outcome};
+use estop_core::event::What;
+use estop_core::ids::Name;
+use estop_core::money::NanoUsd;
+use estop_core::operator::RunView;
+use estop_core::run::RunState;
+use estop_core::tags::Tags;
+use estop_store::{JournalBatch, Run};
+use serde_json::json;
+
+use super::Told;
+use super::facts::Facts;
+
+/// Runs that are remembered; the others are read from the store when they go on.
+const RUNS_MAX: usize = 4_096;
+
+/// Rows of runs.
+#[derive(Default)]
+pub(super) struct RunRows {
+    known: BTreeMap<Name, Known>,
+    changed: BTreeSet<Name>,
+}
+
+/// Whose run, and when it was heard of.
+#[derive(Clone, Copy)]
+pub(super) struct Whose<'a> {
+    pub(super) agent: &'a str,
+    pub(super) wall: i64,
+}
+
+struct Known {
+    row: Run,
+    tags: Arc<Tags>,
+}
+
+impl RunRows {
+    /// What follows from a record for its run.
+    pub(super) fn agent(&mut self, told: &Told<'_>, facts: &Facts) {
+        // Time comes before what happened; only the end of a run is told with what came of it.
+        let ends = matches!(told.event.what, What::RunCompleted);
+        if ends {
+            self.event(told, facts);
+        }
+        self.effects(told, facts);
+        if !ends {
+            self.event(told, facts);
+        }
+    }
+
+    fn effects(&mut self, told: &Told<'_>, facts: &Facts) {
+        for effect in &told.decision.effects {
+            if let Effect::RunEscalated { run: Some(run), .. } = effect {
+                self.change(told, run, facts, |row| end(row, RunState::Escalated, told.now.wall));
+            }
+            if let Effect::RunTripped { run: Some(run), used } = effect {
+                let counters = json!({ "tripped": true, "limit": used }).to_string();
+                self.change(told, run, facts, |row| row.counters = counters);
+            }
+        }
+    }
+
+    fn event(&mut self, told: &Told<'_>, facts: &Facts) {
+        let Some(run) = &told.event.run else { return };
+        let wall = told.now.wall;
+        let (allowed, noted) =
+            (told.decision.outcome == Outcome::Allow, told.decision.outcome == Outcome::Noted);
+        match &told.event.what {
+            What::RunStarted { attended, tags } if noted => {
+                let tags = tags.as_deref().cloned().unwrap_or_default();
+                self.begin(told.agent, run, wall, *attended, tags);
+            }
+            What::RequestReceived(_) | What::ToolRequested(_) | What::PromptSubmitted if allowed => {
+                self.change(told, run, facts, |row| set(row, RunState::Active));
+            }
+            What::RunSlept if noted => self.change(told, run, facts, |row| set(row, RunState::Sleeping)),
+            What::RunWoke | What::RunExtended { .. } if noted => {
+                self.change(told, run, facts, |row| {
+                    set(row, RunState::Active);
+                    row.ended_at = None;
+                });
+            }
+            What::RunCompleted if noted => {
+                self.change(told, run, facts, |row| end(row, RunState::Completed, wall));
+            }
+            What::RequestReceived(_)
+            | What::ResponseCompleted(_)
+            | What::StreamProgressed(_)
+            | What::StreamAborted(_)
+            | What::ChantDetected(_)
+            | What::ToolRequested(_)
+            | What::ToolFinished(_)
+            | What::PromptSubmitted
+            | What::RunStarted { .. }
+            | What::RunSlept
+            | What::RunWoke
+            | What::RunCompleted
+            | What::RunExtended { .. }
+            | What::MessageIn { .. }
+            | What::MessageOut { .. }
+            | What::PolicyChanged { .. }
+            | What::AgentActivated { .. }
+            | What::AgentDeactivated { .. }
+            | What::AgentPaused { .. }
+            | What::AgentResumed { .. }
+            | What::GuardSnoozed { .. }
+            | What::GuardWoken { .. }
+            | What::Restarted { .. }
+            | What::Tick => {}
+        }
+    }
+
+    /// What a request that was let through is for: what its run is for, with what the request says laid over it. For a
+    /// run with a name it stays so.
+    pub(super) fn tags(
+        &mut self,
+        whose: Whose<'_>,
+        run: Option<&Name>,
+        said: Option<&Tags>,
+        facts: &Facts,
+    ) -> Arc<Tags> {
+        let Some(run) = run else { return said.cloned().map(Arc::new).unwrap_or_default() };
+        let id = id(whose.agent, run);
+        let known = self.known_or_new(&id, whose, run, facts);
+        let Some(over) = said else { return Arc::clone(&known.tags) };
+        let mut tags = (*known.tags).clone();
+        tags.lay(over);
+        if tags != *known.tags {
+            describe(&mut known.row, &tags);
+            known.tags = Arc::new(tags);
+            self.changed.insert(id.clone());
+        }
+        self.known.get(&id).map(|known| Arc::clone(&known.tags)).unwrap_or_default()
+    }
+
+    /// A run spent something.
+    pub(super) fn spent(&mut self, told: &Told<'_>, run: &Name, used: Amount, facts: &Facts) {
+        self.change(told, run, facts, |row| {
+            row.spent = NanoUsd(row.spent.0.saturating_add(used.usd.0));
+            row.tokens = row.tokens.saturating_add(used.tokens);
+        });
+    }
+
+    /// What the core counts, for runs that something happened to lately.
+    pub(super) fn count(&mut self, agent: &str, views: &[RunView]) {
+        for view in views {
+            let Some(run) = &view.name else { continue };
+            let id = id(agent, run);
+            let Some(known) = self.known.get_mut(&id) else { continue };
+            let counters = json!({
+                "iterations": view.iterations,
+                "tool_calls": view.tool_calls,
+                "turns": view.turns,
+                "active_ms": view.active_ms,
+                "tripped": view.tripped,
+            });
+            let before = known.row.clone();
+            known.row.counters = counters.to_string();
+            known.row.attended = view.attended;
+            known.row.state = view.state.name().into();
+            if known.row != before {
+                self.changed.insert(id);
+            }
+        }
+    }
+
+    /// What is stored with the batch.
+    pub(super) fn finish(&mut self, out: &mut JournalBatch) {
+        let changed = std::mem::take(&mut self.changed);
+        out.runs.extend(changed.iter().filter_map(|id| self.known.get(id)).map(|known| known.row.clone()));
+        if self.known.len() > RUNS_MAX {
+            self.known.clear();
+        }
+    }
+
+    fn begin(&mut self, agent: &str, run: &Name, wall: i64, attended: bool, tags: Tags) {
+        let id = id(agent, run);
+        let mut row = fresh(&id, agent, run, wall);
+        row.attended = attended;
+        describe(&mut row, &tags);
+        self.known.insert(id.clone(), Known { row, tags: Arc::new(tags) });
+        self.changed.insert(id);
+    }
+
+    fn change(&mut self, told: &Told<'_>, run: &Name, facts: &Facts, change: impl FnOnce(&mut Run)) {
+        let whose = Whose { agent: told.agent, wall: told.now.wall };
+        let id = id(told.agent, run);
+        let known = self.known_or_new(&id, whose, run, facts);
+        let before = known.row.clone();
+        change(&mut known.row);
+        if known.row != before {
+            self.changed.insert(id);
+        }
+    }
+
+    fn known_or_new(&mut self, id: &Name, whose: Whose<'_>, run: &Name, facts: &Facts) -> &mut Known {
+        let Whose { agent, wall } = whose;
+        if !self.known.contains_key(id) {
+            let row = facts.run(id).unwrap_or_else(|| {
+                self.changed.insert(id.clone());
+                fresh(id, agent, run, wall)
+            });
+            let labels = serde_json::from_str(&row.labels).unwrap_or_default();
+            let (issue, role, branch) = (row.issue.clone(), row.role.clone(), row.branch.clone());
+            let tags = Arc::new(Tags { issue, labels, role, branch });
+            self.known.insert(id.clone(), Known { row, tags });
+        }
+        self.known
+            .entry(id.clone())
+            .or_insert_with(|| Known { row: fresh(id, agent, run, wall), tags: Arc::default() })
+    }
+}
+
+/// The id the admin API gives a run.
+fn id(agent: &str, run: &str) -> Name {
+    format!("{agent}:{run}").into()
+}
+
+fn fresh(id: &Name, agent: &str, run: &Name, wall: i64) -> Run {
+    Run {
+        id: id.clone(),
+        agent: agent.into(),
+        name: Some(run.clone()),
+        state: RunState::Active.name().into(),
+        attended: false,
+        role: None,
+        issue: None,
+        branch: None,
+        session: None,
+        labels: "{}".to_owned(),
+        started_at: wall,
+        ended_at: None,
+        counters: "{}".to_owned(),
+        spent: NanoUsd(0),
+        tokens: 0,
+        summary: None,
+    }
+}
+
+fn describe(row: &mut Run, tags: &Tags) {
+    row.issue.clone_from(&tags.issue);
+    row.role.clone_from(&tags.role);
+    row.branch.clone_from(&tags.branch);
+    row.labels = serde_json::to_string(&tags.labels).unwrap_or_else(|_| "{}".to_owned());
+}
+
+fn set(row: &mut Run, state: RunState) {
+    row.state = state.name().into();
+}
+
+fn end(row: &mut Run, state: RunState, wall: i64) {
+    set(row, state);
+    row.ended_at = Some(wall);
+}
