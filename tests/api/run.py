@@ -32,6 +32,8 @@ import venv
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+from daemon import journal_is_whole  # noqa: E402
 CONFIG = """
 listen: {{data: 127.0.0.1:0, admin: 127.0.0.1:0}}
 providers: {{openai: {{base_url: "{model}"}}}}
@@ -141,17 +143,6 @@ def asked(tool, admin, variables, options, extra):
     # Away from other files it would read, and with no folder of its own left behind.
     with tempfile.TemporaryDirectory(prefix="estop-api-") as folder:
         return subprocess.run(line, cwd=folder, env=environment).returncode == 0
-
-
-def journal_is_whole(estop, folder):
-    """Whether what was written down holds together; says what does not."""
-    export = ["journal", "export", "--data-dir", "data", "--output", "journal.jsonl"]
-    for line in (export, ["verify", "journal.jsonl"], ["replay", "journal.jsonl"]):
-        done = subprocess.run([estop, *line], cwd=folder, capture_output=True, text=True)
-        if done.returncode != 0:
-            print(f"estop {' '.join(line)}: {done.stdout[-500:]}{done.stderr[-500:]}")
-            return False
-    return True
 
 
 def tried(tool, options, model, folder):

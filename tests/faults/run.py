@@ -17,7 +17,6 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -28,6 +27,8 @@ import urllib.error
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+from daemon import OwnerConnection  # noqa: E402
 WRITES = "pwrite64,write,fdatasync,fsync,ftruncate,unlink,rename"
 FAULTS = {
     "killed": (WRITES, "signal=SIGKILL:when={n}"),
@@ -41,19 +42,6 @@ policy: {{kill_switch_enabled: true}}
 """
 START_WITHIN_S = 20
 ANSWER_WITHIN_S = 20
-
-
-class OwnerConnection(http.client.HTTPConnection):
-    """HTTP over the owner's socket."""
-
-    def __init__(self, path):
-        super().__init__("localhost", timeout=ANSWER_WITHIN_S)
-        self.path = str(path)
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self.path)
 
 
 class Estop:
@@ -82,7 +70,7 @@ class Estop:
         """The answer of /api/emergency/…; None if none came."""
         method = "POST" if body is not None else "GET"
         try:
-            connection = OwnerConnection(self.socket)
+            connection = OwnerConnection(self.socket, ANSWER_WITHIN_S)
             headers = {"content-type": "application/json"}
             connection.request(method, f"/api/emergency/{what}", body and json.dumps(body), headers)
             answer = connection.getresponse()

@@ -19,7 +19,6 @@ import pathlib
 import re
 import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -29,6 +28,8 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+from daemon import OwnerConnection  # noqa: E402
 CONFIG = """
 listen: {{data: 127.0.0.1:0, admin: 127.0.0.1:0}}
 providers: {{openai: {{base_url: "{model}"}}}}
@@ -37,19 +38,6 @@ watchdog: {{scope: "{watchdog}"}}
 """
 WITHIN_S = 30
 HEARTBEAT_S = 1.5
-
-
-class OwnerConnection(http.client.HTTPConnection):
-    """HTTP over the owner's socket."""
-
-    def __init__(self, path):
-        super().__init__("localhost", timeout=WITHIN_S)
-        self.path = str(path)
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(WITHIN_S)
-        self.sock.connect(self.path)
 
 
 class Estop:
@@ -83,7 +71,7 @@ class Estop:
 
     def emergency(self, what, body=None):
         """Status and answer of /api/emergency/…"""
-        connection = OwnerConnection(self.folder / "data" / "estop.sock")
+        connection = OwnerConnection(self.folder / "data" / "estop.sock", WITHIN_S)
         method = "GET" if what == "status" else "POST"
         headers = {"content-type": "application/json"}
         connection.request(method, f"/api/emergency/{what}", json.dumps(body) if body else None, headers)

@@ -12,6 +12,7 @@ use estop_core::system::{
     Channel, Channels, GateView, KillReason, SystemDecision, SystemOutcome, SystemState,
 };
 use http::StatusCode;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -177,6 +178,7 @@ impl From<ChannelIn> for Channel {
 /// A kill. Everything may be left out, and what cannot be read stands in nobody's way: a wrong reason is `manual`, a wrong
 /// channel is all of them. `adminToken` in the body does as well as the Authorization header.
 #[derive(Default, Deserialize, ToSchema)]
+#[serde(from = "Value")]
 #[schema(as = Kill)]
 struct KillIn {
     /// Why; `manual` if left out.
@@ -193,27 +195,41 @@ struct KillIn {
     metadata: Option<Value>,
 }
 
-impl KillIn {
-    fn press(self, caller: &Caller) -> Press {
-        let channels =
-            self.channels.into_iter().fold(Channels::NONE, |set, channel| set.with(channel.into()));
-        // Metadata may name where it came from, as the command line does.
-        let named = self.metadata.as_ref().and_then(|metadata| metadata.get("source")?.as_str());
-        let source = named.filter(|source| is_word(source)).unwrap_or("api").into();
-        Press {
-            channels: if channels.is_empty() { Channels::ALL } else { channels },
-            reason: self.reason.into(),
-            by: caller.by.clone(),
-            source,
-            note: self.note.map(Into::into),
-            metadata: self.metadata.map(|metadata| metadata.to_string().into()),
+/// Field by field: one that is wrong does not take the others with it.
+impl From<Value> for KillIn {
+    fn from(mut body: Value) -> KillIn {
+        let channels = body.get("channels").and_then(Value::as_array);
+        KillIn {
+            reason: body.get("reason").and_then(word).unwrap_or_default(),
+            // A single wrong one voids the list, and no list is the whole system.
+            channels: channels.and_then(|list| list.iter().map(word).collect()).unwrap_or_default(),
+            note: body.get("note").and_then(Value::as_str).map(str::to_owned),
+            metadata: body.get_mut("metadata").map(Value::take).filter(|metadata| !metadata.is_null()),
         }
     }
 }
 
-fn is_word(text: &str) -> bool {
-    (1..=32).contains(&text.len())
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+/// One of a list of words.
+fn word<T: DeserializeOwned>(value: &Value) -> Option<T> {
+    let word = value.as_str()?;
+    serde_json::from_value(word.into()).ok()
+}
+
+impl KillIn {
+    fn press(self, caller: &Caller) -> Press {
+        let channels =
+            self.channels.into_iter().fold(Channels::NONE, |set, channel| set.with(channel.into()));
+        // The command line says so in its metadata. No caller passes for a signal or a device.
+        let is_cli = self.metadata.as_ref().is_some_and(|metadata| metadata["source"] == "cli");
+        Press {
+            channels: if channels.is_empty() { Channels::ALL } else { channels },
+            reason: self.reason.into(),
+            by: caller.by.clone(),
+            source: if is_cli { "cli" } else { "api" }.into(),
+            note: self.note.map(Into::into),
+            metadata: self.metadata.map(|metadata| metadata.to_string().into()),
+        }
+    }
 }
 
 /// What a kill did.

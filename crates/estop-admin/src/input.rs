@@ -1,5 +1,7 @@
 //! What callers send, read strictly: bounded, typed, unknown keys refused, and every refusal says which field.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use http::header::{CONTENT_TYPE, IF_MATCH};
@@ -15,6 +17,10 @@ use crate::problem::{FieldError, Kind, Problem};
 
 /// A body may be this large. The largest real one, a policy, has a few kilobytes.
 pub(crate) const BODY_MAX: usize = 1024 * 1024;
+/// And take so long: a caller that stalls does not keep its place.
+const BODY_WITHIN: Duration = Duration::from_secs(10);
+/// A kill waits no longer for what it says: then it stops everything.
+pub(crate) const KILL_BODY_WITHIN: Duration = Duration::from_millis(500);
 /// Entries of one page.
 pub(crate) const PAGE_MAX: usize = 500;
 const PAGE: usize = 100;
@@ -27,7 +33,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonIn<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         let is_json = is_json(request.headers());
-        let bytes = read(request.into_body()).await?;
+        let bytes = read(request.into_body(), BODY_MAX, BODY_WITHIN).await?;
         if !is_json {
             return Err(Problem::new(Kind::NotJson, "Send the body with `content-type: application/json`."));
         }
@@ -42,31 +48,38 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for JsonOrNot
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
-        let bytes = read(request.into_body()).await?;
+        let bytes = read(request.into_body(), BODY_MAX, BODY_WITHIN).await?;
         let given = if bytes.is_empty() { None } else { parse::<Option<T>>(&bytes)? };
         Ok(JsonOrNothing(given.unwrap_or_default()))
     }
 }
 
-/// A body that may be anything: what can be read of it counts, the rest stands in nobody's way.
+/// A kill's body, which may be anything: what can be read of it at once counts, the rest stands in nobody's way.
 pub(crate) struct JsonIfReadable<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for JsonIfReadable<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
-        let bytes = read(request.into_body()).await.unwrap_or_default();
+        let bytes = read(request.into_body(), BODY_MAX, KILL_BODY_WITHIN).await.unwrap_or_default();
         Ok(JsonIfReadable(serde_json::from_slice(&bytes).unwrap_or_default()))
     }
 }
 
-async fn read(body: Body) -> Result<bytes::Bytes, Problem> {
-    match Limited::new(body, BODY_MAX).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            Err(Problem::new(Kind::TooLarge, "A body may have at most 1 MB."))
+/// The whole body, if it has at most `max` bytes and is there in time.
+pub(crate) async fn read(body: Body, max: usize, within: Duration) -> Result<bytes::Bytes, Problem> {
+    match tokio::time::timeout(within, Limited::new(body, max).collect()).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let detail = format!("This body may have at most {} KiB: send less.", max >> 10);
+            Err(Problem::new(Kind::TooLarge, detail))
         }
-        Err(_) => Err(Problem::new(Kind::BadRequest, "The body ended early.")),
+        Ok(Err(_)) => Err(Problem::new(Kind::BadRequest, "The body ended early: send it again.")),
+        Err(_) => {
+            let detail =
+                format!("The body did not arrive in time ({within:?}): nothing was done. Send it again.");
+            Err(Problem::new(Kind::BadRequest, detail))
+        }
     }
 }
 

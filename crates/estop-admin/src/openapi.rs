@@ -123,6 +123,9 @@ fn problems_of(operation: &Value, path: &str, method: &str, needs: Needs) -> Vec
     }
     if has_body {
         kinds.extend([Kind::TooLarge, Kind::NotJson]);
+    } else if method == "POST" && path.starts_with("/api/emergency/") {
+        // A body is read there too: it may have the token.
+        kinds.push(Kind::TooLarge);
     }
     if method != "GET" && !path.starts_with("/api/session") {
         kinds.push(Kind::Conflict);

@@ -4,7 +4,9 @@
 //! restart must find on the disk.
 
 use crate::ids::Name;
-use crate::system::{Channels, GateView, KillReason, SystemDecision, SystemEvent, SystemOutcome};
+use crate::system::{
+    Channels, GateView, KillReason, SystemDecision, SystemEvent, SystemOutcome, SystemState,
+};
 
 /// Longest note and longest metadata that are kept. Chosen: a paragraph, and a small JSON object; the latch has one page
 /// for all of it.
@@ -46,10 +48,14 @@ impl Press {
     pub fn event(self) -> SystemEvent {
         let Press { channels, reason, by, source, note, metadata } = self;
         // Too much to keep is no reason not to stop: a text is cut short, JSON cut short is none.
-        let note = note.map(|note| note[..note.floor_char_boundary(NOTE_MAX)].into());
+        let note = note.map(shortened);
         let metadata = metadata.filter(|metadata| metadata.len() <= METADATA_MAX);
         SystemEvent::KillRequested { channels, reason, by, source, note, metadata }
     }
+}
+
+fn shortened(note: Name) -> Name {
+    if note.len() <= NOTE_MAX { note } else { note[..note.floor_char_boundary(NOTE_MAX)].into() }
 }
 
 /// A step towards running again.
@@ -61,6 +67,14 @@ pub struct Unlock {
     pub epoch: u64,
     /// Why, in someone's words.
     pub note: Option<Name>,
+}
+
+impl Unlock {
+    /// With no more of a note than is kept.
+    #[must_use]
+    pub fn shortened(self) -> Unlock {
+        Unlock { note: self.note.map(shortened), ..self }
+    }
 }
 
 /// How the button stands, and who brought it about. This is what the latch file keeps.
@@ -94,6 +108,12 @@ impl Latched {
     pub fn after(self, event: &SystemEvent, decision: &SystemDecision, wall: i64) -> Latched {
         let gate = decision.gate;
         match (decision.outcome, event) {
+            // Who pressed the whole button is not forgotten for a channel more.
+            (SystemOutcome::Applied, SystemEvent::KillRequested { channels, .. })
+                if self.gate.state == SystemState::Shutdown && *channels != Channels::ALL =>
+            {
+                Latched { gate, ..self }
+            }
             (
                 SystemOutcome::Applied,
                 SystemEvent::KillRequested { reason, by, source, note, metadata, .. },
@@ -106,11 +126,6 @@ impl Latched {
                 since: wall,
                 metadata: metadata.as_deref().map(str::to_owned),
             },
-            // Still why it was pressed, until it is cleared.
-            (SystemOutcome::Applied, SystemEvent::RestartRequested { by, note, .. }) => {
-                let note = note.as_deref().map(str::to_owned);
-                Latched { gate, note, by: by.clone(), source: "unlock".into(), since: wall, ..self }
-            }
             (SystemOutcome::Applied, SystemEvent::ClearRequested { by, note, .. }) => Latched {
                 gate,
                 reason: None,
@@ -120,7 +135,8 @@ impl Latched {
                 since: wall,
                 metadata: None,
             },
-            // A second kill changes nothing but the epoch: whoever clears must have seen it.
+            // A second kill changes nothing but the epoch: whoever clears must have seen it. And who pressed, and why, is what
+            // somebody must know who decides to clear: a restart changes nothing of it.
             _ => Latched { gate, ..self },
         }
     }
@@ -129,7 +145,7 @@ impl Latched {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::system::{System, SystemState};
+    use crate::system::System;
     use crate::time::Now;
 
     fn happen(system: &mut System, latched: Latched, wall: i64, event: &SystemEvent) -> Latched {
@@ -158,7 +174,12 @@ mod tests {
         let epoch = again.gate.epoch;
         let restart = SystemEvent::RestartRequested { by: "ann".into(), epoch, note: None };
         let safe = happen(&mut system, again, 4, &restart);
-        assert_eq!((safe.gate.state, safe.reason), (SystemState::SafeMode, killed.reason));
+        assert_eq!(
+            safe,
+            Latched { gate: safe.gate, ..killed.clone() },
+            "who decides to clear knows who pressed"
+        );
+        assert_eq!(safe.gate.state, SystemState::SafeMode);
         let stale = SystemEvent::ClearRequested { by: "eve".into(), epoch, note: None };
         let still = happen(&mut system, safe.clone(), 5, &stale);
         assert_eq!(still, safe);

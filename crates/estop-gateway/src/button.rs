@@ -12,7 +12,7 @@ use estop_core::event::AbortedBy;
 use estop_core::ids::Hash64;
 use estop_core::journal::{Digest, Happened, Written};
 use estop_core::operator::{Ended, Stopped};
-use estop_core::system::{Channel, GateView, System, SystemDecision, SystemEvent};
+use estop_core::system::{Channel, GateView, System, SystemDecision, SystemEvent, SystemState};
 use estop_wire::refusal::Kind;
 
 use crate::flight::Cut;
@@ -54,9 +54,21 @@ impl Host {
         let gate = found.as_ref().map(|found| found.gate);
         {
             let mut held = self.button.held();
-            let known = told.into_iter().chain(found);
-            if let Some(newest) = known.max_by_key(|latched| latched.gate.epoch) {
-                held.latched = newest;
+            // A doubtful latch shuts what the journal has open: then it says why.
+            let is_stricter = |found: &Latched, told: &Latched| {
+                found.gate.state == SystemState::Shutdown && told.gate.state != SystemState::Shutdown
+            };
+            let known = match (found, told) {
+                (Some(found), Some(told))
+                    if !is_stricter(&found, &told) && told.gate.epoch > found.gate.epoch =>
+                {
+                    Some(told)
+                }
+                (Some(latched), _) | (None, Some(latched)) => Some(latched),
+                (None, None) => None,
+            };
+            if let Some(known) = known {
+                held.latched = known;
             }
             if held.latched.since == 0 {
                 held.latched.since = self.clock.now().wall;
@@ -110,13 +122,13 @@ impl Host {
 
     /// SHUTDOWN → SAFE_MODE, by somebody who saw an epoch.
     pub fn restart(&self, unlock: Unlock) -> SystemDecision {
-        let Unlock { by, epoch, note } = unlock;
+        let Unlock { by, epoch, note } = unlock.shortened();
         self.system_event(SystemEvent::RestartRequested { by, epoch, note })
     }
 
     /// SAFE_MODE → RUNNING, by somebody who saw an epoch.
     pub fn clear(&self, unlock: Unlock) -> SystemDecision {
-        let Unlock { by, epoch, note } = unlock;
+        let Unlock { by, epoch, note } = unlock.shortened();
         self.system_event(SystemEvent::ClearRequested { by, epoch, note })
     }
 

@@ -65,18 +65,49 @@ impl Host {
         }
     }
 
-    /// The agent of this name, with its rules; `None` if there is no room for one more.
+    /// The agent of this name, with its rules; `None` if there is no room for one more. One at rest is read from the
+    /// disk, before anything is locked: whoever stops agents must not wait for it.
     pub fn agent(&self, name: &str) -> Option<Arc<Agent>> {
-        self.agents.get_or_add(name, |rest| match rest {
-            Some(rest) => self.wake_up(name, rest),
-            None => {
-                let agent = Agent::new(name, self.rulebook.rules(name));
-                // A journal begins with the rules: they are told before anybody else can find the agent.
-                let policy = Box::new((*agent.judged().policy).clone());
-                self.tell(&agent, None, What::PolicyChanged { by: "configuration".into(), policy });
-                Some(agent)
+        loop {
+            if let Some(agent) = self.agents.get(name) {
+                return Some(agent);
             }
-        })
+            let read = match self.agents.resting.get(name) {
+                Some(rest) => Some((rest, self.agents.resting.fetch(name, rest.told)?)),
+                None => None,
+            };
+            let seen = read.as_ref().map(|(rest, _)| *rest);
+            let mut changed = false;
+            let agent = self.agents.get_or_add(name, |rest| {
+                // It went to rest, or came back and went again, while the disk was read.
+                changed = rest != seen;
+                match read {
+                    _ if changed => None,
+                    Some((rest, state)) => Some(self.wake_up(name, rest, state)),
+                    None => Some(self.begin(name)),
+                }
+            });
+            if !changed {
+                return agent;
+            }
+        }
+    }
+
+    /// The same for a runtime's thread: the disk is read on another.
+    pub(crate) async fn agent_soon(self: &Arc<Self>, name: &str) -> Option<Arc<Agent>> {
+        if self.agents.resting.get(name).is_none() {
+            return self.agent(name);
+        }
+        let (host, name) = (Arc::clone(self), name.to_owned());
+        tokio::task::spawn_blocking(move || host.agent(&name)).await.ok().flatten()
+    }
+
+    fn begin(&self, name: &str) -> Agent {
+        let agent = Agent::new(name, self.rulebook.rules(name));
+        // A journal begins with the rules: they are told before anybody else can find the agent.
+        let policy = Box::new((*agent.judged().policy).clone());
+        self.tell(&agent, None, What::PolicyChanged { by: "configuration".into(), policy });
+        agent
     }
 
     /// The agent of this name, if it was ever known.
@@ -84,9 +115,9 @@ impl Host {
         self.agents.get(name).or_else(|| self.agents.resting.get(name).and_then(|_| self.agent(name)))
     }
 
-    /// Takes an agent up from its rest, as it was. One whose state cannot be read is not let in: it might be stopped.
-    fn wake_up(&self, name: &str, rest: Rest) -> Option<Agent> {
-        let Snapshot { told, policy, state } = self.agents.resting.fetch(name, rest.told)?;
+    /// Takes an agent up from its rest, as it was.
+    fn wake_up(&self, name: &str, rest: Rest, snapshot: Snapshot) -> Agent {
+        let Snapshot { told, policy, state } = snapshot;
         let mut rules = self.rulebook.rules(name);
         rules.policy = Arc::new(policy);
         let agent = Agent::remembered(name, rules, state, told);
@@ -94,7 +125,7 @@ impl Host {
         agent.judged().last = self.clock.mono();
         self.apply_rules_to(&agent, "configuration");
         agent.set_wake(agent.judged().next_wake());
-        Some(agent)
+        agent
     }
 
     /// Takes up the agents of the time before. What was under way then is over; rules that changed meanwhile are told.

@@ -8,6 +8,7 @@
 //! file that has it before anybody is told what was decided ([`JournalQueue::flush`]).
 
 use std::cell::RefCell;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -282,9 +283,12 @@ impl JournalQueue {
 
     fn give_up(&self, error: &std::io::Error) {
         if !self.tail_failed.swap(true, Ordering::Relaxed) {
-            eprintln!(
+            let why = format!(
                 "estop: the journal's tail cannot be written: {error}. Every request is refused: restart estop."
             );
+            // Nobody may be listening, or not at once: that must neither end nor hold up this thread.
+            let say = move || drop(writeln!(std::io::stderr(), "{why}"));
+            drop(std::thread::Builder::new().name("estop-says".into()).spawn(say));
         }
     }
 

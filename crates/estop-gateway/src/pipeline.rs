@@ -144,7 +144,7 @@ impl Asking<'_> {
         if host.journal.is_full() {
             return Err(no_journal(host.journal.has_failed()).closing());
         }
-        let agent = host.agent(&self.caller.agent).ok_or_else(|| {
+        let agent = host.agent_soon(&self.caller.agent).await.ok_or_else(|| {
             No::overload("There are too many agents: raise limits.agents or use fewer names.").closing()
         })?;
         // Registered before it is judged: whoever stops the agent from here on finds it.

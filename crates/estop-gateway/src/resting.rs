@@ -74,12 +74,15 @@ impl Resting {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
 
+    use estop_core::button::Press;
     use estop_core::event::What;
     use estop_core::policy_file::PolicyFile;
     use estop_core::standing::Standing;
-    use estop_core::system::{Channels, System};
+    use estop_core::system::{Channels, KillReason, System};
     use estop_core::time::Millis;
 
     use super::*;
@@ -171,5 +174,43 @@ mod tests {
             assert!(host.agents.rest(name, told, LATER));
         }
         assert!(host.agent("c").is_none());
+    }
+
+    /// A disk that hangs while an agent is woken.
+    struct Hanging {
+        begun: Barrier,
+        released: Barrier,
+    }
+
+    impl States for Hanging {
+        fn fetch(&self, _: &str, _: u64) -> Option<Snapshot> {
+            self.begun.wait();
+            self.released.wait();
+            None
+        }
+    }
+
+    #[test]
+    fn ks_2_a_kill_does_not_wait_for_a_disk_that_hangs() {
+        let disk = Arc::new(Hanging { begun: Barrier::new(2), released: Barrier::new(2) });
+        let states: Arc<dyn States> = Arc::<Hanging>::clone(&disk);
+        let resting = BTreeMap::from([(Name::from("a"), Rest { told: 1, deleted: false })]);
+        let agents = Agents::new(4, 4, Resting::new(resting, states));
+        let rulebook = Rulebook::new(PolicyFile::default(), BTreeMap::new(), Default::default());
+        let queue = Arc::new(JournalQueue::default());
+        let host = Host::new(rulebook, agents, queue.into(), Channels::NONE, Millis(1000), System::default());
+        host.open(None, None);
+        let (done, killed) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert!(host.agent("a").is_none(), "its state could not be read"));
+            disk.begun.wait();
+            scope.spawn(|| {
+                host.kill(Press::new(KillReason::Manual, "test", "test"));
+                done.send(()).expect("somebody waits");
+            });
+            let in_time = killed.recv_timeout(Duration::from_secs(10));
+            disk.released.wait();
+            assert!(in_time.is_ok(), "the kill waits for the disk");
+        });
     }
 }

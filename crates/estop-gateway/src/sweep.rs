@@ -15,6 +15,7 @@ use crate::flight::{Cut, Flight, Phase};
 use crate::host::Host;
 use crate::relay::Relay;
 use crate::settings::Limits;
+use crate::upstream::Upstream;
 use crate::worker::Worker;
 
 /// How often it looks. Chosen: a time limit of a run trips within 1 s (CB-5), a lingering client is gone within 0.5 s.
@@ -31,7 +32,11 @@ pub(crate) fn run(host: &Host, workers: &[Arc<Worker>], limits: &Limits, stop: &
         std::thread::park_timeout(EVERY);
         host.tick();
         let now = host.clock.mono();
-        let is_shut = !host.latch.view().lets_pass(Channel::Messaging);
+        let gate = host.latch.view();
+        // What is shut holds no connection either (KS-2, KS-10).
+        let tend = |upstream: &Upstream, channel| {
+            if gate.lets_pass(channel) { upstream.sweep(EVERY, now) } else { upstream.close_idle() }
+        };
         host.agents.for_each(|agent| agent.flights.for_each(|flight| sweep_flight(flight, now, limits)));
         for worker in workers {
             worker.connections.for_each(|connection| {
@@ -44,12 +49,9 @@ pub(crate) fn run(host: &Host, workers: &[Arc<Worker>], limits: &Limits, stop: &
                     connection.close();
                 }
             });
-            worker.upstreams.values().for_each(|upstream| upstream.sweep(EVERY, now));
+            worker.upstreams.values().for_each(|upstream| tend(upstream, Channel::Llm));
             let relays = worker.relays.values().flat_map(Relay::upstreams);
-            // What is shut holds no connection either (KS-10).
-            relays.for_each(
-                |upstream| if is_shut { upstream.close_idle() } else { upstream.sweep(EVERY, now) },
-            );
+            relays.for_each(|upstream| tend(upstream, Channel::Messaging));
         }
     }
 }

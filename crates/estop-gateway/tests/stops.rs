@@ -335,6 +335,19 @@ fn ks_9_a_shut_channel_answers_without_touching_an_upstream() {
 }
 
 #[test]
+fn ks_2_a_shut_channel_holds_no_connection_to_a_model() {
+    for http in [HttpVersion::One, HttpVersion::Two] {
+        let house = House::build("{}", |settings| {
+            settings.providers.values_mut().for_each(|provider| provider.http = http);
+        });
+        let reply = post(house.address(), &DIALECTS[0].path("a", false), &DIALECTS[0].body("hello", false));
+        assert_eq!((reply.status, house.model.connections().open), (200, 1), "{http:?}: {reply:?}");
+        house.host().kill(Press::new(KillReason::Manual, "test", "test"));
+        wait(|| (house.model.connections().open == 0).then_some(()));
+    }
+}
+
+#[test]
 fn ks_9_safe_mode_answers_without_touching_an_upstream() {
     let house = House::new();
     let host = house.host();

@@ -37,7 +37,7 @@ pub use journal::{
     AgentSeen, BaseState, Durability, EachBlock, EventFilter, EventKey, Journal, JournalBatch, Lines,
     NewEvent, Prunable, Pruned, Retention, Snapshot, StandingChange, StoredEvent, TailMark,
 };
-pub use latch_file::{FoundLatch, LatchFile, latch_path};
+pub use latch_file::{Entry, FoundLatch, FoundSlot, LatchFile, Mark, latch_path};
 pub use ledger::{Ledger, Spend, SpendBy, SpendGroup, SpendQuery, SpendSum};
 pub use runs::{Run, RunFilter, RunRepo};
 pub use sqlite::{Restorable, Sqlite, SqliteOptions, StoredJournal, backup, restore_check};

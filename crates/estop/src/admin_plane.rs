@@ -2,11 +2,11 @@
 //!
 //! It has a thread and a runtime of its own, so that a busy data plane does not keep anybody from the button.
 
+use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
 
 /// The owner's socket in the data directory.
 const SOCKET: &str = "estop.sock";
@@ -93,12 +94,11 @@ impl Doors {
 }
 
 async fn serve_network(listener: &tokio::net::TcpListener, router: Router) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut places = Places::default();
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, peer)) => {
-                serve(stream, router.clone().layer(Extension(ConnectInfo(peer))), place);
+                places.seat(serve(stream, router.clone().layer(Extension(ConnectInfo(peer)))));
             }
             Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
         }
@@ -106,22 +106,40 @@ async fn serve_network(listener: &tokio::net::TcpListener, router: Router) {
 }
 
 async fn serve_owner(listener: &tokio::net::UnixListener, router: Router) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut places = Places::default();
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, _)) => serve(stream, router.clone(), place),
+            Ok((stream, _)) => places.seat(serve(stream, router.clone())),
             Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
         }
     }
 }
 
-/// Serves one connection. Whoever does not send a request in time gives its place to others.
-fn serve<S>(stream: S, router: Router, place: OwnedSemaphorePermit)
+/// The connections of a door, oldest first. Somebody who comes to press the button always finds a place: when all are
+/// taken, the oldest connection gives its own.
+#[derive(Default)]
+struct Places(VecDeque<AbortHandle>);
+
+impl Places {
+    fn seat(&mut self, connection: AbortHandle) {
+        if self.0.len() >= CONNECTIONS_MAX {
+            self.0.retain(|seated| !seated.is_finished());
+        }
+        if self.0.len() >= CONNECTIONS_MAX
+            && let Some(oldest) = self.0.pop_front()
+        {
+            oldest.abort();
+        }
+        self.0.push_back(connection);
+    }
+}
+
+/// Serves one connection.
+fn serve<S>(stream: S, router: Router) -> AbortHandle
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    tokio::spawn(async move {
+    let serving = tokio::spawn(async move {
         let service = TowerToHyperService::new(router);
         // A connection that ends with an error ends; its client knows.
         let _ = http1::Builder::new()
@@ -129,8 +147,8 @@ where
             .header_read_timeout(HEAD_WITHIN)
             .serve_connection(TokioIo::new(stream), service)
             .await;
-        drop(place);
     });
+    serving.abort_handle()
 }
 
 /// The admin plane while it is served. Dropping it closes its doors.

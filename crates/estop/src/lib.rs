@@ -6,6 +6,7 @@ pub mod commands;
 pub mod config;
 pub mod journal_writer;
 pub mod latch_keeper;
+mod latch_slots;
 pub mod lines;
 pub mod memory;
 pub mod printable;

@@ -17,6 +17,7 @@ mod tail;
 mod upkeep;
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -24,11 +25,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use estop_admin::overrides_of;
-use estop_core::button::Latched;
 use estop_core::ids::Name;
 use estop_core::operator::AgentKeyHash;
 use estop_core::policy_file::PolicyFile;
-use estop_core::system::{Channels, GateView, SystemState};
 use estop_gateway::{Gateway, Host, JournalQueue, Over, Remembered};
 use estop_store::{Access, Agent, AgentRepo, OpenError, Sqlite, SqliteOptions, StoreError};
 
@@ -64,13 +63,14 @@ impl Memory {
     /// Opens the data directory and takes in what a killed process left. A database that cannot be trusted does not
     /// end estop: it comes up shut, with the reason.
     pub fn open(data_dir: &Path, wall: i64, policies: &PolicyFile) -> anyhow::Result<(Memory, Remembered)> {
-        std::fs::create_dir_all(data_dir)
-            .with_context(|| format!("data_dir: cannot create {}", data_dir.display()))?;
+        // Its owner's alone: whoever may write here may press the button, and read what agents did.
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
+        made.with_context(|| format!("data_dir: cannot create {}", data_dir.display()))?;
         match Sqlite::open(&database(data_dir), SqliteOptions::default()) {
             Ok(store) => Memory::begin(data_dir, store, wall, policies),
             Err(
                 error @ (OpenError::Corrupt { .. } | OpenError::Foreign { .. } | OpenError::Newer { .. }),
-            ) => Ok(Memory::untrusted(error.to_string())),
+            ) => Ok(Memory::untrusted(data_dir, error.to_string())),
             Err(error @ (OpenError::Locked { .. } | OpenError::Io { .. })) => Err(error).context("data_dir"),
         }
     }
@@ -83,7 +83,9 @@ impl Memory {
     ) -> anyhow::Result<(Memory, Remembered)> {
         let past = match Past::read(data_dir, &store, wall) {
             Ok(past) => past,
-            Err(error) => return Ok(Memory::untrusted(format!("the journal cannot be trusted: {error:#}"))),
+            Err(error) => {
+                return Ok(Memory::untrusted(data_dir, format!("the journal cannot be trusted: {error:#}")));
+            }
         };
         let mut remembered = past.remembered;
         let start = estop_gateway::TailMark { generation: past.generation, offset: 0 };
@@ -114,10 +116,9 @@ impl Memory {
         Ok((Memory { queue, store: Some(store), problem: None, host, places, known, thread }, remembered))
     }
 
-    fn untrusted(problem: String) -> (Memory, Remembered) {
+    fn untrusted(data_dir: &Path, problem: String) -> (Memory, Remembered) {
         let queue = Arc::new(JournalQueue::default());
         queue.fail();
-        let shut = GateView { epoch: 0, state: SystemState::Shutdown, shut: Channels::ALL };
         let memory = Memory {
             queue,
             store: None,
@@ -127,7 +128,7 @@ impl Memory {
             known: Vec::new(),
             thread: None,
         };
-        let latch = Latched { note: memory.problem.clone(), ..Latched::at_start(shut, 0) };
+        let latch = latch::without_database(data_dir, memory.problem.clone());
         (memory, Remembered { latch: Some(latch), ..Remembered::default() })
     }
 

@@ -209,11 +209,13 @@ impl Operator for Steering {
     }
 
     fn clear(&self, unlock: Unlock) -> SystemDecision {
-        // Whoever clears is there: a dead man's switch waits anew.
-        self.board.beat();
         let decision = self.host.clear(unlock);
-        if let Some(why) = self.board.lies_in_wait().filter(|_| decision.outcome == SystemOutcome::Applied) {
-            eprintln!("estop: cleared, but {}.", escaped(&why));
+        if decision.outcome == SystemOutcome::Applied {
+            // Whoever clears is there: a dead man's switch waits anew. A clear that is refused says nothing of the kind.
+            self.board.beat();
+            if let Some(why) = self.board.lies_in_wait() {
+                eprintln!("estop: cleared, but {}.", escaped(&why));
+            }
         }
         self.latch.wait(KEPT_WITHIN);
         decision

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use estop_core::button::Press;
+use estop_core::button::{Latched, Press};
 use estop_core::operator::Stopped;
 use estop_core::system::GateView;
 use estop_gateway::Host;
@@ -70,15 +70,22 @@ impl RedButton for Host {
 pub struct Triggers {
     list: Vec<Box<dyn Trigger>>,
     board: Arc<Board>,
+    latch: Asked,
 }
 
 impl Triggers {
-    /// Those of a configuration. `epoch` is what the latch said when it was read: one above it is somebody else's kill.
-    pub fn new(config: &TriggersConfig, data_dir: &Path, epoch: u64) -> std::io::Result<Triggers> {
+    /// Those of a configuration. `seen` is what the latch said when the start read it: anything else that is not this
+    /// estop's is somebody else's kill.
+    pub fn new(
+        config: &TriggersConfig,
+        data_dir: &Path,
+        seen: Option<Latched>,
+        latch: Asked,
+    ) -> std::io::Result<Triggers> {
         let file = config.file.path(data_dir);
         let heart = config.heartbeat.map(|_| Arc::new(Heart::new()));
-        let mut list: Vec<Box<dyn Trigger>> =
-            vec![Box::new(signal::Signal::new()?), Box::new(latch_watch::LatchWatch::new(data_dir, epoch))];
+        let latch_watch = latch_watch::LatchWatch::new(data_dir, seen, latch.clone());
+        let mut list: Vec<Box<dyn Trigger>> = vec![Box::new(signal::Signal::new()?), Box::new(latch_watch)];
         if let Some(file) = &file {
             list.push(Box::new(file::FileTrigger::new(file)));
         }
@@ -93,7 +100,7 @@ impl Triggers {
         }
         let names = list.iter().map(|trigger| trigger.name());
         let board = Arc::new(Board::new(names, file, heart));
-        Ok(Triggers { list, board })
+        Ok(Triggers { list, board, latch })
     }
 
     /// What people see of them.
@@ -102,9 +109,9 @@ impl Triggers {
     }
 
     /// Looks at each once, on this thread: whoever pressed before now has pressed when this returns. Then watches.
-    pub fn start(self, button: Arc<dyn RedButton>, latch: Asked) -> std::io::Result<Watching> {
+    pub fn start(self, button: Arc<dyn RedButton>) -> std::io::Result<Watching> {
         let (stopped, stop) = std::io::pipe()?;
-        let (teller, line) = Teller::start(latch)?;
+        let (teller, line) = Teller::start(self.latch)?;
         let mut watch = Watch::new(self.list, button, self.board, line, stopped);
         watch.look_at_all(Instant::now());
         let thread = std::thread::Builder::new().name("estop-triggers".into()).spawn(move || watch.run())?;

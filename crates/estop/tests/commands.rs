@@ -1,6 +1,6 @@
 //! Every command as a person runs it: the real binary against a real daemon, a real model server and a real disk.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,6 +10,10 @@ use std::time::Duration;
 
 use estop_fake_model::FakeModel;
 use serde_json::Value;
+
+mod ran;
+
+use ran::Ran;
 
 /// No answer takes this long; whoever waits longer waits for ever.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -27,29 +31,6 @@ struct Estop {
     admin: String,
     token: Option<String>,
     _said: BufReader<std::process::ChildStdout>,
-}
-
-/// How a command ended.
-#[derive(Debug)]
-struct Ran {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl Ran {
-    #[track_caller]
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-
-    /// Ends so, and says this.
-    #[track_caller]
-    fn is(&self, code: i32, says: &str) -> &Ran {
-        assert_eq!(self.code, code, "{self:?}");
-        assert!(format!("{}{}", self.out, self.err).contains(says), "not `{says}`: {self:?}");
-        self
-    }
 }
 
 impl House {
@@ -110,7 +91,7 @@ impl House {
         command.args(["--data-dir", "data"]).stdin(Stdio::piped());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-        ran(&child.wait_with_output().unwrap())
+        Ran::of(&child.wait_with_output().unwrap())
     }
 
     /// The store is some milliseconds behind: runs until it is said.
@@ -132,12 +113,7 @@ impl House {
 }
 
 fn finish(command: &mut Command) -> Ran {
-    ran(&command.stdin(Stdio::null()).output().unwrap())
-}
-
-fn ran(output: &std::process::Output) -> Ran {
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    Ran { code: output.status.code().unwrap(), out: text(&output.stdout), err: text(&output.stderr) }
+    Ran::of(&command.stdin(Stdio::null()).output().unwrap())
 }
 
 impl Estop {
@@ -252,7 +228,7 @@ fn ui_2_without_a_daemon_commands_end_with_3_and_say_how_to_start_it() {
         assert_eq!(ran.out, "", "{command:?}");
     }
     let elsewhere = house.command(&["status", "--url", "http://127.0.0.1:1"]).output().unwrap();
-    ran(&elsewhere).is(3, "cannot reach estop at http://127.0.0.1:1");
+    Ran::of(&elsewhere).is(3, "cannot reach estop at http://127.0.0.1:1");
     // Left behind by a killed process.
     let estop = house.start();
     drop(estop);
@@ -534,4 +510,22 @@ fn ui_2_help_completions_and_closed_pipes_behave() {
     let mut complaint = String::new();
     child.stderr.take().unwrap().read_to_string(&mut complaint).unwrap();
     assert_eq!((child.wait().unwrap().code(), &*complaint), (Some(0), ""));
+}
+
+#[test]
+fn ks_5_stalled_connections_keep_nobody_from_the_button() {
+    let house = House::new("");
+    let estop = house.start();
+    let address = estop.admin.strip_prefix("http://").unwrap();
+    let stall = || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let head = "POST /api/session HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    };
+    // More than there are places.
+    let _stalled: Vec<TcpStream> = (0..140).map(|_| stall()).collect();
+    let token = estop.token.clone().unwrap();
+    house.run_at(&estop, &token, &["kill"]).is(0, "");
+    house.run(&["status"]).is(1, "SHUTDOWN");
 }

@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 use estop_core::system::{Channel, SystemState};
 use estop_fake_model::FakeModel;
 use estop_store::{FoundLatch, LatchFile};
-use serde_json::Value;
 
 mod house;
+mod ran;
 
 use house::PATIENCE;
+use ran::Ran;
 
 /// A data directory with estops that come and go.
 struct House {
@@ -30,29 +31,6 @@ struct Estop {
     admin: String,
     token: Option<String>,
     _said: BufReader<std::process::ChildStdout>,
-}
-
-/// How a command ended.
-#[derive(Debug)]
-struct Ran {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl Ran {
-    #[track_caller]
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-
-    /// Ends so, and says this.
-    #[track_caller]
-    fn is(&self, code: i32, says: &str) -> &Ran {
-        assert_eq!(self.code, code, "{self:?}");
-        assert!(format!("{}{}", self.out, self.err).contains(says), "not `{says}`: {self:?}");
-        self
-    }
 }
 
 impl House {
@@ -133,8 +111,7 @@ fn finish(command: &mut Command) -> Ran {
     }
     drop(input);
     let output = child.wait_with_output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    Ran { code: output.status.code().unwrap(), out: text(&output.stdout), err: text(&output.stderr) }
+    Ran::of(&output)
 }
 
 impl Estop {
@@ -302,4 +279,61 @@ fn ks_5_an_estop_whose_socket_is_gone_obeys_the_signal() {
     std::fs::remove_file(house.data().join("estop.sock")).unwrap();
     house.run(&["kill"]).is(0, "it obeyed");
     assert_ne!(estop.ask("a1"), 200);
+}
+
+#[test]
+fn ks_5_two_who_kill_an_estop_that_hangs_are_not_taken_for_it() {
+    let house = House::new();
+    let estop = house.start();
+    estop.signal("-STOP");
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                house.run(&["kill"]).is(3, "NOT KNOWN TO BE STOPPED");
+            });
+        }
+    });
+    estop.signal("-CONT");
+}
+
+#[test]
+fn ks_5_a_channel_killed_in_safe_mode_without_an_estop_stays_shut_when_it_is_cleared() {
+    let house = House::new();
+    let estop = house.start();
+    house.run(&["kill"]).is(0, "SHUTDOWN");
+    house.run(&["emergency", "restart"]).is(0, "SAFE_MODE");
+    estop.end();
+    house.run(&["kill", "--channel", "llm"]).is(0, "no estop runs");
+    let estop = house.start();
+    house.run(&["emergency", "clear"]).is(0, "RUNNING");
+    assert_ne!(estop.ask("a1"), 200);
+}
+
+#[test]
+fn ks_2_a_standard_error_that_is_gone_keeps_no_kill_from_the_disk() {
+    let house = House::new();
+    house.start().end();
+    let mut process = house
+        .command(&["serve", "--config", "estop.yaml", "--data-dir", "data"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(process.stderr.take());
+    let mut said = BufReader::new(process.stdout.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().starts_with("Admin API")));
+    let latch = house.data().join("estop.latch");
+    std::fs::remove_file(&latch).unwrap();
+    std::fs::create_dir(&latch).unwrap();
+    let killed = house.run(&["kill", "--json"]);
+    assert_eq!(killed.is(0, "").json()["persisted"], false);
+    std::fs::remove_dir(&latch).unwrap();
+    let begun = Instant::now();
+    while !matches!(LatchFile::look(&house.data()), FoundLatch::Said(found) if found.gate.state == SystemState::Shutdown)
+    {
+        assert!(begun.elapsed() < PATIENCE, "it is not written");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    process.kill().unwrap();
+    process.wait().unwrap();
 }

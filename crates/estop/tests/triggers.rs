@@ -215,7 +215,7 @@ fn write_latch(house: &House, state: SystemState, epoch: u64) {
         since: 1,
         metadata: None,
     };
-    LatchFile::open(&house.data()).unwrap().write(&latched).unwrap();
+    LatchFile::of(&house.data(), "cli-test").write(&latched).unwrap();
 }
 
 #[test]
@@ -232,10 +232,14 @@ fn ks_5_a_latch_written_by_somebody_else_presses() {
         "{status}"
     );
     assert_shut(&estop);
-    // What is not newer is not news, and nobody unlocks in this way.
+    // One that saw an older epoch is still a kill.
     unlock(&house);
     let epoch = self::status(&house)["epoch"].as_u64().unwrap();
-    write_latch(&house, SystemState::Shutdown, epoch);
+    write_latch(&house, SystemState::Shutdown, epoch - 1);
+    assert_eq!(pressed(&house)["source"], "latch");
+    // Nobody unlocks in this way.
+    unlock(&house);
+    let epoch = self::status(&house)["epoch"].as_u64().unwrap();
     write_latch(&house, SystemState::SafeMode, epoch + 5);
     std::fs::write(house.data().join("KILL"), "").unwrap();
     assert_eq!(pressed(&house)["source"], "file");
@@ -277,6 +281,20 @@ fn ks_5_a_heart_that_stops_presses_and_one_that_beats_does_not() {
     estop.end();
     assert_eq!(recorded(&house, "heartbeat missed"), 2);
     house.verified();
+}
+
+#[test]
+fn ks_5_a_clear_that_clears_nothing_is_no_heartbeat() {
+    let house = House::new("triggers: {heartbeat: {within_s: 2}}");
+    let estop = house.start();
+    until("the button is pressed all the same", || {
+        for body in ["{}", "{\"epoch\": 0}"] {
+            house.owner("POST", "/api/emergency/clear", body);
+        }
+        status(&house)["state"] == "shutdown"
+    });
+    assert_eq!(status(&house)["source"], "heartbeat");
+    estop.end();
 }
 
 #[test]

@@ -44,19 +44,23 @@ pub(crate) struct Gate {
 
 /// Lets a request through, or answers it.
 pub(crate) async fn guard(State(gate): State<Gate>, request: Request, next: Next) -> Response {
-    let (mut head, body) = request.into_parts();
-    let body = if gate.door == Door::Network { body_token::lift(&mut head, body).await } else { body };
-    let mut response = match admit(&gate, &head).await {
-        Ok(caller) => {
-            let peer = peer(&head);
-            head.extensions.insert(peer);
-            caller.map(|caller| head.extensions.insert(caller));
-            next.run(Request::from_parts(head, body)).await
-        }
+    let mut response = match let_in(&gate, request).await {
+        Ok(request) => next.run(request).await,
         Err(problem) => problem.into_response(),
     };
     put_headers(response.headers_mut());
     response
+}
+
+/// The request, with who asks.
+async fn let_in(gate: &Gate, request: Request) -> Result<Request, Problem> {
+    let (mut head, body) = request.into_parts();
+    let body = if gate.door == Door::Network { body_token::lift(&mut head, body).await? } else { body };
+    let caller = admit(gate, &head).await?;
+    let peer = peer(&head);
+    head.extensions.insert(peer);
+    caller.map(|caller| head.extensions.insert(caller));
+    Ok(Request::from_parts(head, body))
 }
 
 /// Who asks; `None` where nobody is asked.

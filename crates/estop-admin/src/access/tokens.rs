@@ -80,9 +80,16 @@ impl Tokens {
     pub(crate) fn reload(&self, store: &dyn Store) -> Result<(), StoreError> {
         let good = store.tokens()?.into_iter().filter(|token| token.revoked_at.is_none());
         let known: Vec<Known> = good.filter_map(Known::of).collect();
+        let is_known = |id: &Name| known.iter().any(|token| token.id == *id);
+        self.verified.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, id| is_known(id));
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
-        self.verified.lock().unwrap_or_else(PoisonError::into_inner).clear();
         Ok(())
+    }
+
+    /// This chosen token is that one, as was just looked at: its next use needs neither a slow hash nor an attempt.
+    pub(crate) fn remember(&self, chosen: &SecretString, id: Name) {
+        let digest = sha256(chosen.expose_secret());
+        self.verified.lock().unwrap_or_else(PoisonError::into_inner).insert(digest, id);
     }
 
     /// Whose token this is.

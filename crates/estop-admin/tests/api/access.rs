@@ -82,6 +82,19 @@ async fn ks_5_whoever_guesses_waits_and_a_made_token_never_does() {
 }
 
 #[tokio::test]
+async fn ks_5_nobodys_guesses_keep_the_chosen_token_from_a_kill() {
+    let plane = Plane::new();
+    plane.admin.first_start(Some(&"correct horse".into())).unwrap();
+    for _ in 0..12 {
+        plane.send(with_token("GET", "/api/agents", "wrong")).await;
+    }
+    // A token is made in between: what was verified stays so.
+    plane.token("viewer").await;
+    plane.send(with_token("GET", "/api/agents", "wrong")).await.expect(429);
+    plane.send(with_token("POST", "/api/emergency/kill", "correct horse")).await.expect(200);
+}
+
+#[tokio::test]
 async fn ks_5_strange_authorization_headers_open_nothing() {
     let plane = Plane::new();
     let token = &plane.token;

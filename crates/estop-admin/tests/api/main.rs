@@ -6,6 +6,7 @@ mod support;
 mod access;
 mod agents;
 mod documents;
+mod emergency;
 mod journal;
 mod policy;
 mod roles;

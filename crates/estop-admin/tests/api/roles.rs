@@ -135,6 +135,7 @@ async fn ks_6_the_token_may_stand_in_the_body() {
     let refused = ask("/api/emergency/kill", wrong).await.expect(403).json();
     assert_eq!((&refused["error"], &refused["code"]), (&json!("Unauthorized"), &json!("forbidden")));
     ask("/api/emergency/kill", json!({"reason": "manual"})).await.expect(401);
+    ask("/api/emergency/kill", json!([plane.token])).await.expect(401);
 
     let metadata = json!({"source": "cli", "user": "ann"});
     let kill =

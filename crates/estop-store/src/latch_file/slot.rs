@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::SLOT;
+use super::{Entry, FoundLatch, FoundSlot, Mark, SLOT};
 
 /// What the first line begins with; the checksum of the rest follows.
 const TITLE: &str = "estop latch 1, xxh3 ";
@@ -17,9 +17,9 @@ const HEAD: usize = TITLE.len() + 16 + 1;
 const NAME_MAX: usize = 128;
 
 /// A slot that was read.
-pub(super) struct Slot {
-    pub(super) serial: u64,
-    pub(super) latched: Latched,
+struct Slot {
+    mark: Mark,
+    entry: Entry,
 }
 
 /// A slot as it stands in the file.
@@ -27,9 +27,14 @@ pub(super) struct Slot {
 #[serde(deny_unknown_fields)]
 struct Text {
     serial: u64,
+    /// Who wrote it; files of before have none.
+    #[serde(default)]
+    writer: String,
     state: SystemState,
     epoch: u64,
     shut: Vec<Channel>,
+    #[serde(default)]
+    asked: Vec<Channel>,
     reason: Option<KillReason>,
     by: String,
     source: String,
@@ -39,21 +44,30 @@ struct Text {
 }
 
 /// The newest of both slots. Both must be whole: of a damaged one nobody knows whether it was the newest.
-pub(super) fn newest(bytes: &[u8]) -> Result<Slot, String> {
+pub(super) fn newest(bytes: &[u8]) -> FoundSlot {
+    match newest_of(bytes) {
+        Ok(Slot { mark, entry }) => {
+            FoundSlot { found: FoundLatch::Said(entry.latched), mark: Some(mark), asked: entry.asked }
+        }
+        Err(why) => FoundSlot { found: FoundLatch::Damaged(why), mark: None, asked: Channels::NONE },
+    }
+}
+
+fn newest_of(bytes: &[u8]) -> Result<Slot, String> {
     if bytes.len() != 2 * SLOT {
         return Err(format!("the latch file has {} bytes instead of {}", bytes.len(), 2 * SLOT));
     }
     let (first, second) = bytes.split_at(SLOT);
     let first = parse(first).ok_or("the latch file's first slot is damaged")?;
     let second = parse(second).ok_or("the latch file's second slot is damaged")?;
-    Ok(if first.serial > second.serial { first } else { second })
+    Ok(if first.mark.serial > second.mark.serial { first } else { second })
 }
 
 /// Which slot to write next, and the last serial. A damaged slot is written first.
 pub(super) fn place(bytes: &[u8]) -> (usize, u64) {
     let serial = |at: usize| {
         let slot = bytes.get(at * SLOT..(at + 1) * SLOT)?;
-        parse(slot).map(|slot| slot.serial)
+        parse(slot).map(|slot| slot.mark.serial)
     };
     match (serial(0), serial(1)) {
         (Some(first), Some(second)) if first > second => (1, first),
@@ -64,8 +78,8 @@ pub(super) fn place(bytes: &[u8]) -> (usize, u64) {
 }
 
 /// A slot's bytes. What does not fit is left out: the state always fits.
-pub(super) fn write(serial: u64, latched: &Latched) -> Vec<u8> {
-    let mut text = Text::of(serial, latched);
+pub(super) fn write(mark: &Mark, entry: &Entry) -> Vec<u8> {
+    let mut text = Text::of(mark, entry);
     let mut body = text.body();
     if body.len() > SLOT - HEAD {
         text.metadata = None;
@@ -94,14 +108,16 @@ fn parse(slot: &[u8]) -> Option<Slot> {
 }
 
 impl Text {
-    fn of(serial: u64, latched: &Latched) -> Text {
-        let Latched { gate, reason, note, by, source, since, metadata } = latched.clone();
-        let all = [Channel::Llm, Channel::Tools, Channel::Messaging];
+    fn of(mark: &Mark, entry: &Entry) -> Text {
+        let Latched { gate, reason, note, by, source, since, metadata } = entry.latched.clone();
+        let Mark { writer, serial } = mark.clone();
         Text {
             serial,
+            writer,
             state: gate.state,
             epoch: gate.epoch,
-            shut: all.into_iter().filter(|channel| gate.shut.contains(*channel)).collect(),
+            shut: names(gate.shut),
+            asked: names(entry.asked),
             reason,
             by: by.into(),
             source: source.into(),
@@ -117,10 +133,18 @@ impl Text {
     }
 
     fn read(self) -> Slot {
-        let Text { serial, state, epoch, shut, reason, by, source, since, note, metadata } = self;
-        let shut = shut.into_iter().fold(Channels::NONE, Channels::with);
+        let Text { serial, writer, state, epoch, shut, asked, reason, by, source, since, note, metadata } =
+            self;
+        let set = |names: Vec<Channel>| names.into_iter().fold(Channels::NONE, Channels::with);
+        let (shut, asked) = (set(shut), set(asked));
         let gate = GateView { epoch, state, shut };
         let (by, source, since) = (by.into(), source.into(), since.as_millisecond());
-        Slot { serial, latched: Latched { gate, reason, note, by, source, since, metadata } }
+        let latched = Latched { gate, reason, note, by, source, since, metadata };
+        Slot { mark: Mark { writer, serial }, entry: Entry { latched, asked } }
     }
+}
+
+fn names(channels: Channels) -> Vec<Channel> {
+    let all = [Channel::Llm, Channel::Tools, Channel::Messaging];
+    all.into_iter().filter(|channel| channels.contains(*channel)).collect()
 }

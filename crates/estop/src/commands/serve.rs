@@ -56,12 +56,12 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     let doors = Doors::open(config.listen.admin, &config.data_dir)?;
     let latch = Keeper::start(&config.data_dir, Arc::clone(&memory.queue))?;
     let keeping = Keeping { journal: Arc::clone(&memory.queue), latch: Some(latch.handle()) };
-    let seen = remembered.latch.as_ref().map_or(0, |latched| latched.gate.epoch);
-    let triggers = Triggers::new(&config.triggers, &config.data_dir, seen)?;
+    let seen = remembered.latch.clone();
+    let triggers = Triggers::new(&config.triggers, &config.data_dir, seen, latch.asked())?;
     let (board, mut watching) = (triggers.board(), None);
     let gateway = Gateway::start_watched(settings, keeping, remembered, |host| {
         let button = Arc::clone(host);
-        watching = Some(triggers.start(button, latch.asked())?);
+        watching = Some(triggers.start(button)?);
         Ok(())
     })?;
     memory.watch(&gateway, config.limits.agent_idle);
@@ -93,10 +93,11 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     let ended = wait_for_signals(reloading.as_ref(), &welcome);
     drop((reloading, plane, tidying));
     drop(gateway);
+    let finished = memory.finish();
     // Until here the button can be pressed, and the latch keeps it.
     drop(watching);
-    memory.finish()?;
     drop(latch);
+    finished?;
     ended?;
     Ok(Exit::Fine)
 }

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use anyhow::Context;
 use estop_core::button::Latched;
-use estop_core::system::GateView;
+use estop_core::system::{Channels, GateView, SystemState};
 use estop_store::{FoundLatch, LatchFile};
 
+use crate::latch_slots::DAEMON;
 use crate::printable::escaped;
 
 /// What the latch of a data directory says; `None` on a first start, which leaves a latch before anything else is
@@ -15,7 +16,7 @@ pub(super) fn believed(data_dir: &Path, is_first_start: bool, wall: i64) -> anyh
     let found = LatchFile::look(data_dir);
     if is_first_start && found == FoundLatch::Missing {
         let first = Latched::at_start(GateView::OPEN, wall);
-        let made = LatchFile::open(data_dir).and_then(|mut file| file.write(&first));
+        let made = LatchFile::of(data_dir, &DAEMON).write(&first);
         made.context("data_dir: cannot make the latch file")?;
         return Ok(None);
     }
@@ -28,4 +29,18 @@ pub(super) fn believed(data_dir: &Path, is_first_start: bool, wall: i64) -> anyh
         );
     }
     Ok(believed)
+}
+
+/// What holds when the database cannot be trusted: everything is shut; who pressed the button, if somebody did, stays.
+pub(super) fn without_database(data_dir: &Path, problem: Option<String>) -> Latched {
+    let found = match LatchFile::look(data_dir) {
+        FoundLatch::Said(latched) => Some(latched),
+        FoundLatch::Missing | FoundLatch::Damaged(_) => None,
+    };
+    let epoch = found.as_ref().map_or(0, |latched| latched.gate.epoch);
+    let shut = GateView { epoch, state: SystemState::Shutdown, shut: Channels::ALL };
+    match found.filter(|latched| latched.gate.state == SystemState::Shutdown) {
+        Some(pressed) => Latched { gate: shut, ..pressed },
+        None => Latched { note: problem, ..Latched::at_start(shut, 0) },
+    }
 }

@@ -48,6 +48,9 @@ pub(crate) trait Trigger: Send {
     /// Looks at it.
     fn look(&mut self, now: Instant, gate: GateView) -> Vec<Said>;
 
+    /// What it said is done.
+    fn heard(&mut self) {}
+
     /// Losing it presses the button; otherwise people are told.
     fn kills_when_lost(&self) -> bool {
         false
@@ -138,6 +141,7 @@ impl Watch {
                 Said::Works(what) => self.works(name, &what),
             }
         }
+        self.triggers[at].heard();
     }
 
     fn press(&self, press: Press, since: Instant) {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use estop_core::button::{Latched, Press};
 use estop_core::system::{Channel, Channels, GateView, System, SystemState};
 use estop_core::time::Now;
-use estop_store::{FoundLatch, LatchFile, latch_path};
+use estop_store::{Entry, FoundLatch, FoundSlot, LatchFile, Mark, latch_path};
 use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -20,6 +20,7 @@ use crate::admin_plane::socket;
 use crate::client::{Ask, Client, path};
 use crate::commands::Exit;
 use crate::commands::open_store::lock;
+use crate::latch_slots::{CLI, is_of_daemon};
 use crate::memory::database;
 
 /// A disk that takes longer is as good as none; the process is told meanwhile.
@@ -43,9 +44,12 @@ pub(super) struct Alone<'a> {
 pub(super) struct Done {
     folder: PathBuf,
     /// How the latch stands on the disk, or why it could not be written.
-    written: Result<Latched, String>,
+    written: Result<Written, String>,
     daemon: Fate,
 }
+
+/// The latch as it was written, and by which write.
+type Written = (Latched, Mark);
 
 /// What became of the process that holds the data directory.
 enum Fate {
@@ -82,12 +86,12 @@ impl Alone<'_> {
     }
 
     /// Writes the latch as a kill leaves it. On a thread of its own: a disk may hang.
-    fn write_latch(&self) -> Result<Latched, String> {
+    fn write_latch(&self) -> Result<Written, String> {
         let (folder, press) = (self.folder.to_owned(), self.press.clone());
         let (tell, told) = channel();
         std::thread::spawn(move || {
             // Nobody listens any more after a while.
-            let _ = tell.send(write(&folder, press));
+            let _ = tell.send(write(&folder, &press, &CLI));
         });
         match told.recv_timeout(WRITTEN_WITHIN) {
             Ok(written) => written.map_err(|error| error.to_string()),
@@ -95,7 +99,7 @@ impl Alone<'_> {
         }
     }
 
-    fn tell_holder(&self, written: Option<&Latched>) -> Fate {
+    fn tell_holder(&self, written: Option<&Written>) -> Fate {
         let mut name = database(self.folder).into_os_string();
         name.push(".lock");
         let holder = Holder::of(Path::new(&name));
@@ -125,11 +129,16 @@ impl Alone<'_> {
         }
     }
 
-    /// A process that obeys writes the latch itself: it says something else than we wrote, and nothing less shut.
-    fn is_obeyed(&self, written: Option<&Latched>) -> bool {
-        let FoundLatch::Said(found) = LatchFile::look(self.folder) else { return false };
-        let is_changed = written.is_some_and(|written| *written != found);
-        is_changed && self.wanted().all(|(channel, _)| !found.gate.lets_pass(channel))
+    /// A process that obeys writes the latch itself: after us, and nothing less shut. Somebody else who kills does not make
+    /// it obey.
+    fn is_obeyed(&self, written: Option<&Written>) -> bool {
+        let FoundSlot { found: FoundLatch::Said(found), mark: Some(mark), .. } =
+            LatchFile::look_at_slot(self.folder)
+        else {
+            return false;
+        };
+        let is_answer = written.is_some_and(|(_, ours)| is_of_daemon(&mark) && mark.serial > ours.serial);
+        is_answer && self.wanted().all(|(channel, _)| !found.gate.lets_pass(channel))
     }
 
     /// Whether estop answers after all, and says that it is stopped: the disk alone may be what hangs.
@@ -170,16 +179,28 @@ fn gone(folder: &Path) -> bool {
 }
 
 /// By the core's own rules, so that a start finds what a running estop would have written.
-fn write(folder: &Path, press: Press) -> io::Result<Latched> {
+fn write(folder: &Path, press: &Press, writer: &str) -> io::Result<Written> {
     let wall = Timestamp::now().as_millisecond();
     let is_first_start = !database(folder).exists();
-    let found = LatchFile::look(folder).believed(is_first_start, wall);
+    let mut after = None;
+    let mark = LatchFile::of(folder, writer).update(|slot| {
+        let entry = killed(slot, press, is_first_start, wall);
+        after = Some(entry.latched.clone());
+        Some(entry)
+    })?;
+    after.zip(mark).ok_or_else(|| io::Error::other("it was not written"))
+}
+
+/// What a slot must say after a kill. Never less than it said before.
+fn killed(slot: FoundSlot, press: &Press, is_first_start: bool, wall: i64) -> Entry {
+    // What another one asked for who killed alone, and no estop has heard so far.
+    let unheard = slot.mark.is_some_and(|mark| !is_of_daemon(&mark));
+    let asked = if unheard { slot.asked.union(press.channels) } else { press.channels };
+    let found = slot.found.believed(is_first_start, wall);
     let before = found.unwrap_or_else(|| Latched::at_start(GateView::OPEN, wall));
-    let event = press.event();
+    let event = press.clone().event();
     let decision = System::at(before.gate).handle(Now { wall, ..Now::default() }, &event);
-    let after = before.after(&event, &decision, wall);
-    LatchFile::open(folder)?.write(&after)?;
-    Ok(after)
+    Entry { latched: before.after(&event, &decision, wall), asked }
 }
 
 impl Done {
@@ -199,7 +220,7 @@ impl Done {
     fn latch_text(&self) -> String {
         let path = latch_path(&self.folder);
         match &self.written {
-            Ok(latched) if latched.gate.state == SystemState::Running => {
+            Ok((latched, _)) if latched.gate.state == SystemState::Running => {
                 format!("Written to the latch {}: a start comes up with these channels shut.", path.display())
             }
             Ok(_) => format!("Written to the latch {}: a start comes up stopped.", path.display()),
@@ -249,7 +270,7 @@ impl Done {
             Fate::MayRun(pid, _) => ("may_run", *pid),
         };
         let error = self.written.as_ref().err();
-        let epoch = self.written.as_ref().ok().map(|latched| latched.gate.epoch);
+        let epoch = self.written.as_ref().ok().map(|(latched, _)| latched.gate.epoch);
         json!({
             "answered": false,
             "why": why,
@@ -260,3 +281,6 @@ impl Done {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;
