@@ -3,8 +3,8 @@
 use estop_core::decision::Decision;
 use estop_core::engine::AgentState;
 use estop_core::event::{
-    CallKind, Ended, Estimate, Event, RequestReceived, ResponseCompleted, ToolFinished, ToolRequested, Usage,
-    What,
+    CallKind, Ended, Estimate, Event, RequestReceived, ResponseCompleted, ToolFinished, ToolGate,
+    ToolRequested, Usage, What,
 };
 use estop_core::fingerprint::{CallPrint, RequestPrint, ResponsePrint, StepPrint};
 use estop_core::ids::{CallId, Hash64, RequestId};
@@ -45,11 +45,13 @@ fn happening(at: usize, agents: usize, random: &mut Random) -> Happening {
             tool: "Bash".into(),
             action: Hash64(random.next()),
             test_run: false,
+            gate: ToolGate::Hook,
         }),
         _ => What::ToolFinished(ToolFinished {
             call: CallId(cycle),
             result: Hash64(random.next()),
             ended: Ended::Ok,
+            reports: false,
         }),
     };
     let now = Now { mono: Millis(mono), wall: 1_767_225_600_000 + mono as i64 };
@@ -62,6 +64,7 @@ fn request(agent: usize, cycle: u64, random: &mut Random) -> What {
         action: Hash64(random.next()),
         result: Hash64(random.next()),
         ended: Ended::Unknown,
+        test_run: false,
     };
     What::RequestReceived(RequestReceived {
         request: RequestId(cycle),

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Ten thousand open streams through estop: its memory, and how long one press of the button takes to end them all.
 
-Usage: bench/streams/run.py [--streams N,N,…] [--saturate] [--block-database]
-       (builds estop, the fake model and the client in release; --saturate needs wrk)
+Usage: bench/streams/run.py [--streams N,N,…] [--http2] [--saturate] [--block-database] [--binaries FOLDER]
+       (builds estop, the fake model and the client in release, unless --binaries has them; --saturate needs wrk)
 
-Gateway, model and client are processes of their own. Each stream takes two descriptors in estop, so the limit of open
-files is raised as far as this user may. Printed: resident memory of estop with all streams open, time from the kill
-to the end of the last client stream, and to the last upstream connection closed, as the model counts it; and what
-estop's own answer says. The button is pressed over the admin port. --saturate keeps both data threads busy with short
-requests before and during the kill, --block-database holds the database's write lock all the while.
+Gateway, model and client are processes of their own. Each stream takes two descriptors in estop (with --http2 one, but two
+in the model), so the limit of open files is raised as far as this user may. Printed: resident memory of estop with all
+streams open, time from the kill to the end of the last client stream, and to the last upstream connection closed, as the
+model counts it; and what estop's own answer says. The button is pressed over the admin port. --saturate keeps both data threads busy with short
+requests before and during the kill, --block-database holds the database's write lock all the while. --http2: the client's
+streams come by HTTP/2, a hundred on each connection; estop's calls to the model are HTTP/1.1, one connection each.
 """
 
 import argparse
@@ -123,13 +124,14 @@ def measure(binaries, streams, options):
         estop, address, admin, token = serve(binaries, folder, model, streams)
         running.append(estop)
         before = memory_mb(estop.pid)
-        client = start([str(binaries / "open_streams"), address, str(streams)], folder)
+        version = ["http2"] if options.http2 else []
+        client = start([str(binaries / "open_streams"), address, str(streams), *version], folder)
         running.append(client)
         word, opened = client.stdout.readline().split()
         if int(opened) != streams:
             sys.exit(f"only {opened} streams could be opened")
         time.sleep(1)
-        print(f"streams open: {opened}; estop's memory: {memory_mb(estop.pid):.0f} MB ({before:.0f} MB before)")
+        print(f"streams open{' by HTTP/2' if options.http2 else ''}: {opened}; estop's memory: {memory_mb(estop.pid):.0f} MB ({before:.0f} MB before)")
         if options.block_database:
             database = sqlite3.connect(folder / "data" / "estop.db", isolation_level=None)
             database.execute("BEGIN IMMEDIATE")
@@ -167,14 +169,20 @@ def main():
     parser.add_argument("--streams", default="10000")
     parser.add_argument("--saturate", action="store_true")
     parser.add_argument("--block-database", action="store_true")
+    parser.add_argument("--http2", action="store_true")
+    parser.add_argument("--binaries", type=pathlib.Path, help="a folder with estop, estop-fake-model and open_streams")
     options = parser.parse_args()
     counts = [int(count) for count in options.streams.split(",")]
-    packages = ["--package", "estop", "--package", "estop-fake-model", "--package", "estop-bench"]
-    subprocess.run(["cargo", "build", "--release", "--locked", *packages], cwd=ROOT, check=True)
-    binaries = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+    binaries = options.binaries.resolve() if options.binaries else built()
     raise_limit(2 * max(counts) + 250)
     for count in counts:
         measure(binaries, count, options)
+
+
+def built():
+    packages = ["--package", "estop", "--package", "estop-fake-model", "--package", "estop-bench"]
+    subprocess.run(["cargo", "build", "--release", "--locked", *packages], cwd=ROOT, check=True)
+    return pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
 
 
 if __name__ == "__main__":

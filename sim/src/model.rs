@@ -8,16 +8,16 @@ pub mod minute;
 pub mod runs;
 pub mod snoozes;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use estop_core::budget::Amount;
 use estop_core::decision::{Decision, Effect, Guard, Outcome};
 use estop_core::event::{
-    AbortedBy, CallKind, Ended, Estimate, Event, RequestReceived, ResponseCompleted, ToolFinished,
+    AbortedBy, CallKind, Ended, Estimate, Event, RequestReceived, ResponseCompleted, ToolFinished, ToolGate,
     ToolRequested, Usage, What,
 };
 use estop_core::fingerprint::StepPrint;
-use estop_core::ids::{Hash64, Name, RequestId};
+use estop_core::ids::{CallId, Hash64, Name, RequestId};
 use estop_core::policy::Policy;
 use estop_core::signature::hook_conversation;
 use estop_core::time::Now;
@@ -99,6 +99,8 @@ pub struct Model {
     pub hook_circles: Circles,
     /// Tool calls that hooks announced and that have not ended, oldest first.
     open_calls: VecDeque<(Option<Name>, ToolRequested)>,
+    /// Those that the gate of an MCP server saw too.
+    paired: BTreeSet<CallId>,
     /// Reservations that time ended with the last event.
     pub expired: Vec<RequestId>,
 }
@@ -291,13 +293,26 @@ impl Model {
         let same = |(run, call): &(Option<Name>, ToolRequested)| {
             (run, call.call, call.action) == (&event.run, t.call, t.action)
         };
-        self.open_calls.iter().any(same)
+        self.open_calls.iter().any(same) || self.pair_of(&event.run, t).is_some()
+    }
+
+    /// The call of a hook that the gate of an MCP server sees again; each stands for one.
+    fn pair_of(&self, run: &Option<Name>, t: &ToolRequested) -> Option<CallId> {
+        let is_pair = |(of, call): &&(Option<Name>, ToolRequested)| {
+            let is_free = call.gate == ToolGate::Hook && !self.paired.contains(&call.call);
+            is_free && (of, call.action) == (run, t.action)
+        };
+        let at_gate = t.gate == ToolGate::Mcp;
+        self.open_calls.iter().filter(|_| at_gate).find(is_pair).map(|(_, call)| call.call)
     }
 
     /// A call that is asked about twice counts once.
     fn admit_tool(&mut self, event: &Event, t: &ToolRequested) {
         let again = self.is_asked_again(event);
-        self.runs.count(&event.run, self.now).tool_calls += u64::from(!again);
+        self.paired.extend(self.pair_of(&event.run, t));
+        let run = self.runs.count(&event.run, self.now);
+        run.tool_calls += u64::from(!again);
+        run.hooked |= !again && t.gate == ToolGate::Hook;
         if again {
             return;
         }
@@ -311,7 +326,8 @@ impl Model {
     fn finish_tool(&mut self, t: &ToolFinished, policy: &Policy) {
         let ended = self.open_calls.iter().position(|(_, call)| call.call == t.call);
         let Some((run, call)) = ended.and_then(|at| self.open_calls.remove(at)) else { return };
-        let step = StepPrint { tool: call.tool, action: call.action, result: t.result, ended: t.ended };
+        let (tool, action) = (call.tool, call.action);
+        let step = StepPrint { tool, action, result: t.result, ended: t.ended, test_run: false };
         let steps = counted_steps(std::slice::from_ref(&step), policy);
         if !steps.is_empty() {
             self.hook_circles = self.loops.add(hook_conversation(run.as_deref()), Hash64(0), &steps);

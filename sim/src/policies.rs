@@ -56,6 +56,7 @@ fn suit(policy: &mut Policy, kind: Kind, rng: &mut Rng) {
         | Kind::Sprinter
         | Kind::RetryStorm
         | Kind::Hooked
+        | Kind::Gated
         | Kind::HookLooper
         | Kind::Lifecycle
         | Kind::Admin

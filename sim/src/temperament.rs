@@ -3,6 +3,7 @@
 
 mod chaos;
 mod fast;
+mod gated;
 mod hooked;
 mod lifecycle;
 mod loopers;
@@ -58,6 +59,9 @@ pub enum Kind {
     Admin,
     /// Any event with any number.
     Chaos,
+    /// Tools behind the gate of an MCP server, which a hook saw or did not. Not in [`Kind::ALL`]: it takes part where it
+    /// is asked for, so that the runs of old seeds stay as they are.
+    Gated,
 }
 
 impl Kind {
@@ -99,6 +103,7 @@ impl Kind {
             | Kind::Sprinter
             | Kind::RetryStorm
             | Kind::Hooked
+            | Kind::Gated
             | Kind::Lifecycle
             | Kind::Admin => true,
             Kind::Looper | Kind::PingPong | Kind::Churner | Kind::HookLooper | Kind::Chaos => false,
@@ -199,5 +204,6 @@ pub fn act(mind: &mut Mind, refused: bool, rng: &mut Rng) -> Act {
         Kind::Lifecycle => lifecycle::lifecycle(mind, rng),
         Kind::Admin => people::admin(mind, rng),
         Kind::Chaos => chaos::chaos(mind, rng),
+        Kind::Gated => gated::gated(mind, rng),
     }
 }

@@ -34,11 +34,13 @@ pub struct Config {
     pub events: u64,
     /// Whether the journal is replayed on the way.
     pub replaying: Replaying,
+    /// Whether every third agent has its tools behind the gate of an MCP server.
+    pub gated: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Config { seed: 1, agents: 2_000, events: 1_000_000, replaying: Replaying::On }
+        Config { seed: 1, agents: 2_000, events: 1_000_000, replaying: Replaying::On, gated: false }
     }
 }
 
@@ -79,7 +81,8 @@ impl<J: Judge> World<J> {
         let mut rng = Rng::new(config.seed);
         let clocks = Clocks::new(&mut rng);
         let agent = |number: usize| {
-            let kind = Kind::ALL[number % Kind::ALL.len()];
+            let is_gated = config.gated && number.is_multiple_of(3);
+            let kind = if is_gated { Kind::Gated } else { Kind::ALL[number % Kind::ALL.len()] };
             Agent::new(number, kind, rng.fork())
         };
         let agents = (0..config.agents).map(agent).collect();

@@ -8,7 +8,7 @@
 use estop_core::engine::AgentState;
 use estop_sim::{Config, run};
 
-const SEED_1: &str = "576fb9ab1c2535afe30bce00a7de5d23d457da72e2d7c5dadcef2c76b3d09ee1";
+const SEED_1: &str = "af00dbf08e00c1ada4d311d40f645b025b9893752556f5f5ce7ce75a397b3dc5";
 
 #[test]
 fn seed_1_has_its_digest() {

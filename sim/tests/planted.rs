@@ -14,7 +14,7 @@ fn first_broken<J: Judge>() -> &'static str {
 
 fn first_broken_with<J: Judge>(replaying: Replaying) -> &'static str {
     (1..=8)
-        .map(|seed| Config { seed, agents: 114, events: 20_000, replaying })
+        .map(|seed| Config { seed, agents: 114, events: 20_000, replaying, gated: false })
         .find_map(|config| run::<J>(&config).err())
         .map_or("none", |broken| broken.breach.invariant)
 }
@@ -22,7 +22,8 @@ fn first_broken_with<J: Judge>(replaying: Replaying) -> &'static str {
 /// How many of the first 24 seeds the named invariant reports; other consequences of the same bug may come first.
 fn seeds_reported_by<J: Judge>(invariant: &str) -> usize {
     let reports = |seed: &u64| {
-        let config = Config { seed: *seed, agents: 114, events: 20_000, replaying: Replaying::Off };
+        let config =
+            Config { seed: *seed, agents: 114, events: 20_000, replaying: Replaying::Off, gated: false };
         run::<J>(&config).is_err_and(|broken| broken.breach.invariant == invariant)
     };
     (1..=24).filter(reports).count()

@@ -33,6 +33,16 @@ fn a_few_agents_live_long_enough_to_meet_everything() {
 }
 
 #[test]
+fn cb_3_no_call_at_an_mcp_gate_goes_uncounted() {
+    for seed in 300..304 {
+        let config = Config { seed, agents: 60, events: 15_000, gated: true, ..Config::default() };
+        let summary = simulate(config);
+        assert!(summary.by_kind.contains_key(&Kind::Gated), "nobody has such a gate");
+        assert!(summary.by_guard.contains_key("breaker"), "no limit was reached");
+    }
+}
+
+#[test]
 fn a_seed_means_one_run() {
     let config = Config { seed: 3, agents: 40, events: 3_000, ..Config::default() };
     let digest = simulate(config).digest;

@@ -3,9 +3,9 @@
 
 Usage: tests/faults/run.py [--every N] [--binaries FOLDER]   (needs strace and a built estop; `--every 1` tries each write)
 
-A scripted run: two agents, one of which loops until it is stopped; then the red button. `strace` strikes at the n-th system call that
+A scripted run: two agents, one of which loops until it is stopped; then the red button, pressed, restarted, cleared and pressed again. `strace` strikes at the n-th system call that
 writes or syncs, n = 1, 1 + every, ...: SIGKILL, one EIO, and ENOSPC from there on. After each run estop is started
-again without faults, and must remember everything it said: each answered request, each stop, the button (KS-3). The journal must verify and
+again without faults, and must remember everything it said: each answered request, each stop, how the button stood (KS-3). The journal must verify and
 replay, the database be intact. Once nothing can be written any more, nothing may pass.
 """
 
@@ -40,6 +40,9 @@ listen: {{data: 127.0.0.1:0, admin: 127.0.0.1:0}}
 providers: {{openai: {{base_url: "{model}"}}}}
 policy: {{kill_switch_enabled: true}}
 """
+KILL = {"reason": "security_incident", "note": "a drill"}
+# What is done to the button, and how it stands afterwards.
+BUTTON = [("kill", KILL, "shutdown"), ("restart", {}, "safe_mode"), ("clear", {}, "running"), ("kill", KILL, "shutdown")]
 START_WITHIN_S = 20
 ANSWER_WITHIN_S = 20
 
@@ -123,18 +126,17 @@ def scripted(estop):
         status = estop.ask(agent, words)
         answered[agent] += status == 200
         stopped |= agent == "stuck" and status == 400
-    pressed = estop.emergency("kill", {"reason": "security_incident", "note": "a drill"})
-    return answered, stopped, pressed
+    return answered, stopped, [estop.emergency(what, body) for what, body, _ in BUTTON]
 
 
-def check(binary, folder, said):
+def check(binary, folder, said, fault):
     """Starts estop again and compares; the list of what is wrong."""
-    answered, stopped, pressed = said
+    answered, stopped, told = said
     wrong = []
     again = Estop(binary, folder)
     if again.url is None:
         return ["it does not start again: " + (folder / "errors.txt").read_text()[-400:]]
-    wrong += check_button(again, pressed)
+    wrong += check_button(again, told, fault)
     if stopped and again.ask("stuck", "Something else") != 400:
         wrong.append("the stopped agent works again")
     if again.ask("other", "Hello") != 200:
@@ -161,23 +163,28 @@ def check(binary, folder, said):
     return wrong
 
 
-def check_button(again, pressed):
+def check_button(again, told, fault):
     """Whether the button is as it was said to be; it is cleared afterwards."""
     wrong = []
     status = again.emergency("status") or {}
-    is_shut = status.get("state") == "shutdown"
-    if pressed and pressed["persisted"]:
-        if not is_shut:
-            wrong.append(f"the button was pressed and kept, and it comes back {status.get('state')}")
-        elif (status["reason"], status["note"]) != ("security_incident", "a drill"):
-            wrong.append(f"it does not know why the button was pressed: {status}")
-        if again.ask("other", "Hello") == 200:
-            wrong.append("a request passes though the button is pressed")
-    if is_shut:
-        if not again.emergency("restart", {}) or not again.emergency("clear", {}):
-            wrong.append("the button cannot be cleared")
-    elif status.get("state") != "running":
-        wrong.append(f"it comes back {status.get('state')}")
+    state = status.get("state")
+    states = ["running", *(after for _, _, after in BUTTON)]
+    # What was kept counts; what was asked for after it may have been done or not.
+    kept = max((number for number, answer in enumerate(told, 1) if answer and answer["persisted"]), default=0)
+    # Who was killed while it did one thing has not done the next.
+    reached = told.index(None) + 1 if fault == "killed" and None in told else len(BUTTON)
+    # Nothing was asked: it never got so far.
+    if state not in (states[kept : reached + 1] if told else ["running", "shutdown"]):
+        wrong.append(f"the button comes back {state}; kept was {states[kept]}, after {told}")
+    if kept == len(BUTTON) and (status["reason"], status["note"]) != ("security_incident", "a drill"):
+        wrong.append(f"it does not know why the button was pressed: {status}")
+    # In safe mode the answer is a canned one.
+    if state == "shutdown" and again.ask("other", "Hello") == 200:
+        wrong.append("a request passes though the button is pressed")
+    if state == "shutdown" and not again.emergency("restart", {}):
+        wrong.append("the button cannot be restarted")
+    if state in ("shutdown", "safe_mode") and not again.emergency("clear", {}):
+        wrong.append("the button cannot be cleared")
     return wrong
 
 
@@ -193,16 +200,16 @@ def one(binary, model, fault, n):
         (folder / "estop.yaml").write_text(CONFIG.format(model=model))
         calls, what = FAULTS[fault]
         estop = Estop(binary, folder, (calls, what.format(n=n)))
-        said, wrong = ({"good": 0, "stuck": 0}, False, None), []
+        said, wrong = ({"good": 0, "stuck": 0}, False, []), []
         if estop.url:
             said = scripted(estop)
             # Once the disk is full, nothing may pass: what is answered now could not be remembered. After the button
             # nothing may pass anyway.
             is_full = fault == "disk full from there on" and was_struck(folder)
-            if estop.ask("late", "Hello") == 200 and (is_full or said[2]):
+            if estop.ask("late", "Hello") == 200 and (is_full or said[2][-1]):
                 wrong.append("a request passes though the button is pressed, or nothing can be written")
         estop.end()
-        return was_struck(folder), wrong + check(binary, folder, said)
+        return was_struck(folder), wrong + check(binary, folder, said, fault)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,181 +1,36 @@
 #!/usr/bin/env python3
 """The drill: presses every trigger of the red button on a running estop, and prints how long each took.
 
-Usage: tests/triggers/run.py [--binaries FOLDER] [--rounds N]   (needs a built estop and estop-fake-model)
+Usage: tests/triggers/run.py [--binaries FOLDER] [--rounds N] [--gpio]   (needs a built estop and estop-fake-model)
 
 For each trigger a real `estop serve` with traffic behind it. The button must be pressed by the right source, an open
 stream must end, the next request must be refused, and after a restart and a clear the same trigger must work again.
 The USB button is played by umockdev (Debian: apt install umockdev) and skipped with a message where that is missing.
+GPIO lines and once more the USB button are played by a kernel (see gpio.py): on this machine's where root may load gpio-sim, else in
+QEMU once that is prepared; --gpio prepares it.
 
 `gate` is what estop measured: from the moment its thread woke until nothing new could start. `refused` is what a client
 saw: from the press until the first request that was refused; a request takes some milliseconds itself.
 """
 
 import argparse
-import http.client
-import json
 import os
 import pathlib
-import re
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-from daemon import OwnerConnection  # noqa: E402
-CONFIG = """
-listen: {{data: 127.0.0.1:0, admin: 127.0.0.1:0}}
-providers: {{openai: {{base_url: "{model}"}}}}
-watchdog: {{scope: "{watchdog}"}}
-{more}
-"""
-WITHIN_S = 30
+import gpio
+from drill import HERE, ROOT, WITHIN_S, Estop, Stream, Wrong, drill, gate_us, model_started
+
 HEARTBEAT_S = 1.5
-
-
-class Estop:
-    """A running estop."""
-
-    def __init__(self, binaries, folder, model, more="", watchdog="off", around=()):
-        self.folder = folder
-        folder.mkdir(exist_ok=True)
-        config = CONFIG.format(model=model, more=more, watchdog=watchdog)
-        (folder / "estop.yaml").write_text(config)
-        line = [*around, str(binaries / "estop"), "serve", "--config", "estop.yaml", "--data-dir", "data"]
-        with open(folder / "errors.txt", "wb") as errors:
-            self.process = subprocess.Popen(
-                line, cwd=folder, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
-            )
-        first = self.process.stdout.readline()
-        if " on " not in first:
-            sys.exit(f"estop does not start: {first}{self.errors()}")
-        self.address = first.split("//")[1].strip()
-        self.pid = self.find_pid()
-
-    def find_pid(self):
-        """Of estop itself, not of what runs around it."""
-        for line in self.process.stdout:
-            if found := re.search(r"kill -USR1 (\d+)", line):
-                return int(found[1])
-        sys.exit("estop does not say its process id")
-
-    def errors(self):
-        return (self.folder / "errors.txt").read_text(errors="replace")
-
-    def emergency(self, what, body=None):
-        """Status and answer of /api/emergency/…"""
-        connection = OwnerConnection(self.folder / "data" / "estop.sock", WITHIN_S)
-        method = "GET" if what == "status" else "POST"
-        headers = {"content-type": "application/json"}
-        connection.request(method, f"/api/emergency/{what}", json.dumps(body) if body else None, headers)
-        answer = connection.getresponse()
-        text = answer.read()
-        connection.close()
-        return answer.status, json.loads(text) if text else None
-
-    def connect(self):
-        return http.client.HTTPConnection(self.address, timeout=WITHIN_S)
-
-    def ask(self, agent, words, connection=None, stream=False):
-        body = {"model": "gpt-4o-mini", "stream": stream, "messages": [{"role": "user", "content": words}]}
-        connection = connection or self.connect()
-        path = f"/agents/{agent}/openai/v1/chat/completions"
-        connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
-        return connection.getresponse()
-
-    def wait_until_refused(self, agent="asker"):
-        """Asks one request after the other; the moment at which the first refusal was there."""
-        connection, begun, number = self.connect(), time.monotonic(), 0
-        while time.monotonic() < begun + WITHIN_S:
-            try:
-                answer = self.ask(agent, f"Question {number} at {begun}", connection)
-                answer.read()
-            except (OSError, http.client.HTTPException):
-                # Cut in the middle: the next one tells.
-                connection = self.connect()
-                continue
-            if answer.status == 400:
-                return time.monotonic()
-            number += 1
-        raise Wrong("nothing was refused")
-
-    def unlock(self):
-        for step in ("restart", "clear"):
-            status, answer = self.emergency(step)
-            if status != 200:
-                raise Wrong(f"{step}: {status} {answer}")
-
-    def end(self):
-        os.kill(self.pid, signal.SIGTERM)
-        try:
-            self.process.wait(WITHIN_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            raise Wrong("it does not end") from None
-
-
-class Wrong(Exception):
-    """Something is not as it must be."""
-
-
-class Stream(threading.Thread):
-    """An answer that does not end by itself; `ended` is when it ended."""
-
-    def __init__(self, estop):
-        super().__init__(daemon=True)
-        self.answer = estop.ask("streamer", "Count very slowly", stream=True)
-        self.first = self.answer.read1(1)
-        self.ended = None
-        self.start()
-
-    def run(self):
-        try:
-            while self.answer.read1(4096):
-                pass
-        except (OSError, http.client.HTTPException):
-            pass
-        self.ended = time.monotonic()
-
-
-def gate_us(estop, since):
-    """The gate's time of the press that estop told of after this much of its standard error."""
-    until = time.monotonic() + WITHIN_S
-    while time.monotonic() < until:
-        said = estop.errors()[since:]
-        if found := re.search(r"EMERGENCY STOP by .*Gate shut after (\d+) µs", said):
-            if "the emergency stop is on the disk" in said:
-                return int(found[1])
-        time.sleep(0.01)
-    raise Wrong(f"no press was told of: {estop.errors()[-500:]}")
-
-
-def drill(estop, source, press, rounds):
-    """Presses `rounds` times; times of gate and refusal, one for each."""
-    times = []
-    for _ in range(rounds):
-        stream = Stream(estop)
-        if not stream.first:
-            raise Wrong("no stream is open")
-        told = len(estop.errors())
-        pressed = press(estop)
-        refused = estop.wait_until_refused() - pressed
-        status = estop.emergency("status")[1]
-        if (status["state"], status["source"]) != ("shutdown", source):
-            raise Wrong(f"pressed by {status['source']}, state {status['state']}, and not by {source}")
-        stream.join(WITHIN_S)
-        if stream.ended is None:
-            raise Wrong("the open stream did not end")
-        times.append((estop.took if source == "api" else gate_us(estop, told), refused))
-        (estop.folder / "data" / "KILL").unlink(missing_ok=True)
-        estop.unlock()
-    return times
+# More than this many calls of an agent in a minute are a runaway.
+WATCHDOG_CALLS = 100
 
 
 def by_api(estop):
@@ -199,6 +54,10 @@ def by_file(estop):
     return pressed
 
 
+def remove_file(estop):
+    (estop.folder / "data" / "KILL").unlink()
+
+
 def by_silence(estop):
     """The moment at which the time of the last heartbeat is up."""
     status, answer = estop.emergency("heartbeat")
@@ -207,10 +66,67 @@ def by_silence(estop):
     return time.monotonic() + HEARTBEAT_S
 
 
+def by_latch(estop):
+    """Somebody else puts a latch there that says SHUTDOWN: that of a copy which `estop kill` found without an estop."""
+    copy = estop.folder / "copy"
+    copy.mkdir()
+    shutil.copy(estop.folder / "data" / "estop.latch", copy)
+    command_kill(estop, copy)
+    pressed = time.monotonic()
+    (copy / "estop.latch").rename(estop.folder / "data" / "estop.latch")
+    shutil.rmtree(copy)
+    return pressed
+
+
+def by_command(estop):
+    """`estop kill` while the owner's socket takes everything and answers nothing."""
+    real = estop.folder / "data" / "estop.sock"
+    estop.socket = estop.folder / "real.sock"
+    real.rename(estop.socket)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as deaf:
+        deaf.bind(str(real))
+        deaf.listen()
+        pressed = time.monotonic()
+        command_kill(estop, estop.folder / "data")
+        real.unlink()
+    estop.socket.rename(real)
+    estop.socket = real
+    return pressed
+
+
+def command_kill(estop, folder):
+    line = [str(estop.binaries / "estop"), "kill", "--note", "a drill", "--data-dir", str(folder)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=WITHIN_S)
+    if done.returncode != 0:
+        raise Wrong(f"estop kill: {done.returncode} {done.stdout}{done.stderr}")
+
+
+def by_calls(estop):
+    """The agent's next call is one too many."""
+    connection = estop.connect()
+    for number in range(WATCHDOG_CALLS):
+        answer = estop.ask("asker", f"Call {number}: what is {number * 7919} divided by 13?", connection)
+        answer.read()
+        if answer.status != 200:
+            raise Wrong(f"call {number} was refused: {answer.status}")
+    return time.monotonic()
+
+
+def watchdog(binaries, folder, model, rounds):
+    """It presses once an episode: each press is one of an estop of its own."""
+    times = []
+    for number in range(rounds):
+        estop = Estop(binaries, folder / f"watchdog-{number}", model, watchdog="system")
+        try:
+            times += drill(estop, "watchdog", by_calls, 1)
+        finally:
+            estop.end()
+    return times
+
+
 def usb_button(binaries, folder, model, how):
     """A press of a button that umockdev plays; estop reads it as it reads a real one."""
     folder.mkdir()
-    shutil.copy(HERE / "button.umockdev", folder)
     # The first press comes two seconds after the device was opened: time to begin a stream.
     events = HERE / "press.ev"
     around = ["umockdev-run", "--device", str(HERE / "button.umockdev"), "--ioctl", f"/dev/input/event0={HERE / 'button.ioctl'}",
@@ -244,59 +160,72 @@ def show(rows):
         refusals = [refused * 1000 for _, refused in times if refused is not None]
         shown = lambda values, form: [form.format(f(values)) if values else "–" for f in (statistics.median, max)]
         table.append((name, str(len(times)), *shown(gates, "{:.0f}"), *shown(refusals, "{:.1f}")))
-    widths = [max(len(row[column]) for row in table) for column in range(len(head))]
+    # What was skipped says why, at length.
+    widths = [max(len(row[column]) for row in table if row[2]) for column in range(len(head))]
     for number, row in enumerate(table):
         print("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |")
         if number == 0:
             print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
 
 
-def model_started(binaries, script):
-    process = subprocess.Popen(
-        [str(binaries / "estop-fake-model"), "--script", str(script)], stdout=subprocess.PIPE, text=True
-    )
-    return process, "http://" + process.stdout.readline().strip().rsplit("//", 1)[-1].split()[0]
+def has_failed(rows):
+    return any(isinstance(times, str) and times.startswith("FAILED") for _, times in rows)
+
+
+def attempt(name, press):
+    """A row: its times, or what is wrong."""
+    try:
+        return name, press()
+    except Wrong as wrong:
+        return name, f"FAILED: {wrong}"
+
+
+def one_estop(binaries, folder, model, source, press, rounds, release=lambda estop: None, more=""):
+    estop = Estop(binaries, folder, model, more)
+    try:
+        return drill(estop, source, press, rounds, release)
+    finally:
+        estop.end()
+
+
+def all_rows(binaries, scratch, model, rounds):
+    heartbeat = {"more": f"triggers: {{heartbeat: {{within_s: {HEARTBEAT_S}}}}}"}
+    drills = [
+        ("API", "api", by_api, {}),
+        ("SIGUSR1", "signal", by_signal, {}),
+        ("trigger file", "file", by_file, {"release": remove_file}),
+        ("latch written by somebody else", "latch", by_latch, {}),
+        ("estop kill, socket deaf", "latch", by_command, {}),
+        ("heartbeat missed", "heartbeat", by_silence, heartbeat),
+    ]
+    for number, (name, source, press, more) in enumerate(drills):
+        yield attempt(name, lambda: one_estop(binaries, scratch / str(number), model, source, press, rounds, **more))
+    yield attempt("watchdog, call 101", lambda: watchdog(binaries, scratch, model, rounds))
+    for kind, how in (("path", "device: /dev/input/event0"), ("name", 'name: "estop test button"')):
+        name = f"USB button by {kind} (umockdev)"
+        if shutil.which("umockdev-run"):
+            yield attempt(name, lambda: usb_button(binaries, scratch / f"usb-{kind}", model, how))
+        else:
+            yield name, "skipped: umockdev is not installed (apt install umockdev)"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "target" / "debug")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--gpio", action="store_true", help="fetch what the GPIO drill needs (up to 225 MB, kept)")
     args = parser.parse_args()
-    binaries, rows, failed = args.binaries.resolve(), [], False
+    binaries = args.binaries.resolve()
     with tempfile.TemporaryDirectory(prefix="estop-triggers-") as scratch:
-        scratch = pathlib.Path(scratch)
         model, url = model_started(binaries, HERE / "slow.json")
-        drills = [
-            ("API", "api", by_api, ""),
-            ("SIGUSR1", "signal", by_signal, ""),
-            ("trigger file", "file", by_file, ""),
-            ("heartbeat missed", "heartbeat", by_silence, f"triggers: {{heartbeat: {{within_s: {HEARTBEAT_S}}}}}"),
-        ]
         try:
-            for name, source, press, more in drills:
-                estop = Estop(binaries, scratch / source, url, more)
-                try:
-                    rows.append((name, drill(estop, source, press, args.rounds)))
-                    estop.end()
-                except Wrong as wrong:
-                    failed = True
-                    rows.append((name, f"FAILED: {wrong}"))
-            for name, how in (("path", "device: /dev/input/event0"), ("name", 'name: "estop test button"')):
-                name = f"USB button by {name} (umockdev)"
-                if not shutil.which("umockdev-run"):
-                    rows.append((name, "skipped: umockdev is not installed (apt install umockdev)"))
-                    continue
-                try:
-                    rows.append((name, usb_button(binaries, scratch / name.replace(" ", "-"), url, how)))
-                except Wrong as wrong:
-                    failed = True
-                    rows.append((name, f"FAILED: {wrong}"))
+            rows = list(all_rows(binaries, pathlib.Path(scratch), url, args.rounds))
         finally:
             model.terminate()
             model.wait()
+    rows += gpio.rows(binaries, args.rounds, gpio.KERNEL, may_fetch=args.gpio)
     show(rows)
-    sys.exit(1 if failed else 0)
+    sys.exit(1 if has_failed(rows) else 0)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ mod slow_hash;
 mod table;
 mod tokens;
 
-pub(crate) use guard::{Door, Gate, guard};
+pub(crate) use guard::{Door, Gate, guard, put_headers, visitor};
 pub(crate) use secret::{AGENT_KEY_PREFIX, make, random_id};
 pub(crate) use sessions::{SESSION_MS, Sessions};
 pub(crate) use table::{Needs, ROUTES};
@@ -21,6 +21,7 @@ use std::net::IpAddr;
 use estop_core::ids::Name;
 use estop_store::TokenRole;
 
+use crate::problem::{Kind, Problem};
 use attempts::Attempts;
 
 /// Who asks. There is no default: whoever is not recognised is refused.
@@ -32,6 +33,45 @@ pub(crate) struct Caller {
     pub(crate) role: TokenRole,
     /// The dashboard session it came with.
     pub(crate) session: Option<SessionKey>,
+    /// It is no person but an agent, and may do what it does for itself alone.
+    pub(crate) only: Option<Only>,
+}
+
+/// Whom a key or a ticket acts for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Only {
+    /// The agent.
+    pub(crate) agent: Name,
+    /// With a ticket, its run.
+    pub(crate) run: Option<Name>,
+}
+
+impl Caller {
+    /// A person, the owner included.
+    pub(crate) fn person(by: Name, role: TokenRole) -> Caller {
+        Caller { by, role, session: None, only: None }
+    }
+
+    /// An agent by its key or ticket. What a person's least role may do is the most it could do by rank.
+    fn agent(only: Only) -> Caller {
+        let by = format!("agent {}", only.agent).into();
+        Caller { by, role: TokenRole::Viewer, session: None, only: Some(only) }
+    }
+
+    /// Whether it may act for this agent, and this run if one is named.
+    pub(crate) fn may_act_for(&self, agent: &str, run: Option<&str>) -> Result<(), Problem> {
+        let Some(only) = &self.only else { return Ok(()) };
+        if *only.agent != *agent {
+            let detail = format!("This key or ticket acts for the agent {} alone.", only.agent);
+            return Err(Problem::new(Kind::Forbidden, detail));
+        }
+        match (&only.run, run) {
+            (Some(own), Some(run)) if **own != *run => {
+                Err(Problem::new(Kind::Forbidden, format!("This ticket acts for the run {own} alone.")))
+            }
+            (Some(_) | None, _) => Ok(()),
+        }
+    }
 }
 
 /// A session as a caller carries it. Its id does not show itself.

@@ -8,9 +8,9 @@ use estop_store::{StoreError, Token, TokenRole};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::access::{Door, ENV_NAME, Gate, chosen_token, guard, is_kept_as, made_token};
-use crate::openapi;
 use crate::problem::Problem;
 use crate::state::{AdminState, App, Shared};
+use crate::{openapi, pages};
 
 /// The admin plane.
 #[derive(Clone)]
@@ -106,8 +106,9 @@ impl Admin {
     }
 
     fn through(&self, door: Door) -> Router {
-        let guard = from_fn_with_state(Gate::new(&self.app, door), guard);
-        openapi::handlers().layer(guard).with_state(Arc::clone(&self.app))
+        let gate = Gate::new(&self.app, door);
+        let api = openapi::handlers().layer(from_fn_with_state(gate.clone(), guard));
+        pages::routes(gate).merge(api).with_state(Arc::clone(&self.app))
     }
 }
 

@@ -59,6 +59,9 @@ struct Page {
     /// At most so many.
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u64>,
+    /// With `estop-canary`, the reserved agent of the proof test.
+    #[serde(default)]
+    canary: bool,
 }
 
 /// A page of agents, in order of name.
@@ -74,7 +77,7 @@ struct AgentsOut {
 async fn list(State(app): State<App>, QueryIn(page): QueryIn<Page>) -> Answer<AgentsOut> {
     let limit = page_size(page.limit)?;
     let asked = std::sync::Arc::clone(&app);
-    let found = app.work(move || row::page(&asked, page.after.as_deref(), limit)).await?;
+    let found = app.work(move || row::page(&asked, page.after.as_deref(), limit, page.canary)).await?;
     let agents = found.agents.iter().map(|found| AgentOut::of(&app, found)).collect();
     Ok(Json(AgentsOut { agents, next: found.next.map(Into::into) }))
 }

@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use axum::{Extension, Json};
+use estop_core::escalation_text::what_next;
 use estop_core::ids::Name;
 use estop_store::{CaseFilter, CaseStatus, Escalation, Incident};
 use serde::{Deserialize, Serialize};
@@ -223,13 +224,38 @@ struct EscalationOut {
     notes: String,
     resolved_at: Option<String>,
     resolved_by: Option<String>,
+    /// The agent's last words.
+    summary: Option<String>,
+    /// The role it ran under.
+    role: Option<String>,
+    /// The issue it worked on.
+    issue: Option<String>,
+    /// Where its commits are; nothing there was touched.
+    branch: Option<String>,
+    /// The client's session, which is kept too.
+    session: Option<String>,
+    /// The limit that was reached, and what the run used: `limit`, `attended`, `iterations`, `tool_calls`, `turns`,
+    /// `active_ms`, as far as they are known.
+    #[schema(value_type = Object)]
+    used: Value,
+    /// What a person can do about it.
+    next: String,
     /// Also the ETag.
     version: u64,
 }
 
 impl From<Escalation> for EscalationOut {
     fn from(escalation: Escalation) -> EscalationOut {
+        let mut used = kept_json(&escalation.facts);
+        let mut taken = |key: &str| used.as_object_mut()?.remove(key)?.as_str().map(str::to_owned);
         EscalationOut {
+            role: taken("role"),
+            issue: taken("issue"),
+            branch: taken("branch"),
+            session: taken("session"),
+            used,
+            next: what_next(&escalation.agent, escalation.run.as_deref()),
+            summary: escalation.summary,
             id: escalation.id.into(),
             agent: escalation.agent.into(),
             run: escalation.run.map(Into::into),

@@ -89,11 +89,11 @@ async fn list(State(app): State<App>, QueryIn(filter): QueryIn<Filter>) -> Answe
     Ok(Json(EventsOut { events: events.into_iter().map(Into::into).collect(), next }))
 }
 
-fn cursor(key: EventKey) -> String {
+pub(crate) fn cursor(key: EventKey) -> String {
     format!("{}.{}", key.seq, key.nth)
 }
 
-fn read_cursor(text: &str) -> Result<EventKey, Problem> {
+pub(crate) fn read_cursor(text: &str) -> Result<EventKey, Problem> {
     let (seq, nth) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| text.len() <= 15 && text.bytes().all(|b| b.is_ascii_digit());
     let read = || Some(EventKey { seq: seq.parse().ok()?, nth: nth.parse().ok()? });

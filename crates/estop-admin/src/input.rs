@@ -18,7 +18,7 @@ use crate::problem::{FieldError, Kind, Problem};
 /// A body may be this large. The largest real one, a policy, has a few kilobytes.
 pub(crate) const BODY_MAX: usize = 1024 * 1024;
 /// And take so long: a caller that stalls does not keep its place.
-const BODY_WITHIN: Duration = Duration::from_secs(10);
+pub(crate) const BODY_WITHIN: Duration = Duration::from_secs(10);
 /// A kill waits no longer for what it says: then it stops everything.
 pub(crate) const KILL_BODY_WITHIN: Duration = Duration::from_millis(500);
 /// Entries of one page.
@@ -83,7 +83,8 @@ pub(crate) async fn read(body: Body, max: usize, within: Duration) -> Result<byt
     }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+/// Whether the body is said to be JSON.
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let essence = |value: &HeaderValue| {
         let text = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
         text.to_ascii_lowercase()

@@ -26,6 +26,7 @@ mod kill_switch;
 mod overrides;
 mod policy;
 
+mod hooks;
 mod runs;
 
 mod keys;
@@ -39,9 +40,11 @@ mod spend;
 mod docs;
 mod health;
 mod openapi;
+mod pages;
 
 mod admin;
 
 pub use admin::{Admin, FirstStartError};
 pub use overrides::overrides_of;
-pub use state::{AdminState, Clock, Options, PolicyFileNow};
+pub use runs::Seat;
+pub use state::{AdminState, Clock, Options, Place, PolicyFileNow};

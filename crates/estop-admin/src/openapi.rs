@@ -14,8 +14,8 @@ use crate::access::{Needs, ROUTES, role_name};
 use crate::problem::{FieldError, Kind, ProblemOut};
 use crate::state::App;
 use crate::{
-    agents, cases, docs, emergency, events, health, journal, keys, kill_switch, people, policy, prooftest,
-    runs, spend,
+    agents, cases, docs, emergency, events, health, hooks, journal, keys, kill_switch, people, policy,
+    prooftest, runs, spend,
 };
 
 /// Every handler with its part of the document.
@@ -30,6 +30,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(agents::routes())
         .merge(kill_switch::routes())
         .merge(policy::routes())
+        .merge(hooks::routes())
         .merge(runs::routes())
         .merge(keys::routes())
         .merge(people::routes())
@@ -67,6 +68,9 @@ fn complete(document: &mut Value) {
     schemas["TimeZone"] = policy::zone_schema();
     document["components"]["securitySchemes"] = json!({
         "token": {"type": "http", "scheme": "bearer", "description": "A token of a person."},
+        "key": {"type": "http", "scheme": "bearer", "description": "A key of an agent: it acts for that agent alone."},
+        "ticket": {"type": "apiKey", "in": "header", "name": "x-estop-ticket",
+            "description": "A ticket of a supervised run: it acts for that run alone."},
     });
     for (path, methods) in ROUTES {
         for (method, needs) in *methods {
@@ -84,12 +88,12 @@ fn schema<T: PartialSchema>() -> Value {
 
 fn complete_operation(operation: &mut Value, path: &str, method: &str, needs: Needs) {
     operation["operationId"] = json!(operation_id(path, method));
+    operation["x-estop-role"] = json!(needs.role().map_or("anyone", role_name));
     match needs {
-        Needs::Anyone => operation["x-estop-role"] = json!("anyone"),
-        Needs::Role(role) => {
-            operation["x-estop-role"] = json!(role_name(role));
-            operation["security"] = json!([{"token": []}]);
-        }
+        Needs::Anyone => {}
+        Needs::Role(_) => operation["security"] = json!([{"token": []}]),
+        Needs::Agent(_) => operation["security"] = json!([{"token": []}, {"key": []}]),
+        Needs::Ticket(_) => operation["security"] = json!([{"token": []}, {"key": []}, {"ticket": []}]),
     }
     for kind in problems_of(operation, path, method, needs) {
         let (status, _, title) = kind.parts();
@@ -118,7 +122,7 @@ fn problems_of(operation: &Value, path: &str, method: &str, needs: Needs) -> Vec
     if needs != Needs::Anyone || is_login {
         kinds.extend([Kind::Unauthenticated, Kind::Forbidden, Kind::TooManyAttempts]);
     }
-    if path.contains('{') || path == "/api/runs" {
+    if path.contains('{') || path.starts_with("/api/runs") {
         kinds.push(Kind::NotFound);
     }
     if has_body {

@@ -1,17 +1,39 @@
 //! Small things many answers have: moments, money, tags, pages.
 
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
 use axum::Json;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use estop_core::budget::Amount;
 use estop_core::money::NanoUsd;
 use http::HeaderValue;
 use http::header::ETAG;
+use http_body::Frame;
 use serde::Serialize;
 use serde_json::Value;
+use tokio::sync::mpsc;
 use utoipa::ToSchema;
 
 use crate::input::etag;
 use crate::problem::Problem;
+
+/// An answer that arrives piece by piece.
+pub(crate) struct Pieces(pub(crate) mpsc::Receiver<Bytes>);
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(cx).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+    }
+}
 
 /// What most handlers give.
 pub(crate) type Answer<T> = Result<Json<T>, Problem>;

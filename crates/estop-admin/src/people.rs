@@ -81,7 +81,7 @@ impl From<Token> for TokenOut {
     }
 }
 
-fn good_tokens(app: &App) -> Result<Vec<Token>, Problem> {
+pub(crate) fn good_tokens(app: &App) -> Result<Vec<Token>, Problem> {
     let now = app.now();
     let is_good = |token: &Token| token.revoked_at.is_none() && token.expires_at.is_none_or(|end| end > now);
     Ok(app.store_here().tokens()?.into_iter().filter(is_good).collect())

@@ -138,6 +138,11 @@ impl Problem {
         self.kind
     }
 
+    /// What happened, in words.
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
     /// Values that do not fit; at least one.
     pub(crate) fn invalid(errors: Vec<FieldError>) -> Problem {
         let first = errors.first().map_or("", |error| error.message.as_str());
@@ -221,7 +226,13 @@ impl From<OperatorError> for Problem {
         match error {
             OperatorError::UnknownAgent(name) => Problem::not_found("agent", &name),
             OperatorError::BadName => Problem::field("id", sentence(&error.to_string())),
-            OperatorError::TooManyAgents => Problem::new(Kind::Conflict, sentence(&error.to_string())),
+            OperatorError::TooManyAgents | OperatorError::MustNotRun(_) => {
+                Problem::new(Kind::Conflict, sentence(&error.to_string()))
+            }
+            // It may run, as soon as there is room: whoever runs already must not end for it.
+            OperatorError::TooManyWatched => {
+                Problem::new(Kind::Unavailable, sentence(&error.to_string())).retry_after(5)
+            }
             OperatorError::BadPolicy(policy) => {
                 Problem::field(policy.keys.join("."), policy.problem.to_string())
             }

@@ -78,6 +78,17 @@ impl LastOut {
     }
 }
 
+/// When the stop was last tried out, in a sentence.
+pub(crate) fn sentence(tests: &ProofTests, when: impl Fn(i64) -> String) -> String {
+    match &tests.last {
+        None => "The stop was never tried out.".to_owned(),
+        Some(test) => {
+            let how = if test.passed() { "worked" } else { "FAILED" };
+            format!("Last tried {} by {}: it {how}, in {} ms.", when(test.at), test.by, test.took_us / 1000)
+        }
+    }
+}
+
 /// Tries out the stop on a canary: gate, open stream, upstream connection, process, latch and journal. Nobody else is
 /// stopped. It takes some seconds.
 #[utoipa::path(post, path = "/api/emergency/prooftest", tag = "emergency",

@@ -1,6 +1,9 @@
 //! Runs: list, start, look, and change their state (CB-7). A run's id is `agent:run`.
 
+mod lines;
+mod own;
 mod shown;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +13,7 @@ use axum::{Extension, Json};
 use estop_core::ids::Name;
 use estop_core::money::NanoUsd;
 use estop_core::operator::{RunStep, RunView};
-use estop_core::run::RunState;
+use estop_core::run::{RunLimits, RunState};
 use estop_core::tags::Tags;
 use estop_store::{Run, RunFilter};
 use http::StatusCode;
@@ -24,7 +27,9 @@ use crate::input::{Checks, JsonIn, PathIn, QueryIn, page_size};
 use crate::output::{Answer, read_time_cursor, time_cursor};
 use crate::problem::{Kind, Problem};
 use crate::state::App;
+pub(crate) use lines::Lines;
 use shown::{RunOut, RunStateName};
+pub use watch::Seat;
 
 /// Labels of one run.
 const LABELS_MAX: usize = 32;
@@ -38,6 +43,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(wake))
         .routes(routes!(complete))
         .routes(routes!(extend))
+        .routes(routes!(watch::watch))
 }
 
 /// Which runs.
@@ -160,6 +166,13 @@ struct RunIn {
     /// The branch it works on.
     #[schema(min_length = 1, max_length = 256, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$")]
     branch: Option<String>,
+    /// The client's session.
+    #[schema(min_length = 1, max_length = 256, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$")]
+    session: Option<String>,
+    /// Limits for this run alone; they are enforced whatever the preset says.
+    #[serde(default, deserialize_with = "shown::read_limits")]
+    #[schema(schema_with = shown::limits_schema)]
+    limits: RunLimits,
     /// Labels; spend is summed up by them.
     #[serde(default)]
     #[schema(schema_with = shown::labels_schema)]
@@ -174,6 +187,7 @@ impl RunIn {
         self.role.iter().for_each(|role| checks.name("role", role));
         self.issue.iter().for_each(|issue| checks.line("issue", issue, 256));
         self.branch.iter().for_each(|branch| checks.line("branch", branch, 256));
+        self.session.iter().for_each(|session| checks.line("session", session, 256));
         checks.expect(self.labels.len() <= LABELS_MAX, "labels", "may be at most 32");
         for (key, value) in &self.labels {
             checks.line("labels", key, 64);
@@ -191,28 +205,34 @@ async fn start(
     JsonIn(new): JsonIn<RunIn>,
 ) -> Result<(StatusCode, Json<RunOut>), Problem> {
     new.check()?;
+    caller.may_act_for(&new.agent, new.run.as_deref())?;
     let name = match &new.run {
         Some(name) => name.clone(),
         None => format!("run-{}", random_id()?),
     };
     let asked = Arc::clone(&app);
-    let out = app.work(move || begin(&asked, &new, &name, &caller)).await?;
+    let work = move || {
+        crate::agents::row::find(&asked, &new.agent)?;
+        let agent = own::awake(&asked, &new.agent)?;
+        own::may_say(&new, &agent, &caller)?;
+        own::may_begin(&asked, &agent, &name, &caller)?;
+        begin(&asked, &new, &name, &caller)
+    };
+    let out = app.work(work).await?;
     Ok((StatusCode::CREATED, Json(out)))
 }
 
 fn begin(app: &App, new: &RunIn, name: &str, caller: &Caller) -> Result<RunOut, Problem> {
-    crate::agents::row::find(app, &new.agent)?;
-    if app.operator.agent(&new.agent).is_none() {
-        app.operator.add_agent(&new.agent)?;
-    }
     let kept = |text: &Option<String>| text.as_deref().map(Name::from);
     let tags = Tags {
         issue: kept(&new.issue),
         branch: kept(&new.branch),
         role: kept(&new.role),
+        session: kept(&new.session),
         labels: new.labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect(),
     };
-    allowed(app, &new.agent, name, RunStep::Start { attended: new.attended, tags }, &caller.by)?;
+    let start = RunStep::Start { attended: new.attended, tags, limits: new.limits };
+    allowed(app, &new.agent, name, start, &caller.by)?;
     let id = id_of(&new.agent, Some(name));
     let view = live_runs(app, Some(&new.agent)).remove(&id);
     let row = Run {
@@ -224,7 +244,7 @@ fn begin(app: &App, new: &RunIn, name: &str, caller: &Caller) -> Result<RunOut, 
         role: kept(&new.role),
         issue: kept(&new.issue),
         branch: kept(&new.branch),
-        session: None,
+        session: kept(&new.session),
         labels: serde_json::to_string(&new.labels).unwrap_or_else(|_| "{}".to_owned()),
         started_at: app.now(),
         ended_at: None,
@@ -286,7 +306,11 @@ macro_rules! step {
 
 step!(
     /// Starts a run anew that is completed.
-    activate, "/api/runs/{id}/activate", |row| RunStep::Start { attended: row.attended, tags: tags_of(row) }
+    activate, "/api/runs/{id}/activate", |row| RunStep::Start {
+        attended: row.attended,
+        tags: tags_of(row),
+        limits: RunLimits::default(),
+    }
 );
 step!(
     /// A run waits: its active time stands still.
@@ -308,10 +332,13 @@ step!(
 /// What a run that begins anew is for: the same as before.
 fn tags_of(row: &Run) -> Tags {
     let labels = serde_json::from_str(&row.labels).unwrap_or_default();
-    Tags { issue: row.issue.clone(), branch: row.branch.clone(), role: row.role.clone(), labels }
+    let Run { issue, branch, role, session, .. } = row.clone();
+    Tags { issue, branch, role, session, labels }
 }
 
 fn step(app: &App, id: &str, step: impl FnOnce(&Run) -> RunStep, caller: &Caller) -> Result<RunOut, Problem> {
+    let (agent, run) = id.split_once(':').unwrap_or((id, ""));
+    caller.may_act_for(agent, Some(run))?;
     let (row, _) = find(app, id)?;
     let name = row.name.clone().unwrap_or_default();
     let step = step(&row);

@@ -7,6 +7,7 @@ use axum::extract::State;
 use estop_core::budget::Amount;
 use estop_core::ids::Name;
 use estop_core::operator::FleetView;
+use estop_core::proof_test::CANARY;
 use estop_core::standing::Standing;
 use estop_store::{CaseFilter, CaseStatus, SpendBy, SpendGroup, SpendQuery};
 use jiff::civil::Date;
@@ -22,7 +23,7 @@ use crate::output::{AmountOut, Answer, dollars};
 use crate::problem::Problem;
 use crate::state::App;
 
-const DAY_MS: i64 = 86_400_000;
+pub(crate) const DAY_MS: i64 = 86_400_000;
 const DAYS_SHOWN: i32 = 30;
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
@@ -183,7 +184,7 @@ fn epoch() -> Date {
     Date::constant(1970, 1, 1)
 }
 
-fn date_of(day: i32) -> Option<Date> {
+pub(crate) fn date_of(day: i32) -> Option<Date> {
     epoch().checked_add(jiff::Span::new().try_days(day).ok()?).ok()
 }
 
@@ -227,7 +228,8 @@ async fn stats(State(app): State<App>) -> Answer<StatsOut> {
     app.work(move || {
         let store = asked.store_here();
         let open = CaseFilter { status: Some(CaseStatus::Open), ..CaseFilter::default() };
-        let agents = asked.operator.agents();
+        let mut agents = asked.operator.agents();
+        agents.retain(|view| &*view.name != CANARY);
         let count =
             |is: fn(&Standing) -> bool| agents.iter().filter(|view| is(&view.standing)).count() as u64;
         let sum = |of: fn(&estop_core::operator::AgentView) -> Amount| {

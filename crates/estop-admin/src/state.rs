@@ -10,7 +10,9 @@ use estop_store::{Store, StoreError};
 use tokio::sync::Semaphore;
 
 use crate::access::{Sessions, TOKENS_MAX, Tokens};
+use crate::pages::FOLLOWERS_MAX;
 use crate::problem::{Kind, Problem};
+use crate::runs::Lines;
 
 /// Wall-clock milliseconds since 1970.
 pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
@@ -34,6 +36,17 @@ pub struct AdminState {
     pub edits: Arc<Mutex<()>>,
     /// How it is reached.
     pub options: Options,
+    /// Where the rest of this estop is.
+    pub place: Place,
+}
+
+/// Where estop is, for those who start programs under it.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// The data plane, as `http://127.0.0.1:4100`.
+    pub data_url: String,
+    /// Where everything is kept.
+    pub data_dir: String,
 }
 
 /// How the admin port is reached.
@@ -54,6 +67,10 @@ impl Options {
 
 /// Store calls at a time. The blocking pool has 512 threads; what is left of it is for kills.
 const STORE_CALLS_MAX: usize = 64;
+/// Hooks at a time. Each takes microseconds, or one read of the disk if its agent is at rest.
+const HOOKS_MAX: usize = 64;
+/// Hooks at a time whose body is large: each may hold tens of megabytes.
+const LARGE_HOOKS_MAX: usize = 4;
 /// Exports and verifications at a time: each reads the whole journal.
 const LONG_READS_MAX: usize = 2;
 /// How often a token's last use is written down.
@@ -72,8 +89,15 @@ pub(crate) struct Shared {
     pub(crate) sessions: Sessions,
     calls: Arc<Semaphore>,
     pub(crate) long_reads: Arc<Semaphore>,
+    /// Pages that follow what happens.
+    pub(crate) followers: Arc<Semaphore>,
+    pub(crate) hooks: Arc<Semaphore>,
+    pub(crate) large_hooks: Arc<Semaphore>,
     touched: Mutex<BTreeMap<Name, i64>>,
     edits: Arc<Mutex<()>>,
+    /// Lines to supervisors.
+    pub(crate) lines: Arc<Lines>,
+    pub(crate) place: Place,
 }
 
 impl Shared {
@@ -90,8 +114,13 @@ impl Shared {
             sessions: Sessions::default(),
             calls: Arc::new(Semaphore::new(STORE_CALLS_MAX)),
             long_reads: Arc::new(Semaphore::new(LONG_READS_MAX)),
+            followers: Arc::new(Semaphore::new(FOLLOWERS_MAX)),
+            hooks: Arc::new(Semaphore::new(HOOKS_MAX)),
+            large_hooks: Arc::new(Semaphore::new(LARGE_HOOKS_MAX)),
             touched: Mutex::default(),
             edits: state.edits,
+            lines: Arc::default(),
+            place: state.place,
         };
         shared.tell_keys(&*shared.store)?;
         Ok(shared)

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::judgement::{Judgement, Level};
-use crate::policy::{Limit, Limits};
+use crate::policy::Limit;
+use crate::run::Caps;
 
 /// A limit's name, as seed 3 says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -112,7 +113,7 @@ impl std::fmt::Display for BreakerFinding {
 }
 
 /// Compares what a run has used with its limits, each granted `allowances` times.
-pub(crate) fn judge(counts: Counts, limits: &Limits, allowances: u32) -> Judgement<BreakerFinding> {
+pub(crate) fn judge(counts: Counts, limits: &Caps, allowances: u32) -> Judgement<BreakerFinding> {
     let checks = [
         (LimitName::ToolCalls, counts.tool_calls, limits.max_tool_calls),
         (LimitName::Iterations, counts.iterations, limits.max_iterations),

@@ -105,7 +105,9 @@ impl AgentState {
             What::ToolRequested(t) => self.tool_requested(now, event, t, policy),
             What::ToolFinished(t) => self.tool_finished(at, t, policy),
             What::PromptSubmitted => self.prompt_submitted(at, event, policy),
-            What::RunStarted { attended, .. } => self.run_started(at, event, *attended),
+            What::RunStarted { attended, limits, .. } => {
+                self.run_started(at, event, *attended, limits.as_deref().copied())
+            }
             What::RunSlept => self.run_changed(event, |run| run.sleep(at)),
             What::RunWoke => self.run_changed(event, |run| run.wake(at)),
             What::RunCompleted => self.run_completed(at, event),

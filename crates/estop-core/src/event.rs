@@ -13,6 +13,7 @@ use crate::guard::Guard;
 use crate::ids::{CallId, Hash64, Name, RequestId};
 use crate::money::NanoUsd;
 use crate::policy::Policy;
+use crate::run::RunLimits;
 use crate::system::{Channel, GateView};
 use crate::tags::Tags;
 
@@ -70,6 +71,9 @@ pub enum What {
         /// What it is for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tags: Option<Box<Tags>>,
+        /// Limits for this run alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limits: Option<Box<RunLimits>>,
     },
     /// A run waits for something.
     RunSlept,
@@ -356,6 +360,26 @@ pub struct ToolRequested {
     /// The command runs tests (CB-4).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub test_run: bool,
+    /// Who saw it.
+    #[serde(default, skip_serializing_if = "ToolGate::is_hook")]
+    pub gate: ToolGate,
+}
+
+/// Who saw a tool call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolGate {
+    /// A hook of the client: it sees all calls of its run.
+    #[default]
+    Hook,
+    /// The gate before an MCP server: judged like any other, counted unless a hook or the latest answer showed it (CB-3).
+    Mcp,
+}
+
+impl ToolGate {
+    pub(crate) fn is_hook(&self) -> bool {
+        *self == ToolGate::Hook
+    }
 }
 
 /// A hook reports what a tool did.
@@ -368,4 +392,7 @@ pub struct ToolFinished {
     pub result: Hash64,
     /// How it ended.
     pub ended: Ended,
+    /// With it the agent reported that it is done or blocked; a tripped run is escalated then (CB-6).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reports: bool,
 }

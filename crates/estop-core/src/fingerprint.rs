@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ended::Ended;
+pub use crate::ended::ended_by_text;
 use crate::ids::{Hash64, Name};
 use crate::signature;
 use crate::simhash::{SimHash, normal_hash, simhash, simhash_and_hash, simhash_both};
@@ -82,6 +83,9 @@ pub struct StepPrint {
     /// How it ended; most protocols do not say.
     #[serde(default = "unknown", skip_serializing_if = "is_unknown")]
     pub ended: Ended,
+    /// It ran tests, and the request says how they ended (CB-4).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub test_run: bool,
 }
 
 fn unknown() -> Ended {
@@ -184,6 +188,7 @@ impl StepPrint {
             action,
             result: signature::result(step.result),
             ended: step.ended,
+            test_run: false,
         }
     }
 }
@@ -204,31 +209,4 @@ impl ResponsePrint {
             more_calls: u32::try_from(response.calls.len().saturating_sub(STEPS_MAX)).unwrap_or(u32::MAX),
         }
     }
-}
-
-/// What a tool's result says about how the call ended, where the protocol does not say it.
-///
-/// Only plain words at the start of the text or a line with an exit code count: a log that mentions errors is
-/// not a failure.
-pub fn ended_by_text(result: &str) -> Ended {
-    const FAILED: &[&str] = &[
-        "error",
-        "traceback (most recent call last)",
-        "fatal:",
-        "exception:",
-        "command failed",
-        "failed to ",
-    ];
-    let start: String = result.trim_start().chars().take(40).flat_map(char::to_lowercase).collect();
-    if FAILED.iter().any(|word| start.starts_with(word)) || exit_code(&start).is_some_and(|code| code != 0) {
-        return Ended::Failed;
-    }
-    Ended::Unknown
-}
-
-/// `exit code 1`, `exit code: 1`, `exit status 1` at the start of a result.
-fn exit_code(start: &str) -> Option<u32> {
-    let rest = start.strip_prefix("exit code").or_else(|| start.strip_prefix("exit status"))?;
-    let digits = rest.trim_start_matches([':', ' ']);
-    digits.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }

@@ -11,11 +11,13 @@
 //! assert!(!is_test_run("Bash", "pip install pytest"));
 //! ```
 
+mod said;
 mod shell;
 mod tables;
 
 use std::borrow::Cow;
 
+pub use said::says_passed;
 use shell::simple_commands;
 use tables::{
     ALIASES, GOAL_PROGRAMS, KEYWORDS, MODULE_PROGRAMS, NOT_RUN_OPTIONS, NOT_RUNS, SHELL_TOOLS, STOP_OPTIONS,

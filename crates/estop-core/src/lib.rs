@@ -61,6 +61,8 @@ pub mod watchdog;
 pub mod backtest;
 mod canonical_json;
 pub mod chain;
+pub mod escalation_text;
 pub mod hex;
 pub mod journal;
 pub mod replay;
+pub mod report_tool;

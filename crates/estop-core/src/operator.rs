@@ -2,6 +2,9 @@
 //!
 //! The admin plane speaks to this trait and to nothing behind it. Nothing here waits for a database.
 
+mod hook;
+mod watched;
+
 use crate::activity::ActivityState;
 use crate::budget::Amount;
 use crate::button::{Latched, Press, Unlock};
@@ -14,10 +17,13 @@ use crate::loop_detector::LoopFinding;
 use crate::policy::{BudgetPolicy, Policy};
 use crate::policy_file::{PolicyError, PolicyIn};
 use crate::proof_test::{NoProofTest, ProofTest, ProofTests};
-use crate::run::RunState;
+use crate::run::{RunLimits, RunState};
 use crate::standing::Standing;
 use crate::system::{GateView, SystemDecision};
 use crate::tags::Tags;
+
+pub use hook::{HOOK_BODY_MAX, HookCall, HookFault, HookReply};
+pub use watched::{OnEnd, Watch, Watched};
 
 /// What can be done to a running estop.
 pub trait Operator: Send + Sync {
@@ -54,6 +60,19 @@ pub trait Operator: Send + Sync {
     /// Starts a run or changes its state. The decision says whether it was allowed.
     fn run(&self, agent: &str, run: &str, step: RunStep, by: &str) -> Result<Decision, OperatorError>;
 
+    /// Answers a hook of a coding agent. Answers quickly: a tool, and maybe a person, waits for it.
+    fn hook(&self, call: HookCall<'_>) -> HookReply;
+
+    /// Whose key this is the SHA-256 of.
+    fn key_owner(&self, _sha256: [u8; 32]) -> Option<Name> {
+        None
+    }
+
+    /// Whose ticket this is the SHA-256 of: agent and run.
+    fn ticket(&self, _sha256: [u8; 32]) -> Option<(Name, Name)> {
+        None
+    }
+
     /// The keys agents may use from here on, beside those of the configuration.
     fn set_keys(&self, keys: Vec<AgentKeyHash>);
 
@@ -87,8 +106,17 @@ pub trait Operator: Send + Sync {
     /// When the stop was last tried out.
     fn proof_tests(&self) -> ProofTests;
 
+    /// What is under way, and a kill would end.
+    fn under_way(&self) -> Ended;
+
+    /// Grows with everything that happens: whoever saw the same number before has missed nothing.
+    fn pulse(&self) -> u64;
+
     /// What presses the button besides people, and whether each would.
     fn triggers(&self) -> Vec<TriggerView>;
+
+    /// Something runs outside of this process: `on_end` is told when it must end, for as long as the result is held.
+    fn watch(&self, who: Watched, on_end: OnEnd) -> Result<Watch, OperatorError>;
 }
 
 /// What a kill did, and how long each part took (KS-2).
@@ -178,6 +206,8 @@ pub enum RunStep {
         attended: bool,
         /// What it is for.
         tags: Tags,
+        /// Limits for this run alone.
+        limits: RunLimits,
     },
     /// It waits.
     Sleep,
@@ -265,9 +295,11 @@ impl RunStep {
     /// What happened, told by `by`.
     pub fn told(self, by: &str) -> What {
         match self {
-            RunStep::Start { attended, tags } => {
-                What::RunStarted { attended, tags: (!tags.is_empty()).then(|| Box::new(tags)) }
-            }
+            RunStep::Start { attended, tags, limits } => What::RunStarted {
+                attended,
+                tags: (!tags.is_empty()).then(|| Box::new(tags)),
+                limits: (!limits.is_empty()).then(|| Box::new(limits)),
+            },
             RunStep::Sleep => What::RunSlept,
             RunStep::Wake => What::RunWoke,
             RunStep::Complete => What::RunCompleted,
@@ -291,6 +323,12 @@ pub enum OperatorError {
     /// The rules do not fit together.
     #[error("the policy cannot be used: {0}")]
     BadPolicy(PolicyError),
+    /// It must not run: why.
+    #[error("{0}")]
+    MustNotRun(String),
+    /// There is no room for one more that is watched.
+    #[error("too many programs are watched already: end some first")]
+    TooManyWatched,
     /// It is done, but it could not be written to the disk.
     #[error("done, but not on disk: {0}")]
     NotKept(String),

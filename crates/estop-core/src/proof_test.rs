@@ -2,6 +2,9 @@
 
 use crate::ids::Name;
 
+/// The reserved agent on which the stop is tried out. It is nobody's agent: lists and counts leave it out.
+pub const CANARY: &str = "estop-canary";
+
 /// What a proof test found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProofTest {

@@ -2,13 +2,18 @@
 
 mod clock;
 mod finding;
+mod limits;
 mod list;
+mod test_runs;
+mod twice;
 
 use serde::{Deserialize, Serialize};
 
 use crate::breaker::{Counts, LimitName, LimitUse};
 use crate::budget::Spent;
 use crate::ended::Ended;
+use crate::event::ToolRequested;
+use crate::fingerprint::CallPrint;
 use crate::ids::{Hash64, Name};
 use crate::judgement::Judgement;
 use crate::operator::RunView;
@@ -17,7 +22,11 @@ use crate::time::Millis;
 
 pub(crate) use clock::RunDue;
 pub use finding::{RunFinding, RunProblem, RunState};
+pub(crate) use limits::Caps;
+pub use limits::RunLimits;
 pub(crate) use list::Runs;
+use twice::Announced;
+pub(crate) use twice::{AtGate, is_same_call};
 
 /// An implicit run ends after this long without activity (ID-7).
 pub(crate) const IMPLICIT_IDLE_MS: u64 = 30 * 60_000;
@@ -27,8 +36,6 @@ const WRAP_UP_MS: u64 = 60_000;
 const WRAP_UP_REQUESTS: u8 = 3;
 /// Runs remembered for each agent; beyond that finished ones are forgotten, the oldest first.
 pub const RUNS_MAX: usize = 256;
-/// Test runs whose result is awaited.
-const AWAITED_TESTS_MAX: usize = 8;
 
 /// A trip: which limit, and how much time is left to sum up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +61,12 @@ pub(crate) struct Run {
     /// What the test before said; `None` = there was none.
     last_test: Option<Ended>,
     awaited_tests: Vec<Hash64>,
+    /// Test runs that ended, and no hook said how.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    untold_tests: u8,
+    /// Hooks report the ends of its tool calls.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    ends_hooked: bool,
     /// Hooks report its tool calls, so answers do not count them.
     tools_hooked: bool,
     /// Hooks report its prompts, so requests do not count them.
@@ -69,6 +82,13 @@ pub(crate) struct Run {
     /// One bit for each limit whose shadow trip was told.
     told: u8,
     pub(crate) spent: Spent,
+    /// Set for this run alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    limits: Option<Box<RunLimits>>,
+}
+
+fn is_zero(count: &u8) -> bool {
+    *count == 0
 }
 
 /// What an event adds to a run's counters.
@@ -80,12 +100,15 @@ pub(crate) struct Adds {
 }
 
 /// What was counted from the latest answer, in case hooks turn out to count it too.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Uncertain {
     tool_calls: u32,
     iterations: u32,
     /// What the test before the answer said.
     last_test: Option<Ended>,
+    /// The calls, for the gate of an MCP server.
+    #[serde(default, skip_serializing_if = "Announced::is_empty")]
+    calls: Announced,
 }
 
 /// What an event wants of a run, for one that is tripped.
@@ -110,6 +133,8 @@ impl Run {
             allowances: 1,
             last_test: None,
             awaited_tests: Vec::new(),
+            untold_tests: 0,
+            ends_hooked: false,
             tools_hooked: false,
             prompts_hooked: false,
             uncertain: Uncertain::default(),
@@ -119,6 +144,7 @@ impl Run {
             trip: None,
             told: 0,
             spent: Spent::default(),
+            limits: None,
         }
     }
 
@@ -142,9 +168,18 @@ impl Run {
         self.state
     }
 
-    /// Attended and implicit runs have a mode of their own (PO-5).
+    /// Attended and implicit runs have a mode of their own (PO-5), unless limits were set for them.
     pub(crate) fn mode(&self, modes: &Modes) -> Mode {
-        if self.name.is_some() && !self.attended { modes.breaker_unattended } else { modes.breaker }
+        let asked_for = self.is_unattended() || self.limits.is_some();
+        if asked_for { modes.breaker_unattended } else { modes.breaker }
+    }
+
+    fn is_unattended(&self) -> bool {
+        self.name.is_some() && !self.attended
+    }
+
+    pub(crate) fn set_limits(&mut self, limits: Option<RunLimits>) {
+        self.limits = limits.filter(|limits| !limits.is_empty()).map(Box::new);
     }
 
     /// Milliseconds in ACTIVE, all wakes and restarts together.
@@ -190,7 +225,7 @@ impl Run {
     /// it and are now seen a second time: take them back.
     pub(crate) fn hook_tools(&mut self) {
         if !std::mem::replace(&mut self.tools_hooked, true) {
-            let Uncertain { tool_calls, iterations, last_test } = self.uncertain;
+            let Uncertain { tool_calls, iterations, last_test, .. } = self.uncertain;
             self.counts.tool_calls = self.counts.tool_calls.saturating_sub(tool_calls);
             self.counts.iterations = self.counts.iterations.saturating_sub(iterations);
             if iterations > 0 {
@@ -201,40 +236,34 @@ impl Run {
         self.uncertain = Uncertain::default();
     }
 
+    /// Whether the latest answer showed a call that the gate of its MCP server sees now.
+    pub(crate) fn announced(&self, t: &ToolRequested) -> bool {
+        self.uncertain.calls.knows(t) || self.uncertain.calls.pair_of(t).is_some()
+    }
+
+    /// The gate saw it: a second one like it is another call.
+    pub(crate) fn pair_announced(&mut self, t: &ToolRequested) {
+        if !self.uncertain.calls.knows(t) {
+            self.uncertain.calls.pair(t);
+        }
+    }
+
     /// What a request adds: a turn, unless hooks count them.
     pub(crate) fn request_adds(&self, asks: bool) -> Adds {
         Adds { turn: asks && !self.prompts_hooked, ..Adds::default() }
     }
 
     /// Counts an answer's calls, unless hooks count them. Says whether it did.
-    pub(crate) fn count_answer(&mut self, adds: Adds, now: Millis) -> bool {
+    pub(crate) fn count_answer(&mut self, adds: Adds, calls: &[CallPrint], now: Millis) -> bool {
         if self.tools_hooked {
             return false;
         }
         let (before, last_test) = (self.counts, self.last_test);
         self.count(adds, now);
         let iterations = self.counts.iterations.saturating_sub(before.iterations);
-        self.uncertain = Uncertain { tool_calls: adds.tool_calls, iterations, last_test };
+        let calls = Announced::of(calls);
+        self.uncertain = Uncertain { tool_calls: adds.tool_calls, iterations, last_test, calls };
         true
-    }
-
-    /// A test run was started; its result is awaited under `key`.
-    pub(crate) fn await_test(&mut self, key: Hash64) {
-        self.last_test = Some(Ended::Unknown);
-        if self.awaited_tests.len() == AWAITED_TESTS_MAX {
-            self.awaited_tests.remove(0);
-        }
-        self.awaited_tests.push(key);
-    }
-
-    /// A call ended; if it was a test run, a pass starts the count anew (CB-4).
-    pub(crate) fn tool_ended(&mut self, key: Hash64, ended: Ended) {
-        let Some(at) = self.awaited_tests.iter().position(|t| *t == key) else { return };
-        self.awaited_tests.remove(at);
-        self.last_test = Some(ended);
-        if ended == Ended::Ok {
-            self.counts.iterations = 0;
-        }
     }
 
     /// Whether it may go on: COMPLETED and ESCALATED may not, a tripped one only to sum up.

@@ -1,4 +1,4 @@
-//! What a run is for (PO-6): an issue and labels. Nothing is judged by them; spend is summed up by them.
+//! What a run is for (PO-6) and where its work is (CB-8): issue, labels, branch, session. Nothing is judged by them; spend is summed up by them.
 
 use std::collections::BTreeMap;
 
@@ -22,6 +22,9 @@ pub struct Tags {
     /// The branch that is worked on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<Name>,
+    /// The client's session, where the conversation is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Name>,
 }
 
 impl Tags {
@@ -40,6 +43,7 @@ impl Tags {
         set(&mut self.issue, &over.issue);
         set(&mut self.role, &over.role);
         set(&mut self.branch, &over.branch);
+        set(&mut self.session, &over.session);
         self.labels.extend(over.labels.iter().map(|(key, value)| (key.clone(), value.clone())));
     }
 }

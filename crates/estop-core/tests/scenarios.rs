@@ -71,6 +71,7 @@ scenarios! {
     ld_6_exempt_tools_do_not_count
     ld_6_for_agents_that_act_in_text_the_code_block_is_the_action
     ld_6_hooks_alone_find_a_loop_too
+    ld_6_a_loop_at_the_mcp_gate_alone_is_found
     ld_6_who_acts_on_failed_answers_still_loops
     ld_6_without_the_batch_profile_the_twelfth_item_trips
     ld_6a_a_block_of_three_four_times
@@ -91,21 +92,35 @@ scenarios! {
     ld_6e_a_chant_in_shadow_is_only_told
     ld_6e_a_chant_is_cut_and_the_retry_refused
 
+    cb_1_a_time_limit_of_one_run_trips_by_timer
     cb_1_limits_belong_to_a_run
+    cb_1_limits_of_one_run_alone
     cb_1_off_is_no_limit
     cb_2_a_limit_of_one_denies_the_first
     cb_2_every_limit_near_is_in_the_warning
     cb_2_limit_is_never_hidden_by_a_warning
     cb_2_the_200th_tool_call_is_denied
+    cb_2_the_200th_call_at_the_mcp_gate_is_denied
     cb_2_the_50th_prompt_by_hook_is_denied
     cb_2_the_50th_turn_is_denied
     cb_2_the_5th_test_run_is_denied
     cb_3_a_call_seen_both_ways_counts_once
+    cb_3_a_call_seen_by_answer_and_mcp_counts_once
+    cb_3_a_call_seen_by_hook_and_mcp_counts_once
+    cb_3_calls_count_at_the_mcp_gate_alone
+    cb_3_calls_at_the_mcp_gate_alone_count_beside_hooks
+    cb_3_one_hook_stands_for_one_call_at_the_mcp_gate
+    cb_3_one_call_of_an_answer_stands_for_one_at_the_mcp_gate
     cb_3_calls_in_an_answer_count_without_hooks
     cb_4_a_pass_starts_the_count_anew
+    cb_4_a_request_tells_what_a_hook_left_open
+    cb_4_a_request_without_a_run_tells_the_only_hooked_one
     cb_4_an_unknown_result_counts_as_not_passed
+    cb_4_failures_told_by_requests_count
+    cb_4_hooks_that_say_nothing_after_a_tool
     cb_4_installing_a_test_runner_is_no_test_run
     cb_4_results_in_requests_count_without_hooks
+    cb_4_what_a_hook_said_is_not_said_again
     cb_5_a_limit_lowered_meanwhile_trips_at_once
     cb_5_active_time_adds_up_over_wakes
     cb_5_active_time_trips_by_timer
@@ -115,12 +130,17 @@ scenarios! {
     cb_5_waking_in_time_starts_sleep_anew
     cb_6_a_person_at_the_run_is_told_not_killed
     cb_6_a_person_extends_a_run
+    cb_6_a_report_escalates_a_tripped_run
+    cb_6_another_tool_that_ends_like_a_wrap_up_tool_is_refused
+    cb_6_a_report_of_a_run_within_its_limits_ends_nothing
     cb_6_a_tripped_run_may_sum_up_for_three_requests
     cb_6_an_answer_after_the_end_of_its_run_trips_nothing
+    cb_6_an_attended_run_is_extended_and_goes_on
     cb_6_kill_during_wrap_up
     cb_6_or_for_sixty_seconds
     cb_6_reporting_does_not_use_up_the_requests
     cb_7_escalated_is_terminal
+    cb_7_an_escalated_run_is_not_forgotten_for_new_ones
     cb_7_transitions
     cb_8_an_escalation_leaves_the_agent_and_other_runs_alone
 
@@ -142,6 +162,7 @@ scenarios! {
     tw_4_forty_nine_thousand_tokens_pass
     tw_4_shadow_never_blocks_and_is_journaled
     tw_4_sixty_tool_calls_a_minute
+    tw_4_calls_at_the_mcp_gate_are_under_the_rate
     tw_4_the_minute_slides
     tw_4_tokens_are_what_is_new
     tw_4_veto_order_is_frozen
@@ -184,6 +205,8 @@ scenarios! {
     po_3_tokens_a_minute
     po_4_every_guard_in_shadow_only_tells
     po_4_every_guard_off
+    po_5_breakers_of_hooked_runs
+    po_5_limits_set_for_an_attended_run_are_enforced
     po_5_strict_enforces_every_number
     po_5_watch_enforces_what_was_asked_for
     po_2_a_clock_that_goes_back_days_and_forth_again_renews_nothing

@@ -13,6 +13,7 @@ use estop_core::fingerprint::{ResponsePrint, ResponseText};
 use estop_core::ids::{Name, RequestId};
 use estop_core::money::NanoUsd;
 use estop_core::prices::{Price, TokenUse};
+use estop_core::report_tool::reported;
 use estop_wire::response::{Observed, Observer, UsageIn};
 
 use crate::agents::Agent;
@@ -139,11 +140,21 @@ impl Account {
         let usage = self.usage(said.usage, made);
         let ended = if self.failed || said.failed { Ended::Failed } else { Ended::Ok };
         let agent = Arc::clone(&self.agent);
+        if ended == Ended::Ok {
+            self.note_words(&said);
+        }
         let print = self.print(&said);
         let mut judged = agent.judged();
         judged.recall.remember(self.asked, &said, &print);
         let completed = ResponseCompleted { request: self.request, ended, print, usage };
         self.host.tell_locked(&agent, &mut judged, self.run.clone(), What::ResponseCompleted(completed));
+    }
+
+    /// Keeps what the agent said last: in a report, or else in its text (CB-6).
+    fn note_words(&self, said: &Observed) {
+        let report = said.calls.iter().find_map(|call| reported(&call.name, &call.args));
+        let text = report.as_deref().unwrap_or(&said.text);
+        self.host.last_words(&self.agent.name, self.run.as_deref(), text);
     }
 
     fn print(&self, said: &Observed) -> ResponsePrint {

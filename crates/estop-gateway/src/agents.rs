@@ -18,6 +18,7 @@ use estop_core::system::System;
 use estop_core::time::Millis;
 
 use crate::flight::Flights;
+use crate::hooks::HookMemory;
 use crate::recall::Recall;
 use crate::resting::{Rest, Resting};
 use crate::rulebook::Over;
@@ -61,6 +62,8 @@ pub struct Judged {
     pub runners: Arc<TestRunners>,
     /// What it was answered lately.
     pub recall: Recall,
+    /// What its hooks need from one to the next.
+    pub(crate) hooks: HookMemory,
     /// Records of its chain so far.
     pub told: u64,
     /// What its latest request scored.
@@ -91,6 +94,7 @@ impl Agent {
                 policy: rules.policy,
                 runners: rules.runners,
                 recall: Recall::default(),
+                hooks: HookMemory::default(),
                 told,
                 score: None,
                 last: Millis::default(),

@@ -93,6 +93,19 @@ impl Host {
         Stopped { decision, ended, gate_us, cut_us: micros(begun), kept_us: None }
     }
 
+    /// What is under way.
+    pub fn under_way(&self) -> Ended {
+        let mut found = Ended { tools: self.tools.count(), ..Ended::default() };
+        self.agents.for_each(|agent| {
+            agent.flights.for_each(|flight| match flight.channel {
+                Channel::Llm => found.model_calls += 1,
+                Channel::Messaging => found.messages += 1,
+                Channel::Tools => found.tools += 1,
+            });
+        });
+        found
+    }
+
     /// Ends what is under way and may not pass any more, by the gate as each agent is to see it.
     pub(crate) fn end(&self, gate: impl Fn(&str) -> GateView) -> Ended {
         let mut ended = Ended::default();
@@ -115,8 +128,10 @@ impl Host {
                 }
             });
         });
-        let may_not = |agent: Option<&str>| !gate(agent.unwrap_or_default()).lets_pass(Channel::Tools);
-        ended.tools += self.tools.end_where(|tool| may_not(tool.agent()));
+        ended.tools += self.tools.end_where(|tool| {
+            let gate = gate(tool.agent().unwrap_or_default());
+            (!gate.lets_pass(Channel::Tools)).then(|| crate::refuse::system_sentence(gate).to_string())
+        });
         ended
     }
 

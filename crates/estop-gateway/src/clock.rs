@@ -13,12 +13,27 @@ pub struct Clock {
     from: Millis,
     /// What anybody last read.
     last: AtomicU64,
+    /// How far a test put it ahead.
+    #[cfg(test)]
+    ahead: AtomicU64,
 }
 
 impl Clock {
     /// A clock that goes on counting from `from`.
     pub fn starting_at(from: Millis) -> Clock {
-        Clock { start: Instant::now(), from, last: AtomicU64::new(from.0) }
+        Clock {
+            start: Instant::now(),
+            from,
+            last: AtomicU64::new(from.0),
+            #[cfg(test)]
+            ahead: AtomicU64::new(0),
+        }
+    }
+
+    /// Lets time pass at once.
+    #[cfg(test)]
+    pub(crate) fn skip(&self, ms: u64) {
+        self.ahead.fetch_add(ms, Ordering::Relaxed);
     }
 
     /// Both clocks at this moment.
@@ -31,6 +46,8 @@ impl Clock {
     /// Monotonic time alone.
     pub fn mono(&self) -> Millis {
         let now = self.from.plus(u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX));
+        #[cfg(test)]
+        let now = now.plus(self.ahead.load(Ordering::Relaxed));
         // Written once a millisecond at most, so that threads do not take it from each other all the time.
         if self.last.load(Ordering::Relaxed) < now.0 {
             self.last.store(now.0, Ordering::Relaxed);

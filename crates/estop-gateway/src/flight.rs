@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use atomic_waker::AtomicWaker;
 use estop_core::event::AbortedBy;
-use estop_core::ids::RequestId;
+use estop_core::ids::{Name, RequestId};
 use estop_core::system::Channel;
 use estop_core::time::Millis;
 use estop_wire::refusal::Kind;
@@ -82,6 +82,8 @@ pub struct Flight {
     /// Wakes whoever passes its body on.
     upload_waker: AtomicWaker,
     upstream: Mutex<Option<AbortHandle>>,
+    /// Its run, once it is known; inside, `None` is the implicit one.
+    run: OnceLock<Option<Name>>,
 }
 
 impl Flight {
@@ -99,7 +101,19 @@ impl Flight {
             over: AtomicBool::new(false),
             upload_waker: AtomicWaker::new(),
             upstream: Mutex::new(None),
+            run: OnceLock::new(),
         }
+    }
+
+    /// Notes which run it belongs to, before the core is asked: an escalation finds it from here on.
+    pub(crate) fn set_run(&self, run: Option<Name>) {
+        // Said once; a second word could only be the same.
+        let _ = self.run.set(run);
+    }
+
+    /// Whether it belongs to the run of this name.
+    pub(crate) fn is_of_run(&self, run: &str) -> bool {
+        matches!(self.run.get(), Some(Some(own)) if **own == *run)
     }
 
     /// Notes where the request is now.

@@ -21,6 +21,7 @@ use crate::flight::Cut;
 use crate::host::{Host, Keeping};
 use crate::key_ring::KeyRing;
 use crate::listener;
+use crate::mcp::ReadyMcp;
 use crate::relay::ReadyRelay;
 use crate::rulebook::Rulebook;
 use crate::settings::Settings;
@@ -67,6 +68,7 @@ impl Gateway {
             tls,
             providers,
             relays,
+            mcp,
             keys,
             require_keys,
             llm_enabled,
@@ -93,6 +95,10 @@ impl Gateway {
             .into_iter()
             .map(|(name, relay)| Ok((name.clone(), ReadyRelay::new(&name, relay)?)))
             .collect::<Result<BTreeMap<Box<str>, ReadyRelay>, StartError>>()?;
+        let mcp = mcp
+            .into_iter()
+            .map(|(name, server)| Ok((name.clone(), ReadyMcp::new(&name, server)?)))
+            .collect::<Result<BTreeMap<Box<str>, ReadyMcp>, StartError>>()?;
         let cannot_listen = |error| StartError::Listen { address: listen, error };
         listener::check_free(listen).map_err(cannot_listen)?;
         let first = listener::bind(listen).map_err(cannot_listen)?;
@@ -108,6 +114,7 @@ impl Gateway {
             host: Arc::clone(&host),
             upstreams: ready.iter().map(|(name, r)| (name.clone(), Upstream::new(Arc::clone(r)))).collect(),
             relays: relays.iter().map(|(name, relay)| (name.clone(), relay.for_worker())).collect(),
+            mcp: mcp.iter().map(|(name, server)| (name.clone(), server.for_worker())).collect(),
             keys: keys.clone(),
             require_keys,
             prices: Arc::clone(&prices).into(),
@@ -127,6 +134,7 @@ impl Gateway {
         host.welcome_configured();
         // As the agents of the configuration: made-up names cannot take their places.
         relays.values().for_each(|relay| drop(host.agent(relay.agent())));
+        mcp.values().filter_map(ReadyMcp::agent).for_each(|agent| drop(host.agent(agent)));
         let (stop, stopped) = watch::channel(false);
         let mut gateway = Gateway {
             address,

@@ -1,16 +1,16 @@
 //! Where the core is asked: gives an event its time and gate word, keeps the record, and does what the decision says.
 
+mod act;
+
 use std::sync::Arc;
 
-use estop_core::button::Press;
-use estop_core::decision::{Decision, Effect, Finding, Guard};
+use estop_core::decision::{Decision, Finding, Guard};
 use estop_core::engine::Snapshot;
-use estop_core::event::{AbortedBy, Event, What};
+use estop_core::event::{Event, What};
 use estop_core::ids::Name;
 use estop_core::journal::{Happened, Written};
-use estop_core::system::{Channels, GateView, KillReason, System, SystemState};
+use estop_core::system::{Channels, GateView, System, SystemState};
 use estop_core::time::Millis;
-use estop_wire::refusal::Kind;
 
 use crate::agents::{Agent, Agents, Judged};
 use crate::button::{Button, LatchKeeper};
@@ -23,6 +23,7 @@ use crate::latch::Latch;
 use crate::resting::Rest;
 use crate::rulebook::{Rulebook, runners};
 use crate::tools::Tools;
+use crate::words::Words;
 
 /// The agents, the button, the clock and the way to the journal.
 pub struct Host {
@@ -40,6 +41,8 @@ pub struct Host {
     pub tools: Arc<Tools>,
     /// The rules of all agents.
     pub rulebook: Rulebook,
+    /// What runs said last.
+    pub words: Words,
 }
 
 impl Host {
@@ -62,6 +65,7 @@ impl Host {
             cage: Cage::default(),
             tools: Arc::default(),
             rulebook,
+            words: Words::default(),
         }
     }
 
@@ -203,6 +207,7 @@ impl Host {
         {
             judged.score = Some(*score);
         }
+        self.note_words(&agent.name, &event, &decision);
         let written = Written::of(Happened::Agent(&event), &*decision);
         let (name, told) = (Arc::clone(&agent.name), Arc::clone(&decision));
         self.journal.push(Recorded::Agent { agent: name, now, event, decision: told, written });
@@ -215,39 +220,6 @@ impl Host {
         let view = self.latch.view_as(|| agent == canary::AGENT);
         let is_open = view.state == SystemState::Running && view.shut.is_empty();
         if is_open { GateView::OPEN } else { view }
-    }
-
-    fn act(&self, agent: &Agent, decision: &Decision) {
-        for effect in &decision.effects {
-            match effect {
-                Effect::AbortInFlight => {
-                    let cut = stopped(decision);
-                    agent.flights.for_each(|flight| flight.cut(cut.clone()));
-                }
-                Effect::CutStream { request } => {
-                    let cut = stopped(decision);
-                    agent.flights.for_each(|flight| {
-                        if flight.request == *request {
-                            flight.cut(cut.clone());
-                        }
-                    });
-                }
-                Effect::PressButton => {
-                    let by = format!("watchdog: agent {}", agent.name);
-                    self.kill(Press::new(KillReason::RunawayAgent, &by, "watchdog"));
-                }
-                // Told to people, and to supervisors of processes.
-                Effect::Deactivated { .. }
-                | Effect::Paused { .. }
-                | Effect::LoopEvidence(_)
-                | Effect::WouldHaveStopped { .. }
-                | Effect::RunTripped { .. }
-                | Effect::RunEscalated { .. }
-                | Effect::BudgetWarned(_)
-                | Effect::ReservationExpired { .. }
-                | Effect::SnoozeEnded { .. } => {}
-            }
-        }
     }
 
     /// Ends every request under way; how many there were.
@@ -287,12 +259,5 @@ impl From<Arc<JournalQueue>> for Keeping {
     }
 }
 
-/// What a request that is ended by this decision is told.
-fn stopped(decision: &Decision) -> Cut {
-    Cut {
-        by: AbortedBy::Guard,
-        kind: Kind::Stop,
-        code: crate::refuse::code(decision),
-        message: crate::refuse::sentence(decision),
-    }
-}
+#[cfg(test)]
+mod tests;

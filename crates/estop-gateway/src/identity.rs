@@ -1,4 +1,4 @@
-//! Who asks, and whom: agent, run and provider, from the path, the key and the headers (ID-1..4).
+//! Who asks, and whom: agent, run and provider, from the path, its ticket, the key and the headers (ID-1..4, ID-7).
 //!
 //! The upstream comes from the configuration alone; nothing the client says can choose another.
 
@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::agents::{is_agent_name, is_name};
 use crate::settings::AgentKey;
 use crate::tags::{self, BadTags};
+use crate::tickets::Tickets;
 
 /// The agent that is meant when nobody says which.
 pub(crate) const DEFAULT_AGENT: &str = "default";
@@ -27,10 +28,12 @@ pub(crate) const KEY_HEADER: HeaderName = HeaderName::from_static("x-estop-key")
 pub(crate) const CREDENTIAL_HEADERS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
 
 /// A path, taken apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Route<'a> {
     /// The agent the path names.
     pub agent: Option<&'a str>,
+    /// The ticket it shows. Goes nowhere from here: to no log, no answer, no provider.
+    pub ticket: Option<&'a str>,
     /// The provider it names.
     pub provider: &'a str,
     /// What is the provider's: empty, or a path that begins with a slash.
@@ -57,27 +60,38 @@ pub(crate) enum IdentityError {
         /// Whose key it is.
         agent: Box<str>,
     },
+    /// The ticket is no run's, or its run is over.
+    TicketUnknown,
+    /// The ticket is of another agent or run than the one named; says which.
+    TicketOfAnother(&'static str),
 }
 
-/// Takes a path apart: `/agents/{agent}/{provider}/…` or `/{provider}/…`.
-pub(crate) fn route(path: &str) -> Result<Route<'_>, IdentityError> {
+/// Takes a path apart: `/agents/{agent}/{provider}/…`, `/runs/{ticket}/{provider}/…` or `/{provider}/…`.
+pub(crate) fn route<'p>(path: &'p str) -> Result<Route<'p>, IdentityError> {
     if has_dot_segments(path) {
         return Err(IdentityError::DotSegments);
     }
     let rest = path.strip_prefix('/').ok_or(IdentityError::NoProvider)?;
-    let (agent, rest) = match rest.strip_prefix("agents/") {
-        Some(rest) => {
-            let (agent, rest) = rest.split_once('/').ok_or(IdentityError::NoProvider)?;
-            if !is_agent_name(agent) {
-                return Err(IdentityError::BadName("agent"));
-            }
-            (Some(agent), rest)
+    let named = |rest: &'p str| rest.split_once('/').ok_or(IdentityError::NoProvider);
+    let (agent, ticket, rest) = if let Some(rest) = rest.strip_prefix("agents/") {
+        let (agent, rest) = named(rest)?;
+        if !is_agent_name(agent) {
+            return Err(IdentityError::BadName("agent"));
         }
-        None => (None, rest),
+        (Some(agent), None, rest)
+    } else if let Some(rest) = rest.strip_prefix("runs/") {
+        let (ticket, rest) = named(rest)?;
+        (None, Some(ticket), rest)
+    } else {
+        (None, None, rest)
     };
     let end = rest.find('/').unwrap_or(rest.len());
     let (provider, path) = rest.split_at(end);
-    if provider.is_empty() { Err(IdentityError::NoProvider) } else { Ok(Route { agent, provider, path }) }
+    if provider.is_empty() {
+        Err(IdentityError::NoProvider)
+    } else {
+        Ok(Route { agent, ticket, provider, path })
+    }
 }
 
 /// Whether a segment is `.` or `..` once it is decoded: such a path leads elsewhere than it seems to.
@@ -137,6 +151,11 @@ impl Keys {
         self.0.get(&digest(key)).map(AsRef::as_ref)
     }
 
+    /// Whose key has this SHA-256.
+    pub(crate) fn owner_of(&self, sha256: &[u8; 32]) -> Option<&str> {
+        self.0.get(sha256).map(AsRef::as_ref)
+    }
+
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -175,10 +194,16 @@ pub(crate) fn caller(
     uri: &Uri,
     headers: &HeaderMap,
     keys: &Keys,
+    tickets: &Tickets,
     require_keys: bool,
 ) -> Result<Caller, IdentityError> {
+    let bound = match route.ticket {
+        Some(ticket) => Some(tickets.of(ticket).ok_or(IdentityError::TicketUnknown)?),
+        None => None,
+    };
     let (owner, key_in) = key_owner(uri, headers, keys)?;
-    if owner.is_none() && require_keys {
+    // A ticket was given to its run by whoever owns the machine: it stands for a key.
+    if owner.is_none() && bound.is_none() && require_keys {
         let sent_any = CREDENTIAL_HEADERS.iter().any(|name| headers.contains_key(*name));
         return Err(if sent_any { IdentityError::KeyUnknown } else { IdentityError::KeyMissing });
     }
@@ -186,6 +211,16 @@ pub(crate) fn caller(
         Some(agent) => Some(agent),
         None => name_in(headers, AGENT_HEADER, "agent", is_agent_name)?,
     };
+    let run = name_in(headers, RUN_HEADER, "run", is_name)?;
+    let tags = tags::read(headers).map_err(IdentityError::BadTags)?;
+    if let Some((agent, name)) = bound {
+        return of_ticket(agent, name, owner, named, run).map(|(agent, run)| Caller {
+            agent,
+            run,
+            tags,
+            key_in,
+        });
+    }
     let agent = match (owner, named) {
         (Some(owner), Some(named)) if owner != named => {
             return Err(IdentityError::KeyOfAnother { agent: owner.into() });
@@ -193,9 +228,27 @@ pub(crate) fn caller(
         (Some(name), _) | (None, Some(name)) => name,
         (None, None) => DEFAULT_AGENT,
     };
-    let run = name_in(headers, RUN_HEADER, "run", is_name)?.map(Name::from);
-    let tags = tags::read(headers).map_err(IdentityError::BadTags)?;
-    Ok(Caller { agent: agent.into(), run, tags, key_in })
+    Ok(Caller { agent: agent.into(), run: run.map(Name::from), tags, key_in })
+}
+
+/// A ticket can act only as its agent and in its run, whatever else is named.
+fn of_ticket(
+    agent: Name,
+    run: Name,
+    owner: Option<&str>,
+    named: Option<&str>,
+    named_run: Option<&str>,
+) -> Result<(Name, Option<Name>), IdentityError> {
+    if let Some(owner) = owner.filter(|owner| **owner != *agent) {
+        return Err(IdentityError::KeyOfAnother { agent: owner.into() });
+    }
+    if named.is_some_and(|named| *named != *agent) {
+        return Err(IdentityError::TicketOfAnother("agent"));
+    }
+    if named_run.is_some_and(|named| *named != *run) {
+        return Err(IdentityError::TicketOfAnother("run"));
+    }
+    Ok((agent, Some(run)))
 }
 
 /// The owner of the key that came with the request. A key given as estop's own must be one.
@@ -270,6 +323,8 @@ mod tests {
             Err(IdentityError::BadName("agent")),
             "the journal's own"
         );
+        assert_eq!(route("/runs/00ff/openai/v1/x"), Ok((None, "openai", "/v1/x")));
+        assert_eq!(route("/runs/00ff"), Err(IdentityError::NoProvider));
         assert_eq!(route("/"), Err(IdentityError::NoProvider));
         assert_eq!(route("*"), Err(IdentityError::NoProvider));
     }
@@ -284,8 +339,45 @@ mod tests {
             "/openai/a\\..\\b",
             "/openai/..;a/b",
         ] {
-            assert_eq!(route(path), Err(IdentityError::DotSegments), "{path}");
+            assert_eq!(route(path).err(), Some(IdentityError::DotSegments), "{path}");
         }
         assert!(route("/openai/v1.5/..x").is_ok());
+    }
+
+    fn with_ticket(headers: &[(&'static str, &str)], require_keys: bool) -> Result<String, IdentityError> {
+        let tickets = std::sync::Arc::new(Tickets::default());
+        let held = tickets.hold(digest(b"secret"), "a1", "r1", std::time::Instant::now());
+        let keys = Keys(BTreeMap::from([(digest(b"key"), "a1".into()), (digest(b"other"), "a2".into())]));
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.insert(*name, value.parse().expect("a header"));
+        }
+        let uri = Uri::from_static("/runs/secret/openai/v1/x");
+        let route = route(uri.path())?;
+        let found = caller(&route, &uri, &map, &keys, &tickets, require_keys);
+        drop(held);
+        found.map(|caller| format!("{} {}", caller.agent, caller.run.as_deref().unwrap_or("-")))
+    }
+
+    #[test]
+    fn id_7_a_ticket_acts_only_as_its_agent_and_in_its_run() {
+        let ours = || Ok("a1 r1".to_owned());
+        assert_eq!(with_ticket(&[], false), ours());
+        assert_eq!(with_ticket(&[], true), ours(), "it stands for a key");
+        assert_eq!(with_ticket(&[("x-estop-run", "r1"), ("x-estop-agent", "a1")], false), ours());
+        assert_eq!(with_ticket(&[("x-estop-key", "key")], true), ours());
+        let another = |what| Err(IdentityError::TicketOfAnother(what));
+        assert_eq!(with_ticket(&[("x-estop-run", "r2")], false), another("run"));
+        assert_eq!(with_ticket(&[("x-estop-agent", "a2")], false), another("agent"));
+        let of_a2 = Err(IdentityError::KeyOfAnother { agent: "a2".into() });
+        assert_eq!(with_ticket(&[("x-api-key", "other")], false), of_a2);
+    }
+
+    #[test]
+    fn id_7_an_unknown_ticket_is_nobodys() {
+        let uri = Uri::from_static("/runs/guess/openai/v1/x");
+        let route = route(uri.path()).expect("a path");
+        let found = caller(&route, &uri, &HeaderMap::new(), &Keys::default(), &Tickets::default(), false);
+        assert_eq!(found, Err(IdentityError::TicketUnknown));
     }
 }

@@ -199,6 +199,11 @@ impl JournalQueue {
         waiting.unwritten = Vec::new();
     }
 
+    /// Records so far.
+    pub fn pushed(&self) -> u64 {
+        self.waiting().pushed
+    }
+
     /// Adds a record. Callers that must keep an order hold their own lock while they call.
     pub fn push(&self, record: Recorded) {
         LINE.with_borrow_mut(|line| {

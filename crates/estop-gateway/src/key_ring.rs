@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use estop_core::ids::Name;
 use estop_core::operator::AgentKeyHash;
 
 use crate::identity::Keys;
@@ -42,6 +43,11 @@ impl KeyRing {
     /// The agents that have a key.
     pub fn owners(&self) -> BTreeSet<Box<str>> {
         self.current().owners()
+    }
+
+    /// Whose key has this SHA-256.
+    pub fn owner_of(&self, sha256: &[u8; 32]) -> Option<Name> {
+        self.current().owner_of(sha256).map(Name::from)
     }
 
     fn put_together(&self) {

@@ -1,7 +1,7 @@
 //! estop-gateway: the places where traffic is held or let through.
 //!
 //! Today the LLM proxy: listen, identify, read, understand, decide, forward, observe, settle (ID-1..7, AN-1..4); and the
-//! message relay (KS-10). The tool gate for hooks and MCP (TL-1, TL-3) will ask the core the same way.
+//! message relay (KS-10). Hooks and the gate before MCP servers (TL-1, TL-3) ask the core the same way.
 //!
 //! What it never does: write to a database, wait for one, re-serialise a body it inspected, choose an upstream by
 //! what the client says, or allow anything because an answer is missing. It knows neither the admin API nor the
@@ -16,7 +16,9 @@ mod account;
 mod answer;
 mod body_in;
 mod forward;
+mod hooks;
 mod identity;
+mod mcp;
 mod out_body;
 mod pipeline;
 mod recall;
@@ -42,7 +44,10 @@ mod latch;
 mod registry;
 mod resting;
 mod sync;
+mod tickets;
 mod tools;
+mod watch;
+mod words;
 
 // Sockets, threads and time.
 mod connection;
@@ -69,3 +74,4 @@ pub use resting::{Rest, Resting, States};
 pub use rulebook::{Over, Rulebook};
 pub use start_error::StartError;
 pub use tools::{RegisteredTool, RunningTool, Tools};
+pub use words::Place;

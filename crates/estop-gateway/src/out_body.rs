@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use crate::answer::AnswerBody;
+use crate::mcp::McpBody;
 use crate::relay::Place;
 
 /// Why a body ended before its end. The connection is then broken off, so that nobody takes it for whole.
@@ -20,6 +21,8 @@ pub(crate) enum OutBody {
     Answer(Box<AnswerBody>),
     /// The same of a relay, where it has a place until its end.
     Relayed(Box<(AnswerBody, Place)>),
+    /// An MCP server's.
+    Mcp(Box<McpBody>),
 }
 
 impl OutBody {
@@ -46,6 +49,7 @@ impl Body for OutBody {
             OutBody::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             OutBody::Answer(answer) => answer.poll_frame(cx),
             OutBody::Relayed(relayed) => relayed.0.poll_frame(cx),
+            OutBody::Mcp(answer) => answer.poll_frame(cx),
         }
     }
 
@@ -55,6 +59,7 @@ impl Body for OutBody {
             // Its end is settled before it is told.
             OutBody::Answer(answer) => answer.has_ended(),
             OutBody::Relayed(relayed) => relayed.0.has_ended(),
+            OutBody::Mcp(answer) => answer.has_ended(),
         }
     }
 
@@ -63,6 +68,7 @@ impl Body for OutBody {
             OutBody::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
             OutBody::Answer(answer) => answer.size_hint(),
             OutBody::Relayed(relayed) => relayed.0.size_hint(),
+            OutBody::Mcp(answer) => answer.size_hint(),
         }
     }
 }

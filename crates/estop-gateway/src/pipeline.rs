@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use estop_core::decision::{Decision, Effect};
 use estop_core::event::{AbortedBy, CallKind};
+use estop_core::ids::Name;
 use estop_core::policy::BlockResponse;
 use estop_core::system::Channel;
 use estop_wire::client;
@@ -29,8 +30,10 @@ use crate::canary;
 use crate::connection::{Busy, Connection};
 use crate::flight::{Phase, Registered};
 use crate::forward;
+use crate::hooks;
 use crate::host::Host;
 use crate::identity::{self, Caller};
+use crate::mcp;
 use crate::out_body::OutBody;
 use crate::refuse;
 use crate::relay;
@@ -52,6 +55,9 @@ pub(crate) async fn serve(
     if relay::is_relays(request.uri().path()) {
         // Boxed: requests to models would carry its room.
         return Box::pin(relay::serve(worker, request, busy)).await;
+    }
+    if mcp::is_mcps(request.uri().path()) {
+        return Box::pin(mcp::serve(worker, request, busy)).await;
     }
     let client = client::recognise(|name| known_header(request.headers(), name));
     match exchange(worker, request, busy).await {
@@ -75,7 +81,7 @@ fn known_header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 }
 
 /// Nobody is told what a dead process would not remember.
-async fn keep(host: &Arc<Host>, stops: bool) {
+pub(crate) async fn keep(host: &Arc<Host>, stops: bool) {
     if !stops {
         return host.journal.flush();
     }
@@ -101,13 +107,18 @@ async fn exchange(worker: &Worker, request: Request<Incoming>, busy: Busy) -> Re
     let keys = worker.keys.current();
     let caller = match &canary {
         Some(_) => Ok(canary::caller()),
-        None => identity::caller(&route, &parts.uri, &parts.headers, &keys, worker.require_keys),
+        None => {
+            let tickets = &worker.host.tools.tickets;
+            identity::caller(&route, &parts.uri, &parts.headers, &keys, tickets, worker.require_keys)
+        }
     };
     let caller = caller.map_err(|error| refuse_identity(&error, worker).of(call.protocol))?;
     refuse_browsers(&parts.headers, upstream).map_err(|no| no.of(call.protocol))?;
     let path_at = parts.uri.path().len() - route.path.len();
     let only_reads = parts.method.is_safe();
-    let asking = Asking { worker, call: &call, caller: &caller, upstream, provider, only_reads, path_at };
+    let session_run = hooks::session_run(&parts.headers);
+    let (call, caller) = (&call, &caller);
+    let asking = Asking { worker, call, caller, session_run, upstream, provider, only_reads, path_at };
     let admitted = asking.admit(body, &parts.headers, &busy).await.map_err(|no| no.of(call.protocol))?;
     asking.forward(admitted, parts, busy).await.map_err(|no| no.of(call.protocol))
 }
@@ -117,6 +128,8 @@ struct Asking<'a> {
     worker: &'a Worker,
     call: &'a Call,
     caller: &'a Caller,
+    /// The run that hooks of its client's session would have.
+    session_run: Option<Name>,
     upstream: &'a Arc<Upstream>,
     /// The provider's name.
     provider: &'a str,

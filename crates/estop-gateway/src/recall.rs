@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use estop_core::ended::Ended;
 use estop_core::fingerprint::{RequestPrint, ResponsePrint};
 use estop_core::ids::{Hash64, Name};
 use estop_core::signature;
@@ -33,6 +34,7 @@ struct Call {
     id: Hash64,
     tool: Name,
     action: Hash64,
+    test_run: bool,
 }
 
 /// The part of a request's print that its answer is remembered with.
@@ -67,6 +69,7 @@ impl Recall {
             if let Some(call) = self.calls.iter().rev().find(|call| call.id == call_id) {
                 step.tool = call.tool.clone();
                 step.action = call.action;
+                step.test_run = call.test_run && step.ended != Ended::Unknown;
             }
         }
     }
@@ -77,7 +80,8 @@ impl Recall {
         let Asked { conversation, ask, prompt } = asked;
         push(&mut self.answers, Answer { id, conversation, ask, prompt }, ANSWERS_MAX);
         for (call, print) in said.calls.iter().zip(&print.calls).filter(|(call, _)| !call.id.is_empty()) {
-            let call = Call { id: signature::text(&call.id), tool: print.tool.clone(), action: print.action };
+            let (tool, action, test_run) = (print.tool.clone(), print.action, print.test_run);
+            let call = Call { id: signature::text(&call.id), tool, action, test_run };
             push(&mut self.calls, call, CALLS_MAX);
         }
     }

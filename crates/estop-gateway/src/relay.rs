@@ -117,9 +117,10 @@ impl Message<'_> {
             return Ok(KeyIn::default());
         }
         let worker = self.worker;
-        let route = Route { agent: Some(&self.to.relay.agent), provider: "relay", path: self.to.path };
-        let keys = worker.keys.current();
-        identity::caller(&route, &head.uri, &head.headers, &keys, worker.require_keys)
+        let agent = Some(&*self.to.relay.agent);
+        let route = Route { agent, ticket: None, provider: "relay", path: self.to.path };
+        let (keys, tickets) = (worker.keys.current(), &worker.host.tools.tickets);
+        identity::caller(&route, &head.uri, &head.headers, &keys, tickets, worker.require_keys)
             .map(|caller| caller.key_in)
             .map_err(|error| No::identity(&error, &head.headers))
     }
@@ -212,11 +213,11 @@ impl Message<'_> {
 }
 
 /// Nothing can be added to an answer that estop does not understand: it is cut by breaking it off.
-const SHAPE: Shape =
+pub(crate) const SHAPE: Shape =
     Shape { protocol: Protocol::Other(Family::OpenAi), framing: Framing::Plain, encoded: true };
 
 /// A message costs nothing and is not read: its account is closed from the start.
-fn nothing_to_settle(worker: &Worker, agent: Arc<Agent>, flight: &Registered) -> Account {
+pub(crate) fn nothing_to_settle(worker: &Worker, agent: Arc<Agent>, flight: &Registered) -> Account {
     let mut account = Account::open(Opened {
         host: Arc::clone(&worker.host),
         agent,

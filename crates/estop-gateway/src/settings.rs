@@ -23,6 +23,8 @@ pub struct Settings {
     pub providers: BTreeMap<Box<str>, Provider>,
     /// Relays of messages, by the name that stands in the path (KS-10).
     pub relays: BTreeMap<Box<str>, Relay>,
+    /// MCP servers, by the name that stands in the path (TL-3).
+    pub mcp: BTreeMap<Box<str>, McpServer>,
     /// Keys of agents.
     pub keys: Vec<AgentKey>,
     /// Refuse requests without a valid key (ID-2).
@@ -73,6 +75,17 @@ pub struct Relay {
     pub secret: Option<SecretString>,
     /// Messages under way at once, each way.
     pub concurrency: usize,
+}
+
+/// An MCP server behind the gate (TL-3).
+#[derive(Clone, Debug)]
+pub struct McpServer {
+    /// Who calls it, if nobody says.
+    pub agent: Option<Box<str>>,
+    /// Where it is; spoken to as a provider is, without a key.
+    pub target: Provider,
+    /// Its address has a slash at its end.
+    pub ends_with_slash: bool,
 }
 
 /// How a provider wants its key.

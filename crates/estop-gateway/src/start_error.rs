@@ -19,6 +19,14 @@ pub enum StartError {
         /// What is wrong.
         problem: String,
     },
+    /// An MCP server that cannot be spoken to.
+    #[error("mcp.servers.{server}: {problem}")]
+    Mcp {
+        /// Which.
+        server: Box<str>,
+        /// What is wrong.
+        problem: String,
+    },
     /// The listener cannot be opened.
     #[error("listen.data: {address} cannot be opened: {error}")]
     Listen {

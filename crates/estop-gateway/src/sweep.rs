@@ -52,6 +52,7 @@ pub(crate) fn run(host: &Host, workers: &[Arc<Worker>], limits: &Limits, stop: &
             worker.upstreams.values().for_each(|upstream| tend(upstream, Channel::Llm));
             let relays = worker.relays.values().flat_map(Relay::upstreams);
             relays.for_each(|upstream| tend(upstream, Channel::Messaging));
+            worker.mcp.values().for_each(|server| tend(server.upstream(), Channel::Tools));
         }
     }
 }

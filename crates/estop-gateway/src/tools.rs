@@ -4,21 +4,35 @@
 use std::sync::Arc;
 
 use crate::registry::{Entry, Registry};
+use crate::tickets::Tickets;
 
 /// Something that runs and can be ended.
 pub trait RunningTool: Send + Sync {
-    /// Begins to end it, and returns at once: a kill does not wait for it.
-    fn end(&self);
+    /// Begins to end it, for this reason, and returns at once: a kill does not wait for it.
+    fn end(&self, why: &str);
 
     /// For which agent it runs.
     fn agent(&self) -> Option<&str> {
         None
     }
+
+    /// In which run of the agent.
+    fn run(&self) -> Option<&str> {
+        None
+    }
+
+    /// A person sits at it: a guard has it refused, only the button ends it.
+    fn is_attended(&self) -> bool {
+        false
+    }
 }
 
-/// All tools that run.
+/// All tools that run, and the tickets of those whose run has one.
 #[derive(Default)]
-pub struct Tools(Arc<Registry<Arc<dyn RunningTool>>>);
+pub struct Tools {
+    running: Arc<Registry<Arc<dyn RunningTool>>>,
+    pub(crate) tickets: Arc<Tickets>,
+}
 
 /// Tools that may run at once. Chosen: each is at least a process; a machine with more has other worries.
 const TOOLS_MAX: usize = 10_000;
@@ -27,20 +41,20 @@ impl Tools {
     /// Registers one that runs; `None` if there are too many. Whoever starts a tool reads the gate after this, as
     /// requests do.
     pub fn register(&self, tool: Arc<dyn RunningTool>) -> Option<RegisteredTool> {
-        self.0.register(tool, TOOLS_MAX).map(|entry| RegisteredTool { _entry: entry })
+        self.running.register(tool, TOOLS_MAX).map(|entry| RegisteredTool { _entry: entry })
     }
 
-    /// Begins to end those that may not go on; how many there were.
-    pub fn end_where(&self, may_not: impl Fn(&dyn RunningTool) -> bool) -> usize {
+    /// Begins to end those that may not go on, for which `why` has a reason; how many there were.
+    pub fn end_where(&self, why: impl Fn(&dyn RunningTool) -> Option<String>) -> usize {
         // Not under the lock: a tool that ends takes itself off the list.
-        let all = self.0.all();
-        let ending = all.iter().filter(|tool| may_not(&****tool));
-        ending.map(|tool| tool.end()).count()
+        let all = self.running.all();
+        let ending = all.iter().filter_map(|tool| why(&***tool).map(|why| (tool, why)));
+        ending.map(|(tool, why)| tool.end(&why)).count()
     }
 
     /// How many run.
     pub fn count(&self) -> usize {
-        self.0.count()
+        self.running.count()
     }
 }
 

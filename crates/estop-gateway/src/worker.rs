@@ -16,6 +16,7 @@ use crate::body_in::Memory;
 use crate::connections::Connections;
 use crate::host::Host;
 use crate::key_ring::KeyRing;
+use crate::mcp::McpServer;
 use crate::refuse;
 use crate::relay::Relay;
 use crate::settings::Limits;
@@ -29,6 +30,8 @@ pub(crate) struct Worker {
     pub upstreams: BTreeMap<Box<str>, Arc<Upstream>>,
     /// Relays of messages, by the name in the path, with this worker's connections.
     pub relays: BTreeMap<Box<str>, Relay>,
+    /// MCP servers, the same way.
+    pub mcp: BTreeMap<Box<str>, McpServer>,
     /// Keys of agents.
     pub keys: KeyRing,
     /// Refuse requests without a valid key.

@@ -1,12 +1,54 @@
 //! estop-notify: telling people.
 //!
-//! Empty so far. It will hold the alert rules, the durable outbox and the senders:
+//! A [`Happening`] is told to the [`Notifier`]; rules decide who hears of it ([`Desk`]), messages say it in words that a
+//! tired person understands, and the [`Outbox`] sends them until they arrive:
 //!
-//! - rules by type and agent, repeat intervals, recovery notices, a delivery log (AL-1)
-//! - webhook (signed; Slack, Discord, Telegram, ntfy and PagerDuty shapes) and e-mail (AL-1)
+//! - rules by type and agent, repeat intervals, reminders, recovery notices, mutes, digests in a storm (AL-1)
+//! - webhooks (signed; Slack, Discord, Telegram, ntfy, PagerDuty and Teams shapes) and e-mail (AL-1)
 //! - escalations to GitHub issues, comments and commit statuses (AL-2)
 //!
 //! What it never does: delay a decision or a kill, drop an alert because an endpoint is down, follow a redirect,
-//! or put a prompt or a key into a message.
+//! or put a prompt or a key into a message, a log or an error.
 //!
 //! It may use `estop-store` and `estop-core`, and is used by `estop`.
+
+mod happening;
+mod message;
+mod plain;
+mod words;
+
+mod desk;
+mod rule;
+mod storm;
+
+mod outbox;
+mod outcome;
+
+mod channel;
+mod email;
+mod escalation;
+mod github;
+mod net;
+mod sender;
+mod shape;
+mod sign;
+
+mod file;
+mod notifier;
+
+pub use channel::{
+    Channel, ChannelKind, Email, EmailError, GitHub, MailTls, Ntfy, PagerDuty, TIMEOUT_USUAL, Telegram,
+    Webhook,
+};
+pub use desk::Desk;
+pub use file::{AlertsIn, ChannelIn, ChannelType, Lookup, MailTlsIn, Problem};
+pub use happening::{AlertType, BudgetSeen, Cost, Detail, EscalationSeen, Happening, Phase};
+pub use message::{Fact, Message, MessageKind, Severity, Step};
+pub use net::{Endpoint, EndpointError, Reach, Resolve, SystemResolver};
+pub use notifier::{CHANNELS_MAX, ChannelHealth, Notifier, NotifyError, Outside, Settings};
+pub use outbox::{GIVE_UP_AFTER_MS, Outbox};
+pub use outcome::Tried;
+pub use rule::{MUTE_MAX_MS, Mute, Rule, RuleBook, RuleError, Takes};
+pub use sign::{SecretError, SigningSecret};
+pub use storm::STORM_AFTER;
+pub use words::Words;

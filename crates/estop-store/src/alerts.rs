@@ -1,4 +1,4 @@
-//! Alert rules, and the outbox of alerts on their way.
+//! Alert rules, the outbox of alerts on their way, and the log of what became of them.
 
 use estop_core::ids::Name;
 
@@ -34,7 +34,7 @@ pub struct NewAlert {
     pub due_at: i64,
 }
 
-/// An alert that is due.
+/// An alert that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueAlert {
     /// Its number.
@@ -43,6 +43,37 @@ pub struct DueAlert {
     pub alert: NewAlert,
     /// How often it was tried.
     pub attempts: u32,
+}
+
+/// Something the rules or a sink must know after a restart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remembered {
+    /// Its name: a kind, a slash, and whatever the kind needs.
+    pub name: Name,
+    /// What, as JSON; `None` forgets it.
+    pub value: Option<String>,
+}
+
+/// Alerts and what is remembered of them: stored together or not at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AlertCommit {
+    /// When.
+    pub at: i64,
+    /// Alerts to be sent; those that are there already are left as they are.
+    pub alerts: Vec<NewAlert>,
+    /// What is to be remembered or forgotten.
+    pub memory: Vec<Remembered>,
+}
+
+/// What waits for one target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Where to.
+    pub target: Name,
+    /// How many.
+    pub count: u64,
+    /// When the first of them was made.
+    pub oldest_at: i64,
 }
 
 /// How a try to send ended.
@@ -67,6 +98,34 @@ pub enum DeliveryOutcome {
     GivenUp,
 }
 
+/// A try that was made, as the log has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedDelivery {
+    /// Its number in the log.
+    pub id: u64,
+    /// The alert's dedupe text.
+    pub dedupe: Name,
+    /// Where to.
+    pub target: Name,
+    /// Which try it was, from 1.
+    pub attempt: u32,
+    /// When.
+    pub at: i64,
+    /// `delivered`, `retry` or `given_up`.
+    pub outcome: Name,
+    /// What the other side said.
+    pub detail: String,
+}
+
+/// Which tries.
+#[derive(Clone, Debug, Default)]
+pub struct DeliveryFilter {
+    /// To this target.
+    pub target: Option<Name>,
+    /// Older than this one: the last of the page before.
+    pub before: Option<u64>,
+}
+
 /// What keeps rules and alerts.
 pub trait Alerts: Send + Sync {
     /// Adds a rule (version 0), or replaces the one of that version; the new version.
@@ -76,12 +135,21 @@ pub trait Alerts: Send + Sync {
     /// Removes a rule.
     fn delete_rule(&self, id: &str) -> Result<(), StoreError>;
 
-    /// Adds alerts that are not there yet; how many.
-    fn push_alerts(&self, alerts: Vec<NewAlert>) -> Result<usize, StoreError>;
-    /// Alerts that are due by `now`, the longest waiting first.
-    fn due_alerts(&self, now: i64, limit: usize) -> Result<Vec<DueAlert>, StoreError>;
+    /// Adds alerts that are not there yet, and remembers; how many alerts were added. On the disk before it returns.
+    fn commit_alerts(&self, commit: AlertCommit) -> Result<usize, StoreError>;
+    /// What is remembered under names that begin so, in order of name.
+    fn alert_memory(&self, prefix: &str) -> Result<Vec<(Name, String)>, StoreError>;
+
+    /// The first alert that waits for a target. Those behind it go out after it.
+    fn next_alert(&self, target: &str) -> Result<Option<DueAlert>, StoreError>;
+    /// What waits, in order of target.
+    fn waiting_alerts(&self) -> Result<Vec<Waiting>, StoreError>;
     /// Writes down how a try ended.
     fn mark_alert(&self, id: u64, delivery: &Delivery) -> Result<(), StoreError>;
-    /// Forgets alerts that are done and older than this; how many.
-    fn sweep_alerts(&self, before: i64) -> Result<usize, StoreError>;
+    /// Tries that were made, newest first. The log has a bounded size; the oldest go.
+    fn deliveries(&self, filter: &DeliveryFilter, limit: usize) -> Result<Vec<LoggedDelivery>, StoreError>;
+
+    /// Forgets alerts that are done and older than this, and what was remembered under `prefix` and not touched since;
+    /// how many.
+    fn sweep_alerts(&self, before: i64, prefix: &str) -> Result<usize, StoreError>;
 }

@@ -63,6 +63,10 @@ pub struct Escalation {
     pub resolved_at: Option<i64>,
     /// By whom.
     pub resolved_by: Option<Name>,
+    /// The agent's last words.
+    pub summary: Option<String>,
+    /// What is known of the run, as JSON: its limit, issue, role, branch, session, what it used.
+    pub facts: String,
     /// Grows with each change; 0 before it is stored.
     pub version: u64,
 }

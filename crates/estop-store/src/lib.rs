@@ -30,7 +30,10 @@ mod sqlite;
 
 pub use access::{Access, AgentKey, Session, Token, TokenKind, TokenRole};
 pub use agents::{Agent, AgentRepo, KeptState, Origin, StoredAgent};
-pub use alerts::{AlertRule, Alerts, Delivery, DeliveryOutcome, DueAlert, NewAlert};
+pub use alerts::{
+    AlertCommit, AlertRule, Alerts, Delivery, DeliveryFilter, DeliveryOutcome, DueAlert, LoggedDelivery,
+    NewAlert, Remembered, Waiting,
+};
 pub use cases::{CaseFilter, CaseStatus, Cases, Escalation, Incident};
 pub use error::{OpenError, StoreError};
 pub use journal::{

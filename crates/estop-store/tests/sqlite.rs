@@ -79,5 +79,8 @@ contract! {
         ui_1_cases_are_listed_newest_first_page_by_page;
     alerts:
         st_1_alert_rules_are_kept,
-        st_1_an_alert_is_sent_until_it_arrives;
+        st_1_an_alert_is_sent_until_it_arrives,
+        al_1_every_try_is_in_the_log_newest_first,
+        al_1_alerts_and_memory_are_stored_together,
+        st_3_a_pile_of_alerts_has_an_end;
 }

@@ -29,18 +29,21 @@ mod cursor;
 mod facts;
 mod gemini_cli;
 mod generic;
+mod notice;
 mod payload;
 mod plugins;
 mod qwen;
 pub mod settings;
 
 use estop_core::ended::Ended;
+use estop_core::event::ToolGate;
 
 use crate::json::ReadError;
 
 pub use answer::HookAnswer;
 pub use calls::CallNumbers;
 pub use facts::Commands;
+pub use notice::allow_and_tell;
 pub use plugins::{OPENCLAW_MANIFEST, OPENCLAW_PACKAGE, OPENCLAW_PLUGIN, OPENCODE_PLUGIN};
 
 /// More than this is not read: a refusal before a tool, nothing elsewhere. Tool results of a few megabytes are real
@@ -169,6 +172,8 @@ pub struct HookIn {
     pub model: Option<String>,
     /// The person's prompt.
     pub prompt: Option<String>,
+    /// Who saw the tool call (our own form only: the gate before an MCP server uses it).
+    pub gate: ToolGate,
     /// The tool call, before and after a tool.
     pub tool: Option<ToolCall>,
     /// What came of it, after a tool.
@@ -271,6 +276,9 @@ pub enum HookFault {
     /// The command line names an event this client does not have.
     #[error("this client has no such event: run `estop install` again")]
     UnknownEvent,
+    /// It did not arrive, or was not taken.
+    #[error("{0}")]
+    Lost(String),
     /// The command line and the payload name different events.
     #[error("it says it is of the event `{0}`: run `estop install` again")]
     OtherEvent(String),
@@ -305,6 +313,11 @@ pub fn read(client: HookClient, event: Option<&str>, stdin: &[u8]) -> Result<Hoo
             generic::read(client, event, stdin)
         }
     }
+}
+
+/// For a payload that nobody could read, because it did not arrive or was not taken.
+pub fn lost(client: HookClient, event: Option<&str>, why: &str) -> HookError {
+    error(client, event, None, HookFault::Lost(why.trim_end_matches('.').to_owned()))
 }
 
 /// Our answer in the client's contract.
@@ -348,6 +361,7 @@ impl HookIn {
             transcript: None,
             model: None,
             prompt: None,
+            gate: ToolGate::Hook,
             tool: None,
             result: None,
             last_words: None,
@@ -357,7 +371,10 @@ impl HookIn {
     /// Whether the agent hears what we tell it beside an answer to this event. Gemini CLI and Qwen Code drop it before a
     /// tool: a warning must wait for the event after it.
     pub fn hears_context(&self) -> bool {
-        write(self, &HookOut::warn("anything")) != write(self, &HookOut::allow())
+        // What an MCP server answers passes as it is: nothing can be told beside it.
+        self.gate == ToolGate::Hook
+            && generic::passes_on(self)
+            && write(self, &HookOut::warn("anything")) != write(self, &HookOut::allow())
     }
 }
 

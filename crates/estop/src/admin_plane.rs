@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::Context;
 use axum::extract::ConnectInfo;
 use axum::{Extension, Router};
-use estop_admin::Admin;
+use estop_admin::{Admin, Seat};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -98,7 +98,9 @@ async fn serve_network(listener: &tokio::net::TcpListener, router: Router) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                places.seat(serve(stream, router.clone().layer(Extension(ConnectInfo(peer)))));
+                places.seat(|seat| {
+                    serve(stream, router.clone().layer(Extension(ConnectInfo(peer))).layer(Extension(seat)))
+                });
             }
             Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
         }
@@ -109,28 +111,32 @@ async fn serve_owner(listener: &tokio::net::UnixListener, router: Router) {
     let mut places = Places::default();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => places.seat(serve(stream, router.clone())),
+            Ok((stream, _)) => places.seat(|seat| serve(stream, router.clone().layer(Extension(seat)))),
             Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
         }
     }
 }
 
 /// The connections of a door, oldest first. Somebody who comes to press the button always finds a place: when all are
-/// taken, the oldest connection gives its own.
+/// taken, the oldest connection gives its own. Lines to supervisors keep theirs, and take none of the others'.
 #[derive(Default)]
-struct Places(VecDeque<AbortHandle>);
+struct Places(VecDeque<(AbortHandle, Seat)>);
 
 impl Places {
-    fn seat(&mut self, connection: AbortHandle) {
+    fn seat(&mut self, serve: impl FnOnce(Seat) -> AbortHandle) {
         if self.0.len() >= CONNECTIONS_MAX {
-            self.0.retain(|seated| !seated.is_finished());
+            self.0.retain(|(seated, _)| !seated.is_finished());
         }
-        if self.0.len() >= CONNECTIONS_MAX
-            && let Some(oldest) = self.0.pop_front()
+        let taken = self.0.iter().filter(|(_, seat)| !seat.is_kept()).count();
+        if taken >= CONNECTIONS_MAX
+            && let Some(at) = self.0.iter().position(|(_, seat)| !seat.is_kept())
+            && let Some((oldest, _)) = self.0.remove(at)
         {
             oldest.abort();
         }
-        self.0.push_back(connection);
+        let seat = Seat::default();
+        let serving = serve(seat.clone());
+        self.0.push_back((serving, seat));
     }
 }
 

@@ -19,6 +19,7 @@ use tokio::runtime::Runtime;
 use exchange::{Received, exchange};
 pub use path::{path, with_query};
 pub use refusal::Refusal;
+pub(crate) use refusal::own_detail;
 
 /// An answer takes milliseconds; who waits longer waits for a machine in trouble.
 const TIME_LIMIT: Duration = Duration::from_secs(10);

@@ -19,19 +19,32 @@ pub mod emergency;
 pub mod kill;
 pub mod policy;
 pub mod prooftest;
+pub mod run;
 pub mod runs;
 pub mod serve;
 pub mod spend;
 pub mod status;
 pub mod token;
+#[cfg(feature = "top")]
+pub mod top;
+
+// What coding agents start, and how they are told to.
+pub mod hook;
+pub mod install;
+pub mod mcp;
+pub mod uninstall;
 
 // What estop starts itself.
 pub mod canary;
+pub mod detach;
 pub mod enter_cgroup;
 
 // Looking after the machine.
 pub mod backup;
 pub mod completions;
+#[cfg(feature = "demo")]
+pub mod demo;
+pub mod doctor;
 pub mod restore;
 
 use std::io::Write;

@@ -20,6 +20,7 @@ mod serve;
 
 mod base_url;
 mod limits;
+mod mcp;
 mod prices;
 mod providers;
 mod relays;
@@ -58,6 +59,8 @@ pub use base_url::BaseUrl;
 pub use env::Env;
 pub use fixed::Fixed;
 pub use limits::Limits;
+pub use mcp::McpServer;
+pub(crate) use overrides::OF_A_RUN;
 pub use problem::{Problem, Spot};
 pub use providers::{AuthStyle, HttpVersion, Protocol, Provider};
 pub use relays::{Relay, RelayKind};
@@ -118,6 +121,18 @@ pub fn parse_serve(text: &str, name: &str, env: &Env) -> Result<ServeConfig, Con
     let llm_enabled = serve::llm_enabled(env)?;
     let policies = policies(file.clone(), origin)?;
     serve::check(&file, policies, env, llm_enabled).map_err(|fault| origin.problem(fault).into())
+}
+
+/// Where estop keeps everything if no file says otherwise. It reads nothing, for a command that must answer at once.
+pub fn usual_data_dir(env: &Env) -> Option<PathBuf> {
+    let given = env.get("ESTOP_DATA_DIR").and_then(Result::ok).filter(|path| !path.is_empty());
+    let given = given.map(|path| values::FilePath(path.to_owned()));
+    paths::data_dir(given.as_ref(), env).ok()
+}
+
+/// The keys at the top of a configuration.
+pub fn top_keys() -> Vec<&'static str> {
+    explain::keys_of::<FileIn>()
 }
 
 fn policies(file: FileIn, origin: Origin<'_>) -> Result<PolicyFile, Problem> {

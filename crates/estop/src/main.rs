@@ -3,9 +3,14 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+#[cfg(feature = "demo")]
+use estop::commands::demo;
+#[cfg(feature = "top")]
+use estop::commands::top;
 use estop::commands::{
-    Exit, agents, backup, canary, cases, completions, emergency, enter_cgroup, eval, journal, kill, policy,
-    prooftest, replay, restore, runs, serve, spend, status, token, verify,
+    Exit, agents, backup, canary, cases, completions, detach, doctor, emergency, enter_cgroup, eval, hook,
+    install, journal, kill, mcp, policy, prooftest, replay, restore, run, runs, serve, spend, status, token,
+    uninstall, verify,
 };
 use estop::printable::escaped_lines;
 
@@ -29,10 +34,16 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Args),
+    Run(run::Args),
+    #[cfg(feature = "demo")]
+    Demo(demo::Args),
     Kill(kill::Args),
     Emergency(emergency::Args),
     Prooftest(prooftest::Args),
     Status(status::Args),
+    Doctor(doctor::Args),
+    #[cfg(feature = "top")]
+    Top(top::Args),
     Agents(agents::Args),
     Policy(policy::Args),
     Runs(runs::Args),
@@ -46,22 +57,42 @@ enum Command {
     Eval(eval::Args),
     Replay(replay::Args),
     Verify(verify::Args),
+    Hook(hook::Args),
+    Mcp(mcp::Args),
+    Install(install::Args),
+    Uninstall(uninstall::Args),
     Completions(completions::Args),
     #[command(hide = true)]
     Canary(canary::Args),
     #[command(hide = true)]
     EnterCgroup(enter_cgroup::Args),
+    #[command(hide = true)]
+    Detach(detach::Args),
 }
 
 fn main() -> ExitCode {
     // First of all: a SIGUSR1 while estop starts must neither end it nor be lost.
     estop::triggers::hold_back();
+    // It stands before every program that is supervised.
+    if let Some(exit) = enter_cgroup::if_asked(std::env::args_os()) {
+        return exit;
+    }
+    // It runs before every tool call of every agent: nothing is built that it does not need.
+    if let Some(exit) = hook::if_asked(std::env::args_os()) {
+        return exit;
+    }
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::main(&args),
+        #[cfg(feature = "demo")]
+        Command::Demo(args) => demo::main(&args),
+        Command::Run(args) => return run::main(&args),
         Command::Kill(args) => kill::main(&args),
         Command::Emergency(args) => emergency::main(&args),
         Command::Prooftest(args) => prooftest::main(&args),
         Command::Status(args) => status::main(&args),
+        Command::Doctor(args) => doctor::main(&args),
+        #[cfg(feature = "top")]
+        Command::Top(args) => top::main(&args),
         Command::Agents(args) => agents::main(&args),
         Command::Policy(args) => policy::main(&args),
         Command::Runs(args) => runs::main(&args),
@@ -75,9 +106,14 @@ fn main() -> ExitCode {
         Command::Eval(args) => eval::main(&args),
         Command::Replay(args) => replay::main(&args),
         Command::Verify(args) => verify::main(&args),
+        Command::Hook(args) => return hook::main(args),
+        Command::Mcp(args) => return mcp::main(&args),
+        Command::Install(args) => install::main(&args),
+        Command::Uninstall(args) => uninstall::main(&args),
         Command::Completions(args) => completions::main(&args, Cli::command()),
         Command::Canary(args) => canary::main(&args),
         Command::EnterCgroup(args) => enter_cgroup::main(&args),
+        Command::Detach(args) => detach::main(&args),
     };
     let exit = result.unwrap_or_else(|error| {
         eprintln!("estop: {}", escaped_lines(&format!("{error:#}")));

@@ -7,13 +7,15 @@ use estop_core::button::{Latched, Press, Unlock};
 use estop_core::decision::Decision;
 use estop_core::event::What;
 use estop_core::guard::Guard;
+use estop_core::ids::Name;
 use estop_core::operator::{
-    AgentKeyHash, AgentView, FleetView, NewSnooze, Operator, OperatorError, Overrides, RunStep, Steer,
-    Stopped, TriggerView,
+    AgentKeyHash, AgentView, Ended, FleetView, HookCall, HookReply, NewSnooze, OnEnd, Operator,
+    OperatorError, Overrides, RunStep, Steer, Stopped, TriggerView, Watch, Watched,
 };
 use estop_core::proof_test::{NoProofTest, ProofTest, ProofTests};
 use estop_core::system::{GateView, SystemDecision, SystemOutcome};
 use estop_gateway::{Agent, Gateway, Host, KeyRing, Over, is_agent_name};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::config::find_zone;
 use crate::latch_keeper::Asked;
@@ -174,6 +176,14 @@ impl Operator for Steering {
         Ok((*decision).clone())
     }
 
+    fn hook(&self, call: HookCall<'_>) -> HookReply {
+        self.host.hook(call)
+    }
+
+    fn key_owner(&self, sha256: [u8; 32]) -> Option<Name> {
+        self.keys.owner_of(&sha256)
+    }
+
     fn set_keys(&self, keys: Vec<AgentKeyHash>) {
         self.keys.set(keys);
     }
@@ -233,7 +243,39 @@ impl Operator for Steering {
         self.board.beat()
     }
 
+    fn under_way(&self) -> Ended {
+        self.host.under_way()
+    }
+
+    fn pulse(&self) -> u64 {
+        self.host.journal.pushed()
+    }
+
     fn triggers(&self) -> Vec<TriggerView> {
         self.board.views()
+    }
+
+    fn watch(&self, who: Watched, on_end: OnEnd) -> Result<Watch, OperatorError> {
+        let supervisor = who.supervisor;
+        let wake_and_tell = move |why: &str| {
+            on_end(why);
+            if let Some(supervisor) = supervisor {
+                wake(supervisor);
+            }
+        };
+        self.host.watch(who, Box::new(wake_and_tell))
+    }
+
+    fn ticket(&self, sha256: [u8; 32]) -> Option<(Name, Name)> {
+        self.host.ticket(&sha256)
+    }
+}
+
+/// A supervisor that was stopped, by Ctrl-Z or by what it supervises, could not end anything.
+fn wake(supervisor: u32) {
+    let pid = i32::try_from(supervisor).ok().filter(|pid| *pid > 1).and_then(Pid::from_raw);
+    // Gone, or another's by now: the signal does nothing to one that runs.
+    if let Some(pid) = pid {
+        let _ = kill_process(pid, Signal::CONT);
     }
 }

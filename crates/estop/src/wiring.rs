@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use estop_core::ids::Name;
-use estop_gateway::settings::{AgentKey, Auth, HttpVersion, Limits, Provider, Relay, Settings};
+use estop_gateway::settings::{AgentKey, Auth, HttpVersion, Limits, McpServer, Provider, Relay, Settings};
 use estop_wire::protocol::Family;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
@@ -27,6 +27,7 @@ pub fn settings(config: &ServeConfig) -> anyhow::Result<Settings> {
         tls: config.tls.as_ref().map(server_tls).transpose()?,
         providers: config.providers.iter().map(provider).collect::<anyhow::Result<_>>()?,
         relays: config.relays.iter().map(|(name, given)| (name.as_str().into(), relay(given))).collect(),
+        mcp: config.mcp_servers.iter().map(|(name, given)| (name.as_str().into(), mcp(given))).collect(),
         keys: agent_keys(config),
         require_keys: config.require_keys,
         llm_enabled: config.llm_enabled,
@@ -86,6 +87,11 @@ fn relay(given: &config::Relay) -> Relay {
         secret: given.secret.clone(),
         concurrency: given.concurrency,
     }
+}
+
+fn mcp(given: &config::McpServer) -> McpServer {
+    let agent = given.agent.as_ref().map(|agent| Box::from(&**agent));
+    McpServer { agent, target: target(&given.url), ends_with_slash: given.ends_with_slash }
 }
 
 /// An app or a platform: its own credentials pass, whatever they are.

@@ -2,164 +2,64 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+mod house;
 
-use estop_fake_model::FakeModel;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use house::person::finish;
+use house::ran::Ran;
+use house::{Estop, House, PATIENCE};
 use serde_json::Value;
 
-mod ran;
-
-use ran::Ran;
-
-/// No answer takes this long; whoever waits longer waits for ever.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A data directory with estops that come and go.
-struct House {
-    folder: tempfile::TempDir,
-    _model: FakeModel,
+/// A house whose configuration names its data directory.
+fn new_house(policy: &str) -> House {
+    House::new(&format!("data_dir: data\n{policy}"))
 }
 
-/// A running estop, killed when dropped.
-struct Estop {
-    process: Child,
-    data: SocketAddr,
-    admin: String,
-    token: Option<String>,
-    _said: BufReader<std::process::ChildStdout>,
+fn file(house: &House, name: &str) -> PathBuf {
+    house.folder.path().join(name)
 }
 
-impl House {
-    fn new(policy: &str) -> House {
-        let folder = tempfile::tempdir().unwrap();
-        let model = FakeModel::start(Default::default()).unwrap();
-        let config = format!(
-            "listen: {{data: 127.0.0.1:0, admin: 127.0.0.1:0}}\ndata_dir: data\n\
-             providers: {{openai: {{base_url: \"http://{}\"}}}}\n{policy}\n",
-            model.addr()
-        );
-        std::fs::write(folder.path().join("estop.yaml"), config).unwrap();
-        House { folder, _model: model }
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn start(&self) -> Estop {
-        let mut process = self
-            .command(&["serve", "--config", "estop.yaml", "--data-dir", "data"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .unwrap();
-        let mut said = BufReader::new(process.stdout.take().unwrap());
-        let mut line = || {
-            let mut line = String::new();
-            assert!(said.read_line(&mut line).unwrap() > 0, "estop ended");
-            line.trim().to_owned()
-        };
-        let first_start = !self.file("data/estop.db.seen").exists();
-        let data = line().rsplit("//").next().unwrap().parse().unwrap();
-        let admin = loop {
-            if let Some(url) = line().strip_prefix("Admin API: ") {
-                break url.strip_suffix("/api/docs").unwrap().to_owned();
-            }
-        };
-        let token = first_start.then(|| line().rsplit(' ').next().unwrap().to_owned());
-        std::fs::write(self.file("data/estop.db.seen"), "").unwrap();
-        Estop { process, data, admin, token, _said: said }
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_estop"));
-        command.args(args).current_dir(self.folder.path()).env_remove("ESTOP_URL").env_remove("ESTOP_TOKEN");
-        command
-    }
-
-    /// On the daemon of this house, through the owner's socket.
-    fn run(&self, args: &[&str]) -> Ran {
-        finish(self.command(args).args(["--data-dir", "data"]))
-    }
-
-    fn run_with_input(&self, args: &[&str], input: &str) -> Ran {
-        let mut command = self.command(args);
-        command.args(["--data-dir", "data"]).stdin(Stdio::piped());
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-        Ran::of(&child.wait_with_output().unwrap())
-    }
-
-    /// The store is some milliseconds behind: runs until it is said.
-    fn soon(&self, args: &[&str], says: &str) -> Ran {
-        let started = std::time::Instant::now();
-        loop {
-            let ran = self.run(args);
-            if ran.out.contains(says) || started.elapsed() > PATIENCE {
-                ran.is(0, says);
-                return ran;
-            }
+/// The store is some milliseconds behind: runs until it is said.
+fn soon(house: &House, args: &[&str], says: &str) -> Ran {
+    let started = std::time::Instant::now();
+    loop {
+        let ran = house.estop(args);
+        if ran.out.contains(says) || started.elapsed() > PATIENCE {
+            ran.is(0, says);
+            return ran;
         }
     }
-
-    /// Over the admin port, with a token.
-    fn run_at(&self, estop: &Estop, token: &str, args: &[&str]) -> Ran {
-        finish(self.command(args).env("ESTOP_URL", &estop.admin).env("ESTOP_TOKEN", token))
-    }
 }
 
-fn finish(command: &mut Command) -> Ran {
-    Ran::of(&command.stdin(Stdio::null()).output().unwrap())
+fn ask(estop: &Estop, agent: &str, prompt: &str) -> u16 {
+    estop.ask(agent, prompt).unwrap().0
 }
 
-impl Estop {
-    fn ask(&self, agent: &str, prompt: &str) -> u16 {
-        self.ask_in(agent, "", "gpt-4o-mini", prompt)
-    }
-
-    /// The status of an answer; `run` is the run's name, or empty.
-    fn ask_in(&self, agent: &str, run: &str, model: &str, prompt: &str) -> u16 {
-        let messages = serde_json::json!([{"role": "user", "content": prompt}]);
-        let body = serde_json::json!({"model": model, "max_tokens": 50, "messages": messages}).to_string();
-        let mut stream = TcpStream::connect(self.data).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let run = if run.is_empty() { String::new() } else { format!("x-estop-run: {run}\r\n") };
-        let head = format!(
-            "POST /agents/{agent}/openai/v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
-             content-type: application/json\r\n{run}content-length: {}\r\n\r\n",
-            body.len()
-        );
-        stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer.split(' ').nth(1).unwrap().parse().unwrap()
-    }
-
-    fn loop_until_stopped(&self, agent: &str) {
-        let stopped = (0..30).any(|_| self.ask(agent, "Is the build done?") != 200);
-        assert!(stopped, "the loop was not stopped");
-    }
-
-    fn signal(&self, signal: &str) {
-        let pid = self.process.id().to_string();
-        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
-    }
-
-    fn end(mut self) {
-        self.signal("-TERM");
-        assert!(self.process.wait().unwrap().success());
-    }
+/// The status of an answer; `run` is the run's name, or empty.
+fn ask_in(estop: &Estop, agent: &str, run: &str, model: &str, prompt: &str) -> u16 {
+    let messages = serde_json::json!([{"role": "user", "content": prompt}]);
+    let body = serde_json::json!({"model": model, "max_tokens": 50, "messages": messages}).to_string();
+    let mut stream = TcpStream::connect(estop.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let run = if run.is_empty() { String::new() } else { format!("x-estop-run: {run}\r\n") };
+    let head = format!(
+        "POST /agents/{agent}/openai/v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+         content-type: application/json\r\n{run}content-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-impl Drop for Estop {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+fn loop_until_stopped(estop: &Estop, agent: &str) {
+    let stopped = (0..30).any(|_| ask(estop, agent, "Is the build done?") != 200);
+    assert!(stopped, "the loop was not stopped");
 }
 
 fn names(list: &Value) -> Vec<&str> {
@@ -168,20 +68,20 @@ fn names(list: &Value) -> Vec<&str> {
 
 #[test]
 fn ui_2_a_looping_agent_is_stopped_shown_and_switched_on_again() {
-    let house = House::new("");
+    let house = new_house("");
     let estop = house.start();
-    house.run(&["agents", "add", "stuck", "--role", "builder"]).is(0, "Added stuck");
-    house.run(&["agents", "add", "stuck"]).is(1, "stuck");
-    house.run(&["agents", "kill-switch", "stuck"]).is(0, "is off: window 20");
-    let on = house.run(&["agents", "kill-switch", "stuck", "--on", "--window", "10", "--threshold", "4.5"]);
+    house.estop(&["agents", "add", "stuck", "--role", "builder"]).is(0, "Added stuck");
+    house.estop(&["agents", "add", "stuck"]).is(1, "stuck");
+    house.estop(&["agents", "kill-switch", "stuck"]).is(0, "is off: window 20");
+    let on = house.estop(&["agents", "kill-switch", "stuck", "--on", "--window", "10", "--threshold", "4.5"]);
     on.is(0, "is now on: window 10, threshold 4.5").is(0, "Nobody would be told");
-    let switch = house.run(&["agents", "kill-switch", "stuck", "--json"]).json();
+    let switch = house.estop(&["agents", "kill-switch", "stuck", "--json"]).json();
     assert_eq!((&switch["enabled"], &switch["window_size"]), (&true.into(), &10.into()));
-    house.run(&["agents", "kill-switch", "stuck", "--window", "3"]).is(1, "5 to 100");
-    house.run(&["agents", "kill-switch", "stuck", "--on", "--off"]).is(2, "cannot be used with");
+    house.estop(&["agents", "kill-switch", "stuck", "--window", "3"]).is(1, "5 to 100");
+    house.estop(&["agents", "kill-switch", "stuck", "--on", "--off"]).is(2, "cannot be used with");
 
-    estop.loop_until_stopped("stuck");
-    let listed = house.run(&["agents", "list", "--json"]).is(0, "").json();
+    loop_until_stopped(&estop, "stuck");
+    let listed = house.estop(&["agents", "list", "--json"]).is(0, "").json();
     assert_eq!(names(&listed["agents"]), ["default", "stuck"]);
     let agent = &listed["agents"][1];
     assert_eq!(
@@ -189,31 +89,31 @@ fn ui_2_a_looping_agent_is_stopped_shown_and_switched_on_again() {
         (&false.into(), &"kill_switch".into()),
         "{agent}"
     );
-    house.run(&["agents", "list"]).is(0, "deactivated by kill switch (loop)");
-    house.run(&["agents", "show", "stuck"]).is(0, "deactivated by kill switch").is(0, "builder");
-    house.run(&["agents", "score", "stuck"]).is(0, "similar prompts");
-    assert_eq!(house.run(&["agents", "score", "stuck", "--json"]).json()["threshold"], 4.5);
-    house.soon(&["incidents", "list"], "stuck");
+    house.estop(&["agents", "list"]).is(0, "deactivated by kill switch (loop)");
+    house.estop(&["agents", "show", "stuck"]).is(0, "deactivated by kill switch").is(0, "builder");
+    house.estop(&["agents", "score", "stuck"]).is(0, "similar prompts");
+    assert_eq!(house.estop(&["agents", "score", "stuck", "--json"]).json()["threshold"], 4.5);
+    soon(&house, &["incidents", "list"], "stuck");
     let incidents =
-        house.run(&["incidents", "list", "--agent", "stuck", "--status", "open", "--json"]).json();
+        house.estop(&["incidents", "list", "--agent", "stuck", "--status", "open", "--json"]).json();
     assert_eq!(incidents["incidents"].as_array().unwrap().len(), 1);
-    house.soon(&["journal", "events", "--type", "kill_switch"], "stuck");
-    let status = house.run(&["status", "--json"]).is(0, "").json();
+    soon(&house, &["journal", "events", "--type", "kill_switch"], "stuck");
+    let status = house.estop(&["status", "--json"]).is(0, "").json();
     assert_eq!((&status["state"], &status["agents"]["deactivated"]), (&"running".into(), &1.into()));
 
-    house.run(&["agents", "activate", "stuck"]).is(0, "stuck is active.");
-    assert_eq!(estop.ask("stuck", "Something else"), 200);
-    house.run(&["agents", "pause", "stuck"]).is(0, "stuck is paused.");
-    assert_eq!(estop.ask("stuck", "And now?"), 429);
-    house.run(&["agents", "resume", "stuck"]).is(0, "stuck is active.");
-    house.run(&["agents", "deactivate", "stuck", "--json"]).is(0, "\"manual\"");
-    house.run(&["agents", "remove", "stuck"]).is(0, "Removed stuck");
-    house.run(&["agents", "show", "stuck"]).is(1, "There is no agent `stuck`.");
+    house.estop(&["agents", "activate", "stuck"]).is(0, "stuck is active.");
+    assert_eq!(ask(&estop, "stuck", "Something else"), 200);
+    house.estop(&["agents", "pause", "stuck"]).is(0, "stuck is paused.");
+    assert_eq!(ask(&estop, "stuck", "And now?"), 429);
+    house.estop(&["agents", "resume", "stuck"]).is(0, "stuck is active.");
+    house.estop(&["agents", "deactivate", "stuck", "--json"]).is(0, "\"manual\"");
+    house.estop(&["agents", "remove", "stuck"]).is(0, "Removed stuck");
+    house.estop(&["agents", "show", "stuck"]).is(1, "There is no agent `stuck`.");
 }
 
 #[test]
 fn ui_2_without_a_daemon_commands_end_with_3_and_say_how_to_start_it() {
-    let house = House::new("");
+    let house = new_house("");
     let commands: [&[&str]; 6] = [
         &["status"],
         &["agents", "list"],
@@ -223,7 +123,7 @@ fn ui_2_without_a_daemon_commands_end_with_3_and_say_how_to_start_it() {
         &["journal", "events"],
     ];
     for command in commands {
-        let ran = house.run(command);
+        let ran = house.estop(command);
         ran.is(3, "estop serve").is(3, "data/estop.sock");
         assert_eq!(ran.out, "", "{command:?}");
     }
@@ -232,12 +132,12 @@ fn ui_2_without_a_daemon_commands_end_with_3_and_say_how_to_start_it() {
     // Left behind by a killed process.
     let estop = house.start();
     drop(estop);
-    house.run(&["status"]).is(3, "nobody listens behind");
+    house.estop(&["status"]).is(3, "nobody listens behind");
 }
 
 #[test]
 fn ui_2_wrong_usage_ends_with_2() {
-    let house = House::new("");
+    let house = new_house("");
     let wrong: [&[&str]; 9] = [
         &["agents"],
         &["agents", "show", ""],
@@ -260,108 +160,110 @@ fn ui_2_wrong_usage_ends_with_2() {
 
 #[test]
 fn ui_2_policies_are_shown_with_their_origin_set_checked_and_cleared() {
-    let house = House::new("policy: {kill_switch_window_size: 30}");
+    let house = new_house("policy: {kill_switch_window_size: 30}");
     let _estop = house.start();
-    house.run(&["agents", "add", "a"]).is(0, "");
-    let shown = house.run(&["policy", "show", "a"]);
+    house.estop(&["agents", "add", "a"]).is(0, "");
+    let shown = house.estop(&["policy", "show", "a"]);
     let line = |text: &str, key: &str| text.lines().find(|line| line.contains(key)).unwrap().to_owned();
     assert!(line(&shown.out, "kill_switch_window_size").contains("file"), "{shown:?}");
 
-    std::fs::write(house.file("rules.yaml"), "kill_switch_threshold: 7\nbudget: {usd_per_day: 2}\n").unwrap();
-    house.run(&["policy", "check", "rules.yaml"]).is(0, "can be used");
-    house.run(&["policy", "set", "a", "rules.yaml"]).is(0, "budget.usd_per_day");
-    let policy = house.run(&["policy", "show", "a", "--json"]).json();
+    std::fs::write(file(&house, "rules.yaml"), "kill_switch_threshold: 7\nbudget: {usd_per_day: 2}\n")
+        .unwrap();
+    house.estop(&["policy", "check", "rules.yaml"]).is(0, "can be used");
+    house.estop(&["policy", "set", "a", "rules.yaml"]).is(0, "budget.usd_per_day");
+    let policy = house.estop(&["policy", "show", "a", "--json"]).json();
     assert_eq!(policy["effective"]["kill_switch_threshold"], 7.0);
     assert_eq!(policy["origins"]["budget"], "api");
-    house.run_with_input(&["policy", "set", "a", "-"], "{\"kill_switch_enabled\": true}").is(0, "Set.");
-    let policy = house.run(&["policy", "show", "a", "--json"]).json();
+    house.estop_reading(&["policy", "set", "a", "-"], "{\"kill_switch_enabled\": true}").is(0, "Set.");
+    let policy = house.estop(&["policy", "show", "a", "--json"]).json();
     assert_eq!(policy["overrides"], serde_json::json!({"kill_switch_enabled": true}));
 
-    std::fs::write(house.file("wrong.yaml"), "budget: {usd_per_day: 2}\nkill_switch_treshold: 7\n").unwrap();
-    house.run(&["policy", "check", "wrong.yaml"]).is(1, "wrong.yaml:2:1").is(1, "kill_switch_threshold");
-    house.run(&["policy", "set", "a", "wrong.yaml", "--json"]).is(1, "\"invalid\"");
-    house.run(&["policy", "check", "missing.yaml"]).is(2, "cannot read missing.yaml");
-    std::fs::write(house.file("whole.yaml"), "policy: {kill_switch_threshold: 7}\n").unwrap();
-    house.run(&["policy", "check", "whole.yaml"]).is(1, "without that key itself");
+    std::fs::write(file(&house, "wrong.yaml"), "budget: {usd_per_day: 2}\nkill_switch_treshold: 7\n")
+        .unwrap();
+    house.estop(&["policy", "check", "wrong.yaml"]).is(1, "wrong.yaml:2:1").is(1, "kill_switch_threshold");
+    house.estop(&["policy", "set", "a", "wrong.yaml", "--json"]).is(1, "\"invalid\"");
+    house.estop(&["policy", "check", "missing.yaml"]).is(2, "cannot read missing.yaml");
+    std::fs::write(file(&house, "whole.yaml"), "policy: {kill_switch_threshold: 7}\n").unwrap();
+    house.estop(&["policy", "check", "whole.yaml"]).is(1, "without that key itself");
     let zone = "allowed_hours: {days: [mon], from: '08:00', to: '18:00', timezone: Mars/Olympus}";
-    house.run_with_input(&["policy", "check", "-"], zone).is(1, "Mars/Olympus");
+    house.estop_reading(&["policy", "check", "-"], zone).is(1, "Mars/Olympus");
 
-    house.run(&["policy", "clear", "a"]).is(0, "Cleared");
-    assert_eq!(house.run(&["policy", "show", "a", "--json"]).json()["overrides"], serde_json::json!({}));
-    house.run(&["policy", "show", "nobody"]).is(1, "There is no agent");
+    house.estop(&["policy", "clear", "a"]).is(0, "Cleared");
+    assert_eq!(house.estop(&["policy", "show", "a", "--json"]).json()["overrides"], serde_json::json!({}));
+    house.estop(&["policy", "show", "nobody"]).is(1, "There is no agent");
 }
 
 #[test]
 fn ks_5_a_token_reset_over_the_owners_socket_makes_the_old_token_worthless() {
-    let house = House::new("");
+    let house = new_house("");
     let estop = house.start();
-    let old = estop.token.clone().unwrap();
-    house.run_at(&estop, &old, &["status"]).is(0, "RUNNING");
-    house.run_at(&estop, "nonsense", &["status"]).is(1, "ESTOP_TOKEN").is(1, "estop token reset");
-    house.run_at(&estop, "", &["status"]).is(1, "ESTOP_TOKEN");
-    house.run_at(&estop, &old, &["token", "reset"]).is(2, "owner's socket only");
+    let old = estop.token();
+    house.estop_as(&estop, &old, &["status"]).is(0, "RUNNING");
+    house.estop_as(&estop, "nonsense", &["status"]).is(1, "ESTOP_TOKEN").is(1, "estop token reset");
+    house.estop_as(&estop, "", &["status"]).is(1, "ESTOP_TOKEN");
+    house.estop_as(&estop, &old, &["token", "reset"]).is(2, "owner's socket only");
 
-    let viewer = house.run(&["token", "create", "--role", "viewer", "--name", "wall", "--json"]).json();
+    let viewer = house.estop(&["token", "create", "--role", "viewer", "--name", "wall", "--json"]).json();
     let viewer_token = viewer["token"].as_str().unwrap();
-    house.run_at(&estop, viewer_token, &["agents", "list"]).is(0, "default");
-    house.run_at(&estop, viewer_token, &["agents", "add", "a"]).is(1, "needs a token with the role admin");
-    house.run(&["token", "list"]).is(0, "wall");
+    house.estop_as(&estop, viewer_token, &["agents", "list"]).is(0, "default");
+    house.estop_as(&estop, viewer_token, &["agents", "add", "a"]).is(1, "needs a token with the role admin");
+    house.estop(&["token", "list"]).is(0, "wall");
 
-    let reset = house.run(&["token", "reset", "--json"]).is(0, "").json();
+    let reset = house.estop(&["token", "reset", "--json"]).is(0, "").json();
     assert_eq!(reset["revoked"].as_array().unwrap().len(), 1);
-    house.run_at(&estop, &old, &["status"]).is(1, "not known, was taken back");
-    std::fs::write(house.file("token"), format!("{}\n", reset["token"].as_str().unwrap())).unwrap();
-    let by_file = ["token", "list", "--json", "--url", &estop.admin, "--token-file", "token"];
+    house.estop_as(&estop, &old, &["status"]).is(1, "not known, was taken back");
+    std::fs::write(file(&house, "token"), format!("{}\n", reset["token"].as_str().unwrap())).unwrap();
+    let by_file = ["token", "list", "--json", "--url", estop.admin(), "--token-file", "token"];
     let listed = finish(&mut house.command(&by_file)).json();
     assert_eq!(listed["tokens"].as_array().unwrap().len(), 2, "the viewer's stays: {listed}");
-    house.run_at(&estop, viewer_token, &["status"]).is(0, "RUNNING");
-    house.run(&["token", "revoke", viewer["id"].as_str().unwrap()]).is(0, "Took back");
-    house.run_at(&estop, viewer_token, &["status"]).is(1, "taken back");
-    house.run(&["token", "revoke", reset["id"].as_str().unwrap()]).is(1, "last admin token");
+    house.estop_as(&estop, viewer_token, &["status"]).is(0, "RUNNING");
+    house.estop(&["token", "revoke", viewer["id"].as_str().unwrap()]).is(0, "Took back");
+    house.estop_as(&estop, viewer_token, &["status"]).is(1, "taken back");
+    house.estop(&["token", "revoke", reset["id"].as_str().unwrap()]).is(1, "last admin token");
 }
 
 #[test]
 fn ui_2_keys_runs_spend_and_escalations_can_be_looked_at() {
-    let house = House::new("");
+    let house = new_house("");
     let estop = house.start();
-    assert_eq!(estop.ask("a", "Hello"), 200);
-    let key = house.run(&["agents", "key", "a", "--json"]).is(0, "estop_key_").json();
-    house.run(&["agents", "key", "a", "--list"]).is(0, key["id"].as_str().unwrap());
-    house.run(&["agents", "key", "a", "--revoke", key["id"].as_str().unwrap()]).is(0, "Took back");
-    house.run(&["agents", "key", "a", "--list"]).is(0, "no keys");
-    house.run(&["agents", "key", "a", "--revoke", "k-none"]).is(1, "There is no key");
+    assert_eq!(ask(&estop, "a", "Hello"), 200);
+    let key = house.estop(&["agents", "key", "a", "--json"]).is(0, "estop_key_").json();
+    house.estop(&["agents", "key", "a", "--list"]).is(0, key["id"].as_str().unwrap());
+    house.estop(&["agents", "key", "a", "--revoke", key["id"].as_str().unwrap()]).is(0, "Took back");
+    house.estop(&["agents", "key", "a", "--list"]).is(0, "no keys");
+    house.estop(&["agents", "key", "a", "--revoke", "k-none"]).is(1, "There is no key");
     for by in ["day", "agent", "model", "run", "issue", "role", "label"] {
-        house.run(&["spend", "--by", by]).is(0, "");
+        house.estop(&["spend", "--by", by]).is(0, "");
     }
-    let spend = house.soon(&["spend", "--by", "agent", "--json"], "\"key\": \"a\"").json();
+    let spend = soon(&house, &["spend", "--by", "agent", "--json"], "\"key\": \"a\"").json();
     assert_eq!(spend["spend"][0]["key"], "a");
-    house.run(&["spend", "--from", "yesterday"]).is(1, "must be a day like");
-    house.run(&["runs", "list", "--agent", "a"]).is(0, "");
-    house.run(&["runs", "extend", "a", "no/such run"]).is(1, "There is no run `a:no/such run`");
-    house.run(&["escalations", "list"]).is(0, "Nobody is needed.");
-    assert_eq!(house.run(&["escalations", "list", "--json"]).json()["escalations"], serde_json::json!([]));
+    house.estop(&["spend", "--from", "yesterday"]).is(1, "must be a day like");
+    house.estop(&["runs", "list", "--agent", "a"]).is(0, "");
+    house.estop(&["runs", "extend", "a", "no/such run"]).is(1, "There is no run `a:no/such run`");
+    house.estop(&["escalations", "list"]).is(0, "Nobody is needed.");
+    assert_eq!(house.estop(&["escalations", "list", "--json"]).json()["escalations"], serde_json::json!([]));
 }
 
 #[test]
 fn cb_7_a_run_that_reached_a_limit_goes_on_after_extend() {
-    let house = House::new("policy: {guards: {breaker: enforce}, limits: {max_turns: 2}}");
+    let house = new_house("policy: {guards: {breaker: enforce}, limits: {max_turns: 2}}");
     let estop = house.start();
-    let ask = |number: u32| estop.ask_in("a", "nightly", "gpt-4o-mini", &format!("Step {number}"));
+    let ask = |number: u32| ask_in(&estop, "a", "nightly", "gpt-4o-mini", &format!("Step {number}"));
     let refused = (0..10).find(|number| ask(*number) != 200).unwrap();
-    let runs = house.run(&["runs", "list", "--agent", "a", "--json"]).json();
+    let runs = house.estop(&["runs", "list", "--agent", "a", "--json"]).json();
     let run = runs["runs"].as_array().unwrap().iter().find(|run| run["run"] == "nightly").unwrap();
     assert_eq!(run["tripped"], true, "{run}");
-    house.run(&["runs", "list"]).is(0, "nightly");
-    house.run(&["runs", "extend", "a", "nightly"]).is(0, "another full allowance");
+    house.estop(&["runs", "list"]).is(0, "nightly");
+    house.estop(&["runs", "extend", "a", "nightly"]).is(0, "another full allowance");
     assert_eq!(ask(refused + 1), 200);
 }
 
 #[test]
 fn ui_2_what_comes_from_outside_cannot_move_the_cursor() {
-    let house = House::new("");
+    let house = new_house("");
     let estop = house.start();
-    estop.ask_in("a", "", "gpt\u{1b}[2J\u{202e}\nfake line", "Hello");
-    house.soon(&["spend", "--by", "model"], "gpt\\u{1b}[2J\\u{202e}\\nfake line");
+    ask_in(&estop, "a", "", "gpt\u{1b}[2J\u{202e}\nfake line", "Hello");
+    soon(&house, &["spend", "--by", "model"], "gpt\\u{1b}[2J\\u{202e}\\nfake line");
     let hostile = "x\u{1b}[31m\r/../y";
     for command in [
         &["agents", "show", hostile][..],
@@ -370,49 +272,49 @@ fn ui_2_what_comes_from_outside_cannot_move_the_cursor() {
         &["token", "revoke", hostile],
         &["policy", "set", hostile, "/dev/null"],
     ] {
-        let ran = house.run(command);
+        let ran = house.estop(command);
         assert_eq!(ran.code, 1, "{command:?}: {ran:?}");
         let shown = format!("{}{}", ran.out, ran.err);
         assert!(!shown.contains(['\u{1b}', '\r', '\u{202e}']), "{command:?}: {ran:?}");
     }
-    house.run(&["agents", "show", hostile]).is(1, "x\\u{1b}[31m\\r/../y");
-    house.run(&["agents", "show", ".."]).is(1, "There is no agent `..`.");
+    house.estop(&["agents", "show", hostile]).is(1, "x\\u{1b}[31m\\r/../y");
+    house.estop(&["agents", "show", ".."]).is(1, "There is no agent `..`.");
 }
 
 #[test]
 fn ui_2_status_ends_with_1_when_the_button_is_pressed() {
-    let house = House::new("");
+    let house = new_house("");
     let estop = house.start();
-    house.run(&["status"]).is(0, "RUNNING");
+    house.estop(&["status"]).is(0, "RUNNING");
     estop.signal("-USR1");
-    let pressed = || house.run(&["status", "--json"]).json()["state"] == "shutdown";
+    let pressed = || house.estop(&["status", "--json"]).json()["state"] == "shutdown";
     while !pressed() {}
-    house.run(&["status"]).is(1, "SHUTDOWN").is(1, "llm shut");
+    house.estop(&["status"]).is(1, "SHUTDOWN").is(1, "llm shut");
 }
 
 #[test]
 fn st_1_a_backup_of_a_running_estop_is_restored_and_what_was_there_is_kept() {
-    let house = House::new("");
+    let house = new_house("");
     let estop = house.start();
-    assert_eq!(estop.ask("early", "Hello"), 200);
-    house.run(&["agents", "deactivate", "early"]).is(0, "");
-    house.soon(&["journal", "events", "--agent", "early", "--json"], "deactivated");
-    let made = house.run(&["backup", "copy.db", "--json"]).is(0, "").json();
+    assert_eq!(ask(&estop, "early", "Hello"), 200);
+    house.estop(&["agents", "deactivate", "early"]).is(0, "");
+    soon(&house, &["journal", "events", "--agent", "early", "--json"], "deactivated");
+    let made = house.estop(&["backup", "copy.db", "--json"]).is(0, "").json();
     assert!(made["records"].as_u64().unwrap() > 0, "{made}");
-    house.run(&["backup", "copy.db"]).is(1, "is there already");
-    assert_eq!(estop.ask("late", "Hello"), 200);
-    house.run(&["restore", "copy.db"]).is(1, "is in use");
+    house.estop(&["backup", "copy.db"]).is(1, "is there already");
+    assert_eq!(ask(&estop, "late", "Hello"), 200);
+    house.estop(&["restore", "copy.db"]).is(1, "is in use");
     estop.end();
 
-    std::fs::write(house.file("garbage.db"), "no database".repeat(100)).unwrap();
-    house.run(&["restore", "garbage.db"]).is(1, "cannot be trusted");
-    house.run(&["restore", "missing.db"]).is(2, "there is no file");
-    house.run(&["backup", "while-off.db"]).is(0, "Copied");
-    std::fs::write(house.file("data/tail-99.jsonl"), "").unwrap();
-    let restored = house.run(&["restore", "copy.db"]);
+    std::fs::write(file(&house, "garbage.db"), "no database".repeat(100)).unwrap();
+    house.estop(&["restore", "garbage.db"]).is(1, "cannot be trusted");
+    house.estop(&["restore", "missing.db"]).is(2, "there is no file");
+    house.estop(&["backup", "while-off.db"]).is(0, "Copied");
+    std::fs::write(file(&house, "data/tail-99.jsonl"), "").unwrap();
+    let restored = house.estop(&["restore", "copy.db"]);
     restored.is(0, "is kept as").is(0, "estop serve");
     let kept = || {
-        let files = std::fs::read_dir(house.file("data")).unwrap().map(|file| file.unwrap().file_name());
+        let files = std::fs::read_dir(file(&house, "data")).unwrap().map(|file| file.unwrap().file_name());
         let mut files: Vec<String> = files.map(|name| name.into_string().unwrap()).collect();
         files.retain(|name| name.contains("before-restore-"));
         files.sort();
@@ -420,65 +322,114 @@ fn st_1_a_backup_of_a_running_estop_is_restored_and_what_was_there_is_kept() {
     };
     let files = kept();
     assert!(files.iter().any(|name| name.ends_with(".tail-99.jsonl")), "{files:?}");
-    assert!(!house.file("data/tail-99.jsonl").exists());
+    assert!(!file(&house, "data/tail-99.jsonl").exists());
 
     let estop = house.start();
-    let agents = house.run(&["agents", "list", "--json"]).json();
+    let agents = house.estop(&["agents", "list", "--json"]).json();
     assert_eq!(names(&agents["agents"]), ["default", "early"], "what came after the copy is gone");
     assert_eq!(agents["agents"][1]["active"], false);
-    assert_eq!(estop.ask("early", "Hello"), 400);
-    house.run(&["journal", "verify"]).is(0, "Whole");
+    assert_eq!(ask(&estop, "early", "Hello"), 400);
+    house.estop(&["journal", "verify"]).is(0, "Whole");
     estop.end();
-    house.run(&["restore", &format!("data/{}", files[0])]).is(0, "Restored");
+    house.estop(&["restore", &format!("data/{}", files[0])]).is(0, "Restored");
     let _estop = house.start();
     assert_eq!(
-        names(&house.run(&["agents", "list", "--json"]).json()["agents"]),
+        names(&house.estop(&["agents", "list", "--json"]).json()["agents"]),
         ["default", "early", "late"]
     );
 }
 
 #[test]
+fn st_1_the_last_proof_test_goes_with_the_backup_and_one_that_is_there_stays() {
+    let house = new_house("");
+    let estop = house.start();
+    let last = || house.estop(&["emergency", "status", "--json"]).json()["proofTest"]["last"]["at"].clone();
+    house.estop(&["backup", "before.db"]).is(0, "Copied");
+    assert!(!file(&house, "before.db.prooftest.json").exists(), "there was none");
+    house.estop(&["prooftest"]).is(0, "");
+    let tested = last();
+    assert!(tested.is_string(), "{tested}");
+    house.estop(&["backup", "copy.db"]).is(0, "Copied");
+    house.estop(&["prooftest"]).is(0, "");
+    let newer = last();
+    assert_ne!(newer, tested);
+    estop.end();
+
+    house.estop(&["restore", "copy.db"]).is(0, "Restored");
+    let estop = house.start();
+    assert_eq!(last(), newer, "what is there is newer");
+    estop.end();
+    std::fs::remove_file(file(&house, "data/prooftest.json")).unwrap();
+    house.estop(&["restore", "copy.db"]).is(0, "Restored");
+    let _estop = house.start();
+    assert_eq!(last(), tested);
+}
+
+#[test]
+fn ks_5_the_canary_of_the_proof_test_is_in_no_list_unless_asked_for() {
+    let house = new_house("");
+    let estop = house.start();
+    assert_eq!(ask(&estop, "a", "Hello"), 200);
+    let total = || house.estop(&["status", "--json"]).json()["agents"]["total"].clone();
+    let before = total();
+    house.estop(&["prooftest"]).is(0, "");
+    soon(&house, &["agents", "show", "estop-canary"], "estop-canary");
+    let listed = house.estop(&["agents", "list", "--json"]).json();
+    assert_eq!(names(&listed["agents"]), ["a", "default"]);
+    assert_eq!(total(), before);
+    let asked = |path: &str| -> Value { serde_json::from_str(&house.owner("GET", path, "").1).unwrap() };
+    assert_eq!(names(&asked("/api/agents?canary=true")["agents"]), ["a", "default", "estop-canary"]);
+    // It takes no place on a page, and hides nobody behind it.
+    assert_eq!(ask(&estop, "z", "Hello"), 200);
+    soon(&house, &["agents", "list", "--json"], "\"z\"");
+    let page = asked("/api/agents?after=a&limit=1");
+    assert_eq!((names(&page["agents"]), &page["next"]), (vec!["default"], &"default".into()));
+    let page = asked("/api/agents?after=default&limit=1");
+    assert_eq!((names(&page["agents"]), &page["next"]), (vec!["z"], &Value::Null));
+}
+
+#[test]
 fn st_1_a_backup_under_load_is_whole() {
-    let house = House::new("watchdog: {scope: off}");
+    let house = new_house("watchdog: {scope: off}");
     let estop = house.start();
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut count = 0;
             while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                assert_eq!(estop.ask("busy", &format!("Number {count}")), 200);
+                assert_eq!(ask(&estop, "busy", &format!("Number {count}")), 200);
                 count += 1;
             }
         });
         for number in 0..5 {
-            house.run(&["backup", &format!("copy-{number}.db")]).is(0, "Copied");
+            house.estop(&["backup", &format!("copy-{number}.db")]).is(0, "Copied");
         }
         done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
     estop.end();
     for number in 0..5 {
-        house.run(&["restore", &format!("copy-{number}.db")]).is(0, "Restored");
-        house.run(&["journal", "verify"]).is(0, "Whole");
+        house.estop(&["restore", &format!("copy-{number}.db")]).is(0, "Restored");
+        house.estop(&["journal", "verify"]).is(0, "Whole");
     }
 }
 
 #[test]
 fn tw_7_the_stored_journal_is_verified_and_a_change_is_found() {
-    let house = House::new("");
+    let house = new_house("");
     let estop = house.start();
     for number in 0..20 {
-        assert_eq!(estop.ask("a", &format!("Question {number}")), 200);
+        assert_eq!(ask(&estop, "a", &format!("Question {number}")), 200);
     }
-    let live = house.run(&["journal", "verify", "--json"]).is(0, "").json();
+    let live = house.estop(&["journal", "verify", "--json"]).is(0, "").json();
     assert_eq!(live["ok"], true);
     estop.end();
-    let whole = house.run(&["journal", "verify", "--json"]).is(0, "").json();
+    let whole = house.estop(&["journal", "verify", "--json"]).is(0, "").json();
     assert_eq!((&whole["sealed"], &whole["pruned_to"]), (&true.into(), &0.into()), "{whole}");
-    house.run(&["journal", "verify"]).is(0, "sealed.");
-    let exported = house.run(&["journal", "export"]);
+    house.estop(&["journal", "verify"]).is(0, "sealed.");
+    let exported = house.estop(&["journal", "export"]);
     assert_eq!(exported.out.lines().count() as u64, whole["count"].as_u64().unwrap());
 
-    let database = house.file("data/estop.db");
+    let database = file(&house, "data/estop.db");
     let mut bytes = std::fs::read(&database).unwrap();
     // Every record's, wherever a page ends: another moment of the same length.
     let stamps =
@@ -487,14 +438,14 @@ fn tw_7_the_stored_journal_is_verified_and_a_change_is_found() {
         bytes[at] = b'2';
     }
     std::fs::write(&database, bytes).unwrap();
-    house.run(&["journal", "verify"]).is(1, "was changed");
-    let broken = house.run(&["journal", "verify", "--json"]).is(1, "").json();
+    house.estop(&["journal", "verify"]).is(1, "was changed");
+    let broken = house.estop(&["journal", "verify", "--json"]).is(1, "").json();
     assert_eq!(broken["ok"], false);
 }
 
 #[test]
 fn ui_2_help_completions_and_closed_pipes_behave() {
-    let house = House::new("");
+    let house = new_house("");
     for shell in ["bash", "zsh", "fish"] {
         finish(&mut house.command(&["completions", shell])).is(0, "agents");
     }
@@ -514,9 +465,9 @@ fn ui_2_help_completions_and_closed_pipes_behave() {
 
 #[test]
 fn ks_5_stalled_connections_keep_nobody_from_the_button() {
-    let house = House::new("");
+    let house = new_house("");
     let estop = house.start();
-    let address = estop.admin.strip_prefix("http://").unwrap();
+    let address = estop.admin().strip_prefix("http://").unwrap();
     let stall = || {
         let mut stream = TcpStream::connect(address).unwrap();
         let head = "POST /api/session HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n";
@@ -525,7 +476,7 @@ fn ks_5_stalled_connections_keep_nobody_from_the_button() {
     };
     // More than there are places.
     let _stalled: Vec<TcpStream> = (0..140).map(|_| stall()).collect();
-    let token = estop.token.clone().unwrap();
-    house.run_at(&estop, &token, &["kill"]).is(0, "");
-    house.run(&["status"]).is(1, "SHUTDOWN");
+    let token = estop.token();
+    house.estop_as(&estop, &token, &["kill"]).is(0, "");
+    house.estop(&["status"]).is(1, "SHUTDOWN");
 }

@@ -123,6 +123,7 @@ fn id_4_presets_need_no_configuration() {
     use Protocol::{Anthropic, Gemini, Ollama, OpenAi};
     let expected = [
         ("anthropic", "https://api.anthropic.com", Anthropic, XApiKey),
+        ("chatgpt", "https://chatgpt.com/backend-api/codex", OpenAi, Bearer),
         ("deepseek", "https://api.deepseek.com", OpenAi, Bearer),
         ("gemini", "https://generativelanguage.googleapis.com", Gemini, XGoogApiKey),
         ("groq", "https://api.groq.com/openai", OpenAi, Bearer),

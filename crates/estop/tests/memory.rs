@@ -5,6 +5,7 @@
 mod house;
 
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -42,6 +43,25 @@ fn st_1_a_stopped_agent_stays_stopped_over_kill_9() {
     let stopped = EventFilter { event_type: Some("kill_switch".into()), ..EventFilter::default() };
     assert_eq!(store.events(&stopped, 10).unwrap().len(), 1);
     assert_eq!(store.incidents(&Default::default(), 10).unwrap().len(), 1);
+}
+
+#[test]
+fn st_1_a_stopped_agent_whose_state_is_lost_is_made_anew_from_the_journal() {
+    let house = House::new(POLICY);
+    let estop = house.start();
+    loop_until_stopped(&estop, "stuck");
+    estop.end();
+    let lose = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); \
+        n = c.execute(\"DELETE FROM agent_snapshot WHERE agent = 'stuck'\").rowcount; c.commit(); print(n)";
+    let lost =
+        Command::new("python3").args(["-c", lose]).arg(house.data().join("estop.db")).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&lost.stdout).trim(), "1", "{lost:?}");
+    let estop = house.start();
+    let (status, said) = estop.ask("stuck", "Something else entirely").unwrap();
+    assert_eq!(status, 400, "a stopped agent came back: {said}");
+    assert!(said.contains("the kill switch deactivated it (loop)"), "{said}");
+    estop.end();
+    house.verified();
 }
 
 #[test]

@@ -38,7 +38,8 @@ impl Run {
              def ready():\n    os.write(1, b'ready\\n')\n"
         );
         let args = ["-c".into(), OsString::from(format!("{prelude}{script}")), word.clone().into()];
-        let start = Start { program: "python3".as_ref(), args: &args, agent: None, orphans, shim };
+        let program = "python3".as_ref();
+        let start = Start { program, args: &args, agent: None, orphans, shim, leash: false, own_group: true };
         let (supervised, mut child) = start
             .start(|command| {
                 command.stdin(Stdio::null()).stdout(Stdio::piped());
@@ -53,8 +54,8 @@ impl Run {
     /// Ends it, and sees that nobody with its word is left.
     fn end(mut self) -> Ended {
         assert!(alive(&self.word) > 0, "the tree must be there");
-        self.supervised.end();
-        self.supervised.end();
+        self.supervised.end("a test");
+        self.supervised.end("a test");
         self.supervised.wait(self.child.take().unwrap()).unwrap();
         let ended = self.supervised.ended(PATIENCE).unwrap();
         assert_eq!((alive(&self.word), &ended.survivors), (0, &Vec::new()));
@@ -135,7 +136,7 @@ fn tl_2_orphans_do_not_survive_when_the_command_itself_is_gone() {
     let status = run.supervised.wait(run.child.take().unwrap()).unwrap();
     assert!(status.success());
     assert_eq!(alive(&run.word), 1, "the orphan lives on");
-    run.supervised.end();
+    run.supervised.end("a test");
     let ended = run.supervised.ended(PATIENCE).unwrap();
     assert_eq!((ended.killed, ended.survivors, alive(&run.word)), (1, Vec::new(), 0));
 }
@@ -153,7 +154,7 @@ ready()
 stay()
 ";
     let ended = Run::python(script, Orphans::All, None).end();
-    assert_eq!(ended.killed, 1, "SIGTERM waits until it is continued, which nobody does");
+    assert_eq!(ended.killed, 0, "it is continued, and hears of its end");
 }
 
 /// Two hundred processes, deaf to SIGTERM, a third of them in sessions of their own, and more when one is missing: each

@@ -324,8 +324,11 @@ fn proof_names() -> Vec<String> {
     for file in places {
         if is_rust(&file) {
             let source = read(&file);
-            let functions = source.lines().filter_map(|line| line.trim_start().strip_prefix("fn "));
-            names.extend(functions.map(str::to_owned));
+            let begin = |line: &str| {
+                line.trim_start().trim_start_matches("async ").strip_prefix("fn ").map(str::to_owned)
+            };
+            let functions = source.lines().filter_map(begin);
+            names.extend(functions);
         } else {
             names.extend(file.rsplit('/').next().map(str::to_owned));
         }

@@ -37,8 +37,10 @@ pub struct Run {
     attended: bool,
     named: bool,
     last_activity: u64,
-    /// Tool calls by hook that were let through.
+    /// Tool calls that were let through, by hook or at the gate of an MCP server alone.
     pub tool_calls: u64,
+    /// Hooks report its tool calls.
+    pub hooked: bool,
     /// Prompts by hook that were let through.
     pub prompts: u64,
     /// Allowances a person granted.
@@ -127,6 +129,7 @@ impl Runs {
                 named: name.is_some(),
                 last_activity: now,
                 tool_calls: 0,
+                hooked: false,
                 prompts: 0,
                 allowances: 1,
                 tripped: None,
@@ -168,7 +171,7 @@ impl Runs {
 
     /// An answer of one of its requests brought tool calls: activity, unless hooks report them anyway.
     pub fn answered(&mut self, serial: u64, now: u64) {
-        let counts = |run: &&mut Run| run.serial == serial && run.tool_calls == 0 && run.is == RunIs::Open;
+        let counts = |run: &&mut Run| run.serial == serial && !run.hooked && run.is == RunIs::Open;
         if let Some(run) = self.list.values_mut().find(counts) {
             run.last_activity = now;
         }

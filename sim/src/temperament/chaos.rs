@@ -3,7 +3,7 @@
 use estop_core::chant::Chant;
 use estop_core::event::{
     AbortedBy, CallKind, ChantDetected, Ended, Estimate, RequestReceived, ResponseCompleted, StreamAborted,
-    StreamProgressed, ToolFinished, ToolRequested, Usage, What,
+    StreamProgressed, ToolFinished, ToolGate, ToolRequested, Usage, What,
 };
 use estop_core::fingerprint::{CallPrint, RequestPrint, ResponsePrint, StepPrint};
 use estop_core::guard::Guard;
@@ -50,14 +50,16 @@ fn any_deed(mind: &mut Mind, rng: &mut Rng) -> Deed {
             tool: any_tool(rng),
             action: any_hash(rng),
             test_run: rng.per_mille(500),
+            gate: ToolGate::Hook,
         }),
         13 => What::ToolFinished(ToolFinished {
             call: CallId(any_id(rng).0),
             result: any_hash(rng),
             ended: any_end(rng),
+            reports: false,
         }),
         14 => What::PromptSubmitted,
-        15 => What::RunStarted { attended: rng.per_mille(500), tags: None },
+        15 => What::RunStarted { attended: rng.per_mille(500), tags: None, limits: None },
         16 => What::RunSlept,
         17 => What::RunWoke,
         18 => What::RunCompleted,
@@ -103,7 +105,8 @@ fn any_request(rng: &mut Rng) -> RequestReceived {
 }
 
 fn any_step(rng: &mut Rng) -> StepPrint {
-    StepPrint { tool: any_tool(rng), action: any_hash(rng), result: any_hash(rng), ended: any_end(rng) }
+    let (tool, action, result) = (any_tool(rng), any_hash(rng), any_hash(rng));
+    StepPrint { tool, action, result, ended: any_end(rng), test_run: false }
 }
 
 fn any_answer(rng: &mut Rng) -> ResponsePrint {

@@ -23,7 +23,8 @@ pub(super) fn hooked(mind: &mut Mind, rng: &mut Rng) -> Act {
     let tool = rng.pick(&["bash", "edit", "read", "report_complete"]);
     let action = Hash64(rng.bits());
     let (requested, planned) = mind.tool(tool, action, rng);
-    let step = StepPrint { tool: tool.into(), action, result: planned.result, ended: planned.ended };
+    let (result, ended) = (planned.result, planned.ended);
+    let step = StepPrint { tool: tool.into(), action, result, ended, test_run: false };
     let asked = mind.ask_deed(vec![step], rng);
     let deeds = vec![(mind.run.clone(), Deed::Tool(requested, planned)), (mind.run.clone(), asked)];
     Act { deeds, rest_ms: mind.rest(rng) / 4 }

@@ -17,7 +17,7 @@ pub(super) fn lifecycle(mind: &mut Mind, rng: &mut Rng) -> Act {
         n => Some(format!("r{n}").into()),
     };
     let deed = match rng.below(16) {
-        0 | 1 => plain(What::RunStarted { attended: rng.per_mille(500), tags: None }),
+        0 | 1 => plain(What::RunStarted { attended: rng.per_mille(500), tags: None, limits: None }),
         2 => plain(What::RunSlept),
         3 => plain(What::RunWoke),
         4 => plain(What::RunCompleted),
@@ -37,7 +37,11 @@ pub(super) fn lifecycle(mind: &mut Mind, rng: &mut Rng) -> Act {
 /// More runs than are remembered.
 fn flood(mind: &mut Mind, rng: &mut Rng) -> Act {
     let first = rng.below(1_000);
-    let started =
-        |n: u64| (Some(format!("flood-{n}").into()), plain(What::RunStarted { attended: false, tags: None }));
+    let started = |n: u64| {
+        (
+            Some(format!("flood-{n}").into()),
+            plain(What::RunStarted { attended: false, tags: None, limits: None }),
+        )
+    };
     Act { deeds: (first..first + 300).map(started).collect(), rest_ms: mind.rest(rng) }
 }

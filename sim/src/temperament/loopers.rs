@@ -41,5 +41,5 @@ fn advance(mind: &mut Mind, acts: u64, rng: &mut Rng) {
 }
 
 fn step(action: Hash64, result: Hash64, ended: Ended) -> StepPrint {
-    StepPrint { tool: "bash".into(), action, result, ended }
+    StepPrint { tool: "bash".into(), action, result, ended, test_run: false }
 }

@@ -1,6 +1,8 @@
 //! What an agent keeps in mind between two acts, and the pieces its acts are made of.
 
-use estop_core::event::{AbortedBy, CallKind, Ended, Estimate, RequestReceived, ToolRequested, Usage, What};
+use estop_core::event::{
+    AbortedBy, CallKind, Ended, Estimate, RequestReceived, ToolGate, ToolRequested, Usage, What,
+};
 use estop_core::fingerprint::{CallPrint, RequestPrint, ResponsePrint, StepPrint};
 use estop_core::ids::{CallId, Hash64, Name, RequestId};
 use estop_core::money::NanoUsd;
@@ -161,7 +163,8 @@ impl Mind {
     pub fn tool(&mut self, tool: &str, action: Hash64, rng: &mut Rng) -> (ToolRequested, ToolPlan) {
         self.calls += 1;
         let test_run = rng.per_mille(100);
-        let requested = ToolRequested { call: CallId(self.calls), tool: tool.into(), action, test_run };
+        let (call, gate) = (CallId(self.calls), ToolGate::Hook);
+        let requested = ToolRequested { call, tool: tool.into(), action, test_run, gate };
         let ended = rng.pick(&[Ended::Ok, Ended::Ok, Ended::Ok, Ended::Failed, Ended::Unknown]);
         let took_ms = (!rng.per_mille(20)).then(|| rng.spread(10, self.pace_ms + 100));
         (requested, ToolPlan { result: Hash64(rng.bits()), ended, took_ms })
@@ -181,7 +184,8 @@ impl Mind {
 /// A new step: nothing like it was done before.
 pub fn new_step(tool: &str, rng: &mut Rng) -> StepPrint {
     let ended = if rng.per_mille(50) { Ended::Failed } else { Ended::Unknown };
-    StepPrint { tool: tool.into(), action: Hash64(rng.bits()), result: Hash64(rng.bits()), ended }
+    let (action, result) = (Hash64(rng.bits()), Hash64(rng.bits()));
+    StepPrint { tool: tool.into(), action, result, ended, test_run: false }
 }
 
 /// A plain event.

@@ -30,7 +30,10 @@ fn next_task(mind: &mut Mind, rng: &mut Rng) -> Act {
     mind.begin_task(rng.between(3, 30), rng);
     mind.name_run(rng.per_mille(500));
     if mind.run.is_some() && rng.per_mille(500) {
-        deeds.push((mind.run.clone(), plain(What::RunStarted { attended: rng.per_mille(300), tags: None })));
+        deeds.push((
+            mind.run.clone(),
+            plain(What::RunStarted { attended: rng.per_mille(300), tags: None, limits: None }),
+        ));
     }
     Act { deeds, rest_ms: mind.rest(rng) }
 }
@@ -88,7 +91,7 @@ pub(super) fn sleeper(mind: &mut Mind, rng: &mut Rng) -> Act {
     if mind.turn > mind.task {
         mind.begin_task(rng.between(20, 60), rng);
         mind.name_run(true);
-        return mind.only(plain(What::RunStarted { attended: false, tags: None }), rng);
+        return mind.only(plain(What::RunStarted { attended: false, tags: None, limits: None }), rng);
     }
     match mind.turn % 6 {
         1 => Act { rest_ms: rng.spread(1_000, 7_200_000), ..mind.only(plain(What::RunSlept), rng) },

@@ -4,10 +4,11 @@ use estop_core::chant::Chant;
 use estop_core::decision::{Decision, Effect, Outcome};
 use estop_core::event::{
     AbortedBy, ChantDetected, RequestReceived, ResponseCompleted, StreamAborted, StreamProgressed,
-    ToolFinished, ToolRequested, Usage, What,
+    ToolFinished, ToolGate, ToolRequested, Usage, What,
 };
 use estop_core::ids::{Name, RequestId};
 use estop_core::money::NanoUsd;
+use estop_core::report_tool::is_report;
 use estop_core::system::Channels;
 
 use super::{Due, World};
@@ -83,9 +84,11 @@ impl<J: Judge> World<J> {
         plan: ToolPlan,
     ) -> Result<(), Box<Broken>> {
         let call = requested.call;
+        // Reports of others are as silent as they were, so that old seeds mean what they meant.
+        let reports = requested.gate == ToolGate::Mcp && is_report(&requested.tool);
         let decision = self.judge(at, run, What::ToolRequested(requested))?;
         if let (Outcome::Allow, Some(took_ms)) = (decision.outcome, plan.took_ms) {
-            let finished = ToolFinished { call, result: plan.result, ended: plan.ended };
+            let finished = ToolFinished { call, result: plan.result, ended: plan.ended, reports };
             self.tell(at, took_ms, What::ToolFinished(finished));
         }
         Ok(())

@@ -14,17 +14,20 @@ use http::header::{
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 use super::secret::{csrf_of, sha256};
 use super::sessions::{Found, csrf_fits};
 use super::table::{Needs, allow, methods_of, needs};
-use super::{Caller, Peer, SessionKey, body_token, rank, role_name, screen};
+use super::{Caller, Only, Peer, SessionKey, body_token, rank, role_name, screen};
 use crate::problem::{Kind, Problem};
 use crate::state::App;
 
 /// The header unsafe requests of the dashboard carry.
 pub(crate) const CSRF: HeaderName = HeaderName::from_static("x-estop-csrf");
+
+/// The header a supervised run shows its ticket in.
+const TICKET: HeaderName = HeaderName::from_static("x-estop-ticket");
 
 /// By which door a request comes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +55,17 @@ pub(crate) async fn guard(State(gate): State<Gate>, request: Request, next: Next
     response
 }
 
+/// Who looks at a page. It needs a session, or the owner's door; it changes nothing, so that no role is asked for.
+pub(crate) async fn visitor(gate: &Gate, request: &Parts) -> Result<Caller, Problem> {
+    gate.screen(request)?;
+    match gate.door {
+        _ if !is_safe(&request.method) => Err(Problem::allow("GET")),
+        _ if request.headers.contains_key(&TICKET) => Err(not_by_ticket()),
+        Door::Owner => Ok(Caller::person("owner".into(), TokenRole::Admin)),
+        Door::Network => recognise(&gate.app, request, Needs::Role(TokenRole::Viewer)).await,
+    }
+}
+
 /// The request, with who asks.
 async fn let_in(gate: &Gate, request: Request) -> Result<Request, Problem> {
     let (mut head, body) = request.into_parts();
@@ -75,7 +89,7 @@ async fn admit(gate: &Gate, request: &Parts) -> Result<Option<Caller>, Problem> 
     let Some(needed) = needs(methods, request.method.as_str()) else {
         return Err(Problem::allow(&allow(methods)));
     };
-    let Needs::Role(needed) = needed else {
+    let Some(role) = needed.role() else {
         // A login is as good as a session: another site's page must not make one.
         return if is_safe(&request.method) {
             Ok(None)
@@ -83,31 +97,63 @@ async fn admit(gate: &Gate, request: &Parts) -> Result<Option<Caller>, Problem> 
             screen::same_site(&request.headers).map(|()| None)
         };
     };
+    if let Some(caller) = by_ticket(&gate.app, request, needed)? {
+        return Ok(Some(caller));
+    }
     let caller = match gate.door {
-        Door::Owner => owner(),
-        Door::Network => recognise(&gate.app, request).await?,
+        Door::Owner => Caller::person("owner".into(), TokenRole::Admin),
+        Door::Network => recognise(&gate.app, request, needed).await?,
     };
-    if rank(caller.role) < rank(needed) {
-        let (has, needed) = (role_name(caller.role), role_name(needed));
+    // A key was recognised only where keys are good.
+    if caller.only.is_none() && rank(caller.role) < rank(role) {
+        let (has, needed) = (role_name(caller.role), role_name(role));
         let detail = format!("This needs a token with the role {needed}; yours has the role {has}.");
         return Err(Problem::new(Kind::Forbidden, detail));
     }
     Ok(Some(caller))
 }
 
-fn owner() -> Caller {
-    Caller { by: "owner".into(), role: TokenRole::Admin, session: None }
+/// A ticket says whose run it is, by whichever door: it can only narrow what its bearer may do. Nobody guesses 256 bits,
+/// and a program that outlives its run must not use up other people's attempts: failures are not counted.
+fn by_ticket(app: &App, request: &Parts, needed: Needs) -> Result<Option<Caller>, Problem> {
+    let mut values = request.headers.get_all(&TICKET).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if !matches!(needed, Needs::Ticket(_)) {
+        return Err(not_by_ticket());
+    }
+    let ticket = value.to_str().ok().filter(|_| values.next().is_none());
+    let known = ticket.and_then(|ticket| app.operator.ticket(sha256(ticket)));
+    let Some((agent, run)) = known else {
+        let detail = "This ticket is not known: its run is over, or its supervisor is not connected.";
+        return Err(Problem::unauthenticated(detail));
+    };
+    Ok(Some(Caller::agent(Only { agent, run: Some(run) })))
 }
 
-async fn recognise(app: &App, request: &Parts) -> Result<Caller, Problem> {
+fn not_by_ticket() -> Problem {
+    let detail = "A ticket opens hooks, and the line and the steps sleep and wake of its own run: not this.";
+    Problem::new(Kind::Forbidden, detail)
+}
+
+/// Whose key this is, where keys are good.
+fn by_key(app: &App, token: &SecretString, needed: Needs) -> Option<Caller> {
+    let takes_keys = matches!(needed, Needs::Agent(_) | Needs::Ticket(_));
+    let agent = takes_keys.then(|| app.operator.key_owner(sha256(token.expose_secret()))).flatten()?;
+    Some(Caller::agent(Only { agent, run: None }))
+}
+
+async fn recognise(app: &App, request: &Parts, needed: Needs) -> Result<Caller, Problem> {
     let headers = &request.headers;
     if headers.contains_key(AUTHORIZATION) {
         let token = bearer(headers)
             .ok_or_else(|| Problem::unauthenticated("Send one header `Authorization: Bearer <token>`."))?;
+        if let Some(caller) = by_key(app, &token, needed) {
+            return Ok(caller);
+        }
         let known = app.tokens.find(&token, peer(request), app.now()).await;
         let known = known.map_err(|problem| body_token::refused(request, problem))?;
         app.touch(&known.id);
-        return Ok(Caller { by: known.name, role: known.role, session: None });
+        return Ok(Caller::person(known.name, known.role));
     }
     let Some(id) = cookie(headers, app.options.cookie_name()) else {
         return Err(Problem::unauthenticated("Send `Authorization: Bearer <token>`, or log in first."));
@@ -127,7 +173,7 @@ async fn recognise(app: &App, request: &Parts) -> Result<Caller, Problem> {
 async fn by_session(app: &App, id: SecretString, peer: Peer) -> Result<(Session, Caller), Problem> {
     let ended = || Problem::unauthenticated("The session has ended: log in again.");
     let now = app.now();
-    let digest = sha256(secrecy::ExposeSecret::expose_secret(&id));
+    let digest = sha256(id.expose_secret());
     let session = match app.sessions.find(&digest, now) {
         Found::Live(session) => session,
         Found::Ended => {
@@ -148,7 +194,7 @@ async fn by_session(app: &App, id: SecretString, peer: Peer) -> Result<(Session,
     // The token is asked each time, so that one that was taken back ends its sessions at once.
     let known = app.tokens.by_id(&session.token, now).ok_or_else(ended)?;
     let key = SessionKey { sha256: digest, csrf: csrf_of(&id), expires_at: session.expires_at };
-    let caller = Caller { by: known.name, role: known.role, session: Some(key) };
+    let caller = Caller { session: Some(key), ..Caller::person(known.name, known.role) };
     Ok((session, caller))
 }
 
@@ -175,7 +221,7 @@ fn cookie(headers: &HeaderMap, name: &str) -> Option<SecretString> {
 }
 
 /// No script but ours, no frame, no cache, no guessing of types. There is no CORS: other sites read nothing.
-fn put_headers(headers: &mut HeaderMap) {
+pub(crate) fn put_headers(headers: &mut HeaderMap) {
     let csp = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
         frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
     for (name, value) in [
@@ -192,6 +238,11 @@ fn put_headers(headers: &mut HeaderMap) {
 
 /// What every door has in common.
 impl Gate {
+    /// What is refused at sight.
+    pub(crate) fn screen(&self, request: &Parts) -> Result<(), Problem> {
+        if self.door == Door::Network { screen::screen(request, self.app.options.loopback) } else { Ok(()) }
+    }
+
     pub(crate) fn new(app: &App, door: Door) -> Gate {
         Gate { app: Arc::clone(app), door }
     }

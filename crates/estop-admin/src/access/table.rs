@@ -10,12 +10,28 @@ pub(crate) enum Needs {
     Anyone,
     /// A person with at least this role. Keys of agents open nothing here.
     Role(TokenRole),
+    /// A person with at least this role, or an agent by its key, about itself alone.
+    Agent(TokenRole),
+    /// The same, or a run by its ticket, about itself alone.
+    Ticket(TokenRole),
+}
+
+impl Needs {
+    /// The role a person needs; `None` = nobody is asked.
+    pub(crate) fn role(self) -> Option<TokenRole> {
+        match self {
+            Needs::Anyone => None,
+            Needs::Role(role) | Needs::Agent(role) | Needs::Ticket(role) => Some(role),
+        }
+    }
 }
 
 const ANYONE: Needs = Needs::Anyone;
 const VIEWER: Needs = Needs::Role(TokenRole::Viewer);
 const OPERATOR: Needs = Needs::Role(TokenRole::Operator);
 const ADMIN: Needs = Needs::Role(TokenRole::Admin);
+const AGENT: Needs = Needs::Agent(TokenRole::Operator);
+const TICKET: Needs = Needs::Ticket(TokenRole::Operator);
 
 /// Every route: path, and who may call each of its methods.
 pub(crate) const ROUTES: &[(&str, &[(&str, Needs)])] = &[
@@ -39,13 +55,22 @@ pub(crate) const ROUTES: &[(&str, &[(&str, Needs)])] = &[
     ("/api/agents/{id}/keys/{key_id}", &[("DELETE", ADMIN)]),
     ("/api/policy/check", &[("POST", VIEWER)]),
     ("/api/presets", &[("GET", VIEWER)]),
-    ("/api/runs", &[("GET", VIEWER), ("POST", OPERATOR)]),
+    ("/api/runs", &[("GET", VIEWER), ("POST", AGENT)]),
+    ("/api/runs/watch", &[("POST", TICKET)]),
     ("/api/runs/{id}", &[("GET", VIEWER)]),
     ("/api/runs/{id}/activate", &[("POST", OPERATOR)]),
-    ("/api/runs/{id}/sleep", &[("POST", OPERATOR)]),
-    ("/api/runs/{id}/wake", &[("POST", OPERATOR)]),
-    ("/api/runs/{id}/complete", &[("POST", OPERATOR)]),
+    ("/api/runs/{id}/sleep", &[("POST", TICKET)]),
+    ("/api/runs/{id}/wake", &[("POST", TICKET)]),
+    ("/api/runs/{id}/complete", &[("POST", AGENT)]),
     ("/api/runs/{id}/extend", &[("POST", OPERATOR)]),
+    ("/api/hooks/session-start", &[("POST", TICKET)]),
+    ("/api/hooks/prompt-submit", &[("POST", TICKET)]),
+    ("/api/hooks/pre-tool-use", &[("POST", TICKET)]),
+    ("/api/hooks/post-tool-use", &[("POST", TICKET)]),
+    ("/api/hooks/turn-end", &[("POST", TICKET)]),
+    ("/api/hooks/subagent-end", &[("POST", TICKET)]),
+    ("/api/hooks/session-end", &[("POST", TICKET)]),
+    ("/api/hooks/{client}/{event}", &[("POST", TICKET)]),
     ("/api/tokens", &[("GET", ADMIN), ("POST", ADMIN)]),
     ("/api/tokens/{id}", &[("DELETE", ADMIN)]),
     ("/api/events", &[("GET", VIEWER)]),

@@ -110,7 +110,7 @@ impl Tokens {
         self.failed(peer, now);
         let text = presented.expose_secret();
         Err(Problem::unauthenticated(if text.starts_with(super::AGENT_KEY_PREFIX) {
-            "This is an agent's key. It opens the data plane, not this API."
+            "This is an agent's key: taken back, or not good for this. It opens the data plane, hooks and the agent's own runs."
         } else {
             "This token is not known, was taken back, or has ended."
         }))

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use estop_core::ids::Name;
 use estop_core::operator::AgentView;
+use estop_core::proof_test::CANARY;
 use estop_store::{Agent, Origin, StoreError};
 
 use crate::problem::Problem;
@@ -71,14 +72,16 @@ pub(crate) fn stored(app: &App, found: &Found) -> Result<Agent, Problem> {
     }
 }
 
-/// Agents after a name, in order.
-pub(crate) fn page(app: &App, after: Option<&str>, limit: usize) -> Result<Page, Problem> {
+/// Agents after a name, in order; the proof test's canary only if it is wanted.
+pub(crate) fn page(app: &App, after: Option<&str>, limit: usize, with_canary: bool) -> Result<Page, Problem> {
     let store = app.store_here();
+    let is_listed = |name: &str| with_canary || name != CANARY;
     let mut all: BTreeMap<Name, Found> = BTreeMap::new();
-    for agent in store.agents(after, limit + 1)? {
+    // One more than fits tells that there are more; the canary may be among them.
+    for agent in store.agents(after, limit + 2)?.into_iter().filter(|agent| is_listed(&agent.name)) {
         all.insert(agent.name.clone(), Found { stored: Some(agent), live: None });
     }
-    let is_after = |view: &AgentView| after.is_none_or(|after| *view.name > *after);
+    let is_after = |view: &AgentView| after.is_none_or(|after| *view.name > *after) && is_listed(&view.name);
     for view in app.operator.agents().into_iter().filter(is_after) {
         let found = all.entry(view.name.clone()).or_insert(Found { stored: None, live: None });
         found.live = Some(view);

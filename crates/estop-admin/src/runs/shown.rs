@@ -1,13 +1,15 @@
 //! What is shown of a run.
 
 use estop_core::operator::RunView;
-use estop_core::run::RunState;
+use estop_core::run::{RunLimits, RunState};
 use estop_store::Run;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
-use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, OneOfBuilder, Schema, Type};
 
+use crate::input::make_whole;
 use crate::output::{dollars, kept_json, moment};
 
 /// A state, as seed 3 writes it.
@@ -46,6 +48,30 @@ pub(super) fn labels_schema() -> Schema {
         .additional_properties(Some(line(256)))
         .max_properties(Some(32))
         .into()
+}
+
+/// Limits for one run: each a whole number from 1 on, `off`, or null for what the agent's rules say.
+pub(super) fn limits_schema() -> Schema {
+    let number = || ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).maximum(Some(u32::MAX));
+    let off = || ObjectBuilder::new().schema_type(Type::String).enum_values(Some(["off"]));
+    let null = || ObjectBuilder::new().schema_type(Type::Null);
+    let limit = || OneOfBuilder::new().item(number()).item(off()).item(null());
+    ObjectBuilder::new()
+        .property("max_iterations", limit())
+        .property("max_tool_calls", limit())
+        .property("max_turns", limit())
+        .property("max_active_duration", limit())
+        .property("max_sleep_duration", limit())
+        .additional_properties(Some(AdditionalProperties::<Schema>::FreeForm(false)))
+        .into()
+}
+
+/// Reads limits as the schema has them: an object, never a list of its values; `5.0` is a whole number.
+pub(super) fn read_limits<'de, D: Deserializer<'de>>(d: D) -> Result<RunLimits, D::Error> {
+    let mut value = Value::Object(serde_json::Map::deserialize(d)?);
+    make_whole(&mut value);
+    serde_path_to_error::deserialize(&value)
+        .map_err(|error| D::Error::custom(format!("{}: {}", error.path(), error.inner())))
 }
 
 /// A run.

@@ -100,7 +100,7 @@ async fn ui_3_every_answer_has_the_safe_headers() {
 #[tokio::test]
 async fn ui_3_unknown_paths_and_methods_are_problems() {
     let plane = Plane::new();
-    for path in ["/", "/api", "/api/nothing", "/api/agents/", "/api/agents//score", "/API/agents"] {
+    for path in ["/api", "/api/nothing", "/api/agents/", "/api/agents//score", "/API/agents"] {
         plane.get(path).await.expect(404);
     }
     for (method, path, allow) in [

@@ -116,6 +116,9 @@ async fn al_2_escalations_are_taken_and_resolved() {
         notes: String::new(),
         resolved_at: None,
         resolved_by: None,
+        summary: Some("Half of it is done.".into()),
+        facts: r#"{"branch":"feat/x","session":"s1","limit":{"limit":"tool_calls","current":5,"max":5}}"#
+            .into(),
         version: 0,
     };
     plane.store.open_escalation(&escalation).unwrap();

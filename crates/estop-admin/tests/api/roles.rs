@@ -3,20 +3,32 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::support::{Plane, anonymous, set};
+use crate::support::{Plane, anonymous, send, set};
 
 /// Who asks, from nobody to an admin.
 const RANKS: [&str; 5] = ["nobody", "agent key", "viewer", "operator", "admin"];
 
-/// Every operation of the document: method, path, role.
-async fn operations(plane: &Plane) -> Vec<(String, String, String)> {
+/// An operation of the document.
+struct Operation {
+    method: String,
+    path: String,
+    role: String,
+    /// Agents may call it by their keys, runs by their tickets.
+    takes: Vec<String>,
+}
+
+/// Every operation of the document.
+async fn operations(plane: &Plane) -> Vec<Operation> {
     let document = plane.get("/api/openapi.json").await.expect(200).json();
     let mut found = Vec::new();
     for (path, item) in document["paths"].as_object().expect("paths") {
         for (method, operation) in item.as_object().expect("operations") {
             let role = operation["x-estop-role"].as_str();
             let role = role.unwrap_or_else(|| unreachable!("{method} {path} is not in the table of roles"));
-            found.push((method.to_uppercase(), path.clone(), role.to_owned()));
+            let schemes = operation["security"].as_array().into_iter().flatten();
+            let takes = schemes.filter_map(|scheme| scheme.as_object()?.keys().next().cloned()).collect();
+            let (method, path, role) = (method.to_uppercase(), path.clone(), role.to_owned());
+            found.push(Operation { method, path, role, takes });
         }
     }
     found
@@ -25,6 +37,13 @@ async fn operations(plane: &Plane) -> Vec<(String, String, String)> {
 /// A body each route accepts or refuses by itself; roles are asked before.
 fn body(method: &str, path: &str) -> Option<Value> {
     (method != "GET" && path != "/api/agents/{id}/keys").then(|| json!({}))
+}
+
+/// A place where nothing is; for an agent, one of its own.
+fn place(path: &str) -> String {
+    let id = if path.starts_with("/api/runs/") { "a0:nothing" } else { "nothing" };
+    let path = path.replace("{id}", id).replace("{key_id}", "nothing");
+    path.replace("{client}", "generic").replace("{event}", "turn-end")
 }
 
 #[tokio::test]
@@ -39,7 +58,7 @@ async fn ui_3_every_route_lets_in_exactly_the_roles_of_the_table() {
         Some(plane.token.clone()),
     ];
     let mut seen = 0;
-    for (method, path, role) in operations(&plane).await {
+    for Operation { method, path, role, takes } in operations(&plane).await {
         let needed = match role.as_str() {
             "anyone" => 0,
             role => RANKS.iter().position(|known| *known == role).expect("a known role"),
@@ -47,22 +66,48 @@ async fn ui_3_every_route_lets_in_exactly_the_roles_of_the_table() {
         for (rank, token) in tokens.iter().enumerate() {
             // Failed attempts are counted; this test makes many on purpose.
             plane.pass_ms(60_000);
-            let place = path.replace("{id}", "nothing").replace("{key_id}", "nothing");
-            let mut request = anonymous(&method, &place, body(&method, &path));
+            let mut request = anonymous(&method, &place(&path), body(&method, &path));
             if let Some(token) = token {
                 request = set(request, "authorization", &format!("Bearer {token}"));
             }
             let status = plane.send(request).await.status;
             let denied = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status);
             let who = RANKS[rank];
-            assert_eq!(denied, rank < needed, "{method} {path} for {who}: {status}");
-            if rank < 2 && needed > 0 {
+            let is_agent = who == "agent key" && takes.iter().any(|scheme| scheme == "key");
+            assert_eq!(denied, rank < needed && !is_agent, "{method} {path} for {who}: {status}");
+            if rank < 2 && needed > 0 && !is_agent {
                 assert_eq!(status, StatusCode::UNAUTHORIZED, "{method} {path} for {who}");
             }
             seen += 1;
         }
     }
     assert!(seen >= 5 * 50, "{seen}");
+}
+
+#[tokio::test]
+async fn id_7_a_ticket_narrows_what_its_bearer_may_do_on_every_route_by_both_doors() {
+    let plane = Plane::with_agents(1).await;
+    let mut refused = 0;
+    for Operation { method, path, role, takes } in operations(&plane).await {
+        let may = role == "anyone" || takes.iter().any(|scheme| scheme == "ticket");
+        let place = place(&path).replace("a0:nothing", "a0:task");
+        let ask = || set(anonymous(&method, &place, body(&method, &path)), "x-estop-ticket", "a ticket");
+        let by_admin = set(ask(), "authorization", &format!("Bearer {}", plane.token));
+        for (door, router, request) in [
+            ("the port", plane.router.clone(), ask()),
+            ("the port, with an admin's token", plane.router.clone(), by_admin),
+            ("the owner's socket", plane.admin.router_for_owner(), ask()),
+        ] {
+            let status = send(router, request).await.status;
+            assert_eq!(status == StatusCode::FORBIDDEN, !may, "{method} {path} by {door}: {status}");
+            refused += usize::from(!may);
+        }
+    }
+    assert!(refused >= 3 * 30, "{refused}");
+    for page in ["/", "/incidents"] {
+        let request = set(anonymous("GET", page, None), "x-estop-ticket", "a ticket");
+        send(plane.admin.router_for_owner(), request).await.expect(403);
+    }
 }
 
 #[tokio::test]

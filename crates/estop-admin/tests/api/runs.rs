@@ -55,3 +55,21 @@ async fn po_6_runs_are_listed_by_agent_and_state() {
         Some(3)
     );
 }
+
+#[tokio::test]
+async fn cb_1_limits_of_a_run_are_read_strictly() {
+    let plane = Plane::with_agents(1).await;
+    let ask = async |run: &str, limits: Value| {
+        plane.post("/api/runs", json!({"agent": "a0", "run": run, "limits": limits})).await
+    };
+    ask("one", json!({"max_turns": 5.0, "max_tool_calls": "off"})).await.expect(201);
+    for (wrong, named) in [
+        (json!([5, 5]), "limits"),
+        (json!({"max_turns": 0}), "max_turns"),
+        (json!({"max_turns": 1.5}), "max_turns"),
+        (json!({"max_speed": 1}), "max_speed"),
+    ] {
+        let problem = ask("two", wrong).await.expect(400).json();
+        assert!(problem["detail"].as_str().unwrap_or_default().contains(named), "{problem}");
+    }
+}

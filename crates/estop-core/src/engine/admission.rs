@@ -7,6 +7,7 @@ use super::in_flight::{Flight, LIFETIME_MS};
 use super::pass::Pass;
 use crate::decision::{Effect, Finding, Guard, Ruling};
 use crate::event::{Ended, Event};
+use crate::fingerprint::StepPrint;
 use crate::ids::Hash64;
 use crate::loop_detector;
 use crate::minute::Mark;
@@ -63,14 +64,33 @@ impl AgentState {
         );
     }
 
-    /// Results of proxied tool calls: they feed health and test results, unless hooks report them.
+    /// Results of proxied tool calls: they feed health and test results; of a hooked run only what
+    /// its hooks left open.
     fn note_results(&mut self, now: Millis, asking: &Asking<'_>, effects: &mut Vec<Effect>) {
-        let Some(run) = self.runs.get_mut(asking.run_name()).filter(|run| !run.is_hooked()) else { return };
+        let Some(run) = self.runs.get_mut(asking.run_name()) else { return };
+        if run.name.is_none() && !run.is_hooked() {
+            self.tell_tests(asking.results());
+        }
+        let Some(run) = self.runs.get_mut(asking.run_name()) else { return };
+        if run.is_hooked() {
+            let tests = asking.results().iter().filter(|s| s.test_run && s.ended != Ended::Unknown);
+            tests.for_each(|step| run.test_told(step.ended));
+            return;
+        }
         for step in asking.results().iter().filter(|s| !s.tool.is_empty()) {
             run.tool_ended(step.action, step.ended);
             self.health.tool_ended(step.ended == Ended::Failed);
         }
         self.act_on_health(now, asking.policy, effects);
+    }
+
+    /// Requests that name no run tell of the tests of the hooked run that waits for a word, if there is only one: clients
+    /// that send no header of ours name their run by hook alone.
+    fn tell_tests(&mut self, results: &[StepPrint]) {
+        let mut waiting = self.runs.iter_mut().filter(|run| run.waits_for_test());
+        let (Some(run), None) = (waiting.next(), waiting.next()) else { return };
+        let tests = results.iter().filter(|s| s.test_run && s.ended != Ended::Unknown);
+        tests.for_each(|step| run.test_told(step.ended));
     }
 
     /// Counts in the event's run, begun if it is new. Returns its serial.

@@ -9,14 +9,20 @@ use crate::event::Event;
 use crate::health::Health;
 use crate::judgement::{Judgement, Level};
 use crate::policy::{Mode, Policy};
-use crate::run::{Run, RunFinding, RunProblem, RunState};
+use crate::run::{Run, RunFinding, RunLimits, RunProblem, RunState};
 use crate::safety_gate::SafetyGate;
 use crate::standing::{DeactivatedBy, Standing};
 use crate::time::Millis;
 
 impl AgentState {
     /// A fresh run starts anew. An open one is already there; an escalated one stays escalated (CB-7).
-    pub(super) fn run_started(&mut self, now: Millis, event: &Event, attended: bool) -> Decision {
+    pub(super) fn run_started(
+        &mut self,
+        now: Millis,
+        event: &Event,
+        attended: bool,
+        limits: Option<RunLimits>,
+    ) -> Decision {
         let name = event.run.as_deref();
         match self.runs.get(name).map(|run| (run.state(), run.serial)) {
             Some((RunState::Completed, serial)) => self.runs.remove(serial),
@@ -29,7 +35,9 @@ impl AgentState {
         if full.level == Level::Stop {
             return refuse(full);
         }
-        self.runs.begin(event.run.clone(), attended, now);
+        if let Some(run) = self.runs.begin(event.run.clone(), attended, now) {
+            run.set_limits(limits);
+        }
         Decision::noted()
     }
 

@@ -158,7 +158,8 @@ pub(super) fn judge_breaker(
     if run.is_tripped() {
         return Judgement::CLEAR;
     }
-    breaker::judge(run.counts_with(adds, now), &policy.limits, run.allowances()).some()
+    let caps = run.caps(&policy.limits, &policy.modes);
+    breaker::judge(run.counts_with(adds, now), &caps, run.allowances()).some()
 }
 
 fn judge_churn(conversation: Option<&Conversation>, steps: &[Step]) -> Judgement<ChurnFinding> {

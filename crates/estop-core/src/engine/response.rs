@@ -80,7 +80,8 @@ impl AgentState {
         let Some(run) = self.runs.by_serial(run).filter(open) else { return };
         let tests = || print.calls.iter().filter(|c| c.test_run);
         let tool_calls = print.calls.len() as u32 + print.more_calls;
-        if !run.count_answer(Adds { tool_calls, turn: false, test_runs: tests().count() as u32 }, now) {
+        let adds = Adds { tool_calls, turn: false, test_runs: tests().count() as u32 };
+        if !run.count_answer(adds, &print.calls, now) {
             return;
         }
         for call in tests() {

@@ -6,15 +6,16 @@ use super::pass::Pass;
 use super::request::judge_breaker;
 use serde::{Deserialize, Serialize};
 
-use crate::decision::{Decision, Guard};
-use crate::event::{Ended, Event, ToolFinished, ToolRequested};
+use crate::decision::{Decision, Effect, Guard};
+use crate::event::{Ended, Event, ToolFinished, ToolGate, ToolRequested};
 use crate::fingerprint::StepPrint;
 use crate::hours;
 use crate::ids::{CallId, Hash64, Name};
 use crate::loop_detector;
 use crate::minute::Mark;
 use crate::policy::{Mode, Policy};
-use crate::run::{Adds, Run, Wants};
+use crate::report_tool::is_wrap_up_tool;
+use crate::run::{Adds, AtGate, Run, Wants, is_same_call};
 use crate::signature::hook_conversation;
 use crate::standing::Cause;
 use crate::step::step_of;
@@ -34,6 +35,23 @@ struct OpenCall {
     run: Option<Name>,
     tool: Name,
     action: Hash64,
+    /// Who saw it first.
+    #[serde(default, skip_serializing_if = "ToolGate::is_hook")]
+    gate: ToolGate,
+    /// The gate of its MCP server saw it too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    at_gate: Option<AtGate>,
+}
+
+impl OpenCall {
+    fn is_asked_again(&self, t: &ToolRequested) -> bool {
+        (self.call, self.action) == (t.call, t.action) || self.at_gate == Some(AtGate::of(t))
+    }
+
+    /// Whether a hook saw what the gate of an MCP server sees now.
+    fn is_pair_of(&self, t: &ToolRequested) -> bool {
+        self.gate == ToolGate::Hook && self.at_gate.is_none() && is_same_call(&self.tool, self.action, t)
+    }
 }
 
 impl OpenCalls {
@@ -46,7 +64,18 @@ impl OpenCalls {
 
     /// The same call: a number used again for something else is another one, or it would not count.
     fn contains(&self, t: &ToolRequested, run: Option<&str>) -> bool {
-        self.0.iter().any(|c| c.call == t.call && c.action == t.action && c.run.as_deref() == run)
+        self.0.iter().any(|c| c.is_asked_again(t) && c.run.as_deref() == run)
+    }
+
+    /// The call of a hook that the gate of an MCP server sees again. Each stands for one.
+    fn pair_of(&self, t: &ToolRequested, run: Option<&str>) -> Option<usize> {
+        self.0.iter().position(|c| c.is_pair_of(t) && c.run.as_deref() == run)
+    }
+
+    fn pair(&mut self, t: &ToolRequested, run: Option<&str>) {
+        if let Some(call) = self.pair_of(t, run).and_then(|at| self.0.get_mut(at)) {
+            call.at_gate = Some(AtGate::of(t));
+        }
     }
 
     fn take(&mut self, call: CallId) -> Option<OpenCall> {
@@ -63,7 +92,7 @@ impl AgentState {
         t: &ToolRequested,
         policy: &Policy,
     ) -> Decision {
-        if let Some(run) = self.runs.get_mut(event.run.as_deref()) {
+        if let Some(run) = self.runs.get_mut(event.run.as_deref()).filter(|_| t.gate == ToolGate::Hook) {
             run.hook_tools();
         }
         let fresh;
@@ -75,15 +104,13 @@ impl AgentState {
                 &fresh
             }
         };
-        // A hook that asks twice about one call asks about one call.
-        let again = self.open_calls.contains(t, event.run.as_deref());
-        let adds = if again {
+        let adds = if self.is_counted(run, t) {
             Adds::default()
         } else {
             Adds { tool_calls: 1, turn: false, test_runs: u32::from(t.test_run) }
         };
-        let wants =
-            if policy.limits.wrap_up_tools.contains(&t.tool) { Wants::ToolToReport } else { Wants::Tool };
+        let reports = policy.limits.wrap_up_tools.iter().any(|tool| is_wrap_up_tool(&t.tool, tool));
+        let wants = if reports { Wants::ToolToReport } else { Wants::Tool };
         let modes = &policy.modes;
         let mut pass = Pass::of_channel(event, Channel::Tools);
         pass.ask(Guard::Agent, self.standing.judge(), Mode::Enforce);
@@ -116,12 +143,37 @@ impl AgentState {
         pass.into_decision(effects)
     }
 
+    /// Whether a call was counted before: who asks twice about one call asks about one call, and the gate of an MCP
+    /// server sees again what a hook saw, or what the latest answer showed (CB-3).
+    fn is_counted(&self, run: &Run, t: &ToolRequested) -> bool {
+        let name = run.name.as_deref();
+        let is_seen_again = || self.open_calls.pair_of(t, name).is_some() || run.announced(t);
+        self.open_calls.contains(t, name) || (t.gate == ToolGate::Mcp && is_seen_again())
+    }
+
+    /// A call at the gate of an MCP server uses up its pair.
+    fn pair(&mut self, t: &ToolRequested, run: Option<&str>) {
+        if self.open_calls.contains(t, run) {
+            return;
+        }
+        if self.open_calls.pair_of(t, run).is_some() {
+            self.open_calls.pair(t, run);
+        } else if let Some(run) = self.runs.get_mut(run) {
+            run.pair_announced(t);
+        }
+    }
+
     fn admit_tool(&mut self, now: Millis, event: &Event, t: &ToolRequested, adds: Adds) {
         self.count_in_run(now, event, |run| {
-            run.hook_tools();
+            if t.gate == ToolGate::Hook {
+                run.hook_tools();
+            }
             adds
         });
         if adds == Adds::default() {
+            if t.gate == ToolGate::Mcp {
+                self.pair(t, event.run.as_deref());
+            }
             return;
         }
         if let Some(run) = self.runs.get_mut(event.run.as_deref()).filter(|_| t.test_run) {
@@ -132,6 +184,8 @@ impl AgentState {
             run: event.run.clone(),
             tool: t.tool.clone(),
             action: t.action,
+            gate: t.gate,
+            at_gate: None,
         });
         self.minute.add(now, Mark { tool_calls: 1, ..Mark::default() });
     }
@@ -143,7 +197,10 @@ impl AgentState {
         self.health.tool_ended(t.ended == Ended::Failed);
         self.act_on_health(now, policy, &mut effects);
         if let Some(run) = self.runs.get_mut(open.run.as_deref()) {
-            run.tool_ended(Hash64(t.call.0), t.ended);
+            match open.gate {
+                ToolGate::Hook => run.hooked_tool_ended(Hash64(t.call.0), t.ended),
+                ToolGate::Mcp => run.tool_ended(Hash64(t.call.0), t.ended),
+            }
         }
         let pass = self.judge_step(now, &open, t, policy);
         let of = ToldOf { conversation: Some(hook_conversation(open.run.as_deref())), run: None };
@@ -152,6 +209,9 @@ impl AgentState {
             Some(Guard::Loop) => self.kill_switch(now, Cause::Loop, &mut effects),
             Some(_) => self.kill_switch(now, Cause::Churn, &mut effects),
             None => {}
+        }
+        if t.reports {
+            self.escalate_reported(now, open.run, &mut effects);
         }
         // What ended cannot be refused any more: the verdict works on what comes next.
         let mut decision = Decision::noted();
@@ -165,8 +225,13 @@ impl AgentState {
         if policy.loops.exempt_tools.contains(&open.tool) {
             return pass;
         }
-        let print =
-            StepPrint { tool: open.tool.clone(), action: open.action, result: t.result, ended: t.ended };
+        let print = StepPrint {
+            tool: open.tool.clone(),
+            action: open.action,
+            result: t.result,
+            ended: t.ended,
+            test_run: false,
+        };
         // Hooks tell that a person asked, not what: the number of the turn stands for the ask.
         let turn = self.runs.get(open.run.as_deref()).map_or(0, Run::turns);
         let steps = [step_of(&print, Hash64(u64::from(turn)))];
@@ -178,6 +243,15 @@ impl AgentState {
         pass.ask(Guard::Churn, c.track.judge_churn(&steps), policy.modes.churn);
         c.track.remember(&steps, window);
         pass
+    }
+
+    /// A tripped run that reported has summed up: a person is needed now (CB-6). An implicit run never ends so (ID-7).
+    fn escalate_reported(&mut self, now: Millis, run: Option<Name>, effects: &mut Vec<Effect>) {
+        let tripped = |run: &&mut Run| run.name.is_some() && run.is_tripped();
+        let Some(known) = self.runs.get_mut(run.as_deref()).filter(tripped) else { return };
+        if let (Some(_), Some(used)) = (known.complete(now), known.tripped()) {
+            effects.push(Effect::RunEscalated { run, used, attended: known.attended });
+        }
     }
 
     /// A person's prompt, seen by a hook: a turn (CB-3).

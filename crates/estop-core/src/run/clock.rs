@@ -1,6 +1,6 @@
 //! A run's clock (CB-5, CB-6, ID-7): time limits, the time to sum up, the end of an idle implicit run.
 
-use super::{IMPLICIT_IDLE_MS, Run, RunState, WRAP_UP_MS};
+use super::{Caps, IMPLICIT_IDLE_MS, Run, RunState, WRAP_UP_MS};
 use crate::breaker::{LimitName, LimitUse, granted};
 use crate::policy::{Limits, Mode, Modes};
 use crate::time::Millis;
@@ -26,13 +26,13 @@ impl Run {
             None => match self.mode(modes) {
                 Mode::Off => None,
                 Mode::Shadow if self.is_told(self.clock_limit()) => None,
-                Mode::Shadow | Mode::Enforce => self.limit_due(limits),
+                Mode::Shadow | Mode::Enforce => self.limit_due(&self.caps(limits, modes)),
             },
         };
         [close, timer].into_iter().flatten().min()
     }
 
-    fn limit_due(&self, limits: &Limits) -> Option<Millis> {
+    fn limit_due(&self, limits: &Caps) -> Option<Millis> {
         let ms = |limit| granted(limit, self.allowances()).map(|s| u64::from(s) * 1000);
         match self.state {
             RunState::Active => {
@@ -67,6 +67,7 @@ impl Run {
     }
 
     fn time_is_up(&mut self, now: Millis, limits: &Limits, modes: &Modes) -> Option<RunDue> {
+        let limits = self.caps(limits, modes);
         let (limit, max) = match self.state {
             RunState::Active => {
                 (LimitName::ActiveDuration, granted(limits.max_active_duration, self.allowances())?)

@@ -73,7 +73,8 @@ impl std::fmt::Display for RunFinding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.problem {
             Some(RunProblem::TooManyRuns) => {
-                return write!(f, "This agent has {RUNS_MAX} open runs; complete some first.");
+                let next = "complete some first, escalated ones after extending them";
+                return write!(f, "This agent has {RUNS_MAX} open runs; {next}.");
             }
             Some(RunProblem::DuplicateRequest) => {
                 return f.write_str("A request with this number is under way already.");

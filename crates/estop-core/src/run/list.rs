@@ -31,15 +31,17 @@ impl Runs {
         self.list.len() < RUNS_MAX || self.dispensable(now).is_some()
     }
 
-    /// The run to forget first: the oldest completed, then the oldest escalated, then the one idle longest.
+    /// The run to forget first: the oldest completed, then the one idle longest. One that tripped or was escalated is
+    /// never forgotten for another: it could be begun anew.
     fn dispensable(&self, now: Millis) -> Option<usize> {
-        let oldest = |state| self.list.iter().position(|r| r.state == state);
-        let idle = |r: &Run| now.since(r.last_activity) >= IMPLICIT_IDLE_MS;
+        let completed = self.list.iter().position(|r| r.state == RunState::Completed);
+        let is_held = |r: &Run| r.is_tripped() || r.state == RunState::Escalated;
+        let idle = |r: &Run| !is_held(r) && now.since(r.last_activity) >= IMPLICIT_IDLE_MS;
         let idlest = || {
             let idle = self.list.iter().enumerate().filter(|(_, r)| idle(r));
             idle.min_by_key(|(_, r)| r.last_activity).map(|(at, _)| at)
         };
-        oldest(RunState::Completed).or_else(|| oldest(RunState::Escalated)).or_else(idlest)
+        completed.or_else(idlest)
     }
 
     /// Makes room and begins a run; `None` if all of them are busy.

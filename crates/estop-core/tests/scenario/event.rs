@@ -6,8 +6,8 @@
 //! response 1 ["text"] [call TOOL ARGS]… [in=…] [out=…] [usd=…] [broken]
 //! progress 1 [in=…] [out=…] [usd=…] [fleet=SPENT/CAP]   abort 1 client|upstream|guard|kill [in=…] [out=…] [usd=…]
 //! chant 1 "unit" 400                         prompt          tick          wait          forwarded
-//! tool 1 TOOL ARGS                           finish 1 "result" [failed|unsure]
-//! start [attended] | sleep | wake | complete | extend        message in|out RELAY
+//! tool 1 TOOL ARGS [mcp]                     finish 1 "result" [failed|unsure] [reports]
+//! start [attended] [max_tool_calls=N…] | sleep | wake | complete | extend        message in|out RELAY
 //! activate | deactivate | pause | resume     policy KEY=VALUE…     snooze GUARD 2h | unsnooze GUARD
 //! system start [STATE] [epoch=N] [shut=llm+tools] | kill [llm+tools] | restart [epoch=N] | clear [epoch=N]
 //! ```
@@ -20,13 +20,15 @@ use estop_core::button::Press;
 use estop_core::chant::ChantDetector;
 use estop_core::event::{
     AbortedBy, CallKind, ChantDetected, Ended, Estimate, Event, RequestReceived, ResponseCompleted,
-    StreamAborted, StreamProgressed, ToolFinished, ToolRequested, Usage, What,
+    StreamAborted, StreamProgressed, ToolFinished, ToolGate, ToolRequested, Usage, What,
 };
 use estop_core::fingerprint::{RequestPrint, RequestText, ResponsePrint, ResponseText, StepText};
 use estop_core::guard::Guard;
 use estop_core::ids::{CallId, RequestId};
 use estop_core::iteration::is_test_run;
 use estop_core::money::NanoUsd;
+use estop_core::policy::Limit;
+use estop_core::run::RunLimits;
 use estop_core::signature;
 use estop_core::system::{Channel, Channels, GateView, KillReason, SystemEvent, SystemState};
 use estop_core::tags::Tags;
@@ -73,9 +75,25 @@ struct Options {
 impl Options {
     fn of(words: &[Word]) -> Result<Options, String> {
         let (first, rest) = words.split_first().ok_or("a line needs an event")?;
-        const KEYS: [&str; 13] = [
-            "run", "gate", "shut", "in", "out", "usd", "conv", "kind", "fleet", "epoch", "model", "issue",
+        const KEYS: [&str; 18] = [
+            "run",
+            "gate",
+            "shut",
+            "in",
+            "out",
+            "usd",
+            "conv",
+            "kind",
+            "fleet",
+            "epoch",
+            "model",
+            "issue",
             "labels",
+            "max_iterations",
+            "max_tool_calls",
+            "max_turns",
+            "max_active_duration",
+            "max_sleep_duration",
         ];
         let mut options = Options { name: first.text.clone(), pairs: Vec::new(), rest: Default::default() };
         for word in rest {
@@ -170,10 +188,15 @@ fn what(world: &mut World, run: Option<&str>, options: &mut Options) -> Result<W
                 (false, true) => Ended::Unknown,
                 (false, false) => Ended::Ok,
             };
-            What::ToolFinished(ToolFinished { call, result: signature::result(&result), ended })
+            let reports = options.flag("reports");
+            What::ToolFinished(ToolFinished { call, result: signature::result(&result), ended, reports })
         }
         "prompt" => What::PromptSubmitted,
-        "start" => What::RunStarted { attended: options.flag("attended"), tags: tags(options)? },
+        "start" => What::RunStarted {
+            attended: options.flag("attended"),
+            limits: limits(options)?,
+            tags: tags(options)?,
+        },
         "sleep" => What::RunSlept,
         "wake" => What::RunWoke,
         "complete" => What::RunCompleted,
@@ -236,7 +259,7 @@ fn request(world: &mut World, run: Option<&str>, options: &mut Options) -> Resul
         result,
         ended: *ended,
     });
-    let print = RequestPrint::of(&RequestText {
+    let mut print = RequestPrint::of(&RequestText {
         system: "You are an agent.",
         first_user: &conversation,
         run,
@@ -244,6 +267,9 @@ fn request(world: &mut World, run: Option<&str>, options: &mut Options) -> Resul
         continues,
         steps: steps.collect(),
     });
+    for (step, (tool, args, ..)) in print.steps.iter_mut().zip(&done) {
+        step.test_run = is_test_run(tool, args);
+    }
     Ok(RequestReceived { request, call, model, print, estimate, fleet, tags })
 }
 
@@ -259,6 +285,22 @@ fn tags(options: &mut Options) -> Result<Option<Box<Tags>>, String> {
         tags.labels.insert(key.into(), value.into());
     }
     Ok((!tags.is_empty()).then(|| Box::new(tags)))
+}
+
+/// `max_tool_calls=3`, for this run alone.
+fn limits(options: &mut Options) -> Result<Option<Box<RunLimits>>, String> {
+    let mut limit = |key: &str| -> Result<Option<Limit>, String> {
+        let number = |text: String| text.parse().map_err(|_| format!("{key}: `{text}` is no number"));
+        Ok(options.take(key).map(number).transpose()?.map(Limit::max))
+    };
+    let limits = RunLimits {
+        max_iterations: limit("max_iterations")?,
+        max_tool_calls: limit("max_tool_calls")?,
+        max_turns: limit("max_turns")?,
+        max_active_duration: limit("max_active_duration")?,
+        max_sleep_duration: limit("max_sleep_duration")?,
+    };
+    Ok((!limits.is_empty()).then(|| Box::new(limits)))
 }
 
 fn fleet(text: &str, estimate: Estimate) -> Result<BudgetFinding, String> {
@@ -313,7 +355,8 @@ fn tool(options: &mut Options) -> Result<ToolRequested, String> {
     let call = CallId(options.id()?);
     let (tool, args) = (options.next("a tool")?, options.next("arguments")?);
     let (action, test_run) = (signature::action(&tool, &args), is_test_run(&tool, &args));
-    Ok(ToolRequested { call, tool: tool.into(), action, test_run })
+    let gate = if options.flag("mcp") { ToolGate::Mcp } else { ToolGate::Hook };
+    Ok(ToolRequested { call, tool: tool.into(), action, test_run, gate })
 }
 
 fn gate(world: &World, options: &mut Options) -> Result<GateView, String> {

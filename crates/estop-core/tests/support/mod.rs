@@ -109,14 +109,16 @@ fn what(random: &mut Random) -> What {
             tool: random.pick(&["Bash".into(), "Read".into(), "report_complete".into()]),
             action: hash(random),
             test_run: random.one_in(4),
+            gate: ToolGate::Hook,
         }),
         79..=85 => What::ToolFinished(ToolFinished {
             call: CallId(random.below(8)),
             result: hash(random),
             ended: ended(random),
+            reports: false,
         }),
         86 => What::PromptSubmitted,
-        87 => What::RunStarted { attended: random.one_in(2), tags: None },
+        87 => What::RunStarted { attended: random.one_in(2), tags: None, limits: None },
         88 => What::RunSlept,
         89 => What::RunWoke,
         90 => What::RunCompleted,
@@ -163,6 +165,7 @@ fn request(random: &mut Random) -> RequestReceived {
         action: hash(random),
         result: hash(random),
         ended: ended(random),
+        test_run: false,
     });
     let steps = steps.collect();
     RequestReceived {

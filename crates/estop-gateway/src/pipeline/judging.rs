@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use estop_core::decision::{Decision, Finding, Guard};
+use estop_core::ended::Ended;
 use estop_core::event::{CallKind, Estimate, Event, RequestReceived, What};
 use estop_core::fingerprint::RequestPrint;
+use estop_core::ids::Name;
+use estop_core::iteration::TestRunners;
 use estop_core::money::NanoUsd;
 use estop_core::prices::{Price, TokenUse};
+use estop_core::run::RunState;
 use estop_core::system::GateView;
 use estop_wire::protocol::Protocol;
 use estop_wire::request::RequestIn;
@@ -42,9 +46,11 @@ impl Asking<'_> {
         said: &RequestIn<'_>,
         body_bytes: usize,
     ) -> (Arc<Decision>, Account) {
-        let run = self.caller.run.clone();
+        let run = self.run(agent);
+        flight.set_run(run.clone());
         let mut print = match self.kind() {
-            CallKind::Generation => RequestPrint::of(&said.text(run.as_deref())),
+            // A session has many conversations, of sub-agents and helpers: only a run that was named is one.
+            CallKind::Generation => RequestPrint::of(&said.text(self.caller.run.as_deref())),
             CallKind::Embedding | CallKind::Other => RequestPrint::default(),
         };
         print.steps.iter_mut().for_each(|step| shorten(&mut step.tool));
@@ -52,6 +58,7 @@ impl Asking<'_> {
         let estimate = self.estimate(said, body_bytes, price.as_ref());
         let host = &self.worker.host;
         let mut judged = agent.judged();
+        note_test_runs(&judged.runners, said, &mut print);
         judged.recall.complete(said, &mut print);
         let asked = Asked::of(&print);
         let received = RequestReceived {
@@ -83,6 +90,16 @@ impl Asking<'_> {
             host.journal.flush();
         }
         (decision, account)
+    }
+
+    /// The run it names, or that of its client's session, if hooks of that session have begun one: a run that is refused
+    /// its tools is refused here, too (TL-1). A session that ended may have something to say all the same.
+    fn run(&self, agent: &Agent) -> Option<Name> {
+        let has_begun = |run: &Name| {
+            let state = agent.judged().state.run_state(Some(run));
+            matches!(state, Some(RunState::Active | RunState::Sleeping | RunState::Escalated))
+        };
+        self.caller.run.clone().or_else(|| self.session_run.clone().filter(has_begun))
     }
 
     pub(super) fn kind(&self) -> CallKind {
@@ -124,6 +141,13 @@ impl Asking<'_> {
             // Looking at a list of models costs nothing; what else a path costs nobody knows.
             unpriced: price.is_none() && !(self.kind() == CallKind::Other && self.only_reads),
         }
+    }
+}
+
+/// Notes which results are of test runs that say how they ended: hooks may not have said it (CB-4).
+fn note_test_runs(runners: &TestRunners, said: &RequestIn<'_>, print: &mut RequestPrint) {
+    for (step, said) in print.steps.iter_mut().zip(&said.steps) {
+        step.test_run = step.ended != Ended::Unknown && runners.is_test_call(&said.tool, &said.args);
     }
 }
 

@@ -162,6 +162,16 @@ pub(super) fn refuse_identity(error: &IdentityError, worker: &Worker) -> No {
             "key_of_another",
             format!("This key belongs to the agent `{agent}` and can act only as it."),
         ),
+        IdentityError::TicketUnknown => No::new(
+            Kind::Stop,
+            "ticket_unknown",
+            "Refused by estop: this address was made for a run that is over or that estop does not know. Start the program anew with `estop run`.",
+        ),
+        IdentityError::TicketOfAnother(what) => No::new(
+            Kind::Stop,
+            "ticket_of_another",
+            format!("Refused by estop: this address was made for another {what}; leave out the header x-estop-{what}."),
+        ),
     }
     .closing()
 }

@@ -125,9 +125,10 @@ impl No {
             IdentityError::BadTags(bad) => {
                 no(400, "bad_header", format!("The header {} must {}.", bad.header, bad.must))
             }
-            IdentityError::NoProvider | IdentityError::DotSegments => {
-                no(400, "bad_path", "The path leads nowhere.".to_owned())
-            }
+            IdentityError::NoProvider
+            | IdentityError::DotSegments
+            | IdentityError::TicketUnknown
+            | IdentityError::TicketOfAnother(_) => no(400, "bad_path", "The path leads nowhere.".to_owned()),
         }
     }
 

@@ -50,9 +50,10 @@ impl ReadyRelay {
                 StartError::Provider { problem, .. } => {
                     StartError::Relay { relay: name.into(), problem: format!("{key}: {problem}") }
                 }
-                other @ (StartError::Relay { .. } | StartError::Listen { .. } | StartError::Runtime(_)) => {
-                    other
-                }
+                other @ (StartError::Relay { .. }
+                | StartError::Mcp { .. }
+                | StartError::Listen { .. }
+                | StartError::Runtime(_)) => other,
             };
             let ready = target.map(|target| Ready::new(name, target)).transpose().map_err(wrong)?;
             let places = || Places { taken: Arc::default(), max: concurrency };

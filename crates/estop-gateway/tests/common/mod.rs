@@ -54,10 +54,20 @@ impl House {
 
     /// The same in front of a given model.
     pub fn on(model: FakeModel, policy: &str, change: impl FnOnce(&mut Settings)) -> House {
+        House::keeping(model, policy, JournalQueue::default(), change)
+    }
+
+    /// The same with a journal of its own.
+    pub fn keeping(
+        model: FakeModel,
+        policy: &str,
+        queue: JournalQueue,
+        change: impl FnOnce(&mut Settings),
+    ) -> House {
         let file: PolicyFileIn = serde_json::from_str(policy).unwrap();
         let mut settings = settings(&model, file.check(&|_| None).unwrap());
         change(&mut settings);
-        let queue = Arc::new(JournalQueue::default());
+        let queue = Arc::new(queue);
         let records: Arc<Mutex<Vec<Recorded>>> = Arc::default();
         let gateway = Gateway::start(settings, Arc::clone(&queue), Default::default()).unwrap();
         let (taken, kept) = (Arc::clone(&queue), Arc::clone(&records));
@@ -90,6 +100,18 @@ impl House {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// Waits until the journal has so many of these; whether it has.
+    pub fn find_all(&self, count: usize, is_one: impl Fn(&Recorded) -> bool) -> bool {
+        let end = Instant::now() + PATIENCE;
+        while self.records.lock().unwrap().iter().filter(|record| is_one(record)).count() < count {
+            if Instant::now() > end {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        true
     }
 
     /// Everything recorded of the system so far.
@@ -152,6 +174,7 @@ pub fn settings(model: &FakeModel, policies: PolicyFile) -> Settings {
         tls: None,
         providers,
         relays: BTreeMap::new(),
+        mcp: BTreeMap::new(),
         keys: Vec::new(),
         require_keys: false,
         llm_enabled: true,

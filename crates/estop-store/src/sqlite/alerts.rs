@@ -1,15 +1,28 @@
-//! Alert rules and the outbox in SQLite.
+//! Alert rules, the outbox and its log in SQLite.
 
+use std::collections::BTreeSet;
+
+use estop_core::ids::Name;
+use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params};
 
 use super::Sqlite;
-use super::query::{all, change, one};
-use crate::alerts::{AlertRule, Alerts, Delivery, DeliveryOutcome, DueAlert, NewAlert};
+use super::convert::capped;
+use super::query::{Page, all, change, one};
+use crate::alerts::{
+    AlertCommit, AlertRule, Alerts, Delivery, DeliveryFilter, DeliveryOutcome, DueAlert, LoggedDelivery,
+    NewAlert, Remembered, Waiting,
+};
 use crate::error::StoreError;
 use crate::journal::Durability;
 
 /// Rules there may be. Chosen: each agent of a large team with a few of its own; every event is held against all.
 const RULES_MAX: u64 = 1000;
+/// Alerts that may wait for one target. Chosen: a storm makes some twenty a minute, so eight hours of one; half would
+/// lose alerts of a night, double would only make the pile longer that a person finds in the morning.
+const WAITING_MAX: u64 = 10_000;
+/// Tries the log has: days of a quiet system, some hours of a dead receiver.
+const LOG_MAX: u64 = 10_000;
 
 impl Alerts for Sqlite {
     fn put_rule(&self, rule: &AlertRule) -> Result<u64, StoreError> {
@@ -32,22 +45,48 @@ impl Alerts for Sqlite {
         })
     }
 
-    fn push_alerts(&self, alerts: Vec<NewAlert>) -> Result<usize, StoreError> {
-        self.write(Durability::Process, move |connection| {
-            let sql = "INSERT INTO outbox (dedupe, target, payload, created_at, due_at, attempts, status)
-                VALUES (?, ?, ?, ?, ?, 0, 'waiting') ON CONFLICT (dedupe) DO NOTHING";
+    fn commit_alerts(&self, commit: AlertCommit) -> Result<usize, StoreError> {
+        self.write(Durability::Disk, move |connection| {
+            let AlertCommit { at, alerts, memory } = commit;
             let mut added = 0;
+            let mut targets = BTreeSet::new();
             for NewAlert { dedupe, target, payload, created_at, due_at } in alerts {
+                let sql = "INSERT INTO outbox (dedupe, target, payload, created_at, due_at, attempts, status)
+                    VALUES (?, ?, ?, ?, ?, 0, 'waiting') ON CONFLICT (dedupe) DO NOTHING";
                 added += change(connection, sql, params![dedupe, target, payload, created_at, due_at])?;
+                targets.insert(target);
+            }
+            for target in targets {
+                drop_surplus(connection, &target, at)?;
+            }
+            for Remembered { name, value } in memory {
+                let put = "INSERT OR REPLACE INTO alert_memory (name, value, updated_at) VALUES (?, ?, ?)";
+                match value {
+                    Some(value) => change(connection, put, params![name, value, at])?,
+                    None => change(connection, "DELETE FROM alert_memory WHERE name = ?", [name])?,
+                };
             }
             Ok(added)
         })
     }
 
-    fn due_alerts(&self, now: i64, limit: usize) -> Result<Vec<DueAlert>, StoreError> {
+    fn alert_memory(&self, prefix: &str) -> Result<Vec<(Name, String)>, StoreError> {
+        let sql = "SELECT name, value FROM alert_memory WHERE substr(name, 1, length(?1)) = ?1 ORDER BY name";
+        self.read(|connection| all(connection, sql, [prefix], |row| Ok((row.get(0)?, row.get(1)?))))
+    }
+
+    fn next_alert(&self, target: &str) -> Result<Option<DueAlert>, StoreError> {
         let sql = "SELECT id, dedupe, target, payload, created_at, due_at, attempts FROM outbox
-            WHERE status = 'waiting' AND due_at <= ? ORDER BY due_at, id LIMIT ?";
-        self.read(|connection| all(connection, sql, params![now, limit], due))
+            WHERE status = 'waiting' AND target = ? ORDER BY id LIMIT 1";
+        self.read(|connection| one(connection, sql, [target], due))
+    }
+
+    fn waiting_alerts(&self) -> Result<Vec<Waiting>, StoreError> {
+        let sql = "SELECT target, count(*), min(created_at) FROM outbox
+            WHERE status = 'waiting' GROUP BY target ORDER BY target";
+        let row =
+            |row: &Row<'_>| Ok(Waiting { target: row.get(0)?, count: row.get(1)?, oldest_at: row.get(2)? });
+        self.read(|connection| all(connection, sql, [], row))
     }
 
     fn mark_alert(&self, id: u64, delivery: &Delivery) -> Result<(), StoreError> {
@@ -55,9 +94,22 @@ impl Alerts for Sqlite {
         self.write(Durability::Process, move |connection| mark(connection, id, &delivery))
     }
 
-    fn sweep_alerts(&self, before: i64) -> Result<usize, StoreError> {
+    fn deliveries(&self, filter: &DeliveryFilter, limit: usize) -> Result<Vec<LoggedDelivery>, StoreError> {
+        let page = Page::of("SELECT id, dedupe, target, attempt, at, outcome, detail FROM delivery_log")
+            .equal("target", filter.target.as_deref());
+        let page = match filter.before {
+            Some(before) => page.and("id < ?", [Value::from(capped(before))]),
+            None => page,
+        };
+        self.read(|connection| page.read(connection, "id DESC", limit, logged))
+    }
+
+    fn sweep_alerts(&self, before: i64, prefix: &str) -> Result<usize, StoreError> {
+        let prefix = prefix.to_owned();
         self.write(Durability::Process, move |connection| {
-            change(connection, "DELETE FROM outbox WHERE status <> 'waiting' AND created_at < ?", [before])
+            let done = "DELETE FROM outbox WHERE status <> 'waiting' AND created_at < ?";
+            let old = "DELETE FROM alert_memory WHERE updated_at < ?1 AND substr(name, 1, length(?2)) = ?2";
+            Ok(change(connection, done, [before])? + change(connection, old, params![before, prefix])?)
         })
     }
 }
@@ -89,19 +141,38 @@ fn count(connection: &Connection) -> Result<u64, StoreError> {
 
 fn mark(connection: &Connection, id: u64, delivery: &Delivery) -> Result<(), StoreError> {
     let Delivery { at, outcome, detail } = delivery;
-    let (status, due_at) = match outcome {
-        DeliveryOutcome::Delivered => ("delivered", None),
-        DeliveryOutcome::RetryAt(due_at) => ("waiting", Some(due_at)),
-        DeliveryOutcome::GivenUp => ("given_up", None),
+    let (status, logged, due_at) = match outcome {
+        DeliveryOutcome::Delivered => ("delivered", "delivered", None),
+        DeliveryOutcome::RetryAt(due_at) => ("waiting", "retry", Some(due_at)),
+        DeliveryOutcome::GivenUp => ("given_up", "given_up", None),
     };
     let update =
         "UPDATE outbox SET status = ?, due_at = ifnull(?, due_at), attempts = attempts + 1 WHERE id = ?";
     if change(connection, update, params![status, due_at, id])? == 0 {
         return Err(StoreError::NotFound { what: "alert", id: id.to_string() });
     }
-    let insert = "INSERT INTO delivery (outbox, attempt, at, is_success, detail)
-        SELECT id, attempts, ?, ?, ? FROM outbox WHERE id = ?";
-    change(connection, insert, params![at, *outcome == DeliveryOutcome::Delivered, detail, id])?;
+    log(connection, id, *at, logged, detail)
+}
+
+/// Adds a line to the log, and lets those go that are too many.
+fn log(connection: &Connection, id: u64, at: i64, outcome: &str, detail: &str) -> Result<(), StoreError> {
+    let insert = "INSERT INTO delivery_log (outbox, dedupe, target, attempt, at, outcome, detail)
+        SELECT id, dedupe, target, attempts, ?, ?, ? FROM outbox WHERE id = ?";
+    change(connection, insert, params![at, outcome, detail, id])?;
+    let bound = "DELETE FROM delivery_log WHERE id <= (SELECT max(id) FROM delivery_log) - ?";
+    change(connection, bound, [LOG_MAX])?;
+    Ok(())
+}
+
+/// Gives up the oldest alerts of a target for which too many wait.
+fn drop_surplus(connection: &Connection, target: &str, at: i64) -> Result<(), StoreError> {
+    let sql = "SELECT id FROM outbox WHERE target = ?1 AND status = 'waiting' ORDER BY id
+        LIMIT max(0, (SELECT count(*) FROM outbox WHERE target = ?1 AND status = 'waiting') - ?2)";
+    let surplus = all(connection, sql, params![target, WAITING_MAX], |row| Ok(row.get::<_, u64>(0)?))?;
+    for id in surplus {
+        change(connection, "UPDATE outbox SET status = 'given_up' WHERE id = ?", [id])?;
+        log(connection, id, at, "given_up", "too many alerts wait for this channel")?;
+    }
     Ok(())
 }
 
@@ -124,4 +195,16 @@ fn due(row: &Row<'_>) -> Result<DueAlert, StoreError> {
         due_at: row.get(5)?,
     };
     Ok(DueAlert { id: row.get(0)?, alert, attempts: row.get(6)? })
+}
+
+fn logged(row: &Row<'_>) -> Result<LoggedDelivery, StoreError> {
+    Ok(LoggedDelivery {
+        id: row.get(0)?,
+        dedupe: row.get(1)?,
+        target: row.get(2)?,
+        attempt: row.get(3)?,
+        at: row.get(4)?,
+        outcome: row.get(5)?,
+        detail: row.get(6)?,
+    })
 }

@@ -12,8 +12,8 @@ use crate::journal::Durability;
 
 const INCIDENTS: &str = "SELECT id, agent, run, seq, kind, opened_at, status, resolution, evidence, summary, version FROM incident";
 const ESCALATIONS: &str =
-    "SELECT id, agent, run, reason, opened_at, status, owner, notes, resolved_at, resolved_by, version
-    FROM escalation";
+    "SELECT id, agent, run, reason, opened_at, status, owner, notes, resolved_at, resolved_by, version,
+    summary, facts FROM escalation";
 
 impl Cases for Sqlite {
     fn open_incident(&self, incident: &Incident) -> Result<(), StoreError> {
@@ -87,8 +87,8 @@ pub(super) fn open_incident(connection: &Connection, incident: &Incident) -> Res
 
 pub(super) fn open_escalation(connection: &Connection, escalation: &Escalation) -> Result<(), StoreError> {
     let sql = "INSERT INTO escalation (id, agent, run, reason, opened_at, status, owner, notes, resolved_at, resolved_by,
-            version)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT (id) DO NOTHING";
+            summary, facts, version)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT (id) DO NOTHING";
     let e = escalation;
     let params = params![
         e.id,
@@ -100,7 +100,9 @@ pub(super) fn open_escalation(connection: &Connection, escalation: &Escalation) 
         e.owner,
         e.notes,
         e.resolved_at,
-        e.resolved_by
+        e.resolved_by,
+        e.summary,
+        e.facts
     ];
     change(connection, sql, params)?;
     Ok(())
@@ -175,5 +177,7 @@ fn escalation(row: &Row<'_>) -> Result<Escalation, StoreError> {
         resolved_at: row.get(8)?,
         resolved_by: row.get(9)?,
         version: row.get(10)?,
+        summary: row.get(11)?,
+        facts: row.get(12)?,
     })
 }

@@ -36,6 +36,8 @@ fn escalation(id: &str, agent: &str, opened_at: i64) -> Escalation {
         notes: String::new(),
         resolved_at: None,
         resolved_by: None,
+        summary: Some("Half of it is done.".to_owned()),
+        facts: r#"{"branch":"feat/x"}"#.to_owned(),
         version: 1,
     }
 }

@@ -1,8 +1,10 @@
 //! From what a hook said to what the core is told: the tool, its arguments and result as hashes, whether it runs tests.
 
+use estop_core::ended::Ended;
 use estop_core::event::{ToolFinished, ToolRequested};
 use estop_core::ids::{CallId, Hash64, Name};
-use estop_core::iteration::{TestRunners, is_shell_tool};
+use estop_core::iteration::{TestRunners, is_shell_tool, says_passed};
+use estop_core::report_tool::is_report;
 use estop_core::signature;
 use serde_json::Value;
 
@@ -37,13 +39,18 @@ impl HookIn {
     pub fn tool_requested(&self, call: CallId, runners: &TestRunners) -> Option<ToolRequested> {
         let tool = self.tool.as_ref()?;
         let (test_run, action) = (self.runs_tests(runners), self.action()?);
-        Some(ToolRequested { call, tool: name(tool), action, test_run })
+        Some(ToolRequested { call, tool: name(tool), action, test_run, gate: self.gate })
     }
 
     /// What the core is told after a tool.
     pub fn tool_finished(&self, call: CallId) -> Option<ToolFinished> {
         let result = self.result.as_ref()?;
-        Some(ToolFinished { call, result: signature::result(&result.text), ended: result.ended })
+        let reports = self.tool.as_ref().is_some_and(|tool| is_report(&tool.name));
+        // Codex tells no exit code; the runner's own summary may say that all went well.
+        let is_open = result.ended == Ended::Unknown;
+        let passed = is_open && self.runs_tests(&TestRunners::default()) && says_passed(&result.text);
+        let ended = if passed { Ended::Ok } else { result.ended };
+        Some(ToolFinished { call, result: signature::result(&result.text), ended, reports })
     }
 
     /// The tool and its arguments, as the core compares them.

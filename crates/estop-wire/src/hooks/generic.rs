@@ -1,5 +1,5 @@
 //! Our own form, for frameworks without hooks of their own, for our plugins, and for `POST /api/hooks/…`:
-//! `{agent, run, tool, args}` in, `{permission, reason, context, end}` out.
+//! `{agent, run, tool, args}` in (and `gate: "mcp"` from the gate before an MCP server), `{permission, reason, context, end}` out.
 
 use estop_core::ended::Ended;
 use estop_core::fingerprint::ended_by_text;
@@ -37,6 +37,7 @@ const KEYS: &Fields<Key> = &[
     ("exit_code", Key::ExitCode),
     ("failed", Key::Failed),
     ("last_words", Key::LastWords),
+    ("gate", Key::Gate),
 ];
 
 pub(super) fn read(client: HookClient, event: Option<&str>, stdin: &[u8]) -> Result<HookIn, HookError> {
@@ -79,5 +80,22 @@ pub(super) fn write(hook: &HookIn, out: &HookOut) -> HookAnswer {
             | HookEvent::Other,
             _,
         ) => HookAnswer::json(&answer),
+    }
+}
+
+/// Whether what we tell beside an answer reaches the agent. The form has a place for it everywhere, but opencode's plugin
+/// passes it on with the result of a tool only, and OpenClaw's nowhere.
+pub(super) fn passes_on(hook: &HookIn) -> bool {
+    match hook.client {
+        HookClient::Opencode => hook.event == HookEvent::ToolFinished,
+        HookClient::OpenClaw => false,
+        HookClient::ClaudeCode
+        | HookClient::Codex
+        | HookClient::GeminiCli
+        | HookClient::Copilot
+        | HookClient::Cline
+        | HookClient::Qwen
+        | HookClient::Cursor
+        | HookClient::Generic => true,
     }
 }

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use estop_core::ended::Ended;
+use estop_core::event::ToolGate;
 
 use super::{HookClient, HookError, HookEvent, HookFault, HookIn, ToolCall, ToolResult, error};
 use crate::json::{self, Fault, Fields, Kind, Raw, Scanner, What};
@@ -35,6 +36,8 @@ pub(super) enum Key {
     ExitCode,
     Failed,
     LastWords,
+    /// Who saw the call, in our own form.
+    Gate,
     /// A command outside of arguments (Cursor).
     Command,
     /// A session above the session (Cline).
@@ -70,6 +73,7 @@ pub(super) struct Seen<'a> {
     pub(super) exit_code: Option<i64>,
     pub(super) failed: Option<bool>,
     pub(super) last_words: Option<String>,
+    pub(super) gate: ToolGate,
     pub(super) command: Option<Cow<'a, str>>,
     pub(super) root: Option<Cow<'a, str>>,
     pub(super) roots: Option<Raw<'a>>,
@@ -133,6 +137,7 @@ impl Contract {
             | Key::ExitCode
             | Key::Failed
             | Key::LastWords
+            | Key::Gate
             | Key::Command
             | Key::Root
             | Key::Roots
@@ -174,6 +179,7 @@ impl Contract {
             transcript: seen.transcript,
             model: seen.model,
             prompt: seen.prompt,
+            gate: seen.gate,
             tool,
             result,
             last_words: seen.last_words,
@@ -202,6 +208,7 @@ impl<'a> Seen<'a> {
             Key::Model => self.model = lenient(s)?,
             Key::Prompt => self.prompt = lenient(s)?,
             Key::LastWords => self.last_words = lenient(s)?,
+            Key::Gate => self.gate = gate(s)?,
             Key::Interrupted => self.interrupted = s.skip()?.text == "true",
             Key::ExitCode => self.exit_code = s.skip()?.text.parse().ok(),
             Key::Failed => self.failed = s.skip()?.text.parse().ok(),
@@ -213,6 +220,17 @@ impl<'a> Seen<'a> {
             Key::Inside(_) => drop(s.skip()?),
         }
         Ok(())
+    }
+}
+
+/// Who saw the call: `hook` or `mcp`.
+fn gate(s: &mut Scanner<'_>) -> Result<ToolGate, Fault> {
+    let found = s.kind()?;
+    let wrong = s.shape("`hook` or `mcp`", found);
+    match s.text()?.as_deref() {
+        None | Some("hook") => Ok(ToolGate::Hook),
+        Some("mcp") => Ok(ToolGate::Mcp),
+        Some(_) => Err(wrong),
     }
 }
 
@@ -289,6 +307,8 @@ pub(super) fn result_by_event(seen: &Seen<'_>, name: &str) -> ToolResult {
         // A person broke it off: nobody knows how it would have ended.
         (_, true) => Ended::Unknown,
         (true, false) => Ended::Failed,
+        // It goes on in the background. Inside of its output the quotes would be escaped.
+        (false, false) if text.contains("\"backgroundTaskId\":\"") => Ended::Unknown,
         (false, false) => Ended::Ok,
     };
     ToolResult { text, ended }

@@ -21,8 +21,11 @@
 mod codex_config;
 mod entries;
 mod jsonc;
+mod mcp;
+mod mcp_toml;
 mod places;
 mod whole;
+mod words;
 
 use entries::Entries;
 use whole::Whole;
@@ -30,7 +33,9 @@ use whole::Whole;
 use super::{HookClient, HookEvent};
 
 pub use codex_config::{CodexTrust, distrust_codex, trust_codex};
+pub use mcp::{McpEntry, McpGate, McpOutcome, McpPlace, mcp_places};
 pub use places::{Scope, survives_repository, targets};
+pub use words::estop_words;
 
 /// Says that a command was written by `estop install`; `estop hook` ignores it.
 pub const INSTALLED: &str = "--installed";

@@ -13,8 +13,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use estop_core::ended::Ended;
-use estop_core::fingerprint::ended_by_text;
+use estop_core::ended::{Ended, ended_by_text, is_still_running};
 
 use super::content::{self, Said, Voice};
 use super::insert::{is_insert, without};
@@ -242,6 +241,7 @@ impl<'a> Came<'a> {
     fn step(&self) -> Result<StepIn<'a>, Fault> {
         let result = self.said.input()?;
         let ended = match (self.ended, self.telling) {
+            (Some(Ended::Ok), _) if is_still_running(&result) => Ended::Unknown,
             (Some(ended), _) => ended,
             (None, Some(telling)) => ended_by_text(&telling.decoded()?),
             (None, None) => ended_by_text(&result),

@@ -183,3 +183,36 @@ fn tl_1_exit_codes_are_0_or_2() {
         }
     }
 }
+
+/// A word to the person changes nothing in what the client does, and Gemini CLI and Qwen Code read plain text as "allow".
+#[test]
+fn tl_1_a_notice_is_neither_a_refusal_nor_a_permission() {
+    for client in HookClient::ALL {
+        for (name, event) in client.events() {
+            let given = hooks::allow_and_tell(client, *event, name, "estop was not asked");
+            assert_eq!(given.exit_code, 0, "{client:?} {name}");
+            assert!(!refuses(client, &given), "{client:?} {name}: {given:?}");
+            let is_said = format!("{}{}", given.stdout, given.stderr).contains("estop was not asked");
+            let is_due = matches!(event, HookEvent::ToolRequested | HookEvent::PromptSubmitted);
+            assert_eq!(is_said, is_due, "{client:?} {name}: {given:?}");
+            let said: Value = serde_json::from_str(&given.stdout).unwrap_or_default();
+            let plain = answer(client, *event, name, &HookOut::allow());
+            let as_before: Value = serde_json::from_str(&plain.stdout).unwrap_or_default();
+            for key in ["decision", "permission", "permissionDecision", "continue", "hookSpecificOutput"] {
+                assert_eq!(said[key], as_before[key], "{client:?} {name}: {given:?}");
+            }
+            if matches!(client, HookClient::GeminiCli | HookClient::Qwen) {
+                assert_eq!(given.stderr, "", "{client:?} {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn cb_2_a_warning_waits_where_a_plugin_has_no_place_for_it() {
+    let hears = |client, event| HookIn::empty(client, event, "").hears_context();
+    assert!(!hears(HookClient::Opencode, HookEvent::ToolRequested));
+    assert!(hears(HookClient::Opencode, HookEvent::ToolFinished));
+    assert!(!hears(HookClient::OpenClaw, HookEvent::ToolFinished));
+    assert!(hears(HookClient::Generic, HookEvent::ToolRequested));
+}

@@ -57,6 +57,20 @@ fn check_refused(what: &str, payload: &[u8]) {
 }
 
 #[test]
+fn tl_1_a_payload_that_was_not_taken_is_refused_before_a_tool_with_its_reason() {
+    for client in HookClient::ALL {
+        let (before, after) = tool_events(client);
+        let answer = |event| hooks::refuse_unread(client, &hooks::lost(client, event, "it is too large."));
+        for event in [Some(before), None] {
+            let refused = answer(event);
+            assert!(refuses(client, &refused), "{client:?} {event:?}");
+            assert!(format!("{refused:?}").contains("it is too large"), "{client:?}: {refused:?}");
+        }
+        assert_eq!(answer(Some(after)).exit_code, 0, "{client:?}: nothing is refused after a tool");
+    }
+}
+
+#[test]
 fn tl_1_an_unreadable_payload_before_a_tool_is_a_refusal_in_every_contract() {
     let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
     let deep_inside = format!(r#"{{"tool_input":{}}}"#, r#"{"a":"#.repeat(1000));

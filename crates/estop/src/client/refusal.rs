@@ -3,9 +3,33 @@
 use std::fmt;
 
 use http::StatusCode;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::printable::escaped;
+
+/// Its own fields, all of which estop always writes.
+#[derive(Deserialize)]
+struct Own {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(rename = "title")]
+    _title: String,
+    status: u16,
+    code: String,
+    detail: String,
+}
+
+/// What a problem document of estop itself says. `None` if it is another's: anything may answer behind an address, and
+/// only estop's own no is a no.
+pub(crate) fn own_detail(status: u16, content_type: &str, body: &[u8]) -> Option<String> {
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    let own: Own = serde_json::from_slice(body).ok()?;
+    let is_own = essence.eq_ignore_ascii_case("application/problem+json")
+        && own.status == status
+        && own.kind.strip_prefix("/api/docs#") == Some(&own.code);
+    is_own.then_some(own.detail)
+}
 
 /// What estop answered instead.
 #[derive(Clone, Debug)]
@@ -17,7 +41,7 @@ pub struct Refusal {
 
 impl Refusal {
     /// Reads a problem document; `None` if it is none.
-    pub(super) fn read(status: StatusCode, body: &[u8]) -> Option<Refusal> {
+    pub(crate) fn read(status: StatusCode, body: &[u8]) -> Option<Refusal> {
         let document: Value = serde_json::from_slice(body).ok()?;
         document["detail"].is_string().then_some(Refusal { status, document })
     }

@@ -12,6 +12,7 @@ use super::{Exit, Refused, refused, say, say_json};
 use crate::admin_plane::socket;
 use crate::memory::database;
 use crate::printable::escaped;
+use crate::prooftest::copy_beside;
 
 /// A running estop stores what happened some 50 ms later; one that takes much longer has a disk in trouble.
 const STORED_WITHIN: Duration = Duration::from_secs(10);
@@ -46,11 +47,15 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         return taken(&args.file);
     }
     let journal = StoredJournal::open(&database).map_err(|error| Refused(error.to_string()))?;
-    let is_behind = !wait_for_tail(&folder, &journal)?;
+    let is_behind = !wait_for_tail(&folder, &journal, STORED_WITHIN)?;
     match estop_store::backup(&database, &args.file) {
         Ok(()) => {}
         Err(StoreError::Exists { .. }) => return taken(&args.file),
         Err(error) => anyhow::bail!("{} cannot be written: {error}", args.file.display()),
+    }
+    if let Err(error) = copy_beside(&folder, &args.file) {
+        // The journal, which is in the copy, has the result too, without its steps.
+        eprintln!("estop: the last proof test could not be copied: {error}");
     }
     let copy = restore_check(&args.file)?;
     let bytes = std::fs::metadata(&args.file)?.len();
@@ -80,7 +85,11 @@ fn taken(file: &Path) -> anyhow::Result<Exit> {
 }
 
 /// Waits until the store has what the tail had when the copy was asked for; whether it has.
-fn wait_for_tail(folder: &Path, journal: &StoredJournal) -> anyhow::Result<bool> {
+pub(super) fn wait_for_tail(
+    folder: &Path,
+    journal: &StoredJournal,
+    within: Duration,
+) -> anyhow::Result<bool> {
     let end = tail_end(folder)?.unwrap_or_default();
     let is_running = UnixStream::connect(socket(folder)).is_ok();
     let begun = Instant::now();
@@ -91,7 +100,7 @@ fn wait_for_tail(folder: &Path, journal: &StoredJournal) -> anyhow::Result<bool>
         {
             return Ok(true);
         }
-        if !is_running || begun.elapsed() > STORED_WITHIN {
+        if !is_running || begun.elapsed() > within {
             return Ok(false);
         }
         std::thread::sleep(LOOK_EVERY);

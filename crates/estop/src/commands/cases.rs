@@ -1,10 +1,15 @@
 //! `estop incidents list` and `estop escalations list`: what was stopped, and where a person is needed.
 
 use clap::builder::PossibleValuesParser;
+use serde_json::Value;
 
 use super::Exit;
 use super::daemon::{DaemonArgs, Listing};
 use super::table::{cell, list, moment};
+use crate::printable::{escaped, escaped_within};
+
+/// Of a summary, in a table.
+const SUMMARY_CHARS: usize = 80;
 
 /// Look at what was stopped
 #[derive(Debug, clap::Args)]
@@ -77,9 +82,10 @@ pub fn escalations(args: &EscalationsArgs) -> anyhow::Result<Exit> {
     let Command::List(filter) = &args.command;
     let daemon = args.daemon.daemon()?;
     let escalations = daemon.list(filter.of("/api/escalations", "escalations"))?;
-    let heading = ["id", "opened", "agent", "run", "status", "owner", "reason"];
+    let heading =
+        ["id", "opened", "agent", "run", "status", "owner", "reason", "branch", "session", "summary"];
     daemon.say(&escalations, |escalations| {
-        list(&escalations["escalations"], "Nobody is needed.", heading, |escalation| {
+        let table = list(&escalations["escalations"], "Nobody is needed.", heading, |escalation| {
             [
                 cell(&escalation["id"]),
                 moment(&escalation["opened_at"]),
@@ -88,8 +94,29 @@ pub fn escalations(args: &EscalationsArgs) -> anyhow::Result<Exit> {
                 cell(&escalation["status"]),
                 cell(&escalation["owner"]),
                 cell(&escalation["reason"]),
+                cell(&escalation["branch"]),
+                cell(&escalation["session"]),
+                short(&escalation["summary"]),
             ]
-        })
+        });
+        match newest_open(escalations) {
+            Some(next) => format!("{table}\n\n{next}"),
+            None => table,
+        }
     })?;
     Ok(Exit::Fine)
+}
+
+/// What to do about the newest that is open.
+fn newest_open(escalations: &Value) -> Option<String> {
+    let all = escalations["escalations"].as_array()?;
+    let open = all.iter().find(|escalation| escalation["status"] == "open")?;
+    Some(format!("{}: {}", cell(&open["id"]), escaped(open["next"].as_str()?)))
+}
+
+/// The beginning of a text, on one line; `--json` has all of it.
+fn short(text: &Value) -> String {
+    let Some(text) = text.as_str() else { return cell(text) };
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    escaped_within(&line, SUMMARY_CHARS)
 }

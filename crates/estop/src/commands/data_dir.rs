@@ -24,6 +24,11 @@ impl DataDirArgs {
         })
     }
 
+    /// What the command line names: the folder, and the configuration file.
+    pub(super) fn named(&self) -> (Option<PathBuf>, Option<PathBuf>) {
+        (self.data_dir.clone(), self.config.clone())
+    }
+
     /// Whether the command line names one.
     pub(super) fn is_given(&self) -> bool {
         self.data_dir.is_some() || self.config.is_some()

@@ -18,6 +18,7 @@ use super::{Exit, say, say_json};
 use crate::client::{ClientError, path};
 use crate::printable::escaped;
 use alone::Alone;
+pub(super) use holder::Holder;
 
 /// Who does not answer a kill within this time is treated as one that hangs.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);

@@ -15,6 +15,7 @@ use super::open_store::lock;
 use super::{Exit, Refused, refused, say, say_json};
 use crate::memory::database;
 use crate::printable::escaped;
+use crate::prooftest::copy_back;
 
 /// Put a copy made by `estop backup` in the place of the database; no estop may be running there
 #[derive(Debug, clap::Args)]
@@ -40,6 +41,9 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     let kept = place(&args.file, &draft, &database).with_context(|| {
         format!("{} could not be restored to {}", args.file.display(), database.display())
     })?;
+    if let Err(error) = copy_back(&args.file, &folder) {
+        eprintln!("estop: the last proof test could not be put back: {error}. Run `estop prooftest`.");
+    }
     print(args, &folder, copy, kept.as_deref())?;
     Ok(Exit::Fine)
 }

@@ -1,10 +1,11 @@
 //! `estop serve`: the data plane, between agents and their models.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
-use estop_admin::{Admin, AdminState, Options};
+use estop_admin::{Admin, AdminState, Options, Place};
 use estop_core::event::What;
 use estop_core::ids::Name;
 use estop_gateway::{Gateway, Host, Keeping};
@@ -39,6 +40,9 @@ pub struct Args {
     /// Where everything is kept, instead of the configuration's `data_dir`
     #[arg(long, value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
+    /// Do not print the first admin token: what is printed is kept in a file
+    #[arg(long, hide = true)]
+    no_token: bool,
 }
 
 /// Runs until it is told to end.
@@ -77,11 +81,14 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     let plane = memory.store.clone().map(|store| {
         let url = format!("http://{}", doors.address()?);
         let (plane, token) = admin_plane(doors, &config, &gateway, store, &edits, latch.asked(), board)?;
-        welcome += &format!("\nAdmin API: {url}/api/docs");
-        if let Some(token) = token {
-            let token = token.expose_secret();
-            welcome += &format!("\nAdmin token, shown this once: {token}");
-        }
+        welcome += &format!("\nDashboard: {url}/\nAdmin API: {url}/api/docs");
+        welcome += &match token {
+            None => String::new(),
+            Some(_) if args.no_token => {
+                "\nThe first admin token is not shown here: `estop token reset` makes one".to_owned()
+            }
+            Some(token) => format!("\nAdmin token, shown this once: {}", token.expose_secret()),
+        };
         anyhow::Ok(plane)
     });
     let plane = plane.transpose()?;
@@ -145,10 +152,27 @@ fn admin_plane(
         policy_file: Arc::new(move || host.rulebook.file()),
         edits: Arc::clone(edits),
         options: Options { loopback: doors.address()?.ip().is_loopback(), https: config.behind_tls_proxy },
+        place: place(config, gateway),
     })?;
     let chosen = std::env::var("ESTOP_ADMIN_TOKEN").ok().map(SecretString::from);
     let token = admin.first_start(chosen.as_ref())?;
     Ok((doors.serve(admin, &config.data_dir)?, token))
+}
+
+/// Where programs under `estop run` find this estop.
+fn place(config: &ServeConfig, gateway: &Gateway) -> Place {
+    let mut address = gateway.address();
+    if address.ip().is_unspecified() {
+        // It listens everywhere; programs of this machine reach it here.
+        address.set_ip(if address.is_ipv4() {
+            Ipv4Addr::LOCALHOST.into()
+        } else {
+            Ipv6Addr::LOCALHOST.into()
+        });
+    }
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    let folder = std::path::absolute(&config.data_dir).unwrap_or_else(|_| config.data_dir.clone());
+    Place { data_url: format!("{scheme}://{address}"), data_dir: folder.display().to_string() }
 }
 
 /// Watches the configuration file, if there is one.

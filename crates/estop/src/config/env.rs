@@ -26,7 +26,7 @@ impl Env {
     }
 
     /// All names, in order.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 }

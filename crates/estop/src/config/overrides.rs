@@ -6,6 +6,10 @@ use super::problem::Problem;
 use super::shape::FileIn;
 
 const PREFIX: &str = "ESTOP_";
+/// What a program under `estop run` has in its environment, and nobody else: never about the configuration, whatever keys
+/// there are.
+pub(crate) const OF_A_RUN: &[&str] =
+    &["ESTOP_AGENT", "ESTOP_RUN", "ESTOP_TICKET", "ESTOP_SOCKET", "ESTOP_BASE_URL", "ESTOP_TREE"];
 
 /// One variable that sets a key.
 #[derive(Clone, Debug)]
@@ -67,6 +71,9 @@ pub(super) fn overrides(env: &Env) -> Result<Vec<Override>, Problem> {
 
 /// The keys a variable names; `None` if it is not about the configuration.
 fn keys(variable: &str) -> Option<Vec<String>> {
+    if OF_A_RUN.contains(&variable) {
+        return None;
+    }
     let path = variable.strip_prefix(PREFIX)?.to_lowercase();
     let is_ours = path.contains("__") || keys_of::<FileIn>().contains(&path.as_str());
     is_ours.then(|| path.split("__").map(str::to_owned).collect())

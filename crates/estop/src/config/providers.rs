@@ -112,12 +112,14 @@ const PRESETS: &[Preset] = &[
     preset("openrouter", "https://openrouter.ai/api", Protocol::OpenAi),
     preset("together", "https://api.together.xyz", Protocol::OpenAi),
     Preset { name: "azure", base_url: None, protocol: Protocol::OpenAi, auth: Some(AuthStyle::ApiKey) },
+    // What Codex asks when it is logged in with ChatGPT.
+    preset("chatgpt", "https://chatgpt.com/backend-api/codex", Protocol::OpenAi),
     preset("moonshot", "https://api.moonshot.ai", Protocol::OpenAi),
     preset("ollama", "http://127.0.0.1:11434", Protocol::Ollama),
 ];
 
 /// First parts of paths that mean something else on the data port.
-const RESERVED: &[&str] = &["agents", "relay", "mcp", "api", "healthz", "readyz", "metrics"];
+const RESERVED: &[&str] = &["agents", "runs", "relay", "mcp", "api", "healthz", "readyz", "metrics"];
 
 /// All providers: the presets that need nothing, and those the configuration names.
 pub(super) fn providers(

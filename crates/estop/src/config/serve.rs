@@ -12,6 +12,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::env::{Env, NotText};
 use super::fixed::Fixed;
 use super::limits::{Limits, limits};
+use super::mcp::{McpServer, mcp_servers};
 use super::origin::Fault;
 use super::overrides;
 use super::paths;
@@ -39,6 +40,8 @@ pub struct ServeConfig {
     pub providers: BTreeMap<String, Provider>,
     /// Relays of messages, by the name that stands in the path.
     pub relays: BTreeMap<String, Relay>,
+    /// MCP servers, by the name that stands in the path.
+    pub mcp_servers: BTreeMap<String, McpServer>,
     /// Each agent's estop key, by the agent's name. No two are equal.
     pub agent_keys: BTreeMap<Name, SecretString>,
     /// Whether a request without a valid estop key is refused. Then there is at least one.
@@ -93,6 +96,7 @@ pub(super) fn check(
     let listen = listen(&file.listen, tls.is_some(), behind_tls_proxy)?;
     Ok(ServeConfig {
         relays: relays(&file.relays, &listen, env)?,
+        mcp_servers: mcp_servers(&file.mcp, &listen)?,
         listen,
         data_dir: paths::data_dir(file.data_dir.as_ref(), env)?,
         tls,
@@ -101,7 +105,7 @@ pub(super) fn check(
         providers,
         require_keys: require_keys(file, !agent_keys.is_empty())?,
         agent_keys,
-        limits: limits(&file.limits, file.agents.len() + file.relays.len())?,
+        limits: limits(&file.limits, file.agents.len() + file.relays.len() + file.mcp.servers.len())?,
         retention: retention(&file.retention),
         prooftest_every_days: prooftest_every_days(&file.prooftest),
         triggers: triggers(&file.triggers, env)?,

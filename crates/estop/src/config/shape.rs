@@ -11,6 +11,7 @@ use estop_core::policy_file::{
 use serde::Deserialize;
 
 use super::base_url::BaseUrl;
+use super::mcp::McpIn;
 use super::providers::{AuthStyle, HttpVersion, Protocol};
 use super::relays::RelayKind;
 use super::retention::{KeepBytes, KeepDays};
@@ -32,6 +33,7 @@ pub(super) struct FileIn {
     /// An empty body names a provider and changes nothing.
     pub(super) providers: BTreeMap<Name, Option<ProviderIn>>,
     pub(super) relays: BTreeMap<Name, RelayIn>,
+    pub(super) mcp: McpIn,
     #[serde(deserialize_with = "given")]
     pub(super) require_keys: Option<bool>,
     pub(super) limits: LimitsIn,

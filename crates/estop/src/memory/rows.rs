@@ -1,6 +1,7 @@
 //! What follows from a record for the people who look: events, standings, incidents, escalations, runs, spend.
 
 mod books;
+mod cases;
 mod facts;
 mod runs;
 
@@ -14,7 +15,7 @@ use estop_core::operator::RunView;
 use estop_core::standing::{Cause, DeactivatedBy, Standing};
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_core::time::Now;
-use estop_store::{AgentSeen, CaseStatus, Escalation, Incident, JournalBatch, NewEvent, StandingChange};
+use estop_store::{AgentSeen, JournalBatch, NewEvent, StandingChange};
 use serde_json::{Value, json};
 
 use super::open::Open;
@@ -66,8 +67,8 @@ impl Rows {
             if let Some((event_type, detail)) = happened(effect, told) {
                 out.events.push(event(seq, told, event_type, detail));
             }
-            self.cases(seq, effect, told, out);
         }
+        cases::open(seq, told, facts, |run| self.runs.row(told.agent, run), out);
         self.standing(told, out);
     }
 
@@ -134,49 +135,6 @@ impl Rows {
         }
         let detail = json!({ "guard": by.name(), "reason": told.decision.reason() });
         out.events.push(event(seq, told, "refused", detail));
-    }
-
-    fn cases(&self, seq: u64, effect: &Effect, told: &Told<'_>, out: &mut JournalBatch) {
-        let id: Name = format!("{}-{seq}", told.agent).into();
-        let (agent, run) = (Name::from(told.agent), told.event.run.clone());
-        match effect {
-            Effect::Deactivated { cause } => out.incidents.push(Incident {
-                id,
-                agent,
-                run,
-                seq,
-                kind: cause.name().into(),
-                opened_at: told.now.wall,
-                status: CaseStatus::Open,
-                resolution: None,
-                evidence: stopped(*cause, told).to_string(),
-                summary: told.decision.reason(),
-                version: 0,
-            }),
-            Effect::RunEscalated { run, used, .. } => out.escalations.push(Escalation {
-                id,
-                agent,
-                run: run.clone(),
-                reason: format!("{} at {}/{}", used.limit.text(), used.current, used.max),
-                opened_at: told.now.wall,
-                status: CaseStatus::Open,
-                owner: None,
-                notes: String::new(),
-                resolved_at: None,
-                resolved_by: None,
-                version: 0,
-            }),
-            Effect::AbortInFlight
-            | Effect::Paused { .. }
-            | Effect::LoopEvidence(_)
-            | Effect::WouldHaveStopped { .. }
-            | Effect::RunTripped { .. }
-            | Effect::CutStream { .. }
-            | Effect::BudgetWarned(_)
-            | Effect::ReservationExpired { .. }
-            | Effect::SnoozeEnded { .. }
-            | Effect::PressButton => {}
-        }
     }
 
     fn standing(&mut self, told: &Told<'_>, out: &mut JournalBatch) {
@@ -326,9 +284,9 @@ fn happened(effect: &Effect, told: &Told<'_>) -> Option<(&'static str, Value)> {
         Effect::Deactivated { cause } => Some(("kill_switch", stopped(*cause, told))),
         Effect::Paused { cause } => Some(("paused", json!({ "cause": cause.name() }))),
         Effect::WouldHaveStopped { guard } => Some(("would_have_stopped", json!({ "guard": guard.name() }))),
-        Effect::RunTripped { used, .. } => Some(("run_tripped", json!({ "limit": used }))),
-        Effect::RunEscalated { used, attended, .. } => {
-            Some(("run_escalated", json!({ "limit": used, "attended": attended })))
+        Effect::RunTripped { run, used } => Some(("run_tripped", json!({ "limit": used, "run": run }))),
+        Effect::RunEscalated { run, used, attended } => {
+            Some(("run_escalated", json!({ "limit": used, "attended": attended, "run": run })))
         }
         Effect::BudgetWarned(warning) => Some(("budget_warning", json!(warning))),
         Effect::ReservationExpired { request } => {
@@ -363,7 +321,8 @@ fn stopped(cause: Cause, told: &Told<'_>) -> Value {
 }
 
 fn event(seq: u64, told: &Told<'_>, event_type: &str, mut detail: Value) -> NewEvent {
-    if let Some(run) = &told.event.run {
+    // Time may bring about something for another run than the event's.
+    if let (Some(run), None) = (&told.event.run, detail.get("run")) {
         detail["run"] = json!(run);
     }
     NewEvent {

@@ -40,6 +40,8 @@ impl CanaryProcess {
             agent: Some(CANARY),
             orphans: Orphans::Marked,
             shim: Some(PathBuf::from(SELF)),
+            leash: false,
+            own_group: true,
         };
         let (supervised, mut child) = start.start(|command| {
             // It ends when its input does: with this estop, whatever becomes of it.
@@ -103,7 +105,7 @@ impl CanaryProcess {
 /// A test that was given up leaves no process behind.
 impl Drop for CanaryProcess {
     fn drop(&mut self) {
-        self.supervised.end();
+        self.supervised.end("the test was given up");
     }
 }
 

@@ -1,4 +1,4 @@
-//! A data directory with a real estop and a fake model, for tests that start, kill and look.
+//! A data directory with a real estop and a fake model, for tests that start, kill and look, or do what a person does.
 
 #![allow(dead_code, unreachable_pub, reason = "every test file takes what it needs")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -7,10 +7,16 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use estop_fake_model::FakeModel;
 use estop_store::{Sqlite, SqliteOptions};
+
+pub mod person;
+#[allow(clippy::duplicate_mod, reason = "tests without a house have it too")]
+#[path = "../ran/mod.rs"]
+pub mod ran;
 
 /// No answer takes this long; whoever waits longer waits for ever.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -25,7 +31,8 @@ pub struct House {
 pub struct Estop {
     pub process: Child,
     pub address: SocketAddr,
-    said: BufReader<std::process::ChildStdout>,
+    said: Mutex<BufReader<std::process::ChildStdout>>,
+    admin: OnceLock<String>,
 }
 
 impl House {
@@ -63,7 +70,7 @@ impl House {
         let mut line = String::new();
         said.read_line(&mut line).unwrap();
         let address = line.trim().rsplit("//").next().unwrap().parse().unwrap();
-        Estop { process, address, said }
+        Estop { process, address, said: Mutex::new(said), admin: OnceLock::new() }
     }
 
     /// The store, once no estop has it.
@@ -108,6 +115,32 @@ impl House {
 }
 
 impl Estop {
+    /// Where the admin API is, as estop said.
+    pub fn admin(&self) -> &str {
+        self.admin.get_or_init(|| {
+            let url = self.told("Admin API: ");
+            url.strip_suffix("/api/docs").unwrap().to_owned()
+        })
+    }
+
+    /// The admin's token. It is said once, at the first start of a data directory.
+    pub fn token(&self) -> String {
+        self.admin();
+        self.told("Admin token").rsplit(' ').next().unwrap().to_owned()
+    }
+
+    /// The rest of the next line that begins so.
+    fn told(&self, beginning: &str) -> String {
+        let mut said = self.said.lock().unwrap();
+        loop {
+            let mut line = String::new();
+            assert!(said.read_line(&mut line).unwrap() > 0, "estop said nothing like `{beginning}`");
+            if let Some(rest) = line.trim().strip_prefix(beginning) {
+                return rest.to_owned();
+            }
+        }
+    }
+
     /// Status and body of an answer; `None` if none came.
     pub fn ask(&self, agent: &str, prompt: &str) -> Option<(u16, String)> {
         ask(self.address, agent, prompt)
@@ -127,7 +160,7 @@ impl Estop {
         self.signal("-TERM");
         assert!(self.process.wait().unwrap().success());
         let mut rest = String::new();
-        self.said.read_to_string(&mut rest).unwrap();
+        self.said.lock().unwrap().read_to_string(&mut rest).unwrap();
     }
 }
 

@@ -1,5 +1,11 @@
 //! How a command ended, as tests look at it.
-#![allow(clippy::unwrap_used, clippy::panic, unreachable_pub, reason = "a test fails by panicking")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::panic,
+    unreachable_pub,
+    reason = "a test fails by panicking"
+)]
 
 use std::process::Output;
 

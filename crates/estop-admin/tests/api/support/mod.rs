@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use estop_admin::{Admin, AdminState, Options};
+use estop_admin::{Admin, AdminState, Options, Place};
 use estop_core::operator::Operator;
 use estop_core::policy_file::{PolicyFile, PolicyFileIn};
 use estop_store::{Sqlite, SqliteOptions};
@@ -97,6 +97,7 @@ impl Plane {
             policy_file: Arc::new(move || Arc::clone(&file)),
             edits: Arc::default(),
             options,
+            place: Place { data_url: "http://127.0.0.1:4100".into(), data_dir: "/data".into() },
         };
         let admin = Admin::open(state).expect("it opens");
         let token = admin.first_start(None).expect("a token").expect("it is the first start");

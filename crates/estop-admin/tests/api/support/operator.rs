@@ -11,14 +11,17 @@ use estop_core::guard::Guard;
 use estop_core::ids::Name;
 use estop_core::loop_detector::LoopFinding;
 use estop_core::operator::{
-    AgentKeyHash, AgentView, Ended, FleetView, NewSnooze, Operator, OperatorError, Overrides, RunStep, Steer,
-    Stopped, TriggerView,
+    AgentKeyHash, AgentView, Ended, FleetView, HookCall, HookFault, HookReply, NewSnooze, OnEnd, Operator,
+    OperatorError, Overrides, RunStep, Steer, Stopped, TriggerView, Watch, Watched,
 };
 use estop_core::policy::Policy;
 use estop_core::policy_file::PolicyFile;
 use estop_core::proof_test::{NoProofTest, ProofStep, ProofTest, ProofTests};
 use estop_core::system::{GateView, System, SystemDecision, SystemEvent, SystemState};
 use estop_core::time::{Millis, Now, Zone};
+
+/// Of `a ticket`.
+const TICKET_SHA256: &str = "cc17bef09b291e933a8adef2fa0ec6485b25e733203df9522ae654729f000d3a";
 
 /// One of everything an operator does, with who asked for it.
 #[derive(Default)]
@@ -184,6 +187,30 @@ impl Operator for FakeOperator {
         self.handle(agent, Some(run).filter(|run| !run.is_empty()), step.told(by))
     }
 
+    /// Says what it was told: the answer itself is the data plane's business.
+    fn hook(&self, call: HookCall<'_>) -> HookReply {
+        let HookCall { client, event, body, agent, run, bound, supervised, branch, lost } = call;
+        self.note(format!("Hook {client} {event} {agent:?} {run:?} {bound} {supervised} {branch:?}"));
+        if let Some(lost) = lost {
+            return HookReply {
+                stdout: serde_json::json!({"lost": lost}).to_string(),
+                exit_code: 2,
+                ..HookReply::default()
+            };
+        }
+        if !body.starts_with(b"{\"tool\"") {
+            let (field, why) = ("tool".to_owned(), "`tool` is missing".to_owned());
+            let fault = Some(HookFault::Unread { field, why });
+            return HookReply { stderr: "refused".to_owned(), exit_code: 2, fault, ..HookReply::default() };
+        }
+        let stdout = r#"{"permission":"allow","reason":null,"context":null,"end":false}"#.to_owned();
+        HookReply { stdout, ..HookReply::default() }
+    }
+
+    fn key_owner(&self, sha256: [u8; 32]) -> Option<Name> {
+        self.lock().keys.iter().find(|key| key.sha256 == sha256).map(|key| key.agent.clone())
+    }
+
     fn set_keys(&self, keys: Vec<AgentKeyHash>) {
         self.lock().keys = keys;
     }
@@ -239,6 +266,14 @@ impl Operator for FakeOperator {
         ProofTests { last: self.lock().proof_test.clone(), every_days: Some(30) }
     }
 
+    fn under_way(&self) -> Ended {
+        Ended { model_calls: 3, tools: 1, messages: 0 }
+    }
+
+    fn pulse(&self) -> u64 {
+        0
+    }
+
     fn triggers(&self) -> Vec<TriggerView> {
         let view = |name: &str, working, what: &str| TriggerView {
             name: name.into(),
@@ -247,5 +282,16 @@ impl Operator for FakeOperator {
             since: 1_700_000_000_000,
         };
         vec![view("signal", true, "kill -USR1 1"), view("gpio", false, "there is no chip")]
+    }
+
+    fn watch(&self, who: Watched, on_end: OnEnd) -> Result<Watch, OperatorError> {
+        let _ = (self.agent(&who.agent).ok_or(OperatorError::UnknownAgent(who.agent))?, on_end);
+        Ok(Box::new(()))
+    }
+
+    /// There is one ticket, `a ticket`, of the run `task` of the agent `a0`.
+    fn ticket(&self, sha256: [u8; 32]) -> Option<(Name, Name)> {
+        let known = estop_core::hex::decode(TICKET_SHA256.as_bytes());
+        (known == Some(sha256)).then(|| ("a0".into(), "task".into()))
     }
 }

@@ -10,16 +10,16 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 const USR1_BIT: u64 = 1 << 9;
 
 /// The process that holds the lock.
-pub(super) struct Holder {
+pub(in crate::commands) struct Holder {
     /// Its number.
-    pub(super) pid: i32,
+    pub(in crate::commands) pid: i32,
     handle: OwnedFd,
     minds_usr1: bool,
 }
 
 impl Holder {
     /// Who holds this lock; `None` if that cannot be told for certain.
-    pub(super) fn of(lock: &Path) -> Option<Holder> {
+    pub(in crate::commands) fn of(lock: &Path) -> Option<Holder> {
         let about = std::fs::metadata(lock).ok()?;
         let locks = std::fs::read_to_string("/proc/locks").ok()?;
         let mut found = locks.lines().filter_map(|line| holder_in(line, about.ino()));

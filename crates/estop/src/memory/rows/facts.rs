@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use estop_core::ids::Name;
+use estop_core::operator::RunView;
 use estop_core::policy::BudgetPolicy;
 use estop_core::policy_file::PolicyFile;
-use estop_gateway::Host;
+use estop_gateway::{Host, Place};
 use estop_store::{AgentRepo, Run, RunRepo, Sqlite};
 
 /// What holds while a batch is made.
@@ -33,6 +34,23 @@ impl Facts {
         }
         let set = self.store.agent(agent).ok().flatten().and_then(|agent| agent.role);
         set.or_else(|| self.policies.role(agent).map(Name::from))
+    }
+
+    /// What a run said last. Whatever was said before this process is gone.
+    pub(super) fn words(&self, agent: &str, run: Option<&str>) -> Option<String> {
+        self.host.as_ref()?.words.of(agent, run)
+    }
+
+    /// Where a run works, as its hooks said.
+    pub(super) fn place(&self, agent: &str, run: Option<&str>) -> Place {
+        self.host.as_ref().map(|host| host.words.place_of(agent, run)).unwrap_or_default()
+    }
+
+    /// What the core counts of a run.
+    pub(super) fn run_view(&self, agent: &str, run: Option<&str>) -> Option<RunView> {
+        let agent = self.host.as_ref()?.agents.get(agent)?;
+        let views = agent.judged().state.run_views();
+        views.into_iter().find(|view| view.name.as_deref() == run)
     }
 
     /// A run as it is stored. One that cannot be read begins anew: its spend stands in the books all the same.

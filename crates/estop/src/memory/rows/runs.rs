@@ -57,7 +57,11 @@ impl RunRows {
     fn effects(&mut self, told: &Told<'_>, facts: &Facts) {
         for effect in &told.decision.effects {
             if let Effect::RunEscalated { run: Some(run), .. } = effect {
-                self.change(told, run, facts, |row| end(row, RunState::Escalated, told.now.wall));
+                let summary = facts.words(told.agent, Some(run));
+                self.change(told, run, facts, |row| {
+                    end(row, RunState::Escalated, told.now.wall);
+                    row.summary = summary.or(row.summary.take());
+                });
             }
             if let Effect::RunTripped { run: Some(run), used } = effect {
                 let counters = json!({ "tripped": true, "limit": used }).to_string();
@@ -72,7 +76,7 @@ impl RunRows {
         let (allowed, noted) =
             (told.decision.outcome == Outcome::Allow, told.decision.outcome == Outcome::Noted);
         match &told.event.what {
-            What::RunStarted { attended, tags } if noted => {
+            What::RunStarted { attended, tags, .. } if noted => {
                 let tags = tags.as_deref().cloned().unwrap_or_default();
                 self.begin(told.agent, run, wall, *attended, tags);
             }
@@ -147,6 +151,11 @@ impl RunRows {
         });
     }
 
+    /// The row of a run that something happened to.
+    pub(super) fn row(&self, agent: &str, run: &str) -> Option<&Run> {
+        self.known.get(&id(agent, run)).map(|known| &known.row)
+    }
+
     /// What the core counts, for runs that something happened to lately.
     pub(super) fn count(&mut self, agent: &str, views: &[RunView]) {
         for view in views {
@@ -207,8 +216,8 @@ impl RunRows {
                 fresh(id, agent, run, wall)
             });
             let labels = serde_json::from_str(&row.labels).unwrap_or_default();
-            let (issue, role, branch) = (row.issue.clone(), row.role.clone(), row.branch.clone());
-            let tags = Arc::new(Tags { issue, labels, role, branch });
+            let Run { issue, role, branch, session, .. } = row.clone();
+            let tags = Arc::new(Tags { issue, labels, role, branch, session });
             self.known.insert(id.clone(), Known { row, tags });
         }
         self.known
@@ -247,6 +256,7 @@ fn describe(row: &mut Run, tags: &Tags) {
     row.issue.clone_from(&tags.issue);
     row.role.clone_from(&tags.role);
     row.branch.clone_from(&tags.branch);
+    row.session.clone_from(&tags.session);
     row.labels = serde_json::to_string(&tags.labels).unwrap_or_else(|_| "{}".to_owned());
 }
 

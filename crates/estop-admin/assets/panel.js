@@ -1,0 +1,220 @@
+// The dashboard's one script: keeps the page in step with estop, and turns buttons and forms into calls of the API.
+"use strict";
+
+const HOLD_MS = 1000;
+const REFRESH_MS = 1000;
+
+const csrf = () => document.querySelector("meta[name=csrf]")?.content ?? "";
+
+// ---- telling the person -------------------------------------------------------------------------------------------
+
+function say(text, bad = false) {
+  const box = document.createElement("div");
+  box.textContent = text;
+  if (bad) box.className = "bad";
+  document.getElementById("says").append(box);
+  setTimeout(() => box.remove(), bad ? 12000 : 5000);
+}
+
+// ---- calling the API ----------------------------------------------------------------------------------------------
+
+async function call(method, path, body) {
+  const headers = { "x-estop-csrf": csrf() };
+  if (body !== undefined) headers["content-type"] = "application/json";
+  let answer;
+  try {
+    answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+  } catch {
+    throw new Error("estop does not answer. It may be restarting: try again.");
+  }
+  if (answer.status === 401 && !document.body.dataset.login) {
+    location.assign("/login?next=" + encodeURIComponent(location.pathname + location.search));
+  }
+  const text = await answer.text();
+  let json = null;
+  try { json = JSON.parse(text); } catch { /* an answer without a body */ }
+  if (!answer.ok) throw new Error(json?.detail ?? `estop answered ${answer.status}.`);
+  return json;
+}
+
+// What a form says, by the type each field has.
+function values(form) {
+  const body = {};
+  for (const field of form.elements) {
+    if (!field.name || field.disabled) continue;
+    let value;
+    if (field.type === "checkbox" && field.dataset.list !== undefined) {
+      if (field.checked) (body[field.name] ??= []).push(field.value);
+      continue;
+    } else if (field.type === "checkbox") value = field.checked;
+    else if (field.type === "number") value = field.value === "" ? null : Number(field.value);
+    else value = field.value === "" && field.dataset.empty !== "keep" ? undefined : field.value;
+    if (value !== undefined) body[field.name] = value;
+  }
+  return body;
+}
+
+async function carryOut(element, method, path, body) {
+  element.setAttribute("aria-busy", "true");
+  try {
+    const json = await call(method, path, body);
+    const shown = element.dataset.shows && json?.[element.dataset.shows];
+    if (shown) {
+      const place = document.getElementById("secret");
+      place.hidden = false;
+      place.querySelector("code").textContent = shown;
+      place.scrollIntoView({ block: "center" });
+    }
+    say(element.dataset.done ?? json?.message ?? "Done.");
+    if (element.dataset.then) location.assign(element.dataset.then);
+    element.removeAttribute("data-dirty");
+    element.closest("dialog")?.close();
+    await refresh(true);
+  } catch (error) {
+    say(error.message, true);
+  } finally {
+    element.removeAttribute("aria-busy");
+  }
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-call]");
+  if (button && !button.closest("form")) {
+    const [method, path] = button.dataset.call.split(" ");
+    if (button.dataset.ask && !window.confirm(button.dataset.ask)) return;
+    carryOut(button, method, path, button.dataset.body ? JSON.parse(button.dataset.body) : undefined);
+  }
+  const opener = event.target.closest("[data-opens]");
+  if (opener) document.getElementById(opener.dataset.opens).showModal();
+  if (event.target.closest("[data-closes]")) event.target.closest("dialog").close();
+  const copy = event.target.closest("[data-copies]");
+  if (copy) {
+    navigator.clipboard?.writeText(document.getElementById(copy.dataset.copies).textContent.trim())
+      .then(() => say("Copied."), () => say("Copying did not work: select the text.", true));
+  }
+});
+
+document.addEventListener("submit", (event) => {
+  const form = event.target.closest("form[data-call]");
+  if (!form) return;
+  event.preventDefault();
+  if (form.dataset.ask && !window.confirm(form.dataset.ask)) return;
+  const [method, path] = form.dataset.call.split(" ");
+  carryOut(form, method, path, values(form));
+});
+
+// Somebody is typing: what they typed is not taken away by a refresh.
+document.addEventListener("input", (event) => event.target.closest("form[data-call]")?.setAttribute("data-dirty", ""));
+
+// ---- the red button -----------------------------------------------------------------------------------------------
+
+let holding = null;
+
+function startHold(button) {
+  if (holding || button.disabled) return;
+  button.classList.add("holding");
+  holding = setTimeout(() => { endHold(button); press(button); }, HOLD_MS);
+}
+
+function endHold(button) {
+  clearTimeout(holding);
+  holding = null;
+  button.classList.remove("holding");
+}
+
+async function press(button) {
+  const form = document.getElementById(button.dataset.form ?? "");
+  const body = { reason: "manual", metadata: { source: "dashboard" }, ...(form ? values(form) : {}) };
+  try {
+    const done = await call("POST", "/api/emergency/kill", body);
+    const { model_calls, tools, messages } = done.stopped;
+    say(`Stopped: ${model_calls} model calls, ${tools} tools, ${messages} messages. ` +
+      (done.persisted ? "On disk." : "NOT on disk: a restart would not know of it."), !done.persisted);
+    button.closest("dialog")?.close();
+  } catch (error) {
+    say("THE STOP DID NOT GO THROUGH. " + error.message + " Use `estop kill` on the machine.", true);
+  }
+  await refresh(true);
+}
+
+for (const [down, ups] of [["pointerdown", ["pointerup", "pointercancel", "pointerleave"]]]) {
+  document.addEventListener(down, (event) => {
+    const button = event.target.closest("[data-hold]");
+    if (!button || event.button > 0) return;
+    startHold(button);
+    for (const up of ups) button.addEventListener(up, () => endHold(button), { once: true });
+  });
+}
+document.addEventListener("keydown", (event) => {
+  const button = event.target.closest?.("[data-hold]");
+  if (!button || (event.key !== " " && event.key !== "Enter")) return;
+  event.preventDefault();
+  if (!event.repeat) startHold(button);
+});
+document.addEventListener("keyup", (event) => {
+  const button = event.target.closest?.("[data-hold]");
+  if (button) endHold(button);
+});
+document.addEventListener("focusout", (event) => {
+  const button = event.target.closest?.("[data-hold]");
+  if (button) endHold(button);
+});
+
+// ---- staying in step ----------------------------------------------------------------------------------------------
+
+let refreshing = null, lastRefresh = 0, again = false;
+
+const morphing = () => ({
+  // Of a focused field the value stays. Of a focused button the text must not.
+  ignoreActiveValue: document.activeElement?.matches("input, select, textarea") ?? false,
+  callbacks: {
+    // What a person is working in stays as it is.
+    beforeNodeMorphed: (old) => !(old instanceof Element &&
+      (old.hasAttribute("data-dirty") || old.hasAttribute("data-keep") || old.classList.contains("holding") || (old.tagName === "DIALOG" && old.open))),
+    beforeAttributeUpdated: (name, node) => !(node.tagName === "DETAILS" && name === "open"),
+  },
+});
+
+async function refresh(now = false) {
+  if (document.body.dataset.login) return;
+  if (refreshing) { again = true; return; }
+  const wait = now ? 0 : Math.max(0, lastRefresh + REFRESH_MS - Date.now());
+  refreshing = (async () => {
+    if (wait) await new Promise((done) => setTimeout(done, wait));
+    try {
+      const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+      if (answer.redirected && new URL(answer.url).pathname === "/login") { location.assign(answer.url); return; }
+      if (!answer.ok) return;
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      for (const id of ["bar", "content"]) {
+        const [old, fresh] = [document.getElementById(id), page.getElementById(id)];
+        if (old && fresh) Idiomorph.morph(old, fresh, morphing());
+      }
+      document.title = page.title;
+    } catch { /* the stream says when estop is back */ } finally { lastRefresh = Date.now(); }
+  })();
+  await refreshing;
+  refreshing = null;
+  if (again) { again = false; refresh(); }
+}
+
+function follow() {
+  const stream = new EventSource("/live");
+  stream.addEventListener("changed", () => refresh());
+  stream.addEventListener("pressed", () => refresh(true));
+  stream.onopen = () => { if (document.body.classList.contains("is-offline")) refresh(true); document.body.classList.remove("is-offline"); };
+  stream.onerror = () => {
+    document.body.classList.add("is-offline");
+    if (stream.readyState === EventSource.CLOSED) { setTimeout(follow, 2000); }
+  };
+}
+
+if (!document.body.dataset.login) follow();
+
+// ---- a link that brings its token: what `estop demo` prints. The part after # never leaves the browser. -------------
+
+if (document.body.dataset.login && location.hash.startsWith("#token=")) {
+  document.getElementById("token").value = decodeURIComponent(location.hash.slice("#token=".length));
+  history.replaceState(null, "", location.pathname + location.search);
+  document.querySelector("form[data-call]").requestSubmit();
+}

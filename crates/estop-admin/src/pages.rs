@@ -1,0 +1,72 @@
+//! The dashboard (UI-1): pages made on the server from what the operator and the store say.
+//!
+//! Pages only show. Everything a person does goes through the API, with its access rules; `assets/panel.js` turns
+//! buttons and forms into calls of it and keeps the page in step. No page has a script or a style in it.
+
+mod agent;
+mod assets;
+mod connect;
+mod frame;
+mod guard;
+mod incidents;
+mod journal;
+mod live;
+mod needs_human;
+mod overview;
+mod settings;
+mod shown;
+mod spend;
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+
+pub(crate) use live::FOLLOWERS_MAX;
+
+use crate::access::Gate;
+use crate::problem::{Kind, Problem};
+use crate::state::App;
+
+/// All pages, behind their own guard: who is not known is sent to the login.
+pub(crate) fn routes(gate: Gate) -> Router<App> {
+    Router::new()
+        .route("/", get(overview::page))
+        .route("/agents/{id}", get(agent::page))
+        .route("/incidents", get(incidents::list))
+        .route("/incidents/{id}", get(incidents::one))
+        .route("/needs-human", get(needs_human::page))
+        .route("/spend", get(spend::page))
+        .route("/journal", get(journal::page))
+        .route("/settings", get(settings::page))
+        .route("/connect", get(connect::page))
+        .route("/live", get(live::stream))
+        .layer(from_fn_with_state(gate.clone(), guard::members))
+        .merge(
+            Router::new()
+                .route("/login", get(guard::login))
+                .route("/assets/{name}", get(assets::one))
+                .layer(from_fn_with_state(gate, guard::strangers)),
+        )
+}
+
+/// A page, or why there is none.
+type Page = Result<Response, Problem>;
+
+fn render(page: &impl Template) -> Page {
+    let html = page.render().map_err(|_| Problem::new(Kind::Internal, "The page could not be made."))?;
+    Ok(Html(html).into_response())
+}
+
+/// Makes a page on a thread that may wait for the store.
+async fn made<T: Template + Send + 'static>(
+    app: App,
+    make: impl FnOnce(&App) -> Result<T, Problem> + Send + 'static,
+) -> Page {
+    let asked = Arc::clone(&app);
+    let page = app.work(move || make(&asked)).await?;
+    render(&page)
+}

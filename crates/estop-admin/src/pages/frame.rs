@@ -1,0 +1,193 @@
+//! What every page has: the state, the channels, the button, the way to the other pages.
+
+use estop_core::button::Latched;
+use estop_core::system::{Channel, KillReason, SystemState};
+use estop_store::{CaseFilter, CaseStatus, TokenRole};
+use secrecy::ExposeSecret;
+
+use super::shown::when;
+use crate::access::{Caller, rank};
+use crate::input::PAGE_MAX;
+use crate::problem::Problem;
+use crate::state::App;
+
+/// The frame around a page.
+pub(super) struct Frame {
+    pub(super) title: String,
+    pub(super) state: State,
+    pub(super) channels: Vec<ChannelLamp>,
+    pub(super) under_way: String,
+    pub(super) nav: Vec<NavItem>,
+    pub(super) banner: Option<Banner>,
+    pub(super) may_operate: bool,
+    pub(super) may_admin: bool,
+    /// Who is logged in.
+    pub(super) name: String,
+    pub(super) csrf: String,
+    /// There is no alert rule.
+    pub(super) alerts_missing: bool,
+    pub(super) needs_human: usize,
+}
+
+pub(super) struct State {
+    pub(super) class: &'static str,
+    pub(super) lamp: &'static str,
+    pub(super) label: &'static str,
+    pub(super) is_down: bool,
+}
+
+pub(super) struct ChannelLamp {
+    pub(super) id: &'static str,
+    pub(super) name: &'static str,
+    pub(super) open: bool,
+}
+
+pub(super) struct NavItem {
+    pub(super) href: &'static str,
+    pub(super) label: &'static str,
+    pub(super) current: bool,
+    pub(super) count: usize,
+}
+
+/// Why not everything may pass, and how it is opened again.
+pub(super) struct Banner {
+    pub(super) what: &'static str,
+    pub(super) who: String,
+    pub(super) why: String,
+    pub(super) epoch: u64,
+    pub(super) unlock: Option<Unlock>,
+}
+
+pub(super) struct Unlock {
+    pub(super) path: &'static str,
+    pub(super) label: &'static str,
+    pub(super) ask: &'static str,
+}
+
+const PAGES: [(&str, &str); 7] = [
+    ("/", "Overview"),
+    ("/incidents", "Incidents"),
+    ("/needs-human", "Needs a human"),
+    ("/spend", "Spend"),
+    ("/journal", "Journal"),
+    ("/connect", "Connect"),
+    ("/settings", "Settings"),
+];
+
+impl Frame {
+    /// May wait for the store.
+    pub(super) fn of(app: &App, caller: &Caller, here: &str, title: &str) -> Result<Frame, Problem> {
+        let store = app.store_here();
+        let open = CaseFilter { status: Some(CaseStatus::Open), ..CaseFilter::default() };
+        let needs_human = store.escalations(&open, PAGE_MAX)?.len();
+        let incidents = store.incidents(&open, PAGE_MAX)?.len();
+        let nav = PAGES.iter().map(|(href, label)| NavItem {
+            href,
+            label,
+            current: *href == here,
+            count: match *href {
+                "/incidents" => incidents,
+                "/needs-human" => needs_human,
+                _ => 0,
+            },
+        });
+        let latched = app.operator.button();
+        let lamp = |(id, name, channel)| ChannelLamp { id, name, open: latched.gate.lets_pass(channel) };
+        let channels = [
+            ("llm", "models", Channel::Llm),
+            ("tools", "tools", Channel::Tools),
+            ("messaging", "messages", Channel::Messaging),
+        ];
+        let channels: Vec<ChannelLamp> = channels.into_iter().map(lamp).collect();
+        let partly = channels.iter().any(|channel| !channel.open);
+        Ok(Frame {
+            title: title.to_owned(),
+            state: State::of(latched.gate.state, partly),
+            banner: banner(app, &latched, partly),
+            channels,
+            under_way: under_way(app),
+            nav: nav.collect(),
+            may_operate: rank(caller.role) >= rank(TokenRole::Operator),
+            may_admin: rank(caller.role) >= rank(TokenRole::Admin),
+            name: caller.by.to_string(),
+            csrf: caller
+                .session
+                .as_ref()
+                .map(|session| session.csrf.expose_secret().to_owned())
+                .unwrap_or_default(),
+            alerts_missing: !store.rules()?.iter().any(|rule| rule.enabled),
+            needs_human,
+        })
+    }
+}
+
+impl State {
+    fn of(state: SystemState, partly: bool) -> State {
+        let (class, lamp, label) = match state {
+            SystemState::Running if partly => ("partly", "half", "RUNNING, NOT EVERYTHING"),
+            SystemState::Running => ("running", "on", "RUNNING"),
+            SystemState::Shutdown => ("shutdown", "off", "SHUTDOWN"),
+            SystemState::SafeMode => ("safe_mode", "half", "SAFE MODE"),
+            SystemState::Starting => ("starting", "off", "STARTING"),
+        };
+        State { class, lamp, label, is_down: state == SystemState::Shutdown }
+    }
+}
+
+fn banner(app: &App, latched: &Latched, partly: bool) -> Option<Banner> {
+    let (what, unlock) = match latched.gate.state {
+        SystemState::Running if !partly => return None,
+        SystemState::Starting => ("estop is starting. Nothing passes yet.", None),
+        SystemState::Shutdown => (
+            "Everything is stopped.",
+            Some(Unlock {
+                path: "/api/emergency/restart",
+                label: "Go to safe mode",
+                ask: "Go to safe mode? Agents stay stopped; they are told that models are off.",
+            }),
+        ),
+        SystemState::SafeMode => (
+            "Safe mode: agents are told that models are off.",
+            Some(Unlock {
+                path: "/api/emergency/clear",
+                label: "Let everything run again",
+                ask: "Let all agents, tools and messages run again?",
+            }),
+        ),
+        SystemState::Running => (
+            "Some channels are shut.",
+            Some(Unlock {
+                path: "/api/emergency/clear",
+                label: "Open all channels",
+                ask: "Open all channels again?",
+            }),
+        ),
+    };
+    let reason = latched.reason.map(reason_text).unwrap_or_default();
+    let note = latched.note.as_deref().unwrap_or_default();
+    let why = [reason, note].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ");
+    let who = format!("Since {}, by {} ({})", when(latched.since, app.now()), latched.by, latched.source);
+    Some(Banner { what, who, why, epoch: latched.gate.epoch, unlock })
+}
+
+/// A reason, as people read it.
+fn reason_text(reason: KillReason) -> &'static str {
+    match reason {
+        KillReason::Manual => "pressed by hand",
+        KillReason::SecurityIncident => "security incident",
+        KillReason::RunawayAgent => "runaway agent",
+        KillReason::ApiQuotaExceeded => "API quota exceeded",
+        KillReason::Emergency => "emergency",
+    }
+}
+
+fn under_way(app: &App) -> String {
+    let under_way = app.operator.under_way();
+    let some = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+    format!(
+        "{}, {} and {} under way",
+        some(under_way.model_calls, "model call"),
+        some(under_way.tools, "tool"),
+        some(under_way.messages, "message")
+    )
+}

@@ -1,0 +1,198 @@
+//! What was stopped, and the evidence.
+
+use askama::Template;
+use axum::Extension;
+use axum::extract::{Path, Query, State};
+use estop_core::standing::Standing;
+use estop_store::{CaseFilter, CaseStatus, Incident};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::frame::Frame;
+use super::shown::{Badge, when};
+use super::{Page, made};
+use crate::access::Caller;
+use crate::output::{kept_json, moment, read_time_cursor, time_cursor};
+use crate::problem::Problem;
+use crate::state::App;
+
+const ROWS: usize = 50;
+
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    #[serde(default)]
+    show: String,
+    before: Option<String>,
+}
+
+impl Asked {
+    pub(super) fn filter(&self) -> Result<CaseFilter, Problem> {
+        let status = (!self.is_all()).then_some(CaseStatus::Open);
+        Ok(CaseFilter { agent: None, status, before: read_time_cursor(self.before.as_deref())? })
+    }
+
+    pub(super) fn is_all(&self) -> bool {
+        self.show == "all"
+    }
+
+    /// The page after this one.
+    pub(super) fn next(&self, path: &str, at: i64, id: &str) -> String {
+        let show = if self.is_all() { "show=all&" } else { "" };
+        format!("{path}?{show}before={}", time_cursor(at, id))
+    }
+}
+
+#[derive(Template)]
+#[template(path = "incidents.html")]
+struct ListPage {
+    frame: Frame,
+    incidents: Vec<Row>,
+    all: bool,
+    next: Option<String>,
+}
+
+struct Row {
+    id: String,
+    agent: String,
+    kind: String,
+    summary: String,
+    at: String,
+    when: String,
+    badge: Badge,
+}
+
+impl Row {
+    fn of(incident: &Incident, now: i64) -> Row {
+        Row {
+            id: incident.id.to_string(),
+            agent: incident.agent.to_string(),
+            kind: incident.kind.replace('_', " "),
+            summary: incident.summary.clone(),
+            at: moment(incident.opened_at),
+            when: when(incident.opened_at, now),
+            badge: case_badge(incident.status),
+        }
+    }
+}
+
+pub(super) fn case_badge(status: CaseStatus) -> Badge {
+    match status {
+        CaseStatus::Open => Badge { class: "stop", text: "open" },
+        CaseStatus::Closed => Badge { class: "", text: "closed" },
+    }
+}
+
+pub(super) async fn list(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Query(asked): Query<Asked>,
+) -> Page {
+    made(app, move |app| {
+        let found = app.store_here().incidents(&asked.filter()?, ROWS)?;
+        let last = found.last().filter(|_| found.len() == ROWS);
+        Ok(ListPage {
+            frame: Frame::of(app, &caller, "/incidents", "Incidents")?,
+            next: last.map(|last| asked.next("/incidents", last.opened_at, &last.id)),
+            incidents: found.iter().map(|incident| Row::of(incident, app.now())).collect(),
+            all: asked.is_all(),
+        })
+    })
+    .await
+}
+
+#[derive(Template)]
+#[template(path = "incident.html")]
+struct OnePage {
+    frame: Frame,
+    i: Row,
+    run: Option<String>,
+    open: bool,
+    may_activate: bool,
+    seq: u64,
+    reason: String,
+    score: Option<Score>,
+    matched: Vec<Matched>,
+    resolution: String,
+}
+
+struct Score {
+    score: String,
+    threshold: String,
+    window: u64,
+    parts: Vec<Part>,
+    rule: Option<String>,
+}
+
+struct Part {
+    name: &'static str,
+    count: u64,
+    weight: &'static str,
+    points: String,
+}
+
+struct Matched {
+    back: u64,
+    ago: String,
+    prompt: &'static str,
+    response: &'static str,
+    step: &'static str,
+}
+
+pub(super) async fn one(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Page {
+    made(app, move |app| {
+        let found = app.store_here().incident(&id)?;
+        let incident = found.ok_or_else(|| Problem::not_found("incident", &id))?;
+        let evidence = kept_json(&incident.evidence);
+        let standing = app.operator.agent(&incident.agent).map(|view| view.standing);
+        let matched = evidence["evidence"].as_array().map(Vec::as_slice).unwrap_or_default();
+        Ok(OnePage {
+            frame: Frame::of(app, &caller, "/incidents", &incident.summary)?,
+            i: Row::of(&incident, app.now()),
+            run: incident.run.map(Into::into),
+            open: incident.status == CaseStatus::Open,
+            may_activate: matches!(standing, Some(Standing::Inactive { .. })),
+            seq: incident.seq,
+            reason: evidence["reason"].as_str().unwrap_or(&incident.summary).to_owned(),
+            score: score(&evidence),
+            matched: matched.iter().map(matched_of).collect(),
+            resolution: incident.resolution.unwrap_or_default(),
+        })
+    })
+    .await
+}
+
+fn score(evidence: &Value) -> Option<Score> {
+    let score = evidence["score"].as_f64()?;
+    let part = |name, key: &str, weight: &'static str, tenths: u64| {
+        let count = evidence[key].as_u64().unwrap_or(0);
+        let points = count * tenths;
+        Part { name, count, weight, points: format!("{}.{}", points / 10, points % 10) }
+    };
+    Some(Score {
+        score: format!("{score:.1}"),
+        threshold: format!("{:.1}", evidence["threshold"].as_f64().unwrap_or(0.0)),
+        window: evidence["window"].as_u64().unwrap_or(0),
+        parts: vec![
+            part("similar prompts", "similar_prompts", "1.0", 10),
+            part("similar answers", "similar_responses", "2.0", 20),
+            part("repeated tool calls", "repeated_tool_calls", "1.5", 15),
+        ],
+        rule: (!evidence["repetition"].is_null()).then(|| super::shown::sentence(&evidence["repetition"])),
+    })
+}
+
+fn matched_of(entry: &Value) -> Matched {
+    let yes = |key: &str| if entry[key].as_bool() == Some(true) { "yes" } else { "" };
+    let ago = entry["ago_ms"].as_u64().unwrap_or(0);
+    Matched {
+        back: entry["back"].as_u64().unwrap_or(0),
+        ago: format!("{}.{} s", ago / 1000, ago % 1000 / 100),
+        prompt: yes("prompt"),
+        response: yes("response"),
+        step: yes("step"),
+    }
+}

@@ -1,0 +1,71 @@
+//! The journal's events, to search; export and verification are the API's.
+
+use askama::Template;
+use axum::Extension;
+use axum::extract::{Query, State};
+use estop_store::EventFilter;
+use serde::Deserialize;
+
+use super::frame::Frame;
+use super::shown::EventRow;
+use super::{Page, made};
+use crate::access::Caller;
+use crate::events::{cursor, read_cursor};
+use crate::problem::Problem;
+use crate::state::App;
+
+const ROWS: usize = 50;
+
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    #[serde(default)]
+    agent: String,
+    #[serde(default, rename = "type")]
+    kind: String,
+    before: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "journal.html")]
+struct JournalPage {
+    frame: Frame,
+    agent: String,
+    kind: String,
+    events: Vec<EventRow>,
+    next: Option<String>,
+}
+
+pub(super) async fn page(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Query(asked): Query<Asked>,
+) -> Page {
+    made(app, move |app| {
+        let before = asked.before.as_deref().filter(|text| !text.is_empty()).map(read_cursor).transpose()?;
+        let named = |text: &str| (!text.trim().is_empty()).then(|| text.trim().replace(' ', "_").into());
+        let filter = EventFilter { agent: named(&asked.agent), event_type: named(&asked.kind), before };
+        let events = app.store_here().events(&filter, ROWS)?;
+        let next = events.last().filter(|_| events.len() == ROWS).map(|last| {
+            let text = |text: &Option<estop_core::ids::Name>| plain(text.as_deref().unwrap_or_default());
+            format!(
+                "/journal?agent={}&type={}&before={}",
+                text(&filter.agent),
+                text(&filter.event_type),
+                cursor(last.key)
+            )
+        });
+        let now = app.now();
+        Ok::<_, Problem>(JournalPage {
+            frame: Frame::of(app, &caller, "/journal", "Journal")?,
+            agent: asked.agent,
+            kind: asked.kind,
+            events: events.into_iter().map(|found| EventRow::of(found, now)).collect(),
+            next,
+        })
+    })
+    .await
+}
+
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| c.is_ascii_alphanumeric() || "._-".contains(*c)).collect()
+}

@@ -1,0 +1,253 @@
+//! Values as pages show them: moments, money, meters, badges, an agent's row, an event's sentence.
+
+use estop_core::activity::ActivityMode;
+use estop_core::budget::Amount;
+use estop_core::money::NanoUsd;
+use estop_core::operator::{AgentView, RunView};
+use estop_core::policy::{Limit, Limits, Mode, Policy};
+use estop_core::run::RunState;
+use estop_core::standing::{DeactivatedBy, Standing};
+use estop_store::StoredEvent;
+use serde_json::Value;
+
+use crate::output::{kept_json, moment};
+
+/// A word in a pill.
+pub(super) struct Badge {
+    pub(super) class: &'static str,
+    pub(super) text: &'static str,
+}
+
+/// A bar that fills up.
+pub(super) struct Meter {
+    pub(super) label: String,
+    pub(super) text: String,
+    /// 0–100.
+    pub(super) percent: u64,
+    /// Where the warning begins; 0 = nowhere.
+    pub(super) mark: u64,
+    pub(super) class: &'static str,
+}
+
+impl Meter {
+    pub(super) fn new(label: &str, text: String, part: u64, whole: u64, mark: u64) -> Meter {
+        let percent = part.saturating_mul(100).checked_div(whole).unwrap_or(0);
+        let class = match percent {
+            100.. => "stop",
+            near if mark > 0 && near >= mark => "near",
+            _ => "ok",
+        };
+        Meter { label: label.to_owned(), text, percent: percent.min(100), mark, class }
+    }
+}
+
+/// An agent in a list.
+pub(super) struct AgentRow {
+    pub(super) name: String,
+    pub(super) role: Option<String>,
+    pub(super) badge: Badge,
+    pub(super) mode: Badge,
+    pub(super) score: Meter,
+    pub(super) limit: Option<Meter>,
+    pub(super) budget: Option<Meter>,
+    pub(super) spent: String,
+    pub(super) health: u16,
+    pub(super) in_flight: usize,
+}
+
+impl From<&AgentView> for AgentRow {
+    fn from(view: &AgentView) -> AgentRow {
+        let open = view.runs.iter().filter(|run| !is_over(run.state));
+        let limits = open.flat_map(|run| limits(run, &view.policy.limits));
+        AgentRow {
+            name: view.name.to_string(),
+            role: view.role.as_deref().map(str::to_owned),
+            badge: standing(&view.standing),
+            mode: mode(view.activity.mode),
+            score: score(view),
+            limit: limits.max_by_key(|meter| meter.percent),
+            budget: budgets(view).into_iter().max_by_key(|meter| meter.percent),
+            spent: spent(view.spent_today),
+            health: view.health,
+            in_flight: view.in_flight,
+        }
+    }
+}
+
+/// How bad it stands: what a person should see first comes first.
+pub(super) fn urgency(view: &AgentView) -> u32 {
+    let standing = match view.standing {
+        Standing::Inactive { by: DeactivatedBy::KillSwitch(_), .. } => 4,
+        Standing::Paused { .. } => 3,
+        Standing::Active => 2,
+        Standing::Inactive { by: DeactivatedBy::Manual, .. } => 0,
+    };
+    let alarming = matches!(view.activity.mode, ActivityMode::Looping | ActivityMode::Runaway);
+    standing * 1000 + u32::from(alarming) * 500 + view.score.map_or(0, |score| score.score.min(499))
+}
+
+pub(super) fn standing(standing: &Standing) -> Badge {
+    match standing {
+        Standing::Active => Badge { class: "ok", text: "Active" },
+        Standing::Paused { .. } => Badge { class: "near", text: "Paused" },
+        Standing::Inactive { by: DeactivatedBy::Manual, .. } => Badge { class: "stop", text: "Inactive" },
+        Standing::Inactive { by: DeactivatedBy::KillSwitch(_), .. } => {
+            Badge { class: "stop", text: "Deactivated by Kill Switch" }
+        }
+    }
+}
+
+fn mode(mode: ActivityMode) -> Badge {
+    match mode {
+        ActivityMode::Idle => Badge { class: "soft", text: "idle" },
+        ActivityMode::Working => Badge { class: "", text: "working" },
+        ActivityMode::Looping => Badge { class: "badge stop", text: "looping" },
+        ActivityMode::Runaway => Badge { class: "badge stop", text: "running away" },
+    }
+}
+
+/// The live loop score against its threshold.
+pub(super) fn score(view: &AgentView) -> Meter {
+    let (score, max) =
+        (view.score.map_or(0, |score| score.score), u32::from(view.policy.loops.threshold_tenths));
+    let watched = if view.policy.modes.loops == Mode::Enforce { "" } else { ", only watched" };
+    let text = format!("{}.{} of {}.{}{watched}", score / 10, score % 10, max / 10, max % 10);
+    // Over the threshold is a stop; at it, not yet.
+    let mut meter = Meter::new("Loop score", text, score.into(), max.into(), 80);
+    if meter.class == "stop" && score <= max {
+        meter.class = "near";
+    }
+    meter
+}
+
+/// How much of each limit a run has used.
+pub(super) fn limits(run: &RunView, limits: &Limits) -> Vec<Meter> {
+    let mark = u64::from(limits.warning_threshold_bp) / 100;
+    let of = |label: &str, current: u64, max: Limit| {
+        let max = u64::from(max.get()?);
+        Some(Meter::new(label, format!("{current} of {max} {label}"), current, max, mark))
+    };
+    let minutes = |label: &str, ms: u64, max: Limit| {
+        let max = u64::from(max.get()?);
+        Some(Meter::new(label, format!("{} of {} min active", ms / 60_000, max / 60), ms / 1000, max, mark))
+    };
+    [
+        of("tool calls", run.tool_calls.into(), limits.max_tool_calls),
+        of("test runs", run.iterations.into(), limits.max_iterations),
+        of("turns", run.turns.into(), limits.max_turns),
+        minutes("active time", run.active_ms, limits.max_active_duration),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// How much of each budget an agent has used.
+pub(super) fn budgets(view: &AgentView) -> Vec<Meter> {
+    let Policy { budget, .. } = &*view.policy;
+    let usd = |label: &str, spent: NanoUsd, cap: Option<NanoUsd>| {
+        let cap = cap?;
+        let text = format!("{} of {}", money(spent), money(cap));
+        Some(Meter::new(label, text, spent.0, cap.0, 80))
+    };
+    let tokens = |label: &str, spent: u64, cap: Option<u64>| {
+        let cap = cap?;
+        Some(Meter::new(label, format!("{spent} of {cap} tokens"), spent, cap, 80))
+    };
+    [
+        usd("Today", view.spent_today.usd, budget.usd_per_day),
+        usd("This month", view.spent_this_month.usd, budget.usd_per_month),
+        tokens("Tokens today", view.spent_today.tokens, budget.tokens_per_day),
+        tokens("Tokens this month", view.spent_this_month.tokens, budget.tokens_per_month),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+pub(super) fn is_over(state: RunState) -> bool {
+    matches!(state, RunState::Completed | RunState::Escalated)
+}
+
+pub(super) fn run_badge(run: &RunView) -> Badge {
+    match run.state {
+        RunState::Escalated => Badge { class: "stop", text: "ESCALATED" },
+        RunState::Active if run.tripped => Badge { class: "stop", text: "LIMIT REACHED" },
+        RunState::Sleeping if run.tripped => Badge { class: "stop", text: "LIMIT REACHED" },
+        RunState::Active => Badge { class: "ok", text: "ACTIVE" },
+        RunState::Sleeping => Badge { class: "", text: "SLEEPING" },
+        RunState::Completed => Badge { class: "", text: "COMPLETED" },
+    }
+}
+
+/// Money, and tokens where no money is known.
+pub(super) fn spent(amount: Amount) -> String {
+    if amount.usd.0 == 0 && amount.tokens > 0 {
+        format!("{} tokens", amount.tokens)
+    } else {
+        money(amount.usd)
+    }
+}
+
+/// `$1.23`; small sums with more digits.
+pub(super) fn money(usd: NanoUsd) -> String {
+    let cents = usd.0 / 10_000_000;
+    if usd.0 == 0 || cents >= 100 {
+        format!("${}.{:02}", cents / 100, cents % 100)
+    } else {
+        format!("$0.{:05}", usd.0 / 10_000)
+    }
+}
+
+/// `12 s ago`, `5 min ago`, `3 h ago`, then the day.
+pub(super) fn when(at: i64, now: i64) -> String {
+    match (now - at) / 1000 {
+        ..0 => moment(at),
+        s @ 0..60 => format!("{s} s ago"),
+        s @ 60..3600 => format!("{} min ago", s / 60),
+        s @ 3600..86_400 => format!("{} h ago", s / 3600),
+        _ => moment(at).chars().take(16).map(|c| if c == 'T' { ' ' } else { c }).collect(),
+    }
+}
+
+/// An event in a list.
+pub(super) struct EventRow {
+    pub(super) at: String,
+    pub(super) when: String,
+    pub(super) kind: String,
+    pub(super) agent: Option<String>,
+    pub(super) text: String,
+    pub(super) seq: u64,
+}
+
+impl EventRow {
+    pub(super) fn of(StoredEvent { key, event }: StoredEvent, now: i64) -> EventRow {
+        EventRow {
+            at: moment(event.wall),
+            when: when(event.wall, now),
+            kind: event.event_type.replace('_', " "),
+            agent: event.agent.map(Into::into),
+            text: sentence(&kept_json(&event.detail)),
+            seq: key.seq,
+        }
+    }
+}
+
+/// What an event's detail says: its reason if it has one, else what is in it.
+pub(super) fn sentence(detail: &Value) -> String {
+    for key in ["reason", "text", "message", "summary"] {
+        if let Some(text) = detail.get(key).and_then(Value::as_str) {
+            return text.to_owned();
+        }
+    }
+    let Value::Object(fields) = detail else { return String::new() };
+    let plain = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            value.to_string()
+        }
+    };
+    let parts: Vec<String> =
+        fields.iter().map(|(key, value)| format!("{}: {}", key.replace('_', " "), plain(value))).collect();
+    parts.join(", ").chars().take(300).collect()
+}

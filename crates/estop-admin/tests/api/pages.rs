@@ -1,0 +1,58 @@
+//! The dashboard's pages, as they leave the server. What a browser makes of them is in `tests/browser`.
+
+use serde_json::json;
+
+use crate::support::{Plane, anonymous, set};
+
+const PAGES: [&str; 8] =
+    ["/", "/agents/a0", "/incidents", "/needs-human", "/spend", "/journal", "/connect", "/settings"];
+
+#[tokio::test]
+async fn ui_1_pages_are_for_those_who_are_logged_in() {
+    let plane = Plane::with_agents(1).await;
+    for page in PAGES {
+        let sent_away = plane.send(anonymous("GET", page, None)).await.expect(303);
+        assert!(sent_away.header("location").starts_with("/login?next=/"), "{page}");
+        let shown = plane.get(page).await.expect(200);
+        assert!(shown.header("content-type").starts_with("text/html"), "{page}");
+        assert!(shown.text().contains("data-hold"), "the button is on {page}");
+        plane.send(plane.request("POST", page, None)).await.expect(405);
+    }
+    plane.send(anonymous("GET", "/live", None)).await.expect(401);
+    plane.send(set(anonymous("GET", "/login", None), "host", "evil.example")).await.expect(421);
+    plane.send(anonymous("GET", "/assets/panel.js", None)).await.expect(200);
+    plane.send(anonymous("GET", "/assets/..%2fCargo.toml", None)).await.expect(404);
+    plane.get("/incidents/none").await.expect(404);
+}
+
+#[tokio::test]
+async fn ui_1_no_page_lets_a_foreign_script_in() {
+    let plane = Plane::with_agents(1).await;
+    for page in PAGES {
+        let shown = plane.get(page).await.expect(200);
+        let policy = shown.header("content-security-policy");
+        assert!(policy.contains("script-src 'self'") && !policy.contains("unsafe"), "{policy}");
+        let html = shown.text();
+        assert!(!html.contains(" style=") && !html.contains(" onclick="), "{page}");
+        assert!(html.matches("<script").count() == html.matches("<script src=\"/assets/").count(), "{page}");
+    }
+    let note = "<img src=x onerror=alert(1)>'\"";
+    plane.post("/api/emergency/kill", json!({"note": note, "channels": ["tools"]})).await.expect(200);
+    let searched = plane.get("/journal?agent=%22%3E%3Cscript%3E").await.expect(200).text();
+    assert!(!searched.contains("\"><script>"), "{searched}");
+    assert!(!plane.get("/").await.expect(200).text().contains("<img src=x"));
+    let login = plane.send(anonymous("GET", "/login?next=//evil.example", None)).await.expect(200).text();
+    assert!(!login.contains("evil.example"), "{login}");
+}
+
+#[tokio::test]
+async fn ui_1_a_viewer_sees_no_buttons() {
+    let plane = Plane::with_agents(1).await;
+    let token = plane.token("viewer").await;
+    for page in PAGES {
+        let request = set(anonymous("GET", page, None), "authorization", &format!("Bearer {token}"));
+        let html = plane.send(request).await.expect(200).text();
+        assert!(!html.contains("data-hold"), "{page}");
+        assert!(!html.contains("data-call=\"P"), "{page}");
+    }
+}

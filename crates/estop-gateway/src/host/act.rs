@@ -1,0 +1,111 @@
+//! What a decision brings about beside its answer: requests are cut, tools ended, the button pressed.
+
+use estop_core::button::Press;
+use estop_core::decision::{Decision, Effect};
+use estop_core::event::{AbortedBy, Event, What};
+use estop_core::ids::Name;
+use estop_core::run::{RunFinding, RunState};
+use estop_core::system::KillReason;
+use estop_wire::refusal::Kind;
+
+use super::Host;
+use crate::agents::Agent;
+use crate::flight::Cut;
+
+impl Host {
+    /// Does what a decision says. The caller holds the agent's lock: nothing here waits.
+    pub(super) fn act(&self, agent: &Agent, decision: &Decision) {
+        for effect in &decision.effects {
+            match effect {
+                Effect::AbortInFlight => {
+                    let cut = stopped(decision);
+                    agent.flights.for_each(|flight| flight.cut(cut.clone()));
+                    self.end_tools(&agent.name, None, &cut.message);
+                }
+                Effect::CutStream { request } => {
+                    let cut = stopped(decision);
+                    agent.flights.for_each(|flight| {
+                        if flight.request == *request {
+                            flight.cut(cut.clone());
+                        }
+                    });
+                }
+                Effect::PressButton => {
+                    let by = format!("watchdog: agent {}", agent.name);
+                    self.kill(Press::new(KillReason::RunawayAgent, &by, "watchdog"));
+                }
+                Effect::RunTripped { run, .. } => self.words.trip(&agent.name, run.as_ref()),
+                Effect::RunEscalated { run, used, .. } => {
+                    // An implicit run is refused what is new and never ended for good (ID-7): the next one speaks.
+                    let Some(run) = run else {
+                        self.words.reopen(&agent.name, None);
+                        continue;
+                    };
+                    self.words.close(&agent.name, Some(run));
+                    let (state, tripped) = (RunState::Escalated, Some(*used));
+                    let seen = RunFinding { state, tripped, requests_left: None, problem: None };
+                    self.end_run(agent, run, &escalated(&seen));
+                }
+                // Told to people, and to supervisors of processes.
+                Effect::Deactivated { .. }
+                | Effect::Paused { .. }
+                | Effect::LoopEvidence(_)
+                | Effect::WouldHaveStopped { .. }
+                | Effect::BudgetWarned(_)
+                | Effect::ReservationExpired { .. }
+                | Effect::SnoozeEnded { .. } => {}
+            }
+        }
+    }
+
+    /// Ends everything of a run that still moves.
+    fn end_run(&self, agent: &Agent, run: &Name, cut: &Cut) {
+        agent.flights.for_each(|flight| {
+            if flight.is_of_run(run) {
+                flight.cut(cut.clone());
+            }
+        });
+        self.end_tools(&agent.name, Some(run), &cut.message);
+    }
+
+    /// Ends the tools of an agent, or of one of its runs. Programs at which a person sits are refused, not killed (CB-6).
+    fn end_tools(&self, agent: &str, run: Option<&str>, why: &str) {
+        self.tools.end_where(|tool| {
+            let is_meant = tool.agent() == Some(agent) && (run.is_none() || tool.run() == run);
+            (is_meant && !tool.is_attended()).then(|| why.to_owned())
+        });
+    }
+
+    /// An agent's last words in a run: at the end of a turn, or in an answer. Takes no agent's lock.
+    pub fn last_words(&self, agent: &str, run: Option<&str>, text: &str) {
+        self.words.say(agent, run, text);
+    }
+
+    /// A run that begins anew has said nothing yet; one that goes on may speak again.
+    pub(super) fn note_words(&self, agent: &str, event: &Event, decision: &Decision) {
+        if !decision.is_allowed() {
+            return;
+        }
+        if matches!(event.what, What::RunStarted { .. }) {
+            self.words.forget(agent, event.run.as_ref());
+        } else if matches!(event.what, What::RunExtended { .. }) {
+            self.words.reopen(agent, event.run.as_ref());
+        }
+    }
+}
+
+/// What a request that is ended by this decision is told.
+fn stopped(decision: &Decision) -> Cut {
+    Cut {
+        by: AbortedBy::Guard,
+        kind: Kind::Stop,
+        code: crate::refuse::code(decision),
+        message: crate::refuse::sentence(decision),
+    }
+}
+
+/// What a request of an escalated run is told.
+fn escalated(seen: &RunFinding) -> Cut {
+    let (by, kind, code) = (AbortedBy::Guard, Kind::Stop, "circuit_breaker");
+    Cut { by, kind, code, message: format!("Stopped by estop: {seen}") }
+}

@@ -1,0 +1,207 @@
+//! The last words of runs (CB-6): what an agent said latest, so that whoever is called for help reads how far it came.
+//! Kept in memory only, and stored once its run is escalated. Never in the journal. With them, where a run works, if only
+//! its hooks know it (CB-8).
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use estop_core::ids::Name;
+pub(crate) use estop_core::report_tool::reported;
+
+/// Bytes of a run's last words that are kept. Chosen: two pages; of a longer text the end, where people sum up.
+const TEXT_MAX: usize = 4_096;
+/// Runs whose words are kept, 4 MB in all. Past it the one that spoke longest ago is forgotten, tripped ones last.
+const RUNS_MAX: usize = 1_024;
+
+/// The last words of runs.
+#[derive(Default)]
+pub struct Words(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    runs: BTreeMap<(Name, Option<Name>), Said>,
+    /// Counts what was said, to tell which is older.
+    spoken: u64,
+}
+
+#[derive(Default)]
+struct Said {
+    /// Empty if it said nothing yet.
+    text: Box<str>,
+    spoken: u64,
+    tripped: bool,
+    /// The run is over: what comes now is an error's text or another's.
+    closed: bool,
+    place: Place,
+}
+
+/// Where a run works, as its hooks say it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The client's session.
+    pub session: Option<Name>,
+    /// The branch its work is on.
+    pub branch: Option<Name>,
+}
+
+impl Words {
+    /// A run said something.
+    pub fn say(&self, agent: &str, run: Option<&str>, text: &str) {
+        let text = text.trim();
+        if text.is_empty() {
+            return;
+        }
+        let text = ending(text);
+        let mut kept = self.kept();
+        kept.spoken += 1;
+        let spoken = kept.spoken;
+        let key = (agent.into(), run.map(Name::from));
+        match kept.runs.get_mut(&key) {
+            Some(said) if said.closed => {}
+            Some(said) => (said.text, said.spoken) = (text, spoken),
+            None => {
+                kept.make_room();
+                kept.runs.insert(key, Said { text, spoken, ..Said::default() });
+            }
+        }
+    }
+
+    /// What a run said last.
+    pub fn of(&self, agent: &str, run: Option<&str>) -> Option<String> {
+        let kept = self.kept();
+        let said = kept.runs.get(&(agent.into(), run.map(Name::from)))?;
+        (!said.text.is_empty()).then(|| said.text.to_string())
+    }
+
+    /// A hook says where a run works. The first one that knows counts.
+    pub(crate) fn locate(&self, agent: &str, run: Option<&Name>, place: Place) {
+        if place == Place::default() {
+            return;
+        }
+        let mut kept = self.kept();
+        let key = (Name::from(agent), run.cloned());
+        if !kept.runs.contains_key(&key) {
+            kept.make_room();
+            kept.spoken += 1;
+        }
+        let spoken = kept.spoken;
+        let said = kept.runs.entry(key).or_insert_with(|| Said { spoken, ..Said::default() });
+        let Place { session, branch } = &mut said.place;
+        *session = session.take().or(place.session);
+        *branch = branch.take().or(place.branch);
+    }
+
+    /// Where a run works, if its hooks said it.
+    pub fn place_of(&self, agent: &str, run: Option<&str>) -> Place {
+        let kept = self.kept();
+        kept.runs.get(&(agent.into(), run.map(Name::from))).map(|said| said.place.clone()).unwrap_or_default()
+    }
+
+    /// A run reached a limit: its words are wanted soon.
+    pub(crate) fn trip(&self, agent: &str, run: Option<&Name>) {
+        self.change(agent, run, |said| said.tripped = true);
+    }
+
+    /// A run was escalated: these were its last words.
+    pub(crate) fn close(&self, agent: &str, run: Option<&Name>) {
+        self.change(agent, run, |said| said.closed = true);
+    }
+
+    /// A person lets it go on.
+    pub(crate) fn reopen(&self, agent: &str, run: Option<&Name>) {
+        self.change(agent, run, |said| (said.tripped, said.closed) = (false, false));
+    }
+
+    /// A run of this name begins anew.
+    pub(crate) fn forget(&self, agent: &str, run: Option<&Name>) {
+        self.kept().runs.remove(&(agent.into(), run.cloned()));
+    }
+
+    fn change(&self, agent: &str, run: Option<&Name>, change: impl FnOnce(&mut Said)) {
+        if let Some(said) = self.kept().runs.get_mut(&(agent.into(), run.cloned())) {
+            change(said);
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn make_room(&mut self) {
+        while self.runs.len() >= RUNS_MAX {
+            let oldest = self.runs.iter().min_by_key(|(_, said)| (said.tripped, said.spoken));
+            let Some(key) = oldest.map(|(key, _)| key.clone()) else { return };
+            self.runs.remove(&key);
+        }
+    }
+}
+
+fn ending(text: &str) -> Box<str> {
+    if text.len() <= TEXT_MAX {
+        return text.into();
+    }
+    let from = text.ceil_char_boundary(text.len() - TEXT_MAX + '…'.len_utf8());
+    format!("…{}", &text[from..]).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cb_6_the_latest_words_of_a_run_are_kept_until_it_is_closed() {
+        let words = Words::default();
+        let run = Name::from("r1");
+        words.say("a", Some("r1"), "first");
+        words.say("a", Some("r1"), "  second \n");
+        words.say("a", Some("r1"), " ");
+        words.say("a", None, "implicit");
+        assert_eq!(words.of("a", Some("r1")).as_deref(), Some("second"));
+        assert_eq!(words.of("a", None).as_deref(), Some("implicit"));
+        assert_eq!(words.of("b", Some("r1")), None);
+        words.close("a", Some(&run));
+        words.say("a", Some("r1"), "API Error: 400");
+        assert_eq!(words.of("a", Some("r1")).as_deref(), Some("second"));
+        words.reopen("a", Some(&run));
+        words.say("a", Some("r1"), "third");
+        assert_eq!(words.of("a", Some("r1")).as_deref(), Some("third"));
+        words.forget("a", Some(&run));
+        assert_eq!(words.of("a", Some("r1")), None);
+    }
+
+    #[test]
+    fn cb_8_where_a_run_works_is_kept_beside_its_words() {
+        let words = Words::default();
+        let run = Name::from("r1");
+        let place = |session: Option<&str>, branch: Option<&str>| Place {
+            session: session.map(Name::from),
+            branch: branch.map(Name::from),
+        };
+        words.locate("a", Some(&run), place(Some("s1"), None));
+        assert_eq!(words.of("a", Some("r1")), None, "it said nothing");
+        words.say("a", Some("r1"), "first");
+        words.locate("a", Some(&run), place(Some("s2"), Some("main")));
+        assert_eq!(words.place_of("a", Some("r1")), place(Some("s1"), Some("main")));
+        assert_eq!(words.of("a", Some("r1")).as_deref(), Some("first"));
+        assert_eq!(words.place_of("a", None), Place::default());
+        words.forget("a", Some(&run));
+        assert_eq!(words.place_of("a", Some("r1")), Place::default(), "begun anew, it may be elsewhere");
+    }
+
+    #[test]
+    fn cb_6_words_are_bounded_in_length_and_number() {
+        let words = Words::default();
+        words.say("a", Some("long"), &"ü".repeat(10_000));
+        let kept = words.of("a", Some("long")).expect("it was said");
+        assert!(kept.len() <= TEXT_MAX && kept.starts_with('…') && kept.ends_with('ü'), "{}", kept.len());
+        words.trip("a", Some(&"long".into()));
+        for n in 0..3 * RUNS_MAX {
+            words.say("a", Some(&format!("r{n}")), "x");
+        }
+        assert_eq!(words.kept().runs.len(), RUNS_MAX);
+        assert!(words.of("a", Some("long")).is_some(), "a tripped run's words are wanted");
+        assert_eq!(words.of("a", Some("r0")), None);
+    }
+}

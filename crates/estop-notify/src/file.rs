@@ -1,0 +1,93 @@
+//! The section `alerts:` of the configuration file: its shape, and the settings it means. Secrets are named by the
+//! environment variable that holds them; the caller looks them up, as it reads files of certificates.
+
+mod channel;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use estop_core::ids::Name;
+use jiff::tz::TimeZone;
+use rustls::pki_types::CertificateDer;
+use secrecy::SecretString;
+use serde::Deserialize;
+
+use crate::net::Endpoint;
+use crate::notifier::{CHANNELS_MAX, Settings};
+use crate::rule::Rule;
+use crate::words::Words;
+pub use channel::{ChannelIn, ChannelType, MailTlsIn};
+
+/// The section `alerts:`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AlertsIn {
+    /// Where people see the dashboard; messages link there.
+    pub dashboard: Option<String>,
+    /// In which zone times are written; UTC if left out.
+    pub timezone: Option<String>,
+    /// Where people are told.
+    pub channels: BTreeMap<Name, ChannelIn>,
+    /// Who is told of what; none = everything to every channel.
+    pub rules: BTreeMap<Name, Rule>,
+}
+
+/// A value that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where it stands, below `alerts`: `channels.ops.url`.
+    pub path: String,
+    /// What is wrong, and how to mend it; no secret.
+    pub problem: String,
+}
+
+/// What the section needs from outside.
+pub struct Lookup<'a> {
+    /// The value of an environment variable.
+    pub secret: &'a dyn Fn(&str) -> Option<SecretString>,
+    /// The certificates of a file.
+    pub certificates: &'a dyn Fn(&Path) -> Result<Vec<CertificateDer<'static>>, String>,
+}
+
+impl AlertsIn {
+    /// The settings it means, or everything that is wrong with it.
+    pub fn resolve(&self, lookup: &Lookup<'_>) -> Result<Settings, Vec<Problem>> {
+        let mut problems = Vec::new();
+        let mut wrong = |path: String, problem: String| problems.push(Problem { path, problem });
+        let dashboard = self.dashboard.as_deref().map(|url| url.trim().trim_end_matches('/').to_owned());
+        if dashboard.as_deref().is_some_and(|url| Endpoint::parse(url).is_err()) {
+            wrong("dashboard".to_owned(), "it must be a URL like https://estop.example.com".to_owned());
+        }
+        let zone = match self.timezone.as_deref() {
+            None => TimeZone::UTC,
+            Some(name) => TimeZone::get(name).unwrap_or_else(|_| {
+                wrong(
+                    "timezone".to_owned(),
+                    "there is no such time zone: write one like Europe/Berlin".to_owned(),
+                );
+                TimeZone::UTC
+            }),
+        };
+        if self.channels.len() > CHANNELS_MAX {
+            wrong("channels".to_owned(), format!("there may be {CHANNELS_MAX} channels"));
+        }
+        let mut channels = BTreeMap::new();
+        for (name, channel) in &self.channels {
+            match channel.resolve(lookup) {
+                Ok(channel) => drop(channels.insert(name.clone(), channel)),
+                Err((key, problem)) => wrong(format!("channels.{name}.{key}"), problem),
+            }
+        }
+        for (name, rule) in &self.rules {
+            if let Err(error) = rule.check() {
+                wrong(format!("rules.{name}"), error.to_string());
+            }
+            for channel in rule.channels.iter().filter(|channel| !self.channels.contains_key(*channel)) {
+                wrong(format!("rules.{name}.channels"), format!("there is no channel `{channel}`"));
+            }
+        }
+        let words = Words { dashboard, zone };
+        let settings = Settings { channels, rules: self.rules.clone(), words };
+        if problems.is_empty() { Ok(settings) } else { Err(problems) }
+    }
+}

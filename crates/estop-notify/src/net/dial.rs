@@ -1,0 +1,168 @@
+//! Makes connections: the name is looked up once, every address is checked, and exactly the checked one is connected to.
+//! A name that answers differently the next time (DNS rebinding) gains nothing. No proxy is asked, whatever the environment says.
+
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::address::{Kind, Reach};
+use crate::plain::one_line;
+
+/// One address of several may be dead; the next one is tried after this time.
+const ADDRESS_WITHIN: Duration = Duration::from_secs(3);
+/// Addresses of a name that are tried.
+const ADDRESSES_MAX: usize = 4;
+
+/// Looks names up.
+pub trait Resolve: Send + Sync {
+    /// The addresses of a name.
+    fn resolve<'a>(
+        &'a self,
+        host: &'a str,
+        port: u16,
+    ) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
+}
+
+/// Asks the operating system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemResolver;
+
+impl Resolve for SystemResolver {
+    fn resolve<'a>(
+        &'a self,
+        host: &'a str,
+        port: u16,
+    ) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>> {
+        Box::pin(async move {
+            Ok(tokio::net::lookup_host((host, port)).await?.map(|address| address.ip()).collect())
+        })
+    }
+}
+
+/// Makes connections.
+#[derive(Clone)]
+pub(crate) struct Dialer {
+    resolver: Arc<dyn Resolve>,
+    reach: Reach,
+    tls: Arc<ClientConfig>,
+}
+
+impl Dialer {
+    /// A dialer that trusts these authorities; none = the usual ones.
+    pub(crate) fn new(
+        resolver: Arc<dyn Resolve>,
+        reach: Reach,
+        ca: &[CertificateDer<'static>],
+    ) -> Result<Dialer, String> {
+        let mut roots = RootCertStore::empty();
+        if ca.is_empty() {
+            roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+        }
+        for certificate in ca {
+            let added = roots.add(certificate.clone());
+            added.map_err(|error| format!("ca_file: a certificate cannot be used: {error}"))?;
+        }
+        let crypto = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let tls = ClientConfig::builder_with_provider(crypto)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(Dialer { resolver, reach, tls: Arc::new(tls) })
+    }
+
+    /// Connects to a host. Without TLS only to where the configuration allows more than the public network.
+    pub(crate) async fn tcp(&self, host: &str, port: u16, is_plain: bool) -> Result<TcpStream, String> {
+        let addresses = match host.parse::<IpAddr>() {
+            Ok(address) => vec![address],
+            Err(_) => self.resolver.resolve(host, port).await.map_err(|error| said("name lookup", &error))?,
+        };
+        let mut last = "the name has no address".to_owned();
+        for address in addresses.iter().take(ADDRESSES_MAX) {
+            let kind = self.reach.check(*address);
+            // One bad address of several is enough: whoever made this name means harm, or does not know better.
+            let kind = kind.map_err(|why| format!("the address {address} is not sent to: {why}"))?;
+            if is_plain && kind == Kind::Public {
+                return Err(format!("http:// is not sent to the public address {address}: use https://"));
+            }
+        }
+        for address in addresses.into_iter().take(ADDRESSES_MAX) {
+            let connected = timeout(ADDRESS_WITHIN, TcpStream::connect(SocketAddr::new(address, port))).await;
+            match connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+                Ok(stream) => {
+                    // Requests are small and sent at once.
+                    let _ = stream.set_nodelay(true);
+                    return Ok(stream);
+                }
+                Err(error) => last = said("connect", &error),
+            }
+        }
+        Err(last)
+    }
+
+    /// Speaks TLS on a connection.
+    pub(crate) async fn tls<S>(
+        &self,
+        host: &str,
+        stream: S,
+    ) -> Result<tokio_rustls::client::TlsStream<S>, String>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let name =
+            ServerName::try_from(host.to_owned()).map_err(|_| "the host has no TLS name".to_owned())?;
+        let connector = tokio_rustls::TlsConnector::from(Arc::clone(&self.tls));
+        connector.connect(name, stream).await.map_err(|error| said("TLS", &error))
+    }
+}
+
+fn said(what: &str, error: &io::Error) -> String {
+    format!("{what} failed: {}", one_line(&error.to_string(), 160))
+}
+
+/// A connection from which no more than so many bytes are read.
+#[derive(Debug)]
+pub(crate) struct Limited<S> {
+    pub(crate) stream: S,
+    pub(crate) left: usize,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Limited<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.left == 0 {
+            return Poll::Ready(Err(io::Error::other("the other side says too much")));
+        }
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        self.left = self.left.saturating_sub(buf.filled().len() - before);
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Limited<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,297 @@
+//! The notifier: a thread of its own that takes what happened, decides who is told, and sends until it arrives.
+//!
+//! Telling it never waits: not for the network, not for the store, not for a receiver. It ends when it is dropped; what
+//! has not arrived by then is in the store, and goes out after the next start.
+
+mod worker;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use estop_core::ids::Name;
+use estop_store::{AlertRule, Alerts, StoreError};
+use tokio::sync::mpsc;
+
+use crate::channel::Channel;
+use crate::desk::Desk;
+use crate::happening::{AlertType, Happening};
+use crate::net::{Resolve, SystemResolver};
+use crate::rule::{Mute, Rule, RuleBook, RuleError};
+use crate::sender::Sender;
+use crate::words::Words;
+use worker::Worker;
+
+/// Happenings that may wait for the thread. Beyond it they are counted, and told as a number.
+const WAITING_MAX: usize = 10_000;
+/// Channels there may be: each may hold a thread for a name that is looked up.
+pub const CHANNELS_MAX: usize = 64;
+
+/// Who is told of what, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Channels by name.
+    pub channels: BTreeMap<Name, Channel>,
+    /// Rules by name; none = everything to every channel.
+    pub rules: BTreeMap<Name, Rule>,
+    /// What texts need to know.
+    pub words: Words,
+}
+
+impl Settings {
+    /// Lays rules people made by the API over those of the file: the same name replaces, a disabled one takes away. One
+    /// that cannot be used, or whose channels are all gone, is left out and told. If no rule is left, everything is told
+    /// to every channel: whoever wants silence mutes, which has an end.
+    pub fn with_stored(mut self, stored: &[AlertRule]) -> (Settings, Vec<(Name, RuleError)>) {
+        let mut problems = Vec::new();
+        for AlertRule { id, rule, enabled, .. } in stored {
+            if !enabled {
+                self.rules.remove(id);
+                continue;
+            }
+            let parsed = Rule::parse(rule).and_then(|mut rule| {
+                let gone = rule.channels.iter().find(|name| !self.channels.contains_key(*name)).cloned();
+                rule.channels.retain(|name| self.channels.contains_key(name));
+                match gone {
+                    Some(gone) if rule.channels.is_empty() => Err(RuleError::UnknownChannel(gone)),
+                    Some(_) | None => Ok(rule),
+                }
+            });
+            match parsed {
+                Ok(rule) => drop(self.rules.insert(id.clone(), rule)),
+                Err(error) => problems.push((id.clone(), error)),
+            }
+        }
+        (self, problems)
+    }
+}
+
+/// What comes from outside: time, names of hosts, chance.
+#[derive(Clone)]
+pub struct Outside {
+    /// Milliseconds since 1970.
+    pub clock: Arc<dyn Fn() -> i64 + Send + Sync>,
+    /// Looks names up.
+    pub resolver: Arc<dyn Resolve>,
+    /// Spreads retries.
+    pub seed: u64,
+}
+
+impl Outside {
+    /// The real ones.
+    pub fn system() -> Outside {
+        let clock = || {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+        };
+        let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        Outside { clock: Arc::new(clock), resolver: Arc::new(SystemResolver), seed: seed as u64 }
+    }
+}
+
+/// Why settings were not taken, or a wish not granted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotifyError {
+    /// A rule or mute cannot be used.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
+    /// A channel cannot be used.
+    #[error("channel `{channel}`: {problem}")]
+    Channel {
+        /// Which.
+        channel: Name,
+        /// Why.
+        problem: String,
+    },
+    /// Too many channels.
+    #[error("there may be {CHANNELS_MAX} channels")]
+    TooMany,
+    /// What was told before cannot be read.
+    #[error("what was told before cannot be read: {0}")]
+    Store(#[from] StoreError),
+    /// The system gave no thread.
+    #[error("no thread for alerts: {0}")]
+    Thread(String),
+    /// It has too much to do, or has ended.
+    #[error("alerts are too busy right now: try again")]
+    Busy,
+}
+
+/// How a channel does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChannelHealth {
+    /// Which.
+    pub channel: Name,
+    /// Tries in a row that failed.
+    pub failures: u32,
+    /// It is left alone until then.
+    pub rests_until: Option<i64>,
+    /// What its receiver said last.
+    pub said: String,
+}
+
+/// What others may look at while the thread works.
+#[derive(Default)]
+pub(crate) struct Shown {
+    pub(crate) book: RuleBook,
+    pub(crate) mutes: BTreeMap<Name, Mute>,
+    pub(crate) health: Vec<ChannelHealth>,
+    pub(crate) store_error: Option<StoreError>,
+    pub(crate) cursor: u64,
+}
+
+/// What the thread is asked for.
+pub(crate) enum Wish {
+    Tell(Box<Happening>),
+    ToldUpTo(u64),
+    Change(Box<Ready>),
+    Test { channel: Name, by: Name },
+    Mute { id: Name, mute: Mute },
+    Unmute(Name),
+}
+
+/// Settings, checked and made ready.
+pub(crate) struct Ready {
+    pub(crate) book: RuleBook,
+    pub(crate) words: Words,
+    pub(crate) senders: BTreeMap<Name, Arc<Sender>>,
+}
+
+impl Ready {
+    fn new(settings: Settings, resolver: &Arc<dyn Resolve>) -> Result<Ready, NotifyError> {
+        let Settings { channels, rules, words } = settings;
+        if channels.len() > CHANNELS_MAX {
+            return Err(NotifyError::TooMany);
+        }
+        let takes = channels.iter().map(|(name, channel)| (name.clone(), channel.takes())).collect();
+        let book = RuleBook::new(rules, takes)?;
+        let mut senders = BTreeMap::new();
+        for (name, channel) in channels {
+            let sender = Sender::new(name.clone(), channel, Arc::clone(resolver))
+                .map_err(|problem| NotifyError::Channel { channel: name.clone(), problem })?;
+            senders.insert(name, Arc::new(sender));
+        }
+        Ok(Ready { book, words, senders })
+    }
+}
+
+/// The thread's other end. Dropping it ends the thread.
+pub struct Notifier {
+    wishes: Option<mpsc::Sender<Wish>>,
+    missed: Arc<AtomicU64>,
+    shown: Arc<Mutex<Shown>>,
+    outside: Outside,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Notifier {
+    /// Begins where the last one ended.
+    pub fn start(
+        store: Arc<dyn Alerts>,
+        settings: Settings,
+        outside: Outside,
+    ) -> Result<Notifier, NotifyError> {
+        let ready = Ready::new(settings, &outside.resolver)?;
+        let desk = Desk::recall(store.alert_memory("")?);
+        let (wishes, waiting) = mpsc::channel(WAITING_MAX);
+        let missed = Arc::new(AtomicU64::new(0));
+        let shown = Shown { book: ready.book.clone(), cursor: desk.cursor(), ..Shown::default() };
+        let shown = Arc::new(Mutex::new(shown));
+        let worker =
+            Worker::new(store, desk, ready, outside.clone(), (Arc::clone(&missed), Arc::clone(&shown)));
+        let no_thread = |error: std::io::Error| NotifyError::Thread(error.to_string());
+        let runtime = worker::runtime().map_err(no_thread)?;
+        let thread = std::thread::Builder::new()
+            .name("estop-notify".to_owned())
+            .spawn(move || worker.run(runtime, waiting))
+            .map_err(no_thread)?;
+        Ok(Notifier { wishes: Some(wishes), missed, shown, outside, thread: Some(thread) })
+    }
+
+    /// Something happened. Never waits; if too much waits already, it is counted and told as a number.
+    pub fn tell(&self, happening: Happening) {
+        if self.wish(Wish::Tell(Box::new(happening))).is_err() {
+            self.missed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Everything up to this journal record was told, or need not be: a start after a crash tells only what is newer.
+    pub fn told_up_to(&self, seq: u64) {
+        // If it is lost, a start after a crash tells some things again, which are known by their ids.
+        let _ = self.wish(Wish::ToldUpTo(seq));
+    }
+
+    /// The last journal record that was told, as it was stored; 0 = none yet.
+    pub fn cursor(&self) -> u64 {
+        self.shown().cursor
+    }
+
+    /// Takes other settings, whole or not at all. Nothing that waits is lost.
+    pub fn change(&self, settings: Settings) -> Result<(), NotifyError> {
+        let ready = Ready::new(settings, &self.outside.resolver)?;
+        let book = ready.book.clone();
+        self.wish(Wish::Change(Box::new(ready)))?;
+        self.shown().book = book;
+        Ok(())
+    }
+
+    /// Sends a test through a channel. It goes the way of every alert; the delivery log says how it ended.
+    pub fn test(&self, channel: &str, by: &str) -> Result<(), NotifyError> {
+        if !self.shown().book.channels.contains_key(channel) {
+            return Err(RuleError::UnknownChannel(channel.into()).into());
+        }
+        self.wish(Wish::Test { channel: channel.into(), by: by.into() })
+    }
+
+    /// Mutes for a while; a mute of the same id is replaced.
+    pub fn mute(&self, id: &str, mute: Mute) -> Result<(), NotifyError> {
+        mute.check((self.outside.clock)())?;
+        self.wish(Wish::Mute { id: id.into(), mute })
+    }
+
+    /// Ends a mute.
+    pub fn unmute(&self, id: &str) -> Result<(), NotifyError> {
+        self.wish(Wish::Unmute(id.into()))
+    }
+
+    /// Mutes that hold, by id.
+    pub fn mutes(&self) -> BTreeMap<Name, Mute> {
+        self.shown().mutes.clone()
+    }
+
+    /// Whether anybody would be told of this (AL-3).
+    pub fn is_told_of(&self, alert: AlertType, agent: &str) -> bool {
+        self.shown().book.is_told_of(alert, agent)
+    }
+
+    /// How the channels do.
+    pub fn health(&self) -> Vec<ChannelHealth> {
+        self.shown().health.clone()
+    }
+
+    /// Why alerts cannot be stored at the moment. They are sent all the same.
+    pub fn store_error(&self) -> Option<StoreError> {
+        self.shown().store_error.clone()
+    }
+
+    fn wish(&self, wish: Wish) -> Result<(), NotifyError> {
+        let wishes = self.wishes.as_ref().ok_or(NotifyError::Busy)?;
+        wishes.try_send(wish).map_err(|_| NotifyError::Busy)
+    }
+
+    fn shown(&self) -> std::sync::MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Notifier {
+    fn drop(&mut self) {
+        self.wishes = None;
+        if let Some(thread) = self.thread.take() {
+            // If it panicked, what it had not sent is in the store.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The notifier's thread: one small runtime, one task for each message on its way.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use estop_core::ids::Name;
+use estop_store::{Alerts, DueAlert};
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Instant, sleep_until};
+
+use super::{CHANNELS_MAX, ChannelHealth, Outside, Ready, Shown, Wish};
+use crate::desk::{Desk, test_message};
+use crate::github::REF;
+use crate::message::Message;
+use crate::outbox::Outbox;
+use crate::outcome::Tried;
+use crate::rule::RuleBook;
+use crate::sender::Sender;
+use crate::words::Words;
+
+/// Wishes that are taken in one go, so that a flood is stored in few writes and senders still get their turn.
+const BATCH: usize = 1_000;
+/// At the latest after this long it is looked whether something is due: the clock on the wall may have been set.
+const LOOK_WITHIN: Duration = Duration::from_secs(15);
+/// When it ends, what is on its way gets this long.
+const END_WITHIN: Duration = Duration::from_secs(2);
+/// What arrived is forgotten after a month, unless the retention says sooner; looked after once an hour.
+const KEPT_MS: i64 = 30 * 24 * 3_600_000;
+const SWEEP_EVERY_MS: i64 = 3_600_000;
+
+pub(super) struct Worker {
+    store: Arc<dyn Alerts>,
+    desk: Desk,
+    outbox: Outbox,
+    book: RuleBook,
+    words: Words,
+    senders: BTreeMap<Name, Arc<Sender>>,
+    outside: Outside,
+    missed: Arc<AtomicU64>,
+    shown: Arc<Mutex<Shown>>,
+    swept_at: i64,
+    /// What each task sends.
+    under_way: HashMap<Id, DueAlert>,
+}
+
+type Sent = Result<(Id, Tried), JoinError>;
+
+/// A small runtime. A name that is looked up holds a thread; a stuck one must not take another channel's.
+pub(super) fn runtime() -> std::io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(CHANNELS_MAX).build()
+}
+
+impl Worker {
+    pub(super) fn new(
+        store: Arc<dyn Alerts>,
+        desk: Desk,
+        ready: Ready,
+        outside: Outside,
+        (missed, shown): (Arc<AtomicU64>, Arc<Mutex<Shown>>),
+    ) -> Worker {
+        let Ready { book, words, senders } = ready;
+        let outbox = Outbox::new(senders.keys().cloned(), outside.seed);
+        Worker {
+            store,
+            desk,
+            outbox,
+            book,
+            words,
+            senders,
+            outside,
+            missed,
+            shown,
+            swept_at: i64::MIN,
+            under_way: HashMap::new(),
+        }
+    }
+
+    pub(super) fn run(mut self, runtime: Runtime, waiting: mpsc::Receiver<Wish>) {
+        runtime.block_on(self.work(waiting));
+        // A name that is still being looked up is not waited for.
+        runtime.shutdown_timeout(Duration::ZERO);
+    }
+
+    async fn work(&mut self, mut waiting: mpsc::Receiver<Wish>) {
+        let mut on_their_way: JoinSet<Tried> = JoinSet::new();
+        let mut wishes = Vec::new();
+        loop {
+            let wake = self.turn(&mut wishes, &mut on_their_way);
+            tokio::select! {
+                count = waiting.recv_many(&mut wishes, BATCH) => {
+                    if count == 0 {
+                        break;
+                    }
+                }
+                Some(sent) = on_their_way.join_next_with_id() => self.sent(sent),
+                () = sleep_until(wake) => {}
+            }
+        }
+        self.turn(&mut wishes, &mut on_their_way);
+        let last = async {
+            while let Some(sent) = on_their_way.join_next_with_id().await {
+                self.sent(sent);
+            }
+        };
+        // What did not make it is in the store.
+        let _ = tokio::time::timeout(END_WITHIN, last).await;
+    }
+
+    /// Does everything that is due; when to look again.
+    fn turn(&mut self, wishes: &mut Vec<Wish>, on_their_way: &mut JoinSet<Tried>) -> Instant {
+        let now = (self.outside.clock)();
+        for wish in wishes.drain(..) {
+            self.grant(now, wish);
+        }
+        let missed = self.missed.swap(0, Ordering::Relaxed) + self.outbox.take_dropped();
+        if missed > 0 {
+            self.desk.handle_missed(now, missed, &self.book);
+        }
+        self.desk.poll(now, &self.book, &self.words);
+        if let Some(commit) = self.desk.take(now) {
+            self.outbox.commit(&*self.store, now, commit);
+        }
+        for due in self.outbox.due(&*self.store, now) {
+            self.send(now, due, on_their_way);
+        }
+        self.sweep(now);
+        self.show(now);
+        let wakes = [self.desk.next_wake(), self.outbox.next_wake()];
+        let wait = wakes.into_iter().flatten().min().map_or(i64::MAX, |at| at.saturating_sub(now).max(1));
+        Instant::now() + LOOK_WITHIN.min(Duration::from_millis(u64::try_from(wait).unwrap_or(1)))
+    }
+
+    fn grant(&mut self, now: i64, wish: Wish) {
+        match wish {
+            Wish::Tell(happening) => self.desk.handle(now, &happening, &self.book, &self.words),
+            Wish::ToldUpTo(seq) => self.desk.told_up_to(seq),
+            Wish::Change(ready) => {
+                let Ready { book, words, senders } = *ready;
+                self.outbox.set_channels(senders.keys().cloned());
+                (self.book, self.words, self.senders) = (book, words, senders);
+            }
+            Wish::Test { channel, by } => {
+                let message = test_message(now, &channel, &by, &self.words);
+                self.desk.push(now, &channel, &message);
+            }
+            // It was checked by whoever asked.
+            Wish::Mute { id, mute } => drop(self.desk.mute(now, id, mute)),
+            Wish::Unmute(id) => drop(self.desk.unmute(&id)),
+        }
+    }
+
+    fn send(&mut self, now: i64, due: DueAlert, on_their_way: &mut JoinSet<Tried>) {
+        let message: Result<Message, _> = serde_json::from_str(&due.alert.payload);
+        let (Ok(message), Some(sender)) = (message, self.senders.get(&due.alert.target)) else {
+            let tried = Tried::Refused("the stored message cannot be read".to_owned());
+            self.outbox.finish(&*self.store, now, &due, &tried);
+            return;
+        };
+        let (sender, store) = (Arc::clone(sender), Arc::clone(&self.store));
+        let task = on_their_way.spawn(async move { sender.send(&*store, now, &message).await });
+        self.under_way.insert(task.id(), due);
+    }
+
+    fn sent(&mut self, sent: Sent) {
+        let (id, tried) = match sent {
+            Ok(sent) => sent,
+            // A bug in a sender must not stop its channel.
+            Err(error) => (error.id(), Tried::failed("the sender broke down; please report it")),
+        };
+        let Some(due) = self.under_way.remove(&id) else { return };
+        let now = (self.outside.clock)();
+        self.outbox.finish(&*self.store, now, &due, &tried);
+    }
+
+    fn sweep(&mut self, now: i64) {
+        if now.saturating_sub(self.swept_at) < SWEEP_EVERY_MS && now >= self.swept_at {
+            return;
+        }
+        self.swept_at = now;
+        // Nothing depends on it; it is done again in an hour.
+        let _ = self.store.sweep_alerts(now - KEPT_MS, REF);
+    }
+
+    fn show(&self, now: i64) {
+        let health = self.outbox.health(now).map(|(channel, failures, rests_until, said)| ChannelHealth {
+            channel: channel.clone(),
+            failures,
+            rests_until,
+            said: said.to_owned(),
+        });
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.health = health.collect();
+        shown.mutes = self.desk.mutes().clone();
+        shown.store_error = self.outbox.last_error.clone();
+        if self.outbox.is_stored() {
+            shown.cursor = self.desk.cursor();
+        }
+    }
+}

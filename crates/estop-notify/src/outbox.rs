@@ -1,0 +1,216 @@
+//! The outbox: what waits goes out in order, one at a time for each channel, until it arrives (AL-1).
+//!
+//! It sends nothing itself and has no clock: [`Outbox::due`] says what to send, [`Outbox::finish`] takes how it ended. The
+//! alerts are in the store; here is only what a restart may forget: who is busy, who is resting after failures.
+
+mod lane;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use estop_core::ids::Name;
+use estop_store::{AlertCommit, Alerts, Delivery, DeliveryOutcome, DueAlert, StoreError};
+
+use crate::outcome::Tried;
+use crate::plain::one_line;
+pub(crate) use lane::Random;
+use lane::{Lane, PAUSE_ASKED_MAX_MS};
+
+/// An alert is given up when it is this old and still fails (F10).
+pub const GIVE_UP_AFTER_MS: i64 = 24 * 3_600_000;
+/// A store that fails is asked again after this long.
+const STORE_PAUSE_MS: i64 = 1_000;
+/// What a log line may hold of what a receiver said.
+const DETAIL_MAX: usize = 300;
+/// Alerts for one channel that may wait for a store that fails: as many as may wait in it.
+const UNSTORED_MAX: usize = 10_000;
+
+/// Who is busy and who rests.
+#[derive(Debug)]
+pub struct Outbox {
+    lanes: BTreeMap<Name, Lane>,
+    random: Random,
+    /// What the store did not take yet.
+    unstored: Option<AlertCommit>,
+    /// Alerts let go meanwhile, because too many waited.
+    dropped: u64,
+    store_at: i64,
+    pub(crate) last_error: Option<StoreError>,
+}
+
+impl Outbox {
+    /// An outbox with these channels. The seed only spreads retries.
+    pub fn new(channels: impl IntoIterator<Item = Name>, seed: u64) -> Outbox {
+        let mut outbox = Outbox {
+            lanes: BTreeMap::new(),
+            random: Random(seed),
+            unstored: None,
+            dropped: 0,
+            store_at: i64::MIN,
+            last_error: None,
+        };
+        outbox.set_channels(channels);
+        outbox
+    }
+
+    /// Other channels. Alerts for one that is gone wait in the store until it is back, or are given up by age.
+    pub fn set_channels(&mut self, channels: impl IntoIterator<Item = Name>) {
+        let mut old = std::mem::take(&mut self.lanes);
+        let lane = |name: Name| {
+            // A channel that was changed is tried at once: somebody may have mended it.
+            let mended = old.remove(&name).map(Lane::mended).unwrap_or_default();
+            (name, mended)
+        };
+        self.lanes = channels.into_iter().map(lane).collect();
+    }
+
+    /// Stores alerts. If the store fails, they are kept here, sent all the same, and stored later.
+    pub fn commit(&mut self, store: &dyn Alerts, now: i64, commit: AlertCommit) {
+        match &mut self.unstored {
+            Some(unstored) => {
+                self.dropped += merge(unstored, commit);
+            }
+            None => self.unstored = Some(commit),
+        }
+        self.store(store, now);
+    }
+
+    /// How many alerts were let go because the store failed, once it takes alerts again; then none.
+    pub fn take_dropped(&mut self) -> u64 {
+        if self.is_stored() { std::mem::take(&mut self.dropped) } else { 0 }
+    }
+
+    /// Whether everything was stored.
+    pub fn is_stored(&self) -> bool {
+        self.unstored.is_none()
+    }
+
+    fn store(&mut self, store: &dyn Alerts, now: i64) {
+        let Some(unstored) = &self.unstored else { return };
+        match store.commit_alerts(unstored.clone()) {
+            Ok(_) => {
+                for alert in &unstored.alerts {
+                    if let Some(lane) = self.lanes.get_mut(&alert.target) {
+                        lane.look_at = lane.look_at.min(now);
+                    }
+                }
+                (self.unstored, self.last_error) = (None, None);
+            }
+            Err(error) => {
+                (self.store_at, self.last_error) = (now + STORE_PAUSE_MS, Some(error));
+            }
+        }
+    }
+
+    /// What is to be sent now: at most one alert for each channel. Each must be given back to [`Outbox::finish`].
+    pub fn due(&mut self, store: &dyn Alerts, now: i64) -> Vec<DueAlert> {
+        // A clock that was set back must not make anybody wait for the old time to come again.
+        if now >= self.store_at || self.store_at > now + STORE_PAUSE_MS {
+            self.store(store, now);
+        }
+        let Outbox { lanes, unstored, last_error, .. } = self;
+        let mut out = Vec::new();
+        for (target, lane) in lanes.iter_mut().filter(|(_, lane)| lane.is_ready(now)) {
+            let found = lane.mark_left(store).and_then(|()| store.next_alert(target));
+            let direct = || {
+                let alerts = unstored.as_ref().map_or(&[][..], |commit| &commit.alerts);
+                let alert = alerts.iter().find(|alert| alert.target == *target)?.clone();
+                Some(DueAlert { id: 0, attempts: 0, alert })
+            };
+            let next = match found {
+                Ok(next) => next.or_else(direct),
+                Err(error) => {
+                    *last_error = Some(error);
+                    direct()
+                }
+            };
+            lane.look_at = match &next {
+                Some(next) => lane.may_send_at(now, next.alert.due_at),
+                None if last_error.is_some() => now + STORE_PAUSE_MS,
+                None => i64::MAX,
+            };
+            if let Some(next) = next.filter(|_| lane.look_at <= now) {
+                lane.busy = true;
+                out.push(next);
+            }
+        }
+        out
+    }
+
+    /// How a try ended; what becomes of the alert.
+    pub fn finish(&mut self, store: &dyn Alerts, now: i64, due: &DueAlert, tried: &Tried) -> DeliveryOutcome {
+        let Some(lane) = self.lanes.get_mut(&due.alert.target) else {
+            // Its channel went away while it was on its way: it is marked all the same.
+            let mut lane = Lane::default();
+            let outcome = lane.outcome(now, due, tried, &mut self.random);
+            let _ = store.mark_alert(due.id, &delivery(now, outcome, tried));
+            return outcome;
+        };
+        lane.busy = false;
+        let outcome = lane.outcome(now, due, tried, &mut self.random);
+        lane.look_at = match outcome {
+            DeliveryOutcome::RetryAt(at) => at,
+            DeliveryOutcome::Delivered | DeliveryOutcome::GivenUp => now,
+        };
+        if due.id == 0 {
+            if let Some(unstored) = self.unstored.as_mut().filter(|_| outcome == DeliveryOutcome::Delivered) {
+                unstored.alerts.retain(|alert| alert.dedupe != due.alert.dedupe);
+            }
+            return outcome;
+        }
+        lane.left = Some((due.id, delivery(now, outcome, tried)));
+        if let Err(error) = lane.mark_left(store) {
+            (self.last_error, lane.look_at) = (Some(error), lane.look_at.max(now + STORE_PAUSE_MS));
+        }
+        outcome
+    }
+
+    /// When to ask again for what is due; `None` = when something new is stored.
+    pub fn next_wake(&self) -> Option<i64> {
+        let lanes = self.lanes.values().filter(|lane| !lane.busy).map(|lane| lane.look_at);
+        let store = self.unstored.as_ref().map(|_| self.store_at);
+        lanes.chain(store).filter(|at| *at < i64::MAX).min()
+    }
+
+    /// How a channel does: failures in a row, until when it rests, and what was said last.
+    pub(crate) fn health(&self, now: i64) -> impl Iterator<Item = (&Name, u32, Option<i64>, &str)> {
+        self.lanes.iter().map(move |(name, lane)| {
+            (name, lane.failures, Some(lane.open_until).filter(|at| *at > now), lane.said.as_str())
+        })
+    }
+}
+
+/// Adds what the store does not take either. Of too many for one channel, the oldest go, as they do in the store; how many.
+fn merge(unstored: &mut AlertCommit, commit: AlertCommit) -> u64 {
+    let AlertCommit { at, alerts, memory } = commit;
+    unstored.at = at;
+    // Only the last of a name counts.
+    let is_new: BTreeSet<Name> = memory.iter().map(|remembered| remembered.name.clone()).collect();
+    unstored.memory.retain(|remembered| !is_new.contains(&remembered.name));
+    unstored.memory.extend(memory);
+    unstored.alerts.extend(alerts);
+    let mut surplus: BTreeMap<Name, usize> = BTreeMap::new();
+    for alert in &unstored.alerts {
+        *surplus.entry(alert.target.clone()).or_default() += 1;
+    }
+    surplus.values_mut().for_each(|count| *count = count.saturating_sub(UNSTORED_MAX));
+    let before = unstored.alerts.len();
+    if surplus.values().any(|count| *count > 0) {
+        unstored.alerts.retain(|alert| match surplus.get_mut(&alert.target) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                false
+            }
+            Some(_) | None => true,
+        });
+    }
+    (before - unstored.alerts.len()) as u64
+}
+
+fn delivery(now: i64, outcome: DeliveryOutcome, tried: &Tried) -> Delivery {
+    Delivery { at: now, outcome, detail: one_line(tried.detail(), DETAIL_MAX) }
+}
+
+/// Whether a pause is one the receiver may ask for.
+fn asked(after_ms: Option<i64>) -> i64 {
+    after_ms.unwrap_or(0).clamp(0, PAUSE_ASKED_MAX_MS)
+}

@@ -1,0 +1,104 @@
+//! The first line of each message: the only one a locked phone shows.
+
+use crate::happening::{AlertType, Detail, Happening};
+use crate::plain::one_line;
+use crate::words::NAME_MAX;
+
+pub(super) fn alert(told: &Happening) -> String {
+    let agent = agent(told);
+    match told.alert {
+        AlertType::KillSwitch => format!("{agent} was stopped: {}", because(&told.cause)),
+        AlertType::CircuitBreaker => circuit_breaker(told, &agent),
+        AlertType::Budget => budget(told, &agent),
+        AlertType::ErrorRate => format!("{agent} fails often: {}", or(&told.cause, "many requests fail")),
+        AlertType::AgentDown => format!("{agent} is silent: {}", or(&told.cause, "it no longer calls")),
+        AlertType::Health => format!("{agent} is unwell: {}", or(&told.cause, "its health fell")),
+        AlertType::SystemKill => {
+            format!("EMERGENCY STOP: everything is stopped ({})", or(&told.cause, "manual"))
+        }
+        AlertType::Watchdog => {
+            format!("{agent} ran away and was stopped: {}", or(&told.cause, "too many calls a minute"))
+        }
+        AlertType::ProoftestOverdue => {
+            format!("The emergency stop needs a test: {}", or(&told.cause, "the last one is too long ago"))
+        }
+        AlertType::Checkpoint => "Checkpoint of the journal".to_owned(),
+    }
+}
+
+pub(super) fn recovery(told: &Happening) -> String {
+    let agent = agent(told);
+    match told.alert {
+        AlertType::KillSwitch | AlertType::Watchdog => format!("{agent} works again"),
+        AlertType::CircuitBreaker => {
+            format!("Somebody has looked after {}", in_sentence(told))
+        }
+        AlertType::Budget => format!("{agent} is within budget again"),
+        AlertType::ErrorRate => format!("{agent} no longer fails"),
+        AlertType::AgentDown => format!("{agent} calls again"),
+        AlertType::Health => format!("{agent} is well again"),
+        AlertType::SystemKill => "The emergency stop was lifted: agents may work again".to_owned(),
+        AlertType::ProoftestOverdue => "The emergency stop was tested and works".to_owned(),
+        AlertType::Checkpoint => "Checkpoint of the journal".to_owned(),
+    }
+}
+
+fn circuit_breaker(told: &Happening, agent: &str) -> String {
+    let limit = match &told.detail {
+        Detail::Escalation(seen) => {
+            format!("{} ({}/{})", seen.limit.limit.text(), seen.limit.current, seen.limit.max)
+        }
+        Detail::None | Detail::Budget(_) | Detail::Checkpoint { .. } => {
+            or(&told.cause, "a limit was reached")
+        }
+    };
+    format!("{agent} needs a human: {limit}")
+}
+
+fn budget(told: &Happening, agent: &str) -> String {
+    let percent = match &told.detail {
+        Detail::Budget(seen) => seen.percent,
+        Detail::None | Detail::Escalation(_) | Detail::Checkpoint { .. } => 0,
+    };
+    if percent >= 100 {
+        return format!("{agent} has used up the budget and is refused");
+    }
+    if percent == 0 {
+        return format!("{agent} has used up a share of the budget");
+    }
+    format!("{agent} has used {percent} % of the budget")
+}
+
+/// The agent at the beginning of a sentence.
+fn agent(told: &Happening) -> String {
+    match &told.agent {
+        Some(agent) => format!("Agent {}", one_line(agent, NAME_MAX)),
+        None => "The whole fleet".to_owned(),
+    }
+}
+
+fn in_sentence(told: &Happening) -> String {
+    match &told.agent {
+        Some(agent) => format!("agent {}", one_line(agent, NAME_MAX)),
+        None => "the fleet".to_owned(),
+    }
+}
+
+/// Causes of the journal in words.
+fn because(cause: &str) -> String {
+    let words = match cause {
+        "loop" => "it goes in circles",
+        "health" => "too many of its requests failed",
+        "watchdog" => "it calls far too often",
+        "chant" | "chanting" => "it says the same words over and over",
+        "churn" => "it changes things back and forth",
+        "manual" => "somebody switched it off",
+        other => return or(other, "a guard tripped"),
+    };
+    words.to_owned()
+}
+
+fn or(text: &str, otherwise: &str) -> String {
+    let text = one_line(text, 160);
+    if text.is_empty() { otherwise.to_owned() } else { text }
+}

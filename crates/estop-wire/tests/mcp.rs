@@ -1,0 +1,346 @@
+//! TL-3: which message is a tool call, and what is said in its place.
+#![expect(clippy::panic, reason = "a test fails by panicking")]
+
+use estop_wire::mcp::{self, Message, Part};
+
+fn read(text: &str) -> Message<'_> {
+    mcp::read_line(text.as_bytes()).unwrap_or_else(|unread| panic!("{text}: {unread}"))
+}
+
+fn is_refused(bytes: &[u8]) -> bool {
+    mcp::read_line(bytes).is_err() && !mcp::cannot_be_call(bytes)
+}
+
+const CALL: &str = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"add","arguments":{"a":1},"_meta":{"progressToken":7}}}"#;
+
+#[test]
+fn tl_3_a_call_is_read_as_it_stands() {
+    let message = read(CALL);
+    let [Part::Call(call)] = message.parts() else { panic!("{message:?}") };
+    assert_eq!((&*call.name, &*call.arguments, call.id.json()), ("add", r#"{"a":1}"#, "7"));
+    assert!(!message.is_batch && !call.wants_result_type);
+    // Line ends of Windows belong to the line.
+    assert_eq!(read(&format!("{CALL}\r")).calls().count(), 1);
+    for spelled in [
+        r#"{"id":"x","method":"tools\/call","params":{"name":"a"}}"#,
+        r#"{"id":"x","method":"t\u006fols/call","params":{"name":"a","arguments":null}}"#,
+        r#"{"id":"x","method":"Tools/Call ","params":{"name":"a"}}"#,
+        r#"{"id":"x","params":{"name":"a"},"method":"tools/call","result":{}}"#,
+        " {\"id\": \"x\", \"method\": \"tools/call\",\t\"params\": {\"name\": \"a\"}} ",
+    ] {
+        let message = read(spelled);
+        let [Part::Call(call)] = message.parts() else { panic!("{spelled}") };
+        assert_eq!((&*call.name, &*call.arguments, call.id.json()), ("a", "{}", "\"x\""), "{spelled}");
+    }
+}
+
+#[test]
+fn tl_3_everything_else_is_no_call() {
+    let kind = |text: &str| match read(text).parts() {
+        [Part::Call(_)] => "call",
+        [Part::Request { .. }] => "request",
+        [Part::Notice { .. }] => "notice",
+        [Part::Answer { .. }] => "answer",
+        [Part::Other] => "other",
+        _ => "batch",
+    };
+    for (text, expected) in [
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#,
+            "request",
+        ),
+        (r#"{"jsonrpc":"2.0","id":"d","method":"server/discover","params":{"_meta":{}}}"#, "request"),
+        (r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, "notice"),
+        (
+            r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1}}"#,
+            "notice",
+        ),
+        (r#"{"jsonrpc":"2.0","id":1,"result":{"method":"tools/call","roots":[]}}"#, "answer"),
+        (r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"tools/call"}}"#, "answer"),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":{"method":"tools/call"},"a":2}}"#,
+            "request",
+        ),
+        (r#"{"jsonrpc":"2.0"}"#, "other"),
+        (r#"[{"id":1,"method":"ping"},{"method":"x"}]"#, "batch"),
+    ] {
+        assert_eq!(kind(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn tl_3_nothing_that_another_reader_could_take_for_a_call_is_let_through() {
+    for text in [
+        r#"{"id":1,"method":"ping","method":"tools/call","params":{"name":"a"}}"#,
+        r#"{"id":1,"method":"tools/call","method":"ping","params":{"name":"a"}}"#,
+        r#"{"id":1,"method":"ping","Method":"tools/call","params":{"name":"a"}}"#,
+        r#"{"id":1,"method":"ping","m\u0065thod":"tools\/call","params":{"name":"a"}}"#,
+        r#"{"id":1,"method":"tools/call","params":{"name":"a","name":"b"}}"#,
+        r#"{"id":1,"method":"tools/call","params":{"name":"a","Name":"b"}}"#,
+        r#"{"id":1,"method":"tools/call","params":{"name":"a"},"params":{"name":"b"}}"#,
+        r#"{"id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":1,"x":2}}}"#,
+        r#"{"id":1,"id":2,"method":"tools/call","params":{"name":"a"}}"#,
+        r#"{"id":1,"method":"tools/call","params":{"name":"a","arguments":[1]}}"#,
+        r#"{"id":1,"method":"tools/call","params":["a"]}"#,
+        r#"{"id":1,"method":"tools/call","params":{"name":7}}"#,
+        r#"{"id":1,"method":"tools/call","params":{}}"#,
+        r#"{"id":1,"method":"tools/call"}"#,
+        // Servers may run what nobody can be answered under.
+        r#"{"method":"tools/call","params":{"name":"a"}}"#,
+        r#"{"id":null,"method":"tools/call","params":{"name":"a"}}"#,
+        r#"{"id":{},"method":"tools/call","params":{"name":"a"}}"#,
+        // Two messages, half a message, a batch in a batch, other JSONs.
+        r#"{"id":1,"method":"ping"}{"id":2,"method":"tools/call","params":{"name":"a"}}"#,
+        r#"{"id":1,"method":"tools/call","params":{"name":"a"}"#,
+        r#"[[{"id":1,"method":"tools/call","params":{"name":"a"}}]]"#,
+        r#"{"id":1,"method":"tools/call","params":{"name":"a"},}"#,
+        r#"{"id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":NaN}}}"#,
+        "\u{feff}{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"a\"}}",
+        // A reader that ends lines at a carriage return sees the call in the middle.
+        "{\"id\":1,\"method\":\"ping\",\"params\":{\"x\":\r{\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":\"a\"}}\r}}",
+    ] {
+        assert!(is_refused(text.as_bytes()), "{text}");
+    }
+    let mut invalid = CALL.as_bytes().to_vec();
+    invalid.insert(50, 0xff);
+    assert!(is_refused(&invalid));
+    let wide: Vec<u8> = CALL.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    assert!(is_refused(&wide));
+}
+
+#[test]
+fn tl_3_what_is_broken_but_no_call_may_pass() {
+    for text in ["hello", "{\"id\":1,\"method\":\"ping\"", r#"{"params":{"x":NaN},"method":"ping","id":1}"#] {
+        assert!(mcp::read_line(text.as_bytes()).is_err(), "{text}");
+        assert!(mcp::cannot_be_call(text.as_bytes()), "{text}");
+    }
+    assert!(!mcp::cannot_be_call(b"TOOLS/call"));
+    assert!(!mcp::cannot_be_call(br"tools\u002fcall"));
+}
+
+#[test]
+fn tl_3_a_batch_is_read_part_by_part() {
+    let text = format!(
+        r#"[{{"id":1,"method":"ping"}},{CALL},{{"method":"notifications/cancelled","params":{{"requestId":7}}}}]"#
+    );
+    let message = read(&text);
+    assert!(message.is_batch);
+    assert_eq!(message.calls().count(), 1);
+    let [_, Part::Call(call), Part::Notice { cancels: Some(id), .. }] = message.parts() else {
+        panic!("{message:?}")
+    };
+    assert_eq!(call.id, *id);
+    assert!(mcp::read(b"[]").is_err());
+    let many = format!("[{}1]", "1,".repeat(300));
+    assert!(mcp::read(many.as_bytes()).is_err());
+}
+
+#[test]
+fn tl_3_ids_are_equal_however_they_are_spelled() {
+    let id = |json: &str| {
+        let text = format!(r#"{{"id":{json},"method":"ping"}}"#);
+        match read(&text).parts() {
+            [Part::Request { id, .. }] => id.clone(),
+            parts => panic!("{parts:?}"),
+        }
+    };
+    assert_eq!(id("1"), id("1.0"));
+    assert_eq!(id("1"), id("1e0"));
+    assert_eq!(id(r#""a""#), id(r#""\u0061""#));
+    assert_ne!(id("1"), id(r#""1""#));
+    assert_ne!(id("9007199254740993"), id("9007199254740992"));
+    assert_eq!(id("1.0").json(), "1.0", "answered as it was asked");
+}
+
+#[test]
+fn tl_3_what_estop_says_itself_is_golden() {
+    let message = read(CALL);
+    let Some(call) = message.calls().next() else { panic!("a call") };
+    assert_eq!(
+        mcp::denied(call, "Stopped by \"estop\".\n"),
+        r#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"text":"Stopped by \"estop\".\n","type":"text"}],"isError":true}}"#
+    );
+    assert_eq!(
+        mcp::cancelled(&call.id, "killed"),
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7,"reason":"killed"}}"#
+    );
+    assert_eq!(
+        mcp::error(None, -32700, "no"),
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no"}}"#
+    );
+    assert_eq!(mcp::batch(&["1".to_owned(), "2".to_owned()]), "[1,2]");
+    assert_eq!(mcp::tool_name("files", "read"), "mcp__files__read");
+    let stateless = r#"{"id":"a","method":"tools/call","params":{"name":"x","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+    let message = read(stateless);
+    let Some(call) = message.calls().next() else { panic!("a call") };
+    assert!(mcp::denied(call, "no").contains(r#""resultType":"complete""#));
+    // What estop writes, its own reader understands.
+    let denial = mcp::denied(call, "no");
+    let answer = read(&denial);
+    let [Part::Answer { result, error, .. }] = answer.parts() else { panic!("{answer:?}") };
+    assert_eq!(mcp::answered(*result, *error), mcp::Answered { failed: true, text: "no".to_owned() });
+}
+
+#[test]
+fn tl_3_how_a_call_ended_is_read_from_its_answer() {
+    let ended = |result, error| {
+        let answered = mcp::answered(result, error);
+        (answered.failed, answered.text)
+    };
+    let said = |text: &str| text.to_owned();
+    assert_eq!(ended(Some(r#"{"content":[{"type":"text","text":"5"}]}"#), None), (false, said("5")));
+    assert_eq!(
+        ended(
+            Some(r#"{"content":[{"type":"text","text":"a"},{"type":"image","data":"x"}],"isError":true}"#),
+            None
+        ),
+        (true, said("a\n{\"data\":\"x\",\"type\":\"image\"}"))
+    );
+    assert_eq!(ended(Some(r#"{"structuredContent":1}"#), None), (false, said(r#"{"structuredContent":1}"#)));
+    assert_eq!(ended(None, Some(r#"{"code":-1,"message":"gone"}"#)), (true, said("gone")));
+}
+
+#[test]
+fn tl_3_our_own_form_says_that_the_gate_before_a_server_saw_a_call() {
+    use estop_core::event::ToolGate;
+    use estop_wire::hooks::{self, HookClient};
+
+    let read = |gate: &str| {
+        let body = format!(r#"{{"agent":"a","tool":"mcp__s__add","args":{{}},"call":"1"{gate}}}"#);
+        hooks::read(HookClient::Generic, Some("pre-tool-use"), body.as_bytes()).map(|hook| hook.gate)
+    };
+    assert_eq!(read(""), Ok(ToolGate::Hook));
+    assert_eq!(read(r#","gate":"hook""#), Ok(ToolGate::Hook));
+    assert_eq!(read(r#","gate":"mcp""#), Ok(ToolGate::Mcp));
+    for wrong in [r#","gate":"MCP""#, r#","gate":1"#, r#","gate":"mcp","gate":"hook""#] {
+        assert!(read(wrong).is_err(), "{wrong}");
+    }
+}
+
+mod behind_the_gate {
+    use estop_wire::hooks::HookClient;
+    use estop_wire::hooks::settings::{McpEntry, McpGate, McpOutcome, Removed, Scope, mcp_places};
+
+    fn gate(words: &[String]) -> McpGate<'_> {
+        McpGate {
+            words,
+            only: None,
+            url: &|name, url| {
+                (name == "known" && url == "https://x/mcp").then(|| "http://gate/mcp/known".to_owned())
+            },
+            behind: &|_, url| (url == "http://gate/mcp/known").then(|| "https://x/mcp".to_owned()),
+        }
+    }
+
+    fn words() -> Vec<String> {
+        ["/usr/bin/estop", "mcp", "--agent", "a1"].map(str::to_owned).to_vec()
+    }
+
+    /// There, there again, and back.
+    fn check(client: HookClient, before: &str, after: &str) -> Vec<(String, McpOutcome)> {
+        let words = words();
+        let gate = gate(&words);
+        let places = mcp_places(client, Scope::User).expect("it has a place");
+        let [place] = places.as_slice() else { panic!("one file") };
+        let (added, entries) = place.add(before, &gate).expect("good settings");
+        assert_eq!(added, after);
+        let (again, entries_again) = place.add(&added, &gate).expect("good settings");
+        assert_eq!(again, added, "twice changes nothing");
+        assert!(entries_again.iter().all(|one| one.outcome != McpOutcome::Gated), "{entries_again:?}");
+        let back = place.remove(&added, &gate).expect("good settings");
+        let expected = if before == after { Removed::Unchanged } else { Removed::Text(before.to_owned()) };
+        assert_eq!(back, expected, "back to the last space");
+        entries.into_iter().map(|McpEntry { name, outcome }| (name, outcome)).collect()
+    }
+
+    #[test]
+    fn tl_3_commands_go_behind_the_gate_and_come_back_exactly() {
+        let before = r#"{
+  // mine
+  "mcpServers": {
+    "files": { "command": "npx", "args": [
+      "-y", "server-files" // which
+    ], "env": {"A": "1"} },
+    "bare": {"command":"/opt/a b"},
+    "empty": {"command": "x", "args": [ ]},
+    "known": {"type": "http", "url": "https://x/mcp"},
+    "other": {"type": "http", "url": "https://y/mcp"}
+  },
+  "projects": {"/p": {"mcpServers": {"deep": {"command": "d", "args": ["\u0061"]}}}}
+}
+"#;
+        let after = r#"{
+  // mine
+  "mcpServers": {
+    "files": { "command": "/usr/bin/estop", "args": ["mcp", "--agent", "a1", "--server", "files", "--installed", "--", "npx",
+      "-y", "server-files" // which
+    ], "env": {"A": "1"} },
+    "bare": {"command":"/usr/bin/estop", "args": ["mcp", "--agent", "a1", "--server", "bare", "--installed", "--", "/opt/a b"]},
+    "empty": {"command": "/usr/bin/estop", "args": ["mcp", "--agent", "a1", "--server", "empty", "--installed", "--", "x" ]},
+    "known": {"type": "http", "url": "http://gate/mcp/known"},
+    "other": {"type": "http", "url": "https://y/mcp"}
+  },
+  "projects": {"/p": {"mcpServers": {"deep": {"command": "/usr/bin/estop", "args": ["mcp", "--agent", "a1", "--server", "deep", "--installed", "--", "d","\u0061"]}}}}
+}
+"#;
+        // An empty list on the line of its command looks like one that we made: the copy beside the file has it.
+        let (before, after) = (
+            before.replace("\"args\": [ ]", "\"args\":  [ ]"),
+            after.replace(
+                "\"empty\": {\"command\": \"/usr/bin/estop\", \"args\": [",
+                "\"empty\": {\"command\": \"/usr/bin/estop\", \"args\":  [",
+            ),
+        );
+        let all = check(HookClient::ClaudeCode, &before, &after);
+        let other = McpOutcome::UnknownUrl("https://y/mcp".to_owned());
+        assert!(all.contains(&("other".to_owned(), other)), "{all:?}");
+        assert_eq!(all.iter().filter(|(_, outcome)| *outcome == McpOutcome::Gated).count(), 5);
+    }
+
+    #[test]
+    fn tl_3_lists_and_toml_too() {
+        check(
+            HookClient::Opencode,
+            r#"{"mcp": {"a": {"type": "local", "command": ["npx", "-y", "b"]}}}"#,
+            r#"{"mcp": {"a": {"type": "local", "command": ["/usr/bin/estop", "mcp", "--agent", "a1", "--server", "a", "--installed", "--","npx", "-y", "b"]}}}"#,
+        );
+        check(
+            HookClient::Codex,
+            "model = \"m\"\n\n[mcp_servers.a] # mine\ncommand = \"npx\" # how\nargs = [\"-y\", \"b\"]\n\n[mcp_servers.c]\ncommand = \"c\"\n\n[mcp_servers.known]\nurl = \"https://x/mcp\"\n",
+            "model = \"m\"\n\n[mcp_servers.a] # mine\ncommand = \"/usr/bin/estop\" # how\nargs = [\"mcp\", \"--agent\", \"a1\", \"--server\", \"a\", \"--installed\", \"--\", \"npx\",\"-y\", \"b\"]\n\n[mcp_servers.c]\ncommand = \"/usr/bin/estop\"\nargs = [\"mcp\", \"--agent\", \"a1\", \"--server\", \"c\", \"--installed\", \"--\", \"c\"]\n\n[mcp_servers.known]\nurl = \"http://gate/mcp/known\"\n",
+        );
+        check(HookClient::Cursor, "{}", "{}");
+    }
+
+    #[test]
+    fn tl_3_arguments_that_are_no_list_leave_the_command_as_it_is() {
+        let words = words();
+        let gate = gate(&words);
+        let places = mcp_places(HookClient::Cursor, Scope::User).expect("it has a place");
+        for args in [r#""-y""#, "{}", "7", "true"] {
+            let text = format!(r#"{{"mcpServers": {{"a": {{"command": "npx", "args": {args}}}}}}}"#);
+            let (added, all) = places[0].add(&text, &gate).expect("good settings");
+            assert_eq!(added, text);
+            assert_eq!(all[0].outcome, McpOutcome::Unreadable);
+        }
+        let text = r#"{"mcpServers": {"a": {"args": null, "command": "npx"}}}"#;
+        let (added, all) = places[0].add(text, &gate).expect("good settings");
+        assert_eq!(all[0].outcome, McpOutcome::Gated);
+        assert!(added.contains(r#""--installed", "--", "npx"], "command": "/usr/bin/estop""#), "{added}");
+        let Ok(Removed::Text(back)) = places[0].remove(&added, &gate) else { panic!("it was ours") };
+        assert_eq!(back, text.replace("null", "[]"));
+    }
+
+    #[test]
+    fn tl_3_one_server_alone_and_no_place() {
+        let words = words();
+        let gate = McpGate { only: Some("b"), ..gate(&words) };
+        let places = mcp_places(HookClient::Cursor, Scope::User).expect("it has a place");
+        let text = r#"{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}}"#;
+        let (added, all) = places[0].add(text, &gate).expect("good settings");
+        assert!(added.contains(r#""a": {"command": "a"}"#), "{added}");
+        assert_eq!(all.len(), 1);
+        assert!(mcp_places(HookClient::Generic, Scope::User).is_err());
+        assert!(places[0].add("{", &gate).is_err());
+    }
+}

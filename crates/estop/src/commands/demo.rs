@@ -1,0 +1,84 @@
+//! `estop demo`: the whole idea in a minute: a fake model, four agents, estop between them, and the dashboard.
+//!
+//! Nothing leaves this machine, no key is needed, and everything is gone afterwards.
+
+mod cast;
+mod ground;
+mod story;
+mod words;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use estop_fake_model::{FakeModel, Options};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::Exit;
+use cast::Stage;
+use ground::Ground;
+use story::Story;
+
+/// See estop work: a fake model and four agents, one of which loops and one of which overspends
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The data plane's port; 0 = any free one
+    #[arg(long, default_value_t = 4100)]
+    port: u16,
+    /// The dashboard's port; 0 = any free one
+    #[arg(long, default_value_t = 4101)]
+    admin_port: u16,
+    /// End by itself after so many seconds; exit code 1 if the looping agent was not stopped by then
+    #[arg(long, value_name = "N")]
+    seconds: Option<u64>,
+    /// Do not open a browser
+    #[arg(long)]
+    no_browser: bool,
+}
+
+/// Runs the command.
+pub fn main(args: &Args) -> anyhow::Result<Exit> {
+    let model = FakeModel::start(Options { rules: cast::rules()?, ..Options::default() })
+        .context("cannot start the fake model")?;
+    let ground = Ground::lay(&model.url(), args.port, args.admin_port)?;
+    let mut story = Story::begin(&ground, args.no_browser);
+    let stage = Arc::new(Stage::default());
+    let agents: Vec<_> =
+        cast::agents().map(|agent| agent.start(ground.address(), Arc::clone(&stage))).collect();
+    let ended = wait(args.seconds.map(Duration::from_secs), &mut || story.tell_news(&ground, &stage));
+    stage.over.store(true, Ordering::Relaxed);
+    for agent in agents {
+        // An agent that panicked has nothing left to do.
+        let _ = agent?.join();
+    }
+    story.end();
+    drop(ground);
+    ended?;
+    Ok(if args.seconds.is_none() || story.is_looper_stopped() { Exit::Fine } else { Exit::No })
+}
+
+/// Until Ctrl-C, SIGTERM or the time is up; looks for news meanwhile.
+fn wait(limit: Option<Duration>, news: &mut dyn FnMut()) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (mut end, mut interrupt) = {
+        let _inside = runtime.enter();
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
+    };
+    let begun = Instant::now();
+    while limit.is_none_or(|limit| begun.elapsed() < limit) {
+        let is_over = runtime.block_on(async {
+            tokio::select! {
+                _ = end.recv() => true,
+                _ = interrupt.recv() => true,
+                () = tokio::time::sleep(Duration::from_millis(500)) => false,
+            }
+        });
+        if is_over {
+            break;
+        }
+        // Outside of the runtime: it waits for answers.
+        news();
+    }
+    Ok(())
+}

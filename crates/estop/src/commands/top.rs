@@ -1,0 +1,148 @@
+//! `estop top`: the same as the dashboard, live in a terminal, with a key for the red button.
+
+mod model;
+mod screen;
+
+use std::io::IsTerminal;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use anyhow::Context;
+use crossterm::event::{self, Event, KeyEventKind};
+use http::Method;
+use serde_json::{Value, json};
+
+use super::Exit;
+use super::daemon::{Daemon, DaemonArgs, Listing};
+use crate::client::path;
+use model::{Model, Order, Seen};
+
+/// How often estop is asked.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long a key is waited for before the screen is drawn again.
+const KEY_WITHIN: Duration = Duration::from_millis(100);
+/// Agents shown at most; `estop agents list` has all.
+const AGENTS_MAX: usize = 1000;
+
+/// Watch agents live in the terminal, and stop them; needs a terminal
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+/// Runs the command.
+pub fn main(args: &Args) -> anyhow::Result<Exit> {
+    anyhow::ensure!(
+        std::io::stdout().is_terminal() && std::io::stdin().is_terminal(),
+        "estop top draws on a terminal, and this is none. `estop status` prints the same once."
+    );
+    let daemon = args.daemon.daemon()?;
+    // Before the screen is taken: whoever cannot reach estop reads why, as with every command.
+    let first = look(&daemon)?;
+    let (news, orders) = errands(daemon)?;
+    let mut model = Model::new(first);
+    let mut terminal = ratatui::try_init().context("the terminal cannot be used")?;
+    let ended = run(&mut terminal, &mut model, &news, &orders);
+    ratatui::restore();
+    ended.map(|()| Exit::Fine)
+}
+
+fn run(
+    terminal: &mut ratatui::DefaultTerminal,
+    model: &mut Model,
+    news: &Receiver<News>,
+    orders: &Sender<Order>,
+) -> anyhow::Result<()> {
+    loop {
+        for news in news.try_iter() {
+            match news {
+                News::Seen(seen) => model.see(seen),
+                News::Done(text) => model.tell(text),
+            }
+        }
+        terminal.draw(|frame| screen::draw(frame, model))?;
+        if !event::poll(KEY_WITHIN)? {
+            continue;
+        }
+        if let Event::Key(key) = event::read()?
+            && key.kind == KeyEventKind::Press
+        {
+            match model.key(key) {
+                Some(Order::Quit) => return Ok(()),
+                // Nobody carries it out any more: the screen says so by itself.
+                Some(order) => drop(orders.send(order)),
+                None => {}
+            }
+        }
+    }
+}
+
+/// What comes back from the thread that asks estop.
+enum News {
+    Seen(Result<Seen, String>),
+    Done(String),
+}
+
+/// A thread that looks, and carries out orders: a slow estop never holds up the keyboard.
+fn errands(daemon: Daemon) -> anyhow::Result<(Receiver<News>, Sender<Order>)> {
+    let (tell, news) = channel();
+    let (orders, taken) = channel::<Order>();
+    let work = move || {
+        loop {
+            match taken.recv_timeout(LOOK_EVERY) {
+                Ok(order) => {
+                    let said = carry_out(&daemon, &order).unwrap_or_else(|error| format!("{error:#}"));
+                    drop(tell.send(News::Done(said)));
+                }
+                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
+                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return,
+            }
+            let seen = look(&daemon).map_err(|error| format!("{error:#}"));
+            if tell.send(News::Seen(seen)).is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().name("estop-top".into()).spawn(work)?;
+    Ok((news, orders))
+}
+
+fn look(daemon: &Daemon) -> anyhow::Result<Seen> {
+    let status = daemon.get(path(&["emergency", "status"]))?;
+    let stats = daemon.get(path(&["stats"]))?;
+    let mut agents = daemon.list(Listing {
+        path: &path(&["agents"]),
+        query: Vec::new(),
+        key: "agents",
+        cursor: "after",
+        limit: Some(AGENTS_MAX),
+    })?;
+    let agents = agents["agents"].as_array_mut().map(std::mem::take).unwrap_or_default();
+    Ok(Seen { status, stats, agents })
+}
+
+fn carry_out(daemon: &Daemon, order: &Order) -> anyhow::Result<String> {
+    let agent = |name: &str, what: &str| {
+        daemon
+            .send(Method::POST, path(&["agents", name, what]), None)
+            .map(|_: Value| format!("{name}: {what}d."))
+    };
+    match order {
+        Order::Quit => Ok(String::new()),
+        Order::Stop(name) => agent(name, "deactivate"),
+        Order::Activate(name) => agent(name, "activate"),
+        Order::Pause(name) => agent(name, "pause"),
+        Order::Resume(name) => agent(name, "resume"),
+        Order::Kill => {
+            let body = json!({"reason": "manual", "note": "estop top", "metadata": {"source": "cli"}});
+            let done = daemon.send(Method::POST, path(&["emergency", "kill"]), Some(&body))?;
+            let ended = &done["stopped"];
+            let kept = if done["persisted"] == true { "on disk" } else { "NOT ON DISK" };
+            Ok(format!(
+                "STOPPED: {} model calls, {} tools, {} messages; {kept}.",
+                ended["model_calls"], ended["tools"], ended["messages"]
+            ))
+        }
+    }
+}

@@ -1,0 +1,501 @@
+"""The tests of the dashboard. Each function `ui_…`, `ks_…` gets a house (estop and a fake model) and a browser."""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import urllib.error
+import urllib.request
+
+from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
+
+TOKEN = "browser-test-token"
+WITHIN_S = 20
+PAGES = ["/", "/agents/stuck", "/incidents", "/needs-human", "/spend", "/journal", "/connect", "/settings"]
+
+
+class House:
+    """A running estop and a fake model."""
+
+    def __init__(self, binaries, folder):
+        self.binaries, self.folder, self.processes = binaries, folder, []
+        model = self.start([binaries / "estop-fake-model"], "model.log")
+        self.model = self.said(model, "model.log", r"listening on (\S+)")
+        config = {
+            "listen": {"data": "127.0.0.1:0", "admin": "127.0.0.1:0"},
+            "providers": {"openai": {"base_url": self.model}},
+            "policy": {"kill_switch_enabled": True},
+        }
+        (folder / "estop.yaml").write_text(json.dumps(config))
+        self.open()
+
+    def open(self):
+        command = [self.binaries / "estop", "serve", "--config", "estop.yaml", "--data-dir", "data"]
+        self.estop = self.start(command, "estop.log")
+        self.data = self.said(self.estop, "estop.log", r"listening on (\S+)")
+        self.admin = self.said(self.estop, "estop.log", r"Admin API: (\S+?)/api/docs")
+
+    def open_again(self):
+        """Stops estop and starts it on the same ports."""
+        self.estop.terminate()
+        self.estop.wait(WITHIN_S)
+        config = json.loads((self.folder / "estop.yaml").read_text())
+        config["listen"] = {"data": self.data.split("//")[1], "admin": self.admin.split("//")[1]}
+        (self.folder / "estop.yaml").write_text(json.dumps(config))
+        self.open()
+
+    def start(self, command, log):
+        out = open(self.folder / log, "wb")
+        environment = dict(os.environ, ESTOP_ADMIN_TOKEN=TOKEN)
+        process = subprocess.Popen([str(part) for part in command], cwd=self.folder, stdout=out, stderr=out, env=environment)
+        self.processes.append(process)
+        return process
+
+    def said(self, process, log, pattern):
+        def found():
+            if process.poll() is not None:
+                raise RuntimeError(f"{log}: {(self.folder / log).read_text()}")
+            match = re.search(pattern, (self.folder / log).read_text())
+            return match and match.group(1)
+        return until(found, f"{log} says {pattern}")
+
+    def ask(self, agent, text, model="fake", stream=False):
+        body = {"model": model, "stream": stream, "messages": [{"role": "user", "content": text}]}
+        return self.send(f"{self.data}/agents/{agent}/openai/v1/chat/completions", "POST", body)[0]
+
+    def stream(self, agent):
+        """A stream that does not end by itself; the process that reads it."""
+        body = json.dumps({"model": "fake-endless", "stream": True, "messages": [{"role": "user", "content": "tell"}]})
+        url = f"{self.data}/agents/{agent}/openai/v1/chat/completions"
+        command = ["curl", "-sN", "-H", "content-type: application/json", "-d", body, url]
+        process = subprocess.Popen(command, stdout=open(self.folder / "stream.out", "wb"), stderr=subprocess.DEVNULL)
+        self.processes.append(process)
+        until(lambda: (self.folder / "stream.out").stat().st_size > 0, "the stream begins")
+        return process
+
+    def api(self, method, path, body=None, token=TOKEN):
+        return self.send(self.admin + path, method, body, {"authorization": f"Bearer {token}"})
+
+    @staticmethod
+    def send(url, method, body, headers=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(url, data=data, method=method, headers={"content-type": "application/json", **(headers or {})})
+        try:
+            with urllib.request.urlopen(request, timeout=WITHIN_S) as answer:
+                text = answer.read()
+                return answer.status, json.loads(text) if text else None
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+
+    def loop(self, agent="stuck"):
+        """Has an agent loop until it is stopped."""
+        for _ in range(30):
+            if self.ask(agent, "Is the build done?") != 200:
+                until(lambda: self.api("GET", f"/api/incidents?agent={agent}")[1]["incidents"], "the incident is stored")
+                return
+        raise AssertionError("the loop was not stopped")
+
+    def close(self):
+        for process in reversed(self.processes):
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process in self.processes:
+            try:
+                process.wait(WITHIN_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+class Browser:
+    """A Chromium with a person in front of it."""
+
+    def __init__(self, house, width=1440, height=1000, dark=False):
+        options = Options()
+        options.binary_location = shutil.which("chromium")
+        arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--window-size={width},{height}"]
+        for argument in arguments + (["--blink-settings=preferredColorScheme=0"] if dark else []):
+            options.add_argument(argument)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        self.house = house
+        self.driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+        self.driver.set_page_load_timeout(WITHIN_S)
+        if width < 500:
+            metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": True}
+            self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+    def go(self, path):
+        self.driver.get(self.house.admin + path)
+        return self
+
+    def log_in(self, token=TOKEN):
+        self.go("/login")
+        self.one("#token").send_keys(token)
+        self.one("button[type=submit]").click()
+        until(lambda: self.path() != "/login", "logged in")
+        return self
+
+    def path(self):
+        return re.sub(r"^https?://[^/]+", "", self.driver.current_url)
+
+    def one(self, selector):
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector):
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def text(self, selector="body"):
+        return self.driver.execute_script("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
+
+    def sees(self, text, selector="body"):
+        until(lambda: text in self.text(selector), f"{text!r} in {selector}: {self.text(selector)[:500]!r}")
+
+    def button(self, label, within="body"):
+        for button in self.one(within).find_elements(By.CSS_SELECTOR, "button, a.button"):
+            if button.text.strip() == label:
+                return button
+        raise AssertionError(f"no button {label!r}: {[b.text for b in self.all('button')]}")
+
+    def press(self, label, within="body", answer=None):
+        self.button(label, within).click()
+        if answer is not None:
+            alert = until(lambda: self.alert(), "a question")
+            alert.accept() if answer else alert.dismiss()
+
+    def alert(self):
+        with contextlib.suppress(Exception):
+            return self.driver.switch_to.alert
+        return None
+
+    def hold(self, seconds, selector="[data-hold]"):
+        ActionChains(self.driver).click_and_hold(self.one(selector)).pause(seconds).release().perform()
+
+    def complaints(self):
+        """What the browser complains about: scripts that failed, policies that were broken."""
+        known = ("Password forms should have", "favicon")
+        entries = self.driver.get_log("browser")
+        return [e["message"] for e in entries if e["level"] in ("SEVERE", "WARNING") and not any(k in e["message"] for k in known)]
+
+    def close(self):
+        self.driver.quit()
+
+
+def until(found, what, within_s=WITHIN_S):
+    """Waits for something; gives it."""
+    end = time.monotonic() + within_s
+    while True:
+        with contextlib.suppress(StaleElementReferenceException):
+            value = found()
+            if value:
+                return value
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {within_s} s: {what}")
+        time.sleep(0.05)
+
+
+# ---- the tests ----------------------------------------------------------------------------------------------------
+
+
+def ui_1_every_page_without_data_says_what_to_do_next(house, browser, _):
+    browser.log_in()
+    for path in [page for page in PAGES if page != "/agents/stuck"]:
+        browser.go(path)
+        assert browser.one("#content").text.strip(), path
+        assert browser.one("nav [aria-current=page]").is_displayed(), path
+    browser.go("/")
+    browser.sees("default")
+    browser.go("/incidents").sees("No open incident")
+    browser.go("/needs-human").sees("Nobody is needed")
+    assert browser.complaints() == [], browser.complaints()
+
+
+def ui_1_every_page_with_data(house, browser, _):
+    house.loop()
+    house.ask("coder", "Write a parser.")
+    browser.log_in()
+    for path in PAGES:
+        browser.go(path)
+        wide = browser.driver.execute_script("return document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0, f"{path} scrolls sideways by {wide}"
+    browser.go("/").sees("Deactivated by Kill Switch", "#agent-stuck")
+    browser.go("/incidents")
+    browser.one("#content td.name a").click()
+    browser.sees("similar prompts")
+    browser.sees("Requests back")
+    assert browser.complaints() == [], browser.complaints()
+
+
+def ui_1_strangers_see_only_the_login(house, browser, _):
+    for path in PAGES + ["/journal?agent=a"]:
+        browser.go(path)
+        assert browser.path().startswith("/login"), browser.path()
+    browser.one("#token").send_keys("wrong")
+    browser.one("button[type=submit]").click()
+    browser.sees("token", "#says")
+    browser.go("/login?next=//evil.example/")
+    browser.one("#token").send_keys(TOKEN)
+    browser.one("button[type=submit]").click()
+    until(lambda: browser.path() == "/", "an own page")
+
+
+def ui_1_the_kill_switch_is_set_in_the_page(house, browser, _):
+    house.ask("coder", "Write a parser.")
+    browser.log_in().go("/agents/coder")
+    for selector, value in (("#window", "5"), ("#threshold", "3.5")):
+        field = browser.one(selector)
+        field.clear()
+        field.send_keys(value)
+    browser.one("form[data-call] input[name=enabled]").click()
+    browser.press("Save")
+    browser.sees("Saved.", "#says")
+    _, switch = house.api("GET", "/api/agents/coder/kill-switch")
+    assert (switch["enabled"], switch["window_size"], switch["threshold"]) == (False, 5, 3.5), switch
+    browser.sees("only watched")
+    browser.go("/agents/coder")
+    browser.driver.execute_script("document.querySelector('#window').removeAttribute('max')")
+    browser.one("#window").clear()
+    browser.one("#window").send_keys("500")
+    browser.press("Save")
+    browser.sees("window_size", "#says")
+
+
+def al_3_a_missing_alert_is_said(house, browser, _):
+    house.ask("coder", "Write a parser.")
+    browser.log_in().sees("Nobody would be told of a stop.")
+    browser.go("/agents/coder").sees("Nobody would be told of a stop")
+
+
+def ks_6_holding_the_button_stops_running_streams(house, browser, _):
+    stream = house.stream("talker")
+    browser.log_in()
+    browser.sees("talker")
+    browser.driver.execute_script("window.same = true")
+    browser.hold(0.4)
+    time.sleep(0.5)
+    assert stream.poll() is None and "RUNNING" in browser.text(".state"), "a short press does nothing"
+    browser.hold(1.3)
+    browser.sees("SHUTDOWN", ".state")
+    browser.sees("Stopped: 1 model calls", "#says")
+    assert browser.driver.execute_script("return window.same"), "without a reload"
+    until(lambda: stream.poll() is not None, "the stream ends")
+    assert house.ask("other", "hello") != 200
+    browser.press("Go to safe mode", answer=False)
+    browser.sees("SHUTDOWN", ".state")
+    browser.press("Go to safe mode", answer=True)
+    browser.sees("SAFE MODE", ".state")
+    browser.press("Let everything run again", answer=True)
+    browser.sees("RUNNING", ".state")
+    assert house.ask("other", "hello") == 200
+
+
+def ks_6_the_button_works_by_keyboard_and_with_a_channel(house, browser, _):
+    browser.log_in()
+    browser.one("[data-opens=stop-dialog]").send_keys(Keys.ENTER)
+    Select(until(lambda: browser.one("#stop-reason"), "the dialog")).select_by_value("security_incident")
+    browser.one("#stop-note").send_keys("a <b>strange</b> key")
+    browser.one("input[name=channels][value=messaging]").click()
+    button = browser.one("#stop-dialog [data-hold]")
+    browser.driver.execute_script("arguments[0].focus()", button)
+    ActionChains(browser.driver).key_down(Keys.SPACE).pause(1.3).key_up(Keys.SPACE).perform()
+    browser.sees("NOT EVERYTHING", ".state")
+    browser.sees("security incident, a <b>strange</b> key", ".banner")
+    _, status = house.api("GET", "/api/emergency/status")
+    assert status["llmEnabled"] and not status["messagingEnabled"], status
+
+
+def ui_1_a_viewer_looks_and_cannot_act(house, browser, _):
+    house.loop()
+    _, made = house.api("POST", "/api/tokens", {"name": "looker", "role": "viewer"})
+    browser.log_in(made["token"])
+    for path in PAGES:
+        browser.go(path)
+        acting = browser.all("[data-hold], [data-call]:not([data-call^='DELETE /api/session'])")
+        assert acting == [], f"{path}: {[a.get_attribute('outerHTML')[:90] for a in acting]}"
+    script = """const csrf = document.querySelector('meta[name=csrf]').content;
+        const done = arguments[0];
+        fetch('/api/emergency/kill', {method: 'POST', headers: {'x-estop-csrf': csrf}}).then(a => done(a.status))"""
+    assert browser.driver.execute_async_script(script) == 403
+    assert house.api("GET", "/api/emergency/status")[1]["state"] == "running"
+
+
+def ui_1_two_tabs_stay_in_step(house, browser, _):
+    house.loop()
+    browser.log_in().go("/agents/stuck").sees("Deactivated by Kill Switch")
+    other = Browser(house).log_in().go("/agents/stuck")
+    try:
+        other.driver.execute_script("window.same = true")
+        browser.press("Activate", answer=True)
+        other.sees("Active", ".head .badge")
+        browser.sees("Active", ".head .badge")
+        assert other.driver.execute_script("return window.same")
+    finally:
+        other.close()
+
+
+def ui_1_the_page_comes_back_after_a_restart(house, browser, _):
+    browser.log_in()
+    browser.driver.execute_script("window.same = true")
+    house.open_again()
+    house.ask("newcomer", "hello")
+    browser.sees("newcomer")
+    until(lambda: "is-offline" not in browser.one("body").get_attribute("class"), "it says that estop is back")
+    assert browser.driver.execute_script("return window.same"), "without a reload"
+
+
+def ui_1_what_is_typed_survives_a_refresh(house, browser, _):
+    house.ask("coder", "one")
+    browser.log_in().go("/agents/coder")
+    field = browser.one("#threshold")
+    field.clear()
+    field.send_keys("7.5")
+    browser.one("#window").click()
+    before = browser.text("#events")
+    house.api("POST", "/api/agents/coder/pause")
+    browser.sees("Paused", ".head .badge")
+    assert browser.one("#threshold").get_attribute("value") == "7.5", before
+
+
+def ui_1_nothing_from_outside_runs_as_script(house, browser, _):
+    shots = xss_corpus()
+    for number, text in enumerate(shots):
+        house.api("PATCH", "/api/escalations/none", {"notes": text})
+        house.send(f"{house.data}/agents/coder/openai/v1/chat/completions", "POST",
+                   {"model": text, "messages": [{"role": "user", "content": text}]}, {"x-estop-run": f"r{number % 40}", "x-estop-issue": re.sub(r"[^ -~]", "", text)[:60]})
+    house.api("POST", "/api/emergency/kill", {"reason": "manual", "note": "".join(shots)[:480], "channels": ["messaging"]})
+    house.loop("stuck")
+    _, found = house.api("GET", "/api/incidents")
+    house.api("PATCH", f"/api/incidents/{found['incidents'][0]['id']}", {"resolution": "\n".join(shots)[:16000]})
+    browser.log_in()
+    for path in PAGES + ["/agents/coder", f"/incidents/{found['incidents'][0]['id']}", "/spend?by=model", "/spend?by=issue",
+                         "/journal?agent=%22%3E%3Cscript%3Ealert(1)%3C/script%3E", "/?find=%3Cimg%20src=x%20onerror=alert(1)%3E"]:
+        browser.go(path)
+        assert browser.alert() is None, path
+        assert browser.driver.execute_script("return window.hacked") is None, path
+        assert browser.driver.execute_script("return document.querySelectorAll('script:not([src])').length") == 0, path
+    complaints = [c for c in browser.complaints() if "404" not in c]
+    assert complaints == [], complaints
+
+
+def ui_1_axe_finds_nothing_serious(house, browser, axe):
+    house.loop()
+    browser.log_in()
+    for path in PAGES:
+        browser.go(path)
+        # By the debugger: the page's own policy lets no foreign script in.
+        browser.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": axe})
+        found = browser.driver.execute_async_script("axe.run().then(arguments[0])")
+        serious = [(v["id"], [n["html"][:120] for n in v["nodes"]]) for v in found["violations"] if v["impact"] in ("serious", "critical")]
+        assert serious == [], f"{path}: {serious}"
+
+
+def ui_1_keyboard_alone_reaches_everything(house, browser, _):
+    house.loop()
+    browser.log_in().go("/agents/stuck")
+    reached = set()
+    for _ in range(80):
+        ActionChains(browser.driver).send_keys(Keys.TAB).perform()
+        reached.add(browser.driver.execute_script("return document.activeElement.outerHTML.slice(0, 200)"))
+    wanted = browser.driver.execute_script("""return [...document.querySelectorAll('a[href], button, input, select, textarea')]
+        .filter(e => e.checkVisibility() && !e.disabled).map(e => e.outerHTML.slice(0, 200))""")
+    assert set(wanted) <= reached, set(wanted) - reached
+
+
+def ui_1_pages_are_light(house, browser, _):
+    house.loop()
+    browser.log_in()
+    for path in PAGES:
+        browser.go(path)
+        weight = browser.driver.execute_script("""return performance.getEntriesByType('navigation').concat(performance.getEntriesByType('resource'))
+            .reduce((sum, e) => sum + (e.decodedBodySize || 0), 0)""")
+        assert 0 < weight <= 200_000, f"{path}: {weight} bytes"
+
+
+def xss_corpus():
+    """Two hundred ways to slip a script in; each would set window.hacked or open an alert."""
+    run = "window.hacked=1"
+    tags = ["img src=x onerror", "svg onload", "body onload", "details open ontoggle", "video src=x onerror", "input autofocus onfocus",
+            "iframe onload", "marquee onstart", "select autofocus onfocus", "audio src=x onerror"]
+    wraps = ["{}", "\"><{}", "'><{}", "--><{}", "</title><{}", "</textarea><{}", "</script><{}", "]]><{}", "`><{}", "\\\"><{}"]
+    shots = []
+    for wrap in wraps:
+        for tag in tags:
+            body = f"{tag}={run}>"
+            shots.append(wrap.format(body if "<" in wrap else "<" + body))
+    others = [f"<script>{run}</script>", f"<ScRiPt>{run}</sCrIpT>", f"javascript:{run}", f"<a href=javascript:{run}>x</a>", "{{7*7}}${{7*7}}",
+              f"<svg><script>{run}</script></svg>", f"<math><mi//xlink:href='data:x,<script>{run}</script>'>", f"'-{run}-'", f"\";{run};//",
+              f"<style>@import'javascript:{run}'</style>", f"<meta http-equiv=refresh content='0;javascript:{run}'>", f"<base href=javascript:{run}//>",
+              f"<form action=javascript:{run}><button>x", f"<object data=javascript:{run}>", f"<embed src=javascript:{run}>",
+              f"\u202e<script>{run}</script>", f"\x00<script>{run}</script>", f"&lt;script&gt;{run}&lt;/script&gt;", f"%3Cscript%3E{run}%3C/script%3E", f"<!--<img src=--><img src=x onerror={run}>"]
+    return (shots + others * 5)[:200]
+
+
+def shoot(house, folder):
+    """Pictures of every page, for people to look at."""
+    for name, width, height, dark in (("wide", 1440, 1000, False), ("phone", 390, 844, False), ("dark", 1440, 1000, True)):
+        browser = Browser(house, width, height, dark).log_in()
+        try:
+            for path in PAGES:
+                browser.go(path)
+                page = path.strip("/").replace("/", "-") or "overview"
+                browser.driver.save_screenshot(str(folder / f"{name}-{page}.png"))
+        finally:
+            browser.close()
+
+
+def main():
+    arguments = sys.argv[1:]
+    screenshots = None
+    if "--screenshots" in arguments:
+        at = arguments.index("--screenshots")
+        screenshots = pathlib.Path(arguments[at + 1])
+        del arguments[at:at + 2]
+    binaries, axe, *only = arguments
+    axe = pathlib.Path(axe).read_text()
+    tests = [value for name, value in globals().items() if re.match(r"(ui|ks|al)_\d", name) and (not only or name in only)]
+    failed = 0
+    for test in tests:
+        begun = time.monotonic()
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="estop-browser-"))
+        house = browser = None
+        try:
+            house = House(pathlib.Path(binaries), folder)
+            browser = Browser(house)
+            test(house, browser, axe)
+            print(f"ok     {test.__name__}  {time.monotonic() - begun:.1f} s", flush=True)
+        except Exception:
+            failed += 1
+            print(f"FAILED {test.__name__}\n{traceback.format_exc()}", flush=True)
+        finally:
+            if browser:
+                browser.close()
+            if house:
+                house.close()
+            shutil.rmtree(folder, ignore_errors=True)
+    if screenshots:
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="estop-browser-"))
+        house = House(pathlib.Path(binaries), folder)
+        house.loop()
+        house.ask("coder", "Write a parser.")
+        shoot(house, screenshots)
+        house.close()
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"{len(tests) - failed} of {len(tests)} passed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
