@@ -8,7 +8,7 @@
 use estop_core::engine::AgentState;
 use estop_sim::{Config, run};
 
-const SEED_1: &str = "af00dbf08e00c1ada4d311d40f645b025b9893752556f5f5ce7ce75a397b3dc5";
+const SEED_1: &str = "12b2499b515de488ff013b14fed33f8515eefcc9e12f0c5e6bb4b40e856fc5f5";
 
 #[test]
 fn seed_1_has_its_digest() {

@@ -131,6 +131,7 @@ scenarios! {
     cb_6_a_person_at_the_run_is_told_not_killed
     cb_6_a_person_extends_a_run
     cb_6_a_report_escalates_a_tripped_run
+    cb_6_a_report_passes_when_it_reaches_the_limit
     cb_6_another_tool_that_ends_like_a_wrap_up_tool_is_refused
     cb_6_a_report_of_a_run_within_its_limits_ends_nothing
     cb_6_a_tripped_run_may_sum_up_for_three_requests

@@ -11,6 +11,7 @@ use crate::event::{Ended, Event, ToolFinished, ToolGate, ToolRequested};
 use crate::fingerprint::StepPrint;
 use crate::hours;
 use crate::ids::{CallId, Hash64, Name};
+use crate::judgement::Level;
 use crate::loop_detector;
 use crate::minute::Mark;
 use crate::policy::{Mode, Policy};
@@ -123,7 +124,12 @@ impl AgentState {
         for guard in [Guard::Rate, Guard::Budget, Guard::Loop, Guard::Churn, Guard::Chanting] {
             pass.skip(guard);
         }
-        pass.ask(Guard::Breaker, judge_breaker(run, adds, now.mono, policy), run.mode(modes));
+        let mut breaker = judge_breaker(run, adds, now.mono, policy);
+        if reports && breaker.level == Level::Stop {
+            // A report passes, also if it is the call that reaches the limit: the next one trips.
+            breaker.level = Level::Warn;
+        }
+        pass.ask(Guard::Breaker, breaker, run.mode(modes));
         self.judge_gate(&mut pass, now.mono, policy);
         pass.skip(Guard::Watchdog);
 

@@ -45,7 +45,7 @@ fn header(model: &Model) -> Vec<Line<'static>> {
     ]);
     let usd = stats["spent_today"]["usd"].as_f64().unwrap_or(0.0);
     let second = Line::from(format!(
-        "{} agents, {} stopped, {} paused   {} calls under way   ${usd:.2} today   {} incidents, {} need a human",
+        "{} agents, {} stopped, {} paused · {} calls · ${usd:.2} today · {} incidents, {} need you",
         stats["agents"],
         stats["inactive"],
         stats["paused"],
