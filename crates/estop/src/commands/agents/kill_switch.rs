@@ -59,8 +59,8 @@ impl Args {
         let mut text =
             format!("The kill switch of {name} {verb} {on}: window {window}, threshold {threshold}.");
         if is_on && switch["notification_missing"] == true {
-            text += "\nNobody would be told of a stop: there is no alert rule. Set up a channel under `alerts:` in the \
-                     configuration.";
+            text += "\nNobody would be told of a stop: this version sends no alerts yet. Look at the dashboard, or ask \
+                     `estop incidents`.";
         }
         text
     }

@@ -218,8 +218,8 @@ fn store(ready: &Result<(), String>) -> Finding {
 fn alerts(stats: &Result<Value, String>) -> Option<Finding> {
     match stats {
         Ok(stats) if stats["notification_missing"] == true => Some(AREA.warning(
-            "nobody is told when an agent is stopped: there is no alert rule",
-            "set up a channel under `alerts:` in the configuration",
+            "nobody is told when an agent is stopped: this version sends no alerts yet",
+            "look at the dashboard, or ask `estop incidents`",
         )),
         Ok(stats) if stats["notification_missing"] == false => Some(AREA.ok("somebody is told of a stop")),
         Ok(_) => None,
