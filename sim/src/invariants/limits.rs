@@ -9,12 +9,15 @@ use crate::broken::{Holds, ensure};
 use crate::model::calendar::{self, Local};
 use crate::model::{May, Model};
 
-/// Tool calls and prompts by hook stay below their limit, once for each allowance (CB-2).
+/// Tool calls and prompts by hook stay below their limit, once for each allowance (CB-2); a report passes (CB-6).
 pub(super) fn run_limits_hold(step: &Step<'_>, model: &Model) -> Holds {
     let limits = &step.policy.limits;
     let limit = if step.event.what == What::PromptSubmitted {
         limits.max_turns
-    } else if let What::ToolRequested(_) = step.event.what {
+    } else if let What::ToolRequested(t) = &step.event.what {
+        if limits.wrap_up_tools.iter().any(|report| *report == t.tool) {
+            return Ok(());
+        }
         limits.max_tool_calls
     } else {
         return Ok(());
