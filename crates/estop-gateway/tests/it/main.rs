@@ -1,0 +1,18 @@
+//! Everything the data plane does, in one test binary: linking it once is what takes time.
+
+mod breakers;
+mod button;
+mod common;
+mod hooks;
+mod hostile;
+mod identity;
+mod limits;
+mod loop_kill;
+mod mcp;
+mod passthrough;
+mod races;
+mod relay;
+mod settle;
+mod smuggling;
+mod stops;
+mod tls_in;

@@ -1,0 +1,420 @@
+//! The gate before MCP servers by streamable HTTP (TL-3): byte for byte both ways, calls judged first, and cut in the
+//! middle when they are stopped.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::common::http::{Reply, Wire, post_with};
+use crate::common::raw::{Raw, RawRequest};
+use crate::common::{House, wait};
+use estop_core::button::Press;
+use estop_core::event::What;
+use estop_core::system::{Channel, Channels, KillReason};
+use estop_fake_model::FakeModel;
+use estop_gateway::settings::{AgentKey, Auth, HttpVersion, McpServer, Provider, Settings};
+use estop_gateway::{JournalQueue, Tail, TailMark};
+use estop_wire::protocol::Family;
+use serde_json::{Value, json};
+
+const RESULT: &str = r#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"3"}]}}"#;
+const CALL: &str =
+    r#"{"jsonrpc":"2.0", "id":7,"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":2}}}"#;
+const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+const ACCEPT: &str = "accept: application/json, text/event-stream\r\n";
+
+fn json_answer(body: &str) -> String {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nmcp-session-id: s1\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+}
+
+fn house(server: &Raw, policy: &str, change: impl FnOnce(&mut Settings)) -> House {
+    keeping(server, policy, JournalQueue::default(), change)
+}
+
+fn keeping(server: &Raw, policy: &str, queue: JournalQueue, change: impl FnOnce(&mut Settings)) -> House {
+    let target = Provider {
+        family: Family::OpenAi,
+        tls: false,
+        host: "127.0.0.1".into(),
+        port: server.port(),
+        base_path: "/base/mcp".into(),
+        auth: Auth::None,
+        key: None,
+        http: HttpVersion::Auto,
+        ca: None,
+    };
+    House::keeping(FakeModel::start(Default::default()).unwrap(), policy, queue, |settings| {
+        let server = McpServer { agent: Some("files".into()), target, ends_with_slash: false };
+        settings.mcp.insert("fs".into(), server);
+        change(settings);
+    })
+}
+
+fn post(house: &House, path: &str, extra: &str, body: &str) -> Reply {
+    post_with(house.address(), path, &format!("{ACCEPT}{extra}"), body)
+}
+
+fn said(reply: &Reply) -> Value {
+    serde_json::from_str(&reply.text()).unwrap_or_else(|_| panic!("no JSON: {}", reply.text()))
+}
+
+fn kill(house: &House, channels: Channels) -> usize {
+    let press = Press::new(KillReason::Manual, "test", "test");
+    house.host().kill(Press { channels, ..press }).ended.tools
+}
+
+#[test]
+fn tl_3_everything_passes_byte_for_byte_and_calls_are_told() {
+    let server = Raw::saying(json_answer(RESULT));
+    let house = house(&server, "{}", |_| {});
+    let extra = "mcp-session-id: s1\r\nmcp-protocol-version: 2025-11-25\r\nauthorization: Bearer theirs\r\nlast-event-id: 4\r\n";
+    for body in [
+        PING,
+        CALL,
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+        " [ {\"id\":1,\"method\":\"x/y\"} ] ",
+    ] {
+        let reply = post(&house, "/mcp/fs?x=%20y", extra, body);
+        assert_eq!((reply.status, reply.text().as_str()), (200, RESULT), "{body}");
+        assert_eq!(reply.header("mcp-session-id"), Some("s1"));
+        let log = server.log();
+        let seen = log.requests.last().unwrap();
+        assert_eq!(seen.line(), "POST /base/mcp?x=%20y HTTP/1.1");
+        assert_eq!(seen.body, body.as_bytes());
+        for (name, value) in [
+            ("mcp-session-id", "s1"),
+            ("mcp-protocol-version", "2025-11-25"),
+            ("authorization", "Bearer theirs"),
+            ("last-event-id", "4"),
+        ] {
+            assert_eq!(seen.values(name), [value], "{name}");
+        }
+    }
+    wait("the end of the call", || (told(&house).1 == 1).then_some(()));
+    assert_eq!(told(&house).0, ["mcp__fs__add mcp"]);
+}
+
+/// The tools the core was asked about, with who saw them, and how many ends it was told.
+fn told(house: &House) -> (Vec<String>, usize) {
+    let records = house.records();
+    let asked = records.iter().filter_map(|record| {
+        let json: Value = serde_json::from_str(record.split(' ').nth(1)?).ok()?;
+        let asked = json.get("what")?.get("tool_requested")?.clone();
+        let gate = asked.get("gate").and_then(Value::as_str).unwrap_or("hook");
+        Some(format!("{} {gate}", asked.get("tool")?.as_str()?))
+    });
+    let ended = records.iter().filter(|record| record.contains("tool_finished")).count();
+    (asked.collect(), ended)
+}
+
+#[test]
+fn tl_3_a_denied_call_is_a_tool_error_and_never_reaches_the_server() {
+    let server = Raw::saying(json_answer(RESULT));
+    let house = house(&server, r#"{"preset":"strict","policy":{"limits":{"max_tool_calls":1}}}"#, |_| {});
+    let reply = post(&house, "/mcp/fs", "", CALL);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let answer = said(&reply);
+    assert_eq!(answer["id"], 7);
+    assert_eq!(answer["result"]["isError"], true);
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("max tool calls"), "{text}");
+    assert_eq!(server.log().requests.len(), 0);
+    // Everything else passes: nothing is hidden.
+    assert_eq!(post(&house, "/mcp/fs", "", PING).text(), RESULT);
+    // A batch with a denied call in it stays out whole, and everybody in it is answered.
+    let reply = post(&house, "/mcp/fs", "", &format!("[{PING},{CALL}]"));
+    let answers = said(&reply);
+    assert_eq!(answers.as_array().map(Vec::len), Some(2), "{answers}");
+    assert_eq!(server.log().requests.len(), 1);
+}
+
+#[test]
+fn tl_3_no_side_door_leads_to_a_server() {
+    let server = Raw::saying(json_answer(RESULT));
+    let house = house(&server, "{}", |_| {});
+    let twice = CALL.replace(r#""method""#, r#""method":"ping","method""#);
+    let utf7 = CALL.replace("tools/call", "tools+AC8-call");
+    let zero = CALL.replace("tools/call", "tools/call\\u0000");
+    let cases = [
+        ("/mcp/fs", "", twice.as_str(), 400),
+        ("/mcp/fs", "", r#"{"method":"tools/call","params":{"name":"a"}}"#, 400),
+        ("/mcp/fs", "content-encoding: gzip\r\n", CALL, 415),
+        ("/mcp/fs", "content-type: application/json; charset=utf-7\r\n", utf7.as_str(), 415),
+        ("/mcp/fs", "", zero.as_str(), 400),
+        ("/mcp/fs", "mcp-method: ping\r\n", CALL, 400),
+        ("/mcp/fs", "mcp-method: tools/call\r\n", PING, 400),
+        ("/mcp/fs", "mcp-method: tools/call\r\nmcp-name: other\r\n", CALL, 400),
+        ("/mcp/fs", "sec-fetch-site: cross-site\r\n", CALL, 403),
+        ("/mcp/fs", "origin: https://evil.example\r\n", CALL, 403),
+        ("/mcp/other", "", CALL, 404),
+        ("/mcp/fs/deeper", "", CALL, 404),
+        ("/mcp", "", CALL, 404),
+        ("/runs/guess/mcp/fs", "", CALL, 403),
+    ];
+    for (path, extra, body, status) in cases {
+        let reply = post(&house, path, extra, body);
+        assert_eq!(reply.status, status, "{path} {extra} {body}: {}", reply.text());
+        assert!(said(&reply).get("error").is_some(), "{}", reply.text());
+    }
+    let mut wire = Wire::open(house.address());
+    wire.send(
+        b"GET /mcp/fs HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n",
+    );
+    assert_eq!(wire.reply().status, 426);
+    let mut wire = Wire::open(house.address());
+    wire.send(b"PUT /mcp/fs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n");
+    assert_eq!(wire.reply().status, 405);
+    assert_eq!(server.log().requests.len(), 0);
+    assert_eq!(post(&house, "/mcp/fs", "mcp-method: tools/call\r\nmcp-name: add\r\n", CALL).status, 200);
+}
+
+#[test]
+fn tl_3_a_redirect_does_not_lead_around_the_gate() {
+    let server = Raw::saying(
+        "HTTP/1.1 307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/mcp\r\ncontent-length: 0\r\n\r\n",
+    );
+    let house = house(&server, "{}", |_| {});
+    let reply = post(&house, "/mcp/fs", "", PING);
+    assert_eq!(reply.status, 502);
+    assert!(reply.text().contains("mcp.servers.fs.url"), "{}", reply.text());
+    assert_eq!(reply.header("location"), None);
+}
+
+#[test]
+fn tl_3_who_calls_is_the_path_the_key_or_the_configuration() {
+    let server = Raw::saying(json_answer(RESULT));
+    let house = house(&server, "{}", |settings| {
+        settings.keys = vec![AgentKey { agent: "a1".into(), key: "key-of-a1".to_owned().into() }];
+    });
+    let agents = |house: &House| -> Vec<String> {
+        let of = |record: &String| {
+            record.contains("tool_requested").then(|| record.split(' ').next().unwrap().to_owned())
+        };
+        house.records().iter().filter_map(of).collect()
+    };
+    for (path, extra) in [
+        ("/mcp/fs", ""),
+        ("/agents/a2/mcp/fs", ""),
+        ("/mcp/fs", "x-estop-agent: a3\r\n"),
+        ("/mcp/fs", "x-estop-key: key-of-a1\r\n"),
+    ] {
+        assert_eq!(post(&house, path, extra, CALL).status, 200, "{path} {extra}");
+    }
+    wait("all four are written down", || (agents(&house).len() == 4).then_some(()));
+    assert_eq!(agents(&house), ["files", "a2", "a3", "a1"]);
+    assert_eq!(post(&house, "/agents/a2/mcp/fs", "x-estop-key: key-of-a1\r\n", CALL).status, 403);
+    assert!(server.log().requests.iter().all(|request| request.values("x-estop-key").is_empty()));
+}
+
+/// A server whose calls begin a stream and do not end; counts the cancellations it gets and the streams that close.
+struct Streaming {
+    server: Raw,
+    closed: Arc<AtomicUsize>,
+}
+
+const STREAM: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+const PROGRESS: &str = "event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":7,\"progress\":1}}\n\n";
+
+fn streaming() -> Streaming {
+    let closed: Arc<AtomicUsize> = Arc::default();
+    let counted = Arc::clone(&closed);
+    let server = Raw::start(move |socket: &mut TcpStream, request: &RawRequest, _| {
+        let is_stream = request.line().starts_with("GET") || request.body.starts_with(CALL.as_bytes());
+        if !is_stream {
+            let _ = socket.write_all(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n");
+            return;
+        }
+        let chunk = format!("{STREAM}{:x}\r\n{PROGRESS}\r\n", PROGRESS.len());
+        let _ = socket.write_all(chunk.as_bytes());
+        let mut more = [0; 1];
+        while matches!(socket.read(&mut more), Ok(1)) {}
+        counted.fetch_add(1, Ordering::SeqCst);
+    });
+    Streaming { server, closed }
+}
+
+impl Streaming {
+    fn cancelled(&self) -> Vec<Value> {
+        let log = self.server.log();
+        let bodies = log.requests.iter().filter_map(|r| serde_json::from_slice::<Value>(&r.body).ok());
+        bodies.filter(|body| body["method"] == "notifications/cancelled").collect()
+    }
+}
+
+#[test]
+fn tl_3_a_kill_cuts_a_call_tells_client_and_server_and_lets_nothing_through() {
+    let streaming = streaming();
+    let house = house(&streaming.server, "{}", |_| {});
+    let mut wire = Wire::open(house.address());
+    wire.post("/mcp/fs", "mcp-session-id: s1\r\n", CALL);
+    wire.until("notifications/progress");
+    assert_eq!(kill(&house, Channels::NONE.with(Channel::Tools)), 1);
+    let rest = wire.until("isError");
+    assert!(rest.contains("data: {\"jsonrpc\":\"2.0\",\"id\":7,"), "{rest}");
+    wait("the server's stream closes", || (streaming.closed.load(Ordering::SeqCst) == 1).then_some(()));
+    let told = wait("the server is told", || streaming.cancelled().pop());
+    assert_eq!(told["params"]["requestId"], 7);
+    let seen = streaming.server.log();
+    assert_eq!(seen.requests.last().unwrap().values("mcp-session-id"), ["s1"]);
+    let before = seen.requests.len();
+    for body in [CALL, PING] {
+        let reply = post(&house, "/mcp/fs", "", body);
+        assert_eq!(reply.status, 200);
+        let answer = said(&reply);
+        assert!(answer["result"]["isError"] == true || answer["error"]["code"] == -32001, "{answer}");
+    }
+    let notice = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    assert_eq!(post(&house, "/mcp/fs", "", notice).status, 403);
+    assert_eq!(streaming.server.log().requests.len(), before, "nothing is forwarded after the kill");
+}
+
+/// A disk that stands still while somebody holds it.
+#[derive(Clone, Debug, Default)]
+struct Disk {
+    held: Arc<Mutex<()>>,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Tail for Disk {
+    fn write(&self, _: &[u8]) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn sync(&self) -> std::io::Result<()> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        drop(self.held.lock());
+        Ok(())
+    }
+    fn next_generation(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn tl_3_an_answer_that_switches_its_agent_off_holds_up_nobody_on_a_slow_disk() {
+    let (disk, server) = (Disk::default(), Raw::saying(json_answer(RESULT)));
+    let queue = JournalQueue::with_tail(Box::new(disk.clone()), TailMark::default());
+    let loops = r#"{"policy": {"kill_switch_enabled": true}}"#;
+    let house = keeping(&server, loops, queue, |settings| settings.workers = 1);
+    let held = disk.held.lock().unwrap();
+    let before = disk.asked.load(Ordering::SeqCst);
+    for _ in 0..5 {
+        assert_eq!(post(&house, "/mcp/fs", "", CALL).text(), RESULT);
+    }
+    wait("the stop goes to the disk", || (disk.asked.load(Ordering::SeqCst) > before).then_some(()));
+    assert_eq!(post(&house, "/agents/a2/mcp/fs", "", CALL).text(), RESULT, "another works on");
+    assert_eq!(said(&post(&house, "/mcp/fs", "", CALL))["result"]["isError"], true, "it is off");
+    drop(held);
+}
+
+#[test]
+fn tl_3_all_calls_of_a_batch_are_taken_back_together() {
+    // It takes everything and answers nothing: whoever waits for one answer after the other never tells of the last.
+    let server = Raw::start(|socket: &mut TcpStream, _: &RawRequest, _| {
+        let mut more = [0; 1];
+        while matches!(socket.read(&mut more), Ok(1)) {}
+    });
+    let house = house(&server, "{}", |_| {});
+    let call = |id| {
+        let params = json!({"name": format!("tool{id}"), "arguments": {"a": id}});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+    };
+    let batch: Vec<Value> = (0..16).map(call).collect();
+    let mut wire = Wire::open(house.address());
+    wire.post("/mcp/fs", "", &json!(batch).to_string());
+    wait("the batch arrives", || (server.log().requests.len() == 1).then_some(()));
+    kill(&house, Channels::NONE.with(Channel::Tools));
+    assert_eq!(said(&wire.reply()).as_array().map(Vec::len), Some(16));
+    let streaming = Streaming { server, closed: Arc::default() };
+    wait("the server is told of all", || (streaming.cancelled().len() == 16).then_some(()));
+}
+
+#[test]
+fn tl_3_a_stopped_agent_loses_its_calls_and_its_stream() {
+    let streaming = streaming();
+    let house = house(&streaming.server, "{}", |_| {});
+    let mut call = Wire::open(house.address());
+    call.post("/agents/a1/mcp/fs", "", CALL);
+    call.until("notifications/progress");
+    let mut stream = Wire::open(house.address());
+    stream.send(b"GET /agents/a1/mcp/fs HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\r\n");
+    stream.until("notifications/progress");
+    let agent = house.host().agent("a1").unwrap();
+    house.host().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+    call.until("isError");
+    wait("both close", || (streaming.closed.load(Ordering::SeqCst) == 2).then_some(()));
+    let mut again = Wire::open(house.address());
+    again.send(b"GET /agents/a1/mcp/fs HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\r\n");
+    assert_eq!(again.reply().status, 403);
+    // Another agent works on.
+    assert_eq!(post(&house, "/agents/a2/mcp/fs", "", PING).status, 202);
+}
+
+#[test]
+fn tl_3_a_server_that_answers_late_with_json_is_cut_with_a_tool_error() {
+    let closed: Arc<AtomicUsize> = Arc::default();
+    let counted = Arc::clone(&closed);
+    let server = Raw::start(move |socket: &mut TcpStream, request: &RawRequest, _| {
+        if request.body != CALL.as_bytes() {
+            let _ = socket.write_all(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n");
+            return;
+        }
+        let mut more = [0; 1];
+        while matches!(socket.read(&mut more), Ok(1)) {}
+        counted.fetch_add(1, Ordering::SeqCst);
+    });
+    let house = house(&server, "{}", |_| {});
+    let mut wire = Wire::open(house.address());
+    wire.post("/mcp/fs", "", CALL);
+    wait("the call arrives", || (server.log().requests.len() == 1).then_some(()));
+    kill(&house, Channels::ALL);
+    let reply = wire.reply();
+    assert_eq!(reply.status, 200);
+    assert_eq!(said(&reply)["result"]["isError"], json!(true));
+    wait("its connection closes", || (closed.load(Ordering::SeqCst) == 1).then_some(()));
+}
+
+#[test]
+fn tl_3_a_body_has_a_limit() {
+    let server = Raw::saying(json_answer(RESULT));
+    let house = house(&server, "{}", |settings| settings.limits.body_bytes = 1000);
+    let large = CALL.replace("\"a\":1", &format!("\"a\":\"{}\"", "x".repeat(2000)));
+    assert_eq!(post(&house, "/mcp/fs", "", &large).status, 413);
+    assert_eq!(server.log().requests.len(), 0);
+}
+
+#[test]
+fn cb_6_an_escalated_run_loses_its_calls() {
+    let streaming = streaming();
+    let policy = r#"{"preset":"strict","policy":{"limits":{"max_tool_calls":2}}}"#;
+    let house = house(&streaming.server, policy, |_| {});
+    let mut call = Wire::open(house.address());
+    call.post("/mcp/fs", "x-estop-run: r1\r\n", CALL);
+    call.until("notifications/progress");
+    let mut other = Wire::open(house.address());
+    other.post("/mcp/fs", "x-estop-run: r2\r\n", CALL);
+    other.until("notifications/progress");
+    let second = CALL.replace("\"id\":7", "\"id\":8");
+    let denied = said(&post(&house, "/mcp/fs", "x-estop-run: r1\r\n", &second));
+    assert_eq!(denied["result"]["isError"], true, "{denied}");
+    let agent = house.host().agent("files").unwrap();
+    let run = Some("r1".into());
+    let call_id = estop_core::ids::CallId(99);
+    let tool = "report_blocked".into();
+    let action = estop_core::ids::Hash64(1);
+    let gate = estop_core::event::ToolGate::Hook;
+    let asked = estop_core::event::ToolRequested { call: call_id, tool, action, test_run: false, gate };
+    house.host().tell(&agent, run.clone(), What::ToolRequested(asked));
+    let ended = estop_core::event::Ended::Ok;
+    let done = estop_core::event::ToolFinished { call: call_id, result: action, ended, reports: true };
+    house.host().tell(&agent, run, What::ToolFinished(done));
+    call.until("isError");
+    wait("the server's stream closes", || (streaming.closed.load(Ordering::SeqCst) == 1).then_some(()));
+    wait("the server is told", || streaming.cancelled().pop());
+    assert_eq!(streaming.closed.load(Ordering::SeqCst), 1, "the other run's call goes on");
+}

@@ -1,0 +1,249 @@
+//! The red button from the command line (KS-5, KS-6): with an estop that answers, one that hangs, and none at all.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::house::person::finish;
+use crate::house::{Estop, House, PATIENCE};
+use estop_core::button::Latched;
+use estop_core::system::{Channel, SystemState};
+use estop_store::{FoundLatch, LatchFile};
+
+fn latch(house: &House) -> Latched {
+    match LatchFile::look(&house.data()) {
+        FoundLatch::Said(latched) => latched,
+        other @ (FoundLatch::Missing | FoundLatch::Damaged(_)) => panic!("{other:?}"),
+    }
+}
+
+fn ask(estop: &Estop, agent: &str) -> u16 {
+    estop.ask(agent, "hello").unwrap().0
+}
+
+fn says(estop: &Estop, agent: &str) -> String {
+    estop.ask(agent, "hello").unwrap().1
+}
+
+#[test]
+fn ks_6_kill_restart_and_clear_through_the_owners_socket() {
+    let house = House::new("");
+    let estop = house.start();
+    assert_eq!(ask(&estop, "a1"), 200);
+    house.estop(&["emergency", "status"]).is(0, "RUNNING");
+    let killed = house.estop(&[
+        "emergency",
+        "kill",
+        "--reason",
+        "security_incident",
+        "--note",
+        "it deletes mail",
+        "--json",
+    ]);
+    let killed = killed.is(0, "").json();
+    assert_eq!((&killed["status"], &killed["persisted"]), (&"shutdown".into(), &true.into()));
+    assert!(killed["stopped"]["model_calls"].is_u64() && killed["took"]["gate_us"].is_u64(), "{killed}");
+    assert_ne!(ask(&estop, "a1"), 200);
+    let status = house.estop(&["emergency", "status", "--json"]);
+    let status = status.is(1, "").json();
+    assert_eq!(
+        (&status["reason"], &status["note"]),
+        (&"security_incident".into(), &"it deletes mail".into())
+    );
+    assert_eq!((&status["source"], &status["metadata"]["user"]), (&"cli".into(), &"ann".into()));
+
+    house.estop(&["emergency", "clear"]).is(1, "restart into safe mode first");
+    house.estop(&["emergency", "restart"]).is(0, "SAFE_MODE").is(0, "estop emergency clear");
+    assert!(says(&estop, "a1").contains("safe mode"));
+    house.estop(&["emergency", "clear", "--reason", "mail restored"]).is(0, "RUNNING");
+    assert_eq!(ask(&estop, "a1"), 200);
+    house.estop(&["emergency", "restart"]).is(1, "nothing to restart");
+}
+
+#[test]
+fn ks_5_a_kill_in_between_is_not_cleared_by_who_did_not_see_it() {
+    let house = House::new("");
+    let estop = house.start();
+    house.estop(&["kill"]).is(0, "SHUTDOWN");
+    let seen = house.estop(&["emergency", "status", "--json"]).json()["epoch"].to_string();
+    house.estop(&["kill", "--note", "again"]).is(0, "SHUTDOWN");
+    let refused = house.estop(&["emergency", "restart", "--epoch", &seen, "--json"]);
+    assert_eq!(refused.is(1, "newer kill").json()["status"], 409);
+    house.estop(&["emergency", "restart"]).is(0, "SAFE_MODE");
+    assert!(says(&estop, "a1").contains("safe mode"));
+}
+
+#[test]
+fn ks_6_over_the_admin_port_with_a_token() {
+    let house = House::new("");
+    let estop = house.start();
+    let token = estop.token();
+    house.estop_at(&estop, &["kill"]).is(1, "ESTOP_TOKEN");
+    house.estop_at(&estop, &["kill", "--admin-token", "estop_admin_wrong"]).is(1, "");
+    assert_eq!(ask(&estop, "a1"), 200);
+    house.estop_at(&estop, &["kill", "--channel", "llm", "--admin-token", &token]).is(0, "RUNNING");
+    assert_ne!(ask(&estop, "a1"), 200);
+    let mut by_variable = house.command(&["emergency", "clear", "--url", estop.admin()]);
+    finish(by_variable.env("ESTOP_ADMIN_TOKEN", &token)).is(0, "RUNNING");
+    assert_eq!(ask(&estop, "a1"), 200);
+    house
+        .estop_at(&estop, &["kill", "--reason", "no such reason", "--admin-token", &token])
+        .is(0, "SHUTDOWN");
+    let status = house.estop(&["emergency", "status", "--json"]).json();
+    assert_eq!((&status["reason"], &status["note"]), (&"manual".into(), &"no such reason".into()));
+    let admin = estop.admin().to_owned();
+    estop.end();
+    let mut nobody = house.command(&["kill", "--url", &admin, "--admin-token", &token]);
+    finish(&mut nobody).is(3, "NOTHING WAS STOPPED");
+}
+
+#[test]
+fn ks_5_a_kill_that_says_things_twice_kills_and_the_last_word_counts() {
+    let house = House::new("");
+    let estop = house.start();
+    let twice = r#"{"reason":"manual","note":"first","reason":"emergency","note":"second","note":"third"}"#;
+    let (code, said) = house.owner("POST", "/api/emergency/kill", twice);
+    assert_eq!((code, said.contains("\"shutdown\"")), (200, true), "{said}");
+    assert_ne!(ask(&estop, "a1"), 200);
+    let status = house.estop(&["emergency", "status", "--json"]).json();
+    assert_eq!((&status["reason"], &status["note"]), (&"emergency".into(), &"third".into()));
+    // Also of the channels; a list that is empty or wrong is the whole system.
+    house.estop(&["emergency", "restart"]).is(0, "SAFE_MODE");
+    house.estop(&["emergency", "clear"]).is(0, "RUNNING");
+    for last in [r#"[]"#, r#"["lm"]"#, r#""llm""#] {
+        let body = format!(r#"{{"channels":["llm"],"channels":{last}}}"#);
+        let (code, said) = house.owner("POST", "/api/emergency/kill", &body);
+        assert_eq!((code, said.contains("\"shutdown\"")), (200, true), "{body}: {said}");
+        house.estop(&["emergency", "restart"]).is(0, "SAFE_MODE");
+        house.estop(&["emergency", "clear"]).is(0, "RUNNING");
+    }
+}
+
+#[test]
+fn ks_5_a_kill_without_an_estop_makes_the_next_one_come_up_stopped() {
+    let house = House::new("");
+    house.estop(&["kill"]).is(3, "NOTHING WAS STOPPED");
+    assert!(!house.data().exists(), "a wrong name makes no folder");
+    let estop = house.start();
+    assert_eq!(ask(&estop, "a1"), 200);
+    estop.end();
+    let before = latch(&house).gate.epoch;
+    house.estop(&["kill", "--note", "at night"]).is(0, "a start comes up stopped").is(0, "no estop runs");
+    let kept = latch(&house);
+    assert_eq!((kept.gate.state, &*kept.source), (SystemState::Shutdown, "cli"));
+    assert!(kept.gate.epoch > before);
+    let estop = house.start();
+    assert_ne!(ask(&estop, "a1"), 200);
+    let status = house.estop(&["emergency", "status", "--json"]).json();
+    assert_eq!((&status["state"], &status["note"]), (&"shutdown".into(), &"at night".into()));
+    house.estop(&["emergency", "restart"]).is(0, "SAFE_MODE");
+    house.estop(&["emergency", "clear"]).is(0, "RUNNING");
+    assert_eq!(ask(&estop, "a1"), 200);
+    estop.end();
+    let json = house.estop(&["kill", "--channel", "llm", "--json"]);
+    assert_eq!(json.is(0, "").json()["daemon"]["state"], "none");
+    let kept = latch(&house);
+    assert_eq!(kept.gate.state, SystemState::Running);
+    assert!(kept.gate.shut.contains(Channel::Llm) && !kept.gate.shut.contains(Channel::Tools));
+    assert_ne!(ask(&house.start(), "a1"), 200);
+}
+
+#[test]
+fn ks_5_an_estop_that_hangs_is_named_and_stops_when_it_goes_on() {
+    let house = House::new("");
+    let estop = house.start();
+    estop.signal("-STOP");
+    let pid = estop.process.id();
+    let ran = house.estop(&["kill", "--json"]);
+    let said = ran.is(3, &format!("kill -9 {pid}")).json();
+    assert_eq!((&said["daemon"]["state"], &said["daemon"]["pid"]), (&"may_run".into(), &pid.into()));
+    assert_eq!(said["latch"]["written"], true);
+    assert_eq!(latch(&house).gate.state, SystemState::Shutdown);
+    estop.signal("-CONT");
+    let begun = Instant::now();
+    while house.estop(&["emergency", "status", "--json"]).json()["state"] != "shutdown" {
+        assert!(begun.elapsed() < PATIENCE, "it does not obey");
+    }
+    assert_ne!(ask(&estop, "a1"), 200);
+}
+
+#[test]
+fn ks_5_an_estop_that_hangs_is_ended_by_force_and_comes_up_stopped() {
+    let house = House::new("");
+    let mut estop = house.start();
+    estop.signal("-STOP");
+    house.estop(&["kill", "--force"]).is(0, "is gone");
+    estop.process.wait().unwrap();
+    drop(estop);
+    let estop = house.start();
+    assert_ne!(ask(&estop, "a1"), 200);
+    house.estop(&["emergency", "status"]).is(1, "SHUTDOWN");
+}
+
+#[test]
+fn ks_5_an_estop_whose_socket_is_gone_obeys_the_signal() {
+    let house = House::new("");
+    let estop = house.start();
+    std::fs::remove_file(house.data().join("estop.sock")).unwrap();
+    house.estop(&["kill"]).is(0, "it obeyed");
+    assert_ne!(ask(&estop, "a1"), 200);
+}
+
+#[test]
+fn ks_5_two_who_kill_an_estop_that_hangs_are_not_taken_for_it() {
+    let house = House::new("");
+    let estop = house.start();
+    estop.signal("-STOP");
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                house.estop(&["kill"]).is(3, "NOT KNOWN TO BE STOPPED");
+            });
+        }
+    });
+    estop.signal("-CONT");
+}
+
+#[test]
+fn ks_5_a_channel_killed_in_safe_mode_without_an_estop_stays_shut_when_it_is_cleared() {
+    let house = House::new("");
+    let estop = house.start();
+    house.estop(&["kill"]).is(0, "SHUTDOWN");
+    house.estop(&["emergency", "restart"]).is(0, "SAFE_MODE");
+    estop.end();
+    house.estop(&["kill", "--channel", "llm"]).is(0, "no estop runs");
+    let estop = house.start();
+    house.estop(&["emergency", "clear"]).is(0, "RUNNING");
+    assert_ne!(ask(&estop, "a1"), 200);
+}
+
+#[test]
+fn ks_2_a_standard_error_that_is_gone_keeps_no_kill_from_the_disk() {
+    let house = House::new("");
+    house.start().end();
+    let mut process = house
+        .command(&["serve", "--config", "estop.yaml", "--data-dir", "data"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(process.stderr.take());
+    let mut said = BufReader::new(process.stdout.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().starts_with("Admin API")));
+    let latch = house.data().join("estop.latch");
+    std::fs::remove_file(&latch).unwrap();
+    std::fs::create_dir(&latch).unwrap();
+    let killed = house.estop(&["kill", "--json"]);
+    assert_eq!(killed.is(0, "").json()["persisted"], false);
+    std::fs::remove_dir(&latch).unwrap();
+    let begun = Instant::now();
+    while !matches!(LatchFile::look(&house.data()), FoundLatch::Said(found) if found.gate.state == SystemState::Shutdown)
+    {
+        assert!(begun.elapsed() < PATIENCE, "it is not written");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    process.kill().unwrap();
+    process.wait().unwrap();
+}

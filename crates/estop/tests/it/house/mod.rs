@@ -1,0 +1,195 @@
+//! A data directory with a real estop and a fake model, for tests that start, kill and look, or do what a person does.
+
+#![allow(dead_code, unreachable_pub, reason = "every test file takes what it needs")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
+
+use estop_fake_model::FakeModel;
+use estop_store::{Sqlite, SqliteOptions};
+
+pub mod person;
+pub(crate) use crate::ran;
+
+/// No answer takes this long; whoever waits longer waits for ever.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A data directory with estops that come and go.
+pub struct House {
+    pub folder: tempfile::TempDir,
+    pub model: FakeModel,
+}
+
+/// A running estop, killed when dropped.
+pub struct Estop {
+    pub process: Child,
+    pub address: SocketAddr,
+    said: Mutex<BufReader<std::process::ChildStdout>>,
+    admin: OnceLock<String>,
+}
+
+impl House {
+    pub fn new(policy: &str) -> House {
+        let house = House {
+            folder: tempfile::tempdir().unwrap(),
+            model: FakeModel::start(Default::default()).unwrap(),
+        };
+        house.configure(policy);
+        house
+    }
+
+    /// Writes the configuration.
+    pub fn configure(&self, policy: &str) {
+        let config = format!(
+            "listen: {{data: 127.0.0.1:0, admin: 127.0.0.1:0}}\nproviders: {{openai: {{base_url: \"http://{}\"}}}}\n{policy}\n",
+            self.model.addr()
+        );
+        std::fs::write(self.folder.path().join("estop.yaml"), config).unwrap();
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    pub fn start(&self) -> Estop {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_estop"))
+            .args(["serve", "--config", "estop.yaml", "--data-dir", "data"])
+            .current_dir(self.folder.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(process.stdout.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        let address = line.trim().rsplit("//").next().unwrap().parse().unwrap();
+        Estop { process, address, said: Mutex::new(said), admin: OnceLock::new() }
+    }
+
+    /// The store, once no estop has it.
+    pub fn store(&self) -> Sqlite {
+        Sqlite::open(&self.data().join("estop.db"), SqliteOptions::default()).unwrap()
+    }
+
+    pub fn run(&self, args: &[&str]) -> (bool, String) {
+        let ran = Command::new(env!("CARGO_BIN_EXE_estop"))
+            .args(args)
+            .current_dir(self.folder.path())
+            .output()
+            .unwrap();
+        (ran.status.success(), String::from_utf8_lossy(&ran.stdout).into_owned())
+    }
+
+    /// What the API answers the owner of the data directory: status and body.
+    pub fn owner(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let mut stream = std::os::unix::net::UnixStream::connect(self.data().join("estop.sock")).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
+    }
+
+    pub fn verified(&self) {
+        let journal = self.folder.path().join("journal.jsonl");
+        let _ = std::fs::remove_file(&journal);
+        assert!(self.run(&["journal", "export", "--data-dir", "data", "--output", "journal.jsonl"]).0);
+        for check in ["verify", "replay"] {
+            let (fine, said) = self.run(&[check, "journal.jsonl"]);
+            assert!(fine, "{check}: {said}");
+        }
+    }
+}
+
+impl Estop {
+    /// Where the admin API is, as estop said.
+    pub fn admin(&self) -> &str {
+        self.admin.get_or_init(|| {
+            let url = self.told("Admin API: ");
+            url.strip_suffix("/api/docs").unwrap().to_owned()
+        })
+    }
+
+    /// The admin's token. It is said once, at the first start of a data directory.
+    pub fn token(&self) -> String {
+        self.admin();
+        self.told("Admin token").rsplit(' ').next().unwrap().to_owned()
+    }
+
+    /// The rest of the next line that begins so.
+    fn told(&self, beginning: &str) -> String {
+        let mut said = self.said.lock().unwrap();
+        loop {
+            let mut line = String::new();
+            assert!(said.read_line(&mut line).unwrap() > 0, "estop said nothing like `{beginning}`");
+            if let Some(rest) = line.trim().strip_prefix(beginning) {
+                return rest.to_owned();
+            }
+        }
+    }
+
+    /// Status and body of an answer; `None` if none came.
+    pub fn ask(&self, agent: &str, prompt: &str) -> Option<(u16, String)> {
+        ask(self.address, agent, prompt)
+    }
+
+    pub fn kill_9(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    pub fn signal(&self, signal: &str) {
+        let pid = self.process.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+
+    pub fn end(mut self) {
+        self.signal("-TERM");
+        assert!(self.process.wait().unwrap().success());
+        let mut rest = String::new();
+        self.said.lock().unwrap().read_to_string(&mut rest).unwrap();
+    }
+}
+
+impl Drop for Estop {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+pub fn ask(address: SocketAddr, agent: &str, prompt: &str) -> Option<(u16, String)> {
+    ask_with(address, agent, prompt, "")
+}
+
+/// The same with a header line of its own, ended by CR LF.
+pub fn ask_with(address: SocketAddr, agent: &str, prompt: &str, header: &str) -> Option<(u16, String)> {
+    let body = format!(
+        "{{\"model\":\"gpt-4o-mini\",\"max_tokens\":50,\"messages\":[{{\"role\":\"user\",\"content\":\"{prompt}\"}}]}}"
+    );
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let head = format!(
+        "POST /agents/{agent}/openai/v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+         content-type: application/json\r\n{header}content-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let status = answer.split(' ').nth(1)?.parse().ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let length: usize = head.lines().find_map(|line| line.strip_prefix("content-length: "))?.parse().ok()?;
+    (body.len() == length).then(|| (status, body.to_owned()))
+}

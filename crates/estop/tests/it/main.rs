@@ -1,0 +1,34 @@
+//! Everything the binary and its parts do together, in one test binary: linking it once is what takes time.
+
+mod breakers;
+mod cli;
+mod commands;
+mod config_files;
+mod config_fuzz;
+mod config_mcp;
+mod config_refusals;
+mod config_relays;
+mod config_resolution;
+mod config_serve;
+mod config_serve_refusals;
+mod config_zones;
+mod doctor;
+mod edits;
+mod emergency;
+mod emergency_history;
+mod history;
+mod hook_command;
+mod hooks_api;
+mod house;
+mod install;
+mod keeping;
+mod mcp;
+mod memory;
+mod money;
+mod prooftest;
+mod races;
+mod ran;
+mod reload;
+mod run_command;
+mod secrets;
+mod triggers;
