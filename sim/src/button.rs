@@ -67,6 +67,7 @@ impl Button {
             SystemEvent::RestartRequested { .. }
             | SystemEvent::ConfigurationRead { .. }
             | SystemEvent::AccessChanged { .. }
+            | SystemEvent::PresetChanged { .. }
             | SystemEvent::TriggerChanged { .. }
             | SystemEvent::Pruned { .. }
             | SystemEvent::ProofTested { .. }

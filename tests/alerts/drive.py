@@ -1,4 +1,4 @@
-"""The receivers and the checks. Run by run.py: drive.py SEND PACKAGES FOLDER"""
+"""The receivers and the checks. Run by run.py: drive.py SEND PACKAGES FOLDER ESTOP"""
 
 import base64
 import datetime
@@ -14,6 +14,7 @@ import pathlib
 import re
 import secrets
 import socket
+import sqlite3
 import ssl
 import subprocess
 import sys
@@ -32,7 +33,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 warnings.filterwarnings("ignore", message="Requiring AUTH")
 logging.getLogger("mail.log").setLevel(logging.ERROR)
 HERE = pathlib.Path(__file__).resolve().parent
-SEND, PACKAGES, FOLDER = (pathlib.Path(argument) for argument in sys.argv[1:4])
+SEND, PACKAGES, FOLDER, ESTOP = (pathlib.Path(argument) for argument in sys.argv[1:5])
 WITHIN_S = 90
 SECRETS = {
     "WHSEC_OLD": "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode(),
@@ -349,6 +350,12 @@ def main():
         judge_mail(implicit, "TLS", False)
         judge_with_node(by_path)
         judge_github(log)
+        daemon = Daemon(config(web.server_port, first.port, second.port, port))
+        try:
+            judge_daemon(daemon, starttls, implicit)
+        finally:
+            daemon.process.kill()
+            daemon.process.wait()
         judge_the_judge(port)
         refusals(first.port, second.port)
         judge_secrets()
@@ -358,6 +365,122 @@ def main():
         first.stop()
         second.stop()
     sys.exit(1 if problems else 0)
+
+
+class Model(http.server.BaseHTTPRequestHandler):
+    """A model that says the same to everybody."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        said = {"id": "x", "object": "chat.completion", "created": 1, "model": "gpt-4o-mini",
+                "choices": [{"index": 0, "message": {"role": "assistant", "content": "Not yet."}, "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}}
+        body = json.dumps(said).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        try:
+            self.end_headers()
+            self.wfile.write(body)
+        except OSError:
+            pass  # estop stopped it
+
+    def log_message(self, *_):
+        pass
+
+
+class Daemon:
+    """`estop serve` with these alerts."""
+
+    def __init__(self, alerts):
+        self.place = FOLDER / "daemon"
+        self.place.mkdir()
+        model = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Model)
+        threading.Thread(target=model.serve_forever, daemon=True).start()
+        # JSON is YAML.
+        settings = {"listen": {"data": "127.0.0.1:0", "admin": "127.0.0.1:0"}, "alerts": alerts,
+                    "providers": {"openai": {"base_url": f"http://127.0.0.1:{model.server_port}"}},
+                    "agents": {"coder": {"policy": {"kill_switch_enabled": True}}, "builder": {}}}
+        (self.place / "estop.yaml").write_text(json.dumps(settings))
+        line = [ESTOP, "serve", "--config", "estop.yaml", "--data-dir", "data"]
+        # The first start prints a token, which is meant to be seen: it is not kept with what is searched for secrets.
+        self.process = subprocess.Popen(line, cwd=self.place, env=dict(os.environ, **SECRETS), stdout=subprocess.PIPE,
+                                        stderr=open(self.place / "said", "w"), text=True)
+        self.port = int(self.process.stdout.readline().strip().rsplit(":", 1)[1])
+        threading.Thread(target=self.process.stdout.read, daemon=True).start()
+
+    def api(self, path, body):
+        """As the owner of the data directory."""
+        connection = http.client.HTTPConnection("localhost", timeout=WITHIN_S)
+        connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.sock.connect(str(self.place / "data" / "estop.sock"))
+        connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
+        answer = connection.getresponse()
+        said = answer.read()
+        if answer.status >= 300:
+            sys.exit(f"{path}: {answer.status} {said.decode()}")
+        return json.loads(said or b"null")
+
+    def ask(self, agent):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WITHIN_S)
+        body = {"model": "gpt-4o-mini", "max_tokens": 50, "messages": [{"role": "user", "content": "Is the build done?"}]}
+        connection.request("POST", f"/agents/{agent}/openai/v1/chat/completions", json.dumps(body), {"content-type": "application/json"})
+        return connection.getresponse().status
+
+    def escalate(self):
+        """A run of `builder` reaches its limit and reports."""
+        self.api("/api/runs", {"agent": "builder", "run": "issue-42", "role": "feat-dev", "issue": "42", "branch": "feat/parser",
+                               "session": "01a1dc9c", "limits": {"max_tool_calls": 2}})
+        call = {"agent": "builder", "run": "issue-42", "tool": "bash", "args": {"command": "ls"}}
+        for number in ("1", "2"):
+            self.api("/api/hooks/pre-tool-use", dict(call, call=number))
+        call.update(call="3", tool="report_complete")
+        self.api("/api/hooks/pre-tool-use", call)
+        self.api("/api/hooks/post-tool-use", dict(call, result="noted", exit_code=0))
+
+    def log(self):
+        """How every try ended; estop must have ended."""
+        with sqlite3.connect(self.place / "data" / "estop.db") as database:
+            return database.execute("SELECT target, outcome, detail FROM delivery_log ORDER BY id").fetchall()
+
+
+def until(what, look):
+    begun = time.monotonic()
+    while not look():
+        if time.monotonic() - begun > WITHIN_S:
+            check(what, False, "it does not come")
+            return
+        time.sleep(0.05)
+
+
+def judge_daemon(daemon, starttls, implicit):
+    """The daemon itself: a loop, an escalation, an activation and the red button, to everybody."""
+    mails, posts = len(starttls.mails), len(Receiver.seen)
+    while daemon.ask("coder") == 200:
+        pass
+    daemon.escalate()
+    daemon.api("/api/agents/coder/activate", {})
+    killed = daemon.api("/api/emergency/kill", {"note": "drill"})
+    check("ks_2 the kill's answer says that people are told", killed["told"] is True, str(killed))
+    hooks = lambda: [(headers, body) for path, headers, body in Receiver.seen[posts:] if path == "/webhook"]
+    types = lambda: sorted(json.loads(body)["type"] + "/" + json.loads(body)["data"]["kind"] for _, body in hooks())
+    told = ["estop.alert.circuit_breaker/alert", "estop.alert.kill_switch/alert", "estop.alert.system_kill/alert", "estop.recovery.kill_switch/recovery"]
+    until("al_1 the daemon's webhooks", lambda: len(hooks()) >= len(told))
+    until("al_1 the daemon's mails", lambda: min(len(starttls.mails), len(implicit.mails)) >= mails + len(told))
+    said = lambda: (FOLDER / "prism.log").read_text()
+    until("al_2 the daemon's issue", lambda: len(re.findall(r"(?i)post /repos/acme/robots/issues .*request received", said())) >= 2)
+    daemon.process.terminate()
+    check("al_1 the daemon ends", daemon.process.wait(WITHIN_S) == 0)
+    check("al_1 the daemon told each once", types() == told, str(types()))
+    judge_webhooks(hooks())
+    subjects = [email.message_from_bytes(content, policy=email.policy.default)["subject"] for *_, content in starttls.mails[mails:]]
+    check("al_1 the daemon's mails say it", len(subjects) == len(told) and any("coder was stopped: it goes in circles" in subject for subject in subjects)
+          and any("EMERGENCY STOP" in subject for subject in subjects), str(subjects))
+    log = daemon.log()
+    github = [line for line in log if line[0] == "github"]
+    check("al_2 the daemon's escalation is in GitHub, once", [line[1] for line in github] == ["delivered"], str(github))
+    check("al_2 and no request of it broke GitHub's description", "UNPROCESSABLE" not in said() and "violat" not in said().lower(), said()[-2000:])
+    check("al_1 everything the daemon sent arrived", {line[1] for line in log} == {"delivered"} and len({line[0] for line in log}) == 10, str(log))
 
 
 def refusals(starttls, implicit):

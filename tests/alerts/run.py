@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Sends alerts to real receivers and lets others judge what arrives (AL-1, AL-2).
 
-Usage: tests/alerts/run.py [--binaries FOLDER]   (needs `cargo build -p estop-notify --example send`)
+Usage: tests/alerts/run.py [--binaries FOLDER]   (needs `cargo build -p estop -p estop-notify --bins --example send`)
 
 The libraries are installed once, in the versions of requirements.txt and package.json, into ESTOP_TOOLS_CACHE (default
 ~/.cache/estop-tools). Where they cannot be got, the test is skipped and says so.
@@ -60,9 +60,11 @@ def node():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "target" / "debug")
-    send = parser.parse_args().binaries.resolve() / "examples" / "send"
-    if not send.exists():
-        sys.exit(f"{send} is not there: cargo build -p estop-notify --example send")
+    binaries = parser.parse_args().binaries.resolve()
+    send, estop = binaries / "examples" / "send", binaries / "estop"
+    for program in (send, estop):
+        if not program.exists():
+            sys.exit(f"{program} is not there: cargo build -p estop -p estop-notify --bins --example send")
     installed, packages = python(), node()
     if installed is None or packages is None:
         print("skipped: the libraries cannot be installed here (no network?)")
@@ -71,7 +73,7 @@ def main():
     try:
         environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", HTTP_PROXY="http://127.0.0.1:9",
                            HTTPS_PROXY="http://127.0.0.1:9", NO_PROXY="127.0.0.1,localhost")
-        done = subprocess.run([installed, HERE / "drive.py", send, packages, folder], env=environment)
+        done = subprocess.run([installed, HERE / "drive.py", send, packages, folder, estop], env=environment)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print("fine" if done.returncode == 0 else "FAILED")

@@ -40,6 +40,7 @@ providers: {{openai: {{base_url: "{model}"}}}}
 policy: {{kill_switch_enabled: true}}
 circuit_breakers: {{defaults: {{max_turns: 3}}}}
 agents: {{good: {{}}, stuck: {{policy: {{limits: {{max_turns: off}}}}}}}}
+alerts: {{channels: {{own: {{type: webhook, url: "{model}", allow_loopback: true}}}}, rules: {{stops: {{types: [kill_switch]}}}}}}
 """
 ANSWER_WITHIN_S = 20
 # Taken back, our own token would end the run: everything after it would be 401. So this route comes last and alone.

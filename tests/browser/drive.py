@@ -1,6 +1,7 @@
 """The tests of the dashboard. Each function `ui_…`, `ks_…` gets a house (estop and a fake model) and a browser."""
 
 import contextlib
+import http.server
 import json
 import os
 import pathlib
@@ -10,11 +11,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 import urllib.error
+import urllib.parse
 import urllib.request
 
+import pictures
 from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.options import Options
@@ -26,7 +30,7 @@ from selenium.webdriver.support.ui import Select
 
 TOKEN = "browser-test-token"
 WITHIN_S = 20
-PAGES = ["/", "/agents/stuck", "/incidents", "/needs-human", "/spend", "/journal", "/connect", "/settings"]
+PAGES = ["/", "/agents/stuck", "/incidents", "/needs-human", "/alerts", "/spend", "/journal", "/connect", "/settings"]
 
 
 class House:
@@ -275,8 +279,92 @@ def ui_1_the_kill_switch_is_set_in_the_page(house, browser, _):
 
 def al_3_a_missing_alert_is_said(house, browser, _):
     house.ask("coder", "Write a parser.")
-    browser.log_in().sees("Nobody would be told of a stop.")
-    browser.go("/agents/coder").sees("Nobody would be told of a stop")
+    browser.log_in().sees("Nobody is told when a guard stops an agent.")
+    browser.go("/agents/coder").sees("Nobody is told when it is stopped.")
+    browser.one("#content a[href='/alerts']").click()
+    browser.sees("Nobody is told", "h1 + p")
+    assert "type: slack" in browser.text("#line-yaml")
+    assert browser.button("Copy").is_displayed()
+    assert browser.complaints() == [], browser.complaints()
+    with with_receiver(house):
+        browser.go("/alerts").sees("Somebody is told", "h1 + p")
+        assert "Nobody is told" not in browser.go("/").text()
+        assert "Nobody is told" not in browser.go("/agents/coder").text()
+
+
+def al_1_a_channel_is_tested_by_a_click(house, browser, _):
+    with with_receiver(house) as receiver:
+        browser.log_in().go("/alerts").sees("not tried yet", "#channel-own")
+        browser.driver.execute_script("window.same = true")
+        browser.press("Test", "#channel-own")
+        browser.sees("A test is on its way to own", "#says")
+        browser.sees("works", "#channel-own")
+        browser.sees("This is a test: estop can reach you here")
+        assert browser.driver.execute_script("return window.same"), "without a reload"
+        assert receiver.got, "it arrived"
+        receiver.status = 404
+        browser.press("Test", "#channel-own")
+        browser.sees("fails", "#channel-own")
+        browser.sees("404", "#channel-own")
+        browser.sees("failed, tried again")
+        browser.go("/alerts").sees("1", "nav a[href='/alerts'] .count")
+        browser.go("/alerts?channel=nobody").sees("Nothing was sent to nobody yet.")
+
+
+def al_1_alerts_are_muted_and_rules_switched_off(house, browser, axe):
+    with with_receiver(house, rules={"stops": {"types": ["kill_switch"], "channels": ["own"]}}):
+        browser.log_in().go("/alerts").sees("in force", "table.cards:has([aria-label='Switch off stops'])")
+        browser.press("Switch off")
+        browser.sees("No rule is in force: every channel is told of everything but checkpoints.")
+        browser.press("Delete", answer=True)
+        browser.sees("in force", "#rules ~ .scroll")
+        browser.one("#mute-more summary").click()
+        browser.one("#mute-minutes").clear()
+        browser.one("#mute-minutes").send_keys("120")
+        browser.one("#mute-why").send_keys("a known <b>problem</b>")
+        browser.one("#mute-agents").send_keys("coder, tester")
+        browser.one("#mute-form input[value=kill_switch]").click()
+        browser.press("Mute", "#mute-form")
+        browser.sees("Muted.", "#says")
+        browser.sees("kill switch of coder, tester", "#mutes ~ .scroll")
+        browser.sees("a known <b>problem</b>", "#mutes ~ .scroll")
+        _, found = house.api("GET", "/api/alerts/mutes")
+        assert (found["mutes"][0]["types"], found["mutes"][0]["agents"]) == (["kill_switch"], ["coder", "tester"]), found
+        browser.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": axe})
+        seen = browser.driver.execute_async_script("axe.run().then(arguments[0])")
+        serious = [v["id"] for v in seen["violations"] if v["impact"] in ("serious", "critical")]
+        assert serious == [], serious
+        browser.press("Unmute")
+        browser.sees("Nothing is muted.")
+        assert browser.complaints() == [], browser.complaints()
+
+
+@contextlib.contextmanager
+def with_receiver(house, rules=None):
+    """A receiver on this machine, and estop with a channel to it."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            receiver.got.append(self.rfile.read(int(self.headers["content-length"])))
+            self.send_response(receiver.status)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    receiver = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    receiver.got, receiver.status = [], 200
+    threading.Thread(target=receiver.serve_forever, daemon=True).start()
+    config = json.loads((house.folder / "estop.yaml").read_text())
+    channel = {"type": "webhook", "url": f"http://127.0.0.1:{receiver.server_port}/", "allow_loopback": True}
+    config["alerts"] = {"channels": {"own": channel}, "rules": rules or {}}
+    (house.folder / "estop.yaml").write_text(json.dumps(config))
+    house.open_again()
+    try:
+        yield receiver
+    finally:
+        receiver.shutdown()
+        receiver.server_close()
 
 
 def ks_6_holding_the_button_stops_running_streams(house, browser, _):
@@ -406,7 +494,7 @@ def ui_1_keyboard_alone_reaches_everything(house, browser, _):
     house.loop()
     browser.log_in().go("/agents/stuck")
     reached = set()
-    for _ in range(80):
+    for _ in range(200):
         ActionChains(browser.driver).send_keys(Keys.TAB).perform()
         reached.add(browser.driver.execute_script("return document.activeElement.outerHTML.slice(0, 200)"))
     wanted = browser.driver.execute_script("""return [...document.querySelectorAll('a[href], button, input, select, textarea')]
@@ -422,6 +510,189 @@ def ui_1_pages_are_light(house, browser, _):
         weight = browser.driver.execute_script("""return performance.getEntriesByType('navigation').concat(performance.getEntriesByType('resource'))
             .reduce((sum, e) => sum + (e.decodedBodySize || 0), 0)""")
         assert 0 < weight <= 200_000, f"{path}: {weight} bytes"
+
+
+def type_in(browser, selector, value):
+    """Clears a field and types, as a person does."""
+    field = browser.one(selector)
+    field.send_keys(Keys.CONTROL, "a")
+    field.send_keys(value or Keys.DELETE)
+
+
+def repeated(house, agent="coder", times=4):
+    """An agent that asked the same a few times, and is in the journal with it: the fourth scores 7.0."""
+    for _ in range(times):
+        assert house.ask(agent, "Is the build done?") == 200
+    until(lambda: house.api("POST", f"/api/agents/{agent}/backtest", {})[1]["records"] >= 2 * times, "the records are stored")
+
+
+def ui_1_the_effect_of_a_threshold_is_shown_before_it_is_saved(house, browser, _):
+    repeated(house)
+    browser.log_in().go("/agents/coder")
+    assert browser.text("#effect") == ""
+    type_in(browser, "#threshold", "6.5")
+    browser.sees("With 6.5 it would have stopped 1 run in the last 7 days; with today's 10.0, nothing.", "#effect")
+    browser.sees("Loop score 7.0 of 6.5", "#effect")
+    assert browser.one("#effect").get_attribute("aria-live") == "polite"
+    type_in(browser, "#window", "5")
+    browser.sees("With window 5 and 6.5", "#effect")
+    type_in(browser, "#threshold", "45")
+    browser.sees("it would have stopped nothing", "#effect")
+    assert house.api("GET", "/api/agents/coder/kill-switch")[1]["threshold"] == 10.0, "nothing was saved"
+    type_in(browser, "#threshold", "450")
+    until(lambda: browser.text("#effect") == "", "a value that does not fit has no effect")
+    type_in(browser, "#threshold", "6.5")
+    browser.press("Show effect")
+    browser.sees("With window 5 and 6.5", "#effect")
+    assert browser.path() == "/agents/coder"
+    browser.press("Save")
+    browser.sees("Saved.", "#says")
+    until(lambda: browser.text("#effect") == "", "what was said of the values before is gone")
+    assert house.api("GET", "/api/agents/coder/kill-switch")[1]["threshold"] == 6.5
+    # Without a script the page itself says it.
+    browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    browser.go("/agents/coder")
+    type_in(browser, "#threshold", "8")
+    browser.press("Show effect")
+    until(lambda: "with today's 6.5, 1 run" in browser.one("#effect").text, "the effect without a script")
+    assert browser.one("#threshold").get_attribute("value") == "8"
+    assert browser.complaints() == [], browser.complaints()
+
+
+def ui_1_an_incident_is_loosened_and_the_agent_let_go_or_kept_stopped(house, browser, _):
+    house.loop()
+    browser.log_in().go("/incidents")
+    browser.one("#content td.name a").click()
+    browser.sees("Loosen")
+    browser.sees("it would have stopped nothing in the last 7 days; with today's 10.0, 1 run", "#effect")
+    least = browser.one("#threshold").get_attribute("value")
+    type_in(browser, "#threshold", "10")
+    browser.sees("With today's 10.0 it would have stopped 1 run", "#effect")
+    type_in(browser, "#threshold", least)
+    browser.press("Loosen to this")
+    browser.sees("It is still stopped", "#says")
+    assert house.api("GET", "/api/agents/stuck/kill-switch")[1]["threshold"] == float(least)
+    browser.sees("would have let this pass already")
+    browser.press("Let it work again", answer=True)
+    until(lambda: house.api("GET", "/api/agents/stuck")[1]["active"], "it works again")
+    browser.press("Keep it stopped, close this")
+    browser.sees("closed", ".head .badge")
+    assert browser.complaints() == [], browser.complaints()
+
+
+def po_5_the_preset_is_switched_and_taken_back_for_all_and_for_one(house, browser, _):
+    house.ask("coder", "Write a parser.")
+    gate = lambda: house.api("GET", "/api/agents/coder/policy")[1]["effective"]["guards"]["gate"]
+    browser.log_in()
+    for page, says in (("/settings", "all agents"), ("/agents/coder", "coder")):
+        browser.go(page).sees("Preset watch")
+        browser.press("Switch to strict")
+        browser.sees(f"Switch {says} to strict?", "#preset-dialog")
+        browser.press("Leave it", within="#preset-dialog")
+        assert gate() == "shadow"
+        browser.press("Switch to strict")
+        browser.press("Switch to strict", within="#preset-dialog")
+        browser.sees("Preset strict")
+        browser.sees("set here")
+        assert gate() == "enforce"
+        browser.press("Take back: as the file says")
+        browser.sees("Preset watch")
+        assert gate() == "shadow"
+    assert browser.complaints() == [], browser.complaints()
+
+
+def ui_5_rules_are_changed_in_the_page_and_nothing_of_others_is_lost(house, browser, _):
+    house.ask("coder", "Write a parser.")
+    overrides = lambda: house.api("GET", "/api/agents/coder/policy")[1]["overrides"]
+    browser.log_in().go("/agents/coder")
+    type_in(browser, "[name='limits.max_turns']", "0")
+    type_in(browser, "[name='budget.usd_per_day']", "2.5")
+    browser.press("Save rules")
+    browser.sees("positive whole number", "[id='wrong-limits.max_turns']")
+    assert browser.one("[name='limits.max_turns']").get_attribute("aria-invalid") == "true"
+    assert browser.driver.execute_script("return document.activeElement.name") == "limits.max_turns"
+    assert overrides() == {}, "nothing was saved"
+    type_in(browser, "[name='limits.max_turns']", "off")
+    Select(browser.one("[name='guards.gate']")).select_by_visible_text("enforce")
+    browser.press("Save rules")
+    browser.sees("Saved.", "#says")
+    assert overrides() == {"budget": {"usd_per_day": 2.5}, "guards": {"gate": "enforce"}, "limits": {"max_turns": "off"}}, overrides()
+    browser.sees("set here", "[id='about-guards.gate']")
+    # Somebody else is faster.
+    type_in(browser, "[name='limits.max_tool_calls']", "33")
+    house.api("PATCH", "/api/agents/coder/policy", {"budget": {"usd_per_day": 9}})
+    time.sleep(1.5)
+    browser.press("Save rules")
+    browser.sees("Somebody else changed these rules meanwhile", "#rules-form")
+    assert browser.one("[name='limits.max_tool_calls']").get_attribute("value") == "33", "what was typed is kept"
+    assert browser.one("[name='budget.usd_per_day']").get_attribute("value") == "9", "what others wrote is seen"
+    assert overrides()["budget"] == {"usd_per_day": 9} and "max_tool_calls" not in overrides()["limits"]
+    browser.press("Save rules")
+    until(lambda: overrides()["limits"] == {"max_turns": "off", "max_tool_calls": 33}, "it was saved over the new version")
+    assert overrides()["budget"] == {"usd_per_day": 9}
+    until(lambda: "meanwhile" not in browser.text("#rules-form"), "nothing is wrong any more")
+    browser.one("[data-takes-back='budget.usd_per_day']").click()
+    browser.sees("Taken back", "#says")
+    until(lambda: browser.one("[name='budget.usd_per_day']").get_attribute("value") == "", "the file's value is back: none")
+    assert "budget" not in overrides()
+    complaints = [c for c in browser.complaints() if " 400 " not in c and " 412 " not in c]
+    assert complaints == [], complaints
+
+
+def ui_1_a_key_is_made_shown_once_and_taken_back(house, browser, _):
+    house.ask("coder", "Write a parser.")
+    browser.log_in().go("/agents/coder").sees("No key.")
+    browser.press("Make a key")
+    key = until(lambda: browser.text("#secret-text"), "the new key")
+    assert browser.one("#secret").is_displayed()
+    keys = lambda: house.api("GET", "/api/agents/coder/keys")[1]["keys"]
+    assert len(keys()) == 1 and key.startswith(keys()[0]["prefix"]), key
+    assert browser.one("[data-copies=secret-text]").is_displayed()
+    browser.sees(keys()[0]["prefix"], "section[aria-labelledby=keys]")
+    browser.go("/agents/coder")
+    assert key not in browser.driver.page_source
+    press = browser.one("[data-call*='/keys/']")
+    press.click()
+    until(browser.alert, "a question").dismiss()
+    assert len(keys()) == 1
+    browser.one("[data-call*='/keys/']").click()
+    until(browser.alert, "a question").accept()
+    browser.sees("No key.")
+    assert keys() == []
+    assert browser.complaints() == [], browser.complaints()
+
+
+def ui_1_a_viewer_sees_rules_and_presets_and_cannot_change_them(house, browser, _):
+    house.loop()
+    house.api("POST", "/api/agents/stuck/keys")
+    _, made = house.api("POST", "/api/tokens", {"name": "looker", "role": "viewer"})
+    _, found = house.api("GET", "/api/incidents")
+    browser.log_in(made["token"])
+    for path, says in (("/agents/stuck", "Rules"), ("/settings", "Preset watch"), (f"/incidents/{found['incidents'][0]['id']}", "The requests that matched")):
+        browser.go(path).sees(says)
+        acting = browser.all("[data-rules], [data-takes-back], [data-effect], [data-opens], [data-shows], dialog, #keys")
+        assert acting == [], f"{path}: {[a.get_attribute('outerHTML')[:90] for a in acting]}"
+    assert house.api("PATCH", "/api/agents/stuck/policy", {"preset": "strict"}, made["token"])[0] == 403
+    assert house.api("PUT", "/api/preset", {"preset": "strict"}, made["token"])[0] == 403
+
+
+def ui_1_nothing_typed_into_rules_or_effects_runs_as_script(house, browser, _):
+    house.loop()
+    _, found = house.api("GET", "/api/incidents")
+    browser.log_in().go("/agents/stuck")
+    for shot in xss_corpus():
+        said = browser.driver.execute_async_script("""const [shot, done] = arguments;
+            const form = document.getElementById("rules-form"), field = form.elements["limits.max_turns"];
+            field.value = shot;
+            changeRules(form, changeOf(form), "Saved.").then(() => done(document.getElementById("wrong-limits.max_turns").innerHTML));""", shot)
+        assert "<" not in said, said
+        assert browser.driver.execute_script("return window.hacked") is None, shot
+    for number, shot in enumerate(xss_corpus()[::8]):
+        path = "/agents/stuck" if number % 2 else f"/incidents/{found['incidents'][0]['id']}"
+        browser.go(f"{path}?window_size={urllib.parse.quote(shot)}&threshold={urllib.parse.quote(shot)}")
+        assert browser.alert() is None, shot
+        assert browser.driver.execute_script("return window.hacked") is None, shot
+        assert browser.driver.execute_script("return document.querySelectorAll('script:not([src])').length") == 0, shot
 
 
 def xss_corpus():
@@ -443,17 +714,47 @@ def xss_corpus():
     return (shots + others * 5)[:200]
 
 
-def shoot(house, folder):
-    """Pictures of every page, for people to look at."""
-    for name, width, height, dark in (("wide", 1440, 1000, False), ("phone", 390, 844, False), ("dark", 1440, 1000, True)):
-        browser = Browser(house, width, height, dark).log_in()
+def ui_1_charts_are_drawn_in_both_lights(house, browser, _):
+    house.loop()
+    seen = {}
+    for dark in (False, True):
+        other = Browser(house, dark=dark).log_in()
         try:
-            for path in PAGES:
-                browser.go(path)
-                page = path.strip("/").replace("/", "-") or "overview"
-                browser.driver.save_screenshot(str(folder / f"{name}-{page}.png"))
+            other.sees("refused", "#agent-stuck .spark-cell")
+            other.go("/agents/stuck").sees("at its lowest")
+            looks = """const style = (q, p) => getComputedStyle(document.querySelector(q))[p];
+                return [style('.timeline .health', 'stroke'), style('.timeline .chart', 'backgroundColor')]"""
+            seen[dark] = other.driver.execute_script(looks)
+            assert seen[dark][0] != seen[dark][1], seen
+            assert other.one(".timeline .health").get_attribute("d").startswith("M"), "a line"
+            other.one(".timeline summary").click()
+            other.sees("looping", ".timeline details table")
         finally:
-            browser.close()
+            other.close()
+    assert seen[False] != seen[True], seen
+
+
+def ui_1_pages_show_before_any_script(house, browser, _):
+    house.loop()
+    browser.log_in()
+    browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    for path, text in (("/", "Deactivated by Kill Switch"), ("/agents/stuck", "at its lowest"), ("/incidents", "stuck"), ("/journal", "stuck")):
+        browser.go(path)
+        assert text in browser.one("#content").text, path
+
+
+def ui_1_a_burst_gives_at_most_a_refresh_a_second(house, browser, _):
+    browser.log_in().go("/")
+    fetches = "return performance.getEntriesByType('resource').filter(e => e.initiatorType === 'fetch').map(e => e.startTime)"
+    end, asked = time.monotonic() + 5, 0
+    while time.monotonic() < end:
+        house.ask(f"a{asked % 9}", f"burst {asked}")
+        asked += 1
+    begun = browser.driver.execute_script(fetches)
+    assert asked > 20 and begun, f"{asked} requests, {begun}"
+    # The page waits a second after each; a press, of which there was none, does not wait.
+    gaps = [later - earlier for earlier, later in zip(begun, begun[1:])]
+    assert all(gap > 990 for gap in gaps), gaps
 
 
 def main():
@@ -465,7 +766,10 @@ def main():
         del arguments[at:at + 2]
     binaries, axe, *only = arguments
     axe = pathlib.Path(axe).read_text()
-    tests = [value for name, value in globals().items() if re.match(r"(ui|ks|al)_\d", name) and (not only or name in only)]
+    tests = [value for name, value in globals().items() if re.match(r"(ui|ks|al|po)_\d", name) and (not only or name in only)]
+    if screenshots:
+        pictures.shoot(pathlib.Path(binaries), sys.modules[__name__], screenshots)
+        tests = [test for test in tests if only]
     failed = 0
     for test in tests:
         begun = time.monotonic()
@@ -485,14 +789,6 @@ def main():
             if house:
                 house.close()
             shutil.rmtree(folder, ignore_errors=True)
-    if screenshots:
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="estop-browser-"))
-        house = House(pathlib.Path(binaries), folder)
-        house.loop()
-        house.ask("coder", "Write a parser.")
-        shoot(house, screenshots)
-        house.close()
-        shutil.rmtree(folder, ignore_errors=True)
     print(f"{len(tests) - failed} of {len(tests)} passed")
     return 1 if failed else 0
 

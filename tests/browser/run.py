@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Drives the dashboard of a real estop in a real Chromium (UI-1, KS-6).
 
-Usage: tests/browser/run.py [--binaries FOLDER] [--only NAME…] [--screenshots FOLDER]   (needs a built estop, chromium and chromedriver)
+Usage: tests/browser/run.py [--binaries FOLDER] [--only NAME…]      (needs a built estop, chromium and chromedriver)
+       tests/browser/run.py --screenshots docs/images [--binaries FOLDER]   takes the pictures of docs/dashboard.md instead
 
 selenium and axe-core are installed once into ESTOP_TOOLS_CACHE (default ~/.cache/estop-tools). Where the browser or
 they cannot be got, the test is skipped and says so.

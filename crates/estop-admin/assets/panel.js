@@ -18,8 +18,9 @@ function say(text, bad = false) {
 
 // ---- calling the API ----------------------------------------------------------------------------------------------
 
-async function call(method, path, body) {
+async function call(method, path, body, match) {
   const headers = { "x-estop-csrf": csrf() };
+  if (match) headers["if-match"] = match;
   if (body !== undefined) headers["content-type"] = "application/json";
   let answer;
   try {
@@ -33,7 +34,7 @@ async function call(method, path, body) {
   const text = await answer.text();
   let json = null;
   try { json = JSON.parse(text); } catch { /* an answer without a body */ }
-  if (!answer.ok) throw new Error(json?.detail ?? `estop answered ${answer.status}.`);
+  if (!answer.ok) throw Object.assign(new Error(json?.detail ?? `estop answered ${answer.status}.`), { status: answer.status, fields: json?.errors ?? [] });
   return json;
 }
 
@@ -47,6 +48,7 @@ function values(form) {
       if (field.checked) (body[field.name] ??= []).push(field.value);
       continue;
     } else if (field.type === "checkbox") value = field.checked;
+    else if (field.dataset.list !== undefined) value = field.value.split(/[\s,]+/).filter(Boolean);
     else if (field.type === "number") value = field.value === "" ? null : Number(field.value);
     else value = field.value === "" && field.dataset.empty !== "keep" ? undefined : field.value;
     if (value !== undefined) body[field.name] = value;
@@ -70,6 +72,8 @@ async function carryOut(element, method, path, body) {
     element.removeAttribute("data-dirty");
     element.closest("dialog")?.close();
     await refresh(true);
+    // What ends a moment later, elsewhere, is looked at again then.
+    for (const seconds of element.dataset.again?.split(" ") ?? []) setTimeout(() => refresh(true), seconds * 1000);
   } catch (error) {
     say(error.message, true);
   } finally {
@@ -210,6 +214,130 @@ function follow() {
 }
 
 if (!document.body.dataset.login) follow();
+
+// ---- the effect of a kill switch before it is saved ---------------------------------------------------------------
+
+let effectSoon = null, effectAsked = null;
+
+// The page says it: only that part is taken out of it.
+async function showEffect(form) {
+  clearTimeout(effectSoon);
+  effectAsked?.abort();
+  const place = document.getElementById("effect");
+  if (!form.checkValidity()) { place.replaceChildren(); return; }
+  const asked = effectAsked = new AbortController();
+  place.setAttribute("aria-busy", "true");
+  try {
+    const answer = await fetch(`${form.dataset.effect}?${new URLSearchParams(new FormData(form))}`, { signal: asked.signal });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    place.replaceChildren(...(page.getElementById("effect")?.childNodes ?? []));
+  } catch {
+    if (!asked.signal.aborted) place.textContent = "estop does not answer, so the effect is not known.";
+  }
+  if (effectAsked === asked) place.removeAttribute("aria-busy");
+}
+
+document.addEventListener("input", (event) => {
+  const form = event.target.closest("form[data-effect]");
+  if (!form || event.target.type !== "number") return;
+  clearTimeout(effectSoon);
+  effectSoon = setTimeout(() => showEffect(form), 400);
+});
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-shows-effect]");
+  if (!button) return;
+  event.preventDefault();
+  showEffect(button.form);
+});
+document.addEventListener("submit", (event) => {
+  if (!event.target.closest("form[data-effect]")) return;
+  clearTimeout(effectSoon);
+  effectAsked?.abort();
+  document.getElementById("effect").replaceChildren();
+});
+if (document.querySelector("form[data-effect]")) {
+  // What is tried out is not part of where one is: a refresh would judge it again.
+  if (location.search) history.replaceState(null, "", location.pathname);
+  const now = document.querySelector("form[data-effect-now]");
+  if (now) showEffect(now);
+}
+
+// ---- an agent's rules: only what was changed is sent, and a change of others is not lost ---------------------------
+
+const ruleFields = (form) => [...form.elements].filter((field) => field.name);
+
+function changeOf(form) {
+  const change = {};
+  for (const field of ruleFields(form)) {
+    const text = field.value.trim();
+    if (text === field.dataset.was) continue;
+    const [section, key] = field.name.split(".");
+    (change[section] ??= {})[key] = text === "" ? null : isNaN(text) ? text : Number(text);
+  }
+  return change;
+}
+
+function blame(form, errors) {
+  for (const field of ruleFields(form)) field.removeAttribute("aria-invalid");
+  for (const place of form.querySelectorAll(".wrong")) { place.hidden = true; place.textContent = ""; }
+  for (const { field: name, message } of errors) {
+    const field = form.elements[name];
+    const place = field ? document.getElementById(`wrong-${name}`) : form.querySelector("[data-wrong]");
+    field?.setAttribute("aria-invalid", "true");
+    place.textContent = field ? message : name ? `${name}: ${message}` : message;
+    place.hidden = false;
+  }
+  form.querySelector("[aria-invalid=true]")?.focus();
+}
+
+// Takes up what is there now, and leaves what somebody typed and did not send.
+async function meet(form, sent = {}) {
+  const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(form.id);
+  if (!fresh) return;
+  form.dataset.match = fresh.dataset.match;
+  for (const field of ruleFields(form)) {
+    const now = fresh.elements[field.name];
+    const [section, key] = field.name.split(".");
+    if (field.value === field.dataset.was || key in (sent[section] ?? {})) field.value = now.value;
+    field.dataset.was = now.dataset.was;
+    document.getElementById(`about-${field.name}`).replaceChildren(...fresh.querySelector(`[id="about-${field.name}"]`).childNodes);
+  }
+}
+
+async function changeRules(form, change, done) {
+  form.setAttribute("aria-busy", "true");
+  try {
+    await call("PATCH", form.dataset.rules, change, form.dataset.match);
+    blame(form, []);
+    say(done);
+    await meet(form, change);
+    if (Object.keys(changeOf(form)).length === 0) form.removeAttribute("data-dirty");
+    await refresh(true);
+  } catch (error) {
+    if (error.status === 412) {
+      await meet(form);
+      blame(form, [{ field: "", message: "Somebody else changed these rules meanwhile. Nothing was saved, and what you typed is still here. " +
+        "Values you did not touch are those of now: look at them and save again." }]);
+    } else blame(form, error.fields?.length ? error.fields : [{ field: "", message: error.message }]);
+  } finally { form.removeAttribute("aria-busy"); }
+}
+
+document.addEventListener("submit", (event) => {
+  const form = event.target.closest("form[data-rules]");
+  if (!form) return;
+  event.preventDefault();
+  const change = changeOf(form);
+  if (Object.keys(change).length === 0) { blame(form, []); say("Nothing was changed."); return; }
+  changeRules(form, change, "Saved.");
+});
+document.addEventListener("input", (event) => event.target.closest("form[data-rules]")?.setAttribute("data-dirty", ""));
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-takes-back]");
+  if (!button) return;
+  const [section, key] = button.dataset.takesBack.split(".");
+  changeRules(button.closest("form"), { [section]: { [key]: null } }, "Taken back: the file decides.");
+});
 
 // ---- a link that brings its token: what `estop demo` prints. The part after # never leaves the browser. -------------
 

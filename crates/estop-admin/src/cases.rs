@@ -1,5 +1,7 @@
 //! Cases people look at: incidents (what was stopped) and escalations (who is needed).
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::{Extension, Json};
 use estop_core::escalation_text::what_next;
@@ -311,13 +313,18 @@ async fn change_escalation(
     change.owner.iter().flatten().for_each(|owner| checks.line("owner", owner, 256));
     change.notes.iter().for_each(|notes| checks.text("notes", notes, TEXT_MAX));
     checks.done()?;
-    let now = app.now();
+    let (now, teller) = (app.now(), Arc::clone(&app.teller));
     app.store(move |store| {
         let found = store.escalation(&path.id)?;
         let mut escalation = found.ok_or_else(|| Problem::not_found("escalation", &path.id))?;
         if_match.check(escalation.version)?;
+        let was_open = escalation.status == CaseStatus::Open;
         change.apply(&mut escalation, &caller, now);
         escalation.version = store.update_escalation(&escalation)?;
+        if was_open && escalation.status == CaseStatus::Closed {
+            let run = escalation.run.as_deref().unwrap_or_default();
+            teller.escalation_resolved(&escalation.id, &escalation.agent, run, &caller.by);
+        }
         Ok::<_, Problem>(Tagged(escalation.version, escalation.into()))
     })
     .await

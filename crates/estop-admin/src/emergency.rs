@@ -242,6 +242,8 @@ struct StoppedOut {
     stopped: EndedOut,
     /// How long each part took.
     took: TookOut,
+    /// Somebody is told: a channel of `alerts` hears of the button. Whether it arrived is in the delivery log.
+    told: bool,
 }
 
 /// What was under way and is ended.
@@ -288,7 +290,7 @@ async fn kill(
     Extension(caller): Extension<Caller>,
     JsonIfReadable(kill): JsonIfReadable<KillIn>,
 ) -> Answer<StoppedOut> {
-    let operator = Arc::clone(&app.operator);
+    let (operator, teller) = (Arc::clone(&app.operator), Arc::clone(&app.teller));
     let press = kill.press(&caller);
     at_once(move || {
         let Stopped { decision, ended, gate_us, cut_us, kept_us } = operator.kill(press);
@@ -304,6 +306,7 @@ async fn kill(
                 messages: ended.messages,
             },
             took: TookOut { gate_us, cut_us, persisted_us: kept_us },
+            told: teller.is_told_of_kills(),
         }))
     })
     .await

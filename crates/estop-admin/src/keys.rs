@@ -55,7 +55,8 @@ impl From<AgentKey> for KeyOut {
     }
 }
 
-fn good_keys(app: &App, agent: &str) -> Result<Vec<AgentKey>, Problem> {
+/// An agent's keys that open something.
+pub(crate) fn good_keys(app: &App, agent: &str) -> Result<Vec<AgentKey>, Problem> {
     let keys = app.store_here().keys()?.into_iter();
     Ok(keys.filter(|key| *key.agent == *agent && key.revoked_at.is_none()).collect())
 }

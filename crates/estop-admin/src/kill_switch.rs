@@ -32,18 +32,18 @@ struct KillSwitchOut {
     window_size: u8,
     /// The score that may not be exceeded.
     threshold: f64,
-    /// There is no alert rule, so nobody would be told: set one up.
+    /// Nobody would be told of a stop: set up an alert channel.
     notification_missing: bool,
 }
 
 impl KillSwitchOut {
-    fn of(app: &App, found: &Found, notification_missing: bool) -> KillSwitchOut {
+    fn of(app: &App, found: &Found) -> KillSwitchOut {
         let policy = shown::policy(app, found);
         KillSwitchOut {
             enabled: policy.modes.loops == Mode::Enforce,
             window_size: policy.loops.window_size,
             threshold: tenths(policy.loops.threshold_tenths.into()),
-            notification_missing,
+            notification_missing: !app.teller.is_told_of_stops(Some(found.name())),
         }
     }
 }
@@ -56,14 +56,7 @@ async fn read(
     PathIn(path): PathIn<AgentPath>,
 ) -> Result<Tagged<KillSwitchOut>, Problem> {
     let found = look(&app, path.id).await?;
-    let missing = notification_missing(&app).await?;
-    Ok(Tagged(found.version(), KillSwitchOut::of(&app, &found, missing)))
-}
-
-/// Nobody would be told of a stop.
-pub(crate) async fn notification_missing(app: &App) -> Result<bool, Problem> {
-    let rules = app.store(|store| store.rules()).await?;
-    Ok(!rules.iter().any(|rule| rule.enabled))
+    Ok(Tagged(found.version(), KillSwitchOut::of(&app, &found)))
 }
 
 /// What is to change. What is left out stays; null = as the policy says.
@@ -105,8 +98,7 @@ async fn change(
         overrides::update(&asked, &found, &caller.by, |agent| apply(agent, &change))
     };
     let found = app.work(work).await?;
-    let missing = notification_missing(&app).await?;
-    Ok(Tagged(found.version(), KillSwitchOut::of(&app, &found, missing)))
+    Ok(Tagged(found.version(), KillSwitchOut::of(&app, &found)))
 }
 
 /// Whether it fits; `prefix` stands before the names of the fields.

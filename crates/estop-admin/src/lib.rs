@@ -22,9 +22,11 @@ mod emergency;
 mod prooftest;
 
 mod agents;
+mod backtest;
 mod kill_switch;
 mod overrides;
 mod policy;
+mod presets;
 
 mod hooks;
 mod runs;
@@ -32,10 +34,12 @@ mod runs;
 mod keys;
 mod people;
 
+mod alerts;
 mod cases;
 mod events;
 mod journal;
 mod spend;
+mod teller;
 
 mod docs;
 mod health;
@@ -46,5 +50,7 @@ mod admin;
 
 pub use admin::{Admin, FirstStartError};
 pub use overrides::overrides_of;
+pub use presets::kept_preset;
 pub use runs::Seat;
 pub use state::{AdminState, Clock, Options, Place, PolicyFileNow};
+pub use teller::{ChannelView, MuteView, NoTeller, TellError, Teller};

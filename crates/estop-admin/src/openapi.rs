@@ -14,8 +14,8 @@ use crate::access::{Needs, ROUTES, role_name};
 use crate::problem::{FieldError, Kind, ProblemOut};
 use crate::state::App;
 use crate::{
-    agents, cases, docs, emergency, events, health, hooks, journal, keys, kill_switch, people, policy,
-    prooftest, runs, spend,
+    agents, alerts, backtest, cases, docs, emergency, events, health, hooks, journal, keys, kill_switch,
+    people, policy, presets, prooftest, runs, spend,
 };
 
 /// Every handler with its part of the document.
@@ -29,7 +29,9 @@ fn routes() -> OpenApiRouter<App> {
         .merge(prooftest::routes())
         .merge(agents::routes())
         .merge(kill_switch::routes())
+        .merge(backtest::routes())
         .merge(policy::routes())
+        .merge(presets::routes())
         .merge(hooks::routes())
         .merge(runs::routes())
         .merge(keys::routes())
@@ -37,6 +39,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(events::routes())
         .merge(journal::routes())
         .merge(cases::routes())
+        .merge(alerts::routes())
         .merge(spend::routes())
         .merge(health::routes())
         .merge(docs::routes())
@@ -65,6 +68,7 @@ fn complete(document: &mut Value) {
     schemas["Problem"] = schema::<ProblemOut<'_>>();
     schemas["FieldError"] = schema::<FieldError>();
     schemas["PolicyRules"] = policy::policy_schema();
+    schemas["PolicyChange"] = policy::change_schema();
     schemas["TimeZone"] = policy::zone_schema();
     document["components"]["securitySchemes"] = json!({
         "token": {"type": "http", "scheme": "bearer", "description": "A token of a person."},

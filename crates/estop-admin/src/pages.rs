@@ -4,15 +4,21 @@
 //! buttons and forms into calls of it and keeps the page in step. No page has a script or a style in it.
 
 mod agent;
+mod alerts;
 mod assets;
+mod charts;
 mod connect;
+mod effect;
 mod frame;
 mod guard;
+mod hours;
 mod incidents;
 mod journal;
 mod live;
 mod needs_human;
 mod overview;
+mod preset;
+mod rules;
 mod settings;
 mod shown;
 mod spend;
@@ -25,6 +31,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 
+pub(crate) use hours::Hours;
 pub(crate) use live::FOLLOWERS_MAX;
 
 use crate::access::Gate;
@@ -39,6 +46,7 @@ pub(crate) fn routes(gate: Gate) -> Router<App> {
         .route("/incidents", get(incidents::list))
         .route("/incidents/{id}", get(incidents::one))
         .route("/needs-human", get(needs_human::page))
+        .route("/alerts", get(alerts::page))
         .route("/spend", get(spend::page))
         .route("/journal", get(journal::page))
         .route("/settings", get(settings::page))

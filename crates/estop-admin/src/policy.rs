@@ -1,5 +1,6 @@
 //! An agent's rules: what is in force, what the API laid over the file, and where each key comes from.
 
+mod merge;
 mod schema;
 mod shown;
 
@@ -26,11 +27,12 @@ use crate::output::{Answer, Tagged};
 use crate::overrides;
 use crate::problem::Problem;
 use crate::state::App;
-pub(crate) use schema::{policy_schema, zone_schema};
+pub(crate) use schema::{change_schema, policy_schema, zone_schema};
+pub(crate) use shown::in_file_shape;
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::default()
-        .routes(routes!(read, put, delete))
+        .routes(routes!(read, put, change, delete))
         .routes(routes!(check))
         .routes(routes!(presets))
 }
@@ -127,6 +129,41 @@ fn read_rules(rules: &Map<String, Value>) -> Result<PolicyIn, Problem> {
     parse_value(&Value::Object(rules.clone()))
 }
 
+/// Single rules to change. The schema is written by hand, beside that of the rules.
+#[derive(ToSchema)]
+#[schema(as = PolicyChange, value_type = Object)]
+struct ChangeIn(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for ChangeIn {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        RulesIn::deserialize(d).map(|RulesIn(rules)| ChangeIn(rules))
+    }
+}
+
+/// Changes single rules over those of the file. What is left out stays; null takes a rule away, so that the file decides.
+#[utoipa::path(patch, path = "/api/agents/{id}/policy", tag = "policy",
+    params(AgentPath, IfMatchGiven),
+    request_body = ChangeIn, responses((status = 200, body = PolicyOut, headers(("etag" = String)))))]
+async fn change(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    PathIn(path): PathIn<AgentPath>,
+    if_match: IfMatch,
+    JsonIn(ChangeIn(change)): JsonIn<ChangeIn>,
+) -> Result<Tagged<PolicyOut>, Problem> {
+    let asked = std::sync::Arc::clone(&app);
+    let work = move || {
+        let _edit = asked.edit();
+        let found = row::find(&asked, &path.id)?;
+        if_match.check(found.version())?;
+        let laid = found.stored.as_ref().map(overrides::read).unwrap_or_default();
+        let rules = merge::changed(laid, change);
+        read_rules(&rules)?;
+        lay(&asked, &found, &caller, &rules)
+    };
+    app.work(work).await
+}
+
 /// Takes the API's rules away: the file decides again.
 #[utoipa::path(delete, path = "/api/agents/{id}/policy", tag = "policy",
     params(AgentPath, IfMatchGiven),
@@ -152,11 +189,20 @@ async fn set(
         let _edit = asked.edit();
         let found = row::find(&asked, &path.id)?;
         if_match.check(found.version())?;
-        let lay = |agent: &mut Agent| overrides::write(agent, rules.clone());
-        let found = overrides::update(&asked, &found, &caller.by, lay)?;
-        Ok(Tagged(found.version(), PolicyOut::of(&asked, &found)?))
+        lay(&asked, &found, &caller, &rules)
     };
     app.work(work).await
+}
+
+fn lay(
+    app: &App,
+    found: &Found,
+    caller: &Caller,
+    rules: &Map<String, Value>,
+) -> Result<Tagged<PolicyOut>, Problem> {
+    let put = |agent: &mut Agent| overrides::write(agent, rules.clone());
+    let found = overrides::update(app, found, &caller.by, put)?;
+    Ok(Tagged(found.version(), PolicyOut::of(app, &found)?))
 }
 
 /// Whether rules can be used.

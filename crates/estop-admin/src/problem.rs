@@ -156,6 +156,15 @@ impl Problem {
         Problem::invalid(vec![FieldError { field: field.into(), message: message.into() }])
     }
 
+    /// The same with a field called as its sender calls it.
+    pub(crate) fn renamed(self, field: &str, sent: &str) -> Problem {
+        let errors = self.errors.into_iter().map(|error| match error {
+            error if error.field == field => FieldError { field: sent.to_owned(), ..error },
+            error => error,
+        });
+        Problem::invalid(errors.collect())
+    }
+
     pub(crate) fn not_found(what: &str, id: &str) -> Problem {
         Problem::new(Kind::NotFound, format!("There is no {what} `{}`.", shortened(id)))
     }

@@ -9,7 +9,7 @@ use estop_core::ids::Name;
 use estop_core::operator::FleetView;
 use estop_core::proof_test::CANARY;
 use estop_core::standing::Standing;
-use estop_store::{CaseFilter, CaseStatus, SpendBy, SpendGroup, SpendQuery};
+use estop_store::{SpendBy, SpendGroup, SpendQuery};
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -17,8 +17,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::emergency::state_name;
-use crate::input::{PAGE_MAX, QueryIn, page_size};
-use crate::kill_switch::notification_missing;
+use crate::input::{QueryIn, page_size};
 use crate::output::{AmountOut, Answer, dollars};
 use crate::problem::Problem;
 use crate::state::App;
@@ -210,24 +209,21 @@ struct StatsOut {
     runs: u64,
     spent_today: AmountOut,
     spent_this_month: AmountOut,
-    /// At most 500 are counted.
     open_incidents: u64,
-    /// At most 500 are counted.
     open_escalations: u64,
     /// The newest record of the journal.
     last_seq: u64,
-    /// There is no alert rule, so nobody would be told of a stop.
+    /// Nobody would be told of a stop of any agent.
     notification_missing: bool,
 }
 
 /// Counts for an overview.
 #[utoipa::path(get, path = "/api/stats", tag = "spend", responses((status = 200, body = StatsOut)))]
 async fn stats(State(app): State<App>) -> Answer<StatsOut> {
-    let notification_missing = notification_missing(&app).await?;
     let asked = Arc::clone(&app);
     app.work(move || {
         let store = asked.store_here();
-        let open = CaseFilter { status: Some(CaseStatus::Open), ..CaseFilter::default() };
+        let open = store.open_cases()?;
         let mut agents = asked.operator.agents();
         agents.retain(|view| &*view.name != CANARY);
         let count =
@@ -245,10 +241,10 @@ async fn stats(State(app): State<App>) -> Answer<StatsOut> {
             runs: agents.iter().map(|view| view.runs.len() as u64).sum(),
             spent_today: sum(|view| view.spent_today).into(),
             spent_this_month: sum(|view| view.spent_this_month).into(),
-            open_incidents: store.incidents(&open, PAGE_MAX)?.len() as u64,
-            open_escalations: store.escalations(&open, PAGE_MAX)?.len() as u64,
+            open_incidents: open.incidents,
+            open_escalations: open.escalations,
             last_seq: store.last_seq()?,
-            notification_missing,
+            notification_missing: !asked.teller.is_told_of_stops(None),
         }))
     })
     .await

@@ -10,9 +10,10 @@ use estop_store::{Store, StoreError};
 use tokio::sync::Semaphore;
 
 use crate::access::{Sessions, TOKENS_MAX, Tokens};
-use crate::pages::FOLLOWERS_MAX;
+use crate::pages::{FOLLOWERS_MAX, Hours};
 use crate::problem::{Kind, Problem};
 use crate::runs::Lines;
+use crate::teller::Teller;
 
 /// Wall-clock milliseconds since 1970.
 pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
@@ -38,6 +39,8 @@ pub struct AdminState {
     pub options: Options,
     /// Where the rest of this estop is.
     pub place: Place,
+    /// Those who tell people.
+    pub teller: Arc<dyn Teller>,
 }
 
 /// Where estop is, for those who start programs under it.
@@ -98,6 +101,9 @@ pub(crate) struct Shared {
     /// Lines to supervisors.
     pub(crate) lines: Arc<Lines>,
     pub(crate) place: Place,
+    /// What charts show.
+    hours: Mutex<Hours>,
+    pub(crate) teller: Arc<dyn Teller>,
 }
 
 impl Shared {
@@ -121,6 +127,8 @@ impl Shared {
             edits: state.edits,
             lines: Arc::default(),
             place: state.place,
+            hours: Mutex::default(),
+            teller: state.teller,
         };
         shared.tell_keys(&*shared.store)?;
         Ok(shared)
@@ -129,6 +137,11 @@ impl Shared {
     /// From here until it is dropped nobody else changes what is kept and in force. Never for a kill.
     pub(crate) fn edit(&self) -> MutexGuard<'_, ()> {
         self.edits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For charts. Held while the journal is read on.
+    pub(crate) fn hours(&self) -> MutexGuard<'_, Hours> {
+        self.hours.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn now(&self) -> i64 {

@@ -3,6 +3,8 @@
 //! Who would have been stopped, when, by which guard, and what that would have saved. It judges recorded
 //! events by the new rules; an agent that would have been stopped is not imagined to behave better afterwards.
 
+mod loops;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
@@ -15,6 +17,7 @@ use crate::ids::{Name, RequestId};
 use crate::journal::{Chains, JournalError, Line};
 use crate::policy::Policy;
 use crate::time::Now;
+pub use loops::{LoopBacktest, LoopOutcome, LoopStop};
 
 /// What would have happened to one agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

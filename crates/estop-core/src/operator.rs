@@ -14,7 +14,7 @@ use crate::event::What;
 use crate::guard::Guard;
 use crate::ids::Name;
 use crate::loop_detector::LoopFinding;
-use crate::policy::{BudgetPolicy, Policy};
+use crate::policy::{BudgetPolicy, Policy, Preset};
 use crate::policy_file::{PolicyError, PolicyIn};
 use crate::proof_test::{NoProofTest, ProofTest, ProofTests};
 use crate::run::{RunLimits, RunState};
@@ -48,6 +48,9 @@ pub trait Operator: Send + Sync {
     /// Whether overrides would do for an agent, without setting them.
     fn check_overrides(&self, agent: Option<&str>, overrides: &Overrides) -> Result<(), OperatorError>;
 
+    /// Sets everybody's preset over the configuration's; `None` = the configuration decides. On the disk before it returns.
+    fn set_preset(&self, preset: Option<Preset>, by: &str) -> Result<(), OperatorError>;
+
     /// Has a guard of an agent work as in shadow for a while. On the disk before it returns.
     fn snooze(&self, agent: &str, snooze: NewSnooze, by: &str) -> Result<AgentView, OperatorError>;
 
@@ -76,7 +79,7 @@ pub trait Operator: Send + Sync {
     /// The keys agents may use from here on, beside those of the configuration.
     fn set_keys(&self, keys: Vec<AgentKeyHash>);
 
-    /// Writes down that a token or a key was made or taken back. On the disk before it returns.
+    /// Writes down that a token or a key was made or taken back, or that other people are told. On the disk before it returns.
     fn access_changed(&self, what: &str, by: &str);
 
     /// Whether everything that was done so far is on the disk. May wait for it.

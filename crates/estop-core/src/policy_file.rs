@@ -26,7 +26,7 @@ pub use shape::{
 };
 pub use values::{Clock, Day, Days, Number};
 
-use crate::policy::{BudgetPolicy, Policy};
+use crate::policy::{BudgetPolicy, Policy, Preset};
 use crate::time::Zone;
 
 /// A policy file in which everything fits together. The default is an empty file.
@@ -35,13 +35,15 @@ pub struct PolicyFile {
     file: PolicyFileIn,
     /// Invariant: holds every time zone `file` names.
     zones: resolve::Zones,
+    /// Everybody's preset, set while running.
+    preset: Option<Preset>,
 }
 
 impl PolicyFileIn {
     /// Checks what single values cannot show. `find_zone` knows the time zones; the core does not.
     pub fn check(self, find_zone: &dyn Fn(&str) -> Option<Zone>) -> Result<PolicyFile, PolicyError> {
         let zones = check::check(&self, find_zone)?;
-        Ok(PolicyFile { file: self, zones })
+        Ok(PolicyFile { file: self, zones, preset: None })
     }
 }
 
@@ -50,6 +52,21 @@ impl PolicyFile {
     /// `role` is the run's own; without one, the role the file gives the agent.
     pub fn resolve(&self, agent: Option<&str>, role: Option<&str>) -> Policy {
         self.resolve_over(agent, role, &PolicyOverrides::default())
+    }
+
+    /// The same file with another preset for everybody, set while running; `None` = the file decides.
+    pub fn with_preset(mut self, preset: Option<Preset>) -> PolicyFile {
+        self.preset = preset;
+        self
+    }
+
+    /// Where every agent starts, and who says so. An agent's own preset stands over it.
+    pub fn preset(&self) -> (Preset, PolicyOrigin) {
+        match (self.preset, self.file.preset) {
+            (Some(preset), _) => (preset, PolicyOrigin::Api),
+            (None, Some(preset)) => (preset, PolicyOrigin::File),
+            (None, None) => (Preset::default(), PolicyOrigin::Preset),
+        }
     }
 
     /// The spending caps of all agents together.

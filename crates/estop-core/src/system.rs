@@ -217,6 +217,7 @@ impl System {
             }
             SystemEvent::ClearRequested { epoch, .. } => self.clear(*epoch),
             SystemEvent::ConfigurationRead { .. }
+            | SystemEvent::PresetChanged { .. }
             | SystemEvent::AccessChanged { .. }
             | SystemEvent::TriggerChanged { .. }
             | SystemEvent::ProofTested { .. }

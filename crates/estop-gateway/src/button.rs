@@ -12,6 +12,7 @@ use estop_core::event::AbortedBy;
 use estop_core::ids::Hash64;
 use estop_core::journal::{Digest, Happened, Written};
 use estop_core::operator::{Ended, Stopped};
+use estop_core::policy::Preset;
 use estop_core::system::{Channel, GateView, System, SystemDecision, SystemEvent, SystemState};
 use estop_wire::refusal::Kind;
 
@@ -150,6 +151,11 @@ impl Host {
     /// The configuration was read again, and is in force or not.
     pub fn configuration_read(&self, by: &str, digest: Hash64, applied: bool) {
         self.system_event(SystemEvent::ConfigurationRead { by: by.into(), digest, applied });
+    }
+
+    /// Everybody's preset was set, or left to the configuration again.
+    pub fn preset_changed(&self, by: &str, preset: Option<Preset>) {
+        self.system_event(SystemEvent::PresetChanged { by: by.into(), preset });
     }
 
     /// A token or a key was made or taken back.

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 use estop_core::budget::Budget;
 use estop_core::ids::Name;
 use estop_core::iteration::TestRunners;
-use estop_core::policy::Policy;
+use estop_core::policy::{Policy, Preset};
 use estop_core::policy_file::{PolicyFile, PolicyOverrides};
 
 use crate::agents::Rules;
@@ -54,6 +54,12 @@ impl Rulebook {
             Some(over) => drop(book.over.insert(agent.into(), over)),
             None => drop(book.over.remove(agent)),
         }
+    }
+
+    /// Sets everybody's preset over the configuration's; `None` = the configuration decides.
+    pub fn set_preset(&self, preset: Option<Preset>) {
+        let mut book = self.write();
+        book.file = Arc::new(PolicyFile::clone(&book.file).with_preset(preset));
     }
 
     /// A new configuration, with what was set over it checked anew.

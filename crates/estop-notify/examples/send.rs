@@ -46,7 +46,7 @@ fn run() -> Result<bool, String> {
     };
     let settings = alerts.resolve(&lookup).map_err(|problems| {
         let lines: Vec<String> =
-            problems.into_iter().map(|p| format!("alerts.{}: {}", p.path, p.problem)).collect();
+            problems.into_iter().map(|p| format!("alerts.{}: {}", p.keys.join("."), p.problem)).collect();
         lines.join("\n")
     })?;
     let names: Vec<_> = settings.channels.keys().cloned().collect();

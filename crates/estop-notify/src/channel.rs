@@ -32,6 +32,40 @@ impl Channel {
         Channel { kind, reach: Reach::default(), ca: Vec::new(), timeout: TIMEOUT_USUAL }
     }
 
+    /// Its type, as the configuration names it.
+    pub fn kind_name(&self) -> &'static str {
+        match &self.kind {
+            ChannelKind::Webhook(_) => "webhook",
+            ChannelKind::Slack(_) => "slack",
+            ChannelKind::Discord(_) => "discord",
+            ChannelKind::Teams(_) => "teams",
+            ChannelKind::Telegram(_) => "telegram",
+            ChannelKind::Ntfy(_) => "ntfy",
+            ChannelKind::PagerDuty(_) => "pagerduty",
+            ChannelKind::Email(_) => "email",
+            ChannelKind::GitHub(_) => "github",
+        }
+    }
+
+    /// Where it leads, as far as it may be shown: hosts and addresses, never a path or a token.
+    pub fn shown_to(&self) -> String {
+        match &self.kind {
+            ChannelKind::Webhook(Webhook { endpoint, .. })
+            | ChannelKind::PagerDuty(PagerDuty { endpoint, .. })
+            | ChannelKind::Slack(endpoint)
+            | ChannelKind::Discord(endpoint)
+            | ChannelKind::Teams(endpoint) => endpoint.shown(),
+            ChannelKind::Telegram(telegram) => format!("chat {}", telegram.chat),
+            // Whoever knows the name of a topic may read it.
+            ChannelKind::Ntfy(ntfy) => ntfy.server.shown(),
+            ChannelKind::Email(email) => {
+                let to: Vec<String> = email.to.iter().map(|to| to.email.to_string()).collect();
+                to.join(", ")
+            }
+            ChannelKind::GitHub(github) => format!("{}/{}", github.owner, github.repo),
+        }
+    }
+
     /// What it takes.
     pub fn takes(&self) -> Takes {
         if matches!(self.kind, ChannelKind::GitHub(_)) { Takes::Escalations } else { Takes::All }

@@ -3,6 +3,7 @@
 //! It has no clock and no store: time is an argument, and what it wants kept comes out of [`Desk::take`], together with
 //! the alerts that follow from it. What a desk was told before a restart it recalls from what was kept.
 
+mod begin;
 mod ids;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,8 @@ pub(crate) use ids::{message_id, test_message};
 /// Things that were told and are not over. Beyond it the ones longest ago are forgotten: they are told again if they
 /// happen again, and their end is not told.
 const TOLD_MAX: usize = 20_000;
+/// Ids of the same thing that are remembered. Chosen: whoever presses the button more often before the journal knows is counted.
+const KNOWN_MAX: usize = 16;
 const TOLD: &str = "told/";
 const STORM: &str = "storm/";
 const MUTE: &str = "mute/";
@@ -41,6 +44,9 @@ struct Told {
     reminders: u32,
     /// How often it happened since it was told.
     more: u32,
+    /// Ids of the latest: what is told again after a crash is the same.
+    #[serde(default)]
+    known: Vec<Name>,
 }
 
 /// Who was told what, and what goes out next.
@@ -128,9 +134,8 @@ impl Desk {
                 Phase::Raised => {}
             }
         }
-        if happening.seq > 0 {
-            self.told_up_to(happening.seq);
-        }
+        // Its record may have more to tell.
+        self.told_up_to(happening.seq.saturating_sub(1));
     }
 
     /// So many happenings were too many to be taken one by one.
@@ -200,11 +205,17 @@ impl Desk {
             at: None,
             reminders: 0,
             more: 0,
+            known: Vec::new(),
         });
+        let is_known = told.last.id == happening.id || told.known.contains(&happening.id);
+        if told.at.is_some() && is_known {
+            return;
+        }
+        if !is_known || told.known.is_empty() {
+            told.known.insert(0, happening.id.clone());
+            told.known.truncate(KNOWN_MAX);
+        }
         if told.at.is_some() {
-            if told.last.id == happening.id {
-                return;
-            }
             told.more = told.more.saturating_add(1);
             told.last = happening.clone();
             let due = told.at.map_or(now, |at| at + rule.repeat_ms());
@@ -228,8 +239,11 @@ impl Desk {
     ) {
         let prefix = format!("{TOLD}{rule_name}/");
         let is_over = |told: &Told| {
-            let activated = happening.alert.ends_with_activation() && told.last.alert.ends_with_activation();
-            let same = told.key == key(happening) || activated && told.last.agent == happening.agent;
+            let activated =
+                happening.alert == AlertType::KillSwitch && told.last.alert.ends_with_activation();
+            let opened = happening.alert == AlertType::SystemKill && told.last.alert == AlertType::SystemKill;
+            let same =
+                told.key == key(happening) || activated && told.last.agent == happening.agent || opened;
             same && told.last.at <= happening.at
         };
         let over: Vec<Name> = self

@@ -18,6 +18,11 @@ use crate::rule::Rule;
 use crate::words::Words;
 pub use channel::{ChannelIn, ChannelType, MailTlsIn};
 
+/// Shorter silences are pauses between two calls.
+const DOWN_AFTER_S_MIN: u32 = 60;
+/// Longer ones are found in a calendar.
+const DOWN_AFTER_S_MAX: u32 = 30 * 86_400;
+
 /// The section `alerts:`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -26,6 +31,8 @@ pub struct AlertsIn {
     pub dashboard: Option<String>,
     /// In which zone times are written; UTC if left out.
     pub timezone: Option<String>,
+    /// Agents that should call: after so many seconds of silence they are told as down.
+    pub agent_down_after_s: BTreeMap<Name, u32>,
     /// Where people are told.
     pub channels: BTreeMap<Name, ChannelIn>,
     /// Who is told of what; none = everything to every channel.
@@ -35,8 +42,8 @@ pub struct AlertsIn {
 /// A value that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where it stands, below `alerts`: `channels.ops.url`.
-    pub path: String,
+    /// Where it stands, below `alerts`: `channels`, `ops`, `url`.
+    pub keys: Vec<String>,
     /// What is wrong, and how to mend it; no secret.
     pub problem: String,
 }
@@ -53,37 +60,43 @@ impl AlertsIn {
     /// The settings it means, or everything that is wrong with it.
     pub fn resolve(&self, lookup: &Lookup<'_>) -> Result<Settings, Vec<Problem>> {
         let mut problems = Vec::new();
-        let mut wrong = |path: String, problem: String| problems.push(Problem { path, problem });
+        let mut wrong = |keys: &[&str], problem: String| {
+            let keys = keys.iter().map(|key| (*key).to_owned()).collect();
+            problems.push(Problem { keys, problem });
+        };
         let dashboard = self.dashboard.as_deref().map(|url| url.trim().trim_end_matches('/').to_owned());
         if dashboard.as_deref().is_some_and(|url| Endpoint::parse(url).is_err()) {
-            wrong("dashboard".to_owned(), "it must be a URL like https://estop.example.com".to_owned());
+            wrong(&["dashboard"], "it must be a URL like https://estop.example.com".to_owned());
         }
         let zone = match self.timezone.as_deref() {
             None => TimeZone::UTC,
             Some(name) => TimeZone::get(name).unwrap_or_else(|_| {
-                wrong(
-                    "timezone".to_owned(),
-                    "there is no such time zone: write one like Europe/Berlin".to_owned(),
-                );
+                wrong(&["timezone"], "there is no such time zone: write one like Europe/Berlin".to_owned());
                 TimeZone::UTC
             }),
         };
         if self.channels.len() > CHANNELS_MAX {
-            wrong("channels".to_owned(), format!("there may be {CHANNELS_MAX} channels"));
+            wrong(&["channels"], format!("there may be {CHANNELS_MAX} channels"));
+        }
+        for (agent, seconds) in &self.agent_down_after_s {
+            if !(DOWN_AFTER_S_MIN..=DOWN_AFTER_S_MAX).contains(seconds) {
+                let bounds = format!("it must be between {DOWN_AFTER_S_MIN} and {DOWN_AFTER_S_MAX} seconds");
+                wrong(&["agent_down_after_s", agent], bounds);
+            }
         }
         let mut channels = BTreeMap::new();
         for (name, channel) in &self.channels {
             match channel.resolve(lookup) {
                 Ok(channel) => drop(channels.insert(name.clone(), channel)),
-                Err((key, problem)) => wrong(format!("channels.{name}.{key}"), problem),
+                Err((key, problem)) => wrong(&["channels", name, key], problem),
             }
         }
         for (name, rule) in &self.rules {
             if let Err(error) = rule.check() {
-                wrong(format!("rules.{name}"), error.to_string());
+                wrong(&["rules", name], error.to_string());
             }
             for channel in rule.channels.iter().filter(|channel| !self.channels.contains_key(*channel)) {
-                wrong(format!("rules.{name}.channels"), format!("there is no channel `{channel}`"));
+                wrong(&["rules", name, "channels"], format!("there is no channel `{channel}`"));
             }
         }
         let words = Words { dashboard, zone };

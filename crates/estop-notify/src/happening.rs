@@ -69,7 +69,7 @@ impl AlertType {
         !matches!(self, AlertType::Budget | AlertType::Checkpoint)
     }
 
-    /// Types that are over when an agent is activated again.
+    /// Types that are over when an agent is activated again, which is told as the end of `kill_switch`.
     pub(crate) fn ends_with_activation(self) -> bool {
         matches!(self, AlertType::KillSwitch | AlertType::Watchdog | AlertType::Health | AlertType::ErrorRate)
     }
@@ -143,6 +143,8 @@ pub enum Detail {
     Budget(BudgetSeen),
     /// Of an escalated run (seed 3).
     Escalation(Box<EscalationSeen>),
+    /// Of a button that was pressed for some channels alone: which, in words.
+    Shut(String),
     /// Of a checkpoint: the last record and the digest of all heads.
     Checkpoint {
         /// The last record.

@@ -23,6 +23,7 @@ mod storm;
 
 mod outbox;
 mod outcome;
+mod timely;
 
 mod channel;
 mod email;

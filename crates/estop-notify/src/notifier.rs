@@ -21,9 +21,12 @@ use crate::happening::{AlertType, Happening};
 use crate::net::{Resolve, SystemResolver};
 use crate::rule::{Mute, Rule, RuleBook, RuleError};
 use crate::sender::Sender;
+use crate::timely::Timely;
 use crate::words::Words;
 use worker::Worker;
 
+/// Presses of the red button that may wait for the thread, beside everything else.
+const URGENT_MAX: usize = 256;
 /// Happenings that may wait for the thread. Beyond it they are counted, and told as a number.
 const WAITING_MAX: usize = 10_000;
 /// Channels there may be: each may hold a thread for a name that is looked up.
@@ -180,6 +183,7 @@ impl Ready {
 /// The thread's other end. Dropping it ends the thread.
 pub struct Notifier {
     wishes: Option<mpsc::Sender<Wish>>,
+    urgent: Option<mpsc::Sender<Wish>>,
     missed: Arc<AtomicU64>,
     shown: Arc<Mutex<Shown>>,
     outside: Outside,
@@ -187,6 +191,18 @@ pub struct Notifier {
 }
 
 impl Notifier {
+    /// Begins where the last one ended. The first one ever on this store begins after `last_seq`, the newest record: what
+    /// stands before it is not told.
+    pub fn start_after(
+        last_seq: u64,
+        store: Arc<dyn Alerts>,
+        settings: Settings,
+        outside: Outside,
+    ) -> Result<Notifier, NotifyError> {
+        Desk::begin_at(&*store, (outside.clock)(), last_seq)?;
+        Notifier::start(store, settings, outside)
+    }
+
     /// Begins where the last one ended.
     pub fn start(
         store: Arc<dyn Alerts>,
@@ -195,24 +211,37 @@ impl Notifier {
     ) -> Result<Notifier, NotifyError> {
         let ready = Ready::new(settings, &outside.resolver)?;
         let desk = Desk::recall(store.alert_memory("")?);
+        let no_thread = |error: std::io::Error| NotifyError::Thread(error.to_string());
+        let store: Arc<dyn Alerts> = Arc::new(Timely::new(store).map_err(no_thread)?);
         let (wishes, waiting) = mpsc::channel(WAITING_MAX);
+        let (urgent, urging) = mpsc::channel(URGENT_MAX);
         let missed = Arc::new(AtomicU64::new(0));
         let shown = Shown { book: ready.book.clone(), cursor: desk.cursor(), ..Shown::default() };
         let shown = Arc::new(Mutex::new(shown));
         let worker =
             Worker::new(store, desk, ready, outside.clone(), (Arc::clone(&missed), Arc::clone(&shown)));
-        let no_thread = |error: std::io::Error| NotifyError::Thread(error.to_string());
         let runtime = worker::runtime().map_err(no_thread)?;
         let thread = std::thread::Builder::new()
             .name("estop-notify".to_owned())
-            .spawn(move || worker.run(runtime, waiting))
+            .spawn(move || worker.run(runtime, waiting, urging))
             .map_err(no_thread)?;
-        Ok(Notifier { wishes: Some(wishes), missed, shown, outside, thread: Some(thread) })
+        Ok(Notifier {
+            wishes: Some(wishes),
+            urgent: Some(urgent),
+            missed,
+            shown,
+            outside,
+            thread: Some(thread),
+        })
     }
 
     /// Something happened. Never waits; if too much waits already, it is counted and told as a number.
     pub fn tell(&self, happening: Happening) {
-        if self.wish(Wish::Tell(Box::new(happening))).is_err() {
+        let is_urgent = happening.alert == AlertType::SystemKill;
+        let wish = Wish::Tell(Box::new(happening));
+        // The red button waits behind nobody's ten thousand trips.
+        let queue = if is_urgent { &self.urgent } else { &self.wishes };
+        if queue.as_ref().is_none_or(|queue| queue.try_send(wish).is_err()) {
             self.missed.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -266,6 +295,11 @@ impl Notifier {
         self.shown().book.is_told_of(alert, agent)
     }
 
+    /// Whether anybody would be told of this, of any agent at all.
+    pub fn is_told_of_any(&self, alert: AlertType) -> bool {
+        self.shown().book.is_told_of_any(alert)
+    }
+
     /// How the channels do.
     pub fn health(&self) -> Vec<ChannelHealth> {
         self.shown().health.clone()
@@ -288,7 +322,7 @@ impl Notifier {
 
 impl Drop for Notifier {
     fn drop(&mut self) {
-        self.wishes = None;
+        (self.wishes, self.urgent) = (None, None);
         if let Some(thread) = self.thread.take() {
             // If it panicked, what it had not sent is in the store.
             let _ = thread.join();

@@ -21,6 +21,8 @@ pub const GIVE_UP_AFTER_MS: i64 = 24 * 3_600_000;
 const STORE_PAUSE_MS: i64 = 1_000;
 /// What a log line may hold of what a receiver said.
 const DETAIL_MAX: usize = 300;
+/// Alerts sent past a store that fails whose ids are remembered: more than a night of them.
+const SENT_MAX: usize = 10_000;
 /// Alerts for one channel that may wait for a store that fails: as many as may wait in it.
 const UNSTORED_MAX: usize = 10_000;
 
@@ -31,6 +33,8 @@ pub struct Outbox {
     random: Random,
     /// What the store did not take yet.
     unstored: Option<AlertCommit>,
+    /// What was sent past the store. It may turn up in there late, and is not sent again then.
+    sent: BTreeSet<Name>,
     /// Alerts let go meanwhile, because too many waited.
     dropped: u64,
     store_at: i64,
@@ -44,6 +48,7 @@ impl Outbox {
             lanes: BTreeMap::new(),
             random: Random(seed),
             unstored: None,
+            sent: BTreeSet::new(),
             dropped: 0,
             store_at: i64::MIN,
             last_error: None,
@@ -65,6 +70,12 @@ impl Outbox {
 
     /// Stores alerts. If the store fails, they are kept here, sent all the same, and stored later.
     pub fn commit(&mut self, store: &dyn Alerts, now: i64, commit: AlertCommit) {
+        for alert in &commit.alerts {
+            // One that waits for something to be stored would wait for a store that fails.
+            if let Some(lane) = self.lanes.get_mut(&alert.target).filter(|lane| lane.look_at == i64::MAX) {
+                lane.look_at = now;
+            }
+        }
         match &mut self.unstored {
             Some(unstored) => {
                 self.dropped += merge(unstored, commit);
@@ -107,10 +118,10 @@ impl Outbox {
         if now >= self.store_at || self.store_at > now + STORE_PAUSE_MS {
             self.store(store, now);
         }
-        let Outbox { lanes, unstored, last_error, .. } = self;
+        let Outbox { lanes, unstored, sent, last_error, .. } = self;
         let mut out = Vec::new();
         for (target, lane) in lanes.iter_mut().filter(|(_, lane)| lane.is_ready(now)) {
-            let found = lane.mark_left(store).and_then(|()| store.next_alert(target));
+            let found = lane.mark_left(store).and_then(|()| next_unsent(store, target, sent, now));
             let direct = || {
                 let alerts = unstored.as_ref().map_or(&[][..], |commit| &commit.alerts);
                 let alert = alerts.iter().find(|alert| alert.target == *target)?.clone();
@@ -152,8 +163,14 @@ impl Outbox {
             DeliveryOutcome::Delivered | DeliveryOutcome::GivenUp => now,
         };
         if due.id == 0 {
-            if let Some(unstored) = self.unstored.as_mut().filter(|_| outcome == DeliveryOutcome::Delivered) {
-                unstored.alerts.retain(|alert| alert.dedupe != due.alert.dedupe);
+            if outcome == DeliveryOutcome::Delivered {
+                if let Some(unstored) = &mut self.unstored {
+                    unstored.alerts.retain(|alert| alert.dedupe != due.alert.dedupe);
+                }
+                if self.sent.len() == SENT_MAX {
+                    self.sent.pop_first();
+                }
+                self.sent.insert(due.alert.dedupe.clone());
             }
             return outcome;
         }
@@ -204,6 +221,24 @@ fn merge(unstored: &mut AlertCommit, commit: AlertCommit) -> u64 {
         });
     }
     (before - unstored.alerts.len()) as u64
+}
+
+/// The first alert that waits for a target and did not go out past the store.
+fn next_unsent(
+    store: &dyn Alerts,
+    target: &str,
+    sent: &mut BTreeSet<Name>,
+    now: i64,
+) -> Result<Option<DueAlert>, StoreError> {
+    loop {
+        let next = store.next_alert(target)?;
+        let Some(late) = next.as_ref().filter(|next| sent.contains(&next.alert.dedupe)) else {
+            return Ok(next);
+        };
+        let detail = "sent while the database took nothing".to_owned();
+        store.mark_alert(late.id, &Delivery { at: now, outcome: DeliveryOutcome::Delivered, detail })?;
+        sent.remove(&late.alert.dedupe);
+    }
 }
 
 fn delivery(now: i64, outcome: DeliveryOutcome, tried: &Tried) -> Delivery {

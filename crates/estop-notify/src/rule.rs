@@ -111,7 +111,11 @@ impl Rule {
             Detail::Budget(seen) if !self.budget_percent.is_empty() => {
                 self.budget_percent.contains(&seen.percent)
             }
-            Detail::Budget(_) | Detail::None | Detail::Escalation(_) | Detail::Checkpoint { .. } => true,
+            Detail::Budget(_)
+            | Detail::None
+            | Detail::Escalation(_)
+            | Detail::Shut(_)
+            | Detail::Checkpoint { .. } => true,
         };
         by_type && by_agent && by_share
     }
@@ -200,16 +204,19 @@ impl RuleBook {
 
     /// Whether anybody would be told that this agent's kill switch tripped (AL-3).
     pub fn is_told_of(&self, alert: AlertType, agent: &str) -> bool {
-        let covers = |rule: &Rule| {
-            let by_type = if rule.types.is_empty() {
-                alert != AlertType::Checkpoint
-            } else {
-                rule.types.contains(&alert)
-            };
-            let by_agent = rule.agents.is_empty() || rule.agents.iter().any(|name| &**name == agent);
-            by_type && by_agent && self.heard_by(rule).any(|(_, takes)| takes == Takes::All)
-        };
-        self.rules.values().any(covers)
+        let is_of = |rule: &&Rule| rule.agents.is_empty() || rule.agents.iter().any(|name| &**name == agent);
+        self.rules.values().filter(is_of).any(|rule| self.reaches(rule, alert))
+    }
+
+    /// Whether anybody would be told of this, of any agent at all.
+    pub fn is_told_of_any(&self, alert: AlertType) -> bool {
+        self.rules.values().any(|rule| self.reaches(rule, alert))
+    }
+
+    fn reaches(&self, rule: &Rule, alert: AlertType) -> bool {
+        let by_type =
+            if rule.types.is_empty() { alert != AlertType::Checkpoint } else { rule.types.contains(&alert) };
+        by_type && self.heard_by(rule).any(|(_, takes)| takes == Takes::All)
     }
 
     /// The channels of a rule.

@@ -58,7 +58,7 @@ impl Words {
         };
         let escalation = match &told.detail {
             Detail::Escalation(seen) => Some(seen.clone()),
-            Detail::None | Detail::Budget(_) | Detail::Checkpoint { .. } => None,
+            Detail::None | Detail::Budget(_) | Detail::Shut(_) | Detail::Checkpoint { .. } => None,
         };
         Message {
             id,
@@ -140,9 +140,11 @@ fn severity(told: &Happening) -> Severity {
         AlertType::Budget => match &told.detail {
             Detail::Budget(BudgetSeen { percent: 100.., .. }) => Severity::Critical,
             Detail::Budget(BudgetSeen { percent: ..80, .. }) => Severity::Info,
-            Detail::Budget(_) | Detail::None | Detail::Escalation(_) | Detail::Checkpoint { .. } => {
-                Severity::Warning
-            }
+            Detail::Budget(_)
+            | Detail::None
+            | Detail::Escalation(_)
+            | Detail::Shut(_)
+            | Detail::Checkpoint { .. } => Severity::Warning,
         },
         AlertType::ErrorRate | AlertType::AgentDown | AlertType::Health | AlertType::ProoftestOverdue => {
             Severity::Warning

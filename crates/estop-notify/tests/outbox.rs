@@ -311,6 +311,30 @@ fn al_1_people_are_told_of_a_kill_also_when_the_disk_is_full() {
 }
 
 #[test]
+fn ks_2_a_store_that_fails_after_a_quiet_time_delays_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Failing {
+        store: open(&folder),
+        broken: AtomicBool::new(false),
+        count: std::sync::Mutex::new(Cell::new(0)),
+    };
+    let mut outbox = Outbox::new(names(&["a"]), 3);
+    assert_eq!(outbox.due(&store, NIGHT), vec![], "nothing waits");
+    store.broken.store(true, Ordering::SeqCst);
+    push(&mut outbox, &store, NIGHT + 1, alert("a", 1, NIGHT + 1));
+    let due = outbox.due(&store, NIGHT + 1);
+    assert_eq!(due.len(), 1, "it is sent at once");
+    outbox.finish(&store, NIGHT + 1, &due[0], &Tried::Delivered("200".to_owned()));
+    // The store took it after all, and only its answer was late.
+    store.broken.store(false, Ordering::SeqCst);
+    let late = AlertCommit { at: NIGHT, alerts: vec![alert("a", 1, NIGHT + 1)], memory: Vec::new() };
+    store.store.commit_alerts(late).unwrap();
+    push(&mut outbox, &store, NIGHT + 3_000, alert("a", 2, NIGHT + 3_000));
+    let due = outbox.due(&store, NIGHT + 3_000);
+    assert_eq!(due.iter().map(|due| &*due.alert.dedupe).collect::<Vec<_>>(), ["a-2"], "it is not sent twice");
+}
+
+#[test]
 fn al_1_what_a_failing_store_does_not_take_has_an_end_and_is_counted() {
     let folder = tempfile::tempdir().unwrap();
     let store = Failing {

@@ -130,7 +130,11 @@ fn al_1_what_was_told_while_everything_was_down_goes_out_after_a_restart() {
     let receiver = Receiver::start(|_, _| ok());
     let store = open(&folder);
     let notifier = start(&store, settings([("ops", webhook(&receiver.url("/")))]));
-    assert_eq!(notifier.cursor(), 7, "a start tells only what is newer");
+    assert_eq!(
+        notifier.cursor(),
+        6,
+        "a start tells only what is newer; the last record may have had more to tell"
+    );
     assert!(receiver.wait(1)[0].body.contains("Agent a was stopped"));
     notifier.tell(looped("a", 7));
     notifier.test("ops", "anna").unwrap();

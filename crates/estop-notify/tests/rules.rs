@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use estop_core::ids::Name;
 use estop_notify::{
-    AlertType, Desk, Happening, Message, MessageKind, Mute, Phase, Rule, RuleBook, RuleError, STORM_AFTER,
-    Takes, Words,
+    AlertType, Desk, Detail, Happening, Message, MessageKind, Mute, Phase, Rule, RuleBook, RuleError,
+    STORM_AFTER, Takes, Words,
 };
 use estop_store::AlertRule;
 use house::{NIGHT, budget, cleared, escalated, happening, looped};
@@ -249,6 +249,53 @@ fn al_1_a_mute_of_everything_does_not_hide_the_red_button() {
 }
 
 #[test]
+fn ks_2_presses_that_are_told_again_after_a_crash_are_the_same() {
+    let mut room = Room::plain();
+    let pressed = |epoch: u64| Happening {
+        id: format!("kill-{epoch}").into(),
+        agent: None,
+        ..happening(AlertType::SystemKill, "x", 0)
+    };
+    room.tell(&pressed(2));
+    room.tell(&pressed(3));
+    assert_eq!(room.told(), ["EMERGENCY STOP: everything is stopped (manual)"]);
+    for epoch in [2, 3, 2, 3] {
+        room.tell(&pressed(epoch));
+    }
+    room.pass(15 * MINUTE);
+    let last = &room.out.last().unwrap().1;
+    let text = format!("{:?}", last.facts);
+    assert!(text.contains("it happened 1 more time\""), "{text}");
+}
+
+#[test]
+fn ks_2_the_whole_button_is_told_though_a_channel_was_shut_before() {
+    let mut room = Room::plain();
+    let all = Happening { agent: None, ..happening(AlertType::SystemKill, "x", 1) };
+    let llm = Happening { id: "2.0".into(), detail: Detail::Shut("llm".to_owned()), ..all.clone() };
+    room.tell(&llm);
+    room.tell(&all);
+    assert_eq!(
+        room.told(),
+        ["EMERGENCY STOP of llm (manual)", "EMERGENCY STOP: everything is stopped (manual)"]
+    );
+    room.tell(&Happening { phase: Phase::Cleared, id: "3.0".into(), ..all });
+    assert_eq!(room.told().len(), 2, "both are over");
+}
+
+#[test]
+fn al_1_an_agent_that_no_longer_fails_is_still_switched_off() {
+    let mut room = Room::plain();
+    room.tell(&looped("coder", 1));
+    room.tell(&happening(AlertType::ErrorRate, "coder", 2));
+    assert_eq!(room.told().len(), 2);
+    room.tell(&cleared(AlertType::ErrorRate, "coder", 3));
+    assert_eq!(room.told(), ["Agent coder no longer fails"]);
+    room.tell(&cleared(AlertType::KillSwitch, "coder", 4));
+    assert_eq!(room.told(), ["Agent coder works again"]);
+}
+
+#[test]
 fn al_1_ten_thousand_trips_in_a_minute_are_a_handful_of_messages() {
     let mut room = Room::plain();
     for n in 0..10_000 {
@@ -306,7 +353,7 @@ fn al_1_a_storm_is_counted_over_a_restart() {
     }
     assert_eq!(room.count(), 20);
     room.restart();
-    assert_eq!(room.desk.cursor(), 30);
+    assert_eq!(room.desk.cursor(), 29);
     room.tell(&looped("agent-30", 31));
     room.pass(MINUTE);
     assert_eq!(room.told(), ["11 more alerts within a minute"]);

@@ -187,7 +187,7 @@ fn al_1_a_wrong_section_is_refused_key_by_key() {
     let secret = |name: &str| (name == "SHORT").then(|| "whsec_AAAA".to_owned().into());
     let problems =
         config.resolve(&Lookup { secret: &secret, certificates: &|_| Ok(Vec::new()) }).unwrap_err();
-    let paths: Vec<&str> = problems.iter().map(|problem| problem.path.as_str()).collect();
+    let paths: Vec<String> = problems.iter().map(|problem| problem.keys.join(".")).collect();
     assert_eq!(
         paths,
         [

@@ -115,6 +115,8 @@ pub struct LoggedDelivery {
     pub outcome: Name,
     /// What the other side said.
     pub detail: String,
+    /// What was sent, as JSON, as long as the alert itself is kept.
+    pub payload: Option<String>,
 }
 
 /// Which tries.

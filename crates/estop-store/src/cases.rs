@@ -82,6 +82,15 @@ pub struct CaseFilter {
     pub before: Option<(i64, Name)>,
 }
 
+/// How many cases are open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenCases {
+    /// Incidents.
+    pub incidents: u64,
+    /// Escalations.
+    pub escalations: u64,
+}
+
 /// What keeps cases. They are opened with the journal batch that caused them, or here.
 pub trait Cases: Send + Sync {
     /// Opens an incident; one that is there already is left as it is.
@@ -92,6 +101,9 @@ pub trait Cases: Send + Sync {
     fn incidents(&self, filter: &CaseFilter, limit: usize) -> Result<Vec<Incident>, StoreError>;
     /// Replaces status, resolution and summary, if the version is still `incident.version`; the new version.
     fn update_incident(&self, incident: &Incident) -> Result<u64, StoreError>;
+
+    /// How many are open, without reading any.
+    fn open_cases(&self) -> Result<OpenCases, StoreError>;
 
     /// Opens an escalation; one that is there already is left as it is.
     fn open_escalation(&self, escalation: &Escalation) -> Result<(), StoreError>;

@@ -34,7 +34,7 @@ pub use alerts::{
     AlertCommit, AlertRule, Alerts, Delivery, DeliveryFilter, DeliveryOutcome, DueAlert, LoggedDelivery,
     NewAlert, Remembered, Waiting,
 };
-pub use cases::{CaseFilter, CaseStatus, Cases, Escalation, Incident};
+pub use cases::{CaseFilter, CaseStatus, Cases, Escalation, Incident, OpenCases};
 pub use error::{OpenError, StoreError};
 pub use journal::{
     AgentSeen, BaseState, Durability, EachBlock, EventFilter, EventKey, Journal, JournalBatch, Lines,

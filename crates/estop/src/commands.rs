@@ -14,6 +14,7 @@ pub mod verify;
 
 // The daemon, and steering it.
 pub mod agents;
+pub mod alerts;
 pub mod cases;
 pub mod emergency;
 pub mod kill;

@@ -18,6 +18,7 @@
 
 mod serve;
 
+mod alerts;
 mod base_url;
 mod limits;
 mod mcp;
@@ -55,6 +56,7 @@ use estop_core::policy_file::PolicyFile;
 use origin::Origin;
 use shape::FileIn;
 
+pub use alerts::Alerts;
 pub use base_url::BaseUrl;
 pub use env::Env;
 pub use fixed::Fixed;

@@ -1,6 +1,7 @@
 //! The binary's parts, as a library so that tests can call them: configuration and commands.
 
 pub mod admin_plane;
+pub mod alerting;
 pub mod client;
 pub mod commands;
 pub mod config;

@@ -8,9 +8,9 @@ use estop::commands::demo;
 #[cfg(feature = "top")]
 use estop::commands::top;
 use estop::commands::{
-    Exit, agents, backup, canary, cases, completions, detach, doctor, emergency, enter_cgroup, eval, hook,
-    install, journal, kill, mcp, policy, prooftest, replay, restore, run, runs, serve, spend, status, token,
-    uninstall, verify,
+    Exit, agents, alerts, backup, canary, cases, completions, detach, doctor, emergency, enter_cgroup, eval,
+    hook, install, journal, kill, mcp, policy, prooftest, replay, restore, run, runs, serve, spend, status,
+    token, uninstall, verify,
 };
 use estop::printable::escaped_lines;
 
@@ -49,6 +49,7 @@ enum Command {
     Runs(runs::Args),
     Incidents(cases::IncidentsArgs),
     Escalations(cases::EscalationsArgs),
+    Alerts(alerts::Args),
     Spend(spend::Args),
     Token(token::Args),
     Journal(journal::Args),
@@ -98,6 +99,7 @@ fn main() -> ExitCode {
         Command::Runs(args) => runs::main(&args),
         Command::Incidents(args) => cases::incidents(&args),
         Command::Escalations(args) => cases::escalations(&args),
+        Command::Alerts(args) => alerts::main(&args),
         Command::Spend(args) => spend::main(&args),
         Command::Token(args) => token::main(&args),
         Command::Journal(args) => journal::main(&args),

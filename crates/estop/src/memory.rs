@@ -27,11 +27,13 @@ use anyhow::Context;
 use estop_admin::overrides_of;
 use estop_core::ids::Name;
 use estop_core::operator::AgentKeyHash;
+use estop_core::policy::Preset;
 use estop_core::policy_file::PolicyFile;
 use estop_gateway::{Gateway, Host, JournalQueue, Over, Remembered};
 use estop_store::{Access, Agent, AgentRepo, OpenError, Sqlite, SqliteOptions, StoreError};
 
-use crate::config::{ServeConfig, find_zone};
+use crate::alerting::Alerting;
+use crate::config::{Alerts, ServeConfig, find_zone};
 use crate::printable::escaped;
 use past::{Known, Past};
 use scribe::{Beside, Places, Scribe};
@@ -51,6 +53,8 @@ pub struct Memory {
     pub queue: Arc<JournalQueue>,
     /// The store; `None` if it could not be trusted.
     pub store: Option<Sqlite>,
+    /// Who tells people; `None` if the store could not be trusted.
+    pub alerting: Option<Arc<Alerting>>,
     /// Why nothing passes, if the store could not be trusted.
     pub problem: Option<String>,
     host: Arc<OnceLock<Arc<Host>>>,
@@ -62,12 +66,17 @@ pub struct Memory {
 impl Memory {
     /// Opens the data directory and takes in what a killed process left. A database that cannot be trusted does not
     /// end estop: it comes up shut, with the reason.
-    pub fn open(data_dir: &Path, wall: i64, policies: &PolicyFile) -> anyhow::Result<(Memory, Remembered)> {
+    pub fn open(
+        data_dir: &Path,
+        wall: i64,
+        policies: &PolicyFile,
+        alerts: &Alerts,
+    ) -> anyhow::Result<(Memory, Remembered)> {
         // Its owner's alone: whoever may write here may press the button, and read what agents did.
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
         made.with_context(|| format!("data_dir: cannot create {}", data_dir.display()))?;
         match Sqlite::open(&database(data_dir), SqliteOptions::default()) {
-            Ok(store) => Memory::begin(data_dir, store, wall, policies),
+            Ok(store) => Memory::begin(data_dir, store, wall, policies, alerts),
             Err(
                 error @ (OpenError::Corrupt { .. } | OpenError::Foreign { .. } | OpenError::Newer { .. }),
             ) => Ok(Memory::untrusted(data_dir, error.to_string())),
@@ -80,6 +89,7 @@ impl Memory {
         store: Sqlite,
         wall: i64,
         policies: &PolicyFile,
+        alerts: &Alerts,
     ) -> anyhow::Result<(Memory, Remembered)> {
         let past = match Past::read(data_dir, &store, wall) {
             Ok(past) => past,
@@ -94,6 +104,7 @@ impl Memory {
         let queue = Arc::new(JournalQueue::with_tail(tail, start));
         let host: Arc<OnceLock<Arc<Host>>> = Arc::default();
         let places: Arc<OnceLock<Places>> = Arc::default();
+        let alerting = Arc::new(Alerting::start(&store, alerts, past.chains.seq())?);
         let mut scribe = Scribe::new(
             data_dir,
             store.clone(),
@@ -102,6 +113,7 @@ impl Memory {
                 host: Arc::clone(&host),
                 places: Arc::clone(&places),
                 policies: Arc::new(policies.clone()),
+                alerting: Arc::clone(&alerting),
             },
             past.chains,
             remembered.system.clone(),
@@ -109,11 +121,24 @@ impl Memory {
         scribe.know(past.standings);
         scribe.take_up(fleet::account(&store, wall)?, past.open);
         scribe.catch_up(past.leftover, start)?;
+        scribe.tell_missed()?;
         remembered.fleet = scribe.fleet();
         let write = move || scribe.run();
         let thread = std::thread::Builder::new().name("estop-scribe".into()).spawn(write)?;
         let (known, thread) = (past.known, Some(thread));
-        Ok((Memory { queue, store: Some(store), problem: None, host, places, known, thread }, remembered))
+        Ok((
+            Memory {
+                queue,
+                store: Some(store),
+                alerting: Some(alerting),
+                problem: None,
+                host,
+                places,
+                known,
+                thread,
+            },
+            remembered,
+        ))
     }
 
     fn untrusted(data_dir: &Path, problem: String) -> (Memory, Remembered) {
@@ -122,6 +147,7 @@ impl Memory {
         let memory = Memory {
             queue,
             store: None,
+            alerting: None,
             problem: Some(problem),
             host: Arc::default(),
             places: Arc::default(),
@@ -149,6 +175,11 @@ impl Memory {
             );
         }
         Ok(unfit.into_iter().map(|(agent, _)| agent).collect())
+    }
+
+    /// Everybody's preset, if one was set over the configuration's.
+    pub fn preset(&self) -> anyhow::Result<Option<Preset>> {
+        Ok(self.store.as_ref().map(estop_admin::kept_preset).transpose()?.flatten())
     }
 
     /// Sees to it that there are places left: agents nobody needs in memory rest in the store. After

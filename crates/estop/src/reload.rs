@@ -1,6 +1,6 @@
 //! Hot reload (UI-5): a changed configuration file is taken up whole or not at all, and written down either way.
 //!
-//! Rules and agents' keys can change while estop runs. What was set by the API lies over the file and stays (decision
+//! Rules, agents' keys and alerts can change while estop runs. What was set by the API lies over the file and stays (decision
 //! 0014); a file over which it does not fit is refused, and so is one that changes what only a start reads.
 
 use std::collections::BTreeMap;
@@ -16,6 +16,7 @@ use estop_core::signature;
 use estop_gateway::{Host, KeyRing, Over};
 use estop_store::Sqlite;
 
+use crate::alerting::Alerting;
 use crate::config::{self, Env, ServeConfig};
 use crate::memory;
 use crate::printable::escaped_lines;
@@ -45,6 +46,8 @@ pub struct Running {
     pub keys: KeyRing,
     /// Where rules of the API are kept.
     pub store: Sqlite,
+    /// Who tells people.
+    pub alerting: Arc<Alerting>,
     /// Held while what is kept and what is in force change.
     pub edits: Arc<Mutex<()>>,
 }
@@ -151,12 +154,17 @@ impl Running {
 
     /// The new configuration, with what was set over it; or why it cannot be used.
     fn read(&self) -> Result<(ServeConfig, BTreeMap<Name, Over>), String> {
-        let config = config::load_serve(Some(&self.path), &Env::of_process()).map_err(|e| e.to_string())?;
+        let mut config =
+            config::load_serve(Some(&self.path), &Env::of_process()).map_err(|e| e.to_string())?;
+        let preset = estop_admin::kept_preset(&self.store).map_err(|error| error.to_string())?;
+        config.policies = config.policies.with_preset(preset);
         let changed = self.config.fixed.changed(&config.fixed);
         if !changed.is_empty() {
             return Err(format!("{} changed: restart estop to take that up", changed.join(", ")));
         }
         let over = self.over(&config.policies)?;
+        // The last that can fail: whatever comes after it is in force too.
+        self.alerting.change(&config.alerts)?;
         Ok((config, over))
     }
 

@@ -12,6 +12,7 @@ use estop_core::operator::{
     AgentKeyHash, AgentView, Ended, FleetView, HookCall, HookReply, NewSnooze, OnEnd, Operator,
     OperatorError, Overrides, RunStep, Steer, Stopped, TriggerView, Watch, Watched,
 };
+use estop_core::policy::Preset;
 use estop_core::proof_test::{NoProofTest, ProofTest, ProofTests};
 use estop_core::system::{GateView, SystemDecision, SystemOutcome};
 use estop_gateway::{Agent, Gateway, Host, KeyRing, Over, is_agent_name};
@@ -163,6 +164,13 @@ impl Operator for Steering {
         self.host.apply_rules_to(&agent, by);
         self.keep()?;
         Ok(self.view(&agent))
+    }
+
+    fn set_preset(&self, preset: Option<Preset>, by: &str) -> Result<(), OperatorError> {
+        self.host.preset_changed(by, preset);
+        self.host.rulebook.set_preset(preset);
+        self.host.apply_rules(by);
+        self.keep()
     }
 
     fn check_overrides(&self, agent: Option<&str>, overrides: &Overrides) -> Result<(), OperatorError> {

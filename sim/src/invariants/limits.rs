@@ -15,7 +15,7 @@ pub(super) fn run_limits_hold(step: &Step<'_>, model: &Model) -> Holds {
     let limit = if step.event.what == What::PromptSubmitted {
         limits.max_turns
     } else if let What::ToolRequested(t) = &step.event.what {
-        if limits.wrap_up_tools.iter().any(|report| *report == t.tool) {
+        if limits.wrap_up_tools.contains(&t.tool) {
             return Ok(());
         }
         limits.max_tool_calls

@@ -1,19 +1,27 @@
-//! One agent: its kill switch, score, limits, spend, runs, and what happened to it.
+//! One agent: its kill switch and what it would have done, score, limits, spend, runs, rules, keys, and what happened to
+//! it.
 
 use askama::Template;
 use axum::Extension;
-use axum::extract::{Path, State};
-use estop_core::operator::RunView;
-use estop_core::policy::Mode;
+use axum::extract::{Path, Query, State};
+use estop_core::operator::{AgentView, RunView};
+use estop_core::policy::{Mode, Preset};
 use estop_core::standing::Standing;
 use estop_store::EventFilter;
 
+use super::charts::Timelines;
+use super::effect;
 use super::frame::Frame;
+use super::preset;
+use super::rules::Rules;
 use super::shown::{AgentRow, Badge, EventRow, Meter, budgets, is_over, limits, run_badge, spent, when};
 use super::{Page, made};
 use crate::access::Caller;
-use crate::agents::row;
+use crate::agents::row::{self, Found};
 use crate::agents::shown::preset_name;
+use crate::keys::good_keys;
+use crate::overrides;
+use crate::presets;
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -26,7 +34,9 @@ struct AgentPage {
     frame: Frame,
     row: AgentRow,
     api: String,
-    preset: &'static str,
+    preset: preset::Shown,
+    /// How it is switched, and the bodies for that and for taking it back.
+    preset_calls: (String, (String, String)),
     why: Option<String>,
     may_activate: bool,
     may_resume: bool,
@@ -34,11 +44,15 @@ struct AgentPage {
     may_stop: bool,
     score: Score,
     switch: Switch,
+    effect: Option<effect::Shown>,
+    rules: Rules,
+    keys: Vec<KeyRow>,
     spent_month: String,
     last_seen: String,
     budgets: Vec<Meter>,
     runs: Vec<RunRow>,
     events: Vec<EventRow>,
+    timelines: Timelines,
 }
 
 struct Score {
@@ -49,8 +63,16 @@ struct Score {
 
 struct Switch {
     enabled: bool,
-    window: u8,
+    /// As it is, or as somebody tries it out.
+    window: String,
     threshold: String,
+}
+
+struct KeyRow {
+    id: String,
+    prefix: String,
+    made: String,
+    used: String,
 }
 
 struct RunRow {
@@ -66,17 +88,26 @@ pub(super) async fn page(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
+    Query(asked): Query<effect::Asked>,
 ) -> Page {
-    made(app, move |app| agent(app, &caller, &name)).await
+    let effect = effect::shown(&app, &name, &asked).await;
+    made(app, move |app| agent(app, &caller, &name, asked, effect)).await
 }
 
-fn agent(app: &App, caller: &Caller, name: &str) -> Result<AgentPage, Problem> {
-    let found = row::find(app, name)?;
+fn agent(
+    app: &App,
+    caller: &Caller,
+    name: &str,
+    asked: effect::Asked,
+    effect: Option<effect::Shown>,
+) -> Result<AgentPage, Problem> {
+    let mut found = row::find(app, name)?;
     // One at rest is taken up: a person looks at it.
-    let view = match found.live {
+    let view = match found.live.take() {
         Some(view) => view,
         None => app.operator.add_agent(name)?,
     };
+    found.live = Some(view.clone());
     let filter = EventFilter { agent: Some(view.name.clone()), ..EventFilter::default() };
     let events = app.store_here().events(&filter, EVENTS)?;
     let now = app.now();
@@ -88,11 +119,19 @@ fn agent(app: &App, caller: &Caller, name: &str) -> Result<AgentPage, Problem> {
     let last_seen = found.stored.as_ref().and_then(|agent| agent.last_seen_at);
     let threshold = view.policy.loops.threshold_tenths;
     let score = view.score;
+    let frame = Frame {
+        alerts_missing: !app.teller.is_told_of_stops(Some(name)),
+        ..Frame::of(app, caller, "", name)?
+    };
     Ok(AgentPage {
-        frame: Frame::of(app, caller, "", name)?,
+        keys: if frame.may_admin { keys(app, name)? } else { Vec::new() },
+        frame,
+        rules: Rules::of(app, &found, &view.policy),
+        effect,
         row: AgentRow::from(&view),
         api: format!("/api/agents/{}", view.name),
-        preset: preset_name(view.policy.preset),
+        preset_calls: preset_calls(&view),
+        preset: preset_of(app, &found, view.policy.preset)?,
         why,
         may_activate: matches!(view.standing, Standing::Inactive { .. }),
         may_resume: matches!(view.standing, Standing::Paused { .. }),
@@ -105,15 +144,51 @@ fn agent(app: &App, caller: &Caller, name: &str) -> Result<AgentPage, Problem> {
         },
         switch: Switch {
             enabled: view.policy.modes.loops == Mode::Enforce,
-            window: view.policy.loops.window_size,
-            threshold: format!("{}.{}", threshold / 10, threshold % 10),
+            window: typed(asked.window_size, view.policy.loops.window_size.to_string()),
+            threshold: typed(asked.threshold, format!("{}.{}", threshold / 10, threshold % 10)),
         },
         spent_month: spent(view.spent_this_month),
         last_seen: last_seen.map_or_else(|| "just now".to_owned(), |at| when(at, now)),
         budgets: budgets(&view),
         runs: view.runs.iter().map(|run| run_row(&view.name, run, &view.policy.limits)).collect(),
         events: events.into_iter().map(|found| EventRow::of(found, now)).collect(),
+        timelines: Timelines::of(app, &view)?,
     })
+}
+
+fn typed(asked: String, today: String) -> String {
+    if asked.is_empty() { today } else { asked }
+}
+
+/// Its own preset if it has one, else everybody's.
+fn preset_of(app: &App, found: &Found, preset: Preset) -> Result<preset::Shown, Problem> {
+    let own = found.stored.as_ref().is_some_and(|agent| overrides::read(agent).contains_key("preset"));
+    let (everybodys, origin) = presets::now(app);
+    let origin = match origin {
+        _ if own => "api",
+        // What is set for everybody is taken back for everybody, in the settings.
+        "api" => "everybody",
+        origin if everybodys == preset => origin,
+        _ => "file",
+    };
+    preset::Shown::of(app, Some(found.name()), preset, origin)
+}
+
+fn preset_calls(view: &AgentView) -> (String, (String, String)) {
+    let other = if view.policy.preset == Preset::Strict { Preset::Watch } else { Preset::Strict };
+    let set = serde_json::json!({"preset": preset_name(other)}).to_string();
+    (format!("PATCH /api/agents/{}/policy", view.name), (set, r#"{"preset": null}"#.to_owned()))
+}
+
+fn keys(app: &App, name: &str) -> Result<Vec<KeyRow>, Problem> {
+    let now = app.now();
+    let keys = good_keys(app, name)?.into_iter().map(|key| KeyRow {
+        id: key.id.into(),
+        prefix: key.prefix.into(),
+        made: when(key.created_at, now),
+        used: key.last_used_at.map_or_else(|| "never".to_owned(), |at| when(at, now)),
+    });
+    Ok(keys.collect())
 }
 
 fn run_row(agent: &str, run: &RunView, all: &estop_core::policy::Limits) -> RunRow {

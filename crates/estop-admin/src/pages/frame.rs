@@ -2,12 +2,11 @@
 
 use estop_core::button::Latched;
 use estop_core::system::{Channel, KillReason, SystemState};
-use estop_store::{CaseFilter, CaseStatus, TokenRole};
+use estop_store::{OpenCases, TokenRole};
 use secrecy::ExposeSecret;
 
 use super::shown::when;
 use crate::access::{Caller, rank};
-use crate::input::PAGE_MAX;
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -24,9 +23,10 @@ pub(super) struct Frame {
     /// Who is logged in.
     pub(super) name: String,
     pub(super) csrf: String,
-    /// There is no alert rule.
+    /// Nobody is told of stops.
     pub(super) alerts_missing: bool,
-    pub(super) needs_human: usize,
+    pub(super) incidents: u64,
+    pub(super) needs_human: u64,
 }
 
 pub(super) struct State {
@@ -46,7 +46,7 @@ pub(super) struct NavItem {
     pub(super) href: &'static str,
     pub(super) label: &'static str,
     pub(super) current: bool,
-    pub(super) count: usize,
+    pub(super) count: u64,
 }
 
 /// Why not everything may pass, and how it is opened again.
@@ -64,10 +64,11 @@ pub(super) struct Unlock {
     pub(super) ask: &'static str,
 }
 
-const PAGES: [(&str, &str); 7] = [
+const PAGES: [(&str, &str); 8] = [
     ("/", "Overview"),
     ("/incidents", "Incidents"),
     ("/needs-human", "Needs a human"),
+    ("/alerts", "Alerts"),
     ("/spend", "Spend"),
     ("/journal", "Journal"),
     ("/connect", "Connect"),
@@ -77,10 +78,8 @@ const PAGES: [(&str, &str); 7] = [
 impl Frame {
     /// May wait for the store.
     pub(super) fn of(app: &App, caller: &Caller, here: &str, title: &str) -> Result<Frame, Problem> {
-        let store = app.store_here();
-        let open = CaseFilter { status: Some(CaseStatus::Open), ..CaseFilter::default() };
-        let needs_human = store.escalations(&open, PAGE_MAX)?.len();
-        let incidents = store.incidents(&open, PAGE_MAX)?.len();
+        let OpenCases { incidents, escalations: needs_human } = app.store_here().open_cases()?;
+        let failing = app.teller.channels().iter().filter(|channel| channel.failures > 0).count() as u64;
         let nav = PAGES.iter().map(|(href, label)| NavItem {
             href,
             label,
@@ -88,6 +87,8 @@ impl Frame {
             count: match *href {
                 "/incidents" => incidents,
                 "/needs-human" => needs_human,
+                // Channels that fail.
+                "/alerts" => failing,
                 _ => 0,
             },
         });
@@ -115,7 +116,8 @@ impl Frame {
                 .as_ref()
                 .map(|session| session.csrf.expose_secret().to_owned())
                 .unwrap_or_default(),
-            alerts_missing: !store.rules()?.iter().any(|rule| rule.enabled),
+            alerts_missing: !app.teller.is_told_of_stops(None),
+            incidents,
             needs_human,
         })
     }

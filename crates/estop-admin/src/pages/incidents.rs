@@ -3,11 +3,13 @@
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, Query, State};
+use estop_core::policy::Policy;
 use estop_core::standing::Standing;
 use estop_store::{CaseFilter, CaseStatus, Incident};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::effect;
 use super::frame::Frame;
 use super::shown::{Badge, when};
 use super::{Page, made};
@@ -111,6 +113,8 @@ struct OnePage {
     seq: u64,
     reason: String,
     score: Option<Score>,
+    loosen: Option<Loosen>,
+    effect: Option<effect::Shown>,
     matched: Vec<Matched>,
     resolution: String,
 }
@@ -121,6 +125,18 @@ struct Score {
     window: u64,
     parts: Vec<Part>,
     rule: Option<String>,
+}
+
+/// How the kill switch could be loosened for this one.
+struct Loosen {
+    /// The lowest threshold that would have let it pass; empty = none would.
+    threshold: String,
+    today: String,
+    window: u8,
+    /// Today's threshold lets it pass already.
+    is_loose: bool,
+    /// Why no threshold helps.
+    why_not: &'static str,
 }
 
 struct Part {
@@ -142,12 +158,16 @@ pub(super) async fn one(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
+    Query(asked): Query<effect::Asked>,
 ) -> Page {
+    let named = id.clone();
+    let found = app.store(move |store| store.incident(&named)).await?;
+    let incident = found.ok_or_else(|| Problem::not_found("incident", &id))?;
+    let effect = effect::shown(&app, &incident.agent, &asked).await;
     made(app, move |app| {
-        let found = app.store_here().incident(&id)?;
-        let incident = found.ok_or_else(|| Problem::not_found("incident", &id))?;
         let evidence = kept_json(&incident.evidence);
-        let standing = app.operator.agent(&incident.agent).map(|view| view.standing);
+        let view = app.operator.agent(&incident.agent);
+        let standing = view.as_ref().map(|view| view.standing);
         let matched = evidence["evidence"].as_array().map(Vec::as_slice).unwrap_or_default();
         Ok(OnePage {
             frame: Frame::of(app, &caller, "/incidents", &incident.summary)?,
@@ -158,6 +178,8 @@ pub(super) async fn one(
             seq: incident.seq,
             reason: evidence["reason"].as_str().unwrap_or(&incident.summary).to_owned(),
             score: score(&evidence),
+            loosen: view.and_then(|view| loosen(&evidence, &view.policy, asked.threshold)),
+            effect,
             matched: matched.iter().map(matched_of).collect(),
             resolution: incident.resolution.unwrap_or_default(),
         })
@@ -182,6 +204,28 @@ fn score(evidence: &Value) -> Option<Score> {
             part("repeated tool calls", "repeated_tool_calls", "1.5", 15),
         ],
         rule: (!evidence["repetition"].is_null()).then(|| super::shown::sentence(&evidence["repetition"])),
+    })
+}
+
+fn loosen(evidence: &Value, policy: &Policy, asked: String) -> Option<Loosen> {
+    let score = (evidence["score"].as_f64()? * 10.0).round() as u16;
+    let text = |tenths: u16| format!("{}.{}", tenths / 10, tenths % 10);
+    let (today, max) = (policy.loops.threshold_tenths, 500);
+    let why_not = if !evidence["repetition"].is_null() {
+        "It was stopped as a plain repetition, whatever the score. If that is its work, name the tool under exempt_tools \
+         or switch the rule off under loop_rules of its policy."
+    } else if score > max {
+        "Its score is above 50, the highest threshold there is."
+    } else {
+        ""
+    };
+    let least = if why_not.is_empty() { text(score) } else { String::new() };
+    Some(Loosen {
+        threshold: if asked.is_empty() { least } else { asked },
+        today: text(today),
+        window: policy.loops.window_size,
+        is_loose: score <= today,
+        why_not,
     })
 }
 

@@ -40,27 +40,86 @@ pub(super) async fn stream(State(app): State<App>) -> Page {
 
 /// Says what happens until nobody listens any more.
 async fn follow(app: &App, listener: &mpsc::Sender<Bytes>) {
-    let (mut gate, mut pulse) = (app.operator.gate().epoch, app.operator.pulse());
+    let mut told = Told::new(app.operator.gate().epoch, app.operator.pulse());
     let mut word = ": hello\n\n".to_owned();
-    let mut looks = 0;
     while listener.send(word.into()).await.is_ok() {
         word = loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            looks += 1;
-            let (gate_now, pulse_now) = (app.operator.gate().epoch, app.operator.pulse());
-            if gate_now != gate {
-                break format!("event: pressed\ndata: {gate_now}\n\n");
+            if listener.is_closed() {
+                return;
             }
-            if pulse_now != pulse && looks >= LOOKS {
-                // What follows from a record is stored a moment after it.
-                tokio::time::sleep(STORED_AFTER).await;
-                pulse = pulse_now;
-                break format!("event: changed\ndata: {pulse_now}\n\n");
-            }
-            if looks >= LOOKS_QUIET || listener.is_closed() {
-                break ": quiet\n\n".to_owned();
+            match told.look(app.operator.gate().epoch, app.operator.pulse()) {
+                Some(Word::Pressed(epoch)) => break format!("event: pressed\ndata: {epoch}\n\n"),
+                Some(Word::Changed(pulse)) => {
+                    // What follows from a record is stored a moment after it.
+                    tokio::time::sleep(STORED_AFTER).await;
+                    break format!("event: changed\ndata: {pulse}\n\n");
+                }
+                Some(Word::Quiet) => break ": quiet\n\n".to_owned(),
+                None => {}
             }
         };
-        (gate, looks) = (app.operator.gate().epoch, 0);
+    }
+}
+
+/// What a follower is told.
+#[derive(Debug, PartialEq, Eq)]
+enum Word {
+    Pressed(u64),
+    Changed(u64),
+    Quiet,
+}
+
+/// What a follower was told last. However much happens, it is told of it once in `LOOKS` looks; a press at the next look.
+struct Told {
+    gate: u64,
+    pulse: u64,
+    looks: u32,
+}
+
+impl Told {
+    fn new(gate: u64, pulse: u64) -> Told {
+        Told { gate, pulse, looks: 0 }
+    }
+
+    fn look(&mut self, gate: u64, pulse: u64) -> Option<Word> {
+        self.looks += 1;
+        let word = if gate != self.gate {
+            self.gate = gate;
+            Word::Pressed(gate)
+        } else if pulse != self.pulse && self.looks >= LOOKS {
+            self.pulse = pulse;
+            Word::Changed(pulse)
+        } else if self.looks >= LOOKS_QUIET {
+            Word::Quiet
+        } else {
+            return None;
+        };
+        self.looks = 0;
+        Some(word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ui_1_a_burst_is_told_at_most_twice_a_second_and_a_press_at_once() {
+        let mut told = Told::new(1, 0);
+        let ten_seconds = 10_000 / LOOK_EVERY.as_millis() as u64;
+        let words: Vec<Word> = (1..=ten_seconds).filter_map(|look| told.look(1, look * 1000)).collect();
+        assert_eq!(words.len(), 20, "{words:?}");
+        assert_eq!(words.last(), Some(&Word::Changed(100_000)), "nothing is left untold");
+        assert_eq!(told.look(2, 100_001), Some(Word::Pressed(2)));
+        let after: Vec<Word> = (0..LOOKS).filter_map(|_| told.look(2, 100_001)).collect();
+        assert_eq!(after, [Word::Changed(100_001)], "what came with the press is told too");
+    }
+
+    #[test]
+    fn ui_1_who_is_told_nothing_hears_a_word_now_and_then() {
+        let mut told = Told::new(1, 5);
+        let words: Vec<Word> = (0..LOOKS_QUIET * 2).filter_map(|_| told.look(1, 5)).collect();
+        assert_eq!(words, [Word::Quiet, Word::Quiet]);
     }
 }

@@ -5,22 +5,24 @@ use axum::Extension;
 use axum::extract::{Query, State};
 use estop_core::budget::Amount;
 use estop_core::operator::AgentView;
-use estop_core::standing::Standing;
-use estop_store::EventFilter;
+use estop_core::proof_test::CANARY;
+use estop_core::standing::{DeactivatedBy, Standing};
+use estop_store::{Agent, EventFilter};
 use serde::Deserialize;
 
+use super::charts::Spark;
 use super::frame::Frame;
-use super::shown::{AgentRow, money, sentence, urgency, when};
+use super::shown::{AgentRow, Badge, money, sentence, standing, urgency, when};
 use super::{Page, made};
 use crate::access::Caller;
-use crate::input::PAGE_MAX;
 use crate::output::kept_json;
 use crate::problem::Problem;
 use crate::state::App;
-use estop_store::{CaseFilter, CaseStatus};
 
-/// Agents on a page.
+/// Agents on a page: 2 kB each, so that a page stays below 200 kB.
 const ROWS: usize = 50;
+/// Agents looked through. More than that are found by name, in `estop agents list`.
+const AGENTS_MAX: usize = 20_000;
 /// What guards in shadow saw, at most.
 const WOULD_HAVE: usize = 5;
 
@@ -39,12 +41,32 @@ pub(super) struct Asked {
 struct Overview {
     frame: Frame,
     tiles: Tiles,
-    rows: Vec<AgentRow>,
+    rows: Vec<Row>,
     filtered: bool,
     find: String,
     show: &'static str,
-    next: Option<String>,
+    place: Place,
+    /// When the chart does not go back the whole hour.
+    since: Option<String>,
     would_have: Vec<WouldHave>,
+}
+
+/// An agent's row. One at rest has not called for long, and is not in memory.
+struct Row {
+    name: String,
+    role: Option<String>,
+    badge: Badge,
+    spark: Spark,
+    live: Option<AgentRow>,
+}
+
+/// Which part of the list this is.
+struct Place {
+    first: usize,
+    last: usize,
+    all: usize,
+    earlier: Option<String>,
+    next: Option<String>,
 }
 
 struct Tiles {
@@ -52,8 +74,8 @@ struct Tiles {
     working: usize,
     in_flight: usize,
     spent_today: String,
-    incidents: usize,
-    needs_human: usize,
+    incidents: u64,
+    needs_human: u64,
 }
 
 struct WouldHave {
@@ -72,18 +94,14 @@ pub(super) async fn page(
 
 fn overview(app: &App, caller: &Caller, asked: Asked) -> Result<Overview, Problem> {
     let frame = Frame::of(app, caller, "/", "Overview")?;
-    let mut agents = app.operator.agents();
+    let mut agents = listed(app)?;
+    let live = || agents.iter().filter_map(|agent| agent.live.as_ref());
     let tiles = Tiles {
         agents: agents.len(),
-        working: agents.iter().filter(|view| matches!(view.standing, Standing::Active)).count(),
-        in_flight: agents.iter().map(|view| view.in_flight).sum(),
-        spent_today: money(
-            agents.iter().map(|view| view.spent_today).fold(Amount::default(), Amount::plus).usd,
-        ),
-        incidents: app
-            .store_here()
-            .incidents(&CaseFilter { status: Some(CaseStatus::Open), ..CaseFilter::default() }, PAGE_MAX)?
-            .len(),
+        working: agents.iter().filter(|agent| matches!(agent.standing(), Standing::Active)).count(),
+        in_flight: live().map(|view| view.in_flight).sum(),
+        spent_today: money(live().map(|view| view.spent_today).fold(Amount::default(), Amount::plus).usd),
+        incidents: frame.incidents,
         needs_human: frame.needs_human,
     };
     let show = match asked.show.as_str() {
@@ -92,20 +110,101 @@ fn overview(app: &App, caller: &Caller, asked: Asked) -> Result<Overview, Proble
         _ => "all",
     };
     let find = asked.find.trim().to_lowercase();
-    agents.retain(|view| is_shown(view, show) && view.name.to_lowercase().contains(&find));
-    agents.sort_by(|one, other| urgency(other).cmp(&urgency(one)).then_with(|| one.name.cmp(&other.name)));
-    let until = asked.from.saturating_add(ROWS);
-    let next = (agents.len() > until).then(|| format!("/?show={show}&find={}&from={until}", plain(&find)));
-    let rows = agents.iter().skip(asked.from).take(ROWS).map(AgentRow::from).collect();
-    let filtered = show != "all" || !find.is_empty() || asked.from > 0;
-    let would_have = would_have(app)?;
-    Ok(Overview { frame, tiles, rows, filtered, find: asked.find, show, next, would_have })
+    agents.retain(|agent| is_shown(agent.standing(), show) && agent.name().to_lowercase().contains(&find));
+    agents
+        .sort_by(|one, other| other.urgency().cmp(&one.urgency()).then_with(|| one.name().cmp(other.name())));
+    let place = place(agents.len(), asked.from, &format!("/?show={show}&find={}", plain(&find)));
+    let now = app.now();
+    let mut hours = app.hours();
+    hours.read_on(app.store_here(), now)?;
+    let shown = agents.into_iter().skip(asked.from).take(ROWS);
+    Ok(Overview {
+        frame,
+        tiles,
+        rows: shown.map(|agent| agent.row(Spark::of(&hours.of(agent.name(), now).minutes))).collect(),
+        filtered: show != "all" || !find.is_empty() || asked.from > 0,
+        find: asked.find,
+        show,
+        place,
+        since: hours.since(now, 3_600_000).map(|since| when(since, now)),
+        would_have: would_have(app)?,
+    })
 }
 
-fn is_shown(view: &AgentView, show: &str) -> bool {
+/// An agent as it is kept, as it lives, or both.
+struct Listed {
+    stored: Option<Agent>,
+    live: Option<AgentView>,
+}
+
+impl Listed {
+    fn name(&self) -> &str {
+        let stored = self.stored.as_ref().map(|agent| &*agent.name);
+        stored.or(self.live.as_ref().map(|view| &*view.name)).unwrap_or_default()
+    }
+
+    fn standing(&self) -> &Standing {
+        let live = self.live.as_ref().map(|view| &view.standing);
+        live.or(self.stored.as_ref().map(|agent| &agent.standing)).unwrap_or(&Standing::Active)
+    }
+
+    /// One at rest comes after those of the same standing that are at work.
+    fn urgency(&self) -> u32 {
+        match (&self.live, self.standing()) {
+            (Some(view), _) => urgency(view) + 1,
+            (None, Standing::Inactive { by: DeactivatedBy::KillSwitch(_), .. }) => 4000,
+            (None, Standing::Paused { .. }) => 3000,
+            (None, Standing::Active) => 1000,
+            (None, Standing::Inactive { by: DeactivatedBy::Manual, .. }) => 0,
+        }
+    }
+
+    fn row(&self, spark: Spark) -> Row {
+        let role = self.live.as_ref().and_then(|view| view.role.as_deref());
+        Row {
+            name: self.name().to_owned(),
+            role: role.or(self.stored.as_ref().and_then(|agent| agent.role.as_deref())).map(str::to_owned),
+            badge: standing(self.standing()),
+            spark,
+            live: self.live.as_ref().map(AgentRow::from),
+        }
+    }
+}
+
+/// Every agent there is, those at rest too, in order of name. One read, however many there are.
+fn listed(app: &App) -> Result<Vec<Listed>, Problem> {
+    let mut stored = app.store_here().agents(None, AGENTS_MAX)?.into_iter().peekable();
+    let mut all = Vec::new();
+    for view in app.operator.agents() {
+        while let Some(resting) = stored.next_if(|agent| *agent.name < *view.name) {
+            all.push(Listed { stored: Some(resting), live: None });
+        }
+        let kept = stored.next_if(|agent| agent.name == view.name);
+        // Whoever lives and is not kept is new, or was deleted.
+        if kept.is_some() || app.store_here().agent(&view.name)?.is_none() {
+            all.push(Listed { stored: kept, live: Some(view) });
+        }
+    }
+    all.extend(stored.map(|agent| Listed { stored: Some(agent), live: None }));
+    all.retain(|agent| agent.name() != CANARY);
+    Ok(all)
+}
+
+fn place(all: usize, from: usize, list: &str) -> Place {
+    let until = from.saturating_add(ROWS);
+    Place {
+        first: from.saturating_add(1).min(all),
+        last: until.min(all),
+        all,
+        earlier: (from > 0).then(|| format!("{list}&from={}", from.saturating_sub(ROWS))),
+        next: (all > until).then(|| format!("{list}&from={until}")),
+    }
+}
+
+fn is_shown(standing: &Standing, show: &str) -> bool {
     match show {
-        "stopped" => !matches!(view.standing, Standing::Active),
-        "working" => matches!(view.standing, Standing::Active),
+        "stopped" => !matches!(standing, Standing::Active),
+        "working" => matches!(standing, Standing::Active),
         _ => true,
     }
 }

@@ -1,25 +1,41 @@
-//! Tokens, triggers of the button, the proof test.
+//! Everybody's preset, tokens, triggers of the button, the proof test.
 
 use askama::Template;
 use axum::Extension;
 use axum::extract::State;
+use estop_core::operator::AgentView;
+use estop_core::policy::Preset;
+use estop_core::proof_test::CANARY;
 use estop_store::TokenRole;
 
 use super::frame::Frame;
+use super::preset;
 use super::shown::{Badge, when};
 use super::{Page, made};
 use crate::access::{Caller, rank, role_name};
+use crate::agents::shown::preset_name;
 use crate::people::good_tokens;
+use crate::presets;
 use crate::state::App;
 
 #[derive(Template)]
 #[template(path = "settings.html")]
 struct Settings {
     frame: Frame,
+    preset: preset::Shown,
+    /// How it is switched, taken back, and the bodies.
+    preset_calls: (&'static str, &'static str, (String, &'static str)),
+    /// Agents with a preset of their own.
+    others: Vec<Own>,
     proof: String,
     triggers: Vec<Trigger>,
     tokens: Vec<TokenRow>,
     version: &'static str,
+}
+
+struct Own {
+    agent: String,
+    preset: &'static str,
 }
 
 struct Trigger {
@@ -48,7 +64,12 @@ pub(super) async fn page(State(app): State<App>, Extension(caller): Extension<Ca
             badge: badge(trigger.working),
             what: trigger.what.into(),
         });
+        let (preset, origin) = presets::now(app);
+        let shown = preset::Shown::of(app, None, preset, origin)?;
         Ok(Settings {
+            others: others(app, preset),
+            preset_calls: calls(&shown),
+            preset: shown,
             frame: Frame::of(app, &caller, "/settings", "Settings")?,
             proof: crate::prooftest::sentence(&app.operator.proof_tests(), |at| when(at, now)),
             triggers: triggers.collect(),
@@ -65,4 +86,22 @@ pub(super) async fn page(State(app): State<App>, Extension(caller): Extension<Ca
         })
     })
     .await
+}
+
+/// Names on the page.
+const OTHERS_MAX: usize = 50;
+
+fn others(app: &App, everybodys: Preset) -> Vec<Own> {
+    let differ = app
+        .operator
+        .agents()
+        .into_iter()
+        .filter(|view| view.policy.preset != everybodys && &*view.name != CANARY);
+    let own = |view: AgentView| Own { agent: view.name.to_string(), preset: preset_name(view.policy.preset) };
+    differ.take(OTHERS_MAX).map(own).collect()
+}
+
+fn calls(shown: &preset::Shown) -> (&'static str, &'static str, (String, &'static str)) {
+    let body = serde_json::json!({"preset": shown.other}).to_string();
+    ("PUT /api/preset", "DELETE /api/preset", (body, ""))
 }

@@ -240,6 +240,9 @@ pub(super) fn sentence(detail: &Value) -> String {
             return text.to_owned();
         }
     }
+    if let Some(words) = budget_words(detail).or_else(|| limit_words(detail)) {
+        return words;
+    }
     let Value::Object(fields) = detail else { return String::new() };
     let plain = |value: &Value| match value {
         Value::String(text) => text.clone(),
@@ -250,4 +253,42 @@ pub(super) fn sentence(detail: &Value) -> String {
     let parts: Vec<String> =
         fields.iter().map(|(key, value)| format!("{}: {}", key.replace('_', " "), plain(value))).collect();
     parts.join(", ").chars().take(300).collect()
+}
+
+/// How far a budget is used, in dollars or tokens.
+fn budget_words(detail: &Value) -> Option<String> {
+    let account = detail["account"].as_str()?;
+    let (spent, cap, percent) =
+        (detail["spent"].as_u64()?, detail["cap"].as_u64()?, detail["percent"].as_u64()?);
+    let shown = |sum| match account.starts_with("usd") {
+        true => money(NanoUsd(sum)),
+        false => format!("{sum} tokens"),
+    };
+    Some(format!("{} of {} spent: {percent} % of {account}.", shown(spent), shown(cap)))
+}
+
+/// Which limit a run reached.
+fn limit_words(detail: &Value) -> Option<String> {
+    let limit = &detail["limit"];
+    let (name, current, max) = (limit["limit"].as_str()?, limit["current"].as_u64()?, limit["max"].as_u64()?);
+    let run = detail["run"].as_str().map(|run| format!(", run {run}")).unwrap_or_default();
+    Some(format!("max {} at {current}/{max}{run}", name.replace('_', " ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn ui_1_an_event_is_told_in_words() {
+        let said = |detail: Value| sentence(&detail);
+        let warned =
+            json!({"account": "usd_per_day", "cap": 1_000_000_000, "percent": 95, "spent": 990_825_000});
+        assert_eq!(said(warned), "$0.99082 of $1.00 spent: 95 % of usd_per_day.");
+        let tripped = json!({"limit": {"current": 5, "limit": "tool_calls", "max": 5}, "run": "nightly"});
+        assert_eq!(said(tripped), "max tool calls at 5/5, run nightly");
+        assert_eq!(said(json!({"reason": "because", "account": "x"})), "because");
+        assert_eq!(said(json!({"guard": "gate"})), "guard: gate");
+    }
 }

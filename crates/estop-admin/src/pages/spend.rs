@@ -7,6 +7,7 @@ use estop_core::operator::FleetView;
 use estop_store::{SpendBy, SpendGroup, SpendQuery};
 use serde::Deserialize;
 
+use super::charts::{Days, Measure};
 use super::frame::Frame;
 use super::shown::{Meter, money, spent};
 use super::{Page, made};
@@ -44,7 +45,8 @@ struct SpendPage {
     held: String,
     caps: Vec<Meter>,
     sums: Vec<Sum>,
-    bars: Vec<Bar>,
+    days: Option<Days>,
+    more: bool,
 }
 
 struct By {
@@ -59,12 +61,8 @@ struct Sum {
     input: u64,
     output: u64,
     unpriced: u64,
-}
-
-struct Bar {
-    x: i32,
-    y: u64,
-    height: u64,
+    /// Of the largest, 0–100.
+    share: u64,
 }
 
 pub(super) async fn page(
@@ -76,8 +74,15 @@ pub(super) async fn page(
         let (current, by) = BYS.into_iter().find(|(id, _)| *id == asked.by).unwrap_or(("day", SpendBy::Day));
         let today = i32::try_from(app.now().div_euclid(DAY_MS)).unwrap_or(i32::MAX);
         let from_day = today.saturating_sub(DAYS);
-        let sums =
-            app.store_here().spend(&SpendQuery { by, from_day, to_day: today, agent: None, limit: ROWS })?;
+        let read = |by| {
+            let query = SpendQuery { by, from_day, to_day: today, agent: None, limit: ROWS };
+            app.store_here().spend(&query)
+        };
+        let days = read(SpendBy::Day)?;
+        let chart = Days::of(&days, from_day, today);
+        let sums = if by == SpendBy::Day { days } else { read(by)? };
+        let measure = Measure::of(&sums);
+        let top = sums.iter().map(|group| measure.size(group)).max().unwrap_or(0).max(1);
         let fleet = app.operator.fleet();
         Ok::<_, Problem>(SpendPage {
             frame: Frame::of(app, &caller, "/spend", "Spend")?,
@@ -87,8 +92,12 @@ pub(super) async fn page(
             month: spent(fleet.spent_this_month),
             held: spent(fleet.reserved),
             caps: caps(&fleet),
-            bars: if by == SpendBy::Day { bars(&sums, from_day) } else { Vec::new() },
-            sums: sums.into_iter().map(|group| sum(by, group)).collect(),
+            days: chart,
+            more: sums.len() == ROWS,
+            sums: sums
+                .into_iter()
+                .map(|group| Sum { share: measure.size(&group).saturating_mul(100) / top, ..sum(by, group) })
+                .collect(),
         })
     })
     .await
@@ -118,16 +127,6 @@ fn sum(by: SpendBy, SpendGroup { key, sum }: SpendGroup) -> Sum {
         input: sum.input_tokens,
         output: sum.output_tokens,
         unpriced: sum.unpriced,
+        share: 0,
     }
-}
-
-/// A bar for each day, the dearest a hundred high.
-fn bars(sums: &[SpendGroup], from_day: i32) -> Vec<Bar> {
-    let top = sums.iter().map(|group| group.sum.usd.0).max().unwrap_or(0).max(1);
-    let bar = |group: &SpendGroup| {
-        let day: i32 = group.key.parse().ok()?;
-        let height = group.sum.usd.0.saturating_mul(100) / top;
-        Some(Bar { x: (day - from_day) * 10, y: 100 - height, height })
-    };
-    sums.iter().filter_map(bar).collect()
 }

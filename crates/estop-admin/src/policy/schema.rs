@@ -8,6 +8,7 @@ pub(crate) fn policy_schema() -> Value {
     let names = json!({"type": "array", "items": {"type": "string"}});
     let flag = json!({"type": "boolean"});
     let mut rules = section(json!({
+        "preset": {"enum": ["watch", "strict"]},
         "kill_switch_enabled": {"type": "boolean", "description": "The same switch as guards.loop."},
         "kill_switch_window_size": {"type": "integer", "minimum": 5, "maximum": 100},
         "kill_switch_threshold": {"type": "number", "minimum": 1, "maximum": 50, "multipleOf": 0.1},
@@ -35,6 +36,26 @@ pub(crate) fn policy_schema() -> Value {
     }));
     rules["anyOf"] = one_switch();
     rules
+}
+
+/// The same for a change: everything may be null.
+pub(crate) fn change_schema() -> Value {
+    let mut change = policy_schema();
+    or_null(&mut change);
+    // Given both by their names, null among them, the two names of the switch need not agree.
+    if let Some(Value::Array(cases)) = change.get_mut("anyOf") {
+        cases.push(json!({"properties": {"kill_switch_enabled": {"const": null}}}));
+        cases.push(json!({"properties": {"guards": {"properties": {"loop": {"const": null}}}}}));
+    }
+    change
+}
+
+fn or_null(schema: &mut Value) {
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
+    for property in properties.values_mut() {
+        or_null(property);
+        *property = json!({"anyOf": [property.take(), {"type": "null"}]});
+    }
 }
 
 /// The core looks through no more.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::output::{dollars, tenths};
 
 /// The whole policy. What is not set is null.
-pub(super) fn in_file_shape(policy: &Policy) -> Map<String, Value> {
+pub(crate) fn in_file_shape(policy: &Policy) -> Map<String, Value> {
     let LoopPolicy {
         window_size,
         threshold_tenths,
@@ -19,6 +19,7 @@ pub(super) fn in_file_shape(policy: &Policy) -> Map<String, Value> {
         unbroken,
     } = &policy.loops;
     let shape = json!({
+        "preset": word(&policy.preset),
         "kill_switch_enabled": policy.modes.loops == Mode::Enforce,
         "kill_switch_window_size": window_size,
         "kill_switch_threshold": tenths(u32::from(*threshold_tenths)),

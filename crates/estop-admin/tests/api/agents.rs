@@ -1,7 +1,7 @@
 //! Agents and their kill switches.
 
 use estop_core::loop_detector::LoopFinding;
-use estop_store::{AgentRepo, AlertRule, Alerts};
+use estop_store::AgentRepo;
 use serde_json::{Value, json};
 
 use crate::support::{Plane, set};
@@ -120,18 +120,6 @@ async fn ld_1_kill_switch_bounds_are_named() {
         (&json!(30), &json!(true)),
         "null = as the file says"
     );
-}
-
-#[tokio::test]
-async fn al_3_a_missing_notification_is_told_until_there_is_a_rule() {
-    let plane = Plane::with_agents(1).await;
-    let missing = async || {
-        plane.get("/api/agents/a0/kill-switch").await.expect(200).json()["notification_missing"].clone()
-    };
-    assert_eq!(missing().await, true);
-    let rule = AlertRule { id: "r".into(), rule: "{}".into(), enabled: true, version: 0, updated_at: 1 };
-    plane.store.put_rule(&rule).unwrap();
-    assert_eq!(missing().await, false);
 }
 
 #[tokio::test]

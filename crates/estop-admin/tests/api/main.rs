@@ -5,13 +5,17 @@ mod support;
 
 mod access;
 mod agents;
+mod alerts;
+mod backtest;
 mod documents;
 mod emergency;
 mod hooks;
 mod journal;
 mod pages;
 mod policy;
+mod presets;
 mod roles;
 mod runs;
 mod snooze;
+mod wall;
 mod watch;

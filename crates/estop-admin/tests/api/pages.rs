@@ -4,8 +4,17 @@ use serde_json::json;
 
 use crate::support::{Plane, anonymous, set};
 
-const PAGES: [&str; 8] =
-    ["/", "/agents/a0", "/incidents", "/needs-human", "/spend", "/journal", "/connect", "/settings"];
+const PAGES: [&str; 9] = [
+    "/",
+    "/agents/a0",
+    "/incidents",
+    "/needs-human",
+    "/alerts",
+    "/spend",
+    "/journal",
+    "/connect",
+    "/settings",
+];
 
 #[tokio::test]
 async fn ui_1_pages_are_for_those_who_are_logged_in() {

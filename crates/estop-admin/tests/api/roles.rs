@@ -42,7 +42,7 @@ fn body(method: &str, path: &str) -> Option<Value> {
 /// A place where nothing is; for an agent, one of its own.
 fn place(path: &str) -> String {
     let id = if path.starts_with("/api/runs/") { "a0:nothing" } else { "nothing" };
-    let path = path.replace("{id}", id).replace("{key_id}", "nothing");
+    let path = path.replace("{id}", id).replace("{key_id}", "nothing").replace("{name}", "nothing");
     path.replace("{client}", "generic").replace("{event}", "turn-end")
 }
 

@@ -34,6 +34,8 @@ pub enum PolicyProblem {
     LoopSwitch { enabled: bool, loops: &'static str },
     #[error("`guards.watchdog: {guard}` and `watchdog.scope: off` contradict each other")]
     WatchdogSwitch { guard: &'static str },
+    #[error("the preset of all agents stands at the top of the file: write `preset: …` there")]
+    PresetAtTop,
     #[error("an agent needs a name")]
     NoName,
     #[error("no agent may be called `{SYSTEM}`: the journal keeps the system's own chain under this name")]
@@ -72,6 +74,9 @@ pub(super) fn check(
     if let Some(name) = &file.budget.timezone {
         let unknown = || at(&["budget", "timezone"], PolicyProblem::UnknownZone(name.clone()));
         zones.insert(name.clone(), find_zone(name).ok_or_else(unknown)?);
+    }
+    if file.policy.preset.is_some() {
+        return Err(at(&["policy", "preset"], PolicyProblem::PresetAtTop));
     }
     section.check(&["policy"], &file.policy, &file.policy.allowed_hours, &mut zones)?;
     for (name, agent) in &file.agents {

@@ -58,7 +58,7 @@ impl PolicyFile {
         if !over.zones.is_empty() {
             zones.to_mut().extend(over.zones.clone());
         }
-        resolve::policy(&self.file, &zones, &layers, role)
+        resolve::policy(&self.file, &zones, self.preset().0, &layers, role)
     }
 
     /// Where each top-level key of an agent's rules has its value from. A section has the origin of the topmost layer
@@ -75,6 +75,8 @@ impl PolicyFile {
             .into_iter()
             .map(|(key, said)| (key, if said { PolicyOrigin::File } else { PolicyOrigin::Preset }))
             .collect();
+        let preset = self.preset().1;
+        origins.iter_mut().filter(|(key, _)| *key == "preset").for_each(|at| at.1 = preset);
         if limits_by_file(&self.file.circuit_breakers, role) {
             origins.iter_mut().filter(|(key, _)| *key == "limits").for_each(|at| at.1 = PolicyOrigin::File);
         }
@@ -95,8 +97,9 @@ fn limits_by_file(breakers: &CircuitBreakersIn, role: Option<&str>) -> bool {
 }
 
 /// The keys of a section, and whether it says anything about each.
-fn said(policy: &PolicyIn) -> [(&'static str, bool); 15] {
+fn said(policy: &PolicyIn) -> [(&'static str, bool); 16] {
     let PolicyIn {
+        preset,
         kill_switch_enabled,
         kill_switch_window_size,
         kill_switch_threshold,
@@ -114,6 +117,7 @@ fn said(policy: &PolicyIn) -> [(&'static str, bool); 15] {
         limits,
     } = policy;
     [
+        ("preset", preset.is_some()),
         ("kill_switch_enabled", kill_switch_enabled.is_some()),
         ("kill_switch_window_size", kill_switch_window_size.is_some()),
         ("kill_switch_threshold", kill_switch_threshold.is_some()),
@@ -136,7 +140,7 @@ fn said(policy: &PolicyIn) -> [(&'static str, bool); 15] {
 mod tests {
     use super::super::PolicyFileIn;
     use super::*;
-    use crate::policy::Mode;
+    use crate::policy::{Mode, Preset};
 
     fn zones(name: &str) -> Option<Zone> {
         (name == "Europe/Berlin").then(|| Zone { name: name.into(), ..Zone::default() })
@@ -194,6 +198,28 @@ mod tests {
         ] {
             assert!(refused(rules).starts_with(blamed), "{}", refused(rules));
         }
+    }
+
+    #[test]
+    fn po_5_an_agents_preset_stands_over_everybodys_and_the_one_set_while_running_over_the_files() {
+        let file = file(r#"{"preset": "strict", "agents": {"easy": {"policy": {"preset": "watch"}}}}"#);
+        let gate = |file: &PolicyFile, agent: &str, rules: &str| {
+            let over = file.check_overrides(Some(agent), over(rules), &zones).expect("they fit");
+            let policy = file.resolve_over(Some(agent), None, &over);
+            (policy.preset, policy.modes.gate)
+        };
+        let (strict, watch) = ((Preset::Strict, Mode::Enforce), (Preset::Watch, Mode::Shadow));
+        assert_eq!((gate(&file, "any", "{}"), gate(&file, "easy", "{}")), (strict, watch));
+        assert_eq!(gate(&file, "easy", r#"{"preset": "strict"}"#), strict);
+        assert_eq!(gate(&file, "any", r#"{"guards": {"gate": "shadow"}}"#), (Preset::Strict, Mode::Shadow));
+        assert_eq!(file.preset(), (Preset::Strict, PolicyOrigin::File));
+        let set = file.clone().with_preset(Some(Preset::Watch));
+        assert_eq!((gate(&set, "any", "{}"), set.preset().1), (watch, PolicyOrigin::Api));
+        assert_eq!(set.with_preset(None), file);
+        let misplaced: PolicyFileIn =
+            serde_json::from_str(r#"{"policy": {"preset": "strict"}}"#).expect("a shape");
+        let error = misplaced.check(&zones).expect_err("it stands at the top").to_string();
+        assert!(error.starts_with("policy.preset: ") && error.contains("top of the file"), "{error}");
     }
 
     #[test]

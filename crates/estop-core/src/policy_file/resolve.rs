@@ -18,9 +18,15 @@ use crate::time::Zone;
 /// Time zones by the name the file uses. Invariant: every name in the file is here.
 pub(super) type Zones = BTreeMap<Name, Zone>;
 
-/// The policy of one agent in one role. `layers` are the agent's own, the later one wins.
-pub(super) fn policy(file: &PolicyFileIn, zones: &Zones, layers: &[&PolicyIn], role: Option<&str>) -> Policy {
-    let preset = file.preset.unwrap_or_default();
+/// The policy of one agent in one role. `preset` is everybody's; `layers` are the agent's own, the later one wins.
+pub(super) fn policy(
+    file: &PolicyFileIn,
+    zones: &Zones,
+    preset: Preset,
+    layers: &[&PolicyIn],
+    role: Option<&str>,
+) -> Policy {
+    let preset = layers.iter().rev().find_map(|layer| layer.preset).unwrap_or(preset);
     let watchdog = watchdog(file, preset);
 
     let mut policy = Policy {

@@ -49,6 +49,9 @@ pub struct AgentIn {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicyIn {
+    /// Where this agent starts (PO-5). For all agents it stands at the top of the file.
+    #[serde(deserialize_with = "given")]
+    pub preset: Option<Preset>,
     /// The same switch as `guards.loop`: `true` is `enforce`, `false` is `shadow` (LD-2).
     #[serde(deserialize_with = "given")]
     pub kill_switch_enabled: Option<bool>,

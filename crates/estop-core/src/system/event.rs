@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Channels, GateView};
 use crate::ids::{Hash64, Name};
+use crate::policy::Preset;
 
 /// Why somebody pressed the button (KS-4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,11 +97,18 @@ pub enum SystemEvent {
         /// It is in force; otherwise nothing of it is.
         applied: bool,
     },
-    /// Somebody may come in who could not before, or cannot any more.
+    /// Everybody's preset was set, or left to the configuration again.
+    PresetChanged {
+        /// Who.
+        by: Name,
+        /// The preset; `None` = the configuration decides.
+        preset: Option<Preset>,
+    },
+    /// Somebody may come in, or is told, who could not be before, or cannot be any more.
     AccessChanged {
         /// Who did it.
         by: Name,
-        /// What: which token or key, made or taken back. Never a secret.
+        /// What: which token or key, made or taken back; which alert rule or mute. Never a secret.
         what: Name,
     },
     /// Old records are let go: from here on the journal may begin after one of them.

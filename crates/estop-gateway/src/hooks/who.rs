@@ -52,7 +52,8 @@ pub(super) fn of(call: &HookCall<'_>, hook: &HookIn) -> Result<Who, HookFault> {
         let why = format!("This key or ticket belongs to the agent {agent}; it cannot act as {named}.");
         return Err(HookFault::NotYours(why));
     }
-    if !is_agent_name(agent) {
+    // Both are looked at: a name that cannot be meant is a mistake also where the other one counts.
+    if [Some(agent), hook.agent.as_deref()].into_iter().flatten().any(|name| !is_agent_name(name)) {
         let must =
             "must have letters, digits, `.`, `_` and `-`, at most 64, and be no name estop keeps for itself";
         return Err(unread("agent", must));

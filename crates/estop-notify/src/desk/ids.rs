@@ -33,7 +33,12 @@ pub(crate) fn test_message(now: i64, channel: &str, by: &str, words: &Words) -> 
 pub(super) fn key(happening: &Happening) -> Name {
     let agent = happening.agent.as_deref().unwrap_or("*");
     let of = match (&happening.detail, happening.alert) {
+        (Detail::Budget(seen), _) if seen.account.ends_with("_per_run") => {
+            format!("/{}/{}/{}", seen.account, seen.percent, happening.run.as_deref().unwrap_or("*"))
+        }
         (Detail::Budget(seen), _) => format!("/{}/{}", seen.account, seen.percent),
+        // The whole button is told at once, though a channel was shut before.
+        (Detail::Shut(channels), _) => format!("/{channels}"),
         (_, AlertType::CircuitBreaker) => format!("/{}", happening.run.as_deref().unwrap_or("*")),
         (_, AlertType::Checkpoint) => format!("/{}", happening.id),
         (Detail::None | Detail::Escalation(_) | Detail::Checkpoint { .. }, _) => String::new(),

@@ -239,5 +239,11 @@ fn needed<'a, T>(key: &'static str, value: Option<&'a T>) -> Result<&'a T, Wrong
 
 fn secret(key: &'static str, variable: &str, lookup: &Lookup<'_>) -> Result<SecretString, Wrong> {
     let found = (lookup.secret)(variable).filter(|secret| !secret.expose_secret().is_empty());
-    found.ok_or_else(|| (key, format!("the environment has no variable `{variable}`")))
+    found.ok_or_else(|| {
+        // A secret is easily put where its variable's name belongs: what does not look like a name is not shown.
+        let is_capital = |c: u8| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_';
+        let is_name = variable.contains('_') && variable.bytes().all(is_capital);
+        let named = if is_name { format!("no variable `{variable}`") } else { "no such variable".to_owned() };
+        (key, format!("the environment has {named}: name the variable that holds it"))
+    })
 }

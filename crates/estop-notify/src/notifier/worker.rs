@@ -79,18 +79,25 @@ impl Worker {
         }
     }
 
-    pub(super) fn run(mut self, runtime: Runtime, waiting: mpsc::Receiver<Wish>) {
-        runtime.block_on(self.work(waiting));
+    pub(super) fn run(
+        mut self,
+        runtime: Runtime,
+        waiting: mpsc::Receiver<Wish>,
+        urging: mpsc::Receiver<Wish>,
+    ) {
+        runtime.block_on(self.work(waiting, urging));
         // A name that is still being looked up is not waited for.
         runtime.shutdown_timeout(Duration::ZERO);
     }
 
-    async fn work(&mut self, mut waiting: mpsc::Receiver<Wish>) {
+    async fn work(&mut self, mut waiting: mpsc::Receiver<Wish>, mut urging: mpsc::Receiver<Wish>) {
         let mut on_their_way: JoinSet<Tried> = JoinSet::new();
         let mut wishes = Vec::new();
         loop {
             let wake = self.turn(&mut wishes, &mut on_their_way);
             tokio::select! {
+                biased;
+                Some(wish) = urging.recv() => wishes.push(wish),
                 count = waiting.recv_many(&mut wishes, BATCH) => {
                     if count == 0 {
                         break;

@@ -13,9 +13,7 @@ pub(super) fn alert(told: &Happening) -> String {
         AlertType::ErrorRate => format!("{agent} fails often: {}", or(&told.cause, "many requests fail")),
         AlertType::AgentDown => format!("{agent} is silent: {}", or(&told.cause, "it no longer calls")),
         AlertType::Health => format!("{agent} is unwell: {}", or(&told.cause, "its health fell")),
-        AlertType::SystemKill => {
-            format!("EMERGENCY STOP: everything is stopped ({})", or(&told.cause, "manual"))
-        }
+        AlertType::SystemKill => system_kill(told),
         AlertType::Watchdog => {
             format!("{agent} ran away and was stopped: {}", or(&told.cause, "too many calls a minute"))
         }
@@ -43,12 +41,22 @@ pub(super) fn recovery(told: &Happening) -> String {
     }
 }
 
+fn system_kill(told: &Happening) -> String {
+    let cause = or(&told.cause, "manual");
+    match &told.detail {
+        Detail::Shut(channels) => format!("EMERGENCY STOP of {} ({cause})", one_line(channels, 80)),
+        Detail::None | Detail::Budget(_) | Detail::Escalation(_) | Detail::Checkpoint { .. } => {
+            format!("EMERGENCY STOP: everything is stopped ({cause})")
+        }
+    }
+}
+
 fn circuit_breaker(told: &Happening, agent: &str) -> String {
     let limit = match &told.detail {
         Detail::Escalation(seen) => {
             format!("{} ({}/{})", seen.limit.limit.text(), seen.limit.current, seen.limit.max)
         }
-        Detail::None | Detail::Budget(_) | Detail::Checkpoint { .. } => {
+        Detail::None | Detail::Budget(_) | Detail::Shut(_) | Detail::Checkpoint { .. } => {
             or(&told.cause, "a limit was reached")
         }
     };
@@ -58,7 +66,7 @@ fn circuit_breaker(told: &Happening, agent: &str) -> String {
 fn budget(told: &Happening, agent: &str) -> String {
     let percent = match &told.detail {
         Detail::Budget(seen) => seen.percent,
-        Detail::None | Detail::Escalation(_) | Detail::Checkpoint { .. } => 0,
+        Detail::None | Detail::Escalation(_) | Detail::Shut(_) | Detail::Checkpoint { .. } => 0,
     };
     if percent >= 100 {
         return format!("{agent} has used up the budget and is refused");

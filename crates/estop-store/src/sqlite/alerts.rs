@@ -95,8 +95,9 @@ impl Alerts for Sqlite {
     }
 
     fn deliveries(&self, filter: &DeliveryFilter, limit: usize) -> Result<Vec<LoggedDelivery>, StoreError> {
-        let page = Page::of("SELECT id, dedupe, target, attempt, at, outcome, detail FROM delivery_log")
-            .equal("target", filter.target.as_deref());
+        let sql = "SELECT id, dedupe, target, attempt, at, outcome, detail,
+            (SELECT payload FROM outbox WHERE outbox.dedupe = delivery_log.dedupe) FROM delivery_log";
+        let page = Page::of(sql).equal("target", filter.target.as_deref());
         let page = match filter.before {
             Some(before) => page.and("id < ?", [Value::from(capped(before))]),
             None => page,
@@ -206,5 +207,6 @@ fn logged(row: &Row<'_>) -> Result<LoggedDelivery, StoreError> {
         at: row.get(4)?,
         outcome: row.get(5)?,
         detail: row.get(6)?,
+        payload: row.get(7)?,
     })
 }

@@ -6,7 +6,7 @@ use rusqlite::{Connection, Params, Row, params};
 use super::Sqlite;
 use super::convert::Named;
 use super::query::{Page, change, one};
-use crate::cases::{CaseFilter, CaseStatus, Cases, Escalation, Incident};
+use crate::cases::{CaseFilter, CaseStatus, Cases, Escalation, Incident, OpenCases};
 use crate::error::StoreError;
 use crate::journal::Durability;
 
@@ -37,6 +37,13 @@ impl Cases for Sqlite {
             let params = params![i.status.text(), i.resolution, i.summary, i.id, i.version];
             edit(connection, Edited { what: "incident", id: &i.id, version: i.version }, sql, params)
         })
+    }
+
+    fn open_cases(&self) -> Result<OpenCases, StoreError> {
+        let sql = "SELECT (SELECT count(*) FROM incident WHERE status = ?1), (SELECT count(*) FROM escalation WHERE status = ?1)";
+        let counts = |row: &Row<'_>| Ok(OpenCases { incidents: row.get(0)?, escalations: row.get(1)? });
+        let open = [CaseStatus::Open.text()];
+        Ok(self.read(|connection| one(connection, sql, open, counts))?.unwrap_or_default())
     }
 
     fn open_escalation(&self, escalation: &Escalation) -> Result<(), StoreError> {

@@ -83,12 +83,15 @@ pub(crate) fn al_1_every_try_is_in_the_log_newest_first(place: &impl Place) {
     }
     let other = store.next_alert("b").expect("it is read").expect("one waits");
     store.mark_alert(other.id, &tried(4, DeliveryOutcome::GivenUp)).expect("a try");
+    let payloads = store.deliveries(&DeliveryFilter::default(), 9).expect("the log");
+    assert_eq!(payloads[0].payload, Some(alert("b", 1).payload), "with what was sent, while it is kept");
     store.sweep_alerts(100, "ref/").expect("what is done goes, the log stays");
 
     let all = store.deliveries(&DeliveryFilter::default(), 9).expect("the log");
     let shown: Vec<(&str, u32, &str)> =
         all.iter().map(|one| (&*one.target, one.attempt, &*one.outcome)).collect();
     assert_eq!(shown, [("b", 1, "given_up"), ("a", 3, "delivered"), ("a", 2, "retry"), ("a", 1, "retry")]);
+    assert_eq!(all[0].payload, None, "it is swept");
     let page = DeliveryFilter { target: Some("a".into()), before: Some(all[1].id) };
     let page = store.deliveries(&page, 1).expect("the log");
     assert_eq!(page.iter().map(|one| (one.attempt, one.at)).collect::<Vec<_>>(), [(2, 2)]);

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use estop_store::{
-    CaseFilter, CaseStatus, Cases, Durability, Escalation, Incident, Journal, JournalBatch, StoreError,
+    CaseFilter, CaseStatus, Cases, Durability, Escalation, Incident, Journal, JournalBatch, OpenCases,
+    StoreError,
 };
 
 use super::Place;
@@ -109,4 +110,5 @@ pub(crate) fn ui_1_cases_are_listed_newest_first_page_by_page(place: &impl Place
     assert_eq!(list(Some("a"), None), (10, 10));
     assert_eq!(list(None, Some(CaseStatus::Closed)), (4, 4));
     assert_eq!(list(Some("b"), Some(CaseStatus::Open)), (8, 8));
+    assert_eq!(store.open_cases(), Ok(OpenCases { incidents: 16, escalations: 16 }));
 }

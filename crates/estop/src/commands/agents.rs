@@ -5,6 +5,8 @@ mod kill_switch;
 mod shown;
 mod snooze;
 
+pub(super) use snooze::minutes;
+
 use clap::builder::NonEmptyStringValueParser;
 use http::Method;
 use serde_json::{Value, json};

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use estop_fake_model::{FakeModel, Options};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Exit;
 use cast::Stage;
@@ -39,6 +40,8 @@ pub struct Args {
 
 /// Runs the command.
 pub fn main(args: &Args) -> anyhow::Result<Exit> {
+    // Before anything is started: Ctrl-C at any moment ends what there is by then.
+    let mut ends = Ends::heard()?;
     let model = FakeModel::start(Options { rules: cast::rules()?, ..Options::default() })
         .context("cannot start the fake model")?;
     let ground = Ground::lay(&model.url(), args.port, args.admin_port)?;
@@ -46,7 +49,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     let stage = Arc::new(Stage::default());
     let agents: Vec<_> =
         cast::agents().map(|agent| agent.start(ground.address(), Arc::clone(&stage))).collect();
-    let ended = wait(args.seconds.map(Duration::from_secs), &mut || story.tell_news(&ground, &stage));
+    ends.wait(args.seconds.map(Duration::from_secs), &mut || story.tell_news(&ground, &stage));
     stage.over.store(true, Ordering::Relaxed);
     for agent in agents {
         // An agent that panicked has nothing left to do.
@@ -54,31 +57,43 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     }
     story.end();
     drop(ground);
-    ended?;
     Ok(if args.seconds.is_none() || story.is_looper_stopped() { Exit::Fine } else { Exit::No })
 }
 
-/// Until Ctrl-C, SIGTERM or the time is up; looks for news meanwhile.
-fn wait(limit: Option<Duration>, news: &mut dyn FnMut()) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (mut end, mut interrupt) = {
-        let _inside = runtime.enter();
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
-    };
-    let begun = Instant::now();
-    while limit.is_none_or(|limit| begun.elapsed() < limit) {
-        let is_over = runtime.block_on(async {
-            tokio::select! {
-                _ = end.recv() => true,
-                _ = interrupt.recv() => true,
-                () = tokio::time::sleep(Duration::from_millis(500)) => false,
-            }
-        });
-        if is_over {
-            break;
-        }
-        // Outside of the runtime: it waits for answers.
-        news();
+/// Ctrl-C and SIGTERM, heard from the start.
+struct Ends {
+    runtime: Runtime,
+    end: Signal,
+    interrupt: Signal,
+}
+
+impl Ends {
+    fn heard() -> anyhow::Result<Ends> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (end, interrupt) = {
+            let _inside = runtime.enter();
+            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
+        };
+        Ok(Ends { runtime, end, interrupt })
     }
-    Ok(())
+
+    /// Until one of them comes or the time is up; looks for news meanwhile.
+    fn wait(&mut self, limit: Option<Duration>, news: &mut dyn FnMut()) {
+        let Ends { runtime, end, interrupt } = self;
+        let begun = Instant::now();
+        while limit.is_none_or(|limit| begun.elapsed() < limit) {
+            let is_over = runtime.block_on(async {
+                tokio::select! {
+                    _ = end.recv() => true,
+                    _ = interrupt.recv() => true,
+                    () = tokio::time::sleep(Duration::from_millis(500)) => false,
+                }
+            });
+            if is_over {
+                break;
+            }
+            // Outside of the runtime: it waits for answers.
+            news();
+        }
+    }
 }

@@ -3,6 +3,7 @@
 //! It changes nothing and needs neither a running estop nor a data directory. Every check is a function that gives
 //! findings; none of them can end the command.
 
+mod alerts;
 mod clock;
 mod configuration;
 mod data_folder;

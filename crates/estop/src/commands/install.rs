@@ -17,6 +17,7 @@ mod strict;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use estop_gateway::{NAME_MAX, is_agent_name};
 use estop_wire::hooks::HookClient;
 use estop_wire::hooks::settings::{self, Scope, survives_repository, switched_off};
 use serde::Serialize;
@@ -157,7 +158,11 @@ fn words(args: &Args) -> anyhow::Result<Vec<String>> {
     let mut words = vec![program::of_this()?];
     let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
     if let Some(agent) = &args.agent {
-        anyhow::ensure!(!agent.trim().is_empty(), "--agent names nobody");
+        anyhow::ensure!(
+            is_agent_name(agent),
+            "--agent {}: a name has letters, digits, `.`, `_` and `-`, at most {NAME_MAX}, and is not `system`",
+            crate::printable::escaped(agent)
+        );
         option("--agent", agent.clone());
     }
     if let Some(rule) = args.on_unreachable {

@@ -95,8 +95,9 @@ fn text(stopped: &Value) -> String {
     let (ended, took) = (&stopped["stopped"], &stopped["took"]);
     let kept = &took["persisted_us"];
     let kept = if kept.is_null() { String::new() } else { format!(", on disk after {}", millis(kept)) };
+    let told = if stopped["told"] == true { "\nPeople are being told." } else { "" };
     format!(
-        "{}: {}\nEnded: {} model calls, {} tools, {} messages. Gate shut after {}, all told to end after {}{kept}.{}",
+        "{}: {}\nEnded: {} model calls, {} tools, {} messages. Gate shut after {}, all told to end after {}{kept}.{}{told}",
         state(&stopped["status"]),
         cell(&stopped["message"]),
         cell(&ended["model_calls"]),

@@ -111,7 +111,7 @@ fn with_hint(problem: String) -> String {
     problem
 }
 
-fn text_of(file: &Path) -> std::io::Result<String> {
+pub(super) fn text_of(file: &Path) -> std::io::Result<String> {
     let mut text = String::new();
     let most = FILE_BYTES_MAX as u64 + 1;
     if file == Path::new("-") {

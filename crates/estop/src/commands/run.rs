@@ -156,8 +156,14 @@ fn run(args: &Args) -> anyhow::Result<u8> {
         eprint!("{}", summary.text(&done));
     }
     if let Some(file) = &args.summary {
-        let text = serde_json::to_string_pretty(&summary.json(&done))?;
-        std::fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))?;
+        // The program is over: how it ended counts, whatever becomes of the file.
+        let text = format!("{:#}\n", summary.json(&done));
+        if let Err(error) = std::fs::write(file, text) {
+            let file = escaped_lines(&file.display().to_string());
+            eprintln!(
+                "estop: the summary cannot be written to {file}: {error}. The exit code is the program's."
+            );
+        }
     }
     Ok(done.code)
 }

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
-use estop_admin::{Admin, AdminState, Options, Place};
+use estop_admin::{Admin, AdminState, NoTeller, Options, Place, Teller};
 use estop_core::event::What;
 use estop_core::ids::Name;
-use estop_gateway::{Gateway, Host, Keeping};
+use estop_core::operator::Operator;
+use estop_gateway::{Gateway, Host, Keeping, LatchKeeper};
 use estop_store::Sqlite;
 use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
@@ -16,6 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Exit, say};
 use crate::admin_plane::{AdminPlane, Doors};
+use crate::alerting::{Alerting, TellingKeeper, Watching};
 use crate::config::{self, Env, ServeConfig};
 use crate::latch_keeper::{Asked, Keeper};
 use crate::memory::{Memory, Tidying};
@@ -53,13 +55,14 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         config.data_dir.clone_from(data_dir);
     }
     raise_descriptor_limit();
-    let settings = wiring::settings(&config)?;
-    let (memory, mut remembered) = Memory::open(&config.data_dir, now(), &config.policies)?;
+    let mut settings = wiring::settings(&config)?;
+    let (memory, mut remembered) = Memory::open(&config.data_dir, now(), &config.policies, &config.alerts)?;
     let unfit = memory.set_over(&config.policies, &mut remembered)?;
+    settings.policies = settings.policies.with_preset(memory.preset()?);
     memory.settle(&config, &mut remembered);
     let doors = Doors::open(config.listen.admin, &config.data_dir)?;
     let latch = Keeper::start(&config.data_dir, Arc::clone(&memory.queue))?;
-    let keeping = Keeping { journal: Arc::clone(&memory.queue), latch: Some(latch.handle()) };
+    let keeping = keeping(&memory, latch.handle());
     let seen = remembered.latch.clone();
     let triggers = Triggers::new(&config.triggers, &config.data_dir, seen, latch.asked())?;
     let (board, mut watching) = (triggers.board(), None);
@@ -78,9 +81,12 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     }
     let mut welcome = welcome(&gateway, config.tls.is_some(), &config.data_dir);
     let edits: Arc<Mutex<()>> = Arc::default();
+    let mut silence = None;
     let plane = memory.store.clone().map(|store| {
         let url = format!("http://{}", doors.address()?);
-        let (plane, token) = admin_plane(doors, &config, &gateway, store, &edits, latch.asked(), board)?;
+        let steering = steering(&config, &gateway, latch.asked(), board)?;
+        silence = watch_silence(&memory, &steering)?;
+        let (plane, token) = admin_plane(doors, &config, &gateway, store, &edits, steering, &memory)?;
         welcome += &format!("\nDashboard: {url}/\nAdmin API: {url}/api/docs");
         welcome += &match token {
             None => String::new(),
@@ -98,7 +104,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     });
     let tidying = tidying.transpose()?;
     let ended = wait_for_signals(reloading.as_ref(), &welcome);
-    drop((reloading, plane, tidying));
+    drop((silence, reloading, plane, tidying));
     drop(gateway);
     let finished = memory.finish();
     // Until here the button can be pressed, and the latch keeps it.
@@ -131,6 +137,34 @@ fn pause(host: &Host, unfit: &[Name]) {
     }
 }
 
+/// What keeps things: whoever keeps the button tells people of it too.
+fn keeping(memory: &Memory, latch: Arc<dyn LatchKeeper>) -> Keeping {
+    let latch = match &memory.alerting {
+        Some(alerting) => Arc::new(TellingKeeper::over(latch, Arc::clone(alerting))),
+        None => latch,
+    };
+    Keeping { journal: Arc::clone(&memory.queue), latch: Some(latch) }
+}
+
+/// What people may do to this estop.
+fn steering(
+    config: &ServeConfig,
+    gateway: &Gateway,
+    latch: Asked,
+    board: Arc<Board>,
+) -> anyhow::Result<Arc<dyn Operator>> {
+    let door = Door { address: gateway.address(), certificate: wiring::certificate(config)? };
+    let (host, every_days) = (Arc::clone(gateway.host()), config.prooftest_every_days);
+    let proof = ProofTester::new(host, latch.clone(), door, every_days, &config.data_dir);
+    Ok(Arc::new(Steering::new(gateway, latch, board, proof)))
+}
+
+/// Looks for agents that are silent, and for a stop that nobody tries out.
+fn watch_silence(memory: &Memory, operator: &Arc<dyn Operator>) -> anyhow::Result<Option<Watching>> {
+    let start = |alerting: &Arc<Alerting>| Watching::start(Arc::clone(alerting), Arc::clone(operator));
+    memory.alerting.as_ref().map(start).transpose().context("cannot start a thread")
+}
+
 /// Serves people. Gives back the admin token if one was made.
 fn admin_plane(
     doors: Doors,
@@ -138,21 +172,22 @@ fn admin_plane(
     gateway: &Gateway,
     store: Sqlite,
     edits: &Arc<Mutex<()>>,
-    latch: Asked,
-    board: Arc<Board>,
+    operator: Arc<dyn Operator>,
+    memory: &Memory,
 ) -> anyhow::Result<(AdminPlane, Option<SecretString>)> {
     let host = Arc::clone(gateway.host());
-    let door = Door { address: gateway.address(), certificate: wiring::certificate(config)? };
-    let every_days = config.prooftest_every_days;
-    let proof = ProofTester::new(Arc::clone(&host), latch.clone(), door, every_days, &config.data_dir);
     let admin = Admin::open(AdminState {
-        operator: Arc::new(Steering::new(gateway, latch, board, proof)),
+        operator,
         store: Arc::new(store),
         clock: Arc::new(now),
         policy_file: Arc::new(move || host.rulebook.file()),
         edits: Arc::clone(edits),
         options: Options { loopback: doors.address()?.ip().is_loopback(), https: config.behind_tls_proxy },
         place: place(config, gateway),
+        teller: match &memory.alerting {
+            Some(alerting) => Arc::clone(alerting) as Arc<dyn Teller>,
+            None => Arc::new(NoTeller),
+        },
     })?;
     let chosen = std::env::var("ESTOP_ADMIN_TOKEN").ok().map(SecretString::from);
     let token = admin.first_start(chosen.as_ref())?;
@@ -184,6 +219,7 @@ fn reloading(
     edits: Arc<Mutex<()>>,
 ) -> anyhow::Result<Option<Reloading>> {
     let Some(((path, seen), store)) = file.zip(memory.store.clone()) else { return Ok(None) };
+    let Some(alerting) = memory.alerting.clone() else { return Ok(None) };
     let running = Running {
         path: path.to_owned(),
         seen,
@@ -191,6 +227,7 @@ fn reloading(
         host: Arc::clone(gateway.host()),
         keys: gateway.keys(),
         store,
+        alerting,
         edits,
     };
     Ok(Some(Reloading::start(running)?))

@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 
 use super::Exit;
+use super::alerts::failing;
 use super::daemon::DaemonArgs;
 use super::emergency::proof_test;
-use super::table::{cell, dollars, moment, properties};
+use super::table::{cell, dollars, each, moment, properties};
 use crate::client::path;
 
 /// Show how the system stands; exit code 1 if it is not running
@@ -20,7 +21,8 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     let daemon = args.daemon.daemon()?;
     let emergency = daemon.get(path(&["emergency", "status"]))?;
     let stats = daemon.get(path(&["stats"]))?;
-    let status = together(emergency, &stats);
+    let mut status = together(emergency, &stats);
+    status["alerts"] = daemon.get(path(&["alerts", "channels"]))?;
     daemon.say(&status, text)?;
     Ok(if status["state"] == "running" { Exit::Fine } else { Exit::No })
 }
@@ -62,6 +64,20 @@ fn triggers(all: &Value) -> String {
     all.as_array().into_iter().flatten().map(shown).collect::<Vec<_>>().join(", ")
 }
 
+/// Who is told, and which channels fail.
+fn alerts(status: &Value) -> String {
+    let channels = each(&status["alerts"]["channels"]);
+    let told = match (channels.len(), status["notification_missing"] == true) {
+        (0, _) => "no channel: nobody is told of stops".to_owned(),
+        (count, true) => format!("{count} channels, and no rule tells them of stops"),
+        (1, false) => "1 channel".to_owned(),
+        (count, false) => format!("{count} channels"),
+    };
+    let failing = failing(&status["alerts"]).into_iter();
+    let failing = failing.map(|(name, how)| format!("{name} FAILS ({how})"));
+    [told].into_iter().chain(failing).collect::<Vec<_>>().join(", ")
+}
+
 fn text(status: &Value) -> String {
     let why = [("reason", ""), ("by", "by "), ("since", "since ")];
     let known = why.into_iter().filter(|(key, _)| status["state"] != "running" && !status[*key].is_null());
@@ -93,9 +109,6 @@ fn text(status: &Value) -> String {
         ("needs a human", cell(&status["open_escalations"])),
         ("triggers", triggers(&status["triggers"])),
         ("proof test", proof_test(&status["proofTest"])),
-        (
-            "alerts",
-            if status["notification_missing"] == true { "none: nobody is told" } else { "set up" }.into(),
-        ),
+        ("alerts", alerts(status)),
     ])
 }

@@ -19,6 +19,8 @@ use model::{Model, Order, Seen};
 
 /// How often estop is asked.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// What is older than this is not shown as if it were now: the screen says that estop does not answer.
+const LOOK_WITHIN: Duration = Duration::from_secs(3);
 /// How long a key is waited for before the screen is drawn again.
 const KEY_WITHIN: Duration = Duration::from_millis(100);
 /// Agents shown at most; `estop agents list` has all.
@@ -37,10 +39,10 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         std::io::stdout().is_terminal() && std::io::stdin().is_terminal(),
         "estop top draws on a terminal, and this is none. `estop status` prints the same once."
     );
-    let daemon = args.daemon.daemon()?;
+    let eyes = args.daemon.daemon()?.within(LOOK_WITHIN);
     // Before the screen is taken: whoever cannot reach estop reads why, as with every command.
-    let first = look(&daemon)?;
-    let (news, orders) = errands(daemon)?;
+    let first = look(&eyes)?;
+    let (news, orders) = errands(eyes, args.daemon.daemon()?)?;
     let mut model = Model::new(first);
     let mut terminal = ratatui::try_init().context("the terminal cannot be used")?;
     let ended = run(&mut terminal, &mut model, &news, &orders);
@@ -84,27 +86,28 @@ enum News {
     Done(String),
 }
 
-/// A thread that looks, and carries out orders: a slow estop never holds up the keyboard.
-fn errands(daemon: Daemon) -> anyhow::Result<(Receiver<News>, Sender<Order>)> {
+/// Two threads: one looks, one carries out orders. A slow estop holds up neither the keyboard nor an order.
+fn errands(eyes: Daemon, hands: Daemon) -> anyhow::Result<(Receiver<News>, Sender<Order>)> {
     let (tell, news) = channel();
     let (orders, taken) = channel::<Order>();
-    let work = move || {
+    let done = tell.clone();
+    let act = move || {
+        for order in taken {
+            let said = carry_out(&hands, &order).unwrap_or_else(|error| format!("{error:#}"));
+            drop(done.send(News::Done(said)));
+        }
+    };
+    let watch = move || {
         loop {
-            match taken.recv_timeout(LOOK_EVERY) {
-                Ok(order) => {
-                    let said = carry_out(&daemon, &order).unwrap_or_else(|error| format!("{error:#}"));
-                    drop(tell.send(News::Done(said)));
-                }
-                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
-                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return,
-            }
-            let seen = look(&daemon).map_err(|error| format!("{error:#}"));
+            std::thread::sleep(LOOK_EVERY);
+            let seen = look(&eyes).map_err(|error| format!("{error:#}"));
             if tell.send(News::Seen(seen)).is_err() {
                 return;
             }
         }
     };
-    std::thread::Builder::new().name("estop-top".into()).spawn(work)?;
+    std::thread::Builder::new().name("estop-top-act".into()).spawn(act)?;
+    std::thread::Builder::new().name("estop-top-look".into()).spawn(watch)?;
     Ok((news, orders))
 }
 

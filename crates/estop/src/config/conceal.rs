@@ -8,13 +8,15 @@ pub(super) fn line(line: &str) -> String {
         chars[from..].fill('*');
     }
     hide_in_urls(&mut chars);
+    hide_hooks(&mut chars);
     chars.into_iter().collect()
 }
 
 /// Whether the value of this key is likely to be a secret, or to be one by mistake.
 pub(super) fn is_secret_key(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
-    ["key", "secret", "password", "passwd"].iter().any(|word| key.contains(word)) || key.ends_with("token")
+    ["key", "secret", "password", "passwd"].iter().any(|word| key.contains(word))
+        || ["token", "token_env", "url_env"].iter().any(|word| key.ends_with(word))
 }
 
 /// `OPENAI_API_KEY`: the name of a variable. Keys have small letters, or digits and no underscore.
@@ -26,7 +28,7 @@ pub(super) fn is_plain_name(word: &str) -> bool {
 
 /// Whether a value that stands at a secret's key can be shown.
 pub(super) fn is_harmless(value: &str) -> bool {
-    let value = value.trim_matches(['"', '\'']);
+    let value = value.trim_matches(['"', '\'', '[', ']']);
     let begins_as_path = ["/", "./", "../", "~/"].iter().any(|start| value.starts_with(start));
     let ends_as_path = [".pem", ".key", ".crt", ".txt"].iter().any(|end| value.ends_with(end));
     let is_switch = ["true", "false", "yes", "no"].contains(&value);
@@ -69,6 +71,21 @@ fn hide_in_urls(chars: &mut [char]) {
     }
 }
 
+/// The path of a webhook (`url: https://hooks.example.com/…`) is its password.
+fn hide_hooks(chars: &mut [char]) {
+    let text: String = chars.iter().collect();
+    let Some(key) =
+        text.find("url: ").filter(|at| !text[..*at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))
+    else {
+        return;
+    };
+    let Some(scheme) = text[key..].find("://") else { return };
+    let host = text[..key + scheme + 3].chars().count();
+    let Some(slash) = chars[host..].iter().position(|c| *c == '/') else { return };
+    let path = chars[host + slash + 1..].iter_mut();
+    path.take_while(|c| !c.is_whitespace() && !",}\"'".contains(**c)).for_each(|c| *c = '*');
+}
+
 #[cfg(test)]
 mod tests {
     use super::line;
@@ -90,6 +107,12 @@ mod tests {
             ("tokens_per_day: abc", "tokens_per_day: abc"),
             ("base_url: https://me:pw@host/x", "base_url: https://*****@host/x"),
             ("base_url: https://h/x?key=1", "base_url: https://h/x?*****"),
+            (
+                "  url: https://hooks.slack.com/services/T0/B0/x",
+                "  url: https://hooks.slack.com/****************",
+            ),
+            ("ops: {url: \"https://h/x\", typ: slack}", "ops: {url: \"https://h/*\", typ: slack}"),
+            ("  token_env: ghp_x", "  token_env: *****"),
             ("- plain", "- plain"),
             ("key:", "key:"),
         ] {

@@ -63,6 +63,7 @@ pub(super) fn policy_fault(error: &PolicyError) -> Fault {
         | PolicyProblem::WatchdogSwitch { .. }
         | PolicyProblem::NoName
         | PolicyProblem::ReservedName
+        | PolicyProblem::PresetAtTop
         | PolicyProblem::BadModel { .. }
         | PolicyProblem::TooManyModels { .. }
         | PolicyProblem::TestRunners(_)
@@ -168,6 +169,10 @@ fn unknown_key(key: &str, known: &[&str], path: &[Step]) -> (String, Option<Stri
         format!(
             "A key does not stand in the configuration: name its variable with `api_key_env`, or its file with `api_key_file`. Known keys: {known_keys}"
         )
+    } else if let Some(variable) = variable_of(key, known) {
+        format!(
+            "A secret does not stand in the configuration: name the variable that holds it with `{variable}`. Known keys: {known_keys}"
+        )
     } else if let Some(meant) = closest(key, known.iter().copied()) {
         format!("did you mean `{meant}`? Known keys: {known_keys}")
     } else {
@@ -188,6 +193,15 @@ pub(super) fn keys_of<T: DeserializeOwned>() -> Vec<&'static str> {
 /// Keys of providers are easily written into the file.
 fn is_key_itself(key: &str, known: &[&str]) -> bool {
     known.contains(&"api_key_env") && ["key", "api_key", "apikey", "api-key", "token"].contains(&key)
+}
+
+/// The key of a channel that names the variable of a secret that was written into the file.
+fn variable_of<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
+    let key = match key {
+        "key" | "routing_key" | "api_key" => "token",
+        other => other,
+    };
+    known.iter().copied().find(|known| known.strip_suffix("_env") == Some(key))
 }
 
 fn is_secret(path: &[Step]) -> bool {

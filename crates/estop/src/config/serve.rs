@@ -9,6 +9,7 @@ use estop_core::policy_file::PolicyFile;
 use estop_core::prices::PriceTable;
 use secrecy::{ExposeSecret, SecretString};
 
+use super::alerts::{Alerts, alerts};
 use super::env::{Env, NotText};
 use super::fixed::Fixed;
 use super::limits::{Limits, limits};
@@ -56,6 +57,8 @@ pub struct ServeConfig {
     pub prices: PriceTable,
     /// What presses the red button besides people.
     pub triggers: TriggersConfig,
+    /// Who is told of what, and how.
+    pub alerts: Alerts,
     /// `false`: the LLM channel is shut from the start (KS-9).
     pub llm_enabled: bool,
     /// How agents are judged.
@@ -109,6 +112,7 @@ pub(super) fn check(
         retention: retention(&file.retention),
         prooftest_every_days: prooftest_every_days(&file.prooftest),
         triggers: triggers(&file.triggers, env)?,
+        alerts: alerts(&file.alerts, env)?,
         llm_enabled,
         policies,
         fixed: Fixed::of(file),

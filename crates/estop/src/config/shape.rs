@@ -8,6 +8,7 @@ use estop_core::policy::Preset;
 use estop_core::policy_file::{
     AgentIn, CircuitBreakersIn, FleetBudgetIn, GateIn, PolicyFileIn, PolicyIn, WatchdogIn,
 };
+use estop_notify::AlertsIn;
 use serde::Deserialize;
 
 use super::base_url::BaseUrl;
@@ -41,6 +42,7 @@ pub(super) struct FileIn {
     pub(super) prooftest: ProoftestIn,
     pub(super) prices: PricesIn,
     pub(super) triggers: TriggersIn,
+    pub(super) alerts: AlertsIn,
 
     #[serde(deserialize_with = "given")]
     preset: Option<Preset>,

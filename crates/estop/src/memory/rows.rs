@@ -2,7 +2,9 @@
 
 mod books;
 mod cases;
+mod error_rate;
 mod facts;
+pub(super) mod happenings;
 mod runs;
 
 use std::collections::BTreeMap;
@@ -15,11 +17,12 @@ use estop_core::operator::RunView;
 use estop_core::standing::{Cause, DeactivatedBy, Standing};
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_core::time::Now;
-use estop_store::{AgentSeen, JournalBatch, NewEvent, StandingChange};
+use estop_store::{AgentSeen, Journal, JournalBatch, NewEvent, StandingChange, StoreError};
 use serde_json::{Value, json};
 
 use super::open::Open;
 use books::{Asked, Booked, Books, Entry};
+use error_rate::ErrorRates;
 pub(super) use facts::Facts;
 use runs::{RunRows, Whose};
 
@@ -52,6 +55,8 @@ pub(super) struct Rows {
     standings: BTreeMap<Name, Standing>,
     /// The guard that last refused an agent: told once, not with each request.
     refused_by: BTreeMap<Name, Guard>,
+    /// Who fails often.
+    rates: ErrorRates,
 }
 
 impl Rows {
@@ -67,6 +72,9 @@ impl Rows {
             if let Some((event_type, detail)) = happened(effect, told) {
                 out.events.push(event(seq, told, event_type, detail));
             }
+        }
+        if let Some((event_type, detail)) = self.rates.note(told) {
+            out.events.push(event(seq, told, event_type, detail));
         }
         cases::open(seq, told, facts, |run| self.runs.row(told.agent, run), out);
         self.standing(told, out);
@@ -87,6 +95,7 @@ impl Rows {
             SystemEvent::RestartRequested { by, .. } => ("system_restart", Some(by)),
             SystemEvent::ClearRequested { by, .. } => ("system_clear", Some(by)),
             SystemEvent::AccessChanged { by, .. } => ("access_changed", Some(by)),
+            SystemEvent::PresetChanged { by, .. } => ("preset_changed", Some(by)),
             SystemEvent::ConfigurationRead { by, applied: true, .. } => ("configuration_read", Some(by)),
             SystemEvent::ConfigurationRead { by, .. } => ("configuration_refused", Some(by)),
             SystemEvent::TriggerChanged { trigger, working: true, .. } => ("trigger_works", Some(trigger)),
@@ -105,6 +114,7 @@ impl Rows {
                 json!({ "by": by, "note": note, "outcome": decision.outcome, "gate": decision.gate })
             }
             SystemEvent::AccessChanged { what, .. } => json!({ "by": by, "what": what }),
+            SystemEvent::PresetChanged { preset, .. } => json!({ "by": by, "preset": preset }),
             SystemEvent::TriggerChanged { trigger, what, .. } => json!({ "trigger": trigger, "what": what }),
             SystemEvent::ProofTested { took_us, .. } => json!({ "by": by, "took_us": took_us }),
             SystemEvent::Pruned { to, digest, .. } => json!({ "by": by, "to": to, "digest": digest }),
@@ -164,6 +174,12 @@ impl Rows {
             self.standings.insert(told.agent.into(), standing);
             out.standings.push(StandingChange { agent: told.agent.into(), standing, at: told.now.wall });
         }
+    }
+
+    /// What people heard of agents before this process.
+    pub(super) fn recall(&mut self, store: &dyn Journal) -> Result<(), StoreError> {
+        self.rates = ErrorRates::recall(store)?;
+        Ok(())
     }
 
     /// What is known of agents before this process.
@@ -282,7 +298,7 @@ fn steered(what: &What) -> Option<(&'static str, Value)> {
 fn happened(effect: &Effect, told: &Told<'_>) -> Option<(&'static str, Value)> {
     match effect {
         Effect::Deactivated { cause } => Some(("kill_switch", stopped(*cause, told))),
-        Effect::Paused { cause } => Some(("paused", json!({ "cause": cause.name() }))),
+        Effect::Paused { cause } => Some(("paused", paused(*cause, told))),
         Effect::WouldHaveStopped { guard } => Some(("would_have_stopped", json!({ "guard": guard.name() }))),
         Effect::RunTripped { run, used } => Some(("run_tripped", json!({ "limit": used, "run": run }))),
         Effect::RunEscalated { run, used, attended } => {
@@ -296,6 +312,12 @@ fn happened(effect: &Effect, told: &Told<'_>) -> Option<(&'static str, Value)> {
         Effect::PressButton => Some(("watchdog", json!({ "reason": told.decision.reason() }))),
         Effect::AbortInFlight | Effect::LoopEvidence(_) | Effect::CutStream { .. } => None,
     }
+}
+
+/// Why an agent was paused, as its guard says it.
+fn paused(cause: Cause, told: &Told<'_>) -> Value {
+    let said = told.decision.verdicts.get(cause.guard()).map(|verdict| verdict.finding.to_string());
+    json!({ "cause": cause.name(), "reason": said.unwrap_or_else(|| told.decision.reason()) })
 }
 
 /// Why an agent was switched off, with the evidence (LD-3).

@@ -23,7 +23,8 @@ use estop_store::{
 
 use super::open::Open;
 use super::past::Leftover;
-use super::rows::{Facts, Rows, Told};
+use super::rows::{Facts, Rows, Told, happenings};
+use crate::alerting::Alerting;
 
 /// An agent's state is kept after so many records. Chosen: told again in a millisecond at a start.
 const RECORDS_MAX: u32 = 512;
@@ -44,6 +45,7 @@ pub(super) struct Scribe {
     places: Later<Places>,
     /// The rules at the start, until the data plane has its own.
     policies: Arc<PolicyFile>,
+    alerting: Arc<Alerting>,
     chains: Chains,
     /// The system as its records tell it: what a checkpoint is decided by.
     system: System,
@@ -76,6 +78,8 @@ pub(super) struct Beside {
     pub(super) places: Arc<OnceLock<Places>>,
     /// The rules at the start.
     pub(super) policies: Arc<PolicyFile>,
+    /// Who tells people.
+    pub(super) alerting: Arc<Alerting>,
 }
 
 /// A state that waits for the records it covers.
@@ -95,7 +99,7 @@ impl Scribe {
         chains: Chains,
         system: System,
     ) -> Scribe {
-        let Beside { host, places, policies } = beside;
+        let Beside { host, places, policies, alerting } = beside;
         Scribe {
             data_dir: data_dir.to_owned(),
             store,
@@ -103,6 +107,7 @@ impl Scribe {
             host,
             places,
             policies,
+            alerting,
             chains,
             system,
             rows: Rows::default(),
@@ -141,6 +146,7 @@ impl Scribe {
         leftover: Vec<Leftover>,
         start: estop_gateway::TailMark,
     ) -> anyhow::Result<()> {
+        self.rows.recall(&self.store)?;
         let facts = self.facts();
         let mut batch = Batch::default();
         for Leftover { line, decision } in leftover {
@@ -158,6 +164,13 @@ impl Scribe {
         self.store.append(Arc::new(batch), Durability::Disk)?;
         self.generation = start.generation;
         forget_tails_before(&self.data_dir, start.generation)?;
+        Ok(())
+    }
+
+    /// Tells people what a killed process stored and did not tell any more.
+    pub(super) fn tell_missed(&self) -> anyhow::Result<()> {
+        let missed = happenings::since(&self.store, self.alerting.cursor(), &self.facts())?;
+        self.alerting.tell_records(missed, self.chains.seq());
         Ok(())
     }
 
@@ -216,8 +229,10 @@ impl Scribe {
         out.tail = Some(TailMark { generation: mark.generation, offset: mark.offset });
         // A tail that is done goes away: the store must have it on the disk before.
         let is_rotated = mark.generation > self.generation;
+        let news = happenings::of_batch(&out, &facts);
         let durability = if urgent || is_rotated { Durability::Disk } else { Durability::Process };
         self.commit(out, durability)?;
+        self.alerting.tell_records(news, self.chains.seq());
         if let Some(host) = self.host.get().filter(|_| steered) {
             // Who and why, for those who look; the state itself is in the latch and the journal.
             let _ = self.store.put_system(&host.button());
@@ -324,7 +339,12 @@ impl Scribe {
         let mut batch = Batch::default();
         let written = Written::of(Happened::System(&checkpoint), &decision);
         batch.add(self, SYSTEM, self.last, &written);
-        self.commit(batch.finish(), Durability::Disk)
+        batch.out.events.extend(happenings::checkpoint(&self.chains, self.last));
+        let out = batch.finish();
+        let news = happenings::of_batch(&out, &self.facts());
+        self.commit(out, Durability::Disk)?;
+        self.alerting.tell_records(news, self.chains.seq());
+        Ok(())
     }
 }
 

@@ -34,6 +34,11 @@ fn check(cases_file: &str) {
 }
 
 #[test]
+fn al_1_wrong_alerts_are_refused() {
+    check("serve_alerts.txt");
+}
+
+#[test]
 fn ui_5_wrong_listeners_are_refused() {
     check("serve_listen.txt");
 }

@@ -152,8 +152,10 @@ fn id_2_keys_act_for_their_agent_alone() {
     assert_eq!(ask(&person, &call("b")).1["permission"], "allow");
     let (status, problem) = ask(&person, &json!({"agent": "b", "tool": ["bash"]}));
     assert_eq!((status, &problem["errors"][0]["field"]), (400, &json!("tool")), "{problem}");
-    let (status, problem) = ask(&person, &json!({"agent": "estop-canary", "tool": "bash"}));
-    assert_eq!((status, &problem["errors"][0]["field"]), (400, &json!("agent")), "{problem}");
+    for headers in [person.clone(), format!("{person}x-estop-agent: b\r\n")] {
+        let (status, problem) = ask(&headers, &json!({"agent": "estop-canary", "tool": "bash"}));
+        assert_eq!((status, &problem["errors"][0]["field"]), (400, &json!("agent")), "{problem}");
+    }
     estop.end();
     house.verified();
 }

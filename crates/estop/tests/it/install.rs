@@ -229,7 +229,7 @@ fn tl_1_codex_is_told_to_trust_the_hooks_or_the_person_is_told_how() {
 fn tl_1_the_installed_command_is_one_that_estop_hook_understands() {
     let home = Home::new();
     let folder = home.path("state of mine");
-    let line = ["install", "claude-code", "--agent", "coder 1", "--on-unreachable", "deny", "--data-dir"];
+    let line = ["install", "claude-code", "--agent", "coder-1", "--on-unreachable", "deny", "--data-dir"];
     home.run(&[&line[..], &[folder.to_str().unwrap()]].concat()).is(0, "next session");
     let settings: Value = serde_json::from_str(&home.read(".claude/settings.json")).unwrap();
     let command = settings["hooks"]["PreToolUse"][0]["hooks"][0]["command"].as_str().unwrap();
@@ -298,4 +298,13 @@ fn tl_3_the_gate_of_an_estop_that_listens_everywhere_is_reached_on_this_machine(
     assert!(home.read(".cursor/mcp.json").contains("\"http://127.0.0.1:4200/mcp/x\""));
     home.run(&["uninstall", "mcp", "--client", "cursor", "--config", config]).is(0, "as they were");
     assert_eq!(home.read(".cursor/mcp.json"), mine);
+}
+
+#[test]
+fn tl_1_a_name_that_no_agent_can_have_is_refused_before_it_stands_in_a_file() {
+    let home = Home::new();
+    for name in ["two words", "", ".hidden", "system"] {
+        home.run(&["install", "claude-code", "--agent", name]).is(2, "--agent");
+    }
+    assert_eq!(home.files(), []);
 }

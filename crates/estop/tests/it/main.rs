@@ -1,5 +1,7 @@
 //! Everything the binary and its parts do together, in one test binary: linking it once is what takes time.
 
+mod alerts;
+mod alerts_command;
 mod breakers;
 mod cli;
 mod commands;
@@ -25,6 +27,7 @@ mod keeping;
 mod mcp;
 mod memory;
 mod money;
+mod presets;
 mod prooftest;
 mod races;
 mod ran;

@@ -503,3 +503,11 @@ fn tl_2_who_forks_twice_and_ends_at_once_leaves_nobody() {
     }
     assert_eq!(alive(&word), 0);
 }
+
+#[test]
+fn tl_2_a_summary_that_cannot_be_written_does_not_hide_how_the_program_ended() {
+    let house = House::new("");
+    let _estop = house.start();
+    let run = ran(&house, &["--summary", "no/such/folder/sum.json", "--", "sh", "-c", "exit 7"]);
+    run.is(7, "the summary cannot be written to no/such/folder/sum.json");
+}

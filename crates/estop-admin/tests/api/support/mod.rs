@@ -1,6 +1,7 @@
 //! A whole admin plane without a port: the real store in a folder of its own, and an operator in memory.
 
 pub(crate) mod operator;
+pub(crate) mod teller;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use estop_admin::{Admin, AdminState, Options, Place};
+use estop_admin::{Admin, AdminState, Options, Place, Teller};
 use estop_core::operator::Operator;
 use estop_core::policy_file::{PolicyFile, PolicyFileIn};
 use estop_store::{Sqlite, SqliteOptions};
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use operator::{FakeOperator, zones};
+use teller::FakeTeller;
 
 pub(crate) const START: i64 = 1_763_164_800_000;
 
@@ -29,6 +31,7 @@ pub(crate) struct Plane {
     pub(crate) admin: Admin,
     pub(crate) operator: Arc<FakeOperator>,
     pub(crate) store: Arc<Sqlite>,
+    pub(crate) teller: Arc<FakeTeller>,
     pub(crate) router: Router,
     /// The admin's token.
     pub(crate) token: String,
@@ -87,23 +90,26 @@ impl Plane {
         let store = Arc::new(Sqlite::open(&path, SqliteOptions::default()).expect("a database"));
         let file: PolicyFileIn = serde_json::from_str(FILE).expect("a file");
         let file: Arc<PolicyFile> = Arc::new(file.check(&zones).expect("it fits"));
-        let operator = Arc::new(FakeOperator::new(Arc::clone(&file)));
+        let operator = Arc::new(FakeOperator::new(file));
+        let ruled = Arc::clone(&operator);
+        let teller = Arc::new(FakeTeller::default());
         let clock = Arc::new(AtomicI64::new(START));
         let ticking = Arc::clone(&clock);
         let state = AdminState {
             operator: Arc::clone(&operator) as Arc<dyn Operator>,
             store: Arc::clone(&store) as Arc<dyn estop_store::Store>,
             clock: Arc::new(move || ticking.load(Ordering::SeqCst)),
-            policy_file: Arc::new(move || Arc::clone(&file)),
+            policy_file: Arc::new(move || ruled.file()),
             edits: Arc::default(),
             options,
             place: Place { data_url: "http://127.0.0.1:4100".into(), data_dir: "/data".into() },
+            teller: Arc::clone(&teller) as Arc<dyn Teller>,
         };
         let admin = Admin::open(state).expect("it opens");
         let token = admin.first_start(None).expect("a token").expect("it is the first start");
         let token = token.expose_secret().to_owned();
         let router = admin.router();
-        Plane { admin, operator, store, router, token, clock, _folder: folder }
+        Plane { admin, operator, store, teller, router, token, clock, _folder: folder }
     }
 
     /// With agents `a0`, `a1`, … that the API added.

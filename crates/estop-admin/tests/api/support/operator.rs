@@ -1,7 +1,7 @@
 //! An estop without traffic: real agents' states and the real rules of the button, in memory.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use estop_core::button::{Latched, Press, Unlock};
 use estop_core::decision::Decision;
@@ -14,7 +14,7 @@ use estop_core::operator::{
     AgentKeyHash, AgentView, Ended, FleetView, HookCall, HookFault, HookReply, NewSnooze, OnEnd, Operator,
     OperatorError, Overrides, RunStep, Steer, Stopped, TriggerView, Watch, Watched,
 };
-use estop_core::policy::Policy;
+use estop_core::policy::{Policy, Preset};
 use estop_core::policy_file::PolicyFile;
 use estop_core::proof_test::{NoProofTest, ProofStep, ProofTest, ProofTests};
 use estop_core::system::{GateView, System, SystemDecision, SystemEvent, SystemState};
@@ -26,7 +26,7 @@ const TICKET_SHA256: &str = "cc17bef09b291e933a8adef2fa0ec6485b25e733203df9522ae
 /// One of everything an operator does, with who asked for it.
 #[derive(Default)]
 pub(crate) struct FakeOperator {
-    pub(crate) file: Arc<PolicyFile>,
+    file: RwLock<Arc<PolicyFile>>,
     inner: Mutex<Inner>,
 }
 
@@ -56,9 +56,13 @@ pub(crate) fn zones(name: &str) -> Option<Zone> {
 
 impl FakeOperator {
     pub(crate) fn new(file: Arc<PolicyFile>) -> FakeOperator {
-        let fake = FakeOperator { file, inner: Mutex::default() };
+        let fake = FakeOperator { file: RwLock::new(file), inner: Mutex::default() };
         fake.system(&SystemEvent::Started { found: None });
         fake
+    }
+
+    pub(crate) fn file(&self) -> Arc<PolicyFile> {
+        Arc::clone(&self.file.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn keys(&self) -> Vec<AgentKeyHash> {
@@ -86,12 +90,12 @@ impl FakeOperator {
 
     fn policy(&self, name: &str, overrides: &Overrides) -> Policy {
         let over =
-            self.file.check_overrides(Some(name), overrides.policy.clone(), &zones).unwrap_or_default();
-        self.file.resolve_over(Some(name), overrides.role.as_deref(), &over)
+            self.file().check_overrides(Some(name), overrides.policy.clone(), &zones).unwrap_or_default();
+        self.file().resolve_over(Some(name), overrides.role.as_deref(), &over)
     }
 
     fn view(&self, name: &str, agent: &Fake) -> AgentView {
-        let role = agent.overrides.role.clone().or(self.file.role(name).map(Into::into));
+        let role = agent.overrides.role.clone().or(self.file().role(name).map(Into::into));
         AgentView {
             name: name.into(),
             standing: agent.state.standing(),
@@ -165,7 +169,7 @@ impl Operator for FakeOperator {
     }
 
     fn fleet(&self) -> FleetView {
-        FleetView { caps: self.file.fleet_budget(), ..FleetView::default() }
+        FleetView { caps: self.file().fleet_budget(), ..FleetView::default() }
     }
 
     fn set_overrides(&self, agent: &str, overrides: Overrides, by: &str) -> Result<AgentView, OperatorError> {
@@ -178,8 +182,15 @@ impl Operator for FakeOperator {
         self.agent(agent).ok_or_else(|| OperatorError::UnknownAgent(agent.into()))
     }
 
+    fn set_preset(&self, preset: Option<Preset>, by: &str) -> Result<(), OperatorError> {
+        let file = PolicyFile::clone(&self.file()).with_preset(preset);
+        *self.file.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(file);
+        self.note(format!("Preset {preset:?} by {by}"));
+        Ok(())
+    }
+
     fn check_overrides(&self, agent: Option<&str>, overrides: &Overrides) -> Result<(), OperatorError> {
-        let checked = self.file.check_overrides(agent, overrides.policy.clone(), &zones);
+        let checked = self.file().check_overrides(agent, overrides.policy.clone(), &zones);
         checked.map(|_| ()).map_err(OperatorError::BadPolicy)
     }
 

@@ -1,10 +1,13 @@
 //! `estop agents kill-switch NAME`: shows or sets what stops a looping agent (LD-1, LD-2, AL-3).
 
+use std::io::IsTerminal;
+
 use http::Method;
 use serde_json::{Map, Value};
 
 use super::NameArgs;
 use crate::client::path;
+use crate::commands::alerts::how_to_add;
 use crate::commands::daemon::Daemon;
 use crate::commands::table::cell;
 use crate::printable::escaped;
@@ -59,8 +62,13 @@ impl Args {
         let mut text =
             format!("The kill switch of {name} {verb} {on}: window {window}, threshold {threshold}.");
         if is_on && switch["notification_missing"] == true {
-            text += "\nNobody would be told of a stop: this version sends no alerts yet. Look at the dashboard, or ask \
-                     `estop incidents`.";
+            text += "\nNobody would be told of a stop. ";
+            // A script is not taught; `estop doctor` says the same.
+            text += &if std::io::stdout().is_terminal() {
+                how_to_add()
+            } else {
+                "`estop doctor` says how to change that.".to_owned()
+            };
         }
         text
     }

@@ -49,7 +49,7 @@ pub(super) fn wake(daemon: &Daemon, args: &WakeArgs) -> anyhow::Result<()> {
 }
 
 /// Minutes in `90m`, `2h` or `3d`.
-fn minutes(text: &str) -> Result<u64, String> {
+pub(in crate::commands) fn minutes(text: &str) -> Result<u64, String> {
     let wrong = || "a time is a whole number of minutes, hours or days, as 90m, 2h or 3d".to_owned();
     let unit = match text.as_bytes().last() {
         Some(b'm') => 1,

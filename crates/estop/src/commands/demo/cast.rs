@@ -19,6 +19,12 @@ pub(super) const LOOPER: &str = "looper";
 pub(super) const OVERSPENDER: &str = "overspender";
 /// Answers the coder hears; it says a number, the model answers with that one's words.
 const ANSWERS: u64 = 200;
+/// Requests of the coder for each sentence of a person.
+const STEPS: u64 = 6;
+/// The poller looks into the log once in so many requests.
+const LOG_EVERY: u64 = 5;
+/// What makes it do so.
+const SEE_LOG: &str = "running, see the log";
 
 /// What agents and the story know of each other.
 #[derive(Default)]
@@ -45,6 +51,8 @@ pub(super) fn agents() -> impl Iterator<Item = Agent> {
 /// What the fake model answers.
 pub(super) fn rules() -> serde_json::Result<Vec<Rule>> {
     let mut rules = vec![
+        json!({"match": {"model": "gpt-4o-mini", "contains": SEE_LOG}, "reply": {"tool_calls": [{"name": "tail_log", "arguments": {"job": "nightly"}}],
+            "usage": {"input": 300, "output": 20, "cache_read": 0, "cache_write": 0, "reasoning": 0}}}),
         json!({"match": {"model": "gpt-4o-mini"}, "reply": {"tool_calls": [{"name": "job_status", "arguments": {"job": "nightly"}}],
             "usage": {"input": 300, "output": 20, "cache_read": 0, "cache_write": 0, "reasoning": 0}}}),
         json!({"match": {"model": "gpt-4.1"}, "reply": {"text": "Not yet. I will check again whether the build is done.",
@@ -76,7 +84,7 @@ impl Agent {
     fn pace(self) -> (Duration, Duration) {
         let ms = Duration::from_millis;
         match self {
-            Agent::Coder => (ms(0), ms(1500)),
+            Agent::Coder => (ms(0), ms(2000)),
             Agent::Poller => (ms(1000), ms(2000)),
             Agent::Looper => (ms(5000), ms(1500)),
             Agent::Overspender => (ms(12_000), ms(1500)),
@@ -88,15 +96,34 @@ impl Agent {
         let user = |text: String| json!({"role": "user", "content": text});
         match self {
             Agent::Coder => {
-                let task = Words::from(n).some(10);
-                json!({"model": "gpt-5.4", "messages": [user(format!("{task} (part {:04})", n % ANSWERS))]})
+                // A person's sentence, then some steps by itself: fifty sentences in a minute would be a limit.
+                let (task, part) =
+                    (Words::from(n - n % STEPS).some(10), format!("(part {:04})", n % ANSWERS));
+                if n.is_multiple_of(STEPS) {
+                    return json!({"model": "gpt-5.4", "messages": [user(format!("{task} {part}"))]});
+                }
+                let file = Words::from(n * 31).some(1);
+                json!({"model": "gpt-5.4", "messages": [
+                    user(task),
+                    {"role": "assistant", "content": null, "tool_calls": [{"id": format!("call_{n}"), "type": "function",
+                        "function": {"name": "read_file", "arguments": format!("{{\"path\":\"src/{file}_{n}.rs\"}}")}}]},
+                    {"role": "tool", "tool_call_id": format!("call_{n}"), "content": format!("{} {part}", Words::from(n).some(12))},
+                ]})
             }
-            Agent::Poller => json!({"model": "gpt-4o-mini", "messages": [
-                user("Tell me when the nightly job is done.".to_owned()),
-                {"role": "assistant", "content": null, "tool_calls": [{"id": format!("call_{n}"), "type": "function",
-                    "function": {"name": "job_status", "arguments": "{\"job\":\"nightly\"}"}}]},
-                {"role": "tool", "tool_call_id": format!("call_{n}"), "content": format!("running: {}", Words::from(n).some(3))},
-            ]}),
+            Agent::Poller => {
+                // Now and then it looks into the log: twenty times the same call without a break is what a loop does.
+                let (tool, given) = match n % LOG_EVERY {
+                    0 => ("tail_log", format!("{{\"job\":\"nightly\",\"from\":{n}}}")),
+                    _ => ("job_status", "{\"job\":\"nightly\"}".to_owned()),
+                };
+                let news = if n % LOG_EVERY == LOG_EVERY - 1 { SEE_LOG } else { "running" };
+                json!({"model": "gpt-4o-mini", "messages": [
+                    user("Tell me when the nightly job is done.".to_owned()),
+                    {"role": "assistant", "content": null, "tool_calls": [{"id": format!("call_{n}"), "type": "function",
+                        "function": {"name": tool, "arguments": given}}]},
+                    {"role": "tool", "tool_call_id": format!("call_{n}"), "content": format!("{news}: {}", Words::from(n).some(3))},
+                ]})
+            }
             Agent::Looper => json!({"model": "gpt-4.1", "messages": [user("Is the build done?".to_owned())]}),
             Agent::Overspender => {
                 let words = Words::from(n + 500).some(10);

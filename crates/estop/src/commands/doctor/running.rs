@@ -9,7 +9,7 @@ use http::Method;
 use rustix::process::geteuid;
 use serde_json::Value;
 
-use super::{Area, Finding, Place};
+use super::{Area, Finding, Place, alerts};
 use crate::admin_plane::socket;
 use crate::client::{Ask, Client, path};
 use crate::commands::kill::Holder;
@@ -22,8 +22,13 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
 /// What there is of a daemon.
 pub(super) enum Daemon {
-    /// It answered: how the button stands, the counts, and whether its store answers.
-    Answers { status: Value, stats: Result<Value, String>, ready: Result<(), String> },
+    /// It answered: how the button stands, the counts, who is told, and whether its store answers.
+    Answers {
+        status: Value,
+        stats: Result<Value, String>,
+        channels: Result<Value, String>,
+        ready: Result<(), String>,
+    },
     /// Something holds the data directory and does not answer.
     Silent { pid: Option<i32>, why: String },
     /// It is another person's.
@@ -70,6 +75,7 @@ pub(super) fn look(folder: &Path) -> Daemon {
         Ok(status) => Daemon::Answers {
             status,
             stats: ask(&client, path(&["stats"])),
+            channels: ask(&client, path(&["alerts", "channels"])),
             ready: ask(&client, "/readyz".to_owned()).map(drop),
         },
         Err(_) if about.is_some_and(|about| !is_mine(about.uid())) => Daemon::Foreign,
@@ -116,13 +122,14 @@ pub(super) fn check(place: &Place, folder: &Path, daemon: &Daemon) -> Vec<Findin
                 ),
             )]
         }
-        Daemon::Answers { status, stats, ready } => {
+        Daemon::Answers { status, stats, channels, ready } => {
             let mut findings = vec![state(place, status)];
             findings.extend(kept(status));
             findings.extend(triggers(status));
             findings.push(proof_test(place, &status["proofTest"]));
             findings.push(store(ready));
-            findings.extend(alerts(stats));
+            findings.extend(counts(stats));
+            findings.extend(alerts::check(place, channels));
             findings
         }
     }
@@ -215,16 +222,7 @@ fn store(ready: &Result<(), String>) -> Finding {
     }
 }
 
-fn alerts(stats: &Result<Value, String>) -> Option<Finding> {
-    match stats {
-        Ok(stats) if stats["notification_missing"] == true => Some(AREA.warning(
-            "nobody is told when an agent is stopped: this version sends no alerts yet",
-            "look at the dashboard, or ask `estop incidents`",
-        )),
-        Ok(stats) if stats["notification_missing"] == false => Some(AREA.ok("somebody is told of a stop")),
-        Ok(_) => None,
-        Err(why) => {
-            Some(AREA.wrong(format!("it does not give its counts: {why}"), "look at its standard error"))
-        }
-    }
+fn counts(stats: &Result<Value, String>) -> Option<Finding> {
+    let why = stats.as_ref().err()?;
+    Some(AREA.wrong(format!("it does not give its counts: {why}"), "look at its standard error"))
 }

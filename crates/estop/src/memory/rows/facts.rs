@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use estop_core::ids::Name;
+use estop_core::money::NanoUsd;
 use estop_core::operator::RunView;
 use estop_core::policy::BudgetPolicy;
 use estop_core::policy_file::PolicyFile;
+use estop_core::time::Zone;
 use estop_gateway::{Host, Place};
-use estop_store::{AgentRepo, Run, RunRepo, Sqlite};
+use estop_store::{AgentRepo, Cases, Escalation, Ledger, Run, RunRepo, SpendBy, SpendQuery, Sqlite};
+use jiff::Timestamp;
 
 /// What holds while a batch is made.
 pub(in crate::memory) struct Facts {
@@ -51,6 +54,30 @@ impl Facts {
         let agent = self.host.as_ref()?.agents.get(agent)?;
         let views = agent.judged().state.run_views();
         views.into_iter().find(|view| view.name.as_deref() == run)
+    }
+
+    /// What an agent spent today: by its own budget's day, or by UTC's before the data plane began.
+    pub(super) fn spent_today(&self, agent: &str) -> Option<NanoUsd> {
+        let spent = match self.host.as_ref().and_then(|host| host.agents.get(agent)) {
+            Some(agent) => agent.judged().state.budget().spent_today().usd,
+            None => {
+                let day = Zone::default().local(Timestamp::now().as_millisecond()).day;
+                let query = SpendQuery {
+                    by: SpendBy::Agent,
+                    from_day: day,
+                    to_day: day,
+                    agent: Some(agent.into()),
+                    limit: 1,
+                };
+                self.store.spend(&query).ok()?.first().map(|group| group.sum.usd)?
+            }
+        };
+        (spent.0 > 0).then_some(spent)
+    }
+
+    /// An escalation as it is stored.
+    pub(super) fn escalation(&self, id: &str) -> Option<Escalation> {
+        self.store.escalation(id).ok().flatten()
     }
 
     /// A run as it is stored. One that cannot be read begins anew: its spend stands in the books all the same.

@@ -57,9 +57,15 @@ impl House {
     }
 
     pub fn start(&self) -> Estop {
+        self.start_with(&[])
+    }
+
+    /// The same with variables of the environment.
+    pub fn start_with(&self, variables: &[(&str, &str)]) -> Estop {
         let mut process = Command::new(env!("CARGO_BIN_EXE_estop"))
             .args(["serve", "--config", "estop.yaml", "--data-dir", "data"])
             .current_dir(self.folder.path())
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()

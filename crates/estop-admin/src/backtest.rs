@@ -1,0 +1,241 @@
+//! What another window or threshold of the kill switch would have done (TW-8, LD-1): an agent's recorded traffic judged
+//! by it, beside what today's values give. The core judges (`estop_core::backtest`); this reads, within bounds.
+
+mod effect;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::Json;
+use axum::extract::State;
+use estop_core::backtest::{LoopBacktest, LoopOutcome};
+use estop_core::ids::Name;
+use estop_core::journal::Record;
+use estop_core::policy::{Mode, Policy};
+use estop_store::Store;
+use serde::Deserialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::agents::{AgentPath, row, shown};
+use crate::input::{JsonIn, PathIn, Whole};
+use crate::kill_switch::{self, KillSwitchIn};
+use crate::output::Answer;
+use crate::problem::{Kind, Problem};
+use crate::state::{App, at_once};
+pub(crate) use effect::{Effect, EffectOut};
+
+/// Records that are judged, the newest: some seconds of work, and weeks of one agent.
+const RECORDS_MAX: usize = 50_000;
+/// Records that are in memory at a time.
+const PAGE: usize = 1000;
+/// Longer nobody waits: what was judged until then is the answer, and says so.
+const WITHIN: Duration = Duration::from_secs(8);
+/// Requests before the first day fill the windows, and count nothing.
+const WARM_UP_MS: i64 = DAY_MS;
+/// Stops that are listed.
+const LISTED: usize = 20;
+const DAY_MS: i64 = 86_400_000;
+/// Unless somebody says otherwise.
+pub(crate) const DAYS: i64 = 7;
+
+pub(crate) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::default().routes(routes!(backtest))
+}
+
+/// The values to try. What is left out is as it is today.
+#[derive(Clone, Copy, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = BacktestOf)]
+pub(crate) struct Tried {
+    /// Requests that are compared, 5–100.
+    #[serde(default)]
+    #[schema(value_type = Option<u8>, minimum = 5, maximum = 100)]
+    pub(crate) window: Option<Whole>,
+    /// The score that may not be exceeded, 1–50, with at most one decimal.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 50, multiple_of = 0.1)]
+    pub(crate) threshold: Option<f64>,
+    /// How many days back, 1–30.
+    #[serde(default)]
+    #[schema(value_type = Option<u8>, minimum = 1, maximum = 30, default = 7)]
+    pub(crate) days: Option<Whole>,
+}
+
+impl Tried {
+    fn check(&self) -> Result<(), Problem> {
+        if let Some(Whole(days)) = self.days.filter(|Whole(days)| !(1..=30).contains(days)) {
+            let message = format!("must be a whole number from 1 to 30; {days} is not");
+            return Err(Problem::field("days", message));
+        }
+        let as_set = KillSwitchIn {
+            enabled: None,
+            window_size: self.window.map(Some),
+            threshold: self.threshold.map(Some),
+        };
+        kill_switch::check(&as_set, "").map_err(|problem| problem.renamed("window_size", "window"))
+    }
+
+    /// A policy with these values in it.
+    fn over(&self, policy: &Policy) -> Policy {
+        let mut tried = policy.clone();
+        if let Some(window) = self.window.and_then(|Whole(window)| u8::try_from(window).ok()) {
+            tried.loops.window_size = window;
+        }
+        if let Some(threshold) = self.threshold {
+            tried.loops.threshold_tenths = (threshold * 10.0).round() as u16;
+        }
+        tried
+    }
+}
+
+/// Says what another window or threshold would have stopped in the recorded traffic, and what today's do.
+#[utoipa::path(post, path = "/api/agents/{id}/backtest", tag = "kill switch", params(AgentPath),
+    request_body = Tried, responses((status = 200, body = EffectOut)))]
+async fn backtest(
+    State(app): State<App>,
+    PathIn(path): PathIn<AgentPath>,
+    JsonIn(tried): JsonIn<Tried>,
+) -> Answer<EffectOut> {
+    Ok(Json(EffectOut::from(&effect_of(&app, path.id, tried).await?)))
+}
+
+/// The same for the pages.
+pub(crate) async fn effect_of(app: &App, agent: Name, tried: Tried) -> Result<Effect, Problem> {
+    tried.check()?;
+    let permit = tokio::time::timeout(WITHIN, Arc::clone(&app.long_reads).acquire_owned()).await;
+    let Ok(Ok(permit)) = permit else {
+        let detail = "The journal is read by others. Try again when they are done.";
+        return Err(Problem::new(Kind::Unavailable, detail).retry_after(5));
+    };
+    let gone = Gone::default();
+    let (asked, left) = (Arc::clone(app), Arc::clone(&gone.0));
+    at_once(move || {
+        let _permit = permit;
+        judge(&asked, &agent, tried, &left)
+    })
+    .await
+}
+
+/// Tells the thread that reads that nobody waits for it any more.
+#[derive(Default)]
+struct Gone(Arc<AtomicBool>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn judge(app: &App, agent: &str, tried: Tried, gone: &AtomicBool) -> Result<Effect, Problem> {
+    let found = row::find(app, agent)?;
+    let policy = shown::policy(app, &found);
+    let days = tried.days.map_or(DAYS, |Whole(days)| days);
+    let since = app.now() - days * DAY_MS;
+    let other = tried.over(&policy);
+    let mut tests = vec![LoopBacktest::new(policy.clone(), since, LISTED)];
+    if other.loops != policy.loops {
+        tests.push(LoopBacktest::new(other.clone(), since, LISTED));
+    }
+    let read = read(app.store_here(), agent, since, gone, &mut |record| {
+        tests.iter_mut().for_each(|test| test.feed(record));
+    })?;
+    let outcome =
+        |test: Option<&LoopBacktest>| test.map_or_else(LoopOutcome::default, |test| test.outcome().clone());
+    Ok(Effect {
+        enabled: policy.modes.loops == Mode::Enforce,
+        days,
+        records: read.records,
+        from: read.from,
+        to: read.to,
+        complete: read.complete,
+        today: effect::Side { policy: policy.loops, outcome: outcome(tests.first()) },
+        tried: effect::Side { policy: other.loops, outcome: outcome(tests.last()) },
+    })
+}
+
+/// What was read.
+#[derive(Default)]
+struct Read {
+    records: u64,
+    from: Option<i64>,
+    to: Option<i64>,
+    complete: bool,
+}
+
+/// Gives an agent's records to `each`, from the oldest that matters on. Only a page of them is in memory at a time: the
+/// journal is read backwards for the places of the pages, and then page by page forwards.
+fn read(
+    store: &dyn Store,
+    agent: &str,
+    since: i64,
+    gone: &AtomicBool,
+    each: &mut dyn FnMut(&Record<'_>),
+) -> Result<Read, Problem> {
+    let begun = Instant::now();
+    let mut done = Read { complete: true, ..Read::default() };
+    let pages = pages(store, agent, since, gone)?;
+    for before in pages.before.iter().rev() {
+        if begun.elapsed() > WITHIN {
+            done.complete = false;
+            break;
+        }
+        still_there(gone)?;
+        for line in store.records_of(agent, Some(*before), PAGE)?.iter().rev() {
+            let record = record(line)?;
+            each(&record);
+            done.records += 1;
+            done.from.get_or_insert(record.head.wall);
+            done.to = Some(record.head.wall);
+        }
+    }
+    done.complete &= pages.complete;
+    Ok(done)
+}
+
+/// Where pages begin, the newest first.
+struct Pages {
+    before: Vec<u64>,
+    /// All records that matter are in them.
+    complete: bool,
+}
+
+fn pages(store: &dyn Store, agent: &str, since: i64, gone: &AtomicBool) -> Result<Pages, Problem> {
+    let mut pages = Pages { before: Vec::new(), complete: true };
+    let mut before = None;
+    loop {
+        still_there(gone)?;
+        let page = store.records_of(agent, before, PAGE)?;
+        let (Some(newest), Some(oldest)) = (page.first(), page.last()) else { break };
+        // More is written meanwhile: a page is named by its newest record.
+        pages.before.push(record(newest)?.head.seq + 1);
+        let oldest = record(oldest)?.head;
+        if page.len() < PAGE || oldest.wall < since - WARM_UP_MS {
+            break;
+        }
+        if pages.before.len() * PAGE >= RECORDS_MAX {
+            pages.complete = oldest.wall < since;
+            break;
+        }
+        before = Some(oldest.seq);
+    }
+    Ok(pages)
+}
+
+fn record(line: &[u8]) -> Result<Record<'_>, Problem> {
+    Record::parse(line).map_err(|error| {
+        Problem::new(
+            Kind::Internal,
+            format!("The journal cannot be read: {error}. Run `estop verify` on an export."),
+        )
+    })
+}
+
+fn still_there(gone: &AtomicBool) -> Result<(), Problem> {
+    if gone.load(Ordering::Relaxed) {
+        return Err(Problem::new(Kind::Unavailable, "Nobody waits for this answer."));
+    }
+    Ok(())
+}

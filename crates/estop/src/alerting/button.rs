@@ -1,0 +1,261 @@
+//! The red button, told the moment it is pressed (KS-2): not after the disk, and not after the journal. The epoch is the
+//! id, so that its record, which comes later or is read after a crash, is known to be the same.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use estop_core::button::Latched;
+use estop_core::ids::Name;
+use estop_core::system::{Channel, Channels, GateView, KillReason, SystemState};
+use estop_gateway::LatchKeeper;
+use estop_notify::{AlertType, Cost, Detail, Happening, Phase};
+use estop_store::NewEvent;
+use serde_json::Value;
+
+use super::Alerting;
+
+/// Keeps the latch, and tells people.
+pub struct TellingKeeper {
+    keeper: Arc<dyn LatchKeeper>,
+    alerting: Arc<Alerting>,
+}
+
+impl TellingKeeper {
+    /// Over a keeper, which is always asked first.
+    pub fn over(keeper: Arc<dyn LatchKeeper>, alerting: Arc<Alerting>) -> TellingKeeper {
+        TellingKeeper { keeper, alerting }
+    }
+}
+
+impl LatchKeeper for TellingKeeper {
+    fn keep(&self, latched: &Latched) {
+        self.keeper.keep(latched);
+        if let Some(happening) = self.alerting.button.step(latched) {
+            self.alerting.tell(happening);
+        }
+    }
+}
+
+/// How the button stood when it was last looked at.
+#[derive(Default)]
+pub(super) struct ToldButton(Mutex<Option<GateView>>);
+
+impl ToldButton {
+    /// What there is to tell of a button that stands so now. It may be pressed, unlocked, or be kept once more.
+    fn step(&self, latched: &Latched) -> Option<Happening> {
+        let gate = latched.gate;
+        let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(gate);
+        if before.is_some_and(|before| before.epoch >= gate.epoch) {
+            return None;
+        }
+        let shut = match (before, gate.state) {
+            // Found so at a start: told before, or pressed while nobody was there to tell.
+            (_, SystemState::Shutdown) => Channels::ALL,
+            (Some(before), SystemState::Running) if before.state == SystemState::Running => {
+                let more = gate.shut.union(before.shut);
+                if more == before.shut { return Some(cleared(gate, latched)) } else { gate.shut }
+            }
+            (Some(_), SystemState::Running) => return Some(cleared(gate, latched)),
+            (None, SystemState::Running) | (_, SystemState::SafeMode | SystemState::Starting) => return None,
+        };
+        let press = Pressed {
+            reason: latched.reason.map_or("unknown", reason),
+            by: &latched.by,
+            source: &latched.source,
+            note: latched.note.as_deref(),
+        };
+        Some(press.happening(gate.epoch, 0, latched.since, shut))
+    }
+
+    /// Whether this was told when it happened, and is only read from the journal now.
+    pub(super) fn has_told(&self, told: &Happening) -> bool {
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner).map(|gate| gate.epoch);
+        told.alert == AlertType::SystemKill && epoch(&told.id).is_some_and(|epoch| seen >= Some(epoch))
+    }
+}
+
+/// Who pressed it, and why.
+struct Pressed<'a> {
+    reason: &'a str,
+    by: &'a str,
+    source: &'a str,
+    note: Option<&'a str>,
+}
+
+impl Pressed<'_> {
+    fn happening(&self, epoch: u64, seq: u64, at: i64, shut: Channels) -> Happening {
+        let Pressed { reason, by, source, note } = self;
+        let from = format!("Pressed from `{source}`");
+        let detail = if shut == Channels::ALL { Detail::None } else { Detail::Shut(names(shut)) };
+        Happening {
+            id: format!("kill-{epoch}").into(),
+            seq,
+            at,
+            alert: AlertType::SystemKill,
+            phase: Phase::Raised,
+            agent: None,
+            run: None,
+            cause: (*reason).to_owned(),
+            evidence: note.map_or_else(|| from.clone(), |note| format!("{from}: {note}")),
+            by: Some(Name::from(*by)),
+            cost: Cost::default(),
+            detail,
+        }
+    }
+}
+
+fn cleared(gate: GateView, latched: &Latched) -> Happening {
+    lifted(gate.epoch, 0, latched.since, &latched.by)
+}
+
+fn lifted(epoch: u64, seq: u64, at: i64, by: &str) -> Happening {
+    Happening {
+        id: format!("clear-{epoch}").into(),
+        seq,
+        at,
+        alert: AlertType::SystemKill,
+        phase: Phase::Cleared,
+        agent: None,
+        run: None,
+        cause: String::new(),
+        evidence: String::new(),
+        by: Some(by.into()),
+        cost: Cost::default(),
+        detail: Detail::None,
+    }
+}
+
+/// The same from the journal's event: a kill, or a clear that was allowed.
+pub(crate) fn told(event: &NewEvent, detail: &Value) -> Option<Happening> {
+    let gate: GateView = serde_json::from_value(detail["gate"].clone()).ok()?;
+    let text = |key: &str| detail[key].as_str();
+    let by = text("by").unwrap_or_default();
+    if &*event.event_type == "system_clear" {
+        return (text("outcome") == Some("applied")).then(|| lifted(gate.epoch, event.seq, event.wall, by));
+    }
+    let shut = if gate.state == SystemState::Shutdown { Channels::ALL } else { gate.shut };
+    let reason = text("reason").unwrap_or("unknown");
+    let press = Pressed { reason, by, source: text("source").unwrap_or_default(), note: text("note") };
+    // In safe mode everything is shut already.
+    let is_news = gate.state != SystemState::SafeMode;
+    is_news.then(|| press.happening(gate.epoch, event.seq, event.wall, shut))
+}
+
+fn epoch(id: &str) -> Option<u64> {
+    id.rsplit_once('-').and_then(|(_, epoch)| epoch.parse().ok())
+}
+
+fn reason(reason: KillReason) -> &'static str {
+    match reason {
+        KillReason::Manual => "manual",
+        KillReason::SecurityIncident => "security_incident",
+        KillReason::RunawayAgent => "runaway_agent",
+        KillReason::ApiQuotaExceeded => "api_quota_exceeded",
+        KillReason::Emergency => "emergency",
+    }
+}
+
+fn names(channels: Channels) -> String {
+    let all = [(Channel::Llm, "llm"), (Channel::Tools, "tools"), (Channel::Messaging, "messaging")];
+    let shut: Vec<&str> =
+        all.into_iter().filter(|(channel, _)| channels.contains(*channel)).map(|(_, name)| name).collect();
+    shut.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use estop_core::button::{Press, Unlock};
+    use estop_core::system::{System, SystemEvent};
+    use estop_core::time::Now;
+
+    /// A system, its latch and what is told of it.
+    struct Room {
+        system: System,
+        latched: Latched,
+        told: ToldButton,
+        wall: i64,
+    }
+
+    impl Room {
+        fn happen(&mut self, event: &SystemEvent) -> Option<Happening> {
+            self.wall += 1;
+            let decision = self.system.handle(Now::default(), event);
+            self.latched = self.latched.clone().after(event, &decision, self.wall);
+            self.told.step(&self.latched)
+        }
+
+        fn new() -> Room {
+            let latched = Latched::at_start(GateView::OPEN, 0);
+            let mut room = Room { system: System::default(), latched, told: ToldButton::default(), wall: 0 };
+            assert!(room.happen(&SystemEvent::Started { found: None }).is_none());
+            room
+        }
+
+        fn unlock(&self, clear: bool) -> SystemEvent {
+            let Unlock { by, epoch, note } =
+                Unlock { by: "ann".into(), epoch: self.system.gate().epoch, note: None };
+            if clear {
+                SystemEvent::ClearRequested { by, epoch, note }
+            } else {
+                SystemEvent::RestartRequested { by, epoch, note }
+            }
+        }
+    }
+
+    fn press(channels: Channels) -> SystemEvent {
+        Press {
+            channels,
+            note: Some("it deletes mail".into()),
+            ..Press::new(KillReason::Manual, "ann", "api")
+        }
+        .event()
+    }
+
+    #[test]
+    fn ks_2_a_press_is_told_at_once_and_its_record_is_the_same() {
+        let mut room = Room::new();
+        let event = press(Channels::ALL);
+        let told = room.happen(&event).expect("it is told");
+        assert_eq!((told.phase, &*told.cause, told.by.as_deref()), (Phase::Raised, "manual", Some("ann")));
+        assert_eq!(told.evidence, "Pressed from `api`: it deletes mail");
+        let detail = serde_json::json!({
+            "by": "ann", "reason": "manual", "source": "api", "note": "it deletes mail",
+            "outcome": "applied", "gate": room.system.gate(),
+        });
+        let wall = room.wall;
+        let row =
+            NewEvent { seq: 7, wall, agent: None, event_type: "system_kill".into(), detail: String::new() };
+        let read = super::told(&row, &detail).expect("its record is told");
+        assert_eq!(read, Happening { seq: 7, ..told.clone() });
+        assert!(room.told.has_told(&read), "and known");
+        assert!(!ToldButton::default().has_told(&read), "but not by the next process");
+        assert!(room.told.step(&room.latched).is_none(), "kept once more, it is not pressed again");
+        assert!(room.happen(&room.unlock(false)).is_none(), "people look, agents stay stopped");
+        let end = room.happen(&room.unlock(true)).expect("it is over");
+        assert_eq!(end.phase, Phase::Cleared);
+        assert_ne!(room.happen(&event).map(|told| told.id), Some(told.id), "the next press is another");
+    }
+
+    #[test]
+    fn ks_2_a_press_of_single_channels_says_which() {
+        let mut room = Room::new();
+        let llm = Channels::NONE.with(Channel::Llm);
+        let told = room.happen(&press(llm)).expect("it is told");
+        assert_eq!(told.detail, Detail::Shut("llm".to_owned()));
+        let told = room.happen(&press(Channels::ALL)).expect("it is told");
+        assert_eq!(told.detail, Detail::None);
+        let mut room = Room::new();
+        room.happen(&press(llm.with(Channel::Tools)));
+        assert_eq!(room.happen(&room.unlock(true)).map(|told| told.phase), Some(Phase::Cleared));
+    }
+
+    #[test]
+    fn ks_2_what_was_pressed_while_nobody_ran_is_told_at_the_start() {
+        let gate = GateView { epoch: 9, state: SystemState::Shutdown, shut: Channels::ALL };
+        let latched = Latched { note: Some("by hand".to_owned()), ..Latched::at_start(gate, 5) };
+        let told = ToldButton::default().step(&latched).expect("it is told");
+        assert_eq!((&*told.id, told.at), ("kill-9", 5));
+        let safe = GateView { state: SystemState::SafeMode, ..gate };
+        assert!(ToldButton::default().step(&Latched::at_start(safe, 5)).is_none());
+    }
+}

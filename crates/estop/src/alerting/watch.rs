@@ -1,0 +1,103 @@
+//! A thread that looks now and then for what becomes true because nothing happens: agents that are silent, a stop that
+//! nobody tries out.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use estop_core::ids::Name;
+use estop_core::journal::Record;
+use estop_core::operator::Operator;
+use estop_core::standing::Standing;
+use estop_core::system::{Channel, GateView};
+use estop_store::{AgentRepo, Journal};
+
+use super::silence::{Seen, Silences, prooftest};
+use super::{Alerting, now};
+
+/// How often it looks. An agent's last call is known to ten seconds.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Looks until it is dropped.
+pub struct Watching {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watching {
+    /// Begins to look.
+    pub fn start(alerting: Arc<Alerting>, operator: Arc<dyn Operator>) -> std::io::Result<Watching> {
+        let (stop, stopped) = channel();
+        let watch = move || Watch { alerting, operator, told: None }.run(&stopped);
+        let thread = std::thread::Builder::new().name("estop-silence".into()).spawn(watch)?;
+        Ok(Watching { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Watch {
+    alerting: Arc<Alerting>,
+    operator: Arc<dyn Operator>,
+    /// The overdue proof test that was told last.
+    told: Option<Name>,
+}
+
+impl Watch {
+    fn run(mut self, stopped: &Receiver<()>) {
+        let first_record = self.first_record();
+        let mut silences = Silences::new(now());
+        while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+            self.agents(&mut silences);
+            let overdue = prooftest(&self.operator.proof_tests(), first_record.unwrap_or_else(now), now());
+            let id = overdue.as_ref().map(|told| told.id.clone());
+            if let Some(overdue) = overdue.filter(|_| self.told != id) {
+                self.alerting.tell(overdue);
+            }
+            self.told = id;
+        }
+    }
+
+    fn agents(&self, silences: &mut Silences) {
+        let meant = self.alerting.file().agent_down_after_s.clone();
+        silences.keep(|agent| meant.contains_key(agent));
+        let gate = self.operator.gate();
+        for (agent, seconds) in &meant {
+            // A store that does not answer says nothing about the agent.
+            let Ok(kept) = self.alerting.store.agent(agent) else { continue };
+            let last = kept.and_then(|kept| kept.last_seen_at).unwrap_or(0);
+            let seen =
+                Seen { after_ms: i64::from(*seconds) * 1000, last, may_call: self.may_call(agent, gate) };
+            if let Some(happening) = silences.judge(now(), agent, seen) {
+                self.alerting.tell(happening);
+            }
+        }
+    }
+
+    /// An agent at rest has no place in memory, and nobody stopped it.
+    fn may_call(&self, agent: &str, gate: GateView) -> bool {
+        let standing = self.operator.agent(agent).map(|view| view.standing);
+        gate.lets_pass(Channel::Llm) && matches!(standing, None | Some(Standing::Active))
+    }
+
+    /// When the journal begins, as far as it is kept.
+    fn first_record(&self) -> Option<i64> {
+        let store = &self.alerting.store;
+        let from = store.pruned().ok()?.to_seq + 1;
+        let mut first = None;
+        let read = store.blocks(from, from, &mut |block| {
+            first = Record::parse(&block.bytes).ok().map(|record| record.head.wall);
+            false
+        });
+        read.ok().and(first)
+    }
+}

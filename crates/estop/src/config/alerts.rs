@@ -1,0 +1,47 @@
+//! Who is told of what, and how: the section `alerts:`, with its secrets and certificates.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use estop_core::ids::Name;
+use estop_notify::{AlertsIn, Lookup, Settings};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use secrecy::SecretString;
+
+use super::env::Env;
+use super::origin::Fault;
+use super::paths;
+use super::values::FilePath;
+
+/// The section `alerts:`, complete.
+#[derive(Clone, Debug, Default)]
+pub struct Alerts {
+    /// Channels, rules and words.
+    pub settings: Settings,
+    /// Agents that should call, and after how many seconds of silence they are told as down.
+    pub agent_down_after_s: BTreeMap<Name, u32>,
+}
+
+/// What the section means; the first thing that is wrong with it.
+pub(super) fn alerts(given: &AlertsIn, env: &Env) -> Result<Alerts, Fault> {
+    let secret = |name: &str| env.get(name).and_then(Result::ok).map(SecretString::from);
+    let lookup = Lookup { secret: &secret, certificates: &|path| certificates(path, env) };
+    let settings = given.resolve(&lookup).map_err(|problems| {
+        let (keys, problem) =
+            problems.into_iter().next().map(|first| (first.keys, first.problem)).unwrap_or_default();
+        let keys: Vec<&str> = std::iter::once("alerts").chain(keys.iter().map(String::as_str)).collect();
+        Fault::new(&keys, format!("{}: {problem}", keys.join(".")))
+    })?;
+    Ok(Alerts { settings, agent_down_after_s: given.agent_down_after_s.clone() })
+}
+
+fn certificates(path: &Path, env: &Env) -> Result<Vec<CertificateDer<'static>>, String> {
+    let given = FilePath(path.to_string_lossy().into_owned());
+    let path = paths::expanded(&given, &["ca_file"], env)
+        .map_err(|_| "`~` means nothing here, because HOME is not set")?;
+    let cannot = |_| format!("{} cannot be read as PEM", path.display());
+    let found = CertificateDer::pem_file_iter(&path).map_err(cannot)?.collect::<Result<Vec<_>, _>>();
+    let found = found.map_err(cannot)?;
+    if found.is_empty() { Err(format!("{} has no certificate in it", path.display())) } else { Ok(found) }
+}

@@ -1,0 +1,142 @@
+//! How many of an agent's requests fail: told when it becomes many, and when it no longer is (AL-1, `error_rate`).
+
+use std::collections::BTreeMap;
+
+use estop_core::ended::Ended;
+use estop_core::event::{AbortedBy, What};
+use estop_core::ids::Name;
+use estop_store::{EventFilter, EventKey, Journal, StoreError};
+use serde_json::{Value, json};
+
+use super::Told;
+
+/// The window has so many minutes. Chosen: long enough for a handful of calls of a slow agent, short enough to matter.
+const MINUTES: usize = 5;
+/// Fewer finished requests prove nothing.
+const FINISHED_MIN: u32 = 10;
+/// Agents that are watched at once; beyond it all begin anew.
+const AGENTS_MAX: usize = 10_000;
+const MINUTE_MS: i64 = 60_000;
+/// The newest events that are looked through at a start.
+const RECALLED_MAX: usize = 1000;
+const BEGUN: &str = "error_rate";
+const ENDED: &str = "error_rate_over";
+
+/// What failed lately, of all agents.
+#[derive(Default)]
+pub(super) struct ErrorRates(BTreeMap<Name, Window>);
+
+#[derive(Default)]
+struct Window {
+    /// Which minute, how many finished, how many of them failed.
+    minutes: [(i64, u32, u32); MINUTES],
+    /// What was told last.
+    many: bool,
+}
+
+impl ErrorRates {
+    /// Those of whom people heard last that many of their requests fail: they want to hear the end of it.
+    pub(super) fn recall(store: &dyn Journal) -> Result<ErrorRates, StoreError> {
+        let newest = |event_type: &str| -> Result<BTreeMap<Name, EventKey>, StoreError> {
+            let filter = EventFilter { event_type: Some(event_type.into()), ..EventFilter::default() };
+            let events = store.events(&filter, RECALLED_MAX)?.into_iter().rev();
+            Ok(events.filter_map(|stored| Some((stored.event.agent?, stored.key))).collect())
+        };
+        let (begun, mut ended) = (newest(BEGUN)?, newest(ENDED)?);
+        let lasting =
+            begun.into_iter().filter(|(agent, key)| ended.remove(agent).is_none_or(|end| end < *key));
+        Ok(ErrorRates(
+            lasting.map(|(agent, _)| (agent, Window { many: true, ..Window::default() })).collect(),
+        ))
+    }
+
+    /// What a record says about it: an event for people, if it became many or no longer is.
+    pub(super) fn note(&mut self, told: &Told<'_>) -> Option<(&'static str, Value)> {
+        let failed = if let What::ResponseCompleted(done) = &told.event.what {
+            done.ended == Ended::Failed
+        } else if let What::StreamAborted(cut) = &told.event.what {
+            (cut.by == AbortedBy::Upstream).then_some(true)?
+        } else {
+            if matches!(told.event.what, What::AgentActivated { .. }) {
+                self.0.remove(told.agent);
+            }
+            return None;
+        };
+        if self.0.len() > AGENTS_MAX {
+            self.0.clear();
+        }
+        let window = match self.0.get_mut(told.agent) {
+            Some(window) => window,
+            None => self.0.entry(told.agent.into()).or_default(),
+        };
+        window.note(told.now.wall.div_euclid(MINUTE_MS), failed)
+    }
+}
+
+impl Window {
+    fn note(&mut self, minute: i64, failed: bool) -> Option<(&'static str, Value)> {
+        let place = &mut self.minutes[usize::try_from(minute.rem_euclid(MINUTES as i64)).unwrap_or(0)];
+        if place.0 != minute {
+            *place = (minute, 0, 0);
+        }
+        place.1 = place.1.saturating_add(1);
+        place.2 = place.2.saturating_add(failed.into());
+        let is_recent = |at: i64| (minute - MINUTES as i64 + 1..=minute).contains(&at);
+        let recent = self.minutes.iter().filter(|(at, ..)| is_recent(*at));
+        let (finished, failed) = recent.fold((0u32, 0u32), |sum, (_, all, bad)| {
+            (sum.0.saturating_add(*all), sum.1.saturating_add(*bad))
+        });
+        if finished < FINISHED_MIN {
+            return None;
+        }
+        let many = if failed.saturating_mul(2) >= finished {
+            true
+        } else if failed.saturating_mul(4) < finished {
+            false
+        } else {
+            return None;
+        };
+        if std::mem::replace(&mut self.many, many) == many {
+            return None;
+        }
+        let detail = json!({ "failed": failed, "finished": finished, "minutes": MINUTES });
+        Some((if many { BEGUN } else { ENDED }, detail))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(window: &mut Window, minute: i64, failed: bool, times: usize) -> Vec<&'static str> {
+        (0..times).filter_map(|_| window.note(minute, failed)).map(|(said, _)| said).collect()
+    }
+
+    #[test]
+    fn al_1_many_failures_are_told_once_and_so_is_their_end() {
+        let mut window = Window::default();
+        assert!(said(&mut window, 100, true, 9).is_empty(), "nine prove nothing");
+        assert_eq!(said(&mut window, 100, true, 90), ["error_rate"]);
+        assert!(said(&mut window, 103, false, 200).is_empty(), "a third still fails");
+        assert_eq!(said(&mut window, 104, false, 200), ["error_rate_over"]);
+        assert!(said(&mut window, 105, false, 100).is_empty());
+        assert_eq!(said(&mut window, 200, true, 20), ["error_rate"], "what is old does not count");
+    }
+
+    #[test]
+    fn al_1_nothing_is_said_of_a_healthy_agent_unless_people_heard_otherwise() {
+        assert!(said(&mut Window::default(), 1, false, 50).is_empty());
+        let mut recalled = Window { many: true, ..Window::default() };
+        assert_eq!(said(&mut recalled, 1, false, 50), ["error_rate_over"]);
+    }
+
+    #[test]
+    fn al_1_half_is_many_and_less_than_a_quarter_is_not() {
+        let mut window = Window::default();
+        said(&mut window, 1, false, 5);
+        assert!(said(&mut window, 1, true, 4).is_empty());
+        assert_eq!(said(&mut window, 1, true, 1), ["error_rate"]);
+        assert!(said(&mut window, 1, false, 10).is_empty(), "a quarter is not less than a quarter");
+        assert_eq!(said(&mut window, 1, false, 1), ["error_rate_over"]);
+    }
+}

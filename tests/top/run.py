@@ -1,0 +1,317 @@
+#!/usr/bin/env python3
+"""`estop top` in tmux, by somebody who types: what it shows, what its keys do, and how it leaves the terminal (UI-2).
+
+Usage: tests/top/run.py [--binaries DIR] [NAME…]   (needs tmux and a built estop and estop-fake-model)
+"""
+
+import argparse
+import http.client
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from daemon import OwnerConnection
+
+# No screen takes this long; whoever waits longer waits for ever.
+PATIENCE_S = 20
+SIZES = ((80, 24), (120, 40))
+
+
+class House:
+    """A fake model, estop before it, and three agents: one loops and is stopped, two work."""
+
+    def __init__(self, binaries, folder):
+        self.estop, self.folder, self.processes = binaries / "estop", folder, []
+        model = self.start([binaries / "estop-fake-model"], "model.log", r"listening on (\S+)")
+        config = {
+            "listen": {"data": "127.0.0.1:0", "admin": "127.0.0.1:0"},
+            "providers": {"openai": {"base_url": model}},
+            "policy": {"kill_switch_enabled": True},
+        }
+        (folder / "estop.yaml").write_text(json.dumps(config))
+        serve = [self.estop, "serve", "--config", "estop.yaml", "--data-dir", "data"]
+        self.data = self.start(serve, "estop.log", r"listening on http://(\S+)")
+        until(lambda: (folder / "data" / "estop.sock").exists(), "the owner's socket")
+        for agent, texts in (("coder", ["Write a parser."]), ("tester", ["Test it."]), ("stuck", ["Is the build done?"] * 30)):
+            for text in texts:
+                if self.ask(agent, text) != 200:
+                    break
+
+    def start(self, command, log, pattern):
+        path = self.folder / log
+        process = subprocess.Popen([str(part) for part in command], cwd=self.folder, stdout=path.open("wb"), stderr=subprocess.STDOUT)
+        self.processes.append(process)
+
+        def said():
+            if process.poll() is not None:
+                raise AssertionError(f"{log}: {path.read_text()}")
+            found = re.search(pattern, path.read_text())
+            return found and found.group(1)
+        return until(said, f"{log} says {pattern}")
+
+    def ask(self, agent, text):
+        connection = http.client.HTTPConnection(self.data, timeout=PATIENCE_S)
+        body = json.dumps({"model": "fake", "messages": [{"role": "user", "content": text}]})
+        connection.request("POST", f"/agents/{agent}/openai/v1/chat/completions", body, {"content-type": "application/json"})
+        return connection.getresponse().status
+
+    def api(self, method, path):
+        connection = OwnerConnection(self.folder / "data" / "estop.sock", PATIENCE_S)
+        connection.request(method, path)
+        return json.loads(connection.getresponse().read())
+
+    def close(self):
+        for process in reversed(self.processes):
+            process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+class Terminal:
+    """A shell in tmux in which `estop top` is started."""
+
+    opened = 0
+
+    def __init__(self, house):
+        Terminal.opened += 1
+        self.name, self.house = f"estop-top-{os.getpid()}-{Terminal.opened}", house
+        env = {**os.environ, "HOME": str(house.folder), "TERM": "screen-256color"}
+        for variable in ("TMUX", "ESTOP_URL", "ESTOP_TOKEN"):
+            env.pop(variable, None)
+        (house.folder / "rc").write_text(f"PS1='READY> '\ntop() {{ {house.estop} top --data-dir data; }}\n")
+        self.tmux("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", "exec bash --noprofile --rcfile rc -i", env=env)
+        self.see(r"^READY>$")
+        self.before = self.stty("before")
+
+    def tmux(self, *words, env=None):
+        line = ["tmux", "-L", self.name, *words]
+        done = subprocess.run(line, cwd=self.house.folder, env=env, capture_output=True, text=True, timeout=PATIENCE_S)
+        if done.returncode != 0:
+            raise AssertionError(f"{' '.join(line)}: {done.stderr}")
+        return done.stdout
+
+    def keys(self, *keys):
+        self.tmux("send-keys", *keys)
+
+    def line(self, text):
+        self.keys("-l", text)
+        self.keys("Enter")
+
+    def stty(self, name):
+        """All settings of the terminal."""
+        self.line(f"stty -a > {name}; clear")
+        self.see(r"\AREADY>\s*\Z")
+        return re.sub(r"rows \d+; columns \d+;", "", (self.house.folder / name).read_text())
+
+    def top(self):
+        self.line("top; echo code-$?")
+        self.see(r"K stop everything")
+        return self
+
+    def screen(self):
+        return "\n".join(line.rstrip() for line in self.tmux("capture-pane", "-p").rstrip("\n").split("\n"))
+
+    def see(self, pattern):
+        def seen():
+            return re.search(pattern, self.screen(), re.M)
+        try:
+            return until(seen, pattern)
+        except AssertionError:
+            raise AssertionError(f"not on the screen: {pattern}\n{self.screen()}") from None
+
+    def row(self, agent):
+        return self.see(rf"^ ?{agent}\b.*$").group(0)
+
+    def choose(self, agent):
+        """Moves to an agent, whichever row it is in: up to the first, then down."""
+        order = re.findall(r"^ ?(coder|default|stuck|tester)\b", self.screen(), re.M)
+        for _ in order:
+            self.keys("Up")
+        for _ in range(order.index(agent)):
+            self.keys("Down")
+
+    def resize(self, columns, rows):
+        self.tmux("resize-window", "-x", str(columns), "-y", str(rows))
+
+    def is_as_before(self):
+        """One screen, the prompt, and the same settings."""
+        until(lambda: self.tmux("display-message", "-p", "#{alternate_on}").strip() == "0", "one screen")
+        assert self.tmux("display-message", "-p", "#{cursor_flag}").strip() == "1", "the cursor is back"
+        assert self.stty("after") == self.before
+
+    def close(self):
+        subprocess.run(["tmux", "-L", self.name, "kill-server"], capture_output=True)
+
+
+def until(found, what):
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        value = found()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {PATIENCE_S} s: {what}")
+        time.sleep(0.02)
+
+
+def shows_every_agent_the_stopped_first(t):
+    t.top()
+    t.see(r"RUNNING .*models open .*tools open .*messages open")
+    t.see(r"^ ?AGENT +STATE +DOES +SCORE")
+    order = re.findall(r"^ ?(coder|stuck|tester)\b", t.screen(), re.M)
+    assert order == ["stuck", "coder", "tester"], order
+    assert "KILL SWITCH" in t.row("stuck") and "active" in t.row("coder"), t.screen()
+    t.see(r"agents, 1 stopped, 0 paused")
+    t.keys("q")
+    t.see(r"code-0")
+    t.is_as_before()
+
+
+def state_does_not_flicker(t):
+    """Nothing happens, so nothing changes: twenty looks, four of them of estop's own."""
+    t.top()
+    first = t.row("stuck")
+    t.see(r"IDLE|idle|working")
+    words = lambda: re.sub(r"\b(idle|working)\b", "", t.screen())
+    before = words()
+    for _ in range(20):
+        time.sleep(0.1)
+        assert words() == before, f"{before}\n---\n{words()}"
+    assert t.row("stuck") == first
+    t.keys("q")
+    t.is_as_before()
+
+
+def is_drawn_anew_at_any_size(t):
+    t.top()
+    for columns, rows in (*SIZES[::-1], *SIZES[::-1]):
+        t.resize(columns, rows)
+
+        def fits():
+            lines = t.screen().split("\n")
+            head = next((line for line in lines if "AGENT" in line and "TODAY" in line), "")
+            # The last column ends at the right edge, the keys stand in the last line.
+            return len(lines) == rows and "q quit" in lines[-1] and columns - 10 <= len(head) <= columns
+        until(fits, f"drawn at {columns} by {rows}:\n{t.screen()}")
+        assert t.screen().count("AGENT") == 1 and t.screen().count("q quit") == 1, t.screen()
+        t.row("coder")
+    t.resize(80, 24)
+    t.keys("q")
+    t.is_as_before()
+
+
+def stops_one_agent_only_after_a_yes(t):
+    t.top()
+    t.choose("coder")
+    t.keys("s")
+    t.see(r"Stop the agent coder\?")
+    t.keys("n")
+    until(lambda: "Stop the agent" not in t.screen(), "the question is gone")
+    assert t.house.api("GET", "/api/agents/coder")["active"] is True
+    t.keys("s")
+    t.see(r"Stop the agent coder\?")
+    t.keys("y")
+    t.see(r"coder: deactivated\.")
+    t.see(r"^ ?coder +inactive")
+    agent = t.house.api("GET", "/api/agents/coder")
+    assert (agent["active"], agent["deactivated_by"]) == (False, "manual"), agent
+    assert t.house.ask("coder", "Go on.") != 200 and t.house.ask("tester", "Go on.") == 200
+    t.choose("coder")
+    t.keys("a")
+    t.see(r"Let coder work again\?")
+    t.keys("y")
+    t.see(r"^ ?coder +active")
+    t.keys("q")
+    t.is_as_before()
+
+
+def ctrl_c_leaves_the_terminal_as_it_was(t):
+    t.top()
+    t.keys("C-c")
+    t.see(r"code-0")
+    t.is_as_before()
+
+
+def says_when_estop_does_not_answer(t):
+    """Last but one: what was seen stays, and says how old it is."""
+    t.top()
+    daemon = t.house.processes[-1]
+    daemon.send_signal(19)
+    try:
+        t.see(r"NO ANSWER, this is what was last seen")
+        t.row("stuck")
+    finally:
+        daemon.send_signal(18)
+    until(lambda: "NO ANSWER" not in t.screen(), "it goes on by itself")
+    t.keys("q")
+    t.is_as_before()
+
+
+def stops_everything_only_after_a_yes(t):
+    """Last: the button stays pressed."""
+    t.top()
+    t.keys("K")
+    t.see(r"Stop EVERYTHING\?")
+    t.keys("Escape")
+    until(lambda: "EVERYTHING" not in t.screen(), "the question is gone")
+    assert t.house.api("GET", "/api/emergency/status")["state"] == "running"
+    t.keys("K")
+    t.see(r"Stop EVERYTHING\?")
+    t.keys("y")
+    t.see(r"STOPPED: 0 model calls, 0 tools, 0 messages; on disk\.")
+    t.see(r"SHUTDOWN .*models SHUT")
+    assert t.house.api("GET", "/api/emergency/status")["state"] == "shutdown"
+    assert t.house.ask("tester", "Go on.") != 200
+    t.keys("q")
+    t.is_as_before()
+
+
+ALL = [
+    shows_every_agent_the_stopped_first,
+    state_does_not_flicker,
+    is_drawn_anew_at_any_size,
+    stops_one_agent_only_after_a_yes,
+    ctrl_c_leaves_the_terminal_as_it_was,
+    says_when_estop_does_not_answer,
+    stops_everything_only_after_a_yes,
+]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "target" / "debug")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    args = parser.parse_args()
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="estop-top-") as name:
+        house = House(args.binaries.resolve(), pathlib.Path(name))
+        try:
+            for scenario in [one for one in ALL if not args.names or one.__name__ in args.names]:
+                terminal = Terminal(house)
+                started = time.monotonic()
+                try:
+                    scenario(terminal)
+                    print(f"{scenario.__name__}: fine, {time.monotonic() - started:.1f} s", flush=True)
+                except AssertionError as error:
+                    failed += 1
+                    print(f"{scenario.__name__}: FAILED: {error}", flush=True)
+                finally:
+                    terminal.close()
+        finally:
+            house.close()
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
