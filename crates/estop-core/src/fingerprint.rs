@@ -156,6 +156,9 @@ impl RequestPrint {
     /// What tells a request from others of its conversation.
     pub(crate) fn identity(&self) -> Hash64 {
         let kind = Hash64(u64::from(self.continues));
+        if self.steps.is_empty() {
+            return signature::mix(&[self.ask, kind]);
+        }
         let steps = self.steps.iter().flat_map(|step| [step.action, step.result]);
         signature::mix(&[self.ask, kind].into_iter().chain(steps).collect::<Vec<_>>())
     }

@@ -134,7 +134,6 @@ impl AgentState {
         let new_input = r.estimate.input_tokens.saturating_sub(c.input_tokens);
         c.input_tokens = r.estimate.input_tokens;
         c.in_flight = c.in_flight.saturating_add(1);
-        c.last_request = now;
         Remembered { conversation: Some(c.serial), entry, new_input }
     }
 

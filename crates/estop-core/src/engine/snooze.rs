@@ -1,7 +1,5 @@
 //! Guards that a person has work as in shadow for a while (PO-7): whose word it was, and when it ends.
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
 
 use super::AgentState;
@@ -51,16 +49,36 @@ impl Snoozes {
     }
 
     /// The policy as it is in force: guards that are snoozed do not enforce.
-    pub(super) fn over<'p>(&self, policy: &'p Policy) -> Cow<'p, Policy> {
-        let mut policy = Cow::Borrowed(policy);
+    pub(super) fn over<'p>(&self, policy: &'p Policy) -> InForce<'p> {
+        if self.0.is_none() {
+            return InForce::Written(policy);
+        }
+        let mut policy = Box::new(policy.clone());
         for snooze in self.iter() {
-            for mode in policy.to_mut().modes.of_guard(snooze.guard) {
+            for mode in policy.modes.of_guard(snooze.guard) {
                 if *mode == Mode::Enforce {
                     *mode = Mode::Shadow;
                 }
             }
         }
-        policy
+        InForce::Snoozed(policy)
+    }
+}
+
+/// A policy as it is in force. Small, as it is asked for with every event; a `Cow` is as large as a policy.
+pub(super) enum InForce<'p> {
+    Written(&'p Policy),
+    Snoozed(Box<Policy>),
+}
+
+impl std::ops::Deref for InForce<'_> {
+    type Target = Policy;
+
+    fn deref(&self) -> &Policy {
+        match self {
+            InForce::Written(policy) => policy,
+            InForce::Snoozed(policy) => policy,
+        }
     }
 }
 

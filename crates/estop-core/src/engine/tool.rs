@@ -244,7 +244,6 @@ impl AgentState {
         let window = usize::from(policy.loops.window_size);
         let key = hook_conversation(open.run.as_deref());
         let c = self.conversations.open(key, now);
-        c.last_request = now;
         pass.ask(Guard::Loop, loop_detector::judge(Some(c), None, &steps, &policy.loops), policy.modes.loops);
         pass.ask(Guard::Churn, c.track.judge_churn(&steps), policy.modes.churn);
         c.track.remember(&steps, window);

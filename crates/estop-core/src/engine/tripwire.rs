@@ -116,6 +116,9 @@ impl AgentState {
     pub(super) fn act_on_gate(&mut self, now: Millis, pass: &Pass, conversation: Hash64, policy: &Policy) {
         let Some(Finding::Gate(gate)) = pass.verdicts().get(Guard::Gate).map(|v| &v.finding) else { return };
         self.gate.vetoed(now, gate.vetoes, &policy.gate);
+        if gate.vetoes.first().is_none() {
+            return;
+        }
         if let Some(c) = self.conversations.get_mut(conversation) {
             if gate.vetoes.contains(SafetyVeto::LoopDetected) {
                 c.outputs.clear();
