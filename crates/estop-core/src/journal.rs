@@ -86,7 +86,7 @@ impl Chains {
         decision: &impl Serialize,
         line: &mut Vec<u8>,
     ) {
-        self.append_written(chain, now, &Written::of(happened, decision), line);
+        self.append_written(chain, now, &Written::of(chain, now, happened, decision), line);
     }
 
     /// The same for a record that was written down before.

@@ -208,7 +208,7 @@ impl Host {
             judged.score = Some(*score);
         }
         self.note_words(&agent.name, &event, &decision);
-        let written = Written::of(Happened::Agent(&event), &*decision);
+        let written = Written::of(&agent.name, now, Happened::Agent(&event), &*decision);
         let (name, told) = (Arc::clone(&agent.name), Arc::clone(&decision));
         self.journal.push(Recorded::Agent { agent: name, now, event, decision: told, written });
         self.act(agent, &decision);

@@ -7,7 +7,6 @@
 //! The writer comes later; a killed process never comes back to its memory. So each record also goes to a [`Tail`], a
 //! file that has it before anybody is told what was decided ([`JournalQueue::flush`]).
 
-use std::cell::RefCell;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,7 +15,7 @@ use std::time::{Duration, Instant};
 use estop_core::decision::Decision;
 use estop_core::event::Event;
 use estop_core::ids::Name;
-use estop_core::journal::{SYSTEM, Written};
+use estop_core::journal::Written;
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_core::time::Now;
 
@@ -62,10 +61,9 @@ impl Recorded {
         }
     }
 
-    fn append_tail_line(&self, out: &mut Vec<u8>) {
+    fn tail_line(&self) -> &[u8] {
         match self {
-            Recorded::Agent { agent, now, written, .. } => written.append_tail_line(agent, *now, out),
-            Recorded::System { now, written, .. } => written.append_tail_line(SYSTEM, *now, out),
+            Recorded::Agent { written, .. } | Recorded::System { written, .. } => written.tail_line(),
         }
     }
 }
@@ -114,11 +112,6 @@ const TAIL_MAX: u64 = 64 << 20;
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Apart<T>(T);
-
-thread_local! {
-    /// A record's line, made before the queue is locked.
-    static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
 
 /// The queue.
 #[derive(Debug, Default)]
@@ -206,23 +199,14 @@ impl JournalQueue {
 
     /// Adds a record. Callers that must keep an order hold their own lock while they call.
     pub fn push(&self, record: Recorded) {
-        LINE.with_borrow_mut(|line| {
-            line.clear();
-            if self.tail.is_some() {
-                record.append_tail_line(line);
-            }
-            self.push_line(record, line);
-        });
-    }
-
-    fn push_line(&self, record: Recorded, line: &[u8]) {
         let is_urgent = record.is_urgent();
         let mut waiting = self.waiting();
         if self.failed.load(Ordering::Relaxed) {
             return;
         }
         waiting.pushed += 1;
-        if !self.tail_failed.load(Ordering::Relaxed) {
+        if self.tail.is_some() && !self.tail_failed.load(Ordering::Relaxed) {
+            let line = record.tail_line();
             waiting.unwritten.extend_from_slice(line);
             waiting.end.offset += line.len() as u64;
         }
@@ -233,7 +217,9 @@ impl JournalQueue {
         if is_urgent {
             self.hurry.store(true, Ordering::Relaxed);
         }
-        if self.asleep.swap(false, Ordering::Relaxed) || is_urgent {
+        // Looked at first: writing it each time would take its cache line from the other threads.
+        if self.asleep.load(Ordering::Relaxed) || is_urgent {
+            self.asleep.store(false, Ordering::Relaxed);
             self.bell.notify_one();
         }
     }
@@ -355,7 +341,7 @@ impl JournalQueue {
 
 #[cfg(test)]
 mod tests {
-    use estop_core::journal::Happened;
+    use estop_core::journal::{Happened, SYSTEM};
     use estop_core::system::System;
 
     use super::*;
@@ -365,7 +351,7 @@ mod tests {
         let (queue, event) = (JournalQueue::default(), SystemEvent::Started { found: None });
         let decision = System::default().handle(Now::default(), &event);
         let push = || {
-            let written = Written::of(Happened::System(&event), &decision);
+            let written = Written::of(SYSTEM, Now::default(), Happened::System(&event), &decision);
             queue.push(Recorded::System { now: Now::default(), event: event.clone(), decision, written });
         };
         (1..WAITING_MAX).for_each(|_| push());

@@ -7,6 +7,8 @@
 //! {"record":{"chain":"coder","mono":1200,"wall":1763164800000,"event":{…}},"decision":{…}}
 //! ```
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::{DECISION_KEY, Happened, JournalError, RECORD_KEY, SYSTEM};
@@ -18,38 +20,57 @@ use crate::time::{Millis, Now};
 const EVENT_KEY: &[u8] = b",\"event\":";
 const SYSTEM_KEY: &[u8] = b",\"system\":";
 
-/// What happened and what was decided, as bytes.
+/// What happened and what was decided, as bytes: the line of the tail as a whole, and where its parts stand in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    bytes: Vec<u8>,
-    decision_at: usize,
+    line: Vec<u8>,
+    event: Range<usize>,
+    decision: Range<usize>,
     is_system: bool,
     seals: bool,
 }
 
+/// Most lines fit: growing would copy them.
+const LINE_USUAL: usize = 1024;
+
 impl Written {
-    /// Writes down an event and its decision.
-    pub fn of(happened: Happened<'_>, decision: &impl Serialize) -> Written {
-        let mut bytes = Vec::with_capacity(1024);
-        match happened {
-            Happened::Agent(event) => canonical_json::write(&mut bytes, event),
-            Happened::System(event) => canonical_json::write(&mut bytes, event),
-        }
-        let decision_at = bytes.len();
-        canonical_json::write(&mut bytes, decision);
+    /// Writes down an event of a chain and its decision.
+    pub fn of(chain: &str, now: Now, happened: Happened<'_>, decision: &impl Serialize) -> Written {
         let is_system = matches!(happened, Happened::System(_));
+        let mut line = Vec::with_capacity(LINE_USUAL);
+        line.extend_from_slice(RECORD_KEY);
+        canonical_json::write(&mut line, &PlaceOut { chain, mono: now.mono, wall: now.wall });
+        line.pop();
+        line.extend_from_slice(key(is_system));
+        let event_at = line.len();
+        match happened {
+            Happened::Agent(event) => canonical_json::write(&mut line, event),
+            Happened::System(event) => canonical_json::write(&mut line, event),
+        }
+        let event = event_at..line.len();
+        line.push(b'}');
+        line.extend_from_slice(DECISION_KEY);
+        let decision_at = line.len();
+        canonical_json::write(&mut line, decision);
+        let decision = decision_at..line.len();
+        line.extend_from_slice(b"}\n");
         let seals = matches!(happened, Happened::System(SystemEvent::Checkpointed { .. }));
-        Written { bytes, decision_at, is_system, seals }
+        Written { line, event, decision, is_system, seals }
     }
 
     /// What happened.
     pub fn event(&self) -> &[u8] {
-        &self.bytes[..self.decision_at]
+        &self.line[self.event.clone()]
     }
 
     /// What was decided.
     pub fn decision(&self) -> &[u8] {
-        &self.bytes[self.decision_at..]
+        &self.line[self.decision.clone()]
+    }
+
+    /// Its line of the tail, line end included.
+    pub fn tail_line(&self) -> &[u8] {
+        &self.line
     }
 
     /// Whether it is a checkpoint.
@@ -59,21 +80,12 @@ impl Written {
 
     /// The key before the event in its record.
     pub(super) fn key(&self) -> &'static [u8] {
-        if self.is_system { SYSTEM_KEY } else { EVENT_KEY }
+        key(self.is_system)
     }
+}
 
-    /// Appends its line of the tail.
-    pub fn append_tail_line(&self, chain: &str, now: Now, out: &mut Vec<u8>) {
-        out.extend_from_slice(RECORD_KEY);
-        canonical_json::write(out, &PlaceOut { chain, mono: now.mono, wall: now.wall });
-        out.pop();
-        out.extend_from_slice(self.key());
-        out.extend_from_slice(self.event());
-        out.push(b'}');
-        out.extend_from_slice(DECISION_KEY);
-        out.extend_from_slice(self.decision());
-        out.extend_from_slice(b"}\n");
-    }
+fn key(is_system: bool) -> &'static [u8] {
+    if is_system { SYSTEM_KEY } else { EVENT_KEY }
 }
 
 #[derive(Serialize)]
@@ -123,13 +135,19 @@ impl TailLine {
         if head.event.is_some() == is_system || head.system.is_some() != is_system {
             return Err(JournalError::NotARecord);
         }
-        let key = if is_system { SYSTEM_KEY } else { EVENT_KEY };
+        let key = key(is_system);
         // Names of chains have no quotes in them: the first of these is the key.
-        let at = memchr::memmem::find(record, key).ok_or(JournalError::NotARecord)? + key.len();
-        let event = record[at..].strip_suffix(b"}").ok_or(JournalError::NotARecord)?;
+        let event_at = memchr::memmem::find(record, key).ok_or(JournalError::NotARecord)? + key.len();
+        let event_end = record.strip_suffix(b"}").map_or(0, <[u8]>::len);
+        if event_end < event_at {
+            return Err(JournalError::NotARecord);
+        }
+        // Both are parts of the line, one behind the other.
+        let (record_at, decision_end) = (RECORD_KEY.len(), line.len() - 1);
         let written = Written {
-            bytes: [event, decision].concat(),
-            decision_at: event.len(),
+            line: [line, b"\n"].concat(),
+            event: record_at + event_at..record_at + event_end,
+            decision: decision_end - decision.len()..decision_end,
             is_system,
             seals: matches!(head.system, Some(SystemEvent::Checkpointed { .. })),
         };

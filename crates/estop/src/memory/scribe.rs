@@ -337,7 +337,7 @@ impl Scribe {
         let checkpoint = SystemEvent::Checkpointed { heads: self.chains.heads() };
         let decision = self.system.handle(self.last, &checkpoint);
         let mut batch = Batch::default();
-        let written = Written::of(Happened::System(&checkpoint), &decision);
+        let written = Written::of(SYSTEM, self.last, Happened::System(&checkpoint), &decision);
         batch.add(self, SYSTEM, self.last, &written);
         batch.out.events.extend(happenings::checkpoint(&self.chains, self.last));
         let out = batch.finish();
