@@ -19,15 +19,17 @@ pub struct Words(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
-    runs: BTreeMap<(Name, Option<Name>), Said>,
+    runs: BTreeMap<Name, Said>,
     /// Counts what was said, to tell which is older.
     spoken: u64,
+    /// The key that is looked for: made here, so that an answer costs no memory.
+    key: String,
 }
 
 #[derive(Default)]
 struct Said {
     /// Empty if it said nothing yet.
-    text: Box<str>,
+    text: String,
     spoken: u64,
     tripped: bool,
     /// The run is over: what comes now is an error's text or another's.
@@ -51,26 +53,22 @@ impl Words {
         if text.is_empty() {
             return;
         }
-        let text = ending(text);
         let mut kept = self.kept();
         kept.spoken += 1;
         let spoken = kept.spoken;
-        let key = (agent.into(), run.map(Name::from));
-        match kept.runs.get_mut(&key) {
-            Some(said) if said.closed => {}
-            Some(said) => (said.text, said.spoken) = (text, spoken),
-            None => {
-                kept.make_room();
-                kept.runs.insert(key, Said { text, spoken, ..Said::default() });
+        kept.enter(agent, run, |said| {
+            if !said.closed {
+                said.spoken = spoken;
+                put_ending(&mut said.text, text);
             }
-        }
+        });
     }
 
     /// What a run said last.
     pub fn of(&self, agent: &str, run: Option<&str>) -> Option<String> {
-        let kept = self.kept();
-        let said = kept.runs.get(&(agent.into(), run.map(Name::from)))?;
-        (!said.text.is_empty()).then(|| said.text.to_string())
+        let mut kept = self.kept();
+        let said = kept.get(agent, run)?;
+        (!said.text.is_empty()).then(|| said.text.clone())
     }
 
     /// A hook says where a run works. The first one that knows counts.
@@ -78,23 +76,16 @@ impl Words {
         if place == Place::default() {
             return;
         }
-        let mut kept = self.kept();
-        let key = (Name::from(agent), run.cloned());
-        if !kept.runs.contains_key(&key) {
-            kept.make_room();
-            kept.spoken += 1;
-        }
-        let spoken = kept.spoken;
-        let said = kept.runs.entry(key).or_insert_with(|| Said { spoken, ..Said::default() });
-        let Place { session, branch } = &mut said.place;
-        *session = session.take().or(place.session);
-        *branch = branch.take().or(place.branch);
+        self.kept().enter(agent, run.map(AsRef::as_ref), |said| {
+            let Place { session, branch } = &mut said.place;
+            *session = session.take().or(place.session);
+            *branch = branch.take().or(place.branch);
+        });
     }
 
     /// Where a run works, if its hooks said it.
     pub fn place_of(&self, agent: &str, run: Option<&str>) -> Place {
-        let kept = self.kept();
-        kept.runs.get(&(agent.into(), run.map(Name::from))).map(|said| said.place.clone()).unwrap_or_default()
+        self.kept().get(agent, run).map(|said| said.place.clone()).unwrap_or_default()
     }
 
     /// A run reached a limit: its words are wanted soon.
@@ -114,11 +105,14 @@ impl Words {
 
     /// A run of this name begins anew.
     pub(crate) fn forget(&self, agent: &str, run: Option<&Name>) {
-        self.kept().runs.remove(&(agent.into(), run.cloned()));
+        let mut kept = self.kept();
+        kept.look_for(agent, run.map(AsRef::as_ref));
+        let Kept { runs, key, .. } = &mut *kept;
+        runs.remove(key.as_str());
     }
 
     fn change(&self, agent: &str, run: Option<&Name>, change: impl FnOnce(&mut Said)) {
-        if let Some(said) = self.kept().runs.get_mut(&(agent.into(), run.cloned())) {
+        if let Some(said) = self.kept().get(agent, run.map(AsRef::as_ref)) {
             change(said);
         }
     }
@@ -129,6 +123,33 @@ impl Words {
 }
 
 impl Kept {
+    /// Makes the key of a run. No name has a zero in it: the implicit run's key is the agent's name alone.
+    fn look_for(&mut self, agent: &str, run: Option<&str>) {
+        self.key.clear();
+        self.key.push_str(agent);
+        if let Some(run) = run {
+            self.key.push('\0');
+            self.key.push_str(run);
+        }
+    }
+
+    fn get(&mut self, agent: &str, run: Option<&str>) -> Option<&mut Said> {
+        self.look_for(agent, run);
+        self.runs.get_mut(self.key.as_str())
+    }
+
+    /// Changes it, made if it is not there.
+    fn enter(&mut self, agent: &str, run: Option<&str>, change: impl FnOnce(&mut Said)) {
+        if let Some(said) = self.get(agent, run) {
+            return change(said);
+        }
+        self.make_room();
+        self.spoken += 1;
+        let mut said = Said { spoken: self.spoken, ..Said::default() };
+        change(&mut said);
+        self.runs.insert(self.key.as_str().into(), said);
+    }
+
     fn make_room(&mut self) {
         while self.runs.len() >= RUNS_MAX {
             let oldest = self.runs.iter().min_by_key(|(_, said)| (said.tripped, said.spoken));
@@ -138,12 +159,16 @@ impl Kept {
     }
 }
 
-fn ending(text: &str) -> Box<str> {
-    if text.len() <= TEXT_MAX {
-        return text.into();
+/// Puts the end of a text in the place of what was there.
+fn put_ending(kept: &mut String, text: &str) {
+    kept.clear();
+    let fits = text.len() <= TEXT_MAX;
+    let from = if fits { 0 } else { text.ceil_char_boundary(text.len() - TEXT_MAX + '…'.len_utf8()) };
+    kept.reserve_exact(text.len().min(TEXT_MAX));
+    if !fits {
+        kept.push('…');
     }
-    let from = text.ceil_char_boundary(text.len() - TEXT_MAX + '…'.len_utf8());
-    format!("…{}", &text[from..]).into()
+    kept.push_str(&text[from..]);
 }
 
 #[cfg(test)]
