@@ -24,7 +24,7 @@ fn stays_behind(name: &str) -> bool {
 }
 
 /// Ours: never forwarded, never believed when an upstream sends them.
-const OURS: &str = "x-estop-";
+pub(crate) const OURS: &str = "x-estop-";
 
 /// The headers to send upstream: the client's, without hop-by-hop ones and estop's own, for the provider's host, with
 /// the provider's key where estop holds it.
@@ -68,18 +68,17 @@ pub(crate) fn response_headers(mut headers: HeaderMap) -> HeaderMap {
 
 /// Takes out what stays behind, what `connection` names, and what `also` says.
 fn strip(headers: &mut HeaderMap, also: impl Fn(&HeaderName) -> bool) {
-    // Few headers stay: looking at each once is cheaper than asking for all that could be there.
-    let stay: Vec<HeaderName> =
-        headers.keys().filter(|name| stays_behind(name.as_str()) || also(name)).cloned().collect();
-    if stay.contains(&CONNECTION) && !is_keep_alive(headers) {
+    if !is_keep_alive(headers) {
         remove_named_by_connection(headers);
     }
-    for name in stay {
+    // Few headers stay, mostly one: looking again after each is cheaper than asking for all that could be there.
+    let stays = |name: &&HeaderName| stays_behind(name.as_str()) || also(name);
+    while let Some(name) = headers.keys().find(stays).cloned() {
         headers.remove(name);
     }
 }
 
-/// Whether `connection` names nothing but `keep-alive`, as it mostly does.
+/// Whether `connection` is not there, or names nothing but `keep-alive`, as it mostly does.
 fn is_keep_alive(headers: &HeaderMap) -> bool {
     headers.get_all(CONNECTION).iter().all(|value| value.as_bytes().eq_ignore_ascii_case(b"keep-alive"))
 }

@@ -8,10 +8,11 @@ use estop_core::ids::Name;
 use estop_core::operator::AgentKeyHash;
 use estop_core::tags::Tags;
 use http::header::{AUTHORIZATION, HeaderName};
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, HeaderValue, Uri};
 use sha2::{Digest, Sha256};
 
 use crate::agents::{is_agent_name, is_name};
+use crate::forward::OURS;
 use crate::settings::AgentKey;
 use crate::tags::{self, BadTags};
 use crate::tickets::Tickets;
@@ -201,7 +202,10 @@ pub(crate) fn caller(
         Some(ticket) => Some(tickets.of(ticket).ok_or(IdentityError::TicketUnknown)?),
         None => None,
     };
-    let (owner, key_in) = key_owner(uri, headers, keys)?;
+    // Most requests have none of ours: then nothing is looked up one by one.
+    let none = HeaderMap::new();
+    let ours = if headers.keys().any(|name| name.as_str().starts_with(OURS)) { headers } else { &none };
+    let (owner, key_in) = key_owner(uri, headers, ours.get(KEY_HEADER), keys)?;
     // A ticket was given to its run by whoever owns the machine: it stands for a key.
     if owner.is_none() && bound.is_none() && require_keys {
         let sent_any = CREDENTIAL_HEADERS.iter().any(|name| headers.contains_key(*name));
@@ -209,10 +213,10 @@ pub(crate) fn caller(
     }
     let named = match route.agent {
         Some(agent) => Some(agent),
-        None => name_in(headers, AGENT_HEADER, "agent", is_agent_name)?,
+        None => name_in(ours, AGENT_HEADER, "agent", is_agent_name)?,
     };
-    let run = name_in(headers, RUN_HEADER, "run", is_name)?;
-    let tags = tags::read(headers).map_err(IdentityError::BadTags)?;
+    let run = name_in(ours, RUN_HEADER, "run", is_name)?;
+    let tags = tags::read(ours).map_err(IdentityError::BadTags)?;
     if let Some((agent, name)) = bound {
         return of_ticket(agent, name, owner, named, run).map(|(agent, run)| Caller {
             agent,
@@ -255,9 +259,10 @@ fn of_ticket(
 fn key_owner<'k>(
     uri: &Uri,
     headers: &HeaderMap,
+    own_key: Option<&HeaderValue>,
     keys: &'k Keys,
 ) -> Result<(Option<&'k str>, KeyIn), IdentityError> {
-    let mut owner = match headers.get(KEY_HEADER) {
+    let mut owner = match own_key {
         Some(key) => Some(keys.owner(key.as_bytes()).ok_or(IdentityError::KeyUnknown)?),
         None => None,
     };

@@ -152,7 +152,7 @@ where
 {
     let connection = Arc::new(Connection::new(!is_two, worker.host.clock.mono()));
     let listed = worker.connections.add(Arc::clone(&connection));
-    let watched = Watched { stream, connection: Arc::clone(&connection), host: Arc::clone(&worker.host) };
+    let watched = Watched { stream, connection: Arc::clone(&connection), host: worker.host.clone() };
     let io = TokioIo::new(watched);
     let limits = worker.limits;
     let served = Arc::clone(&connection);
@@ -176,6 +176,8 @@ where
             let mut builder = http1::Builder::new();
             builder
                 .header_read_timeout(None)
+                // Head and body are one small piece, mostly: copied together they cost less than a list of two.
+                .writev(false)
                 .max_header_size(limits.header_bytes)
                 .max_buf_size(limits.header_bytes.max(8 << 10));
             if limits.headers != HEADERS_USUAL {
