@@ -20,6 +20,7 @@ use crate::agents::Agent;
 use crate::flight::Flight;
 use crate::host::Host;
 use crate::journal_queue::shorten;
+use crate::near::Near;
 use crate::recall::Asked;
 
 /// Bytes of text to a token, roughly: what is not told is estimated with it.
@@ -30,7 +31,7 @@ const PROGRESS_TOKENS: u64 = 1_024;
 
 /// One forwarded request's account.
 pub(crate) struct Account {
-    host: Arc<Host>,
+    host: Near<Host>,
     agent: Arc<Agent>,
     run: Option<Name>,
     request: RequestId,
@@ -53,7 +54,7 @@ struct Reading {
 /// Whose account it is.
 pub(crate) struct Opened {
     /// Where the core is asked.
-    pub host: Arc<Host>,
+    pub host: Near<Host>,
     /// Which agent.
     pub agent: Arc<Agent>,
     /// Which run.

@@ -1,6 +1,5 @@
 //! The upstream's answer on its way to the client: passed on chunk by chunk, observed, and cut when the request is.
 
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -19,6 +18,7 @@ use crate::flight::{Phase, Registered};
 use crate::forward;
 use crate::host::Host;
 use crate::hush;
+use crate::near::Near;
 use crate::out_body::BodyError;
 use crate::upstream::Lease;
 
@@ -28,7 +28,7 @@ pub(crate) struct AnswerBody {
     lease: Option<Lease>,
     account: Account,
     flight: Registered,
-    host: Arc<Host>,
+    host: Near<Host>,
     shape: Shape,
     ended: bool,
     _busy: Busy,
@@ -68,7 +68,7 @@ pub(crate) struct Parts {
     /// Its registration.
     pub flight: Registered,
     /// Where the core is asked.
-    pub host: Arc<Host>,
+    pub host: Near<Host>,
     /// How it is written.
     pub shape: Shape,
     /// Its place on the client's connection.

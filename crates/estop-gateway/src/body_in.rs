@@ -1,7 +1,6 @@
 //! Reading a request's body whole, within its limits: size, memory of all bodies together, and the client's patience
 //! with us (the sweeper ends a body that does not move).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
@@ -15,6 +14,7 @@ use tokio::time::timeout;
 use crate::flight::{Flight, Phase};
 use crate::host::Host;
 use crate::hush;
+use crate::near::Near;
 
 /// Bytes of request bodies held at once, by all workers.
 #[derive(Debug)]
@@ -38,14 +38,14 @@ impl Memory {
 /// A share of the memory, given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
-    memory: Arc<Memory>,
+    memory: Near<Memory>,
     bytes: u64,
 }
 
 impl Share {
     /// An empty share.
-    pub(crate) fn of(memory: &Arc<Memory>) -> Share {
-        Share { memory: Arc::clone(memory), bytes: 0 }
+    pub(crate) fn of(memory: &Near<Memory>) -> Share {
+        Share { memory: memory.clone(), bytes: 0 }
     }
 
     /// Makes sure that the share covers `bytes`.

@@ -11,6 +11,9 @@ use estop_core::time::Millis;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::AbortHandle;
 
+use crate::host::Host;
+use crate::near::Near;
+
 /// What the sweeper needs to know of a connection.
 #[derive(Debug)]
 pub struct Connection {
@@ -53,11 +56,11 @@ impl Connection {
     }
 
     /// A request begins on it; ends when the guard is dropped.
-    pub fn begin(self: &Arc<Self>, clock: &Arc<crate::host::Host>) -> Busy {
+    pub(crate) fn begin(self: &Arc<Self>, clock: &Near<Host>) -> Busy {
         self.busy.fetch_add(1, Ordering::Relaxed);
         self.head_since.store(0, Ordering::Relaxed);
         self.used.store(true, Ordering::Relaxed);
-        Busy { connection: Arc::clone(self), host: Arc::clone(clock) }
+        Busy { connection: Arc::clone(self), host: clock.clone() }
     }
 
     /// How long its client has kept us waiting for a request.
@@ -86,10 +89,10 @@ pub enum Waiting {
 }
 
 /// A request is under way on a connection.
-pub struct Busy {
+pub(crate) struct Busy {
     /// Which connection.
     pub connection: Arc<Connection>,
-    host: Arc<crate::host::Host>,
+    host: Near<Host>,
 }
 
 impl Drop for Busy {
@@ -106,7 +109,7 @@ pub(crate) struct Watched<S> {
     /// Its record.
     pub connection: Arc<Connection>,
     /// The host, for its clock.
-    pub host: Arc<crate::host::Host>,
+    pub host: Near<Host>,
 }
 
 impl<S> Watched<S> {

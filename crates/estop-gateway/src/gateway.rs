@@ -22,6 +22,7 @@ use crate::host::{Host, Keeping};
 use crate::key_ring::KeyRing;
 use crate::listener;
 use crate::mcp::ReadyMcp;
+use crate::near::Near;
 use crate::relay::ReadyRelay;
 use crate::rulebook::Rulebook;
 use crate::settings::Settings;
@@ -111,15 +112,15 @@ impl Gateway {
         let memory = Arc::new(Memory::new(limits.memory_bytes));
         let open = Arc::new(AtomicUsize::new(0));
         let worker = || Worker {
-            host: Arc::clone(&host),
+            host: Near::new(Arc::clone(&host)),
             upstreams: ready.iter().map(|(name, r)| (name.clone(), Upstream::new(Arc::clone(r)))).collect(),
             relays: relays.iter().map(|(name, relay)| (name.clone(), relay.for_worker())).collect(),
             mcp: mcp.iter().map(|(name, server)| (name.clone(), server.for_worker())).collect(),
-            keys: keys.clone(),
+            keys: keys.at_hand(),
             require_keys,
             prices: Arc::clone(&prices).into(),
             limits,
-            memory: Arc::clone(&memory),
+            memory: Near::new(Arc::clone(&memory)),
             open: Arc::clone(&open),
             connections: Arc::default(),
             tls: tls.clone().map(TlsAcceptor::from),

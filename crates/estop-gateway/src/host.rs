@@ -99,6 +99,9 @@ impl Host {
 
     /// The same for a runtime's thread: the disk is read on another.
     pub(crate) async fn agent_soon(self: &Arc<Self>, name: &str) -> Option<Arc<Agent>> {
+        if let Some(agent) = self.agents.get(name) {
+            return Some(agent);
+        }
         if self.agents.resting.get(name).is_none() {
             return self.agent(name);
         }

@@ -1,7 +1,9 @@
 //! The keys in force: those of the configuration, and those made while estop runs.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use estop_core::ids::Name;
 use estop_core::operator::AgentKeyHash;
@@ -17,13 +19,19 @@ struct Inner {
     configured: RwLock<Keys>,
     made: RwLock<Vec<AgentKeyHash>>,
     current: RwLock<Arc<Keys>>,
+    /// Counts how often they changed.
+    changes: AtomicU64,
 }
 
 impl KeyRing {
     pub(crate) fn new(configured: &[AgentKey], made: Vec<AgentKeyHash>) -> KeyRing {
         let configured = RwLock::new(Keys::new(configured));
-        let ring =
-            KeyRing(Arc::new(Inner { configured, made: RwLock::new(made), current: RwLock::default() }));
+        let ring = KeyRing(Arc::new(Inner {
+            configured,
+            made: RwLock::new(made),
+            current: RwLock::default(),
+            changes: AtomicU64::new(0),
+        }));
         ring.put_together();
         ring
     }
@@ -55,9 +63,57 @@ impl KeyRing {
         let made = self.0.made.read().unwrap_or_else(PoisonError::into_inner);
         let keys = Arc::new(configured.with(made.clone()));
         *self.0.current.write().unwrap_or_else(PoisonError::into_inner) = keys;
+        self.0.changes.fetch_add(1, Ordering::SeqCst);
     }
 
-    pub(crate) fn current(&self) -> Arc<Keys> {
+    fn current(&self) -> Arc<Keys> {
         Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The same for one worker.
+    pub(crate) fn at_hand(&self) -> KeysAtHand {
+        KeysAtHand { ring: self.clone(), seen: Mutex::default() }
+    }
+}
+
+/// The keys in force, as one worker has them at hand: locks and counts that all workers write with each request would go
+/// from core to core all the time.
+pub(crate) struct KeysAtHand {
+    ring: KeyRing,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    /// How often they had changed then; at first never.
+    changes: u64,
+    keys: Arc<Keys>,
+}
+
+impl KeysAtHand {
+    /// The keys in force, to look at here and now.
+    pub(crate) fn look(&self) -> impl Deref<Target = Arc<Keys>> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        // Asked first: what changes after it is read again the next time.
+        let changes = self.ring.0.changes.load(Ordering::SeqCst);
+        if seen.changes != changes {
+            *seen = Seen { changes, keys: self.ring.current() };
+        }
+        InHand(seen)
+    }
+
+    /// The keys in force, to take along.
+    pub(crate) fn current(&self) -> Arc<Keys> {
+        Arc::clone(&self.look())
+    }
+}
+
+struct InHand<'k>(MutexGuard<'k, Seen>);
+
+impl Deref for InHand<'_> {
+    type Target = Arc<Keys>;
+
+    fn deref(&self) -> &Arc<Keys> {
+        &self.0.keys
     }
 }

@@ -55,6 +55,7 @@ mod connections;
 mod gateway;
 mod hush;
 mod listener;
+mod near;
 mod start_error;
 mod sweep;
 mod worker;

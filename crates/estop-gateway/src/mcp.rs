@@ -284,7 +284,7 @@ impl Asking<'_> {
         head.headers = forward::response_headers(head.headers);
         head.version = http::Version::HTTP_11;
         let account = relay::nothing_to_settle(self.worker, agent, &flight);
-        let (shared, host) = (flight.handle(), Arc::clone(host));
+        let (shared, host) = (flight.handle(), host.clone());
         let answer = AnswerBody::new(Parts { body, lease, account, flight, host, shape: relay::SHAPE, busy });
         let body = McpBody::new(answer, shared, &head.headers, pending, listens);
         Ok(Response::from_parts(head, OutBody::Mcp(Box::new(body))))

@@ -104,11 +104,10 @@ async fn exchange(worker: &Worker, request: Request<Incoming>, busy: Busy) -> Re
     let (provider, upstream) = found.ok_or_else(|| unknown_provider(&route, worker).of(guess()))?;
     let family = upstream.ready.provider.family;
     let call = protocol::recognise(family, parts.method.as_str(), route.path);
-    let keys = worker.keys.current();
     let caller = match &canary {
         Some(_) => Ok(canary::caller()),
         None => {
-            let tickets = &worker.host.tools.tickets;
+            let (keys, tickets) = (worker.keys.look(), &worker.host.tools.tickets);
             identity::caller(&route, &parts.uri, &parts.headers, &keys, tickets, worker.require_keys)
         }
     };
@@ -211,8 +210,7 @@ impl Asking<'_> {
     /// on what the body asks for.
     fn refuse_if_shut(&self, agent: &Arc<Agent>, flight: &Registered) -> Result<(), No> {
         let gate = self.worker.host.gate(&agent.name);
-        let style = self.worker.style(agent);
-        if gate.lets_pass(Channel::Llm) || style == BlockResponse::Message {
+        if gate.lets_pass(Channel::Llm) || self.worker.style(agent) == BlockResponse::Message {
             return Ok(());
         }
         // Under the word that was read: whatever opens meanwhile, this request is judged once.
@@ -314,7 +312,7 @@ impl Asking<'_> {
         head.headers = forward::response_headers(head.headers);
         head.version = http::Version::HTTP_11;
         let shape = self.observe(&head, stream, &mut account);
-        let host = Arc::clone(&self.worker.host);
+        let host = self.worker.host.clone();
         let parts = Parts { body, lease, account, flight, host, shape, busy };
         let body = OutBody::Answer(Box::new(AnswerBody::new(parts)));
         Ok(Response::from_parts(head, body))

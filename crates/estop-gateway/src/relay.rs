@@ -206,7 +206,7 @@ impl Message<'_> {
         head.headers = forward::response_headers(head.headers);
         head.version = http::Version::HTTP_11;
         let account = nothing_to_settle(self.worker, agent, &flight);
-        let host = Arc::clone(host);
+        let host = host.clone();
         let answer = AnswerBody::new(Parts { body, lease, account, flight, host, shape: SHAPE, busy });
         Ok(Response::from_parts(head, OutBody::relayed(answer, place)))
     }
@@ -219,7 +219,7 @@ pub(crate) const SHAPE: Shape =
 /// A message costs nothing and is not read: its account is closed from the start.
 pub(crate) fn nothing_to_settle(worker: &Worker, agent: Arc<Agent>, flight: &Registered) -> Account {
     let mut account = Account::open(Opened {
-        host: Arc::clone(&worker.host),
+        host: worker.host.clone(),
         agent,
         run: None,
         request: flight.request,

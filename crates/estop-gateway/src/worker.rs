@@ -15,8 +15,9 @@ use crate::agents::Agent;
 use crate::body_in::Memory;
 use crate::connections::Connections;
 use crate::host::Host;
-use crate::key_ring::KeyRing;
+use crate::key_ring::KeysAtHand;
 use crate::mcp::McpServer;
+use crate::near::Near;
 use crate::refuse;
 use crate::relay::Relay;
 use crate::settings::Limits;
@@ -25,7 +26,7 @@ use crate::upstream::Upstream;
 /// What one worker thread has.
 pub(crate) struct Worker {
     /// Where the core is asked.
-    pub host: Arc<Host>,
+    pub host: Near<Host>,
     /// Providers, by the name in the path, with this worker's connections.
     pub upstreams: BTreeMap<Box<str>, Arc<Upstream>>,
     /// Relays of messages, by the name in the path, with this worker's connections.
@@ -33,7 +34,7 @@ pub(crate) struct Worker {
     /// MCP servers, the same way.
     pub mcp: BTreeMap<Box<str>, McpServer>,
     /// Keys of agents.
-    pub keys: KeyRing,
+    pub keys: KeysAtHand,
     /// Refuse requests without a valid key.
     pub require_keys: bool,
     /// What models cost.
@@ -41,7 +42,7 @@ pub(crate) struct Worker {
     /// Limits.
     pub limits: Limits,
     /// Bytes of request bodies, all workers together.
-    pub memory: Arc<Memory>,
+    pub memory: Near<Memory>,
     /// Open client connections, all workers together.
     pub open: Arc<AtomicUsize>,
     /// This worker's client connections.

@@ -74,7 +74,7 @@ impl Asking<'_> {
         let decision = host.tell_under(agent, &mut judged, Event { run: run.clone(), gate, what });
         drop(judged);
         let mut account = Account::open(Opened {
-            host: Arc::clone(host),
+            host: host.clone(),
             agent: Arc::clone(agent),
             run,
             request: flight.request,
