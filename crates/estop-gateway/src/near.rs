@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 /// One worker's hold on something shared.
+#[expect(clippy::redundant_allocation, reason = "a count of its own is what it is for")]
 #[derive(Debug)]
 pub(crate) struct Near<T>(Arc<Arc<T>>);
 
