@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Instructions and system calls that a request costs estop: figures that hold on a busy machine, too.
+
+Usage: bench/proxy/count.py [--connections N] [--seconds S] [BINARY]   (needs nginx, wrk, valgrind and strace)
+
+The same load as run.py, on the binary of the last release build. Instructions are of user code alone, by what a thread
+is for; the slow machine that valgrind makes changes batches and wake-ups, so that scribe and store cost more here than in
+life. System calls are of all threads; futex calls are left out, as tracing itself makes threads wait for each other.
+"""
+
+import argparse
+import collections
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import run
+
+ROLES = [("data", "estop_gateway::pipeline"), ("scribe", "memory::scribe"), ("store", "estop_store::sqlite")]
+
+
+def instructions(folder, pid, connections, seconds):
+    """Instructions for a request, by role of the thread."""
+    control = lambda *what: subprocess.run(["callgrind_control", *what, str(pid)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    run.wrk("estop", connections, seconds)
+    control("-i", "on")
+    run.wrk("estop", connections, seconds)
+    control("-i", "off")
+    control("-d")
+    time.sleep(2)
+    found, requests = collections.Counter(), 0
+    for file in folder.glob("callgrind.out.*-*"):
+        text = file.read_text()
+        total = int(re.search(r"^totals: (\d+)", text, re.M).group(1))
+        role = next((role for role, name in ROLES if name in text), "others")
+        found[role] += total
+        requests += calls(text, "ResponsePrint::of") if role == "data" else 0
+    return {role: count / max(requests, 1) for role, count in found.items() if count}
+
+
+def calls(text, name):
+    """How often a function was called."""
+    numbers = set(re.findall(r"^c?fn=(\(\d+\)) [^\n]*" + re.escape(name) + r"$", text, re.M))
+    total, called = 0, None
+    for line in text.splitlines():
+        if line.startswith("cfn="):
+            called = line[4:].split(" ", 1)[0]
+        elif line.startswith("calls=") and called in numbers:
+            total += int(line[6:].split()[0])
+    return total
+
+
+def system_calls(folder, pid, connections, seconds):
+    """System calls for a request, by name."""
+    out = folder / "strace.out"
+    tracer = subprocess.Popen(["strace", "-c", "-f", "-p", str(pid), "-o", str(out)], stderr=subprocess.DEVNULL)
+    time.sleep(1)
+    requests = run.wrk("estop", connections, seconds)["requests"]
+    tracer.send_signal(signal.SIGINT)
+    tracer.wait()
+    rows = [line.split() for line in out.read_text().splitlines()[2:] if line and not line.startswith("-")]
+    counts = {row[-1]: int(row[3]) / requests for row in rows if len(row) >= 5 and row[3].isdigit()}
+    return {name: count for name, count in counts.items() if count >= 0.01 and name not in ("futex", "total")}
+
+
+def measure(binary, folder, prefix, count, warm_up):
+    (folder / "estop.yaml").write_text(run.CONFIG)
+    upstream = run.start(["nginx", "-p", str(folder), "-c", str(run.HERE / "upstream.nginx.conf")], folder, "upstream.log")
+    command = [*prefix, str(binary), "serve", "--config", "estop.yaml", "--data-dir", "data"]
+    estop = run.start(command, folder, "estop.log")
+    try:
+        time.sleep(warm_up)
+        url, path = run.PEERS["estop"]
+        run.wait_for(url + path.replace("AGENT", "agent-0") + "/v1/chat/completions")
+        return count(estop.pid)
+    finally:
+        for process in (estop, upstream):
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--seconds", type=int, default=6)
+    parser.add_argument("binary", nargs="?", type=pathlib.Path, default=run.ROOT / "target" / "release" / "estop")
+    arguments = parser.parse_args()
+    for tool in ("nginx", "wrk", "valgrind", "strace"):
+        if not shutil.which(tool):
+            sys.exit(f"{tool} is missing: apt-get install --yes nginx-light wrk valgrind strace")
+    binary, load = arguments.binary.resolve(), (arguments.connections, arguments.seconds)
+    valgrind = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes", "--callgrind-out-file=callgrind.out"]
+    folders = [pathlib.Path(tempfile.mkdtemp(prefix="estop-count-")) for _ in range(2)]
+    found = measure(binary, folders[0], valgrind, lambda pid: instructions(folders[0], pid, *load), 8)
+    print("instructions for a request: " + ", ".join(f"{role} {count:,.0f}" for role, count in sorted(found.items())))
+    found = measure(binary, folders[1], [], lambda pid: system_calls(folders[1], pid, *load), 1)
+    print("system calls for a request: " + ", ".join(f"{name} {count:.2f}" for name, count in sorted(found.items())))
+
+
+if __name__ == "__main__":
+    main()
