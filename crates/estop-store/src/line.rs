@@ -11,7 +11,8 @@ const WALL: &[u8] = b",\"wall\":";
 const EH: &[u8] = b",\"eh\":\"";
 const DH: &[u8] = b"\",\"dh\":\"";
 const END: &[u8] = b"\"}";
-const HASHES_LEN: usize = EH.len() + 64 + DH.len() + 64 + END.len();
+/// Bytes at the end of a line, from which [`digests`] reads.
+pub(crate) const HASHES_LEN: usize = EH.len() + 64 + DH.len() + 64 + END.len();
 
 /// The head of a line.
 pub(crate) struct LineHead<'a> {

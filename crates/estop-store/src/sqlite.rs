@@ -16,12 +16,14 @@ mod ledger;
 mod meta;
 mod migrate;
 mod open;
+mod packed;
 mod query;
 mod readers;
 mod reading;
 mod retention;
 mod runs;
 mod system_state;
+mod tally;
 mod upkeep;
 mod writer;
 

@@ -2,41 +2,22 @@
 
 use rusqlite::{Connection, params};
 
-use super::compact::insert_block;
 use super::convert::{Named, StandingColumns, checksum};
+use super::packed::{self, Packed};
 use super::query::{change, one};
 use super::{cases, ledger, meta, runs};
 use crate::agents::Origin;
 use crate::error::StoreError;
-use crate::journal::{AgentSeen, JournalBatch, Lines, NewEvent, Snapshot, StandingChange, TailMark};
-use crate::line;
-
-/// Whether the lines are what the batch says they are. Done on the caller's thread, before anything waits for it.
-pub(super) fn check(batch: &JournalBatch) -> Result<(), StoreError> {
-    let Some(lines) = &batch.lines else { return Ok(()) };
-    if lines.bytes.last() != Some(&b'\n') {
-        return Err(StoreError::Invalid("a batch of lines must end with a line end".to_owned()));
-    }
-    let mut next = lines.first_seq;
-    for line in line::each(&lines.bytes) {
-        let found = line::head(line).filter(|_| line::has_digests(line)).map(|head| head.seq);
-        if found != Some(next) {
-            return Err(StoreError::Invalid(format!(
-                "record {next} of the batch is missing or not a record"
-            )));
-        }
-        next += 1;
-    }
-    if next != lines.last_seq.saturating_add(1) {
-        return Err(StoreError::Invalid(format!("the batch ends before record {}", lines.last_seq)));
-    }
-    Ok(())
-}
+use crate::journal::{AgentSeen, JournalBatch, NewEvent, Snapshot, StandingChange, TailMark};
 
 /// Stores a batch.
-pub(super) fn append(connection: &Connection, batch: &JournalBatch) -> Result<(), StoreError> {
-    if let Some(lines) = &batch.lines {
-        append_lines(connection, lines)?;
+pub(super) fn append(
+    connection: &Connection,
+    batch: &JournalBatch,
+    packed: Option<&Packed>,
+) -> Result<(), StoreError> {
+    if let Some(packed) = packed {
+        append_lines(connection, packed)?;
     }
     append_events(connection, &batch.events)?;
     batch.seen.iter().try_for_each(|seen| see(connection, seen))?;
@@ -57,12 +38,12 @@ pub(super) fn last_seq(connection: &Connection) -> Result<u64, StoreError> {
     Ok(one(connection, sql, [], |row| Ok(row.get(0)?))?.unwrap_or(0))
 }
 
-fn append_lines(connection: &Connection, lines: &Lines) -> Result<(), StoreError> {
-    let expected = last_seq(connection)? + 1;
-    if lines.first_seq != expected {
-        return Err(StoreError::OutOfOrder { expected, found: lines.first_seq });
+fn append_lines(connection: &Connection, packed: &Packed) -> Result<(), StoreError> {
+    let (expected, found) = (last_seq(connection)? + 1, packed.tally.first_seq);
+    if found != expected {
+        return Err(StoreError::OutOfOrder { expected, found });
     }
-    insert_block(connection, lines)
+    packed.blocks.iter().try_for_each(|block| packed::insert(connection, block))
 }
 
 fn append_events(connection: &Connection, events: &[NewEvent]) -> Result<(), StoreError> {

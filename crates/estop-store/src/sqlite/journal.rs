@@ -9,9 +9,10 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params};
 
 use super::convert::{capped, unreadable};
+use super::packed::{self, lines_of};
 use super::query::{Page, all, one};
 use super::readers::Readers;
-use super::{Sqlite, append, compact, retention};
+use super::{Sqlite, append, compact, retention, tally};
 use crate::error::StoreError;
 use crate::journal::{
     BaseState, Durability, EachBlock, EventFilter, EventKey, Journal, JournalBatch, Lines, NewEvent,
@@ -21,13 +22,12 @@ use crate::line;
 
 impl Journal for Sqlite {
     fn append(&self, batch: Arc<JournalBatch>, durability: Durability) -> Result<(), StoreError> {
-        append::check(&batch)?;
+        // On the caller's thread, before anything waits for it.
+        let packed = batch.lines.as_ref().map(packed::pack).transpose()?;
         let fresh = Arc::clone(&self.shared.fresh);
         self.write(durability, move |connection| {
-            append::append(connection, &batch)?;
-            if let Some(lines) = &batch.lines {
-                fresh.add(lines.bytes.len());
-            }
+            append::append(connection, &batch, packed.as_ref())?;
+            packed.into_iter().for_each(|packed| fresh.add(packed));
             Ok(())
         })
     }
@@ -74,7 +74,7 @@ impl Journal for Sqlite {
                 let Some(segment) = segments.next()? else { break };
                 let (first, last): (u64, u64) = (segment.get(0)?, segment.get(1)?);
                 match segment.get::<_, Option<Vec<u8>>>(2)? {
-                    Some(seqs) => wanted.pick(connection, &compact::seqs(first, &seqs))?,
+                    Some(seqs) => wanted.pick(connection, &tally::seqs(first, &seqs))?,
                     None => wanted.search(connection, first, last)?,
                 }
             }
@@ -177,11 +177,11 @@ fn block_with(connection: &Connection, seq: u64) -> Result<Option<Lines>, StoreE
             last_seq: row.get(1)?,
             first_wall: row.get(2)?,
             last_wall: row.get(3)?,
-            bytes: row.get(4)?,
+            bytes: lines_of(row, 4)?,
         })
     };
     // The last block that begins at the record or before it; failing that, the first after it.
-    let columns = "SELECT first_seq, last_seq, first_wall, last_wall, lines FROM block";
+    let columns = "SELECT first_seq, last_seq, first_wall, last_wall, lines, raw_bytes FROM block";
     let here = format!("{columns} WHERE first_seq <= ? ORDER BY first_seq DESC LIMIT 1");
     let found = one(connection, &here, [capped(seq)], lines)?.filter(|block| block.last_seq >= seq);
     if found.is_some() {
@@ -244,12 +244,13 @@ impl Wanted<'_> {
 
     /// Looks through all blocks of a segment, the newest first.
     fn search(&mut self, connection: &Connection, first: u64, last: u64) -> Result<(), StoreError> {
-        let sql = "SELECT lines FROM block WHERE first_seq BETWEEN ? AND ? AND first_seq < ? ORDER BY first_seq DESC";
+        let sql = "SELECT lines, raw_bytes FROM block WHERE first_seq BETWEEN ? AND ? AND first_seq < ?
+            ORDER BY first_seq DESC";
         let mut statement = connection.prepare_cached(sql)?;
         let mut blocks = statement.query([first, last, self.before].map(capped))?;
         while self.found.len() < self.limit {
             let Some(block) = blocks.next()? else { break };
-            self.look_through(block.get_ref(0)?.as_blob().map_err(|_| unreadable("a block"))?);
+            self.look_through(&lines_of(block, 0)?);
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0003_estimated_spend.sql"),
     include_str!("../../migrations/sqlite/0004_alerts.sql"),
     include_str!("../../migrations/sqlite/0005_escalation_facts.sql"),
+    include_str!("../../migrations/sqlite/0006_packed_blocks.sql"),
 ];
 
 /// The newest schema this program knows.

@@ -9,6 +9,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::convert::{capped, unreadable};
 use super::journal::heads_at;
+use super::packed::lines_of;
 use super::query::{all, change, one};
 use super::{Sqlite, compact};
 use crate::error::StoreError;
@@ -52,7 +53,7 @@ fn bound(connection: &Connection, retention: Retention) -> Result<u64, StoreErro
 
 /// The last record of the newest segment that does not fit into so many bytes any more.
 fn beyond(connection: &Connection, keep: u64) -> Result<u64, StoreError> {
-    let sql = "SELECT ifnull(sum(length(lines)), 0) FROM block WHERE first_seq > ?";
+    let sql = "SELECT ifnull(sum(ifnull(raw_bytes, length(lines))), 0) FROM block WHERE first_seq > ?";
     let fresh = one(connection, sql, [compact::indexed_to(connection)?], |row| Ok(row.get::<_, u64>(0)?))?;
     let mut bytes = fresh.unwrap_or(0);
     let mut statement =
@@ -109,11 +110,11 @@ pub(super) fn prune(store: &Sqlite, to_seq: u64, bases: Vec<BaseState>) -> Resul
 /// The chains that have records up to this one.
 fn chains(connection: &Connection, to_seq: u64) -> Result<BTreeSet<Box<str>>, StoreError> {
     let mut chains = BTreeSet::new();
-    let mut statement = connection.prepare_cached("SELECT lines FROM block WHERE first_seq <= ?")?;
+    let mut statement =
+        connection.prepare_cached("SELECT lines, raw_bytes FROM block WHERE first_seq <= ?")?;
     let mut blocks = statement.query([capped(to_seq)])?;
     while let Some(block) = blocks.next()? {
-        let lines = block.get_ref(0)?.as_blob().map_err(|_| unreadable("a block"))?;
-        for line in line::each(lines) {
+        for line in line::each(&lines_of(block, 0)?) {
             let head = line::head(line).ok_or_else(|| unreadable("a journal line"))?;
             if !chains.contains(head.chain.as_ref()) {
                 chains.insert(head.chain.as_ref().into());

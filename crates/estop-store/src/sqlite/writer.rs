@@ -167,8 +167,9 @@ impl Desk {
     /// What need not be waited for: merging fresh blocks, and moving the write-ahead log into the database. If it
     /// fails, nothing is lost, and it is tried again after the next commit.
     fn tidy(&mut self) {
-        if self.fresh.is_due() && self.commit(&mut [merge(&self.fresh)]).is_err() {
-            return;
+        if self.fresh.is_due() {
+            // A block that cannot be read must not keep the log from being moved: it would grow for ever.
+            let _ = self.commit(&mut [merge(&self.fresh)]);
         }
         if let Some(connection) = &self.connection {
             let _ = checkpoint_if_long(connection);
