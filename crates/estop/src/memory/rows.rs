@@ -7,7 +7,7 @@ mod facts;
 pub(super) mod happenings;
 mod runs;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use estop_core::budget::Budget;
 use estop_core::decision::{Decision, Effect, Finding, Guard};
@@ -51,7 +51,7 @@ pub(super) struct Rows {
     books: Books,
     runs: RunRows,
     /// When an agent's last call was last kept.
-    seen: BTreeMap<Name, i64>,
+    seen: HashMap<Name, i64>,
     standings: BTreeMap<Name, Standing>,
     /// The guard that last refused an agent: told once, not with each request.
     refused_by: BTreeMap<Name, Guard>,
@@ -65,7 +65,9 @@ impl Rows {
         self.runs.agent(told, facts);
         self.spend(seq, told, facts, out);
         self.refusals(seq, told, out);
-        if let Some((event_type, detail)) = steered(&told.event.what) {
+        let steered = steered(&told.event.what);
+        let is_steered = steered.is_some();
+        if let Some((event_type, detail)) = steered {
             out.events.push(event(seq, told, event_type, detail));
         }
         for effect in &told.decision.effects {
@@ -77,7 +79,9 @@ impl Rows {
             out.events.push(event(seq, told, event_type, detail));
         }
         cases::open(seq, told, facts, |run| self.runs.row(told.agent, run), out);
-        self.standing(told, out);
+        if is_steered || !told.decision.effects.is_empty() {
+            self.standing(told, out);
+        }
     }
 
     /// What follows from a record of the system.

@@ -3,7 +3,7 @@
 //! It fails closed: while the store does not take a batch, nothing new is let through; what was decided waits in the
 //! tail and is stored later, by this process or the next.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -26,8 +26,9 @@ use super::past::Leftover;
 use super::rows::{Facts, Rows, Told, happenings};
 use crate::alerting::Alerting;
 
-/// An agent's state is kept after so many records. Chosen: told again in a millisecond at a start.
-const RECORDS_MAX: u32 = 512;
+/// An agent's state is kept after so many records. Chosen: told again in some milliseconds at a start; half costs each
+/// record twice as much of a state, which is a hundred times as long.
+const RECORDS_MAX: u32 = 1024;
 /// And at the latest after this long, so that a start after a crash has little to tell again.
 const KEPT_WITHIN: Duration = Duration::from_secs(10);
 /// How long a store that fails is waited for when estop ends; what is left stays in the tail.
@@ -36,6 +37,8 @@ const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 /// Bytes of a record's line, mostly.
 const LINE_USUAL: usize = 768;
+/// Room for lines that is kept from batch to batch: that of a burst is given back.
+const ROOM_MAX: usize = 8 << 20;
 
 pub(super) struct Scribe {
     data_dir: PathBuf,
@@ -52,12 +55,14 @@ pub(super) struct Scribe {
     rows: Rows,
     last: Now,
     /// Agents whose state is not kept yet: how many records, since when.
-    unsaved: BTreeMap<Name, (u32, Instant)>,
+    unsaved: HashMap<Name, (u32, Instant)>,
     /// States that were taken, and wait for the records they cover.
     taken: BTreeMap<Name, Taken>,
     generation: u64,
     /// Records taken from the queue.
     taken_so_far: u64,
+    /// Room for the next batch's lines.
+    room: Vec<u8>,
 }
 
 /// Set once the data plane runs.
@@ -112,10 +117,11 @@ impl Scribe {
             system,
             rows: Rows::default(),
             last: Now::default(),
-            unsaved: BTreeMap::new(),
+            unsaved: HashMap::new(),
             taken: BTreeMap::new(),
             generation: 0,
             taken_so_far: 0,
+            room: Vec::new(),
         }
     }
 
@@ -198,6 +204,7 @@ impl Scribe {
         self.taken_so_far += records.len() as u64;
         let facts = self.facts();
         let mut batch = Batch::default();
+        batch.lines.bytes = std::mem::take(&mut self.room);
         // About as long as they become: growing would copy all of them again and again.
         batch.lines.bytes.reserve(records.len() * LINE_USUAL);
         let mut steered = false;
@@ -260,13 +267,13 @@ impl Scribe {
     /// Takes the states that are due. One whose records are all stored is kept at once, others with their records.
     fn keep_states(&mut self, is_due: impl Fn(&(u32, Instant)) -> bool) -> anyhow::Result<()> {
         let Some(host) = self.host.get() else { return Ok(()) };
-        let due: Vec<Name> =
-            self.unsaved.iter().filter(|(_, since)| is_due(since)).map(|(name, _)| name.clone()).collect();
+        let mut due: Vec<Name> =
+            self.unsaved.extract_if(|_, since| is_due(since)).map(|(name, _)| name).collect();
         if due.is_empty() {
             return Ok(());
         }
+        due.sort_unstable();
         for name in due {
-            self.unsaved.remove(&name);
             let Some(agent) = host.agents.get(&name) else { continue };
             self.rows.count_runs(&name, &agent.judged().state.run_views());
             if let Ok((told, state)) = agent.snapshot() {
@@ -328,6 +335,12 @@ impl Scribe {
             pause = (pause * 2).min(RETRY_MAX);
         }
         self.queue.set_stuck(false);
+        // The store is done with it.
+        let lines = Arc::into_inner(batch).and_then(|batch| batch.lines);
+        if let Some(Lines { mut bytes, .. }) = lines.filter(|lines| lines.bytes.capacity() <= ROOM_MAX) {
+            bytes.clear();
+            self.room = bytes;
+        }
         Ok(())
     }
 

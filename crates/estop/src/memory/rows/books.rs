@@ -2,7 +2,7 @@
 //!
 //! It books exactly what the agents' own budgets book: what was really used, or what was held if nobody said.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use estop_core::budget::{Amount, Budget};
@@ -19,8 +19,6 @@ use super::facts::Facts;
 
 /// Requests under way that are remembered. More are never under way at once; one that is forgotten counts under no model.
 const ASKED_MAX: usize = 100_000;
-/// Sums of a batch that are looked through for one of the same kind; the store adds up the rest.
-const LOOK_BACK: usize = 64;
 
 /// The books.
 #[derive(Default)]
@@ -33,6 +31,8 @@ pub(super) struct Books {
     forgot: bool,
     fleet: Budget,
     fleet_changed: bool,
+    /// Where the batch's sums are, by what they are of.
+    sums: HashMap<u64, usize>,
 }
 
 /// A request that was let through.
@@ -174,19 +174,18 @@ impl Books {
         out: &mut JournalBatch,
     ) -> Booked {
         let role = asked.tags.role.clone().or_else(|| facts.role(entry.agent));
-        let spend = Spend {
+        let of = SumOf {
             // Sums are by the day of UTC; what a budget counts has its own midnight.
             day: Zone::default().local(entry.now.wall).day,
-            agent: entry.agent.into(),
-            run: asked.run.clone().unwrap_or_default(),
-            model: asked.model.clone(),
-            role: role.unwrap_or_default(),
-            issue: asked.tags.issue.clone().unwrap_or_default(),
-            labels: asked.tags.labels.clone(),
-            sum,
+            agent: entry.agent,
+            run: asked.run.as_deref().unwrap_or_default(),
+            model: &asked.model,
+            role: role.as_deref().unwrap_or_default(),
+            issue: asked.tags.issue.as_deref().unwrap_or_default(),
+            labels: &asked.tags.labels,
         };
         let used = Amount { usd: sum.usd, tokens: sum.input_tokens.saturating_add(sum.output_tokens) };
-        add(spend, out);
+        self.add(&of, sum, out);
         self.book_for_all(entry, used, facts, out);
         Booked { run: asked.run.clone(), used }
     }
@@ -210,8 +209,21 @@ impl Books {
         }
     }
 
+    /// Adds to a sum of the batch, or begins one. One that is not found is begun again: the store adds up the rest.
+    fn add(&mut self, of: &SumOf<'_>, more: SpendSum, out: &mut JournalBatch) {
+        let place = self.sums.entry(of.hash()).or_insert(usize::MAX);
+        match out.spend.get_mut(*place).filter(|known| of.is_that_of(known)) {
+            Some(known) => add_up(&mut known.sum, &more),
+            None => {
+                *place = out.spend.len();
+                out.spend.push(of.begin(more));
+            }
+        }
+    }
+
     /// What is kept with the batch.
     pub(super) fn finish(&mut self, out: &mut JournalBatch) {
+        self.sums.clear();
         if std::mem::take(&mut self.fleet_changed) {
             out.fleet = serde_json::to_string(&self.fleet).ok();
         }
@@ -236,18 +248,47 @@ fn sum_of(usage: Usage) -> SpendSum {
     }
 }
 
-/// Adds to a sum of the batch, or begins one.
-fn add(spend: Spend, out: &mut JournalBatch) {
-    let same = |known: &&mut Spend| {
-        (known.day, &known.agent, &known.run, &known.model)
-            == (spend.day, &spend.agent, &spend.run, &spend.model)
-            && (&known.role, &known.issue, &known.labels) == (&spend.role, &spend.issue, &spend.labels)
-    };
-    let Some(known) = out.spend.iter_mut().rev().take(LOOK_BACK).find(same) else {
-        out.spend.push(spend);
-        return;
-    };
-    let (sum, more) = (&mut known.sum, &spend.sum);
+/// What a sum is of.
+struct SumOf<'a> {
+    day: i32,
+    agent: &'a str,
+    run: &'a str,
+    model: &'a str,
+    role: &'a str,
+    issue: &'a str,
+    labels: &'a BTreeMap<Name, Name>,
+}
+
+impl SumOf<'_> {
+    fn hash(&self) -> u64 {
+        let SumOf { day, agent, run, model, role, issue, labels } = self;
+        let labels = labels.iter().flat_map(|(key, value)| [&**key, &**value]);
+        let texts = [*agent, *run, *model, *role, *issue].into_iter().chain(labels);
+        texts.fold(u64::from(day.cast_unsigned()), |sum, text| {
+            sum.rotate_left(11).wrapping_mul(31) ^ signature::text(text).0
+        })
+    }
+
+    fn is_that_of(&self, known: &Spend) -> bool {
+        (self.day, self.agent, self.run, self.model) == (known.day, &*known.agent, &*known.run, &*known.model)
+            && (self.role, self.issue, self.labels) == (&*known.role, &*known.issue, &known.labels)
+    }
+
+    fn begin(&self, sum: SpendSum) -> Spend {
+        Spend {
+            day: self.day,
+            agent: self.agent.into(),
+            run: self.run.into(),
+            model: self.model.into(),
+            role: self.role.into(),
+            issue: self.issue.into(),
+            labels: self.labels.clone(),
+            sum,
+        }
+    }
+}
+
+fn add_up(sum: &mut SpendSum, more: &SpendSum) {
     sum.requests += more.requests;
     sum.input_tokens += more.input_tokens;
     sum.output_tokens += more.output_tokens;

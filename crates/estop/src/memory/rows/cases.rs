@@ -16,6 +16,9 @@ pub(super) fn open<'a>(
     run_of: impl Fn(&str) -> Option<&'a Run>,
     out: &mut JournalBatch,
 ) {
+    if told.decision.effects.is_empty() {
+        return;
+    }
     let agent = Name::from(told.agent);
     let mut escalations = 0;
     for effect in &told.decision.effects {
