@@ -80,6 +80,13 @@ def threads_seconds(group):
     return found
 
 
+def journal_cost(group):
+    """CPU seconds of the threads that keep the journal, and bytes that went to files."""
+    shares = threads_seconds(group)
+    written = re.search(r"^write_bytes: (\d+)$", pathlib.Path(f"/proc/{group}/io").read_text(), re.M).group(1)
+    return shares.get("estop-scribe", 0) + shares.get("estop-store", 0), int(written)
+
+
 def wrk(peer, connections, seconds, kilobytes=0):
     url, prefix = PEERS[peer]
     env = dict(os.environ, PREFIX=prefix, KB=str(kilobytes))
@@ -94,9 +101,15 @@ def wrk(peer, connections, seconds, kilobytes=0):
 
 def visit(peer, group, connections, seconds, kilobytes=0):
     wrk(peer, connections, 1, kilobytes)
+    kept, written = journal_cost(group) if peer == "estop" else (0, 0)
     before = cpu_seconds(group) if group else 0
     found = wrk(peer, connections, seconds, kilobytes)
     after = cpu_seconds(group) if group else 0
+    if peer == "estop":
+        kept, written = (now - then for now, then in zip(journal_cost(group), (kept, written)))
+        found["journal_us"] = 1e6 * kept / found["requests"]
+        found["journal_share"] = kept / max(after - before, 1e-9)
+        found["disk_bytes"] = written / found["requests"]
     found["cpu_us"] = 1e6 * (after - before) / found["requests"]
     found["megabytes_per_cpu_second"] = found["body"] * found["requests"] / 1e6 / max(after - before, 1e-9)
     return found
@@ -163,9 +176,12 @@ def report(arguments, groups):
     print(f"added p50 at one connection: estop {added['estop']:.0f} us, nginx {added['nginx']:.0f} us, {added['estop'] / added['nginx']:.2f} x")
     shares = threads_seconds(groups["estop"])
     total = sum(shares.values())
-    kept = shares.get("estop-scribe", 0) + shares.get("estop-store", 0)
-    print("estop's CPU by thread: " + ", ".join(f"{name} {100 * part / total:.1f} %" for name, part in sorted(shares.items()) if part))
-    print(f"scribe and store: {100 * kept / total:.1f} % of all CPU; records are written down by the data threads, see bench/README.md")
+    print("estop's CPU by thread, all rounds: " + ", ".join(f"{name} {100 * part / total:.1f} %" for name, part in sorted(shares.items()) if part))
+    busy = rows["estop", 64]
+    print(
+        f"journaling at 64 connections: scribe and store {median(busy, 'journal_us'):.1f} us of a request,"
+        f" {100 * median(busy, 'journal_share'):.1f} % of all CPU; {median(busy, 'disk_bytes'):.0f} bytes to files, tail included"
+    )
     print(f"1 MB requests: {median(rows['estop', '1 MB'], 'megabytes_per_cpu_second'):.0f} MB for a second of CPU")
 
 
