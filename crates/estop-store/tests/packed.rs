@@ -31,7 +31,10 @@ fn blocks(path: &Path) -> Vec<(u64, u64, Option<u64>)> {
     rows.map(Result::unwrap).collect()
 }
 
-fn index(path: &Path) -> Vec<(i64, u64, u64, u64, Vec<u8>, Vec<u8>)> {
+/// Chain, first record of the segment, last record, count, head, and the records' distances.
+type Row = (i64, u64, u64, u64, Vec<u8>, Vec<u8>);
+
+fn index(path: &Path) -> Vec<Row> {
     let connection = Connection::open(path).unwrap();
     let sql = "SELECT chain, first_seq, last_record, count, events, seqs FROM segment_chain ORDER BY first_seq, chain";
     let mut statement = connection.prepare(sql).unwrap();
