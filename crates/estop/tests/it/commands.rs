@@ -5,7 +5,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::house::person::finish;
 use crate::house::ran::Ran;
@@ -428,14 +428,29 @@ fn tw_7_the_stored_journal_is_verified_and_a_change_is_found() {
     assert_eq!(exported.out.lines().count() as u64, whole["count"].as_u64().unwrap());
 
     let database = file(&house, "data/estop.db");
-    let mut bytes = std::fs::read(&database).unwrap();
-    // Every record's, wherever a page ends: another moment of the same length.
-    let stamps =
-        bytes.windows(8).enumerate().filter(|(_, part)| *part == b"\"wall\":1").map(|(at, _)| at + 7);
-    for at in stamps.collect::<Vec<_>>() {
-        bytes[at] = b'2';
-    }
+    let whole = std::fs::read(&database).unwrap();
+    // A bit of each packed block.
+    let mut bytes = whole.clone();
+    let blocks = whole.windows(4).enumerate().filter(|(_, part)| part == b"\x28\xb5\x2f\xfd");
+    let blocks: Vec<usize> = blocks.map(|(at, _)| at + 40).collect();
+    assert!(!blocks.is_empty());
+    blocks.into_iter().for_each(|at| bytes[at] ^= 4);
     std::fs::write(&database, bytes).unwrap();
+    house.estop(&["journal", "verify"]).is(1, "cannot be trusted");
+
+    // Every record's moment, as somebody would do it who knows the tables.
+    std::fs::write(&database, whole).unwrap();
+    let forged = file(&house, "forged.jsonl");
+    std::fs::write(&forged, exported.out.replace("\"wall\":1", "\"wall\":2")).unwrap();
+    let script = "import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+last = db.execute('SELECT max(last_seq) FROM block').fetchone()[0]
+db.execute('DELETE FROM block')
+lines = open(sys.argv[2], 'rb').read()
+db.execute('INSERT INTO block (first_seq, last_seq, first_wall, last_wall, lines) VALUES (1, ?, 1, 2, ?)', (last, lines))
+db.commit()";
+    let forging = Command::new("python3").args(["-c", script]).arg(&database).arg(&forged).status();
+    assert!(forging.unwrap().success());
     house.estop(&["journal", "verify"]).is(1, "was changed");
     let broken = house.estop(&["journal", "verify", "--json"]).is(1, "").json();
     assert_eq!(broken["ok"], false);
