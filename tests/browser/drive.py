@@ -30,7 +30,7 @@ from selenium.webdriver.support.ui import Select
 
 TOKEN = "browser-test-token"
 WITHIN_S = 20
-PAGES = ["/", "/agents/stuck", "/incidents", "/needs-human", "/alerts", "/spend", "/journal", "/connect", "/settings"]
+PAGES = ["/", "/agents/stuck", "/agents/stuck/requests", "/incidents", "/needs-human", "/alerts", "/spend", "/journal", "/connect", "/settings"]
 
 
 class House:
@@ -216,7 +216,7 @@ def until(found, what, within_s=WITHIN_S):
 
 def ui_1_every_page_without_data_says_what_to_do_next(house, browser, _):
     browser.log_in()
-    for path in [page for page in PAGES if page != "/agents/stuck"]:
+    for path in [page for page in PAGES if "stuck" not in page]:
         browser.go(path)
         assert browser.one("#content").text.strip(), path
         assert browser.one("nav [aria-current=page]").is_displayed(), path
@@ -236,11 +236,26 @@ def ui_1_every_page_with_data(house, browser, _):
         wide = browser.driver.execute_script("return document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, f"{path} scrolls sideways by {wide}"
     browser.go("/").sees("Deactivated by Kill Switch", "#agent-stuck")
+    browser.go("/agents/stuck").sees("by loop", "section:has(#requests)")
+    browser.one("section:has(#requests) p a").click()
+    browser.sees("answered", "table.cards")
     browser.go("/incidents")
     browser.one("#content td.name a").click()
     browser.sees("similar prompts")
     browser.sees("Requests back")
     assert browser.complaints() == [], browser.complaints()
+
+
+def ui_1_on_a_phone_the_page_one_is_on_is_in_sight(house, browser, _):
+    phone = Browser(house, width=390, height=844).log_in()
+    try:
+        for path in ["/", "/alerts", "/settings"]:
+            phone.go(path)
+            inside = """const [a, n] = ['nav [aria-current]', 'nav ul'].map(s => document.querySelector(s).getBoundingClientRect());
+                return a.left >= n.left - 1 && a.right <= n.right + 1"""
+            until(lambda: phone.driver.execute_script(inside), f"{path} in sight")
+    finally:
+        phone.close()
 
 
 def ui_1_strangers_see_only_the_login(house, browser, _):
@@ -318,6 +333,18 @@ def al_1_alerts_are_muted_and_rules_switched_off(house, browser, axe):
         browser.sees("No rule is in force: every channel is told of everything but checkpoints.")
         browser.press("Delete", answer=True)
         browser.sees("in force", "#rules ~ .scroll")
+        browser.press("Switch off")
+        browser.sees("No rule is in force")
+        browser.press("Switch on")
+        browser.sees("Switched on: the file decides again.", "#says")
+        browser.sees("in force", "#rules ~ .scroll")
+        assert [rule["origin"] for rule in house.api("GET", "/api/alerts/rules")[1]["rules"]] == ["file"], "no copy of it is kept"
+        # As if somebody else had changed it between a look and a click.
+        browser.driver.execute_script("const b = document.querySelector('[aria-label=\"Switch off stops\"]'); b.dataset.match = '\"7\"'; b.click()")
+        browser.sees("Somebody else changed this meanwhile. Nothing was done", "#says")
+        assert house.api("GET", "/api/alerts/rules/stops")[1]["in_force"]
+        assert len([c for c in browser.complaints() if "412" in c]) == 1
+        browser.go("/alerts")
         browser.one("#mute-more summary").click()
         browser.one("#mute-minutes").clear()
         browser.one("#mute-minutes").send_keys("120")

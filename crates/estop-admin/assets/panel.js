@@ -59,7 +59,7 @@ function values(form) {
 async function carryOut(element, method, path, body) {
   element.setAttribute("aria-busy", "true");
   try {
-    const json = await call(method, path, body);
+    const json = await call(method, path, body, element.dataset.match);
     const shown = element.dataset.shows && json?.[element.dataset.shows];
     if (shown) {
       const place = document.getElementById("secret");
@@ -75,7 +75,10 @@ async function carryOut(element, method, path, body) {
     // What ends a moment later, elsewhere, is looked at again then.
     for (const seconds of element.dataset.again?.split(" ") ?? []) setTimeout(() => refresh(true), seconds * 1000);
   } catch (error) {
-    say(error.message, true);
+    if (error.status === 412) {
+      await refresh(true);
+      say("Somebody else changed this meanwhile. Nothing was done: look at it as it is now, and try again.", true);
+    } else say(error.message, true);
   } finally {
     element.removeAttribute("aria-busy");
   }
@@ -214,6 +217,10 @@ function follow() {
 }
 
 if (!document.body.dataset.login) follow();
+
+// Where the way to the pages is wider than the screen, the page one is on is in sight.
+const [pages, here] = [document.querySelector("nav ul"), document.querySelector("nav [aria-current]")];
+if (here) pages.scrollLeft = here.offsetLeft - pages.offsetLeft - (pages.clientWidth - here.offsetWidth) / 2;
 
 // ---- the effect of a kill switch before it is saved ---------------------------------------------------------------
 

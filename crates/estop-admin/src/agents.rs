@@ -87,11 +87,11 @@ async fn list(State(app): State<App>, QueryIn(page): QueryIn<Page>) -> Answer<Ag
 #[serde(deny_unknown_fields)]
 struct AgentIn {
     /// Its name: letters, digits, `.`, `_` and `-`; not `system`.
-    #[schema(pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
     id: String,
     /// Its role, which picks its circuit breakers.
     #[serde(default)]
-    #[schema(pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
     role: Option<String>,
 }
 
@@ -152,7 +152,7 @@ pub(crate) async fn look(app: &App, name: Name) -> Result<Found, Problem> {
 struct AgentChange {
     /// Its role; null = the one the configuration gives it.
     #[serde(default, deserialize_with = "nullable")]
-    #[schema(value_type = Option<String>, pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+    #[schema(value_type = Option<String>, pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
     role: Option<Option<String>>,
     /// The same as `enabled` under `kill-switch`.
     #[serde(default, deserialize_with = "nullable")]

@@ -2,6 +2,7 @@
 //! by it, beside what today's values give. The core judges (`estop_core::backtest`); this reads, within bounds.
 
 mod effect;
+mod reading;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,9 +12,7 @@ use axum::Json;
 use axum::extract::State;
 use estop_core::backtest::{LoopBacktest, LoopOutcome};
 use estop_core::ids::Name;
-use estop_core::journal::Record;
 use estop_core::policy::{Mode, Policy};
-use estop_store::Store;
 use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -26,6 +25,7 @@ use crate::output::Answer;
 use crate::problem::{Kind, Problem};
 use crate::state::{App, at_once};
 pub(crate) use effect::{Effect, EffectOut};
+use reading::{Asked, Step};
 
 /// Records that are judged, the newest: some seconds of work, and weeks of one agent.
 const RECORDS_MAX: usize = 50_000;
@@ -33,8 +33,6 @@ const RECORDS_MAX: usize = 50_000;
 const PAGE: usize = 1000;
 /// Longer nobody waits: what was judged until then is the answer, and says so.
 const WITHIN: Duration = Duration::from_secs(8);
-/// Requests before the first day fill the windows, and count nothing.
-const WARM_UP_MS: i64 = DAY_MS;
 /// Stops that are listed.
 const LISTED: usize = 20;
 const DAY_MS: i64 = 86_400_000;
@@ -135,12 +133,25 @@ fn judge(app: &App, agent: &str, tried: Tried, gone: &AtomicBool) -> Result<Effe
     let days = tried.days.map_or(DAYS, |Whole(days)| days);
     let since = app.now() - days * DAY_MS;
     let other = tried.over(&policy);
-    let mut tests = vec![LoopBacktest::new(policy.clone(), since, LISTED)];
-    if other.loops != policy.loops {
-        tests.push(LoopBacktest::new(other.clone(), since, LISTED));
-    }
-    let read = read(app.store_here(), agent, since, gone, &mut |record| {
-        tests.iter_mut().for_each(|test| test.feed(record));
+    let fresh = || {
+        let differs = other.loops != policy.loops;
+        let policies = [Some(&policy), differs.then_some(&other)].into_iter().flatten();
+        policies.map(|policy| LoopBacktest::new(policy.clone(), since, LISTED)).collect::<Vec<_>>()
+    };
+    let mut tests = fresh();
+    let begun = Instant::now();
+    let asked = Asked {
+        agent,
+        since,
+        records_max: RECORDS_MAX,
+        page: PAGE,
+        within: WITHIN,
+        spent: &|| begun.elapsed(),
+        gone,
+    };
+    let read = asked.read(app.store_here(), &mut |step| match step {
+        Step::Afresh => tests = fresh(),
+        Step::Next(record) => tests.iter_mut().for_each(|test| test.feed(record)),
     })?;
     let outcome =
         |test: Option<&LoopBacktest>| test.map_or_else(LoopOutcome::default, |test| test.outcome().clone());
@@ -154,88 +165,4 @@ fn judge(app: &App, agent: &str, tried: Tried, gone: &AtomicBool) -> Result<Effe
         today: effect::Side { policy: policy.loops, outcome: outcome(tests.first()) },
         tried: effect::Side { policy: other.loops, outcome: outcome(tests.last()) },
     })
-}
-
-/// What was read.
-#[derive(Default)]
-struct Read {
-    records: u64,
-    from: Option<i64>,
-    to: Option<i64>,
-    complete: bool,
-}
-
-/// Gives an agent's records to `each`, from the oldest that matters on. Only a page of them is in memory at a time: the
-/// journal is read backwards for the places of the pages, and then page by page forwards.
-fn read(
-    store: &dyn Store,
-    agent: &str,
-    since: i64,
-    gone: &AtomicBool,
-    each: &mut dyn FnMut(&Record<'_>),
-) -> Result<Read, Problem> {
-    let begun = Instant::now();
-    let mut done = Read { complete: true, ..Read::default() };
-    let pages = pages(store, agent, since, gone)?;
-    for before in pages.before.iter().rev() {
-        if begun.elapsed() > WITHIN {
-            done.complete = false;
-            break;
-        }
-        still_there(gone)?;
-        for line in store.records_of(agent, Some(*before), PAGE)?.iter().rev() {
-            let record = record(line)?;
-            each(&record);
-            done.records += 1;
-            done.from.get_or_insert(record.head.wall);
-            done.to = Some(record.head.wall);
-        }
-    }
-    done.complete &= pages.complete;
-    Ok(done)
-}
-
-/// Where pages begin, the newest first.
-struct Pages {
-    before: Vec<u64>,
-    /// All records that matter are in them.
-    complete: bool,
-}
-
-fn pages(store: &dyn Store, agent: &str, since: i64, gone: &AtomicBool) -> Result<Pages, Problem> {
-    let mut pages = Pages { before: Vec::new(), complete: true };
-    let mut before = None;
-    loop {
-        still_there(gone)?;
-        let page = store.records_of(agent, before, PAGE)?;
-        let (Some(newest), Some(oldest)) = (page.first(), page.last()) else { break };
-        // More is written meanwhile: a page is named by its newest record.
-        pages.before.push(record(newest)?.head.seq + 1);
-        let oldest = record(oldest)?.head;
-        if page.len() < PAGE || oldest.wall < since - WARM_UP_MS {
-            break;
-        }
-        if pages.before.len() * PAGE >= RECORDS_MAX {
-            pages.complete = oldest.wall < since;
-            break;
-        }
-        before = Some(oldest.seq);
-    }
-    Ok(pages)
-}
-
-fn record(line: &[u8]) -> Result<Record<'_>, Problem> {
-    Record::parse(line).map_err(|error| {
-        Problem::new(
-            Kind::Internal,
-            format!("The journal cannot be read: {error}. Run `estop verify` on an export."),
-        )
-    })
-}
-
-fn still_there(gone: &AtomicBool) -> Result<(), Problem> {
-    if gone.load(Ordering::Relaxed) {
-        return Err(Problem::new(Kind::Unavailable, "Nobody waits for this answer."));
-    }
-    Ok(())
 }

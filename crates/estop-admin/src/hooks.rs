@@ -50,11 +50,11 @@ const GENERIC: &str = "generic";
 struct Headers {
     /// The agent; it counts before the body's `agent`. Without both: `default`.
     #[param(rename = "x-estop-agent", value_type = String, required = false,
-        pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+        pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
     agent: Option<String>,
     /// The run; it counts before the body's `run`. Without both the session is the run.
     #[param(rename = "x-estop-run", value_type = String, required = false,
-        pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+        pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
     run: Option<String>,
     /// The branch it works on.
     #[param(rename = "x-estop-branch", value_type = String, required = false)]
@@ -81,9 +81,9 @@ struct AnyHeaders {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "for the document: the data plane reads it")]
 struct HookIn {
-    #[schema(pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
     agent: Option<String>,
-    #[schema(pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
     run: Option<String>,
     /// Your own id of the session. Without a `run`, the session is the run.
     session: Option<String>,
@@ -101,9 +101,9 @@ struct HookIn {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "for the document: the data plane reads it")]
 struct ToolHookIn {
-    #[schema(pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
     agent: Option<String>,
-    #[schema(pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
     run: Option<String>,
     /// Your own id of the session. Without a `run`, the session is the run.
     session: Option<String>,

@@ -310,7 +310,7 @@ impl Checks {
 
     /// A name of an agent, run or role.
     pub(crate) fn name(&mut self, field: &str, text: &str) {
-        let message = "must have 1 to 64 letters, digits, `.`, `_` and `-`, and not begin with a dot";
+        let message = "must have 1 to 64 letters, digits, `.`, `_` and `-`, and not begin with `.` or `-`";
         self.expect(is_name(text), field, message);
     }
 
@@ -333,7 +333,7 @@ impl Checks {
 /// The gateway's rule for names of agents and runs.
 pub(crate) fn is_name(text: &str) -> bool {
     let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
-    !text.is_empty() && text.len() <= 64 && !text.starts_with('.') && text.bytes().all(fits)
+    !text.is_empty() && text.len() <= 64 && !text.starts_with(['.', '-']) && text.bytes().all(fits)
 }
 
 #[cfg(test)]

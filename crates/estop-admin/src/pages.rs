@@ -18,6 +18,7 @@ mod live;
 mod needs_human;
 mod overview;
 mod preset;
+mod requests;
 mod rules;
 mod settings;
 mod shown;
@@ -43,6 +44,7 @@ pub(crate) fn routes(gate: Gate) -> Router<App> {
     Router::new()
         .route("/", get(overview::page))
         .route("/agents/{id}", get(agent::page))
+        .route("/agents/{id}/requests", get(requests::page))
         .route("/incidents", get(incidents::list))
         .route("/incidents/{id}", get(incidents::one))
         .route("/needs-human", get(needs_human::page))

@@ -100,7 +100,7 @@ async fn list(State(app): State<App>) -> Answer<TokensOut> {
 #[serde(deny_unknown_fields)]
 struct TokenIn {
     /// What people call it; the journal names it as who did something.
-    #[schema(pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
     name: String,
     role: RoleIn,
     /// It ends after so many days, up to ten years; never if left out.

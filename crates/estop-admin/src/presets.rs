@@ -78,7 +78,7 @@ struct PresetNowOut {
     origin: &'static str,
     /// What guards in shadow would have stopped since then.
     since: String,
-    /// By guard; `strict` enforces all of them.
+    /// By guard. `strict` enforces each, unless somebody wrote it as `shadow` or snoozed it.
     would_have_stopped: Vec<GuardOut>,
     /// All since then was counted.
     complete: bool,

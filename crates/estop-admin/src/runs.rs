@@ -149,13 +149,13 @@ fn unstored(id: &str, view: &RunView) -> Run {
 #[serde(deny_unknown_fields)]
 struct RunIn {
     /// Whose.
-    #[schema(pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
     agent: String,
     /// Its name; made up if left out.
-    #[schema(pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
     run: Option<String>,
     /// The role it runs under.
-    #[schema(pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
     role: Option<String>,
     /// A person sits at it.
     #[serde(default)]

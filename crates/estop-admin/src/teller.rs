@@ -83,7 +83,7 @@ pub enum TellError {
     Busy,
 }
 
-/// Nobody is told of anything: for tests, and for daemons without channels.
+/// Nobody is told of anything, so nothing can be muted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoTeller;
 
@@ -117,7 +117,8 @@ impl Teller for NoTeller {
     }
 
     fn mute(&self, _mute: MuteView) -> Result<(), TellError> {
-        Ok(())
+        let problem = "nobody is told of anything here, so there is nothing to mute".to_owned();
+        Err(TellError::Invalid { field: "types", problem })
     }
 
     fn unmute(&self, _id: &str) -> Result<bool, TellError> {
@@ -128,5 +129,23 @@ impl Teller for NoTeller {
 
     fn store_error(&self) -> Option<String> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn al_1_where_nobody_is_told_nothing_is_muted() {
+        let mute = MuteView {
+            id: "m".into(),
+            types: Vec::new(),
+            agents: Vec::new(),
+            until: 1,
+            by: "ada".into(),
+            why: "x".into(),
+        };
+        assert!(matches!(NoTeller.mute(mute), Err(TellError::Invalid { .. })));
     }
 }

@@ -46,6 +46,12 @@ pub(crate) fn judge(hours: Option<&AllowedHours>, wall_ms: i64) -> Judgement<Opt
     Judgement::stop_if(opens_in_minutes > 0, Some(finding))
 }
 
+/// Whether work is allowed at this time.
+pub fn allow(hours: &AllowedHours, wall_ms: i64) -> bool {
+    let local = hours.zone.local(wall_ms);
+    is_open(hours, local.weekday, local.minute)
+}
+
 /// Minutes until the next allowed one; 0 if this one is.
 fn opens_in(hours: &AllowedHours, weekday: u8, minute: u16) -> u32 {
     if is_open(hours, weekday, minute) {

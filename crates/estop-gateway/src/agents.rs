@@ -27,10 +27,10 @@ use crate::rulebook::Over;
 pub const NAME_MAX: usize = 64;
 
 /// Whether a text can name an agent or a run: letters, digits, `.`, `_`, `-`, at most [`NAME_MAX`], not starting
-/// with a dot.
+/// with a dot, nor with a `-`, which commands would take for an option.
 pub fn is_name(text: &str) -> bool {
     let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
-    !text.is_empty() && text.len() <= NAME_MAX && !text.starts_with('.') && text.bytes().all(fits)
+    !text.is_empty() && text.len() <= NAME_MAX && !text.starts_with(['.', '-']) && text.bytes().all(fits)
 }
 
 /// Whether a text can name an agent: any name but the one of the system's own chain in the journal, and the canary's.

@@ -5,6 +5,7 @@
 
 mod begin;
 mod ids;
+mod over;
 
 use std::collections::BTreeMap;
 
@@ -123,7 +124,8 @@ impl Desk {
         was
     }
 
-    /// Something happened.
+    /// Something happened. Up to which record everything was told is said by [`Desk::told_up_to`] alone: a later record
+    /// may be told before this one.
     pub fn handle(&mut self, now: i64, happening: &Happening, book: &RuleBook, words: &Words) {
         for (name, rule) in &book.rules {
             match happening.phase {
@@ -134,8 +136,6 @@ impl Desk {
                 Phase::Raised => {}
             }
         }
-        // Its record may have more to tell.
-        self.told_up_to(happening.seq.saturating_sub(1));
     }
 
     /// So many happenings were too many to be taken one by one.
@@ -192,12 +192,15 @@ impl Desk {
         words: &Words,
     ) {
         let key = key(happening);
+        let is_muted = self.is_muted(happening, now);
         if happening.alert == AlertType::Checkpoint {
+            if is_muted {
+                return;
+            }
             // Each is worth as much as the one before; none is held back.
             return self.tell(now, rule, (happening, &key, Again::default()), &happening.id, book, words);
         }
         let name: Name = format!("{TOLD}{rule_name}/{key}").into();
-        let is_muted = self.is_muted(happening, now);
         let told = self.told.entry(name.clone()).or_insert_with(|| Told {
             rule: rule_name.clone(),
             key: key.clone(),
@@ -227,42 +230,6 @@ impl Desk {
         }
         self.keep_told(&name);
         self.repeat(now, &name, book, words);
-    }
-
-    fn cleared(
-        &mut self,
-        now: i64,
-        (rule_name, rule): (&Name, &Rule),
-        happening: &Happening,
-        book: &RuleBook,
-        words: &Words,
-    ) {
-        let prefix = format!("{TOLD}{rule_name}/");
-        let is_over = |told: &Told| {
-            let activated =
-                happening.alert == AlertType::KillSwitch && told.last.alert.ends_with_activation();
-            let opened = happening.alert == AlertType::SystemKill && told.last.alert == AlertType::SystemKill;
-            let same =
-                told.key == key(happening) || activated && told.last.agent == happening.agent || opened;
-            same && told.last.at <= happening.at
-        };
-        let over: Vec<Name> = self
-            .told
-            .range(Name::from(prefix.as_str())..)
-            .take_while(|(name, _)| name.starts_with(&prefix))
-            .filter(|(_, told)| is_over(told))
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in over {
-            let Some(told) = self.told.remove(&name) else { continue };
-            self.keep_told(&name);
-            if told.at.is_none() || !rule.recovery || !told.last.alert.lasts() {
-                continue;
-            }
-            let (run, detail) = (told.last.run, told.last.detail);
-            let end = Happening { run, detail, ..happening.clone() };
-            self.tell(now, rule, (&end, &told.key, Again::default()), &happening.id, book, words);
-        }
     }
 
     /// Tells something again, if it is time for that.

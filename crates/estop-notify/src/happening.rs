@@ -69,6 +69,11 @@ impl AlertType {
         !matches!(self, AlertType::Budget | AlertType::Checkpoint)
     }
 
+    /// Whether it may be about a single agent.
+    pub(crate) fn has_agent(self) -> bool {
+        !matches!(self, AlertType::SystemKill | AlertType::ProoftestOverdue | AlertType::Checkpoint)
+    }
+
     /// Types that are over when an agent is activated again, which is told as the end of `kill_switch`.
     pub(crate) fn ends_with_activation(self) -> bool {
         matches!(self, AlertType::KillSwitch | AlertType::Watchdog | AlertType::Health | AlertType::ErrorRate)
@@ -143,7 +148,7 @@ pub enum Detail {
     Budget(BudgetSeen),
     /// Of an escalated run (seed 3).
     Escalation(Box<EscalationSeen>),
-    /// Of a button that was pressed for some channels alone: which, in words.
+    /// Of a button that was pressed for some channels alone: which, in words. Of one that was lifted: what stays shut.
     Shut(String),
     /// Of a checkpoint: the last record and the digest of all heads.
     Checkpoint {

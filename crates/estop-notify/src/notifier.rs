@@ -7,9 +7,9 @@ mod worker;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use estop_core::ids::Name;
 use estop_store::{AlertRule, Alerts, StoreError};
@@ -19,6 +19,7 @@ use crate::channel::Channel;
 use crate::desk::Desk;
 use crate::happening::{AlertType, Happening};
 use crate::net::{Resolve, SystemResolver};
+use crate::outbox::GIVE_UP_AFTER_MS;
 use crate::rule::{Mute, Rule, RuleBook, RuleError};
 use crate::sender::Sender;
 use crate::timely::Timely;
@@ -29,6 +30,8 @@ use worker::Worker;
 const URGENT_MAX: usize = 256;
 /// Happenings that may wait for the thread. Beyond it they are counted, and told as a number.
 const WAITING_MAX: usize = 10_000;
+/// A change of mutes is stored by then, or whoever asks is told that it is not: a store that hangs is left alone after 1 s.
+const KEPT_WITHIN: Duration = Duration::from_secs(5);
 /// Channels there may be: each may hold a thread for a name that is looked up.
 pub const CHANNELS_MAX: usize = 64;
 
@@ -143,6 +146,12 @@ pub(crate) struct Shown {
     pub(crate) health: Vec<ChannelHealth>,
     pub(crate) store_error: Option<StoreError>,
     pub(crate) cursor: u64,
+    /// Changes of mutes that the thread has not come to yet.
+    pub(crate) mutes_waiting: usize,
+    /// Rings when it has.
+    pub(crate) mutes_kept: Arc<Condvar>,
+    /// Tests that wait: when each channel's was asked for.
+    pub(crate) tests: BTreeMap<Name, i64>,
 }
 
 /// What the thread is asked for.
@@ -216,7 +225,8 @@ impl Notifier {
         let (wishes, waiting) = mpsc::channel(WAITING_MAX);
         let (urgent, urging) = mpsc::channel(URGENT_MAX);
         let missed = Arc::new(AtomicU64::new(0));
-        let shown = Shown { book: ready.book.clone(), cursor: desk.cursor(), ..Shown::default() };
+        let (cursor, mutes) = (desk.cursor(), desk.mutes().clone());
+        let shown = Shown { book: ready.book.clone(), cursor, mutes, ..Shown::default() };
         let shown = Arc::new(Mutex::new(shown));
         let worker =
             Worker::new(store, desk, ready, outside.clone(), (Arc::clone(&missed), Arc::clone(&shown)));
@@ -266,23 +276,60 @@ impl Notifier {
         Ok(())
     }
 
-    /// Sends a test through a channel. It goes the way of every alert; the delivery log says how it ended.
+    /// Sends a test through a channel. It goes the way of every alert; the delivery log says how it ended. As long as one
+    /// waits for its channel, it is the same: a script that asks for thousands must not push alerts out.
     pub fn test(&self, channel: &str, by: &str) -> Result<(), NotifyError> {
-        if !self.shown().book.channels.contains_key(channel) {
+        let now = (self.outside.clock)();
+        let mut shown = self.shown();
+        if !shown.book.channels.contains_key(channel) {
             return Err(RuleError::UnknownChannel(channel.into()).into());
         }
-        self.wish(Wish::Test { channel: channel.into(), by: by.into() })
+        // One that is older was given up.
+        let waits = |asked: &i64| (*asked..asked.saturating_add(GIVE_UP_AFTER_MS)).contains(&now);
+        if shown.tests.get(channel).is_some_and(waits) {
+            return Ok(());
+        }
+        self.wish(Wish::Test { channel: channel.into(), by: by.into() })?;
+        shown.tests.insert(channel.into(), now);
+        Ok(())
     }
 
     /// Mutes for a while; a mute of the same id is replaced.
     pub fn mute(&self, id: &str, mute: Mute) -> Result<(), NotifyError> {
         mute.check((self.outside.clock)())?;
-        self.wish(Wish::Mute { id: id.into(), mute })
+        let id = Name::from(id);
+        self.change_mutes(Wish::Mute { id: id.clone(), mute: mute.clone() }, |mutes| {
+            mutes.insert(id, mute);
+        })
     }
 
     /// Ends a mute.
     pub fn unmute(&self, id: &str) -> Result<(), NotifyError> {
-        self.wish(Wish::Unmute(id.into()))
+        self.change_mutes(Wish::Unmute(id.into()), |mutes| {
+            mutes.remove(id);
+        })
+    }
+
+    /// Whoever asks next sees the change, and it is on the disk before this returns: a mute that came back after a crash
+    /// would hide stops.
+    fn change_mutes(
+        &self,
+        wish: Wish,
+        change: impl FnOnce(&mut BTreeMap<Name, Mute>),
+    ) -> Result<(), NotifyError> {
+        let mut shown = self.shown();
+        self.wish(wish)?;
+        change(&mut shown.mutes);
+        shown.mutes_waiting += 1;
+        let is_waiting = |shown: &mut Shown| shown.mutes_waiting > 0;
+        let kept = Arc::clone(&shown.mutes_kept);
+        let waited = kept.wait_timeout_while(shown, KEPT_WITHIN, is_waiting);
+        let (shown, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        match &shown.store_error {
+            _ if waited.timed_out() => Err(NotifyError::Busy),
+            Some(error) => Err(error.clone().into()),
+            None => Ok(()),
+        }
     }
 
     /// Mutes that hold, by id.
@@ -298,6 +345,13 @@ impl Notifier {
     /// Whether anybody would be told of this, of any agent at all.
     pub fn is_told_of_any(&self, alert: AlertType) -> bool {
         self.shown().book.is_told_of_any(alert)
+    }
+
+    /// Whether anybody is told of this now: there are rules for it, and no mute hides all of it.
+    pub fn is_told_now(&self, alert: AlertType) -> bool {
+        let now = (self.outside.clock)();
+        let shown = self.shown();
+        shown.book.is_told_of_any(alert) && !shown.mutes.values().any(|mute| mute.hides_all(alert, now))
     }
 
     /// How the channels do.

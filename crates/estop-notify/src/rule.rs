@@ -156,14 +156,19 @@ impl Mute {
     }
 
     pub(crate) fn hides(&self, told: &Happening, now: i64) -> bool {
-        let by_type = if self.types.is_empty() {
-            told.alert != AlertType::SystemKill
-        } else {
-            self.types.contains(&told.alert)
-        };
-        let by_agent =
-            self.agents.is_empty() || told.agent.as_ref().is_some_and(|agent| self.agents.contains(agent));
-        now < self.until && by_type && by_agent
+        let by_agent = told.agent.as_ref().is_some_and(|agent| self.agents.contains(agent));
+        self.is_of(told.alert, now) && (self.agents.is_empty() || by_agent)
+    }
+
+    /// Whether it hides everything of this type.
+    pub(crate) fn hides_all(&self, alert: AlertType, now: i64) -> bool {
+        self.is_of(alert, now) && self.agents.is_empty()
+    }
+
+    fn is_of(&self, alert: AlertType, now: i64) -> bool {
+        let by_type =
+            if self.types.is_empty() { alert != AlertType::SystemKill } else { self.types.contains(&alert) };
+        now < self.until && by_type
     }
 }
 
@@ -208,9 +213,10 @@ impl RuleBook {
         self.rules.values().filter(is_of).any(|rule| self.reaches(rule, alert))
     }
 
-    /// Whether anybody would be told of this, of any agent at all.
+    /// Whether anybody would be told of this, of any agent at all; of what has no agent, by a rule that names none.
     pub fn is_told_of_any(&self, alert: AlertType) -> bool {
-        self.rules.values().any(|rule| self.reaches(rule, alert))
+        let is_of = |rule: &&Rule| rule.agents.is_empty() || alert.has_agent();
+        self.rules.values().filter(is_of).any(|rule| self.reaches(rule, alert))
     }
 
     fn reaches(&self, rule: &Rule, alert: AlertType) -> bool {

@@ -152,6 +152,7 @@ fn the_child_tells_until_it_is_killed() {
     // As the daemon does with its journal: what is newer than the cursor is told, perhaps once more.
     for n in notifier.cursor() + 1..=TOLD {
         notifier.tell(looped(&format!("agent-{n}"), n));
+        notifier.told_up_to(n);
         std::thread::sleep(Duration::from_millis(2));
     }
     std::thread::sleep(Duration::from_secs(60));

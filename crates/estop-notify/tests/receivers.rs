@@ -4,19 +4,22 @@
 
 mod house;
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, TcpListener};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use estop_core::ids::Name;
 use estop_notify::{
-    AlertType, Channel, ChannelKind, Endpoint, Notifier, Outside, Reach, Resolve, Settings, Webhook,
+    AlertType, Channel, ChannelKind, Endpoint, Happening, Mute, Notifier, Outside, Reach, Resolve, Settings,
+    Webhook,
 };
 use estop_store::{Alerts, DeliveryFilter, LoggedDelivery, Sqlite};
-use house::{Receiver, Reply, cleared, looped, open, settings, webhook};
+use house::{Receiver, Reply, cleared, happening, looped, open, settings, webhook};
 
 fn start(store: &Sqlite, settings: Settings) -> Notifier {
     Notifier::start(Arc::new(store.clone()), settings, Outside::system()).unwrap()
@@ -123,6 +126,7 @@ fn al_1_what_was_told_while_everything_was_down_goes_out_after_a_restart() {
         let store = open(&folder);
         let notifier = start(&store, settings([("ops", webhook(&url))]));
         notifier.tell(looped("a", 7));
+        notifier.told_up_to(6);
         assert_eq!(&*logged(&store, |_| true).outcome, "retry");
         drop(notifier);
         assert_eq!(store.waiting_alerts().unwrap().len(), 1);
@@ -130,11 +134,7 @@ fn al_1_what_was_told_while_everything_was_down_goes_out_after_a_restart() {
     let receiver = Receiver::start(|_, _| ok());
     let store = open(&folder);
     let notifier = start(&store, settings([("ops", webhook(&receiver.url("/")))]));
-    assert_eq!(
-        notifier.cursor(),
-        6,
-        "a start tells only what is newer; the last record may have had more to tell"
-    );
+    assert_eq!(notifier.cursor(), 6, "a start tells only what is newer");
     assert!(receiver.wait(1)[0].body.contains("Agent a was stopped"));
     notifier.tell(looped("a", 7));
     notifier.test("ops", "anna").unwrap();
@@ -143,6 +143,93 @@ fn al_1_what_was_told_while_everything_was_down_goes_out_after_a_restart() {
     assert!(notifier.is_told_of(AlertType::KillSwitch, "anybody"));
     notifier.change(Settings::default()).unwrap();
     assert!(!notifier.is_told_of(AlertType::KillSwitch, "anybody"));
+}
+
+#[test]
+fn al_1_tests_of_a_dead_channel_are_one_and_the_next_one_is_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let is_dead = Arc::new(AtomicBool::new(true));
+    let dead = Arc::clone(&is_dead);
+    let receiver = Receiver::start(move |_, _| if dead.load(Ordering::SeqCst) { Reply::Close } else { ok() });
+    let notifier = start(&store, settings([("ops", webhook(&receiver.url("/")))]));
+    for _ in 0..1000 {
+        notifier.test("ops", "anna").unwrap();
+    }
+    receiver.wait(1);
+    notifier.test("ops", "anna").unwrap();
+    let waiting: u64 = store.waiting_alerts().unwrap().iter().map(|one| one.count).sum();
+    assert_eq!(waiting, 1);
+    is_dead.store(false, Ordering::SeqCst);
+    let delivered = |count| {
+        let begun = Instant::now();
+        loop {
+            let log = store.deliveries(&DeliveryFilter::default(), 100).unwrap();
+            let ids: BTreeSet<Name> =
+                log.into_iter().filter(|one| &*one.outcome == "delivered").map(|one| one.dedupe).collect();
+            if ids.len() == count {
+                return;
+            }
+            // Whoever asks while one is on its way asks for the same.
+            notifier.test("ops", "anna").unwrap();
+            assert!(begun.elapsed() < Duration::from_secs(60), "{} of {count} arrived", ids.len());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    delivered(1);
+    delivered(2);
+}
+
+#[test]
+fn al_1_a_mute_is_seen_at_once_and_the_answer_of_a_kill_knows_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let receiver = Receiver::start(|_, _| ok());
+    let notifier = start(&store, settings([("ops", webhook(&receiver.url("/")))]));
+    let mute = |types| Mute {
+        types,
+        agents: Vec::new(),
+        until: (Outside::system().clock)() + 600_000,
+        by: "anna".into(),
+        why: String::new(),
+    };
+    let is_kept = |id: &str| {
+        let memory = store.alert_memory("").unwrap();
+        memory.iter().any(|(name, _)| name.ends_with(&format!("/{id}")))
+    };
+    for n in 0..50 {
+        let id = format!("m{n}");
+        notifier.mute(&id, mute(vec![AlertType::Budget])).unwrap();
+        assert!(notifier.mutes().contains_key(&*id) && is_kept(&id), "{id} was just made");
+        notifier.unmute(&id).unwrap();
+        assert!(!notifier.mutes().contains_key(&*id) && !is_kept(&id), "{id} was just ended");
+    }
+    notifier.mute("all", mute(Vec::new())).unwrap();
+    assert!(notifier.is_told_now(AlertType::SystemKill), "a mute of everything does not hide the button");
+    notifier.mute("button", mute(vec![AlertType::SystemKill])).unwrap();
+    assert!(!notifier.is_told_now(AlertType::SystemKill));
+    drop(notifier);
+    let notifier = start(&store, settings([("ops", webhook(&receiver.url("/")))]));
+    assert!(!notifier.is_told_now(AlertType::SystemKill), "it holds from the start on");
+}
+
+#[test]
+fn ks_2_presses_and_clears_at_once_are_told_in_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let receiver = Receiver::start(|_, _| ok());
+    let notifier = start(&store, settings([("ops", webhook(&receiver.url("/")))]));
+    for n in 0..10 {
+        let press = happening(AlertType::SystemKill, "x", 0);
+        notifier.tell(Happening { id: format!("kill-{n}").into(), agent: None, ..press });
+        let clear = cleared(AlertType::SystemKill, "x", 0);
+        notifier.tell(Happening { id: format!("clear-{n}").into(), agent: None, ..clear });
+    }
+    let told = receiver.wait(20);
+    for (nth, seen) in told.iter().enumerate() {
+        let is_end = seen.body.contains("was lifted");
+        assert_eq!(is_end, nth % 2 == 1, "{nth}: {}", seen.body);
+    }
 }
 
 #[test]
@@ -158,6 +245,8 @@ fn al_1_telling_never_waits() {
     hanging.wait(1);
     let begun = Instant::now();
     while notifier.cursor() == 0 {
+        // What is said while too much waits is lost.
+        notifier.told_up_to(30_000);
         assert!(begun.elapsed() < Duration::from_secs(60));
         std::thread::sleep(Duration::from_millis(10));
     }

@@ -194,6 +194,12 @@ fn al_1_checkpoints_go_to_who_asks_for_them_and_none_is_held_back() {
     room.tell(&happening(AlertType::Checkpoint, "coder", 1));
     room.tell(&happening(AlertType::Checkpoint, "coder", 2));
     assert_eq!(room.count(), 2);
+    let types = vec![AlertType::Checkpoint];
+    let until = room.now + MINUTE;
+    let mute = Mute { types, agents: Vec::new(), until, by: "anna".into(), why: String::new() };
+    room.desk.mute(room.now, "m".into(), mute).unwrap();
+    room.tell(&happening(AlertType::Checkpoint, "coder", 3));
+    assert_eq!(room.count(), 0, "it may be muted like everything else");
 }
 
 #[test]
@@ -284,6 +290,64 @@ fn ks_2_the_whole_button_is_told_though_a_channel_was_shut_before() {
 }
 
 #[test]
+fn ks_2_what_stays_shut_is_named_and_reminded_of() {
+    let mut room = Room::plain();
+    let all = Happening { agent: None, ..happening(AlertType::SystemKill, "x", 1) };
+    let shut = || Detail::Shut("llm".to_owned());
+    room.tell(&all);
+    room.told();
+    let lifted = Happening { phase: Phase::Cleared, id: "clear-3".into(), detail: shut(), ..all.clone() };
+    room.tell(&lifted);
+    assert_eq!(room.told(), ["The emergency stop was lifted, but not of llm"]);
+    room.tell(&lifted);
+    assert_eq!(room.count(), 0, "told again at a start, it is the same");
+    room.restart();
+    room.pass(15 * MINUTE);
+    assert_eq!(room.told(), ["Still so: EMERGENCY STOP of llm (manual)"]);
+    room.tell(&Happening { phase: Phase::Cleared, id: "clear-4".into(), ..all.clone() });
+    assert_eq!(room.told(), ["The emergency stop was lifted: agents may work again"]);
+    room.pass(60 * MINUTE);
+    assert_eq!(room.count(), 0);
+
+    let quiet = Rule { recovery: false, ..Rule::default() };
+    let mut room = Room::new(&[("quiet", quiet)], &[("ops", Takes::All)]);
+    room.tell(&all);
+    room.told();
+    room.tell(&lifted);
+    room.pass(MINUTE);
+    assert_eq!(room.told(), ["EMERGENCY STOP of llm (manual)"], "who hears of no end hears what is so");
+}
+
+#[test]
+fn ks_2_the_same_channel_pressed_twice_is_counted_and_not_lifted() {
+    let mut room = Room::plain();
+    let llm = |epoch: u64| Happening {
+        id: format!("kill-{epoch}").into(),
+        agent: None,
+        detail: Detail::Shut("llm".to_owned()),
+        ..happening(AlertType::SystemKill, "x", 0)
+    };
+    room.tell(&llm(2));
+    room.tell(&llm(3));
+    assert_eq!(room.told(), ["EMERGENCY STOP of llm (manual)"]);
+}
+
+#[test]
+fn al_1_up_to_where_all_was_told_is_said_by_nobody_else() {
+    let mut room = Room::plain();
+    room.desk.told_up_to(9);
+    // The red button goes before everything else: record 10 may still wait.
+    room.tell(&Happening { agent: None, ..happening(AlertType::SystemKill, "x", 12) });
+    room.restart();
+    assert_eq!(room.desk.cursor(), 9);
+    room.tell(&looped("coder", 10));
+    room.desk.told_up_to(12);
+    room.take();
+    room.restart();
+    assert_eq!(room.desk.cursor(), 12);
+}
+
+#[test]
 fn al_1_an_agent_that_no_longer_fails_is_still_switched_off() {
     let mut room = Room::plain();
     room.tell(&looped("coder", 1));
@@ -353,7 +417,6 @@ fn al_1_a_storm_is_counted_over_a_restart() {
     }
     assert_eq!(room.count(), 20);
     room.restart();
-    assert_eq!(room.desk.cursor(), 29);
     room.tell(&looped("agent-30", 31));
     room.pass(MINUTE);
     assert_eq!(room.told(), ["11 more alerts within a minute"]);
@@ -400,6 +463,15 @@ fn al_3_it_is_known_whether_anybody_would_be_told() {
     assert!(!is_told(&[("r", other)], &[("ops", Takes::All)]), "a rule for another agent");
     let money = Rule { types: vec![AlertType::Budget], ..Rule::default() };
     assert!(!is_told(&[("r", money)], &[("ops", Takes::All)]), "a rule for another type");
+}
+
+#[test]
+fn ks_2_a_rule_for_single_agents_tells_nobody_of_the_red_button() {
+    let coder = Rule { agents: vec!["coder".into()], ..Rule::default() };
+    let book = Room::new(&[("r", coder)], &[("ops", Takes::All)]).book;
+    assert!(!book.is_told_of_any(AlertType::SystemKill));
+    assert!(book.is_told_of_any(AlertType::KillSwitch), "but of that agent's stops");
+    assert!(Room::plain().book.is_told_of_any(AlertType::SystemKill));
 }
 
 #[test]

@@ -54,12 +54,12 @@ impl Folder {
 #[test]
 fn st_1_newer_schema_is_refused() {
     let (folder, _) = Folder::filled();
-    folder.sql("PRAGMA user_version = 7");
+    folder.sql("PRAGMA user_version = 8");
     let before = fs::read(folder.db()).unwrap();
     let error = folder.open().unwrap_err();
-    assert_eq!(error, OpenError::Newer { path: folder.db(), found: 7, known: 6 });
+    assert_eq!(error, OpenError::Newer { path: folder.db(), found: 8, known: 7 });
     let text = error.to_string();
-    assert!(text.contains("schema 7") && text.contains("up to 6") && text.contains("backup"), "{text}");
+    assert!(text.contains("schema 8") && text.contains("up to 7") && text.contains("backup"), "{text}");
     assert_eq!(fs::read(folder.db()).unwrap(), before, "and left as it was");
 }
 
@@ -236,7 +236,7 @@ fn st_1_a_backup_is_a_whole_database() {
     scribe.write(&store, &["a"]);
 
     let found = restore_check(&copy).unwrap();
-    assert_eq!((found.schema, found.last_seq), (6, 1600));
+    assert_eq!((found.schema, found.last_seq), (7, 1600));
     let restored = Folder::new();
     fs::rename(&copy, restored.db()).unwrap();
     let restored = restored.open().unwrap();

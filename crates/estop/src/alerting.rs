@@ -9,13 +9,14 @@ mod teller;
 mod watch;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
 use estop_core::ids::Name;
 use estop_notify::{AlertType, Happening, Notifier, Outside, Settings};
-use estop_store::{Alerts as _, Sqlite};
+use estop_store::{Alerts as _, Sqlite, SqliteOptions};
 use jiff::Timestamp;
 
 use crate::config::Alerts;
@@ -27,6 +28,9 @@ pub use watch::Watching;
 /// How often the place up to which everything is told is moved on when nothing is told: a start after a crash reads the
 /// events from there on.
 const MARK_EVERY_MS: i64 = 60_000;
+
+/// What is told beside a database that cannot be trusted is kept here, in the data directory.
+const SHUT: &str = "alerts-while-shut.db";
 
 /// Tells people.
 pub struct Alerting {
@@ -57,6 +61,30 @@ impl Alerting {
         };
         alerting.say_unfit(unfit);
         Ok(alerting)
+    }
+
+    /// Beside a database that cannot be trusted: over one of its own, by the rules of the file. People must hear that
+    /// everything is shut; if they cannot, it is said where estop logs.
+    pub fn while_shut(data_dir: &Path, alerts: &Alerts) -> Option<Alerting> {
+        if alerts.settings.channels.is_empty() {
+            return None;
+        }
+        let place = data_dir.join(SHUT);
+        let opened = Sqlite::open(&place, SqliteOptions::default()).context("alerts");
+        let started = opened.and_then(|store| Alerting::start(&store, alerts, 0));
+        let problem = |error: &anyhow::Error| {
+            let (place, error) = (escaped(&place.to_string_lossy()), escaped(&format!("{error:#}")));
+            eprintln!("estop: nobody is told that everything is shut: {place}: {error}");
+        };
+        started.inspect_err(problem).ok()
+    }
+
+    /// The database is trusted again: what was told beside it is over.
+    pub fn forget_shut(data_dir: &Path) {
+        for end in ["", "-wal", "-shm", ".lock"] {
+            // There seldom is one.
+            let _ = std::fs::remove_file(data_dir.join(format!("{SHUT}{end}")));
+        }
     }
 
     /// The last record that was told.
@@ -97,7 +125,7 @@ impl Alerting {
 
     /// Whether anybody hears of the red button.
     pub fn is_told_of_kills(&self) -> bool {
-        self.notifier.is_told_of_any(AlertType::SystemKill)
+        self.notifier.is_told_now(AlertType::SystemKill)
     }
 
     fn file(&self) -> MutexGuard<'_, Alerts> {

@@ -53,7 +53,7 @@ pub struct Memory {
     pub queue: Arc<JournalQueue>,
     /// The store; `None` if it could not be trusted.
     pub store: Option<Sqlite>,
-    /// Who tells people; `None` if the store could not be trusted.
+    /// Who tells people; `None` if the store could not be trusted and there is nobody to tell, or no way.
     pub alerting: Option<Arc<Alerting>>,
     /// Why nothing passes, if the store could not be trusted.
     pub problem: Option<String>,
@@ -79,7 +79,7 @@ impl Memory {
             Ok(store) => Memory::begin(data_dir, store, wall, policies, alerts),
             Err(
                 error @ (OpenError::Corrupt { .. } | OpenError::Foreign { .. } | OpenError::Newer { .. }),
-            ) => Ok(Memory::untrusted(data_dir, error.to_string())),
+            ) => Ok(Memory::untrusted(data_dir, wall, alerts, error.to_string())),
             Err(error @ (OpenError::Locked { .. } | OpenError::Io { .. })) => Err(error).context("data_dir"),
         }
     }
@@ -94,9 +94,11 @@ impl Memory {
         let past = match Past::read(data_dir, &store, wall) {
             Ok(past) => past,
             Err(error) => {
-                return Ok(Memory::untrusted(data_dir, format!("the journal cannot be trusted: {error:#}")));
+                let problem = format!("the journal cannot be trusted: {error:#}");
+                return Ok(Memory::untrusted(data_dir, wall, alerts, problem));
             }
         };
+        Alerting::forget_shut(data_dir);
         let mut remembered = past.remembered;
         let start = estop_gateway::TailMark { generation: past.generation, offset: 0 };
         let tail =
@@ -141,20 +143,20 @@ impl Memory {
         ))
     }
 
-    fn untrusted(data_dir: &Path, problem: String) -> (Memory, Remembered) {
+    fn untrusted(data_dir: &Path, wall: i64, alerts: &Alerts, problem: String) -> (Memory, Remembered) {
         let queue = Arc::new(JournalQueue::default());
         queue.fail();
         let memory = Memory {
             queue,
             store: None,
-            alerting: None,
+            alerting: Alerting::while_shut(data_dir, alerts).map(Arc::new),
             problem: Some(problem),
             host: Arc::default(),
             places: Arc::default(),
             known: Vec::new(),
             thread: None,
         };
-        let latch = latch::without_database(data_dir, memory.problem.clone());
+        let latch = latch::without_database(data_dir, memory.problem.clone(), wall);
         (memory, Remembered { latch: Some(latch), ..Remembered::default() })
     }
 

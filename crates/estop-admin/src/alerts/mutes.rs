@@ -72,7 +72,7 @@ async fn list(State(app): State<App>) -> Answer<MutesOut> {
 #[into_params(parameter_in = Path)]
 struct MutePath {
     /// The mute's id.
-    #[param(pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+    #[param(pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
     id: String,
 }
 
@@ -134,11 +134,28 @@ async fn hold(app: &App, id: String, mute: MuteIn, caller: Caller) -> Result<Mut
             why: mute.why.into(),
         };
         asked.teller.mute(view.clone())?;
-        let until = moment(view.until);
-        asked.operator.access_changed(&format!("alerts muted until {until} ({})", view.id), &caller.by);
+        asked.operator.access_changed(&told(&view), &caller.by);
         Ok(view.into())
     };
     app.work(work).await
+}
+
+/// Names of a list that are told; the rest is counted.
+const NAMES_TOLD: usize = 10;
+
+/// A mute as the journal has it: what, of whom, until when, why. Reasons are short already.
+fn told(mute: &MuteView) -> String {
+    let names = |names: &[Name], none: &str| match names {
+        [] => none.to_owned(),
+        names if names.len() > NAMES_TOLD => {
+            format!("{} and {} more", names[..NAMES_TOLD].join(", "), names.len() - NAMES_TOLD)
+        }
+        names => names.join(", "),
+    };
+    let types = names(&mute.types, "all but system_kill");
+    let agents = names(&mute.agents, "all agents");
+    let MuteView { id, why, .. } = mute;
+    format!("alerts muted until {} ({id}): {types}, of {agents}, because: {why}", moment(mute.until))
 }
 
 /// Ends a mute. What it hid and still lasts is told at once.

@@ -43,7 +43,8 @@ pub(crate) struct RuleView {
     /// Why it is not, or only partly, in force though it is enabled.
     pub(crate) problem: Option<String>,
     pub(crate) rule: Value,
-    version: u64,
+    /// 0 = the API has none of this name.
+    pub(crate) version: u64,
     updated_at: Option<i64>,
 }
 
@@ -155,7 +156,7 @@ async fn list(State(app): State<App>) -> Answer<RulesOut> {
 #[into_params(parameter_in = Path)]
 struct RulePath {
     /// The rule's name.
-    #[param(pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+    #[param(pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
     id: String,
 }
 

@@ -78,7 +78,7 @@ pub(crate) fn type_names() -> impl Iterator<Item = &'static str> {
 
 /// A name of an agent or channel.
 #[derive(Clone, Deserialize, ToSchema)]
-#[schema(value_type = String, as = AlertName, pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+#[schema(value_type = String, as = AlertName, pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
 pub(super) struct NameIn(pub(super) String);
 
 /// A share of a budget.

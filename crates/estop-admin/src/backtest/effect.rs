@@ -28,6 +28,10 @@ pub(crate) struct Side {
 impl Effect {
     /// In a few sentences.
     pub(crate) fn text(&self) -> String {
+        if self.records == 0 && !self.complete {
+            return "Nothing was judged in time: the journal answers too slowly at the moment. Try again later."
+                .to_owned();
+        }
         if self.records == 0 {
             return format!("Nothing of this agent is in the journal of the last {}.", self.period());
         }
@@ -183,5 +187,29 @@ impl From<&Side> for SideOut {
             by_rule: side.outcome.by_rule,
             newest: side.outcome.newest.iter().rev().map(stop).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tw_8_a_slow_journal_is_not_called_an_empty_one() {
+        let side = || Side { policy: LoopPolicy::default(), outcome: LoopOutcome::default() };
+        let (today, tried) = (side(), side());
+        let none = Effect {
+            enabled: true,
+            days: 7,
+            records: 0,
+            from: None,
+            to: None,
+            complete: false,
+            today,
+            tried,
+        };
+        assert!(none.text().starts_with("Nothing was judged in time"), "{}", none.text());
+        let empty = Effect { complete: true, ..none };
+        assert!(empty.text().starts_with("Nothing of this agent is in the journal"), "{}", empty.text());
     }
 }

@@ -1,11 +1,12 @@
-//! One agent: its kill switch and what it would have done, score, limits, spend, runs, rules, keys, and what happened to
-//! it.
+//! One agent: its kill switch and what it would have done, score, limits, spend, runs, requests, rules, keys, and what
+//! happened to it.
 
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, Query, State};
 use estop_core::operator::{AgentView, RunView};
 use estop_core::policy::{Mode, Preset};
+use estop_core::policy_file::{PolicyIn, PolicyOrigin};
 use estop_core::standing::Standing;
 use estop_store::EventFilter;
 
@@ -13,6 +14,7 @@ use super::charts::Timelines;
 use super::effect;
 use super::frame::Frame;
 use super::preset;
+use super::requests::{self, RequestRow};
 use super::rules::Rules;
 use super::shown::{AgentRow, Badge, EventRow, Meter, budgets, is_over, limits, run_badge, spent, when};
 use super::{Page, made};
@@ -21,12 +23,13 @@ use crate::agents::row::{self, Found};
 use crate::agents::shown::preset_name;
 use crate::keys::good_keys;
 use crate::overrides;
-use crate::presets;
 use crate::problem::Problem;
 use crate::state::App;
 
 /// Events on the page; the journal has all.
 const EVENTS: usize = 20;
+/// Requests on the page; the others are one click away.
+const REQUESTS: usize = 10;
 
 #[derive(Template)]
 #[template(path = "agent.html")]
@@ -51,6 +54,7 @@ struct AgentPage {
     last_seen: String,
     budgets: Vec<Meter>,
     runs: Vec<RunRow>,
+    requests: Vec<RequestRow>,
     events: Vec<EventRow>,
     timelines: Timelines,
 }
@@ -151,6 +155,7 @@ fn agent(
         last_seen: last_seen.map_or_else(|| "just now".to_owned(), |at| when(at, now)),
         budgets: budgets(&view),
         runs: view.runs.iter().map(|run| run_row(&view.name, run, &view.policy.limits)).collect(),
+        requests: requests::newest(app, name, None, REQUESTS)?.rows,
         events: events.into_iter().map(|found| EventRow::of(found, now)).collect(),
         timelines: Timelines::of(app, &view)?,
     })
@@ -160,16 +165,18 @@ fn typed(asked: String, today: String) -> String {
     if asked.is_empty() { today } else { asked }
 }
 
-/// Its own preset if it has one, else everybody's.
+/// Its own preset if it has one, of the API or of the file, else everybody's.
 fn preset_of(app: &App, found: &Found, preset: Preset) -> Result<preset::Shown, Problem> {
     let own = found.stored.as_ref().is_some_and(|agent| overrides::read(agent).contains_key("preset"));
-    let (everybodys, origin) = presets::now(app);
-    let origin = match origin {
+    let role = found.live.as_ref().and_then(|view| view.role.as_deref());
+    let below = (app.policy_file)().origins(found.name(), role, &PolicyIn::default());
+    let below = below.into_iter().find(|(key, _)| *key == "preset").map(|(_, origin)| origin);
+    let origin = match below.unwrap_or(PolicyOrigin::Preset) {
         _ if own => "api",
         // What is set for everybody is taken back for everybody, in the settings.
-        "api" => "everybody",
-        origin if everybodys == preset => origin,
-        _ => "file",
+        PolicyOrigin::Api => "everybody",
+        PolicyOrigin::File | PolicyOrigin::AgentInFile => "file",
+        PolicyOrigin::Preset => "default",
     };
     preset::Shown::of(app, Some(found.name()), preset, origin)
 }

@@ -1,8 +1,11 @@
 //! Who is told, and how that does (AL-1, AL-3): channels with a test, rules, mutes, the delivery log.
 
+use std::collections::BTreeMap;
+
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Query, State};
+use estop_core::ids::Name;
 use estop_store::{DeliveryFilter, LoggedDelivery};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,6 +16,7 @@ use super::{Page, made};
 use crate::access::Caller;
 use crate::alerts::rules::{Origin, RuleView, every};
 use crate::alerts::{read_cursor, text, type_names, waiting};
+use crate::input::etag;
 use crate::output::{kept_json, moment};
 use crate::problem::Problem;
 use crate::state::App;
@@ -69,6 +73,8 @@ struct RuleRow {
     problem: Option<String>,
     /// The API's: it can be deleted.
     own: bool,
+    /// The version that is shown: whoever changes an older one is told.
+    etag: String,
     /// What the button beside it does.
     switch: Option<Switch>,
 }
@@ -76,7 +82,10 @@ struct RuleRow {
 struct Switch {
     label: &'static str,
     done: &'static str,
-    body: String,
+    method: &'static str,
+    body: Option<String>,
+    /// What is asked first.
+    ask: Option<String>,
 }
 
 struct MuteRow {
@@ -133,7 +142,7 @@ fn alerts(app: &App, caller: &Caller, asked: &Asked) -> Result<AlertsPage, Probl
         store_error: app.teller.store_error(),
         channels: app.teller.channels().into_iter().map(channel).collect(),
         everything: !rules.iter().any(|rule| rule.in_force),
-        rules: rules.into_iter().map(Into::into).collect(),
+        rules: rule_rows(rules),
         muted: muted.map(|until| span(until - now)),
         mutes: mutes.into_iter().map(|mute| MuteRow::of(mute, now)).collect(),
         types: type_names().map(|name| Choice { name, label: words(name) }).collect(),
@@ -190,22 +199,21 @@ fn span(ms: i64) -> String {
     }
 }
 
-impl From<RuleView> for RuleRow {
-    fn from(view: RuleView) -> RuleRow {
+/// The rules, each knowing whether the file has one of its name.
+fn rule_rows(rules: Vec<RuleView>) -> Vec<RuleRow> {
+    let filed = rules.iter().filter(|rule| rule.origin == Origin::File);
+    let filed: BTreeMap<Name, Value> = filed.map(|rule| (rule.id.clone(), rule.rule.clone())).collect();
+    rules.into_iter().map(|rule| RuleRow::of(&rule, filed.get(&rule.id))).collect()
+}
+
+impl RuleRow {
+    fn of(view: &RuleView, filed: Option<&Value>) -> RuleRow {
         let own = view.origin == Origin::Api;
         let badge = match (view.in_force, view.enabled, own) {
             (true, _, _) => Badge { class: "ok", text: "in force" },
             (false, false, _) => Badge { class: "", text: "off" },
             (false, true, true) => Badge { class: "stop", text: "cannot be used" },
             (false, true, false) => Badge { class: "", text: "replaced" },
-        };
-        let body = |enabled: bool| json!({"enabled": enabled, "rule": view.rule}).to_string();
-        let off = || Switch { label: "Switch off", done: "Switched off.", body: body(false) };
-        let on = || Switch { label: "Switch on", done: "Switched on.", body: body(true) };
-        let switch = match (view.enabled && view.in_force, own) {
-            (true, _) => Some(off()),
-            (false, true) => Some(on()),
-            (false, false) => None,
         };
         let types = listed(&view.rule, "types", "everything but checkpoints");
         let agents = listed(&view.rule, "agents", "");
@@ -215,12 +223,59 @@ impl From<RuleView> for RuleRow {
             to: listed(&view.rule, "channels", "every channel"),
             origin: if own { "API" } else { "file" },
             badge,
-            problem: view.problem,
+            problem: view.problem.clone(),
             own,
-            switch,
-            id: view.id.into(),
+            etag: etag(view.version),
+            switch: Switch::of(view, filed),
+            id: view.id.to_string(),
         }
     }
+}
+
+impl Switch {
+    fn of(view: &RuleView, filed: Option<&Value>) -> Option<Switch> {
+        let put = |enabled: bool| Some(json!({"enabled": enabled, "rule": view.rule}).to_string());
+        let own = view.origin == Origin::Api;
+        match (view.enabled && view.in_force, own, filed) {
+            (true, _, _) => Some(Switch {
+                label: "Switch off",
+                done: "Switched off.",
+                method: "PUT",
+                body: put(false),
+                ask: None,
+            }),
+            // It only takes the file's away. A copy of that, switched on, would hide what the file says from then on.
+            (false, true, Some(filed)) if !view.enabled => Some(Switch {
+                label: "Switch on",
+                done: "Switched on: the file decides again.",
+                method: "DELETE",
+                body: None,
+                ask: (said(filed) != said(&view.rule)).then(|| {
+                    format!(
+                        "Switch on {} as the file has it? What the API says of it differs and is deleted.",
+                        view.id
+                    )
+                }),
+            }),
+            (false, true, _) => Some(Switch {
+                label: "Switch on",
+                done: "Switched on.",
+                method: "PUT",
+                body: put(true),
+                ask: None,
+            }),
+            (false, false, _) => None,
+        }
+    }
+}
+
+/// What a rule says; the file's form also has what it does not say.
+fn said(rule: &Value) -> Vec<(&String, &Value)> {
+    let is_said = |value: &Value| !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty());
+    let said = rule.as_object().into_iter().flatten().filter(|(_, value)| is_said(value));
+    let mut said: Vec<(&String, &Value)> = said.collect();
+    said.sort_by_key(|(key, _)| *key);
+    said
 }
 
 /// The names of a list; without any, what that means.

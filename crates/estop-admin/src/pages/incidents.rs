@@ -208,6 +208,10 @@ fn score(evidence: &Value) -> Option<Score> {
 }
 
 fn loosen(evidence: &Value, policy: &Policy, asked: String) -> Option<Loosen> {
+    // A score is part of every evidence; a threshold helps only where it decided.
+    if evidence["cause"].as_str() != Some("loop") {
+        return None;
+    }
     let score = (evidence["score"].as_f64()? * 10.0).round() as u16;
     let text = |tenths: u16| format!("{}.{}", tenths / 10, tenths % 10);
     let (today, max) = (policy.loops.threshold_tenths, 500);

@@ -115,18 +115,24 @@ fn overview(app: &App, caller: &Caller, asked: Asked) -> Result<Overview, Proble
         .sort_by(|one, other| other.urgency().cmp(&one.urgency()).then_with(|| one.name().cmp(other.name())));
     let place = place(agents.len(), asked.from, &format!("/?show={show}&find={}", plain(&find)));
     let now = app.now();
-    let mut hours = app.hours();
-    hours.read_on(app.store_here(), now)?;
     let shown = agents.into_iter().skip(asked.from).take(ROWS);
+    // Others wait for the charts: what is read after them is read without the lock.
+    let (rows, since) = {
+        let mut hours = app.hours();
+        hours.read_on(app.store_here(), now)?;
+        let rows: Vec<Row> =
+            shown.map(|agent| agent.row(Spark::of(&hours.of(agent.name(), now).minutes))).collect();
+        (rows, hours.since(now, 3_600_000).map(|since| when(since, now)))
+    };
     Ok(Overview {
         frame,
         tiles,
-        rows: shown.map(|agent| agent.row(Spark::of(&hours.of(agent.name(), now).minutes))).collect(),
+        rows,
         filtered: show != "all" || !find.is_empty() || asked.from > 0,
         find: asked.find,
         show,
         place,
-        since: hours.since(now, 3_600_000).map(|since| when(since, now)),
+        since,
         would_have: would_have(app)?,
     })
 }
@@ -173,15 +179,19 @@ impl Listed {
 
 /// Every agent there is, those at rest too, in order of name. One read, however many there are.
 fn listed(app: &App) -> Result<Vec<Listed>, Problem> {
-    let mut stored = app.store_here().agents(None, AGENTS_MAX)?.into_iter().peekable();
+    let store = app.store_here();
+    let mut stored = store.agents(None, AGENTS_MAX)?.into_iter().peekable();
     let mut all = Vec::new();
     for view in app.operator.agents() {
         while let Some(resting) = stored.next_if(|agent| *agent.name < *view.name) {
             all.push(Listed { stored: Some(resting), live: None });
         }
-        let kept = stored.next_if(|agent| agent.name == view.name);
-        // Whoever lives and is not kept is new, or was deleted.
-        if kept.is_some() || app.store_here().agent(&view.name)?.is_none() {
+        // Whoever lives and was not read is new, was deleted, or comes after the last that was read.
+        let kept = match stored.next_if(|agent| agent.name == view.name) {
+            Some(kept) => Some(kept),
+            None => store.agent(&view.name)?,
+        };
+        if !kept.as_ref().is_some_and(|agent| agent.deleted) {
             all.push(Listed { stored: kept, live: Some(view) });
         }
     }

@@ -20,6 +20,8 @@ pub(super) struct Shown {
     /// What `strict` would have stopped.
     pub(super) guards: Vec<GuardRow>,
     pub(super) total: u64,
+    /// All of them were counted.
+    complete: bool,
     pub(super) days: i64,
 }
 
@@ -30,12 +32,13 @@ pub(super) struct GuardRow {
 }
 
 impl Shown {
-    /// `once`, `7 times`
+    /// `once`, `7 times`, `at least 5000 times`
     pub(super) fn times(&self) -> String {
+        let at_least = if self.complete { "" } else { "at least " };
         match self.total {
             0 => "nothing".to_owned(),
-            1 => "once".to_owned(),
-            times => format!("{times} times"),
+            1 => format!("{at_least}once"),
+            times => format!("{at_least}{times} times"),
         }
     }
 
@@ -48,6 +51,7 @@ impl Shown {
     ) -> Result<Shown, Problem> {
         let since = app.now() - DAYS * 86_400_000;
         let seen = would_have(app.store_here(), agent, since)?;
+        let complete = seen.complete;
         let guards: Vec<GuardRow> = seen
             .guards
             .into_iter()
@@ -70,6 +74,7 @@ impl Shown {
             is_strict: preset == Preset::Strict,
             total: guards.iter().map(|row| row.stops).sum(),
             guards,
+            complete,
             days: DAYS,
         })
     }

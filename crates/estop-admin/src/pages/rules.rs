@@ -109,8 +109,8 @@ impl Rules {
             sections: vec![
                 section("guards", "Guards", "enforce stops, shadow only watches, off does not look", &GUARDS),
                 section("limits", "Limits of a run", "the call that reaches one is refused", &LIMITS),
-                section("budget", "Budgets", "empty: no cap", &BUDGET),
-                section("rate_limit", "Rates", "empty: no limit", &RATE),
+                section("budget", "Budgets", "empty: as the file says; no cap if it has none", &BUDGET),
+                section("rate_limit", "Rates", "empty: as the file says; no limit if it has none", &RATE),
             ],
             etag: etag(found.version()),
             watchdog: watchdog(policy),

@@ -258,13 +258,17 @@ pub(super) fn sentence(detail: &Value) -> String {
 /// How far a budget is used, in dollars or tokens.
 fn budget_words(detail: &Value) -> Option<String> {
     let account = detail["account"].as_str()?;
+    let (account, whose) = match account.strip_prefix("fleet_") {
+        Some(account) => (account, " of all agents together"),
+        None => (account, ""),
+    };
     let (spent, cap, percent) =
         (detail["spent"].as_u64()?, detail["cap"].as_u64()?, detail["percent"].as_u64()?);
     let shown = |sum| match account.starts_with("usd") {
         true => money(NanoUsd(sum)),
         false => format!("{sum} tokens"),
     };
-    Some(format!("{} of {} spent: {percent} % of {account}.", shown(spent), shown(cap)))
+    Some(format!("{} of {} spent: {percent} % of {account}{whose}.", shown(spent), shown(cap)))
 }
 
 /// Which limit a run reached.
@@ -286,6 +290,8 @@ mod tests {
         let warned =
             json!({"account": "usd_per_day", "cap": 1_000_000_000, "percent": 95, "spent": 990_825_000});
         assert_eq!(said(warned), "$0.99082 of $1.00 spent: 95 % of usd_per_day.");
+        let fleet = json!({"account": "fleet_usd_per_day", "cap": 1_000_000_000, "percent": 95, "spent": 990_825_000});
+        assert_eq!(said(fleet), "$0.99082 of $1.00 spent: 95 % of usd_per_day of all agents together.");
         let tripped = json!({"limit": {"current": 5, "limit": "tool_calls", "max": 5}, "run": "nightly"});
         assert_eq!(said(tripped), "max tool calls at 5/5, run nightly");
         assert_eq!(said(json!({"reason": "because", "account": "x"})), "because");

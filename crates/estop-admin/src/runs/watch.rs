@@ -71,13 +71,13 @@ enum WatchKind {
 #[serde(deny_unknown_fields)]
 pub(super) struct WatchIn {
     /// The agent; becomes known if it is not.
-    #[schema(pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
     agent: String,
     /// Its run; made up if left out and one is to begin.
-    #[schema(pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
     run: Option<String>,
     /// The role it runs under; its limits hold for this run.
-    #[schema(pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
     role: Option<String>,
     /// A person sits at it: a guard has it refused, only the button ends it.
     #[serde(default)]

@@ -216,6 +216,9 @@ async fn al_1_mutes_have_an_owner_a_reason_an_end_and_a_bound() {
     let made = plane.post("/api/alerts/mutes", body.clone()).await.expect(201).json();
     assert_eq!((&made["by"], &made["until"]), (&json!("admin"), &json!("2025-11-15T01:00:00Z")));
     let id = made["id"].as_str().expect("an id");
+    let note = format!("alerts muted until 2025-11-15T01:00:00Z ({id}): budget, of a, because: known <b>");
+    let noted = plane.operator.done();
+    assert!(noted.iter().any(|done| done.contains(&note)), "{note} in {noted:?}");
     assert_eq!(plane.get(&format!("/api/alerts/mutes/{id}")).await.expect(200).json(), made);
     let all = plane.get("/api/alerts/mutes").await.expect(200).json();
     assert_eq!(all["mutes"], json!([made]));
@@ -334,4 +337,35 @@ async fn ui_1_who_may_what_about_alerts_shows_in_the_buttons() {
         let found = ["/ops/test", "/mutes/m1", "PUT /api/alerts/rules"].map(|text| html.contains(text));
         assert_eq!(found, buttons, "{role}");
     }
+}
+
+#[tokio::test]
+async fn al_1_a_switched_rule_is_the_one_that_was_seen() {
+    let plane = Plane::new();
+    plane.teller.add_channel("ops", 0, "200 ok");
+    let filed = r#"{"types":["kill_switch"],"agents":[],"channels":[]}"#.to_owned();
+    plane.teller.lock().file_rules = vec![("stops".into(), filed)];
+    let button = async |label: &str| {
+        let html = plane.get("/alerts").await.expect(200).text();
+        let buttons = html.split("<button ").find(|one| one.contains(&format!("aria-label=\"{label}\"")));
+        buttons.unwrap_or_default().split('>').next().unwrap_or_default().replace("&#34;", "\"")
+    };
+    let off = button("Switch off stops").await;
+    assert!(off.contains("PUT /api/alerts/rules/stops\"") && off.contains("data-match=\"\"0\"\""), "{off}");
+    put(&plane, "/api/alerts/rules/stops", json!({"enabled": false, "rule": {"types": ["kill_switch"]}}))
+        .await
+        .expect(200);
+    // A copy of the file's would hide what the file says from then on.
+    let on = button("Switch on stops").await;
+    assert!(on.contains("DELETE /api/alerts/rules/stops\"") && on.contains("data-match=\"\"1\"\""), "{on}");
+    assert!(!on.contains("data-body") && !on.contains("data-ask"), "{on}");
+    let other = json!({"enabled": false, "rule": {"types": ["watchdog"]}});
+    put(&plane, "/api/alerts/rules/stops", other).await.expect(200);
+    let on = button("Switch on stops").await;
+    assert!(on.contains("data-ask=\"Switch on stops as the file has it?"), "{on}");
+    let stale = set(plane.request("DELETE", "/api/alerts/rules/stops", None), "if-match", "\"1\"");
+    plane.send(stale).await.expect(412);
+    put(&plane, "/api/alerts/rules/own", json!({"enabled": false})).await.expect(200);
+    let on = button("Switch on own").await;
+    assert!(on.contains("PUT /api/alerts/rules/own\"") && on.contains("data-match"), "{on}");
 }

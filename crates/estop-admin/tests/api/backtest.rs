@@ -284,13 +284,19 @@ fn incident(plane: &Plane, id: &str, evidence: &Value) {
 #[tokio::test]
 async fn ui_1_an_incident_says_which_threshold_would_have_let_it_pass() {
     let plane = Plane::with_agents(1).await;
-    incident(&plane, "by-score", &json!({"score": 12.5, "threshold": 10.0, "window": 9}));
+    incident(&plane, "by-score", &json!({"cause": "loop", "score": 12.5, "threshold": 10.0, "window": 9}));
     incident(
         &plane,
         "by-rule",
-        &json!({"score": 12.5, "threshold": 10.0, "repetition": {"text": "<b>x</b>"}}),
+        &json!({"cause": "loop", "score": 12.5, "threshold": 10.0, "repetition": {"text": "<b>x</b>"}}),
     );
-    incident(&plane, "too-high", &json!({"score": 50.5, "threshold": 10.0}));
+    incident(&plane, "too-high", &json!({"cause": "loop", "score": 50.5, "threshold": 10.0}));
+    incident(&plane, "unwell", &json!({"cause": "health", "score": 2.0, "threshold": 10.0}));
+    let unwell = plane.get("/incidents/unwell").await.expect(200).text();
+    assert!(
+        unwell.contains("Score 2.0") && !unwell.contains("let this pass"),
+        "no threshold decided: {unwell}"
+    );
     let page = plane.get("/incidents/by-score").await.expect(200).text();
     assert!(page.contains("12.5 would have let this pass") && page.contains("value=\"12.5\""), "{page}");
     let tried = plane.get("/incidents/by-score?threshold=14").await.expect(200).text();
@@ -330,5 +336,46 @@ async fn po_5_strict_is_counted_from_what_guards_in_shadow_would_have_stopped() 
     );
     let settings = plane.get("/settings").await.expect(200).text();
     assert!(settings.contains("would have stopped 4 times") && !settings.contains("<i>gate"), "{settings}");
+    assert!(settings.contains("goes on watching"), "not every one would be enforced: {settings}");
     assert!(plane.get("/agents/a0").await.expect(200).text().contains("would have stopped 2 times"));
+    let event = |seq: u64| NewEvent {
+        seq: 10 + seq,
+        wall: START,
+        agent: Some("a0".into()),
+        event_type: "would_have_stopped".into(),
+        detail: json!({"guard": "loop"}).to_string(),
+    };
+    let batch = JournalBatch { events: (0..6000).map(event).collect(), ..JournalBatch::default() };
+    plane.store.append(Arc::new(batch), Durability::Process).unwrap();
+    let many = plane.get("/settings").await.expect(200).text();
+    assert!(many.contains("would have stopped at least 5000 times"), "{many}");
+}
+
+#[tokio::test]
+async fn ui_1_an_agents_requests_are_listed_with_what_became_of_them() {
+    let plane = Plane::with_agents(1).await;
+    assert!(plane.get("/agents/a0").await.expect(200).text().contains("None among its newest records"));
+    let mut agent = Agent::new("a0", Mode::Enforce);
+    let mut recorder = Recorder::new(START - DAY);
+    for run in 0..12 {
+        assert!(recorder.work(&mut agent, &format!("good-{run}"), 5, false));
+    }
+    assert!(!recorder.work(&mut agent, "one", 6, true), "the sixth is refused");
+    recorder.keep(&plane);
+    let rows = |page: &str| page.matches("<td data-th=\"Outcome\">").count();
+    let shown = plane.get("/agents/a0").await.expect(200).text();
+    assert_eq!(rows(&shown), 10);
+    assert!(
+        shown.contains("by loop") && shown.contains("answered") && !shown.contains("no answer yet"),
+        "{shown}"
+    );
+    assert!(shown.contains("/agents/a0/requests"));
+    let first = plane.get("/agents/a0/requests").await.expect(200).text();
+    assert_eq!(rows(&first), 50);
+    let next = first.split("href=\"/agents/a0/requests?").nth(1).unwrap().split('"').next().unwrap();
+    let rest = plane.get(&format!("/agents/a0/requests?{next}")).await.expect(200).text();
+    assert_eq!(rows(&rest), 16, "each once: {next}");
+    assert!(!rest.contains("no answer yet") && !rest.contains(">Older<"), "{rest}");
+    plane.get("/agents/a0/requests?before=x").await.expect(400);
+    plane.get("/agents/nobody/requests").await.expect(404);
 }

@@ -4,9 +4,10 @@ use serde_json::json;
 
 use crate::support::{Plane, anonymous, set};
 
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     "/",
     "/agents/a0",
+    "/agents/a0/requests",
     "/incidents",
     "/needs-human",
     "/alerts",

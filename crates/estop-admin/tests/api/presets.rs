@@ -136,3 +136,28 @@ async fn ui_1_keys_are_listed_for_admins_and_never_shown_whole() {
         assert!(seen.contains("Rules") && seen.contains("Preset watch"), "they may look");
     }
 }
+
+#[tokio::test]
+async fn po_5_a_preset_of_the_file_is_not_taken_for_everybodys() {
+    let plane = Plane::with_agents(1).await;
+    plane.post("/api/agents", json!({"id": "easy"})).await.expect(201);
+    assert!(plane.get("/agents/a0").await.text().contains("nobody chose one"));
+    send(&plane, "PUT", "/api/preset", Some(json!({"preset": "strict"}))).await.expect(200);
+    let easy = plane.get("/agents/easy").await.expect(200).text();
+    assert!(easy.contains("Preset watch <span class=\"hint\">from the file</span>"), "{easy}");
+    let other = plane.get("/agents/a0").await.expect(200).text();
+    assert!(
+        other.contains("Preset strict <span class=\"hint\">set for everybody, in the settings"),
+        "{other}"
+    );
+    // The same as everybody's, and still its own.
+    send(&plane, "PUT", "/api/preset", Some(json!({"preset": "watch"}))).await.expect(200);
+    assert!(plane.get("/agents/easy").await.text().contains("from the file"));
+}
+
+#[tokio::test]
+async fn ui_1_an_emptied_rule_is_said_to_be_the_files() {
+    let plane = Plane::with_agents(1).await;
+    let page = plane.get("/agents/a0").await.expect(200).text();
+    assert!(page.contains("empty: as the file says") && !page.contains("empty: no"), "{page}");
+}

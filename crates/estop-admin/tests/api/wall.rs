@@ -249,3 +249,15 @@ async fn ui_1_spend_is_drawn_by_day_and_compared_in_every_view() {
     assert!(models.contains("25 % of the largest") && models.contains("days-title"), "{models}");
     assert!(!models.contains(evil), "{models}");
 }
+
+#[tokio::test]
+async fn ui_1_an_agent_at_work_is_listed_however_many_come_before_it() {
+    let plane = Plane::new();
+    let seen = (0..20_001).map(|n| AgentSeen { agent: format!("n{n:05}").into(), at: START });
+    let last = AgentSeen { agent: "zoe".into(), at: START };
+    keep(&plane, JournalBatch { seen: seen.chain([last]).collect(), ..JournalBatch::default() });
+    plane.operator.add_agent("zoe").unwrap();
+    plane.operator.steer("zoe", estop_core::operator::Steer::Pause, "ada").unwrap();
+    let html = plane.get("/?show=stopped").await.expect(200).text();
+    assert!(html.contains("agent-zoe"), "{html}");
+}

@@ -84,7 +84,7 @@ pub(crate) fn session_run(headers: &HeaderMap) -> Option<Name> {
 }
 
 fn named(run: &str) -> Result<Name, HookFault> {
-    let must = "must have letters, digits, `.`, `_` and `-`, at most 64, and not begin with a dot";
+    let must = "must have letters, digits, `.`, `_` and `-`, at most 64, and not begin with `.` or `-`";
     is_name(run).then(|| run.into()).ok_or_else(|| unread("run", must))
 }
 

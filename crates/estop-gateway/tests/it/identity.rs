@@ -83,6 +83,7 @@ fn id_1_names_that_cannot_be_one_are_refused() {
         "x-estop-agent: a/b\r\n".to_owned(),
         "x-estop-agent:\r\n".to_owned(),
         "x-estop-agent: .a\r\n".to_owned(),
+        "x-estop-agent: --force\r\n".to_owned(),
         "x-estop-agent: \u{e4}\r\n".to_owned(),
         format!("x-estop-agent: {long}\r\n"),
         "x-estop-agent: a\r\nx-estop-agent: b\r\n".to_owned(),
@@ -94,7 +95,7 @@ fn id_1_names_that_cannot_be_one_are_refused() {
         let reply = post_with(house.address(), "/openai/v1/chat/completions", extra, &chat("m"));
         assert_eq!((reply.status, reply.header("x-estop-reason")), (400, Some("bad_name")), "{extra}");
     }
-    for agent in ["%61", "a%20b", "a\u{e4}", ".a", &long, "a:b", "a@b"] {
+    for agent in ["%61", "a%20b", "a\u{e4}", ".a", "-a", &long, "a:b", "a@b"] {
         let reply = post(house.address(), &format!("/agents/{agent}/openai/v1/chat/completions"), &chat("m"));
         assert_eq!(reply.status, 400, "{agent}: {reply:?}");
     }

@@ -8,11 +8,11 @@ use crate::message::{Fact, Message, MessageKind, Severity};
 use crate::plain::one_line;
 use crate::words::{NAME_MAX, Words};
 
-/// A message that somebody asked for, to try out a channel.
-pub(crate) fn test_message(now: i64, channel: &str, by: &str, words: &Words) -> Message {
+/// A message that somebody asked for, to try out a channel: the nth one.
+pub(crate) fn test_message((now, nth): (i64, u64), channel: &str, by: &str, words: &Words) -> Message {
     let key = Name::from(format!("test/{channel}"));
     Message {
-        id: message_id(channel, &key, &now.to_string(), "test"),
+        id: message_id(channel, &key, &format!("{now} {nth}"), "test"),
         key,
         alert: AlertType::KillSwitch,
         kind: MessageKind::Test,

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use estop_core::ids::Name;
-use estop_store::{Alerts, DueAlert};
+use estop_store::{Alerts, DeliveryOutcome, DueAlert};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
@@ -43,6 +43,11 @@ pub(super) struct Worker {
     missed: Arc<AtomicU64>,
     shown: Arc<Mutex<Shown>>,
     swept_at: i64,
+    /// The test that waits for each channel, and how many there were.
+    tests: BTreeMap<Name, Name>,
+    nth_test: u64,
+    /// Changes of mutes since others last saw them.
+    mutes_granted: usize,
     /// What each task sends.
     under_way: HashMap<Id, DueAlert>,
 }
@@ -75,6 +80,9 @@ impl Worker {
             missed,
             shown,
             swept_at: i64::MIN,
+            tests: BTreeMap::new(),
+            nth_test: 0,
+            mutes_granted: 0,
             under_way: HashMap::new(),
         }
     }
@@ -95,9 +103,10 @@ impl Worker {
         let mut wishes = Vec::new();
         loop {
             let wake = self.turn(&mut wishes, &mut on_their_way);
+            let mut urgent = Vec::new();
             tokio::select! {
                 biased;
-                Some(wish) = urging.recv() => wishes.push(wish),
+                Some(wish) = urging.recv() => urgent.push(wish),
                 count = waiting.recv_many(&mut wishes, BATCH) => {
                     if count == 0 {
                         break;
@@ -106,6 +115,14 @@ impl Worker {
                 Some(sent) = on_their_way.join_next_with_id() => self.sent(sent),
                 () = sleep_until(wake) => {}
             }
+            // A press must not come after the word that everything up to its record was told.
+            while let Ok(wish) = urging.try_recv() {
+                urgent.push(wish);
+            }
+            wishes.splice(0..0, urgent);
+        }
+        while let Ok(wish) = urging.try_recv() {
+            wishes.push(wish);
         }
         self.turn(&mut wishes, &mut on_their_way);
         let last = async {
@@ -151,12 +168,20 @@ impl Worker {
                 (self.book, self.words, self.senders) = (book, words, senders);
             }
             Wish::Test { channel, by } => {
-                let message = test_message(now, &channel, &by, &self.words);
+                self.nth_test += 1;
+                let message = test_message((now, self.nth_test), &channel, &by, &self.words);
                 self.desk.push(now, &channel, &message);
+                self.tests.insert(channel, message.id);
             }
-            // It was checked by whoever asked.
-            Wish::Mute { id, mute } => drop(self.desk.mute(now, id, mute)),
-            Wish::Unmute(id) => drop(self.desk.unmute(&id)),
+            Wish::Mute { id, mute } => {
+                // It was checked by whoever asked.
+                let _ = self.desk.mute(now, id, mute);
+                self.mutes_granted += 1;
+            }
+            Wish::Unmute(id) => {
+                self.desk.unmute(&id);
+                self.mutes_granted += 1;
+            }
         }
     }
 
@@ -164,7 +189,7 @@ impl Worker {
         let message: Result<Message, _> = serde_json::from_str(&due.alert.payload);
         let (Ok(message), Some(sender)) = (message, self.senders.get(&due.alert.target)) else {
             let tried = Tried::Refused("the stored message cannot be read".to_owned());
-            self.outbox.finish(&*self.store, now, &due, &tried);
+            self.finish(now, &due, &tried);
             return;
         };
         let (sender, store) = (Arc::clone(sender), Arc::clone(&self.store));
@@ -179,8 +204,20 @@ impl Worker {
             Err(error) => (error.id(), Tried::failed("the sender broke down; please report it")),
         };
         let Some(due) = self.under_way.remove(&id) else { return };
-        let now = (self.outside.clock)();
-        self.outbox.finish(&*self.store, now, &due, &tried);
+        self.finish((self.outside.clock)(), &due, &tried);
+    }
+
+    fn finish(&mut self, now: i64, due: &DueAlert, tried: &Tried) {
+        let target = &due.alert.target;
+        let is_test = self.tests.get(target) == Some(&due.alert.dedupe);
+        if is_test && matches!(tried, Tried::Delivered(_)) {
+            // Before the log says so: whoever reads that may ask for another.
+            self.shown().tests.remove(target);
+        }
+        let outcome = self.outbox.finish(&*self.store, now, due, tried);
+        if is_test && outcome == DeliveryOutcome::GivenUp {
+            self.shown().tests.remove(target);
+        }
     }
 
     fn sweep(&mut self, now: i64) {
@@ -192,16 +229,27 @@ impl Worker {
         let _ = self.store.sweep_alerts(now - KEPT_MS, REF);
     }
 
-    fn show(&self, now: i64) {
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn show(&mut self, now: i64) {
         let health = self.outbox.health(now).map(|(channel, failures, rests_until, said)| ChannelHealth {
             channel: channel.clone(),
             failures,
             rests_until,
             said: said.to_owned(),
         });
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        shown.health = health.collect();
-        shown.mutes = self.desk.mutes().clone();
+        let health = health.collect();
+        let granted = std::mem::take(&mut self.mutes_granted);
+        let mut shown = self.shown();
+        shown.health = health;
+        shown.mutes_waiting = shown.mutes_waiting.saturating_sub(granted);
+        // Whoever asked for a change sees it already.
+        if shown.mutes_waiting == 0 {
+            shown.mutes = self.desk.mutes().clone();
+            shown.mutes_kept.notify_all();
+        }
         shown.store_error = self.outbox.last_error.clone();
         if self.outbox.is_stored() {
             shown.cursor = self.desk.cursor();

@@ -35,7 +35,7 @@ pub(super) fn recovery(told: &Happening) -> String {
         AlertType::ErrorRate => format!("{agent} no longer fails"),
         AlertType::AgentDown => format!("{agent} calls again"),
         AlertType::Health => format!("{agent} is well again"),
-        AlertType::SystemKill => "The emergency stop was lifted: agents may work again".to_owned(),
+        AlertType::SystemKill => lifted(told),
         AlertType::ProoftestOverdue => "The emergency stop was tested and works".to_owned(),
         AlertType::Checkpoint => "Checkpoint of the journal".to_owned(),
     }
@@ -47,6 +47,17 @@ fn system_kill(told: &Happening) -> String {
         Detail::Shut(channels) => format!("EMERGENCY STOP of {} ({cause})", one_line(channels, 80)),
         Detail::None | Detail::Budget(_) | Detail::Escalation(_) | Detail::Checkpoint { .. } => {
             format!("EMERGENCY STOP: everything is stopped ({cause})")
+        }
+    }
+}
+
+fn lifted(told: &Happening) -> String {
+    match &told.detail {
+        Detail::Shut(channels) => {
+            format!("The emergency stop was lifted, but not of {}", one_line(channels, 80))
+        }
+        Detail::None | Detail::Budget(_) | Detail::Escalation(_) | Detail::Checkpoint { .. } => {
+            "The emergency stop was lifted: agents may work again".to_owned()
         }
     }
 }

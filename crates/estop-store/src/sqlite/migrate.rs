@@ -10,6 +10,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0004_alerts.sql"),
     include_str!("../../migrations/sqlite/0005_escalation_facts.sql"),
     include_str!("../../migrations/sqlite/0006_packed_blocks.sql"),
+    include_str!("../../migrations/sqlite/0007_open_cases.sql"),
 ];
 
 /// The newest schema this program knows.

@@ -13,6 +13,8 @@ use serde_json::Value;
 
 use super::Alerting;
 
+const FOUND: &str = "Found at the start";
+
 /// Keeps the latch, and tells people.
 pub struct TellingKeeper {
     keeper: Arc<dyn LatchKeeper>,
@@ -47,15 +49,21 @@ impl ToldButton {
         if before.is_some_and(|before| before.epoch >= gate.epoch) {
             return None;
         }
+        let before = before.filter(|before| before.state != SystemState::Starting);
         let shut = match (before, gate.state) {
             // Found so at a start: told before, or pressed while nobody was there to tell.
             (_, SystemState::Shutdown) => Channels::ALL,
-            (Some(before), SystemState::Running) if before.state == SystemState::Running => {
-                let more = gate.shut.union(before.shut);
-                if more == before.shut { return Some(cleared(gate, latched)) } else { gate.shut }
+            (_, SystemState::SafeMode | SystemState::Starting) => return None,
+            // Whoever presses once more shuts as much or more; only who lifts opens something.
+            (Some(before), SystemState::Running)
+                if before.state == SystemState::Running && gate.shut.union(before.shut) == gate.shut =>
+            {
+                gate.shut
             }
-            (Some(_), SystemState::Running) => return Some(cleared(gate, latched)),
-            (None, SystemState::Running) | (_, SystemState::SafeMode | SystemState::Starting) => return None,
+            // Found so at a start: nobody has lifted it since.
+            (None, SystemState::Running) if latched.reason.is_some() && !gate.shut.is_empty() => gate.shut,
+            // Also at a start, where nobody may have been told: who heard of no stop hears nothing of its end.
+            (_, SystemState::Running) => return Some(cleared(gate, latched)),
         };
         let press = Pressed {
             reason: latched.reason.map_or("unknown", reason),
@@ -84,7 +92,8 @@ struct Pressed<'a> {
 impl Pressed<'_> {
     fn happening(&self, epoch: u64, seq: u64, at: i64, shut: Channels) -> Happening {
         let Pressed { reason, by, source, note } = self;
-        let from = format!("Pressed from `{source}`");
+        // What a start finds was pressed by nobody.
+        let from = if *source == "start" { FOUND.to_owned() } else { format!("Pressed from `{source}`") };
         let detail = if shut == Channels::ALL { Detail::None } else { Detail::Shut(names(shut)) };
         Happening {
             id: format!("kill-{epoch}").into(),
@@ -104,12 +113,13 @@ impl Pressed<'_> {
 }
 
 fn cleared(gate: GateView, latched: &Latched) -> Happening {
-    lifted(gate.epoch, 0, latched.since, &latched.by)
+    lifted(gate, 0, latched.since, &latched.by)
 }
 
-fn lifted(epoch: u64, seq: u64, at: i64, by: &str) -> Happening {
+/// Channels that were killed one by one may stay shut.
+fn lifted(gate: GateView, seq: u64, at: i64, by: &str) -> Happening {
     Happening {
-        id: format!("clear-{epoch}").into(),
+        id: format!("clear-{}", gate.epoch).into(),
         seq,
         at,
         alert: AlertType::SystemKill,
@@ -120,7 +130,7 @@ fn lifted(epoch: u64, seq: u64, at: i64, by: &str) -> Happening {
         evidence: String::new(),
         by: Some(by.into()),
         cost: Cost::default(),
-        detail: Detail::None,
+        detail: if gate.shut.is_empty() { Detail::None } else { Detail::Shut(names(gate.shut)) },
     }
 }
 
@@ -130,7 +140,7 @@ pub(crate) fn told(event: &NewEvent, detail: &Value) -> Option<Happening> {
     let text = |key: &str| detail[key].as_str();
     let by = text("by").unwrap_or_default();
     if &*event.event_type == "system_clear" {
-        return (text("outcome") == Some("applied")).then(|| lifted(gate.epoch, event.seq, event.wall, by));
+        return (text("outcome") == Some("applied")).then(|| lifted(gate, event.seq, event.wall, by));
     }
     let shut = if gate.state == SystemState::Shutdown { Channels::ALL } else { gate.shut };
     let reason = text("reason").unwrap_or("unknown");
@@ -187,7 +197,8 @@ mod tests {
         fn new() -> Room {
             let latched = Latched::at_start(GateView::OPEN, 0);
             let mut room = Room { system: System::default(), latched, told: ToldButton::default(), wall: 0 };
-            assert!(room.happen(&SystemEvent::Started { found: None }).is_none());
+            let start = room.happen(&SystemEvent::Started { found: None });
+            assert_eq!(start.map(|told| told.phase), Some(Phase::Cleared), "it runs, if anybody asks");
             room
         }
 
@@ -257,5 +268,47 @@ mod tests {
         assert_eq!((&*told.id, told.at), ("kill-9", 5));
         let safe = GateView { state: SystemState::SafeMode, ..gate };
         assert!(ToldButton::default().step(&Latched::at_start(safe, 5)).is_none());
+    }
+    #[test]
+    fn ks_2_pressed_once_more_it_is_not_told_as_lifted() {
+        let llm = Channels::NONE.with(Channel::Llm);
+        let mut room = Room::new();
+        let first = room.happen(&press(llm)).expect("it is told");
+        let second = room.happen(&press(llm)).expect("it is told");
+        assert_eq!((second.phase, &second.detail), (Phase::Raised, &Detail::Shut("llm".to_owned())));
+        assert_ne!(first.id, second.id);
+        room.happen(&press(llm.with(Channel::Tools)));
+        let part = room.happen(&press(llm)).expect("it is told");
+        assert_eq!((part.phase, part.detail), (Phase::Raised, Detail::Shut("llm, tools".to_owned())));
+        let end = room.happen(&room.unlock(true)).expect("it is over");
+        assert_eq!((end.phase, end.detail), (Phase::Cleared, Detail::None));
+    }
+
+    #[test]
+    fn ks_2_what_stays_shut_is_named_when_the_rest_is_lifted() {
+        let mut room = Room::new();
+        room.happen(&press(Channels::ALL));
+        room.happen(&press(Channels::NONE.with(Channel::Llm)));
+        room.happen(&room.unlock(false));
+        let end = room.happen(&room.unlock(true)).expect("it is told");
+        assert_eq!((end.phase, &end.detail), (Phase::Cleared, &Detail::Shut("llm".to_owned())));
+        let detail = serde_json::json!({ "by": "ann", "outcome": "applied", "gate": room.system.gate() });
+        let wall = room.wall;
+        let row =
+            NewEvent { seq: 9, wall, agent: None, event_type: "system_clear".into(), detail: String::new() };
+        assert_eq!(told(&row, &detail), Some(Happening { seq: 9, ..end.clone() }));
+        assert_eq!(ToldButton::default().step(&room.latched), Some(end), "and at the next start");
+    }
+
+    #[test]
+    fn ks_2_a_start_tells_how_the_button_stands() {
+        let gate = GateView { epoch: 9, ..GateView::OPEN };
+        let lifted = Latched { by: "ann".into(), ..Latched::at_start(gate, 5) };
+        let told = ToldButton::default().step(&lifted).expect("it is told");
+        assert_eq!((&*told.id, told.phase, told.detail), ("clear-9", Phase::Cleared, Detail::None));
+        let llm = GateView { shut: Channels::NONE.with(Channel::Llm), ..gate };
+        let pressed = Latched { reason: Some(KillReason::Manual), ..Latched::at_start(llm, 5) };
+        let told = ToldButton::default().step(&pressed).expect("it is told");
+        assert_eq!((&*told.id, told.phase), ("kill-9", Phase::Raised));
     }
 }

@@ -123,11 +123,10 @@ fn refused(field: &'static str, error: NotifyError) -> TellError {
         NotifyError::Rule(RuleError::NoOwner) => {
             TellError::Invalid { field: "by", problem: RuleError::NoOwner.to_string() }
         }
-        NotifyError::Busy => TellError::Busy,
+        NotifyError::Busy | NotifyError::Store(_) => TellError::Busy,
         NotifyError::Rule(_)
         | NotifyError::Channel { .. }
         | NotifyError::TooMany
-        | NotifyError::Store(_)
         | NotifyError::Thread(_) => TellError::Invalid { field, problem: error.to_string() },
     }
 }

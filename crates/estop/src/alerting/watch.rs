@@ -1,14 +1,17 @@
 //! A thread that looks now and then for what becomes true because nothing happens: agents that are silent, a stop that
 //! nobody tries out.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use estop_core::hours;
 use estop_core::ids::Name;
 use estop_core::journal::Record;
 use estop_core::operator::Operator;
+use estop_core::policy::{Mode, Policy};
 use estop_core::standing::Standing;
 use estop_core::system::{Channel, GateView};
 use estop_store::{AgentRepo, Journal};
@@ -29,7 +32,7 @@ impl Watching {
     /// Begins to look.
     pub fn start(alerting: Arc<Alerting>, operator: Arc<dyn Operator>) -> std::io::Result<Watching> {
         let (stop, stopped) = channel();
-        let watch = move || Watch { alerting, operator, told: None }.run(&stopped);
+        let watch = move || Watch { alerting, operator, policies: BTreeMap::new(), told: None }.run(&stopped);
         let thread = std::thread::Builder::new().name("estop-silence".into()).spawn(watch)?;
         Ok(Watching { stop: Some(stop), thread: Some(thread) })
     }
@@ -48,6 +51,8 @@ impl Drop for Watching {
 struct Watch {
     alerting: Arc<Alerting>,
     operator: Arc<dyn Operator>,
+    /// The rules of agents that should call, as they were last seen: one at rest has no place in memory.
+    policies: BTreeMap<Name, Arc<Policy>>,
     /// The overdue proof test that was told last.
     told: Option<Name>,
 }
@@ -67,26 +72,32 @@ impl Watch {
         }
     }
 
-    fn agents(&self, silences: &mut Silences) {
+    fn agents(&mut self, silences: &mut Silences) {
         let meant = self.alerting.file().agent_down_after_s.clone();
         silences.keep(|agent| meant.contains_key(agent));
+        self.policies.retain(|agent, _| meant.contains_key(agent));
         let gate = self.operator.gate();
         for (agent, seconds) in &meant {
             // A store that does not answer says nothing about the agent.
             let Ok(kept) = self.alerting.store.agent(agent) else { continue };
             let last = kept.and_then(|kept| kept.last_seen_at).unwrap_or(0);
-            let seen =
-                Seen { after_ms: i64::from(*seconds) * 1000, last, may_call: self.may_call(agent, gate) };
-            if let Some(happening) = silences.judge(now(), agent, seen) {
+            let (after_ms, now) = (i64::from(*seconds) * 1000, now());
+            let seen = Seen { after_ms, last, may_call: self.may_call(agent, gate, now) };
+            if let Some(happening) = silences.judge(now, agent, seen) {
                 self.alerting.tell(happening);
             }
         }
     }
 
     /// An agent at rest has no place in memory, and nobody stopped it.
-    fn may_call(&self, agent: &str, gate: GateView) -> bool {
-        let standing = self.operator.agent(agent).map(|view| view.standing);
-        gate.lets_pass(Channel::Llm) && matches!(standing, None | Some(Standing::Active))
+    fn may_call(&mut self, agent: &Name, gate: GateView, now: i64) -> bool {
+        let view = self.operator.agent(agent);
+        let standing = view.as_ref().map(|view| view.standing);
+        if let Some(view) = view {
+            self.policies.insert(agent.clone(), view.policy);
+        }
+        let is_time = self.policies.get(agent).is_none_or(|policy| is_time(policy, now));
+        gate.lets_pass(Channel::Llm) && matches!(standing, None | Some(Standing::Active)) && is_time
     }
 
     /// When the journal begins, as far as it is kept.
@@ -99,5 +110,32 @@ impl Watch {
             false
         });
         read.ok().and(first)
+    }
+}
+
+/// Outside of its allowed hours nobody waits for an agent (PO-3).
+fn is_time(policy: &Policy, now: i64) -> bool {
+    let hours = policy.hours.as_ref().filter(|_| policy.modes.hours == Mode::Enforce);
+    hours.is_none_or(|hours| hours::allow(hours, now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use estop_core::policy::AllowedHours;
+    use estop_core::time::Zone;
+
+    #[test]
+    fn al_1_outside_of_its_hours_an_agent_is_not_missed() {
+        const HOUR: i64 = 3_600_000;
+        let zone = Zone { name: "UTC".into(), offset_s: 0, changes: Vec::new() };
+        let office = AllowedHours { days: 0b111_1111, from_minute: 8 * 60, to_minute: 18 * 60, zone };
+        let mut policy = Policy { hours: Some(office), ..Policy::default() };
+        policy.modes.hours = Mode::Enforce;
+        let at = |policy: &Policy| [7, 8, 17, 18].map(|hour| is_time(policy, hour * HOUR));
+        assert_eq!(at(&policy), [false, true, true, false]);
+        policy.modes.hours = Mode::Shadow;
+        assert_eq!(at(&policy), [true; 4], "it may call, and should");
+        assert_eq!(at(&Policy { hours: None, ..policy }), [true; 4]);
     }
 }

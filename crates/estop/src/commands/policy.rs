@@ -99,7 +99,7 @@ fn read(daemon: &Daemon, file: &Path) -> anyhow::Result<Value> {
     if let (true, Err(problem)) = (daemon.json, &rules) {
         say_json(&serde_json::json!({"code": "invalid", "detail": problem}))?;
     }
-    // An empty file sets nothing.
+    // Comments alone set nothing.
     let rules = rules.map_err(|problem| Refused(with_hint(problem)))?;
     Ok(if rules.is_null() { Value::Object(Default::default()) } else { rules })
 }
@@ -123,6 +123,10 @@ pub(super) fn text_of(file: &Path) -> std::io::Result<String> {
         return Err(std::io::Error::other(format!(
             "larger than {FILE_BYTES_MAX} bytes, the most rules may have"
         )));
+    }
+    if text.trim().is_empty() {
+        // A command before a pipe that failed leaves nothing: that is no wish to take every rule away.
+        return Err(std::io::Error::other("it is empty, so nothing was changed; `{}` takes every rule away"));
     }
     Ok(text)
 }

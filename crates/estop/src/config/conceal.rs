@@ -1,5 +1,7 @@
 //! Keys that were written where none belongs must not come back in a message (ID-3).
 
+const QUOTES: &str = "\"'";
+
 /// A line of a file with everything hidden that could be a key. Each hidden character becomes `*`, so columns
 /// stay where they are.
 pub(super) fn line(line: &str) -> String {
@@ -37,7 +39,10 @@ pub(super) fn is_harmless(value: &str) -> bool {
 
 /// Where the first value begins that may be a secret. All after it is hidden with it: where it ends is unsure.
 fn secret_value(chars: &[char]) -> Option<usize> {
-    let ends_key = |at: usize| chars[at] == ':' && chars.get(at + 1).is_none_or(|next| next.is_whitespace());
+    // After a key in quotes, as JSON has it, the value may follow at once.
+    let is_quoted = |at: usize| at > 0 && QUOTES.contains(chars[at - 1]);
+    let ends_value = |at: usize| chars.get(at + 1).is_none_or(|next| next.is_whitespace());
+    let ends_key = |at: usize| chars[at] == ':' && (is_quoted(at) || ends_value(at));
     (0..chars.len()).filter(|at| ends_key(*at)).find_map(|colon| {
         let is_key = |c: &&char| c.is_alphanumeric() || "_-\"'".contains(**c);
         let key: String = chars[..colon].iter().rev().take_while(is_key).collect();
@@ -45,7 +50,7 @@ fn secret_value(chars: &[char]) -> Option<usize> {
         let from = colon + 1 + chars[colon + 1..].iter().take_while(|c| c.is_whitespace()).count();
         let value: String =
             chars[from..].iter().take_while(|c| !c.is_whitespace() && !",}".contains(**c)).collect();
-        (is_secret_key(&key) && !is_harmless(&value)).then_some(from)
+        (is_secret_key(key.trim_matches(['"', '\''])) && !is_harmless(&value)).then_some(from)
     })
 }
 
@@ -71,19 +76,30 @@ fn hide_in_urls(chars: &mut [char]) {
     }
 }
 
-/// The path of a webhook (`url: https://hooks.example.com/…`) is its password.
+/// The path of a webhook (`url: https://hooks.example.com/…`, or as JSON `"url":"…"`) is its password.
 fn hide_hooks(chars: &mut [char]) {
-    let text: String = chars.iter().collect();
-    let Some(key) =
-        text.find("url: ").filter(|at| !text[..*at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))
-    else {
-        return;
-    };
-    let Some(scheme) = text[key..].find("://") else { return };
-    let host = text[..key + scheme + 3].chars().count();
-    let Some(slash) = chars[host..].iter().position(|c| *c == '/') else { return };
-    let path = chars[host + slash + 1..].iter_mut();
-    path.take_while(|c| !c.is_whitespace() && !",}\"'".contains(**c)).for_each(|c| *c = '*');
+    for at in 0..chars.len() {
+        let Some(value) = value_of_url(chars, at) else { continue };
+        let len = chars[value..].iter().take_while(|c| !c.is_whitespace() && !",}".contains(**c)).count();
+        let url = &mut chars[value..value + len];
+        let Some(scheme) = url.windows(3).position(|three| three == [':', '/', '/']) else { continue };
+        let path = url[scheme + 3..].iter_mut().skip_while(|c| **c != '/').skip(1);
+        path.filter(|c| !QUOTES.contains(**c)).for_each(|c| *c = '*');
+    }
+}
+
+/// Where the value of a key `url` begins, if one stands here.
+fn value_of_url(chars: &[char], at: usize) -> Option<usize> {
+    let is_word = |c: &char| c.is_alphanumeric() || *c == '_';
+    let is_part = at > 0 && is_word(&chars[at - 1]);
+    if is_part || !chars[at..].starts_with(&['u', 'r', 'l']) {
+        return None;
+    }
+    let is_between = |c: &&char| c.is_whitespace() || QUOTES.contains(**c);
+    let colon = at + 3 + chars[at + 3..].iter().take_while(is_between).count();
+    let value = colon + 1;
+    (chars.get(colon) == Some(&':'))
+        .then(|| value + chars[value..].iter().take_while(|c| c.is_whitespace()).count())
 }
 
 #[cfg(test)]
@@ -112,7 +128,18 @@ mod tests {
                 "  url: https://hooks.slack.com/****************",
             ),
             ("ops: {url: \"https://h/x\", typ: slack}", "ops: {url: \"https://h/*\", typ: slack}"),
+            (
+                r#""url": "https://hooks.slack.com/services/T0", "x": 1"#,
+                r#""url": "https://hooks.slack.com/***********", "x": 1"#,
+            ),
+            (
+                r#"{"url":"https://h/x",'url' : 'https://i/y'}"#,
+                r#"{"url":"https://h/*",'url' : 'https://i/*'}"#,
+            ),
+            ("a: {url: https://h/x}, b: {url: https://i/y}", "a: {url: https://h/*}, b: {url: https://i/*}"),
+            (r#"{"api_key":"sk-1"}"#, r#"{"api_key":*******"#),
             ("  token_env: ghp_x", "  token_env: *****"),
+            (r#""token_env": "ghp_x""#, r#""token_env": *******"#),
             ("- plain", "- plain"),
             ("key:", "key:"),
         ] {

@@ -32,7 +32,7 @@ pub(super) fn believed(data_dir: &Path, is_first_start: bool, wall: i64) -> anyh
 }
 
 /// What holds when the database cannot be trusted: everything is shut; who pressed the button, if somebody did, stays.
-pub(super) fn without_database(data_dir: &Path, problem: Option<String>) -> Latched {
+pub(super) fn without_database(data_dir: &Path, problem: Option<String>, wall: i64) -> Latched {
     let found = match LatchFile::look(data_dir) {
         FoundLatch::Said(latched) => Some(latched),
         FoundLatch::Missing | FoundLatch::Damaged(_) => None,
@@ -41,6 +41,6 @@ pub(super) fn without_database(data_dir: &Path, problem: Option<String>) -> Latc
     let shut = GateView { epoch, state: SystemState::Shutdown, shut: Channels::ALL };
     match found.filter(|latched| latched.gate.state == SystemState::Shutdown) {
         Some(pressed) => Latched { gate: shut, ..pressed },
-        None => Latched { note: problem, ..Latched::at_start(shut, 0) },
+        None => Latched { note: problem, ..Latched::at_start(shut, wall) },
     }
 }

@@ -63,6 +63,9 @@ impl Rows {
     /// What follows from a record of an agent.
     pub(super) fn agent(&mut self, seq: u64, told: &Told<'_>, facts: &Facts, out: &mut JournalBatch) {
         self.runs.agent(told, facts);
+        if is_call(&told.event.what) {
+            self.seen(told, out);
+        }
         self.spend(seq, told, facts, out);
         self.refusals(seq, told, out);
         let steered = steered(&told.event.what);
@@ -201,7 +204,6 @@ impl Rows {
             }
         }
         if let What::RequestReceived(received) = &told.event.what {
-            self.seen(told, out);
             if told.decision.is_allowed() {
                 let whose = Whose { agent: told.agent, wall: told.now.wall };
                 let tags = self.runs.tags(whose, told.event.run.as_ref(), received.tags.as_deref(), facts);
@@ -263,6 +265,19 @@ impl Rows {
         }
         out.seen.push(AgentSeen { agent: told.agent.into(), at });
     }
+}
+
+/// Whether the agent itself did something: it asked a model, used a tool, or was talked to. Some come by hooks alone.
+fn is_call(what: &What) -> bool {
+    matches!(
+        what,
+        What::RequestReceived(_)
+            | What::ToolRequested(_)
+            | What::ToolFinished(_)
+            | What::PromptSubmitted
+            | What::MessageIn { .. }
+            | What::MessageOut { .. }
+    )
 }
 
 /// What people and supervisors did.

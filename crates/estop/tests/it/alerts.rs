@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::house::{Estop, House, PATIENCE};
-use estop_store::{Alerts, Delivery, DeliveryFilter, DeliveryOutcome};
+use estop_store::{AgentRepo, Alerts, Delivery, DeliveryFilter, DeliveryOutcome};
 use serde_json::{Value, json};
 
 /// A loop is stopped after a few requests.
@@ -506,4 +506,83 @@ fn al_1_a_checkpoint_is_told_to_whoever_asked_for_it() {
     assert!(seal.contains(&format!("\"seq\":{},", fact("Last record"))), "{seal}");
     assert!(seal.contains(&format!("\"eh\":\"{}\"", fact("Digest of all heads"))), "{seal}");
     estop.end();
+}
+
+#[test]
+fn ks_2_the_same_channel_pressed_twice_is_not_told_as_lifted() {
+    let receiver = Receiver::start();
+    let house = House::new(&hook(receiver.address, ""));
+    let estop = house.start_with(&[SECRET]);
+    for _ in 0..2 {
+        let told = post(&house, "/api/emergency/kill", &json!({"channels": ["llm"]}));
+        assert_eq!(told["told"], true, "{told}");
+    }
+    receiver.wait("system_kill", 1);
+    post(&house, "/api/emergency/clear", &json!({}));
+    let all = receiver.wait("system_kill", 2);
+    let kinds: Vec<&Value> = all.iter().map(|one| &one.body["data"]["kind"]).collect();
+    assert_eq!(kinds, ["alert", "recovery"], "{all:?}");
+    assert_eq!(all[0].body["data"]["title"], "EMERGENCY STOP of llm (manual)");
+    estop.end();
+}
+
+#[test]
+fn al_1_failures_after_an_activation_and_a_restart_are_told() {
+    let receiver = Receiver::start();
+    let house = House::new(&hook(receiver.address, ""));
+    let fail = |estop: &Estop| {
+        house.model.script(serde_json::from_value(json!([{"times": 12, "reply": {"status": 500}}])).unwrap());
+        for n in 0..12 {
+            estop.ask("coder", &format!("Question number {n}"));
+        }
+    };
+    let estop = house.start_with(&[SECRET]);
+    fail(&estop);
+    receiver.wait("error_rate", 1);
+    post(&house, "/api/agents/coder/activate", &json!({}));
+    estop.end();
+    let estop = house.start_with(&[SECRET]);
+    fail(&estop);
+    let alerts = wait_for("the second alert", || {
+        let all = receiver.of("error_rate");
+        let alerts = all.iter().filter(|one| one.body["data"]["kind"] == "alert").count();
+        (alerts == 2).then_some(alerts)
+    });
+    assert_eq!(alerts, 2);
+    estop.end();
+}
+
+#[test]
+fn ks_2_a_database_that_cannot_be_trusted_is_told() {
+    let receiver = Receiver::start();
+    let house = House::new(&hook(receiver.address, ""));
+    house.start_with(&[SECRET]).end();
+    for beside in ["estop.db-wal", "estop.db-shm"] {
+        let _ = std::fs::remove_file(house.data().join(beside));
+    }
+    let database = house.data().join("estop.db");
+    let good = std::fs::read(&database).unwrap();
+    std::fs::write(&database, "this is no database, and never was one".repeat(500)).unwrap();
+    let estop = house.start_with(&[SECRET]);
+    let told = receiver.wait("system_kill", 1).remove(0);
+    let text = told.body["data"]["text"].as_str().unwrap();
+    assert!(text.contains("everything is stopped") && text.contains("estop.db"), "{text}");
+    assert!(!text.contains("1970"), "{text}");
+    estop.end();
+    std::fs::write(&database, good).unwrap();
+    let estop = house.start_with(&[SECRET]);
+    assert!(!house.data().join("alerts-while-shut.db").exists(), "it is not needed any more");
+    estop.end();
+}
+
+#[test]
+fn al_1_an_agent_that_comes_by_hooks_alone_is_heard_of() {
+    let house = House::new("agents: {coder: {}, other: {}}");
+    let estop = house.start();
+    let call = json!({"agent": "coder", "call": "c1", "tool": "bash", "args": {"command": "ls"}});
+    post(&house, "/api/hooks/pre-tool-use", &call);
+    estop.end();
+    let seen = |agent: &str| house.store().agent(agent).unwrap().and_then(|kept| kept.last_seen_at);
+    assert!(seen("coder").is_some(), "it called");
+    assert_eq!(seen("other"), None);
 }

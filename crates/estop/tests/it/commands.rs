@@ -172,6 +172,7 @@ fn ui_2_policies_are_shown_with_their_origin_set_checked_and_cleared() {
     let policy = house.estop(&["policy", "show", "a", "--json"]).json();
     assert_eq!(policy["effective"]["kill_switch_threshold"], 7.0);
     assert_eq!(policy["origins"]["budget"], "api");
+    house.estop_reading(&["policy", "set", "a", "-"], "\n").is(2, "it is empty, so nothing was changed");
     house.estop_reading(&["policy", "set", "a", "-"], "{\"kill_switch_enabled\": true}").is(0, "Set.");
     let policy = house.estop(&["policy", "show", "a", "--json"]).json();
     assert_eq!(policy["overrides"], serde_json::json!({"kill_switch_enabled": true}));

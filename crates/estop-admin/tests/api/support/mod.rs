@@ -77,7 +77,8 @@ impl Answered {
 
 /// The file the tests start from.
 pub(crate) const FILE: &str = r#"{"policy": {"kill_switch_window_size": 30},
-    "agents": {"filed": {"role": "pm", "policy": {"kill_switch_threshold": 12}}}}"#;
+    "agents": {"filed": {"role": "pm", "policy": {"kill_switch_threshold": 12}},
+        "easy": {"policy": {"preset": "watch"}}}}"#;
 
 impl Plane {
     pub(crate) fn new() -> Plane {

@@ -91,7 +91,7 @@ fn read(daemon: &Daemon, file: &Path) -> anyhow::Result<Value> {
     if let (true, Err(problem)) = (daemon.json, &rule) {
         say_json(&json!({"code": "invalid", "detail": problem}))?;
     }
-    // An empty file tells everything to everybody.
+    // Comments alone tell everything to everybody.
     let rule = rule.map_err(Refused)?;
     Ok(if rule.is_null() { Value::Object(Map::new()) } else { rule })
 }

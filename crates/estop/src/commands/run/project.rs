@@ -20,11 +20,11 @@ pub(super) fn agent_name(folder: &Path) -> String {
     if name == "system" { "system-project".to_owned() } else { name }
 }
 
-/// A name with what no name may have replaced: letters, digits, `.`, `_` and `-`, and no dot first.
+/// A name with what no name may have replaced: letters, digits, `.`, `_` and `-`, and neither dot nor `-` first.
 pub(super) fn fit(name: &str, max: usize) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let name: String = name.chars().map(|c| if fits(c) { c } else { '-' }).collect();
-    let name: String = name.trim_start_matches('.').chars().take(max).collect();
+    let name: String = name.trim_start_matches(['.', '-']).chars().take(max).collect();
     if name.is_empty() { "project".to_owned() } else { name }
 }
 

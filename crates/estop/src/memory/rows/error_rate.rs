@@ -30,8 +30,11 @@ pub(super) struct ErrorRates(BTreeMap<Name, Window>);
 struct Window {
     /// Which minute, how many finished, how many of them failed.
     minutes: [(i64, u32, u32); MINUTES],
-    /// What was told last.
-    many: bool,
+    /// The minute in which it was last seen that many fail. It holds for a window: what comes after that proves nothing of
+    /// what comes now, and the next time is told anew.
+    proven: Option<i64>,
+    /// People heard that many fail, and not yet that it is over.
+    heard: bool,
 }
 
 impl ErrorRates {
@@ -46,7 +49,7 @@ impl ErrorRates {
         let lasting =
             begun.into_iter().filter(|(agent, key)| ended.remove(agent).is_none_or(|end| end < *key));
         Ok(ErrorRates(
-            lasting.map(|(agent, _)| (agent, Window { many: true, ..Window::default() })).collect(),
+            lasting.map(|(agent, _)| (agent, Window { heard: true, ..Window::default() })).collect(),
         ))
     }
 
@@ -57,10 +60,8 @@ impl ErrorRates {
         } else if let What::StreamAborted(cut) = &told.event.what {
             (cut.by == AbortedBy::Upstream).then_some(true)?
         } else {
-            if matches!(told.event.what, What::AgentActivated { .. }) {
-                self.0.remove(told.agent);
-            }
-            return None;
+            let is_activated = matches!(told.event.what, What::AgentActivated { .. });
+            return if is_activated { self.activated(told.agent) } else { None };
         };
         if self.0.len() > AGENTS_MAX {
             self.0.clear();
@@ -70,6 +71,12 @@ impl ErrorRates {
             None => self.0.entry(told.agent.into()).or_default(),
         };
         window.note(told.now.wall.div_euclid(MINUTE_MS), failed)
+    }
+
+    /// With an activation everything begins anew, also for the next process, which knows only the events.
+    fn activated(&mut self, agent: &str) -> Option<(&'static str, Value)> {
+        let window = self.0.remove(agent).filter(|window| window.heard);
+        window.map(|_| (ENDED, json!({ "activated": true })))
     }
 }
 
@@ -86,21 +93,26 @@ impl Window {
         let (finished, failed) = recent.fold((0u32, 0u32), |sum, (_, all, bad)| {
             (sum.0.saturating_add(*all), sum.1.saturating_add(*bad))
         });
-        if finished < FINISHED_MIN {
+        if self.heard && self.proven.is_none() {
+            // Heard before a restart: it has a window to show how it is.
+            self.proven = Some(minute);
+        }
+        let is_proven = self.proven.is_some_and(|at| (at..at + MINUTES as i64).contains(&minute));
+        let is_enough = finished >= FINISHED_MIN;
+        let (is_half, is_little) =
+            (failed.saturating_mul(2) >= finished, failed.saturating_mul(4) < finished);
+        let detail = || json!({ "failed": failed, "finished": finished, "minutes": MINUTES });
+        if is_enough && (is_half || is_proven && !is_little) {
+            (self.proven, self.heard) = (Some(minute), true);
+            return (!is_proven).then(|| (BEGUN, detail()));
+        }
+        // Few requests are enough for its end, once what was proven is a window ago.
+        let is_over = is_little && (is_enough || !is_proven);
+        if !is_over || !std::mem::take(&mut self.heard) {
             return None;
         }
-        let many = if failed.saturating_mul(2) >= finished {
-            true
-        } else if failed.saturating_mul(4) < finished {
-            false
-        } else {
-            return None;
-        };
-        if std::mem::replace(&mut self.many, many) == many {
-            return None;
-        }
-        let detail = json!({ "failed": failed, "finished": finished, "minutes": MINUTES });
-        Some((if many { BEGUN } else { ENDED }, detail))
+        self.proven = None;
+        Some((ENDED, detail()))
     }
 }
 
@@ -126,7 +138,7 @@ mod tests {
     #[test]
     fn al_1_nothing_is_said_of_a_healthy_agent_unless_people_heard_otherwise() {
         assert!(said(&mut Window::default(), 1, false, 50).is_empty());
-        let mut recalled = Window { many: true, ..Window::default() };
+        let mut recalled = Window { heard: true, ..Window::default() };
         assert_eq!(said(&mut recalled, 1, false, 50), ["error_rate_over"]);
     }
 
@@ -138,5 +150,37 @@ mod tests {
         assert_eq!(said(&mut window, 1, true, 1), ["error_rate"]);
         assert!(said(&mut window, 1, false, 10).is_empty(), "a quarter is not less than a quarter");
         assert_eq!(said(&mut window, 1, false, 1), ["error_rate_over"]);
+    }
+
+    #[test]
+    fn al_1_a_slow_agent_recovers_and_its_next_burst_is_told() {
+        let mut window = Window::default();
+        assert_eq!(said(&mut window, 100, true, 10), ["error_rate"]);
+        let later = |window: &mut Window, failed| -> Vec<(i64, &'static str)> {
+            (101..130)
+                .filter_map(|minute| window.note(minute, failed).map(|(said, _)| (minute, said)))
+                .collect()
+        };
+        assert_eq!(
+            later(&mut window, false),
+            [(109, "error_rate_over")],
+            "a window after half of them failed"
+        );
+        assert_eq!(said(&mut window, 200, true, 10), ["error_rate"]);
+
+        let mut window = Window::default();
+        assert_eq!(said(&mut window, 100, true, 10), ["error_rate"]);
+        assert!(later(&mut window, true).is_empty(), "who still fails, however seldom, is not well");
+        assert_eq!(said(&mut window, 300, true, 10), ["error_rate"], "and the next burst is told");
+        assert!(said(&mut window, 302, true, 50).is_empty());
+    }
+
+    #[test]
+    fn al_1_an_activation_ends_what_people_heard_of() {
+        let mut rates = ErrorRates::default();
+        rates.0.insert("coder".into(), Window { heard: true, ..Window::default() });
+        rates.0.insert("well".into(), Window::default());
+        assert_eq!(rates.activated("coder").map(|(said, _)| said), Some("error_rate_over"));
+        assert!(rates.activated("coder").is_none() && rates.activated("well").is_none());
     }
 }

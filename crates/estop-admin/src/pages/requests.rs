@@ -1,0 +1,180 @@
+//! An agent's newest requests as the journal has them: when, of which model, what became of each, what it used.
+
+use std::collections::BTreeMap;
+
+use askama::Template;
+use axum::Extension;
+use axum::extract::{Path, Query, State};
+use estop_core::ended::Ended;
+use estop_core::event::{AbortedBy, RequestReceived, Usage, What};
+use estop_core::journal::Record;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::frame::Frame;
+use super::shown::{Badge, money, when};
+use super::{Page, made};
+use crate::access::Caller;
+use crate::agents::row;
+use crate::output::moment;
+use crate::problem::Problem;
+use crate::state::App;
+
+/// Requests on a page.
+const ROWS: usize = 50;
+/// Records that are read at a time.
+const READ: usize = 100;
+/// Reads for a page: an agent that does much else between two requests has fewer on a page.
+const READS_MAX: usize = 10;
+/// Records before the page's first that are looked through for answers to its requests.
+const ANSWERS_WITHIN: u64 = 500;
+
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    before: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "requests.html")]
+struct RequestsPage {
+    frame: Frame,
+    agent: String,
+    requests: Vec<RequestRow>,
+    next: Option<String>,
+}
+
+pub(super) async fn page(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    Query(asked): Query<Asked>,
+) -> Page {
+    made(app, move |app| {
+        let before = asked.before.as_deref().filter(|text| !text.is_empty()).map(|text| {
+            text.parse().map_err(|_| Problem::field("before", "must be the `before` of a page's link"))
+        });
+        let found = row::find(app, &name)?;
+        let Newest { rows, next } = newest(app, found.name(), before.transpose()?, ROWS)?;
+        Ok(RequestsPage {
+            frame: Frame::of(app, &caller, "", &format!("Requests of {}", found.name()))?,
+            agent: found.name().to_owned(),
+            requests: rows,
+            next: next.map(|seq| format!("/agents/{}/requests?before={seq}", found.name())),
+        })
+    })
+    .await
+}
+
+/// A request in a list.
+pub(super) struct RequestRow {
+    pub(super) at: String,
+    pub(super) when: String,
+    pub(super) run: String,
+    pub(super) model: String,
+    pub(super) badge: Badge,
+    /// By whom it was refused or ended.
+    pub(super) by: String,
+    pub(super) tokens: String,
+    pub(super) cost: String,
+    pub(super) seq: u64,
+}
+
+/// The newest requests, the newest first, and where the next page begins.
+pub(super) struct Newest {
+    pub(super) rows: Vec<RequestRow>,
+    pub(super) next: Option<u64>,
+}
+
+/// At most `rows` requests before a record. What cannot be read is left out.
+pub(super) fn newest(app: &App, agent: &str, before: Option<u64>, rows: usize) -> Result<Newest, Problem> {
+    let mut found = Newest { rows: Vec::new(), next: None };
+    let mut answers = BTreeMap::new();
+    let mut place = before.map(|seq| seq.saturating_add(ANSWERS_WITHIN));
+    for _ in 0..READS_MAX {
+        let page = app.store_here().records_of(agent, place, READ)?;
+        let mut oldest = None;
+        for record in page.iter().filter_map(|line| Record::parse(line).ok()) {
+            let seq = record.head.seq;
+            oldest = Some(seq);
+            match record.head.event.as_ref().map(|event| &event.what) {
+                Some(What::ResponseCompleted(done)) => {
+                    answers.insert(done.request, (How::Ended(done.ended), done.usage));
+                }
+                Some(What::StreamAborted(cut)) => {
+                    answers.insert(cut.request, (How::Cut(cut.by), cut.usage));
+                }
+                Some(What::RequestReceived(request)) => {
+                    let answer = answers.remove(&request.request);
+                    if before.is_none_or(|before| seq < before) {
+                        found.rows.push(RequestRow::of(&record, request, answer, app.now()));
+                    }
+                }
+                Some(_) | None => {}
+            }
+            if found.rows.len() == rows {
+                found.next = Some(seq);
+                return Ok(found);
+            }
+        }
+        if oldest.is_none() || page.len() < READ {
+            return Ok(found);
+        }
+        place = oldest;
+    }
+    found.next = place;
+    Ok(found)
+}
+
+/// How a request that was let through ended.
+#[derive(Clone, Copy)]
+enum How {
+    Ended(Ended),
+    Cut(AbortedBy),
+}
+
+impl RequestRow {
+    fn of(
+        record: &Record<'_>,
+        request: &RequestReceived,
+        answer: Option<(How, Usage)>,
+        now: i64,
+    ) -> RequestRow {
+        let run = record.head.event.as_ref().and_then(|event| event.run.as_deref());
+        let (badge, by) = became(record.decision_bytes, answer.map(|(how, _)| how));
+        let used = answer.map(|(_, usage)| usage);
+        let about = |usage: Usage| if usage.estimated { "about " } else { "" };
+        RequestRow {
+            at: moment(record.head.wall),
+            when: when(record.head.wall, now),
+            run: run.unwrap_or_default().to_owned(),
+            model: request.model.as_deref().unwrap_or_default().to_owned(),
+            badge,
+            by,
+            tokens: used.map_or_else(String::new, |used| {
+                format!("{}{} in, {} out", about(used), used.input_tokens, used.output_tokens)
+            }),
+            cost: used.map_or_else(String::new, |used| format!("{}{}", about(used), money(used.usd))),
+            seq: record.head.seq,
+        }
+    }
+}
+
+fn became(decision: &[u8], how: Option<How>) -> (Badge, String) {
+    let decision: Value = serde_json::from_slice(decision).unwrap_or_default();
+    if let Some(by) = decision["outcome"]["refuse"]["by"].as_str() {
+        return (Badge { class: "stop", text: "refused" }, format!("by {by}"));
+    }
+    let (badge, by) = match how {
+        Some(How::Ended(Ended::Ok)) => (Badge { class: "ok", text: "answered" }, ""),
+        Some(How::Ended(Ended::Failed)) => (Badge { class: "near", text: "failed" }, ""),
+        Some(How::Ended(Ended::Unknown)) => (Badge { class: "", text: "ended" }, ""),
+        Some(How::Cut(AbortedBy::Client)) => (Badge { class: "", text: "left" }, "by its client"),
+        Some(How::Cut(AbortedBy::Upstream)) => {
+            (Badge { class: "near", text: "broke off" }, "by the provider")
+        }
+        Some(How::Cut(AbortedBy::Guard)) => (Badge { class: "stop", text: "cut" }, "by a guard"),
+        Some(How::Cut(AbortedBy::Kill)) => (Badge { class: "stop", text: "cut" }, "by the red button"),
+        None => (Badge { class: "", text: "let through" }, "no answer yet"),
+    };
+    (badge, by.to_owned())
+}
