@@ -264,12 +264,13 @@ fn ui_2_what_comes_from_outside_cannot_move_the_cursor() {
     ask_in(&estop, "a", "", "gpt\u{1b}[2J\u{202e}\nfake line", "Hello");
     soon(&house, &["spend", "--by", "model"], "gpt\\u{1b}[2J\\u{202e}\\nfake line");
     let hostile = "x\u{1b}[31m\r/../y";
+    std::fs::write(file(&house, "none.yaml"), "{}\n").unwrap();
     for command in [
         &["agents", "show", hostile][..],
         &["agents", "add", hostile],
         &["agents", "activate", hostile],
         &["token", "revoke", hostile],
-        &["policy", "set", hostile, "/dev/null"],
+        &["policy", "set", hostile, "none.yaml"],
     ] {
         let ran = house.estop(command);
         assert_eq!(ran.code, 1, "{command:?}: {ran:?}");
