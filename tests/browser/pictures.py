@@ -89,7 +89,7 @@ def shoot(binaries, drive, folder):
 
 def name(path, size, dark):
     page = path.strip("/").split("?")[0] or "overview"
-    page = re.sub(r"^agents/.*", "agent", re.sub(r"^incidents/.*", "incident", page)).replace("/", "-")
+    page = re.sub(r"^agents/[^/]*", "agent", re.sub(r"^incidents/.*", "incident", page)).replace("/", "-")
     return f"dashboard-{page}{'-phone' if size == PHONE else ''}{'-dark' if dark else ''}.png"
 
 
