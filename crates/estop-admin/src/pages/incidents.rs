@@ -5,13 +5,13 @@ use axum::Extension;
 use axum::extract::{Path, Query, State};
 use estop_core::policy::Policy;
 use estop_core::standing::Standing;
-use estop_store::{CaseFilter, CaseStatus, Incident};
+use estop_store::{CaseFilter, CaseStatus, EventFilter, EventKey, Incident, StoreError};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::effect;
 use super::frame::Frame;
-use super::shown::{Badge, when};
+use super::shown::{Badge, EventRow, when};
 use super::{Page, made};
 use crate::access::Caller;
 use crate::output::{kept_json, moment, read_time_cursor, time_cursor};
@@ -19,6 +19,10 @@ use crate::problem::Problem;
 use crate::state::App;
 
 const ROWS: usize = 50;
+/// Events shown up to the stop, and of those after it.
+const TIMELINE: usize = 10;
+/// The agent's newest events that are looked through for those after the stop.
+const NEWEST: usize = 100;
 
 #[derive(Deserialize)]
 pub(super) struct Asked {
@@ -116,6 +120,7 @@ struct OnePage {
     loosen: Option<Loosen>,
     effect: Option<effect::Shown>,
     matched: Vec<Matched>,
+    timeline: Vec<EventRow>,
     resolution: String,
 }
 
@@ -180,11 +185,26 @@ pub(super) async fn one(
             score: score(&evidence),
             loosen: view.and_then(|view| loosen(&evidence, &view.policy, asked.threshold)),
             effect,
+            timeline: timeline(app, &incident.agent, incident.seq)?,
             matched: matched.iter().map(matched_of).collect(),
             resolution: incident.resolution.unwrap_or_default(),
         })
     })
     .await
+}
+
+/// What happened to the agent around a record, oldest first. What came after it is left out where too much came since.
+fn timeline(app: &App, agent: &str, seq: u64) -> Result<Vec<EventRow>, StoreError> {
+    let of = EventFilter { agent: Some(agent.into()), ..EventFilter::default() };
+    let up_to = EventFilter { before: Some(EventKey { seq: seq + 1, nth: 0 }), ..of.clone() };
+    let mut events = app.store_here().events(&up_to, TIMELINE)?;
+    events.reverse();
+    let newest = app.store_here().events(&of, NEWEST)?;
+    let after = newest.into_iter().rev().filter(|found| found.key.seq > seq).collect::<Vec<_>>();
+    if after.len() < NEWEST {
+        events.extend(after.into_iter().take(TIMELINE));
+    }
+    Ok(events.into_iter().map(|found| EventRow::of(found, app.now())).collect())
 }
 
 fn score(evidence: &Value) -> Option<Score> {

@@ -282,6 +282,27 @@ fn incident(plane: &Plane, id: &str, evidence: &Value) {
 }
 
 #[tokio::test]
+async fn ui_1_an_incident_has_a_timeline_of_its_agent() {
+    let plane = Plane::with_agents(2).await;
+    incident(&plane, "stop", &json!({"cause": "loop"}));
+    let told = [(1, "a0", "kill_switch"), (2, "a1", "paused"), (3, "a0", "<b>odd"), (4, "a0", "activated")];
+    let events = told.iter().map(|(seq, agent, event_type)| NewEvent {
+        seq: *seq,
+        wall: START,
+        agent: Some((*agent).into()),
+        event_type: (*event_type).into(),
+        detail: "{}".to_owned(),
+    });
+    let batch = JournalBatch { events: events.collect(), ..JournalBatch::default() };
+    plane.store.append(Arc::new(batch), Durability::Process).unwrap();
+    let page = plane.get("/incidents/stop").await.expect(200).text();
+    let (_, timeline) = page.split_once("Timeline").unwrap();
+    let at = |text: &str| timeline.find(text).unwrap_or_else(|| unreachable!("{text}: {timeline}"));
+    assert!(at(">kill switch<") < at("odd<") && at("odd<") < at(">activated<"), "oldest first: {timeline}");
+    assert!(!timeline.contains("<b>odd") && !timeline.contains("paused"), "{timeline}");
+}
+
+#[tokio::test]
 async fn ui_1_an_incident_says_which_threshold_would_have_let_it_pass() {
     let plane = Plane::with_agents(1).await;
     incident(&plane, "by-score", &json!({"cause": "loop", "score": 12.5, "threshold": 10.0, "window": 9}));
