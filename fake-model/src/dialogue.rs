@@ -46,7 +46,7 @@ pub(crate) fn answer(ask: &Ask, reply: &Reply, number: u64, body_bytes: usize) -
     Answer {
         number,
         model: ask.model.clone(),
-        created: jiff::Timestamp::now().as_second(),
+        created: reply.created.unwrap_or_else(|| jiff::Timestamp::now().as_second()),
         reasoning: reply.reasoning.clone(),
         text,
         calls,

@@ -60,6 +60,8 @@ pub struct Reply {
     pub endless: bool,
     /// Text of this many bytes.
     pub size: Option<usize>,
+    /// When it was made, in seconds since 1970; now if left out.
+    pub created: Option<i64>,
     /// Why the model stopped.
     pub finish: Finish,
     /// What it used: `"none"` or numbers; guessed if left out.

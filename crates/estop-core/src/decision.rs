@@ -127,8 +127,13 @@ impl Effect {
 }
 
 impl Decision {
+    /// An outcome alone: no guard was asked, or nobody wants to know what it said.
+    pub const fn plain(outcome: Outcome) -> Decision {
+        Decision { outcome, verdicts: Verdicts(Vec::new()), effects: Vec::new() }
+    }
+
     pub(crate) fn noted() -> Decision {
-        Decision { outcome: Outcome::Noted, verdicts: Verdicts::default(), effects: Vec::new() }
+        Decision::plain(Outcome::Noted)
     }
 
     /// Whether the shell may go on with what was asked.

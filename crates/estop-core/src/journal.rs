@@ -24,7 +24,7 @@ use crate::ids::Name;
 use crate::system::SystemEvent;
 use crate::time::{Millis, Now};
 pub use beginning::{Base, Beginning, Line};
-pub use written::{TailLine, Written};
+pub use written::{Spans, TailLine, Written};
 
 /// The name of the system's chain. No agent may be called so.
 pub const SYSTEM: &str = "system";
@@ -86,11 +86,13 @@ impl Chains {
         decision: &impl Serialize,
         line: &mut Vec<u8>,
     ) {
-        self.append_written(chain, now, &Written::of(chain, now, happened, decision), line);
+        let mut tail = Vec::new();
+        let spans = Spans::write(&mut tail, chain, now, happened, decision);
+        self.append_written(chain, now, Written::at(&tail, spans), line);
     }
 
     /// The same for a record that was written down before.
-    pub fn append_written(&mut self, chain: &str, now: Now, written: &Written, line: &mut Vec<u8>) {
+    pub fn append_written(&mut self, chain: &str, now: Now, written: Written<'_>, line: &mut Vec<u8>) {
         self.seq += 1;
         line.extend_from_slice(RECORD_KEY);
         let record_start = line.len();

@@ -72,10 +72,10 @@ pub(crate) struct Opened {
 }
 
 impl Account {
-    /// Opens the account of a request that was let through.
-    pub(crate) fn open(of: Opened) -> Account {
+    /// Opens the account of a request that was let through. Boxed: it goes from hand to hand until the answer ends.
+    pub(crate) fn open(of: Opened) -> Box<Account> {
         let Opened { host, agent, run, request, asked, estimate, price, flight } = of;
-        Account {
+        Box::new(Account {
             host,
             agent,
             run,
@@ -87,7 +87,7 @@ impl Account {
             failed: false,
             reading: None,
             settled: false,
-        }
+        })
     }
 
     /// The request was not let through: there is nothing to settle.

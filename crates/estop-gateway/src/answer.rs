@@ -26,7 +26,7 @@ use crate::upstream::Lease;
 pub(crate) struct AnswerBody {
     source: Source,
     lease: Option<Lease>,
-    account: Account,
+    account: Box<Account>,
     flight: Registered,
     host: Near<Host>,
     shape: Shape,
@@ -64,7 +64,7 @@ pub(crate) struct Parts {
     /// Its connection.
     pub lease: Lease,
     /// Its account.
-    pub account: Account,
+    pub account: Box<Account>,
     /// Its registration.
     pub flight: Registered,
     /// Where the core is asked.

@@ -10,7 +10,7 @@ use std::time::Instant;
 use estop_core::button::{Latched, Press, Unlock};
 use estop_core::event::AbortedBy;
 use estop_core::ids::Hash64;
-use estop_core::journal::{Digest, Happened, SYSTEM, Written};
+use estop_core::journal::Digest;
 use estop_core::operator::{Ended, Stopped};
 use estop_core::policy::Preset;
 use estop_core::system::{Channel, GateView, System, SystemDecision, SystemEvent, SystemState};
@@ -18,7 +18,6 @@ use estop_wire::refusal::Kind;
 
 use crate::flight::Cut;
 use crate::host::Host;
-use crate::journal_queue::Recorded;
 
 /// What makes the button outlive the process.
 pub trait LatchKeeper: Send + Sync {
@@ -199,8 +198,7 @@ impl Host {
             keeper.keep(&after);
         }
         held.latched = after;
-        let written = Written::of(SYSTEM, now, Happened::System(&event), &decision);
-        self.journal.push(Recorded::System { now, event, decision, written });
+        self.journal.write_system(now, event, decision);
         decision
     }
 }

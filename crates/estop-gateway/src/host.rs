@@ -8,7 +8,6 @@ use estop_core::decision::{Decision, Finding, Guard};
 use estop_core::engine::Snapshot;
 use estop_core::event::{Event, What};
 use estop_core::ids::Name;
-use estop_core::journal::{Happened, Written};
 use estop_core::system::{Channels, GateView, System, SystemState};
 use estop_core::time::Millis;
 
@@ -18,7 +17,7 @@ use crate::canary::{self, Cage};
 use crate::clock::Clock;
 use crate::flight::Cut;
 use crate::identity::DEFAULT_AGENT;
-use crate::journal_queue::{JournalQueue, Recorded};
+use crate::journal_queue::JournalQueue;
 use crate::latch::Latch;
 use crate::resting::Rest;
 use crate::rulebook::{Rulebook, runners};
@@ -211,9 +210,7 @@ impl Host {
             judged.score = Some(*score);
         }
         self.note_words(&agent.name, &event, &decision);
-        let written = Written::of(&agent.name, now, Happened::Agent(&event), &*decision);
-        let (name, told) = (Arc::clone(&agent.name), Arc::clone(&decision));
-        self.journal.push(Recorded::Agent { agent: name, now, event, decision: told, written });
+        self.journal.write(&agent.name, now, event, &decision);
         self.act(agent, &decision);
         decision
     }

@@ -7,6 +7,9 @@
 //! The writer comes later; a killed process never comes back to its memory. So each record also goes to a [`Tail`], a
 //! file that has it before anybody is told what was decided ([`JournalQueue::flush`]).
 
+mod record;
+
+use std::cell::RefCell;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,58 +18,15 @@ use std::time::{Duration, Instant};
 use estop_core::decision::Decision;
 use estop_core::event::Event;
 use estop_core::ids::Name;
-use estop_core::journal::Written;
+use estop_core::journal::{Happened, SYSTEM, Spans};
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_core::time::Now;
+
+pub use record::{Decided, Recorded, Records};
 
 /// Records that may wait. Chosen: about 30 MB and three seconds of a busy machine; half sheds load at a slow disk's
 /// hiccup, double only hides a dead one for longer.
 const WAITING_MAX: usize = 65_536;
-
-/// One thing to write down.
-#[derive(Debug)]
-pub enum Recorded {
-    /// Of an agent.
-    Agent {
-        /// Whose chain.
-        agent: Arc<str>,
-        /// When.
-        now: Now,
-        /// What happened.
-        event: Event,
-        /// What was decided.
-        decision: Arc<Decision>,
-        /// Both as bytes.
-        written: Written,
-    },
-    /// Of the system.
-    System {
-        /// When.
-        now: Now,
-        /// What happened.
-        event: SystemEvent,
-        /// What was decided.
-        decision: SystemDecision,
-        /// Both as bytes.
-        written: Written,
-    },
-}
-
-impl Recorded {
-    /// Somebody was stopped, or the system was steered.
-    fn is_urgent(&self) -> bool {
-        match self {
-            Recorded::Agent { decision, .. } => decision.deactivated().is_some(),
-            Recorded::System { .. } => true,
-        }
-    }
-
-    fn tail_line(&self) -> &[u8] {
-        match self {
-            Recorded::Agent { written, .. } | Recorded::System { written, .. } => written.tail_line(),
-        }
-    }
-}
 
 /// A file that has records before the journal's writer comes to them. What is written to it outlives the process;
 /// what is synced outlives the machine's power.
@@ -107,6 +67,11 @@ pub(crate) fn shorten(name: &mut Name) {
 /// A tail is begun anew beyond this. Chosen: some 100,000 records; half only makes more files.
 const TAIL_MAX: u64 = 64 << 20;
 
+thread_local! {
+    /// Room for a line: each thread writes its own, and only then asks for the queue.
+    static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 /// What every thread writes to with each request, apart from what they only read: else each would take the other's
 /// cache line away.
 #[derive(Debug, Default)]
@@ -140,7 +105,7 @@ pub struct JournalQueue {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    records: Vec<Recorded>,
+    records: Records,
     /// Lines the tail does not have yet.
     unwritten: Vec<u8>,
     /// Where the tail ends, with what is unwritten.
@@ -188,7 +153,7 @@ impl JournalQueue {
     pub fn fail(&self) {
         let mut waiting = self.waiting();
         self.failed.store(true, Ordering::Relaxed);
-        waiting.records = Vec::new();
+        waiting.records = Records::default();
         waiting.unwritten = Vec::new();
     }
 
@@ -197,8 +162,24 @@ impl JournalQueue {
         self.waiting().pushed
     }
 
-    /// Adds a record. Callers that must keep an order hold their own lock while they call.
-    pub fn push(&self, record: Recorded) {
+    /// Writes down what happened to an agent and what was decided, and adds it.
+    pub(crate) fn write(&self, agent: &str, now: Now, event: Event, decision: &Arc<Decision>) {
+        LINE.with_borrow_mut(|line| {
+            line.clear();
+            let spans = Spans::write(line, agent, now, Happened::Agent(&event), &**decision);
+            self.push(Recorded::Agent { now, event, decision: decision.into() }, line, spans);
+        });
+    }
+
+    /// The same of the system.
+    pub(crate) fn write_system(&self, now: Now, event: SystemEvent, decision: SystemDecision) {
+        let mut line = Vec::new();
+        let spans = Spans::write(&mut line, SYSTEM, now, Happened::System(&event), &decision);
+        self.push(Recorded::System { now, event, decision }, &line, spans);
+    }
+
+    /// Adds a record and its line. Callers that must keep an order hold their own lock while they call.
+    fn push(&self, record: Recorded, line: &[u8], spans: Spans) {
         let is_urgent = record.is_urgent();
         let mut waiting = self.waiting();
         if self.failed.load(Ordering::Relaxed) {
@@ -206,11 +187,10 @@ impl JournalQueue {
         }
         waiting.pushed += 1;
         if self.tail.is_some() && !self.tail_failed.load(Ordering::Relaxed) {
-            let line = record.tail_line();
             waiting.unwritten.extend_from_slice(line);
             waiting.end.offset += line.len() as u64;
         }
-        waiting.records.push(record);
+        waiting.records.push(record, line, spans);
         if waiting.records.len() == WAITING_MAX {
             self.crowded.store(true, Ordering::Relaxed);
         }
@@ -230,10 +210,10 @@ impl JournalQueue {
         let Some(tail) = &self.tail else { return };
         let mut lines = self.writing.0.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::swap(&mut self.waiting().unwritten, &mut lines);
-        self.write(&**tail, &mut lines);
+        self.write_tail(&**tail, &mut lines);
     }
 
-    fn write(&self, tail: &dyn Tail, lines: &mut Vec<u8>) {
+    fn write_tail(&self, tail: &dyn Tail, lines: &mut Vec<u8>) {
         if lines.is_empty() {
             return;
         }
@@ -285,8 +265,9 @@ impl JournalQueue {
 
     /// Waits a while for records and takes all of them, if any; `None` once the queue is closed and empty. What is taken
     /// stands in the tail before the mark that is returned.
-    pub fn take(&self, into: &mut Vec<Recorded>) -> Option<TailMark> {
+    pub fn take(&self, into: &mut Records) -> Option<TailMark> {
         self.wait()?;
+        into.clear();
         let mut lines = self.writing.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut waiting = self.waiting();
         std::mem::swap(&mut waiting.unwritten, &mut lines);
@@ -300,7 +281,7 @@ impl JournalQueue {
         let mark = waiting.end;
         drop(waiting);
         let Some(tail) = &self.tail else { return Some(mark) };
-        self.write(&**tail, &mut lines);
+        self.write_tail(&**tail, &mut lines);
         if let Some(Err(error)) = is_long.then(|| tail.next_generation()) {
             self.give_up(&error);
         }
@@ -341,7 +322,6 @@ impl JournalQueue {
 
 #[cfg(test)]
 mod tests {
-    use estop_core::journal::{Happened, SYSTEM};
     use estop_core::system::System;
 
     use super::*;
@@ -351,8 +331,7 @@ mod tests {
         let (queue, event) = (JournalQueue::default(), SystemEvent::Started { found: None });
         let decision = System::default().handle(Now::default(), &event);
         let push = || {
-            let written = Written::of(SYSTEM, Now::default(), Happened::System(&event), &decision);
-            queue.push(Recorded::System { now: Now::default(), event: event.clone(), decision, written });
+            queue.write_system(Now::default(), event.clone(), decision);
         };
         (1..WAITING_MAX).for_each(|_| push());
         assert!(!queue.is_full());
@@ -360,7 +339,7 @@ mod tests {
         push();
         push();
         assert!(queue.is_full());
-        let mut taken = Vec::new();
+        let mut taken = Records::default();
         assert!(queue.take(&mut taken).is_some());
         assert_eq!(taken.len(), WAITING_MAX + 1);
         assert!(!queue.is_full());

@@ -1,6 +1,5 @@
 //! Listening: one socket for each worker on the same address, and what a connection becomes.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -157,10 +156,7 @@ where
     let limits = worker.limits;
     let served = Arc::clone(&connection);
     let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let worker = Arc::clone(&worker);
-        let connection = Arc::clone(&served);
-        // Boxed: the connection would keep its room for as long as it streams the answer.
-        Box::pin(async move { Ok::<_, Infallible>(pipeline::serve(&worker, request, &connection).await) })
+        pipeline::serve(Arc::clone(&worker), request, &served)
     });
     let task = tokio::spawn(async move {
         // A connection that ends with an error ends; whatever was under way on it settles itself.

@@ -264,7 +264,7 @@ impl Asking<'_> {
                 max: self.worker.limits.streams_per_agent,
             });
         }
-        let (response, lease) = match upstream.send_unless_cut(request, &flight, host).await {
+        let (response, lease) = match upstream.send_unless_cut(Box::new(request), &flight, host).await {
             Sent::Answered(response, lease) => (response, lease),
             Sent::Failed(error) => return Err(No::unreachable(&error)),
             Sent::Cut => return Err(No::cut(&pending, flight.why_cut())),

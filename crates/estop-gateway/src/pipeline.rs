@@ -5,6 +5,8 @@
 mod judging;
 mod no;
 
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use estop_core::decision::{Decision, Effect};
@@ -37,7 +39,7 @@ use crate::mcp;
 use crate::out_body::OutBody;
 use crate::refuse;
 use crate::relay;
-use crate::screen;
+use crate::screen::{self, Screened};
 use crate::upload::{self, RequestBody};
 use crate::upstream::{Sent, Upstream};
 use crate::worker::Worker;
@@ -45,28 +47,34 @@ use no::{
     No, Understood, cut_no, no_journal, refuse_browsers, refuse_identity, unknown_provider, upstream_failed,
 };
 
+/// One request's way. Boxed: its connection would keep the room for as long as it streams the answer.
+pub(crate) type Serving = Pin<Box<dyn Future<Output = Result<Response<OutBody>, Infallible>> + Send>>;
+
 /// Serves one request.
-pub(crate) async fn serve(
-    worker: &Worker,
+pub(crate) fn serve(
+    worker: Arc<Worker>,
     request: Request<Incoming>,
     connection: &Arc<Connection>,
-) -> Response<OutBody> {
+) -> Serving {
     let busy = connection.begin(&worker.host);
+    // Each has room of its own: requests to models would carry it.
     if relay::is_relays(request.uri().path()) {
-        // Boxed: requests to models would carry its room.
-        return Box::pin(relay::serve(worker, request, busy)).await;
+        return Box::pin(async move { Ok(relay::serve(&worker, request, busy).await) });
     }
     if mcp::is_mcps(request.uri().path()) {
-        return Box::pin(mcp::serve(worker, request, busy)).await;
+        return Box::pin(async move { Ok(mcp::serve(&worker, request, busy).await) });
     }
     let client = client::recognise(|name| known_header(request.headers(), name));
-    match exchange(worker, request, busy).await {
-        Ok(response) => response,
-        Err(no) => {
-            keep(&worker.host, no.stops).await;
-            no.answer(client)
-        }
-    }
+    let asked = Head::of(request, worker.loopback);
+    Box::pin(async move {
+        Ok(match exchange(&worker, asked, busy).await {
+            Ok(response) => response,
+            Err(no) => {
+                keep(&worker.host, no.stops).await;
+                no.answer(client)
+            }
+        })
+    })
 }
 
 /// A header by its name. Names that are asked for with each request are not read anew each time.
@@ -90,9 +98,24 @@ pub(crate) async fn keep(host: &Arc<Host>, stops: bool) {
     let _ = tokio::task::spawn_blocking(move || host.journal.sync()).await;
 }
 
-async fn exchange(worker: &Worker, request: Request<Incoming>, busy: Busy) -> Result<Response<OutBody>, No> {
-    let screened = screen::screen(&request, worker.loopback);
-    let (parts, body) = request.into_parts();
+/// A request that was looked at.
+struct Head {
+    screened: Result<(), Screened>,
+    // Boxed: each of the calls it goes through would copy it, and keep room for it.
+    parts: Box<http::request::Parts>,
+    body: Incoming,
+}
+
+impl Head {
+    fn of(request: Request<Incoming>, loopback: bool) -> Head {
+        let screened = screen::screen(&request, loopback);
+        let (parts, body) = request.into_parts();
+        Head { screened, parts: Box::new(parts), body }
+    }
+}
+
+async fn exchange(worker: &Worker, asked: Head, busy: Busy) -> Result<Response<OutBody>, No> {
+    let Head { screened, parts, body } = asked;
     // Until the provider is known, the path alone says what an error must look like.
     let guess = || protocol::recognise(Family::OpenAi, parts.method.as_str(), parts.uri.path()).protocol;
     screened.map_err(|no| No::bad(no.status, no.code, no.message).closing().of(guess()))?;
@@ -141,7 +164,7 @@ struct Asking<'a> {
 /// A request that was let through.
 struct Admitted {
     flight: Registered,
-    account: Account,
+    account: Box<Account>,
     body: RequestBody,
     stream: bool,
     /// Given back when the request is sent and answered.
@@ -272,7 +295,7 @@ impl Asking<'_> {
     async fn forward(
         &self,
         admitted: Admitted,
-        parts: http::request::Parts,
+        parts: Box<http::request::Parts>,
         busy: Busy,
     ) -> Result<Response<OutBody>, No> {
         let Admitted { flight, mut account, body, stream, _memory } = admitted;
@@ -280,7 +303,7 @@ impl Asking<'_> {
         let path = parts.uri.path().get(self.path_at..).unwrap_or_default();
         let uri = forward::target(ready, path, parts.uri.query(), &self.caller.key_in)
             .ok_or_else(|| No::bad(400, "bad_path", "The path cannot be sent to the provider."))?;
-        let mut request = Request::new(body);
+        let mut request = Box::new(Request::new(body));
         *request.method_mut() = parts.method;
         *request.uri_mut() = uri;
         let said_empty = parts.headers.contains_key(CONTENT_LENGTH) && request.body().is_end_stream();

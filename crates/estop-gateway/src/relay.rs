@@ -192,7 +192,7 @@ impl Message<'_> {
             // hyper writes no length for a body that is not there, and some servers want one.
             request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
-        let (response, lease) = match upstream.send_unless_cut(request, &flight, host).await {
+        let (response, lease) = match upstream.send_unless_cut(Box::new(request), &flight, host).await {
             Sent::Answered(response, lease) => (response, lease),
             Sent::Failed(error) => return Err(No::unreachable(way, &error)),
             Sent::Cut => {
@@ -217,7 +217,7 @@ pub(crate) const SHAPE: Shape =
     Shape { protocol: Protocol::Other(Family::OpenAi), framing: Framing::Plain, encoded: true };
 
 /// A message costs nothing and is not read: its account is closed from the start.
-pub(crate) fn nothing_to_settle(worker: &Worker, agent: Arc<Agent>, flight: &Registered) -> Account {
+pub(crate) fn nothing_to_settle(worker: &Worker, agent: Arc<Agent>, flight: &Registered) -> Box<Account> {
     let mut account = Account::open(Opened {
         host: worker.host.clone(),
         agent,

@@ -90,9 +90,11 @@ impl Upstream {
 
     /// Sends a request and waits for the head of its answer. A connection that was closed while idle is replaced,
     /// as long as nothing of the request was sent.
+    ///
+    /// The request is boxed: each of the calls it goes through would copy it, and keep room for it.
     pub(crate) async fn send(
         self: &Arc<Self>,
-        mut request: Request<RequestBody>,
+        mut request: Box<Request<RequestBody>>,
         flight: &Flight,
         host: &Arc<Host>,
     ) -> Result<(Response<Incoming>, Lease), UpstreamError> {
@@ -117,7 +119,7 @@ impl Upstream {
                 Err(mut error) => match error.take_message() {
                     Some(unsent) if reused && flight.why_cut().is_none() => {
                         flight.set_sent(false);
-                        request = unsent;
+                        request = Box::new(unsent);
                     }
                     _ => return Err(UpstreamError::Broken(error.into_error().to_string())),
                 },

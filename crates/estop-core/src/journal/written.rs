@@ -7,8 +7,6 @@
 //! {"record":{"chain":"coder","mono":1200,"wall":1763164800000,"event":{…}},"decision":{…}}
 //! ```
 
-use std::ops::Range;
-
 use serde::{Deserialize, Serialize};
 
 use super::{DECISION_KEY, Happened, JournalError, RECORD_KEY, SYSTEM};
@@ -17,70 +15,109 @@ use crate::event::Event;
 use crate::system::SystemEvent;
 use crate::time::{Millis, Now};
 
+const CHAIN_KEY: &[u8] = b"{\"chain\":\"";
 const EVENT_KEY: &[u8] = b",\"event\":";
 const SYSTEM_KEY: &[u8] = b",\"system\":";
 
-/// What happened and what was decided, as bytes: the line of the tail as a whole, and where its parts stand in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
-    line: Vec<u8>,
-    event: Range<usize>,
-    decision: Range<usize>,
+/// Where the parts of a record stand in its line of the tail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spans {
+    chain: Span,
+    event: Span,
+    decision: Span,
     is_system: bool,
     seals: bool,
 }
 
-/// Most lines fit: growing would copy them.
-const LINE_USUAL: usize = 1024;
+/// From where to where. Short numbers: one waits with each record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span(u32, u32);
 
-impl Written {
-    /// Writes down an event of a chain and its decision.
-    pub fn of(chain: &str, now: Now, happened: Happened<'_>, decision: &impl Serialize) -> Written {
+impl Span {
+    fn from(start: usize, end: usize) -> Span {
+        let short = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
+        Span(short(start), short(end))
+    }
+
+    fn of(self, line: &[u8]) -> &[u8] {
+        line.get(self.0 as usize..self.1 as usize).unwrap_or_default()
+    }
+}
+
+impl Spans {
+    /// Writes the line of an event of a chain and its decision behind what stands in `out`, line end included.
+    pub fn write(
+        out: &mut Vec<u8>,
+        chain: &str,
+        now: Now,
+        happened: Happened<'_>,
+        decision: &impl Serialize,
+    ) -> Spans {
         let is_system = matches!(happened, Happened::System(_));
-        let mut line = Vec::with_capacity(LINE_USUAL);
-        line.extend_from_slice(RECORD_KEY);
-        canonical_json::write(&mut line, &PlaceOut { chain, mono: now.mono, wall: now.wall });
-        line.pop();
-        line.extend_from_slice(key(is_system));
-        let event_at = line.len();
+        let begin = out.len();
+        out.extend_from_slice(RECORD_KEY);
+        canonical_json::write(out, &PlaceOut { chain, mono: now.mono, wall: now.wall });
+        out.pop();
+        out.extend_from_slice(key(is_system));
+        let event_at = out.len() - begin;
         match happened {
-            Happened::Agent(event) => canonical_json::write(&mut line, event),
-            Happened::System(event) => canonical_json::write(&mut line, event),
+            Happened::Agent(event) => canonical_json::write(out, event),
+            Happened::System(event) => canonical_json::write(out, event),
         }
-        let event = event_at..line.len();
-        line.push(b'}');
-        line.extend_from_slice(DECISION_KEY);
-        let decision_at = line.len();
-        canonical_json::write(&mut line, decision);
-        let decision = decision_at..line.len();
-        line.extend_from_slice(b"}\n");
+        let event = Span::from(event_at, out.len() - begin);
+        out.push(b'}');
+        out.extend_from_slice(DECISION_KEY);
+        let decision_at = out.len() - begin;
+        canonical_json::write(out, decision);
+        let decision = Span::from(decision_at, out.len() - begin);
+        out.extend_from_slice(b"}\n");
         let seals = matches!(happened, Happened::System(SystemEvent::Checkpointed { .. }));
-        Written { line, event, decision, is_system, seals }
+        Spans { chain: name_span(chain), event, decision, is_system, seals }
+    }
+}
+
+/// Where a chain's name stands: names have nothing in them that is written otherwise.
+fn name_span(chain: &str) -> Span {
+    let at = RECORD_KEY.len() + CHAIN_KEY.len();
+    Span::from(at, at + chain.len())
+}
+
+/// What happened and what was decided, as bytes: the line of the tail, and where its parts stand in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Written<'l> {
+    line: &'l [u8],
+    spans: Spans,
+}
+
+impl<'l> Written<'l> {
+    /// A line that was written, line end included.
+    pub fn at(line: &'l [u8], spans: Spans) -> Written<'l> {
+        Written { line, spans }
+    }
+
+    /// Whose chain.
+    pub fn chain(&self) -> &'l str {
+        std::str::from_utf8(self.spans.chain.of(self.line)).unwrap_or_default()
     }
 
     /// What happened.
-    pub fn event(&self) -> &[u8] {
-        &self.line[self.event.clone()]
+    pub fn event(&self) -> &'l [u8] {
+        self.spans.event.of(self.line)
     }
 
     /// What was decided.
-    pub fn decision(&self) -> &[u8] {
-        &self.line[self.decision.clone()]
-    }
-
-    /// Its line of the tail, line end included.
-    pub fn tail_line(&self) -> &[u8] {
-        &self.line
+    pub fn decision(&self) -> &'l [u8] {
+        self.spans.decision.of(self.line)
     }
 
     /// Whether it is a checkpoint.
     pub(super) fn seals(&self) -> bool {
-        self.seals
+        self.spans.seals
     }
 
     /// The key before the event in its record.
     pub(super) fn key(&self) -> &'static [u8] {
-        key(self.is_system)
+        key(self.spans.is_system)
     }
 }
 
@@ -106,8 +143,8 @@ pub struct TailLine {
     pub event: Option<Event>,
     /// What happened to the system.
     pub system: Option<SystemEvent>,
-    /// Both as they were written.
-    pub written: Written,
+    line: Box<[u8]>,
+    spans: Spans,
 }
 
 #[derive(Deserialize)]
@@ -144,10 +181,10 @@ impl TailLine {
         }
         // Both are parts of the line, one behind the other.
         let (record_at, decision_end) = (RECORD_KEY.len(), line.len() - 1);
-        let written = Written {
-            line: [line, b"\n"].concat(),
-            event: record_at + event_at..record_at + event_end,
-            decision: decision_end - decision.len()..decision_end,
+        let spans = Spans {
+            chain: name_span(&head.chain),
+            event: Span::from(record_at + event_at, record_at + event_end),
+            decision: Span::from(decision_end - decision.len(), decision_end),
             is_system,
             seals: matches!(head.system, Some(SystemEvent::Checkpointed { .. })),
         };
@@ -156,8 +193,14 @@ impl TailLine {
             now: Now { mono: head.mono, wall: head.wall },
             event: head.event,
             system: head.system,
-            written,
+            line: [line, b"\n"].concat().into(),
+            spans,
         })
+    }
+
+    /// Both as they were written.
+    pub fn written(&self) -> Written<'_> {
+        Written::at(&self.line, self.spans)
     }
 }
 

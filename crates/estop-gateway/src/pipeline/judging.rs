@@ -34,7 +34,7 @@ impl Asking<'_> {
         flight: &Registered,
         said: &RequestIn<'_>,
         body_bytes: usize,
-    ) -> (Arc<Decision>, Account) {
+    ) -> (Arc<Decision>, Box<Account>) {
         self.judge_under(self.worker.host.gate(&agent.name), agent, flight, said, body_bytes)
     }
 
@@ -45,7 +45,7 @@ impl Asking<'_> {
         flight: &Registered,
         said: &RequestIn<'_>,
         body_bytes: usize,
-    ) -> (Arc<Decision>, Account) {
+    ) -> (Arc<Decision>, Box<Account>) {
         let run = self.run(agent);
         flight.set_run(run.clone());
         let mut print = match self.kind() {

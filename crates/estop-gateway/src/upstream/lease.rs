@@ -64,18 +64,18 @@ impl Lease {
 
     pub(super) async fn try_send(
         &mut self,
-        mut request: Request<RequestBody>,
+        mut request: Box<Request<RequestBody>>,
     ) -> Result<Response<Incoming>, TrySendError<Request<RequestBody>>> {
         match &mut self.0 {
             Some(Held::One { upstream, own }) => {
                 upstream.ready.aim_one(&mut request);
                 // Not ready means closed; sending then gives the request back.
                 let _ = own.sender.ready().await;
-                own.sender.try_send_request(request).await
+                own.sender.try_send_request(*request).await
             }
             Some(Held::Two { upstream, sender, .. }) => {
                 upstream.ready.aim_two(&mut request);
-                sender.try_send_request(request).await
+                sender.try_send_request(*request).await
             }
             None => std::future::pending().await,
         }

@@ -25,7 +25,7 @@ impl Upstream {
     /// Sends a request and waits for the head of its answer, or until it is cut.
     pub(crate) async fn send_unless_cut(
         self: &Arc<Self>,
-        request: Request<RequestBody>,
+        request: Box<Request<RequestBody>>,
         flight: &Flight,
         host: &Arc<Host>,
     ) -> Sent {

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use estop_core::budget::Budget;
 use estop_core::ids::Name;
-use estop_core::journal::{Chains, Happened, SYSTEM, TailLine, Written};
+use estop_core::journal::{Chains, Happened, SYSTEM, Spans, Written};
 use estop_core::policy_file::PolicyFile;
 use estop_core::standing::Standing;
 use estop_core::system::{System, SystemEvent};
 use estop_core::time::{Millis, Now};
-use estop_gateway::{Host, JournalQueue, KeyRing, Recorded};
+use estop_gateway::{Host, JournalQueue, KeyRing, Recorded, Records};
 use estop_store::{
     Durability, Journal, JournalBatch, Lines, Snapshot, Sqlite, SystemStateRepo, TailMark,
     forget_tails_before,
@@ -156,12 +156,12 @@ impl Scribe {
         let facts = self.facts();
         let mut batch = Batch::default();
         for Leftover { line, decision } in leftover {
-            let TailLine { chain, now, event, written, .. } = line;
-            batch.add(self, &chain, now, &written);
-            if let Some((event, decision)) = event.zip(decision) {
-                let told = Told { agent: &chain, now, event: &event, decision: &decision };
+            let (chain, now) = (&*line.chain, line.now);
+            batch.add(self, chain, now, line.written());
+            if let Some((event, decision)) = line.event.as_ref().zip(decision) {
+                let told = Told { agent: chain, now, event, decision: &decision };
                 self.rows.agent(self.chains.seq(), &told, &facts, &mut batch.out);
-                self.note_unsaved(&chain);
+                self.note_unsaved(chain);
             }
         }
         self.rows.finish(&mut batch.out);
@@ -184,20 +184,16 @@ impl Scribe {
     pub(super) fn run(mut self) -> anyhow::Result<()> {
         let queue = Arc::clone(&self.queue);
         let _gone = FailWhenGone(&queue);
-        let mut records = Vec::new();
+        let mut records = Records::default();
         while let Some(mark) = queue.take(&mut records) {
-            self.store_records(&mut records, mark)?;
+            self.store_records(&records, mark)?;
             self.keep_states(|(count, since)| *count >= RECORDS_MAX || since.elapsed() >= KEPT_WITHIN)?;
             self.let_rest();
         }
         self.seal()
     }
 
-    fn store_records(
-        &mut self,
-        records: &mut Vec<Recorded>,
-        mark: estop_gateway::TailMark,
-    ) -> anyhow::Result<()> {
+    fn store_records(&mut self, records: &Records, mark: estop_gateway::TailMark) -> anyhow::Result<()> {
         if records.is_empty() {
             return Ok(());
         }
@@ -209,20 +205,21 @@ impl Scribe {
         batch.lines.bytes.reserve(records.len() * LINE_USUAL);
         let mut steered = false;
         let mut urgent = self.queue.has_failed();
-        for record in records.drain(..) {
+        for (record, written) in records.iter() {
             match record {
-                Recorded::Agent { agent, now, event, decision, written } => {
-                    batch.add(self, &agent, now, &written);
-                    let told = Told { agent: &agent, now, event: &event, decision: &decision };
+                Recorded::Agent { now, event, decision } => {
+                    let (agent, now) = (written.chain(), *now);
+                    batch.add(self, agent, now, written);
+                    let told = Told { agent, now, event, decision };
                     urgent |= told.is_urgent();
                     self.rows.agent(self.chains.seq(), &told, &facts, &mut batch.out);
-                    self.note_unsaved(&agent);
+                    self.note_unsaved(agent);
                 }
-                Recorded::System { now, event, decision, written } => {
-                    self.system.handle(now, &event);
-                    batch.add(self, SYSTEM, now, &written);
+                Recorded::System { now, event, decision } => {
+                    self.system.handle(*now, event);
+                    batch.add(self, SYSTEM, *now, written);
                     urgent = true;
-                    self.rows.system(self.chains.seq(), now, &event, &decision, &mut batch.out);
+                    self.rows.system(self.chains.seq(), *now, event, decision, &mut batch.out);
                     steered = true;
                 }
             }
@@ -350,8 +347,9 @@ impl Scribe {
         let checkpoint = SystemEvent::Checkpointed { heads: self.chains.heads() };
         let decision = self.system.handle(self.last, &checkpoint);
         let mut batch = Batch::default();
-        let written = Written::of(SYSTEM, self.last, Happened::System(&checkpoint), &decision);
-        batch.add(self, SYSTEM, self.last, &written);
+        let mut line = Vec::new();
+        let spans = Spans::write(&mut line, SYSTEM, self.last, Happened::System(&checkpoint), &decision);
+        batch.add(self, SYSTEM, self.last, Written::at(&line, spans));
         batch.out.events.extend(happenings::checkpoint(&self.chains, self.last));
         let out = batch.finish();
         let news = happenings::of_batch(&out, &self.facts());
@@ -369,7 +367,7 @@ struct Batch {
 }
 
 impl Batch {
-    fn add(&mut self, scribe: &mut Scribe, chain: &str, now: Now, written: &Written) {
+    fn add(&mut self, scribe: &mut Scribe, chain: &str, now: Now, written: Written<'_>) {
         scribe.chains.append_written(chain, now, written, &mut self.lines.bytes);
         scribe.last = now;
         let seq = scribe.chains.seq();

@@ -21,18 +21,27 @@ use estop_core::policy_file::{PolicyFile, PolicyFileIn};
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_fake_model::FakeModel;
 use estop_gateway::settings::{Auth, HttpVersion, Limits, Provider, Settings};
-use estop_gateway::{Gateway, Host, JournalQueue, Recorded};
+use estop_gateway::{Gateway, Host, JournalQueue, Recorded, Records};
 use estop_wire::protocol::Family;
 
 /// Long enough for a loaded machine, short enough to fail.
 pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A record of the journal.
+pub struct Noted {
+    /// Whose.
+    pub chain: String,
+    /// What was decided, as JSON.
+    pub decision: String,
+    pub record: Recorded,
+}
 
 /// A gateway in front of a fake model.
 pub struct House {
     pub gateway: Option<Gateway>,
     pub model: FakeModel,
     pub queue: Arc<JournalQueue>,
-    records: Arc<Mutex<Vec<Recorded>>>,
+    records: Arc<Mutex<Vec<Noted>>>,
     writer: Option<JoinHandle<()>>,
 }
 
@@ -68,13 +77,18 @@ impl House {
         let mut settings = settings(&model, file.check(&|_| None).unwrap());
         change(&mut settings);
         let queue = Arc::new(queue);
-        let records: Arc<Mutex<Vec<Recorded>>> = Arc::default();
+        let records: Arc<Mutex<Vec<Noted>>> = Arc::default();
         let gateway = Gateway::start(settings, Arc::clone(&queue), Default::default()).unwrap();
         let (taken, kept) = (Arc::clone(&queue), Arc::clone(&records));
         let writer = std::thread::spawn(move || {
-            let mut batch = Vec::new();
+            let mut batch = Records::default();
             while taken.take(&mut batch).is_some() {
-                kept.lock().unwrap().append(&mut batch);
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                let lines = batch.iter().map(|(_, line)| (line.chain().to_owned(), text(line.decision())));
+                let lines: Vec<_> = lines.collect();
+                let noted = lines.into_iter().zip(batch.drain());
+                let noted = noted.map(|((chain, decision), record)| Noted { chain, decision, record });
+                kept.lock().unwrap().extend(noted);
             }
         });
         House { gateway: Some(gateway), model, queue, records, writer: Some(writer) }
@@ -90,6 +104,11 @@ impl House {
 
     /// Looks through the journal so far until something is found.
     pub fn find<T>(&self, mut find: impl FnMut(&Recorded) -> Option<T>) -> Option<T> {
+        self.find_noted(|noted| find(&noted.record))
+    }
+
+    /// The same, with whose record it is.
+    pub fn find_noted<T>(&self, mut find: impl FnMut(&Noted) -> Option<T>) -> Option<T> {
         let end = Instant::now() + PATIENCE;
         loop {
             if let Some(found) = self.records.lock().unwrap().iter().find_map(&mut find) {
@@ -105,7 +124,7 @@ impl House {
     /// Waits until the journal has so many of these; whether it has.
     pub fn find_all(&self, count: usize, is_one: impl Fn(&Recorded) -> bool) -> bool {
         let end = Instant::now() + PATIENCE;
-        while self.records.lock().unwrap().iter().filter(|record| is_one(record)).count() < count {
+        while self.records.lock().unwrap().iter().filter(|noted| is_one(&noted.record)).count() < count {
             if Instant::now() > end {
                 return false;
             }
@@ -116,7 +135,7 @@ impl House {
 
     /// Everything recorded of the system so far.
     pub fn system_records(&self) -> Vec<(SystemEvent, SystemDecision)> {
-        let of = |r: &Recorded| match r {
+        let of = |noted: &Noted| match &noted.record {
             Recorded::System { event, decision, .. } => Some((event.clone(), *decision)),
             Recorded::Agent { .. } => None,
         };
@@ -126,12 +145,10 @@ impl House {
     /// Everything recorded so far, of agents, as JSON of event and decision.
     pub fn records(&self) -> Vec<String> {
         std::thread::sleep(Duration::from_millis(20));
-        let of = |r: &Recorded| match r {
-            Recorded::Agent { agent, event, decision, .. } => Some(format!(
-                "{agent} {} {}",
-                serde_json::to_string(event).unwrap(),
-                serde_json::to_string(&**decision).unwrap()
-            )),
+        let of = |Noted { chain, decision, record }: &Noted| match record {
+            Recorded::Agent { event, .. } => {
+                Some(format!("{chain} {} {decision}", serde_json::to_string(event).unwrap()))
+            }
             Recorded::System { .. } => None,
         };
         self.records.lock().unwrap().iter().filter_map(of).collect()
