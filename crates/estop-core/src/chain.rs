@@ -1,5 +1,7 @@
 //! A hash chain (TW-7): each link covers the one before it, so that nothing can be changed or left out unnoticed.
 
+mod link;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -32,11 +34,7 @@ impl Digest {
 
     /// The next link of a chain.
     fn link(self, bytes: &[u8]) -> Digest {
-        let mut hasher = Sha256::new();
-        hasher.update(self.0);
-        hasher.update((bytes.len() as u64).to_le_bytes());
-        hasher.update(bytes);
-        Digest(hasher.finalize().into())
+        Digest(link::link(&self.0, bytes))
     }
 
     /// Where a chain begins.

@@ -34,11 +34,28 @@ pub const SYSTEM: &str = "system";
 pub struct Chains {
     /// Records so far, of all chains.
     seq: u64,
-    heads: BTreeMap<Name, Heads>,
+    /// In the order they were met.
+    chains: Vec<Chain>,
+    /// Where each stands among them.
+    by_name: BTreeMap<Name, ChainAt>,
     /// The record that sealed what came before it, if it was the last.
     sealed: bool,
     /// Where the records begin, if those before are gone.
     beginning: Option<Beginning>,
+    /// The last record's time, and how it is written: the next record often has the same.
+    time: (Now, Vec<u8>),
+}
+
+/// Where a chain stands in its [`Chains`]: found by name once, and not again with each record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChainAt(usize);
+
+#[derive(Clone, Debug)]
+struct Chain {
+    name: Name,
+    heads: Heads,
+    /// `,"chain":"…","mono":`, as it stands in each of its records.
+    named: Vec<u8>,
 }
 
 /// What happened, in either kind of chain.
@@ -63,18 +80,41 @@ impl Chains {
 
     /// All heads, for a checkpoint.
     pub fn heads(&self) -> Vec<ChainHead> {
-        let head = |(chain, h): (&Name, &Heads)| ChainHead {
-            chain: chain.clone(),
-            count: h.count,
-            events: h.events,
-            decisions: h.decisions,
+        let head = |Chain { name, heads, .. }: &Chain| ChainHead {
+            chain: name.clone(),
+            count: heads.count,
+            events: heads.events,
+            decisions: heads.decisions,
         };
-        self.heads.iter().map(head).collect()
+        let in_order = self.by_name.values().map(|at| &self.chains[at.0]);
+        in_order.filter(|chain| chain.heads.count > 0).map(head).collect()
     }
 
     /// One chain's heads.
     pub fn head(&self, chain: &str) -> Option<Heads> {
-        self.heads.get(chain).copied()
+        let at = self.by_name.get(chain)?;
+        Some(self.chains[at.0].heads).filter(|heads| heads.count > 0)
+    }
+
+    /// Where a chain stands, be it that nothing is written in it yet.
+    pub fn at(&mut self, chain: &str) -> ChainAt {
+        match self.by_name.get(chain) {
+            Some(at) => *at,
+            None => self.put(chain.into(), Heads::new(chain)),
+        }
+    }
+
+    fn put(&mut self, name: Name, heads: Heads) -> ChainAt {
+        let at = *self.by_name.entry(name.clone()).or_insert(ChainAt(self.chains.len()));
+        let mut named = CHAIN_KEY.to_vec();
+        canonical_json::write(&mut named, &name);
+        named.extend_from_slice(MONO_KEY);
+        let chain = Chain { name, heads, named };
+        match self.chains.get_mut(at.0) {
+            Some(known) => *known = chain,
+            None => self.chains.push(chain),
+        }
+        at
     }
 
     /// Writes the next record, line end included.
@@ -93,43 +133,48 @@ impl Chains {
 
     /// The same for a record that was written down before.
     pub fn append_written(&mut self, chain: &str, now: Now, written: Written<'_>, line: &mut Vec<u8>) {
+        let at = self.at(chain);
+        let heads = self.append_apart(at, now, written, line);
+        write_hashes(&heads.events, &heads.decisions, line);
+    }
+
+    /// Writes the next record's line up to its hashes, which are the heads of its chain from here on:
+    /// [`write_hashes`] adds them.
+    pub fn append_apart(&mut self, at: ChainAt, now: Now, written: Written<'_>, line: &mut Vec<u8>) -> Heads {
         self.seq += 1;
-        line.extend_from_slice(RECORD_KEY);
-        let record_start = line.len();
-        canonical_json::write(line, &PlaceOut { seq: self.seq, chain, mono: now.mono, wall: now.wall });
-        line.pop();
+        self.sealed = written.seals();
+        let chain = &mut self.chains[at.0];
+        let record_start = line.len() + RECORD_KEY.len();
+        line.extend_from_slice(START);
+        canonical_json::write(line, &self.seq);
+        line.extend_from_slice(&chain.named);
+        if self.time.0 != now || self.time.1.is_empty() {
+            self.time = (now, time_of(now, std::mem::take(&mut self.time.1)));
+        }
+        line.extend_from_slice(&self.time.1);
         line.extend_from_slice(written.key());
         line.extend_from_slice(written.event());
-        line.push(b'}');
-        let record_end = line.len();
-        line.extend_from_slice(DECISION_KEY);
+        let record_end = line.len() + 1;
+        line.extend_from_slice(BETWEEN);
         line.extend_from_slice(written.decision());
-        let heads = self.advance(chain, &line[record_start..record_end], written.decision());
-        self.sealed = written.seals();
-        line.extend_from_slice(EH_KEY);
-        line.extend_from_slice(&heads.events.digits());
-        line.extend_from_slice(DH_KEY);
-        line.extend_from_slice(&heads.decisions.digits());
-        line.extend_from_slice(b"\"}\n");
+        chain.heads = chain.heads.link(&line[record_start..record_end], written.decision());
+        chain.heads
     }
 
     /// Goes on from heads that were kept: `seq` records stand before.
     pub fn resume(seq: u64, heads: impl IntoIterator<Item = (Name, Heads)>) -> Chains {
-        Chains { seq, heads: heads.into_iter().collect(), sealed: false, beginning: None }
+        let mut chains = Chains { seq, ..Chains::default() };
+        for (name, heads) in heads {
+            chains.put(name, heads);
+        }
+        chains
     }
 
     fn advance(&mut self, chain: &str, event: &[u8], decision: &[u8]) -> Heads {
-        match self.heads.get_mut(chain) {
-            Some(heads) => {
-                *heads = heads.link(event, decision);
-                *heads
-            }
-            None => {
-                let heads = Heads::new(chain).link(event, decision);
-                self.heads.insert(chain.into(), heads);
-                heads
-            }
-        }
+        let at = self.at(chain);
+        let heads = &mut self.chains[at.0].heads;
+        *heads = heads.link(event, decision);
+        *heads
     }
 
     /// Checks the next record's place in its chain and takes it in.
@@ -164,19 +209,38 @@ impl Chains {
     }
 }
 
+/// `1200,"wall":1763164800000`, in the room of another.
+fn time_of(now: Now, mut room: Vec<u8>) -> Vec<u8> {
+    room.clear();
+    canonical_json::write(&mut room, &now.mono);
+    room.extend_from_slice(WALL_KEY);
+    canonical_json::write(&mut room, &now.wall);
+    room
+}
+
 const RECORD_KEY: &[u8] = b"{\"record\":";
+/// [`RECORD_KEY`], and how each record begins.
+const START: &[u8] = b"{\"record\":{\"seq\":";
+const CHAIN_KEY: &[u8] = b",\"chain\":";
+const MONO_KEY: &[u8] = b",\"mono\":";
+const WALL_KEY: &[u8] = b",\"wall\":";
 const DECISION_KEY: &[u8] = b",\"decision\":";
+/// How each record ends, and [`DECISION_KEY`].
+const BETWEEN: &[u8] = b"},\"decision\":";
 const EH_KEY: &[u8] = b",\"eh\":\"";
 const DH_KEY: &[u8] = b"\",\"dh\":\"";
-const TAIL_LEN: usize = EH_KEY.len() + 64 + DH_KEY.len() + 64 + 2;
+const END: &[u8] = b"\"}";
+/// Bytes of a line's hashes, with all that stands around them but the line's end.
+pub const HASHES_LEN: usize = EH_KEY.len() + 64 + DH_KEY.len() + 64 + END.len();
 
-/// Where a record stands; the event follows inside the same braces, as in [`RecordHead`].
-#[derive(Serialize)]
-struct PlaceOut<'a> {
-    seq: u64,
-    chain: &'a str,
-    mono: Millis,
-    wall: i64,
+/// Ends a line with its hashes, line end included.
+pub fn write_hashes(events: &Digest, decisions: &Digest, line: &mut Vec<u8>) {
+    line.extend_from_slice(EH_KEY);
+    line.extend_from_slice(&events.digits());
+    line.extend_from_slice(DH_KEY);
+    line.extend_from_slice(&decisions.digits());
+    line.extend_from_slice(END);
+    line.push(b'\n');
 }
 
 /// The head of a record: everything but the decision.
@@ -234,10 +298,10 @@ type Parts<'a> = (&'a [u8], &'a [u8], &'a [u8; 64], &'a [u8; 64]);
 
 /// Cuts a line at its fixed places. Quotes inside strings are escaped, so the first `,"decision":` is the key.
 fn split(line: &[u8]) -> Option<Parts<'_>> {
-    let (body, tail) = line.split_at_checked(line.len().checked_sub(TAIL_LEN)?)?;
+    let (body, tail) = line.split_at_checked(line.len().checked_sub(HASHES_LEN)?)?;
     let (eh, rest) = tail.strip_prefix(EH_KEY)?.split_first_chunk::<64>()?;
     let (dh, rest) = rest.strip_prefix(DH_KEY)?.split_first_chunk::<64>()?;
-    if rest != b"\"}" {
+    if rest != END {
         return None;
     }
     let body = body.strip_prefix(RECORD_KEY)?;

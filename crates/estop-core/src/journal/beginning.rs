@@ -163,7 +163,7 @@ impl Chains {
     }
 
     fn begin(&mut self, line: &[u8]) -> Result<(), JournalError> {
-        if self.seq > 0 || self.beginning.is_some() || !self.heads.is_empty() {
+        if self.seq > 0 || self.beginning.is_some() || !self.chains.is_empty() {
             return Err(JournalError::BadBeginning("it stands in the middle"));
         }
         let BeginsLine { begins } = serde_json::from_slice(line)
@@ -175,14 +175,14 @@ impl Chains {
 
     fn resume_chain(&mut self, base: &Base<'_>) -> Result<(), JournalError> {
         let head = &base.head;
-        let is_next = self.heads.last_key_value().is_none_or(|(last, _)| *last < head.chain);
+        let is_next = self.by_name.last_key_value().is_none_or(|(last, _)| *last < head.chain);
         let Some(beginning) = self.beginning.as_mut().filter(|beginning| beginning.left > 0 && is_next)
         else {
             return Err(JournalError::BadBeginning("a chain stands in the wrong place"));
         };
         beginning.add(head, &Base::state_digest(base.state));
         let heads = Heads { count: head.count, events: head.events, decisions: head.decisions };
-        self.heads.insert(head.chain.clone(), heads);
+        self.put(head.chain.clone(), heads);
         Ok(())
     }
 
