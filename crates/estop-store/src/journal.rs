@@ -1,7 +1,7 @@
 //! The journal: blocks of lines that only grow at the end and shrink at the beginning.
 //!
-//! The store takes lines as they are. It checks that they follow one another, and reads from each no more than
-//! its chain and its two hashes; judging and verifying are the core's.
+//! The store takes records as they are. It checks that they follow one another, and knows of each no more than its
+//! chain, its time and its two hashes; judging and verifying are the core's.
 
 use std::sync::Arc;
 
@@ -12,12 +12,15 @@ use estop_core::standing::Standing;
 use crate::cases::{Escalation, Incident};
 use crate::error::StoreError;
 use crate::ledger::Spend;
+use crate::records::Records;
 use crate::runs::Run;
 
 /// Everything that happened since the last batch. It is stored as a whole or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JournalBatch {
-    /// The records; `None` if only the rest is to be stored.
+    /// The records, by whoever just linked them; `None` if only the rest is to be stored.
+    pub records: Option<Records>,
+    /// The records as lines, by whoever has no more than these.
     pub lines: Option<Lines>,
     /// Events people look for.
     pub events: Vec<NewEvent>,

@@ -26,6 +26,7 @@ mod tail_file;
 mod upkeep;
 
 mod line;
+mod records;
 mod sqlite;
 
 pub use access::{Access, AgentKey, Session, Token, TokenKind, TokenRole};
@@ -42,6 +43,7 @@ pub use journal::{
 };
 pub use latch_file::{Entry, FoundLatch, FoundSlot, LatchFile, Mark, latch_path};
 pub use ledger::{Ledger, Spend, SpendBy, SpendGroup, SpendQuery, SpendSum};
+pub use records::{Records, RecordsChain};
 pub use runs::{Run, RunFilter, RunRepo};
 pub use sqlite::{Restorable, Sqlite, SqliteOptions, StoredJournal, backup, restore_check};
 pub use system_state::{StoredSystem, SystemStateRepo};

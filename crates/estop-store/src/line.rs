@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use estop_core::chain::Digest;
+use estop_core::journal::HASHES_LEN;
 
 const START: &[u8] = b"{\"record\":{\"seq\":";
 const CHAIN: &[u8] = b",\"chain\":\"";
@@ -11,8 +12,6 @@ const WALL: &[u8] = b",\"wall\":";
 const EH: &[u8] = b",\"eh\":\"";
 const DH: &[u8] = b"\",\"dh\":\"";
 const END: &[u8] = b"\"}";
-/// Bytes at the end of a line, from which [`digests`] reads.
-pub(crate) const HASHES_LEN: usize = EH.len() + 64 + DH.len() + 64 + END.len();
 
 /// The head of a line.
 pub(crate) struct LineHead<'a> {
@@ -36,9 +35,10 @@ pub(crate) fn digests(line: &[u8]) -> Option<(Digest, Digest)> {
     Some((digest(events)?, digest(decisions)?))
 }
 
-/// Whether the line ends with the two heads: what [`digests`] will find.
-pub(crate) fn has_digests(line: &[u8]) -> bool {
-    hashes(line).is_some_and(|(events, decisions)| are_digits(events) & are_digits(decisions))
+/// A line up to its hashes, and both.
+pub(crate) fn apart(line: &[u8]) -> Option<(&[u8], Digest, Digest)> {
+    let (events, decisions) = digests(line)?;
+    Some((&line[..line.len() - HASHES_LEN], events, decisions))
 }
 
 fn hashes(line: &[u8]) -> Option<(&[u8; 64], &[u8; 64])> {
@@ -46,11 +46,6 @@ fn hashes(line: &[u8]) -> Option<(&[u8; 64], &[u8; 64])> {
     let (events, rest) = hashes.strip_prefix(EH)?.split_first_chunk::<64>()?;
     let (decisions, rest) = rest.strip_prefix(DH)?.split_first_chunk::<64>()?;
     (rest == END).then_some((events, decisions))
-}
-
-fn are_digits(digits: &[u8; 64]) -> bool {
-    // Without an early end the compiler looks at many bytes at once.
-    digits.iter().fold(true, |all, b| all & (b.is_ascii_digit() | (b.wrapping_sub(b'a') < 6)))
 }
 
 /// The lines of a block, without their ends.
@@ -108,7 +103,7 @@ fn digest(digits: &[u8; 64]) -> Option<Digest> {
 mod tests {
     use super::*;
     use estop_core::event::{Event, What};
-    use estop_core::journal::{Chains, Happened};
+    use estop_core::journal::{Chains, Happened, write_hashes};
     use estop_core::time::{Millis, Now};
 
     #[test]
@@ -123,11 +118,14 @@ mod tests {
             assert_eq!((read.seq, read.chain.as_ref(), read.wall), (1, chain, -5));
             let heads = chains.head(chain).expect("it was just written");
             assert_eq!(digests(line), Some((heads.events, heads.decisions)));
-            assert!(has_digests(line));
+            let (text, ..) = apart(line).expect("the core's own line");
+            let mut whole = text.to_vec();
+            write_hashes(&heads.events, &heads.decisions, &mut whole);
+            assert_eq!(whole, [line, b"\n"].concat());
             for place in [line.len() - 3, line.len() - 80, line.len() - 1] {
                 let mut broken = line.to_vec();
                 broken[place] = b'G';
-                assert!(!has_digests(&broken) && digests(&broken).is_none(), "{place}");
+                assert!(apart(&broken).is_none() && digests(&broken).is_none(), "{place}");
             }
         }
     }
@@ -138,7 +136,7 @@ mod tests {
             ["", "{}", "{\"record\":{\"seq\":1,\"chain\":\"a", "{\"record\":{\"seq\":1,\"chain\":\"a\\"]
         {
             assert!(head(line.as_bytes()).is_none(), "{line}");
-            assert!(digests(line.as_bytes()).is_none() && !has_digests(line.as_bytes()), "{line}");
+            assert!(digests(line.as_bytes()).is_none() && apart(line.as_bytes()).is_none(), "{line}");
         }
     }
 

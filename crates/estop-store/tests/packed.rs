@@ -110,7 +110,7 @@ fn st_1_blocks_of_before_are_read_beside_packed_ones() {
     drop(store);
     let connection = Connection::open(&path).unwrap();
     for lines in &plain {
-        let sql = "UPDATE block SET lines = ?, raw_bytes = NULL WHERE first_seq = ?";
+        let sql = "UPDATE block SET lines = ?, raw_bytes = NULL, digests = NULL WHERE first_seq = ?";
         assert_eq!(connection.execute(sql, rusqlite::params![lines.bytes, lines.first_seq]), Ok(1));
     }
     drop(connection);
@@ -130,9 +130,15 @@ fn st_1_blocks_of_before_are_read_beside_packed_ones() {
 
 #[test]
 fn st_1_a_packed_block_that_was_damaged_is_told() {
-    for damage in
-        ["lines = substr(lines, 1, length(lines) - 3)", "raw_bytes = raw_bytes + 1", "raw_bytes = NULL"]
-    {
+    for damage in [
+        "lines = substr(lines, 1, length(lines) - 3)",
+        "raw_bytes = raw_bytes + 1",
+        "raw_bytes = NULL",
+        "digests = NULL",
+        "digests = CAST(x'00' || substr(digests, 2) AS BLOB)",
+        "digests = CAST(substr(digests, 65) AS BLOB)",
+        "digests = x''",
+    ] {
         let (_folder, path) = place();
         let store = open(&path);
         let mut scribe = Scribe { name_len: 300, ..Scribe::default() };

@@ -10,12 +10,13 @@ use rusqlite::Connection;
 
 use super::append::last_seq;
 use super::convert::unreadable;
-use super::packed::{self, LARGE_BYTES, Packed, lines_of};
+use super::packed::{self, BYTES, LARGE_BYTES, Packed, lines_of};
 use super::query::{all, change, one};
 use super::tally::Tally;
 use crate::error::StoreError;
 use crate::journal::Lines;
 use crate::line;
+use crate::records::Records;
 
 /// A segment: some 7,000 records. Blocks beyond the last one are read through at a start and for each list of records,
 /// a few milliseconds. Half doubles the rows of the index in a large fleet, double makes a page of a rare agent's
@@ -38,9 +39,11 @@ pub(super) struct Fresh {
 
 impl Fresh {
     pub(super) fn count(connection: &Connection) -> Result<Fresh, StoreError> {
-        let sql = "SELECT count(*), ifnull(sum(ifnull(raw_bytes, length(lines))), 0) FROM block
-            WHERE first_seq > (SELECT indexed_to FROM journal_mark)";
-        let found = one(connection, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let sql = format!(
+            "SELECT count(*), ifnull(sum({BYTES}), 0) FROM block
+            WHERE first_seq > (SELECT indexed_to FROM journal_mark)"
+        );
+        let found = one(connection, &sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let (blocks, bytes) = found.unwrap_or_default();
         Ok(Fresh { blocks: AtomicU64::new(blocks), bytes: AtomicU64::new(bytes), tally: Mutex::default() })
     }
@@ -75,7 +78,7 @@ pub(super) fn indexed_to(connection: &Connection) -> Result<u64, StoreError> {
 
 /// The lines from one record on, block by block.
 pub(super) fn lines_from(connection: &Connection, first_seq: u64) -> Result<Vec<Vec<u8>>, StoreError> {
-    let sql = "SELECT lines, raw_bytes FROM block WHERE first_seq >= ? ORDER BY first_seq";
+    let sql = "SELECT lines, raw_bytes, digests FROM block WHERE first_seq >= ? ORDER BY first_seq";
     all(connection, sql, [first_seq], |row| lines_of(row, 0))
 }
 
@@ -92,7 +95,7 @@ pub(super) fn compact(connection: &Connection, fresh: &Fresh) -> Result<(), Stor
     let mut tally = Tally::default();
     for line in blocks.iter().flat_map(|block| line::each(block)) {
         let head = line::head(line).ok_or_else(|| unreadable("a journal line"))?;
-        tally.take(&head, line, indexed);
+        tally.take(&head, line, indexed)?;
     }
     if tally.last_seq > indexed {
         tally.index(connection)?;
@@ -142,6 +145,6 @@ fn merge(connection: &Connection, first_seq: u64, blocks: &[Vec<u8>]) -> Result<
 }
 
 fn insert(connection: &Connection, lines: &Lines) -> Result<(), StoreError> {
-    let Packed { blocks, .. } = packed::pack(lines)?;
+    let Packed { blocks, .. } = packed::pack(&Records::read(lines)?)?;
     blocks.iter().try_for_each(|block| packed::insert(connection, block))
 }

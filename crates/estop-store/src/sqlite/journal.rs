@@ -19,11 +19,19 @@ use crate::journal::{
     Prunable, Pruned, Retention, StoredEvent, TailMark,
 };
 use crate::line;
+use crate::records::Records;
 
 impl Journal for Sqlite {
     fn append(&self, batch: Arc<JournalBatch>, durability: Durability) -> Result<(), StoreError> {
         // On the caller's thread, before anything waits for it.
-        let packed = batch.lines.as_ref().map(packed::pack).transpose()?;
+        let packed = match (&batch.records, &batch.lines) {
+            (Some(records), None) => Some(packed::pack(records)?),
+            (None, Some(lines)) => Some(packed::pack(&Records::read(lines)?)?),
+            (None, None) => None,
+            (Some(_), Some(_)) => {
+                return Err(StoreError::Invalid("a batch has its records twice".to_owned()));
+            }
+        };
         let fresh = Arc::clone(&self.shared.fresh);
         self.write(durability, move |connection| {
             append::append(connection, &batch, packed.as_ref())?;
@@ -181,7 +189,7 @@ fn block_with(connection: &Connection, seq: u64) -> Result<Option<Lines>, StoreE
         })
     };
     // The last block that begins at the record or before it; failing that, the first after it.
-    let columns = "SELECT first_seq, last_seq, first_wall, last_wall, lines, raw_bytes FROM block";
+    let columns = "SELECT first_seq, last_seq, first_wall, last_wall, lines, raw_bytes, digests FROM block";
     let here = format!("{columns} WHERE first_seq <= ? ORDER BY first_seq DESC LIMIT 1");
     let found = one(connection, &here, [capped(seq)], lines)?.filter(|block| block.last_seq >= seq);
     if found.is_some() {
@@ -244,7 +252,8 @@ impl Wanted<'_> {
 
     /// Looks through all blocks of a segment, the newest first.
     fn search(&mut self, connection: &Connection, first: u64, last: u64) -> Result<(), StoreError> {
-        let sql = "SELECT lines, raw_bytes FROM block WHERE first_seq BETWEEN ? AND ? AND first_seq < ?
+        let sql =
+            "SELECT lines, raw_bytes, digests FROM block WHERE first_seq BETWEEN ? AND ? AND first_seq < ?
             ORDER BY first_seq DESC";
         let mut statement = connection.prepare_cached(sql)?;
         let mut blocks = statement.query([first, last, self.before].map(capped))?;

@@ -11,6 +11,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0005_escalation_facts.sql"),
     include_str!("../../migrations/sqlite/0006_packed_blocks.sql"),
     include_str!("../../migrations/sqlite/0007_open_cases.sql"),
+    include_str!("../../migrations/sqlite/0008_digests_apart.sql"),
 ];
 
 /// The newest schema this program knows.

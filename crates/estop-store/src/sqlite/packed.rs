@@ -1,26 +1,39 @@
 //! Blocks as they stand in the database: cut to a size that is quick to read, and compressed where that makes them shorter.
 //!
-//! Each byte costs its way into the write-ahead log and from there into the database; records are much alike, so a
-//! seventh of them is left.
+//! Each byte costs its way into the write-ahead log and from there into the database; records are much alike, so little
+//! of them is left but their hashes, which stand apart: nothing makes those shorter, and trying takes long.
 
 use std::cell::RefCell;
+use std::ops::Range;
 
+use estop_core::chain::Digest;
+use estop_core::journal::{HASHES_LEN, write_hashes};
 use rusqlite::{Connection, Row, params};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 use zstd_safe::{CCtx, CParameter};
 
 use super::convert::unreadable;
 use super::query::change;
 use super::tally::Tally;
 use crate::error::StoreError;
-use crate::journal::Lines;
 use crate::line;
+use crate::records::{DIGESTS_LEN, Records};
 
 /// Larger blocks are cut: whoever wants one record reads its block.
 pub(super) const LARGE_BYTES: usize = 256 << 10;
-/// zstd's first: beyond it each further byte saved costs more than writing it, below it hashes are not packed at all.
+/// zstd's first: beyond it each further byte saved costs more than writing it, and below it only a tenth is saved.
 const LEVEL: i32 = 1;
+/// Records are much alike: the newest thousands of places are enough to look at, and stay close to the processor.
+const HASH_LOG: u32 = 12;
+/// What repeats is long.
+const MIN_MATCH: u32 = 7;
 /// No block comes near it, but a damaged number might.
 const RAW_MAX: usize = 1 << 30;
+const CHECKSUM_LEN: usize = 8;
+
+/// Bytes of a block's lines as they are exported.
+pub(super) const BYTES: &str =
+    "ifnull(raw_bytes, length(lines)) + ifnull((length(digests) - 8) / 64 * 145, 0)";
 
 /// A block, ready to be stored.
 pub(super) struct Block {
@@ -31,71 +44,88 @@ pub(super) struct Block {
     stored: Vec<u8>,
     /// How long it is without compression; `None` = it stands as it is.
     raw_bytes: Option<usize>,
+    /// The hashes of its records, and a checksum; `None` = they stand in the lines.
+    digests: Option<Vec<u8>>,
 }
 
-/// Lines that were looked through: their blocks, and what they come to.
+/// Records that were looked through: their blocks, and what they come to.
 pub(super) struct Packed {
     pub(super) blocks: Vec<Block>,
     pub(super) tally: Tally,
 }
 
-/// Looks through the lines, whether they are what they are said to be, and packs them.
-pub(super) fn pack(lines: &Lines) -> Result<Packed, StoreError> {
-    if lines.bytes.last() != Some(&b'\n') {
-        return Err(StoreError::Invalid("a batch of lines must end with a line end".to_owned()));
+/// Packs records.
+pub(super) fn pack(records: &Records) -> Result<Packed, StoreError> {
+    if records.is_empty() {
+        return Err(StoreError::Invalid("a batch has no records".to_owned()));
     }
-    let mut tally = Tally::default();
-    let mut cut = Cut::default();
+    let places = records.places();
     let mut blocks = Vec::new();
-    let mut next = lines.first_seq;
-    for line in line::each(&lines.bytes) {
-        let found = line::head(line).filter(|head| head.seq == next && line::has_digests(line));
-        let head = found.ok_or_else(|| {
-            StoreError::Invalid(format!("record {next} of the batch is missing or not a record"))
-        })?;
-        if cut.len() > 0 && cut.len() + line.len() >= LARGE_BYTES {
-            blocks.push(cut.block(&lines.bytes)?);
-            cut = Cut { start: cut.end, end: cut.end, ..Cut::default() };
+    let (mut from, mut start) = (0, 0);
+    for (at, pair) in places.windows(2).enumerate() {
+        if pair[1].end - start > LARGE_BYTES {
+            blocks.push(block(records, from..at + 1, start)?);
+            (from, start) = (at + 1, pair[0].end);
         }
-        if cut.len() == 0 {
-            (cut.first_seq, cut.first_wall) = (head.seq, head.wall);
-        }
-        (cut.last_seq, cut.last_wall) = (head.seq, head.wall);
-        cut.end += line.len() + 1;
-        tally.take(&head, line, 0);
-        next += 1;
     }
-    if next != lines.last_seq.saturating_add(1) {
-        return Err(StoreError::Invalid(format!("the batch ends before record {}", lines.last_seq)));
-    }
-    blocks.push(cut.block(&lines.bytes)?);
-    Ok(Packed { blocks, tally })
+    blocks.push(block(records, from..places.len(), start)?);
+    Ok(Packed { blocks, tally: Tally::of(records) })
 }
 
-/// Where a block is cut from its lines.
-#[derive(Default)]
-struct Cut {
-    first_seq: u64,
-    last_seq: u64,
-    first_wall: i64,
-    last_wall: i64,
-    start: usize,
-    end: usize,
+/// A block of some of the records, whose lines begin at `start`.
+fn block(records: &Records, part: Range<usize>, start: usize) -> Result<Block, StoreError> {
+    let [first, .., last] = [&records.places()[part.start], &records.places()[part.end - 1]];
+    let raw = &records.texts()[start..last.end];
+    let digests = &records.digests()[part.clone()];
+    let (stored, raw_bytes, digests) = match compress(raw)? {
+        Some(packed) => {
+            let digests = checked(digests, &packed);
+            (packed, Some(raw.len()), Some(digests))
+        }
+        None => (whole(raw, digests).ok_or_else(|| unreadable("a record"))?, None, None),
+    };
+    Ok(Block {
+        first_seq: records.first_seq() + part.start as u64,
+        last_seq: records.first_seq() + part.end as u64 - 1,
+        first_wall: first.wall,
+        last_wall: last.wall,
+        stored,
+        raw_bytes,
+        digests,
+    })
 }
 
-impl Cut {
-    fn len(&self) -> usize {
-        self.end - self.start
-    }
+/// Hashes with a checksum of them and of the packed lines behind them: bits that flip are noticed by whoever reads, and not
+/// only by whoever verifies.
+fn checked(digests: &[[u8; DIGESTS_LEN]], packed: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(digests.len() * DIGESTS_LEN + CHECKSUM_LEN);
+    out.extend_from_slice(digests.as_flattened());
+    out.extend_from_slice(&checksum(digests.as_flattened(), packed));
+    out
+}
 
-    fn block(&self, lines: &[u8]) -> Result<Block, StoreError> {
-        let Cut { first_seq, last_seq, first_wall, last_wall, start, end } = *self;
-        let raw = &lines[start..end];
-        let packed = compress(raw)?;
-        let raw_bytes = packed.is_some().then_some(raw.len());
-        let stored = packed.unwrap_or_else(|| raw.to_vec());
-        Ok(Block { first_seq, last_seq, first_wall, last_wall, stored, raw_bytes })
+/// The hashes of a block, if they and the packed lines are what was stored.
+fn check<'a>(stored: &'a [u8], packed: &[u8]) -> Option<&'a [[u8; DIGESTS_LEN]]> {
+    let (digests, sum) = stored.split_last_chunk::<CHECKSUM_LEN>()?;
+    let (digests, rest) = digests.as_chunks();
+    let is_whole = rest.is_empty() && checksum(digests.as_flattened(), packed) == *sum;
+    is_whole.then_some(digests)
+}
+
+fn checksum(digests: &[u8], packed: &[u8]) -> [u8; CHECKSUM_LEN] {
+    xxh3_64_with_seed(digests, xxh3_64(packed)).to_le_bytes()
+}
+
+/// Lines with their hashes; `None` if there are more of one than of the other.
+fn whole(texts: &[u8], digests: &[[u8; DIGESTS_LEN]]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(texts.len() + digests.len() * HASHES_LEN);
+    let mut digests = digests.iter();
+    for text in line::each(texts) {
+        let (events, decisions) = digests.next()?.split_first_chunk::<32>()?;
+        out.extend_from_slice(text);
+        write_hashes(&Digest(*events), &Digest(decisions.try_into().ok()?), &mut out);
     }
+    digests.next().is_none().then_some(out)
 }
 
 thread_local! {
@@ -112,8 +142,8 @@ impl Press {
     fn new() -> Result<Press, usize> {
         let mut context = CCtx::try_create().ok_or(0_usize)?;
         context.set_parameter(CParameter::CompressionLevel(LEVEL))?;
-        // Bits that flip are noticed by whoever reads, and not only by whoever verifies.
-        context.set_parameter(CParameter::ChecksumFlag(true))?;
+        context.set_parameter(CParameter::HashLog(HASH_LOG))?;
+        context.set_parameter(CParameter::MinMatch(MIN_MATCH))?;
         Ok(Press { context, out: Vec::new() })
     }
 
@@ -138,15 +168,26 @@ fn compress(raw: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
     })
 }
 
-/// The lines of a row whose columns `lines` and `raw_bytes` stand at `at` and after it.
+/// The lines of a row whose columns `lines`, `raw_bytes` and `digests` stand at `at` and after it.
 pub(super) fn lines_of(row: &Row<'_>, at: usize) -> Result<Vec<u8>, StoreError> {
-    let stored = row.get_ref(at)?.as_blob().map_err(|_| unreadable("a block of the journal"))?;
-    let lines = match row.get::<_, Option<usize>>(at + 1)? {
-        Some(raw_bytes) => unpack(stored, raw_bytes),
+    let damaged = || unreadable("a block of the journal");
+    let stored = row.get_ref(at)?.as_blob().map_err(|_| damaged())?;
+    let digests = row.get_ref(at + 2)?.as_blob_or_null().map_err(|_| damaged())?;
+    let lines = match (row.get::<_, Option<usize>>(at + 1)?, digests) {
+        (Some(raw_bytes), Some(digests)) => check(digests, stored)
+            .zip(unpack(stored, raw_bytes))
+            .and_then(|(digests, texts)| whole(&texts, digests)),
+        (Some(raw_bytes), None) => unpack(stored, raw_bytes).filter(|lines| have_hashes(lines)),
         // Nothing that is packed looks like this.
-        None => (stored.starts_with(b"{") && stored.ends_with(b"\n")).then(|| stored.to_vec()),
+        (None, None) => (stored.starts_with(b"{") && stored.ends_with(b"\n")).then(|| stored.to_vec()),
+        (None, Some(_)) => None,
     };
-    lines.ok_or_else(|| unreadable("a block of the journal"))
+    lines.ok_or_else(damaged)
+}
+
+/// Whether these are whole lines: without its hashes, a block apart would look like one of before.
+fn have_hashes(lines: &[u8]) -> bool {
+    line::each(lines).next().is_some_and(|line| line::digests(line).is_some())
 }
 
 fn unpack(stored: &[u8], raw_bytes: usize) -> Option<Vec<u8>> {
@@ -161,9 +202,10 @@ fn unpack(stored: &[u8], raw_bytes: usize) -> Option<Vec<u8>> {
 
 /// Adds a block.
 pub(super) fn insert(connection: &Connection, block: &Block) -> Result<(), StoreError> {
-    let Block { first_seq, last_seq, first_wall, last_wall, stored, raw_bytes } = block;
-    let sql = "INSERT INTO block (first_seq, last_seq, first_wall, last_wall, lines, raw_bytes) VALUES (?, ?, ?, ?, ?, ?)";
-    change(connection, sql, params![first_seq, last_seq, first_wall, last_wall, stored, raw_bytes])?;
+    let Block { first_seq, last_seq, first_wall, last_wall, stored, raw_bytes, digests } = block;
+    let sql = "INSERT INTO block (first_seq, last_seq, first_wall, last_wall, lines, raw_bytes, digests)
+        VALUES (?, ?, ?, ?, ?, ?, ?)";
+    change(connection, sql, params![first_seq, last_seq, first_wall, last_wall, stored, raw_bytes, digests])?;
     Ok(())
 }
 
@@ -180,12 +222,39 @@ mod tests {
         assert_eq!(unpack(&packed, raw.len()).as_deref(), Some(&*raw));
         assert_eq!(unpack(&packed, raw.len() + 1), None);
         assert_eq!(unpack(&packed[..packed.len() - 1], raw.len()), None);
+        let digests = checked(&[[7; DIGESTS_LEN]], &packed);
         for place in 0..packed.len() {
             let mut changed = packed.clone();
             changed[place] ^= 0x10;
-            let read = unpack(&changed, raw.len());
-            assert!(read.is_none() || read.as_deref() == Some(&*raw), "byte {place}");
+            assert_eq!(check(&digests, &changed), None, "byte {place}");
         }
+    }
+
+    #[test]
+    fn st_1_hashes_apart_are_read_back_and_a_changed_bit_is_noticed() {
+        let digests: Vec<[u8; DIGESTS_LEN]> = (0..5_u8).map(|n| [n * 37; DIGESTS_LEN]).collect();
+        let packed = b"packed";
+        let stored = checked(&digests, packed);
+        assert_eq!(check(&stored, packed), Some(&*digests));
+        for bit in 0..stored.len() * 8 {
+            let mut changed = stored.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(check(&changed, packed), None, "bit {bit}");
+        }
+        assert!((0..stored.len()).all(|len| check(&stored[..len], packed).is_none()));
+        assert!(whole(b"a\nb\n", &digests[..2]).is_some());
+        assert!(whole(b"a\nb\n", &digests[..1]).is_none() && whole(b"a\nb\n", &digests[..3]).is_none());
+    }
+
+    #[test]
+    fn st_1_a_block_counts_with_the_bytes_its_lines_have_when_they_are_exported() {
+        let per_record = format!("/ {DIGESTS_LEN} * {HASHES_LEN}");
+        assert!(BYTES.contains(&per_record), "{BYTES} {per_record}");
+        let hashes = Digest([1; 32]);
+        let mut lines = b"{\n".to_vec();
+        lines.pop();
+        write_hashes(&hashes, &hashes, &mut lines);
+        assert_eq!(lines.len(), b"{\n".len() + HASHES_LEN);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::convert::{capped, unreadable};
 use super::journal::heads_at;
-use super::packed::lines_of;
+use super::packed::{BYTES, lines_of};
 use super::query::{all, change, one};
 use super::{Sqlite, compact};
 use crate::error::StoreError;
@@ -53,8 +53,8 @@ fn bound(connection: &Connection, retention: Retention) -> Result<u64, StoreErro
 
 /// The last record of the newest segment that does not fit into so many bytes any more.
 fn beyond(connection: &Connection, keep: u64) -> Result<u64, StoreError> {
-    let sql = "SELECT ifnull(sum(ifnull(raw_bytes, length(lines))), 0) FROM block WHERE first_seq > ?";
-    let fresh = one(connection, sql, [compact::indexed_to(connection)?], |row| Ok(row.get::<_, u64>(0)?))?;
+    let sql = format!("SELECT ifnull(sum({BYTES}), 0) FROM block WHERE first_seq > ?");
+    let fresh = one(connection, &sql, [compact::indexed_to(connection)?], |row| Ok(row.get::<_, u64>(0)?))?;
     let mut bytes = fresh.unwrap_or(0);
     let mut statement =
         connection.prepare_cached("SELECT last_seq, bytes FROM segment ORDER BY first_seq DESC")?;
@@ -111,7 +111,7 @@ pub(super) fn prune(store: &Sqlite, to_seq: u64, bases: Vec<BaseState>) -> Resul
 fn chains(connection: &Connection, to_seq: u64) -> Result<BTreeSet<Box<str>>, StoreError> {
     let mut chains = BTreeSet::new();
     let mut statement =
-        connection.prepare_cached("SELECT lines, raw_bytes FROM block WHERE first_seq <= ?")?;
+        connection.prepare_cached("SELECT lines, raw_bytes, digests FROM block WHERE first_seq <= ?")?;
     let mut blocks = statement.query([capped(to_seq)])?;
     while let Some(block) = blocks.next()? {
         for line in line::each(&lines_of(block, 0)?) {

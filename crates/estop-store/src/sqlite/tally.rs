@@ -1,16 +1,18 @@
 //! What a run of lines comes to, chain by chain: what the index keeps of a segment.
 //!
-//! It is added up as lines are stored, so that making a segment of them need not read them again.
+//! It is added up as records are stored, so that making a segment of them need not read them again.
 
 use std::collections::HashMap;
 
 use estop_core::ids::Name;
+use estop_core::journal::HASHES_LEN;
 use rusqlite::{Connection, Row, params};
 
 use super::convert::unreadable;
 use super::query::{change, one};
 use crate::error::StoreError;
 use crate::line::{self, LineHead};
+use crate::records::{DIGESTS_LEN, Records};
 
 /// What lines without a gap come to.
 #[derive(Debug, Default)]
@@ -33,15 +35,40 @@ struct OfChain {
     new_records: u64,
     first_record: u64,
     last_record: u64,
-    /// The end of its last line, with both hashes.
-    hashes: Vec<u8>,
+    /// Both hashes of its last record.
+    digests: [u8; DIGESTS_LEN],
     /// Distances from record to record, from the second on.
     seqs: Vec<u8>,
 }
 
 impl Tally {
+    /// What new records come to.
+    pub(super) fn of(records: &Records) -> Tally {
+        let mut tally = Tally {
+            first_seq: records.first_seq(),
+            newest_wall: records.places().first().map_or(0, |place| place.wall),
+            bytes: (records.texts().len() + records.len() * HASHES_LEN) as u64,
+            ..Tally::default()
+        };
+        let mut met: Vec<Option<usize>> = vec![None; records.chains().len()];
+        let each = records.places().iter().zip(records.digests());
+        for (seq, (place, digests)) in (records.first_seq()..).zip(each) {
+            tally.newest_wall = tally.newest_wall.max(place.wall);
+            tally.last_seq = seq;
+            let at = place.chain.index();
+            match met[at].and_then(|at| tally.chains.get_mut(at)) {
+                Some(known) => known.take(seq, *digests, 1),
+                None => {
+                    met[at] = Some(tally.chains.len());
+                    tally.add(OfChain::new(&records.chains()[at], seq, *digests, 1));
+                }
+            }
+        }
+        tally
+    }
+
     /// Takes the next line in; up to record `indexed` they are counted already.
-    pub(super) fn take(&mut self, head: &LineHead<'_>, line: &[u8], indexed: u64) {
+    pub(super) fn take(&mut self, head: &LineHead<'_>, line: &[u8], indexed: u64) -> Result<(), StoreError> {
         let LineHead { seq, chain, wall } = head;
         if self.first_seq == 0 {
             (self.first_seq, self.newest_wall) = (*seq, *wall);
@@ -50,23 +77,15 @@ impl Tally {
         (self.last_seq, self.newest_wall) = (*seq, self.newest_wall.max(*wall));
         self.bytes += line.len() as u64 + 1;
         let is_new = u64::from(*seq > indexed);
-        let hashes = &line[line.len().saturating_sub(line::HASHES_LEN)..];
-        if let Some(known) = self.places.get(chain.as_ref()).and_then(|at| self.chains.get_mut(*at)) {
-            push_number(&mut known.seqs, seq.saturating_sub(known.last_record));
-            known.new_records += is_new;
-            known.last_record = *seq;
-            known.hashes.clear();
-            known.hashes.extend_from_slice(hashes);
-            return;
+        let (events, decisions) = line::digests(line).ok_or_else(|| unreadable("a journal line's hashes"))?;
+        let mut digests = [0; DIGESTS_LEN];
+        digests[..32].copy_from_slice(&events.0);
+        digests[32..].copy_from_slice(&decisions.0);
+        match self.places.get(chain.as_ref()).and_then(|at| self.chains.get_mut(*at)) {
+            Some(known) => known.take(*seq, digests, is_new),
+            None => self.add(OfChain::new(chain, *seq, digests, is_new)),
         }
-        self.add(OfChain {
-            name: chain.as_ref().into(),
-            new_records: is_new,
-            first_record: *seq,
-            last_record: *seq,
-            hashes: hashes.to_vec(),
-            seqs: Vec::new(),
-        });
+        Ok(())
     }
 
     fn add(&mut self, chain: OfChain) {
@@ -91,7 +110,7 @@ impl Tally {
             push_number(&mut known.seqs, new.first_record.saturating_sub(known.last_record));
             known.seqs.extend_from_slice(&new.seqs);
             known.new_records += new.new_records;
-            (known.last_record, known.hashes) = (new.last_record, new.hashes);
+            (known.last_record, known.digests) = (new.last_record, new.digests);
         }
     }
 
@@ -103,11 +122,10 @@ impl Tally {
         change(connection, insert, params![first_seq, last_seq, newest_wall, bytes])?;
         change(connection, "UPDATE journal_mark SET indexed_to = ?", [last_seq])?;
         for chain in &self.chains {
-            let (events, decisions) =
-                line::digests(&chain.hashes).ok_or_else(|| unreadable("a journal line's hashes"))?;
+            let (events, decisions) = chain.digests.split_at(DIGESTS_LEN / 2);
             let advance = "INSERT INTO chain (name, count, events, decisions) VALUES (?1, ?2, ?3, ?4)
                 ON CONFLICT (name) DO UPDATE SET count = count + ?2, events = ?3, decisions = ?4 RETURNING id, count";
-            let params = params![chain.name, chain.new_records, events.0, decisions.0];
+            let params = params![chain.name, chain.new_records, events, decisions];
             let head = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
             let (id, count) = one(connection, advance, params, head)?.ok_or_else(|| unreadable("a chain"))?;
             let mut seqs = Vec::with_capacity(chain.seqs.len() + 4);
@@ -118,10 +136,29 @@ impl Tally {
             change(
                 connection,
                 index,
-                params![id, first_seq, chain.last_record, count, events.0, decisions.0, seqs],
+                params![id, first_seq, chain.last_record, count, events, decisions, seqs],
             )?;
         }
         Ok(())
+    }
+}
+
+impl OfChain {
+    fn new(name: &str, seq: u64, digests: [u8; DIGESTS_LEN], new_records: u64) -> OfChain {
+        OfChain {
+            name: name.into(),
+            new_records,
+            first_record: seq,
+            last_record: seq,
+            digests,
+            seqs: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, seq: u64, digests: [u8; DIGESTS_LEN], is_new: u64) {
+        push_number(&mut self.seqs, seq.saturating_sub(self.last_record));
+        self.new_records += is_new;
+        (self.last_record, self.digests) = (seq, digests);
     }
 }
 
