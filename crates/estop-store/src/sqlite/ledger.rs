@@ -1,5 +1,7 @@
 //! Sums of spend in SQLite.
 
+use std::borrow::Cow;
+
 use estop_core::ids::Name;
 use estop_core::money::NanoUsd;
 use rusqlite::{Connection, Row, params};
@@ -47,21 +49,12 @@ fn source(by: SpendBy) -> (&'static str, &'static str) {
 
 /// Adds to a sum. A sum that would not fit stays at its maximum.
 pub(super) fn add(connection: &Connection, spend: &Spend) -> Result<(), StoreError> {
-    let sql = "INSERT INTO spend (day, agent, run, model, role, issue, labels, requests, input_tokens, output_tokens,
-            cache_read_tokens, cache_write_tokens, reasoning_tokens, usd_nano, unpriced, estimated)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        ON CONFLICT DO UPDATE SET
-            requests = min(requests + excluded.requests, 9223372036854775807),
-            input_tokens = min(input_tokens + excluded.input_tokens, 9223372036854775807),
-            output_tokens = min(output_tokens + excluded.output_tokens, 9223372036854775807),
-            cache_read_tokens = min(cache_read_tokens + excluded.cache_read_tokens, 9223372036854775807),
-            cache_write_tokens = min(cache_write_tokens + excluded.cache_write_tokens, 9223372036854775807),
-            reasoning_tokens = min(reasoning_tokens + excluded.reasoning_tokens, 9223372036854775807),
-            usd_nano = min(usd_nano + excluded.usd_nano, 9223372036854775807),
-            unpriced = min(unpriced + excluded.unpriced, 9223372036854775807),
-            estimated = min(estimated + excluded.estimated, 9223372036854775807)";
-    let labels =
-        serde_json::to_string(&spend.labels).map_err(|error| StoreError::Invalid(error.to_string()))?;
+    let labels = if spend.labels.is_empty() {
+        Cow::Borrowed("{}")
+    } else {
+        let labels = serde_json::to_string(&spend.labels);
+        Cow::Owned(labels.map_err(|error| StoreError::Invalid(error.to_string()))?)
+    };
     let Spend { day, agent, run, model, role, issue, sum, .. } = spend;
     let params = params![
         day,
@@ -81,7 +74,24 @@ pub(super) fn add(connection: &Connection, spend: &Spend) -> Result<(), StoreErr
         capped(sum.unpriced),
         capped(sum.estimated),
     ];
-    change(connection, sql, params)?;
+    // There mostly is one: changing it takes less than trying to insert it.
+    let update = "UPDATE spend SET
+            requests = min(requests + ?8, 9223372036854775807),
+            input_tokens = min(input_tokens + ?9, 9223372036854775807),
+            output_tokens = min(output_tokens + ?10, 9223372036854775807),
+            cache_read_tokens = min(cache_read_tokens + ?11, 9223372036854775807),
+            cache_write_tokens = min(cache_write_tokens + ?12, 9223372036854775807),
+            reasoning_tokens = min(reasoning_tokens + ?13, 9223372036854775807),
+            usd_nano = min(usd_nano + ?14, 9223372036854775807),
+            unpriced = min(unpriced + ?15, 9223372036854775807),
+            estimated = min(estimated + ?16, 9223372036854775807)
+        WHERE day = ?1 AND agent = ?2 AND run = ?3 AND model = ?4 AND role = ?5 AND issue = ?6 AND labels = ?7";
+    if change(connection, update, params)? == 0 {
+        let insert = "INSERT INTO spend (day, agent, run, model, role, issue, labels, requests, input_tokens, output_tokens,
+                cache_read_tokens, cache_write_tokens, reasoning_tokens, usd_nano, unpriced, estimated)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        change(connection, insert, params)?;
+    }
     Ok(())
 }
 
