@@ -22,7 +22,7 @@ use estop_core::journal::{Happened, SYSTEM, Spans};
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_core::time::Now;
 
-pub use record::{Decided, Recorded, Records};
+pub use record::{Decided, Handover, Recorded};
 
 /// Records that may wait. Chosen: about 30 MB and three seconds of a busy machine; half sheds load at a slow disk's
 /// hiccup, double only hides a dead one for longer.
@@ -105,12 +105,12 @@ pub struct JournalQueue {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    records: Records,
+    records: Handover,
     /// Lines the tail does not have yet.
     unwritten: Vec<u8>,
     /// Where the tail ends, with what is unwritten.
     end: TailMark,
-    /// Records so far.
+    /// Handover so far.
     pushed: u64,
 }
 
@@ -153,11 +153,11 @@ impl JournalQueue {
     pub fn fail(&self) {
         let mut waiting = self.waiting();
         self.failed.store(true, Ordering::Relaxed);
-        waiting.records = Records::default();
+        waiting.records = Handover::default();
         waiting.unwritten = Vec::new();
     }
 
-    /// Records so far.
+    /// Handover so far.
     pub fn pushed(&self) -> u64 {
         self.waiting().pushed
     }
@@ -265,7 +265,7 @@ impl JournalQueue {
 
     /// Waits a while for records and takes all of them, if any; `None` once the queue is closed and empty. What is taken
     /// stands in the tail before the mark that is returned.
-    pub fn take(&self, into: &mut Records) -> Option<TailMark> {
+    pub fn take(&self, into: &mut Handover) -> Option<TailMark> {
         self.wait()?;
         into.clear();
         let mut lines = self.writing.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -339,7 +339,7 @@ mod tests {
         push();
         push();
         assert!(queue.is_full());
-        let mut taken = Records::default();
+        let mut taken = Handover::default();
         assert!(queue.take(&mut taken).is_some());
         assert_eq!(taken.len(), WAITING_MAX + 1);
         assert!(!queue.is_full());

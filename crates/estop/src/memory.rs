@@ -4,6 +4,8 @@
 //! the scribe numbers it, links it into its chain and stores it some milliseconds later, with everything that follows
 //! from it, in one transaction.
 
+mod batch;
+mod desks;
 mod fleet;
 mod latch;
 mod missing;

@@ -88,7 +88,7 @@ impl std::ops::Deref for Decided {
 
 /// Records that were taken, in their order, with their lines.
 #[derive(Debug, Default)]
-pub struct Records {
+pub struct Handover {
     records: Vec<(Recorded, Place)>,
     lines: Vec<u8>,
 }
@@ -101,7 +101,7 @@ struct Place {
     spans: Spans,
 }
 
-impl Records {
+impl Handover {
     /// How many.
     pub fn len(&self) -> usize {
         self.records.len()

@@ -13,7 +13,7 @@ use estop_core::event::{RequestReceived, ResponseCompleted, StreamAborted, Strea
 use estop_core::fingerprint::{RequestPrint, ResponsePrint};
 use estop_fake_model::FakeModel;
 use estop_fake_model::script::{Abort, AbortAt, AbortHow, Delay, Hold, Match, Reply, Rule, UsageReply};
-use estop_gateway::{Agent, Gateway, Host, JournalQueue, Records};
+use estop_gateway::{Agent, Gateway, Handover, Host, JournalQueue};
 use serde_json::{Value, from_value, json, to_value};
 
 /// Random numbers: the same each time for the same seed.
@@ -44,7 +44,7 @@ impl Bare {
         let gateway = Gateway::start(settings, Arc::clone(&queue), Default::default()).unwrap();
         let taken = Arc::clone(&queue);
         let writer = std::thread::spawn(move || {
-            let mut batch = Records::default();
+            let mut batch = Handover::default();
             while taken.take(&mut batch).is_some() {
                 batch.clear();
             }

@@ -5,29 +5,25 @@ mod cases;
 mod error_rate;
 mod facts;
 pub(super) mod happenings;
+mod of_agent;
 mod runs;
-
-use std::collections::{BTreeMap, HashMap};
 
 use estop_core::budget::Budget;
 use estop_core::decision::{Decision, Effect, Finding, Guard};
 use estop_core::event::{Event, What};
-use estop_core::ids::Name;
 use estop_core::operator::RunView;
-use estop_core::standing::{Cause, DeactivatedBy, Standing};
+use estop_core::standing::Cause;
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_core::time::Now;
-use estop_store::{AgentSeen, Journal, JournalBatch, NewEvent, StandingChange, StoreError};
+use estop_store::{JournalBatch, NewEvent};
 use serde_json::{Value, json};
 
 use super::open::Open;
-use books::{Asked, Booked, Books, Entry};
-use error_rate::ErrorRates;
+use books::{Asked, Booked, Books, Entry, Page};
+pub(super) use error_rate::heard_failing;
 pub(super) use facts::Facts;
+pub(super) use of_agent::OfAgent;
 use runs::{RunRows, Whose};
-
-/// How often an agent's last call is kept.
-const SEEN_EVERY_MS: i64 = 10_000;
 
 /// One record of an agent.
 pub(super) struct Told<'a> {
@@ -50,24 +46,24 @@ impl Told<'_> {
 pub(super) struct Rows {
     books: Books,
     runs: RunRows,
-    /// When an agent's last call was last kept.
-    seen: HashMap<Name, i64>,
-    standings: BTreeMap<Name, Standing>,
-    /// The guard that last refused an agent: told once, not with each request.
-    refused_by: BTreeMap<Name, Guard>,
-    /// Who fails often.
-    rates: ErrorRates,
 }
 
 impl Rows {
     /// What follows from a record of an agent.
-    pub(super) fn agent(&mut self, seq: u64, told: &Told<'_>, facts: &Facts, out: &mut JournalBatch) {
+    pub(super) fn agent(
+        &mut self,
+        known: &mut OfAgent,
+        seq: u64,
+        told: &Told<'_>,
+        facts: &Facts,
+        out: &mut JournalBatch,
+    ) {
         self.runs.agent(told, facts);
         if is_call(&told.event.what) {
-            self.seen(told, out);
+            known.seen(told, out);
         }
-        self.spend(seq, told, facts, out);
-        self.refusals(seq, told, out);
+        self.spend(&mut known.page, seq, told, facts, out);
+        known.refusals(seq, told, out);
         let steered = steered(&told.event.what);
         let is_steered = steered.is_some();
         if let Some((event_type, detail)) = steered {
@@ -78,12 +74,12 @@ impl Rows {
                 out.events.push(event(seq, told, event_type, detail));
             }
         }
-        if let Some((event_type, detail)) = self.rates.note(told) {
+        if let Some((event_type, detail)) = known.failures.note(told) {
             out.events.push(event(seq, told, event_type, detail));
         }
         cases::open(seq, told, facts, |run| self.runs.row(told.agent, run), out);
         if is_steered || !told.decision.effects.is_empty() {
-            self.standing(told, out);
+            known.standing(told, out);
         }
     }
 
@@ -140,98 +136,45 @@ impl Rows {
         });
     }
 
-    fn refusals(&mut self, seq: u64, told: &Told<'_>, out: &mut JournalBatch) {
-        let Some(by) = told.decision.refused_by() else {
-            if told.decision.outcome == estop_core::decision::Outcome::Allow {
-                self.refused_by.remove(told.agent);
-            }
-            return;
-        };
-        if self.refused_by.insert(told.agent.into(), by) == Some(by) {
-            return;
-        }
-        let detail = json!({ "guard": by.name(), "reason": told.decision.reason() });
-        out.events.push(event(seq, told, "refused", detail));
-    }
-
-    fn standing(&mut self, told: &Told<'_>, out: &mut JournalBatch) {
-        let before = self.standings.get(told.agent).copied().unwrap_or_default();
-        let since = told.now.mono;
-        let is_off = matches!(before, Standing::Inactive { .. });
-        let what = &told.event.what;
-        let is_back = matches!(what, What::AgentActivated { .. })
-            || (matches!(what, What::AgentResumed { .. }) && !is_off);
-        let mut after = if is_back {
-            Some(Standing::Active)
-        } else if matches!(what, What::AgentDeactivated { .. }) && !is_off {
-            Some(Standing::Inactive { by: DeactivatedBy::Manual, since })
-        } else if matches!(what, What::AgentPaused { .. }) && before == Standing::Active {
-            Some(Standing::Paused { cause: None, since })
-        } else {
-            None
-        };
-        for effect in &told.decision.effects {
-            if let Effect::Deactivated { cause } = effect {
-                after = Some(Standing::Inactive { by: DeactivatedBy::KillSwitch(*cause), since });
-            } else if let Effect::Paused { cause } = effect {
-                after = Some(Standing::Paused { cause: Some(*cause), since });
-            }
-        }
-        if let Some(standing) = after {
-            self.standings.insert(told.agent.into(), standing);
-            out.standings.push(StandingChange { agent: told.agent.into(), standing, at: told.now.wall });
-        }
-    }
-
-    /// What people heard of agents before this process.
-    pub(super) fn recall(&mut self, store: &dyn Journal) -> Result<(), StoreError> {
-        self.rates = ErrorRates::recall(store)?;
-        Ok(())
-    }
-
-    /// What is known of agents before this process.
-    pub(super) fn know(&mut self, agent: Name, standing: Standing) {
-        self.standings.insert(agent, standing);
-    }
-
     /// Books what the record settles. What time gave up comes before what the event says.
-    fn spend(&mut self, seq: u64, told: &Told<'_>, facts: &Facts, out: &mut JournalBatch) {
+    fn spend(&mut self, page: &mut Page, seq: u64, told: &Told<'_>, facts: &Facts, out: &mut JournalBatch) {
         let entry = Entry { agent: told.agent, now: told.now, seq };
         let mut booked: Vec<Booked> = Vec::new();
         for effect in &told.decision.effects {
             if let Effect::ReservationExpired { request } = effect {
-                booked.extend(self.books.expire(entry, *request, facts, out));
+                booked.extend(self.books.expire(page, entry, *request, facts, out));
             }
         }
         if let What::RequestReceived(received) = &told.event.what {
             if told.decision.is_allowed() {
                 let whose = Whose { agent: told.agent, wall: told.now.wall };
                 let tags = self.runs.tags(whose, told.event.run.as_ref(), received.tags.as_deref(), facts);
-                let asked = Asked::of(told.event.run.as_ref(), received, tags);
-                self.books.ask(told.agent, received.request, asked);
+                let asked = Asked::of(page, told.event.run.as_ref(), received, tags);
+                self.books.ask(page, received.request, asked);
             }
         } else if let What::StreamProgressed(progress) = &told.event.what {
-            self.books.progress(told.agent, progress.request, progress.usage);
+            self.books.progress(page, progress.request, progress.usage);
         } else if let What::ResponseCompleted(done) = &told.event.what {
-            booked.extend(self.books.settle(entry, done.request, done.usage, facts, out));
+            booked.extend(self.books.settle(page, entry, done.request, done.usage, facts, out));
         } else if let What::StreamAborted(cut) = &told.event.what {
-            booked.extend(self.books.settle(entry, cut.request, cut.usage, facts, out));
+            booked.extend(self.books.settle(page, entry, cut.request, cut.usage, facts, out));
         }
         for Booked { run, used } in booked {
-            run.iter().for_each(|run| self.runs.spent(told, run, used, facts));
+            self.runs.spent(told, &run, used, facts);
         }
     }
 
     /// A request that was under way when the store was written last.
-    pub(super) fn know_open(&mut self, open: Open, facts: &Facts) {
+    pub(super) fn know_open(&mut self, known: &mut OfAgent, open: Open, facts: &Facts) {
+        let page = &mut known.page;
         let Open { agent, request, held, asked } = open;
         let mut remembered = asked.map_or_else(Asked::default, |(run, wall, received)| {
             let whose = Whose { agent: &agent, wall };
             let tags = self.runs.tags(whose, run.as_ref(), received.tags.as_deref(), facts);
-            Asked::of(run.as_ref(), &received, tags)
+            Asked::of(page, run.as_ref(), &received, tags)
         });
         remembered.hold(held, 0);
-        self.books.ask(&agent, request, remembered);
+        self.books.ask(page, request, remembered);
     }
 
     /// The account of all agents together as it was left.
@@ -253,17 +196,6 @@ impl Rows {
     pub(super) fn finish(&mut self, out: &mut JournalBatch) {
         self.books.finish(out);
         self.runs.finish(out);
-    }
-
-    /// An agent's last call is kept now and then, not with each.
-    fn seen(&mut self, told: &Told<'_>, out: &mut JournalBatch) {
-        let at = told.now.wall;
-        match self.seen.get_mut(told.agent) {
-            Some(last) if (*last..*last + SEEN_EVERY_MS).contains(&at) => return,
-            Some(last) => *last = at,
-            None => drop(self.seen.insert(told.agent.into(), at)),
-        }
-        out.seen.push(AgentSeen { agent: told.agent.into(), at });
     }
 }
 

@@ -3,7 +3,7 @@
 //! It fails closed: while the store does not take a batch, nothing new is let through; what was decided waits in the
 //! tail and is stored later, by this process or the next.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -15,15 +15,17 @@ use estop_core::policy_file::PolicyFile;
 use estop_core::standing::Standing;
 use estop_core::system::{System, SystemEvent};
 use estop_core::time::{Millis, Now};
-use estop_gateway::{Host, JournalQueue, KeyRing, Recorded, Records};
+use estop_gateway::{Handover, Host, JournalQueue, KeyRing, Recorded};
 use estop_store::{
-    Durability, Journal, JournalBatch, Lines, Snapshot, Sqlite, SystemStateRepo, TailMark,
+    Durability, Journal, JournalBatch, Records, Snapshot, Sqlite, SystemStateRepo, TailMark,
     forget_tails_before,
 };
 
+use super::batch::Batch;
+use super::desks::Desks;
 use super::open::Open;
 use super::past::Leftover;
-use super::rows::{Facts, Rows, Told, happenings};
+use super::rows::{Facts, Rows, Told, happenings, heard_failing};
 use crate::alerting::Alerting;
 
 /// An agent's state is kept after so many records. Chosen: told again in some milliseconds at a start; half costs each
@@ -35,8 +37,8 @@ const KEPT_WITHIN: Duration = Duration::from_secs(10);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
-/// Bytes of a record's line, mostly.
-const LINE_USUAL: usize = 768;
+/// Bytes of a record's line without its hashes, mostly.
+const LINE_USUAL: usize = 640;
 /// Room for lines that is kept from batch to batch: that of a burst is given back.
 const ROOM_MAX: usize = 8 << 20;
 
@@ -54,15 +56,17 @@ pub(super) struct Scribe {
     system: System,
     rows: Rows,
     last: Now,
-    /// Agents whose state is not kept yet: how many records, since when.
-    unsaved: HashMap<Name, (u32, Instant)>,
+    /// What is remembered of each agent.
+    desks: Desks,
+    /// Batches so far.
+    batches: u64,
     /// States that were taken, and wait for the records they cover.
     taken: BTreeMap<Name, Taken>,
     generation: u64,
     /// Records taken from the queue.
     taken_so_far: u64,
-    /// Room for the next batch's lines.
-    room: Vec<u8>,
+    /// Room for the next batch's records.
+    room: Records,
 }
 
 /// Set once the data plane runs.
@@ -117,24 +121,30 @@ impl Scribe {
             system,
             rows: Rows::default(),
             last: Now::default(),
-            unsaved: HashMap::new(),
+            desks: Desks::default(),
+            batches: 0,
             taken: BTreeMap::new(),
             generation: 0,
             taken_so_far: 0,
-            room: Vec::new(),
+            room: Records::default(),
         }
     }
 
     /// How the agents stand before anything new happens.
     pub(super) fn know(&mut self, standings: Vec<(Name, Standing)>) {
-        standings.into_iter().for_each(|(agent, standing)| self.rows.know(agent, standing));
+        for (agent, standing) in standings {
+            self.desks.named(&agent, &mut self.chains).rows.know(standing);
+        }
     }
 
     /// The account of all agents together and the requests under way, as the store has them.
     pub(super) fn take_up(&mut self, fleet: Budget, open: Vec<Open>) {
         let facts = self.facts();
         self.rows.open_fleet(fleet);
-        open.into_iter().for_each(|open| self.rows.know_open(open, &facts));
+        for open in open {
+            let desk = self.desks.named(&open.agent, &mut self.chains);
+            self.rows.know_open(&mut desk.rows, open, &facts);
+        }
     }
 
     /// The account of all agents together.
@@ -142,8 +152,14 @@ impl Scribe {
         self.rows.fleet().clone()
     }
 
-    fn facts(&self) -> Facts {
-        Facts::new(self.store.clone(), self.host.get().cloned(), Arc::clone(&self.policies))
+    /// What holds while the next batch is made.
+    fn facts(&mut self) -> Facts {
+        self.batches += 1;
+        Facts::new(self.batches, self.store.clone(), self.host.get().cloned(), Arc::clone(&self.policies))
+    }
+
+    fn batch(&mut self) -> Batch {
+        Batch::new(self.batches, &self.chains, std::mem::take(&mut self.room))
     }
 
     /// Stores what a killed process left in the tail, before anything new happens.
@@ -152,16 +168,19 @@ impl Scribe {
         leftover: Vec<Leftover>,
         start: estop_gateway::TailMark,
     ) -> anyhow::Result<()> {
-        self.rows.recall(&self.store)?;
+        for agent in heard_failing(&self.store)? {
+            self.desks.named(&agent, &mut self.chains).rows.heard_failing();
+        }
         let facts = self.facts();
-        let mut batch = Batch::default();
+        let mut batch = self.batch();
         for Leftover { line, decision } in leftover {
-            let (chain, now) = (&*line.chain, line.now);
-            batch.add(self, chain, now, line.written());
+            let (at, desk) = self.desks.of(&line.chain, &mut self.chains);
+            batch.add(&mut self.chains, desk, line.now, line.written());
+            self.last = line.now;
             if let Some((event, decision)) = line.event.as_ref().zip(decision) {
-                let told = Told { agent: chain, now, event, decision: &decision };
-                self.rows.agent(self.chains.seq(), &told, &facts, &mut batch.out);
-                self.note_unsaved(chain);
+                let told = Told { agent: &desk.name, now: line.now, event, decision: &decision };
+                self.rows.agent(&mut desk.rows, self.chains.seq(), &told, &facts, &mut batch.out);
+                self.desks.note_unsaved(at);
             }
         }
         self.rows.finish(&mut batch.out);
@@ -174,8 +193,9 @@ impl Scribe {
     }
 
     /// Tells people what a killed process stored and did not tell any more.
-    pub(super) fn tell_missed(&self) -> anyhow::Result<()> {
-        let missed = happenings::since(&self.store, self.alerting.cursor(), &self.facts())?;
+    pub(super) fn tell_missed(&mut self) -> anyhow::Result<()> {
+        let facts = self.facts();
+        let missed = happenings::since(&self.store, self.alerting.cursor(), &facts)?;
         self.alerting.tell_records(missed, self.chains.seq());
         Ok(())
     }
@@ -184,7 +204,7 @@ impl Scribe {
     pub(super) fn run(mut self) -> anyhow::Result<()> {
         let queue = Arc::clone(&self.queue);
         let _gone = FailWhenGone(&queue);
-        let mut records = Records::default();
+        let mut records = Handover::default();
         while let Some(mark) = queue.take(&mut records) {
             self.store_records(&records, mark)?;
             self.keep_states(|(count, since)| *count >= RECORDS_MAX || since.elapsed() >= KEPT_WITHIN)?;
@@ -193,31 +213,32 @@ impl Scribe {
         self.seal()
     }
 
-    fn store_records(&mut self, records: &Records, mark: estop_gateway::TailMark) -> anyhow::Result<()> {
+    fn store_records(&mut self, records: &Handover, mark: estop_gateway::TailMark) -> anyhow::Result<()> {
         if records.is_empty() {
             return Ok(());
         }
         self.taken_so_far += records.len() as u64;
         let facts = self.facts();
-        let mut batch = Batch::default();
-        batch.lines.bytes = std::mem::take(&mut self.room);
-        // About as long as they become: growing would copy all of them again and again.
-        batch.lines.bytes.reserve(records.len() * LINE_USUAL);
+        let mut batch = self.batch();
+        batch.reserve(records.len(), LINE_USUAL);
         let mut steered = false;
         let mut urgent = self.queue.has_failed();
         for (record, written) in records.iter() {
             match record {
                 Recorded::Agent { now, event, decision } => {
-                    let (agent, now) = (written.chain(), *now);
-                    batch.add(self, agent, now, written);
-                    let told = Told { agent, now, event, decision };
+                    let (at, desk) = self.desks.of(written.chain(), &mut self.chains);
+                    batch.add(&mut self.chains, desk, *now, written);
+                    self.last = *now;
+                    let told = Told { agent: &desk.name, now: *now, event, decision };
                     urgent |= told.is_urgent();
-                    self.rows.agent(self.chains.seq(), &told, &facts, &mut batch.out);
-                    self.note_unsaved(agent);
+                    self.rows.agent(&mut desk.rows, self.chains.seq(), &told, &facts, &mut batch.out);
+                    self.desks.note_unsaved(at);
                 }
                 Recorded::System { now, event, decision } => {
                     self.system.handle(*now, event);
-                    batch.add(self, SYSTEM, *now, written);
+                    let desk = self.desks.named(SYSTEM, &mut self.chains);
+                    batch.add(&mut self.chains, desk, *now, written);
+                    self.last = *now;
                     urgent = true;
                     self.rows.system(self.chains.seq(), *now, event, decision, &mut batch.out);
                     steered = true;
@@ -254,22 +275,13 @@ impl Scribe {
         Ok(())
     }
 
-    fn note_unsaved(&mut self, agent: &str) {
-        match self.unsaved.get_mut(agent) {
-            Some((count, _)) => *count += 1,
-            None => drop(self.unsaved.insert(agent.into(), (1, Instant::now()))),
-        }
-    }
-
     /// Takes the states that are due. One whose records are all stored is kept at once, others with their records.
     fn keep_states(&mut self, is_due: impl Fn(&(u32, Instant)) -> bool) -> anyhow::Result<()> {
         let Some(host) = self.host.get() else { return Ok(()) };
-        let mut due: Vec<Name> =
-            self.unsaved.extract_if(|_, since| is_due(since)).map(|(name, _)| name).collect();
+        let due = self.desks.take_due(is_due);
         if due.is_empty() {
             return Ok(());
         }
-        due.sort_unstable();
         for name in due {
             let Some(agent) = host.agents.get(&name) else { continue };
             self.rows.count_runs(&name, &agent.judged().state.run_views());
@@ -297,7 +309,7 @@ impl Scribe {
             named
         });
         for (agent, told) in host.agents.may_rest(idle_since, |name| named.contains(name)) {
-            let is_kept = !self.unsaved.contains_key(&agent) && !self.taken.contains_key(&agent);
+            let is_kept = !self.desks.is_unsaved(&agent) && !self.taken.contains_key(&agent);
             if is_kept && self.chains.head(&agent).is_some_and(|head| head.count == told) {
                 host.agents.rest(&agent, told, idle_since);
             }
@@ -333,10 +345,9 @@ impl Scribe {
         }
         self.queue.set_stuck(false);
         // The store is done with it.
-        let lines = Arc::into_inner(batch).and_then(|batch| batch.lines);
-        if let Some(Lines { mut bytes, .. }) = lines.filter(|lines| lines.bytes.capacity() <= ROOM_MAX) {
-            bytes.clear();
-            self.room = bytes;
+        let records = Arc::into_inner(batch).and_then(|batch| batch.records);
+        if let Some(records) = records.filter(|records| records.room() <= ROOM_MAX) {
+            self.room = records;
         }
         Ok(())
     }
@@ -346,40 +357,18 @@ impl Scribe {
         self.keep_states(|_| true)?;
         let checkpoint = SystemEvent::Checkpointed { heads: self.chains.heads() };
         let decision = self.system.handle(self.last, &checkpoint);
-        let mut batch = Batch::default();
+        let facts = self.facts();
+        let mut batch = self.batch();
         let mut line = Vec::new();
         let spans = Spans::write(&mut line, SYSTEM, self.last, Happened::System(&checkpoint), &decision);
-        batch.add(self, SYSTEM, self.last, Written::at(&line, spans));
+        let desk = self.desks.named(SYSTEM, &mut self.chains);
+        batch.add(&mut self.chains, desk, self.last, Written::at(&line, spans));
         batch.out.events.extend(happenings::checkpoint(&self.chains, self.last));
         let out = batch.finish();
-        let news = happenings::of_batch(&out, &self.facts());
+        let news = happenings::of_batch(&out, &facts);
         self.commit(out, Durability::Disk)?;
         self.alerting.tell_records(news, self.chains.seq());
         Ok(())
-    }
-}
-
-/// A batch that is being made.
-#[derive(Default)]
-struct Batch {
-    lines: Lines,
-    out: JournalBatch,
-}
-
-impl Batch {
-    fn add(&mut self, scribe: &mut Scribe, chain: &str, now: Now, written: Written<'_>) {
-        scribe.chains.append_written(chain, now, written, &mut self.lines.bytes);
-        scribe.last = now;
-        let seq = scribe.chains.seq();
-        if self.lines.first_seq == 0 {
-            (self.lines.first_seq, self.lines.first_wall) = (seq, now.wall);
-        }
-        (self.lines.last_seq, self.lines.last_wall) = (seq, now.wall);
-    }
-
-    fn finish(mut self) -> JournalBatch {
-        self.out.lines = (self.lines.first_seq > 0).then_some(self.lines);
-        self.out
     }
 }
 

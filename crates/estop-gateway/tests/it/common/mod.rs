@@ -21,7 +21,7 @@ use estop_core::policy_file::{PolicyFile, PolicyFileIn};
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_fake_model::FakeModel;
 use estop_gateway::settings::{Auth, HttpVersion, Limits, Provider, Settings};
-use estop_gateway::{Gateway, Host, JournalQueue, Recorded, Records};
+use estop_gateway::{Gateway, Handover, Host, JournalQueue, Recorded};
 use estop_wire::protocol::Family;
 
 /// Long enough for a loaded machine, short enough to fail.
@@ -81,7 +81,7 @@ impl House {
         let gateway = Gateway::start(settings, Arc::clone(&queue), Default::default()).unwrap();
         let (taken, kept) = (Arc::clone(&queue), Arc::clone(&records));
         let writer = std::thread::spawn(move || {
-            let mut batch = Records::default();
+            let mut batch = Handover::default();
             while taken.take(&mut batch).is_some() {
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                 let lines = batch.iter().map(|(_, line)| (line.chain().to_owned(), text(line.decision())));

@@ -3,6 +3,7 @@
 //! It books exactly what the agents' own budgets book: what was really used, or what was held if nobody said.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use estop_core::budget::{Amount, Budget};
@@ -24,36 +25,46 @@ const ASKED_MAX: usize = 100_000;
 #[derive(Default)]
 pub(super) struct Books {
     /// By the agent's hash and the request's number: no name is copied for it.
-    asked: BTreeMap<(u64, u64), Asked>,
+    asked: HashMap<(u64, u64), Asked, BuildHasherDefault<Mixed>>,
     /// Given up and booked, but perhaps still running; as many of each agent as the core remembers.
     overdue: BTreeMap<u64, VecDeque<(RequestId, Asked)>>,
     /// Some were not remembered.
     forgot: bool,
     fleet: Budget,
     fleet_changed: bool,
+    /// When something was last booked in this batch: mostly the same moment.
+    turned: Option<Now>,
+    /// A moment, and its day in UTC.
+    day: (i64, i32),
     /// Where the batch's sums are, by what they are of.
     sums: HashMap<u64, usize>,
 }
 
 /// A request that was let through.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(super) struct Asked {
     run: Option<Name>,
-    model: Name,
+    model: Arc<str>,
     unpriced: bool,
-    tags: Arc<Tags>,
+    /// `None` = nobody said.
+    tags: Option<Arc<Tags>>,
     held: Amount,
     /// Of the tokens held, sent ones.
     input_tokens: u64,
 }
 
 impl Asked {
-    pub(super) fn of(run: Option<&Name>, received: &RequestReceived, tags: Arc<Tags>) -> Asked {
+    pub(super) fn of(
+        page: &mut Page,
+        run: Option<&Name>,
+        received: &RequestReceived,
+        tags: Option<Arc<Tags>>,
+    ) -> Asked {
         let estimate = received.estimate;
         let input_tokens = u64::from(estimate.input_tokens);
         Asked {
             run: run.cloned(),
-            model: received.model.clone().unwrap_or_default(),
+            model: page.model(received.model.as_deref().unwrap_or_default()),
             unpriced: estimate.unpriced,
             tags,
             held: Amount { usd: estimate.usd, tokens: input_tokens + u64::from(estimate.output_tokens) },
@@ -70,9 +81,62 @@ impl Asked {
     }
 }
 
-/// What is booked for one request.
+/// What the books know of one agent.
+pub(super) struct Page {
+    /// Its name's hash.
+    agent: u64,
+    /// The model it asked last: mostly the one it asks next.
+    model: Arc<str>,
+    /// Its role, and for which batch.
+    role: Option<(u64, Option<Name>)>,
+    /// Where the sum it was booked under last is in its batch.
+    sum: usize,
+}
+
+impl Page {
+    pub(super) fn of(agent: &str) -> Page {
+        Page { agent: signature::text(agent).0, model: Arc::default(), role: None, sum: usize::MAX }
+    }
+
+    fn key(&self, request: RequestId) -> (u64, u64) {
+        (self.agent, request.0)
+    }
+
+    fn model(&mut self, model: &str) -> Arc<str> {
+        if *self.model != *model {
+            self.model = model.into();
+        }
+        Arc::clone(&self.model)
+    }
+
+    fn role(&mut self, agent: &str, facts: &Facts) -> Option<&str> {
+        let known = self.role.take().filter(|(batch, _)| *batch == facts.batch);
+        let (_, role) = self.role.insert(known.unwrap_or_else(|| (facts.batch, facts.role(agent))));
+        role.as_deref()
+    }
+}
+
+/// Numbers that are hashes, or nearly so, hashed quickly.
+#[derive(Default)]
+struct Mixed(u64);
+
+impl Hasher for Mixed {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(23) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+}
+
+/// What is booked for a run that has a name.
 pub(super) struct Booked {
-    pub(super) run: Option<Name>,
+    pub(super) run: Name,
     pub(super) used: Amount,
 }
 
@@ -87,7 +151,7 @@ pub(super) struct Entry<'a> {
 impl Books {
     /// The account of all agents together as it was left.
     pub(super) fn open(&mut self, fleet: Budget) {
-        self.fleet = fleet;
+        (self.fleet, self.turned) = (fleet, None);
     }
 
     pub(super) fn fleet(&self) -> &Budget {
@@ -95,17 +159,17 @@ impl Books {
     }
 
     /// A request was let through.
-    pub(super) fn ask(&mut self, agent: &str, request: RequestId, asked: Asked) {
+    pub(super) fn ask(&mut self, page: &Page, request: RequestId, asked: Asked) {
         if self.asked.len() < ASKED_MAX {
-            self.asked.insert(key(agent, request), asked);
+            self.asked.insert(page.key(request), asked);
         } else {
             self.forgot = true;
         }
     }
 
     /// A stream has used this much so far.
-    pub(super) fn progress(&mut self, agent: &str, request: RequestId, usage: Usage) {
-        if let Some(asked) = self.asked.get_mut(&key(agent, request)) {
+    pub(super) fn progress(&mut self, page: &Page, request: RequestId, usage: Usage) {
+        if let Some(asked) = self.asked.get_mut(&page.key(request)) {
             asked.hold(usage.into(), usage.input_tokens.into());
         }
     }
@@ -113,12 +177,13 @@ impl Books {
     /// Nobody said what a request used: what was held is booked, and marked.
     pub(super) fn expire(
         &mut self,
+        page: &mut Page,
         entry: Entry<'_>,
         request: RequestId,
         facts: &Facts,
         out: &mut JournalBatch,
     ) -> Option<Booked> {
-        let asked = self.asked.remove(&key(entry.agent, request))?;
+        let asked = self.asked.remove(&page.key(request))?;
         let sum = SpendSum {
             requests: 1,
             input_tokens: asked.input_tokens.min(asked.held.tokens),
@@ -128,71 +193,85 @@ impl Books {
             estimated: 1,
             ..SpendSum::default()
         };
-        let booked = self.book(entry, &asked, sum, facts, out);
-        let overdue = self.overdue.entry(signature::text(entry.agent).0).or_default();
+        let booked = self.book(page, entry, &asked, sum, facts, out);
+        let overdue = self.overdue.entry(page.agent).or_default();
         if overdue.len() == OVERDUE_MAX {
             overdue.pop_front();
         }
         overdue.push_back((request, asked));
-        Some(booked)
+        booked
     }
 
     /// A request came to its end.
     pub(super) fn settle(
         &mut self,
+        page: &mut Page,
         entry: Entry<'_>,
         request: RequestId,
         usage: Usage,
         facts: &Facts,
         out: &mut JournalBatch,
     ) -> Option<Booked> {
-        if let Some(asked) = self.asked.remove(&key(entry.agent, request)) {
+        if let Some(asked) = self.asked.remove(&page.key(request)) {
             let sum = SpendSum { unpriced: asked.unpriced.into(), ..sum_of(usage) };
-            return Some(self.book(entry, &asked, sum, facts, out));
+            return self.book(page, entry, &asked, sum, facts, out);
         }
-        if let Some(asked) = self.take_overdue(entry.agent, request) {
+        if let Some(asked) = self.take_overdue(page, request) {
             let extra = Amount::from(usage).beyond(asked.held);
             let sum = SpendSum { output_tokens: extra.tokens, usd: extra.usd, ..SpendSum::default() };
-            return Some(self.book(entry, &asked, sum, facts, out));
+            return self.book(page, entry, &asked, sum, facts, out);
         }
         // Nobody holds anything for it: the core books nothing either, unless only we forgot.
-        self.forgot.then(|| self.book(entry, &Asked::default(), sum_of(usage), facts, out))
+        if self.forgot {
+            self.book(page, entry, &Asked::default(), sum_of(usage), facts, out);
+        }
+        None
     }
 
-    fn take_overdue(&mut self, agent: &str, request: RequestId) -> Option<Asked> {
-        let overdue = self.overdue.get_mut(&signature::text(agent).0)?;
+    fn take_overdue(&mut self, page: &Page, request: RequestId) -> Option<Asked> {
+        let overdue = self.overdue.get_mut(&page.agent)?;
         let at = overdue.iter().position(|(number, _)| *number == request)?;
         overdue.remove(at).map(|(_, asked)| asked)
     }
 
     fn book(
         &mut self,
+        page: &mut Page,
         entry: Entry<'_>,
         asked: &Asked,
         sum: SpendSum,
         facts: &Facts,
         out: &mut JournalBatch,
-    ) -> Booked {
-        let role = asked.tags.role.clone().or_else(|| facts.role(entry.agent));
+    ) -> Option<Booked> {
+        static NONE: BTreeMap<Name, Name> = BTreeMap::new();
+        if self.day.0 != entry.now.wall {
+            self.day = (entry.now.wall, Zone::default().local(entry.now.wall).day);
+        }
+        let day = self.day.1;
+        let tags = asked.tags.as_deref();
+        let at = page.sum;
+        let said = tags.and_then(|tags| tags.role.as_deref());
         let of = SumOf {
             // Sums are by the day of UTC; what a budget counts has its own midnight.
-            day: Zone::default().local(entry.now.wall).day,
+            day,
             agent: entry.agent,
             run: asked.run.as_deref().unwrap_or_default(),
             model: &asked.model,
-            role: role.as_deref().unwrap_or_default(),
-            issue: asked.tags.issue.as_deref().unwrap_or_default(),
-            labels: &asked.tags.labels,
+            role: said.or_else(|| page.role(entry.agent, facts)).unwrap_or_default(),
+            issue: tags.and_then(|tags| tags.issue.as_deref()).unwrap_or_default(),
+            labels: tags.map_or(&NONE, |tags| &tags.labels),
         };
         let used = Amount { usd: sum.usd, tokens: sum.input_tokens.saturating_add(sum.output_tokens) };
-        self.add(&of, sum, out);
+        page.sum = self.add(&of, sum, at, out);
         self.book_for_all(entry, used, facts, out);
-        Booked { run: asked.run.clone(), used }
+        asked.run.clone().map(|run| Booked { run, used })
     }
 
     /// Books it for all agents together; a share of a cap that is reached is told once a period.
     fn book_for_all(&mut self, entry: Entry<'_>, used: Amount, facts: &Facts, out: &mut JournalBatch) {
-        self.fleet.turn(entry.now, &facts.caps);
+        if self.turned.replace(entry.now) != Some(entry.now) {
+            self.fleet.turn(entry.now, &facts.caps);
+        }
         self.fleet.settle(Amount::default(), used);
         self.fleet_changed = true;
         for mut warning in self.fleet.warnings(&facts.caps) {
@@ -209,8 +288,13 @@ impl Books {
         }
     }
 
-    /// Adds to a sum of the batch, or begins one. One that is not found is begun again: the store adds up the rest.
-    fn add(&mut self, of: &SumOf<'_>, more: SpendSum, out: &mut JournalBatch) {
+    /// Adds to a sum of the batch, or begins one; where it is. It may be the one at `at`. One that is not found is begun
+    /// again: the store adds up the rest.
+    fn add(&mut self, of: &SumOf<'_>, more: SpendSum, at: usize, out: &mut JournalBatch) -> usize {
+        if let Some(known) = out.spend.get_mut(at).filter(|known| of.is_that_of(known)) {
+            add_up(&mut known.sum, &more);
+            return at;
+        }
         let place = self.sums.entry(of.hash()).or_insert(usize::MAX);
         match out.spend.get_mut(*place).filter(|known| of.is_that_of(known)) {
             Some(known) => add_up(&mut known.sum, &more),
@@ -219,19 +303,18 @@ impl Books {
                 out.spend.push(of.begin(more));
             }
         }
+        *place
     }
 
     /// What is kept with the batch.
     pub(super) fn finish(&mut self, out: &mut JournalBatch) {
         self.sums.clear();
+        // The next may have other caps, by other clocks.
+        self.turned = None;
         if std::mem::take(&mut self.fleet_changed) {
             out.fleet = serde_json::to_string(&self.fleet).ok();
         }
     }
-}
-
-fn key(agent: &str, request: RequestId) -> (u64, u64) {
-    (signature::text(agent).0, request.0)
 }
 
 fn sum_of(usage: Usage) -> SpendSum {

@@ -14,20 +14,15 @@ use super::Told;
 const MINUTES: usize = 5;
 /// Fewer finished requests prove nothing.
 const FINISHED_MIN: u32 = 10;
-/// Agents that are watched at once; beyond it all begin anew.
-const AGENTS_MAX: usize = 10_000;
 const MINUTE_MS: i64 = 60_000;
 /// The newest events that are looked through at a start.
 const RECALLED_MAX: usize = 1000;
 const BEGUN: &str = "error_rate";
 const ENDED: &str = "error_rate_over";
 
-/// What failed lately, of all agents.
+/// What failed lately, of one agent.
 #[derive(Default)]
-pub(super) struct ErrorRates(BTreeMap<Name, Window>);
-
-#[derive(Default)]
-struct Window {
+pub(super) struct Window {
     /// Which minute, how many finished, how many of them failed.
     minutes: [(i64, u32, u32); MINUTES],
     /// The minute in which it was last seen that many fail. It holds for a window: what comes after that proves nothing of
@@ -37,20 +32,22 @@ struct Window {
     heard: bool,
 }
 
-impl ErrorRates {
-    /// Those of whom people heard last that many of their requests fail: they want to hear the end of it.
-    pub(super) fn recall(store: &dyn Journal) -> Result<ErrorRates, StoreError> {
-        let newest = |event_type: &str| -> Result<BTreeMap<Name, EventKey>, StoreError> {
-            let filter = EventFilter { event_type: Some(event_type.into()), ..EventFilter::default() };
-            let events = store.events(&filter, RECALLED_MAX)?.into_iter().rev();
-            Ok(events.filter_map(|stored| Some((stored.event.agent?, stored.key))).collect())
-        };
-        let (begun, mut ended) = (newest(BEGUN)?, newest(ENDED)?);
-        let lasting =
-            begun.into_iter().filter(|(agent, key)| ended.remove(agent).is_none_or(|end| end < *key));
-        Ok(ErrorRates(
-            lasting.map(|(agent, _)| (agent, Window { heard: true, ..Window::default() })).collect(),
-        ))
+/// Those of whom people heard last that many of their requests fail: they want to hear the end of it.
+pub(in crate::memory) fn heard_failing(store: &dyn Journal) -> Result<Vec<Name>, StoreError> {
+    let newest = |event_type: &str| -> Result<BTreeMap<Name, EventKey>, StoreError> {
+        let filter = EventFilter { event_type: Some(event_type.into()), ..EventFilter::default() };
+        let events = store.events(&filter, RECALLED_MAX)?.into_iter().rev();
+        Ok(events.filter_map(|stored| Some((stored.event.agent?, stored.key))).collect())
+    };
+    let (begun, mut ended) = (newest(BEGUN)?, newest(ENDED)?);
+    let lasting = begun.into_iter().filter(|(agent, key)| ended.remove(agent).is_none_or(|end| end < *key));
+    Ok(lasting.map(|(agent, _)| agent).collect())
+}
+
+impl Window {
+    /// People heard before this process that many fail.
+    pub(super) fn heard() -> Window {
+        Window { heard: true, ..Window::default() }
     }
 
     /// What a record says about it: an event for people, if it became many or no longer is.
@@ -61,27 +58,18 @@ impl ErrorRates {
             (cut.by == AbortedBy::Upstream).then_some(true)?
         } else {
             let is_activated = matches!(told.event.what, What::AgentActivated { .. });
-            return if is_activated { self.activated(told.agent) } else { None };
+            return if is_activated { self.activated() } else { None };
         };
-        if self.0.len() > AGENTS_MAX {
-            self.0.clear();
-        }
-        let window = match self.0.get_mut(told.agent) {
-            Some(window) => window,
-            None => self.0.entry(told.agent.into()).or_default(),
-        };
-        window.note(told.now.wall.div_euclid(MINUTE_MS), failed)
+        self.count(told.now.wall.div_euclid(MINUTE_MS), failed)
     }
 
     /// With an activation everything begins anew, also for the next process, which knows only the events.
-    fn activated(&mut self, agent: &str) -> Option<(&'static str, Value)> {
-        let window = self.0.remove(agent).filter(|window| window.heard);
-        window.map(|_| (ENDED, json!({ "activated": true })))
+    fn activated(&mut self) -> Option<(&'static str, Value)> {
+        let was_heard = std::mem::take(self).heard;
+        was_heard.then(|| (ENDED, json!({ "activated": true })))
     }
-}
 
-impl Window {
-    fn note(&mut self, minute: i64, failed: bool) -> Option<(&'static str, Value)> {
+    fn count(&mut self, minute: i64, failed: bool) -> Option<(&'static str, Value)> {
         let place = &mut self.minutes[usize::try_from(minute.rem_euclid(MINUTES as i64)).unwrap_or(0)];
         if place.0 != minute {
             *place = (minute, 0, 0);
@@ -121,7 +109,7 @@ mod tests {
     use super::*;
 
     fn said(window: &mut Window, minute: i64, failed: bool, times: usize) -> Vec<&'static str> {
-        (0..times).filter_map(|_| window.note(minute, failed)).map(|(said, _)| said).collect()
+        (0..times).filter_map(|_| window.count(minute, failed)).map(|(said, _)| said).collect()
     }
 
     #[test]
@@ -138,7 +126,7 @@ mod tests {
     #[test]
     fn al_1_nothing_is_said_of_a_healthy_agent_unless_people_heard_otherwise() {
         assert!(said(&mut Window::default(), 1, false, 50).is_empty());
-        let mut recalled = Window { heard: true, ..Window::default() };
+        let mut recalled = Window::heard();
         assert_eq!(said(&mut recalled, 1, false, 50), ["error_rate_over"]);
     }
 
@@ -158,7 +146,7 @@ mod tests {
         assert_eq!(said(&mut window, 100, true, 10), ["error_rate"]);
         let later = |window: &mut Window, failed| -> Vec<(i64, &'static str)> {
             (101..130)
-                .filter_map(|minute| window.note(minute, failed).map(|(said, _)| (minute, said)))
+                .filter_map(|minute| window.count(minute, failed).map(|(said, _)| (minute, said)))
                 .collect()
         };
         assert_eq!(
@@ -177,10 +165,8 @@ mod tests {
 
     #[test]
     fn al_1_an_activation_ends_what_people_heard_of() {
-        let mut rates = ErrorRates::default();
-        rates.0.insert("coder".into(), Window { heard: true, ..Window::default() });
-        rates.0.insert("well".into(), Window::default());
-        assert_eq!(rates.activated("coder").map(|(said, _)| said), Some("error_rate_over"));
-        assert!(rates.activated("coder").is_none() && rates.activated("well").is_none());
+        let mut window = Window::heard();
+        assert_eq!(window.activated().map(|(said, _)| said), Some("error_rate_over"));
+        assert!(window.activated().is_none() && Window::default().activated().is_none());
     }
 }

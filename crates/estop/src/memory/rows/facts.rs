@@ -14,6 +14,8 @@ use jiff::Timestamp;
 
 /// What holds while a batch is made.
 pub(in crate::memory) struct Facts {
+    /// Which batch: what was found for one may not hold for the next.
+    pub(super) batch: u64,
     /// The caps of all agents together.
     pub(in crate::memory) caps: BudgetPolicy,
     store: Sqlite,
@@ -24,10 +26,15 @@ pub(in crate::memory) struct Facts {
 }
 
 impl Facts {
-    pub(in crate::memory) fn new(store: Sqlite, host: Option<Arc<Host>>, policies: Arc<PolicyFile>) -> Facts {
+    pub(in crate::memory) fn new(
+        batch: u64,
+        store: Sqlite,
+        host: Option<Arc<Host>>,
+        policies: Arc<PolicyFile>,
+    ) -> Facts {
         let caps =
             host.as_ref().map_or_else(|| policies.fleet_budget(), |host| host.rulebook.file().fleet_budget());
-        Facts { caps, store, host, policies }
+        Facts { batch, caps, store, host, policies }
     }
 
     /// The role of an agent.

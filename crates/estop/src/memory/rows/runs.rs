@@ -128,11 +128,11 @@ impl RunRows {
         run: Option<&Name>,
         said: Option<&Tags>,
         facts: &Facts,
-    ) -> Arc<Tags> {
-        let Some(run) = run else { return said.cloned().map(Arc::new).unwrap_or_default() };
+    ) -> Option<Arc<Tags>> {
+        let Some(run) = run else { return said.cloned().map(Arc::new) };
         let id = id(whose.agent, run);
         let known = self.known_or_new(&id, whose, run, facts);
-        let Some(over) = said else { return Arc::clone(&known.tags) };
+        let Some(over) = said else { return Some(Arc::clone(&known.tags)) };
         let mut tags = (*known.tags).clone();
         tags.lay(over);
         if tags != *known.tags {
@@ -140,7 +140,7 @@ impl RunRows {
             known.tags = Arc::new(tags);
             self.changed.insert(id.clone());
         }
-        self.known.get(&id).map(|known| Arc::clone(&known.tags)).unwrap_or_default()
+        self.known.get(&id).map(|known| Arc::clone(&known.tags))
     }
 
     /// A run spent something.

@@ -1,0 +1,101 @@
+//! What rows need to remember of one agent from record to record.
+
+use estop_core::decision::{Effect, Guard, Outcome};
+use estop_core::event::What;
+use estop_core::standing::{DeactivatedBy, Standing};
+use estop_store::{AgentSeen, JournalBatch, StandingChange};
+use serde_json::json;
+
+use super::books::Page;
+use super::error_rate::Window;
+use super::{Told, event};
+
+/// How often an agent's last call is kept.
+const SEEN_EVERY_MS: i64 = 10_000;
+
+/// What is remembered of one agent from record to record.
+pub(in crate::memory) struct OfAgent {
+    /// When its last call was last kept.
+    seen: Option<i64>,
+    standing: Standing,
+    /// The guard that last refused it: told once, not with each request.
+    refused_by: Option<Guard>,
+    /// How many of its requests fail.
+    pub(super) failures: Window,
+    pub(super) page: Page,
+}
+
+impl OfAgent {
+    pub(in crate::memory) fn new(name: &str) -> OfAgent {
+        OfAgent {
+            seen: None,
+            standing: Standing::default(),
+            refused_by: None,
+            failures: Window::default(),
+            page: Page::of(name),
+        }
+    }
+
+    /// How it stood before this process.
+    pub(in crate::memory) fn know(&mut self, standing: Standing) {
+        self.standing = standing;
+    }
+
+    /// People heard before this process that many of its requests fail.
+    pub(in crate::memory) fn heard_failing(&mut self) {
+        self.failures = Window::heard();
+    }
+
+    pub(super) fn refusals(&mut self, seq: u64, told: &Told<'_>, out: &mut JournalBatch) {
+        let Some(by) = told.decision.refused_by() else {
+            if told.decision.outcome == Outcome::Allow {
+                self.refused_by = None;
+            }
+            return;
+        };
+        if self.refused_by.replace(by) == Some(by) {
+            return;
+        }
+        let detail = json!({ "guard": by.name(), "reason": told.decision.reason() });
+        out.events.push(event(seq, told, "refused", detail));
+    }
+
+    pub(super) fn standing(&mut self, told: &Told<'_>, out: &mut JournalBatch) {
+        let before = self.standing;
+        let since = told.now.mono;
+        let is_off = matches!(before, Standing::Inactive { .. });
+        let what = &told.event.what;
+        let is_back = matches!(what, What::AgentActivated { .. })
+            || (matches!(what, What::AgentResumed { .. }) && !is_off);
+        let mut after = if is_back {
+            Some(Standing::Active)
+        } else if matches!(what, What::AgentDeactivated { .. }) && !is_off {
+            Some(Standing::Inactive { by: DeactivatedBy::Manual, since })
+        } else if matches!(what, What::AgentPaused { .. }) && before == Standing::Active {
+            Some(Standing::Paused { cause: None, since })
+        } else {
+            None
+        };
+        for effect in &told.decision.effects {
+            if let Effect::Deactivated { cause } = effect {
+                after = Some(Standing::Inactive { by: DeactivatedBy::KillSwitch(*cause), since });
+            } else if let Effect::Paused { cause } = effect {
+                after = Some(Standing::Paused { cause: Some(*cause), since });
+            }
+        }
+        if let Some(standing) = after {
+            self.standing = standing;
+            out.standings.push(StandingChange { agent: told.agent.into(), standing, at: told.now.wall });
+        }
+    }
+
+    /// An agent's last call is kept now and then, not with each.
+    pub(super) fn seen(&mut self, told: &Told<'_>, out: &mut JournalBatch) {
+        let at = told.now.wall;
+        if self.seen.is_some_and(|last| (last..last + SEEN_EVERY_MS).contains(&at)) {
+            return;
+        }
+        self.seen = Some(at);
+        out.seen.push(AgentSeen { agent: told.agent.into(), at });
+    }
+}
