@@ -37,6 +37,8 @@ pub trait Tail: Send + Sync + std::fmt::Debug {
     fn sync(&self) -> std::io::Result<()>;
     /// Begins a new file, because the one before has grown. Quick: others wait to write.
     fn next_generation(&self) -> std::io::Result<()>;
+    /// The store has all of the file before on the disk: it need not be synced any more.
+    fn forget_before(&self) -> std::io::Result<()>;
 }
 
 /// A place in the tail: everything before it has been taken.
@@ -114,8 +116,13 @@ struct Waiting {
     pushed: u64,
 }
 
-/// How long the writer gathers records before it writes them. The tail has them already: this only makes batches.
-const GATHER: Duration = Duration::from_millis(50);
+/// How long a record waits for the tail, if nobody is told sooner what was decided.
+const TAIL_WITHIN: Duration = Duration::from_millis(50);
+/// How many such times the writer gathers records before it writes them. The tail has them already: this only makes
+/// batches. What a batch changes is written once, so longer ones cost less; people who look should not notice.
+const GATHER: u32 = 4;
+/// So many are a batch at once: the room of larger ones would be given back and taken again each time.
+const BATCH_MAX: usize = WAITING_MAX / 8;
 /// How long a stop waits for a store that has no tail before it.
 const STORED_WITHIN: Duration = Duration::from_secs(2);
 /// How long the writer waits for a record before it looks after other things.
@@ -191,14 +198,16 @@ impl JournalQueue {
             waiting.end.offset += line.len() as u64;
         }
         waiting.records.push(record, line, spans);
-        if waiting.records.len() == WAITING_MAX {
+        let count = waiting.records.len();
+        if count == WAITING_MAX {
             self.crowded.store(true, Ordering::Relaxed);
         }
-        if is_urgent {
+        let hurries = is_urgent || count == BATCH_MAX;
+        if hurries {
             self.hurry.store(true, Ordering::Relaxed);
         }
         // Looked at first: writing it each time would take its cache line from the other threads.
-        if self.asleep.load(Ordering::Relaxed) || is_urgent {
+        if self.asleep.load(Ordering::Relaxed) || hurries {
             self.asleep.store(false, Ordering::Relaxed);
             self.bell.notify_one();
         }
@@ -232,6 +241,13 @@ impl JournalQueue {
             self.give_up(&error);
         }
         !self.has_failed() || self.wait_stored(pushed)
+    }
+
+    /// The store has everything of earlier files on the disk: nobody need sync those any more.
+    pub fn forget_before(&self) {
+        if let Some(Err(error)) = self.tail.as_ref().map(|tail| tail.forget_before()) {
+            self.give_up(&error);
+        }
     }
 
     /// Waits until the store has so many records; not for ever.
@@ -299,11 +315,24 @@ impl JournalQueue {
             waiting = woken.0;
         }
         if !waiting.records.is_empty() && !self.is_closed() {
-            let more = |_: &mut Waiting| !self.hurry.load(Ordering::Relaxed) && !self.is_closed();
-            drop(self.bell.wait_timeout_while(waiting, GATHER, more));
+            drop(waiting);
+            self.gather();
         }
         self.hurry.store(false, Ordering::Relaxed);
         Some(())
+    }
+
+    fn gather(&self) {
+        let more = |_: &mut Waiting| !self.hurry.load(Ordering::Relaxed) && !self.is_closed();
+        for _ in 0..GATHER {
+            let waited = self.bell.wait_timeout_while(self.waiting(), TAIL_WITHIN, more);
+            let (waiting, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+            drop(waiting);
+            if !waited.timed_out() {
+                return;
+            }
+            self.flush();
+        }
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {

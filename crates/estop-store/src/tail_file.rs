@@ -66,9 +66,20 @@ impl TailFile {
         Ok(())
     }
 
+    /// The store has all of the file before on the disk: it is not synced any more.
+    pub fn forget_before(&self) -> std::io::Result<()> {
+        let Some(before) = self.current().before.clone() else { return Ok(()) };
+        self.done_with(&before)
+    }
+
     /// Sees to it that the disk has the file before, and the name of the one after it.
     fn settle(&self, before: &Arc<File>) -> std::io::Result<()> {
         before.sync_data()?;
+        self.done_with(before)
+    }
+
+    /// Nothing of the file before is needed any more, once the disk has the name of the one after it.
+    fn done_with(&self, before: &Arc<File>) -> std::io::Result<()> {
         File::open(&self.folder)?.sync_all()?;
         let mut current = self.current();
         if current.before.as_ref().is_some_and(|still| Arc::ptr_eq(still, before)) {
@@ -170,8 +181,14 @@ mod tests {
         // A mark beyond the end: the power went before the file had it, and the store has it anyway.
         assert_eq!(rest(at(4, 600)).lines, b"");
         assert_eq!(rest(at(9, 0)), TailRest { lines: Vec::new(), next_generation: 10 });
+        tail.next_generation().expect("a new file");
+        tail.append(b"five\n").expect("it is written");
+        tail.forget_before().expect("the name is on the disk");
+        assert!(tail.current().before.is_none(), "nobody syncs it any more");
+        tail.sync().expect("it is synced");
+        assert_eq!(rest(at(4, 6)).lines, b"five\n", "what was cut off is not read on");
         forget_tails_before(folder.path(), 4).expect("it is removed");
-        assert_eq!(rest(at(0, 0)).lines, b"three\n");
+        assert_eq!(rest(at(0, 0)).lines, b"three\nfive\n");
         assert!(TailFile::begin(folder.path(), 4).is_err(), "a file that is there is never overwritten");
     }
 }

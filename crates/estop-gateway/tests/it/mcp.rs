@@ -293,6 +293,9 @@ impl Tail for Disk {
     fn next_generation(&self) -> std::io::Result<()> {
         Ok(())
     }
+    fn forget_before(&self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 #[test]

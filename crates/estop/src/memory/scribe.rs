@@ -30,7 +30,7 @@ use crate::alerting::Alerting;
 
 /// An agent's state is kept after so many records. Chosen: told again in some milliseconds at a start; half costs each
 /// record twice as much of a state, which is a hundred times as long.
-const RECORDS_MAX: u32 = 1024;
+const RECORDS_MAX: u32 = 2048;
 /// And at the latest after this long, so that a start after a crash has little to tell again.
 const KEPT_WITHIN: Duration = Duration::from_secs(10);
 /// How long a store that fails is waited for when estop ends; what is left stays in the tail.
@@ -38,7 +38,7 @@ const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 /// Bytes of a record's line without its hashes, mostly.
-const LINE_USUAL: usize = 640;
+const LINE_USUAL: usize = 512;
 /// Room for lines that is kept from batch to batch: that of a burst is given back.
 const ROOM_MAX: usize = 8 << 20;
 
@@ -266,8 +266,8 @@ impl Scribe {
             self.queue.all_stored(self.taken_so_far);
         }
         if is_rotated {
-            // What is synced from here on must not wait for the old file.
-            self.queue.sync();
+            // The store has all of it on the disk: that of the old file is not written for nothing.
+            self.queue.forget_before();
             // What cannot be removed is removed at the next start.
             let _ = forget_tails_before(&self.data_dir, mark.generation);
             self.generation = mark.generation;

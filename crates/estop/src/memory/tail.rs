@@ -20,6 +20,10 @@ impl Tail for Lines {
     fn next_generation(&self) -> std::io::Result<()> {
         self.0.next_generation()
     }
+
+    fn forget_before(&self) -> std::io::Result<()> {
+        self.0.forget_before()
+    }
 }
 
 /// Begins a tail file.
