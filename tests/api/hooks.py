@@ -15,7 +15,11 @@ def before_call(context, case, kwargs):
     if not isinstance(case.body, dict):
         return
     if isinstance(case.body.get("allowed_hours"), dict) and case.body["allowed_hours"]:
-        case.body = {**case.body, "allowed_hours": with_ends(case.body["allowed_hours"])}
+        hours = case.body["allowed_hours"]
+        if case.method.upper() == "PATCH":
+            # A change may take away what was set, but one end alone is none.
+            hours = {key: value for key, value in hours.items() if value is not None or key not in ("from", "to")}
+        case.body = {**case.body, "allowed_hours": with_ends(hours)}
     if case.operation.path.endswith("/snooze"):
         case.body = with_one_end(case.body)
 

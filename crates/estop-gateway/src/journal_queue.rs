@@ -112,14 +112,15 @@ struct Waiting {
     unwritten: Vec<u8>,
     /// Where the tail ends, with what is unwritten.
     end: TailMark,
-    /// Handover so far.
+    /// Records so far.
     pushed: u64,
 }
 
 /// How long a record waits for the tail, if nobody is told sooner what was decided.
 const TAIL_WITHIN: Duration = Duration::from_millis(50);
 /// How many such times the writer gathers records before it writes them. The tail has them already: this only makes
-/// batches. What a batch changes is written once, so longer ones cost less; people who look should not notice.
+/// batches. What a batch changes is written once, so longer ones cost less; people who look should not notice. Pages are
+/// told to look again a little later.
 const GATHER: u32 = 4;
 /// So many are a batch at once: the room of larger ones would be given back and taken again each time.
 const BATCH_MAX: usize = WAITING_MAX / 8;
@@ -164,7 +165,7 @@ impl JournalQueue {
         waiting.unwritten = Vec::new();
     }
 
-    /// Handover so far.
+    /// Records so far.
     pub fn pushed(&self) -> u64 {
         self.waiting().pushed
     }

@@ -17,8 +17,8 @@ use crate::state::App;
 
 /// How often it is looked whether something happened: two reads of memory.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Until what was told is surely stored.
-const STORED_AFTER: Duration = Duration::from_millis(150);
+/// Until what was told is surely stored: it is gathered for 200 ms first.
+const STORED_AFTER: Duration = Duration::from_millis(300);
 /// Looks between two `changed`.
 const LOOKS: u32 = 5;
 /// Looks after which a word is said in any case, so that a dead connection is noticed.

@@ -40,6 +40,7 @@ impl Span {
     }
 
     fn of(self, line: &[u8]) -> &[u8] {
+        debug_assert!(self.0 <= self.1 && self.1 as usize <= line.len(), "a span of another line");
         line.get(self.0 as usize..self.1 as usize).unwrap_or_default()
     }
 }
@@ -97,6 +98,11 @@ impl<'l> Written<'l> {
 
     /// Whose chain.
     pub fn chain(&self) -> &'l str {
+        debug_assert_eq!(
+            self.line.get(self.spans.chain.1 as usize),
+            Some(&b'"'),
+            "a name that is written otherwise"
+        );
         std::str::from_utf8(self.spans.chain.of(self.line)).unwrap_or_default()
     }
 

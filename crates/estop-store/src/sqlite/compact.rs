@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use super::append::last_seq;
 use super::convert::unreadable;
-use super::packed::{self, BYTES, LARGE_BYTES, Packed, lines_of};
+use super::packed::{self, BYTES, Packed, lines_of};
 use super::query::{all, change, one};
 use super::tally::Tally;
 use crate::error::StoreError;
@@ -100,7 +100,7 @@ pub(super) fn compact(connection: &Connection, fresh: &Fresh) -> Result<(), Stor
     if tally.last_seq > indexed {
         tally.index(connection)?;
     }
-    let is_large = blocks.iter().any(|block| block.len() > LARGE_BYTES);
+    let is_large = blocks.iter().any(|block| packed::is_large(block));
     if is_large || are_small(blocks.len() as u64, tally.bytes) {
         merge(connection, tally.first_seq, &blocks)?;
     }

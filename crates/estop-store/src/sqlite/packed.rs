@@ -72,6 +72,11 @@ pub(super) fn pack(records: &Records) -> Result<Packed, StoreError> {
     Ok(Packed { blocks, tally: Tally::of(records) })
 }
 
+/// Whether a block of whole lines is larger than those that are made here, which are cut by their lines without hashes.
+pub(super) fn is_large(lines: &[u8]) -> bool {
+    lines.len() > LARGE_BYTES && lines.len() - line::each(lines).count() * HASHES_LEN > LARGE_BYTES
+}
+
 /// A block of some of the records, whose lines begin at `start`.
 fn block(records: &Records, part: Range<usize>, start: usize) -> Result<Block, StoreError> {
     let [first, .., last] = [&records.places()[part.start], &records.places()[part.end - 1]];
@@ -255,6 +260,32 @@ mod tests {
         lines.pop();
         write_hashes(&hashes, &hashes, &mut lines);
         assert_eq!(lines.len(), b"{\n".len() + HASHES_LEN);
+    }
+
+    #[test]
+    fn st_1_blocks_as_they_are_made_here_are_not_large_when_they_are_read() {
+        let mut records = Records::from_seq(1, Records::default());
+        let chain = records.add_chain("coder".into());
+        let line = [b'x'; 400];
+        for _ in 0..2 * LARGE_BYTES / line.len() {
+            records.add(chain, 0, |out| {
+                out.extend_from_slice(&line);
+                (Digest([1; 32]), Digest([2; 32]))
+            });
+        }
+        let Packed { blocks, .. } = pack(&records).expect("they are packed");
+        assert!(blocks.len() > 1, "they were cut");
+        let lines = |block: &Block| {
+            let texts = unpack(&block.stored, block.raw_bytes.expect("packed")).expect("unpacked");
+            whole(&texts, check(block.digests.as_ref().expect("apart"), &block.stored).expect("whole"))
+                .expect("lines")
+        };
+        assert!(
+            lines(&blocks[0]).len() > LARGE_BYTES,
+            "with hashes they are longer than what they are cut by"
+        );
+        assert!(!blocks.iter().any(|block| is_large(&lines(block))));
+        assert!(is_large(&lines(&blocks[0]).repeat(2)));
     }
 
     #[test]

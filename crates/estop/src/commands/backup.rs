@@ -14,7 +14,7 @@ use crate::memory::database;
 use crate::printable::escaped;
 use crate::prooftest::copy_beside;
 
-/// A running estop stores what happened some 50 ms later; one that takes much longer has a disk in trouble.
+/// A running estop stores what happened some 200 ms later; one that takes much longer has a disk in trouble.
 const STORED_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 

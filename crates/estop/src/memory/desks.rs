@@ -13,7 +13,8 @@ use super::rows::OfAgent;
 /// Desks that are found without a search. Chosen: a busy fleet fits.
 const NEAR: usize = 256;
 
-/// All desks.
+/// All desks. As many as there were names of agents (`limits.agent_names`), also of those that were deleted since the
+/// start.
 #[derive(Default)]
 pub(super) struct Desks {
     all: Vec<Desk>,

@@ -144,7 +144,11 @@ impl House {
 
     /// Everything recorded so far, of agents, as JSON of event and decision.
     pub fn records(&self) -> Vec<String> {
-        std::thread::sleep(Duration::from_millis(20));
+        let (pushed, end) = (self.queue.pushed(), Instant::now() + PATIENCE);
+        while (self.records.lock().unwrap().len() as u64) < pushed {
+            assert!(Instant::now() < end, "the journal's writer does not come");
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let of = |Noted { chain, decision, record }: &Noted| match record {
             Recorded::Agent { event, .. } => {
                 Some(format!("{chain} {} {decision}", serde_json::to_string(event).unwrap()))

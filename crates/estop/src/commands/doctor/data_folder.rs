@@ -25,7 +25,7 @@ const ROOM_MIN_BYTES: u64 = 1 << 30;
 const ROOM_LEAST_BYTES: u64 = 64 << 20;
 /// Read whole within a second. Larger ones are looked at as a start does; `estop journal verify` reads all.
 const CHECKED_BYTES_MAX: u64 = 64 << 20;
-/// A running estop stores what happened some 50 ms later.
+/// A running estop stores what happened some 200 ms later.
 const STORED_WITHIN: Duration = Duration::from_secs(3);
 
 pub(super) fn check(place: &Place, folder: &Path, daemon: &Daemon) -> Vec<Finding> {
