@@ -351,27 +351,4 @@ impl JournalQueue {
 }
 
 #[cfg(test)]
-mod tests {
-    use estop_core::system::System;
-
-    use super::*;
-
-    #[test]
-    fn st_1_a_queue_is_full_until_its_writer_takes_what_waits() {
-        let (queue, event) = (JournalQueue::default(), SystemEvent::Started { found: None });
-        let decision = System::default().handle(Now::default(), &event);
-        let push = || {
-            queue.write_system(Now::default(), event.clone(), decision);
-        };
-        (1..WAITING_MAX).for_each(|_| push());
-        assert!(!queue.is_full());
-        // What belongs to requests already let through still gets in.
-        push();
-        push();
-        assert!(queue.is_full());
-        let mut taken = Handover::default();
-        assert!(queue.take(&mut taken).is_some());
-        assert_eq!(taken.len(), WAITING_MAX + 1);
-        assert!(!queue.is_full());
-    }
-}
+mod tests;
