@@ -83,8 +83,10 @@ def threads_seconds(group):
 def journal_cost(group):
     """CPU seconds of the threads that keep the journal, and bytes that went to files."""
     shares = threads_seconds(group)
-    written = re.search(r"^write_bytes: (\d+)$", pathlib.Path(f"/proc/{group}/io").read_text(), re.M).group(1)
-    return shares.get("estop-scribe", 0) + shares.get("estop-store", 0), int(written)
+    count = {key: int(value) for key, value in re.findall(r"^(\w+): (\d+)$", pathlib.Path(f"/proc/{group}/io").read_text(), re.M)}
+    # A file that is removed before the disk had it never went there.
+    written = count["write_bytes"] - count["cancelled_write_bytes"]
+    return shares.get("estop-scribe", 0) + shares.get("estop-store", 0), written
 
 
 def wrk(peer, connections, seconds, kilobytes=0):

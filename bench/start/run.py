@@ -53,11 +53,26 @@ def asked(address, agent):
     return connection.getresponse().status
 
 
-def start(binary, folder):
-    begun = time.monotonic()
+def serve(binary, folder):
+    """A daemon that listens, and where."""
     line = [str(binary), "serve", "--config", "estop.yaml", "--data-dir", "data"]
     process = subprocess.Popen(line, cwd=folder, stdout=subprocess.PIPE, text=True)
-    address = process.stdout.readline().split("//")[1].strip()
+    return process, process.stdout.readline().split("//")[1].strip()
+
+
+def unlock(binary, folder):
+    """A database without its latch comes up shut, rightly: somebody looks and clears it, once."""
+    process, _ = serve(binary, folder)
+    for step in ("restart", "clear"):
+        command = [str(binary), "emergency", step, "--data-dir", "data", "--reason", "a new database"]
+        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    process.terminate()
+    process.wait()
+
+
+def start(binary, folder):
+    begun = time.monotonic()
+    process, address = serve(binary, folder)
     status = asked(address, "agent-77")
     if status != 502:
         sys.exit(f"the first answer is {status}, not 502: nobody listens at the provider's address")
@@ -93,6 +108,7 @@ def main():
         subprocess.run([binaries / "big_store", folder / "data", str(options.agents), str(options.records)], check=True)
         size = sum(file.stat().st_size for file in (folder / "data").iterdir()) / 1e6
         print(f"{options.agents} agents, {options.records} records, {size:.0f} MB")
+        unlock(binaries / "estop", folder)
         times = []
         for round_ in range(3):
             process, seconds = start(binaries / "estop", folder)
