@@ -27,12 +27,15 @@ fn st_1_a_queue_is_full_until_its_writer_takes_what_waits() {
 
 /// Notes how many records still wait for the writer when their lines come.
 #[derive(Clone, Debug, Default)]
-struct Watching(Arc<(OnceLock<Arc<JournalQueue>>, Mutex<Vec<usize>>)>);
+struct Watching {
+    queue: Arc<OnceLock<Arc<JournalQueue>>>,
+    waited: Arc<Mutex<Vec<usize>>>,
+}
 
 impl Tail for Watching {
     fn write(&self, _: &[u8]) -> std::io::Result<()> {
-        let waiting = self.0.0.get().map_or(0, |queue| queue.waiting().records.len());
-        self.0.1.lock().unwrap_or_else(PoisonError::into_inner).push(waiting);
+        let waiting = self.queue.get().map_or(0, |queue| queue.waiting().records.len());
+        self.waited.lock().unwrap_or_else(PoisonError::into_inner).push(waiting);
         Ok(())
     }
     fn sync(&self) -> std::io::Result<()> {
@@ -50,12 +53,16 @@ impl Tail for Watching {
 fn st_1_a_record_nobody_asks_about_is_in_the_tail_while_its_batch_is_gathered() {
     let tail = Watching::default();
     let queue = Arc::new(JournalQueue::with_tail(Box::new(tail.clone()), TailMark::default()));
-    tail.0.0.set(Arc::clone(&queue)).expect("set once");
+    tail.queue.set(Arc::clone(&queue)).expect("set once");
     let event = SystemEvent::Started { found: None };
     let decision = System::default().handle(Now::default(), &event);
     queue.write_system(Now::default(), event, decision);
     // Nobody was stopped: the writer takes its time.
     queue.hurry.store(false, Ordering::Relaxed);
     assert!(queue.take(&mut Handover::default()).is_some());
-    assert_eq!(*tail.0.1.lock().unwrap_or_else(PoisonError::into_inner), [1], "written before it was taken");
+    assert_eq!(
+        *tail.waited.lock().unwrap_or_else(PoisonError::into_inner),
+        [1],
+        "written before it was taken"
+    );
 }
