@@ -53,10 +53,14 @@ def asked(address, agent):
     return connection.getresponse().status
 
 
+RUNNING = []
+
+
 def serve(binary, folder):
     """A daemon that listens, and where."""
     line = [str(binary), "serve", "--config", "estop.yaml", "--data-dir", "data"]
     process = subprocess.Popen(line, cwd=folder, stdout=subprocess.PIPE, text=True)
+    RUNNING.append(process)
     return process, process.stdout.readline().split("//")[1].strip()
 
 
@@ -119,9 +123,11 @@ def main():
         print(f"enforcing after {', '.join(f'{seconds:.2f}' for seconds in times)} s (aim: 1 s)")
         for path in PAGES:
             print(f"{path}: {page(folder, path):.1f} ms (aim: 50 ms)")
-        process.kill()
-        process.wait()
     finally:
+        # However it ends, nobody is left behind.
+        for process in RUNNING:
+            process.kill()
+            process.wait()
         shutil.rmtree(folder, ignore_errors=True)
 
 
