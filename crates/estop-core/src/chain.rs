@@ -33,7 +33,7 @@ impl Digest {
     }
 
     /// The next link of a chain.
-    fn link(self, bytes: &[u8]) -> Digest {
+    pub(crate) fn link(self, bytes: &[u8]) -> Digest {
         Digest(link::link(&self.0, bytes))
     }
 

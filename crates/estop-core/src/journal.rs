@@ -243,6 +243,13 @@ pub fn write_hashes(events: &Digest, decisions: &Digest, line: &mut Vec<u8>) {
     line.push(b'\n');
 }
 
+/// The hashes of a record, events' and decisions', from those of the one before it in its chain and from its line up to
+/// its hashes; `None` if that is no line.
+pub fn relink(before: (Digest, Digest), text: &[u8]) -> Option<(Digest, Digest)> {
+    let (event, decision) = parts(text)?;
+    Some((before.0.link(event), before.1.link(decision)))
+}
+
 /// The head of a record: everything but the decision.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -304,9 +311,15 @@ fn split(line: &[u8]) -> Option<Parts<'_>> {
     if rest != END {
         return None;
     }
-    let body = body.strip_prefix(RECORD_KEY)?;
+    let (event, decision) = parts(body)?;
+    Some((event, decision, eh, dh))
+}
+
+/// What the two chains cover of a line up to its hashes.
+fn parts(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let body = text.strip_prefix(RECORD_KEY)?;
     let at = memchr::memmem::find(body, DECISION_KEY)?;
-    Some((&body[..at], &body[at + DECISION_KEY.len()..], eh, dh))
+    Some((&body[..at], &body[at + DECISION_KEY.len()..]))
 }
 
 /// Why a journal cannot be trusted.

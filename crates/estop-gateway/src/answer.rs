@@ -20,6 +20,7 @@ use crate::host::Host;
 use crate::hush;
 use crate::near::Near;
 use crate::out_body::BodyError;
+use crate::turn::NOT_KEPT;
 use crate::upstream::Lease;
 
 /// The upstream's answer on its way to the client.
@@ -31,11 +32,8 @@ pub(crate) struct AnswerBody {
     host: Near<Host>,
     shape: Shape,
     ended: bool,
-    _busy: Busy,
+    busy: Busy,
 }
-
-/// Why an answer that is there does not end well.
-const NOT_KEPT: &str = "the journal cannot be written";
 
 /// How the answer is written, which decides how it can be cut.
 #[derive(Clone, Copy, Debug)]
@@ -82,8 +80,7 @@ impl AnswerBody {
         let is_empty = body.is_end_stream();
         let source = if lease.is_exclusive() { Source::Own(body) } else { pump(body, &flight) };
         let lease = Some(lease);
-        let mut answer =
-            AnswerBody { source, lease, account, flight, host, shape, ended: false, _busy: busy };
+        let mut answer = AnswerBody { source, lease, account, flight, host, shape, ended: false, busy };
         // Nobody asks for the body of an answer that has none.
         if is_empty {
             // Its head says that nothing follows: there is no way left to end it badly.
@@ -146,7 +143,7 @@ impl AnswerBody {
     fn complete(&mut self) -> Result<(), BodyError> {
         self.ended = true;
         self.account.complete();
-        self.host.journal.flush();
+        self.busy.connection.end_answer(&self.host.journal);
         if let Some(lease) = self.lease.take() {
             lease.finish(&self.flight);
         }

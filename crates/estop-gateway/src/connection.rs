@@ -12,10 +12,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::AbortHandle;
 
 use crate::host::Host;
+use crate::journal_queue::JournalQueue;
 use crate::near::Near;
+use crate::turn::Outbox;
 
-/// What the sweeper needs to know of a connection.
-#[derive(Debug)]
+/// What others need to know of a connection.
 pub struct Connection {
     /// It speaks HTTP/1.1, so that it carries one request at a time.
     pub is_http1: bool,
@@ -28,11 +29,13 @@ pub struct Connection {
     /// Any request came yet.
     used: AtomicBool,
     task: Mutex<Option<AbortHandle>>,
+    /// Where the ends of its answers can wait.
+    outbox: Option<Arc<Outbox>>,
 }
 
 impl Connection {
     /// A connection that was accepted now.
-    pub fn new(is_http1: bool, now: Millis) -> Connection {
+    pub(crate) fn new(is_http1: bool, now: Millis, outbox: Option<Arc<Outbox>>) -> Connection {
         Connection {
             is_http1,
             busy: AtomicU32::new(0),
@@ -40,6 +43,7 @@ impl Connection {
             head_since: AtomicU64::new(0),
             used: AtomicBool::new(false),
             task: Mutex::new(None),
+            outbox,
         }
     }
 
@@ -52,6 +56,14 @@ impl Connection {
     pub fn close(&self) {
         if let Some(task) = self.task.lock().unwrap_or_else(PoisonError::into_inner).take() {
             task.abort();
+        }
+    }
+
+    /// An answer ends on it: its client does not see the end before the journal has it.
+    pub(crate) fn end_answer(&self, journal: &JournalQueue) {
+        match &self.outbox {
+            Some(outbox) => outbox.wait(),
+            None => journal.flush(),
         }
     }
 

@@ -28,6 +28,7 @@ use crate::rulebook::Rulebook;
 use crate::settings::Settings;
 use crate::start_error::StartError;
 use crate::sweep;
+use crate::turn::Turn;
 use crate::upstream::{Ready, Upstream};
 use crate::worker::Worker;
 
@@ -123,6 +124,7 @@ impl Gateway {
             memory: Near::new(Arc::clone(&memory)),
             open: Arc::clone(&open),
             connections: Arc::default(),
+            turn: Turn::new(Arc::clone(&host.journal)),
             tls: tls.clone().map(TlsAcceptor::from),
             loopback: address.ip().is_loopback(),
             llm_enabled,
@@ -220,8 +222,11 @@ impl Drop for ShutIfPanicking {
 
 async fn work(socket: std::net::TcpListener, worker: Arc<Worker>, mut stopped: watch::Receiver<bool>) {
     let Ok(listener) = TcpListener::from_std(socket) else { return };
+    let turn = Arc::clone(&worker.turn);
+    tokio::spawn(Arc::clone(&turn).run());
     tokio::select! {
         () = listener::accept(listener, worker) => {}
         _ = stopped.changed() => {}
     }
+    turn.end();
 }

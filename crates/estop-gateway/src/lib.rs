@@ -58,6 +58,7 @@ mod listener;
 mod near;
 mod start_error;
 mod sweep;
+mod turn;
 mod worker;
 
 pub mod settings;

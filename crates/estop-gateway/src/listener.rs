@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use crate::connection::{Connection, Watched};
 use crate::hush::Hushed;
 use crate::pipeline;
+use crate::turn::{Holding, Outbox};
 use crate::worker::Worker;
 
 /// Connections the kernel may hold for us. As large as Linux usually allows.
@@ -110,11 +111,16 @@ async fn connection(stream: TcpStream, worker: Arc<Worker>, place: Place) {
         Some(acceptor) => {
             let Ok(Ok(stream)) = timeout(patience, acceptor.accept(stream)).await else { return };
             let is_two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-            serve(stream, is_two, worker, place);
+            serve(stream, None, is_two, worker, place);
         }
         None => {
             let Ok(Ok(is_two)) = timeout(patience, speaks_two(&stream)).await else { return };
-            serve(stream, is_two, worker, place);
+            if is_two {
+                serve(stream, None, is_two, worker, place);
+            } else {
+                let (stream, outbox) = Holding::new(stream, &worker.turn);
+                serve(stream, Some(outbox), is_two, worker, place);
+            }
         }
     }
 }
@@ -145,11 +151,11 @@ async fn speaks_two(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-fn serve<S>(stream: S, is_two: bool, worker: Arc<Worker>, place: Place)
+fn serve<S>(stream: S, outbox: Option<Arc<Outbox>>, is_two: bool, worker: Arc<Worker>, place: Place)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let connection = Arc::new(Connection::new(!is_two, worker.host.clock.mono()));
+    let connection = Arc::new(Connection::new(!is_two, worker.host.clock.mono(), outbox));
     let listed = worker.connections.add(Arc::clone(&connection));
     let watched = Watched { stream, connection: Arc::clone(&connection), host: worker.host.clone() };
     let io = TokioIo::new(watched);

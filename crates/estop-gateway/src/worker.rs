@@ -21,6 +21,7 @@ use crate::near::Near;
 use crate::refuse;
 use crate::relay::Relay;
 use crate::settings::Limits;
+use crate::turn::Turn;
 use crate::upstream::Upstream;
 
 /// What one worker thread has.
@@ -47,6 +48,8 @@ pub(crate) struct Worker {
     pub open: Arc<AtomicUsize>,
     /// This worker's client connections.
     pub connections: Arc<Connections>,
+    /// Answers that end together.
+    pub turn: Arc<Turn>,
     /// Agents connect by TLS.
     pub tls: Option<TlsAcceptor>,
     /// The listener is reachable from this machine only.

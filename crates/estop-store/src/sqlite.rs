@@ -11,6 +11,7 @@ mod backup;
 mod cases;
 mod compact;
 mod convert;
+mod digests;
 mod journal;
 mod ledger;
 mod meta;

@@ -104,7 +104,7 @@ fn running(host: &Host, run: Option<&'static str>, attended: bool) -> (Arc<Tool>
 
 fn flight(host: &Host, run: Option<&str>) -> Registered {
     let agent = host.agent("a").expect("there is room");
-    let connection = Arc::new(Connection::new(true, host.clock.mono()));
+    let connection = Arc::new(Connection::new(true, host.clock.mono(), None));
     let (request, now) = (agent.next_request(), host.clock.mono());
     let flight = agent.flights.register(request, Channel::Llm, connection, now, 10).expect("there is room");
     flight.set_run(run.map(Name::from));

@@ -6,18 +6,17 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
-use estop_core::chain::Digest;
-use estop_core::journal::{HASHES_LEN, write_hashes};
+use estop_core::journal::HASHES_LEN;
 use rusqlite::{Connection, Row, params};
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 use zstd_safe::{CCtx, CParameter};
 
 use super::convert::unreadable;
+use super::digests::{check, checked, compute, keep, whole};
 use super::query::change;
 use super::tally::Tally;
 use crate::error::StoreError;
 use crate::line;
-use crate::records::{DIGESTS_LEN, Records};
+use crate::records::Records;
 
 /// Larger blocks are cut: whoever wants one record reads its block.
 pub(super) const LARGE_BYTES: usize = 256 << 10;
@@ -29,11 +28,10 @@ const HASH_LOG: u32 = 12;
 const MIN_MATCH: u32 = 7;
 /// No block comes near it, but a damaged number might.
 const RAW_MAX: usize = 1 << 30;
-const CHECKSUM_LEN: usize = 8;
 
 /// Bytes of a block's lines as they are exported.
 pub(super) const BYTES: &str =
-    "ifnull(raw_bytes, length(lines)) + ifnull((length(digests) - 8) / 64 * 145, 0)";
+    "ifnull(raw_bytes, length(lines)) + iif(digests IS NULL, 0, (last_seq - first_seq + 1) * 145)";
 
 /// A block, ready to be stored.
 pub(super) struct Block {
@@ -44,7 +42,7 @@ pub(super) struct Block {
     stored: Vec<u8>,
     /// How long it is without compression; `None` = it stands as it is.
     raw_bytes: Option<usize>,
-    /// The hashes of its records, and a checksum; `None` = they stand in the lines.
+    /// What is kept of the hashes of its records, and a checksum; `None` = they stand in the lines.
     digests: Option<Vec<u8>>,
 }
 
@@ -81,13 +79,15 @@ pub(super) fn is_large(lines: &[u8]) -> bool {
 fn block(records: &Records, part: Range<usize>, start: usize) -> Result<Block, StoreError> {
     let [first, .., last] = [&records.places()[part.start], &records.places()[part.end - 1]];
     let raw = &records.texts()[start..last.end];
-    let digests = &records.digests()[part.clone()];
     let (stored, raw_bytes, digests) = match compress(raw)? {
         Some(packed) => {
-            let digests = checked(digests, &packed);
+            let digests = checked(keep(records, part.clone()), &packed);
             (packed, Some(raw.len()), Some(digests))
         }
-        None => (whole(raw, digests).ok_or_else(|| unreadable("a record"))?, None, None),
+        None => {
+            let lines = whole(raw, &records.digests()[part.clone()]);
+            (lines.ok_or_else(|| unreadable("a record"))?, None, None)
+        }
     };
     Ok(Block {
         first_seq: records.first_seq() + part.start as u64,
@@ -98,39 +98,6 @@ fn block(records: &Records, part: Range<usize>, start: usize) -> Result<Block, S
         raw_bytes,
         digests,
     })
-}
-
-/// Hashes with a checksum of them and of the packed lines behind them: bits that flip are noticed by whoever reads, and not
-/// only by whoever verifies.
-fn checked(digests: &[[u8; DIGESTS_LEN]], packed: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(digests.len() * DIGESTS_LEN + CHECKSUM_LEN);
-    out.extend_from_slice(digests.as_flattened());
-    out.extend_from_slice(&checksum(digests.as_flattened(), packed));
-    out
-}
-
-/// The hashes of a block, if they and the packed lines are what was stored.
-fn check<'a>(stored: &'a [u8], packed: &[u8]) -> Option<&'a [[u8; DIGESTS_LEN]]> {
-    let (digests, sum) = stored.split_last_chunk::<CHECKSUM_LEN>()?;
-    let (digests, rest) = digests.as_chunks();
-    let is_whole = rest.is_empty() && checksum(digests.as_flattened(), packed) == *sum;
-    is_whole.then_some(digests)
-}
-
-fn checksum(digests: &[u8], packed: &[u8]) -> [u8; CHECKSUM_LEN] {
-    xxh3_64_with_seed(digests, xxh3_64(packed)).to_le_bytes()
-}
-
-/// Lines with their hashes; `None` if there are more of one than of the other.
-fn whole(texts: &[u8], digests: &[[u8; DIGESTS_LEN]]) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(texts.len() + digests.len() * HASHES_LEN);
-    let mut digests = digests.iter();
-    for text in line::each(texts) {
-        let (events, decisions) = digests.next()?.split_first_chunk::<32>()?;
-        out.extend_from_slice(text);
-        write_hashes(&Digest(*events), &Digest(decisions.try_into().ok()?), &mut out);
-    }
-    digests.next().is_none().then_some(out)
 }
 
 thread_local! {
@@ -181,7 +148,7 @@ pub(super) fn lines_of(row: &Row<'_>, at: usize) -> Result<Vec<u8>, StoreError> 
     let lines = match (row.get::<_, Option<usize>>(at + 1)?, digests) {
         (Some(raw_bytes), Some(digests)) => check(digests, stored)
             .zip(unpack(stored, raw_bytes))
-            .and_then(|(digests, texts)| whole(&texts, digests)),
+            .and_then(|(digests, texts)| compute(&texts, digests)),
         (Some(raw_bytes), None) => unpack(stored, raw_bytes).filter(|lines| have_hashes(lines)),
         // Nothing that is packed looks like this.
         (None, None) => (stored.starts_with(b"{") && stored.ends_with(b"\n")).then(|| stored.to_vec()),
@@ -216,6 +183,11 @@ pub(super) fn insert(connection: &Connection, block: &Block) -> Result<(), Store
 
 #[cfg(test)]
 mod tests {
+    use estop_core::chain::Digest;
+    use estop_core::event::{Event, What};
+    use estop_core::journal::{Chains, Happened, Spans, Written, write_hashes};
+    use estop_core::time::Now;
+
     use super::*;
 
     #[test]
@@ -227,7 +199,7 @@ mod tests {
         assert_eq!(unpack(&packed, raw.len()).as_deref(), Some(&*raw));
         assert_eq!(unpack(&packed, raw.len() + 1), None);
         assert_eq!(unpack(&packed[..packed.len() - 1], raw.len()), None);
-        let digests = checked(&[[7; DIGESTS_LEN]], &packed);
+        let digests = checked(vec![7; 64], &packed);
         for place in 0..packed.len() {
             let mut changed = packed.clone();
             changed[place] ^= 0x10;
@@ -236,24 +208,8 @@ mod tests {
     }
 
     #[test]
-    fn st_1_hashes_apart_are_read_back_and_a_changed_bit_is_noticed() {
-        let digests: Vec<[u8; DIGESTS_LEN]> = (0..5_u8).map(|n| [n * 37; DIGESTS_LEN]).collect();
-        let packed = b"packed";
-        let stored = checked(&digests, packed);
-        assert_eq!(check(&stored, packed), Some(&*digests));
-        for bit in 0..stored.len() * 8 {
-            let mut changed = stored.clone();
-            changed[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(check(&changed, packed), None, "bit {bit}");
-        }
-        assert!((0..stored.len()).all(|len| check(&stored[..len], packed).is_none()));
-        assert!(whole(b"a\nb\n", &digests[..2]).is_some());
-        assert!(whole(b"a\nb\n", &digests[..1]).is_none() && whole(b"a\nb\n", &digests[..3]).is_none());
-    }
-
-    #[test]
     fn st_1_a_block_counts_with_the_bytes_its_lines_have_when_they_are_exported() {
-        let per_record = format!("/ {DIGESTS_LEN} * {HASHES_LEN}");
+        let per_record = format!("* {HASHES_LEN})");
         assert!(BYTES.contains(&per_record), "{BYTES} {per_record}");
         let hashes = Digest([1; 32]);
         let mut lines = b"{\n".to_vec();
@@ -264,20 +220,23 @@ mod tests {
 
     #[test]
     fn st_1_blocks_as_they_are_made_here_are_not_large_when_they_are_read() {
+        let (mut chains, decision) = (Chains::default(), "x".repeat(300));
         let mut records = Records::from_seq(1, Records::default());
-        let chain = records.add_chain("coder".into());
-        let line = [b'x'; 400];
-        for _ in 0..2 * LARGE_BYTES / line.len() {
+        let (at, chain) = (chains.at("coder"), records.add_chain("coder".into()));
+        let mut tail = Vec::new();
+        let happened = Event::open(What::Tick);
+        let spans = Spans::write(&mut tail, "coder", Now::default(), Happened::Agent(&happened), &decision);
+        for _ in 0..2 * LARGE_BYTES / tail.len() {
             records.add(chain, 0, |out| {
-                out.extend_from_slice(&line);
-                (Digest([1; 32]), Digest([2; 32]))
+                let heads = chains.append_apart(at, Now::default(), Written::at(&tail, spans), out);
+                (heads.events, heads.decisions)
             });
         }
         let Packed { blocks, .. } = pack(&records).expect("they are packed");
         assert!(blocks.len() > 1, "they were cut");
         let lines = |block: &Block| {
             let texts = unpack(&block.stored, block.raw_bytes.expect("packed")).expect("unpacked");
-            whole(&texts, check(block.digests.as_ref().expect("apart"), &block.stored).expect("whole"))
+            compute(&texts, check(block.digests.as_ref().expect("apart"), &block.stored).expect("whole"))
                 .expect("lines")
         };
         assert!(
@@ -286,6 +245,8 @@ mod tests {
         );
         assert!(!blocks.iter().any(|block| is_large(&lines(block))));
         assert!(is_large(&lines(&blocks[0]).repeat(2)));
+        let all: Vec<u8> = blocks.iter().flat_map(lines).collect();
+        assert_eq!(Some(all), whole(records.texts(), records.digests()));
     }
 
     #[test]
