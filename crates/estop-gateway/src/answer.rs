@@ -83,7 +83,7 @@ impl AnswerBody {
         let mut answer = AnswerBody { source, lease, account, flight, host, shape, ended: false, busy };
         // Nobody asks for the body of an answer that has none.
         if is_empty {
-            // Its head says that nothing follows: there is no way left to end it badly.
+            // Its head says that nothing follows: only a head that is still held back can be kept from its client.
             let _ = answer.complete();
         }
         answer

@@ -1,6 +1,6 @@
 //! The clock of the shell: where the core's `Now` comes from.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use estop_core::time::{Millis, Now};
@@ -13,6 +13,9 @@ pub struct Clock {
     from: Millis,
     /// What anybody last read.
     last: AtomicU64,
+    /// What the clock on the wall said then. Only calendars use it: it is read when a millisecond begins, and not twice
+    /// for each request.
+    wall: AtomicI64,
     /// How far a test put it ahead.
     #[cfg(test)]
     ahead: AtomicU64,
@@ -25,6 +28,7 @@ impl Clock {
             start: Instant::now(),
             from,
             last: AtomicU64::new(from.0),
+            wall: AtomicI64::new(wall()),
             #[cfg(test)]
             ahead: AtomicU64::new(0),
         }
@@ -38,9 +42,7 @@ impl Clock {
 
     /// Both clocks at this moment.
     pub fn now(&self) -> Now {
-        // A wall clock before 1970 reads as 1970: only calendars use it.
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Now { mono: self.mono(), wall: i64::try_from(wall.as_millis()).unwrap_or(i64::MAX) }
+        Now { mono: self.mono(), wall: self.wall.load(Ordering::Relaxed) }
     }
 
     /// Monotonic time alone.
@@ -50,6 +52,7 @@ impl Clock {
         let now = now.plus(self.ahead.load(Ordering::Relaxed));
         // Written once a millisecond at most, so that threads do not take it from each other all the time.
         if self.last.load(Ordering::Relaxed) < now.0 {
+            self.wall.store(wall(), Ordering::Relaxed);
             self.last.store(now.0, Ordering::Relaxed);
         }
         now
@@ -60,4 +63,10 @@ impl Clock {
     pub fn about(&self) -> Millis {
         Millis(self.last.load(Ordering::Relaxed))
     }
+}
+
+/// What the clock on the wall says, in milliseconds since 1970; before that it reads as 1970.
+fn wall() -> i64 {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(wall.as_millis()).unwrap_or(i64::MAX)
 }

@@ -31,6 +31,8 @@ pub struct Connection {
     task: Mutex<Option<AbortHandle>>,
     /// Where the ends of its answers can wait.
     outbox: Option<Arc<Outbox>>,
+    /// They cannot, after all.
+    hurries: AtomicBool,
 }
 
 impl Connection {
@@ -44,6 +46,7 @@ impl Connection {
             used: AtomicBool::new(false),
             task: Mutex::new(None),
             outbox,
+            hurries: AtomicBool::new(false),
         }
     }
 
@@ -62,9 +65,15 @@ impl Connection {
     /// An answer ends on it: its client does not see the end before the journal has it.
     pub(crate) fn end_answer(&self, journal: &JournalQueue) {
         match &self.outbox {
-            Some(outbox) => outbox.wait(),
-            None => journal.flush(),
+            Some(outbox) if !self.hurries.load(Ordering::Relaxed) => outbox.wait(),
+            Some(_) | None => journal.flush(),
         }
+    }
+
+    /// Ends of answers do not wait on it any more. hyper drops a connection that asked to be upgraded the moment its answer
+    /// is written, and nobody would care for what its socket does not take at once.
+    pub(crate) fn hurry(&self) {
+        self.hurries.store(true, Ordering::Relaxed);
     }
 
     /// A request begins on it; ends when the guard is dropped.

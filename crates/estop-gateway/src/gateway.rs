@@ -222,11 +222,15 @@ impl Drop for ShutIfPanicking {
 
 async fn work(socket: std::net::TcpListener, worker: Arc<Worker>, mut stopped: watch::Receiver<bool>) {
     let Ok(listener) = TcpListener::from_std(socket) else { return };
-    let turn = Arc::clone(&worker.turn);
-    tokio::spawn(Arc::clone(&turn).run());
+    let (turn, host) = (Arc::clone(&worker.turn), worker.host.clone());
+    let turning = tokio::spawn(Arc::clone(&turn).run());
     tokio::select! {
         () = listener::accept(listener, worker) => {}
         _ = stopped.changed() => {}
+        // It panicked: nobody would see the end of an answer any more.
+        _ = turning => {
+            host.kill(Press::new(KillReason::Emergency, "a task of estop broke", "estop"));
+        }
     }
     turn.end();
 }

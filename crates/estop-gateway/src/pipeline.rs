@@ -19,7 +19,7 @@ use estop_wire::protocol::{self, Call, Family, Protocol};
 use estop_wire::refusal::Kind;
 use estop_wire::request::{self, RequestIn};
 use estop_wire::response::{Observer, framing};
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, UPGRADE, USER_AGENT};
 use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -57,6 +57,9 @@ pub(crate) fn serve(
     connection: &Arc<Connection>,
 ) -> Serving {
     let busy = connection.begin(&worker.host);
+    if request.headers().contains_key(UPGRADE) {
+        connection.hurry();
+    }
     // Each has room of its own: requests to models would carry it.
     if relay::is_relays(request.uri().path()) {
         return Box::pin(async move { Ok(relay::serve(&worker, request, busy).await) });

@@ -15,8 +15,11 @@ use crate::journal_queue::JournalQueue;
 
 /// Why an answer that is there does not end well.
 pub(crate) const NOT_KEPT: &str = "the journal cannot be written";
-/// Bytes held back for a client. An answer that ends with more is not worth copying: it has a write of its own.
+/// Bytes held back for a client. Chosen: most answers that do not stream fit; one that ends with more has a write of its
+/// own, which costs it less than copying double would.
 const HELD_MAX: usize = 16 << 10;
+/// Room for them that a connection keeps. Ten thousand may be open.
+const ROOM_MAX: usize = 2 << 10;
 
 /// The answers that ended in this turn of a worker.
 pub(crate) struct Turn {
@@ -48,7 +51,7 @@ impl Turn {
         }
         self.journal.flush();
         let is_kept = !self.journal.has_failed();
-        ended.drain(..).for_each(|outbox| outbox.held().go(is_kept));
+        ended.drain(..).for_each(|outbox| outbox.held().release(is_kept));
         let mut next = self.ended();
         if next.is_empty() {
             // Its room serves the next turn.
@@ -101,21 +104,24 @@ impl Outbox {
 }
 
 impl Held {
-    fn hold(&mut self, bytes: &[u8], waker: &Waker) {
-        self.bytes.extend_from_slice(bytes);
+    /// Whom to wake if the socket does not take everything.
+    fn note(&mut self, waker: &Waker) {
         if !self.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
             self.waker = Some(waker.clone());
         }
     }
 
     /// The turn is over. What the socket does not take is left to its connection's task.
-    fn go(&mut self, is_kept: bool) {
+    fn release(&mut self, is_kept: bool) {
         self.waits = false;
         self.lost |= !is_kept;
         if let Some(socket) = self.socket.as_ref().filter(|_| is_kept && !self.bytes.is_empty()) {
             // Whatever is wrong with it, its connection's task will hear of it.
             let sent = socket.try_write(&self.bytes).unwrap_or(0);
             self.bytes.drain(..sent);
+        }
+        if self.bytes.is_empty() && self.bytes.capacity() > ROOM_MAX {
+            self.bytes = Vec::new();
         }
         if self.lost || !self.bytes.is_empty() {
             self.waker.take().into_iter().for_each(Waker::wake);
@@ -173,8 +179,9 @@ impl Holding {
 
 impl Drop for Holding {
     fn drop(&mut self) {
+        // Whoever was told that its bytes are out may end the connection without another word: they go now.
         // Others may hold the outbox for longer: the socket is closed with its connection.
-        self.outbox.held().socket.take().into_iter().for_each(OwnedWriteHalf::forget);
+        self.free().socket.take().into_iter().for_each(OwnedWriteHalf::forget);
     }
 }
 
@@ -192,17 +199,22 @@ impl AsyncWrite for Holding {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let mut held = self.outbox.held();
         if held.waits && held.bytes.len() + buf.len() <= HELD_MAX {
-            held.hold(buf, cx.waker());
+            held.bytes.extend_from_slice(buf);
+            held.note(cx.waker());
             return Poll::Ready(Ok(buf.len()));
         }
         drop(held);
         ready!(self.free().poll_socket(cx))?.poll_write(cx, buf)
     }
 
-    /// Nothing is gained by waiting for the end of the turn: it comes by itself.
+    /// Nothing is gained by waiting for the end of the turn: it comes by itself, and at the latest with the socket's end.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut held = self.outbox.held();
-        if held.waits { Poll::Ready(Ok(())) } else { held.poll_send(cx) }
+        if !held.waits {
+            return held.poll_send(cx);
+        }
+        held.note(cx.waker());
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use estop_core::chain::Digest;
 use estop_core::ids::Name;
+use estop_core::journal::relink;
 
 use crate::error::StoreError;
 use crate::journal::Lines;
@@ -24,6 +25,8 @@ pub struct Records {
     places: Vec<Place>,
     /// The chains they belong to.
     chains: Vec<Name>,
+    /// Each follows the one before it in its chain, hashes included.
+    is_linked: bool,
 }
 
 /// What the store must know of a record.
@@ -46,10 +49,10 @@ impl RecordsChain {
 }
 
 impl Records {
-    /// None yet; the first will be this one. Takes over the room of others that are done with.
+    /// None yet; the first will be this one, and each will follow the one before it in its chain. Takes over the room of others that are done with.
     pub fn from_seq(first_seq: u64, mut room: Records) -> Records {
         room.clear();
-        Records { first_seq, ..room }
+        Records { first_seq, is_linked: true, ..room }
     }
 
     /// Makes room for so many more, whose lines have so many bytes each.
@@ -59,8 +62,9 @@ impl Records {
         self.places.reserve(records);
     }
 
-    /// Adds a chain: once for each that has records here.
+    /// Adds a chain: once for each that has records here. A name that came twice could not be read back.
     pub fn add_chain(&mut self, name: Name) -> RecordsChain {
+        debug_assert!(!self.chains.contains(&name), "{name} came twice");
         self.chains.push(name);
         RecordsChain(u32::try_from(self.chains.len() - 1).unwrap_or(u32::MAX))
     }
@@ -86,6 +90,7 @@ impl Records {
         }
         let mut records = Records::from_seq(lines.first_seq, Records::default());
         let mut chains: HashMap<Name, RecordsChain> = HashMap::new();
+        let mut last: HashMap<usize, (Digest, Digest)> = HashMap::new();
         let mut next = lines.first_seq;
         for line in line::each(&lines.bytes) {
             let head = line::head(line).filter(|head| head.seq == next);
@@ -100,6 +105,9 @@ impl Records {
                     *chains.entry(name.clone()).or_insert_with(|| records.add_chain(name))
                 }
             };
+            let before = last.insert(chain.index(), (events, decisions));
+            records.is_linked &=
+                before.is_none_or(|before| relink(before, text) == Some((events, decisions)));
             records.add(chain, head.wall, |out| {
                 out.extend_from_slice(text);
                 (events, decisions)
@@ -132,6 +140,10 @@ impl Records {
         self.digests.clear();
         self.places.clear();
         self.chains.clear();
+    }
+
+    pub(crate) fn is_linked(&self) -> bool {
+        self.is_linked
     }
 
     pub(crate) fn first_seq(&self) -> u64 {

@@ -212,6 +212,7 @@ fn st_1_flipped_bits_are_never_taken_for_the_truth() {
         let _ = fs::remove_file(folder.0.path().join("estop.db-wal"));
         let _ = fs::remove_file(folder.0.path().join("estop.db-shm"));
     }
+    // Most of the file is not the journal.
     assert!(refused > 10 && noticed > 10, "{refused} refused, {noticed} noticed in the journal");
     assert!(
         lost < 10,

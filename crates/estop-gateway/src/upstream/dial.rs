@@ -22,8 +22,6 @@ const ADDRESS_WITHIN: Duration = Duration::from_secs(4);
 /// A connection of HTTP/2 that does not answer a ping in time is given up.
 const PING_EVERY: Duration = Duration::from_secs(15);
 const PONG_WITHIN: Duration = Duration::from_secs(10);
-/// Header lines an answer may have. Providers send some 40.
-const HEADERS_MAX: usize = 256;
 
 /// Bytes a stream of HTTP/2 may send before its client reads them. Chosen: 2.5 MB/s at 100 ms round trip; double only
 /// takes more memory for clients that do not read. The connection's window holds that of all its streams, so that those
@@ -98,11 +96,9 @@ impl Upstream {
             self.shared.lock().unwrap_or_else(PoisonError::into_inner).push(shared.clone());
             return Ok(Lease::two(Arc::clone(self), shared.sender, shared.streams));
         }
-        let (sender, connection) = http1::Builder::new()
-            .max_headers(HEADERS_MAX)
-            .handshake(TokioIo::new(stream))
-            .await
-            .map_err(broken)?;
+        // An answer may have hyper's hundred header lines, as many as Python's own client takes; providers send some 40.
+        // Told a larger number, hyper makes room for them anew with each answer, which costs more than reading them.
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
         let task = tokio::spawn(Hushed::new(connection)).abort_handle();
         Ok(Lease::one(Arc::clone(self), Own { sender, task, busy }))
     }

@@ -14,9 +14,14 @@ use tokio::net::TcpStream;
 
 use crate::host::Host;
 
+/// A head and a body of so many bytes together are copied into one piece: cheaper than handing the system a list of two.
+const SMALL: usize = 2 << 10;
+
 /// The socket, and whether a request is on it.
 pub(super) struct Line {
     stream: TcpStream,
+    /// Room for one piece.
+    small: Vec<u8>,
     busy: Arc<AtomicBool>,
     host: Arc<Host>,
 }
@@ -24,7 +29,7 @@ pub(super) struct Line {
 impl Line {
     pub(super) fn new(stream: TcpStream, host: Arc<Host>) -> (Line, Arc<AtomicBool>) {
         let busy = Arc::new(AtomicBool::new(true));
-        (Line { stream, busy: Arc::clone(&busy), host }, busy)
+        (Line { stream, small: Vec::new(), busy: Arc::clone(&busy), host }, busy)
     }
 }
 
@@ -74,6 +79,12 @@ impl AsyncWrite for Line {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+        let Line { stream, small, .. } = &mut *self;
+        if bufs.iter().map(|buf| buf.len()).sum::<usize>() > SMALL {
+            return Pin::new(stream).poll_write_vectored(cx, bufs);
+        }
+        small.clear();
+        bufs.iter().for_each(|buf| small.extend_from_slice(buf));
+        Pin::new(stream).poll_write(cx, small)
     }
 }

@@ -3,6 +3,7 @@
 mod breakers;
 mod button;
 mod common;
+mod ends;
 mod hooks;
 mod hostile;
 mod identity;

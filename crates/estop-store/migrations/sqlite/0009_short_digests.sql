@@ -1,3 +1,3 @@
--- Only a chain's first record in a block has its hashes in block.digests in full, 64 bytes; of the others, whose hashes follow
--- from the lines, 8 bytes are kept. Blocks of before stand as they are: 64 bytes for each record. No table changes: the
--- number alone keeps an older estop away.
+-- block.digests has 8 bytes of each record's hashes, and behind them the other 56 of each chain's first record in the block:
+-- the rest follows from the lines. Blocks of before stand as they are: 64 bytes for each record. No table changes: the number
+-- alone keeps an older estop away.

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use super::append::last_seq;
 use super::convert::unreadable;
-use super::packed::{self, BYTES, Packed, lines_of};
+use super::packed::{self, BYTES, Packed, sound_lines_of};
 use super::query::{all, change, one};
 use super::tally::Tally;
 use crate::error::StoreError;
@@ -79,7 +79,7 @@ pub(super) fn indexed_to(connection: &Connection) -> Result<u64, StoreError> {
 /// The lines from one record on, block by block.
 pub(super) fn lines_from(connection: &Connection, first_seq: u64) -> Result<Vec<Vec<u8>>, StoreError> {
     let sql = "SELECT lines, raw_bytes, digests FROM block WHERE first_seq >= ? ORDER BY first_seq";
-    all(connection, sql, [first_seq], |row| lines_of(row, 0))
+    all(connection, sql, [first_seq], |row| sound_lines_of(row, 0))
 }
 
 /// Makes a segment of all blocks that are in none. The newest segment grows instead, if it is small.

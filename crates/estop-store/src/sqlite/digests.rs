@@ -1,6 +1,5 @@
-//! The hashes of a block's records, as they stand beside its lines. A chain's first record in the block has both of its own
-//! in full; those after it are computed from the lines, and a few bytes of each are kept, which tell which record was
-//! changed.
+//! The hashes of a block's records, as they stand beside its lines. Four bytes of each tell which record was changed; a
+//! chain's first record in the block has the rest of its own behind them, from which those of the others are computed.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,22 +13,36 @@ use crate::line;
 use crate::records::{DIGESTS_LEN, Records};
 
 const CHECKSUM_LEN: usize = 8;
-/// Bytes kept of each of a record's two hashes, where they can be computed. Not for safety, which is in the chain: one
-/// change in four billion is noticed a record later.
+/// Bytes kept of each of a record's two hashes. Not for safety, which is in the chain: one change in four billion is noticed
+/// a record later. Half would miss one in 65,000 at its place, double takes twice the room.
 const KEPT: usize = 4;
+const SHORT: usize = 2 * KEPT;
+const HALF: usize = DIGESTS_LEN / 2;
+/// What a chain's first record has beside that.
+const REST: usize = DIGESTS_LEN - SHORT;
 
-/// The hashes of some of the records.
+/// The hashes of some of the records: the short ones of all, then the rest of each chain's first. Whole ones, if each is
+/// the first of its chain, or if they do not follow from each other.
 pub(super) fn keep(records: &Records, part: Range<usize>) -> Vec<u8> {
+    let (places, digests) = (&records.places()[part.clone()], &records.digests()[part]);
     let mut met = vec![false; records.chains().len()];
-    let mut out = Vec::with_capacity(part.len() * 2 * KEPT + met.len() * DIGESTS_LEN + CHECKSUM_LEN);
-    for (place, digests) in records.places()[part.clone()].iter().zip(&records.digests()[part]) {
-        if std::mem::replace(&mut met[place.chain.index()], true) {
-            let (events, decisions) = digests.split_at(DIGESTS_LEN / 2);
-            out.extend_from_slice(&events[..KEPT]);
-            out.extend_from_slice(&decisions[..KEPT]);
-        } else {
-            out.extend_from_slice(digests);
+    let mut firsts = Vec::new();
+    for (at, place) in places.iter().enumerate() {
+        if !std::mem::replace(&mut met[place.chain.index()], true) {
+            firsts.push(at);
         }
+    }
+    if firsts.len() == places.len() || !records.is_linked() {
+        return digests.as_flattened().to_vec();
+    }
+    let mut out = Vec::with_capacity(places.len() * SHORT + firsts.len() * REST + CHECKSUM_LEN);
+    for own in digests {
+        out.extend_from_slice(&own[..KEPT]);
+        out.extend_from_slice(&own[HALF..HALF + KEPT]);
+    }
+    for own in firsts.iter().map(|at| &digests[*at]) {
+        out.extend_from_slice(&own[KEPT..HALF]);
+        out.extend_from_slice(&own[HALF + KEPT..]);
     }
     out
 }
@@ -54,59 +67,96 @@ fn checksum(digests: &[u8], packed: &[u8]) -> [u8; CHECKSUM_LEN] {
 
 /// Lines with all their hashes, as they are; `None` if there are more of one than of the other.
 pub(super) fn whole(texts: &[u8], digests: &[[u8; DIGESTS_LEN]]) -> Option<Vec<u8>> {
-    compute(texts, digests.as_flattened())
+    compute(texts, digests.as_flattened()).map(|computed| computed.lines)
 }
 
-/// Lines with their hashes; `None` if these are not theirs.
-pub(super) fn compute(texts: &[u8], kept: &[u8]) -> Option<Vec<u8>> {
+/// Lines with their hashes.
+pub(super) struct Computed {
+    pub(super) lines: Vec<u8>,
+    /// What is kept of the hashes is what was computed. If not, a line was changed; its hash, with the kept bytes in it, is
+    /// then the hash of nothing, so that whoever verifies finds it.
+    pub(super) is_sound: bool,
+}
+
+/// Lines with their hashes; `None` if there are not as many of one as of the other.
+pub(super) fn compute(texts: &[u8], kept: &[u8]) -> Option<Computed> {
     let count = memchr::memchr_iter(b'\n', texts).count();
-    let mut out = Vec::with_capacity(texts.len() + count * HASHES_LEN);
-    // In blocks of before each record has its own.
-    let mut chains = Heads { all_kept: kept.len() == count * DIGESTS_LEN, kept, of: HashMap::new() };
+    let mut heads = Heads::of(kept, count)?;
+    let mut lines = Vec::with_capacity(texts.len() + count * HASHES_LEN);
     for text in line::each(texts) {
-        let (events, decisions) = chains.next(text)?;
-        out.extend_from_slice(text);
-        write_hashes(&events, &decisions, &mut out);
+        let (events, decisions) = heads.next(text)?;
+        lines.extend_from_slice(text);
+        write_hashes(&events, &decisions, &mut lines);
     }
-    chains.kept.is_empty().then_some(out)
+    Some(Computed { lines, is_sound: heads.is_sound })
 }
 
 /// The heads of a block's chains, while its lines are read.
 struct Heads<'a> {
-    all_kept: bool,
-    kept: &'a [u8],
+    kept: Kept<'a>,
     of: HashMap<Cow<'a, str>, (Digest, Digest)>,
+    is_sound: bool,
+}
+
+enum Kept<'a> {
+    /// Both hashes of each record.
+    All(&'a [u8]),
+    /// Short ones of each, and the rest of each chain's first.
+    Short(&'a [u8], &'a [u8]),
 }
 
 impl<'a> Heads<'a> {
+    fn of(kept: &'a [u8], count: usize) -> Option<Heads<'a>> {
+        let kept = if kept.len() == count * DIGESTS_LEN {
+            Kept::All(kept)
+        } else {
+            let (short, rest) = kept.split_at_checked(count * SHORT)?;
+            (rest.len() % REST == 0).then_some(Kept::Short(short, rest))?
+        };
+        Some(Heads { kept, of: HashMap::new(), is_sound: true })
+    }
+
     /// The hashes of the next line.
     fn next(&mut self, text: &'a [u8]) -> Option<(Digest, Digest)> {
-        if self.all_kept {
-            return self.full();
-        }
-        let chain = line::head(text)?.chain;
-        let Some(before) = self.of.get(&chain).copied() else {
-            let own = self.full()?;
-            self.of.insert(chain, own);
-            return Some(own);
+        let (short, rest) = match &mut self.kept {
+            Kept::All(kept) => {
+                let own = take::<DIGESTS_LEN>(kept)?;
+                let (events, decisions) = own.split_first_chunk::<HALF>()?;
+                return Some((Digest(*events), Digest(decisions.try_into().ok()?)));
+            }
+            Kept::Short(short, rest) => (take::<SHORT>(short)?, rest),
         };
-        let (mut events, mut decisions) = relink(before, text)?;
-        // A changed record has other hashes; with what was kept of the old ones in them, whoever verifies finds it.
-        events.0[..KEPT].copy_from_slice(self.take::<KEPT>()?);
-        decisions.0[..KEPT].copy_from_slice(self.take::<KEPT>()?);
-        self.of.insert(chain, (events, decisions));
+        let chain = line::head(text).map(|head| head.chain);
+        let before = chain.as_ref().and_then(|chain| self.of.get(chain)).copied();
+        let computed = before.and_then(|before| relink(before, text));
+        let (mut events, mut decisions) = computed.unwrap_or_else(|| first(take::<REST>(rest)));
+        let is_kept = events.0[..KEPT] == short[..KEPT] && decisions.0[..KEPT] == short[KEPT..];
+        // Which lines are firsts follows from their texts: one that was changed may be none, or one more.
+        self.is_sound &= chain.is_some() && (computed.is_none() || is_kept);
+        events.0[..KEPT].copy_from_slice(&short[..KEPT]);
+        decisions.0[..KEPT].copy_from_slice(&short[KEPT..]);
+        if let Some(chain) = chain {
+            self.of.insert(chain, (events, decisions));
+        }
         Some((events, decisions))
     }
+}
 
-    fn full(&mut self) -> Option<(Digest, Digest)> {
-        Some((Digest(*self.take()?), Digest(*self.take()?)))
+/// The hashes of a chain's first record, but for what is kept of each.
+fn first(rest: Option<&[u8; REST]>) -> (Digest, Digest) {
+    let (mut events, mut decisions) = (Digest([0; HALF]), Digest([0; HALF]));
+    if let Some(rest) = rest {
+        let (of_events, of_decisions) = rest.split_at(REST / 2);
+        events.0[KEPT..].copy_from_slice(of_events);
+        decisions.0[KEPT..].copy_from_slice(of_decisions);
     }
+    (events, decisions)
+}
 
-    fn take<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
-        let (taken, rest) = self.kept.split_first_chunk()?;
-        self.kept = rest;
-        Some(taken)
-    }
+fn take<'a, const N: usize>(from: &mut &'a [u8]) -> Option<&'a [u8; N]> {
+    let (taken, rest) = from.split_first_chunk()?;
+    *from = rest;
+    Some(taken)
 }
 
 #[cfg(test)]
@@ -151,12 +201,15 @@ mod tests {
         let records = records(&lines);
         let kept = keep(&records, 0..COUNT as usize);
         assert!(kept.len() < COUNT as usize * DIGESTS_LEN / 2);
-        assert_eq!(compute(records.texts(), &kept).as_deref(), Some(&*lines));
+        let computed = compute(records.texts(), &kept).expect("lines");
+        assert!(computed.is_sound && computed.lines == lines);
         assert_eq!(whole(records.texts(), records.digests()).as_deref(), Some(&*lines), "as before");
         for len in [0, 8, 64, kept.len() - 1] {
-            assert_eq!(compute(records.texts(), &kept[..len]), None);
+            assert!(compute(records.texts(), &kept[..len]).is_none());
         }
-        assert_eq!(compute(records.texts(), &[&kept[..], &[0; 8]].concat()), None);
+        assert!(compute(records.texts(), &[&kept[..], &[0; 8]].concat()).is_none());
+        let shorter = records.texts().strip_suffix(b"\n").expect("lines");
+        assert!(compute(shorter, &kept).is_none(), "a line less");
     }
 
     #[test]
@@ -170,8 +223,32 @@ mod tests {
             let mut texts = records.texts().to_vec();
             texts[place.end - 2] ^= 1;
             let changed = compute(&texts, &kept).expect("lines");
-            assert_eq!(broken(&changed), Some(at as u64 + 1));
+            assert_eq!(broken(&changed.lines), Some(at as u64 + 1));
         }
+    }
+
+    #[test]
+    fn tw_7_a_record_that_was_given_to_another_chain_is_named() {
+        let records = records(&lines());
+        let kept = keep(&records, 0..COUNT as usize);
+        let texts = String::from_utf8(records.texts().to_vec()).expect("text");
+        for (name, other) in [("größe", "coder"), ("coder", "größe"), ("coder", "nobody")] {
+            for (at, line) in texts.lines().enumerate().filter(|(_, line)| line.contains(name)) {
+                let changed = line.replace(name, other);
+                let changed = compute(texts.replace(line, &changed).as_bytes(), &kept).expect("lines");
+                assert_eq!(broken(&changed.lines), Some(at as u64 + 1), "{name} to {other}");
+            }
+        }
+    }
+
+    #[test]
+    fn st_1_hashes_that_do_not_follow_are_kept_whole() {
+        let lines = String::from_utf8(lines()).expect("text");
+        let lines = lines.replace("\"decision\":35", "\"decision\":99").into_bytes();
+        let records = records(&lines);
+        let kept = keep(&records, 0..COUNT as usize);
+        assert_eq!(kept, records.digests().as_flattened());
+        assert_eq!(compute(records.texts(), &kept).expect("lines").lines, lines);
     }
 
     #[test]

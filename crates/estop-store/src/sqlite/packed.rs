@@ -1,7 +1,7 @@
 //! Blocks as they stand in the database: cut to a size that is quick to read, and compressed where that makes them shorter.
 //!
 //! Each byte costs its way into the write-ahead log and from there into the database; records are much alike, so little
-//! of them is left but their hashes, which stand apart: nothing makes those shorter, and trying takes long.
+//! of them is left but their hashes, which stand apart (`digests.rs`): packing does not make those shorter.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use rusqlite::{Connection, Row, params};
 use zstd_safe::{CCtx, CParameter};
 
 use super::convert::unreadable;
-use super::digests::{check, checked, compute, keep, whole};
+use super::digests::{Computed, check, checked, compute, keep, whole};
 use super::query::change;
 use super::tally::Tally;
 use crate::error::StoreError;
@@ -142,16 +142,31 @@ fn compress(raw: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
 
 /// The lines of a row whose columns `lines`, `raw_bytes` and `digests` stand at `at` and after it.
 pub(super) fn lines_of(row: &Row<'_>, at: usize) -> Result<Vec<u8>, StoreError> {
+    read(row, at).map(|read| read.lines)
+}
+
+/// The same for whoever goes on from them: lines that somebody changed are none to go on from.
+pub(super) fn sound_lines_of(row: &Row<'_>, at: usize) -> Result<Vec<u8>, StoreError> {
+    let read = read(row, at)?;
+    read.is_sound.then_some(read.lines).ok_or_else(|| unreadable("a changed block of the journal"))
+}
+
+fn read(row: &Row<'_>, at: usize) -> Result<Computed, StoreError> {
     let damaged = || unreadable("a block of the journal");
+    let as_stored = |lines| Computed { lines, is_sound: true };
     let stored = row.get_ref(at)?.as_blob().map_err(|_| damaged())?;
     let digests = row.get_ref(at + 2)?.as_blob_or_null().map_err(|_| damaged())?;
     let lines = match (row.get::<_, Option<usize>>(at + 1)?, digests) {
         (Some(raw_bytes), Some(digests)) => check(digests, stored)
             .zip(unpack(stored, raw_bytes))
             .and_then(|(digests, texts)| compute(&texts, digests)),
-        (Some(raw_bytes), None) => unpack(stored, raw_bytes).filter(|lines| have_hashes(lines)),
+        (Some(raw_bytes), None) => {
+            unpack(stored, raw_bytes).filter(|lines| have_hashes(lines)).map(as_stored)
+        }
         // Nothing that is packed looks like this.
-        (None, None) => (stored.starts_with(b"{") && stored.ends_with(b"\n")).then(|| stored.to_vec()),
+        (None, None) => {
+            (stored.starts_with(b"{") && stored.ends_with(b"\n")).then(|| as_stored(stored.to_vec()))
+        }
         (None, Some(_)) => None,
     };
     lines.ok_or_else(damaged)
@@ -238,6 +253,7 @@ mod tests {
             let texts = unpack(&block.stored, block.raw_bytes.expect("packed")).expect("unpacked");
             compute(&texts, check(block.digests.as_ref().expect("apart"), &block.stored).expect("whole"))
                 .expect("lines")
+                .lines
         };
         assert!(
             lines(&blocks[0]).len() > LARGE_BYTES,
