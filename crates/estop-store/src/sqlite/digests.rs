@@ -88,7 +88,7 @@ pub(super) fn compute(texts: &[u8], kept: &[u8]) -> Option<Computed> {
         lines.extend_from_slice(text);
         write_hashes(&events, &decisions, &mut lines);
     }
-    Some(Computed { lines, is_sound: heads.is_sound })
+    Some(Computed { lines, is_sound: heads.are_sound() })
 }
 
 /// The heads of a block's chains, while its lines are read.
@@ -116,6 +116,11 @@ impl<'a> Heads<'a> {
         Some(Heads { kept, of: HashMap::new(), is_sound: true })
     }
 
+    /// Whether what is kept fits all lines so far, and no others.
+    fn are_sound(&self) -> bool {
+        self.is_sound && !matches!(self.kept, Kept::Short(_, [_, ..]))
+    }
+
     /// The hashes of the next line.
     fn next(&mut self, text: &'a [u8]) -> Option<(Digest, Digest)> {
         let (short, rest) = match &mut self.kept {
@@ -129,10 +134,18 @@ impl<'a> Heads<'a> {
         let chain = line::head(text).map(|head| head.chain);
         let before = chain.as_ref().and_then(|chain| self.of.get(chain)).copied();
         let computed = before.and_then(|before| relink(before, text));
-        let (mut events, mut decisions) = computed.unwrap_or_else(|| first(take::<REST>(rest)));
-        let is_kept = events.0[..KEPT] == short[..KEPT] && decisions.0[..KEPT] == short[KEPT..];
-        // Which lines are firsts follows from their texts: one that was changed may be none, or one more.
-        self.is_sound &= chain.is_some() && (computed.is_none() || is_kept);
+        let (mut events, mut decisions) = match computed {
+            Some((events, decisions)) => {
+                self.is_sound &= events.0[..KEPT] == short[..KEPT] && decisions.0[..KEPT] == short[KEPT..];
+                (events, decisions)
+            }
+            None => {
+                let own = take::<REST>(rest);
+                // Which lines are firsts follows from their texts: one that was changed may be one more, or none.
+                self.is_sound &= chain.is_some() && own.is_some();
+                first(own)
+            }
+        };
         events.0[..KEPT].copy_from_slice(&short[..KEPT]);
         decisions.0[..KEPT].copy_from_slice(&short[KEPT..]);
         if let Some(chain) = chain {
@@ -237,6 +250,7 @@ mod tests {
                 let changed = line.replace(name, other);
                 let changed = compute(texts.replace(line, &changed).as_bytes(), &kept).expect("lines");
                 assert_eq!(broken(&changed.lines), Some(at as u64 + 1), "{name} to {other}");
+                assert!(!changed.is_sound, "{name} to {other}: nobody goes on from it");
             }
         }
     }
