@@ -14,14 +14,13 @@ use tokio::sync::mpsc;
 
 use crate::account::Account;
 use crate::connection::Busy;
-use crate::flight::{Phase, Registered};
+use crate::flight::{Hold, Phase, Registered};
 use crate::forward;
 use crate::host::Host;
-use crate::hush;
 use crate::near::Near;
 use crate::out_body::BodyError;
 use crate::turn::NOT_KEPT;
-use crate::upstream::Lease;
+use crate::upstream::{self, Answer, Lease};
 
 /// The upstream's answer on its way to the client.
 pub(crate) struct AnswerBody {
@@ -49,16 +48,16 @@ pub(crate) struct Shape {
 /// Where the bytes come from.
 enum Source {
     /// A connection of its own.
-    Own(Incoming),
+    Own(upstream::Body),
     /// A stream of a shared connection, read by a task that can be aborted from outside: a client that does not read
     /// would otherwise keep the stream open.
-    Shared { frames: mpsc::Receiver<Result<Pumped, hyper::Error>>, size: SizeHint, at_end: bool },
+    Shared { frames: mpsc::Receiver<Result<Pumped, BodyError>>, size: SizeHint, at_end: bool },
 }
 
 /// Everything an answer's body is made of.
 pub(crate) struct Parts {
     /// The upstream's body.
-    pub body: Incoming,
+    pub body: Answer,
     /// Its connection.
     pub lease: Lease,
     /// Its account.
@@ -77,8 +76,11 @@ impl AnswerBody {
     /// Takes over the upstream's body.
     pub(crate) fn new(parts: Parts) -> AnswerBody {
         let Parts { body, lease, account, flight, host, shape, busy } = parts;
-        let is_empty = body.is_end_stream();
-        let source = if lease.is_exclusive() { Source::Own(body) } else { pump(body, &flight) };
+        let source = match body {
+            Answer::Own(body) => Source::Own(body),
+            Answer::Shared(body) => pump(body, &flight),
+        };
+        let is_empty = source.is_at_end();
         let lease = Some(lease);
         let mut answer = AnswerBody { source, lease, account, flight, host, shape, ended: false, busy };
         // Nobody asks for the body of an answer that has none.
@@ -151,7 +153,7 @@ impl AnswerBody {
     }
 
     /// The upstream broke off, or we made it do so.
-    fn broken(&mut self, error: hyper::Error) -> Option<Result<Frame<Bytes>, BodyError>> {
+    fn broken(&mut self, error: BodyError) -> Option<Result<Frame<Bytes>, BodyError>> {
         if self.flight.why_cut().is_some() {
             return self.end_cut();
         }
@@ -159,7 +161,7 @@ impl AnswerBody {
         self.lease = None;
         self.account.abort(AbortedBy::Upstream);
         self.host.journal.flush();
-        Some(Err(error.into()))
+        Some(Err(error))
     }
 
     /// Ends the stream with the protocol's error event; where none can be told, by breaking the connection. Never
@@ -189,24 +191,25 @@ struct Pumped {
 }
 
 fn pump(mut body: Incoming, flight: &Registered) -> Source {
-    let size = body.size_hint();
+    let (size, at_end) = (body.size_hint(), body.is_end_stream());
     let (tx, frames) = mpsc::channel(1);
     let task = tokio::spawn(async move {
         while let Some(frame) = body.frame().await {
-            let pumped = frame.map(|frame| Pumped { frame, is_last: body.is_end_stream() });
+            let pumped =
+                frame.map(|frame| Pumped { frame, is_last: body.is_end_stream() }).map_err(Into::into);
             if tx.send(pumped).await.is_err() {
                 return;
             }
         }
     });
-    flight.hold_upstream(task.abort_handle());
-    Source::Shared { frames, size, at_end: false }
+    flight.hold_upstream(Hold::Task(task.abort_handle()));
+    Source::Shared { frames, size, at_end }
 }
 
 impl Source {
-    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match self {
-            Source::Own(body) => hush::poll_frame(body, cx),
+            Source::Own(body) => body.poll_frame(cx),
             Source::Shared { frames, at_end, .. } => frames.poll_recv(cx).map_ok(|pumped| {
                 *at_end = pumped.is_last;
                 pumped.frame

@@ -1,7 +1,7 @@
 //! Requests under way: each can be cut from any thread, in any phase, and its upstream connection really closes.
 //!
-//! A cut does not wait for the request's own task: it aborts the upstream connection's task at once, so that a
-//! client which does not read cannot keep a model generating.
+//! A cut does not wait for the request's own task: it takes the upstream connection away at once, so that a client
+//! which does not read cannot keep a model generating.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,6 +17,7 @@ use tokio::task::AbortHandle;
 
 use crate::connection::Connection;
 use crate::registry::{Entry, Registry};
+use crate::upstream;
 
 /// Where a request is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +61,23 @@ pub struct Cut {
     pub message: String,
 }
 
+/// What a cut ends at once.
+pub(crate) enum Hold {
+    /// A connection of the request's own.
+    Connection(Arc<upstream::Connection>),
+    /// The task that reads its stream of a shared one.
+    Task(AbortHandle),
+}
+
+impl Hold {
+    fn end(self) {
+        match self {
+            Hold::Connection(connection) => connection.close(),
+            Hold::Task(task) => task.abort(),
+        }
+    }
+}
+
 /// One request under way.
 pub struct Flight {
     /// Its number.
@@ -81,7 +99,7 @@ pub struct Flight {
     over: AtomicBool,
     /// Wakes whoever passes its body on.
     upload_waker: AtomicWaker,
-    upstream: Mutex<Option<AbortHandle>>,
+    upstream: Mutex<Option<Hold>>,
     /// Its run, once it is known; inside, `None` is the implicit one.
     run: OnceLock<Option<Name>>,
 }
@@ -186,24 +204,25 @@ impl Flight {
         if is_over() { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Hands over the task to abort when the request is cut. If that has happened already, it is aborted here.
-    pub fn hold_upstream(&self, task: AbortHandle) {
-        *self.upstream.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+    /// Hands over what is to end when the request is cut. If that has happened already, it ends here.
+    pub(crate) fn hold_upstream(&self, hold: Hold) {
+        *self.upstream.lock().unwrap_or_else(PoisonError::into_inner) = Some(hold);
         if self.cut.get().is_some() {
             self.abort_upstream();
         }
     }
 
     /// Lets go of the upstream connection: the answer is complete, somebody else may use it. `false` if it was
-    /// aborted already.
+    /// closed already.
     pub fn release_upstream(&self) -> bool {
         self.upstream.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
     }
 
     /// Closes the upstream connection, if there is one.
     pub fn abort_upstream(&self) {
-        if let Some(task) = self.upstream.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            task.abort();
+        let hold = self.upstream.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(hold) = hold {
+            hold.end();
         }
     }
 }

@@ -4,24 +4,27 @@
 //! which ends alone.
 
 mod dial;
+mod http1;
 mod lease;
 mod line;
 mod provider;
 mod unless_cut;
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use estop_core::time::Millis;
 use hyper::body::Incoming;
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http2;
 use hyper::{Request, Response};
-use tokio::task::AbortHandle;
 
+pub(crate) use http1::{Body, Connection};
 pub(crate) use lease::Lease;
 pub(crate) use provider::Ready;
 pub(crate) use unless_cut::Sent;
+
+use lease::Tried;
 
 use crate::flight::{Flight, Phase};
 use crate::host::Host;
@@ -54,24 +57,23 @@ pub(crate) struct Upstream {
     shared: Mutex<Vec<Shared>>,
 }
 
+/// The body of an answer.
+pub(crate) enum Answer {
+    /// On a connection of its own.
+    Own(Body),
+    /// A stream of a shared connection.
+    Shared(Incoming),
+}
+
 struct Idle {
-    own: Own,
+    connection: Arc<Connection>,
     since: Millis,
 }
 
 impl Idle {
     fn is_fresh(&self, now: Millis) -> bool {
-        !self.own.sender.is_closed() && now.since(self.since) < IDLE_FOR_MS
+        now.since(self.since) < IDLE_FOR_MS && self.connection.is_quiet()
     }
-}
-
-/// A connection of HTTP/1.1.
-struct Own {
-    sender: http1::SendRequest<RequestBody>,
-    /// Whoever aborts it closes the connection.
-    task: AbortHandle,
-    /// A request is on it.
-    busy: Arc<AtomicBool>,
 }
 
 #[derive(Clone)]
@@ -97,7 +99,7 @@ impl Upstream {
         mut request: Box<Request<RequestBody>>,
         flight: &Flight,
         host: &Arc<Host>,
-    ) -> Result<(Response<Incoming>, Lease), UpstreamError> {
+    ) -> Result<(Response<Answer>, Lease), UpstreamError> {
         loop {
             let (mut lease, reused) = match self.pooled(host.clock.about()) {
                 Some(lease) => (lease, true),
@@ -109,20 +111,14 @@ impl Upstream {
             };
             flight.enter(Phase::Awaiting, host.clock.about());
             lease.hold(flight);
-            if reused && !lease.is_ready_soon().await {
-                // Its last request still hangs on it.
-                continue;
-            }
             flight.set_sent(true);
             match lease.try_send(request).await {
-                Ok(response) => return Ok((response, lease)),
-                Err(mut error) => match error.take_message() {
-                    Some(unsent) if reused && flight.why_cut().is_none() => {
-                        flight.set_sent(false);
-                        request = Box::new(unsent);
-                    }
-                    _ => return Err(UpstreamError::Broken(error.into_error().to_string())),
-                },
+                Tried::Answered(response) => return Ok((response, lease)),
+                Tried::Unsent(unsent, _) if reused && flight.why_cut().is_none() => {
+                    flight.set_sent(false);
+                    request = unsent;
+                }
+                Tried::Unsent(_, error) | Tried::Failed(error) => return Err(error),
             }
         }
     }
@@ -137,24 +133,23 @@ impl Upstream {
             return Some(Lease::two(Arc::clone(self), shared.sender, shared.streams));
         }
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(connection) = idle.pop() {
-            if connection.is_fresh(now) {
-                return Some(Lease::one(Arc::clone(self), connection.own));
+        while let Some(last) = idle.pop() {
+            if last.is_fresh(now) {
+                return Some(Lease::one(Arc::clone(self), last.connection));
             }
-            connection.own.task.abort();
         }
         None
     }
 
     /// Takes back a connection whose answer is complete.
-    fn put_back(&self, own: Own, now: Millis) {
-        own.busy.store(false, Ordering::Relaxed);
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if own.sender.is_closed() || idle.len() >= IDLE_MAX {
-            own.task.abort();
+    fn put_back(&self, connection: Arc<Connection>, now: Millis) {
+        if !connection.rest() {
             return;
         }
-        idle.push(Idle { own, since: now });
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < IDLE_MAX {
+            idle.push(Idle { connection, since: now });
+        }
     }
 
     /// Closes connections that carry nothing.
@@ -173,12 +168,6 @@ impl Upstream {
             !shared.sender.is_closed() && shared.idle_sweeps.fetch_add(1, Ordering::Relaxed) < idle_max
         });
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.retain(|connection| {
-            let keep = connection.is_fresh(now);
-            if !keep {
-                connection.own.task.abort();
-            }
-            keep
-        });
+        idle.retain(|connection| connection.is_fresh(now));
     }
 }

@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::PoisonError;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::http1::{Connection, Stream};
 use super::line::Line;
-use super::{Lease, Own, STREAMS_MAX, Shared, Upstream, UpstreamError};
+use super::{Lease, STREAMS_MAX, Shared, Upstream, UpstreamError};
 use crate::host::Host;
-use crate::hush::Hushed;
 use crate::settings::HttpVersion;
 
 /// One address of several may be dead; the next one is tried after this time.
@@ -31,23 +30,28 @@ const STREAM_WINDOW: u32 = 256 << 10;
 impl Upstream {
     /// Makes a new connection. Dropping the future abandons it, in whatever phase it is.
     pub(super) async fn dial(self: &Arc<Self>, host: &Arc<Host>) -> Result<Lease, UpstreamError> {
-        let (stream, busy) = Line::new(self.connect().await?, Arc::clone(host));
+        let line = Line::new(self.connect().await?, Arc::clone(host));
         let version = self.ready.provider.http;
-        match &self.ready.tls {
-            None => self.handshake(stream, busy, version == HttpVersion::Two).await,
-            Some((connector, name)) => {
-                let stream = connector
-                    .connect(name.clone(), stream)
-                    .await
-                    .map_err(|error| unreachable(&self.ready.authority, "TLS", &error))?;
-                let is_two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                if version == HttpVersion::Two && !is_two {
-                    let said = "the provider does not speak HTTP/2";
-                    return Err(UpstreamError::Unreachable(format!("{}: {said}", self.ready.authority)));
-                }
-                self.handshake(stream, busy, is_two).await
-            }
+        let Some((connector, name)) = &self.ready.tls else {
+            return match version {
+                HttpVersion::Two => self.handshake_two(line).await,
+                HttpVersion::Auto | HttpVersion::One => Ok(self.one(Stream::Plain(line))),
+            };
+        };
+        let stream = connector
+            .connect(name.clone(), line)
+            .await
+            .map_err(|error| unreachable(&self.ready.authority, "TLS", &error))?;
+        let is_two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        if version == HttpVersion::Two && !is_two {
+            let said = "the provider does not speak HTTP/2";
+            return Err(UpstreamError::Unreachable(format!("{}: {said}", self.ready.authority)));
         }
+        if is_two { self.handshake_two(stream).await } else { Ok(self.one(Stream::Tls(Box::new(stream)))) }
+    }
+
+    fn one(self: &Arc<Self>, stream: Stream) -> Lease {
+        Lease::one(Arc::clone(self), Connection::new(stream))
     }
 
     /// Tries the addresses of the host in turn.
@@ -71,36 +75,23 @@ impl Upstream {
         Err(last)
     }
 
-    async fn handshake<S>(
-        self: &Arc<Self>,
-        stream: S,
-        busy: Arc<AtomicBool>,
-        is_two: bool,
-    ) -> Result<Lease, UpstreamError>
+    async fn handshake_two<S>(self: &Arc<Self>, stream: S) -> Result<Lease, UpstreamError>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let broken = |error: hyper::Error| UpstreamError::Broken(error.to_string());
-        if is_two {
-            let (sender, connection) = http2::Builder::new(TokioExecutor::new())
-                .timer(TokioTimer::new())
-                .keep_alive_interval(PING_EVERY)
-                .keep_alive_timeout(PONG_WITHIN)
-                .initial_stream_window_size(STREAM_WINDOW)
-                .initial_connection_window_size(STREAM_WINDOW * STREAMS_MAX as u32)
-                .handshake(TokioIo::new(stream))
-                .await
-                .map_err(broken)?;
-            tokio::spawn(connection);
-            let shared = Shared { sender, streams: Arc::default(), idle_sweeps: Arc::default() };
-            self.shared.lock().unwrap_or_else(PoisonError::into_inner).push(shared.clone());
-            return Ok(Lease::two(Arc::clone(self), shared.sender, shared.streams));
-        }
-        // An answer may have hyper's hundred header lines, as many as Python's own client takes; providers send some 40.
-        // Told a larger number, hyper makes room for them anew with each answer, which costs more than reading them.
-        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-        let task = tokio::spawn(Hushed::new(connection)).abort_handle();
-        Ok(Lease::one(Arc::clone(self), Own { sender, task, busy }))
+        let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PONG_WITHIN)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(STREAM_WINDOW * STREAMS_MAX as u32)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| UpstreamError::Broken(error.to_string()))?;
+        tokio::spawn(connection);
+        let shared = Shared { sender, streams: Arc::default(), idle_sweeps: Arc::default() };
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).push(shared.clone());
+        Ok(Lease::two(Arc::clone(self), shared.sender, shared.streams))
     }
 }
 

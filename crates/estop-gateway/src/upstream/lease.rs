@@ -2,33 +2,35 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use hyper::body::Incoming;
-use hyper::client::conn::{TrySendError, http2};
+use hyper::client::conn::http2;
 use hyper::{Request, Response};
-use tokio::time::timeout;
 
-use super::{Own, Upstream};
-use crate::flight::Flight;
+use super::http1::{Connection, Failed};
+use super::{Answer, Upstream, UpstreamError};
+use crate::flight::{Flight, Hold};
 use crate::upload::RequestBody;
-
-/// A connection that was idle is ready at once, or after a turn of its task.
-const READY_WITHIN: Duration = Duration::from_secs(1);
 
 /// One request's hold on an upstream connection. Dropped before its end, an HTTP/1.1 connection is closed and an
 /// HTTP/2 stream reset.
 pub(crate) struct Lease(Option<Held>);
 
 enum Held {
-    One { upstream: Arc<Upstream>, own: Own },
+    One { upstream: Arc<Upstream>, connection: Arc<Connection> },
     Two { upstream: Arc<Upstream>, sender: http2::SendRequest<RequestBody>, streams: Arc<AtomicUsize> },
 }
 
+/// What became of a request that was sent.
+pub(super) enum Tried {
+    Answered(Response<Answer>),
+    /// Nothing of it was sent: it can go another way.
+    Unsent(Box<Request<RequestBody>>, UpstreamError),
+    Failed(UpstreamError),
+}
+
 impl Lease {
-    pub(super) fn one(upstream: Arc<Upstream>, own: Own) -> Lease {
-        own.busy.store(true, Ordering::Relaxed);
-        Lease(Some(Held::One { upstream, own }))
+    pub(super) fn one(upstream: Arc<Upstream>, connection: Arc<Connection>) -> Lease {
+        Lease(Some(Held::One { upstream, connection }))
     }
 
     pub(super) fn two(
@@ -40,42 +42,33 @@ impl Lease {
         Lease(Some(Held::Two { upstream, sender, streams }))
     }
 
-    /// Whether the request has its connection for itself.
-    pub(crate) fn is_exclusive(&self) -> bool {
-        matches!(self.0, Some(Held::One { .. }))
-    }
-
     /// Makes a cut of the request close the connection, where the request has it for itself.
     pub(super) fn hold(&self, flight: &Flight) {
-        if let Some(Held::One { own, .. }) = &self.0 {
-            flight.hold_upstream(own.task.clone());
+        if let Some(Held::One { connection, .. }) = &self.0 {
+            flight.hold_upstream(Hold::Connection(Arc::clone(connection)));
         }
     }
 
-    /// Whether a connection that was idle takes a request now. One that still writes its last one does not.
-    pub(super) async fn is_ready_soon(&mut self) -> bool {
+    /// Sends a request and waits for the head of its answer.
+    pub(super) async fn try_send(&mut self, mut request: Box<Request<RequestBody>>) -> Tried {
+        let broken = |error: &dyn std::error::Error| UpstreamError::Broken(error.to_string());
         match &mut self.0 {
-            Some(Held::One { own, .. }) if !own.sender.is_ready() => {
-                timeout(READY_WITHIN, own.sender.ready()).await.is_ok()
-            }
-            Some(Held::One { .. } | Held::Two { .. }) | None => true,
-        }
-    }
-
-    pub(super) async fn try_send(
-        &mut self,
-        mut request: Box<Request<RequestBody>>,
-    ) -> Result<Response<Incoming>, TrySendError<Request<RequestBody>>> {
-        match &mut self.0 {
-            Some(Held::One { upstream, own }) => {
-                upstream.ready.aim_one(&mut request);
-                // Not ready means closed; sending then gives the request back.
-                let _ = own.sender.ready().await;
-                own.sender.try_send_request(*request).await
+            Some(Held::One { upstream, connection }) => {
+                match connection.exchange(&upstream.ready, &mut request).await {
+                    Ok(response) => Tried::Answered(response.map(Answer::Own)),
+                    Err(error @ Failed::Unsent(_)) => Tried::Unsent(request, broken(&error)),
+                    Err(error) => Tried::Failed(broken(&error)),
+                }
             }
             Some(Held::Two { upstream, sender, .. }) => {
                 upstream.ready.aim_two(&mut request);
-                sender.try_send_request(*request).await
+                match sender.try_send_request(*request).await {
+                    Ok(response) => Tried::Answered(response.map(Answer::Shared)),
+                    Err(mut error) => match error.take_message() {
+                        Some(unsent) => Tried::Unsent(Box::new(unsent), broken(error.error())),
+                        None => Tried::Failed(broken(error.error())),
+                    },
+                }
             }
             None => std::future::pending().await,
         }
@@ -84,13 +77,13 @@ impl Lease {
     /// The answer is complete: the connection may serve somebody else.
     pub(crate) fn finish(mut self, flight: &Flight) {
         match self.0.take() {
-            Some(Held::One { upstream, own }) if flight.release_upstream() => {
-                upstream.put_back(own, flight.moved());
+            Some(Held::One { upstream, connection }) if flight.release_upstream() => {
+                upstream.put_back(connection, flight.moved());
             }
             Some(Held::Two { streams, .. }) => {
                 streams.fetch_sub(1, Ordering::Relaxed);
             }
-            // Aborted already.
+            // Closed already.
             Some(Held::One { .. }) | None => {}
         }
     }
@@ -99,7 +92,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         match &self.0 {
-            Some(Held::One { own, .. }) => own.task.abort(),
+            Some(Held::One { connection, .. }) => connection.close(),
             Some(Held::Two { streams, .. }) => {
                 streams.fetch_sub(1, Ordering::Relaxed);
             }

@@ -4,7 +4,6 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,28 +13,23 @@ use tokio::net::TcpStream;
 
 use crate::host::Host;
 
-/// A head and a body of so many bytes together are copied into one piece: cheaper than handing the system a list of two.
-const SMALL: usize = 2 << 10;
-
 /// The socket, and whether a request is on it.
 pub(super) struct Line {
     stream: TcpStream,
-    /// Room for one piece.
-    small: Vec<u8>,
-    busy: Arc<AtomicBool>,
+    /// Nobody's request is on it.
+    pub is_idle: bool,
     host: Arc<Host>,
 }
 
 impl Line {
-    pub(super) fn new(stream: TcpStream, host: Arc<Host>) -> (Line, Arc<AtomicBool>) {
-        let busy = Arc::new(AtomicBool::new(true));
-        (Line { stream, small: Vec::new(), busy: Arc::clone(&busy), host }, busy)
+    pub(super) fn new(stream: TcpStream, host: Arc<Host>) -> Line {
+        Line { stream, is_idle: false, host }
     }
 }
 
 impl Drop for Line {
     fn drop(&mut self) {
-        if self.busy.load(Ordering::Relaxed) {
+        if !self.is_idle {
             // A socket that does not take it is closed the usual way.
             let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
         }
@@ -79,12 +73,6 @@ impl AsyncWrite for Line {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let Line { stream, small, .. } = &mut *self;
-        if bufs.iter().map(|buf| buf.len()).sum::<usize>() > SMALL {
-            return Pin::new(stream).poll_write_vectored(cx, bufs);
-        }
-        small.clear();
-        bufs.iter().for_each(|buf| small.extend_from_slice(buf));
-        Pin::new(stream).poll_write(cx, small)
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
     }
 }

@@ -41,16 +41,6 @@ impl Ready {
         Ok(Ready { provider, authority: authority.into(), target, host, key, tls })
     }
 
-    /// The form HTTP/1.1 wants: a path, and a Host header.
-    pub(super) fn aim_one<B>(&self, request: &mut Request<B>) {
-        if request.uri().authority().is_some() {
-            let path = request.uri().path_and_query().cloned();
-            *request.uri_mut() = path.map(Uri::from).unwrap_or_default();
-        }
-        *request.version_mut() = Version::HTTP_11;
-        request.headers_mut().insert(HOST, self.host.clone());
-    }
-
     /// The form HTTP/2 wants: scheme, authority and path, no Host header.
     pub(super) fn aim_two<B>(&self, request: &mut Request<B>) {
         let mut parts = std::mem::take(request.uri_mut()).into_parts();

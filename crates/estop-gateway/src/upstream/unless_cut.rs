@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use hyper::body::Incoming;
 use hyper::{Request, Response};
 
-use super::{Lease, Upstream, UpstreamError};
+use super::{Answer, Lease, Upstream, UpstreamError};
 use crate::flight::Flight;
 use crate::host::Host;
 use crate::upload::RequestBody;
@@ -14,7 +13,7 @@ use crate::upload::RequestBody;
 /// What became of a request that was sent.
 pub(crate) enum Sent {
     /// The head of an answer came.
-    Answered(Response<Incoming>, Lease),
+    Answered(Response<Answer>, Lease),
     /// None came.
     Failed(UpstreamError),
     /// Somebody ended it first.

@@ -1,0 +1,192 @@
+//! Heads: a request's, written; an answer's, read, and what it says about the body behind it (RFC 9112 §6.3).
+
+use std::mem::MaybeUninit;
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version, response};
+use hyper::ext::ReasonPhrase;
+
+use super::Malformed;
+use crate::upstream::Ready;
+
+/// Header lines of an answer that are taken. Providers send some 40.
+const LINES_MAX: usize = 256;
+
+/// How a request's body is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sends {
+    /// There is none.
+    Nothing,
+    /// So many bytes.
+    Length(u64),
+    /// As many as come.
+    Chunks,
+}
+
+/// Writes a request's head: its lines as they are, the provider's host, and how its body is sent.
+pub(super) fn write<B>(request: &Request<B>, ready: &Ready, sends: Sends, to: &mut Vec<u8>) {
+    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+    to.extend_from_slice(request.method().as_str().as_bytes());
+    to.push(b' ');
+    to.extend_from_slice(path.as_bytes());
+    to.extend_from_slice(b" HTTP/1.1\r\n");
+    let (mut has_host, mut has_length) = (false, false);
+    for (name, value) in request.headers() {
+        if *name == HOST {
+            if !has_host {
+                line(to, b"host", ready.host.as_bytes());
+            }
+            has_host = true;
+            continue;
+        }
+        has_length |= *name == CONTENT_LENGTH;
+        line(to, name.as_str().as_bytes(), value.as_bytes());
+    }
+    if !has_host {
+        line(to, b"host", ready.host.as_bytes());
+    }
+    match sends {
+        Sends::Length(length) if !has_length => {
+            line(to, b"content-length", length.to_string().as_bytes());
+        }
+        Sends::Chunks => line(to, b"transfer-encoding", b"chunked"),
+        Sends::Length(_) | Sends::Nothing => {}
+    }
+    to.extend_from_slice(b"\r\n");
+}
+
+fn line(to: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    to.extend_from_slice(name);
+    to.extend_from_slice(b": ");
+    to.extend_from_slice(value);
+    to.extend_from_slice(b"\r\n");
+}
+
+/// The head of an answer.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub parts: response::Parts,
+    /// How long the body behind it is.
+    pub follows: Follows,
+    /// The connection can serve somebody else afterwards, says the provider.
+    pub keep_alive: bool,
+    /// Bytes of the head.
+    pub length: usize,
+}
+
+/// How long a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Follows {
+    /// So many bytes.
+    Length(u64),
+    /// Until the last chunk.
+    Chunks,
+    /// Until the provider closes the connection.
+    UntilClose,
+}
+
+/// Reads the head of an answer to a request of this method; `None` if there is more to come.
+pub(super) fn read(bytes: &Bytes, method: &Method) -> Result<Option<Head>, Malformed> {
+    let mut lines = [const { MaybeUninit::uninit() }; LINES_MAX];
+    let mut found = httparse::Response::new(&mut []);
+    let parsed =
+        httparse::ParserConfig::default().parse_response_with_uninit_headers(&mut found, bytes, &mut lines);
+    let length = match parsed {
+        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(error) => return Err(Malformed::from(error)),
+    };
+    let status = found.code.and_then(|code| StatusCode::from_u16(code).ok());
+    let status = status.ok_or(Malformed("the status is none"))?;
+    let version = if found.version == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 };
+    let mut headers = HeaderMap::with_capacity(found.headers.len());
+    for line in &*found.headers {
+        let name =
+            HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| Malformed("a header has no name"))?;
+        let value = HeaderValue::from_maybe_shared(bytes.slice_ref(line.value));
+        headers.append(name, value.map_err(|_| Malformed("a header has characters it cannot have"))?);
+    }
+    let follows = follows(method, status, version, &headers)?;
+    let keep_alive = keeps_alive(version, &headers);
+    let mut parts = Response::new(()).into_parts().0;
+    // A reason of the provider's own is passed on.
+    if let Some(reason) = found.reason.filter(|reason| Some(*reason) != status.canonical_reason())
+        && let Ok(reason) = ReasonPhrase::try_from(reason.as_bytes())
+    {
+        parts.extensions.insert(reason);
+    }
+    (parts.status, parts.version, parts.headers) = (status, version, headers);
+    Ok(Some(Head { parts, follows, keep_alive, length }))
+}
+
+impl From<httparse::Error> for Malformed {
+    fn from(error: httparse::Error) -> Malformed {
+        Malformed(match error {
+            httparse::Error::HeaderName => "the name of a header is malformed",
+            httparse::Error::HeaderValue => "the value of a header is malformed",
+            httparse::Error::NewLine => "the end of a line is malformed",
+            httparse::Error::Status => "the status line is malformed",
+            httparse::Error::TooManyHeaders => "it has too many headers",
+            httparse::Error::Version => "it does not begin with a version of HTTP/1",
+            httparse::Error::Token => "a token is malformed",
+        })
+    }
+}
+
+fn follows(
+    method: &Method,
+    status: StatusCode,
+    version: Version,
+    headers: &HeaderMap,
+) -> Result<Follows, Malformed> {
+    let is_without = status.is_informational()
+        || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+        || *method == Method::HEAD;
+    if is_without {
+        return Ok(Follows::Length(0));
+    }
+    if let Some(last) = headers.get_all(TRANSFER_ENCODING).iter().next_back() {
+        if version == Version::HTTP_10 {
+            return Err(Malformed("it has a transfer-encoding, which HTTP/1.0 has not"));
+        }
+        let last = last.to_str().ok().and_then(|last| last.rsplit(',').next()).unwrap_or_default();
+        let is_chunked = last.trim().eq_ignore_ascii_case("chunked");
+        return Ok(if is_chunked { Follows::Chunks } else { Follows::UntilClose });
+    }
+    let length = length(headers)?;
+    Ok(length.map_or(Follows::UntilClose, Follows::Length))
+}
+
+/// The length that the headers give. Said several times, it must be the same.
+fn length(headers: &HeaderMap) -> Result<Option<u64>, Malformed> {
+    const WRONG: Malformed = Malformed("the content-length is malformed, or there are two");
+    let mut length = None;
+    for value in headers.get_all(CONTENT_LENGTH) {
+        for digits in value.to_str().map_err(|_| WRONG)?.split(',').map(str::trim) {
+            // A number may begin with a sign; a length may not.
+            let is_number = digits.bytes().all(|digit| digit.is_ascii_digit());
+            let said = digits.parse().ok().filter(|_| is_number).ok_or(WRONG)?;
+            if length.replace(said).is_some_and(|before| before != said) {
+                return Err(WRONG);
+            }
+        }
+    }
+    Ok(length)
+}
+
+fn keeps_alive(version: Version, headers: &HeaderMap) -> bool {
+    let mut keeps = version == Version::HTTP_11;
+    for value in headers.get_all(CONNECTION) {
+        let has = |token: &str| {
+            value
+                .to_str()
+                .is_ok_and(|value| value.split(',').any(|said| said.trim().eq_ignore_ascii_case(token)))
+        };
+        if has("close") {
+            return false;
+        }
+        keeps |= has("keep-alive");
+    }
+    keeps
+}
