@@ -183,6 +183,8 @@ struct Index {
     serials: Vec<u32>,
     /// When each had its last request.
     last: Vec<Millis>,
+    /// Which one was opened last: until the next one is, it is the one that is looked for.
+    opened: usize,
 }
 
 impl Index {
@@ -217,11 +219,11 @@ fn position<T: Copy + PartialEq>(list: &[T], wanted: T) -> Option<usize> {
 
 impl Conversations {
     fn find(&self, key: Hash64) -> Option<usize> {
-        if self.index.keys.len() == self.list.len() {
-            position(&self.index.keys, key)
-        } else {
-            self.list.iter().position(|c| c.key == key)
+        if self.index.keys.len() != self.list.len() {
+            return self.list.iter().position(|c| c.key == key);
         }
+        let opened = self.index.opened;
+        if self.index.keys.get(opened) == Some(&key) { Some(opened) } else { position(&self.index.keys, key) }
     }
 
     /// The conversation, if it is remembered.
@@ -253,6 +255,7 @@ impl Conversations {
             None => self.begin(key, now),
         };
         self.index.last[at] = now;
+        self.index.opened = at;
         let opened = &mut self.list[at];
         opened.last_request = now;
         opened

@@ -131,7 +131,7 @@ impl AnswerBody {
             self.account.observe(data);
         }
         if let Some(trailers) = frame.trailers_mut() {
-            *trailers = forward::response_headers(std::mem::take(trailers));
+            forward::response_headers(trailers);
         }
         self.flight.enter(Phase::Writing, self.host.clock.about());
         // Of a body with a known length, and after trailers, nobody asks for the end.

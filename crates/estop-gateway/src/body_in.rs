@@ -122,6 +122,14 @@ pub(crate) async fn read(
     Ok(first.unwrap_or_else(|| all.freeze()))
 }
 
+/// Waits for the end of a body that has nothing in it.
+pub(crate) async fn ends_empty(mut body: Incoming, flight: &Flight) -> Result<(), BodyProblem> {
+    match next_data(&mut body, flight).await? {
+        None => Ok(()),
+        Some(_) => Err(BodyProblem::Broken),
+    }
+}
+
 /// How long, and how much of, a refused body is read before its refusal is told. Closed with bytes unread, the connection
 /// would be reset, and many clients would never see the answer.
 const DRAIN_FOR: Duration = Duration::from_millis(300);

@@ -28,15 +28,10 @@ pub(crate) const OURS: &str = "x-estop-";
 
 /// The headers to send upstream: the client's, without hop-by-hop ones and estop's own, for the provider's host, with
 /// the provider's key where estop holds it.
-pub(crate) fn request_headers(
-    mut headers: HeaderMap,
-    length: Option<u64>,
-    ready: &Ready,
-    key_in: &KeyIn,
-) -> HeaderMap {
-    let says_length = length.is_some_and(|length| says_length(&headers, length));
-    strip(&mut headers, |name| {
-        // Unless it is right already, hyper writes the length from the body it really sends. The Host header becomes
+pub(crate) fn request_headers(headers: &mut HeaderMap, length: Option<u64>, ready: &Ready, key_in: &KeyIn) {
+    let says_length = length.is_some_and(|length| says_length(headers, length));
+    strip(headers, |name| {
+        // Unless it is right already, the length of the body that is really sent is written. The Host header becomes
         // the provider's when the connection is known.
         *name == EXPECT
             || *name == CONTENT_LENGTH && !says_length
@@ -46,7 +41,6 @@ pub(crate) fn request_headers(
     if let Some((name, value)) = &ready.key {
         headers.insert(name.clone(), value.clone());
     }
-    headers
 }
 
 /// Whether the headers give this length, once and in the usual spelling.
@@ -59,11 +53,10 @@ fn says_length(headers: &HeaderMap, length: u64) -> bool {
 }
 
 /// The headers to send to the client.
-pub(crate) fn response_headers(mut headers: HeaderMap) -> HeaderMap {
+pub(crate) fn response_headers(headers: &mut HeaderMap) {
     // Beside chunks a length means nothing (RFC 9112 §6.3); passed on, it would cut the body or make the client wait.
     let chunked = headers.contains_key(TRANSFER_ENCODING);
-    strip(&mut headers, |name| chunked && *name == CONTENT_LENGTH);
-    headers
+    strip(headers, |name| chunked && *name == CONTENT_LENGTH);
 }
 
 /// Takes out what stays behind, what `connection` names, and what `also` says.

@@ -171,12 +171,14 @@ impl JournalQueue {
     }
 
     /// Writes down what happened to an agent and what was decided, and adds it.
+    // Inlined: an event is large, and would be copied from call to call.
+    #[inline(always)]
     pub(crate) fn write(&self, agent: &str, now: Now, event: Event, decision: &Arc<Decision>) {
-        LINE.with_borrow_mut(|line| {
-            line.clear();
-            let spans = Spans::write(line, agent, now, Happened::Agent(&event), &**decision);
-            self.push(Recorded::Agent { now, event, decision: decision.into() }, line, spans);
-        });
+        let mut line = LINE.take();
+        line.clear();
+        let spans = Spans::write(&mut line, agent, now, Happened::Agent(&event), &**decision);
+        self.push(Recorded::Agent { now, event, decision: decision.into() }, &line, spans);
+        LINE.set(line);
     }
 
     /// The same of the system.
@@ -187,6 +189,7 @@ impl JournalQueue {
     }
 
     /// Adds a record and its line. Callers that must keep an order hold their own lock while they call.
+    #[inline(always)]
     fn push(&self, record: Recorded, line: &[u8], spans: Spans) {
         let is_urgent = record.is_urgent();
         let mut waiting = self.waiting();

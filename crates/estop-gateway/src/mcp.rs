@@ -239,7 +239,7 @@ impl Asking<'_> {
     }
 
     /// Sends it, waits for the answer's head, and hands over its body.
-    async fn forward(&self, head: Head, admitted: Admitted, busy: Busy) -> Result<Response<OutBody>, No> {
+    async fn forward(&self, mut head: Head, admitted: Admitted, busy: Busy) -> Result<Response<OutBody>, No> {
         let Admitted { agent, flight, body, pending, _memory } = admitted;
         let (host, upstream) = (&self.worker.host, &self.server.upstream);
         let slash = if self.server.ends_with_slash { "/" } else { self.slash };
@@ -250,8 +250,8 @@ impl Asking<'_> {
         let mut request = Request::new(body);
         *request.method_mut() = head.method;
         *request.uri_mut() = uri;
-        *request.headers_mut() =
-            forward::request_headers(head.headers, length, &upstream.ready, &self.caller.key_in);
+        forward::request_headers(&mut head.headers, length, &upstream.ready, &self.caller.key_in);
+        *request.headers_mut() = head.headers;
         if !pending.is_empty() {
             cancel::when_cut(cancel::Way {
                 host: Arc::clone(host),
@@ -264,7 +264,7 @@ impl Asking<'_> {
                 max: self.worker.limits.streams_per_agent,
             });
         }
-        let (response, lease) = match upstream.send_unless_cut(Box::new(request), &flight, host).await {
+        let (response, lease) = match upstream.send_unless_cut(request.into(), &flight, host).await {
             Sent::Answered(response, lease) => (response, lease),
             Sent::Failed(error) => return Err(No::unreachable(&error)),
             Sent::Cut => return Err(No::cut(&pending, flight.why_cut())),
@@ -281,7 +281,7 @@ impl Asking<'_> {
             // Followed, it would lead the client around the gate.
             return Err(No::redirected(self.name));
         }
-        head.headers = forward::response_headers(head.headers);
+        forward::response_headers(&mut head.headers);
         head.version = http::Version::HTTP_11;
         let account = relay::nothing_to_settle(self.worker, agent, &flight);
         let (shared, host) = (flight.handle(), host.clone());

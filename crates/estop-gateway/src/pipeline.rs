@@ -40,7 +40,7 @@ use crate::out_body::OutBody;
 use crate::refuse;
 use crate::relay;
 use crate::screen::{self, Screened};
-use crate::upload::{self, RequestBody};
+use crate::upload::{self, Outgoing, RequestBody};
 use crate::upstream::{Sent, Upstream};
 use crate::worker::Worker;
 use no::{
@@ -212,7 +212,9 @@ impl Asking<'_> {
             let (decision, account) = self.judge(&agent, &flight, &RequestIn::default(), 0);
             self.go_on(&decision, &RequestIn::default(), &agent, &flight)?;
             let max = worker.limits.upload_bytes;
-            let body = RequestBody::passing(body, max, Arc::clone(host), flight.handle());
+            let body = RequestBody::passing(body, max, host, flight.handle())
+                .await
+                .map_err(|problem| self.refuse_body(problem, &flight))?;
             return Ok(Admitted { flight, account, body, stream: false, _memory: memory });
         }
         if headers.contains_key(CONTENT_ENCODING) {
@@ -298,7 +300,7 @@ impl Asking<'_> {
     async fn forward(
         &self,
         admitted: Admitted,
-        parts: Box<http::request::Parts>,
+        mut parts: Box<http::request::Parts>,
         busy: Busy,
     ) -> Result<Response<OutBody>, No> {
         let Admitted { flight, mut account, body, stream, _memory } = admitted;
@@ -306,16 +308,14 @@ impl Asking<'_> {
         let path = parts.uri.path().get(self.path_at..).unwrap_or_default();
         let uri = forward::target(ready, path, parts.uri.query(), &self.caller.key_in)
             .ok_or_else(|| No::bad(400, "bad_path", "The path cannot be sent to the provider."))?;
-        let mut request = Box::new(Request::new(body));
-        *request.method_mut() = parts.method;
-        *request.uri_mut() = uri;
-        let said_empty = parts.headers.contains_key(CONTENT_LENGTH) && request.body().is_end_stream();
-        let length = request.body().size_hint().exact();
-        *request.headers_mut() = forward::request_headers(parts.headers, length, ready, &self.caller.key_in);
+        parts.uri = uri;
+        let said_empty = body.is_end_stream() && parts.headers.contains_key(CONTENT_LENGTH);
+        forward::request_headers(&mut parts.headers, body.size_hint().exact(), ready, &self.caller.key_in);
         if said_empty {
-            // hyper writes no length for a body that is not there, and some servers want one.
-            request.headers_mut().insert(CONTENT_LENGTH, http::HeaderValue::from_static("0"));
+            // No length is written for a body that is not there, and some servers want one.
+            parts.headers.insert(CONTENT_LENGTH, http::HeaderValue::from_static("0"));
         }
+        let request = Outgoing { parts, body };
         let sent = self.upstream.send_unless_cut(request, &flight, &self.worker.host).await;
         let (response, lease) = match sent {
             Sent::Answered(response, lease) => (response, lease),
@@ -335,7 +335,7 @@ impl Asking<'_> {
             let message = "The provider switched protocols, which nobody asked for.";
             return Err(No::new(Kind::Upstream { status: 502 }, "upstream_error", message));
         }
-        head.headers = forward::response_headers(head.headers);
+        forward::response_headers(&mut head.headers);
         head.version = http::Version::HTTP_11;
         let shape = self.observe(&head, stream, &mut account);
         let host = self.worker.host.clone();

@@ -33,7 +33,7 @@ use crate::out_body::OutBody;
 use crate::recall::Asked;
 use crate::refuse;
 use crate::screen;
-use crate::upload::RequestBody;
+use crate::upload::{self, RequestBody};
 use crate::upstream::Sent;
 use crate::worker::Worker;
 use no::No;
@@ -89,7 +89,11 @@ async fn exchange(worker: &Worker, request: Request<Incoming>, busy: Busy) -> Re
         body_in::drain(body).await;
         return Err(no.closing());
     }
-    let body = RequestBody::passing(body, message.body_max(), Arc::clone(&worker.host), flight.handle());
+    let body = RequestBody::passing(body, message.body_max(), &worker.host, flight.handle());
+    let body = body.await.map_err(|_| match flight.why_cut() {
+        Some(cut) => No::cut(way, cut),
+        None => No::bad(way, 400, "broken_body", upload::BROKEN).closing(),
+    })?;
     message.forward(Going { head, body, key_in, agent, flight, busy, place }).await
 }
 
@@ -176,7 +180,7 @@ impl Message<'_> {
 
     /// Sends it, waits for the answer's head, and hands over its body.
     async fn forward(&self, going: Going) -> Result<Response<OutBody>, No> {
-        let Going { head, body, key_in, agent, flight, busy, place } = going;
+        let Going { mut head, body, key_in, agent, flight, busy, place } = going;
         let (way, host) = (self.to.way, &self.worker.host);
         let upstream = &self.to.side.upstream;
         let ready = &upstream.ready;
@@ -187,12 +191,13 @@ impl Message<'_> {
         let mut request = Request::new(body);
         *request.method_mut() = head.method;
         *request.uri_mut() = uri;
-        *request.headers_mut() = forward::request_headers(head.headers, length, ready, &key_in);
+        forward::request_headers(&mut head.headers, length, ready, &key_in);
+        *request.headers_mut() = head.headers;
         if said_empty {
-            // hyper writes no length for a body that is not there, and some servers want one.
+            // No length is written for a body that is not there, and some servers want one.
             request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
-        let (response, lease) = match upstream.send_unless_cut(Box::new(request), &flight, host).await {
+        let (response, lease) = match upstream.send_unless_cut(request.into(), &flight, host).await {
             Sent::Answered(response, lease) => (response, lease),
             Sent::Failed(error) => return Err(No::unreachable(way, &error)),
             Sent::Cut => {
@@ -203,7 +208,7 @@ impl Message<'_> {
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(No::switched(way));
         }
-        head.headers = forward::response_headers(head.headers);
+        forward::response_headers(&mut head.headers);
         head.version = http::Version::HTTP_11;
         let account = nothing_to_settle(self.worker, agent, &flight);
         let host = host.clone();

@@ -1,4 +1,4 @@
-//! The body of a request on its way to the provider: the inspected bytes, or a stream of bytes that nobody inspects.
+//! A request on its way to the provider, and its body: the inspected bytes, or a stream of bytes that nobody inspects.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,9 +7,11 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use estop_core::event::AbortedBy;
 use estop_wire::refusal::Kind;
+use http::{Request, request};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
+use crate::body_in::{self, BodyProblem};
 use crate::flight::{Cut, Flight, Phase};
 use crate::host::Host;
 use crate::out_body::BodyError;
@@ -18,6 +20,29 @@ use crate::out_body::BodyError;
 pub(crate) const BROKEN: &str = "The request body ended early or is framed wrongly.";
 /// A body of a path that is not inspected, and that is too large.
 pub(crate) const TOO_LARGE: &str = "The request body is too large. Send less, or raise limits.upload_bytes.";
+
+/// A request on its way to the provider. Its head is boxed: each of the calls it goes through would copy it.
+pub(crate) struct Outgoing {
+    /// Method, path and headers.
+    pub parts: Box<request::Parts>,
+    /// What follows them.
+    pub body: RequestBody,
+}
+
+impl From<Request<RequestBody>> for Outgoing {
+    fn from(request: Request<RequestBody>) -> Outgoing {
+        let (parts, body) = request.into_parts();
+        Outgoing { parts: Box::new(parts), body }
+    }
+}
+
+impl From<Outgoing> for Request<RequestBody> {
+    fn from(mut request: Outgoing) -> Request<RequestBody> {
+        // What hyper noted about the client's request says nothing about this one.
+        request.parts.extensions.clear();
+        Request::from_parts(*request.parts, request.body)
+    }
+}
 
 /// The body of a request on its way to the provider.
 pub(crate) enum RequestBody {
@@ -43,8 +68,20 @@ impl RequestBody {
     }
 
     /// As it comes, at most `max` bytes.
-    pub(crate) fn passing(body: Incoming, max: u64, host: Arc<Host>, flight: Arc<Flight>) -> RequestBody {
-        RequestBody::Passing(Box::new(Passing { body, left: max, host, flight }))
+    ///
+    /// Of a request without a body the head is everything. It is not sent before that body has ended, and well: a stream of
+    /// HTTP/2 that announced another length is reset only then.
+    pub(crate) async fn passing(
+        body: Incoming,
+        max: u64,
+        host: &Arc<Host>,
+        flight: Arc<Flight>,
+    ) -> Result<RequestBody, BodyProblem> {
+        if body.is_end_stream() || body.size_hint().exact() == Some(0) {
+            body_in::ends_empty(body, &flight).await?;
+            return Ok(RequestBody::Whole(None));
+        }
+        Ok(RequestBody::Passing(Box::new(Passing { body, left: max, host: Arc::clone(host), flight })))
     }
 }
 
@@ -109,7 +146,8 @@ impl Body for RequestBody {
     fn is_end_stream(&self) -> bool {
         match self {
             RequestBody::Whole(bytes) => bytes.is_none(),
-            RequestBody::Passing(passing) => passing.body.is_end_stream(),
+            // One that was over when it came is no such body; one that is over now may have been broken off.
+            RequestBody::Passing(_) => false,
         }
     }
 

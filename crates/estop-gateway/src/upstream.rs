@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use estop_core::time::Millis;
+use hyper::Response;
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
-use hyper::{Request, Response};
 
 pub(crate) use http1::{Body, Connection};
 pub(crate) use lease::Lease;
@@ -28,7 +28,7 @@ use lease::Tried;
 
 use crate::flight::{Flight, Phase};
 use crate::host::Host;
-use crate::upload::RequestBody;
+use crate::upload::{Outgoing, RequestBody};
 
 /// Idle connections kept for each provider and worker. Chosen: as many as a worker has busy at once in load tests.
 const IDLE_MAX: usize = 256;
@@ -92,11 +92,9 @@ impl Upstream {
 
     /// Sends a request and waits for the head of its answer. A connection that was closed while idle is replaced,
     /// as long as nothing of the request was sent.
-    ///
-    /// The request is boxed: each of the calls it goes through would copy it, and keep room for it.
     pub(crate) async fn send(
         self: &Arc<Self>,
-        mut request: Box<Request<RequestBody>>,
+        mut request: Outgoing,
         flight: &Flight,
         host: &Arc<Host>,
     ) -> Result<(Response<Answer>, Lease), UpstreamError> {

@@ -38,7 +38,7 @@ impl Majority {
 
     /// The bits that strictly more than half of the words have; a tie is 0.
     #[inline]
-    pub(super) fn finish(mut self) -> u64 {
+    pub(super) fn finish(&mut self) -> u64 {
         let left = self.in_block();
         if left > 0 {
             // A word of zeros counts nowhere.

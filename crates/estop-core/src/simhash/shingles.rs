@@ -32,7 +32,7 @@ impl Shingles {
 
     /// The majority of the features, or `None` when there was no word.
     #[inline]
-    pub(super) fn finish(mut self) -> Option<u64> {
+    pub(super) fn finish(&mut self) -> Option<u64> {
         if self.features.is_empty() {
             return None;
         }

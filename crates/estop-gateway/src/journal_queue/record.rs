@@ -89,7 +89,9 @@ impl std::ops::Deref for Decided {
 /// Records that were taken, in their order, with their lines.
 #[derive(Debug, Default)]
 pub struct Handover {
-    records: Vec<(Recorded, Place)>,
+    records: Vec<Recorded>,
+    /// Where the line of each stands.
+    places: Vec<Place>,
     lines: Vec<u8>,
 }
 
@@ -115,26 +117,31 @@ impl Handover {
     /// Each with its bytes.
     pub fn iter(&self) -> impl Iterator<Item = (&Recorded, Written<'_>)> {
         let line = |place: &Place| self.lines.get(place.at..place.at + place.length).unwrap_or_default();
-        self.records.iter().map(move |(record, place)| (record, Written::at(line(place), place.spans)))
+        let written = move |place| Written::at(line(place), place.spans);
+        self.records.iter().zip(self.places.iter().map(written))
     }
 
     /// The records alone; none is left.
     pub fn drain(&mut self) -> impl Iterator<Item = Recorded> {
         self.lines.clear();
-        self.records.drain(..).map(|(record, _)| record)
+        self.places.clear();
+        self.records.drain(..)
     }
 
     /// None is left.
     pub fn clear(&mut self) {
         self.records.clear();
+        self.places.clear();
         self.lines.clear();
         self.lines.shrink_to(ROOM_MAX);
         self.records.shrink_to(WAITING_MAX);
+        self.places.shrink_to(WAITING_MAX);
     }
 
+    #[inline(always)]
     pub(super) fn push(&mut self, record: Recorded, line: &[u8], spans: Spans) {
-        let place = Place { at: self.lines.len(), length: line.len(), spans };
+        self.places.push(Place { at: self.lines.len(), length: line.len(), spans });
         self.lines.extend_from_slice(line);
-        self.records.push((record, place));
+        self.records.push(record);
     }
 }

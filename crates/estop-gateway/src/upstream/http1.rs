@@ -12,14 +12,14 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use http::{Request, Response};
+use http::Response;
 
 pub(crate) use body::Body;
 pub(super) use stream::Stream;
 use wire::Wire;
 
 use super::Ready;
-use crate::upload::RequestBody;
+use crate::upload::Outgoing;
 
 /// A connection, which carries one request at a time. Whoever ends that request takes the socket away, from any thread,
 /// whoever is or is not polling.
@@ -58,7 +58,7 @@ impl Connection {
     pub(super) async fn exchange(
         self: &Arc<Self>,
         ready: &Ready,
-        request: &mut Request<RequestBody>,
+        request: &mut Outgoing,
     ) -> Result<Response<Body>, Failed> {
         let mut is_sent = false;
         let head = std::future::poll_fn(|cx| {

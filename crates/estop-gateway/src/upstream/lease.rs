@@ -9,7 +9,7 @@ use hyper::{Request, Response};
 use super::http1::{Connection, Failed};
 use super::{Answer, Upstream, UpstreamError};
 use crate::flight::{Flight, Hold};
-use crate::upload::RequestBody;
+use crate::upload::{Outgoing, RequestBody};
 
 /// One request's hold on an upstream connection. Dropped before its end, an HTTP/1.1 connection is closed and an
 /// HTTP/2 stream reset.
@@ -24,7 +24,7 @@ enum Held {
 pub(super) enum Tried {
     Answered(Response<Answer>),
     /// Nothing of it was sent: it can go another way.
-    Unsent(Box<Request<RequestBody>>, UpstreamError),
+    Unsent(Outgoing, UpstreamError),
     Failed(UpstreamError),
 }
 
@@ -50,7 +50,7 @@ impl Lease {
     }
 
     /// Sends a request and waits for the head of its answer.
-    pub(super) async fn try_send(&mut self, mut request: Box<Request<RequestBody>>) -> Tried {
+    pub(super) async fn try_send(&mut self, mut request: Outgoing) -> Tried {
         let broken = |error: &dyn std::error::Error| UpstreamError::Broken(error.to_string());
         match &mut self.0 {
             Some(Held::One { upstream, connection }) => {
@@ -61,11 +61,12 @@ impl Lease {
                 }
             }
             Some(Held::Two { upstream, sender, .. }) => {
+                let mut request = Request::from(request);
                 upstream.ready.aim_two(&mut request);
-                match sender.try_send_request(*request).await {
+                match sender.try_send_request(request).await {
                     Ok(response) => Tried::Answered(response.map(Answer::Shared)),
                     Err(mut error) => match error.take_message() {
-                        Some(unsent) => Tried::Unsent(Box::new(unsent), broken(error.error())),
+                        Some(unsent) => Tried::Unsent(unsent.into(), broken(error.error())),
                         None => Tried::Failed(broken(error.error())),
                     },
                 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use hyper::{Request, Response};
+use hyper::Response;
 
 use super::{Answer, Lease, Upstream, UpstreamError};
 use crate::flight::Flight;
 use crate::host::Host;
-use crate::upload::RequestBody;
+use crate::upload::Outgoing;
 
 /// What became of a request that was sent.
 pub(crate) enum Sent {
@@ -24,7 +24,7 @@ impl Upstream {
     /// Sends a request and waits for the head of its answer, or until it is cut.
     pub(crate) async fn send_unless_cut(
         self: &Arc<Self>,
-        request: Box<Request<RequestBody>>,
+        request: Outgoing,
         flight: &Flight,
         host: &Arc<Host>,
     ) -> Sent {

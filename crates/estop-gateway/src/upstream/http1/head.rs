@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version, response};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version, request, response};
 use hyper::ext::ReasonPhrase;
 
 use super::Malformed;
@@ -25,14 +25,14 @@ pub(super) enum Sends {
 }
 
 /// Writes a request's head: its lines as they are, the provider's host, and how its body is sent.
-pub(super) fn write<B>(request: &Request<B>, ready: &Ready, sends: Sends, to: &mut Vec<u8>) {
-    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-    to.extend_from_slice(request.method().as_str().as_bytes());
+pub(super) fn write(request: &request::Parts, ready: &Ready, sends: Sends, to: &mut Vec<u8>) {
+    let path = request.uri.path_and_query().map_or("/", |path| path.as_str());
+    to.extend_from_slice(request.method.as_str().as_bytes());
     to.push(b' ');
     to.extend_from_slice(path.as_bytes());
     to.extend_from_slice(b" HTTP/1.1\r\n");
     let (mut has_host, mut has_length) = (false, false);
-    for (name, value) in request.headers() {
+    for (name, value) in &request.headers {
         if *name == HOST {
             if !has_host {
                 line(to, b"host", ready.host.as_bytes());
@@ -101,14 +101,17 @@ pub(super) fn read(bytes: &Bytes, method: &Method) -> Result<Option<Head>, Malfo
     let status = status.ok_or(Malformed("the status is none"))?;
     let version = if found.version == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 };
     let mut headers = HeaderMap::with_capacity(found.headers.len());
+    // Read as they come: looking them up afterwards costs more.
+    let mut said = Said::default();
     for line in &*found.headers {
-        let name =
-            HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| Malformed("a header has no name"))?;
+        let name = HeaderName::from_bytes(line.name.as_bytes());
+        let name = name.map_err(|_| Malformed("the name of a header is malformed"))?;
+        said.note(&name, line.value)?;
         let value = HeaderValue::from_maybe_shared(bytes.slice_ref(line.value));
-        headers.append(name, value.map_err(|_| Malformed("a header has characters it cannot have"))?);
+        headers.append(name, value.map_err(|_| Malformed("the value of a header is malformed"))?);
     }
-    let follows = follows(method, status, version, &headers)?;
-    let keep_alive = keeps_alive(version, &headers);
+    let follows = said.follows(method, status, version)?;
+    let keep_alive = !said.closes && (said.keeps_alive || version == Version::HTTP_11);
     let mut parts = Response::new(()).into_parts().0;
     // A reason of the provider's own is passed on.
     if let Some(reason) = found.reason.filter(|reason| Some(*reason) != status.canonical_reason())
@@ -134,59 +137,60 @@ impl From<httparse::Error> for Malformed {
     }
 }
 
-fn follows(
-    method: &Method,
-    status: StatusCode,
-    version: Version,
-    headers: &HeaderMap,
-) -> Result<Follows, Malformed> {
-    let is_without = status.is_informational()
-        || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
-        || *method == Method::HEAD;
-    if is_without {
-        return Ok(Follows::Length(0));
-    }
-    if let Some(last) = headers.get_all(TRANSFER_ENCODING).iter().next_back() {
-        if version == Version::HTTP_10 {
-            return Err(Malformed("it has a transfer-encoding, which HTTP/1.0 has not"));
-        }
-        let last = last.to_str().ok().and_then(|last| last.rsplit(',').next()).unwrap_or_default();
-        let is_chunked = last.trim().eq_ignore_ascii_case("chunked");
-        return Ok(if is_chunked { Follows::Chunks } else { Follows::UntilClose });
-    }
-    let length = length(headers)?;
-    Ok(length.map_or(Follows::UntilClose, Follows::Length))
+/// What the headers say about the body and the connection.
+#[derive(Default)]
+struct Said {
+    /// The last transfer-encoding is chunked; `None` without any.
+    chunked: Option<bool>,
+    length: Option<u64>,
+    closes: bool,
+    keeps_alive: bool,
 }
 
-/// The length that the headers give. Said several times, it must be the same.
-fn length(headers: &HeaderMap) -> Result<Option<u64>, Malformed> {
-    const WRONG: Malformed = Malformed("the content-length is malformed, or there are two");
-    let mut length = None;
-    for value in headers.get_all(CONTENT_LENGTH) {
-        for digits in value.to_str().map_err(|_| WRONG)?.split(',').map(str::trim) {
-            // A number may begin with a sign; a length may not.
-            let is_number = digits.bytes().all(|digit| digit.is_ascii_digit());
-            let said = digits.parse().ok().filter(|_| is_number).ok_or(WRONG)?;
-            if length.replace(said).is_some_and(|before| before != said) {
-                return Err(WRONG);
+impl Said {
+    fn note(&mut self, name: &HeaderName, value: &[u8]) -> Result<(), Malformed> {
+        let parts = || value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        if *name == CONTENT_LENGTH {
+            return parts().try_for_each(|digits| self.note_length(digits));
+        }
+        if *name == TRANSFER_ENCODING {
+            self.chunked =
+                Some(parts().next_back().is_some_and(|last| last.eq_ignore_ascii_case(b"chunked")));
+        } else if *name == CONNECTION {
+            self.closes |= parts().any(|option| option.eq_ignore_ascii_case(b"close"));
+            self.keeps_alive |= parts().any(|option| option.eq_ignore_ascii_case(b"keep-alive"));
+        }
+        Ok(())
+    }
+
+    /// Said several times, it must be the same.
+    fn note_length(&mut self, digits: &[u8]) -> Result<(), Malformed> {
+        // A number may begin with a sign; a length may not.
+        let is_number = digits.iter().all(u8::is_ascii_digit);
+        let length =
+            std::str::from_utf8(digits).ok().filter(|_| is_number).and_then(|text| text.parse().ok());
+        let length = length.ok_or(Malformed("the content-length is malformed"))?;
+        match self.length.replace(length) {
+            Some(before) if before != length => Err(Malformed("there are two content-lengths")),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn follows(&self, method: &Method, status: StatusCode, version: Version) -> Result<Follows, Malformed> {
+        let is_without = status.is_informational()
+            || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+            || *method == Method::HEAD;
+        Ok(match (self.chunked, self.length) {
+            _ if is_without => Follows::Length(0),
+            (Some(_), _) if version == Version::HTTP_10 => {
+                return Err(Malformed("it has a transfer-encoding, which HTTP/1.0 has not"));
             }
-        }
+            (Some(true), _) => Follows::Chunks,
+            (Some(false), _) | (None, None) => Follows::UntilClose,
+            (None, Some(length)) => Follows::Length(length),
+        })
     }
-    Ok(length)
 }
 
-fn keeps_alive(version: Version, headers: &HeaderMap) -> bool {
-    let mut keeps = version == Version::HTTP_11;
-    for value in headers.get_all(CONNECTION) {
-        let has = |token: &str| {
-            value
-                .to_str()
-                .is_ok_and(|value| value.split(',').any(|said| said.trim().eq_ignore_ascii_case(token)))
-        };
-        if has("close") {
-            return false;
-        }
-        keeps |= has("keep-alive");
-    }
-    keeps
-}
+#[cfg(test)]
+mod tests;

@@ -4,23 +4,22 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::Request;
 use http_body::Body as _;
 use http_body_util::BodyExt;
 
 use super::{Connection, Failed};
-use crate::upload::RequestBody;
+use crate::upload::{Outgoing, RequestBody};
 
 /// Takes a body out of its request, if it is one that comes: what is to be run beside reading the answer.
 pub(super) fn of(
-    request: &mut Request<RequestBody>,
+    request: &mut Outgoing,
     connection: &Arc<Connection>,
 ) -> Option<impl Future<Output = ()> + use<>> {
-    if matches!(request.body(), RequestBody::Whole(_)) || request.body().is_end_stream() {
+    if matches!(request.body, RequestBody::Whole(_)) {
         return None;
     }
-    let is_chunked = request.body().size_hint().exact().is_none();
-    let body = std::mem::replace(request.body_mut(), RequestBody::Whole(None));
+    let is_chunked = request.body.size_hint().exact().is_none();
+    let body = std::mem::replace(&mut request.body, RequestBody::Whole(None));
     let connection = Arc::clone(connection);
     Some(async move {
         if let Err(Ended::Early) = upload(body, is_chunked, &connection).await {

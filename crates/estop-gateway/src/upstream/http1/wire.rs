@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
-use http::{HeaderMap, Method, Request, StatusCode, response};
+use http::{HeaderMap, Method, StatusCode, response};
 use http_body::Body as _;
 use memchr::memchr;
 use tokio::io::ReadBuf;
@@ -14,7 +14,7 @@ use super::chunks::{Chunks, End};
 use super::head::{self, Follows, Sends};
 use super::stream::Stream;
 use super::{Failed, Malformed};
-use crate::upload::RequestBody;
+use crate::upload::{Outgoing, RequestBody};
 use crate::upstream::Ready;
 
 /// A head of an answer is no longer.
@@ -94,24 +94,24 @@ impl Wire {
         &mut self,
         cx: &mut Context<'_>,
         ready: &Ready,
-        request: &mut Request<RequestBody>,
+        request: &Outgoing,
     ) -> Result<(), Failed> {
         self.stream.line().is_idle = false;
-        self.method = request.method().clone();
+        self.method = request.parts.method.clone();
         self.left = Left::Head;
-        let sends = match request.body().size_hint().exact() {
-            _ if request.body().is_end_stream() => Sends::Nothing,
+        let sends = match request.body.size_hint().exact() {
+            _ if request.body.is_end_stream() => Sends::Nothing,
             Some(length) => Sends::Length(length),
             None => Sends::Chunks,
         };
-        let body = match request.body_mut() {
+        let body = match &request.body {
             RequestBody::Whole(bytes) => bytes.clone().unwrap_or_default(),
             RequestBody::Passing(_) => Bytes::new(),
         };
         WRITTEN.with_borrow_mut(|head| {
             head.clear();
             head.shrink_to(ROOM_MAX);
-            head::write(request, ready, sends, head);
+            head::write(&request.parts, ready, sends, head);
             self.write(cx, head, body)
         })
     }
@@ -256,7 +256,9 @@ impl Wire {
                 Left::Trailers(trailers) => return Poll::Ready(Ok(Came::Trailers(trailers))),
                 Left::Broken(error) => return Poll::Ready(Err(error.into())),
                 Left::Nothing => return Poll::Ready(Ok(Came::End)),
-                left => self.left = left,
+                left @ (Left::Head | Left::Length(_) | Left::Chunks(_) | Left::UntilClose) => {
+                    self.left = left;
+                }
             }
             match ready!(self.poll_read(cx, Bytes::new()))? {
                 Some(came) => self.came = came,
