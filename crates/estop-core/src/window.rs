@@ -183,12 +183,14 @@ struct Index {
     serials: Vec<u32>,
     /// When each had its last request.
     last: Vec<Millis>,
-    /// Which one was opened last: until the next one is, it is the one that is looked for.
-    opened: usize,
+    /// Which one was looked for last, and where it is, if it is there: a judgement asks for the same one many times.
+    sought: Option<(Hash64, Option<usize>)>,
 }
 
 impl Index {
     fn put(&mut self, at: usize, of: &Conversation) {
+        // Another one may have its place now.
+        self.sought = None;
         if at < self.keys.len() {
             (self.keys[at], self.serials[at], self.last[at]) = (of.key, of.serial, of.last_request);
             return;
@@ -222,8 +224,15 @@ impl Conversations {
         if self.index.keys.len() != self.list.len() {
             return self.list.iter().position(|c| c.key == key);
         }
-        let opened = self.index.opened;
-        if self.index.keys.get(opened) == Some(&key) { Some(opened) } else { position(&self.index.keys, key) }
+        match self.index.sought {
+            Some((sought, at)) if sought == key => at,
+            Some(_) | None => position(&self.index.keys, key),
+        }
+    }
+
+    /// Looks for the conversation that will be asked for.
+    pub(crate) fn seek(&mut self, key: Hash64) {
+        self.index.sought = Some((key, self.find(key)));
     }
 
     /// The conversation, if it is remembered.
@@ -255,7 +264,7 @@ impl Conversations {
             None => self.begin(key, now),
         };
         self.index.last[at] = now;
-        self.index.opened = at;
+        self.index.sought = Some((key, Some(at)));
         let opened = &mut self.list[at];
         opened.last_request = now;
         opened
@@ -325,5 +334,26 @@ mod tests {
             assert_eq!(state.by_serial(64).map(|c| c.key), Some(Hash64(full)));
             assert_eq!(state.len(), CONVERSATIONS_MAX);
         }
+    }
+
+    #[test]
+    fn ld_4_what_was_sought_is_found_where_it_is_now() {
+        let mut state = Conversations::default();
+        let full = CONVERSATIONS_MAX as u64;
+        state.seek(Hash64(0));
+        assert!(state.get(Hash64(0)).is_none());
+        (0..full).for_each(|key| state.open(Hash64(key), Millis(key)).input_tokens = key as u32);
+        let at = |state: &Conversations, key| state.get(Hash64(key)).map(|c| c.input_tokens);
+        state.seek(Hash64(0));
+        assert_eq!(at(&state, 0), Some(0));
+        // The oldest goes, and its place is another's.
+        state.open(Hash64(full), Millis(full)).input_tokens = 1_000;
+        assert_eq!((at(&state, 0), at(&state, full), at(&state, 1)), (None, Some(1_000), Some(1)));
+        state.seek(Hash64(0));
+        state.open(Hash64(0), Millis(full + 1)).input_tokens = 2_000;
+        assert_eq!((at(&state, 0), at(&state, 1)), (Some(2_000), None));
+        state.seek(Hash64(2));
+        state.clear();
+        assert_eq!(at(&state, 2), None);
     }
 }

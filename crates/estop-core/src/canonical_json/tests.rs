@@ -30,6 +30,14 @@ fn same<T: Serialize>(value: &T) {
 
 #[test]
 fn tw_7_records_have_the_bytes_serde_json_gives_them() {
+    let letters = "abcdefghijklmnopqrstuvwxyz";
+    for length in 0..=letters.len() {
+        same(&&letters[..length]);
+        // What must be escaped is found wherever it stands.
+        for at in 0..length {
+            same(&[&letters[..at], "\"", &letters[at + 1..length]].concat());
+        }
+    }
     for text in ["", "plain", "quo\"te", "back\\slash", "line\nend", "\u{1}", "größe 🙂", "a/b</script>"]
     {
         same(&text);

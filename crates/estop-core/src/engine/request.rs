@@ -35,6 +35,7 @@ impl AgentState {
             // A number used twice would settle the wrong reservation.
             return refuse_duplicate();
         }
+        self.conversations.seek(r.print.conversation);
         let is_retry = self.is_retry(r);
         let steps = if is_retry { Vec::new() } else { steps_of(&r.print, &policy.loops) };
         let asking = Asking { event, request: r, steps, is_retry, policy };
