@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 
 use crate::connection::Connection;
 use crate::registry::{Entry, Registry};
-use crate::upstream;
+use crate::upstream::OwnConnection;
 
 /// Where a request is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub struct Cut {
 /// What a cut ends at once.
 pub(crate) enum Hold {
     /// A connection of the request's own.
-    Connection(Arc<upstream::Connection>),
+    Connection(Arc<OwnConnection>),
     /// The task that reads its stream of a shared one.
     Task(AbortHandle),
 }

@@ -260,4 +260,4 @@ impl From<Arc<JournalQueue>> for Keeping {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,5 +1,5 @@
 //! Wakes that nobody needs are not passed on. hyper wakes a connection's task whenever a piece of a body is taken from
-//! it, also when the body is over and the task has nothing left to do for it: a turn for nothing, twice a request.
+//! it, also when the body is over and the task has nothing left to do for it: a turn for nothing with each request.
 
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;

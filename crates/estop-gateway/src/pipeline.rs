@@ -315,13 +315,16 @@ impl Asking<'_> {
             // No length is written for a body that is not there, and some servers want one.
             parts.headers.insert(CONTENT_LENGTH, http::HeaderValue::from_static("0"));
         }
+        let comes = matches!(body, RequestBody::Passing(_));
         let request = Outgoing { parts, body };
         let sent = self.upstream.send_unless_cut(request, &flight, &self.worker.host).await;
         let (response, lease) = match sent {
             Sent::Answered(response, lease) => (response, lease),
             Sent::Failed(error) => {
                 account.abort(AbortedBy::Upstream);
-                return Err(upstream_failed(&error));
+                // What its client still sends is not read any more.
+                let no = upstream_failed(&error);
+                return Err(if comes { no.closing() } else { no });
             }
             Sent::Cut => {
                 let by = flight.why_cut().map_or(AbortedBy::Guard, |cut| cut.by);

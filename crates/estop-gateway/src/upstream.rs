@@ -11,7 +11,7 @@ mod provider;
 mod unless_cut;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use estop_core::time::Millis;
@@ -19,7 +19,7 @@ use hyper::Response;
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
 
-pub(crate) use http1::{Body, Connection};
+pub(crate) use http1::{Body, OwnConnection};
 pub(crate) use lease::Lease;
 pub(crate) use provider::Ready;
 pub(crate) use unless_cut::Sent;
@@ -66,7 +66,7 @@ pub(crate) enum Answer {
 }
 
 struct Idle {
-    connection: Arc<Connection>,
+    connection: Arc<OwnConnection>,
     since: Millis,
 }
 
@@ -130,24 +130,26 @@ impl Upstream {
         if let Some(shared) = shared {
             return Some(Lease::two(Arc::clone(self), shared.sender, shared.streams));
         }
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(last) = idle.pop() {
+        loop {
+            let last = self.idle().pop()?;
             if last.is_fresh(now) {
                 return Some(Lease::one(Arc::clone(self), last.connection));
             }
+            last.connection.close();
         }
-        None
     }
 
     /// Takes back a connection whose answer is complete.
-    fn put_back(&self, connection: Arc<Connection>, now: Millis) {
+    fn put_back(&self, connection: Arc<OwnConnection>, now: Millis) {
         if !connection.rest() {
             return;
         }
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle();
         if idle.len() < IDLE_MAX {
-            idle.push(Idle { connection, since: now });
+            return idle.push(Idle { connection, since: now });
         }
+        drop(idle);
+        connection.close();
     }
 
     /// Closes connections that carry nothing.
@@ -165,7 +167,11 @@ impl Upstream {
             }
             !shared.sender.is_closed() && shared.idle_sweeps.fetch_add(1, Ordering::Relaxed) < idle_max
         });
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.retain(|connection| connection.is_fresh(now));
+        let stale: Vec<Idle> = self.idle().extract_if(.., |idle| !idle.is_fresh(now)).collect();
+        stale.iter().for_each(|idle| idle.connection.close());
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -48,7 +48,7 @@ impl Tool {
     }
 }
 
-fn host_with(policy: &str) -> Host {
+pub(crate) fn host_with(policy: &str) -> Host {
     let file: PolicyFileIn = serde_json::from_str(policy).expect("a policy file");
     let file: PolicyFile = file.check(&|_| None).expect("a good policy");
     begin(file, Millis(1000), Vec::new(), 0)

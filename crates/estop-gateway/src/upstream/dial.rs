@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::http1::{Connection, Stream};
+use super::http1::{OwnConnection, Stream};
 use super::line::Line;
 use super::{Lease, STREAMS_MAX, Shared, Upstream, UpstreamError};
 use crate::host::Host;
@@ -51,7 +51,7 @@ impl Upstream {
     }
 
     fn one(self: &Arc<Self>, stream: Stream) -> Lease {
-        Lease::one(Arc::clone(self), Connection::new(stream))
+        Lease::one(Arc::clone(self), OwnConnection::new(stream))
     }
 
     /// Tries the addresses of the host in turn.

@@ -4,8 +4,8 @@
 mod body;
 mod chunks;
 mod head;
+mod passing;
 mod stream;
-mod upload;
 mod wire;
 
 use std::io;
@@ -23,7 +23,7 @@ use crate::upload::Outgoing;
 
 /// A connection, which carries one request at a time. Whoever ends that request takes the socket away, from any thread,
 /// whoever is or is not polling.
-pub(crate) struct Connection(Mutex<Option<Wire>>);
+pub(crate) struct OwnConnection(Mutex<Option<Wire>>);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -47,10 +47,10 @@ pub(super) enum Failed {
 #[error("{0}")]
 pub(super) struct Malformed(&'static str);
 
-impl Connection {
+impl OwnConnection {
     /// Takes over a stream on which nothing was said yet.
-    pub(super) fn new(stream: Stream) -> Arc<Connection> {
-        Arc::new(Connection(Mutex::new(Some(Wire::new(stream)))))
+    pub(super) fn new(stream: Stream) -> Arc<OwnConnection> {
+        Arc::new(OwnConnection(Mutex::new(Some(Wire::new(stream)))))
     }
 
     /// Sends a request and waits for the head of its answer. The request's body stays where it is until its head was
@@ -67,7 +67,7 @@ impl Connection {
             if !is_sent {
                 wire.begin(cx, ready, request)?;
                 is_sent = true;
-                if let Some(upload) = upload::of(request, self) {
+                if let Some(upload) = passing::of(request, self) {
                     wire.uploads();
                     tokio::spawn(upload);
                 }
@@ -78,7 +78,8 @@ impl Connection {
         Ok(Response::from_parts(head, Body { connection: Arc::clone(self), is_over, left, broken: None }))
     }
 
-    /// Closes it. What is under way on it breaks off.
+    /// Closes it. What is under way on it breaks off, but is not woken: whoever ends a request wakes it by its
+    /// [`crate::flight::Flight`].
     pub(crate) fn close(&self) {
         let wire = self.lock().take();
         // Its socket is closed outside the lock.
@@ -118,3 +119,6 @@ impl Connection {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

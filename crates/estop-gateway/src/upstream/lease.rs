@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use hyper::client::conn::http2;
 use hyper::{Request, Response};
 
-use super::http1::{Connection, Failed};
+use super::http1::{Failed, OwnConnection};
 use super::{Answer, Upstream, UpstreamError};
 use crate::flight::{Flight, Hold};
 use crate::upload::{Outgoing, RequestBody};
@@ -16,7 +16,7 @@ use crate::upload::{Outgoing, RequestBody};
 pub(crate) struct Lease(Option<Held>);
 
 enum Held {
-    One { upstream: Arc<Upstream>, connection: Arc<Connection> },
+    One { upstream: Arc<Upstream>, connection: Arc<OwnConnection> },
     Two { upstream: Arc<Upstream>, sender: http2::SendRequest<RequestBody>, streams: Arc<AtomicUsize> },
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Tried {
 }
 
 impl Lease {
-    pub(super) fn one(upstream: Arc<Upstream>, connection: Arc<Connection>) -> Lease {
+    pub(super) fn one(upstream: Arc<Upstream>, connection: Arc<OwnConnection>) -> Lease {
         Lease(Some(Held::One { upstream, connection }))
     }
 

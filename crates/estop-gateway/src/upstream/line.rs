@@ -18,12 +18,14 @@ pub(super) struct Line {
     stream: TcpStream,
     /// Nobody's request is on it.
     pub is_idle: bool,
+    /// Something was sent since this was last unset.
+    pub has_sent: bool,
     host: Arc<Host>,
 }
 
 impl Line {
     pub(super) fn new(stream: TcpStream, host: Arc<Host>) -> Line {
-        Line { stream, is_idle: false, host }
+        Line { stream, is_idle: false, has_sent: false, host }
     }
 }
 
@@ -53,7 +55,9 @@ impl AsyncRead for Line {
 
 impl AsyncWrite for Line {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
+        let written = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.has_sent |= matches!(written, Poll::Ready(Ok(1..)));
+        written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -73,6 +77,8 @@ impl AsyncWrite for Line {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.has_sent |= matches!(written, Poll::Ready(Ok(1..)));
+        written
     }
 }

@@ -7,12 +7,12 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
 use super::wire::Came;
-use super::{Connection, Failed};
+use super::{Failed, OwnConnection};
 use crate::out_body::BodyError;
 
 /// The body of a provider's answer.
 pub(crate) struct Body {
-    pub(super) connection: Arc<Connection>,
+    pub(super) connection: Arc<OwnConnection>,
     /// Nothing is to come.
     pub(super) is_over: bool,
     /// How many bytes are still to come, if it is known.

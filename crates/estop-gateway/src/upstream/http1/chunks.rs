@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use memchr::memchr;
 
@@ -28,8 +29,8 @@ enum At {
     Size,
     /// So many bytes of it.
     Data(u64),
-    /// The end of its last line.
-    DataEnd,
+    /// The end of its line, these bytes of it.
+    DataEnd(&'static [u8]),
     /// Trailers, then an empty line.
     Trailers,
     /// Nothing.
@@ -46,12 +47,19 @@ pub(super) enum End {
 }
 
 impl Chunks {
+    /// Takes what came up to the end of the body: the data in it, and whether the body is over, or cannot be read further.
+    pub(super) fn take(&mut self, came: &mut Bytes) -> (Bytes, Result<End, Malformed>) {
+        let mut data = Gathered::default();
+        let read = self.read(came, |at| data.add(came, at));
+        let end = read.and_then(|length| {
+            came.advance(length);
+            self.end()
+        });
+        (data.take(), end)
+    }
+
     /// Reads what came and tells where data is in it. Returns how much was read: less than all only at the end.
-    pub(super) fn read(
-        &mut self,
-        came: &[u8],
-        mut data: impl FnMut(Range<usize>),
-    ) -> Result<usize, Malformed> {
+    fn read(&mut self, came: &[u8], mut data: impl FnMut(Range<usize>)) -> Result<usize, Malformed> {
         let mut from = 0;
         while from < came.len() && self.at != At::End {
             if let At::Data(left) = self.at {
@@ -60,7 +68,16 @@ impl Chunks {
                 data(from..from + length);
                 from += length;
                 let left = left - length as u64;
-                self.at = if left == 0 { At::DataEnd } else { At::Data(left) };
+                self.at = if left == 0 { At::DataEnd(b"\r\n") } else { At::Data(left) };
+                continue;
+            }
+            // Noticed at once: nobody waits for a line that never comes.
+            if let At::DataEnd([next, rest @ ..]) = self.at {
+                if came[from] != *next {
+                    return Err(Malformed("a chunk is longer than it says"));
+                }
+                self.at = if rest.is_empty() { At::Size } else { At::DataEnd(rest) };
+                from += 1;
                 continue;
             }
             let Some(end) = memchr(b'\n', &came[from..]).map(|at| from + at + 1) else {
@@ -74,7 +91,7 @@ impl Chunks {
     }
 
     /// Whether the last chunk came, and what follows it.
-    pub(super) fn end(&self) -> Result<End, Malformed> {
+    fn end(&self) -> Result<End, Malformed> {
         if self.at != At::End {
             return Ok(End::NotYet);
         }
@@ -83,8 +100,9 @@ impl Chunks {
         }
         let mut found = [httparse::EMPTY_HEADER; TRAILERS_MAX];
         let parsed = httparse::parse_headers(&self.lines, &mut found);
-        let Ok(httparse::Status::Complete((_, found))) = parsed else {
-            return Err(Malformed("the trailers are malformed"));
+        let found = match parsed {
+            Ok(httparse::Status::Complete((length, found))) if length == self.lines.len() => found,
+            Ok(_) | Err(_) => return Err(Malformed("the trailers are malformed")),
         };
         let mut trailers = HeaderMap::with_capacity(found.len());
         for line in found {
@@ -111,35 +129,56 @@ impl Chunks {
             self.keep(part)?;
             if self.lines == b"\r\n" || self.lines.ends_with(b"\n\r\n") {
                 self.at = At::End;
+            } else if self.lines == b"\n" || self.lines.ends_with(b"\n\n") {
+                return Err(Malformed("the trailers end in half a line"));
             }
             return Ok(());
         }
-        if self.lines.is_empty() {
-            self.at = self.after(part)?;
+        // Mostly a line comes whole, and is not kept.
+        if self.lines.is_empty() && part.len() <= LINES_MAX {
+            self.at = after_size(part)?;
             return Ok(());
         }
         self.keep(part)?;
-        let line = std::mem::take(&mut self.lines);
-        self.at = self.after(&line)?;
+        self.at = after_size(&self.lines)?;
+        self.lines.clear();
         Ok(())
     }
+}
 
-    /// What comes after a whole line.
-    fn after(&self, line: &[u8]) -> Result<At, Malformed> {
-        if self.at == At::DataEnd {
-            return if line == b"\r\n" {
-                Ok(At::Size)
-            } else {
-                Err(Malformed("a chunk is longer than it says"))
-            };
+/// What comes after a whole line with the size of a chunk.
+fn after_size(line: &[u8]) -> Result<At, Malformed> {
+    // The parser takes no digits for a zero.
+    let has_digit = line.first().is_some_and(u8::is_ascii_hexdigit);
+    match httparse::parse_chunk_size(line) {
+        Ok(httparse::Status::Complete((_, 0))) if has_digit => Ok(At::Trailers),
+        Ok(httparse::Status::Complete((_, size))) if has_digit => Ok(At::Data(size)),
+        Ok(_) | Err(_) => Err(Malformed("the size of a chunk is malformed")),
+    }
+}
+
+/// Data of one or more chunks. That of one is not copied.
+#[derive(Default)]
+struct Gathered {
+    one: Bytes,
+    more: BytesMut,
+}
+
+impl Gathered {
+    fn add(&mut self, from: &Bytes, at: Range<usize>) {
+        if self.one.is_empty() && self.more.is_empty() {
+            self.one = from.slice(at);
+            return;
         }
-        // The parser takes no digits for a zero.
-        let has_digit = line.first().is_some_and(u8::is_ascii_hexdigit);
-        match httparse::parse_chunk_size(line) {
-            Ok(httparse::Status::Complete((_, 0))) if has_digit => Ok(At::Trailers),
-            Ok(httparse::Status::Complete((_, size))) if has_digit => Ok(At::Data(size)),
-            Ok(_) | Err(_) => Err(Malformed("the size of a chunk is malformed")),
+        if self.more.is_empty() {
+            self.more.reserve(from.len());
+            self.more.extend_from_slice(&std::mem::take(&mut self.one));
         }
+        self.more.extend_from_slice(&from[at]);
+    }
+
+    fn take(self) -> Bytes {
+        if self.more.is_empty() { self.one } else { self.more.freeze() }
     }
 }
 
@@ -184,10 +223,10 @@ mod tests {
 
     #[test]
     fn an_2_what_is_no_chunk_is_refused() {
-        let long = [b"1;".to_vec(), vec![b'x'; LINES_MAX]].concat();
+        let long = [b"1;".to_vec(), vec![b'x'; LINES_MAX], b"\r\n".to_vec()].concat();
         let trailers = [b"0\r\n".to_vec(), b"a: b\r\n".repeat(LINES_MAX / 6 + 1)].concat();
         let many = [b"0\r\n".to_vec(), b"a: b\r\n".repeat(TRAILERS_MAX + 1), b"\r\n".to_vec()].concat();
-        let wrong: [&[u8]; 15] = [
+        let wrong: [&[u8]; 18] = [
             b"\r\n",
             b"\n",
             b"g\r\n",
@@ -200,11 +239,16 @@ mod tests {
             b"11111111111111111\r\n",
             b"1\r\nab\r\n",
             b"1\r\na\n0\r\n\r\n",
+            b"1\r\nab",
+            b"0\r\n\n",
+            b"0\r\na: b\n\nc: d\r\n\r\n",
             b"0\r\nnot a trailer\r\n\r\n",
             &long,
             &trailers,
         ];
         for body in wrong.into_iter().chain([&*many]) {
+            let pieces: Vec<&[u8]> = body.chunks(4096).collect();
+            assert!(read(&pieces).is_err(), "in pieces");
             let said = read(&[body]);
             let shown = String::from_utf8_lossy(&body[..body.len().min(40)]).into_owned();
             assert!(said.is_err(), "{shown:?}: {said:?}");

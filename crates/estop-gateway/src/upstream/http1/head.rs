@@ -111,7 +111,7 @@ pub(super) fn read(bytes: &Bytes, method: &Method) -> Result<Option<Head>, Malfo
         headers.append(name, value.map_err(|_| Malformed("the value of a header is malformed"))?);
     }
     let follows = said.follows(method, status, version)?;
-    let keep_alive = !said.closes && (said.keeps_alive || version == Version::HTTP_11);
+    let keep_alive = said.keeps_alive(version);
     let mut parts = Response::new(()).into_parts().0;
     // A reason of the provider's own is passed on.
     if let Some(reason) = found.reason.filter(|reason| Some(*reason) != status.canonical_reason())
@@ -144,7 +144,7 @@ struct Said {
     chunked: Option<bool>,
     length: Option<u64>,
     closes: bool,
-    keeps_alive: bool,
+    stays: bool,
 }
 
 impl Said {
@@ -158,7 +158,7 @@ impl Said {
                 Some(parts().next_back().is_some_and(|last| last.eq_ignore_ascii_case(b"chunked")));
         } else if *name == CONNECTION {
             self.closes |= parts().any(|option| option.eq_ignore_ascii_case(b"close"));
-            self.keeps_alive |= parts().any(|option| option.eq_ignore_ascii_case(b"keep-alive"));
+            self.stays |= parts().any(|option| option.eq_ignore_ascii_case(b"keep-alive"));
         }
         Ok(())
     }
@@ -174,6 +174,12 @@ impl Said {
             Some(before) if before != length => Err(Malformed("there are two content-lengths")),
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// Two words about the length of a body may be understood in two ways: the next answer is read on another connection.
+    fn keeps_alive(&self, version: Version) -> bool {
+        let is_clear = self.chunked.is_none() || self.length.is_none();
+        is_clear && !self.closes && (self.stays || version == Version::HTTP_11)
     }
 
     fn follows(&self, method: &Method, status: StatusCode, version: Version) -> Result<Follows, Malformed> {

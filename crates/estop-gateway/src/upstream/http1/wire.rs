@@ -1,7 +1,9 @@
 //! One connection's side of the conversation: what is still to be sent, and how far the answer is read.
 
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::pin::pin;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -19,6 +21,7 @@ use crate::upstream::Ready;
 
 /// A head of an answer is no longer.
 const HEAD_MAX: usize = 256 << 10;
+const TOO_LONG: Malformed = Malformed("its head is too long");
 /// Read at once.
 const READ_MAX: usize = 64 << 10;
 /// A head and a body of so many bytes together are copied into one piece: cheaper than handing the system a list of two.
@@ -37,8 +40,8 @@ thread_local! {
 /// A stream, and where its conversation stands.
 pub(super) struct Wire {
     stream: Stream,
-    /// What the request's head and body have left to send.
-    unsent: [Bytes; 2],
+    /// What is left to send, in pieces.
+    unsent: [Bytes; 3],
     /// TLS may keep what it took.
     unflushed: bool,
     /// Why no more can be sent. The provider may have answered all the same.
@@ -78,7 +81,7 @@ impl Wire {
     pub(super) fn new(stream: Stream) -> Wire {
         Wire {
             stream,
-            unsent: [Bytes::new(), Bytes::new()],
+            unsent: Default::default(),
             unflushed: false,
             send_error: None,
             uploads: false,
@@ -96,7 +99,8 @@ impl Wire {
         ready: &Ready,
         request: &Outgoing,
     ) -> Result<(), Failed> {
-        self.stream.line().is_idle = false;
+        let line = self.stream.line();
+        (line.is_idle, line.has_sent) = (false, false);
         self.method = request.parts.method.clone();
         self.left = Left::Head;
         let sends = match request.body.size_hint().exact() {
@@ -123,16 +127,15 @@ impl Wire {
         let pieces = [IoSlice::new(head), IoSlice::new(&body)];
         let pieces = if body.is_empty() { &pieces[..1] } else { &pieces };
         let written = match self.stream.poll_write(cx, pieces) {
-            Poll::Ready(Ok(0)) => return Err(Failed::Unsent(io::ErrorKind::WriteZero.into())),
             Poll::Ready(Ok(written)) => written,
+            // TLS may have sent some of it.
+            Poll::Ready(Err(error)) if self.stream.line().has_sent => return Err(Failed::Broken(error)),
             Poll::Ready(Err(error)) => return Err(Failed::Unsent(error)),
             Poll::Pending => 0,
         };
         self.unflushed = true;
-        match head.get(written..) {
-            Some(left) => self.unsent = [Bytes::copy_from_slice(left), body],
-            None => self.unsent = [Bytes::new(), body.split_off(written - head.len())],
-        }
+        let left = Bytes::copy_from_slice(head.get(written..).unwrap_or_default());
+        self.unsent = [left, body.split_off(written.saturating_sub(head.len())), Bytes::new()];
         Ok(())
     }
 
@@ -146,14 +149,17 @@ impl Wire {
         self.uploads = false;
     }
 
-    /// Sends more of an upload. What it took is not in `pieces` any more.
+    /// Sends more of an upload, behind what was not sent yet. What it took is not in `pieces` any more.
     pub(super) fn poll_upload(
         &mut self,
         cx: &mut Context<'_>,
-        pieces: &mut [Bytes; 2],
-    ) -> Poll<io::Result<()>> {
+        pieces: &mut [Bytes; 3],
+    ) -> Poll<Result<(), Failed>> {
         loop {
-            ready!(self.poll_send(cx))?;
+            if let Err(error) = ready!(self.poll_send(cx)) {
+                self.cannot_send(error);
+                return Poll::Ready(Err(Failed::Gone));
+            }
             if !pieces.iter().any(Buf::has_remaining) {
                 return Poll::Ready(Ok(()));
             }
@@ -165,21 +171,22 @@ impl Wire {
     /// Sends what is left to send.
     pub(super) fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.unsent.iter().any(Buf::has_remaining) {
-            let [head, body] = &self.unsent;
-            let written = ready!(self.stream.poll_write(cx, &[IoSlice::new(head), IoSlice::new(body)]))?;
+            let pieces = self.unsent.each_ref().map(|piece| IoSlice::new(piece));
+            let mut written = ready!(self.stream.poll_write(cx, &pieces))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            let [head, body] = &mut self.unsent;
-            let of_head = written.min(head.len());
-            head.advance(of_head);
-            body.advance(written - of_head);
+            for piece in &mut self.unsent {
+                let of_piece = written.min(piece.len());
+                piece.advance(of_piece);
+                written -= of_piece;
+            }
         }
         if self.unflushed {
             ready!(self.stream.poll_flush(cx))?;
             self.unflushed = false;
             // The client's bytes are not kept longer than they are needed.
-            self.unsent = [Bytes::new(), Bytes::new()];
+            self.unsent = Default::default();
         }
         Poll::Ready(Ok(()))
     }
@@ -195,8 +202,8 @@ impl Wire {
     }
 
     /// No more can be sent. The provider may have answered all the same.
-    pub(super) fn cannot_send(&mut self, error: io::Error) {
-        self.unsent = [Bytes::new(), Bytes::new()];
+    fn cannot_send(&mut self, error: io::Error) {
+        self.unsent = Default::default();
         self.unflushed = false;
         self.send_error.get_or_insert(error);
     }
@@ -216,7 +223,7 @@ impl Wire {
                 return Poll::Ready(Ok(head));
             }
             if self.came.len() > HEAD_MAX {
-                return Poll::Ready(Err(Malformed("its head is too long").into()));
+                return Poll::Ready(Err(TOO_LONG.into()));
             }
         }
     }
@@ -225,6 +232,9 @@ impl Wire {
     fn take_head(&mut self) -> Result<Option<response::Parts>, Malformed> {
         while !self.came.is_empty() {
             let Some(head) = head::read(&self.came, &self.method)? else { return Ok(None) };
+            if head.length > HEAD_MAX {
+                return Err(TOO_LONG);
+            }
             self.came.advance(head.length);
             let status = head.parts.status;
             // Said before the answer, and not part of it.
@@ -283,21 +293,15 @@ impl Wire {
                 self.came.split_to(length)
             }
             Left::Chunks(chunks) => {
-                let mut data = Gathered::default();
-                let read = chunks.read(&self.came, |at| data.add(&self.came, at));
+                let (data, end) = chunks.take(&mut self.came);
                 // What came well before a broken chunk is passed on.
-                match read.and_then(|length| Ok((length, chunks.end()?))) {
-                    Ok((length, end)) => {
-                        self.came.advance(length);
-                        match end {
-                            End::NotYet => {}
-                            End::Plain => self.left = Left::Nothing,
-                            End::Trailers(trailers) => self.left = Left::Trailers(trailers),
-                        }
-                    }
+                match end {
+                    Ok(End::NotYet) => {}
+                    Ok(End::Plain) => self.left = Left::Nothing,
+                    Ok(End::Trailers(trailers)) => self.left = Left::Trailers(trailers),
                     Err(error) => self.left = Left::Broken(error),
                 }
-                data.take()
+                data
             }
             Left::Head | Left::Trailers(_) | Left::Broken(_) | Left::Nothing => Bytes::new(),
         };
@@ -353,42 +357,19 @@ impl Wire {
 
     /// Whether an idle connection is open, as far as is known, and nothing came on it unasked.
     pub(super) fn is_quiet(&mut self) -> bool {
-        let (mut byte, mut cx) = ([0], Context::from_waker(Waker::noop()));
-        // Asks the system only if it said that there is something.
-        self.stream.poll_read(&mut cx, &mut ReadBuf::new(&mut byte)).is_pending()
+        // Asks the system only if it said that there is something; and whoever asks, however much it has read already.
+        let mut byte = [0];
+        let read =
+            tokio::task::unconstrained(poll_fn(|cx| self.stream.poll_read(cx, &mut ReadBuf::new(&mut byte))));
+        pin!(read).poll(&mut Context::from_waker(Waker::noop())).is_pending()
     }
 
     /// The answer is over: whether another request can be sent.
     pub(super) fn rest(&mut self) -> bool {
-        let is_sent =
-            !self.uploads && self.send_error.is_none() && !self.unsent.iter().any(Buf::has_remaining);
+        // Whatever was not sent was not flushed either.
+        let is_sent = !self.uploads && self.send_error.is_none() && !self.unflushed;
         // Closed with bytes of the request unsent, it would wait until all of them are taken.
         self.stream.line().is_idle = is_sent;
         is_sent && self.keep_alive && self.is_at_end() && self.came.is_empty()
-    }
-}
-
-/// Data of one or more chunks. That of one is not copied.
-#[derive(Default)]
-struct Gathered {
-    one: Bytes,
-    more: BytesMut,
-}
-
-impl Gathered {
-    fn add(&mut self, from: &Bytes, at: std::ops::Range<usize>) {
-        if self.one.is_empty() && self.more.is_empty() {
-            self.one = from.slice(at);
-            return;
-        }
-        if self.more.is_empty() {
-            self.more.reserve(from.len());
-            self.more.extend_from_slice(&std::mem::take(&mut self.one));
-        }
-        self.more.extend_from_slice(&from[at]);
-    }
-
-    fn take(self) -> Bytes {
-        if self.more.is_empty() { self.one } else { self.more.freeze() }
     }
 }

@@ -51,6 +51,7 @@ fn id_6_a_connection_stays_if_both_sides_say_so() {
         ("HTTP/1.1 200 OK", "connection: close\r\n", false),
         ("HTTP/1.1 200 OK", "connection: x, Close\r\n", false),
         ("HTTP/1.1 200 OK", "connection: close\r\nconnection: keep-alive\r\n", false),
+        ("HTTP/1.1 200 OK", "transfer-encoding: chunked\r\ncontent-length: 5\r\n", false),
         ("HTTP/1.0 200 OK", "", false),
         ("HTTP/1.0 200 OK", "connection: Keep-Alive\r\n", true),
     ] {
