@@ -72,7 +72,7 @@ pub(crate) enum Hold {
 impl Hold {
     fn end(self) {
         match self {
-            Hold::Connection(connection) => connection.close(),
+            Hold::Connection(connection) => connection.cut(),
             Hold::Task(task) => task.abort(),
         }
     }

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use http::Response;
+use tokio::runtime::Handle;
 
 pub(crate) use body::Body;
 pub(super) use stream::Stream;
@@ -23,7 +24,11 @@ use crate::upload::Outgoing;
 
 /// A connection, which carries one request at a time. Whoever ends that request takes the socket away, from any thread,
 /// whoever is or is not polling.
-pub(crate) struct OwnConnection(Mutex<Option<Wire>>);
+pub(crate) struct OwnConnection {
+    wire: Mutex<Option<Wire>>,
+    /// Where it was made: sockets of a thousand cut requests are closed by the workers they belong to.
+    runtime: Handle,
+}
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +55,8 @@ pub(super) struct Malformed(&'static str);
 impl OwnConnection {
     /// Takes over a stream on which nothing was said yet.
     pub(super) fn new(stream: Stream) -> Arc<OwnConnection> {
-        Arc::new(OwnConnection(Mutex::new(Some(Wire::new(stream)))))
+        let wire = Mutex::new(Some(Wire::new(stream)));
+        Arc::new(OwnConnection { wire, runtime: Handle::current() })
     }
 
     /// Sends a request and waits for the head of its answer. The request's body stays where it is until its head was
@@ -78,9 +84,17 @@ impl OwnConnection {
         Ok(Response::from_parts(head, Body { connection: Arc::clone(self), is_over, left, broken: None }))
     }
 
-    /// Closes it. What is under way on it breaks off, but is not woken: whoever ends a request wakes it by its
-    /// [`crate::flight::Flight`].
-    pub(crate) fn close(&self) {
+    /// Takes the socket away, and has it closed. What is under way on it breaks off, but is not woken: whoever ends a request
+    /// wakes it by its [`crate::flight::Flight`].
+    pub(crate) fn cut(&self) {
+        if let Some(wire) = self.lock().take() {
+            // Closing takes some ten microseconds. Whoever presses the button has thousands, and a disk to write to.
+            self.runtime.spawn(async move { drop(wire) });
+        }
+    }
+
+    /// Closes it, here and now.
+    pub(super) fn close(&self) {
         let wire = self.lock().take();
         // Its socket is closed outside the lock.
         drop(wire);
@@ -116,7 +130,7 @@ impl OwnConnection {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Wire>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.wire.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
