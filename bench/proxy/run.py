@@ -29,8 +29,12 @@ CONFIG = """
 listen: {data: 127.0.0.1:18085, admin: 127.0.0.1:0}
 providers:
   openai: {base_url: "http://127.0.0.1:18080"}
-# More calls a minute than any healthy agent makes: the watchdog would stop the benchmark, rightly.
+# Each agent makes more calls, takes more turns and uses more tokens than any healthy one. The watchdog would stop the
+# benchmark, rightly, and breakers and gate would write at length that they would. All of them judge; these are limits
+# within which what passes is healthy work.
 watchdog: {scope: off}
+circuit_breakers: {defaults: {max_turns: 1000000000}}
+gate: {max_tokens_per_minute: 1000000000}
 """
 
 PEERS = {

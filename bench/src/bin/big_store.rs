@@ -82,7 +82,7 @@ impl Making {
         for (at, state) in self.states.iter().enumerate() {
             let agent = format!("agent-{at}");
             let told = self.chains.head(&agent).map_or(0, |head| head.count);
-            batch.snapshots.push(Snapshot { agent: agent.into(), seq, state: state.snapshot(told, policy)? });
+            batch.snapshots.push(Snapshot { agent: agent.into(), seq, state: state.snapshot(told, policy) });
         }
         Ok(self.store.append(Arc::new(batch), Durability::Disk)?)
     }

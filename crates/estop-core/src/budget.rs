@@ -159,6 +159,9 @@ pub struct Totals {
 impl Budget {
     /// Begins a new day or month when the calendar says so (`budget/period.rs`). A clock set back gives no money back.
     pub fn turn(&mut self, now: Now, policy: &BudgetPolicy) {
+        if self.calendar.is_latest(policy.zone.day(now.wall), self.day, self.month) {
+            return;
+        }
         let local = policy.zone.local(now.wall);
         let Begins { day, month } = self.calendar.turn(now, local, &mut self.day, &mut self.month);
         if day {

@@ -69,19 +69,32 @@ const MS_PER_DAY: i64 = 86_400_000;
 impl Zone {
     /// The calendar of this zone at a wall-clock moment.
     pub fn local(&self, wall_ms: i64) -> Local {
-        let passed = self.changes.partition_point(|(from, _)| *from <= wall_ms);
-        let offset_s = if passed == 0 { self.offset_s } else { self.changes[passed - 1].1 };
-        let local_ms = wall_ms.saturating_add(i64::from(offset_s) * 1000);
+        let local_ms = self.local_ms(wall_ms);
         let day = local_ms.div_euclid(MS_PER_DAY);
         Local {
-            // A wall clock of 64-bit milliseconds is at most 10^11 days out; nobody's calendar goes there.
-            day: day.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32,
-            month: month_of(day).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32,
+            day: short(day),
+            month: short(month_of(day)),
             // 1970-01-01 was a Thursday.
             weekday: (day + 3).rem_euclid(7) as u8,
             minute: (local_ms.rem_euclid(MS_PER_DAY) / 60_000) as u16,
         }
     }
+
+    /// The day alone, which is quickly told.
+    pub(crate) fn day(&self, wall_ms: i64) -> i32 {
+        short(self.local_ms(wall_ms).div_euclid(MS_PER_DAY))
+    }
+
+    fn local_ms(&self, wall_ms: i64) -> i64 {
+        let passed = self.changes.partition_point(|(from, _)| *from <= wall_ms);
+        let offset_s = if passed == 0 { self.offset_s } else { self.changes[passed - 1].1 };
+        wall_ms.saturating_add(i64::from(offset_s) * 1000)
+    }
+}
+
+/// A wall clock of 64-bit milliseconds is at most 10^11 days out; nobody's calendar goes there.
+fn short(period: i64) -> i32 {
+    period.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
 }
 
 /// Months since January of year 0, by the proleptic Gregorian calendar (Howard Hinnant's civil-from-days).

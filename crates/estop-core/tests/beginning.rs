@@ -45,7 +45,7 @@ impl Live {
         let mut lines = vec![beginning.line()];
         for head in heads {
             let state = match self.agents.get(&*head.chain) {
-                Some(agent) => agent.write().expect("a state can be written"),
+                Some(agent) => agent.write(),
                 None => serde_json::to_vec(&self.system).expect("the system can be written"),
             };
             beginning.add(&head, &Base::state_digest(&state));
@@ -151,7 +151,7 @@ fn tw_7_a_changed_beginning_is_found() {
 fn tw_7_a_state_that_is_not_the_chains_is_refused_on_replay() {
     let mut lines = pruned(3);
     let head = verify(&lines[..5]).expect("the beginning is whole").heads().swap_remove(0);
-    let other = Snapshot::default().write().expect("a state can be written");
+    let other = Snapshot::default().write();
     lines[1] = Base { head, state: &other }.line();
     assert!(matches!(replay(&lines), Err(ReplayError::Journal(JournalError::Unreadable(_)))));
 }

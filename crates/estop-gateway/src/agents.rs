@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use estop_core::budget::Budget;
 use estop_core::button::Latched;
-use estop_core::engine::{AgentState, Snapshot, SnapshotError};
+use estop_core::engine::{AgentState, Snapshot};
 use estop_core::ids::{Name, RequestId};
 use estop_core::iteration::TestRunners;
 use estop_core::loop_detector::LoopFinding;
@@ -17,6 +17,7 @@ use estop_core::standing::Standing;
 use estop_core::system::System;
 use estop_core::time::Millis;
 
+use crate::apart::Parts;
 use crate::flight::Flights;
 use crate::hooks::HookMemory;
 use crate::recall::Recall;
@@ -138,9 +139,9 @@ impl Agent {
     }
 
     /// Its state and rules as bytes, and how many records of its chain they cover.
-    pub fn snapshot(&self) -> Result<(u64, Vec<u8>), SnapshotError> {
+    pub fn snapshot(&self) -> (u64, Vec<u8>) {
         let judged = self.judged();
-        Ok((judged.told, judged.state.snapshot(judged.told, &judged.policy)?))
+        (judged.told, judged.state.snapshot(judged.told, &judged.policy))
     }
 
     /// When its state must be woken.
@@ -188,11 +189,11 @@ pub struct Rules {
     pub runners: Arc<TestRunners>,
 }
 
-const SHARDS: usize = 16;
+type Shard = RwLock<BTreeMap<Box<str>, Arc<Agent>>>;
 
 /// All agents, found by name.
 pub struct Agents {
-    shards: [RwLock<BTreeMap<Box<str>, Arc<Agent>>>; SHARDS],
+    shards: Parts<Shard>,
     count: AtomicU64,
     /// Deleted ones among them: a hint.
     leaving: AtomicBool,
@@ -206,7 +207,7 @@ impl Agents {
     /// No agents yet, and room for `max` at once, of at most `names_max` names.
     pub fn new(max: usize, names_max: usize, resting: Resting) -> Agents {
         Agents {
-            shards: Default::default(),
+            shards: Parts::default(),
             count: AtomicU64::new(0),
             leaving: AtomicBool::new(false),
             max: max as u64,
@@ -308,7 +309,7 @@ impl Agents {
 
     /// Does something with each agent.
     pub fn for_each(&self, mut act: impl FnMut(&Arc<Agent>)) {
-        for shard in &self.shards {
+        for shard in self.shards.iter() {
             // Copied out, so that whatever is done to an agent holds up nobody who looks one up.
             let agents: Vec<Arc<Agent>> =
                 shard.read().unwrap_or_else(PoisonError::into_inner).values().map(Arc::clone).collect();
@@ -316,7 +317,7 @@ impl Agents {
         }
     }
 
-    fn shard(&self, name: &str) -> &RwLock<BTreeMap<Box<str>, Arc<Agent>>> {
-        &self.shards[signature::text(name).0 as usize % SHARDS]
+    fn shard(&self, name: &str) -> &Shard {
+        self.shards.of(signature::text(name))
     }
 }

@@ -22,6 +22,8 @@ use estop_core::journal::{Happened, SYSTEM, Spans};
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_core::time::Now;
 
+use crate::apart::Apart;
+
 pub use record::{Decided, Handover, Recorded};
 
 /// Records that may wait. Chosen: about 30 MB and three seconds of a busy machine; half sheds load at a slow disk's
@@ -74,17 +76,12 @@ thread_local! {
     static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What every thread writes to with each request, apart from what they only read: else each would take the other's
-/// cache line away.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Apart<T>(T);
-
 /// The queue.
 #[derive(Debug, Default)]
 pub struct JournalQueue {
     waiting: Apart<Mutex<Waiting>>,
-    /// Lines on their way to the tail. Whoever holds it writes; taken before `waiting`.
+    /// Lines on their way to the tail, and from there to the records that wait. Whoever holds it writes; taken before
+    /// `waiting`.
     writing: Apart<Mutex<Vec<u8>>>,
     /// As many records wait as may.
     crowded: AtomicBool,
@@ -107,6 +104,7 @@ pub struct JournalQueue {
 
 #[derive(Debug, Default)]
 struct Waiting {
+    /// Those whose lines the tail does not have yet are the last.
     records: Handover,
     /// Lines the tail does not have yet.
     unwritten: Vec<u8>,
@@ -197,11 +195,11 @@ impl JournalQueue {
             return;
         }
         waiting.pushed += 1;
-        if self.tail.is_some() && !self.tail_failed.load(Ordering::Relaxed) {
-            waiting.unwritten.extend_from_slice(line);
+        if self.has_tail() {
             waiting.end.offset += line.len() as u64;
         }
-        waiting.records.push(record, line, spans);
+        waiting.unwritten.extend_from_slice(line);
+        waiting.records.push(record, line.len(), spans);
         let count = waiting.records.len();
         if count == WAITING_MAX {
             self.crowded.store(true, Ordering::Relaxed);
@@ -220,20 +218,30 @@ impl JournalQueue {
     /// Gives the tail everything it does not have yet: from here on it outlives the process. If that fails, nothing is
     /// let through any more.
     pub fn flush(&self) {
-        let Some(tail) = &self.tail else { return };
-        let mut lines = self.writing.0.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::swap(&mut self.waiting().unwritten, &mut lines);
-        self.write_tail(&**tail, &mut lines);
-    }
-
-    fn write_tail(&self, tail: &dyn Tail, lines: &mut Vec<u8>) {
-        if lines.is_empty() {
+        if !self.has_tail() {
             return;
         }
-        if let Err(error) = tail.write(lines) {
+        let mut lines = self.writing.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::swap(&mut self.waiting().unwritten, &mut lines);
+        self.write_tail(&lines);
+        let mut waiting = self.waiting();
+        if self.failed.load(Ordering::Relaxed) {
+            // Their records are gone.
+            lines.clear();
+        }
+        waiting.records.add_lines(&mut lines);
+    }
+
+    fn has_tail(&self) -> bool {
+        self.tail.is_some() && !self.tail_failed.load(Ordering::Relaxed)
+    }
+
+    fn write_tail(&self, lines: &[u8]) {
+        if let Some(tail) = self.tail.as_ref().filter(|_| self.has_tail() && !lines.is_empty())
+            && let Err(error) = tail.write(lines)
+        {
             self.give_up(&error);
         }
-        lines.clear();
     }
 
     /// The same, and past the disk's cache: from here on it outlives the machine's power. Without a tail, waits for the
@@ -300,9 +308,11 @@ impl JournalQueue {
         }
         let mark = waiting.end;
         drop(waiting);
-        let Some(tail) = &self.tail else { return Some(mark) };
-        self.write_tail(&**tail, &mut lines);
-        if let Some(Err(error)) = is_long.then(|| tail.next_generation()) {
+        self.write_tail(&lines);
+        into.add_lines(&mut lines);
+        if let Some(tail) = self.tail.as_ref().filter(|_| is_long)
+            && let Err(error) = tail.next_generation()
+        {
             self.give_up(&error);
         }
         Some(mark)

@@ -32,6 +32,7 @@ mod upstream;
 
 // Who is judged, and where.
 mod agents;
+mod apart;
 mod button;
 mod canary;
 mod clock;

@@ -122,7 +122,7 @@ mod tests {
     fn st_3_an_agent_that_rests_gives_its_place_and_comes_back_as_it_was() {
         let kept = Arc::new(Kept::default());
         let host = host(1, 3, &kept);
-        let (told, before) = host.agent("a").expect("there is room").snapshot().expect("a state");
+        let (told, before) = host.agent("a").expect("there is room").snapshot();
         assert!(host.agent("b").is_none(), "the place is taken");
         kept.state.lock().expect("not poisoned").clone_from(&before);
         assert_eq!(host.agents.may_rest(Millis(0), NOBODY), [], "it was not idle for long");
@@ -135,7 +135,7 @@ mod tests {
         assert!(!host.agents.rest("a", told + 1, LATER), "something happened since");
         assert!(host.agents.rest("a", told, LATER));
         assert!(host.agents.get("a").is_none());
-        let (of_b, state) = host.agent("b").expect("there is room now").snapshot().expect("a state");
+        let (of_b, state) = host.agent("b").expect("there is room now").snapshot();
         assert!(host.known_agent("a").is_none(), "b has the place");
         assert!(host.agents.rest("b", of_b, LATER));
 
@@ -143,7 +143,7 @@ mod tests {
         assert!(host.agent("a").is_none(), "whose state cannot be read is not let in as a new one");
         kept.broken.store(false, Ordering::Relaxed);
         let again = host.known_agent("a").expect("it is known");
-        assert_eq!(again.snapshot().expect("a state"), (told, before));
+        assert_eq!(again.snapshot(), (told, before));
         drop((again, state));
     }
 
@@ -153,7 +153,7 @@ mod tests {
         let host = host(1, 3, &kept);
         let agent = host.agent("a").expect("there is room");
         host.tell(&agent, None, What::AgentDeactivated { by: "somebody".into() });
-        let (told, state) = agent.snapshot().expect("a state");
+        let (told, state) = agent.snapshot();
         *kept.state.lock().expect("not poisoned") = state;
         assert_eq!(host.agents.may_rest(LATER, NOBODY), []);
         host.agents.release(&agent);
@@ -170,7 +170,7 @@ mod tests {
         let kept = Arc::new(Kept::default());
         let host = host(1, 2, &kept);
         for name in ["a", "b"] {
-            let (told, _) = host.agent(name).expect("there is room").snapshot().expect("a state");
+            let (told, _) = host.agent(name).expect("there is room").snapshot();
             assert!(host.agents.rest(name, told, LATER));
         }
         assert!(host.agent("c").is_none());

@@ -7,15 +7,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use estop_core::ids::Name;
 pub(crate) use estop_core::report_tool::reported;
+use estop_core::signature;
+
+use crate::apart::Parts;
 
 /// Bytes of a run's last words that are kept. Chosen: two pages; of a longer text the end, where people sum up.
 const TEXT_MAX: usize = 4_096;
-/// Runs whose words are kept, 4 MB in all. Past it the one that spoke longest ago is forgotten, tripped ones last.
-const RUNS_MAX: usize = 1_024;
+/// Runs of one part whose words are kept: 2,048 runs and 8 MB in all. Past it the one of that part that spoke longest ago
+/// is forgotten, tripped ones last.
+const RUNS_MAX: usize = 32;
 
 /// The last words of runs.
 #[derive(Default)]
-pub struct Words(Mutex<Kept>);
+pub struct Words(Parts<Mutex<Kept>>);
 
 #[derive(Default)]
 struct Kept {
@@ -53,7 +57,7 @@ impl Words {
         if text.is_empty() {
             return;
         }
-        let mut kept = self.kept();
+        let mut kept = self.kept(agent, run);
         kept.spoken += 1;
         let spoken = kept.spoken;
         kept.enter(agent, run, |said| {
@@ -66,7 +70,7 @@ impl Words {
 
     /// What a run said last.
     pub fn of(&self, agent: &str, run: Option<&str>) -> Option<String> {
-        let mut kept = self.kept();
+        let mut kept = self.kept(agent, run);
         let said = kept.get(agent, run)?;
         (!said.text.is_empty()).then(|| said.text.clone())
     }
@@ -76,7 +80,8 @@ impl Words {
         if place == Place::default() {
             return;
         }
-        self.kept().enter(agent, run.map(AsRef::as_ref), |said| {
+        let run = run.map(AsRef::as_ref);
+        self.kept(agent, run).enter(agent, run, |said| {
             let Place { session, branch } = &mut said.place;
             *session = session.take().or(place.session);
             *branch = branch.take().or(place.branch);
@@ -85,7 +90,7 @@ impl Words {
 
     /// Where a run works, if its hooks said it.
     pub fn place_of(&self, agent: &str, run: Option<&str>) -> Place {
-        self.kept().get(agent, run).map(|said| said.place.clone()).unwrap_or_default()
+        self.kept(agent, run).get(agent, run).map(|said| said.place.clone()).unwrap_or_default()
     }
 
     /// A run reached a limit: its words are wanted soon.
@@ -105,20 +110,23 @@ impl Words {
 
     /// A run of this name begins anew.
     pub(crate) fn forget(&self, agent: &str, run: Option<&Name>) {
-        let mut kept = self.kept();
-        kept.look_for(agent, run.map(AsRef::as_ref));
+        let run = run.map(AsRef::as_ref);
+        let mut kept = self.kept(agent, run);
+        kept.look_for(agent, run);
         let Kept { runs, key, .. } = &mut *kept;
         runs.remove(key.as_str());
     }
 
     fn change(&self, agent: &str, run: Option<&Name>, change: impl FnOnce(&mut Said)) {
-        if let Some(said) = self.kept().get(agent, run.map(AsRef::as_ref)) {
+        let run = run.map(AsRef::as_ref);
+        if let Some(said) = self.kept(agent, run).get(agent, run) {
             change(said);
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn kept(&self, agent: &str, run: Option<&str>) -> MutexGuard<'_, Kept> {
+        let key = signature::mix(&[signature::text(agent), signature::text(run.unwrap_or_default())]);
+        self.0.of(key).lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -174,6 +182,7 @@ fn put_ending(kept: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apart::PARTS;
 
     #[test]
     fn cb_6_the_latest_words_of_a_run_are_kept_until_it_is_closed() {
@@ -222,10 +231,10 @@ mod tests {
         let kept = words.of("a", Some("long")).expect("it was said");
         assert!(kept.len() <= TEXT_MAX && kept.starts_with('…') && kept.ends_with('ü'), "{}", kept.len());
         words.trip("a", Some(&"long".into()));
-        for n in 0..3 * RUNS_MAX {
+        for n in 0..3 * RUNS_MAX * PARTS {
             words.say("a", Some(&format!("r{n}")), "x");
         }
-        assert_eq!(words.kept().runs.len(), RUNS_MAX);
+        assert_eq!(words.0.iter().map(|part| part.lock().expect("a part").runs.len()).max(), Some(RUNS_MAX));
         assert!(words.of("a", Some("long")).is_some(), "a tripped run's words are wanted");
         assert_eq!(words.of("a", Some("r0")), None);
     }

@@ -28,6 +28,14 @@ pub(super) struct Begins {
 }
 
 impl Calendar {
+    /// Whether `next` is the latest day there was, and the budget is in it: then nothing turns. Its month is the latest
+    /// too, because days and months are told together.
+    pub(super) fn is_latest(&self, next: i32, day: i32, month: i32) -> bool {
+        let is_in_it = next == day && day == self.latest_day && month == self.latest_month;
+        // A budget nothing was asked of yet is in no month.
+        is_in_it && month != 0 && self.put_back.is_none()
+    }
+
     /// The clocks show another moment: goes on to its day and month.
     pub(super) fn turn(&mut self, now: Now, local: Local, day: &mut i32, month: &mut i32) -> Begins {
         let ticks = self.put_back.is_none_or(|from| ticked(from, now));
@@ -77,4 +85,55 @@ fn turn(period: &mut i32, latest: &mut i32, next: i32, ticks: bool) -> Turned {
     *latest = (*latest).max(next);
     *period = next;
     turned
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::time::{Millis, Zone};
+
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    struct Book {
+        calendar: Calendar,
+        day: i32,
+        month: i32,
+    }
+
+    impl Book {
+        fn turn(&mut self, now: Now) -> Begins {
+            let local = Zone::default().local(now.wall);
+            self.calendar.turn(now, local, &mut self.day, &mut self.month)
+        }
+    }
+
+    const DAY: i64 = 86_400_000;
+
+    proptest! {
+        /// Wherever the clock on the wall jumps: while the day is said to be the latest, nothing turns.
+        #[test]
+        fn po_2_the_latest_day_turns_nothing(
+            begin in -400..400_i64,
+            steps in prop::collection::vec((-40..40_i64, 0..DAY, 0..3 * DAY), 1..60),
+        ) {
+            let mut book = Book::default();
+            let (mut mono, mut wall) = (0_u64, begin * DAY);
+            for (days, part, passed) in steps {
+                mono += passed.unsigned_abs();
+                wall += if part % 3 == 0 { passed } else { days * DAY / 2 + part };
+                let now = Now { mono: Millis(mono), wall };
+                let is_latest = book.calendar.is_latest(Zone::default().day(wall), book.day, book.month);
+                let before = book.clone();
+                let begins = book.turn(now);
+                if is_latest {
+                    prop_assert_eq!(&book, &before);
+                    prop_assert_eq!(begins, Begins { day: false, month: false });
+                }
+                // The moment after: mostly the same day.
+                let again = book.calendar.is_latest(Zone::default().day(wall), book.day, book.month);
+                prop_assert!(again || book.calendar.put_back.is_some() || book.day != Zone::default().day(wall));
+            }
+        }
+    }
 }

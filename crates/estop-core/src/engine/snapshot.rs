@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::AgentState;
+use crate::canonical_json;
 use crate::decision::Decision;
 use crate::event::{Event, What};
 use crate::policy::Policy;
@@ -51,8 +52,10 @@ pub enum SnapshotError {
 
 impl AgentState {
     /// The state after `told` records, under these rules, as bytes.
-    pub fn snapshot(&self, told: u64, policy: &Policy) -> Result<Vec<u8>, SnapshotError> {
-        Ok(serde_json::to_vec(&Out { version: VERSION, told, policy, state: self })?)
+    pub fn snapshot(&self, told: u64, policy: &Policy) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        canonical_json::write(&mut bytes, &Out { version: VERSION, told, policy, state: self });
+        bytes
     }
 }
 
@@ -67,7 +70,7 @@ impl Snapshot {
     }
 
     /// As bytes, for [`Snapshot::read`].
-    pub fn write(&self) -> Result<Vec<u8>, SnapshotError> {
+    pub fn write(&self) -> Vec<u8> {
         self.state.snapshot(self.told, &self.policy)
     }
 

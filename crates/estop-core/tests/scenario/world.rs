@@ -127,7 +127,7 @@ impl World {
         if read != *event {
             return Err(format!("  an event is read otherwise than it was written: {text}"));
         }
-        let kept = self.twin.snapshot(0, &self.policy).map_err(|e| e.to_string())?;
+        let kept = self.twin.snapshot(0, &self.policy);
         let Snapshot { policy, state, .. } = Snapshot::read(&kept).map_err(|e| e.to_string())?;
         if policy != self.policy {
             return Err("  a policy is read otherwise than it was written".to_owned());

@@ -188,7 +188,7 @@ fn cb_5_sleep_and_active_time_go_on_over_restarts() {
     assert!((60_000..61_000).contains(&active_ms(&host, "r2")), "sleep is not active");
 
     // estop is away for 60 s.
-    let (_, state_then) = host.agent("a").expect("known").snapshot().expect("a state");
+    let (_, state_then) = host.agent("a").expect("known").snapshot();
     let kept = Snapshot::read(&state_then).expect("its own snapshot");
     let from = host.clock.mono().plus(60_000);
     let host = begin(file(), from, vec![("a".into(), kept)], 60_000);

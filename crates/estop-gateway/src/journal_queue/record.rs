@@ -15,6 +15,8 @@ use super::WAITING_MAX;
 
 /// Bytes of lines whose room is kept from batch to batch: that of a burst is given back.
 const ROOM_MAX: usize = 8 << 20;
+/// Pieces whose room is kept.
+const PIECES_MAX: usize = 4_096;
 
 /// One thing to write down. Its bytes stand in the batch's lines.
 #[derive(Debug)]
@@ -90,15 +92,17 @@ impl std::ops::Deref for Decided {
 #[derive(Debug, Default)]
 pub struct Handover {
     records: Vec<Recorded>,
-    /// Where the line of each stands.
+    /// The line of each.
     places: Vec<Place>,
-    lines: Vec<u8>,
+    /// The lines, one behind the other, in the pieces in which they went to the tail. None stands in two.
+    pieces: Vec<Vec<u8>>,
+    /// Room for more pieces.
+    spare: Vec<Vec<u8>>,
 }
 
-/// Where a record's line stands among the lines.
+/// A record's line: it stands behind the one before.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    at: usize,
     length: usize,
     spans: Spans,
 }
@@ -116,14 +120,22 @@ impl Handover {
 
     /// Each with its bytes.
     pub fn iter(&self) -> impl Iterator<Item = (&Recorded, Written<'_>)> {
-        let line = |place: &Place| self.lines.get(place.at..place.at + place.length).unwrap_or_default();
-        let written = move |place| Written::at(line(place), place.spans);
+        let mut pieces = self.pieces.iter();
+        let mut rest: &[u8] = &[];
+        let written = move |place: &Place| {
+            if rest.is_empty() {
+                rest = pieces.next().map_or(&[], Vec::as_slice);
+            }
+            let (line, after) = rest.split_at_checked(place.length).unwrap_or_default();
+            rest = after;
+            Written::at(line, place.spans)
+        };
         self.records.iter().zip(self.places.iter().map(written))
     }
 
     /// The records alone; none is left.
     pub fn drain(&mut self) -> impl Iterator<Item = Recorded> {
-        self.lines.clear();
+        self.pieces.clear();
         self.places.clear();
         self.records.drain(..)
     }
@@ -132,16 +144,29 @@ impl Handover {
     pub fn clear(&mut self) {
         self.records.clear();
         self.places.clear();
-        self.lines.clear();
-        self.lines.shrink_to(ROOM_MAX);
         self.records.shrink_to(WAITING_MAX);
         self.places.shrink_to(WAITING_MAX);
+        let mut room: usize = self.spare.iter().map(Vec::capacity).sum();
+        for mut piece in self.pieces.drain(..) {
+            room += piece.capacity();
+            if room <= ROOM_MAX && self.spare.len() < PIECES_MAX {
+                piece.clear();
+                self.spare.push(piece);
+            }
+        }
     }
 
     #[inline(always)]
-    pub(super) fn push(&mut self, record: Recorded, line: &[u8], spans: Spans) {
-        self.places.push(Place { at: self.lines.len(), length: line.len(), spans });
-        self.lines.extend_from_slice(line);
+    pub(super) fn push(&mut self, record: Recorded, length: usize, spans: Spans) {
+        self.places.push(Place { length, spans });
         self.records.push(record);
+    }
+
+    /// Adds the lines of records that were pushed, in their order, and leaves room for the next.
+    pub(super) fn add_lines(&mut self, lines: &mut Vec<u8>) {
+        if !lines.is_empty() {
+            let room = self.spare.pop().unwrap_or_default();
+            self.pieces.push(std::mem::replace(lines, room));
+        }
     }
 }

@@ -66,3 +66,79 @@ fn st_1_a_record_nobody_asks_about_is_in_the_tail_while_its_batch_is_gathered() 
         "written before it was taken"
     );
 }
+
+/// A tail in memory that takes so many writes.
+#[derive(Clone, Debug)]
+struct Taking {
+    left: Arc<AtomicU64>,
+    lines: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Tail for Taking {
+    fn write(&self, lines: &[u8]) -> std::io::Result<()> {
+        let take = |left: u64| left.checked_sub(1);
+        self.left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+            .map_err(|_| std::io::Error::other("full"))?;
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(lines);
+        Ok(())
+    }
+    fn sync(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn next_generation(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn forget_before(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Pushes records, flushed after each of `flushed`; the times on the wall that the taken lines tell.
+fn pushed_and_taken(queue: &JournalQueue, taken: &mut Handover, walls: &[i64], flushed: &[i64]) {
+    for wall in walls {
+        // Lines of different lengths.
+        let heads = Vec::new();
+        let events = [SystemEvent::Started { found: None }, SystemEvent::Checkpointed { heads }];
+        let event = events[usize::from(wall % 3 == 0)].clone();
+        let decision = System::default().handle(Now::default(), &event);
+        queue.write_system(Now { wall: *wall, ..Now::default() }, event, decision);
+        if flushed.contains(wall) {
+            queue.flush();
+        }
+    }
+    assert!(queue.take(taken).is_some());
+    let told: Vec<i64> = taken
+        .iter()
+        .map(|(record, written)| {
+            let Recorded::System { now, event, decision } = record else { panic!("{record:?}") };
+            let (event, decision) = (serde_json::to_vec(event), serde_json::to_vec(decision));
+            assert_eq!(written.event(), event.expect("JSON"));
+            assert_eq!(written.decision(), decision.expect("JSON"));
+            now.wall
+        })
+        .collect();
+    assert_eq!(told, walls);
+}
+
+#[test]
+fn st_1_each_record_is_taken_with_its_line_wherever_the_tail_was_flushed() {
+    let tail = Taking { left: Arc::new(AtomicU64::new(5)), lines: Arc::default() };
+    let queue = JournalQueue::with_tail(Box::new(tail.clone()), TailMark::default());
+    let mut taken = Handover::default();
+    pushed_and_taken(&queue, &mut taken, &[1, 2, 3, 4, 5, 6, 7], &[1, 4, 6]);
+    pushed_and_taken(&queue, &mut taken, &[8, 9], &[9]);
+    let lines = tail.lines.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let is_of = |(nth, line): (usize, &[u8])| {
+        String::from_utf8_lossy(line).contains(&format!("\"wall\":{},", nth + 1))
+    };
+    assert_eq!(
+        lines.split_inclusive(|byte| *byte == b'\n').enumerate().filter(|line| is_of(*line)).count(),
+        9
+    );
+    // The tail takes no more: nothing new is let through, and what happens still comes to the writer.
+    pushed_and_taken(&queue, &mut taken, &[10, 11, 12], &[10, 11]);
+    assert!(queue.has_failed());
+    pushed_and_taken(&queue, &mut taken, &[13, 14], &[13]);
+    assert_eq!(*tail.lines.lock().unwrap_or_else(PoisonError::into_inner), lines);
+}

@@ -285,9 +285,8 @@ impl Scribe {
         for name in due {
             let Some(agent) = host.agents.get(&name) else { continue };
             self.rows.count_runs(&name, &agent.judged().state.run_views());
-            if let Ok((told, state)) = agent.snapshot() {
-                self.taken.insert(name, Taken { told, seq: self.chains.seq(), state });
-            }
+            let (told, state) = agent.snapshot();
+            self.taken.insert(name, Taken { told, seq: self.chains.seq(), state });
         }
         let mut out = JournalBatch::default();
         self.covered(&mut out);

@@ -176,7 +176,7 @@ pub(super) fn bases(store: &Sqlite, part: &Prunable) -> anyhow::Result<Vec<BaseS
             } else {
                 let after = agent_after(before.as_deref(), &lines)?;
                 anyhow::ensure!(Some(after.told) == count(&chain), "records of {chain} are missing");
-                after.write()?
+                after.write()
             };
             Ok(BaseState { chain, state })
         })
