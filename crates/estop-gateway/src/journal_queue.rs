@@ -52,6 +52,15 @@ pub struct TailMark {
     pub offset: u64,
 }
 
+/// How a portion of records was taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken {
+    /// They stand in the tail before this.
+    pub mark: TailMark,
+    /// Somebody was stopped, or waits for the store, or nothing more will come: they are to be stored at once.
+    pub hurries: bool,
+}
+
 /// Longest name of a model or a tool in a record. Chosen: ARNs and MCP's long names fit; whatever is longer is a text
 /// that somebody put there, and does not belong in a journal.
 const NAME_MAX: usize = 256;
@@ -116,12 +125,9 @@ struct Waiting {
 
 /// How long a record waits for the tail, if nobody is told sooner what was decided.
 const TAIL_WITHIN: Duration = Duration::from_millis(50);
-/// How many such times the writer gathers records before it writes them. The tail has them already: this only makes
-/// batches. What a batch changes is written once, so longer ones cost less; people who look should not notice. Pages are
-/// told to look again a little later.
-const GATHER: u32 = 4;
-/// So many are a batch at once: the room of larger ones would be given back and taken again each time.
-const BATCH_MAX: usize = WAITING_MAX / 8;
+/// So many are taken at once. Chosen: what waits still lies in a processor's cache when it is taken, and when its room is
+/// used again; the writer is woken fifty times a second at most on a busy machine.
+const PORTION: usize = 1_024;
 /// How long a stop waits for a store that has no tail before it.
 const STORED_WITHIN: Duration = Duration::from_secs(2);
 /// How long the writer waits for a record before it looks after other things.
@@ -204,12 +210,11 @@ impl JournalQueue {
         if count == WAITING_MAX {
             self.crowded.store(true, Ordering::Relaxed);
         }
-        let hurries = is_urgent || count == BATCH_MAX;
-        if hurries {
+        if is_urgent {
             self.hurry.store(true, Ordering::Relaxed);
         }
         // Looked at first: writing it each time would take its cache line from the other threads.
-        if self.asleep.load(Ordering::Relaxed) || hurries {
+        if self.asleep.load(Ordering::Relaxed) || is_urgent || count == PORTION {
             self.asleep.store(false, Ordering::Relaxed);
             self.bell.notify_one();
         }
@@ -291,10 +296,10 @@ impl JournalQueue {
         }
     }
 
-    /// Waits a while for records and takes all of them, if any; `None` once the queue is closed and empty. What is taken
-    /// stands in the tail before the mark that is returned.
-    pub fn take(&self, into: &mut Handover) -> Option<TailMark> {
-        self.wait()?;
+    /// Takes all records there are, if any. Waits for a portion of them for as long as told, or a while for a first one
+    /// and then `None` once the queue is closed. What is taken stands in the tail before the mark that is returned.
+    pub fn take(&self, into: &mut Handover, within: Option<Duration>) -> Option<Taken> {
+        self.wait(within)?;
         into.clear();
         let mut lines = self.writing.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut waiting = self.waiting();
@@ -307,6 +312,7 @@ impl JournalQueue {
             waiting.end = TailMark { generation: waiting.end.generation + 1, offset: 0 };
         }
         let mark = waiting.end;
+        let hurries = self.hurry.swap(false, Ordering::Relaxed) || self.is_closed();
         drop(waiting);
         self.write_tail(&lines);
         into.add_lines(&mut lines);
@@ -315,36 +321,39 @@ impl JournalQueue {
         {
             self.give_up(&error);
         }
-        Some(mark)
+        Some(Taken { mark, hurries })
     }
 
-    fn wait(&self) -> Option<()> {
-        let mut waiting = self.waiting();
+    fn wait(&self, within: Option<Duration>) -> Option<()> {
+        if let Some(within) = within {
+            self.gather(within);
+            return Some(());
+        }
+        let waiting = self.waiting();
         if waiting.records.is_empty() {
             if self.is_closed() {
                 return None;
             }
             self.asleep.store(true, Ordering::Relaxed);
-            let woken = self.bell.wait_timeout(waiting, LOOK_UP).unwrap_or_else(PoisonError::into_inner);
-            waiting = woken.0;
+            drop(self.bell.wait_timeout(waiting, LOOK_UP).unwrap_or_else(PoisonError::into_inner));
         }
-        if !waiting.records.is_empty() && !self.is_closed() {
-            drop(waiting);
-            self.gather();
-        }
-        self.hurry.store(false, Ordering::Relaxed);
         Some(())
     }
 
-    fn gather(&self) {
-        let more = |_: &mut Waiting| !self.hurry.load(Ordering::Relaxed) && !self.is_closed();
-        for _ in 0..GATHER {
-            let waited = self.bell.wait_timeout_while(self.waiting(), TAIL_WITHIN, more);
+    /// Waits for a portion; the tail is written meanwhile.
+    fn gather(&self, mut within: Duration) {
+        let more = |waiting: &mut Waiting| {
+            waiting.records.len() < PORTION && !self.hurry.load(Ordering::Relaxed) && !self.is_closed()
+        };
+        while !within.is_zero() {
+            let step = within.min(TAIL_WITHIN);
+            let waited = self.bell.wait_timeout_while(self.waiting(), step, more);
             let (waiting, waited) = waited.unwrap_or_else(PoisonError::into_inner);
             drop(waiting);
             if !waited.timed_out() {
                 return;
             }
+            within -= step;
             self.flush();
         }
     }

@@ -45,7 +45,7 @@ impl Bare {
         let taken = Arc::clone(&queue);
         let writer = std::thread::spawn(move || {
             let mut batch = Handover::default();
-            while taken.take(&mut batch).is_some() {
+            while taken.take(&mut batch, None).is_some() {
                 batch.clear();
             }
         });

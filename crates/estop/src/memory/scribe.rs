@@ -3,6 +3,8 @@
 //! It fails closed: while the store does not take a batch, nothing new is let through; what was decided waits in the
 //! tail and is stored later, by this process or the next.
 
+mod making;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -15,7 +17,7 @@ use estop_core::policy_file::PolicyFile;
 use estop_core::standing::Standing;
 use estop_core::system::{System, SystemEvent};
 use estop_core::time::{Millis, Now};
-use estop_gateway::{Handover, Host, JournalQueue, KeyRing, Recorded};
+use estop_gateway::{Handover, Host, JournalQueue, KeyRing};
 use estop_store::{
     Durability, Journal, JournalBatch, Records, Snapshot, Sqlite, SystemStateRepo, TailMark,
     forget_tails_before,
@@ -27,6 +29,7 @@ use super::open::Open;
 use super::past::Leftover;
 use super::rows::{Facts, Rows, Told, happenings, heard_failing};
 use crate::alerting::Alerting;
+use making::Making;
 
 /// An agent's state is kept after so many records. Chosen: told again in some milliseconds at a start; half costs each
 /// record twice as much of a state, which is a hundred times as long.
@@ -37,8 +40,6 @@ const KEPT_WITHIN: Duration = Duration::from_secs(10);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
-/// Bytes of a record's line without its hashes, mostly.
-const LINE_USUAL: usize = 512;
 /// Room for lines that is kept from batch to batch: that of a burst is given back.
 const ROOM_MAX: usize = 8 << 20;
 
@@ -205,46 +206,28 @@ impl Scribe {
         let queue = Arc::clone(&self.queue);
         let _gone = FailWhenGone(&queue);
         let mut records = Handover::default();
-        while let Some(mark) = queue.take(&mut records) {
-            self.store_records(&records, mark)?;
-            self.keep_states(|(count, since)| *count >= RECORDS_MAX || since.elapsed() >= KEPT_WITHIN)?;
-            self.let_rest();
+        let mut making: Option<Making> = None;
+        while let Some(taken) = queue.take(&mut records, making.as_ref().map(Making::left)) {
+            if !records.is_empty() {
+                let making = making.get_or_insert_with(|| self.begin());
+                self.link(making, &records, taken.mark);
+            }
+            if let Some(made) = making.take_if(|made| taken.hurries || made.is_due()) {
+                self.store_made(made)?;
+            }
+            // What is linked and not stored yet would be missing behind a state.
+            if making.is_none() {
+                self.keep_states(|(count, since)| *count >= RECORDS_MAX || since.elapsed() >= KEPT_WITHIN)?;
+                self.let_rest();
+            }
         }
         self.seal()
     }
 
-    fn store_records(&mut self, records: &Handover, mark: estop_gateway::TailMark) -> anyhow::Result<()> {
-        if records.is_empty() {
-            return Ok(());
-        }
-        self.taken_so_far += records.len() as u64;
-        let facts = self.facts();
-        let mut batch = self.batch();
-        batch.reserve(records.len(), LINE_USUAL);
-        let mut steered = false;
-        let mut urgent = self.queue.has_failed();
-        for (record, written) in records.iter() {
-            match record {
-                Recorded::Agent { now, event, decision } => {
-                    let (at, desk) = self.desks.of(written.chain(), &mut self.chains);
-                    batch.add(&mut self.chains, desk, *now, written);
-                    self.last = *now;
-                    let told = Told { agent: &desk.name, now: *now, event, decision };
-                    urgent |= told.is_urgent();
-                    self.rows.agent(&mut desk.rows, self.chains.seq(), &told, &facts, &mut batch.out);
-                    self.desks.note_unsaved(at);
-                }
-                Recorded::System { now, event, decision } => {
-                    self.system.handle(*now, event);
-                    let desk = self.desks.named(SYSTEM, &mut self.chains);
-                    batch.add(&mut self.chains, desk, *now, written);
-                    self.last = *now;
-                    urgent = true;
-                    self.rows.system(self.chains.seq(), *now, event, decision, &mut batch.out);
-                    steered = true;
-                }
-            }
-        }
+    /// Stores a batch that was made, and does what waited for it.
+    fn store_made(&mut self, made: Making) -> anyhow::Result<()> {
+        let Making { facts, mut batch, mark, urgent, steered, .. } = made;
+        let urgent = urgent || self.queue.has_failed();
         if urgent {
             self.queue.sync();
         }

@@ -82,7 +82,7 @@ impl House {
         let (taken, kept) = (Arc::clone(&queue), Arc::clone(&records));
         let writer = std::thread::spawn(move || {
             let mut batch = Handover::default();
-            while taken.take(&mut batch).is_some() {
+            while taken.take(&mut batch, None).is_some() {
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                 let lines = batch.iter().map(|(_, line)| (line.chain().to_owned(), text(line.decision())));
                 let lines: Vec<_> = lines.collect();
