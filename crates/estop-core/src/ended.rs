@@ -26,6 +26,29 @@ impl Ended {
 /// Only an exit code where clients put one, or plain words at the start of the text count: a log that mentions errors is
 /// not a failure.
 pub fn ended_by_text(result: &str) -> Ended {
+    let result = result.trim_start();
+    let mut start = [0; START];
+    let usual = result.as_bytes().get(..result.len().min(START)).filter(|start| start.is_ascii());
+    match usual {
+        Some(usual) => {
+            let start = &mut start[..usual.len()];
+            start.copy_from_slice(usual);
+            start.make_ascii_lowercase();
+            ended_by_start(std::str::from_utf8(start).unwrap_or_default(), result)
+        }
+        None => ended_by_start(&lower_start(result), result),
+    }
+}
+
+/// Characters at the start of a text in which a failure is told.
+const START: usize = 40;
+
+fn lower_start(result: &str) -> String {
+    result.chars().take(START).flat_map(char::to_lowercase).collect()
+}
+
+/// The same with the start of the text in lower case.
+fn ended_by_start(start: &str, result: &str) -> Ended {
     const FAILED: &[&str] = &[
         "error",
         "traceback (most recent call last)",
@@ -34,9 +57,7 @@ pub fn ended_by_text(result: &str) -> Ended {
         "command failed",
         "failed to ",
     ];
-    let result = result.trim_start();
-    let start: String = result.chars().take(40).flat_map(char::to_lowercase).collect();
-    match exit_code(&start).or_else(|| code_above(result)).or_else(|| code_beside(result)) {
+    match exit_code(start).or_else(|| code_above(result)).or_else(|| code_beside(result)) {
         Some(0) => Ended::Ok,
         Some(_) => Ended::Failed,
         None if FAILED.iter().any(|word| start.starts_with(word)) => Ended::Failed,
@@ -60,6 +81,10 @@ fn code_above(result: &str) -> Option<i64> {
     const ABOVE: &[&str] = &["Chunk ID:", "Wall time:", "Original token count:", EXITED];
     const EXITED: &str = "Process exited with code ";
     let is_above = |line: &&str| ABOVE.iter().any(|start| line.starts_with(start));
+    // Most results have no such lines: where theirs end need not be looked for.
+    if !is_above(&result) {
+        return None;
+    }
     let mut lines = result.lines().take(ABOVE.len()).take_while(is_above);
     lines.find_map(|line| leading_number(line.strip_prefix(EXITED)?))
 }
@@ -112,6 +137,20 @@ mod tests {
         ];
         for (text, ended) in told {
             assert_eq!(ended_by_text(text), ended, "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        /// Whatever stands at its start, in whatever case.
+        #[test]
+        fn cb_4_a_start_in_ascii_is_read_as_any_other(
+            before in "[ \\n]{0,3}",
+            said in "(?i)(error|fatal:|exit code:? ?|exit status |failed to |traceback \\(most recent call last\\)|[a-zK ]{0,4})",
+            rest in "[0-9A-ZaéKİ:\\n -]{0,50}",
+        ) {
+            let text = format!("{before}{said}{rest}");
+            let result = text.trim_start();
+            proptest::prop_assert_eq!(ended_by_text(&text), ended_by_start(&lower_start(result), result));
         }
     }
 

@@ -78,28 +78,55 @@ struct Word {
 }
 
 fn next_word(bytes: &[u8], from: usize) -> Option<Word> {
-    let start = from + bytes[from..].iter().position(|b| is_word(*b))?;
+    let start = from + bytes[from..].iter().position(|b| CLASSES[usize::from(*b)] & WORD != 0)?;
     let mut end = start;
-    let (mut has_digit, mut joins) = (false, true);
+    // What any of its bytes is, and what all of them are.
+    let (mut any, mut all) = (0, JOINS);
     while let Some(&byte) = bytes.get(end) {
-        if !is_word(byte) {
-            let goes_on = joins && has_digit && matches!(byte, b'-' | b'.' | b':' | b'+');
+        let class = CLASSES[usize::from(byte)];
+        if class & WORD != 0 {
+            any |= class;
+            all &= class;
+        } else {
+            let goes_on = all != 0 && any & DIGIT != 0 && class & JOINT != 0;
             if !goes_on || !bytes.get(end + 1).is_some_and(u8::is_ascii_alphanumeric) {
                 break;
             }
-        } else {
-            has_digit |= byte.is_ascii_digit();
-            joins &= byte.is_ascii_hexdigit() || matches!(byte, b'T' | b'Z' | b't' | b'z');
         }
         end += 1;
     }
-    Some(Word { start, end, has_digit })
+    Some(Word { start, end, has_digit: any & DIGIT != 0 })
 }
 
-/// Bytes beyond ASCII are letters, so that a word never ends inside a character.
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
-}
+/// Part of a word. Bytes beyond ASCII are letters, so that a word never ends inside a character.
+const WORD: u8 = 1;
+const DIGIT: u8 = 2;
+/// Words of these alone, with a digit, go on over a joint.
+const JOINS: u8 = 4;
+const JOINT: u8 = 8;
+
+/// What each byte is: looked up, as results are long.
+const CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut at = 0;
+    while at < classes.len() {
+        let byte = at as u8;
+        if byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80 {
+            classes[at] |= WORD;
+        }
+        if byte.is_ascii_digit() {
+            classes[at] |= DIGIT;
+        }
+        if byte.is_ascii_hexdigit() || matches!(byte, b'T' | b'Z' | b't' | b'z') {
+            classes[at] |= JOINS;
+        }
+        if matches!(byte, b'-' | b'.' | b':' | b'+') {
+            classes[at] |= JOINT;
+        }
+        at += 1;
+    }
+    classes
+};
 
 /// The volatile part that begins with `word`, from and to; of a field only the value.
 fn volatile_part(text: &str, word: &Word) -> Option<(usize, usize)> {
@@ -124,6 +151,9 @@ fn volatile_part(text: &str, word: &Word) -> Option<(usize, usize)> {
 /// `"key": "value"` and `key=value`, if the key is volatile; `last` is the last word of the key.
 fn value_of_key(text: &str, last: &Word) -> Option<(usize, usize)> {
     let after = &text[last.end..];
+    if !after.starts_with(['"', '\'', ':', '=']) {
+        return None;
+    }
     let unquoted = after.strip_prefix(['"', '\'']).unwrap_or(after);
     if !unquoted.starts_with([':', '=']) || !is_volatile_key(&text[key_start(text, last.start)..last.end]) {
         return None;
@@ -254,6 +284,36 @@ mod tests {
         differ("identify 12", "identify 13");
         differ("10:20", "10:21");
         differ(r#"{"id": "a", "n": "1"}"#, r#"{"id": "a", "n": "2"}"#);
+    }
+
+    /// As it is said in words.
+    fn word_by_word(bytes: &[u8], from: usize) -> Option<(usize, usize, bool)> {
+        let is_word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b >= 0x80;
+        let start = from + bytes[from..].iter().position(|b| is_word(*b))?;
+        let (mut end, mut has_digit, mut joins) = (start, false, true);
+        while let Some(&byte) = bytes.get(end) {
+            if is_word(byte) {
+                has_digit |= byte.is_ascii_digit();
+                joins &= byte.is_ascii_hexdigit() || matches!(byte, b'T' | b'Z' | b't' | b'z');
+            } else {
+                let goes_on = joins && has_digit && matches!(byte, b'-' | b'.' | b':' | b'+');
+                if !goes_on || !bytes.get(end + 1).is_some_and(u8::is_ascii_alphanumeric) {
+                    break;
+                }
+            }
+            end += 1;
+        }
+        Some((start, end, has_digit))
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn fp_4_words_are_found_by_looking_up_each_byte(text in "[a-gT-Zt-z0-9_:.+ é\"=-]{0,40}", from in 0..8_usize) {
+            let bytes = text.as_bytes();
+            let from = from.min(bytes.len());
+            let found = super::next_word(bytes, from).map(|word| (word.start, word.end, word.has_digit));
+            proptest::prop_assert_eq!(found, word_by_word(bytes, from));
+        }
     }
 
     #[test]
