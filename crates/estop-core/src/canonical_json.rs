@@ -7,13 +7,15 @@ use serde::{Serialize, ser};
 
 use crate::simhash::eight;
 
-/// Appends a value. Serialising our own types into memory cannot fail: no map has keys that are not strings.
+/// Appends a value. Serialising our own types into memory cannot fail: all keys of maps are texts or numbers.
 pub(crate) fn write<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     let before = out.len();
     if value.serialize(Writer { out }).is_err() {
         out.truncate(before);
-        let written = serde_json::to_writer(out, value);
-        debug_assert!(written.is_ok(), "journal types serialise into memory");
+        let is_written = serde_json::to_writer(&mut *out, value).is_ok();
+        debug_assert!(is_written, "journal types serialise into memory");
+        // Nothing is read as nothing; half of it might be taken for something.
+        out.truncate(if is_written { out.len() } else { before });
     }
 }
 

@@ -52,12 +52,13 @@ pub struct TailMark {
     pub offset: u64,
 }
 
-/// How a portion of records was taken.
+/// How records were taken.
 #[derive(Clone, Copy, Debug)]
-pub struct Taken {
+pub struct Portion {
     /// They stand in the tail before this.
     pub mark: TailMark,
-    /// Somebody was stopped, or waits for the store, or nothing more will come: they are to be stored at once.
+    /// Somebody was stopped, or waits for the store, or a file of the tail is done, or nothing more will come: they are to
+    /// be stored at once.
     pub hurries: bool,
 }
 
@@ -123,10 +124,19 @@ struct Waiting {
     pushed: u64,
 }
 
+impl Waiting {
+    /// Takes the lines the tail does not have yet.
+    fn next_lines(&mut self, lines: &mut Vec<u8>) {
+        // Whoever panicked while it wrote has left those before.
+        self.records.add_lines(lines);
+        std::mem::swap(&mut self.unwritten, lines);
+    }
+}
+
 /// How long a record waits for the tail, if nobody is told sooner what was decided.
 const TAIL_WITHIN: Duration = Duration::from_millis(50);
-/// So many are taken at once. Chosen: what waits still lies in a processor's cache when it is taken, and when its room is
-/// used again; the writer is woken fifty times a second at most on a busy machine.
+/// The writer is woken when so many wait. Chosen: they still lie in a processor's cache when they are taken, and when their
+/// room is used again; it comes to some fifty times a second on a busy machine.
 const PORTION: usize = 1_024;
 /// How long a stop waits for a store that has no tail before it.
 const STORED_WITHIN: Duration = Duration::from_secs(2);
@@ -227,7 +237,7 @@ impl JournalQueue {
             return;
         }
         let mut lines = self.writing.0.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::swap(&mut self.waiting().unwritten, &mut lines);
+        self.waiting().next_lines(&mut lines);
         self.write_tail(&lines);
         let mut waiting = self.waiting();
         if self.failed.load(Ordering::Relaxed) {
@@ -298,12 +308,12 @@ impl JournalQueue {
 
     /// Takes all records there are, if any. Waits for a portion of them for as long as told, or a while for a first one
     /// and then `None` once the queue is closed. What is taken stands in the tail before the mark that is returned.
-    pub fn take(&self, into: &mut Handover, within: Option<Duration>) -> Option<Taken> {
+    pub fn take(&self, into: &mut Handover, within: Option<Duration>) -> Option<Portion> {
         self.wait(within)?;
         into.clear();
         let mut lines = self.writing.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut waiting = self.waiting();
-        std::mem::swap(&mut waiting.unwritten, &mut lines);
+        waiting.next_lines(&mut lines);
         std::mem::swap(&mut waiting.records, into);
         self.crowded.store(waiting.records.len() >= WAITING_MAX, Ordering::Relaxed);
         let is_long = waiting.end.offset >= TAIL_MAX;
@@ -312,7 +322,7 @@ impl JournalQueue {
             waiting.end = TailMark { generation: waiting.end.generation + 1, offset: 0 };
         }
         let mark = waiting.end;
-        let hurries = self.hurry.swap(false, Ordering::Relaxed) || self.is_closed();
+        let hurries = self.hurry.swap(false, Ordering::Relaxed) || self.is_closed() || is_long;
         drop(waiting);
         self.write_tail(&lines);
         into.add_lines(&mut lines);
@@ -321,7 +331,7 @@ impl JournalQueue {
         {
             self.give_up(&error);
         }
-        Some(Taken { mark, hurries })
+        Some(Portion { mark, hurries })
     }
 
     fn wait(&self, within: Option<Duration>) -> Option<()> {

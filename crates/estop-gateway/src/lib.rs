@@ -71,7 +71,7 @@ pub use fleet::Fleet;
 pub use flight::{Flight, Phase};
 pub use gateway::Gateway;
 pub use host::{Host, Keeping};
-pub use journal_queue::{Decided, Handover, JournalQueue, Recorded, Tail, TailMark, Taken};
+pub use journal_queue::{Decided, Handover, JournalQueue, Portion, Recorded, Tail, TailMark};
 pub use key_ring::KeyRing;
 pub use resting::{Rest, Resting, States};
 pub use rulebook::{Over, Rulebook};

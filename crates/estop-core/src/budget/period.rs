@@ -29,11 +29,10 @@ pub(super) struct Begins {
 
 impl Calendar {
     /// Whether `next` is the latest day there was, and the budget is in it: then nothing turns. Its month is the latest
-    /// too, because days and months are told together.
+    /// too: whoever told the day told its month with it. Zeros nobody told: a budget begins with them.
     pub(super) fn is_latest(&self, next: i32, day: i32, month: i32) -> bool {
         let is_in_it = next == day && day == self.latest_day && month == self.latest_month;
-        // A budget nothing was asked of yet is in no month.
-        is_in_it && month != 0 && self.put_back.is_none()
+        is_in_it && day != 0 && month != 0 && self.put_back.is_none()
     }
 
     /// The clocks show another moment: goes on to its day and month.
@@ -110,6 +109,15 @@ mod tests {
 
     const DAY: i64 = 86_400_000;
 
+    #[test]
+    fn po_2_a_clock_that_begins_before_1970_comes_to_its_first_month() {
+        let mut book = Book::default();
+        let at = |wall| Now { mono: Millis(1), wall };
+        book.turn(at(-DAY));
+        assert!(!book.calendar.is_latest(Zone::default().day(0), book.day, book.month));
+        assert!(book.turn(at(0)).month);
+    }
+
     proptest! {
         /// Wherever the clock on the wall jumps: while the day is said to be the latest, nothing turns.
         #[test]
@@ -132,7 +140,8 @@ mod tests {
                 }
                 // The moment after: mostly the same day.
                 let again = book.calendar.is_latest(Zone::default().day(wall), book.day, book.month);
-                prop_assert!(again || book.calendar.put_back.is_some() || book.day != Zone::default().day(wall));
+                let is_elsewhere = book.day != Zone::default().day(wall) || book.day == 0;
+                prop_assert!(again || book.calendar.put_back.is_some() || is_elsewhere);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What waits to be written: events and decisions as the writer of rows wants them, and their lines in one piece.
+//! What waits to be written: events and decisions as the writer of rows wants them, and their lines.
 //!
 //! Whatever a thread allocates and another one frees comes back cold. So a record holds little, and its bytes stand
 //! behind those of the one before.
@@ -127,6 +127,7 @@ impl Handover {
                 rest = pieces.next().map_or(&[], Vec::as_slice);
             }
             let (line, after) = rest.split_at_checked(place.length).unwrap_or_default();
+            debug_assert_eq!(line.len(), place.length, "each record has its line");
             rest = after;
             Written::at(line, place.spans)
         };
@@ -148,8 +149,8 @@ impl Handover {
         self.places.shrink_to(WAITING_MAX);
         let mut room: usize = self.spare.iter().map(Vec::capacity).sum();
         for mut piece in self.pieces.drain(..) {
-            room += piece.capacity();
-            if room <= ROOM_MAX && self.spare.len() < PIECES_MAX {
+            if room + piece.capacity() <= ROOM_MAX && self.spare.len() < PIECES_MAX {
+                room += piece.capacity();
                 piece.clear();
                 self.spare.push(piece);
             }

@@ -142,3 +142,100 @@ fn st_1_each_record_is_taken_with_its_line_wherever_the_tail_was_flushed() {
     pushed_and_taken(&queue, &mut taken, &[13, 14], &[13]);
     assert_eq!(*tail.lines.lock().unwrap_or_else(PoisonError::into_inner), lines);
 }
+
+/// A record that nobody hurries for.
+fn push_one(queue: &JournalQueue, wall: i64) {
+    let what = estop_core::event::What::Tick;
+    let decision = Arc::new(Decision::plain(estop_core::decision::Outcome::Noted));
+    queue.write("a", Now { wall, ..Now::default() }, Event::open(what), &decision);
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+#[test]
+fn st_1_whoever_gathers_is_woken_by_a_portion_a_stop_and_the_end() {
+    let queue = Arc::new(JournalQueue::default());
+    let take = |queue: &Arc<JournalQueue>| {
+        let queue = Arc::clone(queue);
+        std::thread::spawn(move || {
+            let mut taken = Handover::default();
+            let portion = queue.take(&mut taken, Some(LONG)).expect("told how long");
+            (taken.len(), portion.hurries)
+        })
+    };
+    let gathers = take(&queue);
+    (0..PORTION as i64).for_each(|wall| push_one(&queue, wall));
+    assert_eq!(gathers.join().expect("no panic"), (PORTION, false));
+    let gathers = take(&queue);
+    push_one(&queue, 1);
+    let event = SystemEvent::Started { found: None };
+    let decision = System::default().handle(Now::default(), &event);
+    queue.write_system(Now::default(), event, decision);
+    let (count, hurries) = gathers.join().expect("no panic");
+    assert!(hurries && (1..=2).contains(&count), "{count}");
+    let gathers = take(&queue);
+    push_one(&queue, 2);
+    queue.close();
+    assert!(gathers.join().expect("no panic").1);
+    assert!(queue.take(&mut Handover::default(), None).is_none());
+}
+
+#[test]
+fn st_1_a_stop_hurries_one_portion() {
+    let queue = JournalQueue::default();
+    queue.hurry.store(true, Ordering::Relaxed);
+    push_one(&queue, 1);
+    let mut taken = Handover::default();
+    assert!(queue.take(&mut taken, None).is_some_and(|portion| portion.hurries));
+    push_one(&queue, 2);
+    assert!(queue.take(&mut taken, None).is_some_and(|portion| !portion.hurries));
+}
+
+#[test]
+fn st_1_records_keep_their_lines_whoever_pushes_and_flushes_at_once() {
+    const EACH: i64 = 20_000;
+    let tail = Taking { left: Arc::new(AtomicU64::new(u64::MAX)), lines: Arc::default() };
+    let queue = JournalQueue::with_tail(Box::new(tail.clone()), TailMark::default());
+    let is_over = AtomicBool::new(false);
+    let mut walls = Vec::new();
+    std::thread::scope(|scope| {
+        let pushers: Vec<_> = (0..3)
+            .map(|who| {
+                let queue = &queue;
+                scope.spawn(move || {
+                    for nth in 0..EACH {
+                        push_one(queue, who * EACH + nth);
+                        if nth % 7 == who {
+                            queue.flush();
+                        }
+                    }
+                })
+            })
+            .collect();
+        let taker = scope.spawn(|| {
+            let (mut taken, mut found) = (Handover::default(), Vec::new());
+            while !is_over.load(Ordering::Relaxed) || queue.pushed() > found.len() as u64 {
+                queue.take(&mut taken, Some(Duration::from_millis(1))).expect("told how long");
+                for (record, written) in taken.iter() {
+                    let Recorded::Agent { now, .. } = record else { continue };
+                    assert_eq!((written.chain(), written.decision()), ("a", &br#"{"outcome":"noted"}"#[..]));
+                    found.push(now.wall);
+                }
+            }
+            found
+        });
+        pushers.into_iter().for_each(|pusher| pusher.join().expect("no panic"));
+        is_over.store(true, Ordering::Relaxed);
+        walls = taker.join().expect("no panic");
+    });
+    // The tail has the same lines in the same order.
+    let lines = tail.lines.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let told = String::from_utf8(lines).expect("text");
+    let told: Vec<i64> = told
+        .lines()
+        .filter_map(|line| line.split("\"wall\":").nth(1)?.split(',').next()?.parse().ok())
+        .collect();
+    assert_eq!(told, walls);
+    walls.sort_unstable();
+    assert!(walls.into_iter().eq(0..3 * EACH), "each once");
+}

@@ -207,12 +207,12 @@ impl Scribe {
         let _gone = FailWhenGone(&queue);
         let mut records = Handover::default();
         let mut making: Option<Making> = None;
-        while let Some(taken) = queue.take(&mut records, making.as_ref().map(Making::left)) {
+        while let Some(portion) = queue.take(&mut records, making.as_ref().map(Making::left)) {
             if !records.is_empty() {
-                let making = making.get_or_insert_with(|| self.begin());
-                self.link(making, &records, taken.mark);
+                let making = making.get_or_insert_with(|| self.begin(portion.mark));
+                self.link(making, &records, portion.mark);
             }
-            if let Some(made) = making.take_if(|made| taken.hurries || made.is_due()) {
+            if let Some(made) = making.take_if(|made| portion.hurries || made.is_due()) {
                 self.store_made(made)?;
             }
             // What is linked and not stored yet would be missing behind a state.
@@ -227,10 +227,12 @@ impl Scribe {
     /// Stores a batch that was made, and does what waited for it.
     fn store_made(&mut self, made: Making) -> anyhow::Result<()> {
         let Making { facts, mut batch, mark, urgent, steered, .. } = made;
-        let urgent = urgent || self.queue.has_failed();
-        if urgent {
+        let has_failed = self.queue.has_failed();
+        // Without a tail, whoever waits for the disk waits for this very batch.
+        if urgent && !has_failed {
             self.queue.sync();
         }
+        let urgent = urgent || has_failed;
         self.rows.finish(&mut batch.out);
         let mut out = batch.finish();
         self.covered(&mut out);

@@ -13,7 +13,7 @@ use crate::memory::rows::{Facts, Told};
 /// changes is written once, so longer ones cost less; people who look should not notice. Pages are told to look again a
 /// little later.
 const GATHER_FOR: Duration = Duration::from_millis(200);
-/// So many records are a batch: the room of larger ones would be given back and taken again each time.
+/// So many records are enough for a batch: the room of larger ones would be given back and taken again each time.
 const BATCH_MAX: usize = 8_192;
 /// Bytes of a record's line without its hashes, mostly.
 const LINE_USUAL: usize = 512;
@@ -28,7 +28,7 @@ pub(super) struct Making {
     since: Instant,
     /// Up to where the tail has been taken.
     pub(super) mark: TailMark,
-    /// Somebody was stopped.
+    /// Somebody was stopped or steered: it must be on the disk once it is stored.
     pub(super) urgent: bool,
     /// The system was steered.
     pub(super) steered: bool,
@@ -41,29 +41,23 @@ impl Making {
     }
 
     pub(super) fn is_due(&self) -> bool {
-        self.urgent || self.count >= BATCH_MAX || self.left().is_zero()
+        self.count >= BATCH_MAX || self.left().is_zero()
     }
 }
 
 impl Scribe {
     /// Begins a batch.
-    pub(super) fn begin(&mut self) -> Making {
+    pub(super) fn begin(&mut self, mark: TailMark) -> Making {
         let facts = self.facts();
         let mut batch = self.batch();
         batch.reserve(BATCH_MAX, LINE_USUAL);
-        Making {
-            facts,
-            batch,
-            count: 0,
-            since: Instant::now(),
-            mark: Default::default(),
-            urgent: false,
-            steered: false,
-        }
+        Making { facts, batch, count: 0, since: Instant::now(), mark, urgent: false, steered: false }
     }
 
     /// Links a portion of records, and notes what follows from them.
     pub(super) fn link(&mut self, making: &mut Making, records: &Handover, mark: TailMark) {
+        // What holds may have changed since the portion before.
+        making.facts = self.facts();
         let Making { facts, batch, urgent, steered, .. } = making;
         for (record, written) in records.iter() {
             match record {
