@@ -79,7 +79,9 @@ impl Host {
 
     /// How the button stands, and who brought it about.
     pub fn button(&self) -> Latched {
-        let latched = self.button.held().latched.clone();
+        // Held over both: whoever changes one changes the other before letting go.
+        let held = self.button.held();
+        let latched = held.latched.clone();
         // With what the configuration keeps shut.
         Latched { gate: GateView { shut: self.latch.view().shut, ..latched.gate }, ..latched }
     }

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use estop_core::button::{Press, Unlock};
 use estop_core::event::ToolRequested;
 use estop_core::ids::{CallId, Hash64};
 use estop_core::policy::Limit;
 use estop_core::policy_file::{PolicyFile, PolicyFileIn};
 use estop_core::run::{RunLimits, RunState};
-use estop_core::system::Channel;
+use estop_core::system::{Channel, KillReason};
 
 use super::*;
 use crate::connection::Connection;
@@ -247,4 +248,29 @@ fn po_5_in_watch_a_circuit_breakers_section_is_enforced_for_attended_runs() {
         let last = (1..=200).map(|call| tool(host, "claude-1", call)).last().expect("200 calls");
         assert_eq!(!last.is_allowed(), stops, "{}", last.reason());
     }
+}
+
+#[test]
+fn ks_1_how_the_button_stands_is_told_of_one_moment() {
+    let host = host_with("{}");
+    host.open(None, None);
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..20_000 {
+                let channels = Channels::NONE.with(Channel::Llm);
+                let press = Press { channels, ..Press::new(KillReason::Manual, "ann", "api") };
+                host.kill(press);
+                let epoch = host.button().gate.epoch;
+                host.clear(Unlock { by: "ann".into(), epoch, note: None });
+            }
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        let mut seen = BTreeMap::new();
+        while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+            let gate = host.button().gate;
+            assert_eq!(*seen.entry(gate.epoch).or_insert(gate), gate, "of one epoch");
+        }
+        assert!(seen.len() > 1, "it was looked at while it changed");
+    });
 }
