@@ -135,8 +135,8 @@ impl Waiting {
 
 /// How long a record waits for the tail, if nobody is told sooner what was decided.
 const TAIL_WITHIN: Duration = Duration::from_millis(50);
-/// The writer is woken when so many wait. Chosen: they still lie in a processor's cache when they are taken, and when their
-/// room is used again; it comes to some fifty times a second on a busy machine.
+/// The writer is woken when so many wait. Chosen: less than a megabyte, which a processor's cache can hold until they are
+/// taken; it comes to some fifty times a second on a busy machine.
 const PORTION: usize = 1_024;
 /// How long a stop waits for a store that has no tail before it.
 const STORED_WITHIN: Duration = Duration::from_secs(2);
