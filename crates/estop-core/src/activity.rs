@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use crate::as_list::as_list;
 use crate::fingerprint::{ResponsePrint, StepPrint};
 use crate::ids::Hash64;
 use crate::policy::GatePolicy;
@@ -204,16 +205,19 @@ impl Activity {
 const FAILING_SLACK: u32 = 3;
 
 /// The last outputs of a conversation (TW-2).
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Outputs(VecDeque<Output>);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 struct Output {
     /// SimHash of the text as it is; 0 = none.
     text: u64,
     /// Calls and, once known, their results; 0 = none.
+    #[serde(default)]
     calls: u64,
 }
+
+as_list!(Output: text; calls = 0);
 
 impl Outputs {
     pub(crate) fn push(&mut self, print: &ResponsePrint, window: usize) {
@@ -270,14 +274,19 @@ const FAST_EVENTS: usize = 10;
 const FAST_WITHIN_MS: u64 = 20_000;
 
 /// The tempo of one conversation's sequential steps (TW-2).
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct Tempo {
     /// Milliseconds between steps, oldest first; all below 30 s.
+    #[serde(default)]
     intervals: [u16; INTERVALS],
+    #[serde(default)]
     len: u8,
     /// Intervals since the last gap.
+    #[serde(default)]
     unbroken: u8,
 }
+
+as_list!(Tempo: ; intervals = [0; INTERVALS], len = 0, unbroken = 0);
 
 impl Tempo {
     /// A sequential step came `interval_ms` after the one before it.

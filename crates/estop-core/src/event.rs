@@ -3,19 +3,21 @@
 //! Everything a judgement needs comes in here or with `now`: the gate word, the fleet's budget, the estimate
 //! of the cost. An agent's journal therefore replays alone, on another machine, years later.
 
+mod tokens;
+
 use serde::{Deserialize, Serialize};
 
-use crate::budget::{Amount, BudgetFinding};
+use crate::budget::BudgetFinding;
 use crate::chant::Chant;
 pub use crate::ended::Ended;
 use crate::fingerprint::{RequestPrint, ResponsePrint};
 use crate::guard::Guard;
 use crate::ids::{CallId, Hash64, Name, RequestId};
-use crate::money::NanoUsd;
 use crate::policy::Policy;
 use crate::run::RunLimits;
 use crate::system::{Channel, GateView};
 use crate::tags::Tags;
+pub use tokens::{Estimate, Usage};
 
 /// One event of one agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -224,62 +226,6 @@ pub enum CallKind {
 impl CallKind {
     fn is_generation(&self) -> bool {
         *self == CallKind::Generation
-    }
-}
-
-/// What a request may cost, judged before it is forwarded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Estimate {
-    /// Tokens it sends.
-    pub input_tokens: u32,
-    /// Tokens it may get back, as far as they are reserved.
-    pub output_tokens: u32,
-    /// What both would cost.
-    pub usd: NanoUsd,
-    /// The model has no price; `usd` is 0.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unpriced: bool,
-}
-
-/// What a request really used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Usage {
-    /// Tokens sent.
-    pub input_tokens: u32,
-    /// Tokens received, reasoning included.
-    pub output_tokens: u32,
-    /// What it cost, caches and reasoning priced.
-    pub usd: NanoUsd,
-    /// Of the tokens sent, read from a cache.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub cache_read_tokens: u32,
-    /// Of the tokens sent, written to a cache.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub cache_write_tokens: u32,
-    /// Of the tokens received, spent on reasoning.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub reasoning_tokens: u32,
-    /// The provider did not say; estimated from sizes.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub estimated: bool,
-}
-
-fn is_zero(tokens: &u32) -> bool {
-    *tokens == 0
-}
-
-impl Usage {
-    /// Both directions.
-    pub fn tokens(&self) -> u64 {
-        u64::from(self.input_tokens) + u64::from(self.output_tokens)
-    }
-}
-
-impl From<Usage> for Amount {
-    fn from(usage: Usage) -> Amount {
-        Amount { usd: usage.usd, tokens: usage.tokens() }
     }
 }
 

@@ -197,7 +197,8 @@ impl Chains {
         }
         self.seq = seq;
         self.sealed = matches!(record.head.system, Some(SystemEvent::Checkpointed { .. }));
-        self.check_beginning(record)
+        self.check_beginning(record);
+        Ok(())
     }
 
     fn check_heads(&self, expected: &[ChainHead]) -> Result<(), JournalError> {

@@ -58,6 +58,7 @@ pub mod safety_gate;
 pub mod watchdog;
 
 // What is written down, and what comes of reading it again.
+mod as_list;
 pub mod backtest;
 mod canonical_json;
 pub mod chain;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use crate::as_list::as_list;
 use crate::time::Millis;
 
 /// How long something counts.
@@ -16,19 +17,24 @@ const SHARED_MS: u32 = 100;
 const MARKS_STEP: usize = 8;
 
 /// What happened at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct Mark {
     /// Tokens new to the conversation, for the gate (TW-4).
     pub(crate) new_tokens: u32,
     /// All tokens, for the rate limit (PO-3).
     pub(crate) tokens: u32,
     /// Tool calls, for the gate.
+    #[serde(default)]
     pub(crate) tool_calls: u16,
     /// Requests, for the rate limit.
+    #[serde(default)]
     pub(crate) requests: u8,
     /// Forwarded generation calls, for the watchdog.
+    #[serde(default)]
     pub(crate) generations: u8,
 }
+
+as_list!(Mark: new_tokens, tokens; tool_calls = 0, requests = 0, generations = 0);
 
 /// Sums over the last minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

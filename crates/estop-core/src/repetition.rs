@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use crate::as_list::as_list;
 use crate::ids::Hash64;
 use crate::judgement::Judgement;
 use crate::policy::LoopPolicy;
@@ -67,7 +68,7 @@ impl std::fmt::Display for Repetition {
 }
 
 /// Length of the unbroken run of one call (LD-6 c).
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Repeats {
     action: Hash64,
     count: u16,
@@ -85,7 +86,7 @@ impl Repeats {
 }
 
 /// Length of the run of one failure (LD-6 d).
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Churn {
     failure: Hash64,
     last_action: Hash64,
@@ -124,13 +125,18 @@ impl std::fmt::Display for ChurnFinding {
 }
 
 /// The steps of one conversation, and the runs of them that are under way.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct Track {
     /// Newest last.
+    #[serde(default)]
     steps: VecDeque<StepMark>,
+    #[serde(default)]
     repeats: Repeats,
+    #[serde(default)]
     churn: Churn,
 }
+
+as_list!(Track: ; steps = VecDeque::new(), repeats = Repeats::default(), churn = Churn::default());
 
 impl Track {
     /// The rule of LD-6 a–c that holds once `steps` are added, if one does.

@@ -51,16 +51,22 @@ impl Replay {
             Line::Base(base) => return Ok(self.resume(&base)?),
             Line::Begins => return Ok(()),
         };
-        self.recomputed.clear();
         let now = Now { mono: record.head.mono, wall: record.head.wall };
-        if let Some(event) = &record.head.system {
-            let decision = self.system.handle(now, event);
-            canonical_json::write(&mut self.recomputed, &decision);
-        } else if let Some(event) = &record.head.event {
-            let decision = self.agent(&record.head.chain).tell(now, event);
-            canonical_json::write(&mut self.recomputed, &decision);
-        }
-        if self.recomputed == record.decision_bytes {
+        let mut room = std::mem::take(&mut self.recomputed);
+        let is_same = match (&record.head.system, &record.head.event) {
+            (Some(event), _) => {
+                room.clear();
+                canonical_json::write(&mut room, &self.system.handle(now, event));
+                room == record.decision_bytes
+            }
+            (None, Some(event)) => {
+                let decision = self.agent(&record.head.chain).tell(now, event);
+                decision.is_recorded(record.decision_bytes, &mut room)
+            }
+            (None, None) => false,
+        };
+        self.recomputed = room;
+        if is_same {
             return Ok(());
         }
         Err(ReplayError::Differs {

@@ -1,7 +1,8 @@
 //! One thing an agent did, as the detectors compare it (FP-4).
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+use crate::as_list::as_list;
 use crate::ended::Ended;
 use crate::fingerprint::{RequestPrint, StepPrint};
 use crate::ids::Hash64;
@@ -39,11 +40,14 @@ pub(crate) fn step_of(step: &StepPrint, ask: Hash64) -> Step {
 }
 
 /// A remembered step: 8 bytes. Half of each hash is enough to tell twenty steps apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct StepMark {
     signature: u32,
+    #[serde(default)]
     action: u32,
 }
+
+as_list!(StepMark: signature; action = 0);
 
 impl StepMark {
     pub(crate) fn of(step: &Step) -> StepMark {

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use crate::activity::{Outputs, Tempo};
+use crate::as_list::as_list;
 use crate::ids::Hash64;
 use crate::repetition::Track;
 use crate::ring::push_bounded;
@@ -20,7 +21,7 @@ use crate::time::Millis;
 pub(crate) const CONVERSATIONS_MAX: usize = 64;
 
 /// One remembered request: 24 bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Entry {
     /// 0 = there was no text.
     prompt: u64,
@@ -33,8 +34,11 @@ pub(crate) struct Entry {
     /// A person's ask, not the continuation of one.
     asks: bool,
     /// How many steps it brought.
+    #[serde(default)]
     pub(crate) steps: u8,
 }
+
+as_list!(Entry: prompt, response, at, serial, asks; steps = 0);
 
 impl Entry {
     pub(crate) fn prompt(&self) -> Option<SimHash> {
@@ -61,7 +65,7 @@ pub(crate) struct NewEntry {
 }
 
 /// The memory of one conversation.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Conversation {
     pub(crate) key: Hash64,
     /// Tells conversations of one key apart, for answers that outlive theirs.
@@ -79,12 +83,21 @@ pub(crate) struct Conversation {
     newest_failed: bool,
     pub(crate) entries: VecDeque<Entry>,
     /// The steps taken.
+    #[serde(default)]
     pub(crate) track: Track,
+    #[serde(default)]
     pub(crate) outputs: Outputs,
+    #[serde(default)]
     pub(crate) tempo: Tempo,
     /// One bit for each guard in shadow that would stop and was told.
+    #[serde(default)]
     pub(crate) shadow_told: u16,
 }
+
+as_list!(
+    Conversation: key, serial, last_request, input_tokens, in_flight, next_serial, newest, newest_failed, entries;
+    track = Track::default(), outputs = Outputs::default(), tempo = Tempo::default(), shadow_told = 0
+);
 
 impl Conversation {
     fn new(key: Hash64, serial: u32, now: Millis) -> Conversation {

@@ -6,7 +6,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use estop_core::engine::Snapshot;
-use estop_core::journal::{Base, Beginning, Chains, Happened, JournalError, SYSTEM};
+use estop_core::journal::{Base, Beginning, Chains, Digest, Happened, JournalError, SYSTEM};
 use estop_core::replay::{Replay, ReplayError};
 use estop_core::system::{System, SystemEvent};
 use estop_core::time::Now;
@@ -58,6 +58,11 @@ impl Live {
 
 /// A journal whose first 300 records are gone, sealed.
 fn pruned(seed: u64) -> Vec<Vec<u8>> {
+    pruned_after(seed, &[])
+}
+
+/// The same, where letting go failed before, each time with other states.
+fn pruned_after(seed: u64, failed: &[Digest]) -> Vec<Vec<u8>> {
     let mut random = Random(seed);
     let mut live = Live::default();
     let mut now = Now { wall: 1_767_225_600_000, ..Now::default() };
@@ -71,6 +76,13 @@ fn pruned(seed: u64) -> Vec<Vec<u8>> {
         support::tick(&mut random, &mut now);
         live.tell(&mut random, now);
         if at == 100 {
+            for digest in failed {
+                let mut other = record.clone();
+                if let SystemEvent::Pruned { digest: told, .. } = &mut other {
+                    *told = *digest;
+                }
+                live.tell_system(now, &other);
+            }
             live.tell_system(now, &record);
         }
     }
@@ -145,6 +157,18 @@ fn tw_7_a_changed_beginning_is_found() {
         assert!(!matches!(wrong(edit), Ok(true)), "a change was not noticed");
     }
     assert_eq!(wrong(&|_| {}), Ok(true));
+}
+
+#[test]
+fn tw_7_of_several_records_about_a_beginning_one_must_be_right() {
+    let chains = verify(&pruned_after(3, &[Digest([1; 32]), Digest([2; 32])])).expect("it is whole");
+    assert_eq!((chains.confirm(), chains.seq()), (Ok(()), 504));
+    let mut lines = pruned_after(3, &[Digest([1; 32])]);
+    let right = lines.iter().rposition(|line| String::from_utf8_lossy(line).contains("\"pruned\""));
+    // Cut before the one that is right, a journal says nothing else of its beginning than what is wrong.
+    lines.truncate(right.expect("a record of pruning"));
+    let chains = verify(&lines).expect("what is there fits together");
+    assert!(matches!(chains.confirm(), Err(JournalError::BeginningDiffers { .. })));
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use estop_core::engine::AgentState;
+use estop_core::engine::{AgentState, Snapshot};
 use estop_core::event::{Event, What};
 use estop_core::journal::{Chains, Happened, JournalError, Record, SYSTEM};
 use estop_core::policy::Policy;
@@ -74,9 +74,9 @@ fn verify(lines: &[Vec<u8>]) -> Result<(), JournalError> {
 
 /// The last head of 10^6 random events. The same number in debug and release, on every machine.
 ///
-/// It changes with every wanted change of a judgement, and only then: take the new one from the failing test, and
-/// say in the commit what is judged differently.
-const HEAD_OF_A_MILLION: &str = "53cad1b82bf1ec7b920324d9940152d0e8ea4bcadb622d2822b98d5c21c867c8";
+/// It changes with every wanted change of a judgement, or of how decisions are written: take the new one from the failing
+/// test, and say in the commit what is judged or written differently.
+const HEAD_OF_A_MILLION: &str = "84a7250ec35736a4977bd58748a75a2f942f9f8ba3dc74b0d750395c12ebc1f3";
 
 #[test]
 fn tw_7_replay_equals_live_for_a_million_random_events() {
@@ -173,4 +173,51 @@ fn tw_7_a_cut_tail_is_found_by_the_missing_seal() {
         let sealed_there = String::from_utf8_lossy(&lines[keep - 1]).contains("checkpointed");
         assert_eq!(verify(&lines[..keep]).is_ok(), sealed_there, "cut after {keep}");
     }
+}
+
+/// A demo's journal, from when prints and tokens had keys and each record an outcome.
+#[test]
+fn tw_7_a_journal_as_it_was_written_before_decides_the_same() {
+    let journal = include_str!("golden/journal-with-keys.jsonl");
+    assert!(journal.contains(r#""input_tokens":"#) && journal.contains(r#""outcome":"noted""#));
+    let mut replay = Replay::default();
+    for line in journal.lines() {
+        assert_eq!(replay.feed(line.as_bytes()), Ok(()));
+    }
+    assert_eq!((replay.chains().seq(), replay.agents()), (79, 5));
+}
+
+#[test]
+fn tw_7_a_decision_that_notes_something_is_taken_in_both_spellings() {
+    let event = Event::open(What::Tick);
+    let decides = |claim: serde_json::Value| {
+        let mut line = Vec::new();
+        Chains::default().append("ada", Now::default(), Happened::Agent(&event), &claim, &mut line);
+        Replay::default().feed(&line).map_err(|error| error.to_string())
+    };
+    assert_eq!(decides(serde_json::json!({})), Ok(()));
+    assert_eq!(decides(serde_json::json!({"outcome": "noted"})), Ok(()));
+    for wrong in
+        [serde_json::json!({"outcome": "allow"}), serde_json::json!({"effects": []}), serde_json::json!("{}")]
+    {
+        let error = decides(wrong).expect_err("it is not what the event gives");
+        assert!(error.contains("decides differently"), "{error}");
+    }
+}
+
+/// A state of two conversations with steps and one without, from when everything in it had keys.
+#[test]
+fn tw_7_a_state_as_it_was_kept_before_is_read_as_the_same() {
+    let before = include_bytes!("golden/state-with-keys.json");
+    let state = Snapshot::read(before).expect("it was written so");
+    let shown = format!("{state:?}");
+    // All of it came along: a place that is read in another's stead would differ.
+    for one in ["StepMark { signature: ", "intervals: [", "Entry { prompt: ", "Mark { new_tokens: "] {
+        assert!(shown.contains(one), "{one}");
+    }
+    let lists = state.write();
+    assert!(lists.len() < before.len(), "{} of {}", lists.len(), before.len());
+    let again = Snapshot::read(&lists).expect("what is written is read");
+    assert_eq!(format!("{again:?}"), shown);
+    assert_eq!(again.write(), lists);
 }

@@ -135,7 +135,9 @@ impl Hours {
 /// Half of all lines only note something, answers above all: seen at their end, without reading them.
 fn is_noted(line: &str) -> bool {
     let rest = line.len().checked_sub(HASHES_LEN).and_then(|end| line.get(..end));
-    rest.is_some_and(|rest| rest.ends_with(r#""decision":{"outcome":"noted"}"#))
+    let ends = |end| rest.is_some_and(|rest| rest.ends_with(end));
+    // The latter in journals of before.
+    ends(r#""decision":{}"#) || ends(r#""decision":{"outcome":"noted"}"#)
 }
 
 struct Rings {
@@ -232,16 +234,18 @@ struct Record<'l> {
 
 #[derive(Deserialize)]
 struct Decided<'l> {
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     outcome: Outcome<'l>,
     #[serde(default)]
     seen: Seen,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Outcome<'l> {
     Allow,
+    /// Left out, since it is what most records say.
+    #[default]
     Noted,
     Refuse {
         #[serde(borrow)]
@@ -323,7 +327,7 @@ mod tests {
     fn ui_1_lines_are_read_as_the_journal_writes_them() {
         let lines = r#"{"record":{"seq":1,"chain":"system","mono":0,"wall":60000,"system":"x"},"decision":{"outcome":"applied"},"eh":"","dh":""}
 {"record":{"seq":2,"chain":"a","mono":0,"wall":60000,"event":{}},"decision":{"outcome":"allow","rulings":"p","seen":{"loop":[1],"gate":["WORKING","HIGH",700,52,0],"health":1000}},"eh":"","dh":""}
-{"record":{"seq":3,"chain":"a","mono":0,"wall":60001,"event":{}},"decision":{"outcome":"noted"},"eh":"","dh":""}
+{"record":{"seq":3,"chain":"a","mono":0,"wall":60001,"event":{}},"decision":{"effects":[]},"eh":"","dh":""}
 {"record":{"seq":4,"chain":"a","mono":0,"wall":60002,"event":{}},"decision":{"outcome":{"refuse":{"by":"gate","retry":"never"}},"seen":{"gate":{"mode":"LOOPING","intensity":"HIGH"},"health":{"health":250,"suspend_below":600}}},"eh":"","dh":""}
 "#;
         let lines = lines.to_owned()
@@ -336,6 +340,7 @@ mod tests {
         assert_eq!(hours.of("a", 60_100).fives.last(), Some(&last));
         let hashes = format!(r#","eh":"{0}","dh":"{0}"}}"#, "0".repeat(64));
         assert_eq!(hashes.len(), HASHES_LEN);
+        assert!(is_noted(&format!(r#"{{"record":{{}},"decision":{{}}{hashes}"#)));
         assert!(is_noted(&format!(r#"{{"record":{{}},"decision":{{"outcome":"noted"}}{hashes}"#)));
         assert!(!is_noted(&format!(r#"{{"record":{{}},"decision":{{"outcome":"allow"}}{hashes}"#)));
         assert_eq!((hours.agents.len(), hours.since(60_100, LONGEST_MS)), (1, None));

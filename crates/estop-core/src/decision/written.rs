@@ -3,16 +3,20 @@
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeStruct};
 
-use super::{Decision, Finding, Guard, Ruling, Verdicts};
+use super::{Decision, Finding, Guard, Outcome, Ruling, Verdicts};
+use crate::canonical_json;
 
-/// `{"outcome":…,"rulings":"ppp…","seen":{guard: what it saw},"effects":[…]}`, empty parts left out.
+/// `{"outcome":…,"rulings":"ppp…","seen":{guard: what it saw},"effects":[…]}`, empty parts left out, and the outcome where
+/// nothing was asked: half of all records say nothing else.
 ///
 /// Rulings are one letter for each guard in order, and a guard that
 /// passes shows its numbers as a bare list. `docs/journal.md` has the key.
 impl Serialize for Decision {
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         let mut out = s.serialize_struct("Decision", 4)?;
-        out.serialize_field("outcome", &self.outcome)?;
+        if self.outcome != Outcome::Noted {
+            out.serialize_field("outcome", &self.outcome)?;
+        }
         if !self.verdicts.is_empty() {
             let letters = self.verdicts.letters();
             out.serialize_field(
@@ -25,6 +29,24 @@ impl Serialize for Decision {
             out.serialize_field("effects", &self.effects)?;
         }
         out.end()
+    }
+}
+
+/// How a decision begins where nothing was asked, in journals of before.
+const NOTED_BEFORE: &[u8] = br#"{"outcome":"noted""#;
+
+impl Decision {
+    /// Whether it is the one that was recorded, be it as it was written before. `room` is used to write it.
+    pub(crate) fn is_recorded(&self, recorded: &[u8], room: &mut Vec<u8>) -> bool {
+        room.clear();
+        canonical_json::write(room, self);
+        if room == recorded {
+            return true;
+        }
+        // Exactly as it was: what follows stands behind a comma, if anything does.
+        let comma: &[u8] = if room == b"{}" { b"" } else { b"," };
+        let rest = recorded.strip_prefix(NOTED_BEFORE).and_then(|rest| rest.strip_prefix(comma));
+        self.outcome == Outcome::Noted && rest == room.get(1..)
     }
 }
 
@@ -104,5 +126,39 @@ impl Finding {
             Finding::Health(x) => map.serialize_entry(name, &x.health),
             Finding::Watchdog(x) => map.serialize_entry(name, &x.calls),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Effect;
+    use super::*;
+
+    #[test]
+    fn tw_7_of_what_was_written_before_only_the_very_spelling_is_taken() {
+        let mut room = Vec::new();
+        let noted = Decision::plain(Outcome::Noted);
+        let with_effect = Decision { effects: vec![Effect::AbortInFlight], ..noted.clone() };
+        let mut is =
+            |decision: &Decision, recorded: &str| decision.is_recorded(recorded.as_bytes(), &mut room);
+        assert!(is(&noted, "{}") && is(&noted, r#"{"outcome":"noted"}"#));
+        let effects = r#""effects":["abort_in_flight"]}"#;
+        assert!(is(&with_effect, &format!("{{{effects}")));
+        assert!(is(&with_effect, &format!(r#"{{"outcome":"noted",{effects}"#)));
+        for wrong in [
+            "",
+            "{",
+            "{ }",
+            r#"{"outcome":"noted""#,
+            r#"{"outcome":"noted",}"#,
+            r#"{"outcome":"noted",,}"#,
+            r#"{"outcome":"noted","effects":[]}"#,
+            r#"{"outcome":"noted""effects":["abort_in_flight"]}"#,
+            r#"{"outcome":"allow"}"#,
+        ] {
+            assert!(!is(&noted, wrong) && !is(&with_effect, wrong), "{wrong}");
+        }
+        assert!(!is(&Decision::plain(Outcome::Allow), r#"{"outcome":"noted"}"#));
+        assert!(is(&Decision::plain(Outcome::Allow), r#"{"outcome":"allow"}"#));
     }
 }

@@ -12,7 +12,8 @@ use crate::event::{Event, What};
 use crate::policy::Policy;
 use crate::time::Now;
 
-/// The form this version writes. Raised when a field changes its meaning; a new field with a default does not need it.
+/// The form this version writes. Raised when a field changes its meaning; a new field with a default does not need it. Of those
+/// in lists (`as_list`), a new one comes last, and moving one changes its meaning.
 const VERSION: u32 = 1;
 
 /// An agent after a number of its records.

@@ -50,6 +50,8 @@ pub struct Beginning {
     left: u64,
     hasher: Sha256,
     is_confirmed: bool,
+    /// A record that says something else of it.
+    differs: Option<u64>,
 }
 
 impl std::fmt::Debug for Beginning {
@@ -77,7 +79,7 @@ impl Beginning {
         let mut hasher = Sha256::new();
         hasher.update(b"estop journal beginning 1\n");
         hasher.update(after.to_le_bytes());
-        Beginning { after, left: chains, hasher, is_confirmed: false }
+        Beginning { after, left: chains, hasher, is_confirmed: false, differs: None }
     }
 
     /// Adds a chain, of whose state only the hash is known.
@@ -157,6 +159,15 @@ impl Chains {
         self.beginning.as_ref().is_none_or(|beginning| beginning.is_confirmed)
     }
 
+    /// Whether that can be relied on, once all records were read.
+    pub fn confirm(&self) -> Result<(), JournalError> {
+        match self.beginning.as_ref().filter(|beginning| !beginning.is_confirmed) {
+            None => Ok(()),
+            Some(Beginning { differs: Some(seq), .. }) => Err(JournalError::BeginningDiffers { seq: *seq }),
+            Some(Beginning { differs: None, .. }) => Err(JournalError::BeginningUnconfirmed),
+        }
+    }
+
     /// The record after which the journal begins; 0 = it is whole.
     pub fn begins_after(&self) -> u64 {
         self.beginning.as_ref().map_or(0, |beginning| beginning.after)
@@ -186,16 +197,17 @@ impl Chains {
         Ok(())
     }
 
-    /// The record that let the earlier ones go says what the rest begins with.
-    pub(super) fn check_beginning(&mut self, record: &Record<'_>) -> Result<(), JournalError> {
-        let Some(SystemEvent::Pruned { to, digest, .. }) = &record.head.system else { return Ok(()) };
+    /// The record that let the earlier ones go says what the rest begins with. There may be several for one place: letting go
+    /// can fail, and a later estop that tries again may write the same states otherwise. One of them must be right.
+    pub(super) fn check_beginning(&mut self, record: &Record<'_>) {
+        let Some(SystemEvent::Pruned { to, digest, .. }) = &record.head.system else { return };
         let Some(beginning) = self.beginning.as_mut().filter(|beginning| beginning.after == *to) else {
-            return Ok(());
+            return;
         };
-        if beginning.digest() != *digest {
-            return Err(JournalError::BeginningDiffers { seq: record.head.seq });
+        if beginning.digest() == *digest {
+            beginning.is_confirmed = true;
+        } else {
+            beginning.differs.get_or_insert(record.head.seq);
         }
-        beginning.is_confirmed = true;
-        Ok(())
     }
 }

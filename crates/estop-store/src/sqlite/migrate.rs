@@ -13,6 +13,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0007_open_cases.sql"),
     include_str!("../../migrations/sqlite/0008_digests_apart.sql"),
     include_str!("../../migrations/sqlite/0009_short_digests.sql"),
+    include_str!("../../migrations/sqlite/0010_lists.sql"),
 ];
 
 /// The newest schema this program knows.

@@ -54,8 +54,10 @@ pub(in crate::commands) fn read(
         }
     }
     let chains = reader.chains();
-    if !chains.is_confirmed() && !args.allow_unsealed {
-        return Ok(Some(Broken { line: 1, error: JournalError::BeginningUnconfirmed.into() }));
+    match chains.confirm() {
+        Ok(()) => {}
+        Err(JournalError::BeginningUnconfirmed) if args.allow_unsealed => {}
+        Err(error) => return Ok(Some(Broken { line: 1, error: error.into() })),
     }
     if chains.is_sealed() || args.allow_unsealed {
         return Ok(None);

@@ -109,9 +109,7 @@ fn check_once(journal: &StoredJournal, last_seq: u64) -> anyhow::Result<Report> 
     if wrong.is_none() && chains.seq() < last_seq {
         wrong = Some(JournalError::OutOfOrder { expected: chains.seq() + 1, found: last_seq });
     }
-    if wrong.is_none() && !chains.is_confirmed() {
-        wrong = Some(JournalError::BeginningUnconfirmed);
-    }
+    wrong = wrong.or_else(|| chains.confirm().err());
     Ok(Report::of(&chains, pruned_to, wrong))
 }
 
