@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """estop beside nginx as a plain proxy, in one run: CPU for a request, added latency, long contexts.
 
-Usage: bench/proxy/run.py [--rounds N] [--seconds S]   (needs nginx and wrk; builds estop in release)
+Usage: bench/proxy/run.py [--rounds N] [--seconds S] [--estop FILE]   (needs nginx and wrk)
+
+Measured is estop as it is given away, which scripts/release builds, or the one that is named.
 
 Each round visits direct, nginx and estop in turn, at one connection and at 64; ratios are taken of medians over the
 rounds. estop has fingerprints, scores, accounting and its journal on, and 64 agents. A request begins a conversation; in
@@ -130,19 +132,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=5)
+    parser.add_argument("--estop", type=pathlib.Path, help="measure this one, and build none")
     arguments = parser.parse_args()
     for tool in ("nginx", "wrk"):
         if not shutil.which(tool):
             sys.exit(f"{tool} is missing: apt-get install --yes nginx-light wrk")
-    subprocess.run(["cargo", "build", "--release", "--locked", "--package", "estop"], cwd=ROOT, check=True)
-    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    binary = (arguments.estop or given_away()).resolve()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="estop-bench-"))
     (folder / "estop.yaml").write_text(CONFIG)
     running = []
     try:
         running.append(start(["nginx", "-p", str(folder), "-c", str(HERE / "upstream.nginx.conf")], folder, "upstream.log"))
         running.append(start(["nginx", "-p", str(folder), "-c", str(HERE / "proxy.nginx.conf")], folder, "nginx.log"))
-        estop = [str(target / "release" / "estop"), "serve", "--config", "estop.yaml", "--data-dir", "data"]
+        estop = [str(binary), "serve", "--config", "estop.yaml", "--data-dir", "data"]
         running.append(start(estop, folder, "estop.log"))
         groups = {"direct": None, "nginx": running[1].pid, "estop": running[2].pid}
         time.sleep(0.5)
@@ -158,6 +160,11 @@ def main():
         for process in running:
             process.wait()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def given_away():
+    subprocess.run([ROOT / "scripts" / "release"], cwd=ROOT, check=True)
+    return ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "dist" / "laid-out" / "estop"
 
 
 def report(arguments, groups):
