@@ -55,10 +55,12 @@ fn po_5_everybodys_preset_holds_over_a_reload_and_kill_9_until_it_is_taken_back(
     assert!(is_strict(&house, "a") && is_strict(&house, "newcomer"), "it was on the disk");
     api(&house, "DELETE", "/api/preset", &Value::Null);
     assert_eq!(gate_of(&house, "a"), ("shadow".to_owned(), "preset".to_owned()));
-    let told = api(&house, "GET", "/api/events?type=preset_changed", &Value::Null);
-    let presets: Vec<&Value> =
-        told["events"].as_array().unwrap().iter().map(|e| &e["detail"]["preset"]).collect();
-    assert_eq!(presets, [&Value::Null, &json!("strict")], "both are written down");
+    // The list follows the journal a moment later.
+    until("the record of both", || {
+        let told = api(&house, "GET", "/api/events?type=preset_changed", &Value::Null);
+        let presets = told["events"].as_array().unwrap().iter().map(|e| e["detail"]["preset"].clone());
+        presets.eq([Value::Null, json!("strict")])
+    });
     estop.end();
     house.verified();
 }
