@@ -97,6 +97,7 @@ pub(crate) struct Activity {
     left_critical: Millis,
     /// Time (low bits) and tokens of the last events, newest last.
     events: [(u32, u32); INTENSITY_EVENTS],
+    #[serde(deserialize_with = "at_most::<_, INTENSITY_EVENTS>")]
     count: u8,
     /// One bit for each of the last executions, newest lowest; 1 = failed.
     failures: u16,
@@ -273,13 +274,22 @@ const INTERVALS_MIN: usize = 5;
 const FAST_EVENTS: usize = 10;
 const FAST_WITHIN_MS: u64 = 20_000;
 
+/// How many places of a list of `MAX` are taken. A state may come from anybody's export.
+fn at_most<'de, D: serde::Deserializer<'de>, const MAX: usize>(d: D) -> Result<u8, D::Error> {
+    let count = u8::deserialize(d)?;
+    if usize::from(count) > MAX {
+        return Err(serde::de::Error::custom(format!("{count} of {MAX} places are taken")));
+    }
+    Ok(count)
+}
+
 /// The tempo of one conversation's sequential steps (TW-2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct Tempo {
     /// Milliseconds between steps, oldest first; all below 30 s.
     #[serde(default)]
     intervals: [u16; INTERVALS],
-    #[serde(default)]
+    #[serde(default, deserialize_with = "at_most::<_, INTERVALS>")]
     len: u8,
     /// Intervals since the last gap.
     #[serde(default)]
@@ -311,7 +321,7 @@ impl Tempo {
             return false;
         }
         let sum = |part: &[u16]| part.iter().map(|i| u64::from(*i)).sum::<u64>();
-        if sum(&all[all.len() - (FAST_EVENTS - 1)..]) > FAST_WITHIN_MS {
+        if sum(&all[all.len().saturating_sub(FAST_EVENTS - 1)..]) > FAST_WITHIN_MS {
             return false;
         }
         let (earlier, latest) = all.split_at(all.len() - LATEST);
@@ -321,5 +331,16 @@ impl Tempo {
 
     pub(crate) fn clear(&mut self) {
         *self = Tempo::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tw_2_fewer_intervals_than_came_without_a_gap_are_no_panic() {
+        let tempo = Tempo { intervals: [1; INTERVALS], len: INTERVALS_MIN as u8, unbroken: INTERVALS as u8 };
+        assert!(INTERVALS_MIN < FAST_EVENTS - 1 && !tempo.is_runaway(1000));
     }
 }

@@ -221,3 +221,18 @@ fn tw_7_a_state_as_it_was_kept_before_is_read_as_the_same() {
     assert_eq!(format!("{again:?}"), shown);
     assert_eq!(again.write(), lists);
 }
+
+/// Found by an attack: each of them made replay panic.
+#[test]
+fn tw_7_a_state_that_nobody_can_have_is_refused() {
+    let state: serde_json::Value =
+        serde_json::from_slice(include_bytes!("golden/state-with-keys.json")).expect("JSON");
+    let forged = |place: &str, value: u8| {
+        let mut state = state.clone();
+        *state.pointer_mut(place).expect(place) = value.into();
+        Snapshot::read(state.to_string().as_bytes())
+    };
+    let tempo = "/state/conversations/list/0/tempo";
+    assert!(forged(&format!("{tempo}/len"), 17).is_err());
+    assert!(forged("/state/activity/count", 11).is_err());
+}
