@@ -207,7 +207,8 @@ def try_it(args, folder, running):
     load.run()
     how = ended(estop)
     if how != 0:
-        load.wrong.append(f"estop ended: {how}")
+        logs = sorted(folder.glob("*.log"))
+        load.wrong.append(f"estop ended: {how}. Last it said: {logs[-1].read_text()[-500:]}")
     if not load.wrong:
         if not journal_is_whole((args.read_by or args.estop).resolve(), folder):
             load.wrong.append("the journal is not whole")

@@ -68,9 +68,9 @@ async def main():
             held = isinstance(result, types.CallToolResult) and result.is_error and "estop" in result.content[0].text
             check(f"{way}: the button stops a call with a tool error", held, repr(result))
         check(f"both within {took:.2f} s", took < 3, took)
-        before = LOG.read_text()
         result = await clients["http"].call_tool("never")
-        check("http: nothing is forwarded after the button", result.is_error and LOG.read_text() == before, result)
+        # Of the calls that were cancelled the server may still tell.
+        check("http: nothing is forwarded after the button", result.is_error and "never" not in LOG.read_text(), result)
         with anyio.move_on_after(5):
             try:
                 result = await clients["stdio"].call_tool("never")
