@@ -1,11 +1,14 @@
 //! Writes the journal's types as JSON: the same bytes as `serde_json`, in half the time.
 //!
 //! Names of fields and variants are ours and need no escaping; `serde_json` looks at each of their bytes all the same, and a
-//! record has dozens. What this does not know (floats, keys that are neither texts nor numbers) it leaves to `serde_json`.
+//! record has dozens. Nor does it look at digits that `hex` wrote. What this does not know (floats, keys that are neither texts nor numbers) it leaves to `serde_json`.
+
+mod open;
 
 use serde::{Serialize, ser};
 
 use crate::simhash::eight;
+use open::Open;
 
 /// Appends a value. Serialising our own types into memory cannot fail: all keys of maps are texts or numbers.
 pub(crate) fn write<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
@@ -113,46 +116,6 @@ fn is_plain(text: &[u8]) -> bool {
     }
 }
 
-/// A list or an object that is being written.
-struct Open<'o> {
-    out: &'o mut Vec<u8>,
-    /// How it ends.
-    close: u8,
-    /// It is the content of a variant, and a brace follows its end.
-    in_variant: bool,
-    first: bool,
-}
-
-impl<'o> Open<'o> {
-    #[inline]
-    fn begin(out: &'o mut Vec<u8>, open: u8, close: u8) -> Open<'o> {
-        out.push(open);
-        Open { out, close, in_variant: false, first: true }
-    }
-
-    /// `{"variant":` and what opens its content.
-    #[inline(always)]
-    fn variant(mut writer: Writer<'o>, name: &'static str, open: u8, close: u8) -> Open<'o> {
-        writer.variant(name);
-        Open { in_variant: true, ..Open::begin(writer.out, open, close) }
-    }
-
-    #[inline]
-    fn comma(&mut self) {
-        if !std::mem::replace(&mut self.first, false) {
-            self.out.push(b',');
-        }
-    }
-
-    #[inline]
-    fn close(self) {
-        self.out.push(self.close);
-        if self.in_variant {
-            self.out.push(b'}');
-        }
-    }
-}
-
 macro_rules! numbers {
     ($($method:ident $type:ty),*) => {
         $(fn $method(mut self, v: $type) -> Result<(), Unknown> {
@@ -195,7 +158,20 @@ impl<'o> ser::Serializer for Writer<'o> {
 
     numbers!(serialize_u8 u8, serialize_u16 u16, serialize_u32 u32, serialize_u64 u64);
     signed_numbers!(serialize_i8 i8, serialize_i16 i16, serialize_i32 i32, serialize_i64 i64);
-    unknown!(serialize_f32 f32, serialize_f64 f64, serialize_char char, serialize_bytes &[u8]);
+    unknown!(serialize_f32 f32, serialize_f64 f64, serialize_char char);
+
+    /// What it is asked for by those who write digits: they need neither be read as text nor escaped.
+    fn is_human_readable(&self) -> bool {
+        false
+    }
+
+    fn serialize_bytes(mut self, digits: &[u8]) -> Result<(), Unknown> {
+        debug_assert!(digits.iter().all(u8::is_ascii_hexdigit), "only `hex` writes bytes");
+        if !self.short(digits) {
+            return Err(Unknown);
+        }
+        Ok(())
+    }
 
     fn serialize_u128(mut self, v: u128) -> Result<(), Unknown> {
         match u64::try_from(v) {
@@ -307,91 +283,6 @@ impl<'o> ser::Serializer for Writer<'o> {
         _: usize,
     ) -> Result<Open<'o>, Unknown> {
         Ok(Open::variant(self, variant, b'{', b'}'))
-    }
-}
-
-macro_rules! lists {
-    ($($trait:ident $method:ident),*) => {
-        $(impl ser::$trait for Open<'_> {
-            type Ok = ();
-            type Error = Unknown;
-
-            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Unknown> {
-                self.comma();
-                value.serialize(Writer { out: self.out })
-            }
-
-            fn end(self) -> Result<(), Unknown> {
-                self.close();
-                Ok(())
-            }
-        })*
-    };
-}
-
-lists!(
-    SerializeSeq serialize_element,
-    SerializeTuple serialize_element,
-    SerializeTupleStruct serialize_field,
-    SerializeTupleVariant serialize_field
-);
-
-macro_rules! objects {
-    ($($trait:ident),*) => {
-        $(impl ser::$trait for Open<'_> {
-            type Ok = ();
-            type Error = Unknown;
-
-            // Where a name is written its length is known: no call to copy a few bytes.
-            #[inline(always)]
-            fn serialize_field<T: Serialize + ?Sized>(
-                &mut self,
-                name: &'static str,
-                value: &T,
-            ) -> Result<(), Unknown> {
-                self.comma();
-                Writer { out: self.out }.key(name);
-                value.serialize(Writer { out: self.out })
-            }
-
-            fn end(self) -> Result<(), Unknown> {
-                self.close();
-                Ok(())
-            }
-        })*
-    };
-}
-
-objects!(SerializeStruct, SerializeStructVariant);
-
-impl ser::SerializeMap for Open<'_> {
-    type Ok = ();
-    type Error = Unknown;
-
-    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Unknown> {
-        self.comma();
-        let at = self.out.len();
-        key.serialize(Writer { out: self.out })?;
-        match self.out.get(at) {
-            Some(b'"') => {}
-            // A number: keys are texts.
-            Some(b'-' | b'0'..=b'9') => {
-                self.out.insert(at, b'"');
-                self.out.push(b'"');
-            }
-            _ => return Err(Unknown),
-        }
-        self.out.push(b':');
-        Ok(())
-    }
-
-    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Unknown> {
-        value.serialize(Writer { out: self.out })
-    }
-
-    fn end(self) -> Result<(), Unknown> {
-        self.close();
-        Ok(())
     }
 }
 

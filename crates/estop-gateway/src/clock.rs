@@ -42,7 +42,7 @@ impl Clock {
 
     /// Both clocks at this moment.
     pub fn now(&self) -> Now {
-        Now { mono: self.mono(), wall: self.wall.load(Ordering::Relaxed) }
+        Now { mono: self.mono(), wall: self.about_wall() }
     }
 
     /// Monotonic time alone.
@@ -62,6 +62,11 @@ impl Clock {
     /// the sweeper four times a second. For limits in seconds, where reading the clock would cost more than it tells.
     pub fn about(&self) -> Millis {
         Millis(self.last.load(Ordering::Relaxed))
+    }
+
+    /// What the clock on the wall said then, in milliseconds since 1970.
+    pub(crate) fn about_wall(&self) -> i64 {
+        self.wall.load(Ordering::Relaxed)
     }
 }
 

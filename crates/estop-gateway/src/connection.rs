@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use estop_core::time::Millis;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::AbortHandle;
 
+use crate::clock::Clock;
 use crate::host::Host;
 use crate::journal_queue::JournalQueue;
 use crate::near::Near;
@@ -76,6 +78,19 @@ impl Connection {
         self.hurries.store(true, Ordering::Relaxed);
     }
 
+    /// Bytes came on it, perhaps the first ones of a head.
+    pub(crate) fn note_read(&self, clock: &Clock) {
+        // Whoever takes them asks what time it is about.
+        let now = clock.mono();
+        // Of HTTP/2, most bytes between requests are no head: such a connection is idle.
+        if !self.is_http1 {
+            return;
+        }
+        if self.busy.load(Ordering::Relaxed) == 0 && self.head_since.load(Ordering::Relaxed) == 0 {
+            self.head_since.store(now.0.max(1), Ordering::Relaxed);
+        }
+    }
+
     /// A request begins on it; ends when the guard is dropped.
     pub(crate) fn begin(self: &Arc<Self>, clock: &Near<Host>) -> Busy {
         self.busy.fetch_add(1, Ordering::Relaxed);
@@ -125,6 +140,8 @@ impl Drop for Busy {
 
 /// The connection's bytes, noting when they arrive, and when a head begins to.
 pub(crate) struct Watched<S> {
+    /// What came before, and is read first.
+    pub before: Bytes,
     /// The stream itself.
     pub stream: S,
     /// Its record.
@@ -133,30 +150,21 @@ pub(crate) struct Watched<S> {
     pub host: Near<Host>,
 }
 
-impl<S> Watched<S> {
-    fn note_read(&self) {
-        let c = &self.connection;
-        let now = self.host.clock.mono();
-        // Of HTTP/2, most bytes between requests are no head: such a connection is idle.
-        if !c.is_http1 {
-            return;
-        }
-        if c.busy.load(Ordering::Relaxed) == 0 && c.head_since.load(Ordering::Relaxed) == 0 {
-            c.head_since.store(now.0.max(1), Ordering::Relaxed);
-        }
-    }
-}
-
 impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.before.is_empty() {
+            let length = self.before.len().min(buf.remaining());
+            buf.put_slice(&self.before.split_to(length));
+            return Poll::Ready(Ok(()));
+        }
         let before = buf.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
         if read.is_ready() && buf.filled().len() > before {
-            self.note_read();
+            self.connection.note_read(&self.host.clock);
         }
         read
     }

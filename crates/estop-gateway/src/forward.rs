@@ -92,9 +92,12 @@ fn remove_named_by_connection(headers: &mut HeaderMap) {
     }
 }
 
+/// The longest target that is sent: what `http` takes.
+const TARGET_MAX: usize = u16::MAX as usize - 1;
+
 /// Where to send it: the provider's base path, the client's path and query as they were sent. A key that was given
-/// to estop, or that estop replaces, is taken out of the query.
-pub(crate) fn target(ready: &Ready, path: &str, query: Option<&str>, key_in: &KeyIn) -> Option<Uri> {
+/// to estop, or that estop replaces, is taken out of the query. `None` if it is longer than any server takes.
+pub(crate) fn target(ready: &Ready, path: &str, query: Option<&str>, key_in: &KeyIn) -> Option<String> {
     let length = ready.provider.base_path.len() + path.len() + query.map_or(0, |query| query.len() + 1);
     let mut target = String::with_capacity(length.max(1));
     target.push_str(&ready.provider.base_path);
@@ -118,5 +121,11 @@ pub(crate) fn target(ready: &Ready, path: &str, query: Option<&str>, key_in: &Ke
         }
         None => {}
     }
+    // Each of its parts was read as part of a target before.
+    (target.len() <= TARGET_MAX).then_some(target)
+}
+
+/// The same as it is sent by HTTP/2.
+pub(crate) fn uri(target: String) -> Option<Uri> {
     PathAndQuery::try_from(target).ok().map(Uri::from)
 }

@@ -1,11 +1,15 @@
 //! Listening: one socket for each worker on the same address, and what a connection becomes.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -16,9 +20,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use crate::connection::{Connection, Watched};
-use crate::hush::Hushed;
+use crate::lane::{self, Left};
+use crate::out_body::OutBody;
 use crate::pipeline;
-use crate::turn::{Holding, Outbox};
+use crate::turn::Holding;
 use crate::worker::Worker;
 
 /// Connections the kernel may hold for us. As large as Linux usually allows.
@@ -111,15 +116,14 @@ async fn connection(stream: TcpStream, worker: Arc<Worker>, place: Place) {
         Some(acceptor) => {
             let Ok(Ok(stream)) = timeout(patience, acceptor.accept(stream)).await else { return };
             let is_two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-            serve(stream, None, is_two, worker, place);
+            serve(stream, is_two, worker, place);
         }
         None => {
             let Ok(Ok(is_two)) = timeout(patience, speaks_two(&stream)).await else { return };
             if is_two {
-                serve(stream, None, is_two, worker, place);
+                serve(stream, is_two, worker, place);
             } else {
-                let (stream, outbox) = Holding::new(stream, &worker.turn);
-                serve(stream, Some(outbox), is_two, worker, place);
+                serve_plain(stream, worker, place);
             }
         }
     }
@@ -151,43 +155,83 @@ async fn speaks_two(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-fn serve<S>(stream: S, outbox: Option<Arc<Outbox>>, is_two: bool, worker: Arc<Worker>, place: Place)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let connection = Arc::new(Connection::new(!is_two, worker.host.clock.mono(), outbox));
+/// HTTP/1.1 without TLS: in the lane as long as that goes.
+fn serve_plain(stream: TcpStream, worker: Arc<Worker>, place: Place) {
+    let (stream, outbox) = Holding::new(stream, &worker.turn);
+    let connection = Arc::new(Connection::new(true, worker.host.clock.mono(), Some(outbox)));
     let listed = worker.connections.add(Arc::clone(&connection));
-    let watched = Watched { stream, connection: Arc::clone(&connection), host: worker.host.clone() };
-    let io = TokioIo::new(watched);
-    let limits = worker.limits;
     let served = Arc::clone(&connection);
-    let service = service_fn(move |request: hyper::Request<Incoming>| {
-        pipeline::serve(Arc::clone(&worker), request, &served)
-    });
     let task = tokio::spawn(async move {
-        // A connection that ends with an error ends; whatever was under way on it settles itself.
-        let _ = if is_two {
-            http2::Builder::new(TokioExecutor::new())
-                .timer(TokioTimer::new())
-                .max_concurrent_streams(STREAMS_MAX)
-                .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
-                .max_send_buf_size(SEND_BUFFER)
-                .serve_connection(io, service)
-                .await
-        } else {
-            let mut builder = http1::Builder::new();
-            builder
-                .header_read_timeout(None)
-                // Head and body are one small piece, mostly: copied together they cost less than a list of two.
-                .writev(false)
-                .max_header_size(limits.header_bytes)
-                .max_buf_size(limits.header_bytes.max(8 << 10));
-            if limits.headers != HEADERS_USUAL {
-                builder.max_headers(limits.headers);
-            }
-            Hushed::new(builder.serve_connection(io, service)).await
-        };
+        if let Some(Left { came, stream }) = lane::serve(stream, &worker, &served).await {
+            let watched = Watched { before: came, stream, connection: served, host: worker.host.clone() };
+            // Boxed: few connections need the room.
+            Box::pin(one(watched, worker)).await;
+        }
         drop((listed, place));
     });
     connection.hold(task.abort_handle());
+}
+
+fn serve<S>(stream: S, is_two: bool, worker: Arc<Worker>, place: Place)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let connection = Arc::new(Connection::new(!is_two, worker.host.clock.mono(), None));
+    let listed = worker.connections.add(Arc::clone(&connection));
+    let (served, host) = (Arc::clone(&connection), worker.host.clone());
+    let watched = Watched { before: Bytes::new(), stream, connection: served, host };
+    let task = tokio::spawn(async move {
+        if is_two {
+            two(watched, worker).await;
+        } else {
+            one(watched, worker).await;
+        }
+        drop((listed, place));
+    });
+    connection.hold(task.abort_handle());
+}
+
+/// Speaks HTTP/1.1 to its end. A connection that ends with an error ends; whatever was under way on it settles itself.
+async fn one<S>(watched: Watched<S>, worker: Arc<Worker>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let limits = worker.limits;
+    let mut builder = http1::Builder::new();
+    builder
+        .header_read_timeout(None)
+        // Head and body are one small piece, mostly: copied together they cost less than a list of two.
+        .writev(false)
+        .max_header_size(limits.header_bytes)
+        .max_buf_size(limits.header_bytes.max(8 << 10));
+    if limits.headers != HEADERS_USUAL {
+        builder.max_headers(limits.headers);
+    }
+    let connection = Arc::clone(&watched.connection);
+    let service = service_fn(move |request| boxed(Arc::clone(&worker), request, Arc::clone(&connection)));
+    let _ = builder.serve_connection(TokioIo::new(watched), service).await;
+}
+
+/// The same of HTTP/2.
+async fn two<S>(watched: Watched<S>, worker: Arc<Worker>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let limits = worker.limits;
+    let connection = Arc::clone(&watched.connection);
+    let service = service_fn(move |request| boxed(Arc::clone(&worker), request, Arc::clone(&connection)));
+    let _ = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+        .max_send_buf_size(SEND_BUFFER)
+        .serve_connection(TokioIo::new(watched), service)
+        .await;
+}
+
+type Serving = Pin<Box<dyn Future<Output = Result<Response<OutBody>, Infallible>> + Send>>;
+
+/// One request's way. Boxed: its connection would keep the room for as long as it streams the answer.
+fn boxed(worker: Arc<Worker>, request: Request<Incoming>, connection: Arc<Connection>) -> Serving {
+    Box::pin(async move { Ok(pipeline::serve(&worker, request.into(), &connection).await) })
 }

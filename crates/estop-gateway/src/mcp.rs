@@ -21,15 +21,15 @@ use estop_wire::mcp::{self, Message};
 use http::request::Parts as Head;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body;
-use hyper::body::Incoming;
 
 use crate::agents::Agent;
 use crate::answer::{AnswerBody, Parts};
-use crate::body_in::{self, Share};
+use crate::body_in::{self, BodyIn, Share};
 use crate::connection::Busy;
 use crate::flight::{Phase, Registered};
 use crate::forward;
 use crate::identity::{self, AGENT_HEADER, Caller, KEY_HEADER, Route};
+use crate::inbound::Inbound;
 use crate::out_body::OutBody;
 use crate::pipeline;
 use crate::refuse;
@@ -53,8 +53,8 @@ pub(crate) fn is_mcps(path: &str) -> bool {
 }
 
 /// Serves one request.
-pub(crate) async fn serve(worker: &Worker, request: Request<Incoming>, busy: Busy) -> Response<OutBody> {
-    match exchange(worker, request, busy).await {
+pub(crate) async fn serve(worker: &Worker, inbound: Inbound, busy: Busy) -> Response<OutBody> {
+    match exchange(worker, inbound, busy).await {
         Ok(response) => response,
         Err(no) => {
             pipeline::keep(&worker.host, no.stops).await;
@@ -63,9 +63,9 @@ pub(crate) async fn serve(worker: &Worker, request: Request<Incoming>, busy: Bus
     }
 }
 
-async fn exchange(worker: &Worker, request: Request<Incoming>, busy: Busy) -> Result<Response<OutBody>, No> {
-    screen::screen(&request, worker.loopback).map_err(|screened| No::screened(&screened))?;
-    let (head, body) = request.into_parts();
+async fn exchange(worker: &Worker, inbound: Inbound, busy: Busy) -> Result<Response<OutBody>, No> {
+    let Inbound { head, body } = inbound;
+    screen::screen(&head, worker.loopback).map_err(|screened| No::screened(&screened))?;
     headers::refuse_pages(&head.headers, worker.loopback)?;
     let uri = head.uri.clone();
     let route = identity::route(uri.path()).map_err(|error| No::identity(&error, &head.headers))?;
@@ -80,7 +80,7 @@ async fn exchange(worker: &Worker, request: Request<Incoming>, busy: Busy) -> Re
     let is_supervised = route.ticket.is_some();
     let asking = Asking { worker, name, server, slash, caller: &caller, agent, is_supervised };
     let admitted = asking.admit(&head, body, &busy).await?;
-    asking.forward(head, admitted, busy).await
+    asking.forward(*head, admitted, busy).await
 }
 
 /// The server a path names, and the slash at its end, if there is one.
@@ -124,7 +124,7 @@ struct Admitted {
 
 impl Asking<'_> {
     /// Registers, reads, understands and judges.
-    async fn admit(&self, head: &Head, body: Incoming, busy: &Busy) -> Result<Admitted, No> {
+    async fn admit(&self, head: &Head, body: BodyIn, busy: &Busy) -> Result<Admitted, No> {
         let worker = self.worker;
         let has_body = match head.method {
             Method::POST => true,
@@ -196,8 +196,8 @@ impl Asking<'_> {
             run: self.caller.run.clone(),
             is_supervised: self.is_supervised,
         };
-        let (asked, stops) = asker.ask(message, flight.request);
-        let pending = asked.map_err(|reason| No::denied(message, &reason).stopping(stops))?;
+        let (inbound, stops) = asker.ask(message, flight.request);
+        let pending = inbound.map_err(|reason| No::denied(message, &reason).stopping(stops))?;
         if self.worker.host.journal.has_failed() {
             return Err(No::no_journal(true).closing());
         }
@@ -244,6 +244,7 @@ impl Asking<'_> {
         let (host, upstream) = (&self.worker.host, &self.server.upstream);
         let slash = if self.server.ends_with_slash { "/" } else { self.slash };
         let uri = forward::target(&upstream.ready, slash, head.uri.query(), &self.caller.key_in)
+            .and_then(forward::uri)
             .ok_or_else(|| No::bad(400, "bad_path", "The path cannot be sent on.").closing())?;
         let length = body.size_hint().exact();
         let listens = head.method == Method::GET;
@@ -274,7 +275,7 @@ impl Asking<'_> {
             return Err(No::bad(
                 502,
                 "upstream_error",
-                "The MCP server switched protocols, which nobody asked for.",
+                "The MCP server switched protocols, which nobody inbound for.",
             ));
         }
         if head.status.is_redirection() && head.headers.contains_key(http::header::LOCATION) {

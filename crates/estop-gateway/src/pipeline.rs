@@ -5,8 +5,6 @@
 mod judging;
 mod no;
 
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use estop_core::decision::{Decision, Effect};
@@ -20,14 +18,13 @@ use estop_wire::refusal::Kind;
 use estop_wire::request::{self, RequestIn};
 use estop_wire::response::{Observer, framing};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, UPGRADE, USER_AGENT};
-use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, Response, StatusCode};
 use http_body::Body;
-use hyper::body::Incoming;
 
 use crate::account::Account;
 use crate::agents::Agent;
 use crate::answer::{AnswerBody, Parts, Shape};
-use crate::body_in::{self, BodyProblem, Share};
+use crate::body_in::{self, BodyIn, BodyProblem, Share};
 use crate::canary;
 use crate::connection::{Busy, Connection};
 use crate::flight::{Phase, Registered};
@@ -35,11 +32,12 @@ use crate::forward;
 use crate::hooks;
 use crate::host::Host;
 use crate::identity::{self, Caller};
+use crate::inbound::Inbound;
 use crate::mcp;
 use crate::out_body::OutBody;
 use crate::refuse;
 use crate::relay;
-use crate::screen::{self, Screened};
+use crate::screen;
 use crate::upload::{self, Outgoing, RequestBody};
 use crate::upstream::{Sent, Upstream};
 use crate::worker::Worker;
@@ -47,37 +45,31 @@ use no::{
     No, Understood, cut_no, no_journal, refuse_browsers, refuse_identity, unknown_provider, upstream_failed,
 };
 
-/// One request's way. Boxed: its connection would keep the room for as long as it streams the answer.
-pub(crate) type Serving = Pin<Box<dyn Future<Output = Result<Response<OutBody>, Infallible>> + Send>>;
-
 /// Serves one request.
-pub(crate) fn serve(
-    worker: Arc<Worker>,
-    request: Request<Incoming>,
+pub(crate) async fn serve(
+    worker: &Arc<Worker>,
+    inbound: Inbound,
     connection: &Arc<Connection>,
-) -> Serving {
+) -> Response<OutBody> {
     let busy = connection.begin(&worker.host);
-    if request.headers().contains_key(UPGRADE) {
+    if inbound.head.headers.contains_key(UPGRADE) {
         connection.hurry();
     }
     // Each has room of its own: requests to models would carry it.
-    if relay::is_relays(request.uri().path()) {
-        return Box::pin(async move { Ok(relay::serve(&worker, request, busy).await) });
+    if relay::is_relays(inbound.head.uri.path()) {
+        return Box::pin(relay::serve(worker, inbound, busy)).await;
     }
-    if mcp::is_mcps(request.uri().path()) {
-        return Box::pin(async move { Ok(mcp::serve(&worker, request, busy).await) });
+    if mcp::is_mcps(inbound.head.uri.path()) {
+        return Box::pin(mcp::serve(worker, inbound, busy)).await;
     }
-    let client = client::recognise(|name| known_header(request.headers(), name));
-    let asked = Head::of(request, worker.loopback);
-    Box::pin(async move {
-        Ok(match exchange(&worker, asked, busy).await {
-            Ok(response) => response,
-            Err(no) => {
-                keep(&worker.host, no.stops).await;
-                no.answer(client)
-            }
-        })
-    })
+    let client = client::recognise(|name| known_header(&inbound.head.headers, name));
+    match exchange(worker, inbound, busy).await {
+        Ok(response) => response,
+        Err(no) => {
+            keep(&worker.host, no.stops).await;
+            no.answer(client)
+        }
+    }
 }
 
 /// A header by its name. Names that are asked for with each request are not read anew each time.
@@ -101,26 +93,11 @@ pub(crate) async fn keep(host: &Arc<Host>, stops: bool) {
     let _ = tokio::task::spawn_blocking(move || host.journal.sync()).await;
 }
 
-/// A request that was looked at.
-struct Head {
-    screened: Result<(), Screened>,
-    // Boxed: each of the calls it goes through would copy it, and keep room for it.
-    parts: Box<http::request::Parts>,
-    body: Incoming,
-}
-
-impl Head {
-    fn of(request: Request<Incoming>, loopback: bool) -> Head {
-        let screened = screen::screen(&request, loopback);
-        let (parts, body) = request.into_parts();
-        Head { screened, parts: Box::new(parts), body }
-    }
-}
-
-async fn exchange(worker: &Worker, asked: Head, busy: Busy) -> Result<Response<OutBody>, No> {
-    let Head { screened, parts, body } = asked;
+async fn exchange(worker: &Worker, inbound: Inbound, busy: Busy) -> Result<Response<OutBody>, No> {
+    let Inbound { head: parts, body } = inbound;
     // Until the provider is known, the path alone says what an error must look like.
     let guess = || protocol::recognise(Family::OpenAi, parts.method.as_str(), parts.uri.path()).protocol;
+    let screened = screen::screen(&parts, worker.loopback);
     screened.map_err(|no| No::bad(no.status, no.code, no.message).closing().of(guess()))?;
     let route =
         identity::route(parts.uri.path()).map_err(|error| refuse_identity(&error, worker).of(guess()))?;
@@ -176,7 +153,7 @@ struct Admitted {
 
 impl Asking<'_> {
     /// Registers, reads, understands and judges.
-    async fn admit(&self, body: Incoming, headers: &HeaderMap, busy: &Busy) -> Result<Admitted, No> {
+    async fn admit(&self, body: BodyIn, headers: &HeaderMap, busy: &Busy) -> Result<Admitted, No> {
         let worker = self.worker;
         let host = &worker.host;
         if host.journal.is_full() {
@@ -306,9 +283,8 @@ impl Asking<'_> {
         let Admitted { flight, mut account, body, stream, _memory } = admitted;
         let ready = &self.upstream.ready;
         let path = parts.uri.path().get(self.path_at..).unwrap_or_default();
-        let uri = forward::target(ready, path, parts.uri.query(), &self.caller.key_in)
+        let target = forward::target(ready, path, parts.uri.query(), &self.caller.key_in)
             .ok_or_else(|| No::bad(400, "bad_path", "The path cannot be sent to the provider."))?;
-        parts.uri = uri;
         let said_empty = body.is_end_stream() && parts.headers.contains_key(CONTENT_LENGTH);
         forward::request_headers(&mut parts.headers, body.size_hint().exact(), ready, &self.caller.key_in);
         if said_empty {
@@ -316,7 +292,7 @@ impl Asking<'_> {
             parts.headers.insert(CONTENT_LENGTH, http::HeaderValue::from_static("0"));
         }
         let comes = matches!(body, RequestBody::Passing(_));
-        let request = Outgoing { parts, body };
+        let request = Outgoing { parts, target: Some(target), body };
         let sent = self.upstream.send_unless_cut(request, &flight, &self.worker.host).await;
         let (response, lease) = match sent {
             Sent::Answered(response, lease) => (response, lease),

@@ -19,7 +19,6 @@ use http::header::CONTENT_LENGTH;
 use http::request::Parts as Head;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
-use hyper::body::Incoming;
 
 use crate::account::{Account, Opened};
 use crate::agents::Agent;
@@ -29,6 +28,7 @@ use crate::connection::Busy;
 use crate::flight::Registered;
 use crate::forward;
 use crate::identity::{self, KeyIn, Route};
+use crate::inbound::Inbound;
 use crate::out_body::OutBody;
 use crate::recall::Asked;
 use crate::refuse;
@@ -55,8 +55,8 @@ pub(crate) fn is_relays(path: &str) -> bool {
 }
 
 /// Serves one message.
-pub(crate) async fn serve(worker: &Worker, request: Request<Incoming>, busy: Busy) -> Response<OutBody> {
-    match exchange(worker, request, busy).await {
+pub(crate) async fn serve(worker: &Worker, inbound: Inbound, busy: Busy) -> Response<OutBody> {
+    match exchange(worker, inbound, busy).await {
         Ok(response) => response,
         Err(no) => {
             // Nobody is told what a dead process would not remember.
@@ -66,12 +66,12 @@ pub(crate) async fn serve(worker: &Worker, request: Request<Incoming>, busy: Bus
     }
 }
 
-async fn exchange(worker: &Worker, request: Request<Incoming>, busy: Busy) -> Result<Response<OutBody>, No> {
-    let way = path::way(request.uri().path());
+async fn exchange(worker: &Worker, inbound: Inbound, busy: Busy) -> Result<Response<OutBody>, No> {
+    let Inbound { head, body } = inbound;
+    let way = path::way(head.uri.path());
     // A webhook comes by a tunnel or proxy, under the name the platform knows.
-    let loopback = worker.loopback && !path::leads_in(request.uri().path());
-    screen::screen(&request, loopback).map_err(|screened| No::screened(way, &screened))?;
-    let (head, body) = request.into_parts();
+    let loopback = worker.loopback && !path::leads_in(head.uri.path());
+    screen::screen(&head, loopback).map_err(|screened| No::screened(way, &screened))?;
     let uri = head.uri.clone();
     let to = path::read(uri.path(), &worker.relays)?;
     let message = Message { worker, to };
@@ -94,7 +94,7 @@ async fn exchange(worker: &Worker, request: Request<Incoming>, busy: Busy) -> Re
         Some(cut) => No::cut(way, cut),
         None => No::bad(way, 400, "broken_body", upload::BROKEN).closing(),
     })?;
-    message.forward(Going { head, body, key_in, agent, flight, busy, place }).await
+    message.forward(Going { head: *head, body, key_in, agent, flight, busy, place }).await
 }
 
 /// A message whose relay is known.
@@ -185,6 +185,7 @@ impl Message<'_> {
         let upstream = &self.to.side.upstream;
         let ready = &upstream.ready;
         let uri = forward::target(ready, self.to.path, head.uri.query(), &key_in)
+            .and_then(forward::uri)
             .ok_or_else(|| No::bad(way, 400, "bad_path", "The path cannot be sent on.").closing())?;
         let said_empty = head.headers.contains_key(CONTENT_LENGTH) && body.is_end_stream();
         let length = body.size_hint().exact();

@@ -6,7 +6,8 @@
 use std::net::IpAddr;
 
 use http::header::{HOST, TRANSFER_ENCODING, UPGRADE};
-use http::{HeaderMap, Method, Request, Version};
+use http::request::Parts;
+use http::{HeaderMap, Method, Version};
 
 /// Why a request is refused at sight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +25,8 @@ const fn bad(message: &'static str) -> Screened {
 }
 
 /// Looks at the head alone. `loopback`: the listener is reachable from this machine only.
-pub(crate) fn screen<B>(request: &Request<B>, loopback: bool) -> Result<(), Screened> {
-    let headers = request.headers();
+pub(crate) fn screen(head: &Parts, loopback: bool) -> Result<(), Screened> {
+    let headers = &head.headers;
     if headers.contains_key(UPGRADE) && is_websocket(headers) {
         return Err(Screened {
             status: 426,
@@ -33,12 +34,12 @@ pub(crate) fn screen<B>(request: &Request<B>, loopback: bool) -> Result<(), Scre
             message: "estop does not relay WebSockets: use HTTP (POST) instead.",
         });
     }
-    if matches!(*request.method(), Method::CONNECT | Method::TRACE) {
+    if matches!(head.method, Method::CONNECT | Method::TRACE) {
         let message = "This method is not forwarded: use the provider's own API calls.";
         return Err(Screened { status: 405, code: "method_not_allowed", message });
     }
-    if request.version() < Version::HTTP_2 {
-        if request.uri().authority().is_some() || request.uri().scheme().is_some() {
+    if head.version < Version::HTTP_2 {
+        if head.uri.authority().is_some() || head.uri.scheme().is_some() {
             return Err(bad(
                 "The request line must name a path, not a whole URL: estop is not a forward proxy.",
             ));
@@ -47,7 +48,7 @@ pub(crate) fn screen<B>(request: &Request<B>, loopback: bool) -> Result<(), Scre
             return Err(bad("Transfer-Encoding must be `chunked` alone."));
         }
     }
-    let host = host_of(request)?;
+    let host = host_of(head)?;
     if loopback && !is_loopback_name(host) {
         return Err(Screened {
             status: 421,
@@ -76,8 +77,8 @@ fn transfer_encoding_is_clear(headers: &HeaderMap) -> bool {
 }
 
 /// The host the client asked for, without its port. Exactly one, and nothing in it that is not a host.
-fn host_of<B>(request: &Request<B>) -> Result<&str, Screened> {
-    let headers = request.headers();
+fn host_of(head: &Parts) -> Result<&str, Screened> {
+    let headers = &head.headers;
     let mut hosts = headers.get_all(HOST).iter();
     let named = match (hosts.next(), hosts.next()) {
         (Some(host), None) => {
@@ -86,7 +87,7 @@ fn host_of<B>(request: &Request<B>) -> Result<&str, Screened> {
         (None, _) => None,
         (Some(_), Some(_)) => return Err(bad("There is more than one Host header: send one.")),
     };
-    let authority = request.uri().authority().map(http::uri::Authority::as_str);
+    let authority = head.uri.authority().map(http::uri::Authority::as_str);
     let host = match (named, authority) {
         (Some(named), Some(authority)) if !named.eq_ignore_ascii_case(authority) => {
             return Err(bad("The Host header and :authority differ: send the same in both, or only one."));

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use atomic_waker::AtomicWaker;
+use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -98,6 +99,51 @@ impl Outbox {
         }
     }
 
+    /// Puts bytes behind what is still to be sent.
+    pub(crate) fn write<R>(&self, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+        write(&mut self.held().bytes)
+    }
+
+    /// There is as much to send as is held back, or gathered.
+    pub(crate) fn is_full(&self) -> bool {
+        self.held().bytes.len() >= HELD_MAX
+    }
+
+    /// Sends what was put there, unless it waits for the end of the turn, which comes by itself.
+    pub(crate) fn poll_out(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut held = self.held();
+        if held.waits && held.bytes.len() <= HELD_MAX {
+            held.note(cx.waker());
+            return Poll::Ready(Ok(()));
+        }
+        drop(held);
+        self.free().poll_send(cx)
+    }
+
+    /// Sends a piece behind it, as it is.
+    pub(crate) fn poll_piece(&self, cx: &mut Context<'_>, piece: &mut Bytes) -> Poll<io::Result<()>> {
+        let mut held = self.free();
+        while !piece.is_empty() {
+            let sent = ready!(ready!(held.poll_socket(cx))?.poll_write(cx, piece))?;
+            if sent == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            piece.advance(sent);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// What is held back, if it need not wait any more.
+    fn free(&self) -> MutexGuard<'_, Held> {
+        let held = self.held();
+        if !held.waits {
+            return held;
+        }
+        drop(held);
+        self.turn.end();
+        self.held()
+    }
+
     fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -165,15 +211,14 @@ impl Holding {
         (Holding { socket: read, outbox: Arc::clone(&outbox) }, outbox)
     }
 
-    /// What is held back, if it need not wait any more.
-    fn free(&self) -> MutexGuard<'_, Held> {
-        let held = self.outbox.held();
-        if !held.waits {
-            return held;
-        }
-        drop(held);
-        self.outbox.turn.end();
-        self.outbox.held()
+    /// What goes to the client.
+    pub(crate) fn outbox(&self) -> &Arc<Outbox> {
+        &self.outbox
+    }
+
+    /// Whether there is something to read, without reading it: 0 at the end.
+    pub(crate) fn poll_peek(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        self.socket.poll_peek(cx, &mut ReadBuf::new(&mut [0]))
     }
 }
 
@@ -181,7 +226,7 @@ impl Drop for Holding {
     fn drop(&mut self) {
         // Whoever was told that its bytes are out may end the connection without another word: they go now.
         // Others may hold the outbox for longer: the socket is closed with its connection.
-        self.free().socket.take().into_iter().for_each(OwnedWriteHalf::forget);
+        self.outbox.free().socket.take().into_iter().for_each(OwnedWriteHalf::forget);
     }
 }
 
@@ -204,7 +249,7 @@ impl AsyncWrite for Holding {
             return Poll::Ready(Ok(buf.len()));
         }
         drop(held);
-        ready!(self.free().poll_socket(cx))?.poll_write(cx, buf)
+        ready!(self.outbox.free().poll_socket(cx))?.poll_write(cx, buf)
     }
 
     /// Nothing is gained by waiting for the end of the turn: it comes by itself, and at the latest with the socket's end.
@@ -218,7 +263,7 @@ impl AsyncWrite for Holding {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.free().poll_socket(cx))?.poll_shutdown(cx)
+        ready!(self.outbox.free().poll_socket(cx))?.poll_shutdown(cx)
     }
 }
 

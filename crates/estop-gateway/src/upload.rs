@@ -9,10 +9,10 @@ use estop_core::event::AbortedBy;
 use estop_wire::refusal::Kind;
 use http::{Request, request};
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 
-use crate::body_in::{self, BodyProblem};
+use crate::body_in::{self, BodyIn, BodyProblem};
 use crate::flight::{Cut, Flight, Phase};
+use crate::forward;
 use crate::host::Host;
 use crate::out_body::BodyError;
 
@@ -23,8 +23,10 @@ pub(crate) const TOO_LARGE: &str = "The request body is too large. Send less, or
 
 /// A request on its way to the provider. Its head is boxed: each of the calls it goes through would copy it.
 pub(crate) struct Outgoing {
-    /// Method, path and headers.
+    /// Method and headers.
     pub parts: Box<request::Parts>,
+    /// Path and query, where they are not those of `parts`.
+    pub target: Option<String>,
     /// What follows them.
     pub body: RequestBody,
 }
@@ -32,15 +34,33 @@ pub(crate) struct Outgoing {
 impl From<Request<RequestBody>> for Outgoing {
     fn from(request: Request<RequestBody>) -> Outgoing {
         let (parts, body) = request.into_parts();
-        Outgoing { parts: Box::new(parts), body }
+        Outgoing { parts: Box::new(parts), target: None, body }
     }
 }
 
-impl From<Outgoing> for Request<RequestBody> {
-    fn from(mut request: Outgoing) -> Request<RequestBody> {
+impl Outgoing {
+    /// Path and query.
+    pub(crate) fn target(&self) -> &str {
+        let of_parts = || self.parts.uri.path_and_query().map_or("/", |path| path.as_str());
+        self.target.as_deref().unwrap_or_else(of_parts)
+    }
+}
+
+/// A target that HTTP/2 does not take.
+#[derive(Debug, thiserror::Error)]
+#[error("its path cannot be sent")]
+pub(crate) struct BadTarget;
+
+impl TryFrom<Outgoing> for Request<RequestBody> {
+    type Error = BadTarget;
+
+    fn try_from(mut request: Outgoing) -> Result<Request<RequestBody>, BadTarget> {
+        if let Some(target) = request.target.take() {
+            request.parts.uri = forward::uri(target).ok_or(BadTarget)?;
+        }
         // What hyper noted about the client's request says nothing about this one.
         request.parts.extensions.clear();
-        Request::from_parts(*request.parts, request.body)
+        Ok(Request::from_parts(*request.parts, request.body))
     }
 }
 
@@ -54,7 +74,7 @@ pub(crate) enum RequestBody {
 
 /// A body that is passed on without being looked at.
 pub(crate) struct Passing {
-    body: Incoming,
+    body: BodyIn,
     /// How many bytes may still come.
     left: u64,
     host: Arc<Host>,
@@ -72,7 +92,7 @@ impl RequestBody {
     /// Of a request without a body the head is everything. It is not sent before that body has ended, and well: a stream of
     /// HTTP/2 that announced another length is reset only then.
     pub(crate) async fn passing(
-        body: Incoming,
+        body: BodyIn,
         max: u64,
         host: &Arc<Host>,
         flight: Arc<Flight>,
@@ -106,7 +126,7 @@ impl Passing {
                 }
                 Poll::Ready(Some(Err(error))) => {
                     self.give_up(400, "broken_body", BROKEN);
-                    return Poll::Ready(Some(Err(error.into())));
+                    return Poll::Ready(Some(Err(error)));
                 }
                 Poll::Ready(Some(Ok(frame))) => frame,
             };

@@ -61,7 +61,10 @@ impl Lease {
                 }
             }
             Some(Held::Two { upstream, sender, .. }) => {
-                let mut request = Request::from(request);
+                let mut request = match Request::try_from(request) {
+                    Ok(request) => request,
+                    Err(error) => return Tried::Failed(broken(&error)),
+                };
                 upstream.ready.aim_two(&mut request);
                 match sender.try_send_request(request).await {
                     Ok(response) => Tried::Answered(response.map(Answer::Shared)),

@@ -7,6 +7,7 @@ mod ends;
 mod hooks;
 mod hostile;
 mod identity;
+mod lane;
 mod limits;
 mod loop_kill;
 mod mcp;

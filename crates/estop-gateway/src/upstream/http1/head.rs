@@ -4,10 +4,12 @@ use std::mem::MaybeUninit;
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version, request, response};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version, response};
 use hyper::ext::ReasonPhrase;
 
 use super::Malformed;
+use crate::header_line;
+use crate::upload::Outgoing;
 use crate::upstream::Ready;
 
 /// Header lines of an answer that are taken. Providers send some 40.
@@ -25,41 +27,33 @@ pub(super) enum Sends {
 }
 
 /// Writes a request's head: its lines as they are, the provider's host, and how its body is sent.
-pub(super) fn write(request: &request::Parts, ready: &Ready, sends: Sends, to: &mut Vec<u8>) {
-    let path = request.uri.path_and_query().map_or("/", |path| path.as_str());
-    to.extend_from_slice(request.method.as_str().as_bytes());
+pub(super) fn write(request: &Outgoing, ready: &Ready, sends: Sends, to: &mut Vec<u8>) {
+    to.extend_from_slice(request.parts.method.as_str().as_bytes());
     to.push(b' ');
-    to.extend_from_slice(path.as_bytes());
+    to.extend_from_slice(request.target().as_bytes());
     to.extend_from_slice(b" HTTP/1.1\r\n");
     let (mut has_host, mut has_length) = (false, false);
-    for (name, value) in &request.headers {
+    for (name, value) in &request.parts.headers {
         if *name == HOST {
             if !has_host {
-                line(to, b"host", ready.host.as_bytes());
+                header_line::write(to, b"host", ready.host.as_bytes());
             }
             has_host = true;
             continue;
         }
         has_length |= *name == CONTENT_LENGTH;
-        line(to, name.as_str().as_bytes(), value.as_bytes());
+        header_line::write(to, name.as_str().as_bytes(), value.as_bytes());
     }
     if !has_host {
-        line(to, b"host", ready.host.as_bytes());
+        header_line::write(to, b"host", ready.host.as_bytes());
     }
     match sends {
         Sends::Length(length) if !has_length => {
-            line(to, b"content-length", length.to_string().as_bytes());
+            header_line::write(to, b"content-length", length.to_string().as_bytes());
         }
-        Sends::Chunks => line(to, b"transfer-encoding", b"chunked"),
+        Sends::Chunks => header_line::write(to, b"transfer-encoding", b"chunked"),
         Sends::Length(_) | Sends::Nothing => {}
     }
-    to.extend_from_slice(b"\r\n");
-}
-
-fn line(to: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    to.extend_from_slice(name);
-    to.extend_from_slice(b": ");
-    to.extend_from_slice(value);
     to.extend_from_slice(b"\r\n");
 }
 

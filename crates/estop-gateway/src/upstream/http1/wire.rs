@@ -16,23 +16,19 @@ use super::chunks::{Chunks, End};
 use super::head::{self, Follows, Sends};
 use super::stream::Stream;
 use super::{Failed, Malformed};
+use crate::read_room;
 use crate::upload::{Outgoing, RequestBody};
 use crate::upstream::Ready;
 
 /// A head of an answer is no longer.
 const HEAD_MAX: usize = 256 << 10;
 const TOO_LONG: Malformed = Malformed("its head is too long");
-/// Read at once.
-const READ_MAX: usize = 64 << 10;
 /// A head and a body of so many bytes together are copied into one piece: cheaper than handing the system a list of two.
 const SMALL: usize = 4 << 10;
 /// Room for heads that a thread keeps.
 const ROOM_MAX: usize = 64 << 10;
 
 thread_local! {
-    /// Room to read into, for all connections of a thread: what came is kept in as many bytes as it has. Ten thousand
-    /// streams may be open, and most of them silent.
-    static READ: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_MAX].into());
     /// Room to write a request into.
     static WRITTEN: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
@@ -115,7 +111,7 @@ impl Wire {
         WRITTEN.with_borrow_mut(|head| {
             head.clear();
             head.shrink_to(ROOM_MAX);
-            head::write(&request.parts, ready, sends, head);
+            head::write(request, ready, sends, head);
             self.write(cx, head, body)
         })
     }
@@ -324,7 +320,7 @@ impl Wire {
 
     /// Reads once, behind what was there `before`. `None` at the end.
     fn poll_read(&mut self, cx: &mut Context<'_>, before: Bytes) -> Poll<Result<Option<Bytes>, Failed>> {
-        READ.with_borrow_mut(|room| {
+        read_room::with(|room| {
             let mut room = ReadBuf::new(room);
             let read = self.stream.poll_read(cx, &mut room);
             let came = room.filled();
