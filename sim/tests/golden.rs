@@ -8,7 +8,7 @@
 use estop_core::engine::AgentState;
 use estop_sim::{Config, run};
 
-const SEED_1: &str = "42c8cf4346534ba33d7a3b913a11cddde6070598f168dea294af2ce3619c6989";
+const SEED_1: &str = "cc8fd2f7c3801c50afc89edefc10f72c96ff6384259252b41b227f82e4e49798";
 
 #[test]
 fn seed_1_has_its_digest() {

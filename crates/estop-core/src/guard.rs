@@ -82,7 +82,7 @@ impl Guard {
 
     /// Its place in what is written down, which never changes: a guard that came later has a later place, wherever it
     /// is asked.
-    pub(crate) fn place(self) -> usize {
+    pub fn place(self) -> usize {
         match self {
             Guard::System => 0,
             Guard::Agent => 1,

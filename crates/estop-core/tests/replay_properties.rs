@@ -76,7 +76,7 @@ fn verify(lines: &[Vec<u8>]) -> Result<(), JournalError> {
 ///
 /// It changes with every wanted change of a judgement, or of how decisions are written: take the new one from the failing
 /// test, and say in the commit what is judged or written differently.
-const HEAD_OF_A_MILLION: &str = "84a7250ec35736a4977bd58748a75a2f942f9f8ba3dc74b0d750395c12ebc1f3";
+const HEAD_OF_A_MILLION: &str = "7e2715ee77519c94518e3326268b3a8c8070debe0c3582ca828c6f58c5613d19";
 
 #[test]
 fn tw_7_replay_equals_live_for_a_million_random_events() {
@@ -185,6 +185,20 @@ fn tw_7_a_journal_as_it_was_written_before_decides_the_same() {
         assert_eq!(replay.feed(line.as_bytes()), Ok(()));
     }
     assert_eq!((replay.chains().seq(), replay.agents()), (79, 5));
+}
+
+/// The beginning of a load's journal, from when a passing guard showed also what is as usual.
+#[test]
+fn tw_7_a_journal_that_shows_what_is_as_usual_decides_the_same() {
+    let journal = include_str!("golden/journal-with-usual.jsonl");
+    assert!(
+        journal.contains(r#""seen":{"loop":[0,0,0,0,0],"churn":0,"#) && journal.contains(r#""health":1000"#)
+    );
+    let mut replay = Replay::default();
+    for line in journal.lines() {
+        assert_eq!(replay.feed(line.as_bytes()), Ok(()));
+    }
+    assert_eq!((replay.chains().seq(), replay.agents()), (60, 9));
 }
 
 #[test]

@@ -54,12 +54,12 @@ impl Folder {
 #[test]
 fn st_1_newer_schema_is_refused() {
     let (folder, _) = Folder::filled();
-    folder.sql("PRAGMA user_version = 11");
+    folder.sql("PRAGMA user_version = 12");
     let before = fs::read(folder.db()).unwrap();
     let error = folder.open().unwrap_err();
-    assert_eq!(error, OpenError::Newer { path: folder.db(), found: 11, known: 10 });
+    assert_eq!(error, OpenError::Newer { path: folder.db(), found: 12, known: 11 });
     let text = error.to_string();
-    assert!(text.contains("schema 11") && text.contains("up to 10") && text.contains("backup"), "{text}");
+    assert!(text.contains("schema 12") && text.contains("up to 11") && text.contains("backup"), "{text}");
     assert_eq!(fs::read(folder.db()).unwrap(), before, "and left as it was");
 }
 
@@ -237,7 +237,7 @@ fn st_1_a_backup_is_a_whole_database() {
     scribe.write(&store, &["a"]);
 
     let found = restore_check(&copy).unwrap();
-    assert_eq!((found.schema, found.last_seq), (10, 1600));
+    assert_eq!((found.schema, found.last_seq), (11, 1600));
     let restored = Folder::new();
     fs::rename(&copy, restored.db()).unwrap();
     let restored = restored.open().unwrap();

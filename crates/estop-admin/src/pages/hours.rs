@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use estop_core::activity::ActivityMode;
+use estop_core::guard::Guard;
 use estop_core::ids::Name;
 use estop_store::{Lines, Store, StoreError};
 use serde::Deserialize;
@@ -104,12 +105,12 @@ impl Hours {
             self.agents.insert(chain.into(), Rings::default());
         }
         if let Some(rings) = self.agents.get_mut(chain) {
-            let seen = &line.decision.seen;
+            let gate = &line.decision.seen.gate;
             let one = Slot {
                 passed: u16::from(!refused),
                 refused: u16::from(refused),
-                health: seen.health.as_ref().filter(|_| is_judged).map(HealthSeen::value),
-                mode: seen.gate.as_ref().filter(|_| is_judged).map(GateSeen::mode).unwrap_or_default(),
+                health: line.decision.health().filter(|_| is_judged),
+                mode: gate.as_ref().filter(|_| is_judged).map(GateSeen::mode).unwrap_or_default(),
             };
             rings.minutes.add(line.record.wall.div_euclid(MINUTE_MS), one);
             rings.fives.add(line.record.wall.div_euclid(FIVE_MS), one);
@@ -236,8 +237,18 @@ struct Record<'l> {
 struct Decided<'l> {
     #[serde(borrow, default)]
     outcome: Outcome<'l>,
+    #[serde(borrow, default)]
+    rulings: Cow<'l, str>,
     #[serde(default)]
     seen: Seen,
+}
+
+impl Decided<'_> {
+    /// All of its health is left out where the guard passes.
+    fn health(&self) -> Option<u16> {
+        let passes = self.rulings.as_bytes().get(Guard::Health.place()) == Some(&b'p');
+        self.seen.health.as_ref().map(HealthSeen::value).or(passes.then_some(1000))
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -338,6 +349,12 @@ mod tests {
         let last = Slot { passed: 1, refused: 2, health: Some(250), mode: ActivityMode::Looping };
         assert_eq!(hours.of("a", 60_100).minutes.last(), Some(&last));
         assert_eq!(hours.of("a", 60_100).fives.last(), Some(&last));
+        // What is as usual is left out, and none was told where nobody was asked.
+        for (rulings, health) in [("pppppp-pppppp", Some(1000)), ("pppppp-ppppop", None), ("", None)] {
+            let seen = r#"{"gate":["WORKING","HIGH",700,52,0]}"#;
+            let decided = format!(r#"{{"outcome":"allow","rulings":"{rulings}","seen":{seen}}}"#);
+            assert_eq!(serde_json::from_str::<Decided<'_>>(&decided).expect("a decision").health(), health);
+        }
         let hashes = format!(r#","eh":"{0}","dh":"{0}"}}"#, "0".repeat(64));
         assert_eq!(hashes.len(), HASHES_LEN);
         assert!(is_noted(&format!(r#"{{"record":{{}},"decision":{{}}{hashes}"#)));

@@ -5,30 +5,33 @@ use serde::ser::{SerializeMap, SerializeStruct};
 
 use super::{Decision, Finding, Guard, Outcome, Ruling, Verdicts};
 use crate::canonical_json;
+use crate::health;
 
 /// `{"outcome":…,"rulings":"ppp…","seen":{guard: what it saw},"effects":[…]}`, empty parts left out, and the outcome where
 /// nothing was asked: half of all records say nothing else.
 ///
 /// Rulings are one letter for each guard in order, and a guard that
-/// passes shows its numbers as a bare list. `docs/journal.md` has the key.
+/// passes shows its numbers as a bare list, unless they are as usual. `docs/journal.md` has the key.
 impl Serialize for Decision {
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let mut out = s.serialize_struct("Decision", 4)?;
-        if self.outcome != Outcome::Noted {
-            out.serialize_field("outcome", &self.outcome)?;
-        }
-        if !self.verdicts.is_empty() {
-            let letters = self.verdicts.letters();
-            out.serialize_field(
-                "rulings",
-                std::str::from_utf8(self.verdicts.shown(&letters)).unwrap_or_default(),
-            )?;
-            out.serialize_field("seen", &Seen(&self.verdicts))?;
-        }
-        if !self.effects.is_empty() {
-            out.serialize_field("effects", &self.effects)?;
-        }
-        out.end()
+        self.write(s, Usual::LeftOut)
+    }
+}
+
+/// What becomes of numbers that are as usual: no repetition, no failure, all of its health.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Usual {
+    LeftOut,
+    /// As journals of before have it.
+    Shown,
+}
+
+/// A decision as it was written before.
+struct Before<'a>(&'a Decision);
+
+impl Serialize for Before<'_> {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        self.0.write(s, Usual::Shown)
     }
 }
 
@@ -43,10 +46,34 @@ impl Decision {
         if room == recorded {
             return true;
         }
+        room.clear();
+        canonical_json::write(room, &Before(self));
+        if room == recorded {
+            return true;
+        }
         // Exactly as it was: what follows stands behind a comma, if anything does.
         let comma: &[u8] = if room == b"{}" { b"" } else { b"," };
         let rest = recorded.strip_prefix(NOTED_BEFORE).and_then(|rest| rest.strip_prefix(comma));
         self.outcome == Outcome::Noted && rest == room.get(1..)
+    }
+
+    fn write<S: serde::Serializer>(&self, s: S, usual: Usual) -> Result<S::Ok, S::Error> {
+        let mut out = s.serialize_struct("Decision", 4)?;
+        if self.outcome != Outcome::Noted {
+            out.serialize_field("outcome", &self.outcome)?;
+        }
+        if !self.verdicts.is_empty() {
+            let letters = self.verdicts.letters();
+            out.serialize_field(
+                "rulings",
+                std::str::from_utf8(self.verdicts.shown(&letters)).unwrap_or_default(),
+            )?;
+            out.serialize_field("seen", &Seen(&self.verdicts, usual))?;
+        }
+        if !self.effects.is_empty() {
+            out.serialize_field("effects", &self.effects)?;
+        }
+        out.end()
     }
 }
 
@@ -80,7 +107,7 @@ impl Ruling {
     }
 }
 
-struct Seen<'a>(&'a Verdicts);
+struct Seen<'a>(&'a Verdicts, Usual);
 
 impl Serialize for Seen<'_> {
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
@@ -89,6 +116,7 @@ impl Serialize for Seen<'_> {
             let name = guard.name();
             match (&verdict.finding, verdict.ruling) {
                 (Finding::Nothing, _) => {}
+                (finding, Ruling::Pass) if self.1 == Usual::LeftOut && finding.is_usual() => {}
                 (finding, Ruling::Pass | Ruling::Skip) => finding.serialize_brief(name, &mut map)?,
                 (finding, Ruling::Warn | Ruling::Stop | Ruling::WouldStop | Ruling::Off) => {
                     map.serialize_entry(name, finding)?;
@@ -100,6 +128,27 @@ impl Serialize for Seen<'_> {
 }
 
 impl Finding {
+    /// Whether nearly every request has it.
+    fn is_usual(&self) -> bool {
+        match self {
+            Finding::Loop(x) => (x.score, x.prompts, x.responses, x.calls, x.window) == (0, 0, 0, 0, 0),
+            Finding::Churn(x) => x.failures == 0,
+            Finding::Health(x) => x.health == health::FULL,
+            Finding::Nothing
+            | Finding::System(_)
+            | Finding::Standing(_)
+            | Finding::Run(_)
+            | Finding::Hours(_)
+            | Finding::Models(_)
+            | Finding::Rate(_)
+            | Finding::Budget(_)
+            | Finding::Chanting(_)
+            | Finding::Breaker(_)
+            | Finding::Gate(_)
+            | Finding::Watchdog(_) => false,
+        }
+    }
+
     /// What a passing guard saw, without names and without the limits, which the policy has.
     fn serialize_brief<M: SerializeMap>(&self, name: &str, map: &mut M) -> Result<(), M::Error> {
         match self {
@@ -131,8 +180,11 @@ impl Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Effect;
+    use super::super::{Effect, Verdict};
     use super::*;
+    use crate::health::HealthFinding;
+    use crate::loop_detector::LoopFinding;
+    use crate::repetition::ChurnFinding;
 
     #[test]
     fn tw_7_of_what_was_written_before_only_the_very_spelling_is_taken() {
@@ -160,5 +212,39 @@ mod tests {
         }
         assert!(!is(&Decision::plain(Outcome::Allow), r#"{"outcome":"noted"}"#));
         assert!(is(&Decision::plain(Outcome::Allow), r#"{"outcome":"allow"}"#));
+    }
+
+    #[test]
+    fn tw_7_what_is_as_usual_is_left_out_and_taken_where_it_stands() {
+        let decided = |health: u16| {
+            let mut decision = Decision::plain(Outcome::Allow);
+            let findings = [
+                (Guard::Loop, Finding::Loop(LoopFinding::default())),
+                (Guard::Churn, Finding::Churn(ChurnFinding { failures: 0, max: 5 })),
+                (
+                    Guard::Health,
+                    Finding::Health(HealthFinding { health, suspend_below: 600, stop_below: 300 }),
+                ),
+            ];
+            for (guard, finding) in findings {
+                decision.verdicts.push(guard, Verdict { ruling: Ruling::Pass, finding });
+            }
+            decision
+        };
+        let shown =
+            |seen: &str| format!(r#"{{"outcome":"allow","rulings":"......pp...p.","seen":{{{seen}}}}}"#);
+        let before = |health: u16| shown(&format!(r#""loop":[0,0,0,0,0],"churn":0,"health":{health}"#));
+        let mut room = Vec::new();
+        let mut is = |decision: &Decision, text: &str| decision.is_recorded(text.as_bytes(), &mut room);
+        let (well, ill) = (decided(1000), decided(999));
+        assert_eq!(serde_json::to_string(&well).ok(), Some(shown("")));
+        assert!(is(&well, &shown("")) && is(&well, &before(1000)));
+        assert!(is(&ill, &shown(r#""health":999"#)) && is(&ill, &before(999)));
+        // No mixture of both was ever written.
+        for wrong in [shown(r#""churn":0"#), shown(r#""health":1000"#), before(999), shown(r#""health":999"#)]
+        {
+            assert!(!is(&well, &wrong), "{wrong}");
+        }
+        assert!(!is(&ill, &shown("")) && !is(&ill, &before(1000)));
     }
 }
