@@ -23,6 +23,7 @@ mod readers;
 mod reading;
 mod retention;
 mod runs;
+mod shorn;
 mod system_state;
 mod tally;
 mod upkeep;

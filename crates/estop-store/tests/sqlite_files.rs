@@ -171,7 +171,7 @@ fn st_1_flipped_bits_are_never_taken_for_the_truth() {
     let whole = fs::read(folder.db()).unwrap();
     let whole_of = |name: &str| agents.iter().find(|stored| &*stored.agent.name == name);
     let (mut refused, mut noticed, mut lost) = (0, 0, 0);
-    for n in 0..200_usize {
+    for n in 0..300_usize {
         let mut damaged = whole.clone();
         // Anywhere, and in turn at the beginning of a page, where its structure is.
         let at = n * 7919 * 131 % whole.len();
@@ -215,8 +215,8 @@ fn st_1_flipped_bits_are_never_taken_for_the_truth() {
     // Most of the file is not the journal.
     assert!(refused > 10 && noticed > 10, "{refused} refused, {noticed} noticed in the journal");
     assert!(
-        lost < 10,
-        "{lost} of 200 lost a state without a word: fewer are to be made anew from the journal"
+        lost < 15,
+        "{lost} of 300 lost a state without a word: fewer are to be made anew from the journal"
     );
 }
 

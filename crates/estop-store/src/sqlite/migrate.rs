@@ -14,7 +14,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0008_digests_apart.sql"),
     include_str!("../../migrations/sqlite/0009_short_digests.sql"),
     include_str!("../../migrations/sqlite/0010_lists.sql"),
-    include_str!("../../migrations/sqlite/0011_usual.sql"),
+    include_str!("../../migrations/sqlite/0011_shorter.sql"),
 ];
 
 /// The newest schema this program knows.

@@ -13,6 +13,7 @@ use zstd_safe::{CCtx, CParameter};
 use super::convert::unreadable;
 use super::digests::{Computed, check, checked, compute, keep, whole};
 use super::query::change;
+use super::shorn::{is_shorn, restore, shear};
 use super::tally::Tally;
 use crate::error::StoreError;
 use crate::line;
@@ -79,7 +80,10 @@ pub(super) fn is_large(lines: &[u8]) -> bool {
 fn block(records: &Records, part: Range<usize>, start: usize) -> Result<Block, StoreError> {
     let [first, .., last] = [&records.places()[part.start], &records.places()[part.end - 1]];
     let raw = &records.texts()[start..last.end];
-    let (stored, raw_bytes, digests) = match compress(raw)? {
+    let first_seq = records.first_seq() + part.start as u64;
+    let places = &records.places()[part.clone()];
+    let shorn = shear(records.texts(), start, places, first_seq, records.chains());
+    let (stored, raw_bytes, digests) = match compress(shorn.as_deref().unwrap_or(raw))? {
         Some(packed) => {
             let digests = checked(keep(records, part.clone()), &packed);
             (packed, Some(raw.len()), Some(digests))
@@ -90,7 +94,7 @@ fn block(records: &Records, part: Range<usize>, start: usize) -> Result<Block, S
         }
     };
     Ok(Block {
-        first_seq: records.first_seq() + part.start as u64,
+        first_seq,
         last_seq: records.first_seq() + part.end as u64 - 1,
         first_wall: first.wall,
         last_wall: last.wall,
@@ -179,11 +183,12 @@ fn have_hashes(lines: &[u8]) -> bool {
 
 fn unpack(stored: &[u8], raw_bytes: usize) -> Option<Vec<u8>> {
     let said = zstd_safe::get_frame_content_size(stored).ok().flatten()?;
-    if usize::try_from(said).ok()? != raw_bytes || raw_bytes > RAW_MAX {
-        return None;
-    }
-    let mut lines = Vec::with_capacity(raw_bytes);
+    let said = usize::try_from(said).ok().filter(|said| *said <= raw_bytes && raw_bytes <= RAW_MAX)?;
+    let mut lines = Vec::with_capacity(said);
     let found = zstd_safe::decompress(&mut lines, stored).ok()?;
+    if is_shorn(&lines) {
+        return restore(&lines, raw_bytes);
+    }
     (found == raw_bytes).then_some(lines)
 }
 

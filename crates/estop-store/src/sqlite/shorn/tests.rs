@@ -1,0 +1,95 @@
+//! Lines that are shorn are restored to the byte; whatever is no such thing is refused.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use estop_core::chain::Digest;
+use proptest::prelude::*;
+
+use super::*;
+use crate::records::Records;
+
+fn line_of(seq: u64, chain: &str, mono: u64, wall: i64, rest: &str) -> String {
+    let chain = serde_json::to_string(chain).unwrap();
+    format!(r#"{{"record":{{"seq":{seq},"chain":{chain},"mono":{mono},"wall":{wall},{rest}"#)
+}
+
+fn records(first_seq: u64, lines: &[(usize, String)], chains: &[&str]) -> Records {
+    let mut records = Records::from_seq(first_seq, Records::default());
+    let chains: Vec<_> = chains.iter().map(|name| records.add_chain((*name).into())).collect();
+    for (chain, text) in lines {
+        records.add(chains[*chain], 0, |out| {
+            out.extend_from_slice(text.as_bytes());
+            (Digest([0; 32]), Digest([0; 32]))
+        });
+    }
+    records
+}
+
+fn shorn(records: &Records) -> Option<Vec<u8>> {
+    shear(records.texts(), 0, records.places(), records.first_seq(), records.chains())
+}
+
+const CHAINS: [&str; 3] = ["coder", "system", "größe \"x\"\n"];
+
+proptest! {
+    #[test]
+    fn st_1_shorn_lines_are_restored_to_the_byte(
+        first_seq in prop_oneof![1..200_u64, 9_998..10_001_u64, any::<u32>().prop_map(u64::from)],
+        heads in prop::collection::vec((0..3_usize, prop_oneof![0..3_u64, any::<u64>()], prop_oneof![0..3_i64, any::<i64>()], "[a-z\\\\{}:\", ]{0,40}"), 1..60),
+    ) {
+        let line = |(at, (chain, mono, wall, rest)): (usize, &(usize, u64, i64, String))| {
+            (*chain, line_of(first_seq + at as u64, CHAINS[*chain], *mono, *wall, rest))
+        };
+        let lines: Vec<_> = heads.iter().enumerate().map(line).collect();
+        let records = records(first_seq, &lines, &CHAINS);
+        let shorn = shorn(&records).unwrap();
+        prop_assert!(is_shorn(&shorn));
+        let restored = restore(&shorn, records.texts().len());
+        prop_assert_eq!(restored.as_deref(), Some(records.texts()));
+        prop_assert_eq!(restore(&shorn, records.texts().len() + 1), None);
+        prop_assert_eq!(restore(&shorn, records.texts().len() - 1), None);
+    }
+
+    #[test]
+    fn st_1_what_is_no_block_is_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..200), length in 0..400_usize) {
+        restore(&bytes, length);
+        bytes.insert(0, MARK);
+        restore(&bytes, length);
+    }
+}
+
+#[test]
+fn st_1_lines_that_begin_otherwise_stay_as_they_are() {
+    let good = |seq: u64| (0, line_of(seq, "coder", 5, 6, "x"));
+    assert!(shorn(&records(7, &[good(7), good(8)], &CHAINS)).is_some());
+    let others = [
+        line_of(9, "coder", 5, 6, "x"),
+        line_of(8, "other", 5, 6, "x"),
+        line_of(8, "coder", 5, 6, "x").replace("\"mono\":5", "\"mono\":05"),
+        line_of(8, "coder", 5, 6, "x").replace("\"mono\":5", "\"mono\":+5"),
+        line_of(8, "coder", 5, 6, "x").replace("\"wall\":6", "\"wall\":-0"),
+        line_of(8, "coder", 5, 6, "x").replace("\"wall\":6,", "\"wall\":6"),
+        line_of(8, "coder", 5, 6, "x").replace("\"wall\"", "\"hall\""),
+        line_of(8, "coder", 5, 6, "x").replace("{\"record\"", " {\"record\""),
+        "{}".to_owned(),
+        String::new(),
+    ];
+    for other in others {
+        assert_eq!(shorn(&records(7, &[good(7), (0, other.clone())], &CHAINS)), None, "{other}");
+        assert_eq!(shorn(&records(7, &[(0, other.clone())], &CHAINS)), None, "{other}");
+    }
+}
+
+#[test]
+fn st_1_a_changed_byte_is_never_a_panic() {
+    let lines: Vec<_> = (0..20).map(|n| (n % 3, line_of(95 + n as u64, CHAINS[n % 3], 5, 6, "x"))).collect();
+    let records = records(95, &lines, &CHAINS);
+    let shorn = shorn(&records).unwrap();
+    for place in 0..shorn.len() {
+        for change in [1, 0x80, 0xff] {
+            let mut changed = shorn.clone();
+            changed[place] ^= change;
+            restore(&changed, records.texts().len());
+            restore(&changed[..place], records.texts().len());
+        }
+    }
+}
