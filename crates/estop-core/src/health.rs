@@ -6,7 +6,8 @@ use crate::judgement::Judgement;
 use crate::policy::GatePolicy;
 use crate::time::Millis;
 
-pub(crate) const FULL: u16 = 1000;
+/// All of it.
+pub const FULL: u16 = 1000;
 /// After a person switched the agent on again (LD-4).
 pub(crate) const AFTER_ACTIVATION: u16 = 800;
 const LOOPING_OR_RUNAWAY: u16 = 100;

@@ -15,6 +15,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use http::HeaderValue;
+use http::header::CONNECTION;
 
 use crate::connection::Connection;
 use crate::inbound::Inbound;
@@ -47,14 +49,18 @@ pub(crate) async fn serve(
             Next::Unusual => return lane.leave(),
             Next::Gone => return None,
         };
-        let response = {
+        let mut response = {
             let inbound = Inbound { head, body: LaneBody::new(&lane.reading).into() };
             let serving = pin!(pipeline::serve(worker, inbound, connection));
             lane.unless_gone(serving).await?
         };
+        if !lane.reading.is_being_read() && !lane.take_rest().await {
+            // Nobody reads the body any more, and what follows it cannot be told from it.
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         let mut answer = Answer::new(response, &lane.outbox, &worker.host.clock);
         lane.unless_gone(pin!(poll_fn(|cx| answer.poll_write(cx)))).await?.ok()?;
-        if answer.is_last() || !lane.reader().forget_body() {
+        if answer.is_last() || lane.reading.is_being_read() || !lane.take_rest().await {
             // Nobody is left to hear that it did not work.
             let _ = poll_fn(|cx| lane.reader().poll_close(cx)).await;
             return None;
@@ -73,7 +79,13 @@ impl Lane {
     }
 
     async fn next(&self) -> Next {
-        poll_fn(|cx| self.reader().poll_next(cx)).await
+        poll_fn(|cx| {
+            if self.poll_lost(cx).is_ready() {
+                return Poll::Ready(Next::Gone);
+            }
+            self.reader().poll_next(cx)
+        })
+        .await
     }
 
     /// Does something, unless the client goes away meanwhile: then nobody waits for it.
@@ -82,9 +94,25 @@ impl Lane {
             if let Poll::Ready(done) = work.as_mut().poll(cx) {
                 return Poll::Ready(Some(done));
             }
-            self.reader().poll_gone(cx).map(|()| None)
+            if self.poll_lost(cx).is_ready() || self.reader().poll_gone(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+            Poll::Pending
         };
         poll_fn(poll).await
+    }
+
+    /// Sends on what the answer before left: the end of its turn came when the socket was full. Ready if that cannot be.
+    fn poll_lost(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.outbox.poll_out(cx) {
+            Poll::Ready(Err(_)) => Poll::Ready(()),
+            Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Takes what came of a body that nobody reads to its end; whether that is all of it.
+    async fn take_rest(&self) -> bool {
+        poll_fn(|cx| Poll::Ready(self.reader().take_rest(cx))).await
     }
 
     fn leave(&self) -> Option<Left> {

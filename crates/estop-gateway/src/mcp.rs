@@ -196,8 +196,8 @@ impl Asking<'_> {
             run: self.caller.run.clone(),
             is_supervised: self.is_supervised,
         };
-        let (inbound, stops) = asker.ask(message, flight.request);
-        let pending = inbound.map_err(|reason| No::denied(message, &reason).stopping(stops))?;
+        let (asked, stops) = asker.ask(message, flight.request);
+        let pending = asked.map_err(|reason| No::denied(message, &reason).stopping(stops))?;
         if self.worker.host.journal.has_failed() {
             return Err(No::no_journal(true).closing());
         }
@@ -275,7 +275,7 @@ impl Asking<'_> {
             return Err(No::bad(
                 502,
                 "upstream_error",
-                "The MCP server switched protocols, which nobody inbound for.",
+                "The MCP server switched protocols, which nobody asked for.",
             ));
         }
         if head.status.is_redirection() && head.headers.contains_key(http::header::LOCATION) {

@@ -104,15 +104,15 @@ impl Outbox {
         write(&mut self.held().bytes)
     }
 
-    /// There is as much to send as is held back, or gathered.
+    /// There is more to send than is held back.
     pub(crate) fn is_full(&self) -> bool {
-        self.held().bytes.len() >= HELD_MAX
+        self.held().is_full()
     }
 
     /// Sends what was put there, unless it waits for the end of the turn, which comes by itself.
     pub(crate) fn poll_out(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut held = self.held();
-        if held.waits && held.bytes.len() <= HELD_MAX {
+        if held.waits && !held.is_full() {
             held.note(cx.waker());
             return Poll::Ready(Ok(()));
         }
@@ -166,9 +166,7 @@ impl Held {
             let sent = socket.try_write(&self.bytes).unwrap_or(0);
             self.bytes.drain(..sent);
         }
-        if self.bytes.is_empty() && self.bytes.capacity() > ROOM_MAX {
-            self.bytes = Vec::new();
-        }
+        self.give_room_back();
         if self.lost || !self.bytes.is_empty() {
             self.waker.take().into_iter().for_each(Waker::wake);
         }
@@ -186,7 +184,18 @@ impl Held {
             }
             self.bytes.drain(..sent);
         }
+        self.give_room_back();
         Poll::Ready(Ok(()))
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes.len() > HELD_MAX
+    }
+
+    fn give_room_back(&mut self) {
+        if self.bytes.is_empty() && self.bytes.capacity() > ROOM_MAX {
+            self.bytes = Vec::new();
+        }
     }
 
     /// The socket, once everything that was held back is sent.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use estop_core::activity::ActivityMode;
 use estop_core::guard::Guard;
+use estop_core::health;
 use estop_core::ids::Name;
 use estop_store::{Lines, Store, StoreError};
 use serde::Deserialize;
@@ -247,7 +248,7 @@ impl Decided<'_> {
     /// All of its health is left out where the guard passes.
     fn health(&self) -> Option<u16> {
         let passes = self.rulings.as_bytes().get(Guard::Health.place()) == Some(&b'p');
-        self.seen.health.as_ref().map(HealthSeen::value).or(passes.then_some(1000))
+        self.seen.health.as_ref().map(HealthSeen::value).or(passes.then_some(health::FULL))
     }
 }
 

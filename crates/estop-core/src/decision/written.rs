@@ -54,7 +54,13 @@ impl Decision {
         // Exactly as it was: what follows stands behind a comma, if anything does.
         let comma: &[u8] = if room == b"{}" { b"" } else { b"," };
         let rest = recorded.strip_prefix(NOTED_BEFORE).and_then(|rest| rest.strip_prefix(comma));
-        self.outcome == Outcome::Noted && rest == room.get(1..)
+        if self.outcome == Outcome::Noted && rest == room.get(1..) {
+            return true;
+        }
+        // What is shown of it is how it is written.
+        room.clear();
+        canonical_json::write(room, self);
+        false
     }
 
     fn write<S: serde::Serializer>(&self, s: S, usual: Usual) -> Result<S::Ok, S::Error> {

@@ -26,6 +26,18 @@ enum Framing {
     /// So many bytes are still to come.
     Length(u64),
     Chunks,
+    /// The status has none, whatever comes.
+    Nothing,
+}
+
+impl Framing {
+    fn of(status: StatusCode, body: &OutBody) -> Framing {
+        if matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
+            return Framing::Nothing;
+        }
+        let length = if body.is_end_stream() { Some(0) } else { body.size_hint().exact() };
+        length.map_or(Framing::Chunks, Framing::Length)
+    }
 }
 
 /// An answer that is being written.
@@ -37,6 +49,8 @@ pub(super) struct Answer<'a> {
     piece: Bytes,
     behind: &'static [u8],
     has_ended: bool,
+    /// Why it ends without an end.
+    failed: Option<io::Error>,
     is_last: bool,
 }
 
@@ -44,11 +58,10 @@ impl<'a> Answer<'a> {
     /// Writes the head.
     pub(super) fn new(response: Response<OutBody>, outbox: &'a Arc<Outbox>, clock: &Clock) -> Answer<'a> {
         let (head, body) = response.into_parts();
-        let length = if body.is_end_stream() { Some(0) } else { body.size_hint().exact() };
-        let framing = length.map_or(Framing::Chunks, Framing::Length);
+        let framing = Framing::of(head.status, &body);
         let is_last = outbox.write(|to| write_head(to, &head, framing, clock));
-        let has_ended = matches!(framing, Framing::Length(0));
-        Answer { outbox, body, framing, piece: Bytes::new(), behind: b"", has_ended, is_last }
+        let has_ended = body.is_end_stream() || framing == Framing::Length(0);
+        Answer { outbox, body, framing, piece: Bytes::new(), behind: b"", has_ended, failed: None, is_last }
     }
 
     /// Whether the connection ends with it.
@@ -60,28 +73,35 @@ impl<'a> Answer<'a> {
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             let gathered = self.poll_gather(cx);
-            // What came before an error is the client's.
-            ready!(self.outbox.poll_out(cx))?;
+            let sent = self.outbox.poll_out(cx);
+            // Of what came before, the client has what it took; it is not waited for.
+            if let Some(error) = self.failed.take() {
+                return Poll::Ready(Err(error));
+            }
+            ready!(sent)?;
             if !self.piece.is_empty() {
                 ready!(self.outbox.poll_piece(cx, &mut self.piece))?;
                 let behind = std::mem::take(&mut self.behind);
                 self.outbox.write(|to| to.extend_from_slice(behind));
-                continue;
+            } else if self.has_ended {
+                return Poll::Ready(Ok(()));
+            } else {
+                ready!(gathered);
             }
-            return gathered;
         }
     }
 
     /// Takes what there is of the body, until there is enough to send.
-    fn poll_gather(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.has_ended && self.piece.is_empty() && !self.outbox.is_full() {
-            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
-                Some(Ok(frame)) => self.take(frame)?,
-                Some(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
-                None => self.end()?,
-            }
+    fn poll_gather(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while !self.has_ended && self.failed.is_none() && self.piece.is_empty() && !self.outbox.is_full() {
+            let taken = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                Some(Ok(frame)) => self.take(frame),
+                Some(Err(error)) => Err(io::Error::other(error)),
+                None => self.end(),
+            };
+            self.failed = taken.err();
         }
-        Poll::Ready(Ok(()))
+        Poll::Ready(())
     }
 
     fn take(&mut self, frame: Frame<Bytes>) -> io::Result<()> {
@@ -90,7 +110,7 @@ impl<'a> Answer<'a> {
         if let Framing::Length(left) = &mut self.framing {
             *left = left.checked_sub(data.len() as u64).ok_or_else(|| wrong("longer"))?;
         }
-        if !data.is_empty() {
+        if !data.is_empty() && self.framing != Framing::Nothing {
             self.put(data);
         }
         if self.body.is_end_stream() || self.framing == Framing::Length(0) { self.end() } else { Ok(()) }
@@ -116,19 +136,16 @@ impl<'a> Answer<'a> {
     }
 
     fn end(&mut self) -> io::Result<()> {
-        self.has_ended = true;
         match self.framing {
-            Framing::Length(0) => Ok(()),
-            Framing::Length(_) => Err(wrong("shorter")),
+            Framing::Length(1..) => return Err(wrong("shorter")),
             Framing::Chunks if self.piece.is_empty() => {
                 self.outbox.write(|to| to.extend_from_slice(b"0\r\n\r\n"));
-                Ok(())
             }
-            Framing::Chunks => {
-                self.behind = b"\r\n0\r\n\r\n";
-                Ok(())
-            }
+            Framing::Chunks => self.behind = b"\r\n0\r\n\r\n",
+            Framing::Length(0) | Framing::Nothing => {}
         }
+        self.has_ended = true;
+        Ok(())
     }
 }
 
@@ -140,13 +157,11 @@ fn wrong(how: &str) -> io::Error {
 fn write_head(to: &mut Vec<u8>, head: &response::Parts, framing: Framing, clock: &Clock) -> bool {
     status_line(to, head);
     let (mut has_length, mut has_date, mut is_last) = (false, false, false);
-    let can_have_body = !matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     for (name, value) in &head.headers {
         match *name {
             // Said once, and only of a body that has it.
             CONTENT_LENGTH => {
-                let is_right = matches!(framing, Framing::Length(1..)) && can_have_body;
-                if has_length || !is_right {
+                if has_length || !matches!(framing, Framing::Length(1..)) {
                     continue;
                 }
                 has_length = true;
@@ -161,10 +176,10 @@ fn write_head(to: &mut Vec<u8>, head: &response::Parts, framing: Framing, clock:
     }
     match framing {
         Framing::Chunks => header_line::write(to, b"transfer-encoding", b"chunked"),
-        Framing::Length(length) if can_have_body && !has_length => {
+        Framing::Length(length) if !has_length => {
             let _ = write!(to, "content-length: {length}\r\n");
         }
-        Framing::Length(_) => {}
+        Framing::Length(_) | Framing::Nothing => {}
     }
     if !has_date {
         http_date::with(clock.about_wall(), |date| header_line::write(to, b"date", date));

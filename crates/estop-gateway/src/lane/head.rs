@@ -67,10 +67,11 @@ fn take(came: &Bytes, found: &httparse::Request<'_, '_>, bytes: usize) -> Option
     Some(Head::Usual { head, bytes, body })
 }
 
-/// A length in digits alone. hyper takes the same for it.
+/// A length in digits alone. hyper takes the same for it, up to numbers that no body has.
 fn length(value: &[u8]) -> Option<u64> {
     let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(value).ok().filter(|_| is_number)?.parse().ok()
+    let length: u64 = std::str::from_utf8(value).ok().filter(|_| is_number)?.parse().ok()?;
+    i64::try_from(length).is_ok().then_some(length)
 }
 
 /// Whether a header leaves the framing of the request and the life of the connection as they are.

@@ -17,6 +17,9 @@ use crate::read_room;
 use crate::turn::Holding;
 use crate::worker::Worker;
 
+/// How often more is read of a body that nobody wants. Chosen: a small one that came late is all read.
+const REST_READS: usize = 4;
+
 /// The reading side, shared by the lane and the body that is under way.
 #[derive(Clone)]
 pub(super) struct Reading(Arc<Mutex<State>>);
@@ -28,6 +31,7 @@ impl Reading {
         Reading(Arc::new(Mutex::new(State {
             stream: Some(stream),
             came: Bytes::new(),
+            request: 0,
             left: 0,
             is_ahead: false,
             lane: None,
@@ -36,6 +40,11 @@ impl Reading {
             connection: Arc::clone(connection),
             host: worker.host.clone(),
         })))
+    }
+
+    /// Somebody else reads a body that has not ended.
+    pub(super) fn is_being_read(&self) -> bool {
+        Arc::strong_count(&self.0) > 1 && self.lock().0.left > 0
     }
 
     pub(super) fn lock(&self) -> Reader<'_> {
@@ -48,6 +57,8 @@ struct State {
     stream: Option<Holding>,
     /// Came, and was not taken yet.
     came: Bytes,
+    /// Heads so far: whose body it is.
+    request: u64,
     /// How much of the body is still to be taken.
     left: u64,
     /// The client sent more before it was answered.
@@ -78,16 +89,15 @@ impl Reader<'_> {
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
         self.0.is_ahead = false;
         loop {
-            if !self.0.came.is_empty() {
-                match head::read(&self.0.came, self.0.head_max, self.0.lines_max) {
-                    Head::Usual { head, bytes, body } => {
-                        drop(self.0.came.split_to(bytes));
-                        self.0.left = body;
-                        return Poll::Ready(Next::Usual(head));
-                    }
-                    Head::Unusual => return Poll::Ready(Next::Unusual),
-                    Head::Unfinished => {}
+            match head::read(&self.0.came, self.0.head_max, self.0.lines_max) {
+                Head::Usual { head, bytes, body } => {
+                    drop(self.0.came.split_to(bytes));
+                    self.0.left = body;
+                    self.0.request += 1;
+                    return Poll::Ready(Next::Usual(head));
                 }
+                Head::Unusual => return Poll::Ready(Next::Unusual),
+                Head::Unfinished => {}
             }
             match ready!(self.poll_read(cx)) {
                 Ok(true) => {}
@@ -96,8 +106,15 @@ impl Reader<'_> {
         }
     }
 
-    /// The next piece of the body, `None` at its end.
-    pub(super) fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+    /// The next piece of this request's body, `None` at its end.
+    pub(super) fn poll_data(
+        &mut self,
+        cx: &mut Context<'_>,
+        request: u64,
+    ) -> Poll<Option<io::Result<Bytes>>> {
+        if self.0.request != request {
+            return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
+        }
         if self.0.left == 0 {
             return Poll::Ready(None);
         }
@@ -117,15 +134,25 @@ impl Reader<'_> {
         state.came.split_to(length)
     }
 
-    /// How much of the body is still to come.
-    pub(super) fn left(&self) -> u64 {
-        self.0.left
+    /// How much of this request's body is still to come.
+    pub(super) fn left(&self, request: u64) -> u64 {
+        if self.0.request == request { self.0.left } else { 0 }
     }
 
-    /// The request is answered: whether its body came to its end, so that another request can follow.
-    pub(super) fn forget_body(&mut self) -> bool {
-        if self.0.left > 0 {
-            drop(self.take_data());
+    /// Which request's body it is.
+    pub(super) fn request(&self) -> u64 {
+        self.0.request
+    }
+
+    /// Takes what came of the body, and a little more, without waiting; whether that is all of it.
+    pub(super) fn take_rest(&mut self, cx: &mut Context<'_>) -> bool {
+        let request = self.0.request;
+        for _ in 0..REST_READS {
+            match self.poll_data(cx, request) {
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(None) => break,
+                Poll::Ready(Some(Err(_))) | Poll::Pending => return false,
+            }
         }
         self.0.left == 0
     }

@@ -3,15 +3,23 @@
 //! A line end before a request means nothing, and makes it hyper's: so each is asked both ways.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::time::Duration;
+use std::io::Write as _;
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::common::http::{Head, Reply, Wire};
 use crate::common::raw::Raw;
-use crate::common::{DIALECTS, House, aim};
-use estop_fake_model::script::{Match, Reply as Said, Rule};
+use crate::common::{DIALECTS, House, PATIENCE, aim};
+use estop_fake_model::FakeModel;
+use estop_fake_model::script::{Delay, Match, Reply as Said, Rule};
 use estop_gateway::settings::HttpVersion;
+use estop_gateway::{JournalQueue, Tail, TailMark};
 use sha2::{Digest, Sha256};
 
+/// As many small pieces as fill every socket.
+const PIECES: usize = 4000;
 /// What makes the next request hyper's.
 const FOR_HYPER: &str = "\r\n";
 const FILES: &str = "/openai/v1/files";
@@ -159,6 +167,166 @@ fn id_6_large_bodies_pass_both_ways_to_a_client_that_reads_late() {
     let digest: String = Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect();
     assert!(house.model.seen().iter().all(|seen| seen.body_sha256 == digest));
     assert_eq!(house.model.seen().len(), 2);
+}
+
+/// A client whose socket is soon full.
+fn late_reader(house: &House) -> Wire {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(4 << 10).unwrap();
+    socket.connect(&house.address().into()).unwrap();
+    Wire::on(socket.into())
+}
+
+/// A provider that answers in small pieces, one after the other, and much more than sockets hold. It may break off before
+/// the end.
+fn in_small_chunks(breaks_off: bool) -> (Raw, Vec<u8>) {
+    let piece: Vec<u8> = (0..3000_u32).map(|n| b'a' + (n * n % 23) as u8).collect();
+    let body = piece.repeat(PIECES);
+    let raw = Raw::start(move |socket, _, _| {
+        let mut say = |bytes: &[u8]| socket.write_all(bytes).is_ok();
+        say(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n");
+        let chunk = [b"bb8\r\n", &*piece, b"\r\n"].concat();
+        for _ in 0..PIECES {
+            if !say(&chunk) {
+                return;
+            }
+            // Each is read by itself.
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        if breaks_off {
+            let _ = socket.shutdown(Shutdown::Both);
+        } else {
+            say(b"0\r\n\r\n");
+        }
+    });
+    (raw, body)
+}
+
+#[test]
+fn id_6_a_long_answer_in_small_pieces_is_whole_for_whoever_reads_late() {
+    let (raw, body) = in_small_chunks(false);
+    let house = House::build("{}", |settings| aim(settings, raw.port()));
+    for before in ["", FOR_HYPER] {
+        let mut wire = late_reader(&house);
+        for _ in 0..2 {
+            wire.send(format!("{before}{}", request(FILES, "x")).as_bytes());
+            std::thread::sleep(Duration::from_millis(1200));
+            let reply = wire.reply();
+            assert_eq!((reply.status, reply.whole, reply.body == body), (200, true, true), "{before:?}");
+        }
+    }
+}
+
+#[test]
+fn an_3_an_answer_that_breaks_off_never_ends_well_for_whoever_reads_late() {
+    let (raw, body) = in_small_chunks(true);
+    let house = House::build("{}", |settings| aim(settings, raw.port()));
+    let mut wire = late_reader(&house);
+    wire.send(request(FILES, "x").as_bytes());
+    std::thread::sleep(Duration::from_millis(1200));
+    let reply = wire.reply();
+    assert_eq!((reply.status, reply.whole), (200, false));
+    assert!(body.starts_with(&reply.body[..reply.body.len().min(1000)]));
+    assert!(wire.is_closed(), "nothing follows what is not whole");
+}
+
+/// The end of an answer waits for the journal; when its turn ends, the socket may be full.
+#[test]
+fn st_1_the_end_of_an_answer_arrives_though_the_socket_was_full() {
+    // Of a known length, and as much as fills any socket: the end of each comes when the one before is not sent.
+    let body = "0123456789abcdef".repeat(190);
+    let raw = Raw::saying(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()));
+    let house = House::build("{}", |settings| aim(settings, raw.port()));
+    let mut wire = late_reader(&house);
+    let count = 2000;
+    let sending = {
+        let mut socket = wire.socket.try_clone().unwrap();
+        let all = request(FILES, "x").repeat(count);
+        std::thread::spawn(move || socket.write_all(all.as_bytes()))
+    };
+    std::thread::sleep(Duration::from_millis(500));
+    for at in 0..count {
+        let reply = wire.reply();
+        assert_eq!((reply.status, reply.text() == body), (200, true), "answer {at}");
+    }
+    sending.join().unwrap().unwrap();
+}
+
+/// A tail whose disk gets full.
+#[derive(Clone, Debug, Default)]
+struct Filling(Arc<AtomicBool>);
+
+impl Tail for Filling {
+    fn write(&self, _: &[u8]) -> std::io::Result<()> {
+        let is_full = self.0.load(Ordering::Relaxed);
+        if is_full { Err(std::io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+    fn sync(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn next_generation(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn forget_before(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn st_1_an_answer_that_cannot_be_kept_is_broken_off_at_once() {
+    let tail = Filling::default();
+    let queue = JournalQueue::with_tail(Box::new(tail.clone()), TailMark::default());
+    let model = FakeModel::start(Default::default()).unwrap();
+    let delay = Delay { first_byte_ms: 300, ..Delay::default() };
+    let held = Said { body: Some("ok".into()), delay, ..Said::default() };
+    let house = House::keeping(model, "{}", queue, |_| {});
+    house.model.always(held);
+    let mut wire = Wire::open(house.address());
+    wire.send(request(DIALECTS[0].plain, r#"{"messages":[]}"#).as_bytes());
+    assert!(house.model.wait_for_requests(1, PATIENCE));
+    tail.0.store(true, Ordering::Relaxed);
+    let asked = Instant::now();
+    assert!(!wire.rest().ends_with(b"ok"), "nobody is told what a dead process would not remember");
+    assert!(asked.elapsed() < PATIENCE, "it was broken off, and not left to whoever sweeps");
+}
+
+/// Answers without a body have none, whatever the provider says, and the connection goes on.
+#[test]
+fn id_6_no_answer_has_a_body_that_its_status_has_not() {
+    for way in [HttpVersion::One, HttpVersion::Two] {
+        let house = House::build("{}", |settings| {
+            settings.providers.values_mut().for_each(|provider| provider.http = way);
+        });
+        for status in [204, 304] {
+            house.model.always(Said { status: Some(status), body: Some("".into()), ..Said::default() });
+            let mut wire = Wire::open(house.address());
+            for _ in 0..3 {
+                wire.send(request(FILES, "x").as_bytes());
+                let head = wire.head().unwrap();
+                assert_eq!(head.status, status);
+                let framing = |name: &str| head.headers.iter().any(|(n, _)| n == name);
+                assert!(!framing("transfer-encoding"), "{head:?}");
+            }
+        }
+    }
+}
+
+/// A body that nobody wants does not take its answer along.
+#[test]
+fn an_1_a_refusal_is_read_though_its_body_comes_late() {
+    let house = House::new();
+    house.model.always(said("ok"));
+    let mut wire = Wire::open(house.address());
+    // Refused by its head alone.
+    wire.send(b"POST /nobody/v1/files HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 5\r\n\r\n");
+    let refused = wire.reply();
+    assert!((400..500).contains(&refused.status), "{}", refused.status);
+    if refused.header("connection") == Some("close") {
+        return assert!(wire.is_closed());
+    }
+    wire.send(b"12345");
+    wire.send(request(FILES, "x").as_bytes());
+    assert_eq!(wire.reply().text(), "ok");
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn id_6_a_usual_head_is_taken_as_it_is() {
 
 #[test]
 fn st_3_h4_what_leaves_a_question_open_is_left_to_hyper() {
-    let zeros = format!("content-length: 1\r\n{}", "x: 1\r\n".repeat(LINES_MAX));
+    let many = format!("content-length: 1\r\n{}", "x: 1\r\n".repeat(LINES_MAX));
     let long = format!("content-length: 1\r\nx: {}\r\n", "y".repeat(BYTES_MAX));
     let lines = [
         "",
@@ -34,6 +34,7 @@ fn st_3_h4_what_leaves_a_question_open_is_left_to_hyper() {
         "content-length: 0x1\r\n",
         "content-length:\r\n",
         "content-length: 18446744073709551616\r\n",
+        "content-length: 18446744073709551615\r\n",
         "content-length : 1\r\n",
         "content-length: 1\r\n folded\r\n",
         "content-length: 1\r\ntransfer-encoding: chunked\r\n",
@@ -43,7 +44,7 @@ fn st_3_h4_what_leaves_a_question_open_is_left_to_hyper() {
         "content-length: 1\r\nconnection: close\r\n",
         "content-length: 1\r\nconnection: keep-alive, x-a\r\n",
         "content-length: 1\r\nx-a: \u{1}\r\n",
-        &zeros,
+        &many,
         &long,
     ];
     for lines in lines {

@@ -40,7 +40,10 @@ pub struct Head {
 
 impl Wire {
     pub fn open(address: SocketAddr) -> Wire {
-        let socket = TcpStream::connect(address).unwrap();
+        Wire::on(TcpStream::connect(address).unwrap())
+    }
+
+    pub fn on(socket: TcpStream) -> Wire {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.set_nodelay(true).unwrap();
         Wire { socket, buffer: Vec::new() }
