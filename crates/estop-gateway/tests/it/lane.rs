@@ -57,7 +57,9 @@ fn essence(reply: &Reply) -> (u16, Vec<(String, String)>, String, bool) {
 #[test]
 fn id_6_the_lane_answers_as_hyper_does() {
     let large = format!("HTTP/1.1 200 OK\r\ncontent-length: 300000\r\n\r\n{}", "x".repeat(300_000));
-    let answers: [&str; 14] = [
+    let long_head =
+        format!("HTTP/1.1 200 OK\r\nx-long: {}\r\ncontent-length: 5\r\n\r\nhello", "v".repeat(16 << 10));
+    let answers: [&str; 15] = [
         "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
         "HTTP/1.1 200 Fine\r\nx-a: 1\r\nx-b: 2\r\nx-a: 3\r\ncontent-length: 2\r\n\r\nok",
         "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
@@ -72,6 +74,7 @@ fn id_6_the_lane_answers_as_hyper_does() {
         "HTTP/1.0 200 OK\r\n\r\nok",
         "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok",
         &large,
+        &long_head,
     ];
     for answer in answers {
         let closes = answer.contains("content-length: 9") || answer.starts_with("HTTP/1.0");

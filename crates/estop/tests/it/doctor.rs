@@ -224,7 +224,7 @@ fn ui_2_a_port_of_somebody_else_and_a_provider_that_is_gone_are_wrong() {
 fn ui_2_what_a_killed_or_a_frozen_estop_leaves_is_told_apart() {
     let house = House::new("");
     let estop = house.start();
-    estop.signal("-STOP");
+    estop.freeze();
     let silent = visit(&house, &["--json"]).json();
     estop.signal("-CONT");
     let found = findings(&silent, "wrong", "holds the data directory and does not answer");

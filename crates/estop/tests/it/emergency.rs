@@ -154,7 +154,7 @@ fn ks_5_a_kill_without_an_estop_makes_the_next_one_come_up_stopped() {
 fn ks_5_an_estop_that_hangs_is_named_and_stops_when_it_goes_on() {
     let house = House::new("");
     let estop = house.start();
-    estop.signal("-STOP");
+    estop.freeze();
     let pid = estop.process.id();
     let ran = house.estop(&["kill", "--json"]);
     let said = ran.is(3, &format!("kill -9 {pid}")).json();
@@ -173,7 +173,7 @@ fn ks_5_an_estop_that_hangs_is_named_and_stops_when_it_goes_on() {
 fn ks_5_an_estop_that_hangs_is_ended_by_force_and_comes_up_stopped() {
     let house = House::new("");
     let mut estop = house.start();
-    estop.signal("-STOP");
+    estop.freeze();
     house.estop(&["kill", "--force"]).is(0, "is gone");
     estop.process.wait().unwrap();
     drop(estop);
@@ -195,7 +195,7 @@ fn ks_5_an_estop_whose_socket_is_gone_obeys_the_signal() {
 fn ks_5_two_who_kill_an_estop_that_hangs_are_not_taken_for_it() {
     let house = House::new("");
     let estop = house.start();
-    estop.signal("-STOP");
+    estop.freeze();
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {

@@ -160,6 +160,19 @@ impl Estop {
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     }
 
+    /// Freezes it. A thread that runs when the signal comes goes on for a moment.
+    pub fn freeze(&self) {
+        self.signal("-STOP");
+        let tasks = format!("/proc/{}/task", self.process.id());
+        let is_frozen = |task: std::io::Result<std::fs::DirEntry>| {
+            let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+        };
+        while !std::fs::read_dir(&tasks).unwrap().all(is_frozen) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     pub fn end(mut self) {
         self.signal("-TERM");
         assert!(self.process.wait().unwrap().success());
