@@ -61,6 +61,7 @@ impl<'a> Answer<'a> {
         let framing = Framing::of(head.status, &body);
         let is_last = outbox.write(|to| write_head(to, &head, framing, clock));
         let has_ended = body.is_end_stream() || framing == Framing::Length(0);
+        let body = if has_ended { OutBody::Full(None) } else { body };
         Answer { outbox, body, framing, piece: Bytes::new(), behind: b"", has_ended, failed: None, is_last }
     }
 
@@ -145,6 +146,8 @@ impl<'a> Answer<'a> {
             Framing::Length(0) | Framing::Nothing => {}
         }
         self.has_ended = true;
+        // Whoever sees the end finds the request over.
+        self.body = OutBody::Full(None);
         Ok(())
     }
 }
