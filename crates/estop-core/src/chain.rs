@@ -32,9 +32,13 @@ impl Digest {
         out
     }
 
-    /// The next link of a chain.
-    pub(crate) fn link(self, bytes: &[u8]) -> Digest {
-        Digest(link::link(&self.0, bytes))
+    /// The next links of two chains.
+    pub(crate) fn link_both(
+        (a, a_bytes): (Digest, &[u8]),
+        (b, b_bytes): (Digest, &[u8]),
+    ) -> (Digest, Digest) {
+        let (a, b) = link::link_both((&a.0, a_bytes), (&b.0, b_bytes));
+        (Digest(a), Digest(b))
     }
 
     /// Where a chain begins.
@@ -79,11 +83,8 @@ impl Heads {
     }
 
     pub(crate) fn link(&self, event: &[u8], decision: &[u8]) -> Heads {
-        Heads {
-            count: self.count + 1,
-            events: self.events.link(event),
-            decisions: self.decisions.link(decision),
-        }
+        let (events, decisions) = Digest::link_both((self.events, event), (self.decisions, decision));
+        Heads { count: self.count + 1, events, decisions }
     }
 }
 

@@ -248,7 +248,7 @@ pub fn write_hashes(events: &Digest, decisions: &Digest, line: &mut Vec<u8>) {
 /// its hashes; `None` if that is no line.
 pub fn relink(before: (Digest, Digest), text: &[u8]) -> Option<(Digest, Digest)> {
     let (event, decision) = parts(text)?;
-    Some((before.0.link(event), before.1.link(decision)))
+    Some(Digest::link_both((before.0, event), (before.1, decision)))
 }
 
 /// The head of a record: everything but the decision.
