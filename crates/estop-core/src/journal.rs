@@ -58,6 +58,15 @@ struct Chain {
     named: Vec<u8>,
 }
 
+/// A record that was written up to its hashes.
+#[derive(Clone, Copy, Debug)]
+pub struct Appended {
+    /// The heads of its chain after it: its hashes.
+    pub heads: Heads,
+    /// How many bytes stand after its number, chain and time.
+    pub after_time: usize,
+}
+
 /// What happened, in either kind of chain.
 #[derive(Clone, Copy, Debug)]
 pub enum Happened<'a> {
@@ -134,13 +143,19 @@ impl Chains {
     /// The same for a record that was written down before.
     pub fn append_written(&mut self, chain: &str, now: Now, written: Written<'_>, line: &mut Vec<u8>) {
         let at = self.at(chain);
-        let heads = self.append_apart(at, now, written, line);
+        let Appended { heads, .. } = self.append_apart(at, now, written, line);
         write_hashes(&heads.events, &heads.decisions, line);
     }
 
     /// Writes the next record's line up to its hashes, which are the heads of its chain from here on:
     /// [`write_hashes`] adds them.
-    pub fn append_apart(&mut self, at: ChainAt, now: Now, written: Written<'_>, line: &mut Vec<u8>) -> Heads {
+    pub fn append_apart(
+        &mut self,
+        at: ChainAt,
+        now: Now,
+        written: Written<'_>,
+        line: &mut Vec<u8>,
+    ) -> Appended {
         self.seq += 1;
         self.sealed = written.seals();
         let chain = &mut self.chains[at.0];
@@ -152,13 +167,11 @@ impl Chains {
             self.time = (now, time_of(now, std::mem::take(&mut self.time.1)));
         }
         line.extend_from_slice(&self.time.1);
-        line.extend_from_slice(written.key());
-        line.extend_from_slice(written.event());
-        let record_end = line.len() + 1;
-        line.extend_from_slice(BETWEEN);
-        line.extend_from_slice(written.decision());
-        chain.heads = chain.heads.link(&line[record_start..record_end], written.decision());
-        chain.heads
+        let (rest, decision) = (written.after_time(), written.decision());
+        line.extend_from_slice(rest);
+        let record_end = line.len() - DECISION_KEY.len() - decision.len();
+        chain.heads = chain.heads.link(&line[record_start..record_end], decision);
+        Appended { heads: chain.heads, after_time: rest.len() }
     }
 
     /// Goes on from heads that were kept: `seq` records stand before.
@@ -226,8 +239,6 @@ const CHAIN_KEY: &[u8] = b",\"chain\":";
 const MONO_KEY: &[u8] = b",\"mono\":";
 const WALL_KEY: &[u8] = b",\"wall\":";
 const DECISION_KEY: &[u8] = b",\"decision\":";
-/// How each record ends, and [`DECISION_KEY`].
-const BETWEEN: &[u8] = b"},\"decision\":";
 const EH_KEY: &[u8] = b",\"eh\":\"";
 const DH_KEY: &[u8] = b"\",\"dh\":\"";
 const END: &[u8] = b"\"}";

@@ -1,6 +1,7 @@
 //! The agents this process knows: their state, their rules, their requests under way.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -43,6 +44,8 @@ pub fn is_agent_name(text: &str) -> bool {
 pub struct Agent {
     /// Its name.
     pub name: Arc<str>,
+    /// No other agent of this process has it, also none of the same name.
+    pub(crate) number: NonZeroU64,
     /// Its requests under way.
     pub flights: Flights,
     judged: Mutex<Judged>,
@@ -87,8 +90,10 @@ impl Agent {
 
     /// An agent after `told` records.
     pub(crate) fn remembered(name: &str, rules: Rules, state: AgentState, told: u64) -> Agent {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
         Agent {
             name: Arc::from(name),
+            number: NonZeroU64::MIN.saturating_add(NUMBERS.fetch_add(1, Ordering::Relaxed)),
             flights: Flights::default(),
             judged: Mutex::new(Judged {
                 state,

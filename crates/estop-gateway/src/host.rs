@@ -210,7 +210,7 @@ impl Host {
             judged.score = Some(*score);
         }
         self.note_words(&agent.name, &event, &decision);
-        self.journal.write(&agent.name, now, event, &decision);
+        self.journal.write(agent, now, event, &decision);
         self.act(agent, &decision);
         decision
     }

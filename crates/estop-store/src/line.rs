@@ -1,9 +1,11 @@
-//! Reads from a journal line what the store must know: its number, chain, time and hashes. Nothing is judged.
+//! Reads from a journal line what the store must know: its number, chain, time and hashes; and spells these as the core does.
+//! Nothing is judged.
 
 use std::borrow::Cow;
 
 use estop_core::chain::Digest;
 use estop_core::journal::HASHES_LEN;
+use estop_core::time::{Millis, Now};
 
 const START: &[u8] = b"{\"record\":{\"seq\":";
 const CHAIN: &[u8] = b",\"chain\":\"";
@@ -17,16 +19,34 @@ const END: &[u8] = b"\"}";
 pub(crate) struct LineHead<'a> {
     pub(crate) seq: u64,
     pub(crate) chain: Cow<'a, str>,
-    pub(crate) wall: i64,
+    pub(crate) now: Now,
+}
+
+impl LineHead<'_> {
+    /// What follows the head of this line; `None` if the head is spelled otherwise than the core does.
+    pub(crate) fn after<'l>(&self, line: &'l [u8]) -> Option<&'l [u8]> {
+        let spelled = spelled(self.seq, &named(&self.chain)?, self.now);
+        line.strip_prefix(spelled.as_bytes()).filter(|rest| rest.starts_with(b","))
+    }
+}
+
+/// `,"chain":"…","mono":`
+pub(crate) fn named(chain: &str) -> Option<String> {
+    Some(format!(r#","chain":{},"mono":"#, serde_json::to_string(chain).ok()?))
+}
+
+/// The head of a line as the core spells it: what [`head`] reads.
+pub(crate) fn spelled(seq: u64, named: &str, now: Now) -> String {
+    format!(r#"{{"record":{{"seq":{seq}{named}{},"wall":{}"#, now.mono.0, now.wall)
 }
 
 /// Reads the head of a line; `None` if it is not a journal line.
 pub(crate) fn head(line: &[u8]) -> Option<LineHead<'_>> {
-    let (seq, rest) = number(line.strip_prefix(START)?)?;
+    let (seq, rest) = unsigned(line.strip_prefix(START)?)?;
     let (chain, rest) = name(rest.strip_prefix(CHAIN)?)?;
-    let (_, rest) = number(rest.strip_prefix(MONO)?)?;
+    let (mono, rest) = unsigned(rest.strip_prefix(MONO)?)?;
     let (wall, _) = number(rest.strip_prefix(WALL)?)?;
-    Some(LineHead { seq: u64::try_from(seq).ok()?, chain, wall })
+    Some(LineHead { seq, chain, now: Now { mono: Millis(mono), wall } })
 }
 
 /// The heads of the event chain and the decision chain after this line.
@@ -58,18 +78,20 @@ pub(crate) fn each(block: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
+fn unsigned(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let len = bytes.iter().position(|byte| !byte.is_ascii_digit()).filter(|len| *len > 0)?;
+    let (digits, rest) = bytes.split_at(len);
+    let add = |sum: u64, digit: &u8| sum.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
+    Some((digits.iter().try_fold(0, add)?, rest))
+}
+
 fn number(bytes: &[u8]) -> Option<(i64, &[u8])> {
     let (is_negative, digits) = match bytes {
         [b'-', digits @ ..] => (true, digits),
         digits => (false, digits),
     };
-    let len = digits.iter().position(|byte| !byte.is_ascii_digit()).filter(|len| *len > 0)?;
-    let (digits, rest) = digits.split_at(len);
-    // Downwards, because the least number is one further from zero than the largest.
-    let value = digits
-        .iter()
-        .try_fold(0_i64, |sum, digit| sum.checked_mul(10)?.checked_sub(i64::from(digit - b'0')))?;
-    Some((if is_negative { value } else { value.checked_neg()? }, rest))
+    let (value, rest) = unsigned(digits)?;
+    Some((if is_negative { 0_i64.checked_sub_unsigned(value)? } else { i64::try_from(value).ok()? }, rest))
 }
 
 /// The rest of a JSON text, and what follows it.
@@ -104,7 +126,6 @@ mod tests {
     use super::*;
     use estop_core::event::{Event, What};
     use estop_core::journal::{Chains, Happened, write_hashes};
-    use estop_core::time::{Millis, Now};
 
     #[test]
     fn a_line_of_the_core_is_read_back() {
@@ -115,10 +136,11 @@ mod tests {
             chains.append(chain, now, Happened::Agent(&Event::open(What::Tick)), &"decided", &mut line);
             let line = line.strip_suffix(b"\n").unwrap_or(&line);
             let read = head(line).expect("the core's own line");
-            assert_eq!((read.seq, read.chain.as_ref(), read.wall), (1, chain, -5));
+            assert_eq!((read.seq, read.chain.as_ref(), read.now.wall), (1, chain, -5));
             let heads = chains.head(chain).expect("it was just written");
             assert_eq!(digests(line), Some((heads.events, heads.decisions)));
             let (text, ..) = apart(line).expect("the core's own line");
+            assert!(read.after(text).is_some_and(|rest| rest.starts_with(b",\"event\":")), "{chain}");
             let mut whole = text.to_vec();
             write_hashes(&heads.events, &heads.decisions, &mut whole);
             assert_eq!(whole, [line, b"\n"].concat());

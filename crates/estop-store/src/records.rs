@@ -2,10 +2,12 @@
 //! record what the store must know, so that nothing is read from a line that was just written.
 
 use std::collections::HashMap;
+use std::num::NonZeroUsize;
 
 use estop_core::chain::Digest;
 use estop_core::ids::Name;
-use estop_core::journal::relink;
+use estop_core::journal::{Appended, ChainAt, Chains, Written, relink};
+use estop_core::time::Now;
 
 use crate::error::StoreError;
 use crate::journal::Lines;
@@ -35,7 +37,10 @@ pub(crate) struct Place {
     /// Where its line ends, with its end.
     pub(crate) end: usize,
     pub(crate) chain: RecordsChain,
-    pub(crate) wall: i64,
+    pub(crate) now: Now,
+    /// How many bytes of it stand after its number, chain and time, with its end, of which there is always one; `None` = it
+    /// does not begin with these, as the core writes them.
+    pub(crate) rest_len: Option<NonZeroUsize>,
 }
 
 /// Which of the chains of some [`Records`].
@@ -69,18 +74,31 @@ impl Records {
         RecordsChain(u32::try_from(self.chains.len() - 1).unwrap_or(u32::MAX))
     }
 
-    /// Adds the next record. `write` appends its line up to the hashes, and gives those back.
+    /// Links the next record into its chain, and adds it.
     pub fn add(
         &mut self,
         chain: RecordsChain,
-        wall: i64,
-        write: impl FnOnce(&mut Vec<u8>) -> (Digest, Digest),
+        (chains, at): (&mut Chains, ChainAt),
+        now: Now,
+        written: Written<'_>,
     ) {
-        let (events, decisions) = write(&mut self.texts);
+        let Appended { heads, after_time } = chains.append_apart(at, now, written, &mut self.texts);
+        self.end(chain, now, NonZeroUsize::new(after_time + 1), &heads.events, &heads.decisions);
+    }
+
+    /// Ends a line.
+    fn end(
+        &mut self,
+        chain: RecordsChain,
+        now: Now,
+        rest_len: Option<NonZeroUsize>,
+        events: &Digest,
+        decisions: &Digest,
+    ) {
         self.texts.push(b'\n');
         self.digests.extend_from_slice(&events.0);
         self.digests.extend_from_slice(&decisions.0);
-        self.places.push(Place { end: self.texts.len(), chain, wall });
+        self.places.push(Place { end: self.texts.len(), chain, now, rest_len });
     }
 
     /// Reads whole lines; an error if they are not what they are said to be.
@@ -108,10 +126,9 @@ impl Records {
             let before = last.insert(chain.index(), (events, decisions));
             records.is_linked &=
                 before.is_none_or(|before| relink(before, text) == Some((events, decisions)));
-            records.add(chain, head.wall, |out| {
-                out.extend_from_slice(text);
-                (events, decisions)
-            });
+            records.texts.extend_from_slice(text);
+            let rest_len = head.after(text).and_then(|rest| NonZeroUsize::new(rest.len() + 1));
+            records.end(chain, head.now, rest_len, &events, &decisions);
             next += 1;
         }
         if next != lines.last_seq.saturating_add(1) {

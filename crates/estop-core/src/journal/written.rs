@@ -121,9 +121,12 @@ impl<'l> Written<'l> {
         self.spans.seals
     }
 
-    /// The key before the event in its record.
-    pub(super) fn key(&self) -> &'static [u8] {
-        key(self.spans.is_system)
+    /// What follows the time: the key of what happened, that, the record's end, and what was decided.
+    pub(super) fn after_time(&self) -> &'l [u8] {
+        let Spans { event, decision, is_system, .. } = self.spans;
+        let at = (event.0 as usize).saturating_sub(key(is_system).len());
+        debug_assert_eq!(self.line.get(event.1 as usize), Some(&b'}'), "the record ends behind the event");
+        self.line.get(at..decision.1 as usize).unwrap_or_default()
     }
 }
 

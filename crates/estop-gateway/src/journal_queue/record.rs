@@ -3,6 +3,7 @@
 //! Whatever a thread allocates and another one frees comes back cold. So a record holds little, and its bytes stand
 //! behind those of the one before.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use estop_core::decision::{Decision, Outcome};
@@ -23,6 +24,8 @@ const PIECES_MAX: usize = 4_096;
 pub enum Recorded {
     /// Of an agent.
     Agent {
+        /// Whose: no other agent of this process has this number.
+        number: NonZeroU64,
         /// When.
         now: Now,
         /// What happened.

@@ -9,7 +9,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params};
 
 use super::convert::{capped, unreadable};
-use super::packed::{self, lines_of};
+use super::packed::{self, lines_of, sound_lines_of};
 use super::query::{Page, all, one};
 use super::readers::Readers;
 use super::{Sqlite, append, compact, retention, tally};
@@ -70,9 +70,8 @@ impl Journal for Sqlite {
     ) -> Result<Vec<Vec<u8>>, StoreError> {
         let mut wanted = Wanted { agent, before: before_seq.unwrap_or(u64::MAX), limit, found: Vec::new() };
         self.read(|connection| {
-            for lines in compact::lines_from(connection, compact::indexed_to(connection)? + 1)?.iter().rev() {
-                wanted.look_through(lines);
-            }
+            let indexed = compact::indexed_to(connection)?;
+            wanted.search(connection, indexed + 1, u64::MAX, sound_lines_of)?;
             // The newest segment first.
             let sql = "SELECT i.first_seq, s.last_seq, seqs FROM segment_chain AS i JOIN segment AS s ON s.first_seq = i.first_seq
                 WHERE i.chain = (SELECT id FROM chain WHERE name = ?1) AND i.first_seq < ?2 ORDER BY i.first_seq DESC";
@@ -83,7 +82,7 @@ impl Journal for Sqlite {
                 let (first, last): (u64, u64) = (segment.get(0)?, segment.get(1)?);
                 match segment.get::<_, Option<Vec<u8>>>(2)? {
                     Some(seqs) => wanted.pick(connection, &tally::seqs(first, &seqs))?,
-                    None => wanted.search(connection, first, last)?,
+                    None => wanted.search(connection, first, last, lines_of)?,
                 }
             }
             Ok(())
@@ -250,8 +249,14 @@ impl Wanted<'_> {
         Ok(())
     }
 
-    /// Looks through all blocks of a segment, the newest first.
-    fn search(&mut self, connection: &Connection, first: u64, last: u64) -> Result<(), StoreError> {
+    /// Looks through all blocks that begin between two records, the newest first.
+    fn search(
+        &mut self,
+        connection: &Connection,
+        first: u64,
+        last: u64,
+        read: impl Fn(&Row<'_>, usize) -> Result<Vec<u8>, StoreError>,
+    ) -> Result<(), StoreError> {
         let sql =
             "SELECT lines, raw_bytes, digests FROM block WHERE first_seq BETWEEN ? AND ? AND first_seq < ?
             ORDER BY first_seq DESC";
@@ -259,7 +264,7 @@ impl Wanted<'_> {
         let mut blocks = statement.query([first, last, self.before].map(capped))?;
         while self.found.len() < self.limit {
             let Some(block) = blocks.next()? else { break };
-            self.look_through(&lines_of(block, 0)?);
+            self.look_through(&read(block, 0)?);
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use estop_core::ids::Name;
 use estop_core::journal::HASHES_LEN;
+use estop_core::time::Now;
 use rusqlite::{Connection, Row, params};
 
 use super::convert::unreadable;
@@ -46,14 +47,14 @@ impl Tally {
     pub(super) fn of(records: &Records) -> Tally {
         let mut tally = Tally {
             first_seq: records.first_seq(),
-            newest_wall: records.places().first().map_or(0, |place| place.wall),
+            newest_wall: records.places().first().map_or(0, |place| place.now.wall),
             bytes: (records.texts().len() + records.len() * HASHES_LEN) as u64,
             ..Tally::default()
         };
         let mut met: Vec<Option<usize>> = vec![None; records.chains().len()];
         let each = records.places().iter().zip(records.digests());
         for (seq, (place, digests)) in (records.first_seq()..).zip(each) {
-            tally.newest_wall = tally.newest_wall.max(place.wall);
+            tally.newest_wall = tally.newest_wall.max(place.now.wall);
             tally.last_seq = seq;
             let at = place.chain.index();
             match met[at].and_then(|at| tally.chains.get_mut(at)) {
@@ -69,7 +70,7 @@ impl Tally {
 
     /// Takes the next line in; up to record `indexed` they are counted already.
     pub(super) fn take(&mut self, head: &LineHead<'_>, line: &[u8], indexed: u64) -> Result<(), StoreError> {
-        let LineHead { seq, chain, wall } = head;
+        let LineHead { seq, chain, now: Now { wall, .. } } = head;
         if self.first_seq == 0 {
             (self.first_seq, self.newest_wall) = (*seq, *wall);
         }

@@ -36,10 +36,7 @@ impl Batch {
                 chain
             }
         };
-        self.records.add(chain, now.wall, |line| {
-            let heads = chains.append_apart(desk.chain, now, written, line);
-            (heads.events, heads.decisions)
-        });
+        self.records.add(chain, (chains, desk.chain), now, written);
     }
 
     pub(super) fn finish(mut self) -> JournalBatch {

@@ -2,6 +2,7 @@
 //! once for each record.
 
 use std::collections::HashMap;
+use std::num::NonZeroU64;
 use std::time::Instant;
 
 use estop_core::ids::Name;
@@ -19,10 +20,18 @@ const NEAR: usize = 256;
 pub(super) struct Desks {
     all: Vec<Desk>,
     by_name: HashMap<Name, usize>,
-    /// The desks used last, by how their names end.
-    near: Vec<Option<usize>>,
+    /// The desks used last, by the numbers of their agents.
+    near: Vec<Near>,
     /// Those with records their agent's kept state does not cover.
     unsaved: Vec<usize>,
+}
+
+/// The desk of the agent that has this number.
+#[derive(Clone, Copy, Default)]
+struct Near {
+    /// `None` = nobody's.
+    number: Option<NonZeroU64>,
+    at: usize,
 }
 
 /// What is remembered of one agent.
@@ -45,24 +54,31 @@ impl Desks {
         &mut self.all[at]
     }
 
-    /// The same, for a name that comes again and again.
-    pub(super) fn of(&mut self, name: &str, chains: &mut Chains) -> (usize, &mut Desk) {
+    /// The same, for an agent that comes again and again and has this number; and where it stands.
+    pub(super) fn of<'n>(
+        &mut self,
+        number: NonZeroU64,
+        name: impl FnOnce() -> &'n str,
+        chains: &mut Chains,
+    ) -> (usize, &mut Desk) {
         if self.near.is_empty() {
-            self.near.resize(NEAR, None);
+            self.near.resize(NEAR, Near::default());
         }
-        let place = place(name);
-        let at = match self.near[place] {
-            Some(at) if *self.all[at].name == *name => at,
-            Some(_) | None => {
-                let at = self.find(name, chains);
-                self.near[place] = Some(at);
-                at
-            }
-        };
+        let place = number.get() as usize % NEAR;
+        if self.near[place].number != Some(number) {
+            self.near[place] = Near { number: Some(number), at: self.find(name(), chains) };
+        }
+        let at = self.near[place].at;
         (at, &mut self.all[at])
     }
 
-    fn find(&mut self, name: &str, chains: &mut Chains) -> usize {
+    /// The desk that stands there.
+    pub(super) fn at(&mut self, at: usize) -> &mut Desk {
+        &mut self.all[at]
+    }
+
+    /// Where the desk of whoever is called so stands.
+    pub(super) fn find(&mut self, name: &str, chains: &mut Chains) -> usize {
         if let Some(at) = self.by_name.get(name) {
             return *at;
         }
@@ -104,9 +120,27 @@ impl Desks {
     }
 }
 
-/// Where a desk is looked for first. Names of a fleet differ at their ends.
-fn place(name: &str) -> usize {
-    let end = name.as_bytes().rchunks(8).next().unwrap_or_default();
-    let word = end.iter().fold(0_u64, |word, byte| word << 8 | u64::from(*byte));
-    usize::from(word.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[0])
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn st_1_each_agent_has_its_desk_whatever_its_number() {
+        let (mut desks, mut chains) = (Desks::default(), Chains::default());
+        let mut name_of = |number: u64, name: &'static str| {
+            let number = NonZeroU64::new(number).expect("a number");
+            let (at, desk) = desks.of(number, || name, &mut chains);
+            (at, desk.name.to_string())
+        };
+        let one = name_of(1, "one");
+        assert_eq!(one.1, "one");
+        // The same place, in turn.
+        for _ in 0..2 {
+            assert_eq!(name_of(1 + NEAR as u64, "two").1, "two");
+            assert_eq!(name_of(1, "one"), one);
+        }
+        assert_eq!(name_of(7, "one"), one, "it was deleted and came again");
+        assert_eq!(name_of(NEAR as u64, "three").1, "three");
+        assert_eq!(desks.named("three", &mut chains).name, "three".into());
+    }
 }

@@ -9,6 +9,9 @@ use estop_store::{Journal, Sqlite};
 /// Records read at once, from the end backwards.
 const STEP: u64 = 20_000;
 
+/// The newest records of agents, the newest first.
+pub(super) type Newest = BTreeMap<Name, Vec<Vec<u8>>>;
+
 /// How many records of each agent are wanted, and those that were found, newest first.
 #[derive(Default)]
 pub(super) struct Missing {
@@ -56,7 +59,7 @@ impl Missing {
     }
 
     /// What was found for each agent, newest first; an error if something is gone.
-    pub(super) fn found(self) -> anyhow::Result<Vec<(Name, Vec<Vec<u8>>)>> {
+    pub(super) fn found(self) -> anyhow::Result<Newest> {
         let whole = |(agent, (wanted, lines)): (Name, (u64, Vec<Vec<u8>>))| {
             (lines.len() as u64 == wanted).then_some(()).with_context(|| {
                 let left = lines.len();

@@ -19,7 +19,7 @@ use estop_gateway::{Remembered, Resting};
 use estop_store::{AgentRepo, Journal, Sqlite, tail_rest};
 
 use super::latch;
-use super::missing::Missing;
+use super::missing::{Missing, Newest};
 use super::open::{self, Open};
 use super::states::last_known;
 
@@ -65,7 +65,7 @@ impl Past {
         let last_seq = store.last_seq()?;
         let (agents, known) = snapshots(store, &heads)?;
         let mut folding = Folding { agents, last: Now::default(), system: System::default(), told: None };
-        folding.catch_up(store, &heads, last_seq)?;
+        let newest = folding.catch_up(store, &heads, last_seq)?;
         folding.read_last(store, last_seq)?;
         folding.read_system(store, &heads)?;
         let rest = tail_rest(data_dir, mark(store)?).context("the journal's tail")?;
@@ -75,7 +75,8 @@ impl Past {
         );
         let standing = |(name, kept): (&Name, &Snapshot)| (name.clone(), kept.state.standing());
         let standings = folding.agents.iter().map(standing).collect();
-        let open = folding.open_requests(store)?;
+        let open = folding.open_requests(store, &newest)?;
+        drop(newest);
         let leftover = folding.take_tail(&rest.lines)?;
         let away_ms = u64::try_from(wall.saturating_sub(folding.last.wall)).unwrap_or(0);
         let is_first = last_seq == 0 && leftover.is_empty();
@@ -141,23 +142,26 @@ struct Folding {
 }
 
 impl Folding {
-    /// Tells each agent what its state does not cover yet: its newest records, which stand near the end.
-    fn catch_up(&mut self, store: &Sqlite, heads: &[ChainHead], last_seq: u64) -> anyhow::Result<()> {
+    /// Tells each agent what its state does not cover yet: its newest records, which stand near the end. Those of
+    /// agents with requests under way are given back, the newest first.
+    fn catch_up(&mut self, store: &Sqlite, heads: &[ChainHead], last_seq: u64) -> anyhow::Result<Newest> {
         let mut missing = Missing::default();
         for head in heads.iter().filter(|head| &*head.chain != SYSTEM) {
             let told = self.agents.get(&head.chain).map_or(0, |kept| kept.told);
             missing.expect(&head.chain, head.count.saturating_sub(told));
         }
         missing.read_back(store, last_seq)?;
-        for (agent, lines) in missing.found()? {
+        let mut newest = missing.found()?;
+        for (agent, lines) in &newest {
             for line in lines.iter().rev() {
                 let record = Record::parse(line)?;
                 let now = Now { mono: record.head.mono, wall: record.head.wall };
                 let event = record.head.event.context("a record of an agent has no event")?;
-                self.tell(&agent, now, &event);
+                self.tell(agent, now, &event);
             }
         }
-        Ok(())
+        newest.retain(|agent, _| self.agents.get(agent).is_some_and(|kept| kept.state.in_flight() > 0));
+        Ok(newest)
     }
 
     /// The newest record says what time it was.
@@ -210,10 +214,11 @@ impl Folding {
         self.told = Some(told.after(event, &decision, now.wall));
     }
 
-    fn open_requests(&self, store: &Sqlite) -> anyhow::Result<Vec<Open>> {
+    fn open_requests(&self, store: &Sqlite, newest: &Newest) -> anyhow::Result<Vec<Open>> {
         let mut all = Vec::new();
         for (agent, kept) in self.agents.iter().filter(|(_, kept)| kept.state.in_flight() > 0) {
-            all.append(&mut open::find(store, agent, kept.state.open_requests())?);
+            let newest = newest.get(agent).map_or(&[][..], Vec::as_slice);
+            all.append(&mut open::find(store, agent, kept.state.open_requests(), newest)?);
         }
         Ok(all)
     }

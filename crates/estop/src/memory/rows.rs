@@ -5,8 +5,10 @@ mod cases;
 mod error_rate;
 mod facts;
 pub(super) mod happenings;
+mod models;
 mod of_agent;
 mod runs;
+mod sums;
 
 use estop_core::budget::Budget;
 use estop_core::decision::{Decision, Effect, Finding, Guard};
@@ -149,7 +151,7 @@ impl Rows {
             if told.decision.is_allowed() {
                 let whose = Whose { agent: told.agent, wall: told.now.wall };
                 let tags = self.runs.tags(whose, told.event.run.as_ref(), received.tags.as_deref(), facts);
-                let asked = Asked::of(page, told.event.run.as_ref(), received, tags);
+                let asked = self.books.remember(page, told.event.run.as_ref(), received, tags);
                 self.books.ask(page, received.request, asked);
             }
         } else if let What::StreamProgressed(progress) = &told.event.what {
@@ -171,7 +173,7 @@ impl Rows {
         let mut remembered = asked.map_or_else(Asked::default, |(run, wall, received)| {
             let whose = Whose { agent: &agent, wall };
             let tags = self.runs.tags(whose, run.as_ref(), received.tags.as_deref(), facts);
-            Asked::of(page, run.as_ref(), &received, tags)
+            self.books.remember(page, run.as_ref(), &received, tags)
         });
         remembered.hold(held, 0);
         self.books.ask(page, request, remembered);

@@ -40,8 +40,8 @@ const KEPT_WITHIN: Duration = Duration::from_secs(10);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
-/// Room for lines that is kept from batch to batch: that of a burst is given back.
-const ROOM_MAX: usize = 8 << 20;
+/// Room for lines that is kept from batch to batch, twice that of a usual one: that of a burst is given back.
+const ROOM_MAX: usize = 2 * making::ROOM_USUAL;
 
 pub(super) struct Scribe {
     data_dir: PathBuf,
@@ -175,7 +175,8 @@ impl Scribe {
         let facts = self.facts();
         let mut batch = self.batch();
         for Leftover { line, decision } in leftover {
-            let (at, desk) = self.desks.of(&line.chain, &mut self.chains);
+            let at = self.desks.find(&line.chain, &mut self.chains);
+            let desk = self.desks.at(at);
             batch.add(&mut self.chains, desk, line.now, line.written());
             self.last = line.now;
             if let Some((event, decision)) = line.event.as_ref().zip(decision) {

@@ -2,9 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use estop_core::chain::Digest;
+use estop_core::journal::write_hashes;
 use proptest::prelude::*;
 
 use super::*;
+use crate::journal::Lines;
 use crate::records::Records;
 
 fn line_of(seq: u64, chain: &str, mono: u64, wall: i64, rest: &str) -> String {
@@ -12,16 +14,15 @@ fn line_of(seq: u64, chain: &str, mono: u64, wall: i64, rest: &str) -> String {
     format!(r#"{{"record":{{"seq":{seq},"chain":{chain},"mono":{mono},"wall":{wall},{rest}"#)
 }
 
-fn records(first_seq: u64, lines: &[(usize, String)], chains: &[&str]) -> Records {
-    let mut records = Records::from_seq(first_seq, Records::default());
-    let chains: Vec<_> = chains.iter().map(|name| records.add_chain((*name).into())).collect();
-    for (chain, text) in lines {
-        records.add(chains[*chain], 0, |out| {
-            out.extend_from_slice(text.as_bytes());
-            (Digest([0; 32]), Digest([0; 32]))
-        });
+/// `None` if these are no records.
+fn records(first_seq: u64, lines: &[String]) -> Option<Records> {
+    let mut bytes = Vec::new();
+    for line in lines {
+        bytes.extend_from_slice(line.as_bytes());
+        write_hashes(&Digest([0; 32]), &Digest([0; 32]), &mut bytes);
     }
-    records
+    let last_seq = first_seq + lines.len() as u64 - 1;
+    Records::read(&Lines { first_seq, last_seq, bytes, ..Lines::default() }).ok()
 }
 
 fn shorn(records: &Records) -> Option<Vec<u8>> {
@@ -37,10 +38,10 @@ proptest! {
         heads in prop::collection::vec((0..3_usize, prop_oneof![0..3_u64, any::<u64>()], prop_oneof![0..3_i64, any::<i64>()], "[a-z\\\\{}:\", ]{0,40}"), 1..60),
     ) {
         let line = |(at, (chain, mono, wall, rest)): (usize, &(usize, u64, i64, String))| {
-            (*chain, line_of(first_seq + at as u64, CHAINS[*chain], *mono, *wall, rest))
+            line_of(first_seq + at as u64, CHAINS[*chain], *mono, *wall, rest)
         };
         let lines: Vec<_> = heads.iter().enumerate().map(line).collect();
-        let records = records(first_seq, &lines, &CHAINS);
+        let records = records(first_seq, &lines).unwrap();
         let shorn = shorn(&records).unwrap();
         prop_assert!(is_shorn(&shorn));
         let restored = restore(&shorn, records.texts().len());
@@ -59,11 +60,13 @@ proptest! {
 
 #[test]
 fn st_1_lines_that_begin_otherwise_stay_as_they_are() {
-    let good = |seq: u64| (0, line_of(seq, "coder", 5, 6, "x"));
-    assert!(shorn(&records(7, &[good(7), good(8)], &CHAINS)).is_some());
+    let good = |seq: u64| line_of(seq, "coder", 5, 6, "x");
+    let shorn_of = |lines: &[String]| records(7, lines).and_then(|records| shorn(&records));
+    assert!(shorn_of(&[good(7), good(8)]).is_some());
     let others = [
         line_of(9, "coder", 5, 6, "x"),
-        line_of(8, "other", 5, 6, "x"),
+        line_of(8, "other", 5, 6, "x").replace("other", "oth\\u0065r"),
+        line_of(8, "coder", 5, 6, "x").replace(":8,", ":08,"),
         line_of(8, "coder", 5, 6, "x").replace("\"mono\":5", "\"mono\":05"),
         line_of(8, "coder", 5, 6, "x").replace("\"mono\":5", "\"mono\":+5"),
         line_of(8, "coder", 5, 6, "x").replace("\"wall\":6", "\"wall\":-0"),
@@ -74,15 +77,16 @@ fn st_1_lines_that_begin_otherwise_stay_as_they_are() {
         String::new(),
     ];
     for other in others {
-        assert_eq!(shorn(&records(7, &[good(7), (0, other.clone())], &CHAINS)), None, "{other}");
-        assert_eq!(shorn(&records(7, &[(0, other.clone())], &CHAINS)), None, "{other}");
+        assert_eq!(shorn_of(&[good(7), other.clone()]), None, "{other}");
+        let alone = records(8, std::slice::from_ref(&other));
+        assert_eq!(alone.and_then(|records| shorn(&records)), None, "{other}");
     }
 }
 
 #[test]
 fn st_1_a_changed_byte_is_never_a_panic() {
-    let lines: Vec<_> = (0..20).map(|n| (n % 3, line_of(95 + n as u64, CHAINS[n % 3], 5, 6, "x"))).collect();
-    let records = records(95, &lines, &CHAINS);
+    let lines: Vec<_> = (0..20).map(|n| line_of(95 + n as u64, CHAINS[n % 3], 5, 6, "x")).collect();
+    let records = records(95, &lines).unwrap();
     let shorn = shorn(&records).unwrap();
     for place in 0..shorn.len() {
         for change in [1, 0x80, 0xff] {
@@ -92,4 +96,17 @@ fn st_1_a_changed_byte_is_never_a_panic() {
             restore(&changed[..place], records.texts().len());
         }
     }
+}
+
+#[test]
+fn st_1_a_length_that_was_made_up_asks_for_no_room() {
+    let records = records(95, &[line_of(95, "coder", 5, 6, "x")]).unwrap();
+    let shorn = shorn(&records).unwrap();
+    assert_eq!(restore(&shorn, usize::MAX), None, "so much room there is not");
+    let longest = line_of(u64::MAX, "coder", u64::MAX, i64::MIN, "x").len() + 1;
+    let longest_head = Head { chain: 0, now: Now { mono: Millis(u64::MAX), wall: i64::MIN } };
+    let mut out = Vec::new();
+    write_heads(&mut out, u64::MAX - 1, &["coder"], &[longest_head]);
+    out.extend_from_slice(b",x\n");
+    assert_eq!(restore(&out, longest).map(|lines| lines.len()), Some(longest));
 }

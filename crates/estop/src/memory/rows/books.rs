@@ -13,10 +13,12 @@ use estop_core::ids::{Name, RequestId};
 use estop_core::signature;
 use estop_core::tags::Tags;
 use estop_core::time::{Now, Zone};
-use estop_store::{JournalBatch, NewEvent, Spend, SpendSum};
+use estop_store::{JournalBatch, NewEvent, SpendSum};
 use serde_json::json;
 
 use super::facts::Facts;
+use super::models::{Model, Models};
+use super::sums::{self, SumOf, Sums};
 
 /// Requests under way that are remembered. More are never under way at once; one that is forgotten counts under no model.
 const ASKED_MAX: usize = 100_000;
@@ -32,19 +34,21 @@ pub(super) struct Books {
     forgot: bool,
     fleet: Budget,
     fleet_changed: bool,
+    models: Models,
     /// When something was last booked in this batch: mostly the same moment.
     turned: Option<Now>,
+    /// Kept, because making one allocates.
+    utc: Zone,
     /// A moment, and its day in UTC.
     day: (i64, i32),
-    /// Where the batch's sums are, by what they are of.
-    sums: HashMap<u64, usize>,
+    sums: Sums,
 }
 
 /// A request that was let through.
 #[derive(Default)]
 pub(super) struct Asked {
     run: Option<Name>,
-    model: Arc<str>,
+    model: Model,
     unpriced: bool,
     /// `None` = nobody said.
     tags: Option<Arc<Tags>>,
@@ -54,24 +58,6 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    pub(super) fn of(
-        page: &mut Page,
-        run: Option<&Name>,
-        received: &RequestReceived,
-        tags: Option<Arc<Tags>>,
-    ) -> Asked {
-        let estimate = received.estimate;
-        let input_tokens = u64::from(estimate.input_tokens);
-        Asked {
-            run: run.cloned(),
-            model: page.model(received.model.as_deref().unwrap_or_default()),
-            unpriced: estimate.unpriced,
-            tags,
-            held: Amount { usd: estimate.usd, tokens: input_tokens + u64::from(estimate.output_tokens) },
-            input_tokens,
-        }
-    }
-
     /// Holds at least as much as was used so far.
     pub(super) fn hold(&mut self, used: Amount, input_tokens: u64) {
         if used.tokens > self.held.tokens {
@@ -85,28 +71,43 @@ impl Asked {
 pub(super) struct Page {
     /// Its name's hash.
     agent: u64,
-    /// The model it asked last: mostly the one it asks next.
-    model: Arc<str>,
+    /// Where the model it asked last stands: mostly the one it asks next.
+    model: usize,
     /// Its role, and for which batch.
     role: Option<(u64, Option<Name>)>,
     /// Where the sum it was booked under last is in its batch.
     sum: usize,
+    /// What that sum is of, if a request like most.
+    plain: Option<Plain>,
+}
+
+/// What the sum of a request like most is of, beside the agent: no named run, and nobody said what it is for. While the same
+/// facts hold it is in the same batch, and the agent's role is the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Plain {
+    facts: u64,
+    day: i32,
+    model: usize,
+}
+
+impl Plain {
+    fn of(asked: &Asked, day: i32, facts: &Facts) -> Option<Plain> {
+        match asked {
+            Asked { run: None, tags: None, model: Model::Known(model), .. } => {
+                Some(Plain { facts: facts.batch, day, model: *model })
+            }
+            Asked { .. } => None,
+        }
+    }
 }
 
 impl Page {
     pub(super) fn of(agent: &str) -> Page {
-        Page { agent: signature::text(agent).0, model: Arc::default(), role: None, sum: usize::MAX }
+        Page { agent: signature::text(agent).0, model: 0, role: None, sum: usize::MAX, plain: None }
     }
 
     fn key(&self, request: RequestId) -> (u64, u64) {
         (self.agent, request.0)
-    }
-
-    fn model(&mut self, model: &str) -> Arc<str> {
-        if *self.model != *model {
-            self.model = model.into();
-        }
-        Arc::clone(&self.model)
     }
 
     fn role(&mut self, agent: &str, facts: &Facts) -> Option<&str> {
@@ -156,6 +157,26 @@ impl Books {
 
     pub(super) fn fleet(&self) -> &Budget {
         &self.fleet
+    }
+
+    /// A request that was let through, as it is remembered.
+    pub(super) fn remember(
+        &mut self,
+        page: &mut Page,
+        run: Option<&Name>,
+        received: &RequestReceived,
+        tags: Option<Arc<Tags>>,
+    ) -> Asked {
+        let estimate = received.estimate;
+        let input_tokens = u64::from(estimate.input_tokens);
+        Asked {
+            run: run.cloned(),
+            model: self.models.called(received.model.as_deref().unwrap_or_default(), &mut page.model),
+            unpriced: estimate.unpriced,
+            tags,
+            held: Amount { usd: estimate.usd, tokens: input_tokens + u64::from(estimate.output_tokens) },
+            input_tokens,
+        }
     }
 
     /// A request was let through.
@@ -243,28 +264,50 @@ impl Books {
         facts: &Facts,
         out: &mut JournalBatch,
     ) -> Option<Booked> {
-        static NONE: BTreeMap<Name, Name> = BTreeMap::new();
         if self.day.0 != entry.now.wall {
-            self.day = (entry.now.wall, Zone::default().local(entry.now.wall).day);
+            self.day = (entry.now.wall, self.utc.local(entry.now.wall).day);
         }
-        let day = self.day.1;
+        let used = Amount { usd: sum.usd, tokens: sum.input_tokens.saturating_add(sum.output_tokens) };
+        let plain = Plain::of(asked, self.day.1, facts);
+        match out.spend.get_mut(page.sum).filter(|_| plain.is_some() && page.plain == plain) {
+            Some(known) => {
+                let (agent, model) = (entry.agent, self.models.name(&asked.model));
+                debug_assert_eq!((&*known.agent, &*known.model, &*known.run), (agent, model, ""));
+                sums::add_up(&mut known.sum, &sum);
+            }
+            None => {
+                self.book_by_texts(page, entry, asked, sum, facts, out);
+                page.plain = plain;
+            }
+        }
+        self.book_for_all(entry, used, facts, out);
+        asked.run.clone().map(|run| Booked { run, used })
+    }
+
+    fn book_by_texts(
+        &mut self,
+        page: &mut Page,
+        entry: Entry<'_>,
+        asked: &Asked,
+        sum: SpendSum,
+        facts: &Facts,
+        out: &mut JournalBatch,
+    ) {
+        static NONE: BTreeMap<Name, Name> = BTreeMap::new();
         let tags = asked.tags.as_deref();
         let at = page.sum;
         let said = tags.and_then(|tags| tags.role.as_deref());
         let of = SumOf {
             // Sums are by the day of UTC; what a budget counts has its own midnight.
-            day,
+            day: self.day.1,
             agent: entry.agent,
             run: asked.run.as_deref().unwrap_or_default(),
-            model: &asked.model,
+            model: self.models.name(&asked.model),
             role: said.or_else(|| page.role(entry.agent, facts)).unwrap_or_default(),
             issue: tags.and_then(|tags| tags.issue.as_deref()).unwrap_or_default(),
             labels: tags.map_or(&NONE, |tags| &tags.labels),
         };
-        let used = Amount { usd: sum.usd, tokens: sum.input_tokens.saturating_add(sum.output_tokens) };
-        page.sum = self.add(&of, sum, at, out);
-        self.book_for_all(entry, used, facts, out);
-        asked.run.clone().map(|run| Booked { run, used })
+        page.sum = self.sums.add(&of, sum, at, out);
     }
 
     /// Books it for all agents together; a share of a cap that is reached is told once a period.
@@ -286,24 +329,6 @@ impl Books {
                 detail: detail.to_string(),
             });
         }
-    }
-
-    /// Adds to a sum of the batch, or begins one; where it is. It may be the one at `at`. One that is not found is begun
-    /// again: the store adds up the rest.
-    fn add(&mut self, of: &SumOf<'_>, more: SpendSum, at: usize, out: &mut JournalBatch) -> usize {
-        if let Some(known) = out.spend.get_mut(at).filter(|known| of.is_that_of(known)) {
-            add_up(&mut known.sum, &more);
-            return at;
-        }
-        let place = self.sums.entry(of.hash()).or_insert(usize::MAX);
-        match out.spend.get_mut(*place).filter(|known| of.is_that_of(known)) {
-            Some(known) => add_up(&mut known.sum, &more),
-            None => {
-                *place = out.spend.len();
-                out.spend.push(of.begin(more));
-            }
-        }
-        *place
     }
 
     /// What is kept with the batch.
@@ -331,60 +356,5 @@ fn sum_of(usage: Usage) -> SpendSum {
     }
 }
 
-/// What a sum is of.
-struct SumOf<'a> {
-    day: i32,
-    agent: &'a str,
-    run: &'a str,
-    model: &'a str,
-    role: &'a str,
-    issue: &'a str,
-    labels: &'a BTreeMap<Name, Name>,
-}
-
-impl SumOf<'_> {
-    fn hash(&self) -> u64 {
-        let SumOf { day, agent, run, model, role, issue, labels } = self;
-        let labels = labels.iter().flat_map(|(key, value)| [&**key, &**value]);
-        let texts = [*agent, *run, *model, *role, *issue].into_iter().chain(labels);
-        texts.fold(u64::from(day.cast_unsigned()), |sum, text| {
-            sum.rotate_left(11).wrapping_mul(31) ^ signature::text(text).0
-        })
-    }
-
-    fn is_that_of(&self, known: &Spend) -> bool {
-        let SumOf { day, agent, run, model, role, issue, labels } = self;
-        let texts = [(*agent, &known.agent), (*model, &known.model), (*run, &known.run)];
-        let rest = [(*role, &known.role), (*issue, &known.issue)];
-        // Comparing two texts that are empty takes long: some processors read for nothing at an address that is none.
-        let is_same = |(text, known): &(&str, &Name)| {
-            text.len() == known.len() && (text.is_empty() || ***known == **text)
-        };
-        *day == known.day && texts.iter().chain(&rest).all(is_same) && **labels == known.labels
-    }
-
-    fn begin(&self, sum: SpendSum) -> Spend {
-        Spend {
-            day: self.day,
-            agent: self.agent.into(),
-            run: self.run.into(),
-            model: self.model.into(),
-            role: self.role.into(),
-            issue: self.issue.into(),
-            labels: self.labels.clone(),
-            sum,
-        }
-    }
-}
-
-fn add_up(sum: &mut SpendSum, more: &SpendSum) {
-    sum.requests += more.requests;
-    sum.input_tokens += more.input_tokens;
-    sum.output_tokens += more.output_tokens;
-    sum.cache_read_tokens += more.cache_read_tokens;
-    sum.cache_write_tokens += more.cache_write_tokens;
-    sum.reasoning_tokens += more.reasoning_tokens;
-    sum.usd.0 = sum.usd.0.saturating_add(more.usd.0);
-    sum.unpriced += more.unpriced;
-    sum.estimated += more.estimated;
-}
+#[cfg(test)]
+mod tests;

@@ -14,7 +14,8 @@ use jiff::Timestamp;
 
 /// What holds while a batch is made.
 pub(in crate::memory) struct Facts {
-    /// Which batch: what was found for one may not hold for the next.
+    /// Which these are: what was found while some held may not hold with the next. Each belong to one batch, which may have
+    /// several.
     pub(super) batch: u64,
     /// The caps of all agents together.
     pub(in crate::memory) caps: BudgetPolicy,

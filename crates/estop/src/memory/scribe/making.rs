@@ -14,9 +14,11 @@ use crate::memory::rows::{Facts, Told};
 /// little later.
 const GATHER_FOR: Duration = Duration::from_millis(200);
 /// So many records are enough for a batch: the room of larger ones would be given back and taken again each time.
-const BATCH_MAX: usize = 8_192;
+const BATCH_MAX: usize = 16_384;
 /// Bytes of a record's line without its hashes, mostly.
 const LINE_USUAL: usize = 512;
+/// Room for the lines of a batch.
+pub(super) const ROOM_USUAL: usize = BATCH_MAX * LINE_USUAL;
 
 /// A batch that is being made, portion by portion.
 pub(super) struct Making {
@@ -61,8 +63,8 @@ impl Scribe {
         let Making { facts, batch, urgent, steered, .. } = making;
         for (record, written) in records.iter() {
             match record {
-                Recorded::Agent { now, event, decision } => {
-                    let (at, desk) = self.desks.of(written.chain(), &mut self.chains);
+                Recorded::Agent { number, now, event, decision } => {
+                    let (at, desk) = self.desks.of(*number, || written.chain(), &mut self.chains);
                     batch.add(&mut self.chains, desk, *now, written);
                     self.last = *now;
                     let told = Told { agent: &desk.name, now: *now, event, decision };

@@ -1,0 +1,82 @@
+//! PO-6: whatever comes in whatever order, each request is booked under what it was.
+
+use std::collections::BTreeMap;
+
+use estop_core::policy_file::PolicyFile;
+use estop_store::{Sqlite, SqliteOptions};
+use serde_json::json;
+
+use super::*;
+
+const DAY_MS: i64 = 86_400_000;
+/// Day, agent, run, model and issue; and how many requests with how many tokens.
+type Booked = BTreeMap<(i32, String, String, String, String), (u64, u64)>;
+
+/// Numbers that look made up, and are the same each time.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+fn received(request: u64, model: &str) -> RequestReceived {
+    let received = json!({
+        "request": request, "model": model, "print": ["00000000000000ff", "00000000000000fe"], "estimate": [1, 2, 3],
+    });
+    serde_json::from_value(received).expect("a request")
+}
+
+fn add_all(booked: &mut Booked, out: JournalBatch) {
+    for spend in out.spend {
+        let key = (spend.day, spend.agent.into(), spend.run.into(), spend.model.into(), spend.issue.into());
+        let sum: &mut (u64, u64) = booked.entry(key).or_default();
+        *sum = (sum.0 + spend.sum.requests, sum.1 + spend.sum.input_tokens);
+    }
+}
+
+#[test]
+fn po_6_each_request_is_booked_under_its_day_agent_run_model_and_issue() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Sqlite::open(&folder.path().join("estop.db"), SqliteOptions::default()).expect("a store");
+    let facts = |number| Facts::new(number, store.clone(), None, Arc::new(PolicyFile::default()));
+    let (mut books, mut out, mut dice) = (Books::default(), JournalBatch::default(), Dice(1));
+    let mut pages = ["a", "b", "c"].map(Page::of);
+    let (mut holds, mut wall) = (facts(0), 0);
+    let (mut expected, mut booked) = (Booked::new(), Booked::new());
+    for step in 0..5_000_u64 {
+        if dice.roll(9) == 0 {
+            holds = facts(step + 1);
+        }
+        if dice.roll(40) == 0 {
+            books.finish(&mut out);
+            add_all(&mut booked, std::mem::take(&mut out));
+            holds = facts(step + 1);
+        }
+        if dice.roll(300) == 0 {
+            wall += DAY_MS;
+        }
+        let whose = dice.roll(3) as usize;
+        let (page, agent) = (&mut pages[whose], ["a", "b", "c"][whose]);
+        // Beyond so many none has a place.
+        let model = if dice.roll(3) == 0 { format!("made-up-{step}") } else { format!("m{}", dice.roll(2)) };
+        let run: Option<Name> = (dice.roll(6) == 0).then(|| "night".into());
+        let issue = if dice.roll(6) == 0 { "E-1" } else { "" };
+        let tags =
+            (!issue.is_empty()).then(|| Arc::new(Tags { issue: Some(issue.into()), ..Tags::default() }));
+        let asked = books.remember(page, run.as_ref(), &received(step, &model), tags);
+        books.ask(page, RequestId(step), asked);
+        let entry = Entry { agent, now: Now { wall, ..Now::default() }, seq: step };
+        let usage = Usage { input_tokens: step as u32, ..Usage::default() };
+        books.settle(page, entry, RequestId(step), usage, &holds, &mut out);
+        let (day, run) = ((wall / DAY_MS) as i32, run.unwrap_or_default());
+        let sum = expected.entry((day, agent.into(), run.into(), model, issue.into())).or_default();
+        *sum = (sum.0 + 1, sum.1 + step);
+    }
+    add_all(&mut booked, out);
+    assert_eq!(booked, expected);
+    assert!(expected.keys().any(|(day, ..)| *day > 3), "it lasted some days");
+    assert!(expected.values().any(|(requests, _)| *requests > 30), "and much was the same");
+}
