@@ -172,7 +172,7 @@ impl Rows {
         let Open { agent, request, held, asked } = open;
         let mut remembered = asked.map_or_else(Asked::default, |(run, wall, received)| {
             let whose = Whose { agent: &agent, wall };
-            let tags = self.runs.tags(whose, run.as_ref(), received.tags.as_deref(), facts);
+            let tags = self.runs.tags_of_earlier(whose, run.as_ref(), received.tags.as_deref(), facts);
             self.books.remember(page, run.as_ref(), &received, tags)
         });
         remembered.hold(held, 0);

@@ -218,6 +218,32 @@ fn under_way_at_kill_9(before_kill: impl Fn(&House, &Estop)) {
 }
 
 #[test]
+fn po_6_what_was_under_way_at_kill_9_keeps_its_own_issue() {
+    let house = House::new("policy: {kill_switch_enabled: false}");
+    let slow = json!({"match": {"model": "slow"}, "reply": {"hold": "headers"}});
+    house.model.script(vec![serde_json::from_value(slow).unwrap()]);
+    let estop = house.start();
+    // One run goes from issue to issue, and nothing of it ends.
+    let ask = |headers: &str| {
+        let headers = format!("x-estop-run: night\r\n{headers}");
+        leave_under_way(&house, estop.address, "a", &headers)
+    };
+    let issue = |number: u32| format!("x-estop-issue: acme/shop#{number}\r\n");
+    let waiting = [ask(&issue(1)), ask(&issue(2)), ask(&issue(3)), ask("")];
+    let run = || get(&house, "/api/runs/a:night");
+    wait_for("the stored run", || (run()["issue"] == "acme/shop#3").then_some(()));
+    estop.kill_9();
+    drop(waiting);
+
+    let estop = house.start();
+    let own = |number: u32, requests: u64| (format!("acme/shop#{number}"), requests);
+    assert_eq!(sums(&house, "issue", 4), [own(1, 1), own(2, 1), own(3, 2)]);
+    assert_eq!(run()["issue"], "acme/shop#3", "it stays for what it was for last");
+    estop.end();
+    house.verified();
+}
+
+#[test]
 fn po_6_spend_rolls_up_by_run_issue_agent_role_model_and_label() {
     let house = House::new("agents: {worker: {role: pm}}");
     let estop = house.start();

@@ -129,18 +129,32 @@ impl RunRows {
         said: Option<&Tags>,
         facts: &Facts,
     ) -> Option<Arc<Tags>> {
-        let Some(run) = run else { return said.cloned().map(Arc::new) };
+        let tags = self.tags_of_earlier(whose, run, said, facts)?;
+        let Some(run) = run else { return Some(tags) };
         let id = id(whose.agent, run);
         let known = self.known_or_new(&id, whose, run, facts);
+        if tags != known.tags {
+            describe(&mut known.row, &tags);
+            known.tags = Arc::clone(&tags);
+            self.changed.insert(id);
+        }
+        Some(tags)
+    }
+
+    /// The same for a request after which its run went on: what it says does not stay.
+    pub(super) fn tags_of_earlier(
+        &mut self,
+        whose: Whose<'_>,
+        run: Option<&Name>,
+        said: Option<&Tags>,
+        facts: &Facts,
+    ) -> Option<Arc<Tags>> {
+        let Some(run) = run else { return said.cloned().map(Arc::new) };
+        let known = self.known_or_new(&id(whose.agent, run), whose, run, facts);
         let Some(over) = said else { return Some(Arc::clone(&known.tags)) };
         let mut tags = (*known.tags).clone();
         tags.lay(over);
-        if tags != *known.tags {
-            describe(&mut known.row, &tags);
-            known.tags = Arc::new(tags);
-            self.changed.insert(id.clone());
-        }
-        self.known.get(&id).map(|known| Arc::clone(&known.tags))
+        Some(if tags == *known.tags { Arc::clone(&known.tags) } else { Arc::new(tags) })
     }
 
     /// A run spent something.
