@@ -179,13 +179,14 @@ fn advance(heads: &mut BTreeMap<Name, ChainHead>, line: &[u8]) -> Result<(), Sto
 /// The block that holds a record, or the first after it.
 fn block_with(connection: &Connection, seq: u64) -> Result<Option<Lines>, StoreError> {
     let lines = |row: &Row<'_>| {
-        Ok(Lines {
+        let block = Lines {
             first_seq: row.get(0)?,
             last_seq: row.get(1)?,
             first_wall: row.get(2)?,
             last_wall: row.get(3)?,
             bytes: lines_of(row, 4)?,
-        })
+        };
+        has_all(&block).then_some(block).ok_or_else(|| unreadable("a block of the journal"))
     };
     // The last block that begins at the record or before it; failing that, the first after it.
     let columns = "SELECT first_seq, last_seq, first_wall, last_wall, lines, raw_bytes, digests FROM block";
@@ -196,6 +197,12 @@ fn block_with(connection: &Connection, seq: u64) -> Result<Option<Lines>, StoreE
     }
     let after = format!("{columns} WHERE first_seq > ? ORDER BY first_seq LIMIT 1");
     one(connection, &after, [capped(seq)], lines)
+}
+
+/// Whether a block has as many lines as its numbers say.
+fn has_all(block: &Lines) -> bool {
+    let count = memchr::memchr_iter(b'\n', &block.bytes).count() as u64;
+    block.last_seq.checked_sub(block.first_seq).and_then(|more| more.checked_add(1)) == Some(count)
 }
 
 /// The part of a block from one record to another; `None` if it has fewer lines than it should.
