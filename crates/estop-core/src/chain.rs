@@ -1,12 +1,16 @@
 //! A hash chain (TW-7): each link covers the one before it, so that nothing can be changed or left out unnoticed.
 
 mod link;
+mod strands;
+mod wide;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::hex;
 use crate::ids::Name;
+
+pub(crate) use strands::{Strand, Wanted, link_all, wide_level};
 
 /// A SHA-256 digest, written as 64 hex digits.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -11,6 +11,7 @@
 //! file knows bytes and hashes; it judges nothing and reads no files.
 
 mod beginning;
+mod unlinked;
 mod written;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ use crate::ids::Name;
 use crate::system::SystemEvent;
 use crate::time::{Millis, Now};
 pub use beginning::{Base, Beginning, Line};
+pub use unlinked::Unlinked;
 pub use written::{Spans, TailLine, Written};
 
 /// The name of the system's chain. No agent may be called so.
@@ -42,6 +44,8 @@ pub struct Chains {
     sealed: bool,
     /// Where the records begin, if those before are gone.
     beginning: Option<Beginning>,
+    /// Records that were written and not linked yet.
+    unlinked: usize,
     /// The last record's time, and how it is written: the next record often has the same.
     time: (Now, Vec<u8>),
 }
@@ -56,15 +60,8 @@ struct Chain {
     heads: Heads,
     /// `,"chain":"…","mono":`, as it stands in each of its records.
     named: Vec<u8>,
-}
-
-/// A record that was written up to its hashes.
-#[derive(Clone, Copy, Debug)]
-pub struct Appended {
-    /// The heads of its chain after it: its hashes.
-    pub heads: Heads,
-    /// How many bytes stand after its number, chain and time.
-    pub after_time: usize,
+    /// Which it is among those that are being linked.
+    gathered: Option<usize>,
 }
 
 /// What happened, in either kind of chain.
@@ -89,6 +86,7 @@ impl Chains {
 
     /// All heads, for a checkpoint.
     pub fn heads(&self) -> Vec<ChainHead> {
+        debug_assert_eq!(self.unlinked, 0, "they are not those of the last records");
         let head = |Chain { name, heads, .. }: &Chain| ChainHead {
             chain: name.clone(),
             count: heads.count,
@@ -101,6 +99,7 @@ impl Chains {
 
     /// One chain's heads.
     pub fn head(&self, chain: &str) -> Option<Heads> {
+        debug_assert_eq!(self.unlinked, 0, "they are not those of the last records");
         let at = self.by_name.get(chain)?;
         Some(self.chains[at.0].heads).filter(|heads| heads.count > 0)
     }
@@ -118,7 +117,7 @@ impl Chains {
         let mut named = CHAIN_KEY.to_vec();
         canonical_json::write(&mut named, &name);
         named.extend_from_slice(MONO_KEY);
-        let chain = Chain { name, heads, named };
+        let chain = Chain { name, heads, named, gathered: None };
         match self.chains.get_mut(at.0) {
             Some(known) => *known = chain,
             None => self.chains.push(chain),
@@ -143,23 +142,23 @@ impl Chains {
     /// The same for a record that was written down before.
     pub fn append_written(&mut self, chain: &str, now: Now, written: Written<'_>, line: &mut Vec<u8>) {
         let at = self.at(chain);
-        let Appended { heads, .. } = self.append_apart(at, now, written, line);
+        let unlinked = self.write_apart(at, now, written, line);
+        let heads = self.link_one(&unlinked, line);
         write_hashes(&heads.events, &heads.decisions, line);
     }
 
-    /// Writes the next record's line up to its hashes, which are the heads of its chain from here on:
-    /// [`write_hashes`] adds them.
-    pub fn append_apart(
+    /// Writes the next record's line up to its hashes: [`Chains::link`] computes them, [`write_hashes`] adds them.
+    pub fn write_apart(
         &mut self,
         at: ChainAt,
         now: Now,
         written: Written<'_>,
         line: &mut Vec<u8>,
-    ) -> Appended {
+    ) -> Unlinked {
         self.seq += 1;
         self.sealed = written.seals();
         let chain = &mut self.chains[at.0];
-        let record_start = line.len() + RECORD_KEY.len();
+        let start = line.len() + RECORD_KEY.len();
         line.extend_from_slice(START);
         canonical_json::write(line, &self.seq);
         line.extend_from_slice(&chain.named);
@@ -169,9 +168,10 @@ impl Chains {
         line.extend_from_slice(&self.time.1);
         let (rest, decision) = (written.after_time(), written.decision());
         line.extend_from_slice(rest);
-        let record_end = line.len() - DECISION_KEY.len() - decision.len();
-        chain.heads = chain.heads.link(&line[record_start..record_end], decision);
-        Appended { heads: chain.heads, after_time: rest.len() }
+        let end = line.len();
+        let decision = end - decision.len()..end;
+        self.unlinked += 1;
+        Unlinked { at, event: start..decision.start - DECISION_KEY.len(), decision, after_time: rest.len() }
     }
 
     /// Goes on from heads that were kept: `seq` records stand before.

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 
 use estop_core::chain::Digest;
 use estop_core::ids::Name;
-use estop_core::journal::{Appended, ChainAt, Chains, Written, relink};
+use estop_core::journal::{ChainAt, Chains, Unlinked, Written, relink};
 use estop_core::time::Now;
 
 use crate::error::StoreError;
@@ -25,6 +25,8 @@ pub struct Records {
     /// The hashes, event and decision in turn.
     digests: Vec<u8>,
     places: Vec<Place>,
+    /// The last of them, whose hashes are missing still.
+    unlinked: Vec<Unlinked>,
     /// The chains they belong to.
     chains: Vec<Name>,
     /// Each follows the one before it in its chain, hashes included.
@@ -74,7 +76,7 @@ impl Records {
         RecordsChain(u32::try_from(self.chains.len() - 1).unwrap_or(u32::MAX))
     }
 
-    /// Links the next record into its chain, and adds it.
+    /// Adds the next record of a chain. It is linked into it before long: whoever added the last says so.
     pub fn add(
         &mut self,
         chain: RecordsChain,
@@ -82,22 +84,24 @@ impl Records {
         now: Now,
         written: Written<'_>,
     ) {
-        let Appended { heads, after_time } = chains.append_apart(at, now, written, &mut self.texts);
-        self.end(chain, now, NonZeroUsize::new(after_time + 1), &heads.events, &heads.decisions);
+        let unlinked = chains.write_apart(at, now, written, &mut self.texts);
+        let rest_len = NonZeroUsize::new(unlinked.after_time + 1);
+        self.unlinked.push(unlinked);
+        self.end(chain, now, rest_len);
+        if self.unlinked.len() >= Chains::linked_together() {
+            self.link(chains);
+        }
+    }
+
+    /// Links all records that were added.
+    pub fn link(&mut self, chains: &mut Chains) {
+        chains.link(&self.unlinked, &self.texts, &mut self.digests);
+        self.unlinked.clear();
     }
 
     /// Ends a line.
-    fn end(
-        &mut self,
-        chain: RecordsChain,
-        now: Now,
-        rest_len: Option<NonZeroUsize>,
-        events: &Digest,
-        decisions: &Digest,
-    ) {
+    fn end(&mut self, chain: RecordsChain, now: Now, rest_len: Option<NonZeroUsize>) {
         self.texts.push(b'\n');
-        self.digests.extend_from_slice(&events.0);
-        self.digests.extend_from_slice(&decisions.0);
         self.places.push(Place { end: self.texts.len(), chain, now, rest_len });
     }
 
@@ -128,7 +132,9 @@ impl Records {
                 before.is_none_or(|before| relink(before, text) == Some((events, decisions)));
             records.texts.extend_from_slice(text);
             let rest_len = head.after(text).and_then(|rest| NonZeroUsize::new(rest.len() + 1));
-            records.end(chain, head.now, rest_len, &events, &decisions);
+            records.end(chain, head.now, rest_len);
+            records.digests.extend_from_slice(&events.0);
+            records.digests.extend_from_slice(&decisions.0);
             next += 1;
         }
         if next != lines.last_seq.saturating_add(1) {
@@ -156,6 +162,7 @@ impl Records {
         self.texts.clear();
         self.digests.clear();
         self.places.clear();
+        self.unlinked.clear();
         self.chains.clear();
     }
 
@@ -172,6 +179,7 @@ impl Records {
     }
 
     pub(crate) fn digests(&self) -> &[[u8; DIGESTS_LEN]] {
+        debug_assert!(self.unlinked.is_empty(), "hashes are missing");
         self.digests.as_chunks().0
     }
 

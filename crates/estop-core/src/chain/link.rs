@@ -3,12 +3,12 @@
 
 use sha2::block_api::compress256;
 
-const BLOCK: usize = 64;
+pub(super) const BLOCK: usize = 64;
 /// What stands before the bytes: the link before it, and how many there are.
 const BEFORE: usize = 40;
 const IN_FIRST: usize = BLOCK - BEFORE;
 /// FIPS 180-4, 5.3.3.
-const BEGIN: [u32; 8] =
+pub(super) const BEGIN: [u32; 8] =
     [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
 
 /// Blocks of a link that is put together before it is hashed: most are no longer.
@@ -75,12 +75,50 @@ fn put_together<'r>(
     room[32..BEFORE].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
     room[BEFORE..len].copy_from_slice(bytes);
     room[len] = 0x80;
-    let count = (len + BEHIND).div_ceil(BLOCK);
+    let count = blocks_of(bytes.len());
     room[count * BLOCK - 8..count * BLOCK].copy_from_slice(&(len as u64 * 8).to_be_bytes());
     &room.as_chunks().0[..count]
 }
 
-fn digest(state: [u32; 8]) -> [u8; 32] {
+/// How many blocks a link of so many bytes has.
+pub(super) fn blocks_of(len: usize) -> usize {
+    (BEFORE + len + BEHIND).div_ceil(BLOCK)
+}
+
+/// One block of a link.
+pub(super) fn block_of(before: &[u8; 32], bytes: &[u8], nth: usize) -> [u8; BLOCK] {
+    let mut block = [0; BLOCK];
+    let (rest, at) = match nth.checked_sub(1) {
+        Some(nth) => {
+            let rest = bytes.get(IN_FIRST + nth * BLOCK..).unwrap_or_default();
+            if let Some(whole) = rest.first_chunk() {
+                return *whole;
+            }
+            (rest, 0)
+        }
+        None => {
+            block[..32].copy_from_slice(before);
+            block[32..BEFORE].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+            if let Some(begin) = bytes.first_chunk::<IN_FIRST>() {
+                block[BEFORE..].copy_from_slice(begin);
+                return block;
+            }
+            (bytes, BEFORE)
+        }
+    };
+    block[at..at + rest.len()].copy_from_slice(rest);
+    // A one behind the bytes, if it did not fit into the block before.
+    let end = BEFORE + bytes.len();
+    if end >= nth * BLOCK {
+        block[at + rest.len()] = 0x80;
+    }
+    if nth + 1 == blocks_of(bytes.len()) {
+        block[BLOCK - 8..].copy_from_slice(&(end as u64 * 8).to_be_bytes());
+    }
+    block
+}
+
+pub(super) fn digest(state: [u32; 8]) -> [u8; 32] {
     let mut out = [0; 32];
     for (four, word) in out.as_chunks_mut::<4>().0.iter_mut().zip(state) {
         *four = word.to_be_bytes();

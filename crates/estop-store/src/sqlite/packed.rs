@@ -254,6 +254,7 @@ mod tests {
         for _ in 0..2 * LARGE_BYTES / tail.len() {
             records.add(chain, (&mut chains, at), Now::default(), Written::at(&tail, spans));
         }
+        records.link(&mut chains);
         let Packed { blocks, .. } = pack(&records).expect("they are packed");
         assert!(blocks.len() > 1, "they were cut");
         let lines = |block: &Block| {

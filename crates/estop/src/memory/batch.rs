@@ -26,7 +26,7 @@ impl Batch {
         self.records.reserve(records, bytes_each);
     }
 
-    /// Links the next record into its chain.
+    /// Adds the next record to its chain.
     pub(super) fn add(&mut self, chains: &mut Chains, desk: &mut Desk, now: Now, written: Written<'_>) {
         let chain = match desk.in_batch {
             Some((number, chain)) if number == self.number => chain,
@@ -39,7 +39,9 @@ impl Batch {
         self.records.add(chain, (chains, desk.chain), now, written);
     }
 
-    pub(super) fn finish(mut self) -> JournalBatch {
+    /// All of it, linked.
+    pub(super) fn finish(mut self, chains: &mut Chains) -> JournalBatch {
+        self.records.link(chains);
         self.out.records = Some(self.records).filter(|records| !records.is_empty());
         self.out
     }

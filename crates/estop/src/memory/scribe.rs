@@ -186,7 +186,7 @@ impl Scribe {
             }
         }
         self.rows.finish(&mut batch.out);
-        let mut batch = batch.finish();
+        let mut batch = batch.finish(&mut self.chains);
         batch.tail = Some(TailMark { generation: start.generation, offset: start.offset });
         self.store.append(Arc::new(batch), Durability::Disk)?;
         self.generation = start.generation;
@@ -235,7 +235,7 @@ impl Scribe {
         }
         let urgent = urgent || has_failed;
         self.rows.finish(&mut batch.out);
-        let mut out = batch.finish();
+        let mut out = batch.finish(&mut self.chains);
         self.covered(&mut out);
         out.tail = Some(TailMark { generation: mark.generation, offset: mark.offset });
         // A tail that is done goes away: the store must have it on the disk before.
@@ -349,7 +349,7 @@ impl Scribe {
         let desk = self.desks.named(SYSTEM, &mut self.chains);
         batch.add(&mut self.chains, desk, self.last, Written::at(&line, spans));
         batch.out.events.extend(happenings::checkpoint(&self.chains, self.last));
-        let out = batch.finish();
+        let out = batch.finish(&mut self.chains);
         let news = happenings::of_batch(&out, &facts);
         self.commit(out, Durability::Disk)?;
         self.alerting.tell_records(news, self.chains.seq());
