@@ -10,7 +10,9 @@ use sha2::{Digest as _, Sha256};
 use crate::hex;
 use crate::ids::Name;
 
-pub(crate) use strands::{Strand, Wanted, link_all, wide_level};
+#[cfg(test)]
+pub(crate) use strands::levels;
+pub(crate) use strands::{Strand, Wanted, is_quicker, link_all, wide_level};
 
 /// A SHA-256 digest, written as 64 hex digits.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -141,6 +141,7 @@ impl Chains {
 
     /// The same for a record that was written down before.
     pub fn append_written(&mut self, chain: &str, now: Now, written: Written<'_>, line: &mut Vec<u8>) {
+        debug_assert_eq!(self.unlinked, 0, "those before it come first");
         let at = self.at(chain);
         let unlinked = self.write_apart(at, now, written, line);
         let heads = self.link_one(&unlinked, line);
@@ -184,6 +185,7 @@ impl Chains {
     }
 
     fn advance(&mut self, chain: &str, event: &[u8], decision: &[u8]) -> Heads {
+        debug_assert_eq!(self.unlinked, 0, "those before it come first");
         let at = self.at(chain);
         let heads = &mut self.chains[at.0].heads;
         *heads = heads.link(event, decision);

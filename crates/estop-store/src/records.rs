@@ -58,6 +58,7 @@ impl RecordsChain {
 impl Records {
     /// None yet; the first will be this one, and each will follow the one before it in its chain. Takes over the room of others that are done with.
     pub fn from_seq(first_seq: u64, mut room: Records) -> Records {
+        debug_assert!(room.unlinked.is_empty(), "its chains would lack links");
         room.clear();
         Records { first_seq, is_linked: true, ..room }
     }
@@ -76,7 +77,7 @@ impl Records {
         RecordsChain(u32::try_from(self.chains.len() - 1).unwrap_or(u32::MAX))
     }
 
-    /// Adds the next record of a chain. It is linked into it before long: whoever added the last says so.
+    /// Adds the next record of a chain. [`Records::link`] must be called before they are stored.
     pub fn add(
         &mut self,
         chain: RecordsChain,
@@ -170,6 +171,11 @@ impl Records {
         self.is_linked
     }
 
+    /// Whether all have their hashes.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.unlinked.is_empty()
+    }
+
     pub(crate) fn first_seq(&self) -> u64 {
         self.first_seq
     }
@@ -179,7 +185,7 @@ impl Records {
     }
 
     pub(crate) fn digests(&self) -> &[[u8; DIGESTS_LEN]] {
-        debug_assert!(self.unlinked.is_empty(), "hashes are missing");
+        debug_assert!(self.is_whole(), "hashes are missing");
         self.digests.as_chunks().0
     }
 

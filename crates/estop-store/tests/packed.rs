@@ -154,7 +154,7 @@ fn st_1_a_packed_block_that_was_damaged_is_told() {
 
 #[test]
 fn st_1_a_block_with_more_or_fewer_records_than_it_says_is_told() {
-    for wrong in ["last_seq - 1", "last_seq + 1", "first_seq - 1", "-1", "9223372036854775807"] {
+    for wrong in ["last_seq - 1", "last_seq + 1", "first_seq - 1", "-1", "last_seq + 1000000"] {
         let (_folder, path) = place();
         let store = open(&path);
         let mut scribe = Scribe::default();
@@ -163,9 +163,7 @@ fn st_1_a_block_with_more_or_fewer_records_than_it_says_is_told() {
         let connection = Connection::open(&path).unwrap();
         connection.execute(&format!("UPDATE block SET last_seq = {wrong}"), []).unwrap();
         drop(connection);
-        // Unreadable already, or when it is read.
-        let Ok(store) = Sqlite::open(&path, SqliteOptions::default()) else { continue };
-        let read = store.blocks(1, u64::MAX, &mut |_| true);
-        assert!(read.is_err(), "{wrong}");
+        let read = open(&path).blocks(1, u64::MAX, &mut |_| true);
+        assert!(matches!(read, Err(StoreError::Corrupt(_) | StoreError::Database(_))), "{wrong}: {read:?}");
     }
 }

@@ -47,6 +47,13 @@ pub(crate) fn wide_level() -> Option<Level> {
     None
 }
 
+/// Whether links are computed quicker side by side. A block of all lanes takes as long as one and a half alone: too long for
+/// what has only one other beside it.
+pub(crate) fn is_quicker(strands: &[Strand]) -> bool {
+    let longest = strands.iter().map(|strand| strand.blocks).max().unwrap_or(0);
+    strands.iter().map(|strand| strand.blocks).sum::<usize>() > 2 * longest
+}
+
 /// Computes all that is wanted of a text, into the same places as it stands in.
 pub(crate) fn link_all(
     level: Level,
@@ -55,7 +62,7 @@ pub(crate) fn link_all(
     strands: &mut [Strand],
     digests: &mut [[u8; 32]],
 ) {
-    // The longest first, so that none is left alone at the end.
+    // The longest first, so that few are left at the end.
     strands.sort_unstable_by_key(|strand| std::cmp::Reverse(strand.blocks));
     let mut work = Work { text, wanted, digests, left: strands.iter() };
     let mut lanes: [Option<Lane<'_>>; LANES] = [const { None }; LANES];
@@ -146,6 +153,17 @@ impl Lane<'_> {
     }
 }
 
+/// All that this processor can do.
+#[cfg(test)]
+pub(crate) fn levels() -> Vec<Level> {
+    let best = Level::new();
+    #[cfg(target_arch = "x86_64")]
+    let lower = [best.as_sse4_2().map(Level::Sse4_2), best.as_avx2().map(Level::Avx2)];
+    #[cfg(not(target_arch = "x86_64"))]
+    let lower = [None];
+    std::iter::once(best).chain(lower.into_iter().flatten()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::link::link;
@@ -170,9 +188,11 @@ mod tests {
                 wanted.push(Wanted { bytes, next });
             }
         }
-        let mut digests = vec![[0; 32]; wanted.len()];
-        link_all(Level::new(), &text, &wanted, &mut strands, &mut digests);
-        assert_eq!(digests, expected, "{counts:?}");
+        for level in levels() {
+            let mut digests = vec![[0; 32]; wanted.len()];
+            link_all(level, &text, &wanted, &mut strands, &mut digests);
+            assert_eq!(digests, expected, "{counts:?} {level:?}");
+        }
     }
 
     #[test]
@@ -184,5 +204,15 @@ mod tests {
         tried(&[40, 1, 1, 1, 1, 1, 1, 1, 1]);
         tried(&(1..30).collect::<Vec<_>>());
         tried(&[3; 65]);
+    }
+
+    #[test]
+    fn st_1_one_busy_agent_is_linked_as_before() {
+        let strands = |blocks: &[usize]| -> Vec<Strand> {
+            blocks.iter().map(|blocks| Strand { blocks: *blocks, ..Strand::new(0, [0; 32]) }).collect()
+        };
+        assert!(!is_quicker(&[]) && !is_quicker(&strands(&[9, 4])), "one agent");
+        assert!(!is_quicker(&strands(&[900, 400, 9, 4])), "hardly anybody beside it");
+        assert!(is_quicker(&strands(&[9, 4, 9, 4])), "two agents");
     }
 }

@@ -188,7 +188,7 @@ mod tests {
         let (mut chains, mut lines) = (Chains::default(), Vec::new());
         for n in 0..COUNT {
             let now = Now { mono: Millis(n), wall: n as i64 };
-            let chain = ["coder", "quote\"and\\slash", "größe"][(n * n % 3) as usize];
+            let chain = ["coder", "quote\"and\\slash", "größe"][((n + n / 5) % 3) as usize];
             chains.append(chain, now, Happened::Agent(&Event::open(What::Tick)), &n, &mut lines);
         }
         lines

@@ -58,6 +58,9 @@ pub(super) fn pack(records: &Records) -> Result<Packed, StoreError> {
     if records.is_empty() {
         return Err(StoreError::Invalid("a batch has no records".to_owned()));
     }
+    if !records.is_whole() {
+        return Err(StoreError::Invalid("records of a batch are not linked".to_owned()));
+    }
     let places = records.places();
     let mut blocks = Vec::new();
     let (mut from, mut start) = (0, 0);

@@ -211,12 +211,12 @@ impl Scribe {
         while let Some(portion) = queue.take(&mut records, making.as_ref().map(Making::left)) {
             if !records.is_empty() {
                 let making = making.get_or_insert_with(|| self.begin(portion.mark));
-                self.link(making, &records, portion.mark);
+                self.gather(making, &records, portion.mark);
             }
             if let Some(made) = making.take_if(|made| portion.hurries || made.is_due()) {
                 self.store_made(made)?;
             }
-            // What is linked and not stored yet would be missing behind a state.
+            // What is gathered and not stored yet would be missing behind a state.
             if making.is_none() {
                 self.keep_states(|(count, since)| *count >= RECORDS_MAX || since.elapsed() >= KEPT_WITHIN)?;
                 self.let_rest();
@@ -348,8 +348,8 @@ impl Scribe {
         let spans = Spans::write(&mut line, SYSTEM, self.last, Happened::System(&checkpoint), &decision);
         let desk = self.desks.named(SYSTEM, &mut self.chains);
         batch.add(&mut self.chains, desk, self.last, Written::at(&line, spans));
-        batch.out.events.extend(happenings::checkpoint(&self.chains, self.last));
-        let out = batch.finish(&mut self.chains);
+        let mut out = batch.finish(&mut self.chains);
+        out.events.extend(happenings::checkpoint(&self.chains, self.last));
         let news = happenings::of_batch(&out, &facts);
         self.commit(out, Durability::Disk)?;
         self.alerting.tell_records(news, self.chains.seq());

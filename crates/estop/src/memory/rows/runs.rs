@@ -40,6 +40,21 @@ struct Known {
     tags: Arc<Tags>,
 }
 
+impl Known {
+    /// What it is for, with what was said laid over it.
+    fn tags_with(&self, said: Option<&Tags>) -> Arc<Tags> {
+        let mut tags = Arc::clone(&self.tags);
+        if let Some(over) = said {
+            let mut laid = (*tags).clone();
+            laid.lay(over);
+            if laid != *tags {
+                tags = Arc::new(laid);
+            }
+        }
+        tags
+    }
+}
+
 impl RunRows {
     /// What follows from a record for its run.
     pub(super) fn agent(&mut self, told: &Told<'_>, facts: &Facts) {
@@ -129,10 +144,10 @@ impl RunRows {
         said: Option<&Tags>,
         facts: &Facts,
     ) -> Option<Arc<Tags>> {
-        let tags = self.tags_of_earlier(whose, run, said, facts)?;
-        let Some(run) = run else { return Some(tags) };
+        let Some(run) = run else { return said.cloned().map(Arc::new) };
         let id = id(whose.agent, run);
         let known = self.known_or_new(&id, whose, run, facts);
+        let tags = known.tags_with(said);
         if tags != known.tags {
             describe(&mut known.row, &tags);
             known.tags = Arc::clone(&tags);
@@ -141,7 +156,8 @@ impl RunRows {
         Some(tags)
     }
 
-    /// The same for a request after which its run went on: what it says does not stay.
+    /// The same for a request of before, after which its run went on: what it says does not stay. What it does not say is
+    /// what its run is for by now, which may be something else than then.
     pub(super) fn tags_of_earlier(
         &mut self,
         whose: Whose<'_>,
@@ -150,11 +166,7 @@ impl RunRows {
         facts: &Facts,
     ) -> Option<Arc<Tags>> {
         let Some(run) = run else { return said.cloned().map(Arc::new) };
-        let known = self.known_or_new(&id(whose.agent, run), whose, run, facts);
-        let Some(over) = said else { return Some(Arc::clone(&known.tags)) };
-        let mut tags = (*known.tags).clone();
-        tags.lay(over);
-        Some(if tags == *known.tags { Arc::clone(&known.tags) } else { Arc::new(tags) })
+        Some(self.known_or_new(&id(whose.agent, run), whose, run, facts).tags_with(said))
     }
 
     /// A run spent something.

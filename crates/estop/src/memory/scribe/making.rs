@@ -1,4 +1,4 @@
-//! A batch on its way: records are linked as they come, a portion at a time, and stored together.
+//! A batch on its way: records are gathered as they come, a portion at a time, linked and stored together.
 
 use std::time::{Duration, Instant};
 
@@ -56,8 +56,8 @@ impl Scribe {
         Making { facts, batch, count: 0, since: Instant::now(), mark, urgent: false, steered: false }
     }
 
-    /// Links a portion of records, and notes what follows from them.
-    pub(super) fn link(&mut self, making: &mut Making, records: &Handover, mark: TailMark) {
+    /// Gathers a portion of records, and notes what follows from them.
+    pub(super) fn gather(&mut self, making: &mut Making, records: &Handover, mark: TailMark) {
         // What holds may have changed since the portion before.
         making.facts = self.facts();
         let Making { facts, batch, urgent, steered, .. } = making;
