@@ -324,7 +324,8 @@ fn ks_10_a_kill_ends_a_webhook_under_way_and_an_upload_and_a_half_sent_answer() 
     answer.post("/relay/support/out/x", "", "{}");
     upload.send(b"POST /relay/support/out/y HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\nsome");
     wait("all are under way", || {
-        let half = common::http::find(&at.platform.log().bytes, b"\r\n\r\nsome").is_some();
+        // What other connections bring may stand between its head and that.
+        let half = common::http::find(&at.platform.log().bytes, b"some").is_some();
         (at.app.log().requests.len() == 1 && half).then_some(())
     });
     answer.until("half");
