@@ -110,8 +110,9 @@ def the_stop_is_seen_and_ctrl_c_leaves_nothing(demo):
     print(f"the stop in the dashboard after {demo.seconds():.1f} s")
     for healthy in ("coder", "poller"):
         assert "Active" in row(stopped, healthy), f"{healthy} works: {row(stopped, healthy)}"
-    incident = re.search(r'href="(/incidents/[^"]+)">', demo.page("/incidents"))
-    assert incident and "similar prompts" in demo.page(incident.group(1)), "the evidence is there"
+    # The stop is seen at once, its incident when it is stored.
+    incident = until(lambda: re.search(r'href="(/incidents/[^"]+)">', demo.page("/incidents")), "the incident")
+    assert "similar prompts" in demo.page(incident.group(1)), "the evidence is there"
     assert len(demo.family()) >= 2, "the demo has an estop of its own"
     os.killpg(demo.process.pid, signal.SIGINT)
     demo.is_gone("Ctrl-C after the stop")
