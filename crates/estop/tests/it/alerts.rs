@@ -10,9 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
-use crate::house::{Estop, House, PATIENCE};
+use crate::house::{Estop, House, PATIENCE, wait_for};
 use estop_store::{AgentRepo, Alerts, Delivery, DeliveryFilter, DeliveryOutcome};
 use serde_json::{Value, json};
 
@@ -106,17 +105,6 @@ fn take(mut stream: TcpStream) -> Option<Arrived> {
     Some(Arrived { headers, body: serde_json::from_slice(&body).ok()? })
 }
 
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{what} does not come");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// The section `alerts` with one webhook.
 fn hook(address: SocketAddr, more: &str) -> String {
     format!(
@@ -131,13 +119,6 @@ fn trip(estop: &Estop, agent: &str) {
 }
 
 /// Nobody is asked meanwhile: whoever asks again and again is stopped for that.
-fn until_killed(house: &House) {
-    wait_for("the kill", || {
-        let (_, status) = house.owner("GET", "/api/emergency/status", "");
-        status.contains("\"state\":\"shutdown\"").then_some(())
-    });
-}
-
 fn post(house: &House, path: &str, body: &Value) -> Value {
     let (status, said) = house.owner("POST", path, &body.to_string());
     assert!((200..300).contains(&status), "{path}: {status} {said}");
@@ -200,7 +181,7 @@ fn al_1_what_happened_while_the_receiver_was_down_is_told_once_after_kill_9() {
     trip(&estop, "one");
     trip(&estop, "two");
     estop.signal("-USR1");
-    until_killed(&house);
+    house.until_pressed();
     // Whatever of it is stored by now, and whatever only the tail has.
     estop.kill_9();
     let estop = house.start_with(&[SECRET]);
@@ -412,7 +393,7 @@ fn al_1_a_dead_receiver_delays_nobody() {
         assert_eq!(estop.ask(&format!("well-{n}"), "Hello").unwrap().0, 200);
     }
     estop.signal("-USR1");
-    until_killed(&house);
+    house.until_pressed();
     estop.end();
     for target in ["gone", "hook"] {
         let titles = waiting(&house, target);

@@ -5,9 +5,8 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
 
-use crate::house::{Estop, House, PATIENCE, ask_with};
+use crate::house::{Estop, House, PATIENCE, ask_with, wait_for};
 use estop_fake_model::script::Reply;
 use serde_json::{Value, json};
 
@@ -32,17 +31,6 @@ fn tool(house: &House, run: &str, call: &str, tool: &str, args: &Value) -> Value
 /// A house with the agent `coder`.
 fn house(policy: &str) -> House {
     House::new(&format!("agents: {{coder: {{}}}}\n{policy}"))
-}
-
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{what} does not come");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn run(house: &House, name: &str) -> Value {

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::house::{Estop, House, PATIENCE};
+use crate::house::{Estop, House, PATIENCE, until};
 use estop_core::engine::Snapshot;
 use estop_core::event::{Event, What};
 use estop_core::journal::{Chains, Happened, Heads, Record, SYSTEM};
@@ -80,14 +80,6 @@ fn pruned_to(house: &House) -> u64 {
     serde_json::from_str::<serde_json::Value>(&said).unwrap()["pruned_to"].as_u64().unwrap()
 }
 
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "{what} never happened");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 fn database_bytes(house: &House) -> u64 {
     std::fs::metadata(house.data().join("estop.db")).unwrap().len()
 }
@@ -126,7 +118,7 @@ fn st_1_what_was_pruned_is_remembered_without_any_other_state() {
     let estop = house.start();
     until("pruning", || pruned_to(&house) > 1500);
     estop.signal("-USR1");
-    while estop.ask("busy", "Hello").unwrap().0 == 200 {}
+    house.until_pressed();
     estop.kill_9();
     // As if another version had written the states: the journal must do.
     let folder = house.data().join("estop.db");

@@ -69,7 +69,7 @@ fn ks_3_a_pressed_button_stays_pressed_over_kill_9() {
     let estop = house.start();
     assert_eq!(estop.ask("a", "Hello").unwrap().0, 200);
     estop.signal("-USR1");
-    while estop.ask("a", "Hello").unwrap().0 == 200 {}
+    house.until_pressed();
     estop.kill_9();
     let estop = house.start();
     let (status, said) = estop.ask("a", "Hello").unwrap();

@@ -5,9 +5,9 @@
 use crate::house;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::house::{Estop, House, PATIENCE, ask_with};
+use crate::house::{Estop, House, ask_with, wait_for};
 use estop_store::{EventFilter, Journal, Ledger, RunRepo, SpendBy, SpendQuery, SpendSum};
 use serde_json::{Value, json};
 
@@ -27,17 +27,6 @@ fn fleet(house: &House) -> Value {
 }
 
 /// Waits until something is so; fails instead of hanging.
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{what} does not come");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// One sum for each key, once what was asked is stored.
 fn sums(house: &House, by: &str, requests: u64) -> Vec<(String, u64)> {
     wait_for(&format!("spend by {by}"), || {

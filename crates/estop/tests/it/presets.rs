@@ -3,9 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::time::{Duration, Instant};
-
-use crate::house::{Estop, House, PATIENCE};
+use crate::house::{Estop, House, until};
 use serde_json::{Value, json};
 
 fn api(house: &House, method: &str, path: &str, body: &Value) -> Value {
@@ -24,14 +22,6 @@ fn gate_of(house: &House, agent: &str) -> (String, String) {
 
 fn is_strict(house: &House, agent: &str) -> bool {
     gate_of(house, agent) == ("enforce".to_owned(), "api".to_owned())
-}
-
-fn until(what: &str, mut found: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !found() {
-        assert!(begun.elapsed() < PATIENCE, "{what} never came");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::house::{Estop, House, PATIENCE};
+use crate::house::{Estop, House, PATIENCE, until};
 use estop_core::button::Latched;
 use estop_core::system::{Channels, GateView, KillReason, SystemState};
 use estop_store::LatchFile;
@@ -21,14 +21,6 @@ fn status(house: &House) -> Value {
 }
 
 /// Asks until the answer is yes.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "{what}: not so in {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 /// Waits until the button is pressed; gives back the status.
 fn pressed(house: &House) -> Value {
     until("the button is pressed", || status(house)["state"] == "shutdown");

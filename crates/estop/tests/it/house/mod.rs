@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use estop_fake_model::FakeModel;
 use estop_store::{Sqlite, SqliteOptions};
@@ -18,6 +18,23 @@ pub(crate) use crate::ran;
 
 /// No answer takes this long; whoever waits longer waits for ever.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What `look` finds, once it does.
+pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{what} does not come");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits until it is so.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    wait_for(what, || is_so().then_some(()));
+}
 
 /// A data directory with estops that come and go.
 pub struct House {
@@ -105,6 +122,14 @@ impl House {
         stream.read_to_string(&mut answer).unwrap();
         let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
         (status, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
+    }
+
+    /// Waits until the button is pressed and estop says that it is on the disk: agents are refused before (KS-2).
+    pub fn until_pressed(&self) {
+        until("a pressed button on the disk", || {
+            let (_, said) = self.owner("GET", "/api/emergency/status", "");
+            said.contains("\"state\":\"shutdown\"") && said.contains("\"persisted\":true")
+        });
     }
 
     pub fn verified(&self) {
