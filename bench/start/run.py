@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """How long estop takes to start enforcing on a large store: 10,000 agents, 1,000,000 records.
 
-Usage: bench/start/run.py [--agents N] [--records N] [--profile release|debug]   (builds estop and the store's maker)
+Usage: bench/start/run.py [--agents N] [--records N] [--profile release|debug] [--estop FILE]
+(builds the store's maker, and estop unless it is named)
 
-Printed: time from the start of the process to its first refusal or answer, and how long the API's lists take.
+Printed: time from the start of the process to its first refusal or answer, and how long the API's lists and the dashboard's pages take.
 """
 
 import argparse
@@ -33,6 +34,15 @@ PAGES = [
     "/api/escalations",
     "/api/spend?by=agent",
     "/api/stats",
+    "/",
+    "/agents/agent-77",
+    "/agents/agent-77/requests",
+    "/incidents",
+    "/needs-human",
+    "/alerts",
+    "/spend",
+    "/journal",
+    "/settings",
 ]
 
 
@@ -102,20 +112,24 @@ def main():
     parser.add_argument("--agents", type=int, default=10_000)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--profile", default="release", choices=["release", "debug"])
+    parser.add_argument("--estop", type=pathlib.Path, help="measure this one, and build none")
     options = parser.parse_args()
-    build = ["cargo", "build", "--locked", "--package", "estop", "--package", "estop-bench"]
+    build = ["cargo", "build", "--locked", "--package", "estop-bench"]
+    if not options.estop:
+        build += ["--package", "estop"]
     subprocess.run(build + (["--release"] if options.profile == "release" else []), cwd=ROOT, check=True)
     binaries = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / options.profile
+    estop = (options.estop or binaries / "estop").resolve()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="estop-start-"))
     try:
         (folder / "estop.yaml").write_text(CONFIG)
         subprocess.run([binaries / "big_store", folder / "data", str(options.agents), str(options.records)], check=True)
         size = sum(file.stat().st_size for file in (folder / "data").iterdir()) / 1e6
         print(f"{options.agents} agents, {options.records} records, {size:.0f} MB")
-        unlock(binaries / "estop", folder)
+        unlock(estop, folder)
         times = []
         for round_ in range(3):
-            process, seconds = start(binaries / "estop", folder)
+            process, seconds = start(estop, folder)
             times.append(seconds)
             if round_ < 2:
                 process.kill()
