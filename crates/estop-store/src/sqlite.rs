@@ -16,6 +16,7 @@ mod journal;
 mod ledger;
 mod meta;
 mod migrate;
+mod one_chain;
 mod open;
 mod packed;
 mod query;

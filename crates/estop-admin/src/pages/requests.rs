@@ -22,10 +22,8 @@ use crate::state::App;
 
 /// Requests on a page.
 const ROWS: usize = 50;
-/// Records that are read at a time.
-const READ: usize = 100;
-/// Reads for a page: an agent that does much else between two requests has fewer on a page.
-const READS_MAX: usize = 10;
+/// Records that are read for a page: an agent that does much else between two requests has fewer on it.
+const READ_MAX: usize = 1000;
 /// Records before the page's first that are looked through for answers to its requests.
 const ANSWERS_WITHIN: u64 = 500;
 
@@ -90,8 +88,10 @@ pub(super) fn newest(app: &App, agent: &str, before: Option<u64>, rows: usize) -
     let mut found = Newest { rows: Vec::new(), next: None };
     let mut answers = BTreeMap::new();
     let mut place = before.map(|seq| seq.saturating_add(ANSWERS_WITHIN));
-    for _ in 0..READS_MAX {
-        let page = app.store_here().records_of(agent, place, READ)?;
+    // A request and its answer: in a large fleet each is in a block of its own.
+    let read = 2 * rows;
+    for _ in 0..READ_MAX / read {
+        let page = app.store_here().records_of(agent, place, read)?;
         let mut oldest = None;
         for record in page.iter().filter_map(|line| Record::parse(line).ok()) {
             let seq = record.head.seq;
@@ -116,7 +116,7 @@ pub(super) fn newest(app: &App, agent: &str, before: Option<u64>, rows: usize) -
                 return Ok(found);
             }
         }
-        if oldest.is_none() || page.len() < READ {
+        if oldest.is_none() || page.len() < read {
             return Ok(found);
         }
         place = oldest;

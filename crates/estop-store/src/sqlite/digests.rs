@@ -47,6 +47,33 @@ pub(super) fn keep(records: &Records, part: Range<usize>) -> Vec<u8> {
     out
 }
 
+/// Of what is kept of a block of `count` records, what belongs to one chain: its records stand at these places, and `rank`
+/// chains begin before it.
+pub(super) fn of_chain(kept: &[u8], count: usize, places: &[usize], rank: usize) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    match Kept::of(kept, count)? {
+        Kept::All(all) => {
+            for at in places {
+                out.extend_from_slice(all.as_chunks::<DIGESTS_LEN>().0.get(*at)?);
+            }
+        }
+        Kept::Short(short, rest) => {
+            for at in places {
+                out.extend_from_slice(short.as_chunks::<SHORT>().0.get(*at)?);
+            }
+            let first = rest.as_chunks::<REST>().0.get(rank)?;
+            if places.len() == 1 {
+                // Of one record there are whole hashes, each after its own beginning.
+                let (of_events, of_decisions) = first.split_at(REST / 2);
+                out = [&out[..KEPT], of_events, &out[KEPT..], of_decisions].concat();
+            } else {
+                out.extend_from_slice(first);
+            }
+        }
+    }
+    Some(out)
+}
+
 /// Adds a checksum of the hashes and of the packed lines: bits that flip are noticed by whoever reads, and not only by
 /// whoever verifies.
 pub(super) fn checked(mut digests: Vec<u8>, packed: &[u8]) -> Vec<u8> {
@@ -105,15 +132,20 @@ enum Kept<'a> {
     Short(&'a [u8], &'a [u8]),
 }
 
+impl<'a> Kept<'a> {
+    /// What is kept of so many records.
+    fn of(kept: &'a [u8], count: usize) -> Option<Kept<'a>> {
+        if kept.len() == count * DIGESTS_LEN {
+            return Some(Kept::All(kept));
+        }
+        let (short, rest) = kept.split_at_checked(count * SHORT)?;
+        (rest.len() % REST == 0).then_some(Kept::Short(short, rest))
+    }
+}
+
 impl<'a> Heads<'a> {
     fn of(kept: &'a [u8], count: usize) -> Option<Heads<'a>> {
-        let kept = if kept.len() == count * DIGESTS_LEN {
-            Kept::All(kept)
-        } else {
-            let (short, rest) = kept.split_at_checked(count * SHORT)?;
-            (rest.len() % REST == 0).then_some(Kept::Short(short, rest))?
-        };
-        Some(Heads { kept, of: HashMap::new(), is_sound: true })
+        Some(Heads { kept: Kept::of(kept, count)?, of: HashMap::new(), is_sound: true })
     }
 
     /// Whether what is kept fits all lines so far, and no others.

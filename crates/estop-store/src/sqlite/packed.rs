@@ -47,6 +47,14 @@ pub(super) struct Block {
     digests: Option<Vec<u8>>,
 }
 
+#[cfg(test)]
+impl Block {
+    /// As it is read again.
+    pub(super) fn stored(&self) -> Stored<'_> {
+        Stored { lines: &self.stored, raw_bytes: self.raw_bytes, digests: self.digests.as_deref() }
+    }
+}
+
 /// Records that were looked through: their blocks, and what they come to.
 pub(super) struct Packed {
     pub(super) blocks: Vec<Block>,
@@ -159,29 +167,55 @@ pub(super) fn lines_of(row: &Row<'_>, at: usize) -> Result<Vec<u8>, StoreError> 
 /// The same for whoever goes on from them: lines that somebody changed are none to go on from.
 pub(super) fn sound_lines_of(row: &Row<'_>, at: usize) -> Result<Vec<u8>, StoreError> {
     let read = read(row, at)?;
-    read.is_sound.then_some(read.lines).ok_or_else(|| unreadable("a changed block of the journal"))
+    read.is_sound.then_some(read.lines).ok_or_else(changed)
+}
+
+/// Somebody changed it.
+pub(super) fn changed() -> StoreError {
+    unreadable("a changed block of the journal")
 }
 
 fn read(row: &Row<'_>, at: usize) -> Result<Computed, StoreError> {
-    let damaged = || unreadable("a block of the journal");
-    let as_stored = |lines| Computed { lines, is_sound: true };
-    let stored = row.get_ref(at)?.as_blob().map_err(|_| damaged())?;
-    let digests = row.get_ref(at + 2)?.as_blob_or_null().map_err(|_| damaged())?;
-    let lines = match (row.get::<_, Option<usize>>(at + 1)?, digests) {
-        // Checked first: what was damaged may ask for much room.
-        (Some(raw_bytes), Some(digests)) => {
-            check(digests, stored).and_then(|digests| compute(&unpack(stored, raw_bytes)?, digests))
+    Stored::of(row, at)?.read().ok_or_else(damaged)
+}
+
+pub(super) fn damaged() -> StoreError {
+    unreadable("a block of the journal")
+}
+
+/// The columns `lines`, `raw_bytes` and `digests` of a row.
+pub(super) struct Stored<'a> {
+    pub(super) lines: &'a [u8],
+    pub(super) raw_bytes: Option<usize>,
+    pub(super) digests: Option<&'a [u8]>,
+}
+
+impl<'a> Stored<'a> {
+    pub(super) fn of(row: &'a Row<'_>, at: usize) -> Result<Stored<'a>, StoreError> {
+        let lines = row.get_ref(at)?.as_blob().map_err(|_| damaged())?;
+        let digests = row.get_ref(at + 2)?.as_blob_or_null().map_err(|_| damaged())?;
+        Ok(Stored { lines, raw_bytes: row.get(at + 1)?, digests })
+    }
+
+    /// `None` if it is damaged.
+    pub(super) fn read(&self) -> Option<Computed> {
+        let as_stored = |lines| Computed { lines, is_sound: true };
+        let Stored { lines, raw_bytes, digests } = *self;
+        match (raw_bytes, digests) {
+            // Checked first: what was damaged may ask for much room.
+            (Some(raw_bytes), Some(digests)) => {
+                check(digests, lines).and_then(|digests| compute(&unpack(lines, raw_bytes)?, digests))
+            }
+            (Some(raw_bytes), None) => {
+                unpack(lines, raw_bytes).filter(|lines| have_hashes(lines)).map(as_stored)
+            }
+            // Nothing that is packed looks like this.
+            (None, None) => {
+                (lines.starts_with(b"{") && lines.ends_with(b"\n")).then(|| as_stored(lines.to_vec()))
+            }
+            (None, Some(_)) => None,
         }
-        (Some(raw_bytes), None) => {
-            unpack(stored, raw_bytes).filter(|lines| have_hashes(lines)).map(as_stored)
-        }
-        // Nothing that is packed looks like this.
-        (None, None) => {
-            (stored.starts_with(b"{") && stored.ends_with(b"\n")).then(|| as_stored(stored.to_vec()))
-        }
-        (None, Some(_)) => None,
-    };
-    lines.ok_or_else(damaged)
+    }
 }
 
 /// Whether these are whole lines: without its hashes, a block apart would look like one of before.
@@ -190,14 +224,20 @@ fn have_hashes(lines: &[u8]) -> bool {
 }
 
 fn unpack(stored: &[u8], raw_bytes: usize) -> Option<Vec<u8>> {
-    let said = zstd_safe::get_frame_content_size(stored).ok().flatten()?;
-    let said = usize::try_from(said).ok().filter(|said| *said <= raw_bytes && raw_bytes <= RAW_MAX)?;
-    let mut lines = Vec::with_capacity(said);
-    let found = zstd_safe::decompress(&mut lines, stored).ok()?;
+    let lines = inflate(stored, raw_bytes)?;
     if is_shorn(&lines) {
         return restore(&lines, raw_bytes);
     }
-    (found == raw_bytes).then_some(lines)
+    (lines.len() == raw_bytes).then_some(lines)
+}
+
+/// What was compressed: lines, or shorn ones, which are no longer.
+pub(super) fn inflate(stored: &[u8], raw_bytes: usize) -> Option<Vec<u8>> {
+    let said = zstd_safe::get_frame_content_size(stored).ok().flatten()?;
+    let said = usize::try_from(said).ok().filter(|said| *said <= raw_bytes && raw_bytes <= RAW_MAX)?;
+    let mut lines = Vec::with_capacity(said);
+    zstd_safe::decompress(&mut lines, stored).ok()?;
+    Some(lines)
 }
 
 /// Adds a block.

@@ -101,59 +101,111 @@ fn write_heads(out: &mut Vec<u8>, first_seq: u64, chains: &[&str], heads: &[Head
 
 /// The lines as they were, `length` bytes of them; `None` if these are none.
 pub(super) fn restore(shorn: &[u8], length: usize) -> Option<Vec<u8>> {
-    let mut from = shorn.strip_prefix(&[MARK])?;
-    let first_seq = read(&mut from)?;
-    let mut names = Vec::new();
-    for _ in 0..read(&mut from)? {
-        let length = usize::try_from(read(&mut from)?).ok()?;
-        let (name, rest) = from.split_at_checked(length)?;
-        names.push(line::named(std::str::from_utf8(name).ok()?)?);
-        from = rest;
-    }
-    let count = read(&mut from)?;
-    // A line has a byte in each column: a number that was made up asks for no more room than there is.
-    let mut heads = vec![Head::default(); usize::try_from(count).ok().filter(|count| *count <= from.len())?];
-    for head in &mut heads {
-        head.chain = usize::try_from(read(&mut from)?).ok()?;
-    }
-    let mut mono = 0_u64;
-    for head in &mut heads {
-        mono = mono.wrapping_add_signed(read_signed(&mut from)?);
-        head.now.mono = Millis(mono);
-    }
-    let mut wall = 0_i64;
-    for head in &mut heads {
-        wall = wall.wrapping_add(read_signed(&mut from)?);
-        head.now.wall = wall;
-    }
-    write_lines(from, first_seq, &names, &heads, length)
+    Shorn::read(shorn)?.restore(length)
 }
 
-fn write_lines(
-    rests: &[u8],
+/// Such lines, read: their columns, and what follows these.
+pub(super) struct Shorn<'a> {
     first_seq: u64,
-    names: &[String],
-    heads: &[Head],
-    length: usize,
-) -> Option<Vec<u8>> {
-    let longest = names.iter().map(String::len).max().unwrap_or(0) + NUMBERS_MAX;
-    // A length that was made up asks for no more room than there can be lines.
-    if length > rests.len().saturating_add(heads.len().saturating_mul(longest)) {
-        return None;
+    /// In the order they are met.
+    chains: Vec<&'a str>,
+    heads: Vec<Head>,
+    rests: &'a [u8],
+}
+
+/// The lines of one chain, and where in their block they stand.
+#[derive(Default)]
+pub(super) struct OfChain {
+    pub(super) texts: Vec<u8>,
+    pub(super) places: Vec<usize>,
+    /// How many chains are met before it.
+    pub(super) rank: usize,
+}
+
+impl<'a> Shorn<'a> {
+    /// `None` if these are none.
+    pub(super) fn read(shorn: &'a [u8]) -> Option<Shorn<'a>> {
+        let mut from = shorn.strip_prefix(&[MARK])?;
+        let first_seq = read(&mut from)?;
+        let mut chains = Vec::new();
+        for _ in 0..read(&mut from)? {
+            let length = usize::try_from(read(&mut from)?).ok()?;
+            let (name, rest) = from.split_at_checked(length)?;
+            chains.push(std::str::from_utf8(name).ok()?);
+            from = rest;
+        }
+        let count = read(&mut from)?;
+        // A line has a byte in each column: a number that was made up asks for no more room than there is.
+        let mut heads =
+            vec![Head::default(); usize::try_from(count).ok().filter(|count| *count <= from.len())?];
+        for head in &mut heads {
+            head.chain = usize::try_from(read(&mut from)?).ok()?;
+        }
+        let mut mono = 0_u64;
+        for head in &mut heads {
+            mono = mono.wrapping_add_signed(read_signed(&mut from)?);
+            head.now.mono = Millis(mono);
+        }
+        let mut wall = 0_i64;
+        for head in &mut heads {
+            wall = wall.wrapping_add(read_signed(&mut from)?);
+            head.now.wall = wall;
+        }
+        let is_whole = from.last() == Some(&b'\n');
+        (is_whole && line::each(from).count() == heads.len()).then_some(Shorn {
+            first_seq,
+            chains,
+            heads,
+            rests: from,
+        })
     }
-    let mut out = Vec::with_capacity(length);
-    let (mut seq, mut left) = (first_seq, heads.iter());
-    for rest in line::each(rests) {
-        let head = left.next()?;
-        out.extend_from_slice(line::spelled(seq, names.get(head.chain)?, head.now).as_bytes());
-        out.extend_from_slice(rest);
-        out.push(b'\n');
-        if out.len() > length {
+
+    /// How many lines there are.
+    pub(super) fn count(&self) -> usize {
+        self.heads.len()
+    }
+
+    /// The lines of a chain; none if it is not met.
+    pub(super) fn of_chain(&self, chain: &str) -> Option<OfChain> {
+        let Some(rank) = self.chains.iter().position(|met| *met == chain) else {
+            return Some(OfChain::default());
+        };
+        let (named, mut found) = (line::named(chain)?, OfChain { rank, ..OfChain::default() });
+        for (at, (head, rest)) in self.heads.iter().zip(line::each(self.rests)).enumerate() {
+            if head.chain == rank {
+                self.spell(at, &named, rest, &mut found.texts)?;
+                found.places.push(at);
+            }
+        }
+        Some(found)
+    }
+
+    /// All lines, if they have this length.
+    fn restore(&self, length: usize) -> Option<Vec<u8>> {
+        let named: Vec<String> = self.chains.iter().map(|chain| line::named(chain)).collect::<Option<_>>()?;
+        let longest = named.iter().map(String::len).max().unwrap_or(0) + NUMBERS_MAX;
+        // A length that was made up asks for no more room than there can be lines.
+        if length > self.rests.len().saturating_add(self.count().saturating_mul(longest)) {
             return None;
         }
-        seq = seq.checked_add(1)?;
+        let mut out = Vec::with_capacity(length);
+        for (at, (head, rest)) in self.heads.iter().zip(line::each(self.rests)).enumerate() {
+            self.spell(at, named.get(head.chain)?, rest, &mut out)?;
+            if out.len() > length {
+                return None;
+            }
+        }
+        (out.len() == length).then_some(out)
     }
-    (left.next().is_none() && out.len() == length && rests.last() == Some(&b'\n')).then_some(out)
+
+    /// Writes the line at a place.
+    fn spell(&self, at: usize, named: &str, rest: &[u8], out: &mut Vec<u8>) -> Option<()> {
+        let seq = self.first_seq.checked_add(at as u64)?;
+        out.extend_from_slice(line::spelled(seq, named, self.heads.get(at)?.now).as_bytes());
+        out.extend_from_slice(rest);
+        out.push(b'\n');
+        Some(())
+    }
 }
 
 fn write(out: &mut Vec<u8>, mut number: u64) {
