@@ -4,6 +4,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use estop_core::engine::AgentState;
@@ -16,8 +17,8 @@ use estop_store::{AgentSeen, Durability, Journal, JournalBatch, Lines, Snapshot,
 
 /// Records stored at once.
 const BATCH: u64 = 10_000;
-/// 2026-01-01; a record every half second.
-const BEGIN: i64 = 1_767_225_600_000;
+/// Milliseconds from record to record. The last is of now: nothing is so old that estop lets it go while it is measured.
+const BETWEEN_MS: u64 = 500;
 
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
@@ -26,33 +27,37 @@ fn main() -> anyhow::Result<()> {
     let (agents, records) = (number("AGENTS")?, number("RECORDS")?);
     std::fs::create_dir_all(&folder)?;
     let store = Sqlite::open(&Path::new(&folder).join("estop.db"), SqliteOptions::default())?;
-    Making { store, chains: Chains::default(), states: vec![AgentState::default(); agents as usize] }
-        .fill(records)
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
+    let begin = i64::try_from(now)?.saturating_sub_unsigned(records * BETWEEN_MS);
+    let states = vec![AgentState::default(); agents as usize];
+    Making { store, chains: Chains::default(), states, begin }.fill(records)
 }
 
 struct Making {
     store: Sqlite,
     chains: Chains,
     states: Vec<AgentState>,
+    begin: i64,
 }
 
 impl Making {
     fn fill(mut self, records: u64) -> anyhow::Result<()> {
         let policy = Policy::default();
         let mut batch = JournalBatch::default();
-        let mut lines = Lines { first_seq: 1, first_wall: BEGIN, ..Lines::default() };
+        let mut lines = Lines { first_seq: 1, first_wall: self.begin, ..Lines::default() };
         let started = SystemEvent::Started { found: None };
         let decision = System::default().handle(Now::default(), &started);
         self.chains.append(
             SYSTEM,
-            Now { mono: Millis(0), wall: BEGIN },
+            Now { mono: Millis(0), wall: self.begin },
             Happened::System(&started),
             &decision,
             &mut lines.bytes,
         );
         for number in 1..records {
             let (at, name) = self.agent(number);
-            let now = Now { mono: Millis(number * 500), wall: BEGIN + number as i64 * 500 };
+            let since = number * BETWEEN_MS;
+            let now = Now { mono: Millis(since), wall: self.begin.saturating_add_unsigned(since) };
             let first = number <= self.states.len() as u64;
             let what = if first { policy_changed(&policy) } else { What::PromptSubmitted };
             let event = Event::open(what);
