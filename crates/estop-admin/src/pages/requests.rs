@@ -22,8 +22,8 @@ use crate::state::App;
 
 /// Requests on a page.
 const ROWS: usize = 50;
-/// Records that are read for a page: an agent that does much else between two requests has fewer on it.
-const READ_MAX: usize = 1000;
+/// After so many records no more are read for a page: an agent that does much else between two requests has fewer on it.
+const ENOUGH: usize = 1000;
 /// Records before the page's first that are looked through for answers to its requests.
 const ANSWERS_WITHIN: u64 = 500;
 
@@ -89,8 +89,8 @@ pub(super) fn newest(app: &App, agent: &str, before: Option<u64>, rows: usize) -
     let mut answers = BTreeMap::new();
     let mut place = before.map(|seq| seq.saturating_add(ANSWERS_WITHIN));
     // A request and its answer: in a large fleet each is in a block of its own.
-    let read = 2 * rows;
-    for _ in 0..READ_MAX / read {
+    let (mut looked_through, mut read) = (0, 2 * rows.max(1));
+    while looked_through < ENOUGH {
         let page = app.store_here().records_of(agent, place, read)?;
         let mut oldest = None;
         for record in page.iter().filter_map(|line| Record::parse(line).ok()) {
@@ -120,6 +120,8 @@ pub(super) fn newest(app: &App, agent: &str, before: Option<u64>, rows: usize) -
             return Ok(found);
         }
         place = oldest;
+        looked_through += read;
+        read *= 2;
     }
     found.next = place;
     Ok(found)

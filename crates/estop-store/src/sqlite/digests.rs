@@ -9,6 +9,7 @@ use estop_core::chain::Digest;
 use estop_core::journal::{HASHES_LEN, relink, write_hashes};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
+use super::shorn::Picked;
 use crate::line;
 use crate::records::{DIGESTS_LEN, Records};
 
@@ -47,33 +48,6 @@ pub(super) fn keep(records: &Records, part: Range<usize>) -> Vec<u8> {
     out
 }
 
-/// Of what is kept of a block of `count` records, what belongs to one chain: its records stand at these places, and `rank`
-/// chains begin before it.
-pub(super) fn of_chain(kept: &[u8], count: usize, places: &[usize], rank: usize) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    match Kept::of(kept, count)? {
-        Kept::All(all) => {
-            for at in places {
-                out.extend_from_slice(all.as_chunks::<DIGESTS_LEN>().0.get(*at)?);
-            }
-        }
-        Kept::Short(short, rest) => {
-            for at in places {
-                out.extend_from_slice(short.as_chunks::<SHORT>().0.get(*at)?);
-            }
-            let first = rest.as_chunks::<REST>().0.get(rank)?;
-            if places.len() == 1 {
-                // Of one record there are whole hashes, each after its own beginning.
-                let (of_events, of_decisions) = first.split_at(REST / 2);
-                out = [&out[..KEPT], of_events, &out[KEPT..], of_decisions].concat();
-            } else {
-                out.extend_from_slice(first);
-            }
-        }
-    }
-    Some(out)
-}
-
 /// Adds a checksum of the hashes and of the packed lines: bits that flip are noticed by whoever reads, and not only by
 /// whoever verifies.
 pub(super) fn checked(mut digests: Vec<u8>, packed: &[u8]) -> Vec<u8> {
@@ -108,7 +82,32 @@ pub(super) struct Computed {
 /// Lines with their hashes; `None` if there are not as many of one as of the other.
 pub(super) fn compute(texts: &[u8], kept: &[u8]) -> Option<Computed> {
     let count = memchr::memchr_iter(b'\n', texts).count();
-    let mut heads = Heads::of(kept, count)?;
+    link(texts, count, Kept::of(kept, count)?)
+}
+
+/// The lines of one chain with their hashes, from what is kept of a block of `count` records.
+pub(super) fn compute_picked(picked: &Picked, count: usize, kept: &[u8]) -> Option<Computed> {
+    let Picked { texts, places, rank } = picked;
+    match Kept::of(kept, count)? {
+        Kept::All(all) => link(texts, places.len(), Kept::All(&those_at::<DIGESTS_LEN>(all, places)?)),
+        Kept::Short(short, rest) => {
+            let first = rest.as_chunks::<REST>().0.get(*rank)?;
+            link(texts, places.len(), Kept::Short(&those_at::<SHORT>(short, places)?, first))
+        }
+    }
+}
+
+fn those_at<const N: usize>(all: &[u8], places: &[usize]) -> Option<Vec<u8>> {
+    let mut those = Vec::with_capacity(places.len() * N);
+    for at in places {
+        those.extend_from_slice(all.as_chunks::<N>().0.get(*at)?);
+    }
+    Some(those)
+}
+
+/// So many lines with their hashes.
+fn link(texts: &[u8], count: usize, kept: Kept<'_>) -> Option<Computed> {
+    let mut heads = Heads { kept, of: HashMap::new(), is_sound: true };
     let mut lines = Vec::with_capacity(texts.len() + count * HASHES_LEN);
     for text in line::each(texts) {
         let (events, decisions) = heads.next(text)?;
@@ -144,10 +143,6 @@ impl<'a> Kept<'a> {
 }
 
 impl<'a> Heads<'a> {
-    fn of(kept: &'a [u8], count: usize) -> Option<Heads<'a>> {
-        Some(Heads { kept: Kept::of(kept, count)?, of: HashMap::new(), is_sound: true })
-    }
-
     /// Whether what is kept fits all lines so far, and no others.
     fn are_sound(&self) -> bool {
         self.is_sound && !matches!(self.kept, Kept::Short(_, [_, ..]))

@@ -9,8 +9,8 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params};
 
 use super::convert::{capped, unreadable};
-use super::one_chain::{OneChain, one_chain};
-use super::packed::{self, Stored, lines_of};
+use super::one_chain::one_chain;
+use super::packed::{self, Stored, lines_of, sound_lines_of};
 use super::query::{Page, all, one};
 use super::readers::Readers;
 use super::{Sqlite, append, compact, retention, tally};
@@ -72,7 +72,7 @@ impl Journal for Sqlite {
         let mut wanted = Wanted { agent, before: before_seq.unwrap_or(u64::MAX), limit, found: Vec::new() };
         self.read(|connection| {
             let indexed = compact::indexed_to(connection)?;
-            wanted.search(connection, indexed + 1, u64::MAX, true)?;
+            wanted.search(connection, indexed + 1, u64::MAX, sound_lines_of)?;
             // The newest segment first.
             let sql = "SELECT i.first_seq, s.last_seq, seqs FROM segment_chain AS i JOIN segment AS s ON s.first_seq = i.first_seq
                 WHERE i.chain = (SELECT id FROM chain WHERE name = ?1) AND i.first_seq < ?2 ORDER BY i.first_seq DESC";
@@ -83,7 +83,7 @@ impl Journal for Sqlite {
                 let (first, last): (u64, u64) = (segment.get(0)?, segment.get(1)?);
                 match segment.get::<_, Option<Vec<u8>>>(2)? {
                     Some(seqs) => wanted.pick(connection, &tally::seqs(first, &seqs))?,
-                    None => wanted.search(connection, first, last, false)?,
+                    None => wanted.search(connection, first, last, lines_of)?,
                 }
             }
             Ok(())
@@ -205,6 +205,7 @@ fn has_all(block: &Lines) -> bool {
     are_all(block.first_seq, block.last_seq, memchr::memchr_iter(b'\n', &block.bytes).count() as u64)
 }
 
+/// Whether these are the records from one number to the other.
 fn are_all(first_seq: u64, last_seq: u64, count: u64) -> bool {
     last_seq.checked_sub(first_seq).and_then(|more| more.checked_add(1)) == Some(count)
 }
@@ -259,45 +260,33 @@ impl Wanted<'_> {
             let mut blocks = statement.query([capped(**seq)])?;
             let block = blocks.next()?.ok_or_else(packed::damaged)?;
             let (first, last): (u64, u64) = (block.get(0)?, block.get(1)?);
-            if last < **seq {
-                return Err(packed::damaged());
-            }
-            self.look_through(&self.read(block)?.lines);
+            let found = one_chain(&Stored::of(block, 2)?, self.agent)
+                .filter(|found| last >= **seq && are_all(first, last, found.count))
+                .ok_or_else(packed::damaged)?;
+            self.look_through(&found.lines);
             while newest_first.next_if(|seq| **seq >= first).is_some() {}
         }
         Ok(())
     }
 
-    /// Looks through all blocks that begin between two records, the newest first. Nobody has read them before if they
-    /// are fresh: then they must be as they were stored.
+    /// Looks through all blocks that begin between two records, the newest first.
     fn search(
         &mut self,
         connection: &Connection,
         first: u64,
         last: u64,
-        are_fresh: bool,
+        read: impl Fn(&Row<'_>, usize) -> Result<Vec<u8>, StoreError>,
     ) -> Result<(), StoreError> {
-        let sql = "SELECT first_seq, last_seq, lines, raw_bytes, digests FROM block
-            WHERE first_seq BETWEEN ? AND ? AND first_seq < ? ORDER BY first_seq DESC";
+        let sql =
+            "SELECT lines, raw_bytes, digests FROM block WHERE first_seq BETWEEN ? AND ? AND first_seq < ?
+            ORDER BY first_seq DESC";
         let mut statement = connection.prepare_cached(sql)?;
         let mut blocks = statement.query([first, last, self.before].map(capped))?;
         while self.found.len() < self.limit {
             let Some(block) = blocks.next()? else { break };
-            let OneChain { lines, is_sound, .. } = self.read(block)?;
-            if are_fresh && !is_sound {
-                return Err(packed::changed());
-            }
-            self.look_through(&lines);
+            self.look_through(&read(block, 0)?);
         }
         Ok(())
-    }
-
-    /// What a block has of the agent's lines. Its first columns are the numbers of its records.
-    fn read(&self, block: &Row<'_>) -> Result<OneChain, StoreError> {
-        let (first, last): (u64, u64) = (block.get(0)?, block.get(1)?);
-        one_chain(&Stored::of(block, 2)?, self.agent)
-            .filter(|found| are_all(first, last, found.count))
-            .ok_or_else(packed::damaged)
     }
 
     fn look_through(&mut self, block: &[u8]) {

@@ -167,12 +167,7 @@ pub(super) fn lines_of(row: &Row<'_>, at: usize) -> Result<Vec<u8>, StoreError> 
 /// The same for whoever goes on from them: lines that somebody changed are none to go on from.
 pub(super) fn sound_lines_of(row: &Row<'_>, at: usize) -> Result<Vec<u8>, StoreError> {
     let read = read(row, at)?;
-    read.is_sound.then_some(read.lines).ok_or_else(changed)
-}
-
-/// Somebody changed it.
-pub(super) fn changed() -> StoreError {
-    unreadable("a changed block of the journal")
+    read.is_sound.then_some(read.lines).ok_or_else(|| unreadable("a changed block of the journal"))
 }
 
 fn read(row: &Row<'_>, at: usize) -> Result<Computed, StoreError> {

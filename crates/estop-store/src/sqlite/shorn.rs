@@ -115,7 +115,7 @@ pub(super) struct Shorn<'a> {
 
 /// The lines of one chain, and where in their block they stand.
 #[derive(Default)]
-pub(super) struct OfChain {
+pub(super) struct Picked {
     pub(super) texts: Vec<u8>,
     pub(super) places: Vec<usize>,
     /// How many chains are met before it.
@@ -135,11 +135,16 @@ impl<'a> Shorn<'a> {
             from = rest;
         }
         let count = read(&mut from)?;
-        // A line has a byte in each column: a number that was made up asks for no more room than there is.
+        // A line has a byte in each column, and an end: a number that was made up asks for no more room than there is.
         let mut heads =
-            vec![Head::default(); usize::try_from(count).ok().filter(|count| *count <= from.len())?];
+            vec![Head::default(); usize::try_from(count).ok().filter(|count| *count <= from.len() / 4)?];
+        let mut met = 0;
         for head in &mut heads {
-            head.chain = usize::try_from(read(&mut from)?).ok()?;
+            head.chain = usize::try_from(read(&mut from)?).ok().filter(|chain| *chain <= met)?;
+            met += usize::from(head.chain == met);
+        }
+        if met != chains.len() {
+            return None;
         }
         let mut mono = 0_u64;
         for head in &mut heads {
@@ -165,16 +170,19 @@ impl<'a> Shorn<'a> {
         self.heads.len()
     }
 
-    /// The lines of a chain; none if it is not met.
-    pub(super) fn of_chain(&self, chain: &str) -> Option<OfChain> {
+    /// The lines of a chain; none if it is not met. `None` if they are longer than all lines of the block are.
+    pub(super) fn pick(&self, chain: &str, length: usize) -> Option<Picked> {
         let Some(rank) = self.chains.iter().position(|met| *met == chain) else {
-            return Some(OfChain::default());
+            return Some(Picked::default());
         };
-        let (named, mut found) = (line::named(chain)?, OfChain { rank, ..OfChain::default() });
+        let (named, mut found) = (line::named(chain)?, Picked { rank, ..Picked::default() });
         for (at, (head, rest)) in self.heads.iter().zip(line::each(self.rests)).enumerate() {
             if head.chain == rank {
                 self.spell(at, &named, rest, &mut found.texts)?;
                 found.places.push(at);
+            }
+            if found.texts.len() > length {
+                return None;
             }
         }
         Some(found)

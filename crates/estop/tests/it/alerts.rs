@@ -118,7 +118,6 @@ fn trip(estop: &Estop, agent: &str) {
     assert!(stopped, "the loop was not stopped");
 }
 
-/// Nobody is asked meanwhile: whoever asks again and again is stopped for that.
 fn post(house: &House, path: &str, body: &Value) -> Value {
     let (status, said) = house.owner("POST", path, &body.to_string());
     assert!((200..300).contains(&status), "{path}: {status} {said}");

@@ -26,7 +26,6 @@ fn fleet(house: &House) -> Value {
     get(house, "/api/spend")["fleet"].clone()
 }
 
-/// Waits until something is so; fails instead of hanging.
 /// One sum for each key, once what was asked is stored.
 fn sums(house: &House, by: &str, requests: u64) -> Vec<(String, u64)> {
     wait_for(&format!("spend by {by}"), || {

@@ -20,7 +20,6 @@ fn status(house: &House) -> Value {
     serde_json::from_str(&said).unwrap()
 }
 
-/// Asks until the answer is yes.
 /// Waits until the button is pressed; gives back the status.
 fn pressed(house: &House) -> Value {
     until("the button is pressed", || status(house)["state"] == "shutdown");

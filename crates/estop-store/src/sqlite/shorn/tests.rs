@@ -48,6 +48,15 @@ proptest! {
         prop_assert_eq!(restored.as_deref(), Some(records.texts()));
         prop_assert_eq!(restore(&shorn, records.texts().len() + 1), None);
         prop_assert_eq!(restore(&shorn, records.texts().len() - 1), None);
+        let read = Shorn::read(&shorn).unwrap();
+        prop_assert_eq!(read.count(), lines.len());
+        for (number, chain) in CHAINS.iter().enumerate() {
+            let picked = read.pick(chain, records.texts().len()).unwrap();
+            let places: Vec<usize> = (0..heads.len()).filter(|at| heads[*at].0 == number).collect();
+            let texts: String = places.iter().map(|at| format!("{}\n", lines[*at])).collect();
+            prop_assert_eq!(&picked.places, &places);
+            prop_assert_eq!(String::from_utf8(picked.texts).unwrap(), texts);
+        }
     }
 
     #[test]
@@ -55,6 +64,7 @@ proptest! {
         restore(&bytes, length);
         bytes.insert(0, MARK);
         restore(&bytes, length);
+        Shorn::read(&bytes).and_then(|read| read.pick("", length));
     }
 }
 
@@ -94,6 +104,7 @@ fn st_1_a_changed_byte_is_never_a_panic() {
             changed[place] ^= change;
             restore(&changed, records.texts().len());
             restore(&changed[..place], records.texts().len());
+            Shorn::read(&changed).and_then(|read| read.pick("coder", records.texts().len()));
         }
     }
 }
@@ -109,4 +120,20 @@ fn st_1_a_length_that_was_made_up_asks_for_no_room() {
     write_heads(&mut out, u64::MAX - 1, &["coder"], &[longest_head]);
     out.extend_from_slice(b",x\n");
     assert_eq!(restore(&out, longest).map(|lines| lines.len()), Some(longest));
+}
+
+#[test]
+fn st_1_chains_are_numbered_as_they_are_met() {
+    let head = |chain| Head { chain, ..Head::default() };
+    for (chains, heads) in [
+        (&["a", "b"][..], vec![head(1), head(0)]),
+        (&["a", "b"], vec![head(0), head(0)]),
+        (&["a"], vec![head(0), head(1)]),
+        (&[], vec![head(0)]),
+    ] {
+        let mut out = Vec::new();
+        write_heads(&mut out, 1, chains, &heads);
+        heads.iter().for_each(|_| out.extend_from_slice(b",x\n"));
+        assert!(Shorn::read(&out).is_none(), "{chains:?} {heads:?}");
+    }
 }
