@@ -167,3 +167,38 @@ fn st_1_a_block_with_more_or_fewer_records_than_it_says_is_told() {
         assert!(matches!(read, Err(StoreError::Corrupt(_) | StoreError::Database(_))), "{wrong}: {read:?}");
     }
 }
+
+#[test]
+fn st_1_an_agents_records_are_those_of_the_whole_journal_or_the_damage_is_told() {
+    let (_folder, path) = place();
+    let store = open(&path);
+    let mut scribe = Scribe { name_len: 300, ..Scribe::default() };
+    (0..5).for_each(|_| scribe.write(&store, &AGENTS.repeat(400)));
+    store.compact().unwrap();
+    // These are in no segment yet.
+    scribe.write(&store, &AGENTS.repeat(20));
+    let all = read_from(&store, 1);
+    for agent in AGENTS {
+        let own = format!(",\"chain\":\"{agent}\",\"mono\":");
+        let lines = all.split(|byte| *byte == b'\n');
+        let mut lines: Vec<_> =
+            lines.filter(|line| std::str::from_utf8(line).unwrap().contains(&own)).collect();
+        lines.reverse();
+        assert!(lines.len() >= 2020 && store.records_of(agent, None, 9999).unwrap() == lines, "{agent}");
+    }
+    drop(store);
+    let second = "WHERE first_seq = (SELECT first_seq FROM block ORDER BY 1 LIMIT 1 OFFSET 1)";
+    for damage in [
+        format!("UPDATE block SET lines = CAST(substr(lines, 1, length(lines) - 3) AS BLOB) {second}"),
+        format!("UPDATE block SET last_seq = last_seq - 1 {second}"),
+        format!("DELETE FROM block {second}"),
+        "DELETE FROM block WHERE first_seq = 1".to_owned(),
+    ] {
+        let (_folder, copy) = place();
+        std::fs::copy(&path, &copy).unwrap();
+        assert_eq!(open(&copy).records_of("b", None, 9999).unwrap().len(), 2020, "it is whole");
+        assert_eq!(Connection::open(&copy).unwrap().execute(&damage, []), Ok(1));
+        let found = open(&copy).records_of("b", None, 9999).map(|lines| lines.len());
+        assert!(matches!(found, Err(StoreError::Corrupt(_))), "{damage}: {found:?}");
+    }
+}
