@@ -63,7 +63,7 @@ impl From<&AgentView> for AgentRow {
             name: view.name.to_string(),
             role: view.role.as_deref().map(str::to_owned),
             badge: standing(&view.standing),
-            mode: mode(view.activity.mode),
+            mode: mode(&view.standing, view.in_flight, view.activity.mode),
             score: score(view),
             limit: limits.max_by_key(|meter| meter.percent),
             budget: budgets(view).into_iter().max_by_key(|meter| meter.percent),
@@ -97,10 +97,18 @@ pub(super) fn standing(standing: &Standing) -> Badge {
     }
 }
 
-fn mode(mode: ActivityMode) -> Badge {
+/// What it does. Whoever may not work is found idle by the clock, half a minute later: that long it would seem to work. A pause
+/// lets calls under way go on.
+fn mode(standing: &Standing, in_flight: usize, mode: ActivityMode) -> Badge {
+    let works = match standing {
+        Standing::Active => true,
+        Standing::Paused { .. } => in_flight > 0,
+        Standing::Inactive { .. } => false,
+    };
     match mode {
         ActivityMode::Idle => Badge { class: "soft", text: "idle" },
-        ActivityMode::Working => Badge { class: "", text: "working" },
+        ActivityMode::Working if works => Badge { class: "", text: "working" },
+        ActivityMode::Working => Badge { class: "soft", text: "nothing" },
         ActivityMode::Looping => Badge { class: "badge stop", text: "looping" },
         ActivityMode::Runaway => Badge { class: "badge stop", text: "running away" },
     }
@@ -282,7 +290,20 @@ fn limit_words(detail: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use estop_core::time::Millis;
     use serde_json::json;
+
+    #[test]
+    fn ui_1_who_may_not_work_is_not_said_to_be_working() {
+        let said = |standing, in_flight, does| mode(&standing, in_flight, does).text;
+        let stopped = Standing::Inactive { by: DeactivatedBy::Manual, since: Millis(1) };
+        let paused = Standing::Paused { cause: None, since: Millis(1) };
+        assert_eq!(said(Standing::Active, 0, ActivityMode::Working), "working");
+        assert_eq!(said(stopped, 0, ActivityMode::Working), "nothing");
+        assert_eq!(said(stopped, 0, ActivityMode::Looping), "looping", "why it was stopped");
+        assert_eq!(said(paused, 0, ActivityMode::Working), "nothing");
+        assert_eq!(said(paused, 1, ActivityMode::Working), "working", "on what it had begun");
+    }
 
     #[test]
     fn ui_1_an_event_is_told_in_words() {
