@@ -7,6 +7,7 @@ use axum::Extension;
 use axum::extract::{Path, Query, State};
 use estop_core::ended::Ended;
 use estop_core::event::{AbortedBy, RequestReceived, Usage, What};
+use estop_core::guard::Guard;
 use estop_core::journal::Record;
 use serde::Deserialize;
 use serde_json::Value;
@@ -161,10 +162,19 @@ impl RequestRow {
     }
 }
 
+/// Who refused it. Two guards keep a stop that somebody else made, and their names do not say so.
+fn refused_by(guard: &str) -> String {
+    match Guard::named(guard) {
+        Some(Guard::System) => "by the red button".to_owned(),
+        Some(Guard::Agent) => "because it was stopped or paused".to_owned(),
+        _ => format!("by {guard}"),
+    }
+}
+
 fn became(decision: &[u8], how: Option<How>) -> (Badge, String) {
     let decision: Value = serde_json::from_slice(decision).unwrap_or_default();
     if let Some(by) = decision["outcome"]["refuse"]["by"].as_str() {
-        return (Badge { class: "stop", text: "refused" }, format!("by {by}"));
+        return (Badge { class: "stop", text: "refused" }, refused_by(by));
     }
     let (badge, by) = match how {
         Some(How::Ended(Ended::Ok)) => (Badge { class: "ok", text: "answered" }, ""),
@@ -179,4 +189,23 @@ fn became(decision: &[u8], how: Option<How>) -> (Badge, String) {
         None => (Badge { class: "", text: "let through" }, "no answer yet"),
     };
     (badge, by.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::became;
+
+    #[test]
+    fn ui_1_a_refused_request_says_by_whom() {
+        let by = |guard: &str| {
+            let decision = format!(r#"{{"outcome":{{"refuse":{{"by":"{guard}"}}}}}}"#);
+            let (badge, by) = became(decision.as_bytes(), None);
+            assert_eq!(badge.text, "refused");
+            by
+        };
+        assert_eq!(by("loop"), "by loop");
+        assert_eq!(by("agent"), "because it was stopped or paused");
+        assert_eq!(by("system"), "by the red button");
+        assert_eq!(became(br#"{"outcome":"allow"}"#, None).0.text, "let through");
+    }
 }
