@@ -45,7 +45,7 @@ pub use latch_file::{Entry, FoundLatch, FoundSlot, LatchFile, Mark, latch_path};
 pub use ledger::{Ledger, Spend, SpendBy, SpendGroup, SpendQuery, SpendSum};
 pub use records::{Records, RecordsChain};
 pub use runs::{Run, RunFilter, RunRepo};
-pub use sqlite::{Restorable, Sqlite, SqliteOptions, StoredJournal, backup, restore_check};
+pub use sqlite::{RESTORING, Restorable, Sqlite, SqliteOptions, StoredJournal, backup, lock, restore_check};
 pub use system_state::{StoredSystem, SystemStateRepo};
 pub use tail_file::{TailFile, TailRest, forget_tails_before, tail_end, tail_rest};
 pub use upkeep::{Old, Upkeep};

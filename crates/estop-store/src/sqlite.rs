@@ -40,6 +40,7 @@ use crate::error::{OpenError, StoreError};
 use crate::journal::Durability;
 pub use backup::{Restorable, backup, restore_check};
 use compact::Fresh;
+pub use open::{RESTORING, lock};
 use readers::Readers;
 pub use reading::StoredJournal;
 use writer::Writer;
@@ -75,27 +76,22 @@ struct Shared {
     writer: Writer,
     fresh: Arc<Fresh>,
     path: PathBuf,
-    is_new: bool,
     _lock: File,
 }
 
 impl Sqlite {
     /// Opens the database, or creates it if there is none.
     pub fn open(path: &Path, options: SqliteOptions) -> Result<Sqlite, OpenError> {
-        let lock = open::lock(path)?;
-        let is_new = open::create_if_missing(path)?;
+        let lock = lock(path)?;
+        open::check_restored(path)?;
+        open::create_if_missing(path)?;
         let connection = open::existing(path, options)?;
         let fresh = Arc::new(Fresh::count(&connection).map_err(|error| open::refuse(path, error))?);
         let readers = Readers::new(path, options.readers_max);
         let writer = Writer::start(path, options, connection, Arc::clone(&fresh))
             .map_err(|error| OpenError::Io { path: path.to_owned(), detail: error.to_string() })?;
-        let shared = Shared { writer, readers, fresh, path: path.to_owned(), is_new, _lock: lock };
+        let shared = Shared { writer, readers, fresh, path: path.to_owned(), _lock: lock };
         Ok(Sqlite { shared: Arc::new(shared) })
-    }
-
-    /// Whether there was no database before. Beside a latch file that remembers one, that is no first start.
-    pub fn is_new(&self) -> bool {
-        self.shared.is_new
     }
 
     /// Where it is.

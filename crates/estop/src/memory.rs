@@ -19,6 +19,7 @@ mod tail;
 mod upkeep;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -32,7 +33,7 @@ use estop_core::operator::AgentKeyHash;
 use estop_core::policy::Preset;
 use estop_core::policy_file::PolicyFile;
 use estop_gateway::{Gateway, Host, JournalQueue, Over, Remembered};
-use estop_store::{Access, Agent, AgentRepo, OpenError, Sqlite, SqliteOptions, StoreError};
+use estop_store::{Access, Agent, AgentRepo, OpenError, Sqlite, SqliteOptions, StoreError, lock, tail_end};
 
 use crate::alerting::Alerting;
 use crate::config::{Alerts, ServeConfig, find_zone};
@@ -43,6 +44,10 @@ pub use upkeep::Tidying;
 
 /// The database's name in the data directory.
 const DATABASE: &str = "estop.db";
+
+/// Why nothing passes if only the database is gone.
+const DATABASE_GONE: &str =
+    "there is a tail of the journal, but no database: put it back, or move tail-*.jsonl away to start anew";
 
 /// Where the database of a data directory is.
 pub fn database(data_dir: &Path) -> PathBuf {
@@ -63,6 +68,8 @@ pub struct Memory {
     places: Arc<OnceLock<Places>>,
     known: Vec<Known>,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
+    /// Keeps others away where there is no store that does.
+    _lock: Option<File>,
 }
 
 impl Memory {
@@ -77,11 +84,15 @@ impl Memory {
         // Its owner's alone: whoever may write here may press the button, and read what agents did.
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
         made.with_context(|| format!("data_dir: cannot create {}", data_dir.display()))?;
+        // Before a database is made: the next start would take it for the tail's.
+        if !database(data_dir).try_exists()? && tail_end(data_dir)?.is_some() {
+            return Memory::untrusted(data_dir, wall, alerts, DATABASE_GONE.to_owned());
+        }
         match Sqlite::open(&database(data_dir), SqliteOptions::default()) {
             Ok(store) => Memory::begin(data_dir, store, wall, policies, alerts),
             Err(
                 error @ (OpenError::Corrupt { .. } | OpenError::Foreign { .. } | OpenError::Newer { .. }),
-            ) => Ok(Memory::untrusted(data_dir, wall, alerts, error.to_string())),
+            ) => Memory::untrusted(data_dir, wall, alerts, error.to_string()),
             Err(error @ (OpenError::Locked { .. } | OpenError::Io { .. })) => Err(error).context("data_dir"),
         }
     }
@@ -96,8 +107,9 @@ impl Memory {
         let past = match Past::read(data_dir, &store, wall) {
             Ok(past) => past,
             Err(error) => {
+                drop(store);
                 let problem = format!("the journal cannot be trusted: {error:#}");
-                return Ok(Memory::untrusted(data_dir, wall, alerts, problem));
+                return Memory::untrusted(data_dir, wall, alerts, problem);
             }
         };
         Alerting::forget_shut(data_dir);
@@ -140,12 +152,25 @@ impl Memory {
                 places,
                 known,
                 thread,
+                _lock: None,
             },
             remembered,
         ))
     }
 
-    fn untrusted(data_dir: &Path, wall: i64, alerts: &Alerts, problem: String) -> (Memory, Remembered) {
+    /// Comes up shut. The data directory is this estop's nevertheless: two would share a latch, and nobody may put another
+    /// database there meanwhile.
+    fn untrusted(
+        data_dir: &Path,
+        wall: i64,
+        alerts: &Alerts,
+        problem: String,
+    ) -> anyhow::Result<(Memory, Remembered)> {
+        let lock = match lock(&database(data_dir)) {
+            Err(error @ OpenError::Locked { .. }) => return Err(error).context("data_dir"),
+            // Where nothing can be written, nothing is.
+            locked => locked.ok(),
+        };
         let queue = Arc::new(JournalQueue::default());
         queue.fail();
         let memory = Memory {
@@ -157,9 +182,10 @@ impl Memory {
             places: Arc::default(),
             known: Vec::new(),
             thread: None,
+            _lock: lock,
         };
         let latch = latch::without_database(data_dir, memory.problem.clone(), wall);
-        (memory, Remembered { latch: Some(latch), ..Remembered::default() })
+        Ok((memory, Remembered { latch: Some(latch), ..Remembered::default() }))
     }
 
     /// Adds what was set while estop ran: rules of agents and their keys. Gives back the agents whose rules do not fit

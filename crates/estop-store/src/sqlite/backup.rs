@@ -5,6 +5,7 @@ use std::path::Path;
 use rusqlite::backup::Backup;
 use rusqlite::{Connection, OpenFlags};
 
+use super::packed::lines_of;
 use super::{Sqlite, append, open};
 use crate::error::{OpenError, StoreError};
 
@@ -19,12 +20,12 @@ pub struct Restorable {
 
 /// Reads a copy from end to end: whether it is ours, of a schema we know, and undamaged. Nothing is changed.
 pub fn restore_check(path: &Path) -> Result<Restorable, OpenError> {
+    open::check_restored(path)?;
     open::check_header(path)?;
     let refused = |error: StoreError| open::refuse(path, error);
     let connection = open::reader(path).map_err(refused)?;
     let schema = open::check_owner(path, &connection)?;
-    // With the number of complaints it may stop after.
-    open::quick_check(&connection, "1").map_err(refused)?;
+    check(&connection).map_err(refused)?;
     Ok(Restorable { schema, last_seq: append::last_seq(&connection).map_err(refused)? })
 }
 
@@ -55,8 +56,26 @@ impl Sqlite {
 
     /// Reads the whole database and says whether it is undamaged. Slow with many records.
     pub fn check(&self) -> Result<(), StoreError> {
-        self.read(|connection| open::quick_check(connection, "1"))
+        self.read(check)
     }
+}
+
+/// Reads everything. SQLite does not look into what it keeps: whether a block of the journal is damaged, its checksum says.
+fn check(connection: &Connection) -> Result<(), StoreError> {
+    // With the number of complaints it may stop after.
+    open::quick_check(connection, "1")?;
+    let columns = "SELECT count(*) FROM pragma_table_info('block') WHERE name IN ('raw_bytes', 'digests')";
+    if connection.query_row(columns, [], |row| row.get::<_, u64>(0))? < 2 {
+        // Of a schema that kept no checksums.
+        return Ok(());
+    }
+    let mut statement =
+        connection.prepare("SELECT lines, raw_bytes, digests FROM block ORDER BY first_seq")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        lines_of(row, 0)?;
+    }
+    Ok(())
 }
 
 /// In one step: further steps would begin again after each write in between.

@@ -22,16 +22,37 @@ impl Ledger for Sqlite {
 
     fn spend(&self, query: &SpendQuery) -> Result<Vec<SpendGroup>, StoreError> {
         let (key, from) = source(query.by);
-        let order = if query.by == SpendBy::Day { "day DESC" } else { "usd DESC, key" };
+        let order = if query.by == SpendBy::Day { "day DESC" } else { "usd_nano_sum DESC, key" };
+        let sums = SUMMED.map(sum).join(", ");
         let sql = format!(
-            "SELECT {key} AS key, sum(requests), sum(input_tokens), sum(output_tokens), sum(cache_read_tokens),
-                sum(cache_write_tokens), sum(reasoning_tokens), sum(usd_nano) AS usd, sum(unpriced), sum(estimated)
+            "SELECT {key} AS key, {sums}
             FROM {from} WHERE day BETWEEN ?1 AND ?2 AND (?3 IS NULL OR agent = ?3)
             GROUP BY 1 ORDER BY {order} LIMIT ?4"
         );
         let SpendQuery { from_day, to_day, agent, limit, .. } = query;
         self.read(|connection| all(connection, &sql, params![from_day, to_day, agent, limit], group))
     }
+}
+
+/// What is summed, in the order it is read.
+const SUMMED: [&str; 9] = [
+    "requests",
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "reasoning_tokens",
+    "usd_nano",
+    "unpriced",
+    "estimated",
+];
+
+/// The sum of a column; one that would not fit stays at its maximum, where SQLite's own would be an error. Its arithmetic
+/// goes on in floating point beyond whole numbers.
+fn sum(column: &str) -> String {
+    format!(
+        "min(sum({column} >> 32) * 4294967296 + sum({column} & 4294967295), 9223372036854775807) AS {column}_sum"
+    )
 }
 
 /// What sums are made by, and from what.

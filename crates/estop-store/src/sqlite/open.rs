@@ -46,8 +46,12 @@ const CHECKED: &[&str] = &[
     "meta",
 ];
 
-/// Makes sure that only one process writes. The lock ends with the process, however it ends.
-pub(super) fn lock(path: &Path) -> Result<File, OpenError> {
+/// What is added to a database's name for the copy that is about to take its place. While it is there the old one is being
+/// taken apart: neither is what anybody stored.
+pub const RESTORING: &str = ".restoring";
+
+/// Makes sure that only one process uses a database. The lock ends with the process, however it ends.
+pub fn lock(path: &Path) -> Result<File, OpenError> {
     let name = beside(path, ".lock");
     let options = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(name);
     let file = options.map_err(|error| io(path, &error))?;
@@ -58,12 +62,19 @@ pub(super) fn lock(path: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// Creates the database with its whole schema, or not at all; whether it did.
+/// Refuses a database whose restore was cut short.
+pub(super) fn check_restored(path: &Path) -> Result<(), OpenError> {
+    let is_begun = beside(path, RESTORING).try_exists().map_err(|error| io(path, &error))?;
+    let detail = "`estop restore` was cut short while it took its place: run it again with the same copy";
+    if is_begun { Err(corrupt(path, detail)) } else { Ok(()) }
+}
+
+/// Creates the database with its whole schema, or not at all.
 ///
 /// It is made beside its place and moved there, so that an empty file in its place is always a damaged one.
-pub(super) fn create_if_missing(path: &Path) -> Result<bool, OpenError> {
+pub(super) fn create_if_missing(path: &Path) -> Result<(), OpenError> {
     if path.try_exists().map_err(|error| io(path, &error))? {
-        return Ok(false);
+        return Ok(());
     }
     // SQLite would replay it into the new file.
     if beside(path, "-wal").exists() {
@@ -73,8 +84,7 @@ pub(super) fn create_if_missing(path: &Path) -> Result<bool, OpenError> {
     remove(&draft).map_err(|error| io(path, &error))?;
     let file = create_private(&draft).map_err(|error| io(path, &error))?;
     lay_out(&draft).map_err(|error| refuse(path, StoreError::from(error)))?;
-    file.sync_all().and_then(|()| rename(&draft, path)).map_err(|error| io(path, &error))?;
-    Ok(true)
+    file.sync_all().and_then(|()| rename(&draft, path)).map_err(|error| io(path, &error))
 }
 
 fn lay_out(draft: &Path) -> rusqlite::Result<()> {

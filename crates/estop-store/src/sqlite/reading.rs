@@ -19,6 +19,7 @@ pub struct StoredJournal {
 impl StoredJournal {
     /// Opens it, if it is ours and of the schema this program writes.
     pub fn open(path: &Path) -> Result<StoredJournal, OpenError> {
+        open::check_restored(path)?;
         open::check_header(path)?;
         let connection = open::reader(path).map_err(|error| open::refuse(path, error))?;
         let (found, known) = (open::check_owner(path, &connection)?, migrate::newest());

@@ -106,4 +106,16 @@ pub(crate) fn po_2_a_sum_that_does_not_fit_stays_at_its_maximum(place: &impl Pla
     }
     let query = SpendQuery { by: SpendBy::Agent, from_day: 1, to_day: 1, agent: None, limit: 1 };
     assert_eq!(store.spend(&query).expect("sums")[0].sum.usd, NanoUsd(i64::MAX as u64));
+    // Nor does one over several of them, by whatever it is made.
+    store.add_spend(vec![spend(1, "a", "n", u64::MAX / 2, &[])]).expect("spend is added");
+    for by in [SpendBy::Day, SpendBy::Agent, SpendBy::Run] {
+        let found = store.spend(&SpendQuery { by, ..query.clone() }).expect("sums");
+        assert_eq!(found[0].sum.usd, NanoUsd(i64::MAX as u64), "{by:?}");
+        assert_eq!(found[0].sum.requests, 4, "{by:?}");
+    }
+    // And one that just fits is whole.
+    let parts = [("b", i64::MAX as u64 - 7), ("c", 7)];
+    store.add_spend(parts.map(|(model, usd)| spend(2, "b", model, usd, &[])).into()).expect("spend is added");
+    let query = SpendQuery { agent: Some("b".into()), from_day: 2, to_day: 2, ..query };
+    assert_eq!(store.spend(&query).expect("sums")[0].sum.usd, NanoUsd(i64::MAX as u64));
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use estop_store::{Restorable, restore_check};
+use estop_store::{RESTORING, Restorable, restore_check};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -68,8 +68,13 @@ fn place(file: &Path, draft: &Path, database: &Path) -> anyhow::Result<Option<Pa
     write_draft(file, draft)?;
     // Made from the copy, so that nobody could have changed the file in between.
     restore_check(draft)?;
+    // From here on until it is in its place no estop starts: the old one lacks more and more of what belongs to it.
+    let ready = beside(database, RESTORING);
+    std::fs::rename(draft, &ready)?;
+    sync_folder(database)?;
     let kept = keep_old(database)?;
-    std::fs::rename(draft, database)?;
+    sync_folder(database)?;
+    std::fs::rename(&ready, database)?;
     sync_folder(database)?;
     Ok(kept)
 }

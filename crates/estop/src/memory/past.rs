@@ -69,10 +69,6 @@ impl Past {
         folding.read_last(store, last_seq)?;
         folding.read_system(store, &heads)?;
         let rest = tail_rest(data_dir, mark(store)?).context("the journal's tail")?;
-        anyhow::ensure!(
-            !store.is_new() || rest.next_generation == 1,
-            "there is a tail of the journal, but no database: put it back, or move tail-*.jsonl away to start anew"
-        );
         let standing = |(name, kept): (&Name, &Snapshot)| (name.clone(), kept.state.standing());
         let standings = folding.agents.iter().map(standing).collect();
         let open = folding.open_requests(store, &newest)?;

@@ -24,6 +24,7 @@ mod hooks_api;
 mod house;
 mod install;
 mod keeping;
+mod lost_files;
 mod mcp;
 mod memory;
 mod money;
