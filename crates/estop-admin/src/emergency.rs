@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::{Extension, Json};
 use estop_core::button::{Latched, Press, Unlock};
-use estop_core::operator::{Operator, Stopped, TriggerView};
+use estop_core::operator::{JournalTrouble, Operator, Stopped, TriggerView};
 use estop_core::system::{
     Channel, Channels, GateView, KillReason, SystemDecision, SystemOutcome, SystemState,
 };
@@ -56,6 +56,8 @@ struct StatusOut {
     reason: Option<&'static str>,
     /// Everything may pass.
     operational: bool,
+    /// Why nothing passes although the button is not pressed.
+    journal_problem: Option<&'static str>,
     llm_enabled: bool,
     messaging_enabled: bool,
     tools_enabled: bool,
@@ -101,10 +103,12 @@ impl From<TriggerView> for TriggerOut {
 #[utoipa::path(get, path = "/api/emergency/status", tag = "emergency", responses((status = 200, body = StatusOut)))]
 async fn status(State(app): State<App>) -> Answer<StatusOut> {
     let Latched { gate, reason, note, by, source, since, metadata } = app.operator.button();
+    let trouble = app.operator.journal_trouble();
     Ok(Json(StatusOut {
         state: state_name(gate.state),
         reason: reason.map(reason_name),
-        operational: gate.state == SystemState::Running && gate.shut.is_empty(),
+        operational: gate.state == SystemState::Running && gate.shut.is_empty() && trouble.is_none(),
+        journal_problem: trouble.map(JournalTrouble::text),
         llm_enabled: gate.lets_pass(Channel::Llm),
         messaging_enabled: gate.lets_pass(Channel::Messaging),
         tools_enabled: gate.lets_pass(Channel::Tools),

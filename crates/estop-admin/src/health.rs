@@ -30,11 +30,14 @@ async fn lives() -> Json<HealthOut> {
     Json(HealthOut { status: "ok" })
 }
 
-/// It has started and its store answers. A pressed button is no fault: it is ready then, too.
+/// It has started, can write its journal, and its store answers. A pressed button is no fault: it is ready then, too.
 #[utoipa::path(get, path = "/readyz", tag = "health", responses((status = 200, body = HealthOut)))]
 async fn ready(State(app): State<App>) -> Answer<HealthOut> {
     if app.operator.gate().state == SystemState::Starting {
         return Err(Problem::new(Kind::Unavailable, "estop is starting."));
+    }
+    if let Some(trouble) = app.operator.journal_trouble() {
+        return Err(Problem::new(Kind::Unavailable, trouble.text()));
     }
     app.store(|store| store.last_seq()).await.map_err(|_| {
         Problem::new(Kind::Unavailable, "The store does not answer. Traffic is judged all the same.")

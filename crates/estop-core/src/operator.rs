@@ -85,6 +85,11 @@ pub trait Operator: Send + Sync {
     /// Whether everything that was done so far is on the disk. May wait for it.
     fn is_kept(&self) -> bool;
 
+    /// Why nothing new passes although the button is not pressed.
+    fn journal_trouble(&self) -> Option<JournalTrouble> {
+        None
+    }
+
     /// The gate.
     fn gate(&self) -> GateView;
 
@@ -120,6 +125,29 @@ pub trait Operator: Send + Sync {
 
     /// Something runs outside of this process: `on_end` is told when it must end, for as long as the result is held.
     fn watch(&self, who: Watched, on_end: OnEnd) -> Result<Watch, OperatorError>;
+}
+
+/// Why what is decided cannot be written down: nothing passes unwritten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalTrouble {
+    /// The disk failed: it stays so until the next start.
+    Failed,
+    /// The store takes nothing for now.
+    Stuck,
+}
+
+impl JournalTrouble {
+    /// What people must know of it.
+    pub fn text(self) -> &'static str {
+        match self {
+            JournalTrouble::Failed => {
+                "The journal could not be written: every request is refused until estop is started again. Look at the disk first."
+            }
+            JournalTrouble::Stuck => {
+                "The store does not take the journal: every request is refused until it does. Look at the disk."
+            }
+        }
+    }
 }
 
 /// What a kill did, and how long each part took (KS-2).

@@ -19,6 +19,7 @@ use estop_core::decision::Decision;
 use estop_core::event::Event;
 use estop_core::ids::Name;
 use estop_core::journal::{Happened, SYSTEM, Spans};
+use estop_core::operator::JournalTrouble;
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_core::time::Now;
 
@@ -155,6 +156,13 @@ impl JournalQueue {
     pub fn is_full(&self) -> bool {
         let is_stuck = self.stuck.load(Ordering::Relaxed);
         self.has_failed() || is_stuck || self.crowded.load(Ordering::Relaxed)
+    }
+
+    /// What people must know of it; a moment's crowd is nothing they could mend.
+    pub fn trouble(&self) -> Option<JournalTrouble> {
+        let is_stuck = self.stuck.load(Ordering::Relaxed);
+        let stuck = is_stuck.then_some(JournalTrouble::Stuck);
+        if self.has_failed() { Some(JournalTrouble::Failed) } else { stuck }
     }
 
     /// Whether what happens cannot be written down any more, or not in time.

@@ -9,8 +9,8 @@ use estop_core::event::What;
 use estop_core::guard::Guard;
 use estop_core::ids::Name;
 use estop_core::operator::{
-    AgentKeyHash, AgentView, Ended, FleetView, HookCall, HookReply, NewSnooze, OnEnd, Operator,
-    OperatorError, Overrides, RunStep, Steer, Stopped, TriggerView, Watch, Watched,
+    AgentKeyHash, AgentView, Ended, FleetView, HookCall, HookReply, JournalTrouble, NewSnooze, OnEnd,
+    Operator, OperatorError, Overrides, RunStep, Steer, Stopped, TriggerView, Watch, Watched,
 };
 use estop_core::policy::Preset;
 use estop_core::proof_test::{NoProofTest, ProofTest, ProofTests};
@@ -203,6 +203,10 @@ impl Operator for Steering {
 
     fn is_kept(&self) -> bool {
         self.latch.is_kept()
+    }
+
+    fn journal_trouble(&self) -> Option<JournalTrouble> {
+        self.host.journal.trouble()
     }
 
     fn gate(&self) -> GateView {

@@ -1,6 +1,7 @@
 //! What every page has: the state, the channels, the button, the way to the other pages.
 
 use estop_core::button::Latched;
+use estop_core::operator::JournalTrouble;
 use estop_core::system::{Channel, KillReason, SystemState};
 use estop_store::{OpenCases, TokenRole};
 use secrecy::ExposeSecret;
@@ -100,11 +101,12 @@ impl Frame {
             ("messaging", "messages", Channel::Messaging),
         ];
         let channels: Vec<ChannelLamp> = channels.into_iter().map(lamp).collect();
+        let trouble = app.operator.journal_trouble();
         let partly = channels.iter().any(|channel| !channel.open);
         Ok(Frame {
             title: title.to_owned(),
-            state: State::of(latched.gate.state, partly),
-            banner: banner(app, &latched, partly),
+            state: State::of(latched.gate.state, partly, trouble.is_some()),
+            banner: banner(app, &latched, partly).or_else(|| trouble.map(Banner::of_journal)),
             channels,
             under_way: under_way(app),
             nav: nav.collect(),
@@ -124,8 +126,9 @@ impl Frame {
 }
 
 impl State {
-    fn of(state: SystemState, partly: bool) -> State {
+    fn of(state: SystemState, partly: bool, refuses: bool) -> State {
         let (class, lamp, label) = match state {
+            SystemState::Running if refuses => ("partly", "off", "RUNNING, NOTHING PASSES"),
             SystemState::Running if partly => ("partly", "half", "RUNNING, NOT EVERYTHING"),
             SystemState::Running => ("running", "on", "RUNNING"),
             SystemState::Shutdown => ("shutdown", "off", "SHUTDOWN"),
@@ -133,6 +136,13 @@ impl State {
             SystemState::Starting => ("starting", "off", "STARTING"),
         };
         State { class, lamp, label, is_down: state == SystemState::Shutdown }
+    }
+}
+
+impl Banner {
+    /// Nothing passes, and it is not the button.
+    fn of_journal(trouble: JournalTrouble) -> Banner {
+        Banner { what: trouble.text(), who: String::new(), why: String::new(), epoch: 0, unlock: None }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use axum::body::Body;
+use estop_core::operator::JournalTrouble;
 use serde_json::{Value, json};
 
 use crate::support::{Plane, anonymous, set};
@@ -153,6 +154,23 @@ async fn ui_3_bodies_are_read_strictly() {
         many.headers_mut().append("x-many", "1".parse().unwrap());
     }
     plane.send(many).await.expect(431);
+}
+
+#[tokio::test]
+async fn ui_4_who_refuses_everything_is_not_ready_and_says_why() {
+    let plane = Plane::new();
+    for trouble in [JournalTrouble::Failed, JournalTrouble::Stuck] {
+        plane.operator.set_trouble(Some(trouble));
+        let ready = plane.send(anonymous("GET", "/readyz", None)).await.expect(503);
+        assert_eq!(ready.json()["detail"], trouble.text());
+        let status = plane.send(plane.request("GET", "/api/emergency/status", None)).await.expect(200).json();
+        assert_eq!((&status["state"], &status["operational"]), (&json!("running"), &json!(false)));
+        assert_eq!(status["journalProblem"], trouble.text());
+    }
+    plane.operator.set_trouble(None);
+    plane.send(anonymous("GET", "/readyz", None)).await.expect(200);
+    let status = plane.send(plane.request("GET", "/api/emergency/status", None)).await.expect(200).json();
+    assert_eq!((&status["operational"], &status["journalProblem"]), (&json!(true), &json!(null)));
 }
 
 #[tokio::test]

@@ -126,7 +126,7 @@ fn status(daemon: &Daemon) -> anyhow::Result<Exit> {
             format!("{name} {}", if status[key] == true { "open" } else { "shut" })
         };
         properties([
-            ("state", state(&status["state"])),
+            ("state", state_of(status)),
             ("channels", channels.map(open).join(", ")),
             ("reason", cell(&status["reason"])),
             ("note", cell(&status["note"])),
@@ -160,6 +160,15 @@ pub(super) fn proof_test(tests: &Value) -> String {
 /// A state's name, as people say it.
 pub(super) fn state(name: &Value) -> String {
     cell(name).to_uppercase()
+}
+
+/// How everything stands; and why nothing passes, if it is not the button.
+pub(super) fn state_of(status: &Value) -> String {
+    let state = state(&status["state"]);
+    match status["journalProblem"].as_str() {
+        Some(problem) => format!("{state}, BUT NOTHING PASSES: {problem}"),
+        None => state,
+    }
 }
 
 /// What to add if it is not on the disk.

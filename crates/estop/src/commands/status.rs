@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use super::Exit;
 use super::alerts::failing;
 use super::daemon::DaemonArgs;
-use super::emergency::proof_test;
+use super::emergency::{proof_test, state_of};
 use super::table::{cell, dollars, each, moment, properties};
 use crate::client::path;
 
-/// Show how the system stands; exit code 1 if it is not running
+/// Show how the system stands; exit code 1 if it is not running, or nothing passes
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -24,7 +24,8 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     let mut status = together(emergency, &stats);
     status["alerts"] = daemon.get(path(&["alerts", "channels"]))?;
     daemon.say(&status, text)?;
-    Ok(if status["state"] == "running" { Exit::Fine } else { Exit::No })
+    let passes = status["state"] == "running" && status["journalProblem"].is_null();
+    Ok(if passes { Exit::Fine } else { Exit::No })
 }
 
 /// What the emergency status says, with the counts.
@@ -83,7 +84,7 @@ fn text(status: &Value) -> String {
     let known = why.into_iter().filter(|(key, _)| status["state"] != "running" && !status[*key].is_null());
     let why: Vec<String> = known.map(|(key, word)| format!("{word}{}", moment(&status[key]))).collect();
     let separator = if why.is_empty() { "" } else { ": " };
-    let state = format!("{}{separator}{}", cell(&status["state"]).to_uppercase(), why.join(", "));
+    let state = format!("{}{separator}{}", state_of(status), why.join(", "));
     let channels = [("llm", "llmEnabled"), ("messaging", "messagingEnabled"), ("tools", "toolsEnabled")];
     let open =
         |(name, key): (&str, &str)| format!("{name} {}", if status[key] == true { "open" } else { "shut" });

@@ -136,11 +136,13 @@ fn ui_2_without_a_daemon_commands_end_with_3_and_say_how_to_start_it() {
 #[test]
 fn ui_2_wrong_usage_ends_with_2() {
     let house = new_house("");
-    let wrong: [&[&str]; 9] = [
+    let wrong: [&[&str]; 11] = [
         &["agents"],
         &["agents", "show", ""],
         &["agents", "frobnicate"],
         &["agents", "kill-switch", "a", "--threshold", "high"],
+        &["agents", "kill-switch", "a", "--threshold", "inf"],
+        &["agents", "kill-switch", "a", "--threshold", "NaN"],
         &["spend", "--by", "colour"],
         &["token", "create", "--role", "king", "--name", "n"],
         &["status", "--url", "https://example.com"],

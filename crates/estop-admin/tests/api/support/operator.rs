@@ -11,8 +11,8 @@ use estop_core::guard::Guard;
 use estop_core::ids::Name;
 use estop_core::loop_detector::LoopFinding;
 use estop_core::operator::{
-    AgentKeyHash, AgentView, Ended, FleetView, HookCall, HookFault, HookReply, NewSnooze, OnEnd, Operator,
-    OperatorError, Overrides, RunStep, Steer, Stopped, TriggerView, Watch, Watched,
+    AgentKeyHash, AgentView, Ended, FleetView, HookCall, HookFault, HookReply, JournalTrouble, NewSnooze,
+    OnEnd, Operator, OperatorError, Overrides, RunStep, Steer, Stopped, TriggerView, Watch, Watched,
 };
 use estop_core::policy::{Policy, Preset};
 use estop_core::policy_file::PolicyFile;
@@ -32,6 +32,7 @@ pub(crate) struct FakeOperator {
 
 #[derive(Default)]
 struct Inner {
+    trouble: Option<JournalTrouble>,
     agents: BTreeMap<Name, Fake>,
     system: System,
     latched: Option<Latched>,
@@ -63,6 +64,10 @@ impl FakeOperator {
 
     pub(crate) fn file(&self) -> Arc<PolicyFile> {
         Arc::clone(&self.file.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set_trouble(&self, trouble: Option<JournalTrouble>) {
+        self.lock().trouble = trouble;
     }
 
     pub(crate) fn keys(&self) -> Vec<AgentKeyHash> {
@@ -232,6 +237,10 @@ impl Operator for FakeOperator {
 
     fn is_kept(&self) -> bool {
         true
+    }
+
+    fn journal_trouble(&self) -> Option<JournalTrouble> {
+        self.lock().trouble
     }
 
     fn gate(&self) -> GateView {

@@ -27,8 +27,14 @@ pub(super) struct Args {
     #[arg(long, value_name = "N")]
     window: Option<u32>,
     /// The score that may not be exceeded, 1 to 50
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", value_parser = number)]
     threshold: Option<f64>,
+}
+
+/// JSON has no word for what is not a number or has no end, and would send none at all.
+fn number(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+    number.ok_or_else(|| "expected a number, such as 10 or 4.5".to_owned())
 }
 
 pub(super) fn main(daemon: &Daemon, args: &Args) -> anyhow::Result<()> {
