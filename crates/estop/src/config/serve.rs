@@ -5,8 +5,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use estop_core::ids::Name;
+use estop_core::journal::SYSTEM;
 use estop_core::policy_file::PolicyFile;
 use estop_core::prices::PriceTable;
+use estop_core::proof_test::CANARY;
+use estop_gateway::{NAME_MAX, is_agent_name};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::alerts::{Alerts, alerts};
@@ -94,6 +97,7 @@ pub(super) fn check(
 ) -> Result<ServeConfig, Fault> {
     let tls = tls(&file.tls, env)?;
     let behind_tls_proxy = file.behind_tls_proxy.unwrap_or(false);
+    check_agent_names(file)?;
     let agent_keys = agent_keys(file, env)?;
     let providers = providers(&file.providers, env)?;
     let listen = listen(&file.listen, tls.is_some(), behind_tls_proxy)?;
@@ -163,6 +167,21 @@ fn listen(given: &ListenIn, has_tls: bool, behind_tls_proxy: bool) -> Result<Lis
 fn collide(one: SocketAddr, other: SocketAddr) -> bool {
     let is_any = one.ip().is_unspecified() || other.ip().is_unspecified();
     one.port() == other.port() && one.port() != 0 && (one.ip() == other.ip() || is_any)
+}
+
+/// Under another name nobody can call: rules for it would hold for nobody.
+fn check_agent_names(file: &FileIn) -> Result<(), Fault> {
+    match file.agents.keys().find(|name| !is_agent_name(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!("no agent can be called `{}`", name.escape_debug());
+            let help = format!(
+                "A name has 1 to {NAME_MAX} letters, digits, `.`, `_` and `-`, does not begin with `.` or `-`, and is neither \
+                 `{SYSTEM}` nor `{CANARY}`."
+            );
+            Err(Fault::new(&["agents", name], message).with_help(help))
+        }
+    }
 }
 
 fn agent_keys(file: &FileIn, env: &Env) -> Result<BTreeMap<Name, SecretString>, Fault> {
