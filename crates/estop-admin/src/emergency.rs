@@ -56,7 +56,7 @@ struct StatusOut {
     reason: Option<&'static str>,
     /// Everything may pass.
     operational: bool,
-    /// Why nothing passes although the button is not pressed.
+    /// Why nothing passes, pressed button or not: the journal cannot be written.
     journal_problem: Option<&'static str>,
     llm_enabled: bool,
     messaging_enabled: bool,

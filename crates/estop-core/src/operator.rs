@@ -85,7 +85,7 @@ pub trait Operator: Send + Sync {
     /// Whether everything that was done so far is on the disk. May wait for it.
     fn is_kept(&self) -> bool;
 
-    /// Why nothing new passes although the button is not pressed.
+    /// Why nothing new passes, pressed button or not.
     fn journal_trouble(&self) -> Option<JournalTrouble> {
         None
     }

@@ -65,7 +65,9 @@ fn paged(store: &Sqlite, agent: &str, before: Option<u64>, limit: usize) -> Vec<
         let page = store.records_of(agent, before, limit).unwrap();
         let Some(oldest) = page.last() else { return found };
         assert!(page.len() <= limit, "{} of {limit}", page.len());
-        before = Some(Record::parse(oldest).unwrap().head.seq);
+        let oldest = Record::parse(oldest).unwrap().head.seq;
+        assert!(before.is_none_or(|before| oldest < before), "the same again");
+        before = Some(oldest);
         found.extend(page);
     }
 }

@@ -33,7 +33,7 @@ use estop_core::operator::AgentKeyHash;
 use estop_core::policy::Preset;
 use estop_core::policy_file::PolicyFile;
 use estop_gateway::{Gateway, Host, JournalQueue, Over, Remembered};
-use estop_store::{Access, Agent, AgentRepo, OpenError, Sqlite, SqliteOptions, StoreError, lock, tail_end};
+use estop_store::{Access, Agent, AgentRepo, OpenError, Sqlite, SqliteOptions, StoreError, lock};
 
 use crate::alerting::Alerting;
 use crate::config::{Alerts, ServeConfig, find_zone};
@@ -44,10 +44,6 @@ pub use upkeep::Tidying;
 
 /// The database's name in the data directory.
 const DATABASE: &str = "estop.db";
-
-/// Why nothing passes if only the database is gone.
-const DATABASE_GONE: &str =
-    "there is a tail of the journal, but no database: put it back, or move tail-*.jsonl away to start anew";
 
 /// Where the database of a data directory is.
 pub fn database(data_dir: &Path) -> PathBuf {
@@ -84,10 +80,6 @@ impl Memory {
         // Its owner's alone: whoever may write here may press the button, and read what agents did.
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
         made.with_context(|| format!("data_dir: cannot create {}", data_dir.display()))?;
-        // Before a database is made: the next start would take it for the tail's.
-        if !database(data_dir).try_exists()? && tail_end(data_dir)?.is_some() {
-            return Memory::untrusted(data_dir, wall, alerts, DATABASE_GONE.to_owned());
-        }
         match Sqlite::open(&database(data_dir), SqliteOptions::default()) {
             Ok(store) => Memory::begin(data_dir, store, wall, policies, alerts),
             Err(
@@ -107,6 +99,7 @@ impl Memory {
         let past = match Past::read(data_dir, &store, wall) {
             Ok(past) => past,
             Err(error) => {
+                // Its lock is taken again below.
                 drop(store);
                 let problem = format!("the journal cannot be trusted: {error:#}");
                 return Memory::untrusted(data_dir, wall, alerts, problem);

@@ -106,7 +106,10 @@ impl Frame {
         Ok(Frame {
             title: title.to_owned(),
             state: State::of(latched.gate.state, partly, trouble.is_some()),
-            banner: banner(app, &latched, partly).or_else(|| trouble.map(Banner::of_journal)),
+            banner: match trouble.filter(|_| latched.gate.state == SystemState::Running) {
+                Some(trouble) => Some(Banner::of_journal(trouble)),
+                None => banner(app, &latched, partly),
+            },
             channels,
             under_way: under_way(app),
             nav: nav.collect(),

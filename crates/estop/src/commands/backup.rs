@@ -57,7 +57,12 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         // The journal, which is in the copy, has the result too, without its steps.
         eprintln!("estop: the last proof test could not be copied: {error}");
     }
-    let copy = restore_check(&args.file)?;
+    let copy = restore_check(&args.file).map_err(|error| {
+        Refused(format!(
+            "{} was written, but the database is damaged, and so is this copy: {error}",
+            args.file.display()
+        ))
+    })?;
     let bytes = std::fs::metadata(&args.file)?.len();
     let file = args.file.display().to_string();
     if args.json {

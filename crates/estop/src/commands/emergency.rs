@@ -166,8 +166,8 @@ pub(super) fn state(name: &Value) -> String {
 pub(super) fn state_of(status: &Value) -> String {
     let state = state(&status["state"]);
     match status["journalProblem"].as_str() {
-        Some(problem) => format!("{state}, BUT NOTHING PASSES: {problem}"),
-        None => state,
+        Some(problem) if status["state"] == "running" => format!("{state}, BUT NOTHING PASSES: {problem}"),
+        _ => state,
     }
 }
 

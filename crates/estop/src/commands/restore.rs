@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -16,6 +16,9 @@ use super::{Exit, Refused, refused, say, say_json};
 use crate::memory::database;
 use crate::printable::escaped;
 use crate::prooftest::copy_back;
+
+/// What is added to the name of a database whose place was taken, before the time.
+const KEPT: &str = ".before-restore-";
 
 /// Put a copy made by `estop backup` in the place of the database; no estop may be running there
 #[derive(Debug, clap::Args)]
@@ -71,10 +74,17 @@ fn place(file: &Path, draft: &Path, database: &Path) -> anyhow::Result<Option<Pa
     // From here on until it is in its place no estop starts: the old one lacks more and more of what belongs to it.
     let ready = beside(database, RESTORING);
     std::fs::rename(draft, &ready)?;
+    swap(&ready, database).with_context(|| {
+        format!("estop starts shut until this is done: run `estop restore {}`", ready.display())
+    })
+}
+
+/// What is ready takes the place of what is there.
+fn swap(ready: &Path, database: &Path) -> anyhow::Result<Option<PathBuf>> {
     sync_folder(database)?;
     let kept = keep_old(database)?;
     sync_folder(database)?;
-    std::fs::rename(&ready, database)?;
+    std::fs::rename(ready, database)?;
     sync_folder(database)?;
     Ok(kept)
 }
@@ -89,9 +99,11 @@ fn write_draft(file: &Path, draft: &Path) -> anyhow::Result<()> {
 /// Gives the database a second name, and takes away from its first what belongs to it: its log and the tail of its
 /// journal. Without them the first name would still be a database, so estop never finds none.
 fn keep_old(database: &Path) -> anyhow::Result<Option<PathBuf>> {
-    let is_there = database.exists();
-    let kept = free_name(database)?;
-    if is_there {
+    let mut has_kept = database.exists();
+    // One that was cut short may have begun: what belongs together stays together.
+    let begun = second_name(database)?;
+    let kept = begun.clone().map_or_else(|| free_name(database), Ok)?;
+    if has_kept && begun.is_none() {
         // Where a file cannot have two names it is moved.
         std::fs::hard_link(database, &kept).or_else(|_| std::fs::rename(database, &kept))?;
     }
@@ -109,16 +121,33 @@ fn keep_old(database: &Path) -> anyhow::Result<Option<PathBuf>> {
             let mut suffix = OsString::from(".");
             suffix.push(&name);
             std::fs::rename(folder.join(&name), beside(&kept, suffix))?;
+            has_kept = true;
         }
     }
-    Ok(is_there.then_some(kept))
+    Ok(has_kept.then_some(kept))
+}
+
+/// The name a database that is there was given by a restore that was cut short.
+fn second_name(database: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let Ok(about) = database.metadata() else { return Ok(None) };
+    let folder = database.parent().context("the database is in no folder")?;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let is_kept = entry.file_name().to_str().is_some_and(|name| name.contains(KEPT));
+        if is_kept
+            && entry.metadata().is_ok_and(|found| (found.dev(), found.ino()) == (about.dev(), about.ino()))
+        {
+            return Ok(Some(entry.path()));
+        }
+    }
+    Ok(None)
 }
 
 fn free_name(database: &Path) -> anyhow::Result<PathBuf> {
     let now = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
     let names = (1..100).map(|number| match number {
-        1 => beside(database, format!(".before-restore-{now}")),
-        _ => beside(database, format!(".before-restore-{now}-{number}")),
+        1 => beside(database, format!("{KEPT}{now}")),
+        _ => beside(database, format!("{KEPT}{now}-{number}")),
     });
     let mut free = names.filter(|name| !name.exists());
     free.next().context("a hundred databases were replaced in this second")

@@ -42,13 +42,18 @@ fn st_1_a_tail_whose_database_is_gone_waits_for_it_through_any_number_of_starts(
     let away = tempfile::tempdir().unwrap();
     move_database(&house.data(), away.path());
     for _ in 0..3 {
-        starts_shut(&house, "no database");
+        starts_shut(&house, "tail of its journal");
         assert!(!house.data().join("estop.db").exists(), "it would be taken for the tail's");
     }
     move_database(away.path(), &house.data());
-    house.start().end();
+    // Shut it stays until somebody who looked lets it go on.
+    let estop = house.start();
+    house.estop(&["emergency", "restart"]).is(0, "SAFE_MODE");
+    house.estop(&["emergency", "clear"]).is(0, "RUNNING");
+    assert_eq!(estop.ask("a", "and one more").unwrap().0, 200);
+    estop.end();
     let query = SpendQuery { by: SpendBy::Agent, from_day: 0, to_day: i32::MAX, agent: None, limit: 9 };
-    assert_eq!(house.store().spend(&query).unwrap()[0].sum.requests, 8);
+    assert_eq!(house.store().spend(&query).unwrap()[0].sum.requests, 9);
     house.verified();
 }
 
@@ -58,14 +63,22 @@ fn st_1_a_restore_that_was_cut_short_is_done_again_before_anything_passes() {
     let estop = house.start();
     assert_eq!(estop.ask("a", "Hello").unwrap().0, 200);
     house.estop(&["backup", "copy.db"]).is(0, "Copied");
-    estop.end();
-    // All it had to do was to give it its name.
-    std::fs::copy(house.folder.path().join("copy.db"), house.data().join("estop.db.restoring")).unwrap();
+    assert_eq!(estop.ask("late", "Hello").unwrap().0, 200);
+    estop.kill_9();
+    // What it does, up to the moment when half of what belongs to the old one is moved.
+    let at = |name: &str| house.data().join(name);
+    std::fs::copy(house.folder.path().join("copy.db"), at("estop.db.restoring")).unwrap();
+    std::fs::hard_link(at("estop.db"), at("estop.db.before-restore-20261117T000000Z")).unwrap();
+    std::fs::rename(at("estop.db-wal"), at("estop.db.before-restore-20261117T000000Z-wal")).unwrap();
     starts_shut(&house, "cut short");
     house.estop(&["journal", "verify"]).is(1, "cut short");
-    house.estop(&["restore", "copy.db"]).is(0, "Restored");
-    assert!(!house.data().join("estop.db.restoring").exists());
+    house.estop(&["restore", "data/estop.db.restoring"]).is(0, "before-restore-20261117T000000Z");
+    assert!(!at("estop.db.restoring").exists());
     house.estop(&["journal", "verify"]).is(0, "Whole");
+    let names =
+        std::fs::read_dir(house.data()).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+    let tails: Vec<_> = names.filter(|name| name.contains("tail-")).collect();
+    assert_eq!(tails, ["estop.db.before-restore-20261117T000000Z.tail-1.jsonl"], "beside what it belongs to");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use estop_core::button::Latched;
 use estop_core::system::SystemState;
-use estop_store::{FoundLatch, LatchFile, OpenError, StoredJournal, restore_check, tail_rest};
+use estop_store::{FoundLatch, LatchFile, OpenError, StoredJournal, restore_check, tail_end, tail_rest};
 use jiff::Timestamp;
 use nix::sys::statvfs::{FsFlags, statvfs};
 use rustix::process::geteuid;
@@ -55,6 +55,14 @@ pub(super) fn check(place: &Place, folder: &Path, daemon: &Daemon) -> Vec<Findin
     if has_database {
         findings.push(stored(place, folder));
         findings.extend(tail(place, folder, daemon));
+    } else if tail_end(folder).is_ok_and(|end| end.is_some()) {
+        findings.push(AREA.wrong(
+            "the database is gone, but the tail of its journal is there: estop starts shut",
+            format!(
+                "put it back; or put a backup in its place with {}; or move tail-*.jsonl away to start anew",
+                place.command("restore FILE")
+            ),
+        ));
     }
     findings.extend(latch(place, folder, has_database, daemon));
     findings

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use estop_store::tail_end;
 use http::Method;
 use rustix::process::geteuid;
 use serde_json::Value;
@@ -19,6 +20,10 @@ use crate::memory::database;
 const AREA: Area = Area("daemon");
 /// An answer takes milliseconds.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
+
+/// Also one that came up shut has none.
+const NO_SOCKET: &str =
+    "it has no socket there. If its database cannot be used, mend that and start it again";
 
 /// What there is of a daemon.
 pub(super) enum Daemon {
@@ -63,7 +68,7 @@ pub(super) fn look(folder: &Path) -> Daemon {
     let holder = || Holder::of(&lock(folder)).map(|holder| holder.pid);
     if about.is_none() {
         return match holder() {
-            Some(pid) => Daemon::Silent { pid: Some(pid), why: "it has no socket there".to_owned() },
+            Some(pid) => Daemon::Silent { pid: Some(pid), why: NO_SOCKET.to_owned() },
             None => Daemon::None { left: false },
         };
     }
@@ -86,6 +91,11 @@ pub(super) fn look(folder: &Path) -> Daemon {
     }
 }
 
+/// Whether no estop left anything there.
+fn is_unused(folder: &Path) -> bool {
+    !database(folder).exists() && !tail_end(folder).is_ok_and(|end| end.is_some())
+}
+
 fn lock(folder: &Path) -> PathBuf {
     let mut name = database(folder).into_os_string();
     name.push(".lock");
@@ -99,7 +109,7 @@ fn is_mine(owner: u32) -> bool {
 /// What is to be said of it.
 pub(super) fn check(place: &Place, folder: &Path, daemon: &Daemon) -> Vec<Finding> {
     match daemon {
-        Daemon::None { .. } if !database(folder).exists() => vec![AREA.warning(
+        Daemon::None { .. } if is_unused(folder) => vec![AREA.warning(
             format!("nothing here yet: no estop has run with {}", folder.display()),
             format!("start with `{}`", place.serve()),
         )],
@@ -218,7 +228,8 @@ fn proof_test(place: &Place, tests: &Value) -> Finding {
 fn store(ready: &Result<(), String>) -> Finding {
     match ready {
         Ok(()) => AREA.ok("its store answers"),
-        Err(why) => AREA.wrong(format!("it is not ready: {why}"), "look at the disk of the data directory"),
+        Err(why) => AREA
+            .wrong(format!("it is not ready: {why}"), "see what is said of the data directory and its disk"),
     }
 }
 

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::admin_plane::socket;
 use crate::client::ClientError;
@@ -87,8 +88,12 @@ fn start(data_dir: &Path, config: Option<&Path>) -> anyhow::Result<String> {
     while !answers(data_dir) {
         let is_gone = !Path::new("/proc").join(pid.to_string()).exists();
         if is_gone || begun.elapsed() > UP_WITHIN {
-            let why = if is_gone { "it ended at once" } else { "it does not answer" };
+            let why = if is_gone { "it ended at once" } else { "it did not answer, and was ended again" };
             let said = tail(&log, begins_at);
+            // One that came up shut has nothing to answer with, and would keep the data directory from whoever mends it.
+            if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+                let _ = kill_process(pid, Signal::TERM);
+            }
             let text = format!(
                 "no daemon could be started for {}: {why}. It said:\n{said}\nMend that, or start one yourself with \
                  `estop serve`.",

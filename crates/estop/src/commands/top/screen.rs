@@ -25,8 +25,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
 fn header(model: &Model) -> Vec<Line<'static>> {
     let (status, stats) = (&model.seen.status, &model.seen.stats);
     let state = status["state"].as_str().unwrap_or("unknown").to_uppercase().replace('_', " ");
+    let problem = status["journalProblem"].as_str();
     let color = match status["state"].as_str() {
-        Some("running") => Color::Green,
+        Some("running") if problem.is_none() => Color::Green,
         Some("safe_mode") => Color::Yellow,
         _ => Color::Red,
     };
@@ -57,7 +58,7 @@ fn header(model: &Model) -> Vec<Line<'static>> {
         (Some(why), _) => {
             Line::from(format!("NO ANSWER, this is what was last seen: {}", escaped(why))).red()
         }
-        (None, Some("running")) => Line::from(""),
+        (None, Some("running")) => Line::from(problem.unwrap_or_default().to_owned()).red(),
         (None, _) => {
             let text = |key: &str| escaped(status[key].as_str().unwrap_or_default()).to_string();
             Line::from(format!(
