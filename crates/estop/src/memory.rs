@@ -33,7 +33,9 @@ use estop_core::operator::AgentKeyHash;
 use estop_core::policy::Preset;
 use estop_core::policy_file::PolicyFile;
 use estop_gateway::{Gateway, Host, JournalQueue, Over, Remembered};
-use estop_store::{Access, Agent, AgentRepo, OpenError, Sqlite, SqliteOptions, StoreError, lock};
+use estop_store::{
+    Access, Agent, AgentRepo, OpenError, RESTORING, Sqlite, SqliteOptions, StoreError, lock, tail_end,
+};
 
 use crate::alerting::Alerting;
 use crate::config::{Alerts, ServeConfig, find_zone};
@@ -48,6 +50,17 @@ const DATABASE: &str = "estop.db";
 /// Where the database of a data directory is.
 pub fn database(data_dir: &Path) -> PathBuf {
     data_dir.join(DATABASE)
+}
+
+/// Why nothing passes if only the database is gone.
+const DATABASE_GONE: &str = "the database is gone, but the tail of its journal is still there: put it back, or move tail-*.jsonl away to start anew";
+
+/// Whether there is no database, although there was one: the next start would take what is left of its journal into a new one. Half a restore
+/// is told by whoever opens it.
+fn is_gone(data_dir: &Path) -> std::io::Result<bool> {
+    let restoring = data_dir.join(format!("{DATABASE}{RESTORING}"));
+    let is_there = database(data_dir).try_exists()? || restoring.try_exists()?;
+    Ok(!is_there && tail_end(data_dir)?.is_some())
 }
 
 /// A memory that is being written.
@@ -80,6 +93,9 @@ impl Memory {
         // Its owner's alone: whoever may write here may press the button, and read what agents did.
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
         made.with_context(|| format!("data_dir: cannot create {}", data_dir.display()))?;
+        if is_gone(data_dir).with_context(|| format!("data_dir: cannot look into {}", data_dir.display()))? {
+            return Memory::untrusted(data_dir, wall, alerts, DATABASE_GONE.to_owned());
+        }
         match Sqlite::open(&database(data_dir), SqliteOptions::default()) {
             Ok(store) => Memory::begin(data_dir, store, wall, policies, alerts),
             Err(

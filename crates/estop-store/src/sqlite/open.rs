@@ -15,7 +15,6 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::{SqliteOptions, migrate};
 use crate::error::{OpenError, StoreError};
-use crate::tail_file::tail_end;
 
 /// "ESTP": the file is ours.
 const APPLICATION_ID: i32 = 0x4553_5450;
@@ -81,11 +80,6 @@ pub(super) fn create_if_missing(path: &Path) -> Result<(), OpenError> {
     // SQLite would replay it into the new file.
     if beside(path, "-wal").exists() {
         return Err(corrupt(path, "it is gone, but its write-ahead log is still there"));
-    }
-    // The next start would take it into the new one.
-    if tail_end(folder_of(path)).map_err(|error| io(path, &error))?.is_some() {
-        let detail = "it is gone, but the tail of its journal is still there: put it back, or move tail-*.jsonl away too";
-        return Err(corrupt(path, detail));
     }
     let draft = beside(path, ".new");
     remove(&draft).map_err(|error| io(path, &error))?;
@@ -253,11 +247,8 @@ pub(super) fn remove(path: &Path) -> std::io::Result<()> {
 /// Moves a file to its place, for good: the folder is synced too.
 pub(super) fn rename(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::rename(from, to)?;
-    File::open(folder_of(to))?.sync_all()
-}
-
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// The file of that name with something added.
