@@ -1,8 +1,15 @@
 """What the tests in Python share: the owner's socket of an estop, and whether its journal holds together."""
 
 import http.client
+import os
 import socket
 import subprocess
+
+# Of every estop the tests start, and of every command they run: unlocking the button needs it, also over the owner's socket.
+# It has the form of a token that estop makes, so that no start waits for a slow hash.
+ADMIN_TOKEN = "estop_admin_" + "0123456789abcdef" * 4
+os.environ["ESTOP_ADMIN_TOKEN"] = ADMIN_TOKEN
+UNLOCKS = ("/api/emergency/restart", "/api/emergency/clear")
 
 
 class OwnerConnection(http.client.HTTPConnection):
@@ -11,6 +18,12 @@ class OwnerConnection(http.client.HTTPConnection):
     def __init__(self, path, within_s):
         super().__init__("localhost", timeout=within_s)
         self.path = str(path)
+
+    def request(self, method, url, body=None, headers=None, **more):
+        headers = dict(headers or {})
+        if url in UNLOCKS:
+            headers["authorization"] = f"Bearer {ADMIN_TOKEN}"
+        super().request(method, url, body, headers, **more)
 
     def connect(self):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -70,6 +70,8 @@ fn request(agent: usize, cycle: u64, random: &mut Random) -> What {
         request: RequestId(cycle),
         call: CallKind::Generation,
         model: Some("claude-sonnet-4-5".into()),
+        path_model: None,
+        path: None,
         print: RequestPrint {
             conversation: Hash64(agent as u64 + 1),
             ask: Hash64(7),
@@ -81,7 +83,7 @@ fn request(agent: usize, cycle: u64, random: &mut Random) -> What {
             input_tokens: 20_000 + cycle as u32 * 300,
             output_tokens: 4_096,
             usd: NanoUsd(90_000_000),
-            unpriced: false,
+            ..Estimate::default()
         },
         fleet: None,
         tags: None,

@@ -64,12 +64,14 @@ def asked(address, agent):
 
 
 RUNNING = []
+# Unlocking needs the admin token. It has the form of one that estop makes: no start waits for a slow hash.
+ENVIRONMENT = {**os.environ, "ESTOP_ADMIN_TOKEN": "estop_admin_" + "0123456789abcdef" * 4}
 
 
 def serve(binary, folder):
     """A daemon that listens, and where."""
     line = [str(binary), "serve", "--config", "estop.yaml", "--data-dir", "data"]
-    process = subprocess.Popen(line, cwd=folder, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(line, cwd=folder, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
     RUNNING.append(process)
     return process, process.stdout.readline().split("//")[1].strip()
 
@@ -79,7 +81,7 @@ def unlock(binary, folder):
     process, _ = serve(binary, folder)
     for step in ("restart", "clear"):
         command = [str(binary), "emergency", step, "--data-dir", "data", "--reason", "a new database"]
-        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, env=ENVIRONMENT)
     process.terminate()
     process.wait()
 

@@ -19,6 +19,7 @@ mod control;
 mod dialogue;
 mod encoding;
 mod framing;
+mod jobs;
 mod models;
 mod protocols;
 mod schema;

@@ -14,6 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
+use crate::jobs::Jobs;
 use crate::script::Script;
 use crate::seen::{Log, Outcome};
 use crate::service;
@@ -22,16 +23,21 @@ use crate::service;
 pub(crate) struct Shared {
     pub(crate) log: Log,
     script: Mutex<Script>,
+    jobs: Mutex<Jobs>,
     pub(crate) tls: Option<TlsAcceptor>,
 }
 
 impl Shared {
     pub(crate) fn new(log: Log, tls: Option<TlsAcceptor>) -> Self {
-        Self { log, script: Mutex::default(), tls }
+        Self { log, script: Mutex::default(), jobs: Mutex::default(), tls }
     }
 
     pub(crate) fn script<T>(&self, change: impl FnOnce(&mut Script) -> T) -> T {
         change(&mut self.script.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn jobs<T>(&self, change: impl FnOnce(&mut Jobs) -> T) -> T {
+        change(&mut self.jobs.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

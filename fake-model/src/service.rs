@@ -43,7 +43,11 @@ pub(crate) async fn handle(
     let said = Exchange::new(parts.method.as_str(), path, query, &parts.headers, &body);
     let text = String::from_utf8_lossy(&body);
     let reply = shared.script(|script| script.take(path, &said.model, &text));
-    let reply = reply.unwrap_or_else(|| reply_by_model(&said.model));
+    // Work in the background is answered as such, unless a script says something else.
+    let job = || shared.jobs(|jobs| jobs.answer(parts.method.as_str(), path, said.body.as_ref(), number));
+    let by_job =
+        || job().map(|(status, job)| Reply { status: Some(status), json: Some(job), ..Reply::default() });
+    let reply = reply.or_else(by_job).unwrap_or_else(|| reply_by_model(&said.model));
 
     if let Some(raw) = &reply.raw_base64 {
         connection.aborted(number);

@@ -69,6 +69,7 @@ impl Button {
             | SystemEvent::AccessChanged { .. }
             | SystemEvent::PresetChanged { .. }
             | SystemEvent::TriggerChanged { .. }
+            | SystemEvent::PartChanged { .. }
             | SystemEvent::Pruned { .. }
             | SystemEvent::ProofTested { .. }
             | SystemEvent::Checkpointed { .. } => {}

@@ -356,6 +356,8 @@ impl Model {
             self.loops.clear();
             self.open_calls.clear();
             self.runs.forget_implicit();
+        } else {
+            self.runs.release_implicit();
         }
     }
 
@@ -387,7 +389,8 @@ impl Model {
 
 /// What a request asks for.
 pub fn asked(estimate: &Estimate) -> Amount {
-    Amount { usd: estimate.usd, tokens: u64::from(estimate.input_tokens) + u64::from(estimate.output_tokens) }
+    let tokens = [estimate.input_tokens, estimate.more_input_tokens, estimate.output_tokens];
+    Amount { usd: estimate.usd, tokens: tokens.into_iter().map(u64::from).sum() }
 }
 
 fn counted_steps<'a>(steps: &'a [StepPrint], policy: &Policy) -> Vec<&'a StepPrint> {

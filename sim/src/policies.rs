@@ -77,6 +77,7 @@ fn any_modes(rng: &mut Rng) -> Modes {
         churn: any_mode(rng),
         chanting: any_mode(rng),
         breaker: any_mode(rng),
+        breaker_set: Mode::Enforce,
         breaker_unattended: any_mode(rng),
         gate: any_mode(rng),
         health: any_mode(rng),
@@ -155,6 +156,7 @@ fn tight_budget(rng: &mut Rng) -> BudgetPolicy {
         tokens_per_run: half(rng, 20_000, 1_000_000),
         zone: any_zone(rng),
         unpriced: Unpriced::Count,
+        paths: Default::default(),
     }
 }
 

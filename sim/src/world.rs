@@ -55,7 +55,7 @@ enum Due {
     /// An agent does something.
     Act(usize),
     /// An agent hears of something.
-    Told(usize, Option<Name>, What),
+    Told(usize, Option<Name>, Box<What>),
     /// An agent's state wants to be woken.
     Tick(usize),
     /// A person looks after an agent that was stopped.
@@ -106,7 +106,7 @@ impl<J: Judge> World<J> {
         for at in 0..self.agents.len() {
             let first = self.rng.below(self.agents[at].mind.pace_ms);
             let policy = self.agents[at].any_policy();
-            self.agenda.add(0, Due::Told(at, None, policy));
+            self.agenda.add(0, Due::Told(at, None, Box::new(policy)));
             self.agenda.add(first, Due::Act(at));
         }
         while self.summary.events < self.config.events {
@@ -126,7 +126,7 @@ impl<J: Judge> World<J> {
     fn handle(&mut self, due: Due) -> Result<(), Box<Broken>> {
         match due {
             Due::Act(at) => self.act(at),
-            Due::Told(at, run, what) => self.judge(at, run, what).map(|_| ()),
+            Due::Told(at, run, what) => self.judge(at, run, *what).map(|_| ()),
             Due::Tick(at) => self.tick(at),
             Due::Person(at) => self.look_after(at),
         }
@@ -159,7 +159,7 @@ impl<J: Judge> World<J> {
         if self.rng.below(200) == 0 && !self.agents.is_empty() {
             let at = self.rng.below(self.agents.len() as u64) as usize;
             let policy = self.agents[at].any_policy();
-            self.agenda.add(self.at, Due::Told(at, None, policy));
+            self.agenda.add(self.at, Due::Told(at, None, Box::new(policy)));
         }
         if self.rng.below(if self.button.is_disturbed() { 100 } else { 5_000 }) == 0 {
             let event = self.button.any_event(&mut self.rng);

@@ -8,7 +8,7 @@
 use estop_core::engine::AgentState;
 use estop_sim::{Config, run};
 
-const SEED_1: &str = "cc8fd2f7c3801c50afc89edefc10f72c96ff6384259252b41b227f82e4e49798";
+const SEED_1: &str = "6139f25af111032239432b5ccf1d90913cdf21797984c55b8da268e4db1969a6";
 
 #[test]
 fn seed_1_has_its_digest() {

@@ -440,11 +440,54 @@ def ui_1_a_viewer_looks_and_cannot_act(house, browser, _):
         browser.go(path)
         acting = browser.all("[data-hold], [data-call]:not([data-call^='DELETE /api/session'])")
         assert acting == [], f"{path}: {[a.get_attribute('outerHTML')[:90] for a in acting]}"
-    script = """const csrf = document.querySelector('meta[name=csrf]').content;
+    script = """const csrf = sessionStorage.getItem('estop-csrf');
         const done = arguments[0];
         fetch('/api/emergency/kill', {method: 'POST', headers: {'x-estop-csrf': csrf}}).then(a => done(a.status))"""
     assert browser.driver.execute_async_script(script) == 403
     assert house.api("GET", "/api/emergency/status")[1]["state"] == "running"
+
+
+def se_2_a_tab_without_the_secret_looks_asks_the_others_and_can_log_in(house, browser, _):
+    """The cookie alone lets a page look: the second secret is in the storage of a tab, and only the login answers it."""
+    house.loop()
+    browser.log_in().go("/agents/stuck").sees("Deactivated by Kill Switch")
+    driver, first = browser.driver, browser.driver.current_window_handle
+    assert driver.execute_script("return sessionStorage.getItem('estop-csrf')"), "the login keeps it in the tab"
+    assert driver.execute_script("return document.documentElement.outerHTML.includes(sessionStorage.getItem('estop-csrf'))") is False
+    driver.switch_to.new_window("tab")
+    browser.go("/agents/stuck").sees("Deactivated by Kill Switch")
+    until(lambda: driver.execute_script("return sessionStorage.getItem('estop-csrf')"), "the first tab tells the second")
+    assert not driver.execute_script("return document.body.classList.contains('is-read-only')")
+    second = driver.current_window_handle
+    driver.switch_to.window(first)
+    driver.execute_script("sessionStorage.removeItem('estop-csrf')")
+    driver.switch_to.window(second)
+    driver.execute_script("sessionStorage.removeItem('estop-csrf')")
+    browser.go("/agents/stuck")
+    until(lambda: driver.execute_script("return document.body.classList.contains('is-read-only')"), "it says that it only looks")
+    browser.sees("This tab can look, not act", ".read-only")
+    browser.press("Activate", answer=True)
+    browser.sees("cookie alone lets you look", "#says")
+    browser.one("#log-in-here").click()
+    until(lambda: browser.path().startswith("/login"), "the way to the login")
+    browser.one("#token").send_keys(TOKEN)
+    browser.one("form button").click()
+    until(lambda: browser.path() == "/agents/stuck", "back where one was")
+    browser.press("Activate", answer=True)
+    browser.sees("Active", ".head .badge")
+
+
+def se_2_sessions_are_shown_and_ended(house, browser, _):
+    _, made = house.api("POST", "/api/tokens", {"name": "looker", "role": "viewer"})
+    other = Browser(house).log_in(made["token"])
+    try:
+        browser.log_in().go("/settings").sees("looker", "[aria-labelledby=sessions]")
+        browser.press("End", answer=True)
+        until(lambda: "looker" not in browser.one("[aria-labelledby=sessions]").text, "it is gone from the list")
+        other.go("/spend")
+        until(lambda: other.path().startswith("/login"), "the ended session")
+    finally:
+        other.close()
 
 
 def ui_1_two_tabs_stay_in_step(house, browser, _):
@@ -602,7 +645,7 @@ def ui_1_an_incident_is_loosened_and_the_agent_let_go_or_kept_stopped(house, bro
     browser.sees("would have let this pass already")
     browser.press("Let it work again", answer=True)
     until(lambda: house.api("GET", "/api/agents/stuck")[1]["active"], "it works again")
-    browser.press("Keep it stopped, close this")
+    # Activating answers the incident: it is closed with it.
     browser.sees("closed", ".head .badge")
     assert browser.complaints() == [], browser.complaints()
 
@@ -793,7 +836,7 @@ def main():
         del arguments[at:at + 2]
     binaries, axe, *only = arguments
     axe = pathlib.Path(axe).read_text()
-    tests = [value for name, value in globals().items() if re.match(r"(ui|ks|al|po)_\d", name) and (not only or name in only)]
+    tests = [value for name, value in globals().items() if re.match(r"(ui|ks|al|po|se)_\d", name) and (not only or name in only)]
     if screenshots:
         pictures.shoot(pathlib.Path(binaries), sys.modules[__name__], screenshots)
         tests = [test for test in tests if only]

@@ -10,7 +10,7 @@ Each client runs unmodified in an empty home against the fake model. Seen for ea
   warned      at 80 % of a limit the warning stands in the model's next request
   stopped     at the limit the tool is refused; the model is asked at most three times more, and the person finds the
               agent's last words in /api/escalations
-  down        without estop: outside of a run the tool runs and the hook says so, inside it is refused
+  down        without estop the tool is refused, inside and outside of a run: what `estop install` writes unless it is told otherwise
   given back  `estop uninstall` leaves the client's files as they were, byte for byte
 
 Clients come from tests/clients (installed once, into ESTOP_CLIENTS_CACHE); after that nothing needs the network.
@@ -134,9 +134,8 @@ class Trial:
 
     def check_down(self):
         ended = self.touch("outside", f"http://127.0.0.1:{self.model.port}")
-        self.want(self.marker("outside").exists(), f"outside of a run the tool did not run: {ended.output[-500:]}")
-        told = self.agent.shows_notice(ended)
-        self.want(told is not False, f"nobody is told: {ended.output[-800:]}")
+        self.want(not self.marker("outside").exists(), "outside of a run the tool ran")
+        self.want_told("it cannot be asked", ended)
         ended = self.touch("inside", f"http://127.0.0.1:{self.model.port}", {"ESTOP_RUN": "r1"})
         self.want(not self.marker("inside").exists(), "inside a run the tool ran")
         self.want_told("it cannot be asked", ended)

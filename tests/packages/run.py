@@ -83,6 +83,7 @@ class Servers:
             "providers": {"openai": {"base_url": model}},
             "circuit_breakers": {"defaults": {"max_tool_calls": TOOL_CALLS_MAX}},
             "agents": {"python": {}, "node": {}, "keyed": {"key_env": "KEYED_KEY"}},
+            "unknown_agents": "allow",
         }
         # JSON is YAML.
         (folder / "estop.yaml").write_text(json.dumps(config))

@@ -25,7 +25,7 @@ import venv
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
-from daemon import journal_is_whole  # noqa: E402
+from daemon import ADMIN_TOKEN, journal_is_whole  # noqa: E402
 WITHIN_S = 60
 
 
@@ -78,7 +78,7 @@ def tried(python, estop, folder):
         at = {
             "data": said_before(daemon.stdout, r"listening on (\S+)", log),
             "admin": said_before(daemon.stdout, r"Admin API: (\S+)/api/docs", log),
-            "token": said_before(daemon.stdout, r"Admin token, shown this once: (\S+)", log),
+            "token": ADMIN_TOKEN,
             "key": key, "secret": secret,
         }
         reader = threading.Thread(target=lambda: log.extend(daemon.stdout), daemon=True)

@@ -172,7 +172,7 @@ def shows_every_agent_the_stopped_first(t):
     order = re.findall(r"^ ?(coder|stuck|tester)\b", t.screen(), re.M)
     assert order == ["stuck", "coder", "tester"], order
     assert "KILL SWITCH" in t.row("stuck") and "active" in t.row("coder"), t.screen()
-    t.see(r"agents, 1 stopped, 0 paused")
+    t.see(r"agents, 3 active, 1 stopped")
     t.keys("q")
     t.see(r"code-0")
     t.is_as_before()

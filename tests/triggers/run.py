@@ -80,6 +80,8 @@ def by_latch(estop):
 
 def by_command(estop):
     """`estop kill` while the owner's socket takes everything and answers nothing."""
+    # estop looks after its socket every second, and stops everything if it finds it gone five times in a row.
+    time.sleep(1.2)
     real = estop.folder / "data" / "estop.sock"
     estop.socket = estop.folder / "real.sock"
     real.rename(estop.socket)

@@ -4,7 +4,43 @@
 const HOLD_MS = 1000;
 const REFRESH_MS = 1000;
 
-const csrf = () => document.querySelector("meta[name=csrf]")?.content ?? "";
+// ---- the session's second secret ----------------------------------------------------------------------------------
+// The cookie alone lets a page look: browsers send it to every port of this host. Whatever changes something carries a
+// secret that only the login answers. It is in the storage of this tab and this port; other tabs of the same port are asked
+// for it, and programs behind other ports cannot hear that.
+
+const SECRET = "estop-csrf";
+const ASK_TABS_MS = 400;
+const csrf = () => sessionStorage.getItem(SECRET) ?? "";
+const tabs = new BroadcastChannel("estop-tabs");
+
+function setSecret(secret) {
+  if (secret) sessionStorage.setItem(SECRET, secret);
+  else sessionStorage.removeItem(SECRET);
+  showWhetherMayAct();
+}
+
+// A page without the secret shows everything and says that it cannot act, and how it can.
+function showWhetherMayAct() {
+  if (document.body.dataset.login) return;
+  document.body.classList.toggle("is-read-only", !csrf());
+  document.getElementById("log-in-here")?.setAttribute("href", loginUrl());
+}
+
+const loginUrl = () => "/login?next=" + encodeURIComponent(location.pathname + location.search);
+
+tabs.addEventListener("message", ({ data }) => {
+  if (data.ask && csrf() && !document.body.dataset.login) tabs.postMessage({ secret: csrf() });
+  else if (data.secret && (data.fresh || !csrf())) setSecret(data.secret);
+  else if (data.ended) setSecret("");
+});
+if (!document.body.dataset.login) {
+  if (csrf()) showWhetherMayAct();
+  else {
+    tabs.postMessage({ ask: true });
+    setTimeout(showWhetherMayAct, ASK_TABS_MS);
+  }
+}
 
 // ---- telling the person -------------------------------------------------------------------------------------------
 
@@ -29,7 +65,8 @@ async function call(method, path, body, match) {
     throw new Error("estop does not answer. It may be restarting: try again.");
   }
   if (answer.status === 401 && !document.body.dataset.login) {
-    location.assign("/login?next=" + encodeURIComponent(location.pathname + location.search));
+    setSecret("");
+    location.assign(loginUrl());
   }
   const text = await answer.text();
   let json = null;
@@ -60,6 +97,11 @@ async function carryOut(element, method, path, body) {
   element.setAttribute("aria-busy", "true");
   try {
     const json = await call(method, path, body, element.dataset.match);
+    if (path === "/api/session") {
+      // A login answers the secret, a logout ends it, in every tab: they share the cookie.
+      setSecret(method === "POST" ? json.csrf : "");
+      tabs.postMessage(method === "POST" ? { secret: json.csrf, fresh: true } : { ended: true });
+    }
     const shown = element.dataset.shows && json?.[element.dataset.shows];
     if (shown) {
       const place = document.getElementById("secret");
@@ -139,7 +181,8 @@ async function press(button) {
       (done.persisted ? "On disk." : "NOT on disk: a restart would not know of it."), !done.persisted);
     button.closest("dialog")?.close();
   } catch (error) {
-    say("THE STOP DID NOT GO THROUGH. " + error.message + " Use `estop kill` on the machine.", true);
+    const why = csrf() ? error.message : "This tab is not logged in: log in here, or hold the button in the tab that is.";
+    say("THE STOP DID NOT GO THROUGH. " + why + " Or use `estop kill` on the machine.", true);
   }
   await refresh(true);
 }

@@ -12,7 +12,7 @@ mod tokens;
 
 pub(crate) use guard::{Door, Gate, guard, put_headers, visitor};
 pub(crate) use secret::{AGENT_KEY_PREFIX, make, random_id};
-pub(crate) use sessions::{SESSION_MS, Sessions};
+pub(crate) use sessions::{SESSION_MS, Sessions, is_idle, shown_id};
 pub(crate) use table::{Needs, ROUTES};
 pub(crate) use tokens::{ENV_NAME, TOKENS_MAX, Tokens, chosen_token, is_kept_as, made_token};
 
@@ -31,6 +31,8 @@ pub(crate) struct Caller {
     pub(crate) by: Name,
     /// What it may do.
     pub(crate) role: TokenRole,
+    /// It showed no token, but came through the owner's socket.
+    pub(crate) is_owner: bool,
     /// The dashboard session it came with.
     pub(crate) session: Option<SessionKey>,
     /// It is no person but an agent, and may do what it does for itself alone.
@@ -47,21 +49,26 @@ pub(crate) struct Only {
 }
 
 impl Caller {
-    /// A person, the owner included.
+    /// A person with a token.
     pub(crate) fn person(by: Name, role: TokenRole) -> Caller {
-        Caller { by, role, session: None, only: None }
+        Caller { by, role, is_owner: false, session: None, only: None }
+    }
+
+    /// Whoever can open the owner's socket, without a token.
+    fn owner() -> Caller {
+        Caller { is_owner: true, ..Caller::person("owner".into(), TokenRole::Admin) }
     }
 
     /// An agent by its key or ticket. What a person's least role may do is the most it could do by rank.
     fn agent(only: Only) -> Caller {
         let by = format!("agent {}", only.agent).into();
-        Caller { by, role: TokenRole::Viewer, session: None, only: Some(only) }
+        Caller { only: Some(only), ..Caller::person(by, TokenRole::Viewer) }
     }
 
     /// Whether it may act for this agent, and this run if one is named.
     pub(crate) fn may_act_for(&self, agent: &str, run: Option<&str>) -> Result<(), Problem> {
         let Some(only) = &self.only else { return Ok(()) };
-        if *only.agent != *agent {
+        if !only.agent.eq_ignore_ascii_case(agent) {
             let detail = format!("This key or ticket acts for the agent {} alone.", only.agent);
             return Err(Problem::new(Kind::Forbidden, detail));
         }
@@ -78,7 +85,6 @@ impl Caller {
 #[derive(Clone)]
 pub(crate) struct SessionKey {
     pub(crate) sha256: [u8; 32],
-    pub(crate) csrf: secrecy::SecretString,
     pub(crate) expires_at: i64,
 }
 

@@ -25,14 +25,22 @@ impl std::fmt::Debug for Admin {
     }
 }
 
+/// Characters of a chosen token. Sixteen random letters and digits are out of reach for whoever may try ten times a minute;
+/// a shorter one is a word somebody guesses.
+const CHOSEN_MIN: usize = 16;
+const CHOSEN_MAX: usize = 256;
+
 /// Why nobody could be let in.
 #[derive(Debug, thiserror::Error)]
 pub enum FirstStartError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The chosen token is empty or too long.
-    #[error("ESTOP_ADMIN_TOKEN must have 1 to 256 characters: set it, or unset it to have one made")]
+    /// The chosen token is too short or too long.
+    #[error(
+        "ESTOP_ADMIN_TOKEN must have {CHOSEN_MIN} to {CHOSEN_MAX} characters: choose another (`openssl rand -hex 32` makes \
+         one), or unset it to have one made"
+    )]
     Unusable,
     /// The system gave no random numbers.
     #[error("no token could be made: the system gave no random numbers")]
@@ -54,7 +62,7 @@ impl Admin {
         chosen: Option<&SecretString>,
     ) -> Result<Option<SecretString>, FirstStartError> {
         let (store, now) = (self.app.store_here(), self.app.now());
-        if chosen.is_some_and(|token| !(1..=256).contains(&token.expose_secret().len())) {
+        if chosen.is_some_and(|token| !(CHOSEN_MIN..=CHOSEN_MAX).contains(&token.expose_secret().len())) {
             return Err(FirstStartError::Unusable);
         }
         let is_good = |token: &Token| token.revoked_at.is_none();
@@ -94,13 +102,19 @@ impl Admin {
         Ok(made)
     }
 
+    /// Allows so many lines to supervisors at once: each takes a descriptor.
+    pub fn limit_lines(&self, max: usize) {
+        self.app.lines.limit(max);
+    }
+
     /// For the admin port. Callers say who they are; serve it with `ConnectInfo<SocketAddr>`, so that failed attempts
     /// are counted for each address.
     pub fn router(&self) -> Router {
         self.through(Door::Network)
     }
 
-    /// For the owner-only socket: whoever can open it is an admin, `owner` in the journal (KS-5).
+    /// For the owner-only socket: whoever can open it is an admin, `owner` in the journal, but for unlocking the button, which
+    /// needs a token there too (KS-5).
     pub fn router_for_owner(&self) -> Router {
         self.through(Door::Owner)
     }

@@ -7,8 +7,9 @@ mod snooze;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use axum::{Extension, Json};
+use estop_core::agent_status::StatusKind;
 use estop_core::ids::Name;
-use estop_core::operator::Steer;
+use estop_core::operator::{AgentView, Steer};
 use estop_store::{Agent, Origin, StoreError};
 use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
@@ -18,6 +19,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::Caller;
+use crate::cases::{self, ClosedOut};
 use crate::input::{
     Checks, IfMatch, IfMatchGiven, IfMatchNeeded, JsonIn, PathIn, QueryIn, Whole, nullable, page_size,
 };
@@ -28,6 +30,7 @@ use crate::problem::{Kind, Problem};
 use crate::state::{App, at_once};
 use row::Found;
 pub(crate) use shown::AgentOut;
+use shown::SteeredOut;
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::default()
@@ -118,10 +121,12 @@ async fn add(
 
 fn insert(app: &App, new: &AgentIn, caller: &Caller) -> Result<Found, Problem> {
     let store = app.store_here();
-    if row::find(app, &new.id).is_ok() {
+    // Also in another case: that is the same agent.
+    if row::find(app, &app.operator.canonical(&new.id)).is_ok() {
         return Err(StoreError::Exists { what: "agent", id: new.id.clone() }.into());
     }
     app.operator.add_agent(&new.id)?;
+    app.operator.name_agent(&new.id);
     let in_file = (app.policy_file)().agents().any(|name| name == new.id);
     let origin = if in_file { Origin::Config } else { Origin::Api };
     let mut agent = Agent::new(&new.id, origin, app.now());
@@ -164,7 +169,7 @@ struct AgentChange {
     kill_switch_window_size: Option<Option<Whole>>,
     /// The same as `threshold` under `kill-switch`.
     #[serde(default, deserialize_with = "nullable")]
-    #[schema(value_type = Option<f64>, minimum = 1, maximum = 50, multiple_of = 0.1)]
+    #[schema(value_type = Option<f64>, minimum = 1, maximum = 50)]
     kill_switch_threshold: Option<Option<f64>>,
 }
 
@@ -242,19 +247,20 @@ fn remove(app: &App, name: &str, if_match: &IfMatch, caller: &Caller) -> Result<
 macro_rules! steer {
     ($(#[$doc:meta])* $name:ident, $path:literal, $steer:expr) => {
         $(#[$doc])*
-        #[utoipa::path(post, path = $path, tag = "agents", params(AgentPath), responses((status = 200, body = AgentOut)))]
+        #[utoipa::path(post, path = $path, tag = "agents", params(AgentPath), responses((status = 200, body = SteeredOut)))]
         async fn $name(
             State(app): State<App>,
             Extension(caller): Extension<Caller>,
             PathIn(path): PathIn<AgentPath>,
-        ) -> Answer<AgentOut> {
+        ) -> Answer<SteeredOut> {
             steer(&app, path.id, $steer, caller).await
         }
     };
 }
 
 steer!(
-    /// Switches an agent on. Its window, mode, cooldown and counters begin anew.
+    /// Switches an agent on. Its window, mode, cooldown and counters begin anew, its run without a name begins anew if it
+    /// is at a limit, and its open incidents are closed.
     activate, "/api/agents/{id}/activate", Steer::Activate
 );
 steer!(
@@ -271,15 +277,60 @@ steer!(
 );
 
 /// A stop acts first and looks afterwards: nothing slow stands before it.
-async fn steer(app: &App, name: Name, steer: Steer, caller: Caller) -> Answer<AgentOut> {
+async fn steer(app: &App, name: Name, steer: Steer, caller: Caller) -> Answer<SteeredOut> {
     let stops = matches!(steer, Steer::Deactivate | Steer::Pause);
     if !stops || app.operator.agent(&name).is_none() {
         load(app, name.clone()).await?;
     }
-    let (asked, agent) = (std::sync::Arc::clone(app), name.clone());
-    let view = at_once(move || Ok(asked.operator.steer(&agent, steer, &caller.by)?)).await?;
+    let (asked, agent, by) = (std::sync::Arc::clone(app), name.clone(), caller.by.clone());
+    let view = at_once(move || Ok(asked.operator.steer(&agent, steer, &by)?)).await?;
+    let closed = match steer {
+        Steer::Activate => {
+            let (asked, agent) = (std::sync::Arc::clone(app), name.clone());
+            app.work(move || answered(&asked, &agent, &caller.by)).await?
+        }
+        Steer::Deactivate | Steer::Pause | Steer::Resume => ClosedOut::default(),
+    };
+    let message = message(&view, steer, &closed);
     let stored = app.store(move |store| store.agent(&name)).await.unwrap_or(None);
-    Ok(Json(AgentOut::of(app, &Found { stored, live: Some(view) })))
+    let agent = AgentOut::of(app, &Found { stored, live: Some(view) });
+    Ok(Json(SteeredOut { agent, message, closed }))
+}
+
+/// Closes what an activation answers: the agent's incidents, and the escalations of its run without a name.
+fn answered(app: &App, agent: &str, by: &str) -> Result<ClosedOut, Problem> {
+    let closed = cases::close_incidents(app, agent, by)?.and(cases::close_escalations(app, agent, None, by)?);
+    for escalation in closed.escalations() {
+        app.teller.escalation_resolved(escalation, agent, "", by);
+    }
+    Ok(closed)
+}
+
+/// What was done, and what still stands in the agent's way.
+fn message(view: &AgentView, steer: Steer, closed: &ClosedOut) -> String {
+    let (name, status) = (&view.name, &view.status);
+    match steer {
+        Steer::Deactivate => format!("{name} is deactivated: what it had in progress is ended."),
+        Steer::Pause => format!("{name} is {}.", status.label),
+        Steer::Activate | Steer::Resume => {
+            let done = if steer == Steer::Activate { "activated" } else { "resumed" };
+            let stands = match status.kind {
+                StatusKind::Active => "active.".to_owned(),
+                StatusKind::RateLimited
+                | StatusKind::CoolingDown
+                | StatusKind::OutsideHours
+                | StatusKind::Paused
+                | StatusKind::AtRunLimit
+                | StatusKind::BudgetSpent
+                | StatusKind::Stopped
+                | StatusKind::Shut => {
+                    let (label, sentence) = (&status.label, &status.sentence);
+                    format!("{done}, but its requests are still refused ({label}). {sentence}")
+                }
+            };
+            format!("{name} is {stands}{}", closed.sentence())
+        }
+    }
 }
 
 /// Makes sure that an agent is in memory: a stored one may not have called since the start.

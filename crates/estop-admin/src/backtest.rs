@@ -13,6 +13,7 @@ use axum::extract::State;
 use estop_core::backtest::{LoopBacktest, LoopOutcome};
 use estop_core::ids::Name;
 use estop_core::policy::{Mode, Policy};
+use estop_core::policy_file::ThresholdTenths;
 use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -52,9 +53,9 @@ pub(crate) struct Tried {
     #[serde(default)]
     #[schema(value_type = Option<u8>, minimum = 5, maximum = 100)]
     pub(crate) window: Option<Whole>,
-    /// The score that may not be exceeded, 1–50, with at most one decimal.
+    /// The score that may not be exceeded, 1–50.
     #[serde(default)]
-    #[schema(minimum = 1, maximum = 50, multiple_of = 0.1)]
+    #[schema(minimum = 1, maximum = 50)]
     pub(crate) threshold: Option<f64>,
     /// How many days back, 1–30.
     #[serde(default)]
@@ -82,8 +83,8 @@ impl Tried {
         if let Some(window) = self.window.and_then(|Whole(window)| u8::try_from(window).ok()) {
             tried.loops.window_size = window;
         }
-        if let Some(threshold) = self.threshold {
-            tried.loops.threshold_tenths = (threshold * 10.0).round() as u16;
+        if let Some(threshold) = self.threshold.and_then(ThresholdTenths::of) {
+            tried.loops.threshold_tenths = threshold.get();
         }
         tried
     }

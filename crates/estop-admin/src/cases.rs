@@ -1,10 +1,11 @@
 //! Cases people look at: incidents (what was stopped) and escalations (who is needed).
 
+mod answered;
+
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use estop_core::escalation_text::what_next;
 use estop_core::ids::Name;
 use estop_store::{CaseFilter, CaseStatus, Escalation, Incident};
 use serde::{Deserialize, Serialize};
@@ -14,10 +15,12 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::Caller;
+use crate::background::{JobOut, of_incident};
 use crate::input::{Checks, IfMatch, IfMatchGiven, JsonIn, PathIn, QueryIn, nullable, page_size};
 use crate::output::{Answer, Tagged, kept_json, moment, read_time_cursor, time_cursor};
 use crate::problem::Problem;
 use crate::state::App;
+pub(crate) use answered::{ClosedOut, close_escalations, close_incidents, is_held};
 
 /// A page or two of what people write.
 const TEXT_MAX: usize = 16_384;
@@ -117,15 +120,21 @@ struct IncidentOut {
     summary: String,
     /// What people found out.
     resolution: Option<String>,
+    /// What closing it does not release, and the command that does; null = the agent is not stopped.
+    next: Option<String>,
     /// What proves it.
     evidence: Value,
+    /// Work at providers that was stopped with it: what is cancelled and what could not be.
+    background: Vec<JobOut>,
     /// Also the ETag.
     version: u64,
 }
 
-impl From<Incident> for IncidentOut {
-    fn from(incident: Incident) -> IncidentOut {
+impl IncidentOut {
+    fn of(app: &App, incident: Incident) -> IncidentOut {
+        let background = of_incident(app.operator.background(), &incident.agent, incident.opened_at);
         IncidentOut {
+            next: answered::stays_stopped(app, &incident.agent),
             id: incident.id.into(),
             agent: incident.agent.into(),
             run: incident.run.map(Into::into),
@@ -136,6 +145,7 @@ impl From<Incident> for IncidentOut {
             summary: incident.summary,
             resolution: incident.resolution,
             evidence: kept_json(&incident.evidence),
+            background,
             version: incident.version,
         }
     }
@@ -149,7 +159,8 @@ async fn incidents(State(app): State<App>, QueryIn(filter): QueryIn<Filter>) -> 
     let found = app.store(move |store| store.incidents(&query, limit)).await?;
     let next =
         found.last().filter(|_| found.len() == limit).map(|last| time_cursor(last.opened_at, &last.id));
-    Ok(Json(IncidentsOut { incidents: found.into_iter().map(Into::into).collect(), next }))
+    let incidents = found.into_iter().map(|incident| IncidentOut::of(&app, incident)).collect();
+    Ok(Json(IncidentsOut { incidents, next }))
 }
 
 /// Shows an incident with its evidence.
@@ -162,7 +173,7 @@ async fn incident(
     let id = path.id.clone();
     let found = app.store(move |store| store.incident(&id)).await?;
     let found = found.ok_or_else(|| Problem::not_found("incident", &path.id))?;
-    Ok(Tagged(found.version, found.into()))
+    Ok(Tagged(found.version, IncidentOut::of(&app, found)))
 }
 
 /// What is to change. What is left out stays.
@@ -177,7 +188,8 @@ struct IncidentChange {
     resolution: Option<Option<String>>,
 }
 
-/// Closes an incident, opens it again, or writes down what was found out.
+/// Closes an incident, opens it again, or writes down what was found out. The agent stays as it is: `activate` lets it work
+/// again, and closes its incidents.
 #[utoipa::path(patch, path = "/api/incidents/{id}", tag = "cases",
     params(CasePath, IfMatchGiven),
     request_body = IncidentChange, responses((status = 200, body = IncidentOut, headers(("etag" = String)))))]
@@ -190,6 +202,7 @@ async fn change_incident(
     let mut checks = Checks::default();
     change.resolution.iter().flatten().for_each(|text| checks.text("resolution", text, TEXT_MAX));
     checks.done()?;
+    let asked = Arc::clone(&app);
     app.store(move |store| {
         let found = store.incident(&path.id)?;
         let mut incident = found.ok_or_else(|| Problem::not_found("incident", &path.id))?;
@@ -197,7 +210,7 @@ async fn change_incident(
         incident.status = change.status.map_or(incident.status, Into::into);
         incident.resolution = change.resolution.unwrap_or(incident.resolution);
         incident.version = store.update_incident(&incident)?;
-        Ok::<_, Problem>(Tagged(incident.version, incident.into()))
+        Ok::<_, Problem>(Tagged(incident.version, IncidentOut::of(&asked, incident)))
     })
     .await
 }
@@ -240,14 +253,14 @@ struct EscalationOut {
     /// `active_ms`, as far as they are known.
     #[schema(value_type = Object)]
     used: Value,
-    /// What a person can do about it.
+    /// What a person can do about it, and what resolving it does not release.
     next: String,
     /// Also the ETag.
     version: u64,
 }
 
-impl From<Escalation> for EscalationOut {
-    fn from(escalation: Escalation) -> EscalationOut {
+impl EscalationOut {
+    fn of(app: &App, escalation: Escalation) -> EscalationOut {
         let mut used = kept_json(&escalation.facts);
         let mut taken = |key: &str| used.as_object_mut()?.remove(key)?.as_str().map(str::to_owned);
         EscalationOut {
@@ -256,7 +269,7 @@ impl From<Escalation> for EscalationOut {
             branch: taken("branch"),
             session: taken("session"),
             used,
-            next: what_next(&escalation.agent, escalation.run.as_deref()),
+            next: answered::next_step(app, &escalation),
             summary: escalation.summary,
             id: escalation.id.into(),
             agent: escalation.agent.into(),
@@ -281,7 +294,8 @@ async fn escalations(State(app): State<App>, QueryIn(filter): QueryIn<Filter>) -
     let found = app.store(move |store| store.escalations(&query, limit)).await?;
     let next =
         found.last().filter(|_| found.len() == limit).map(|last| time_cursor(last.opened_at, &last.id));
-    Ok(Json(EscalationsOut { escalations: found.into_iter().map(Into::into).collect(), next }))
+    let escalations = found.into_iter().map(|escalation| EscalationOut::of(&app, escalation)).collect();
+    Ok(Json(EscalationsOut { escalations, next }))
 }
 
 /// What is to change. What is left out stays.
@@ -298,7 +312,8 @@ struct EscalationChange {
     resolved: Option<bool>,
 }
 
-/// Takes an escalation, writes notes, or resolves it.
+/// Takes an escalation, writes notes, or resolves it. The run stays at its limit: `extend` releases it, and closes its
+/// escalation.
 #[utoipa::path(patch, path = "/api/escalations/{id}", tag = "cases",
     params(CasePath, IfMatchGiven),
     request_body = EscalationChange, responses((status = 200, body = EscalationOut, headers(("etag" = String)))))]
@@ -313,7 +328,7 @@ async fn change_escalation(
     change.owner.iter().flatten().for_each(|owner| checks.line("owner", owner, 256));
     change.notes.iter().for_each(|notes| checks.text("notes", notes, TEXT_MAX));
     checks.done()?;
-    let (now, teller) = (app.now(), Arc::clone(&app.teller));
+    let (now, teller, asked) = (app.now(), Arc::clone(&app.teller), Arc::clone(&app));
     app.store(move |store| {
         let found = store.escalation(&path.id)?;
         let mut escalation = found.ok_or_else(|| Problem::not_found("escalation", &path.id))?;
@@ -325,7 +340,7 @@ async fn change_escalation(
             let run = escalation.run.as_deref().unwrap_or_default();
             teller.escalation_resolved(&escalation.id, &escalation.agent, run, &caller.by);
         }
-        Ok::<_, Problem>(Tagged(escalation.version, escalation.into()))
+        Ok::<_, Problem>(Tagged(escalation.version, EscalationOut::of(&asked, escalation)))
     })
     .await
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::{Extension, Json};
 use estop_core::button::{Latched, Press, Unlock};
-use estop_core::operator::{JournalTrouble, Operator, Stopped, TriggerView};
+use estop_core::operator::{JournalTrouble, Operator, Stopped, StuckPart, TriggerView};
 use estop_core::system::{
     Channel, Channels, GateView, KillReason, SystemDecision, SystemOutcome, SystemState,
 };
@@ -58,6 +58,8 @@ struct StatusOut {
     operational: bool,
     /// Why nothing passes, pressed button or not: the journal cannot be written.
     journal_problem: Option<&'static str>,
+    /// Parts of estop that do not run any more; a kill works all the same.
+    stuck_parts: Vec<StuckPartOut>,
     llm_enabled: bool,
     messaging_enabled: bool,
     tools_enabled: bool,
@@ -76,6 +78,26 @@ struct StatusOut {
     triggers: Vec<TriggerOut>,
     /// When the stop was last tried out.
     proof_test: LastOut,
+}
+
+/// A part of estop that does not run any more.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = EmergencyStuckPart)]
+struct StuckPartOut {
+    /// `worker 0`, `sweeper`, `timer` or `journal writer`.
+    name: String,
+    /// For how long it has not run.
+    silent_ms: u64,
+    /// What it means, and what to do.
+    problem: String,
+}
+
+impl From<StuckPart> for StuckPartOut {
+    fn from(part: StuckPart) -> StuckPartOut {
+        let problem = part.text();
+        StuckPartOut { name: part.name.into(), silent_ms: part.silent_ms, problem }
+    }
 }
 
 /// A trigger of the button.
@@ -109,6 +131,7 @@ async fn status(State(app): State<App>) -> Answer<StatusOut> {
         reason: reason.map(reason_name),
         operational: gate.state == SystemState::Running && gate.shut.is_empty() && trouble.is_none(),
         journal_problem: trouble.map(JournalTrouble::text),
+        stuck_parts: app.operator.stuck_parts().into_iter().map(StuckPartOut::from).collect(),
         llm_enabled: gate.lets_pass(Channel::Llm),
         messaging_enabled: gate.lets_pass(Channel::Messaging),
         tools_enabled: gate.lets_pass(Channel::Tools),
@@ -244,6 +267,8 @@ struct StoppedOut {
     done: DoneOut,
     /// What was under way and is ended.
     stopped: EndedOut,
+    /// Work at providers that is being cancelled, and what could not be.
+    background: crate::background::WorkOut,
     /// How long each part took.
     took: TookOut,
     /// Somebody is told: a channel of `alerts` hears of the button. Whether it arrived is in the delivery log.
@@ -309,6 +334,7 @@ async fn kill(
                 tools: ended.tools,
                 messages: ended.messages,
             },
+            background: crate::background::stopped(operator.background(), app.now()),
             took: TookOut { gate_us, cut_us, persisted_us: kept_us },
             told: teller.is_told_of_kills(),
         }))
@@ -346,7 +372,7 @@ async fn restart(
     let operator = Arc::clone(&app.operator);
     let unlock = unlock.by(caller, operator.gate());
     at_once(move || {
-        let done = done(&*operator, operator.restart(unlock))?;
+        let done = done(&*operator, operator.restart(unlock)?)?;
         Ok(Json(DoneOut { message: "System in safe mode. Run /clear to resume.", ..done }))
     })
     .await
@@ -363,7 +389,7 @@ async fn clear(
     let operator = Arc::clone(&app.operator);
     let unlock = unlock.by(caller, operator.gate());
     at_once(move || {
-        let done = done(&*operator, operator.clear(unlock))?;
+        let done = done(&*operator, operator.clear(unlock)?)?;
         Ok(Json(DoneOut { message: "System operational", ..done }))
     })
     .await

@@ -30,14 +30,25 @@ async fn lives() -> Json<HealthOut> {
     Json(HealthOut { status: "ok" })
 }
 
-/// It has started, can write its journal, and its store answers. A pressed button is no fault: it is ready then, too.
+/// It serves agents: it is RUNNING, can write its journal, none of its parts is stuck, and its store answers. In SHUTDOWN and
+/// SAFE_MODE it answers 503 and names the state; `/healthz` goes on answering 200.
 #[utoipa::path(get, path = "/readyz", tag = "health", responses((status = 200, body = HealthOut)))]
 async fn ready(State(app): State<App>) -> Answer<HealthOut> {
-    if app.operator.gate().state == SystemState::Starting {
-        return Err(Problem::new(Kind::Unavailable, "estop is starting."));
-    }
+    // What is broken is said first: a button may be pressed because of it.
     if let Some(trouble) = app.operator.journal_trouble() {
         return Err(Problem::new(Kind::Unavailable, trouble.text()));
+    }
+    if let Some(part) = app.operator.stuck_parts().first() {
+        return Err(Problem::new(Kind::Unavailable, part.text()));
+    }
+    let not_ready = match app.operator.gate().state {
+        SystemState::Running => None,
+        SystemState::Starting => Some("starting: nothing passes yet."),
+        SystemState::Shutdown => Some("shutdown: the emergency stop is pressed, every request is refused."),
+        SystemState::SafeMode => Some("safe_mode: every request is refused until an admin clears it."),
+    };
+    if let Some(state) = not_ready {
+        return Err(Problem::new(Kind::Unavailable, format!("The state is {state}")));
     }
     app.store(|store| store.last_seq()).await.map_err(|_| {
         Problem::new(Kind::Unavailable, "The store does not answer. Traffic is judged all the same.")

@@ -1,5 +1,6 @@
 //! What callers send, read strictly: bounded, typed, unknown keys refused, and every refusal says which field.
 
+use std::any::Any;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -13,7 +14,10 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Number, Value};
 use utoipa::IntoParams;
 
+use crate::agents::AgentPath;
+use crate::keys::KeyPath;
 use crate::problem::{FieldError, Kind, Problem};
+use crate::state::App;
 
 /// A body may be this large. The largest real one, a policy, has a few kilobytes.
 pub(crate) const BODY_MAX: usize = 1024 * 1024;
@@ -162,13 +166,22 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryIn<T> {
 /// Values of the path. What cannot be read names nothing.
 pub(crate) struct PathIn<T>(pub(crate) T);
 
-impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathIn<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequestParts<App> for PathIn<T> {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let read = Path::<T>::from_request_parts(parts, state).await;
-        read.map(|Path(value)| PathIn(value))
-            .map_err(|_| Problem::new(Kind::NotFound, "The path names nothing that is here."))
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let read = Path::<T>::from_request_parts(parts, app).await;
+        let Ok(Path(mut value)) = read else {
+            return Err(Problem::new(Kind::NotFound, "The path names nothing that is here."));
+        };
+        // Names that differ in case alone are one agent's.
+        let any: &mut dyn Any = &mut value;
+        if let Some(path) = any.downcast_mut::<AgentPath>() {
+            path.id = app.operator.canonical(&path.id);
+        } else if let Some(path) = any.downcast_mut::<KeyPath>() {
+            path.id = app.operator.canonical(&path.id);
+        }
+        Ok(PathIn(value))
     }
 }
 

@@ -29,7 +29,7 @@ use crate::state::{App, at_once};
 const BLOCKS_AHEAD: usize = 4;
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::default().routes(routes!(export)).routes(routes!(verify))
+    OpenApiRouter::default().routes(routes!(export)).routes(routes!(verify)).routes(routes!(checkpoint))
 }
 
 /// Which records.
@@ -57,12 +57,38 @@ impl Range {
     }
 }
 
-/// Exports records as they were written, one line each.
+/// A checkpoint.
+#[derive(Serialize, ToSchema)]
+#[schema(as = JournalCheckpoint)]
+struct CheckpointOut {
+    /// Its record; an export up to it is sealed.
+    seq: u64,
+}
+
+/// Stores a checkpoint after all records there are: an export that ends with it is sealed.
+#[utoipa::path(post, path = "/api/journal/checkpoint", tag = "journal",
+    responses((status = 200, body = CheckpointOut)))]
+async fn checkpoint(State(app): State<App>) -> Answer<CheckpointOut> {
+    let operator = Arc::clone(&app.operator);
+    let seq = app.work(move || Ok(operator.checkpoint())).await?;
+    seq.map(|seq| Json(CheckpointOut { seq })).ok_or_else(|| {
+        let detail = "The journal's writer did not store a checkpoint in time. Try again.";
+        Problem::new(Kind::Unavailable, detail).retry_after(5)
+    })
+}
+
+/// Exports records as they were written, one line each. Without `to` it ends with a checkpoint, so that `estop verify` notices
+/// if its end was cut off.
 #[utoipa::path(get, path = "/api/journal/export", tag = "journal", params(Range),
     responses((status = 200, body = String, content_type = "application/jsonl")))]
 async fn export(State(app): State<App>, QueryIn(range): QueryIn<Range>) -> Result<Response, Problem> {
-    let (from, to) = range.check()?;
+    let (from, mut to) = range.check()?;
     let permit = one_of_few(&app)?;
+    if range.to.is_none() {
+        let operator = Arc::clone(&app.operator);
+        // Without one the export is as whole, and says that it is not sealed.
+        to = app.work(move || Ok(operator.checkpoint())).await?.unwrap_or(to);
+    }
     let (sender, receiver) = mpsc::channel(BLOCKS_AHEAD);
     let store = app.store_handle();
     tokio::task::spawn_blocking(move || {

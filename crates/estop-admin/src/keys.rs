@@ -120,10 +120,10 @@ async fn add(
 /// Which key of which agent.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
-struct KeyPath {
+pub(crate) struct KeyPath {
     /// The agent's name.
     #[param(value_type = String)]
-    id: Name,
+    pub(crate) id: Name,
     /// The key's id.
     #[param(value_type = String)]
     key_id: Name,

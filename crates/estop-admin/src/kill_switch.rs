@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::{Extension, Json};
 use estop_core::policy::Mode;
+use estop_core::policy_file::ThresholdTenths;
 use estop_store::Agent;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -72,9 +73,9 @@ pub(crate) struct KillSwitchIn {
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<u8>, minimum = 5, maximum = 100)]
     pub(crate) window_size: Option<Option<Whole>>,
-    /// The score that may not be exceeded, 1–50, with at most one decimal.
+    /// The score that may not be exceeded, 1–50. Scores have one decimal: more of a threshold is left off, and would decide nothing.
     #[serde(default, deserialize_with = "nullable")]
-    #[schema(value_type = Option<f64>, minimum = 1, maximum = 50, multiple_of = 0.1)]
+    #[schema(value_type = Option<f64>, minimum = 1, maximum = 50)]
     pub(crate) threshold: Option<Option<f64>>,
 }
 
@@ -109,10 +110,8 @@ pub(crate) fn check(change: &KillSwitchIn, prefix: &str) -> Result<(), Problem> 
         checks.expect((5..=100).contains(&window), &format!("{prefix}window_size"), &message);
     }
     if let Some(Some(threshold)) = change.threshold {
-        let message = format!("must be from 1 to 50 with at most one decimal; {threshold} is not");
-        let in_tenths = threshold * 10.0;
-        let fits = (1.0..=50.0).contains(&threshold) && (in_tenths - in_tenths.round()).abs() < 1e-6;
-        checks.expect(fits, &format!("{prefix}threshold"), &message);
+        let message = format!("must be from 1 to 50; {threshold} is not");
+        checks.expect(ThresholdTenths::of(threshold).is_some(), &format!("{prefix}threshold"), &message);
     }
     checks.done()
 }
@@ -127,7 +126,8 @@ pub(crate) fn apply(agent: &mut Agent, change: &KillSwitchIn) {
         agent.kill_switch_window_size = window.and_then(|Whole(window)| u8::try_from(window).ok());
     }
     if let Some(threshold) = change.threshold {
-        agent.kill_switch_threshold_tenths = threshold.map(|threshold| (threshold * 10.0).round() as u16);
+        let tenths = threshold.and_then(ThresholdTenths::of);
+        agent.kill_switch_threshold_tenths = tenths.map(ThresholdTenths::get);
     }
 }
 

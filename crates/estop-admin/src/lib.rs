@@ -18,6 +18,7 @@ mod problem;
 mod state;
 
 // The routes, the most urgent first.
+mod background;
 mod emergency;
 mod prooftest;
 
@@ -33,6 +34,7 @@ mod runs;
 
 mod keys;
 mod people;
+mod sessions;
 
 mod alerts;
 mod cases;

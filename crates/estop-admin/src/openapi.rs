@@ -14,8 +14,8 @@ use crate::access::{Needs, ROUTES, role_name};
 use crate::problem::{FieldError, Kind, ProblemOut};
 use crate::state::App;
 use crate::{
-    agents, alerts, backtest, cases, docs, emergency, events, health, hooks, journal, keys, kill_switch,
-    people, policy, presets, prooftest, runs, spend,
+    agents, alerts, background, backtest, cases, docs, emergency, events, health, hooks, journal, keys,
+    kill_switch, people, policy, presets, prooftest, runs, sessions, spend,
 };
 
 /// Every handler with its part of the document.
@@ -26,6 +26,7 @@ fn routes() -> OpenApiRouter<App> {
         .description(Some("Looking and steering. Errors are problem documents (RFC 9457)."));
     OpenApiRouter::with_openapi(OpenApiBuilder::new().info(info).build())
         .merge(emergency::routes())
+        .merge(background::routes())
         .merge(prooftest::routes())
         .merge(agents::routes())
         .merge(kill_switch::routes())
@@ -36,6 +37,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(runs::routes())
         .merge(keys::routes())
         .merge(people::routes())
+        .merge(sessions::routes())
         .merge(events::routes())
         .merge(journal::routes())
         .merge(cases::routes())
@@ -95,7 +97,7 @@ fn complete_operation(operation: &mut Value, path: &str, method: &str, needs: Ne
     operation["x-estop-role"] = json!(needs.role().map_or("anyone", role_name));
     match needs {
         Needs::Anyone => {}
-        Needs::Role(_) => operation["security"] = json!([{"token": []}]),
+        Needs::Role(_) | Needs::Token(_) => operation["security"] = json!([{"token": []}]),
         Needs::Agent(_) => operation["security"] = json!([{"token": []}, {"key": []}]),
         Needs::Ticket(_) => operation["security"] = json!([{"token": []}, {"key": []}, {"ticket": []}]),
     }

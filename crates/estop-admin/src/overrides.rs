@@ -6,6 +6,7 @@
 use estop_core::operator::Overrides;
 use estop_core::policy::{Mode, Policy};
 use estop_core::policy_file::PolicyIn;
+use estop_core::policy_file::ThresholdTenths;
 use estop_store::{Agent, StoreError};
 use serde_json::{Map, Value};
 
@@ -45,7 +46,7 @@ pub(crate) fn write(agent: &mut Agent, mut rules: Map<String, Value>) {
     let window = rules.remove(WINDOW).and_then(|value| value.as_u64());
     agent.kill_switch_window_size = window.and_then(|window| u8::try_from(window).ok());
     let threshold = rules.remove(THRESHOLD).and_then(|value| value.as_f64());
-    agent.kill_switch_threshold_tenths = threshold.map(|threshold| (threshold * 10.0).round() as u16);
+    agent.kill_switch_threshold_tenths = threshold.and_then(ThresholdTenths::of).map(ThresholdTenths::get);
     agent.policy_overrides = (!rules.is_empty()).then(|| Value::Object(rules).to_string());
 }
 

@@ -1,30 +1,27 @@
-//! Tokens of people, and sessions of the dashboard.
+//! Tokens of people.
 
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::{Extension, Json};
 use estop_core::ids::Name;
+use estop_core::operator::ADMIN_TOKEN_BY_OWNER;
 use estop_store::{Token, TokenRole};
-use http::header::SET_COOKIE;
-use http::{HeaderMap, HeaderValue, StatusCode};
-use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Deserializer, Serialize};
+use http::StatusCode;
+use secrecy::ExposeSecret;
+use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::access::{Caller, ENV_NAME, Peer, SESSION_MS, Sessions, TOKENS_MAX, made_token, role_name};
+use crate::access::{Caller, ENV_NAME, TOKENS_MAX, made_token, role_name};
 use crate::input::{Checks, JsonIn, PathIn, Whole};
 use crate::output::{Answer, moment};
 use crate::problem::{Kind, Problem};
 use crate::state::App;
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::default()
-        .routes(routes!(list, add))
-        .routes(routes!(revoke))
-        .routes(routes!(log_in, session, log_out))
+    OpenApiRouter::default().routes(routes!(list, add)).routes(routes!(revoke))
 }
 
 /// What a token allows.
@@ -147,7 +144,12 @@ async fn add(
         token.expires_at = days.map(|days| now.saturating_add(days * 86_400_000));
         asked.store_here().insert_token(&token)?;
         asked.tokens.reload(asked.store_here())?;
-        asked.operator.access_changed(&format!("token {} ({}) made", token.id, token.name), &caller.by);
+        let what = if caller.is_owner && token.role == TokenRole::Admin {
+            format!("{ADMIN_TOKEN_BY_OWNER}: token {} ({}) made", token.id, token.name)
+        } else {
+            format!("token {} ({}) made", token.id, token.name)
+        };
+        asked.operator.access_changed(&what, &caller.by);
         Ok(NewTokenOut { token: plain.expose_secret().to_owned(), shown: token.into() })
     };
     Ok((StatusCode::CREATED, Json(app.work(work).await?)))
@@ -190,90 +192,4 @@ async fn revoke(
         Ok(StatusCode::NO_CONTENT)
     })
     .await
-}
-
-/// A login.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct LoginIn {
-    /// A token.
-    #[serde(deserialize_with = "secret")]
-    #[schema(value_type = String, format = Password)]
-    token: SecretString,
-}
-
-fn secret<'de, D: Deserializer<'de>>(d: D) -> Result<SecretString, D::Error> {
-    String::deserialize(d).map(Into::into)
-}
-
-/// A session. Its id is in a cookie that scripts cannot read.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Session)]
-struct SessionOut {
-    /// The token's name.
-    name: String,
-    role: &'static str,
-    /// Unsafe requests of this session carry it in the header `x-estop-csrf`.
-    csrf: Option<String>,
-    /// It ends then at the latest, and after half an hour without use.
-    expires_at: Option<String>,
-}
-
-/// Logs in: trades a token for a session cookie.
-#[utoipa::path(post, path = "/api/session", tag = "access", request_body = LoginIn,
-    responses((status = 201, body = SessionOut, headers(("set-cookie" = String)))))]
-async fn log_in(
-    State(app): State<App>,
-    Extension(peer): Extension<Peer>,
-    JsonIn(login): JsonIn<LoginIn>,
-) -> Result<(StatusCode, HeaderMap, Json<SessionOut>), Problem> {
-    let now = app.now();
-    let known = app.tokens.find(&login.token, peer, now).await?;
-    let begun = Sessions::begin(known.id.clone(), now)?;
-    let kept = begun.kept.clone();
-    app.store(move |store| {
-        store.sweep_sessions(now)?;
-        store.insert_session(&kept)
-    })
-    .await?;
-    app.sessions.remember(begun.kept, now);
-    let cookie = cookie(&app, begun.id.expose_secret(), SESSION_MS / 1000)?;
-    let out = SessionOut {
-        name: known.name.into(),
-        role: role_name(known.role),
-        csrf: Some(begun.csrf.expose_secret().to_owned()),
-        expires_at: Some(moment(now.saturating_add(SESSION_MS))),
-    };
-    Ok((StatusCode::CREATED, cookie, Json(out)))
-}
-
-/// `Secure` where there is https; see `Options::https`.
-fn cookie(app: &App, value: &str, max_age_s: i64) -> Result<HeaderMap, Problem> {
-    let name = app.options.cookie_name();
-    let secure = if app.options.https { " Secure;" } else { "" };
-    let text = format!("{name}={value}; Path=/; Max-Age={max_age_s};{secure} HttpOnly; SameSite=Strict");
-    let mut value = HeaderValue::from_str(&text)
-        .map_err(|_| Problem::new(Kind::Internal, "The cookie could not be written."))?;
-    value.set_sensitive(true);
-    Ok(HeaderMap::from_iter([(SET_COOKIE, value)]))
-}
-
-/// Shows who is logged in.
-#[utoipa::path(get, path = "/api/session", tag = "access", responses((status = 200, body = SessionOut)))]
-async fn session(Extension(caller): Extension<Caller>) -> Answer<SessionOut> {
-    let csrf = caller.session.as_ref().map(|session| session.csrf.expose_secret().to_owned());
-    let expires_at = caller.session.as_ref().map(|session| moment(session.expires_at));
-    Ok(Json(SessionOut { name: caller.by.into(), role: role_name(caller.role), csrf, expires_at }))
-}
-
-/// Logs out. Without a session there is nothing to end.
-#[utoipa::path(delete, path = "/api/session", tag = "access", responses((status = 204)))]
-async fn log_out(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
-) -> Result<(StatusCode, HeaderMap), Problem> {
-    let Some(session) = caller.session else { return Ok((StatusCode::NO_CONTENT, HeaderMap::new())) };
-    app.sessions.forget(&session.sha256);
-    app.store(move |store| store.delete_session(&session.sha256)).await?;
-    Ok((StatusCode::NO_CONTENT, cookie(&app, "", 0)?))
 }

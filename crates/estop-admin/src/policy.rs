@@ -57,7 +57,8 @@ struct PolicyOut {
     /// `watch` or `strict`.
     preset: &'static str,
     role: Option<String>,
-    /// What is in force, in the shape of the file's `policy:`.
+    /// What is in force, in the shape of the file's `policy:`, and the numbers of `gate:` and `watchdog:`, which hold for all
+    /// agents and are set in the file alone.
     #[schema(value_type = Object)]
     effective: Map<String, Value>,
     /// What the API laid over the file; taken away by DELETE.
@@ -75,10 +76,12 @@ impl PolicyOut {
         let role = live_role.or(found.stored.as_ref().and_then(|agent| agent.role.as_deref()));
         let policy = policy_of(app, found);
         let origins = (app.policy_file)().origins(found.name(), role, &over);
+        let mut effective = shown::in_file_shape(&policy);
+        shown::add_shared(&policy, &mut effective);
         Ok(PolicyOut {
             preset: preset_name(policy.preset),
             role: role.map(str::to_owned),
-            effective: shown::in_file_shape(&policy),
+            effective,
             overrides: rules,
             origins: origins.into_iter().map(|(key, origin)| (key, origin_name(origin))).collect(),
         })

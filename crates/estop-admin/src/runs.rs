@@ -1,7 +1,9 @@
 //! Runs: list, start, look, and change their state (CB-7). A run's id is `agent:run`.
 
+mod extend;
 mod lines;
 mod own;
+mod seat;
 mod shown;
 mod watch;
 
@@ -28,8 +30,8 @@ use crate::output::{Answer, read_time_cursor, time_cursor};
 use crate::problem::{Kind, Problem};
 use crate::state::App;
 pub(crate) use lines::Lines;
+pub use seat::Seat;
 use shown::{RunOut, RunStateName};
-pub use watch::Seat;
 
 /// Labels of one run.
 const LABELS_MAX: usize = 32;
@@ -42,7 +44,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(sleep))
         .routes(routes!(wake))
         .routes(routes!(complete))
-        .routes(routes!(extend))
+        .routes(routes!(extend::extend))
         .routes(routes!(watch::watch))
 }
 
@@ -197,14 +199,15 @@ impl RunIn {
     }
 }
 
-/// Starts a run.
+/// Starts a run; an agent that is not known yet is added.
 #[utoipa::path(post, path = "/api/runs", tag = "runs", request_body = RunIn, responses((status = 201, body = RunOut)))]
 async fn start(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    JsonIn(new): JsonIn<RunIn>,
+    JsonIn(mut new): JsonIn<RunIn>,
 ) -> Result<(StatusCode, Json<RunOut>), Problem> {
     new.check()?;
+    new.agent = app.operator.canonical(&new.agent).into();
     caller.may_act_for(&new.agent, new.run.as_deref())?;
     let name = match &new.run {
         Some(name) => name.clone(),
@@ -212,7 +215,10 @@ async fn start(
     };
     let asked = Arc::clone(&app);
     let work = move || {
-        crate::agents::row::find(&asked, &new.agent)?;
+        // Whoever is not known yet begins with its run, as with its first request; who was deleted does not come back so.
+        if asked.store_here().agent(&new.agent)?.is_some_and(|agent| agent.deleted) {
+            return Err(Problem::not_found("agent", &new.agent));
+        }
         let agent = own::awake(&asked, &new.agent)?;
         own::may_say(&new, &agent, &caller)?;
         own::may_begin(&asked, &agent, &name, &caller)?;
@@ -324,10 +330,6 @@ step!(
     /// A run is done.
     complete, "/api/runs/{id}/complete", |_| RunStep::Complete
 );
-step!(
-    /// Gives a run that reached a limit another full allowance.
-    extend, "/api/runs/{id}/extend", |_| RunStep::Extend
-);
 
 /// What a run that begins anew is for: the same as before.
 fn tags_of(row: &Run) -> Tags {
@@ -341,6 +343,11 @@ fn step(app: &App, id: &str, step: impl FnOnce(&Run) -> RunStep, caller: &Caller
     caller.may_act_for(agent, Some(run))?;
     let (row, _) = find(app, id)?;
     let name = row.name.clone().unwrap_or_default();
+    if name.is_empty() && caller.only.is_some() {
+        let detail =
+            "The run without a name begins and ends by itself: an agent's key or ticket does not change it.";
+        return Err(Problem::new(Kind::Conflict, detail));
+    }
     let step = step(&row);
     let ends = matches!(step, RunStep::Complete);
     allowed(app, &row.agent, &name, step, &caller.by)?;
@@ -349,6 +356,9 @@ fn step(app: &App, id: &str, step: impl FnOnce(&Run) -> RunStep, caller: &Caller
         row.state = view.state.name().into();
     }
     row.ended_at = ends.then(|| app.now());
-    app.store_here().set_run_state(&row.id, &row.state, row.ended_at)?;
+    if row.name.is_some() {
+        // The run without a name is in no table: it lives as long as it is in memory.
+        app.store_here().set_run_state(&row.id, &row.state, row.ended_at)?;
+    }
     Ok(RunOut::of(view.as_ref(), row))
 }

@@ -1,9 +1,11 @@
 //! What was spent, and an overview in numbers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use estop_core::agent_status::StatusKind;
 use estop_core::budget::Amount;
 use estop_core::ids::Name;
 use estop_core::operator::FleetView;
@@ -138,7 +140,7 @@ struct SumOut {
     cache_write_tokens: u64,
     reasoning_tokens: u64,
     usd: f64,
-    /// Requests whose model has no price; they are not in `usd`.
+    /// Requests whose cost nobody knows: their model has no price, or their path. They are not in `usd`.
     unpriced: u64,
     /// Requests whose use was estimated: their provider did not say, or estop was killed before it could.
     estimated: u64,
@@ -200,9 +202,12 @@ struct StatsOut {
     /// `starting`, `running`, `shutdown` or `safe_mode`.
     state: &'static str,
     agents: u64,
+    /// Agents whose next request passes.
     active: u64,
     inactive: u64,
     paused: u64,
+    /// Agents by the `kind` of their `state`.
+    states: BTreeMap<&'static str, u64>,
     /// Requests under way.
     in_flight: u64,
     /// Runs in memory.
@@ -228,15 +233,18 @@ async fn stats(State(app): State<App>) -> Answer<StatsOut> {
         agents.retain(|view| &*view.name != CANARY);
         let count =
             |is: fn(&Standing) -> bool| agents.iter().filter(|view| is(&view.standing)).count() as u64;
+        let mut states = BTreeMap::new();
+        agents.iter().for_each(|view| *states.entry(view.status.kind.name()).or_insert(0) += 1);
         let sum = |of: fn(&estop_core::operator::AgentView) -> Amount| {
             agents.iter().map(of).fold(Amount::default(), Amount::plus)
         };
         Ok(Json(StatsOut {
             state: state_name(asked.operator.gate().state),
             agents: agents.len() as u64,
-            active: count(|standing| matches!(standing, Standing::Active)),
+            active: states.get(StatusKind::Active.name()).copied().unwrap_or_default(),
             inactive: count(|standing| matches!(standing, Standing::Inactive { .. })),
             paused: count(|standing| matches!(standing, Standing::Paused { .. })),
+            states,
             in_flight: agents.iter().map(|view| view.in_flight as u64).sum(),
             runs: agents.iter().map(|view| view.runs.len() as u64).sum(),
             spent_today: sum(|view| view.spent_today).into(),

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use estop_core::ids::Name;
 use estop_core::operator::{AgentKeyHash, Operator};
 use estop_core::policy_file::PolicyFile;
+use estop_core::printed_command::Commands;
 use estop_store::{Store, StoreError};
 use tokio::sync::Semaphore;
 
@@ -50,6 +51,12 @@ pub struct Place {
     pub data_url: String,
     /// Where everything is kept.
     pub data_dir: String,
+    /// Names of the variables that hold keys which estop injects: programs under it get a placeholder instead.
+    pub provider_key_variables: Vec<String>,
+    /// Names of the variables that hold other secrets of estop: programs under it do not get them.
+    pub secret_variables: Vec<String>,
+    /// The commands that texts tell people to type.
+    pub commands: Commands,
 }
 
 /// How the admin port is reached.
@@ -190,6 +197,17 @@ impl Shared {
         let keys = good.map(|key| AgentKeyHash { agent: key.agent, sha256: key.sha256 });
         self.operator.set_keys(keys.collect());
         Ok(())
+    }
+
+    /// Notes that a session was used; nobody waits for it.
+    pub(crate) fn touch_session(self: &Arc<Self>, sha256: [u8; 32], now: i64) {
+        let Ok(permit) = Arc::clone(&self.calls).try_acquire_owned() else { return };
+        let app = Arc::clone(self);
+        tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            // What is not written down lets the session end earlier after a restart, never later.
+            let _ = app.store.touch_session(&sha256, now);
+        });
     }
 
     /// Notes that a token was used; nobody waits for it.

@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn tw_7_a_list_that_is_too_long_or_too_short_is_refused() {
-        for wrong in ["[1,2]", "[1,2,3,true,0]", r#"{"usd":1}"#, r#"["1",2,3]"#] {
+        for wrong in ["[1,2]", "[1,2,3,true,0,0,0,0]", r#"{"usd":1}"#, r#"["1",2,3]"#] {
             assert!(serde_json::from_str::<Estimate>(wrong).is_err(), "{wrong}");
         }
         let step = serde_json::from_str::<StepPrint>(r#"["","0000000000000001","0000000000000002"]"#);

@@ -199,8 +199,10 @@ fn timer_stop(decision: &Decision) -> Option<Guard> {
         | Effect::WouldHaveStopped { .. }
         | Effect::CutStream { .. }
         | Effect::BudgetWarned(_)
+        | Effect::BudgetRefused(_)
         | Effect::ReservationExpired { .. }
         | Effect::PressButton
+        | Effect::HealthFell(_)
         | Effect::SnoozeEnded { .. } => None,
     })
 }

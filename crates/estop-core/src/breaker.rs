@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::judgement::{Judgement, Level};
-use crate::policy::Limit;
+use crate::policy::{Limit, Mode};
 use crate::run::Caps;
 
 /// A limit's name, as seed 3 says it.
@@ -35,6 +35,28 @@ impl LimitName {
     }
 }
 
+/// Some of the limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LimitSet(u8);
+
+impl LimitSet {
+    /// Adds a limit.
+    pub fn add(&mut self, limit: LimitName) {
+        self.0 |= 1 << limit as u8;
+    }
+
+    /// Whether a limit is in it.
+    pub fn contains(self, limit: LimitName) -> bool {
+        self.0 & 1 << limit as u8 != 0
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0 == 0
+    }
+}
+
 /// One limit and how much of it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitUse {
@@ -47,12 +69,42 @@ pub struct LimitUse {
 }
 
 impl LimitUse {
+    /// Why a run was tripped, in seed 3's words: `max tool calls (200/200)`, `max active duration (7200s)`,
+    /// `max sleep duration exceeded (86400s)`.
+    pub fn reason(&self) -> String {
+        let LimitUse { limit, current, max } = self;
+        match limit {
+            LimitName::ToolCalls | LimitName::Iterations | LimitName::Turns => {
+                format!("{} ({current}/{max})", limit.text())
+            }
+            LimitName::ActiveDuration => format!("{} ({max}s)", limit.text()),
+            LimitName::SleepDuration => format!("{} exceeded ({max}s)", limit.text()),
+        }
+    }
+
+    fn percent(&self) -> u64 {
+        u64::from(self.current) * 100 / u64::from(self.max.max(1))
+    }
+
     fn is_reached(&self) -> bool {
         self.current >= self.max
     }
 
     fn is_near(&self, warning_bp: u16) -> bool {
         u64::from(self.current) * 10_000 >= u64::from(self.max) * u64::from(warning_bp)
+    }
+}
+
+/// Seed 3's warning.
+impl std::fmt::Display for LimitUse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let LimitUse { limit, current, max } = self;
+        write!(
+            f,
+            "⚠️ Approaching limit: {} at {current}/{max} ({}%). Plan to wrap up soon.",
+            limit.text(),
+            self.percent()
+        )
     }
 }
 
@@ -85,6 +137,25 @@ impl BreakerFinding {
     pub fn reached(&self) -> Option<LimitUse> {
         self.near.iter().copied().find(LimitUse::is_reached)
     }
+
+    /// The warning where the breaker is in shadow: what is reached would have stopped the run, and the run goes on. It comes
+    /// with each call, as seed 3's warning does.
+    pub fn shadow_warning(&self) -> String {
+        let line = |used: &LimitUse| {
+            let LimitUse { limit, current, max } = used;
+            if used.is_reached() {
+                format!(
+                    "⚠️ Limit reached: {} at {current}/{max} ({}%). An enforced circuit breaker would have stopped this run. \
+                     Wrap up now.",
+                    limit.text(),
+                    used.percent()
+                )
+            } else {
+                used.to_string()
+            }
+        };
+        self.near.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
 }
 
 impl std::fmt::Display for BreakerFinding {
@@ -96,14 +167,9 @@ impl std::fmt::Display for BreakerFinding {
                 limit.text()
             );
         }
-        for (at, LimitUse { limit, current, max }) in self.near.iter().enumerate() {
-            let percent = u64::from(*current) * 100 / u64::from(*max);
+        for (at, used) in self.near.iter().enumerate() {
             let gap = if at == 0 { "" } else { "\n" };
-            write!(
-                f,
-                "{gap}Approaching limit: {} at {current}/{max} ({percent}%). Plan to wrap up soon.",
-                limit.text()
-            )?;
+            write!(f, "{gap}{used}")?;
         }
         if self.near.is_empty() {
             f.write_str("Within all limits.")?;
@@ -112,8 +178,42 @@ impl std::fmt::Display for BreakerFinding {
     }
 }
 
-/// Compares what a run has used with its limits, each granted `allowances` times.
-pub(crate) fn judge(counts: Counts, limits: &Caps, allowances: u32) -> Judgement<BreakerFinding> {
+/// Compares what a run has used with its limits, each granted `allowances` times, and says in which mode that counts. A
+/// limit that is enforced and reached stops, whatever those say that are only watched.
+pub(crate) fn judge(
+    counts: Counts,
+    limits: &Caps,
+    allowances: u32,
+    mode_of: impl Fn(LimitName) -> Mode,
+) -> (Judgement<BreakerFinding>, Mode) {
+    let all = compare(counts, limits, allowances);
+    let enforced: Vec<LimitUse> =
+        all.seen.near.iter().copied().filter(|used| mode_of(used.limit) == Mode::Enforce).collect();
+    if enforced.iter().any(LimitUse::is_reached) {
+        let seen = BreakerFinding { counts, near: enforced };
+        return (Judgement::stop(seen), Mode::Enforce);
+    }
+    // Those that are off are not judged at all.
+    let near = all.seen.near.into_iter().filter(|used| mode_of(used.limit) != Mode::Off).collect();
+    let finding = BreakerFinding { counts, near };
+    let mode = match (finding.reached(), finding.near.is_empty()) {
+        (Some(_), _) => Mode::Shadow,
+        (None, false) if enforced.is_empty() => Mode::Shadow,
+        (None, false) => Mode::Enforce,
+        (None, true) => mode_of(LimitName::ToolCalls),
+    };
+    (Judgement { level: level(&finding), seen: finding }, mode)
+}
+
+fn level(finding: &BreakerFinding) -> Level {
+    match (finding.reached(), finding.near.is_empty()) {
+        (Some(_), _) => Level::Stop,
+        (None, false) => Level::Warn,
+        (None, true) => Level::Pass,
+    }
+}
+
+fn compare(counts: Counts, limits: &Caps, allowances: u32) -> Judgement<BreakerFinding> {
     let checks = [
         (LimitName::ToolCalls, counts.tool_calls, limits.max_tool_calls),
         (LimitName::Iterations, counts.iterations, limits.max_iterations),
@@ -129,12 +229,7 @@ pub(crate) fn judge(counts: Counts, limits: &Caps, allowances: u32) -> Judgement
         }
     }
     let finding = BreakerFinding { counts, near };
-    let level = match (finding.reached(), finding.near.is_empty()) {
-        (Some(_), _) => Level::Stop,
-        (None, false) => Level::Warn,
-        (None, true) => Level::Pass,
-    };
-    Judgement { level, seen: finding }
+    Judgement { level: level(&finding), seen: finding }
 }
 
 /// A limit times the allowances a person granted.

@@ -2,18 +2,23 @@
 //!
 //! Conservation: what is reserved is exactly the sum of open reservations, and every reservation ends once,
 //! by [`Budget::settle`], whether its request completed, was cut or was never heard of again.
+//!
+//! Bound: what is booked never exceeds a cap by more than one request does. Reservations that fit add up to at most the
+//! cap, and what a request uses is at most what it reserved. A request whose bound does not fit runs alone: it starts
+//! only while nothing else is reserved, and its own reservation keeps all others out until it is settled.
 
 mod finding;
 mod period;
 
 use serde::{Deserialize, Serialize};
 
+use crate::event::{CallKind, RequestReceived};
 use crate::judgement::Judgement;
 use crate::money::NanoUsd;
 use crate::policy::{BudgetPolicy, Unpriced};
 use crate::time::Now;
 use finding::share_bp;
-pub use finding::{Account, BudgetFinding};
+pub use finding::{Account, BudgetFinding, Fit};
 use period::{Begins, Calendar};
 
 /// Money and tokens.
@@ -48,6 +53,21 @@ impl Amount {
     }
 }
 
+/// What a request may need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Need {
+    /// At most: this is reserved.
+    pub most: Amount,
+    /// Of that, what is only a bound and nobody asked for: if it does not fit, the request may still run alone.
+    pub open: Amount,
+}
+
+impl From<Amount> for Need {
+    fn from(most: Amount) -> Need {
+        Need { most, open: Amount::default() }
+    }
+}
+
 /// A share of a cap was reached, once a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct BudgetWarning {
@@ -71,6 +91,9 @@ pub(crate) struct Spent {
     /// How many of the shares were told, for money and for tokens.
     told_usd: u8,
     told_tokens: u8,
+    /// One bit for each account and kind of refusal that was told.
+    #[serde(default)]
+    told_refusals: u32,
 }
 
 impl Spent {
@@ -83,6 +106,14 @@ impl Spent {
     ) {
         tell(usd.0, self.amount.usd.0, usd.1.map(|cap| cap.0), &mut self.told_usd, out);
         tell(tokens.0, self.amount.tokens, tokens.1, &mut self.told_tokens, out);
+    }
+
+    /// Whether a refusal is the first of its account and kind in this period.
+    pub(crate) fn is_first_refusal(&mut self, finding: &BudgetFinding) -> bool {
+        let bit = 1_u32 << (2 * finding.account as u32 + u32::from(finding.fit == Fit::Waits));
+        let is_first = self.told_refusals & bit == 0;
+        self.told_refusals |= bit;
+        is_first
     }
 
     pub(crate) fn warn_run(&mut self, policy: &BudgetPolicy, out: &mut Vec<BudgetWarning>) {
@@ -172,27 +203,53 @@ impl Budget {
         }
     }
 
-    /// The account that is fullest if `asked` were granted; `None` without any cap. Call [`Budget::turn`] first.
-    pub fn tightest(&self, asked: Amount, run: RunSpend, policy: &BudgetPolicy) -> Option<BudgetFinding> {
+    /// The account that is fullest if what is needed were granted; `None` without any cap. Call [`Budget::turn`] first.
+    pub fn tightest(
+        &self,
+        need: impl Into<Need>,
+        run: RunSpend,
+        policy: &BudgetPolicy,
+    ) -> Option<BudgetFinding> {
+        let Need { most, open } = need.into();
+        let held = self.reserved();
+        self.fullest(held, run, policy, |account, stands, cap| {
+            if account.is_money() {
+                BudgetFinding::of(account, stands, most.usd.0, open.usd.0, cap)
+            } else {
+                BudgetFinding::of(account, stands, most.tokens, open.tokens, cap)
+            }
+        })
+    }
+
+    /// The fullest account while a stream runs that has not used `unused` of what it holds: what it has used so far
+    /// decides, and all that others hold.
+    pub fn tightest_running(
+        &self,
+        unused: Amount,
+        run: RunSpend,
+        policy: &BudgetPolicy,
+    ) -> Option<BudgetFinding> {
+        let held = Reserved::from(unused);
+        let run = RunSpend { spent: run.spent, reserved: run.reserved.beyond(unused) };
+        self.fullest(self.reserved.beyond(held).into(), run, policy, |account, (spent, reserved), cap| {
+            BudgetFinding::running(account, spent, reserved, cap)
+        })
+    }
+
+    fn fullest(
+        &self,
+        held: Amount,
+        run: RunSpend,
+        policy: &BudgetPolicy,
+        find: impl Fn(Account, (u64, u64), u64) -> BudgetFinding,
+    ) -> Option<BudgetFinding> {
         let usd = |account, cap: Option<NanoUsd>, spent: Amount, reserved: Amount| {
-            Some(BudgetFinding {
-                account,
-                spent: spent.usd.0,
-                reserved: reserved.usd.0,
-                asked: asked.usd.0,
-                cap: cap?.0,
-            })
+            Some(find(account, (spent.usd.0, reserved.usd.0), cap?.0))
         };
         let tokens = |account, cap: Option<u64>, spent: Amount, reserved: Amount| {
-            Some(BudgetFinding {
-                account,
-                spent: spent.tokens,
-                reserved: reserved.tokens,
-                asked: asked.tokens,
-                cap: cap?,
-            })
+            Some(find(account, (spent.tokens, reserved.tokens), cap?))
         };
-        let (today, month, held) = (self.today.amount, self.this_month.amount, self.reserved());
+        let (today, month) = (self.today.amount, self.this_month.amount);
         let accounts = [
             usd(Account::UsdPerDay, policy.usd_per_day, today, held),
             usd(Account::UsdPerMonth, policy.usd_per_month, month, held),
@@ -202,9 +259,15 @@ impl Budget {
             tokens(Account::TokensPerRun, policy.tokens_per_run, run.spent, run.reserved),
         ];
         let found = accounts.into_iter().flatten();
-        // One that is over comes before any that is not; of equals the first, so that the order above decides.
-        let tightness = |f: &BudgetFinding| (f.is_over(), f.fullness_bp());
+        // One that refuses comes before any that does not; of equals the first, so that the order above decides.
+        let tightness = |f: &BudgetFinding| (f.fit, f.fullness_bp());
         found.reduce(|best, next| if tightness(&next) > tightness(&best) { next } else { best })
+    }
+
+    /// Whether a refusal is the first of its account and kind in its period.
+    pub(crate) fn is_first_refusal(&mut self, finding: &BudgetFinding) -> bool {
+        let period = if finding.account.is_monthly() { &mut self.this_month } else { &mut self.today };
+        period.is_first_refusal(finding)
     }
 
     /// Holds `amount` until it is settled.
@@ -282,20 +345,33 @@ pub struct RunSpend {
     pub reserved: Amount,
 }
 
+/// Requests under way end at any moment; this is when a client is told to ask again. Chosen: most answers end within
+/// it, and no SDK gives up on a wait this short.
+pub(crate) const WAIT_MS: u64 = 10_000;
+
 /// Whether a request may spend what it asks for, by its agent's accounts and the fleet's.
 pub(crate) fn judge(
     own: Option<BudgetFinding>,
-    fleet: Option<BudgetFinding>,
-    unpriced: bool,
+    request: &RequestReceived,
     policy: &BudgetPolicy,
 ) -> Judgement<Option<BudgetFinding>> {
-    if unpriced && policy.unpriced == Unpriced::Deny {
-        let finding = BudgetFinding { account: Account::Unpriced, spent: 0, reserved: 0, asked: 0, cap: 0 };
-        return Judgement::stop(Some(finding));
+    let RequestReceived { fleet, estimate, .. } = *request;
+    let unpriced = estimate.unpriced;
+    let is_path = request.call == CallKind::Other;
+    if is_path && !unpriced && Need::from(estimate).most == Amount::default() {
+        // Looking at something, deleting and cancelling cost nothing, and must work when nothing is left.
+        return Judgement::CLEAR;
     }
-    let over = [own, fleet].into_iter().flatten().find(BudgetFinding::is_over);
-    match over.or(own).or(fleet) {
-        Some(finding) => Judgement::stop_if(over.is_some(), Some(finding)),
+    let is_named = || request.path.as_deref().is_some_and(|path| policy.paths.allows(path));
+    if unpriced && policy.unpriced == Unpriced::Deny && !(is_path && is_named()) {
+        return Judgement::stop(Some(BudgetFinding::unpriced(Account::Unpriced)));
+    }
+    if is_path && unpriced && own.or(fleet).is_some() && !is_named() {
+        return Judgement::stop(Some(BudgetFinding::unpriced(Account::UnpricedPath)));
+    }
+    let tighter = |best: BudgetFinding, next: BudgetFinding| if next.fit > best.fit { next } else { best };
+    match [own, fleet].into_iter().flatten().reduce(tighter) {
+        Some(finding) => Judgement::stop_if(finding.is_over(), Some(finding)),
         None => Judgement::CLEAR,
     }
 }

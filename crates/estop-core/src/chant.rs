@@ -22,6 +22,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::steps;
+
 /// The longest unit that is recognised. Chosen: a paragraph. Double it and the memory doubles.
 const PERIOD_MAX: usize = 1_000;
 /// Symbols remembered. Two copies of the longest unit, so that it wins over any shorter false period.
@@ -70,6 +72,7 @@ impl ChantDetector {
             return None;
         }
         for c in text.chars() {
+            steps::add(1);
             self.chars += 1;
             self.fence.read(c);
             let (number, symbol) = self.reader.read(c);
@@ -179,6 +182,7 @@ impl Recent {
 /// `d` before them. Each round either copies a known value or moves `end` forward, so it is linear.
 fn search(recent: &Recent) -> Option<Followed> {
     let mut buffer = [0; RECENT_MAX];
+    steps::add(recent.ring.len());
     let backwards = recent.shapes_newest_first(&mut buffer);
     let mut z = [0; PERIOD_MAX + 1];
     let (mut start, mut end) = (0, 0);
@@ -187,6 +191,7 @@ fn search(recent: &Recent) -> Option<Followed> {
         let known = if d < end { z[d - start].min(end - d) } else { 0 };
         let later = backwards[known..].iter().zip(&backwards[d + known..]);
         let run = known + later.take_while(|(new, old)| new == old).count();
+        steps::add(1 + run - known);
         if d + run > end {
             (start, end) = (d, d + run);
         }
@@ -213,6 +218,7 @@ struct Followed {
 
 impl Followed {
     fn new(recent: &Recent, period: usize, run: usize) -> Self {
+        steps::add(2 * run + period);
         let changed = |&distance: &usize| recent.back(distance) != recent.back(distance + period);
         Followed {
             period,

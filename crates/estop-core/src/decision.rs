@@ -9,9 +9,10 @@ mod written;
 use serde::Serialize;
 
 use crate::breaker::LimitUse;
-use crate::budget::BudgetWarning;
+use crate::budget::{BudgetFinding, BudgetWarning};
+use crate::health::HealthFinding;
 use crate::ids::{Name, RequestId};
-use crate::loop_detector::MatchedEntry;
+use crate::loop_detector::LoopEvidence;
 use crate::standing::Cause;
 
 pub use crate::guard::Guard;
@@ -71,8 +72,10 @@ pub enum Effect {
         /// Which guard's doing.
         cause: Cause,
     },
+    /// What took the health of an agent that is paused or switched off for it, as evidence.
+    HealthFell(HealthFinding),
     /// The entries that made a loop, as evidence.
-    LoopEvidence(Vec<MatchedEntry>),
+    LoopEvidence(LoopEvidence),
     /// A guard in shadow would have stopped the agent here; reported once until it passes again.
     WouldHaveStopped {
         /// Which guard.
@@ -101,6 +104,8 @@ pub enum Effect {
     },
     /// A share of a budget was reached for the first time in its period.
     BudgetWarned(BudgetWarning),
+    /// A budget refused a request for the first time in its period.
+    BudgetRefused(BudgetFinding),
     /// A reservation outlived its request; it was booked as spent.
     ReservationExpired {
         /// Whose.
@@ -156,6 +161,12 @@ impl Decision {
         self.effects.iter().find_map(off)
     }
 
+    /// Why the agent was paused by this event, if it was.
+    pub fn paused(&self) -> Option<Cause> {
+        let pause = |effect: &Effect| if let Effect::Paused { cause } = effect { Some(*cause) } else { None };
+        self.effects.iter().find_map(pause)
+    }
+
     /// Why, in a sentence. Never empty.
     pub fn reason(&self) -> String {
         match self.outcome {
@@ -170,18 +181,40 @@ impl Decision {
 
     /// Nothing was asked, but something may have happened all the same.
     fn noted_reason(&self) -> String {
-        let said = |guard| self.verdicts.get(guard).map(|verdict| verdict.finding.to_string());
-        match self.deactivated() {
-            Some(cause) => {
-                said(cause.guard()).unwrap_or_else(|| format!("The agent was stopped by {}.", cause.name()))
-            }
+        match self.deactivated().or_else(|| self.paused()) {
+            Some(cause) => self.why(cause),
             None => "Noted: nothing was asked.".to_owned(),
         }
     }
 
+    /// Why the agent was switched off or paused for `cause` by this event. Never empty.
+    pub fn why(&self, cause: Cause) -> String {
+        let health = self.health_fell().filter(|_| cause == Cause::Health).map(HealthFinding::to_string);
+        let said = || Some(self.verdicts.get(cause.guard())?.finding.to_string());
+        let why =
+            health.or_else(said).unwrap_or_else(|| format!("The agent was stopped by {}.", cause.name()));
+        match self.evidence().and_then(|evidence| evidence.tool.as_deref()) {
+            Some(tool) if matches!(cause, Cause::Loop | Cause::Churn) => format!("{why} Tool: {tool}."),
+            _ => why,
+        }
+    }
+
+    /// What speaks for a loop that was stopped.
+    pub fn evidence(&self) -> Option<&LoopEvidence> {
+        self.effects.iter().find_map(|effect| {
+            if let Effect::LoopEvidence(evidence) = effect { Some(evidence) } else { None }
+        })
+    }
+
+    /// How the health stood of an agent that was switched off or paused for it.
+    pub fn health_fell(&self) -> Option<&HealthFinding> {
+        self.effects
+            .iter()
+            .find_map(|effect| if let Effect::HealthFell(finding) = effect { Some(finding) } else { None })
+    }
+
     /// What the agent should be told though it may go on.
     pub fn warnings(&self) -> Vec<String> {
-        let warned = self.verdicts.iter().filter(|(_, v)| v.ruling == Ruling::Warn);
-        warned.map(|(_, v)| v.finding.to_string()).collect()
+        self.verdicts.iter().filter_map(|(_, verdict)| verdict.warning()).collect()
     }
 }

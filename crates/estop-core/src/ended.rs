@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::steps;
+
 /// How an execution ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -26,7 +28,9 @@ impl Ended {
 /// Only an exit code where clients put one, or plain words at the start of the text count: a log that mentions errors is
 /// not a failure.
 pub fn ended_by_text(result: &str) -> Ended {
+    let whole = result.len();
     let result = result.trim_start();
+    steps::add(whole - result.len() + START);
     let mut start = [0; START];
     let usual = result.as_bytes().get(..result.len().min(START)).filter(|start| start.is_ascii());
     match usual {
@@ -105,6 +109,7 @@ fn code_beside(result: &str) -> Option<i64> {
     if !result.starts_with('{') || result.len() > SHELL_JSON_MAX {
         return None;
     }
+    steps::add(result.len());
     let shell: Shell = serde_json::from_str(result).ok()?;
     shell.exit_code.or(shell.metadata.map(|metadata| metadata.exit_code))
 }

@@ -8,6 +8,7 @@ mod asking;
 mod in_flight;
 mod lifecycle;
 mod message;
+mod next_request;
 mod pass;
 mod request;
 mod response;
@@ -19,7 +20,7 @@ mod tripwire;
 use serde::{Deserialize, Serialize};
 
 use crate::activity::{Activity, ActivityState};
-use crate::budget::{Amount, Budget};
+use crate::budget::{Amount, Budget, Need};
 use crate::decision::{Decision, Effect, Guard};
 use crate::event::{Event, What};
 use crate::health::{Harm, Health};
@@ -27,13 +28,14 @@ use crate::ids::RequestId;
 use crate::minute::{MINUTE_MS, Minute};
 use crate::operator::RunView;
 use crate::policy::{Mode, Policy};
-use crate::run::{RunDue, RunState, Runs};
+use crate::run::{RunDue, RunFinding, RunState, Runs};
 use crate::safety_gate::SafetyGate;
 use crate::standing::{Cause, DeactivatedBy, Standing};
 use crate::time::{Millis, Now};
 use crate::window::Conversations;
 use in_flight::InFlight;
 pub use in_flight::OVERDUE_MAX;
+pub use next_request::{StatusQuery, hours_status};
 pub use snapshot::{Snapshot, SnapshotError};
 use snooze::Snoozes;
 pub use snooze::{SNOOZE_MAX_MS, Snooze};
@@ -60,6 +62,9 @@ pub struct AgentState {
     button_pressed: bool,
     #[serde(default)]
     snoozes: Snoozes,
+    /// What the latest request asked for, whether it was let through or not.
+    #[serde(default)]
+    last_asked: Need,
 }
 
 /// When to wake an agent's state, and why.
@@ -260,11 +265,15 @@ impl AgentState {
             }
             Mode::Enforce if !suspended => {}
             Mode::Enforce if health < policy.gate.hard_stop_threshold => {
+                if !matches!(self.standing, Standing::Inactive { .. }) {
+                    effects.push(Effect::HealthFell(self.health.finding(&policy.gate)));
+                }
                 self.kill_switch(now, Cause::Health, effects);
             }
             Mode::Enforce => {
                 if self.standing == Standing::Active {
                     self.standing.pause(Some(Cause::Health), now);
+                    effects.push(Effect::HealthFell(self.health.finding(&policy.gate)));
                     effects.push(Effect::Paused { cause: Cause::Health });
                 }
             }
@@ -279,9 +288,16 @@ impl AgentState {
         self.standing
     }
 
-    /// Health in thousandths.
+    /// Health in thousandths, after the latest event.
     pub fn health(&self) -> u16 {
         self.health.value()
+    }
+
+    /// Health in thousandths as it is at `now`: it recovers by the clock, whether or not anything happens (TW-5).
+    pub fn health_at(&self, now: Millis, policy: &Policy) -> u16 {
+        let mut health = self.health;
+        health.recover(now.max(self.now), &policy.gate);
+        health.value()
     }
 
     /// Mode and intensity.
@@ -299,9 +315,20 @@ impl AgentState {
         self.runs.get(run).map(super::run::Run::state)
     }
 
-    /// What people see of its runs.
+    /// How a run stands: its state, and what tripped it.
+    pub fn run_finding(&self, run: Option<&str>) -> Option<RunFinding> {
+        self.runs.get(run).map(super::run::Run::finding)
+    }
+
+    /// What people see of its runs, after the latest event.
     pub fn run_views(&self) -> Vec<RunView> {
-        self.runs.iter().map(|run| run.view(self.now)).collect()
+        self.run_views_at(self.now)
+    }
+
+    /// What people see of its runs at `now`: the time of an active one goes on by the clock (CB-5).
+    pub fn run_views_at(&self, now: Millis) -> Vec<RunView> {
+        let now = now.max(self.now);
+        self.runs.iter().map(|run| run.view(now)).collect()
     }
 
     /// Whether a restart of estop changes anything for it: requests under way, or runs whose time counts.

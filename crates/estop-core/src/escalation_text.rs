@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use crate::breaker::LimitUse;
+use crate::printed_command::Commands;
 
 /// Labels of the issue.
 pub const LABELS: [&str; 2] = ["needs-human", "escalation"];
@@ -32,10 +33,9 @@ pub struct Escalated<'a> {
 }
 
 impl Escalated<'_> {
-    /// Why, as seed 3 says it: `max tool calls (200/200)`.
+    /// Why, as seed 3 says it.
     pub fn reason(&self) -> String {
-        let LimitUse { limit, current, max } = self.limit;
-        format!("{} ({current}/{max})", limit.text())
+        self.limit.reason()
     }
 
     /// The comment on the run's issue.
@@ -100,12 +100,14 @@ impl Escalated<'_> {
 }
 
 /// What a person can do about it, as commands.
-pub fn what_next(agent: &str, run: Option<&str>) -> String {
-    let run = run.unwrap_or("''");
-    format!(
-        "To let it go on with another full allowance: estop runs extend {agent} {run}. Else take over its branch, or \
-         start a fresh run."
-    )
+pub fn what_next(agent: &str, run: Option<&str>, commands: &Commands) -> String {
+    let extend = commands.extend(agent, run);
+    let else_do = match run {
+        Some(_) => "Else take over its branch, or start a fresh run.",
+        // Requests that name no run belong to it: it ends by itself.
+        None => "Else it may work again after 30 minutes without a request.",
+    };
+    format!("To let it go on with another full allowance: {extend}. {else_do}")
 }
 
 #[cfg(test)]

@@ -198,6 +198,12 @@ pub struct RequestReceived {
     /// The model it names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Name>,
+    /// The model its path names, where its body names another: both must be allowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_model: Option<Name>,
+    /// Its path at the provider, where nobody knows what it costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<Name>,
     /// What it says, as fingerprints.
     pub print: RequestPrint,
     /// What it may cost.

@@ -140,10 +140,11 @@ impl RequestPrint {
     /// The print of a request.
     pub fn of(text: &RequestText<'_>) -> RequestPrint {
         // Most conversations have one question, at their beginning: it is read once.
+        let last_user = signature::head_and_tail(text.last_user);
         let (prompt, first_user) = if text.first_user == text.last_user {
-            simhash_and_hash(text.last_user)
+            simhash_and_hash(&last_user)
         } else {
-            (simhash(text.last_user), normal_hash(text.first_user))
+            (simhash(&last_user), normal_hash(&signature::head_and_tail(text.first_user)))
         };
         RequestPrint {
             conversation: signature::conversation_of(text.run, text.system, first_user),
@@ -205,7 +206,7 @@ impl ResponsePrint {
             action: signature::action(tool, args),
             test_run,
         };
-        let [text, exact] = simhash_both(response.text);
+        let [text, exact] = simhash_both(&signature::head_and_tail(response.text));
         ResponsePrint {
             text,
             exact,

@@ -33,11 +33,66 @@ pub(crate) struct Health {
     failed_calls: u8,
     /// From here the next minute of recovery counts.
     recovered_to: Millis,
+    #[serde(default)]
+    losses: HealthLosses,
 }
 
 impl Default for Health {
     fn default() -> Self {
-        Health { value: FULL, failed_calls: 0, recovered_to: Millis(0) }
+        Health { value: FULL, failed_calls: 0, recovered_to: Millis(0), losses: HealthLosses::default() }
+    }
+}
+
+/// What took an agent's health: how often each, since a person switched it on or it had recovered as far as it can.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HealthLosses {
+    /// Failed tool calls, of each row of failures the third and later ones.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed_calls: u16,
+    /// Failed requests.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed_requests: u16,
+    /// Times it began to loop or to run away.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub loops: u16,
+    /// Times it fell back into that.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub flips: u16,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(count: &u16) -> bool {
+    *count == 0
+}
+
+impl HealthLosses {
+    /// Each with its words and what it cost, in thousandths.
+    fn each(&self) -> [(u16, &'static str, u32); 4] {
+        let cost = |times: u16, each: u16| u32::from(times) * u32::from(each);
+        [
+            (self.failed_calls, "failed tool calls", cost(self.failed_calls, FAILED_CALLS)),
+            (self.failed_requests, "failed requests", cost(self.failed_requests, EXECUTION_ERROR)),
+            (self.loops, "times looping or running away", cost(self.loops, LOOPING_OR_RUNAWAY)),
+            (self.flips, "times falling back into that", cost(self.flips, MODE_FLIP)),
+        ]
+    }
+
+    /// What cost most: `tool_failures`, `request_failures` or `looping`.
+    pub fn worst(&self) -> Option<&'static str> {
+        let [calls, requests, loops, flips] = self.each().map(|(_, _, cost)| cost);
+        let causes = [("looping", loops + flips), ("request_failures", requests), ("tool_failures", calls)];
+        causes.into_iter().filter(|(_, cost)| *cost > 0).max_by_key(|(_, cost)| *cost).map(|(name, _)| name)
+    }
+}
+
+impl std::fmt::Display for HealthLosses {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let happened = self.each().into_iter().filter(|(times, ..)| *times > 0);
+        for (at, (times, what, cost)) in happened.enumerate() {
+            let gap = if at == 0 { "" } else { ", " };
+            write!(f, "{gap}{times} {what} (-{cost})")?;
+        }
+        Ok(())
     }
 }
 
@@ -50,12 +105,19 @@ pub struct HealthFinding {
     pub suspend_below: u16,
     /// Below this it is stopped for good.
     pub stop_below: u16,
+    /// What took it.
+    #[serde(flatten)]
+    pub losses: HealthLosses,
 }
 
 impl std::fmt::Display for HealthFinding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let HealthFinding { health, suspend_below, stop_below } = self;
-        write!(f, "Health is {health} of 1000 (paused below {suspend_below}, stopped below {stop_below}).")
+        let HealthFinding { health, suspend_below, stop_below, losses } = self;
+        write!(f, "Health is {health} of 1000 (paused below {suspend_below}, stopped below {stop_below})")?;
+        match losses.worst() {
+            Some(_) => write!(f, ": {losses}."),
+            None => f.write_str("."),
+        }
     }
 }
 
@@ -67,7 +129,12 @@ impl Health {
 
     /// As it is after a person switched the agent on.
     pub(crate) fn reactivated(now: Millis) -> Health {
-        Health { value: AFTER_ACTIVATION, failed_calls: 0, recovered_to: now }
+        Health {
+            value: AFTER_ACTIVATION,
+            failed_calls: 0,
+            recovered_to: now,
+            losses: HealthLosses::default(),
+        }
     }
 
     /// Heals what time healed: whole minutes, up to the cap, never downwards.
@@ -80,14 +147,19 @@ impl Health {
         let healed = minutes.saturating_mul(u64::from(policy.recovery_rate));
         self.value = (u64::from(self.value) + healed).min(u64::from(policy.recovery_cap)) as u16;
         self.recovered_to = self.recovered_to.plus(minutes * MINUTE_MS);
+        if self.value >= policy.recovery_cap {
+            self.losses = HealthLosses::default();
+        }
     }
 
     pub(crate) fn harm(&mut self, harm: Harm) {
-        self.lose(match harm {
-            Harm::LoopingOrRunaway => LOOPING_OR_RUNAWAY,
-            Harm::ExecutionError => EXECUTION_ERROR,
-            Harm::UnexpectedFlip => MODE_FLIP,
-        });
+        let (times, loss) = match harm {
+            Harm::LoopingOrRunaway => (&mut self.losses.loops, LOOPING_OR_RUNAWAY),
+            Harm::ExecutionError => (&mut self.losses.failed_requests, EXECUTION_ERROR),
+            Harm::UnexpectedFlip => (&mut self.losses.flips, MODE_FLIP),
+        };
+        *times = times.saturating_add(1);
+        self.lose(loss);
     }
 
     /// A tool call ended. The third failure in a row and each one after it hurt.
@@ -98,6 +170,7 @@ impl Health {
         }
         self.failed_calls = self.failed_calls.saturating_add(1);
         if self.failed_calls >= FAILED_CALLS_FROM {
+            self.losses.failed_calls = self.losses.failed_calls.saturating_add(1);
             self.lose(FAILED_CALLS);
         }
     }
@@ -106,13 +179,18 @@ impl Health {
         self.value = self.value.saturating_sub(loss);
     }
 
-    /// Below the first threshold the agent is suspended, below the second stopped.
-    pub(crate) fn judge(&self, policy: &GatePolicy) -> Judgement<HealthFinding> {
-        let finding = HealthFinding {
+    /// How it stands, and why.
+    pub(crate) fn finding(&self, policy: &GatePolicy) -> HealthFinding {
+        HealthFinding {
             health: self.value,
             suspend_below: policy.soft_suspend_threshold,
             stop_below: policy.hard_stop_threshold,
-        };
-        Judgement::stop_if(self.value < policy.soft_suspend_threshold, finding)
+            losses: self.losses,
+        }
+    }
+
+    /// Below the first threshold the agent is suspended, below the second stopped.
+    pub(crate) fn judge(&self, policy: &GatePolicy) -> Judgement<HealthFinding> {
+        Judgement::stop_if(self.value < policy.soft_suspend_threshold, self.finding(policy))
     }
 }

@@ -17,6 +17,8 @@ mod tables;
 
 use std::borrow::Cow;
 
+use crate::arguments::{Given, first_of};
+use crate::steps;
 pub use said::says_passed;
 use shell::simple_commands;
 use tables::{
@@ -39,6 +41,7 @@ pub fn is_test_run(tool: &str, command: &str) -> bool {
 
 /// Whether a tool of this name takes a shell command. Prefixes of MCP servers and namespaces are ignored.
 pub fn is_shell_tool(tool: &str) -> bool {
+    steps::add(tool.len());
     let own_name = tool.rsplit(['.', ':', '/']).next().unwrap_or(tool);
     let own_name = own_name.rsplit("__").next().unwrap_or(own_name);
     let plain: String =
@@ -88,18 +91,13 @@ impl TestRunners {
     /// Whether a tool call runs tests: looks at the command in a shell tool's arguments (JSON text), whatever the client
     /// calls the field.
     pub fn is_test_call(&self, tool: &str, args: &str) -> bool {
-        use serde_json::Value;
         if !is_shell_tool(tool) {
             return false;
         }
-        let Ok(Value::Object(fields)) = serde_json::from_str(args) else { return false };
-        match ["command", "cmd", "script"].iter().find_map(|key| fields.get(*key)) {
-            Some(Value::String(line)) => self.is_test_run(tool, line),
-            Some(Value::Array(words)) => {
-                let argv: Vec<String> = words.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-                self.is_test_run_argv(tool, &argv)
-            }
-            Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => false,
+        match first_of(args, &["command", "cmd", "script"]) {
+            Ok(Some((_, Given::Text(line)))) => self.is_test_run(tool, &line),
+            Ok(Some((_, Given::Texts(words)))) => self.is_test_run_argv(tool, &words),
+            Ok(Some((_, Given::Other)) | None) | Err(_) => false,
         }
     }
 
@@ -129,6 +127,8 @@ impl TestRunners {
     }
 
     fn names(&self, program: &str, args: &[String]) -> bool {
+        // Each word is compared with each word of the patterns for this program: a constant number.
+        steps::add(args.iter().map(String::len).sum::<usize>() + args.len());
         let extra = self.extra.iter().map(String::as_str);
         DEFAULT_TEST_RUNNERS.iter().copied().chain(extra).any(|pattern| matches(pattern, program, args))
     }

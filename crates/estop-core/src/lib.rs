@@ -24,6 +24,7 @@ pub mod tags;
 pub mod time;
 
 // Who decides.
+pub mod agent_status;
 pub mod button;
 pub mod engine;
 pub mod run;
@@ -31,12 +32,14 @@ pub mod standing;
 pub mod system;
 
 // From text to prints.
+pub mod arguments;
 pub mod fingerprint;
 pub mod normalize;
 mod ring;
 pub mod signature;
 pub mod simhash;
 mod step;
+pub mod steps;
 mod volatile;
 mod window;
 
@@ -65,5 +68,6 @@ pub mod chain;
 pub mod escalation_text;
 pub mod hex;
 pub mod journal;
+pub mod printed_command;
 pub mod replay;
 pub mod report_tool;

@@ -2,11 +2,13 @@
 
 use serde::Serialize;
 
+use crate::fingerprint::StepPrint;
+use crate::ids::Name;
 use crate::judgement::Judgement;
 use crate::policy::{LoopPolicy, Profile};
 use crate::repetition::{Repetition, Track};
 use crate::simhash::SimHash;
-use crate::step::Step;
+use crate::step::{Step, StepMark};
 use crate::time::Millis;
 use crate::window::{Conversation, Entry};
 
@@ -78,6 +80,10 @@ pub(crate) fn judge(
         }
         finding.calls = repeated_calls(c, steps, usize::from(policy.window_size));
         finding.repetition = c.track.find(steps, policy);
+        if finding.window == 0 && finding.repetition.is_some() {
+            // Hooks bring steps and no requests.
+            finding.window = c.track.len() as u16;
+        }
     } else {
         finding.repetition = Track::default().find(steps, policy);
     }
@@ -106,45 +112,82 @@ fn repeated_calls(c: &Conversation, steps: &[Step], window: usize) -> u16 {
     steps.iter().filter(|s| s.is_call).map(earlier).max().unwrap_or(0)
 }
 
-/// One remembered request that is part of a loop.
+/// One remembered request, or one step that a hook saw, that is part of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MatchedEntry {
-    /// How many requests back.
+    /// How many requests (or steps) back.
     pub back: u16,
-    /// How long ago.
-    pub ago_ms: u64,
+    /// How long ago; steps that hooks saw have no time of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ago_ms: Option<u64>,
     /// Its prompt was similar.
     pub prompt: bool,
-    /// Its answer was similar.
+    /// Its answer was similar to the latest.
     pub response: bool,
     /// A step it brought was repeated.
     pub step: bool,
 }
 
-/// The remembered requests that speak for a loop, newest first.
-pub(crate) fn evidence(
+/// What speaks for a loop (LD-3).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LoopEvidence {
+    /// The tool whose call completed the repetition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<Name>,
+    /// Entries that matched, newest first.
+    pub matched: Vec<MatchedEntry>,
+}
+
+/// The remembered requests that speak for a loop; where hooks alone saw the steps, those steps. `print` are the steps as they
+/// came, for the tool's name.
+pub(crate) fn evidence<'p>(
     c: &Conversation,
     asked: Option<SimHash>,
     steps: &[Step],
+    mut print: impl Iterator<Item = &'p StepPrint>,
     now: Millis,
-) -> Vec<MatchedEntry> {
+    policy: &LoopPolicy,
+) -> LoopEvidence {
+    let rule = c.track.find_at(steps, policy);
+    let hit = rule.map_or(steps.len().saturating_sub(1), |(at, _)| at);
+    let tool = print.nth(hit).map(|step| step.tool.clone()).filter(|tool| !tool.is_empty());
+    let takes_part = |back: usize, mark: &StepMark| match rule {
+        // Steps of the same request before the one that completed it stand in between.
+        Some((at, rule)) => rule.takes_part(back + at, mark, &steps[at]),
+        None => steps.iter().any(|step| mark.repeats(step)),
+    };
+    let mut marks = c.track.newest_first().enumerate().map(|(at, mark)| takes_part(at + 1, mark));
+    if c.entries.is_empty() {
+        let by_hook = |(at, takes_part): (usize, bool)| {
+            let entry = MatchedEntry {
+                back: at as u16 + 1,
+                ago_ms: None,
+                prompt: false,
+                response: false,
+                step: true,
+            };
+            takes_part.then_some(entry)
+        };
+        return LoopEvidence { tool, matched: marks.enumerate().filter_map(by_hook).collect() };
+    }
     let latest = c.entries.back().and_then(Entry::response);
-    let mut before = c.track.len();
-    let mut found = Vec::new();
-    for (back, entry) in c.entries.iter().rev().enumerate() {
-        let from = before.saturating_sub(usize::from(entry.steps));
-        let repeated = c.track.range(from..before).any(|s| steps.iter().any(|n| s.repeats(n)));
-        before = from;
-        let matched = MatchedEntry {
-            back: back as u16 + 1,
-            ago_ms: entry.age_ms(now),
+    let mut matched = Vec::new();
+    for (at, entry) in c.entries.iter().rev().enumerate() {
+        // Every mark of the entry is passed over, also after one that takes part.
+        let repeated =
+            marks.by_ref().take(usize::from(entry.steps)).filter(|takes_part| *takes_part).count() > 0;
+        // The latest answer is what the earlier ones are compared with.
+        let earlier = latest.filter(|_| at > 0);
+        let found = MatchedEntry {
+            back: at as u16 + 1,
+            ago_ms: Some(entry.age_ms(now)),
             prompt: asked.zip(entry.prompt()).is_some_and(|(a, b)| a.is_similar(b)),
-            response: latest.zip(entry.response()).is_some_and(|(a, b)| a.is_similar(b)),
+            response: earlier.zip(entry.response()).is_some_and(|(a, b)| a.is_similar(b)),
             step: repeated,
         };
-        if matched.prompt || matched.response || matched.step {
-            found.push(matched);
+        if found.prompt || found.response || found.step {
+            matched.push(found);
         }
     }
-    found
+    LoopEvidence { tool, matched }
 }

@@ -42,7 +42,17 @@ pub(crate) fn judge(request: &RequestReceived, rules: &ModelRules) -> Option<Jud
     if rules.is_empty() {
         return None;
     }
-    let model = request.model.as_deref();
+    // Path and body may name two, and nobody knows which of them the provider takes: the first that is refused decides.
+    let mut named = [&request.model, &request.path_model].into_iter().flatten();
+    let refused = named.find_map(|model| judge_one(request, Some(model), rules));
+    let nameless = || judge_one(request, None, rules).filter(|_| request.model.is_none());
+    let refused = refused.or_else(nameless);
+    let passing = || Judgement::pass(ModelsFinding { model: request.model.clone(), denied_by: None });
+    Some(refused.map_or_else(passing, Judgement::stop))
+}
+
+/// Why a model is refused, if it is.
+fn judge_one(request: &RequestReceived, model: Option<&Name>, rules: &ModelRules) -> Option<ModelsFinding> {
     let denied_by = model.and_then(|model| rules.deny.iter().find(|pattern| matches(pattern, model)));
     let is_allowed = match model {
         _ if rules.allow.is_empty() => true,
@@ -50,17 +60,19 @@ pub(crate) fn judge(request: &RequestReceived, rules: &ModelRules) -> Option<Jud
         // Looking at a list of models asks none of them.
         None => request.call == CallKind::Other && !request.estimate.unpriced,
     };
-    let finding = ModelsFinding { model: request.model.clone(), denied_by: denied_by.cloned() };
-    Some(Judgement::stop_if(denied_by.is_some() || !is_allowed, finding))
+    let finding = ModelsFinding { model: model.cloned(), denied_by: denied_by.cloned() };
+    (denied_by.is_some() || !is_allowed).then_some(finding)
 }
 
-/// Whether a name fits a pattern. Letters count without their case, as providers take them.
-fn matches(pattern: &str, name: &str) -> bool {
+/// Whether a name fits a pattern, in steps of at most the product of their lengths; the gateway keeps 256 bytes of a name.
+/// Letters count without their case, as providers take them.
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut at, mut in_pattern) = (0, 0);
     // Where the latest `*` stands, and how far it reaches so far.
     let mut star: Option<(usize, usize)> = None;
     while at < name.len() {
+        crate::steps::add(1);
         match pattern.get(in_pattern) {
             Some(b'*') => {
                 star = Some((in_pattern, at));

@@ -1,7 +1,8 @@
 //! The normal form of a text (FP-1): what two prompts share when only numbers, times and ids differ.
 //!
 //! Lower case, `<ID>` for ids, `<TS>` for timestamps, `<NUM>` for numbers, one space between words, none at
-//! the ends. It never guesses: a word that merely looks like an id ("defaced", "sha256") stays a word.
+//! the ends. It never guesses: a word that merely looks like an id ("defaced") stays a word. A number inside a word is a
+//! number too: `file_803.txt`, `v1.2.3` and `user12` are `file_<NUM>.txt`, `v<NUM>` and `user<NUM>`.
 //!
 //! ```
 //! use estop_core::normalize::normalize;
@@ -13,7 +14,7 @@ mod patterns;
 mod text;
 mod timestamp;
 
-pub(crate) use patterns::placeholder_at;
+pub(crate) use patterns::{Found, number_in_word_at, placeholder_at};
 pub(crate) use text::{Text, is_glue};
 
 /// What stands in the normal form for something that varies from one request to the next.
@@ -39,18 +40,15 @@ impl Placeholder {
 /// Takes time linear in the length of the text, whatever the text is. A character is lower-cased by itself,
 /// wherever it stands, by the Unicode tables of the compiler; newer tables only add letters.
 pub fn normalize(text: &str) -> String {
-    normalize_input(text, &Text::new(text))
-}
-
-fn normalize_input(text: &str, input: &Text<'_>) -> String {
+    let input = &Text::new(text);
     let mut normal = String::with_capacity(text.len());
     let mut at = 0;
     // Whether the character before `at` would make a digit or hex letter at `at` part of its word. False
-    // after a placeholder, because that is how the normal form itself reads.
+    // after a placeholder that begins a token, because that is how the normal form itself reads.
     let mut glued = false;
     let mut space_due = false;
 
-    while let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) {
+    while let Some(c) = input.char(at) {
         if c.is_whitespace() {
             space_due = !normal.is_empty();
             glued = false;
@@ -63,9 +61,16 @@ fn normalize_input(text: &str, input: &Text<'_>) -> String {
         }
         // `<` begins its own token, also directly after a word.
         let begins_token = !glued || c == '<';
-        if begins_token && let Some(found) = placeholder_at(input, at) {
+        let found = match begins_token {
+            true => placeholder_at(input, at),
+            false if c.is_ascii_digit() => Some(number_in_word_at(input, at)),
+            false => None,
+        };
+        if let Some(found) = found {
             normal.push_str(found.placeholder.as_str());
-            glued = false;
+            // The word goes on after a number inside it: nothing is looked for in its rest but numbers, so that no
+            // letter is looked at again and again.
+            glued = !begins_token;
             at = found.end;
             continue;
         }

@@ -2,10 +2,12 @@
 //!
 //! The admin plane speaks to this trait and to nothing behind it. Nothing here waits for a database.
 
+mod background;
 mod hook;
 mod watched;
 
 use crate::activity::ActivityState;
+use crate::agent_status::AgentStatus;
 use crate::budget::Amount;
 use crate::button::{Latched, Press, Unlock};
 use crate::decision::Decision;
@@ -22,8 +24,13 @@ use crate::standing::Standing;
 use crate::system::{GateView, SystemDecision};
 use crate::tags::Tags;
 
+pub use background::{BackgroundJob, BackgroundState, BackgroundWork};
 pub use hook::{HOOK_BODY_MAX, HookCall, HookFault, HookReply};
 pub use watched::{OnEnd, Watch, Watched};
+
+/// How `access_changed` begins where somebody made an admin token over the owner's socket without having one: people are
+/// told of it, since it is the way to unlock the button without the token that is asked for (KS-5).
+pub const ADMIN_TOKEN_BY_OWNER: &str = "admin token made over the owner's socket";
 
 /// What can be done to a running estop.
 pub trait Operator: Send + Sync {
@@ -32,6 +39,14 @@ pub trait Operator: Send + Sync {
 
     /// One agent.
     fn agent(&self, name: &str) -> Option<AgentView>;
+
+    /// An agent's name as it is kept. Names that differ in case alone are one agent's, and the first spelling stays.
+    fn canonical(&self, name: &str) -> Name {
+        name.into()
+    }
+
+    /// A person added this agent: it may call where unknown agents may not.
+    fn name_agent(&self, _name: &str) {}
 
     /// Makes an agent known before it calls.
     fn add_agent(&self, name: &str) -> Result<AgentView, OperatorError>;
@@ -90,6 +105,16 @@ pub trait Operator: Send + Sync {
         None
     }
 
+    /// Parts of estop that have stopped to run.
+    fn stuck_parts(&self) -> Vec<StuckPart> {
+        Vec::new()
+    }
+
+    /// Stores a checkpoint of the journal after all that happened so far; its record, or `None` if that takes too long.
+    fn checkpoint(&self) -> Option<u64> {
+        None
+    }
+
     /// The gate.
     fn gate(&self) -> GateView;
 
@@ -99,11 +124,11 @@ pub trait Operator: Send + Sync {
     /// Presses the button: the gate is shut before anything else is tried, and nothing undoes that.
     fn kill(&self, press: Press) -> Stopped;
 
-    /// SHUTDOWN → SAFE_MODE, by somebody who saw an epoch.
-    fn restart(&self, unlock: Unlock) -> SystemDecision;
+    /// SHUTDOWN → SAFE_MODE, by somebody who saw an epoch. On the disk before it is so.
+    fn restart(&self, unlock: Unlock) -> Result<SystemDecision, OperatorError>;
 
-    /// SAFE_MODE → RUNNING, by somebody who saw an epoch.
-    fn clear(&self, unlock: Unlock) -> SystemDecision;
+    /// SAFE_MODE → RUNNING, by somebody who saw an epoch. On the disk before the gate opens.
+    fn clear(&self, unlock: Unlock) -> Result<SystemDecision, OperatorError>;
 
     /// Somebody is there: the dead man's switch waits anew. `false` if there is none.
     fn heartbeat(&self) -> bool;
@@ -116,6 +141,11 @@ pub trait Operator: Send + Sync {
 
     /// What is under way, and a kill would end.
     fn under_way(&self) -> Ended;
+
+    /// Work that goes on at providers, and what became of it after a stop.
+    fn background(&self) -> BackgroundWork {
+        BackgroundWork::default()
+    }
 
     /// Grows with everything that happens: whoever saw the same number before has missed nothing.
     fn pulse(&self) -> u64;
@@ -134,6 +164,8 @@ pub enum JournalTrouble {
     Failed,
     /// The store takes nothing for now.
     Stuck,
+    /// Somebody removed, cut or replaced a file of the data directory: it stays so until the next start.
+    FilesLost,
 }
 
 impl JournalTrouble {
@@ -146,7 +178,30 @@ impl JournalTrouble {
             JournalTrouble::Stuck => {
                 "The store does not take the journal: every request is refused until it does. Look at the disk."
             }
+            JournalTrouble::FilesLost => {
+                "A file of the data directory was removed, cut or replaced while estop runs: what is written is lost, and every request is refused. estop's log and the button's note name the file. Put a backup back (`estop restore`) or look at what is left, then start estop again."
+            }
         }
+    }
+}
+
+/// A part of estop that does not run any more (KS-11). Kills work all the same; what it serves stands still.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StuckPart {
+    /// Which one: `worker 0`, `sweeper`, `timer`, `journal writer`.
+    pub name: Name,
+    /// For how long it has not run.
+    pub silent_ms: u64,
+}
+
+impl StuckPart {
+    /// What people must know of it.
+    pub fn text(&self) -> String {
+        format!(
+            "{} has not run for {} s: what it serves stands still. Kills still work. Look at the disk and the CPU, then restart estop.",
+            self.name,
+            self.silent_ms / 1_000
+        )
     }
 }
 
@@ -273,8 +328,10 @@ pub struct AgentKeyHash {
 pub struct AgentView {
     /// Its name.
     pub name: Name,
-    /// Whether it may work.
+    /// Whether it may work at all.
     pub standing: Standing,
+    /// What its next request would get.
+    pub status: AgentStatus,
     /// In thousandths.
     pub health: u16,
     /// What it is doing.

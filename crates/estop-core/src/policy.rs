@@ -7,7 +7,9 @@ mod modes;
 
 use serde::{Deserialize, Serialize};
 
+use crate::breaker::LimitSet;
 use crate::ids::Name;
+use crate::models;
 use crate::money::NanoUsd;
 use crate::time::Zone;
 
@@ -192,6 +194,9 @@ pub struct Limits {
     pub wrap_up_tools: Vec<Name>,
     /// Commands that run tests, beside the known ones (CB-4).
     pub test_runners: Vec<Name>,
+    /// The limits somebody set: each of them is enforced wherever the run is, and no other with it (PO-5).
+    #[serde(default, skip_serializing_if = "LimitSet::is_empty")]
+    pub set: LimitSet,
 }
 
 impl Default for Limits {
@@ -205,6 +210,7 @@ impl Default for Limits {
             warning_threshold_bp: 8000,
             wrap_up_tools: vec!["report_complete".into(), "report_blocked".into()],
             test_runners: Vec::new(),
+            set: LimitSet::default(),
         }
     }
 }
@@ -278,6 +284,29 @@ pub struct BudgetPolicy {
     pub zone: Zone,
     /// What to do with a model that has no price.
     pub unpriced: Unpriced,
+    /// Which paths may be asked under a cap though nobody knows what they cost.
+    #[serde(default, skip_serializing_if = "PathRules::is_empty")]
+    pub paths: PathRules,
+}
+
+/// Paths of providers that may be asked under a cap though nobody knows what they cost (PO-2).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathRules {
+    /// As they follow the provider's name: `/v1/files`. `*` stands for any run of characters.
+    pub allow: Vec<Name>,
+}
+
+impl PathRules {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.allow.is_empty()
+    }
+
+    /// Whether a path is named, in letters of any case.
+    pub fn allows(&self, path: &str) -> bool {
+        self.allow.iter().any(|pattern| models::matches(pattern, path))
+    }
 }
 
 /// What happens to a request whose model has no price (PO-2).

@@ -24,7 +24,7 @@ pub use shape::{
     AgentIn, AllowedHoursIn, BudgetIn, CircuitBreakersIn, FleetBudgetIn, GateIn, GuardsIn, LimitsIn,
     LoopRulesIn, ModelsIn, PolicyFileIn, PolicyIn, RateLimitIn, WatchdogIn,
 };
-pub use values::{Clock, Day, Days, Number};
+pub use values::{Clock, Day, Days, Number, ThresholdTenths};
 
 use crate::policy::{BudgetPolicy, Policy, Preset};
 use crate::time::Zone;
@@ -84,7 +84,18 @@ impl PolicyFile {
         self.file.agents.keys().map(AsRef::as_ref)
     }
 
+    /// Whether the file names an agent. Names that differ in case alone name one agent.
+    pub fn names(&self, agent: &str) -> bool {
+        self.entry(agent).is_some()
+    }
+
     fn agent(&self, name: &str) -> Option<&AgentIn> {
-        self.file.agents.get(name)?.as_ref()
+        self.entry(name)?.as_ref()
+    }
+
+    fn entry(&self, name: &str) -> Option<&Option<AgentIn>> {
+        let agents = &self.file.agents;
+        let in_other_case = || agents.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        agents.get(name).or_else(|| in_other_case().map(|(_, agent)| agent))
     }
 }

@@ -28,6 +28,10 @@ const TOKENS_PER_PRICE: u128 = 1_000_000;
 /// The most a million tokens may cost, in nano-dollars: $100,000. The dearest model costs $600.
 pub const RATE_MAX: u64 = 100_000_000_000_000;
 
+/// The most tokens one request sends, or one answer has: 16 Mi. The largest context is 2 Mi, the longest answer 272,000;
+/// whoever says more is wrong, and would book any budget empty.
+pub const MODEL_TOKENS_MAX: u32 = 1 << 24;
+
 /// Tokens of one request, each counted in one place only, but for `reasoning`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenUse {
@@ -122,6 +126,19 @@ pub struct Price {
     /// By `above`, rising.
     tiers: Vec<Tier>,
     per_request: NanoUsd,
+    limits: ModelLimits,
+}
+
+/// What a model reads and writes at most: the bounds of what one request may cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelLimits {
+    /// Tokens of one answer, reasoning included; `None` = nobody knows.
+    pub max_output: Option<u32>,
+    /// Tokens that can be sent; `None` = nobody knows.
+    pub max_input: Option<u32>,
+    /// It may write tokens that are billed and never shown.
+    pub reasons: bool,
 }
 
 /// Other rates, for every token of a request that sends many.
@@ -137,6 +154,7 @@ static FREE: Price = Price {
     rates: Rates { input: 0, cache_read: 0, cache_write: 0, cache_write_1h: 0, output: 0, reasoning: 0 },
     tiers: Vec::new(),
     per_request: NanoUsd(0),
+    limits: ModelLimits { max_output: None, max_input: None, reasons: false },
 };
 
 impl Price {
@@ -158,9 +176,35 @@ impl Price {
         reached.map_or(&self.rates, |tier| &tier.rates)
     }
 
+    /// The same price of a model with these limits.
+    pub fn limited(self, limits: ModelLimits) -> Price {
+        Price { limits, ..self }
+    }
+
+    /// What the model reads and writes at most.
+    pub fn limits(&self) -> ModelLimits {
+        self.limits
+    }
+
+    /// What a request costs at most that sends `input` tokens and gets `output` back, whatever caches do with them: a
+    /// cache may be written, or not, and each token is billed in one place.
+    pub fn cost_at_most(&self, input: u64, output: u64) -> NanoUsd {
+        // It may send less: then a lower tier holds, which need not be the cheaper one.
+        let reached = self.tiers.iter().filter(|tier| input > tier.above).map(|tier| &tier.rates);
+        let (mut read, mut written) = (0, 0);
+        for rates in std::iter::once(&self.rates).chain(reached) {
+            let Rates { input, cache_read, cache_write, cache_write_1h, output, reasoning } = *rates;
+            read = [input, cache_read, cache_write, cache_write_1h].into_iter().fold(read, u64::max);
+            written = written.max(output).max(reasoning);
+        }
+        let cost = u128::from(read) * u128::from(input) + u128::from(written) * u128::from(output);
+        let cost = cost.div_ceil(TOKENS_PER_PRICE).saturating_add(u128::from(self.per_request.0));
+        NanoUsd(u64::try_from(cost).unwrap_or(u64::MAX))
+    }
+
     /// Whether nothing ever costs anything.
     pub fn is_free(&self) -> bool {
-        *self == FREE
+        Price { limits: FREE.limits, ..self.clone() } == FREE
     }
 }
 

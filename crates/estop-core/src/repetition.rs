@@ -50,6 +50,17 @@ pub enum Repetition {
     },
 }
 
+impl Repetition {
+    /// Whether the step `back` steps before `last`, which completes it, is part of it.
+    pub(crate) fn takes_part(self, back: usize, mark: &StepMark, last: &Step) -> bool {
+        match self {
+            Repetition::BackToBack { period, repeats } => back < usize::from(period) * usize::from(repeats),
+            Repetition::WithinWindow { .. } => back < STEPS_WINDOW && mark.repeats(last),
+            Repetition::Unbroken { repeats } => back < usize::from(repeats),
+        }
+    }
+}
+
 impl std::fmt::Display for Repetition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -141,14 +152,20 @@ as_list!(Track: ; steps = VecDeque::new(), repeats = Repeats::default(), churn =
 impl Track {
     /// The rule of LD-6 a–c that holds once `steps` are added, if one does.
     pub(crate) fn find(&self, steps: &[Step], policy: &LoopPolicy) -> Option<Repetition> {
+        self.find_at(steps, policy).map(|(_, rule)| rule)
+    }
+
+    /// The same, with the place among `steps` of the one that completes it.
+    pub(crate) fn find_at(&self, steps: &[Step], policy: &LoopPolicy) -> Option<(usize, Repetition)> {
         if steps.is_empty() {
             return None;
         }
         let (mut recent, mut repeats) = (Recent::of(&self.steps), self.repeats);
-        steps.iter().find_map(|step| {
+        steps.iter().enumerate().find_map(|(at, step)| {
             repeats = repeats.after(step);
             recent.push(StepMark::of(step));
-            recent.find(policy).or_else(|| unbroken(repeats).filter(|_| policy.unbroken))
+            let rule = recent.find(policy).or_else(|| unbroken(repeats).filter(|_| policy.unbroken));
+            rule.map(|rule| (at, rule))
         })
     }
 
@@ -186,11 +203,6 @@ impl Track {
     /// The steps, newest first.
     pub(crate) fn newest_first(&self) -> impl Iterator<Item = &StepMark> {
         self.steps.iter().rev()
-    }
-
-    /// Some of the steps, by place, oldest first.
-    pub(crate) fn range(&self, places: std::ops::Range<usize>) -> impl Iterator<Item = &StepMark> {
-        self.steps.range(places)
     }
 }
 

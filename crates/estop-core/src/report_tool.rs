@@ -1,6 +1,6 @@
 //! Tools with which an agent reports (CB-6), whatever its client makes of their names.
 
-use serde_json::Value;
+use crate::arguments::{Given, first_of};
 
 /// With these an agent says that it is done or cannot go on.
 const REPORTS: [&str; 2] = ["report_complete", "report_blocked"];
@@ -18,8 +18,11 @@ pub fn reported(called: &str, args: &str) -> Option<String> {
     if !is_report(called) {
         return None;
     }
-    let Ok(Value::Object(said)) = serde_json::from_str(args) else { return None };
-    SAID_IN.iter().find_map(|key| said.get(*key)?.as_str().map(str::to_owned))
+    // Read once for each key until one holds a text: reports are small, and few.
+    SAID_IN.into_iter().find_map(|key| match first_of(args, &[key]) {
+        Ok(Some((_, Given::Text(text)))) => Some(text.into_owned()),
+        Ok(Some((_, Given::Texts(_) | Given::Other)) | None) | Err(_) => None,
+    })
 }
 
 /// Whether `called` is the tool `tool`, maybe behind the name of its MCP server: `mcp__squad__report_complete` (Claude
@@ -95,6 +98,8 @@ mod tests {
         let args = r#"{"status": "x", "summary": "All but the parser."}"#;
         assert_eq!(reported("mcp__squad__report_blocked", args).as_deref(), Some("All but the parser."));
         assert_eq!(reported("report_complete", r#"{"summary": 3}"#), None);
+        let second = r#"{"reason": "b", "summary": null, "message": "a"}"#;
+        assert_eq!(reported("report_complete", second).as_deref(), Some("a"));
         assert_eq!(reported("report_complete", "done"), None);
         assert_eq!(reported("bash", args), None);
     }

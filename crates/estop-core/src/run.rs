@@ -17,7 +17,7 @@ use crate::fingerprint::CallPrint;
 use crate::ids::{Hash64, Name};
 use crate::judgement::Judgement;
 use crate::operator::RunView;
-use crate::policy::{Mode, Modes};
+use crate::policy::{Limits, Mode, Modes};
 use crate::time::Millis;
 
 pub(crate) use clock::RunDue;
@@ -168,10 +168,14 @@ impl Run {
         self.state
     }
 
-    /// Attended and implicit runs have a mode of their own (PO-5), unless limits were set for them.
-    pub(crate) fn mode(&self, modes: &Modes) -> Mode {
-        let asked_for = self.is_unattended() || self.limits.is_some();
-        if asked_for { modes.breaker_unattended } else { modes.breaker }
+    /// The mode of a limit. Of attended and implicit runs only those limits are enforced in `watch` that somebody set, for
+    /// the agent or for this run (PO-5).
+    pub(crate) fn mode_of(&self, limit: LimitName, limits: &Limits, modes: &Modes) -> Mode {
+        if self.is_unattended() {
+            return modes.breaker_unattended;
+        }
+        let is_own = self.limits.as_ref().is_some_and(|own| own.get(limit).is_some());
+        if is_own || limits.set.contains(limit) { modes.breaker_set } else { modes.breaker }
     }
 
     fn is_unattended(&self) -> bool {
@@ -266,14 +270,19 @@ impl Run {
         true
     }
 
-    /// Whether it may go on: COMPLETED and ESCALATED may not, a tripped one only to sum up.
-    pub(crate) fn judge(&self, wants: Wants) -> Judgement<RunFinding> {
-        let finding = RunFinding {
+    /// How it stands.
+    pub(crate) fn finding(&self) -> RunFinding {
+        RunFinding {
             state: self.state,
             tripped: self.trip.as_ref().map(|t| t.used),
             requests_left: self.trip.as_ref().map(|t| t.requests_left),
             problem: None,
-        };
+        }
+    }
+
+    /// Whether it may go on: COMPLETED and ESCALATED may not, a tripped one only to sum up.
+    pub(crate) fn judge(&self, wants: Wants) -> Judgement<RunFinding> {
+        let finding = self.finding();
         match (self.state, &self.trip) {
             (RunState::Completed | RunState::Escalated, _) => Judgement::stop(finding),
             (RunState::Active | RunState::Sleeping, None) => Judgement::pass(finding),
@@ -293,6 +302,11 @@ impl Run {
         if let Some(trip) = &mut self.trip {
             trip.requests_left = trip.requests_left.saturating_sub(1);
         }
+    }
+
+    /// Whether the requests left to sum up are used up, and the run was not escalated yet.
+    pub(crate) fn has_summed_up(&self) -> bool {
+        !self.is_over() && self.trip.as_ref().is_some_and(|trip| !trip.over && trip.requests_left == 0)
     }
 
     pub(crate) fn is_tripped(&self) -> bool {

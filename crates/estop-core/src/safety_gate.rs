@@ -38,6 +38,18 @@ impl SafetyVeto {
         SafetyVeto::HealthDegraded,
     ];
 
+    /// Its stable code on the wire: seed 4's name in lower case, behind the guard's.
+    pub fn code(self) -> &'static str {
+        match self {
+            SafetyVeto::RunawayDetected => "gate_runaway_detected",
+            SafetyVeto::LoopDetected => "gate_loop_detected",
+            SafetyVeto::TokenBudgetExceeded => "gate_token_budget_exceeded",
+            SafetyVeto::RateLimitExceeded => "gate_rate_limit_exceeded",
+            SafetyVeto::CooldownActive => "gate_cooldown_active",
+            SafetyVeto::HealthDegraded => "gate_health_degraded",
+        }
+    }
+
     fn text(self) -> &'static str {
         match self {
             SafetyVeto::RunawayDetected => "steps come ever faster",
@@ -101,8 +113,14 @@ pub struct GateFinding {
     pub intent: Intent,
     /// How sure, in thousandths.
     pub confidence: u16,
-    /// All vetoes that apply, in frozen order; the first is the verdict.
+    /// The verdict: the first veto that applies (seed 4, `vetoReason`).
+    #[serde(rename = "vetoReason", skip_serializing_if = "Option::is_none")]
+    pub veto_reason: Option<SafetyVeto>,
+    /// All vetoes that apply, in frozen order.
     pub vetoes: Vetoes,
+    /// Tokens that may still be used in this minute (seed 4, `remainingBudget`).
+    #[serde(rename = "remainingBudget")]
+    pub remaining_budget: u64,
     /// New tokens in the last minute.
     pub tokens: u64,
     /// Reaching this vetoes; tightened as health drops.
@@ -113,13 +131,6 @@ pub struct GateFinding {
     pub tool_calls_max: u32,
     /// How long the cooldown still lasts.
     pub cooldown_ms: u64,
-}
-
-impl GateFinding {
-    /// Tokens that may still be used in this minute (seed 4, `remainingBudget`).
-    pub fn remaining_budget(&self) -> u64 {
-        u64::from(self.tokens_max).saturating_sub(self.tokens)
-    }
 }
 
 impl std::fmt::Display for GateFinding {
@@ -188,7 +199,9 @@ impl SafetyGate {
             intensity: w.activity.intensity,
             intent: w.intent.intent,
             confidence: w.intent.confidence,
+            veto_reason: vetoes.first(),
             vetoes,
+            remaining_budget: u64::from(tokens_max).saturating_sub(w.sums.new_tokens),
             tokens: w.sums.new_tokens,
             tokens_max,
             tool_calls: w.sums.tool_calls,
@@ -203,6 +216,11 @@ impl SafetyGate {
             (None, false) => Level::Pass,
         };
         Judgement { level, seen: finding }
+    }
+
+    /// How long the cooldown still lasts.
+    pub(crate) fn cooldown_left(&self, now: Millis) -> u64 {
+        self.cooldown_until.since(now)
     }
 
     /// A veto was given. Only a new offence starts the cooldown; waiting does not extend it.

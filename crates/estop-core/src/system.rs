@@ -220,6 +220,7 @@ impl System {
             | SystemEvent::PresetChanged { .. }
             | SystemEvent::AccessChanged { .. }
             | SystemEvent::TriggerChanged { .. }
+            | SystemEvent::PartChanged { .. }
             | SystemEvent::ProofTested { .. }
             | SystemEvent::Pruned { .. }
             | SystemEvent::Checkpointed { .. } => SystemOutcome::Noted,

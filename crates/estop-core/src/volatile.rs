@@ -1,10 +1,13 @@
 //! Takes out of a tool's result what differs each time though nothing changed (FP-4): ids, timestamps,
 //! durations, nonces. Plain numbers stay: a poll whose numbers move is progress.
 //!
-//! One pass over the bytes; whatever is not understood stays as it is.
+//! One pass over the bytes; whatever is not understood stays as it is. Every look ahead is bounded, or over bytes that are
+//! taken out or passed over next, so that the work is linear in the text (SE-1): at most [`STEPS_PER_BYTE_MAX`] each.
+
+use crate::steps;
 
 /// Fields whose value says nothing about progress: lower case, without `_` and `-`, sorted.
-const VOLATILE_KEYS: &[&str] = &[
+pub(crate) const VOLATILE_KEYS: &[&str] = &[
     "callid",
     "chunkid",
     "createdat",
@@ -47,11 +50,20 @@ const VOLATILE_KEYS: &[&str] = &[
 ];
 
 /// Units that make a number a duration.
-const DURATION_UNITS: &[&str] =
+pub(crate) const DURATION_UNITS: &[&str] =
     &["ns", "us", "µs", "ms", "s", "sec", "secs", "second", "seconds", "msec", "milliseconds"];
 
 /// A key with its `_` and `-` is no longer than this.
 const KEY_MAX: usize = 16;
+
+/// A value in brackets is no longer than this, its brackets included: `(none)`, `(not started yet)`. A longer one ends
+/// where any other value does.
+const BRACKETED_MAX: usize = 64;
+
+/// Steps for each byte of a text, at most: a word is read, may be tried as four things, and may be read once more as the
+/// unit after a number; after `id=(` the nearest [`BRACKETED_MAX`] bytes are looked at.
+#[cfg(test)]
+pub(crate) const STEPS_PER_BYTE_MAX: u64 = 32;
 
 /// The result without its volatile parts.
 pub(crate) fn strip(result: &str) -> String {
@@ -78,7 +90,9 @@ struct Word {
 }
 
 fn next_word(bytes: &[u8], from: usize) -> Option<Word> {
-    let start = from + bytes[from..].iter().position(|b| CLASSES[usize::from(*b)] & WORD != 0)?;
+    let rest = &bytes[from..];
+    let first = rest.iter().position(|b| CLASSES[usize::from(*b)] & WORD != 0);
+    let start = from + steps::found(first, rest.len())?;
     let mut end = start;
     // What any of its bytes is, and what all of them are.
     let (mut any, mut all) = (0, JOINS);
@@ -95,6 +109,7 @@ fn next_word(bytes: &[u8], from: usize) -> Option<Word> {
         }
         end += 1;
     }
+    steps::add(end - start);
     Some(Word { start, end, has_digit: any & DIGIT != 0 })
 }
 
@@ -131,6 +146,8 @@ const CLASSES: [u8; 256] = {
 /// The volatile part that begins with `word`, from and to; of a field only the value.
 fn volatile_part(text: &str, word: &Word) -> Option<(usize, usize)> {
     let spelled = &text[word.start..word.end];
+    // Each test below goes over the word once.
+    steps::add(5 * spelled.len());
     if !word.has_digit {
         return value_of_key(text, word);
     }
@@ -160,22 +177,31 @@ fn value_of_key(text: &str, last: &Word) -> Option<(usize, usize)> {
     }
     let value = after.trim_start_matches(['"', '\'', ':', '=', ' ']);
     let from = text.len() - value.len();
+    steps::add(from - last.end);
     let quote = text[..from].chars().next_back().filter(|c| matches!(c, '"' | '\''));
     // A quoted value ends with its quote, any other where the next field, string or line may begin.
     let ends = |c: char| match quote {
         Some(quote) => c == quote || c == '\n',
         None => matches!(c, '"' | '\'' | ',' | ';' | '}' | ')' | ']') || c.is_ascii_whitespace(),
     };
-    // `pgid: (none)` is a value as well.
     let bracketed =
-        value.strip_prefix('(').filter(|_| quote.is_none()).and_then(|rest| rest.find([')', '\n']));
-    let len = bracketed.map(|at| at + 2).or_else(|| value.find(ends)).unwrap_or(value.len());
+        value.starts_with('(').then(|| bracketed_len(value)).flatten().filter(|_| quote.is_none());
+    let len = bracketed.or_else(|| steps::found(value.find(ends), value.len())).unwrap_or(value.len());
     (len > 0).then_some((from, from + len))
+}
+
+/// The length of a value in brackets, with them: `pgid: (none)` is a value as well. Looks no further than
+/// [`BRACKETED_MAX`]: a bracket that is never closed would have each key search all of the text.
+fn bracketed_len(value: &str) -> Option<usize> {
+    let near = &value.as_bytes()[..value.len().min(BRACKETED_MAX)];
+    let end = steps::found(near.iter().position(|b| matches!(b, b')' | b'\n')), near.len())?;
+    Some(end + 1)
 }
 
 /// Where a key begins whose last word begins at `at`: `created-at` is one key.
 fn key_start(text: &str, at: usize) -> usize {
     let before = &text.as_bytes()[at.saturating_sub(KEY_MAX)..at];
+    steps::add(before.len());
     let dashed = before.iter().rev().take_while(|b| b.is_ascii_alphabetic() || **b == b'-').count();
     at - dashed
 }
@@ -222,6 +248,7 @@ fn is_clock(word: &str) -> bool {
 fn fraction_len(after: &str) -> usize {
     let digits =
         after.strip_prefix(',').map_or(0, |rest| rest.bytes().take_while(u8::is_ascii_digit).count());
+    steps::add(digits);
     if digits == 3 { 4 } else { 0 }
 }
 

@@ -9,6 +9,9 @@ use crate::minute::MINUTE_MS;
 use crate::policy::WatchdogPolicy;
 use crate::time::Millis;
 
+/// The sliding window calls are counted in.
+pub const WINDOW_MS: u64 = MINUTE_MS;
+
 /// Calls in the sliding minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct WatchdogFinding {

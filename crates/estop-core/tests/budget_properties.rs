@@ -2,9 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use estop_core::budget::{Amount, Budget, RunSpend};
+use estop_core::budget::{Amount, Budget, Fit, RunSpend};
+use estop_core::decision::{Guard, Outcome, Retry};
+use estop_core::engine::AgentState;
+use estop_core::event::{
+    CallKind, Ended, Estimate, Event, RequestReceived, ResponseCompleted, StreamProgressed, Usage, What,
+};
+use estop_core::fingerprint::{RequestPrint, ResponsePrint};
+use estop_core::ids::{Hash64, RequestId};
 use estop_core::money::NanoUsd;
-use estop_core::policy::BudgetPolicy;
+use estop_core::policy::{BudgetPolicy, Mode, Policy};
 use estop_core::time::{Millis, Now};
 use proptest::prelude::*;
 
@@ -83,6 +90,8 @@ proptest! {
             let finding = budget.tightest(asked, RunSpend::default(), &policy).expect("there is a cap");
             let committed = budget.spent_today().usd.0 + budget.reserved().usd.0;
             prop_assert_eq!(finding.is_over(), committed >= cap || committed + ask > cap);
+            let spent = budget.spent_today().usd.0;
+            prop_assert_eq!(finding.fit == Fit::Over, spent >= cap || spent + ask > cap);
             if !finding.is_over() {
                 budget.reserve(asked);
                 open.push(ask);
@@ -109,4 +118,153 @@ proptest! {
         let reached = |percent: u64| budget.spent_today().tokens >= percent;
         prop_assert_eq!(told.last().copied(), [100u8, 95, 80, 50].into_iter().find(|p| reached(u64::from(*p))));
     }
+}
+
+/// What becomes of a request, all of it chosen before: how much it reserves and uses, and whether it streams.
+#[derive(Clone, Debug)]
+struct Plan {
+    most: u64,
+    /// It names no limit.
+    unbounded: bool,
+    streams: bool,
+    /// Percent of `most` that it would use.
+    uses: u64,
+    /// It ends after so many further steps of the schedule.
+    ends_after: usize,
+}
+
+fn plan() -> impl Strategy<Value = Plan> {
+    (1..400_000_000u64, any::<bool>(), any::<bool>(), 0..=300u64, 0..12usize).prop_map(
+        |(most, unbounded, streams, uses, ends_after)| Plan { most, unbounded, streams, uses, ends_after },
+    )
+}
+
+/// A request that was let through.
+struct Open {
+    number: u64,
+    plan: Plan,
+    used: u64,
+    left_at_start: u64,
+    ends_at: usize,
+}
+
+impl Plan {
+    fn will_use(&self) -> u64 {
+        self.most * self.uses / 100
+    }
+
+    fn event(&self, number: u64) -> Event {
+        let usd = NanoUsd(self.most);
+        let open_usd = if self.unbounded { usd } else { NanoUsd(0) };
+        Event::open(What::RequestReceived(RequestReceived {
+            request: RequestId(number),
+            call: CallKind::Generation,
+            model: None,
+            path_model: None,
+            path: None,
+            print: RequestPrint { conversation: Hash64(number), ..RequestPrint::default() },
+            estimate: Estimate { usd, open_usd, ..Estimate::default() },
+            fleet: None,
+            tags: None,
+        }))
+    }
+}
+
+fn used(usd: u64) -> Usage {
+    Usage { usd: NanoUsd(usd), ..Usage::default() }
+}
+
+fn only_a_budget(cap: u64) -> Policy {
+    let mut policy = Policy::default();
+    policy.budget.usd_per_day = Some(NanoUsd(cap));
+    policy.modes.budget = Mode::Enforce;
+    policy.modes.watchdog = Mode::Off;
+    policy.modes.gate = Mode::Off;
+    policy
+}
+
+proptest! {
+    /// For any schedule of parallel plain and streamed requests: booked ≤ cap + the excess of one request.
+    #[test]
+    fn po_2_no_schedule_books_more_than_the_cap_and_the_excess_of_one(
+        cap in 1..1_000_000_000u64,
+        plans in prop::collection::vec(plan(), 1..80),
+    ) {
+        let policy = only_a_budget(cap);
+        let mut state = AgentState::default();
+        let mut open: Vec<Open> = Vec::new();
+        let (mut excess, mut alone) = (0, 0);
+        let steps = plans.len() + 16;
+        let mut plans = plans.into_iter();
+        for step in 0..steps {
+            let now = Now { mono: Millis(1_000 * step as u64), wall: 1_767_225_600_000 };
+            if let Some(plan) = plans.next() {
+                let left = cap.saturating_sub(state.budget().spent_today().usd.0);
+                let number = step as u64;
+                let mut plan = plan;
+                let decision = state.handle(now, &plan.event(number), &policy);
+                if decision.is_allowed() {
+                    prop_assert!(left > 0, "nothing starts when all is spent");
+                    if plan.most > left {
+                        prop_assert!(plan.unbounded, "what names its limit must fit");
+                        prop_assert!(open.is_empty(), "alone means alone");
+                        alone += 1;
+                    } else {
+                        // What fits is a bound: what a request asks for, or what its model writes at most. Only of what
+                        // runs alone is nothing believed.
+                        plan.uses = plan.uses.min(100);
+                    }
+                    let ends_at = step + plan.ends_after;
+                    open.push(Open { number, plan, used: 0, left_at_start: left, ends_at });
+                }
+            }
+            // Streams report; one that is cut ends with what it has used.
+            for request in open.iter_mut().filter(|request| request.plan.streams) {
+                let will_use = request.plan.will_use();
+                request.used = (request.used + will_use / 5).min(will_use);
+                let progress = StreamProgressed {
+                    request: RequestId(request.number),
+                    usage: used(request.used),
+                    fleet: None,
+                };
+                let decision = state.handle(now, &Event::open(What::StreamProgressed(progress)), &policy);
+                if !decision.is_allowed() {
+                    request.plan.uses = 0;
+                    request.plan.most = 0;
+                    request.ends_at = step;
+                }
+            }
+            let (ended, going): (Vec<Open>, Vec<Open>) = open.into_iter().partition(|o| o.ends_at <= step);
+            open = going;
+            for request in ended {
+                let usage = request.plan.will_use().max(request.used);
+                excess = excess.max(usage.saturating_sub(request.left_at_start));
+                let completed = ResponseCompleted {
+                    request: RequestId(request.number),
+                    ended: Ended::Ok,
+                    print: ResponsePrint::default(),
+                    usage: used(usage),
+                };
+                state.handle(now, &Event::open(What::ResponseCompleted(completed)), &policy);
+            }
+            let booked = state.budget().spent_today().usd.0;
+            prop_assert!(booked <= cap + excess, "{booked} of {cap}, one may exceed by {excess}");
+            prop_assert_eq!(state.budget().reserved(), state.reservations_sum());
+        }
+        prop_assert!(open.is_empty());
+        prop_assert!(excess == 0 || alone > 0);
+    }
+}
+
+#[test]
+fn po_2_forty_parallel_requests_without_a_limit_under_one_dollar() {
+    // gpt-5: 128,000 tokens at $10 a million.
+    let plan = Plan { most: 1_281_000_000, unbounded: true, streams: false, uses: 100, ends_after: 0 };
+    let policy = only_a_budget(NanoUsd::DOLLAR.0);
+    let mut state = AgentState::default();
+    let now = Now { mono: Millis(1_000), wall: 1_767_225_600_000 };
+    let decisions: Vec<_> = (0..40).map(|number| state.handle(now, &plan.event(number), &policy)).collect();
+    assert_eq!(decisions.iter().filter(|decision| decision.is_allowed()).count(), 1);
+    let waits = Outcome::Refuse { by: Guard::Budget, retry: Retry::AfterMs(10_000) };
+    assert!(decisions[1..].iter().all(|decision| decision.outcome == waits));
 }

@@ -190,6 +190,23 @@ fn distance(a: &str, b: &str) -> u32 {
     hash(a).distance(hash(b))
 }
 
+/// Seed 1: texts that differ only in numbers, wherever the numbers stand.
+#[test]
+fn fp_2_texts_that_differ_only_in_numbers_inside_words_are_similar() {
+    for (one, other) in [
+        ("open file_803.txt and tell me what is in it", "open file_7124.txt and tell me what is in it"),
+        ("install release v1.2.3 on the server please", "install release v10.20.30 on the server please"),
+        (
+            "write a mail to user12@example.com about the bill",
+            "write a mail to user7451@example.com about the bill",
+        ),
+        ("node4x of rack17b is down again", "node88x of rack2b is down again"),
+    ] {
+        assert!(distance(one, other) < 3, "{one}: {}", distance(one, other));
+    }
+    assert!(distance("open file_803.txt and read it", "delete every branch of the repository") > 5);
+}
+
 /// Lines of `simhash exact "text"`, a dash for none. A line that fails means that stored fingerprints no
 /// longer compare: undo the change, or bring it as a new kind of fingerprint.
 const GOLDEN: &str = include_str!("golden/simhash.txt");

@@ -23,6 +23,13 @@ macro_rules! scenarios {
 }
 
 scenarios! {
+    cb_2_a_breaker_in_shadow_says_that_it_would_have_stopped
+    cb_6_the_sentences_of_seed_3
+    cb_6_the_third_request_used_up_escalates_at_once
+    ld_3_a_block_and_an_unbroken_row_have_evidence
+    ld_3_the_evidence_is_what_matched
+    ld_6d_churn_names_its_tool
+    tw_5_a_pause_and_a_stop_say_what_took_the_health
     po_2_a_stream_that_was_given_up_is_cut_and_booked
     cb_3_a_call_seen_by_answer_and_hook_counts_once_before_it_is_judged
     cb_4_a_test_run_seen_by_answer_and_hook_is_one_iteration
@@ -197,6 +204,12 @@ scenarios! {
     po_2_reserved_before_forwarding_settled_after
     po_2_the_fleet_has_a_cap
     po_2_tokens_have_caps_too
+    po_2_a_stream_alone_is_cut_at_the_cap
+    po_2_alone_by_run_tokens_and_fleet
+    po_2_one_unbounded_request_runs_alone
+    po_2_path_and_body_name_models
+    po_2_paths_without_a_price_are_refused_under_a_cap
+    po_2_what_a_client_asks_for_itself_must_fit
     po_2_unpriced_models
     po_2_warnings_once_a_period
     po_3_a_thousand_requests_at_once_are_enough

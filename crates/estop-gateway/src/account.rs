@@ -11,20 +11,26 @@ use estop_core::event::{
 };
 use estop_core::fingerprint::{ResponsePrint, ResponseText};
 use estop_core::ids::{Name, RequestId};
-use estop_core::money::NanoUsd;
-use estop_core::prices::{Price, TokenUse};
+use estop_core::prices::{MODEL_TOKENS_MAX, TokenUse};
 use estop_core::report_tool::reported;
+use estop_core::time::Millis;
 use estop_wire::response::{Observed, Observer, UsageIn};
 
 use crate::agents::Agent;
 use crate::flight::Flight;
 use crate::host::Host;
+use crate::jobs::{JobWatch, Told};
 use crate::journal_queue::shorten;
 use crate::near::Near;
+use crate::pricing::{self, ModelPrices};
 use crate::recall::Asked;
 
-/// Bytes of text to a token, roughly: what is not told is estimated with it.
-pub(crate) const BYTES_PER_TOKEN: u64 = 4;
+/// Bytes to a token where nobody says how many there were. English has four and more, code three to four, most other
+/// scripts about three: what is estimated is rather too much.
+const BYTES_PER_TOKEN: u64 = 3;
+/// Tokens a model makes in a second at most, for what a broken-off stream may have made unseen. Models whose tokens cost
+/// dollars a million make 50 to 300.
+const TOKENS_PER_SECOND: u64 = 1_000;
 /// A stream reports each time it has made this many tokens more. Chosen: a cut comes at most this late; half doubles
 /// the records of long answers.
 const PROGRESS_TOKENS: u64 = 1_024;
@@ -37,10 +43,18 @@ pub(crate) struct Account {
     request: RequestId,
     asked: Asked,
     estimate: Estimate,
-    price: Option<Price>,
-    flight: Arc<Flight>,
+    prices: ModelPrices,
+    /// The client asked for a stream.
+    streams: bool,
+    began: Millis,
+    /// `None` once its answer is over and its result is awaited.
+    flight: Option<Arc<Flight>>,
+    /// An answer has begun.
+    answered: bool,
     failed: bool,
     reading: Option<Box<Reading>>,
+    /// It begins work at the provider, or asks about some.
+    job: Option<Box<JobWatch>>,
     settled: bool,
 }
 
@@ -65,8 +79,10 @@ pub(crate) struct Opened {
     pub asked: Asked,
     /// What it may cost.
     pub estimate: Estimate,
-    /// What its model costs, if that is known.
-    pub price: Option<Price>,
+    /// What its models cost, as far as that is known.
+    pub prices: ModelPrices,
+    /// The client asked for a stream.
+    pub streams: bool,
     /// Its place among the requests under way.
     pub flight: Arc<Flight>,
 }
@@ -74,18 +90,22 @@ pub(crate) struct Opened {
 impl Account {
     /// Opens the account of a request that was let through. Boxed: it goes from hand to hand until the answer ends.
     pub(crate) fn open(of: Opened) -> Box<Account> {
-        let Opened { host, agent, run, request, asked, estimate, price, flight } = of;
+        let Opened { host, agent, run, request, asked, estimate, prices, streams, flight } = of;
         Box::new(Account {
+            began: host.clock.about(),
             host,
             agent,
             run,
             request,
             asked,
             estimate,
-            price,
-            flight,
+            prices,
+            streams,
+            flight: Some(flight),
+            answered: false,
             failed: false,
             reading: None,
+            job: None,
             settled: false,
         })
     }
@@ -95,9 +115,54 @@ impl Account {
         self.settled = true;
     }
 
+    /// Watches for work at the provider.
+    pub(crate) fn watch_job(&mut self, job: Option<Box<JobWatch>>) {
+        self.job = job;
+    }
+
+    /// The head of the answer came.
+    pub(crate) fn answered(&mut self, head: &http::response::Parts) {
+        if let Some(job) = &mut self.job {
+            job.begin(head);
+        }
+    }
+
+    /// Where the core is asked.
+    pub(crate) fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Which run.
+    pub(crate) fn run(&self) -> Option<&Name> {
+        self.run.as_ref()
+    }
+
+    /// The same account, to be settled when the result is seen: what is reserved stays so, no longer than the core keeps a
+    /// reservation without a sign of life.
+    pub(crate) fn parked(&self) -> Box<Account> {
+        Box::new(Account {
+            host: self.host.clone(),
+            agent: Arc::clone(&self.agent),
+            run: self.run.clone(),
+            request: self.request,
+            asked: self.asked,
+            estimate: self.estimate,
+            prices: self.prices.clone(),
+            streams: self.streams,
+            began: self.began,
+            flight: None,
+            answered: true,
+            failed: false,
+            reading: None,
+            job: None,
+            settled: false,
+        })
+    }
+
     /// The answer begins: how it is read, and whether its status says that it failed.
     pub(crate) fn begin(&mut self, observer: Option<Observer>, streams: bool, failed: bool) {
         self.failed = failed;
+        self.answered = true;
         self.reading = observer.map(|observer| {
             let chant = streams.then(ChantDetector::default);
             Box::new(Reading { observer, chant, next_report: PROGRESS_TOKENS })
@@ -106,6 +171,9 @@ impl Account {
 
     /// Reads what passes.
     pub(crate) fn observe(&mut self, bytes: &[u8]) {
+        if let Some(job) = &mut self.job {
+            job.push(bytes);
+        }
         let Some(reading) = &mut self.reading else { return };
         let text = reading.observer.push(bytes);
         let chant = reading.chant.as_mut().and_then(|detector| detector.push(text));
@@ -118,7 +186,7 @@ impl Account {
         }
         if let Some(reading) = self.reading.as_mut().filter(|reading| tokens >= reading.next_report) {
             reading.next_report = tokens + PROGRESS_TOKENS;
-            let usage = self.usage(usage, tokens);
+            let usage = self.usage(usage, tokens, UsageKnown::SoFar);
             let progress = StreamProgressed { request: self.request, usage, fleet: None };
             self.host.tell(&self.agent, self.run.clone(), What::StreamProgressed(progress));
         }
@@ -129,24 +197,72 @@ impl Account {
         self.reading.as_ref().is_none_or(|reading| reading.observer.at_boundary())
     }
 
+    /// Whether an error could follow here as an element of a JSON array, and whether a comma is due before it.
+    pub(crate) fn array_gap(&self) -> Option<bool> {
+        self.reading.as_ref().and_then(|reading| reading.observer.array_gap())
+    }
+
     /// The answer is complete.
     pub(crate) fn complete(&mut self) {
         if std::mem::replace(&mut self.settled, true) {
             return;
         }
         let said = self.reading.take().map(|reading| reading.observer.finish()).unwrap_or_default();
+        if self.end_job(Some(&said)) == Told::Settle {
+            self.book(&said);
+        }
+    }
+
+    /// The result of work in the background was seen.
+    pub(crate) fn settle_with(&mut self, said: &Observed) {
+        if !std::mem::replace(&mut self.settled, true) {
+            self.book(said);
+        }
+    }
+
+    /// Its result was never seen: what was reserved is booked as an estimate.
+    pub(crate) fn settle_reserved(&mut self) {
+        if std::mem::replace(&mut self.settled, true) {
+            return;
+        }
+        let usage = self.all_reserved();
+        let what = What::StreamAborted(StreamAborted { request: self.request, by: AbortedBy::Kill, usage });
+        self.host.tell(&self.agent, self.run.clone(), what);
+    }
+
+    /// Remembers work that began and settles what ended; whether this account is settled too.
+    fn end_job(&mut self, said: Option<&Observed>) -> Told {
+        let was_sent = self.was_sent();
+        self.job.take().map_or(Told::Settle, |job| job.end(self, said, was_sent))
+    }
+
+    fn was_sent(&self) -> bool {
+        self.flight.as_ref().is_none_or(|flight| flight.was_sent())
+    }
+
+    fn was_cut(&self) -> bool {
+        self.flight.as_ref().is_some_and(|flight| flight.why_cut().is_some())
+    }
+
+    fn book(&mut self, said: &Observed) {
         // What the provider says at the end is exact; without an end, or without a word, the bytes are counted.
         let is_exact = said.usage.is_some() && said.finish.is_some();
-        let made = if is_exact { 0 } else { said.output_bytes / BYTES_PER_TOKEN };
-        let usage = self.usage(said.usage, made);
+        let usage = if is_exact {
+            self.usage(said.usage, 0, UsageKnown::InFull)
+        } else {
+            // What a model thought unseen, or wrote where nobody could read it, is billed all the same.
+            let is_unseen = self.prices.reasons() || said.output_bytes == 0;
+            let unseen = if is_unseen { self.estimate.output_tokens.into() } else { 0 };
+            self.usage(said.usage, unseen.max(said.output_bytes / BYTES_PER_TOKEN), UsageKnown::SoFar)
+        };
         let ended = if self.failed || said.failed { Ended::Failed } else { Ended::Ok };
         let agent = Arc::clone(&self.agent);
         if ended == Ended::Ok {
-            self.note_words(&said);
+            self.note_words(said);
         }
-        let print = self.print(&said);
+        let print = self.print(said);
         let mut judged = agent.judged();
-        judged.recall.remember(self.asked, &said, &print);
+        judged.recall.remember(self.asked, said, &print);
         let completed = ResponseCompleted { request: self.request, ended, print, usage };
         self.host.tell_locked(&agent, &mut judged, self.run.clone(), What::ResponseCompleted(completed));
     }
@@ -178,8 +294,11 @@ impl Account {
             Some(reading) => reading.observer.progress(),
             None => (None, 0),
         };
-        let usage = if self.flight.was_sent() {
-            self.usage(usage, output_bytes / BYTES_PER_TOKEN)
+        if self.end_job(None) == Told::StaysOpen {
+            return;
+        }
+        let usage = if self.was_sent() {
+            self.usage_broken_off(by, usage, output_bytes / BYTES_PER_TOKEN)
         } else {
             Usage::default()
         };
@@ -187,28 +306,100 @@ impl Account {
         self.host.tell(&self.agent, self.run.clone(), what);
     }
 
-    /// What the provider said, and at least the `made` tokens that were seen; else an estimate. An answer that failed
-    /// and says nothing used nothing.
-    fn usage(&self, told: Option<UsageIn>, made: u64) -> Usage {
-        let whole = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
-        let (told, estimated) = match told {
-            Some(told) => (UsageIn { output: told.output.max(made), ..told }, false),
-            None if self.failed => return Usage::default(),
-            None => {
-                let input = self.estimate.input_tokens.into();
-                (UsageIn { input, output: made, ..UsageIn::default() }, true)
-            }
+    /// What a request used whose answer did not come to its end.
+    fn usage_broken_off(&self, by: AbortedBy, told: Option<UsageIn>, made: u64) -> Usage {
+        let closed_first = by == AbortedBy::Upstream && !self.was_cut() && !self.answered;
+        if self.failed || closed_first {
+            return self.usage(told, made, UsageKnown::SoFar);
+        }
+        if !self.streams {
+            // A provider goes on with an answer that nobody waits for, and bills it.
+            return match told {
+                Some(_) => self.usage(told, made, UsageKnown::SoFar),
+                None => self.all_reserved(),
+            };
+        }
+        let unseen = if self.prices.reasons() {
+            let seconds = self.host.clock.about().since(self.began).div_ceil(1_000);
+            seconds.saturating_mul(TOKENS_PER_SECOND).min(self.estimate.output_tokens.into())
+        } else {
+            0
         };
+        self.usage(told, made.max(unseen), UsageKnown::SoFar)
+    }
+
+    /// All that was reserved.
+    fn all_reserved(&self) -> Usage {
         Usage {
-            input_tokens: whole(told.input),
-            output_tokens: whole(told.output),
-            usd: self.price.as_ref().map_or(NanoUsd(0), |price| price.cost(&tokens(&told))),
-            cache_read_tokens: whole(told.cache_read),
-            cache_write_tokens: whole(told.cache_write),
-            reasoning_tokens: whole(told.reasoning),
-            estimated,
+            input_tokens: bounded(self.estimate.input_reserved()).0,
+            output_tokens: self.estimate.output_tokens,
+            usd: self.estimate.usd,
+            estimated: true,
+            ..Usage::default()
         }
     }
+
+    /// What the provider said, and at least the `made` tokens that were seen; else an estimate. An answer that failed
+    /// and says nothing used nothing.
+    fn usage(&self, said: Option<UsageIn>, made: u64, known_by: UsageKnown) -> Usage {
+        let known = match said {
+            Some(said) => said,
+            // It failed, or there was nothing to pay for.
+            None if self.failed || self.estimate == Estimate::default() => return Usage::default(),
+            None => {
+                let bytes = u64::from(self.estimate.input_tokens) * pricing::BYTES_PER_TOKEN;
+                UsageIn { input: bytes.div_ceil(BYTES_PER_TOKEN), ..UsageIn::default() }
+            }
+        };
+        let is_guess = known_by == UsageKnown::SoFar && (said.is_none() || made > known.output);
+        let used = UsageIn { output: known.output.max(made), ..known };
+        let (used, is_beyond) = bounded_usage(&used);
+        let whole = |tokens: u64| bounded(tokens).0;
+        Usage {
+            input_tokens: whole(used.input),
+            output_tokens: whole(used.output),
+            usd: self.prices.cost(&tokens(&used)),
+            cache_read_tokens: whole(used.cache_read),
+            cache_write_tokens: whole(used.cache_write),
+            reasoning_tokens: whole(used.reasoning),
+            estimated: is_guess || is_beyond,
+        }
+    }
+}
+
+/// How much a provider has said of what was used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UsageKnown {
+    /// All of it, at the end.
+    InFull,
+    /// Nothing, or what it knew by then.
+    SoFar,
+}
+
+/// Tokens as many as one answer can have, and whether there were said to be more.
+fn bounded(tokens: u64) -> (u32, bool) {
+    let whole = u32::try_from(tokens).unwrap_or(u32::MAX);
+    (whole.min(MODEL_TOKENS_MAX), whole > MODEL_TOKENS_MAX)
+}
+
+/// The same of all kinds: one wrong number must not use up every budget.
+fn bounded_usage(said: &UsageIn) -> (UsageIn, bool) {
+    let mut is_beyond = false;
+    let mut bound = |tokens: u64| {
+        let (tokens, beyond) = bounded(tokens);
+        is_beyond |= beyond;
+        u64::from(tokens)
+    };
+    let UsageIn { input, cache_read, cache_write, cache_write_1h, output, reasoning } = *said;
+    let used = UsageIn {
+        input: bound(input),
+        cache_read: bound(cache_read),
+        cache_write: bound(cache_write),
+        cache_write_1h: bound(cache_write_1h),
+        output: bound(output),
+        reasoning: bound(reasoning),
+    };
+    (used, is_beyond)
 }
 
 /// What was used, as it is priced: tokens of a cache have their own price and are no input beside it.
@@ -222,14 +413,16 @@ fn tokens(told: &UsageIn) -> TokenUse {
 impl Drop for Account {
     fn drop(&mut self) {
         // Nobody asks any more: its client is gone, unless it was cut and could not be told.
-        let by = self.flight.why_cut().map_or(AbortedBy::Client, |cut| cut.by);
+        let cut = self.flight.as_ref().and_then(|flight| flight.why_cut());
+        let by = cut.map_or(AbortedBy::Client, |cut| cut.by);
         self.abort(by);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use estop_core::prices::RatesIn;
+    use estop_core::money::NanoUsd;
+    use estop_core::prices::{Price, RatesIn};
 
     use super::*;
 
@@ -256,5 +449,15 @@ mod tests {
         // 100k plain, 400k read, 200k for minutes, 300k for an hour.
         let cents = 30 + 12 + 75 + 180;
         assert_eq!(price.cost(&tokens(&told)), NanoUsd(dollar / 100 * cents));
+    }
+
+    #[test]
+    fn po_2_one_answer_has_no_more_tokens_than_any_model_makes() {
+        let most = u64::from(MODEL_TOKENS_MAX);
+        let said = UsageIn { input: u64::MAX, output: most, ..UsageIn::default() };
+        let (used, is_beyond) = bounded_usage(&said);
+        assert_eq!((used.input, used.output, is_beyond), (most, most, true));
+        let (used, is_beyond) = bounded_usage(&UsageIn { input: most, ..UsageIn::default() });
+        assert_eq!((used.input, is_beyond), (most, false));
     }
 }

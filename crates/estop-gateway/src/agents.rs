@@ -1,6 +1,7 @@
 //! The agents this process knows: their state, their rules, their requests under way.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -21,6 +22,7 @@ use estop_core::time::Millis;
 use crate::apart::Parts;
 use crate::flight::Flights;
 use crate::hooks::HookMemory;
+use crate::jobs::Job;
 use crate::recall::Recall;
 use crate::resting::{Rest, Resting};
 use crate::rulebook::Over;
@@ -37,7 +39,17 @@ pub fn is_name(text: &str) -> bool {
 
 /// Whether a text can name an agent: any name but the one of the system's own chain in the journal, and the canary's.
 pub fn is_agent_name(text: &str) -> bool {
-    is_name(text) && text != estop_core::journal::SYSTEM && text != crate::canary::AGENT
+    let is_kept = |name: &str| text.eq_ignore_ascii_case(name);
+    is_name(text) && !is_kept(estop_core::journal::SYSTEM) && !is_kept(crate::canary::AGENT)
+}
+
+/// What agents are found by: names that differ in case alone are one agent's, or a stopped agent would go on in capitals.
+pub(crate) fn folded(name: &str) -> Cow<'_, str> {
+    if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        Cow::Owned(name.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(name)
+    }
 }
 
 /// One agent.
@@ -177,12 +189,16 @@ pub struct Remembered {
     pub agents: Vec<(Name, Snapshot)>,
     /// What was set for agents over the configuration.
     pub over: BTreeMap<Name, Over>,
+    /// Agents that people added by the API.
+    pub added: BTreeSet<Name>,
     /// The account of all agents together.
     pub fleet: Budget,
     /// Keys that were made while estop ran.
     pub made_keys: Vec<AgentKeyHash>,
     /// Agents that only the store has.
     pub resting: Resting,
+    /// Work that went on at providers.
+    pub jobs: Vec<Job>,
 }
 
 /// The rules of one agent.
@@ -196,7 +212,7 @@ pub struct Rules {
 
 type Shard = RwLock<BTreeMap<Box<str>, Arc<Agent>>>;
 
-/// All agents, found by name.
+/// All agents, found by name, whatever its case. The first spelling is the agent's name for good.
 pub struct Agents {
     shards: Parts<Shard>,
     count: AtomicU64,
@@ -223,8 +239,9 @@ impl Agents {
 
     /// The agent of this name, if it is known.
     pub fn get(&self, name: &str) -> Option<Arc<Agent>> {
-        let shard = self.shard(name).read().unwrap_or_else(PoisonError::into_inner);
-        shard.get(name).map(Arc::clone)
+        let name = folded(name);
+        let shard = self.shard(&name).read().unwrap_or_else(PoisonError::into_inner);
+        shard.get(&*name).map(Arc::clone)
     }
 
     /// The agent of this name; if it has no place, `make` takes it up from its rest, or makes a new one. `None` if there
@@ -237,11 +254,12 @@ impl Agents {
         if let Some(agent) = self.get(name) {
             return Some(agent);
         }
-        let mut shard = self.shard(name).write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(agent) = shard.get(name) {
+        let name = folded(name);
+        let mut shard = self.shard(&name).write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(agent) = shard.get(&*name) {
             return Some(Arc::clone(agent));
         }
-        let rest = self.resting.get(name);
+        let rest = self.resting.get(&name);
         let names = || self.count.load(Ordering::Relaxed) + self.resting.len() as u64;
         if rest.is_none() && names() >= self.names_max {
             return None;
@@ -252,10 +270,16 @@ impl Agents {
             self.count.fetch_sub(1, Ordering::Relaxed);
             return None;
         };
-        self.resting.remove(name);
+        self.resting.remove(&name);
         let agent = Arc::new(agent);
         shard.insert(name.into(), Arc::clone(&agent));
         Some(agent)
+    }
+
+    /// An agent's name as it is kept; a name nobody has is as it is given.
+    pub fn canonical(&self, name: &str) -> Name {
+        let known = self.get(name).map(|agent| Name::from(&*agent.name));
+        known.or_else(|| self.resting.spelling(name)).unwrap_or_else(|| name.into())
     }
 
     /// An agent was deleted: whoever stores states looks for it.
@@ -289,15 +313,16 @@ impl Agents {
     /// Takes an agent's place away, if nobody holds it and nothing happened to it after `told` records, all of which
     /// must be stored; whether it did.
     pub fn rest(&self, name: &str, told: u64, idle_since: Millis) -> bool {
-        let mut shard = self.shard(name).write().unwrap_or_else(PoisonError::into_inner);
-        let Some(agent) = shard.get(name) else { return false };
+        let key = folded(name);
+        let mut shard = self.shard(&key).write().unwrap_or_else(PoisonError::into_inner);
+        let Some(agent) = shard.get(&*key) else { return false };
         // Nobody can find it while the shard is locked: whoever has it now is all there is.
         let is_alone = Arc::strong_count(agent) == 1;
         if !is_alone || agent.judged().told != told || !agent.may_rest(idle_since) {
             return false;
         }
-        self.resting.put(name, Rest { told, deleted: agent.is_leaving() });
-        shard.remove(name);
+        self.resting.put(&agent.name, Rest { told, deleted: agent.is_leaving() });
+        shard.remove(&*key);
         self.count.fetch_sub(1, Ordering::Relaxed);
         true
     }
@@ -305,8 +330,9 @@ impl Agents {
     /// Puts an agent in its place, whatever room there is.
     pub(crate) fn put(&self, agent: Agent) -> Arc<Agent> {
         let agent = Arc::new(agent);
-        let mut shard = self.shard(&agent.name).write().unwrap_or_else(PoisonError::into_inner);
-        if shard.insert((&*agent.name).into(), Arc::clone(&agent)).is_none() {
+        let name = folded(&agent.name);
+        let mut shard = self.shard(&name).write().unwrap_or_else(PoisonError::into_inner);
+        if shard.insert((&*name).into(), Arc::clone(&agent)).is_none() {
             self.count.fetch_add(1, Ordering::Relaxed);
         }
         agent

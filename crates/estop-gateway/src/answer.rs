@@ -7,24 +7,21 @@ use estop_core::event::AbortedBy;
 use estop_wire::protocol::Protocol;
 use estop_wire::refusal::{self, Refusal};
 use estop_wire::response::Framing;
-use http_body::{Body, Frame, SizeHint};
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
-use tokio::sync::mpsc;
+use http_body::{Frame, SizeHint};
 
 use crate::account::Account;
 use crate::connection::Busy;
-use crate::flight::{Hold, Phase, Registered};
+use crate::flight::{Phase, Registered};
 use crate::forward;
 use crate::host::Host;
 use crate::near::Near;
 use crate::out_body::BodyError;
 use crate::turn::NOT_KEPT;
-use crate::upstream::{self, Answer, Lease};
+use crate::upstream::{self, Lease};
 
 /// The upstream's answer on its way to the client.
 pub(crate) struct AnswerBody {
-    source: Source,
+    source: upstream::Body,
     lease: Option<Lease>,
     account: Box<Account>,
     flight: Registered,
@@ -45,19 +42,10 @@ pub(crate) struct Shape {
     pub encoded: bool,
 }
 
-/// Where the bytes come from.
-enum Source {
-    /// A connection of its own.
-    Own(upstream::Body),
-    /// A stream of a shared connection, read by a task that can be aborted from outside: a client that does not read
-    /// would otherwise keep the stream open.
-    Shared { frames: mpsc::Receiver<Result<Pumped, BodyError>>, size: SizeHint, at_end: bool },
-}
-
 /// Everything an answer's body is made of.
 pub(crate) struct Parts {
     /// The upstream's body.
-    pub body: Answer,
+    pub body: upstream::Body,
     /// Its connection.
     pub lease: Lease,
     /// Its account.
@@ -75,12 +63,8 @@ pub(crate) struct Parts {
 impl AnswerBody {
     /// Takes over the upstream's body.
     pub(crate) fn new(parts: Parts) -> AnswerBody {
-        let Parts { body, lease, account, flight, host, shape, busy } = parts;
-        let source = match body {
-            Answer::Own(body) => Source::Own(body),
-            Answer::Shared(body) => pump(body, &flight),
-        };
-        let is_empty = source.is_at_end();
+        let Parts { body: source, lease, account, flight, host, shape, busy } = parts;
+        let is_empty = source.is_end_stream();
         let lease = Some(lease);
         let mut answer = AnswerBody { source, lease, account, flight, host, shape, ended: false, busy };
         // Nobody asks for the body of an answer that has none.
@@ -120,10 +104,7 @@ impl AnswerBody {
 
     /// How much will come, as far as it is known.
     pub(crate) fn size_hint(&self) -> SizeHint {
-        match &self.source {
-            Source::Own(body) => body.size_hint(),
-            Source::Shared { size, .. } => *size,
-        }
+        self.source.size_hint()
     }
 
     fn pass(&mut self, mut frame: Frame<Bytes>) -> Result<Frame<Bytes>, BodyError> {
@@ -135,7 +116,7 @@ impl AnswerBody {
         }
         self.flight.enter(Phase::Writing, self.host.clock.about());
         // Of a body with a known length, and after trailers, nobody asks for the end.
-        if self.source.is_at_end() || frame.is_trailers() {
+        if self.source.is_end_stream() || frame.is_trailers() {
             self.complete()?;
         }
         Ok(frame)
@@ -170,57 +151,20 @@ impl AnswerBody {
         self.ended = true;
         self.lease = None;
         let cut = self.flight.why_cut().cloned()?;
-        let at_boundary = self.account.at_boundary();
+        let (at_boundary, gap) = (self.account.at_boundary(), self.account.array_gap());
         self.account.abort(cut.by);
         self.host.journal.flush();
         let refusal = Refusal { kind: cut.kind, code: cut.code, message: &cut.message };
         let Shape { protocol, framing, encoded } = self.shape;
         let can_add = !encoded && self.size_hint().exact().is_none();
-        let event = if can_add { refusal::cut(protocol, framing, at_boundary, &refusal) } else { None };
+        let event = match gap {
+            _ if !can_add => None,
+            Some(after_element) => Some(refusal::cut_array(protocol, after_element, &refusal)),
+            None => refusal::cut(protocol, framing, at_boundary, &refusal),
+        };
         Some(match event {
             Some(event) => Ok(Frame::data(Bytes::from(event))),
             None => Err(cut.message.into()),
         })
-    }
-}
-
-/// A frame, and whether it is the last one.
-struct Pumped {
-    frame: Frame<Bytes>,
-    is_last: bool,
-}
-
-fn pump(mut body: Incoming, flight: &Registered) -> Source {
-    let (size, at_end) = (body.size_hint(), body.is_end_stream());
-    let (tx, frames) = mpsc::channel(1);
-    let task = tokio::spawn(async move {
-        while let Some(frame) = body.frame().await {
-            let pumped =
-                frame.map(|frame| Pumped { frame, is_last: body.is_end_stream() }).map_err(Into::into);
-            if tx.send(pumped).await.is_err() {
-                return;
-            }
-        }
-    });
-    flight.hold_upstream(Hold::Task(task.abort_handle()));
-    Source::Shared { frames, size, at_end }
-}
-
-impl Source {
-    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        match self {
-            Source::Own(body) => body.poll_frame(cx),
-            Source::Shared { frames, at_end, .. } => frames.poll_recv(cx).map_ok(|pumped| {
-                *at_end = pumped.is_last;
-                pumped.frame
-            }),
-        }
-    }
-
-    fn is_at_end(&self) -> bool {
-        match self {
-            Source::Own(body) => body.is_end_stream(),
-            Source::Shared { at_end, .. } => *at_end,
-        }
     }
 }

@@ -13,17 +13,34 @@ use estop_core::ids::Hash64;
 use estop_core::journal::Digest;
 use estop_core::operator::{Ended, Stopped};
 use estop_core::policy::Preset;
-use estop_core::system::{Channel, GateView, System, SystemDecision, SystemEvent, SystemState};
+use estop_core::system::{
+    Channel, GateView, System, SystemDecision, SystemEvent, SystemOutcome, SystemState,
+};
 use estop_wire::refusal::Kind;
 
+use crate::agents::Agent;
 use crate::flight::Cut;
+use crate::heartbeat::PartChange;
 use crate::host::Host;
 
 /// What makes the button outlive the process.
 pub trait LatchKeeper: Send + Sync {
     /// Takes what must be kept and returns at once. Called in the order things happened; the newest counts.
     fn keep(&self, latched: &Latched);
+
+    /// The same before it is in force: it is put on the disk, and nobody is told of it yet.
+    fn stage(&self, latched: &Latched);
+
+    /// Waits until the disk has everything it was handed so far, not for ever; whether it has.
+    fn is_kept(&self) -> bool;
 }
+
+/// The system stays shut, because the disk did not take that it may open (KS-3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the state could not be saved, so the system stays as it is: free space or fix the disk, then try again"
+)]
+pub struct NotKept;
 
 /// The button's state, and what keeps it.
 pub(crate) struct Button {
@@ -111,6 +128,7 @@ impl Host {
     /// Ends what is under way and may not pass any more, by the gate as each agent is to see it.
     pub(crate) fn end(&self, gate: impl Fn(&str) -> GateView) -> Ended {
         let mut ended = Ended::default();
+        let now = self.clock.mono();
         self.agents.for_each(|agent| {
             let gate = gate(&agent.name);
             let cut = LazyCell::new(|| {
@@ -125,7 +143,7 @@ impl Host {
                     Channel::Tools => &mut ended.tools,
                 };
                 if !gate.lets_pass(flight.channel) {
-                    flight.cut((*cut).clone());
+                    flight.stop((*cut).clone(), now);
                     *count += 1;
                 }
             });
@@ -134,19 +152,60 @@ impl Host {
             let gate = gate(tool.agent().unwrap_or_default());
             (!gate.lets_pass(Channel::Tools)).then(|| crate::refuse::system_sentence(gate).to_string())
         });
+        // Marked here, cancelled by a thread of its own.
+        self.jobs.stop_where(self.clock.now().wall, |job| !gate(&job.agent).lets_pass(Channel::Llm));
         ended
     }
 
     /// SHUTDOWN → SAFE_MODE, by somebody who saw an epoch.
-    pub fn restart(&self, unlock: Unlock) -> SystemDecision {
+    pub fn restart(&self, unlock: Unlock) -> Result<SystemDecision, NotKept> {
         let Unlock { by, epoch, note } = unlock.shortened();
-        self.system_event(SystemEvent::RestartRequested { by, epoch, note })
+        self.unlock(SystemEvent::RestartRequested { by, epoch, note })
     }
 
     /// SAFE_MODE → RUNNING, by somebody who saw an epoch.
-    pub fn clear(&self, unlock: Unlock) -> SystemDecision {
+    pub fn clear(&self, unlock: Unlock) -> Result<SystemDecision, NotKept> {
         let Unlock { by, epoch, note } = unlock.shortened();
-        self.system_event(SystemEvent::ClearRequested { by, epoch, note })
+        self.unlock(SystemEvent::ClearRequested { by, epoch, note })
+    }
+
+    /// Opens what is shut. The disk has it first: a gate that opened, and a restart that finds it shut, would be two truths.
+    /// A kill that comes meanwhile wins, in memory by its epoch and on the disk by being the later one.
+    fn unlock(&self, event: SystemEvent) -> Result<SystemDecision, NotKept> {
+        let Some(keeper) = &self.button.keeper else { return Ok(self.system_event(event)) };
+        {
+            let held = self.button.held();
+            let now = self.clock.now();
+            let decision = held.system.clone().handle(now, &event);
+            if decision.outcome == SystemOutcome::Applied {
+                // Handed over under the lock, as every change is: a kill's comes after it.
+                keeper.stage(&held.latched.clone().after(&event, &decision, now.wall));
+            }
+        }
+        if !keeper.is_kept() {
+            // The disk may take it after all, later: what is in force is handed over behind it.
+            keeper.stage(&self.button.held().latched);
+            return Err(NotKept);
+        }
+        Ok(self.system_event(event))
+    }
+
+    /// A part of estop stopped running, or runs again.
+    pub fn part_changed(&self, change: &PartChange) {
+        let (part, running, silent_ms) = match change {
+            PartChange::Stuck(part) => (part.name.clone(), false, part.silent_ms),
+            PartChange::Recovered { name, after_ms } => (name.clone(), true, *after_ms),
+        };
+        self.system_event(SystemEvent::PartChanged { part, running, silent_ms });
+    }
+
+    /// Ends an agent's requests before anything else is done to it: whoever holds its lock may be blocked. For one who is
+    /// about to switch it off.
+    pub fn end_requests(&self, agent: &Agent) {
+        let (by, kind, code) = (AbortedBy::Guard, Kind::Stop, "agent_inactive");
+        let cut = Cut { by, kind, code, message: crate::refuse::DEACTIVATED.to_owned() };
+        let now = self.clock.mono();
+        agent.flights.for_each(|flight| flight.stop(cut.clone(), now));
     }
 
     /// The configuration was read again, and is in force or not.

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use crate::button::micros;
 use crate::host::Host;
 use crate::identity::{Caller, KeyIn};
-use crate::settings::{Auth, HttpVersion, Provider};
+use crate::settings::{Auth, Provider};
 use crate::upstream::{Ready, Upstream};
 
 /// Its name.
@@ -59,7 +59,7 @@ fn digest(secret: &[u8]) -> [u8; 32] {
 
 /// Who asks, if it is the canary.
 pub(crate) fn caller() -> Caller {
-    Caller { agent: AGENT.into(), run: None, tags: None, key_in: KeyIn::default() }
+    Caller { agent: AGENT.into(), run: None, tags: None, key_in: KeyIn::default(), by_chosen_key: false }
 }
 
 /// Its rules: whatever the configuration says of others, nothing but the button stops it.
@@ -73,6 +73,7 @@ pub(crate) fn policy() -> Policy {
         churn: off,
         chanting: off,
         breaker: off,
+        breaker_set: off,
         breaker_unattended: off,
         gate: off,
         health: off,
@@ -120,7 +121,6 @@ impl Host {
             base_path: "".into(),
             auth: Auth::None,
             key: None,
-            http: HttpVersion::One,
             ca: None,
         };
         // A plain address has nothing that could be wrong with it.

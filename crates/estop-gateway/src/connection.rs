@@ -2,9 +2,8 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -13,10 +12,17 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::AbortHandle;
 
 use crate::clock::Clock;
+use crate::heartbeat::Heartbeat;
 use crate::host::Host;
 use crate::journal_queue::JournalQueue;
 use crate::near::Near;
+use crate::socket::AbortableSocket;
 use crate::turn::Outbox;
+
+/// A worker that was silent for so long does not tell the clients of stopped requests why: they are cut off. Chosen: ten
+/// times the interval of its heartbeat, so that a worker on a busy machine is not taken for a blocked one; the sweeper cuts
+/// off whoever is not told within a second anyway.
+const BLOCKED_AFTER_MS: u64 = 2_500;
 
 /// What others need to know of a connection.
 pub struct Connection {
@@ -31,6 +37,9 @@ pub struct Connection {
     /// Any request came yet.
     used: AtomicBool,
     task: Mutex<Option<AbortHandle>>,
+    socket: Weak<AbortableSocket>,
+    /// Of the worker that serves it.
+    heartbeat: Arc<Heartbeat>,
     /// Where the ends of its answers can wait.
     outbox: Option<Arc<Outbox>>,
     /// They cannot, after all.
@@ -39,7 +48,13 @@ pub struct Connection {
 
 impl Connection {
     /// A connection that was accepted now.
-    pub(crate) fn new(is_http1: bool, now: Millis, outbox: Option<Arc<Outbox>>) -> Connection {
+    pub(crate) fn new(
+        is_http1: bool,
+        now: Millis,
+        outbox: Option<Arc<Outbox>>,
+        socket: Weak<AbortableSocket>,
+        heartbeat: Arc<Heartbeat>,
+    ) -> Connection {
         Connection {
             is_http1,
             busy: AtomicU32::new(0),
@@ -47,6 +62,8 @@ impl Connection {
             head_since: AtomicU64::new(0),
             used: AtomicBool::new(false),
             task: Mutex::new(None),
+            socket,
+            heartbeat,
             outbox,
             hurries: AtomicBool::new(false),
         }
@@ -62,6 +79,19 @@ impl Connection {
         if let Some(task) = self.task.lock().unwrap_or_else(PoisonError::into_inner).take() {
             task.abort();
         }
+    }
+
+    /// Resets it, from the thread that calls this: its worker may be blocked, or its client may not read.
+    pub(crate) fn abort(&self) {
+        if let Some(socket) = self.socket.upgrade() {
+            socket.abort();
+        }
+        self.close();
+    }
+
+    /// Its worker has not run for a while, and will tell its client nothing in time.
+    pub(crate) fn has_blocked_worker(&self, now: Millis) -> bool {
+        self.heartbeat.silent_ms(now) > BLOCKED_AFTER_MS
     }
 
     /// An answer ends on it: its client does not see the end before the journal has it.

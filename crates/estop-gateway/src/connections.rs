@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use estop_core::time::Millis;
 use slab::Slab;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Waiting};
 
 /// The client connections of one worker.
 #[derive(Default)]
@@ -15,6 +16,19 @@ impl Connections {
     pub(crate) fn add(self: &Arc<Self>, connection: Arc<Connection>) -> Listed {
         let key = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(connection);
         Listed { connections: Arc::clone(self), key }
+    }
+
+    /// Closes the one that has waited longest for its next request, if any waits.
+    pub(crate) fn close_longest_idle(&self, now: Millis) {
+        let idle_ms = |connection: &Arc<Connection>| match connection.waiting(now) {
+            Waiting::Idle(ms) => Some(ms),
+            Waiting::No | Waiting::ForHead(_) => None,
+        };
+        let list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = list.iter().filter_map(|(_, connection)| Some((idle_ms(connection)?, connection)));
+        let longest = idle.max_by_key(|(ms, _)| *ms).map(|(_, connection)| Arc::clone(connection));
+        drop(list);
+        longest.inspect(|connection| connection.close());
     }
 
     /// Does something with each of them.

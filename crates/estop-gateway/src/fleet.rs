@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use estop_core::budget::{Amount, Budget, BudgetFinding, RunSpend, Totals};
+use estop_core::budget::{Amount, Budget, BudgetFinding, Need, RunSpend, Totals};
 use estop_core::engine::AgentState;
 use estop_core::event::{Event, What};
 use estop_core::operator::FleetView;
@@ -63,22 +63,27 @@ impl Fleet {
             return Ahead { reserved, before };
         }
         if let What::RequestReceived(request) = &mut event.what {
-            let tokens = u64::from(request.estimate.input_tokens) + u64::from(request.estimate.output_tokens);
-            let asked = Amount { usd: request.estimate.usd, tokens };
+            let need = Need::from(request.estimate);
             let mut inner = self.lock();
-            request.fleet = inner.tightest(now, asked);
+            inner.turn(now);
+            request.fleet = inner.account.tightest(need, RunSpend::default(), &inner.caps).map(of_fleet);
+            // Also what runs alone: while it is reserved, nobody else finds room.
             if request.fleet.is_some_and(|finding| !finding.is_over()) {
-                inner.account.reserve(asked);
-                reserved = asked;
+                inner.account.reserve(need.most);
+                reserved = need.most;
             }
         } else if let What::StreamProgressed(progress) = &mut event.what
             && let Some(held) = state.held_by_request(progress.request)
         {
             // What a stream has used is used, whether it fits or not.
-            reserved = Amount::from(progress.usage).beyond(held);
+            let used = Amount::from(progress.usage);
+            reserved = used.beyond(held);
+            let unused = held.beyond(used);
             let mut inner = self.lock();
             inner.account.reserve(reserved);
-            progress.fleet = inner.tightest(now, Amount::default());
+            inner.turn(now);
+            let found = inner.account.tightest_running(unused, RunSpend::default(), &inner.caps);
+            progress.fleet = found.map(of_fleet);
         }
         Ahead { reserved, before }
     }
@@ -92,6 +97,16 @@ impl Fleet {
             inner.turn(now);
             inner.account.follow(before, after, reserved);
         }
+    }
+
+    /// How it would stand with `asked` asked of it; `None` without any cap.
+    pub fn outlook(&self, now: Now, asked: Need) -> Option<BudgetFinding> {
+        if !self.capped.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut inner = self.lock();
+        inner.turn(now);
+        inner.account.tightest(asked, RunSpend::default(), &inner.caps).map(of_fleet)
     }
 
     /// How it stands.
@@ -121,12 +136,10 @@ impl Inner {
     fn turn(&mut self, now: Now) {
         self.account.turn(now, &self.caps);
     }
+}
 
-    fn tightest(&mut self, now: Now, asked: Amount) -> Option<BudgetFinding> {
-        self.turn(now);
-        let found = self.account.tightest(asked, RunSpend::default(), &self.caps)?;
-        Some(BudgetFinding { account: found.account.of_fleet(), ..found })
-    }
+fn of_fleet(found: BudgetFinding) -> BudgetFinding {
+    BudgetFinding { account: found.account.of_fleet(), ..found }
 }
 
 #[cfg(test)]
@@ -148,6 +161,8 @@ mod tests {
             request: RequestId(number),
             call: Default::default(),
             model: None,
+            path_model: None,
+            path: None,
             print: RequestPrint::default(),
             estimate: Estimate { usd: NanoUsd(10), ..Estimate::default() },
             fleet: None,

@@ -13,7 +13,6 @@ use estop_core::ids::{Name, RequestId};
 use estop_core::system::Channel;
 use estop_core::time::Millis;
 use estop_wire::refusal::Kind;
-use tokio::task::AbortHandle;
 
 use crate::connection::Connection;
 use crate::registry::{Entry, Registry};
@@ -61,23 +60,6 @@ pub struct Cut {
     pub message: String,
 }
 
-/// What a cut ends at once.
-pub(crate) enum Hold {
-    /// A connection of the request's own.
-    Connection(Arc<OwnConnection>),
-    /// The task that reads its stream of a shared one.
-    Task(AbortHandle),
-}
-
-impl Hold {
-    fn end(self) {
-        match self {
-            Hold::Connection(connection) => connection.cut(),
-            Hold::Task(task) => task.abort(),
-        }
-    }
-}
-
 /// One request under way.
 pub struct Flight {
     /// Its number.
@@ -99,7 +81,7 @@ pub struct Flight {
     over: AtomicBool,
     /// Wakes whoever passes its body on.
     upload_waker: AtomicWaker,
-    upstream: Mutex<Option<Hold>>,
+    upstream: Mutex<Option<Arc<OwnConnection>>>,
     /// Its run, once it is known; inside, `None` is the implicit one.
     run: OnceLock<Option<Name>>,
 }
@@ -160,6 +142,15 @@ impl Flight {
         }
     }
 
+    /// Ends the request for good, on both sides (KS-11): its upstream socket is closed here and now; its client is told why by
+    /// its worker, or cut off at once where that worker does not run. One that does not read is left to the sweeper.
+    pub(crate) fn stop(&self, cut: Cut, now: Millis) {
+        self.cut(cut);
+        if self.connection.has_blocked_worker(now) {
+            self.connection.abort();
+        }
+    }
+
     /// Why it was ended, if it was.
     pub fn why_cut(&self) -> Option<&Cut> {
         self.cut.get()
@@ -204,9 +195,9 @@ impl Flight {
         if is_over() { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Hands over what is to end when the request is cut. If that has happened already, it ends here.
-    pub(crate) fn hold_upstream(&self, hold: Hold) {
-        *self.upstream.lock().unwrap_or_else(PoisonError::into_inner) = Some(hold);
+    /// Hands over the upstream connection that is to end when the request is cut. If that has happened already, it ends here.
+    pub(crate) fn hold_upstream(&self, connection: Arc<OwnConnection>) {
+        *self.upstream.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
         if self.cut.get().is_some() {
             self.abort_upstream();
         }
@@ -220,9 +211,9 @@ impl Flight {
 
     /// Closes the upstream connection, if there is one.
     pub fn abort_upstream(&self) {
-        let hold = self.upstream.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(hold) = hold {
-            hold.end();
+        let connection = self.upstream.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(connection) = connection {
+            connection.abort();
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HeaderName, TRANSFER_ENCODING};
 use http::uri::PathAndQuery;
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, HeaderValue, Uri};
 
 use crate::identity::{CREDENTIAL_HEADERS, KeyIn};
 use crate::upstream::Ready;
@@ -57,6 +57,29 @@ pub(crate) fn response_headers(headers: &mut HeaderMap) {
     // Beside chunks a length means nothing (RFC 9112 §6.3); passed on, it would cut the body or make the client wait.
     let chunked = headers.contains_key(TRANSFER_ENCODING);
     strip(headers, |name| chunked && *name == CONTENT_LENGTH);
+    one_length(headers);
+}
+
+/// Writes a length once and in the usual spelling, however often and however the provider wrote it (RFC 9110 §8.6: `5, 5`,
+/// `0005`). Lengths that differ were refused where the head was read; what is left of them is taken out.
+fn one_length(headers: &mut HeaderMap) {
+    let mut values = headers.get_all(CONTENT_LENGTH).iter();
+    let Some(first) = values.next() else { return };
+    let is_usual =
+        |digits: &[u8]| matches!(digits, [b'0'] | [b'1'..=b'9', ..]) && digits.iter().all(u8::is_ascii_digit);
+    if values.next().is_none() && is_usual(first.as_bytes()) {
+        return;
+    }
+    let one = |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse::<u64>().ok())?;
+    let all = headers.get_all(CONTENT_LENGTH).iter().flat_map(|value| {
+        value.to_str().unwrap_or("-").split(',').map(|text| one(text.trim_matches([' ', '\t'])))
+    });
+    let mut all = all.collect::<Option<Vec<u64>>>().unwrap_or_default();
+    all.dedup();
+    headers.remove(CONTENT_LENGTH);
+    if let [length] = all.as_slice() {
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(*length));
+    }
 }
 
 /// Takes out what stays behind, what `connection` names, and what `also` says.
@@ -125,7 +148,37 @@ pub(crate) fn target(ready: &Ready, path: &str, query: Option<&str>, key_in: &Ke
     (target.len() <= TARGET_MAX).then_some(target)
 }
 
-/// The same as it is sent by HTTP/2.
+/// The same as a URI.
 pub(crate) fn uri(target: String) -> Option<Uri> {
     PathAndQuery::try_from(target).ok().map(Uri::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn st_3_one_length_in_one_spelling_is_passed_on() {
+        for (said, passed) in [
+            (&["5"][..], Some("5")),
+            (&["0"], Some("0")),
+            (&["0005"], Some("5")),
+            (&["00"], Some("0")),
+            (&["5, 5"], Some("5")),
+            (&["5", "5"], Some("5")),
+            (&["5,\t05", "5"], Some("5")),
+            (&["5", "6"], None),
+            (&["+5"], None),
+            (&["5,"], None),
+            (&[], None),
+        ] {
+            let mut headers = HeaderMap::new();
+            for value in said {
+                headers.append(CONTENT_LENGTH, HeaderValue::from_static(value));
+            }
+            response_headers(&mut headers);
+            let values: Vec<&HeaderValue> = headers.get_all(CONTENT_LENGTH).iter().collect();
+            assert_eq!(values, passed.into_iter().collect::<Vec<_>>(), "{said:?}");
+        }
+    }
 }

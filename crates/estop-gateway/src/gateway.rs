@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -17,8 +17,12 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::agents::{Agents, Remembered};
 use crate::body_in::Memory;
+use crate::cross_site::AllowedOrigins;
 use crate::flight::Cut;
+use crate::heartbeat::{self, BEAT_EVERY, Heartbeat, PartChange};
 use crate::host::{Host, Keeping};
+use crate::identity::IdentityRules;
+use crate::jobs;
 use crate::key_ring::KeyRing;
 use crate::listener;
 use crate::mcp::ReadyMcp;
@@ -44,7 +48,8 @@ pub struct Gateway {
     stop: watch::Sender<bool>,
     stopping: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
-    sweeper: Option<JoinHandle<()>>,
+    /// The threads that look after time, and after the others.
+    watchers: Vec<JoinHandle<()>>,
 }
 
 impl Gateway {
@@ -73,14 +78,28 @@ impl Gateway {
             mcp,
             keys,
             require_keys,
+            allowed_origins,
+            unknown_agents,
             llm_enabled,
             limits,
             policies,
             prices,
         } = settings;
         let always_shut = if llm_enabled { Channels::NONE } else { Channels::NONE.with(Channel::Llm) };
-        let Remembered { system, told, latch, mono, away_ms, agents, over, fleet, made_keys, resting } =
-            remembered;
+        let Remembered {
+            system,
+            told,
+            latch,
+            mono,
+            away_ms,
+            agents,
+            over,
+            added,
+            fleet,
+            made_keys,
+            resting,
+            jobs,
+        } = remembered;
         let host = Arc::new(Host::new(
             Rulebook::new(policies, over, fleet),
             Agents::new(limits.agents, limits.agent_names, resting),
@@ -89,6 +108,7 @@ impl Gateway {
             mono,
             system,
         ));
+        added.iter().for_each(|agent| host.rulebook.set_added(agent, true));
         let ready = providers
             .into_iter()
             .map(|(name, provider)| Ok((name.clone(), Arc::new(Ready::new(&name, provider)?))))
@@ -110,26 +130,35 @@ impl Gateway {
             sockets.push(listener::bind(address).map_err(cannot_listen)?);
         }
         let keys = KeyRing::new(&keys, made_keys);
+        let origins = AllowedOrigins::from(allowed_origins);
         let memory = Arc::new(Memory::new(limits.memory_bytes));
         let open = Arc::new(AtomicUsize::new(0));
-        let worker = || Worker {
+        let worker = |heartbeat: Arc<Heartbeat>| Worker {
             host: Near::new(Arc::clone(&host)),
             upstreams: ready.iter().map(|(name, r)| (name.clone(), Upstream::new(Arc::clone(r)))).collect(),
             relays: relays.iter().map(|(name, relay)| (name.clone(), relay.for_worker())).collect(),
             mcp: mcp.iter().map(|(name, server)| (name.clone(), server.for_worker())).collect(),
             keys: keys.at_hand(),
-            require_keys,
+            origins: origins.clone(),
+            identity: IdentityRules { require_keys, unknown_agents },
             prices: Arc::clone(&prices).into(),
             limits,
             memory: Near::new(Arc::clone(&memory)),
             open: Arc::clone(&open),
             connections: Arc::default(),
+            heartbeat,
             turn: Turn::new(Arc::clone(&host.journal)),
             tls: tls.clone().map(TlsAcceptor::from),
             loopback: address.ip().is_loopback(),
             llm_enabled,
         };
-        let workers: Vec<Arc<Worker>> = sockets.iter().map(|_| Arc::new(worker())).collect();
+        let heartbeat = |index| host.heartbeats.add(&format!("worker {index}"), host.clock.mono());
+        let workers: Vec<Arc<Worker>> =
+            (0..sockets.len()).map(|index| Arc::new(worker(heartbeat(index)))).collect();
+        let pools: Vec<Weak<Worker>> = workers.iter().map(Arc::downgrade).collect();
+        host.upstream_slots.limit(limits.upstream_connections, move || {
+            pools.iter().filter_map(Weak::upgrade).for_each(|worker| worker.close_idle_upstreams());
+        });
         host.open(latch, told);
         // Nobody accepts a connection so far.
         watch(&host)?;
@@ -146,7 +175,7 @@ impl Gateway {
             stop,
             stopping: Arc::default(),
             threads: Vec::new(),
-            sweeper: None,
+            watchers: Vec::new(),
         };
         for (socket, worker) in sockets.into_iter().zip(&workers) {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -159,13 +188,34 @@ impl Gateway {
             };
             gateway.threads.push(std::thread::Builder::new().name(name).spawn(work)?);
         }
-        let stopping = Arc::clone(&gateway.stopping);
-        let sweep = move || {
-            let _guard = ShutIfPanicking(Arc::clone(&host));
-            sweep::run(&host, &workers, &limits, &stopping);
-        };
-        gateway.sweeper = Some(std::thread::Builder::new().name("estop-sweep".into()).spawn(sweep)?);
+        gateway.threads.push(jobs::start(Arc::clone(&host), &ready, jobs, stopped)?);
+        gateway
+            .watcher("estop-sweep", move |host, stopping| sweep::run(host, &workers, &limits, stopping))?;
+        gateway.watcher("estop-timer", sweep::run_timer)?;
         Ok(gateway)
+    }
+
+    /// Calls `told` whenever a part gets stuck or runs again (KS-11), from a thread that does nothing else.
+    pub fn watch_parts(&mut self, told: impl FnMut(PartChange) + Send + 'static) -> std::io::Result<()> {
+        self.watcher("estop-watch", move |host, stopping| {
+            let is_over = || stopping.load(Ordering::Relaxed);
+            heartbeat::watch(&host.heartbeats, &host.clock, is_over, told);
+        })
+    }
+
+    /// Starts a thread without which no limit of time holds: if it breaks, nothing passes.
+    fn watcher(
+        &mut self,
+        name: &str,
+        run: impl FnOnce(&Host, &AtomicBool) + Send + 'static,
+    ) -> std::io::Result<()> {
+        let (host, stopping) = (Arc::clone(&self.host), Arc::clone(&self.stopping));
+        let run = move || {
+            let _guard = ShutIfPanicking(Arc::clone(&host));
+            run(&host, &stopping);
+        };
+        self.watchers.push(std::thread::Builder::new().name(name.into()).spawn(run)?);
+        Ok(())
     }
 
     /// Where it listens.
@@ -192,11 +242,8 @@ impl Drop for Gateway {
         self.stopping.store(true, Ordering::Relaxed);
         // Nobody listens any more if all workers have ended already.
         let _ = self.stop.send(true);
-        if let Some(sweeper) = self.sweeper.take() {
-            sweeper.thread().unpark();
-            self.threads.push(sweeper);
-        }
-        for thread in self.threads.drain(..) {
+        self.watchers.iter().for_each(|watcher| watcher.thread().unpark());
+        for thread in self.threads.drain(..).chain(self.watchers.drain(..)) {
             // A worker that panicked has said so; the others still end.
             let _ = thread.join();
         }
@@ -209,7 +256,7 @@ fn stopping() -> Cut {
     Cut { by: AbortedBy::Kill, kind: Kind::Overload, code: "stopping", message }
 }
 
-/// Without the thread that looks after time, no limit of time holds: then nothing passes.
+/// Without the threads that look after time, no limit of time holds: then nothing passes.
 struct ShutIfPanicking(Arc<Host>);
 
 impl Drop for ShutIfPanicking {
@@ -224,6 +271,7 @@ async fn work(socket: std::net::TcpListener, worker: Arc<Worker>, mut stopped: w
     let Ok(listener) = TcpListener::from_std(socket) else { return };
     let (turn, host) = (Arc::clone(&worker.turn), worker.host.clone());
     let turning = tokio::spawn(Arc::clone(&turn).run());
+    tokio::spawn(beat(Arc::clone(&worker)));
     tokio::select! {
         () = listener::accept(listener, worker) => {}
         _ = stopped.changed() => {}
@@ -233,4 +281,13 @@ async fn work(socket: std::net::TcpListener, worker: Arc<Worker>, mut stopped: w
         }
     }
     turn.end();
+}
+
+/// Says that a worker runs, for as long as its runtime does.
+async fn beat(worker: Arc<Worker>) {
+    let mut every = tokio::time::interval(BEAT_EVERY);
+    loop {
+        every.tick().await;
+        worker.heartbeat.beat(worker.host.clock.mono());
+    }
 }

@@ -1,9 +1,12 @@
 //! Hooks of coding agents, answered (TL-1): read by `estop-wire`, judged by the core, answered in the client's words.
 //!
 //! Fail closed: what cannot be read, whoever has no room and whoever calls himself what nobody may be called is refused
-//! before a tool. Everything of one hook happens under the agent's lock, so that no other hook comes in between.
+//! before a tool. Everything of one hook is judged under the agent's lock, so that no other hook comes in between; its texts
+//! are read and hashed before, so that nobody else who needs the lock waits for them.
 
 mod memory;
+#[cfg(test)]
+mod tests;
 mod verdict;
 mod who;
 
@@ -17,11 +20,13 @@ use estop_core::run::{RunLimits, RunState};
 use estop_core::standing::Standing;
 use estop_core::system::Channel;
 use estop_core::tags::Tags;
-use estop_wire::hooks::{self, HookAnswer, HookClient, HookError, HookEvent, HookIn, HookOut, HookVerdict};
+use estop_wire::hooks::{
+    self, HookAnswer, HookClient, HookError, HookEvent, HookIn, HookOut, HookPrint, HookVerdict,
+};
 
 use crate::agents::{Agent, Judged};
 use crate::host::Host;
-use crate::words::{Place, reported};
+use crate::words::Place;
 
 pub(crate) use memory::HookMemory;
 pub(crate) use who::session_run;
@@ -71,9 +76,16 @@ impl Host {
             return (verdict::no_journal(self.journal.has_failed()), false);
         }
         let Some(agent) = self.agent(&who.agent) else { return (verdict::no_room(), false) };
+        let runners = Arc::clone(&agent.judged().runners);
+        let print = &hook.print(&runners);
         let mut judged = agent.judged();
-        let mut asked = Asked { host: self, agent: &agent, judged: &mut judged, who, hook, stops: false };
+        let mut asked =
+            Asked { host: self, agent: &agent, judged: &mut judged, who, hook, print, stops: false };
+        #[cfg(test)]
+        let before = estop_core::steps::taken();
         let (out, stops) = (asked.answer(), asked.stops);
+        #[cfg(test)]
+        tests::LOCKED_STEPS.set(estop_core::steps::taken() - before);
         drop(judged);
         if !stops && out.verdict != HookVerdict::Allow {
             self.journal.flush();
@@ -124,6 +136,7 @@ struct Asked<'a> {
     judged: &'a mut Judged,
     who: &'a Who,
     hook: &'a HookIn,
+    print: &'a HookPrint,
     /// The agent was switched off by it.
     stops: bool,
 }
@@ -181,16 +194,14 @@ impl Asked<'_> {
         if let Some(refused) = self.begin() {
             return verdict::of(&refused, self.hook);
         }
-        let call = self.judged.hooks.calls(self.judged.told).requested(self.hook);
-        let runners = Arc::clone(&self.judged.runners);
-        let Some(told) = self.hook.tool_requested(call, &runners) else {
+        let call = self.judged.hooks.calls(self.judged.told).requested(self.print);
+        let Some(told) = self.print.tool_requested(call) else {
             // The reader refuses a payload without a tool: nothing comes here.
             return HookOut::deny("estop refused this: it names no tool.");
         };
         let decision = self.tell(What::ToolRequested(told));
         if decision.is_allowed() {
-            let said = self.hook.tool.as_ref().and_then(|tool| reported(&tool.name, &tool.args));
-            self.say(said.as_deref());
+            self.say(self.print.report.as_deref());
         } else {
             self.judged.hooks.calls(self.judged.told).refused(call);
         }
@@ -199,8 +210,8 @@ impl Asked<'_> {
 
     /// What ran cannot be refused. Whoever was stopped meanwhile, or by this, is told at once where the client can end.
     fn tool_finished(&mut self) -> HookOut {
-        let call = self.judged.hooks.calls(self.judged.told).finished(self.hook);
-        if let Some(told) = call.and_then(|call| self.hook.tool_finished(call)) {
+        let call = self.judged.hooks.calls(self.judged.told).finished(self.print);
+        if let Some(told) = call.and_then(|call| self.print.tool_finished(call)) {
             let decision = self.tell(What::ToolFinished(told));
             if decision.deactivated().is_some() {
                 return verdict::of(&decision, self.hook);
@@ -277,7 +288,8 @@ impl Asked<'_> {
     /// What the agent's standing, the button and the run say though nothing was asked.
     fn standing(&self) -> HookOut {
         let gate = self.host.gate(&self.agent.name);
-        verdict::standing(gate, self.judged.state.standing(), self.state(), self.hook)
+        let run = self.judged.state.run_finding(self.who.run().map(|run| &**run));
+        verdict::standing(gate, self.judged.state.standing(), run, self.hook)
     }
 
     /// The agent's words, in case they are the last of a run that is stopped (CB-6).

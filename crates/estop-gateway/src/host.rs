@@ -16,12 +16,15 @@ use crate::button::{Button, LatchKeeper};
 use crate::canary::{self, Cage};
 use crate::clock::Clock;
 use crate::flight::Cut;
+use crate::heartbeat::Heartbeats;
 use crate::identity::DEFAULT_AGENT;
+use crate::jobs::Jobs;
 use crate::journal_queue::JournalQueue;
 use crate::latch::Latch;
 use crate::resting::Rest;
 use crate::rulebook::{Rulebook, runners};
 use crate::tools::Tools;
+use crate::upstream::Slots;
 use crate::words::Words;
 
 /// The agents, the button, the clock and the way to the journal.
@@ -36,12 +39,18 @@ pub struct Host {
     pub journal: Arc<JournalQueue>,
     pub(crate) button: Button,
     pub(crate) cage: Cage,
+    /// Upstream connections that may be open.
+    pub(crate) upstream_slots: Slots,
     /// Tools that run.
     pub tools: Arc<Tools>,
     /// The rules of all agents.
     pub rulebook: Rulebook,
     /// What runs said last.
     pub words: Words,
+    /// Whether the parts of estop run.
+    pub heartbeats: Heartbeats,
+    /// Work that goes on at providers.
+    pub jobs: Jobs,
 }
 
 impl Host {
@@ -62,9 +71,12 @@ impl Host {
             journal: keeping.journal,
             button: Button::new(system, keeping.latch),
             cage: Cage::default(),
+            upstream_slots: Slots::default(),
             tools: Arc::default(),
             rulebook,
             words: Words::default(),
+            heartbeats: Heartbeats::default(),
+            jobs: Jobs::default(),
         }
     }
 
@@ -75,6 +87,8 @@ impl Host {
             if let Some(agent) = self.agents.get(name) {
                 return Some(agent);
             }
+            let spelled = self.agents.resting.spelling(name);
+            let name = spelled.as_deref().unwrap_or(name);
             let read = match self.agents.resting.get(name) {
                 Some(rest) => Some((rest, self.agents.resting.fetch(name, rest.told)?)),
                 None => None,

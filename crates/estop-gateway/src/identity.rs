@@ -2,20 +2,27 @@
 //!
 //! The upstream comes from the configuration alone; nothing the client says can choose another.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod credentials;
+mod guesses;
+mod keys;
+
+use std::time::Instant;
 
 use estop_core::ids::Name;
-use estop_core::operator::AgentKeyHash;
 use estop_core::tags::Tags;
-use http::header::{AUTHORIZATION, HeaderName};
-use http::{HeaderMap, HeaderValue, Uri};
-use sha2::{Digest, Sha256};
+use http::header::HeaderName;
+use http::{HeaderMap, Uri};
 
-use crate::agents::{is_agent_name, is_name};
+use crate::agents::{folded, is_agent_name, is_name};
 use crate::forward::OURS;
-use crate::settings::AgentKey;
+use crate::settings::UnknownAgents;
 use crate::tags::{self, BadTags};
 use crate::tickets::Tickets;
+use crate::worker::Worker;
+pub(crate) use credentials::{CREDENTIAL_HEADERS, KeyIn};
+use credentials::{Shown, key_owner, sends_any};
+pub(crate) use guesses::Guesses;
+pub(crate) use keys::Keys;
 
 /// The agent that is meant when nobody says which.
 pub(crate) const DEFAULT_AGENT: &str = "default";
@@ -25,9 +32,6 @@ pub(crate) const AGENT_HEADER: HeaderName = HeaderName::from_static("x-estop-age
 pub(crate) const RUN_HEADER: HeaderName = HeaderName::from_static("x-estop-run");
 /// Carries the agent's key, where it does not travel as the provider's.
 pub(crate) const KEY_HEADER: HeaderName = HeaderName::from_static("x-estop-key");
-/// Where clients put the provider's key.
-pub(crate) const CREDENTIAL_HEADERS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
-
 /// A path, taken apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Route<'a> {
@@ -52,6 +56,20 @@ pub(crate) enum IdentityError {
     BadName(&'static str),
     /// A key is needed and there is none.
     KeyMissing,
+    /// This agent has a key, and whoever asks does not show it.
+    KeyNeeded {
+        /// Whose.
+        agent: Box<str>,
+        /// There was another credential.
+        sent_any: bool,
+    },
+    /// Too many wrong keys were sent for this agent: chosen ones wait.
+    TooManyGuesses,
+    /// Nobody named this agent, and such are refused.
+    AgentUnknown {
+        /// Which.
+        agent: Box<str>,
+    },
     /// The key is no agent's.
     KeyUnknown,
     /// A header that says what the run is for cannot be read.
@@ -66,6 +84,25 @@ pub(crate) enum IdentityError {
     /// The ticket is of another agent or run than the one named; says which.
     TicketOfAnother(&'static str),
 }
+
+/// For whoever names an agent that has a key, and shows none.
+pub(crate) fn key_needed(agent: &str) -> String {
+    format!(
+        "The agent `{agent}` has an estop key, and nobody is it without that: send it as the API key, or in the header \
+         x-estop-key. `estop agents key {agent}` makes another."
+    )
+}
+
+/// For whoever names an agent that no person named.
+pub(crate) fn agent_unknown(agent: &str) -> String {
+    format!(
+        "estop does not know the agent `{agent}`, and `unknown_agents` is deny, as it is by default once an agent has a key. \
+         Name it under `agents:`, add it by the API, or give it a key: `estop agents key {agent}`."
+    )
+}
+
+/// For chosen keys while somebody guesses.
+pub(crate) const TOO_MANY_GUESSES: &str = "Too many wrong keys were sent for this agent: wait a minute. Keys that estop makes (`estop agents key NAME`) never wait.";
 
 /// Takes a path apart: `/agents/{agent}/{provider}/…`, `/runs/{ticket}/{provider}/…` or `/{provider}/…`.
 pub(crate) fn route<'p>(path: &'p str) -> Result<Route<'p>, IdentityError> {
@@ -123,49 +160,6 @@ fn decode(path: &str) -> Vec<u8> {
     out
 }
 
-/// Keys of agents, by their hash.
-#[derive(Clone, Default)]
-pub(crate) struct Keys(BTreeMap<[u8; 32], Box<str>>);
-
-impl Keys {
-    /// Remembers the hashes of these keys.
-    pub(crate) fn new(keys: &[AgentKey]) -> Keys {
-        use secrecy::ExposeSecret;
-        let hashed = |key: &AgentKey| (digest(key.key.expose_secret().as_bytes()), key.agent.clone());
-        Keys(keys.iter().map(hashed).collect())
-    }
-
-    /// These and more.
-    pub(crate) fn with(&self, more: Vec<AgentKeyHash>) -> Keys {
-        let mut keys = self.0.clone();
-        keys.extend(more.into_iter().map(|key| (key.sha256, key.agent)));
-        Keys(keys)
-    }
-
-    /// The agents that have one.
-    pub(crate) fn owners(&self) -> BTreeSet<Box<str>> {
-        self.0.values().cloned().collect()
-    }
-
-    /// Whose key it is. Looked up by its SHA-256, so that how long it takes says nothing about any key.
-    fn owner(&self, key: &[u8]) -> Option<&str> {
-        self.0.get(&digest(key)).map(AsRef::as_ref)
-    }
-
-    /// Whose key has this SHA-256.
-    pub(crate) fn owner_of(&self, sha256: &[u8; 32]) -> Option<&str> {
-        self.0.get(sha256).map(AsRef::as_ref)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-fn digest(key: &[u8]) -> [u8; 32] {
-    Sha256::digest(key).into()
-}
-
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
@@ -177,26 +171,69 @@ pub(crate) struct Caller {
     pub tags: Option<Box<Tags>>,
     /// Where the client put its estop key; it must not travel on.
     pub key_in: KeyIn,
+    /// Its key was chosen by a person, and might be guessed.
+    pub by_chosen_key: bool,
 }
 
-/// Where a client put estop keys in place of the provider's: all places, as SDKs may send one in several. In
-/// `x-estop-key` they never travel on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct KeyIn {
-    /// In these headers.
-    pub headers: Vec<HeaderName>,
-    /// As `?key=`.
-    pub query: bool,
+/// Who may call as whom.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IdentityRules {
+    /// Refuse requests without a valid key.
+    pub require_keys: bool,
+    /// What becomes of agents that nobody named.
+    pub unknown_agents: UnknownAgents,
 }
 
-/// Finds out who asks.
-pub(crate) fn caller(
+/// What holds for one request.
+struct Holds<'a> {
+    require_keys: bool,
+    /// Whom the configuration means where nobody says who calls; counts as named.
+    configured: Option<&'a str>,
+    /// Whether an agent without a key may call under this name.
+    may_call: &'a dyn Fn(&str) -> bool,
+}
+
+/// Finds out who asks. `configured`: the agent the configuration gives to what is asked, if it does.
+pub(crate) fn identify(
+    worker: &Worker,
+    route: &Route<'_>,
+    uri: &Uri,
+    headers: &HeaderMap,
+    configured: Option<&str>,
+) -> Result<Caller, IdentityError> {
+    let keys = worker.keys.look();
+    let IdentityRules { require_keys, unknown_agents } = worker.identity;
+    let denies = match unknown_agents {
+        UnknownAgents::Allow => false,
+        UnknownAgents::Deny => true,
+        UnknownAgents::DenyIfKeys => !keys.is_empty(),
+    };
+    let may_call = |agent: &str| !denies || worker.host.rulebook.is_named(agent);
+    let holds = Holds { require_keys, configured, may_call: &may_call };
+    let found = caller(route, uri, headers, &keys, &worker.host.tools.tickets, &holds);
+    let guesses = worker.keys.guesses();
+    let named = route.agent.or_else(|| headers.get(AGENT_HEADER)?.to_str().ok()).or(configured);
+    // Whom a guess is about: an agent that has a key, or whoever the key is of.
+    let about = named.filter(|named| keys.has(named)).map(folded).unwrap_or_default();
+    let is_guess =
+        matches!(found, Err(IdentityError::KeyUnknown | IdentityError::KeyNeeded { sent_any: true, .. }));
+    if is_guess && guesses.note(&about, Instant::now()) {
+        return Err(IdentityError::TooManyGuesses);
+    }
+    let by_chosen_key = found.as_ref().is_ok_and(|caller| caller.by_chosen_key);
+    if by_chosen_key && guesses.is_too_many(&about, Instant::now) {
+        return Err(IdentityError::TooManyGuesses);
+    }
+    found
+}
+
+fn caller(
     route: &Route<'_>,
     uri: &Uri,
     headers: &HeaderMap,
     keys: &Keys,
     tickets: &Tickets,
-    require_keys: bool,
+    holds: &Holds<'_>,
 ) -> Result<Caller, IdentityError> {
     let bound = match route.ticket {
         Some(ticket) => Some(tickets.of(ticket).ok_or(IdentityError::TicketUnknown)?),
@@ -205,10 +242,11 @@ pub(crate) fn caller(
     // Most requests have none of ours: then nothing is looked up one by one.
     let none = HeaderMap::new();
     let ours = if headers.keys().any(|name| name.as_str().starts_with(OURS)) { headers } else { &none };
-    let (owner, key_in) = key_owner(uri, headers, ours.get(KEY_HEADER), keys)?;
+    let Shown { owner, key_in, by_chosen_key } = key_owner(uri, headers, ours.get(KEY_HEADER), keys)?;
+    let sent_any = || sends_any(uri, headers);
     // A ticket was given to its run by whoever owns the machine: it stands for a key.
-    if owner.is_none() && bound.is_none() && require_keys {
-        let sent_any = CREDENTIAL_HEADERS.iter().any(|name| headers.contains_key(*name));
+    if owner.is_none() && bound.is_none() && holds.require_keys {
+        let sent_any = sent_any();
         return Err(if sent_any { IdentityError::KeyUnknown } else { IdentityError::KeyMissing });
     }
     let named = match route.agent {
@@ -223,16 +261,27 @@ pub(crate) fn caller(
             run,
             tags,
             key_in,
+            by_chosen_key: false,
         });
     }
     let agent = match (owner, named) {
-        (Some(owner), Some(named)) if owner != named => {
+        (Some(owner), Some(named)) if !owner.eq_ignore_ascii_case(named) => {
             return Err(IdentityError::KeyOfAnother { agent: owner.into() });
         }
-        (Some(name), _) | (None, Some(name)) => name,
-        (None, None) => DEFAULT_AGENT,
+        (Some(owner), _) => owner,
+        (None, named) => {
+            let agent = named.or(holds.configured).unwrap_or(DEFAULT_AGENT);
+            // A name is no identity: whoever has a key is only reached by it.
+            if keys.has(agent) {
+                return Err(IdentityError::KeyNeeded { agent: agent.into(), sent_any: sent_any() });
+            }
+            if holds.configured != Some(agent) && !(holds.may_call)(agent) {
+                return Err(IdentityError::AgentUnknown { agent: agent.into() });
+            }
+            agent
+        }
     };
-    Ok(Caller { agent: agent.into(), run: run.map(Name::from), tags, key_in })
+    Ok(Caller { agent: agent.into(), run: run.map(Name::from), tags, key_in, by_chosen_key })
 }
 
 /// A ticket can act only as its agent and in its run, whatever else is named.
@@ -243,60 +292,16 @@ fn of_ticket(
     named: Option<&str>,
     named_run: Option<&str>,
 ) -> Result<(Name, Option<Name>), IdentityError> {
-    if let Some(owner) = owner.filter(|owner| **owner != *agent) {
+    if let Some(owner) = owner.filter(|owner| !owner.eq_ignore_ascii_case(&agent)) {
         return Err(IdentityError::KeyOfAnother { agent: owner.into() });
     }
-    if named.is_some_and(|named| *named != *agent) {
+    if named.is_some_and(|named| !named.eq_ignore_ascii_case(&agent)) {
         return Err(IdentityError::TicketOfAnother("agent"));
     }
     if named_run.is_some_and(|named| *named != *run) {
         return Err(IdentityError::TicketOfAnother("run"));
     }
     Ok((agent, Some(run)))
-}
-
-/// The owner of the key that came with the request. A key given as estop's own must be one.
-fn key_owner<'k>(
-    uri: &Uri,
-    headers: &HeaderMap,
-    own_key: Option<&HeaderValue>,
-    keys: &'k Keys,
-) -> Result<(Option<&'k str>, KeyIn), IdentityError> {
-    let mut owner = match own_key {
-        Some(key) => Some(keys.owner(key.as_bytes()).ok_or(IdentityError::KeyUnknown)?),
-        None => None,
-    };
-    let mut key_in = KeyIn::default();
-    if keys.is_empty() {
-        return Ok((owner, key_in));
-    }
-    for name in CREDENTIAL_HEADERS {
-        for value in headers.get_all(name) {
-            let key =
-                if name == AUTHORIZATION.as_str() { bearer(value.as_bytes()) } else { value.as_bytes() };
-            if let Some(found) = keys.owner(key) {
-                owner = owner.or(Some(found));
-                key_in.headers.push(HeaderName::from_static(name));
-            }
-        }
-    }
-    for found in query_keys(uri).filter_map(|key| keys.owner(key.as_bytes())) {
-        owner = owner.or(Some(found));
-        key_in.query = true;
-    }
-    Ok((owner, key_in))
-}
-
-fn bearer(value: &[u8]) -> &[u8] {
-    match value.split_at_checked(7) {
-        Some((scheme, key)) if scheme.eq_ignore_ascii_case(b"bearer ") => key.trim_ascii(),
-        _ => value,
-    }
-}
-
-/// `?key=…`, as Gemini clients may send it.
-fn query_keys(uri: &Uri) -> impl Iterator<Item = &str> {
-    uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.strip_prefix("key="))
 }
 
 fn name_in<'h>(
@@ -312,77 +317,4 @@ fn name_in<'h>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn id_1_the_path_names_agent_and_provider() {
-        let route = |path| route(path).map(|r| (r.agent, r.provider, r.path));
-        assert_eq!(route("/agents/a1/openai/v1/x"), Ok((Some("a1"), "openai", "/v1/x")));
-        assert_eq!(route("/openai/v1/x"), Ok((None, "openai", "/v1/x")));
-        assert_eq!(route("/openai"), Ok((None, "openai", "")));
-        assert_eq!(route("/agents/a1"), Err(IdentityError::NoProvider));
-        assert_eq!(route("/agents/a%31/openai/v1"), Err(IdentityError::BadName("agent")));
-        assert_eq!(
-            route("/agents/system/openai/v1"),
-            Err(IdentityError::BadName("agent")),
-            "the journal's own"
-        );
-        assert_eq!(route("/runs/00ff/openai/v1/x"), Ok((None, "openai", "/v1/x")));
-        assert_eq!(route("/runs/00ff"), Err(IdentityError::NoProvider));
-        assert_eq!(route("/"), Err(IdentityError::NoProvider));
-        assert_eq!(route("*"), Err(IdentityError::NoProvider));
-    }
-
-    #[test]
-    fn id_4_dot_segments_lead_nowhere() {
-        for path in [
-            "/openai/../x",
-            "/openai/%2e%2E/x",
-            "/openai/.%2e",
-            "/openai/a%2f..%2fb",
-            "/openai/a\\..\\b",
-            "/openai/..;a/b",
-        ] {
-            assert_eq!(route(path).err(), Some(IdentityError::DotSegments), "{path}");
-        }
-        assert!(route("/openai/v1.5/..x").is_ok());
-    }
-
-    fn with_ticket(headers: &[(&'static str, &str)], require_keys: bool) -> Result<String, IdentityError> {
-        let tickets = std::sync::Arc::new(Tickets::default());
-        let held = tickets.hold(digest(b"secret"), "a1", "r1", std::time::Instant::now());
-        let keys = Keys(BTreeMap::from([(digest(b"key"), "a1".into()), (digest(b"other"), "a2".into())]));
-        let mut map = HeaderMap::new();
-        for (name, value) in headers {
-            map.insert(*name, value.parse().expect("a header"));
-        }
-        let uri = Uri::from_static("/runs/secret/openai/v1/x");
-        let route = route(uri.path())?;
-        let found = caller(&route, &uri, &map, &keys, &tickets, require_keys);
-        drop(held);
-        found.map(|caller| format!("{} {}", caller.agent, caller.run.as_deref().unwrap_or("-")))
-    }
-
-    #[test]
-    fn id_7_a_ticket_acts_only_as_its_agent_and_in_its_run() {
-        let ours = || Ok("a1 r1".to_owned());
-        assert_eq!(with_ticket(&[], false), ours());
-        assert_eq!(with_ticket(&[], true), ours(), "it stands for a key");
-        assert_eq!(with_ticket(&[("x-estop-run", "r1"), ("x-estop-agent", "a1")], false), ours());
-        assert_eq!(with_ticket(&[("x-estop-key", "key")], true), ours());
-        let another = |what| Err(IdentityError::TicketOfAnother(what));
-        assert_eq!(with_ticket(&[("x-estop-run", "r2")], false), another("run"));
-        assert_eq!(with_ticket(&[("x-estop-agent", "a2")], false), another("agent"));
-        let of_a2 = Err(IdentityError::KeyOfAnother { agent: "a2".into() });
-        assert_eq!(with_ticket(&[("x-api-key", "other")], false), of_a2);
-    }
-
-    #[test]
-    fn id_7_an_unknown_ticket_is_nobodys() {
-        let uri = Uri::from_static("/runs/guess/openai/v1/x");
-        let route = route(uri.path()).expect("a path");
-        let found = caller(&route, &uri, &HeaderMap::new(), &Keys::default(), &Tickets::default(), false);
-        assert_eq!(found, Err(IdentityError::TicketUnknown));
-    }
-}
+mod tests;

@@ -7,7 +7,9 @@
 //! The writer comes later; a killed process never comes back to its memory. So each record also goes to a [`Tail`], a
 //! file that has it before anybody is told what was decided ([`JournalQueue::flush`]).
 
+mod checkpoint;
 mod record;
+mod trouble;
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -19,7 +21,6 @@ use estop_core::decision::Decision;
 use estop_core::event::Event;
 use estop_core::ids::Name;
 use estop_core::journal::{Happened, SYSTEM, Spans};
-use estop_core::operator::JournalTrouble;
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_core::time::Now;
 
@@ -111,7 +112,11 @@ pub struct JournalQueue {
     stored: AtomicU64,
     /// The writer is there, but what it writes to is not.
     stuck: AtomicBool,
+    /// A file of the data directory is gone or was cut: what is written there is lost.
+    files_lost: AtomicBool,
     bell: Condvar,
+    /// Checkpoints somebody waits for.
+    pub checkpoints: checkpoint::CheckpointRequests,
 }
 
 #[derive(Debug, Default)]
@@ -150,29 +155,6 @@ impl JournalQueue {
     pub fn with_tail(tail: Box<dyn Tail>, start: TailMark) -> JournalQueue {
         let waiting = Mutex::new(Waiting { end: start, ..Waiting::default() });
         JournalQueue { waiting: Apart(waiting), tail: Some(tail), ..JournalQueue::default() }
-    }
-
-    /// Whether new requests must wait for the writer.
-    pub fn is_full(&self) -> bool {
-        let is_stuck = self.stuck.load(Ordering::Relaxed);
-        self.has_failed() || is_stuck || self.crowded.load(Ordering::Relaxed)
-    }
-
-    /// What people must know of it; a moment's crowd is nothing they could mend.
-    pub fn trouble(&self) -> Option<JournalTrouble> {
-        let is_stuck = self.stuck.load(Ordering::Relaxed);
-        let stuck = is_stuck.then_some(JournalTrouble::Stuck);
-        if self.has_failed() { Some(JournalTrouble::Failed) } else { stuck }
-    }
-
-    /// Whether what happens cannot be written down any more, or not in time.
-    pub fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Relaxed) || self.tail_failed.load(Ordering::Relaxed)
-    }
-
-    /// The store takes nothing for now (`true`), or does again.
-    pub fn set_stuck(&self, stuck: bool) {
-        self.stuck.store(stuck, Ordering::Relaxed);
     }
 
     /// Whether nothing more will come.
@@ -215,8 +197,7 @@ impl JournalQueue {
     /// Adds a record and its line. Callers that must keep an order hold their own lock while they call.
     #[inline(always)]
     fn push(&self, record: Recorded, line: &[u8], spans: Spans) {
-        let is_urgent = record.is_urgent();
-        let mut waiting = self.waiting();
+        let (is_urgent, mut waiting) = (record.is_urgent(), self.waiting());
         if self.failed.load(Ordering::Relaxed) {
             return;
         }

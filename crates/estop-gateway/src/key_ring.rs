@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use estop_core::ids::Name;
 use estop_core::operator::AgentKeyHash;
 
-use crate::identity::Keys;
+use crate::identity::{Guesses, Keys};
 use crate::settings::AgentKey;
 
 /// The keys in force. Clones share them.
@@ -21,6 +21,8 @@ struct Inner {
     current: RwLock<Arc<Keys>>,
     /// Counts how often they changed.
     changes: AtomicU64,
+    /// Wrong keys that were sent.
+    guesses: Guesses,
 }
 
 impl KeyRing {
@@ -31,6 +33,7 @@ impl KeyRing {
             made: RwLock::new(made),
             current: RwLock::default(),
             changes: AtomicU64::new(0),
+            guesses: Guesses::default(),
         }));
         ring.put_together();
         ring
@@ -102,9 +105,9 @@ impl KeysAtHand {
         InHand(seen)
     }
 
-    /// The keys in force, to take along.
-    pub(crate) fn current(&self) -> Arc<Keys> {
-        Arc::clone(&self.look())
+    /// Wrong keys that were sent to any worker.
+    pub(crate) fn guesses(&self) -> &Guesses {
+        &self.ring.0.guesses
     }
 }
 

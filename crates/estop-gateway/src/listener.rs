@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -23,7 +23,8 @@ use crate::connection::{Connection, Watched};
 use crate::lane::{self, Left};
 use crate::out_body::OutBody;
 use crate::pipeline;
-use crate::turn::Holding;
+use crate::socket::{AbortableSocket, SocketStream};
+use crate::turn::{Holding, Outbox};
 use crate::worker::Worker;
 
 /// Connections the kernel may hold for us. As large as Linux usually allows.
@@ -34,6 +35,10 @@ const STREAMS_MAX: u32 = 256;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Header lines that hyper takes by itself. Told the same number it would make room for them anew with each request.
 const HEADERS_USUAL: usize = 100;
+/// Connections beyond the maximum that are told so at once, by each worker; more are only closed. Each takes a descriptor,
+/// and small limits have few: one for so many connections that are allowed, and at most so many.
+const REFUSED_PER: usize = 128;
+const REFUSED_MAX: usize = 16;
 /// The most that is written into one HTTP/2 stream before it is flushed; bounds memory of clients that do not read.
 const SEND_BUFFER: usize = 64 << 10;
 
@@ -59,6 +64,8 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
 
 /// Accepts for ever.
 pub(crate) async fn accept(listener: TcpListener, worker: Arc<Worker>) {
+    let refused: Arc<AtomicUsize> = Arc::default();
+    let refused_max = (worker.limits.connections / REFUSED_PER).clamp(1, REFUSED_MAX);
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -66,11 +73,17 @@ pub(crate) async fn accept(listener: TcpListener, worker: Arc<Worker>) {
         };
         // Without it, small writes wait for the client's delayed acknowledgement: 40 ms.
         let _ = stream.set_nodelay(true);
-        match Place::take(&worker) {
-            Some(place) => drop(tokio::spawn(connection(stream, Arc::clone(&worker), place))),
-            // By TLS nothing can be said before the handshake, which costs more than there is.
-            None if worker.tls.is_some() => drop(stream),
-            None => drop(tokio::spawn(shed(stream))),
+        if let Some(place) = Place::take(&worker.open, worker.limits.connections) {
+            drop(tokio::spawn(connection(stream, Arc::clone(&worker), place)));
+            continue;
+        }
+        // Whoever comes again finds a place, if somebody holds one without using it.
+        worker.connections.close_longest_idle(worker.host.clock.mono());
+        // By TLS nothing can be said before the handshake, which costs more than there is.
+        if worker.tls.is_none()
+            && let Some(place) = Place::take(&refused, refused_max)
+        {
+            drop(tokio::spawn(shed(stream, place)));
         }
     }
 }
@@ -79,11 +92,10 @@ pub(crate) async fn accept(listener: TcpListener, worker: Arc<Worker>) {
 struct Place(Arc<AtomicUsize>);
 
 impl Place {
-    fn take(worker: &Worker) -> Option<Place> {
-        let max = worker.limits.connections;
+    fn take(open: &Arc<AtomicUsize>, max: usize) -> Option<Place> {
         let room = |open: usize| (open < max).then_some(open + 1);
-        worker.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok()?;
-        Some(Place(Arc::clone(&worker.open)))
+        open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok()?;
+        Some(Place(Arc::clone(open)))
     }
 }
 
@@ -94,8 +106,9 @@ impl Drop for Place {
 }
 
 /// Too many connections: says so and hangs up.
-async fn shed(mut stream: TcpStream) {
-    const BODY: &str = "estop has too many open connections: try again, or raise limits.connections.\n";
+async fn shed(mut stream: TcpStream, _place: Place) {
+    const BODY: &str = "estop has too many open connections: try again, or raise limits.connections \
+        (`estop doctor` says whether the limit of open files allows it).\n";
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\nx-estop-reason: overload\r\nretry-after: 1\r\n\
          content-type: text/plain\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{BODY}",
@@ -114,14 +127,18 @@ async fn connection(stream: TcpStream, worker: Arc<Worker>, place: Place) {
     let patience = worker.limits.header_timeout;
     match &worker.tls {
         Some(acceptor) => {
+            let stream = SocketStream::from(stream);
+            let socket = stream.handle();
             let Ok(Ok(stream)) = timeout(patience, acceptor.accept(stream)).await else { return };
             let is_two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-            serve(stream, is_two, worker, place);
+            serve(stream, socket, is_two, worker, place);
         }
         None => {
             let Ok(Ok(is_two)) = timeout(patience, speaks_two(&stream)).await else { return };
+            let stream = SocketStream::from(stream);
             if is_two {
-                serve(stream, is_two, worker, place);
+                let socket = stream.handle();
+                serve(stream, socket, is_two, worker, place);
             } else {
                 serve_plain(stream, worker, place);
             }
@@ -156,9 +173,10 @@ async fn speaks_two(stream: &TcpStream) -> io::Result<bool> {
 }
 
 /// HTTP/1.1 without TLS: in the lane as long as that goes.
-fn serve_plain(stream: TcpStream, worker: Arc<Worker>, place: Place) {
+fn serve_plain(stream: SocketStream, worker: Arc<Worker>, place: Place) {
+    let socket = stream.handle();
     let (stream, outbox) = Holding::new(stream, &worker.turn);
-    let connection = Arc::new(Connection::new(true, worker.host.clock.mono(), Some(outbox)));
+    let connection = new_connection(true, Some(outbox), socket, &worker);
     let listed = worker.connections.add(Arc::clone(&connection));
     let served = Arc::clone(&connection);
     let task = tokio::spawn(async move {
@@ -172,11 +190,11 @@ fn serve_plain(stream: TcpStream, worker: Arc<Worker>, place: Place) {
     connection.hold(task.abort_handle());
 }
 
-fn serve<S>(stream: S, is_two: bool, worker: Arc<Worker>, place: Place)
+fn serve<S>(stream: S, socket: Weak<AbortableSocket>, is_two: bool, worker: Arc<Worker>, place: Place)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let connection = Arc::new(Connection::new(!is_two, worker.host.clock.mono(), None));
+    let connection = new_connection(!is_two, None, socket, &worker);
     let listed = worker.connections.add(Arc::clone(&connection));
     let (served, host) = (Arc::clone(&connection), worker.host.clone());
     let watched = Watched { before: Bytes::new(), stream, connection: served, host };
@@ -189,6 +207,16 @@ where
         drop((listed, place));
     });
     connection.hold(task.abort_handle());
+}
+
+fn new_connection(
+    is_http1: bool,
+    outbox: Option<Arc<Outbox>>,
+    socket: Weak<AbortableSocket>,
+    worker: &Worker,
+) -> Arc<Connection> {
+    let (now, heartbeat) = (worker.host.clock.mono(), Arc::clone(&worker.heartbeat));
+    Arc::new(Connection::new(is_http1, now, outbox, socket, heartbeat))
 }
 
 /// Speaks HTTP/1.1 to its end. A connection that ends with an error ends; whatever was under way on it settles itself.

@@ -2,7 +2,7 @@
 //! `/runs/{ticket}/mcp/{server}`.
 //!
 //! Everything passes as it is, both ways, except `tools/call`: it is judged first, on the channel `tools`, and a denial is
-//! the result of a tool that failed. What is under way when its agent or the channel is stopped is cut, and its server told.
+//! the result of a tool that failed. A stopped agent or run may look around (lists) and reads nothing. What is under way when its agent or the channel is stopped is cut, and its server told.
 //! Where a server is comes from the configuration alone.
 
 mod body;
@@ -15,7 +15,6 @@ mod servers;
 use std::sync::Arc;
 
 use estop_core::ids::Name;
-use estop_core::standing::Standing;
 use estop_core::system::Channel;
 use estop_wire::mcp::{self, Message};
 use http::request::Parts as Head;
@@ -28,7 +27,7 @@ use crate::body_in::{self, BodyIn, Share};
 use crate::connection::Busy;
 use crate::flight::{Phase, Registered};
 use crate::forward;
-use crate::identity::{self, AGENT_HEADER, Caller, KEY_HEADER, Route};
+use crate::identity::{self, Caller, Route};
 use crate::inbound::Inbound;
 use crate::out_body::OutBody;
 use crate::pipeline;
@@ -65,18 +64,15 @@ pub(crate) async fn serve(worker: &Worker, inbound: Inbound, busy: Busy) -> Resp
 
 async fn exchange(worker: &Worker, inbound: Inbound, busy: Busy) -> Result<Response<OutBody>, No> {
     let Inbound { head, body } = inbound;
-    screen::screen(&head, worker.loopback).map_err(|screened| No::screened(&screened))?;
-    headers::refuse_pages(&head.headers, worker.loopback)?;
+    screen::screen(&head, worker.loopback)
+        .and_then(|()| worker.origins.check(&head))
+        .map_err(|screened| No::screened(&screened))?;
     let uri = head.uri.clone();
     let route = identity::route(uri.path()).map_err(|error| No::identity(&error, &head.headers))?;
     let (name, server, slash) = server_of(&route, worker)?;
-    let (keys, tickets) = (worker.keys.current(), &worker.host.tools.tickets);
-    let caller = identity::caller(&route, &uri, &head.headers, &keys, tickets, worker.require_keys)
+    let caller = identity::identify(worker, &route, &uri, &head.headers, server.agent.as_deref())
         .map_err(|error| No::identity(&error, &head.headers))?;
-    let agent = match &server.agent {
-        Some(agent) if is_unnamed(&route, &head.headers, &caller) => agent.clone(),
-        Some(_) | None => caller.agent.clone(),
-    };
+    let agent = caller.agent.clone();
     let is_supervised = route.ticket.is_some();
     let asking = Asking { worker, name, server, slash, caller: &caller, agent, is_supervised };
     let admitted = asking.admit(&head, body, &busy).await?;
@@ -91,13 +87,6 @@ fn server_of<'a>(route: &Route<'a>, worker: &'a Worker) -> Result<(&'a str, &'a 
         Some((name, server)) if matches!(slash, "" | "/") => Ok((name, server, slash)),
         Some(_) | None => Err(No::unknown_server(worker.mcp.keys().map(AsRef::as_ref))),
     }
-}
-
-/// Nobody said who calls: then it is whom the configuration says.
-fn is_unnamed(route: &Route<'_>, headers: &HeaderMap, caller: &Caller) -> bool {
-    let in_path = route.agent.is_some() || route.ticket.is_some();
-    let by_key = headers.contains_key(KEY_HEADER) || !caller.key_in.headers.is_empty() || caller.key_in.query;
-    !in_path && !by_key && !headers.contains_key(AGENT_HEADER)
 }
 
 /// A request whose server and agent are known.
@@ -139,7 +128,7 @@ impl Asking<'_> {
         let mut memory = Share::of(&worker.memory);
         if !has_body {
             match head.method {
-                Method::GET => self.refuse_if_stopped(&agent, &flight)?,
+                Method::GET => self.refuse_if_stopped(&flight, None)?,
                 // A session may end whoever stops.
                 _ => self.refuse_if_shut(&flight, None)?,
             }
@@ -176,7 +165,7 @@ impl Asking<'_> {
         Ok((agent, flight))
     }
 
-    /// Asks about each call. Everything else passes while the channel is open.
+    /// Asks about each call. Everything else passes while the channel is open, and a stopped agent may only look around.
     fn judge(
         &self,
         message: Option<&Message<'_>>,
@@ -186,6 +175,10 @@ impl Asking<'_> {
         let has_calls = message.is_some_and(|message| message.calls().next().is_some());
         if !has_calls {
             self.refuse_if_shut(flight, message)?;
+            // What cannot be read could be anything.
+            if message.is_none_or(Message::is_work) {
+                self.refuse_if_stopped(flight, message)?;
+            }
             return Ok(Pending::default());
         }
         let Some(message) = message else { return Ok(Pending::default()) };
@@ -223,19 +216,14 @@ impl Asking<'_> {
         }
     }
 
-    /// A stream on which a server may ask for things is for agents that work.
-    fn refuse_if_stopped(&self, agent: &Agent, flight: &Registered) -> Result<(), No> {
-        self.refuse_if_shut(flight, None)?;
-        match agent.judged().state.standing() {
-            Standing::Inactive { .. } => {
-                let words = format!(
-                    "Stopped by estop: agent {} is switched off. Look at what it did, then activate it again.",
-                    agent.name
-                );
-                Err(No::stopped(&words))
-            }
-            Standing::Active | Standing::Paused { .. } => Ok(()),
-        }
+    /// A stream on which a server may ask for things, and everything that reads, is for agents and runs that work (TL-3).
+    fn refuse_if_stopped(&self, flight: &Registered, message: Option<&Message<'_>>) -> Result<(), No> {
+        self.refuse_if_shut(flight, message)?;
+        let Some(why) = self.worker.host.why_not(&self.agent, self.caller.run.as_deref(), false) else {
+            return Ok(());
+        };
+        let words = format!("{why} Look at what it did, then let it go on.");
+        Err(message.map_or_else(|| No::stopped(&words), |message| No::denied(message, &words)))
     }
 
     /// Sends it, waits for the answer's head, and hands over its body.

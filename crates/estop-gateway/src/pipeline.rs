@@ -33,6 +33,7 @@ use crate::hooks;
 use crate::host::Host;
 use crate::identity::{self, Caller};
 use crate::inbound::Inbound;
+use crate::jobs::{JobWatch, Sending};
 use crate::mcp;
 use crate::out_body::OutBody;
 use crate::refuse;
@@ -41,9 +42,7 @@ use crate::screen;
 use crate::upload::{self, Outgoing, RequestBody};
 use crate::upstream::{Sent, Upstream};
 use crate::worker::Worker;
-use no::{
-    No, Understood, cut_no, no_journal, refuse_browsers, refuse_identity, unknown_provider, upstream_failed,
-};
+use no::{No, Understood, cut_no, no_journal, refuse_identity, unknown_provider, upstream_failed};
 
 /// Serves one request.
 pub(crate) async fn serve(
@@ -63,11 +62,12 @@ pub(crate) async fn serve(
         return Box::pin(mcp::serve(worker, inbound, busy)).await;
     }
     let client = client::recognise(|name| known_header(&inbound.head.headers, name));
+    let array = no::wants_array(&inbound.head.uri);
     match exchange(worker, inbound, busy).await {
         Ok(response) => response,
         Err(no) => {
             keep(&worker.host, no.stops).await;
-            no.answer(client)
+            no.answer(client, array)
         }
     }
 }
@@ -97,7 +97,7 @@ async fn exchange(worker: &Worker, inbound: Inbound, busy: Busy) -> Result<Respo
     let Inbound { head: parts, body } = inbound;
     // Until the provider is known, the path alone says what an error must look like.
     let guess = || protocol::recognise(Family::OpenAi, parts.method.as_str(), parts.uri.path()).protocol;
-    let screened = screen::screen(&parts, worker.loopback);
+    let screened = screen::screen(&parts, worker.loopback).and_then(|()| worker.origins.check(&parts));
     screened.map_err(|no| No::bad(no.status, no.code, no.message).closing().of(guess()))?;
     let route =
         identity::route(parts.uri.path()).map_err(|error| refuse_identity(&error, worker).of(guess()))?;
@@ -109,20 +109,26 @@ async fn exchange(worker: &Worker, inbound: Inbound, busy: Busy) -> Result<Respo
     let call = protocol::recognise(family, parts.method.as_str(), route.path);
     let caller = match &canary {
         Some(_) => Ok(canary::caller()),
-        None => {
-            let (keys, tickets) = (worker.keys.look(), &worker.host.tools.tickets);
-            identity::caller(&route, &parts.uri, &parts.headers, &keys, tickets, worker.require_keys)
-        }
+        None => identity::identify(worker, &route, &parts.uri, &parts.headers, None),
     };
     let caller = caller.map_err(|error| refuse_identity(&error, worker).of(call.protocol))?;
-    refuse_browsers(&parts.headers, upstream).map_err(|no| no.of(call.protocol))?;
     let path_at = parts.uri.path().len() - route.path.len();
-    let only_reads = parts.method.is_safe();
+    let is_free = costs_nothing(&parts, route.path);
+    let is_unread = !is_free && matches!(call.protocol, Protocol::Other(_));
+    let unread_path = is_unread.then(|| protocol::plain_path(route.path)).flatten();
     let session_run = hooks::session_run(&parts.headers);
     let (call, caller) = (&call, &caller);
-    let asking = Asking { worker, call, caller, session_run, upstream, provider, only_reads, path_at };
+    let asking =
+        Asking { worker, call, caller, session_run, upstream, provider, is_free, unread_path, path_at };
     let admitted = asking.admit(body, &parts.headers, &busy).await.map_err(|no| no.of(call.protocol))?;
     asking.forward(admitted, parts, busy).await.map_err(|no| no.of(call.protocol))
+}
+
+/// Whether it cannot cost anything. Some servers take another method from a header.
+fn costs_nothing(parts: &http::request::Parts, path: &str) -> bool {
+    let overrides = ["x-http-method-override", "x-http-method", "x-method-override"];
+    protocol::costs_nothing(parts.method.as_str(), path)
+        && !overrides.iter().any(|name| parts.headers.contains_key(*name))
 }
 
 /// A request whose agent and provider are known.
@@ -135,8 +141,10 @@ struct Asking<'a> {
     upstream: &'a Arc<Upstream>,
     /// The provider's name.
     provider: &'a str,
-    /// Its method changes nothing.
-    only_reads: bool,
+    /// Whatever it is, it costs nothing.
+    is_free: bool,
+    /// Its path at the provider, where nobody knows what it costs.
+    unread_path: Option<String>,
     /// Where the provider's part of the path begins.
     path_at: usize,
 }
@@ -147,6 +155,8 @@ struct Admitted {
     account: Box<Account>,
     body: RequestBody,
     stream: bool,
+    /// The provider goes on by itself after its answer.
+    background: bool,
     /// Given back when the request is sent and answered.
     _memory: Share,
 }
@@ -192,7 +202,8 @@ impl Asking<'_> {
             let body = RequestBody::passing(body, max, host, flight.handle())
                 .await
                 .map_err(|problem| self.refuse_body(problem, &flight))?;
-            return Ok(Admitted { flight, account, body, stream: false, _memory: memory });
+            // What is not read may ask for it.
+            return Ok(Admitted { flight, account, body, stream: false, background: true, _memory: memory });
         }
         if headers.contains_key(CONTENT_ENCODING) {
             let message = "The body is compressed (content-encoding) and cannot be inspected: send it plain.";
@@ -208,7 +219,8 @@ impl Asking<'_> {
         let (decision, account) = self.judge(&agent, &flight, &said, bytes.len());
         self.go_on(&decision, &said, &agent, &flight)?;
         let stream = said.stream || self.call.stream;
-        Ok(Admitted { flight, account, body: RequestBody::whole(bytes), stream, _memory: memory })
+        let background = said.background;
+        Ok(Admitted { flight, account, body: RequestBody::whole(bytes), stream, background, _memory: memory })
     }
 
     /// A shut gate is told at once, without waiting for a body; unless the policy wants a message, whose form depends
@@ -280,11 +292,13 @@ impl Asking<'_> {
         mut parts: Box<http::request::Parts>,
         busy: Busy,
     ) -> Result<Response<OutBody>, No> {
-        let Admitted { flight, mut account, body, stream, _memory } = admitted;
+        let Admitted { flight, mut account, body, stream, background, _memory } = admitted;
         let ready = &self.upstream.ready;
         let path = parts.uri.path().get(self.path_at..).unwrap_or_default();
+        let path = ready.without_repeat(path);
         let target = forward::target(ready, path, parts.uri.query(), &self.caller.key_in)
             .ok_or_else(|| No::bad(400, "bad_path", "The path cannot be sent to the provider."))?;
+        account.watch_job(self.job(&parts, path, background));
         let said_empty = body.is_end_stream() && parts.headers.contains_key(CONTENT_LENGTH);
         forward::request_headers(&mut parts.headers, body.size_hint().exact(), ready, &self.caller.key_in);
         if said_empty {
@@ -317,10 +331,33 @@ impl Asking<'_> {
         forward::response_headers(&mut head.headers);
         head.version = http::Version::HTTP_11;
         let shape = self.observe(&head, stream, &mut account);
+        account.answered(&head);
         let host = self.worker.host.clone();
         let parts = Parts { body, lease, account, flight, host, shape, busy };
         let body = OutBody::Answer(Box::new(AnswerBody::new(parts)));
         Ok(Response::from_parts(head, body))
+    }
+
+    /// What to look for in the answer, if the request begins work at the provider or asks about some.
+    fn job(&self, head: &http::request::Parts, path: &str, background: bool) -> Option<Box<JobWatch>> {
+        let may_be = match self.call.protocol {
+            Protocol::OpenAiResponses => background,
+            Protocol::Other(_) => true,
+            Protocol::OpenAiChat
+            | Protocol::OpenAiCompletions
+            | Protocol::AnthropicMessages
+            | Protocol::Gemini
+            | Protocol::OllamaChat
+            | Protocol::OllamaGenerate
+            | Protocol::Embeddings(_) => false,
+        };
+        if !may_be {
+            return None;
+        }
+        let Asking { caller, provider, upstream, .. } = self;
+        let (agent, ready, host) = (&*caller.agent, &*upstream.ready, &self.worker.host);
+        let now = host.clock.about_wall();
+        JobWatch::of(&Sending { agent, provider, ready, head, path, background, now }, &host.jobs)
     }
 
     fn observe(&self, head: &http::response::Parts, stream: bool, account: &mut Account) -> Shape {

@@ -30,6 +30,7 @@ use crate::forward;
 use crate::identity::{self, KeyIn, Route};
 use crate::inbound::Inbound;
 use crate::out_body::OutBody;
+use crate::pricing::ModelPrices;
 use crate::recall::Asked;
 use crate::refuse;
 use crate::screen;
@@ -71,17 +72,20 @@ async fn exchange(worker: &Worker, inbound: Inbound, busy: Busy) -> Result<Respo
     let way = path::way(head.uri.path());
     // A webhook comes by a tunnel or proxy, under the name the platform knows.
     let loopback = worker.loopback && !path::leads_in(head.uri.path());
-    screen::screen(&head, loopback).map_err(|screened| No::screened(way, &screened))?;
+    let page = match way {
+        Way::In => worker.origins.check_webhook(&head),
+        Way::Out => worker.origins.check(&head),
+    };
+    screen::screen(&head, loopback).and(page).map_err(|screened| No::screened(way, &screened))?;
     let uri = head.uri.clone();
     let to = path::read(uri.path(), &worker.relays)?;
     let message = Message { worker, to };
     let key_in = message.identify(&head)?;
-    no::refuse_browsers(&head, way)?;
     if body.size_hint().lower() > message.body_max() {
         return Err(No::too_large(way).closing());
     }
     let place = to.side.take().ok_or_else(|| No::overload(way, no::TOO_MANY).closing())?;
-    let (agent, flight) = message.register(&busy)?;
+    let (agent, flight) = message.register(&busy).await?;
     if let Err(no) = message.judge(&agent, &flight) {
         if body.is_end_stream() {
             return Err(no);
@@ -123,8 +127,7 @@ impl Message<'_> {
         let worker = self.worker;
         let agent = Some(&*self.to.relay.agent);
         let route = Route { agent, ticket: None, provider: "relay", path: self.to.path };
-        let (keys, tickets) = (worker.keys.current(), &worker.host.tools.tickets);
-        identity::caller(&route, &head.uri, &head.headers, &keys, tickets, worker.require_keys)
+        identity::identify(worker, &route, &head.uri, &head.headers, agent)
             .map(|caller| caller.key_in)
             .map_err(|error| No::identity(&error, &head.headers))
     }
@@ -139,13 +142,13 @@ impl Message<'_> {
     }
 
     /// Registers it before it is judged: whoever stops the agent or the channel from here on finds it.
-    fn register(&self, busy: &Busy) -> Result<(Arc<Agent>, Registered), No> {
+    async fn register(&self, busy: &Busy) -> Result<(Arc<Agent>, Registered), No> {
         let Message { worker, to } = self;
         let host = &worker.host;
         if host.journal.is_full() {
             return Err(No::no_journal(to.way, host.journal.has_failed()).closing());
         }
-        let agent = host.agent(&to.relay.agent).ok_or_else(|| {
+        let agent = host.agent_soon(&to.relay.agent).await.ok_or_else(|| {
             No::overload(to.way, "There are too many agents: raise limits.agents.").closing()
         })?;
         let (connection, max) = (Arc::clone(&busy.connection), worker.limits.streams_per_agent);
@@ -231,7 +234,8 @@ pub(crate) fn nothing_to_settle(worker: &Worker, agent: Arc<Agent>, flight: &Reg
         request: flight.request,
         asked: Asked::of(&RequestPrint::default()),
         estimate: Estimate::default(),
-        price: None,
+        prices: ModelPrices::default(),
+        streams: false,
         flight: flight.handle(),
     });
     account.never_opened();

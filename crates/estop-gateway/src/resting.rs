@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use estop_core::engine::Snapshot;
 use estop_core::ids::Name;
 
+use crate::agents::folded;
+
 /// What has the states of agents at rest.
 pub trait States: Send + Sync {
     /// An agent after `told` records of its chain; `None` if it cannot be read.
@@ -25,7 +27,8 @@ pub struct Rest {
 /// The agents at rest.
 #[derive(Default)]
 pub struct Resting {
-    agents: Mutex<BTreeMap<Name, Rest>>,
+    /// By name whatever its case, with the agent's own spelling.
+    agents: Mutex<BTreeMap<Name, (Name, Rest)>>,
     states: Option<Arc<dyn States>>,
 }
 
@@ -38,7 +41,8 @@ impl std::fmt::Debug for Resting {
 impl Resting {
     /// Agents whose states are in a store.
     pub fn new(agents: BTreeMap<Name, Rest>, states: Arc<dyn States>) -> Resting {
-        Resting { agents: Mutex::new(agents), states: Some(states) }
+        let agents = agents.into_iter().map(|(name, rest)| (folded(&name).into(), (name, rest)));
+        Resting { agents: Mutex::new(agents.collect()), states: Some(states) }
     }
 
     /// Whether states are kept anywhere: without that, nobody can rest.
@@ -52,7 +56,12 @@ impl Resting {
 
     /// Whether this agent rests.
     pub fn get(&self, name: &str) -> Option<Rest> {
-        self.agents().get(name).copied()
+        self.agents().get(&*folded(name)).map(|(_, rest)| *rest)
+    }
+
+    /// How an agent at rest spells its name.
+    pub(crate) fn spelling(&self, name: &str) -> Option<Name> {
+        self.agents().get(&*folded(name)).map(|(name, _)| name.clone())
     }
 
     pub(crate) fn fetch(&self, name: &str, told: u64) -> Option<Snapshot> {
@@ -60,14 +69,14 @@ impl Resting {
     }
 
     pub(crate) fn put(&self, name: &str, rest: Rest) {
-        self.agents().insert(name.into(), rest);
+        self.agents().insert(folded(name).into(), (name.into(), rest));
     }
 
     pub(crate) fn remove(&self, name: &str) {
-        self.agents().remove(name);
+        self.agents().remove(&*folded(name));
     }
 
-    fn agents(&self) -> MutexGuard<'_, BTreeMap<Name, Rest>> {
+    fn agents(&self) -> MutexGuard<'_, BTreeMap<Name, (Name, Rest)>> {
         self.agents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

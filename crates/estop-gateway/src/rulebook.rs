@@ -9,7 +9,7 @@ use estop_core::iteration::TestRunners;
 use estop_core::policy::{Policy, Preset};
 use estop_core::policy_file::{PolicyFile, PolicyOverrides};
 
-use crate::agents::Rules;
+use crate::agents::{Rules, folded};
 use crate::canary;
 use crate::fleet::Fleet;
 use crate::identity::DEFAULT_AGENT;
@@ -24,6 +24,8 @@ pub struct Rulebook {
 struct Book {
     file: Arc<PolicyFile>,
     over: BTreeMap<Name, Over>,
+    /// Agents that people added by the API, in small letters.
+    added: BTreeSet<String>,
 }
 
 /// What was set for an agent while estop runs.
@@ -39,7 +41,24 @@ impl Rulebook {
     /// The rules of a configuration, and what all agents together have spent so far.
     pub fn new(file: PolicyFile, over: BTreeMap<Name, Over>, spent: Budget) -> Rulebook {
         let fleet = Fleet::new(spent, file.fleet_budget());
-        Rulebook { book: RwLock::new(Book { file: Arc::new(file), over }), fleet }
+        let book = Book { file: Arc::new(file), over, added: BTreeSet::new() };
+        Rulebook { book: RwLock::new(book), fleet }
+    }
+
+    /// A person added this agent, or deleted it.
+    pub fn set_added(&self, agent: &str, is_added: bool) {
+        let (mut book, name) = (self.write(), agent.to_ascii_lowercase());
+        if is_added {
+            book.added.insert(name);
+        } else {
+            book.added.remove(&name);
+        }
+    }
+
+    /// Whether a person named this agent: in the configuration, by the API, or by setting rules for it.
+    pub fn is_named(&self, agent: &str) -> bool {
+        let book = self.read();
+        book.over.contains_key(agent) || book.added.contains(&*folded(agent)) || book.file.names(agent)
     }
 
     /// The configuration's.
@@ -65,7 +84,8 @@ impl Rulebook {
     /// A new configuration, with what was set over it checked anew.
     pub fn replace(&self, file: PolicyFile, over: BTreeMap<Name, Over>) {
         self.fleet.set_caps(file.fleet_budget());
-        *self.write() = Book { file: Arc::new(file), over };
+        let mut book = self.write();
+        (book.file, book.over) = (Arc::new(file), over);
     }
 
     /// The agents somebody named, in the configuration or while estop runs, and the default one.

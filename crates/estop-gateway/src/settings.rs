@@ -29,6 +29,10 @@ pub struct Settings {
     pub keys: Vec<AgentKey>,
     /// Refuse requests without a valid key (ID-2).
     pub require_keys: bool,
+    /// Origins whose web pages may use the data plane, as browsers write them: `http://localhost:3000`.
+    pub allowed_origins: Vec<Box<str>>,
+    /// What becomes of agents that nobody named (SE-5).
+    pub unknown_agents: UnknownAgents,
     /// `false`: the LLM channel is shut from the start (KS-9).
     pub llm_enabled: bool,
     /// Limits on everything that grows.
@@ -37,6 +41,18 @@ pub struct Settings {
     pub policies: PolicyFile,
     /// What models cost.
     pub prices: Arc<PriceTable>,
+}
+
+/// What becomes of a request as an agent that nobody named: neither the configuration, nor the API, nor a key or ticket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnknownAgents {
+    /// It is a new agent.
+    Allow,
+    /// It is refused.
+    Deny,
+    /// It is refused as soon as any agent has a key: whoever has one could otherwise go on under another name.
+    #[default]
+    DenyIfKeys,
 }
 
 /// A model provider (ID-4).
@@ -56,10 +72,23 @@ pub struct Provider {
     pub auth: Auth,
     /// The key estop sends instead of the client's (ID-3).
     pub key: Option<SecretString>,
-    /// Which HTTP it is spoken to with.
-    pub http: HttpVersion,
     /// Certificates to trust instead of the usual ones.
     pub ca: Option<Vec<CertificateDer<'static>>>,
+}
+
+impl Provider {
+    /// The version of an API that the base path ends with. Clients send it too; it is not sent twice.
+    pub fn version(&self) -> Option<&str> {
+        self.base_path.rsplit('/').next().filter(|segment| is_version(segment))
+    }
+}
+
+/// Whether a segment names a version of an API: `v1`, `v2`, `v1beta`, `v1alpha1`.
+fn is_version(segment: &str) -> bool {
+    let rest = segment.strip_prefix('v').unwrap_or_default();
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let kind = rest.get(digits..).unwrap_or_default().trim_end_matches(|c: char| c.is_ascii_digit());
+    (1..=4).contains(&digits) && matches!(kind, "" | "alpha" | "beta")
 }
 
 /// A relay of messages between an app and a platform (KS-10).
@@ -99,18 +128,6 @@ pub enum Auth {
     None,
 }
 
-/// Which HTTP a provider is spoken to with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HttpVersion {
-    /// By TLS whatever the provider prefers, HTTP/1.1 otherwise.
-    #[default]
-    Auto,
-    /// HTTP/1.1.
-    One,
-    /// HTTP/2, also without TLS.
-    Two,
-}
-
 /// An agent's key (ID-2).
 #[derive(Clone, Debug)]
 pub struct AgentKey {
@@ -135,12 +152,16 @@ pub struct Limits {
     pub headers: usize,
     /// Client connections open at once.
     pub connections: usize,
+    /// Upstream connections open at once.
+    pub upstream_connections: usize,
     /// Requests of one agent under way at once.
     pub streams_per_agent: usize,
     /// Agents known at once.
     pub agents: usize,
     /// Names of agents there may ever be, at work or at rest.
     pub agent_names: usize,
+    /// Tokens reserved for an answer without a limit, of a model whose maximum nobody knows (PO-2).
+    pub output_reserve: u32,
     /// A request's head must arrive within this time.
     pub header_timeout: Duration,
     /// A request's body may pause this long.
@@ -165,9 +186,11 @@ impl Default for Limits {
             header_bytes: 64 << 10,
             headers: 100,
             connections: 10_000,
+            upstream_connections: 10_000,
             streams_per_agent: 256,
             agents: 10_000,
             agent_names: 200_000,
+            output_reserve: 131_072,
             header_timeout: seconds(10),
             body_idle_timeout: seconds(30),
             connect_timeout: seconds(10),

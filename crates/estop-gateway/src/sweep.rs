@@ -1,5 +1,8 @@
-//! The sweeper: a thread that looks after time. It wakes agents whose time has come, ends requests and connections
-//! that do not move, and closes what lingers after a cut. No request carries a timer of its own.
+//! Two threads that look after time. No request carries a timer of its own.
+//!
+//! The sweeper ends requests and connections that do not move, and closes what lingers after a cut. It takes no agent's lock
+//! and waits for nobody, so that nothing keeps it from closing. The timer wakes agents whose time has come, for which it
+//! needs their locks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,16 +29,27 @@ const LINGER_SWEEPS: u8 = 2;
 /// A client connection without a request is closed after this time.
 const IDLE_MAX_MS: u64 = 120_000;
 
-/// Sweeps until `stop` is set.
-pub(crate) fn run(host: &Host, workers: &[Arc<Worker>], limits: &Limits, stop: &AtomicBool) {
+/// Wakes agents until `stop` is set.
+pub(crate) fn run_timer(host: &Host, stop: &AtomicBool) {
+    let heartbeat = host.heartbeats.add("timer", host.clock.mono());
     while !stop.load(Ordering::Relaxed) {
         std::thread::park_timeout(EVERY);
         host.tick();
+        heartbeat.beat(host.clock.mono());
+    }
+}
+
+/// Sweeps until `stop` is set.
+pub(crate) fn run(host: &Host, workers: &[Arc<Worker>], limits: &Limits, stop: &AtomicBool) {
+    let heartbeat = host.heartbeats.add("sweeper", host.clock.mono());
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::park_timeout(EVERY);
         let now = host.clock.mono();
+        heartbeat.beat(now);
         let gate = host.latch.view();
         // What is shut holds no connection either (KS-2, KS-10).
         let tend = |upstream: &Upstream, channel| {
-            if gate.lets_pass(channel) { upstream.sweep(EVERY, now) } else { upstream.close_idle() }
+            if gate.lets_pass(channel) { upstream.sweep(now) } else { upstream.close_idle() }
         };
         host.agents.for_each(|agent| agent.flights.for_each(|flight| sweep_flight(flight, now, limits)));
         for worker in workers {
@@ -58,9 +72,9 @@ pub(crate) fn run(host: &Host, workers: &[Arc<Worker>], limits: &Limits, stop: &
 }
 
 fn sweep_flight(flight: &Flight, now: Millis, limits: &Limits) {
-    // Told a while ago and still here: its client does not read.
+    // Told a while ago and still here: its client does not read, or its worker does not run.
     if flight.lingers() >= LINGER_SWEEPS {
-        flight.connection.close();
+        flight.connection.abort();
         return;
     }
     let (phase, still_ms) = flight.standing(now);

@@ -9,10 +9,9 @@ use std::task::{Context, Poll, Waker, ready};
 use atomic_waker::AtomicWaker;
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::journal_queue::JournalQueue;
+use crate::socket::SocketStream;
 
 /// Why an answer that is there does not end well.
 pub(crate) const NOT_KEPT: &str = "the journal cannot be written";
@@ -82,7 +81,7 @@ pub(crate) struct Outbox {
 
 struct Held {
     /// `None` once the connection is gone.
-    socket: Option<OwnedWriteHalf>,
+    socket: Option<SocketStream>,
     /// The journal does not have the answer that ends here.
     waits: bool,
     /// It never will.
@@ -163,7 +162,7 @@ impl Held {
         self.lost |= !is_kept;
         if let Some(socket) = self.socket.as_ref().filter(|_| is_kept && !self.bytes.is_empty()) {
             // Whatever is wrong with it, its connection's task will hear of it.
-            let sent = socket.try_write(&self.bytes).unwrap_or(0);
+            let sent = socket.tcp().try_write(&self.bytes).unwrap_or(0);
             self.bytes.drain(..sent);
         }
         self.give_room_back();
@@ -199,7 +198,7 @@ impl Held {
     }
 
     /// The socket, once everything that was held back is sent.
-    fn poll_socket(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Pin<&mut OwnedWriteHalf>>> {
+    fn poll_socket(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Pin<&mut SocketStream>>> {
         ready!(self.poll_send(cx))?;
         let gone = || io::ErrorKind::NotConnected.into();
         Poll::Ready(self.socket.as_mut().map(Pin::new).ok_or_else(gone))
@@ -208,16 +207,16 @@ impl Held {
 
 /// A client's socket whose last bytes can be held back.
 pub(crate) struct Holding {
-    socket: OwnedReadHalf,
+    socket: SocketStream,
     outbox: Arc<Outbox>,
 }
 
 impl Holding {
-    pub(crate) fn new(stream: TcpStream, turn: &Arc<Turn>) -> (Holding, Arc<Outbox>) {
-        let (read, write) = stream.into_split();
-        let held = Held { socket: Some(write), waits: false, lost: false, bytes: Vec::new(), waker: None };
+    pub(crate) fn new(socket: SocketStream, turn: &Arc<Turn>) -> (Holding, Arc<Outbox>) {
+        let held =
+            Held { socket: Some(socket.second()), waits: false, lost: false, bytes: Vec::new(), waker: None };
         let outbox = Arc::new(Outbox { turn: Arc::clone(turn), held: Mutex::new(held) });
-        (Holding { socket: read, outbox: Arc::clone(&outbox) }, outbox)
+        (Holding { socket, outbox: Arc::clone(&outbox) }, outbox)
     }
 
     /// What goes to the client.
@@ -227,7 +226,7 @@ impl Holding {
 
     /// Whether there is something to read, without reading it: 0 at the end.
     pub(crate) fn poll_peek(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        self.socket.poll_peek(cx, &mut ReadBuf::new(&mut [0]))
+        self.socket.tcp().poll_peek(cx, &mut ReadBuf::new(&mut [0]))
     }
 }
 
@@ -235,7 +234,7 @@ impl Drop for Holding {
     fn drop(&mut self) {
         // Whoever was told that its bytes are out may end the connection without another word: they go now.
         // Others may hold the outbox for longer: the socket is closed with its connection.
-        self.outbox.free().socket.take().into_iter().for_each(OwnedWriteHalf::forget);
+        drop(self.outbox.free().socket.take());
     }
 }
 

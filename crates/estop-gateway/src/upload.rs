@@ -12,7 +12,6 @@ use http_body::{Body, Frame, SizeHint};
 
 use crate::body_in::{self, BodyIn, BodyProblem};
 use crate::flight::{Cut, Flight, Phase};
-use crate::forward;
 use crate::host::Host;
 use crate::out_body::BodyError;
 
@@ -43,24 +42,6 @@ impl Outgoing {
     pub(crate) fn target(&self) -> &str {
         let of_parts = || self.parts.uri.path_and_query().map_or("/", |path| path.as_str());
         self.target.as_deref().unwrap_or_else(of_parts)
-    }
-}
-
-/// A target that HTTP/2 does not take.
-#[derive(Debug, thiserror::Error)]
-#[error("its path cannot be sent")]
-pub(crate) struct BadTarget;
-
-impl TryFrom<Outgoing> for Request<RequestBody> {
-    type Error = BadTarget;
-
-    fn try_from(mut request: Outgoing) -> Result<Request<RequestBody>, BadTarget> {
-        if let Some(target) = request.target.take() {
-            request.parts.uri = forward::uri(target).ok_or(BadTarget)?;
-        }
-        // What hyper noted about the client's request says nothing about this one.
-        request.parts.extensions.clear();
-        Ok(Request::from_parts(*request.parts, request.body))
     }
 }
 

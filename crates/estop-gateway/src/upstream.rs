@@ -1,42 +1,39 @@
 //! Connections to providers: dialled here and nowhere else, pooled, and closed the moment a request is cut.
 //!
-//! A pool belongs to one worker. A connection of HTTP/1.1 carries one request at a time; one of HTTP/2 many, each of
-//! which ends alone.
+//! A pool belongs to one worker. Providers are spoken to by HTTP/1.1 alone: a connection carries one request at a time, so
+//! that whoever stops a request can close its socket and nobody else's (docs/decisions/0029).
 
+mod ask;
 mod dial;
 mod http1;
 mod lease;
 mod line;
 mod provider;
+mod slots;
 mod unless_cut;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use estop_core::time::Millis;
 use hyper::Response;
-use hyper::body::Incoming;
-use hyper::client::conn::http2;
 
 pub(crate) use http1::{Body, OwnConnection};
 pub(crate) use lease::Lease;
 pub(crate) use provider::Ready;
+pub(crate) use slots::Slots;
 pub(crate) use unless_cut::Sent;
 
 use lease::Tried;
 
 use crate::flight::{Flight, Phase};
 use crate::host::Host;
-use crate::upload::{Outgoing, RequestBody};
+use crate::upload::Outgoing;
 
 /// Idle connections kept for each provider and worker. Chosen: as many as a worker has busy at once in load tests.
 const IDLE_MAX: usize = 256;
 /// An idle connection is not used after this time: providers close theirs after 60 s and more, and a request sent
 /// into a closing connection is lost.
 const IDLE_FOR_MS: u64 = 20_000;
-/// Requests on one HTTP/2 connection. Below the 100 that servers commonly allow.
-const STREAMS_MAX: usize = 96;
 
 /// Why a provider gave no answer.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +41,11 @@ pub(crate) enum UpstreamError {
     /// No connection could be made.
     #[error("{0}")]
     Unreachable(String),
+    /// As many connections are open as may be.
+    #[error(
+        "too many connections to providers are open: raise the limit of open files (`estop doctor` says to what)"
+    )]
+    Crowded,
     /// The connection broke, or what came was not HTTP.
     #[error("the connection broke before an answer came: {0}")]
     Broken(String),
@@ -54,15 +56,6 @@ pub(crate) struct Upstream {
     /// What is the same for all workers.
     pub ready: Arc<Ready>,
     idle: Mutex<Vec<Idle>>,
-    shared: Mutex<Vec<Shared>>,
-}
-
-/// The body of an answer.
-pub(crate) enum Answer {
-    /// On a connection of its own.
-    Own(Body),
-    /// A stream of a shared connection.
-    Shared(Incoming),
 }
 
 struct Idle {
@@ -76,18 +69,10 @@ impl Idle {
     }
 }
 
-#[derive(Clone)]
-struct Shared {
-    sender: http2::SendRequest<RequestBody>,
-    streams: Arc<AtomicUsize>,
-    /// How often in a row it was found without a stream.
-    idle_sweeps: Arc<AtomicUsize>,
-}
-
 impl Upstream {
     /// A provider with no connections yet.
     pub(crate) fn new(ready: Arc<Ready>) -> Arc<Upstream> {
-        Arc::new(Upstream { ready, idle: Mutex::default(), shared: Mutex::default() })
+        Arc::new(Upstream { ready, idle: Mutex::default() })
     }
 
     /// Sends a request and waits for the head of its answer. A connection that was closed while idle is replaced,
@@ -97,7 +82,7 @@ impl Upstream {
         mut request: Outgoing,
         flight: &Flight,
         host: &Arc<Host>,
-    ) -> Result<(Response<Answer>, Lease), UpstreamError> {
+    ) -> Result<(Response<Body>, Lease), UpstreamError> {
         loop {
             let (mut lease, reused) = match self.pooled(host.clock.about()) {
                 Some(lease) => (lease, true),
@@ -122,18 +107,10 @@ impl Upstream {
     }
 
     fn pooled(self: &Arc<Self>, now: Millis) -> Option<Lease> {
-        let shared = {
-            let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-            shared.retain(|s| !s.sender.is_closed());
-            shared.iter().find(|s| s.streams.load(Ordering::Relaxed) < STREAMS_MAX).cloned()
-        };
-        if let Some(shared) = shared {
-            return Some(Lease::two(Arc::clone(self), shared.sender, shared.streams));
-        }
         loop {
             let last = self.idle().pop()?;
             if last.is_fresh(now) {
-                return Some(Lease::one(Arc::clone(self), last.connection));
+                return Some(Lease::new(Arc::clone(self), last.connection));
             }
             last.connection.close();
         }
@@ -154,19 +131,11 @@ impl Upstream {
 
     /// Closes connections that carry nothing.
     pub(crate) fn close_idle(&self) {
-        self.sweep(Duration::MAX, Millis(u64::MAX));
+        self.sweep(Millis(u64::MAX));
     }
 
-    /// Closes connections that were idle for too long. Called every `every`.
-    pub(crate) fn sweep(&self, every: Duration, now: Millis) {
-        let every = u64::try_from(every.as_millis()).unwrap_or(u64::MAX).max(1);
-        let idle_max = usize::try_from(IDLE_FOR_MS / every).unwrap_or(usize::MAX);
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner).retain(|shared| {
-            if shared.streams.load(Ordering::Relaxed) > 0 {
-                shared.idle_sweeps.store(0, Ordering::Relaxed);
-            }
-            !shared.sender.is_closed() && shared.idle_sweeps.fetch_add(1, Ordering::Relaxed) < idle_max
-        });
+    /// Closes connections that were idle for too long.
+    pub(crate) fn sweep(&self, now: Millis) {
         let stale: Vec<Idle> = self.idle().extract_if(.., |idle| !idle.is_fresh(now)).collect();
         stale.iter().for_each(|idle| idle.connection.close());
     }

@@ -69,7 +69,7 @@ impl Host {
     }
 
     /// Why a program or call of a run must not go on.
-    fn why_not(&self, agent: &str, run: Option<&str>, attended: bool) -> Option<String> {
+    pub(crate) fn why_not(&self, agent: &str, run: Option<&str>, attended: bool) -> Option<String> {
         let gate = self.gate(agent);
         if !gate.lets_pass(Channel::Tools) {
             return Some(crate::refuse::system_sentence(gate));

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use estop_core::ids::Name;
-pub(crate) use estop_core::report_tool::reported;
 use estop_core::signature;
 
 use crate::apart::Parts;

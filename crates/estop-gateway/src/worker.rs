@@ -14,7 +14,10 @@ use tokio_rustls::TlsAcceptor;
 use crate::agents::Agent;
 use crate::body_in::Memory;
 use crate::connections::Connections;
+use crate::cross_site::AllowedOrigins;
+use crate::heartbeat::Heartbeat;
 use crate::host::Host;
+use crate::identity::IdentityRules;
 use crate::key_ring::KeysAtHand;
 use crate::mcp::McpServer;
 use crate::near::Near;
@@ -36,8 +39,10 @@ pub(crate) struct Worker {
     pub mcp: BTreeMap<Box<str>, McpServer>,
     /// Keys of agents.
     pub keys: KeysAtHand,
-    /// Refuse requests without a valid key.
-    pub require_keys: bool,
+    /// Web pages that may use estop.
+    pub origins: AllowedOrigins,
+    /// Who may call as whom.
+    pub identity: IdentityRules,
     /// What models cost.
     pub prices: PricesAtHand,
     /// Limits.
@@ -48,6 +53,8 @@ pub(crate) struct Worker {
     pub open: Arc<AtomicUsize>,
     /// This worker's client connections.
     pub connections: Arc<Connections>,
+    /// Says that it runs.
+    pub heartbeat: Arc<Heartbeat>,
     /// Answers that end together.
     pub turn: Arc<Turn>,
     /// Agents connect by TLS.
@@ -59,6 +66,13 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
+    /// Closes upstream connections that carry nothing.
+    pub(crate) fn close_idle_upstreams(&self) {
+        self.upstreams.values().for_each(|upstream| upstream.close_idle());
+        self.relays.values().flat_map(Relay::upstreams).for_each(|upstream| upstream.close_idle());
+        self.mcp.values().for_each(|server| server.upstream().close_idle());
+    }
+
     /// Why a request is refused.
     pub(crate) fn sentence(&self, decision: &Decision) -> String {
         if decision.refused_by() == Some(Guard::System) && self.is_safe_mode() {

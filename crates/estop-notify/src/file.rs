@@ -99,7 +99,7 @@ impl AlertsIn {
                 wrong(&["rules", name, "channels"], format!("there is no channel `{channel}`"));
             }
         }
-        let words = Words { dashboard, zone };
+        let words = Words { dashboard, zone, ..Words::default() };
         let settings = Settings { channels, rules: self.rules.clone(), words };
         if problems.is_empty() { Ok(settings) } else { Err(problems) }
     }

@@ -15,7 +15,7 @@ pub enum AlertType {
     KillSwitch,
     /// A run reached a limit and needs a person.
     CircuitBreaker,
-    /// A share of a budget was reached.
+    /// A share of a budget was reached, or a budget refused.
     Budget,
     /// Many of an agent's requests fail.
     ErrorRate,
@@ -29,13 +29,17 @@ pub enum AlertType {
     Watchdog,
     /// The stop was not tried out for too long, or did not work.
     ProoftestOverdue,
+    /// A part of estop itself stopped running (KS-11).
+    StuckWorker,
+    /// Somebody made an admin token without having one, over the owner's socket.
+    AdminToken,
     /// The journal's heads, for whoever keeps them elsewhere.
     Checkpoint,
 }
 
 impl AlertType {
     /// All of them.
-    pub const ALL: [AlertType; 10] = [
+    pub const ALL: [AlertType; 12] = [
         AlertType::KillSwitch,
         AlertType::CircuitBreaker,
         AlertType::Budget,
@@ -45,6 +49,8 @@ impl AlertType {
         AlertType::SystemKill,
         AlertType::Watchdog,
         AlertType::ProoftestOverdue,
+        AlertType::StuckWorker,
+        AlertType::AdminToken,
         AlertType::Checkpoint,
     ];
 
@@ -60,18 +66,27 @@ impl AlertType {
             AlertType::SystemKill => "system_kill",
             AlertType::Watchdog => "watchdog",
             AlertType::ProoftestOverdue => "prooftest_overdue",
+            AlertType::StuckWorker => "stuck_worker",
+            AlertType::AdminToken => "admin_token",
             AlertType::Checkpoint => "checkpoint",
         }
     }
 
     /// Whether it goes on until somebody does something: then people are reminded, and told when it is over.
     pub fn lasts(self) -> bool {
-        !matches!(self, AlertType::Budget | AlertType::Checkpoint)
+        !matches!(self, AlertType::Budget | AlertType::AdminToken | AlertType::Checkpoint)
     }
 
     /// Whether it may be about a single agent.
     pub(crate) fn has_agent(self) -> bool {
-        !matches!(self, AlertType::SystemKill | AlertType::ProoftestOverdue | AlertType::Checkpoint)
+        !matches!(
+            self,
+            AlertType::SystemKill
+                | AlertType::ProoftestOverdue
+                | AlertType::StuckWorker
+                | AlertType::AdminToken
+                | AlertType::Checkpoint
+        )
     }
 
     /// Types that are over when an agent is activated again, which is told as the end of `kill_switch`.

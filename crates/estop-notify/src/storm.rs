@@ -84,7 +84,8 @@ impl Storm {
         facts.retain(|fact| !fact.text.is_empty());
         facts.extend(names.into_iter().map(|text| Fact { label: "Among them".to_owned(), text }));
         facts.push(Fact { label: "When".to_owned(), text: words.when(at) });
-        let step = |say: &str, command: &str| Step { say: say.to_owned(), command: command.to_owned() };
+        let step =
+            |say: &str, command: &str| Step { say: say.to_owned(), command: words.commands.make(command) };
         let key = Name::from(format!("digest/{channel}"));
         let alert =
             by_type.iter().max_by_key(|(_, count)| **count).map_or(AlertType::KillSwitch, |(a, _)| *a);
@@ -101,8 +102,8 @@ impl Storm {
             title: format!("{held} more alerts within a minute"),
             facts,
             steps: vec![
-                step("See what was stopped:", "estop incidents list --status open"),
-                step("If it does not end, stop everything:", "estop kill --reason runaway_agent"),
+                step("See what was stopped:", "incidents list --status open"),
+                step("If it does not end, stop everything:", "kill --reason runaway_agent"),
             ],
             link: words.dashboard.clone().map(|base| format!("{base}/")),
             escalation: None,

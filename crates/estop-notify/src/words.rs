@@ -7,6 +7,7 @@ mod titles;
 
 use estop_core::ids::Name;
 use estop_core::money::NanoUsd;
+use estop_core::printed_command::Commands;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -26,11 +27,13 @@ pub struct Words {
     pub dashboard: Option<String>,
     /// In which zone times are written.
     pub zone: TimeZone,
+    /// The commands of the steps.
+    pub commands: Commands,
 }
 
 impl Default for Words {
     fn default() -> Self {
-        Words { dashboard: None, zone: TimeZone::UTC }
+        Words { dashboard: None, zone: TimeZone::UTC, commands: Commands::default() }
     }
 }
 
@@ -72,7 +75,11 @@ impl Words {
             run: told.run.as_deref().map(|run| one_line(run, NAME_MAX).into()),
             title,
             facts: self.facts(told, again),
-            steps: if kind == MessageKind::Recovery { Vec::new() } else { steps::steps(told) },
+            steps: if kind == MessageKind::Recovery {
+                Vec::new()
+            } else {
+                steps::steps(told, &self.commands)
+            },
             link: self.link(told),
             escalation,
         }
@@ -123,9 +130,15 @@ impl Words {
         let base = self.dashboard.as_deref()?;
         let path = match (told.alert, &told.agent) {
             (AlertType::CircuitBreaker, _) => "/needs-human".to_owned(),
-            (AlertType::SystemKill | AlertType::ProoftestOverdue | AlertType::Checkpoint, _) | (_, None) => {
-                "/".to_owned()
-            }
+            (AlertType::AdminToken, _) => "/settings".to_owned(),
+            (
+                AlertType::SystemKill
+                | AlertType::ProoftestOverdue
+                | AlertType::StuckWorker
+                | AlertType::Checkpoint,
+                _,
+            )
+            | (_, None) => "/".to_owned(),
             (_, Some(agent)) => format!("/agents/{}", encoded(agent)),
         };
         Some(format!("{base}{path}"))
@@ -134,9 +147,12 @@ impl Words {
 
 fn severity(told: &Happening) -> Severity {
     match told.alert {
-        AlertType::KillSwitch | AlertType::SystemKill | AlertType::Watchdog | AlertType::CircuitBreaker => {
-            Severity::Critical
-        }
+        AlertType::KillSwitch
+        | AlertType::SystemKill
+        | AlertType::Watchdog
+        | AlertType::CircuitBreaker
+        | AlertType::StuckWorker
+        | AlertType::AdminToken => Severity::Critical,
         AlertType::Budget => match &told.detail {
             Detail::Budget(BudgetSeen { percent: 100.., .. }) => Severity::Critical,
             Detail::Budget(BudgetSeen { percent: ..80, .. }) => Severity::Info,

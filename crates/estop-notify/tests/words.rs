@@ -37,12 +37,26 @@ fn all() -> Vec<Happening> {
         budget("coder", 100, 4),
         system(budget("x", 95, 5)),
         of(
+            AlertType::Budget,
+            "usd_per_day over",
+            "Budget usd_per_day: $4.90 spent and $0.00 reserved of $10.00; this request may need $6.00.",
+        ),
+        system(of(
+            AlertType::Budget,
+            "fleet_usd_per_day waits",
+            "Budget of all agents together, usd_per_day: $4.90 spent and $5.00 reserved of $10.00; this request may need $1.28, which requests under way hold until they end.",
+        )),
+        of(
             AlertType::ErrorRate,
             "37 % of its requests failed",
             "37 of 100 requests in 5 minutes, mostly 529 overloaded",
         ),
         of(AlertType::AgentDown, "no call for 2 hours", "its last call was at 01:12"),
-        of(AlertType::Health, "health 0.54", "9 failures in 20 requests; below 0.60 it is paused"),
+        of(
+            AlertType::Health,
+            "tool_failures",
+            "Health is 540 of 1000 (paused below 600, stopped below 300): 9 failed tool calls (-450).",
+        ),
         button.clone(),
         Happening {
             cost: Cost { run: None, today: Some(NanoUsd(94_000_000_000)) },
@@ -84,9 +98,23 @@ fn is_as_written(file: &str, found: &str) {
 #[test]
 fn al_1_each_text_is_word_for_word() {
     let zone = jiff::tz::TimeZone::get("Europe/Berlin").unwrap();
-    let words = Words { dashboard: Some("https://estop.example.com".to_owned()), zone };
+    let dashboard = Some("https://estop.example.com".to_owned());
+    let words = Words { dashboard, zone, ..Words::default() };
     let texts: Vec<String> = messages(&all(), &words).iter().map(Message::text).collect();
     is_as_written("words.txt", &texts.join("\n========\n\n"));
+}
+
+#[test]
+fn al_1_a_stop_is_titled_by_its_cause() {
+    for (cause, title) in [
+        ("tool_failures", "Agent coder was stopped: too many of its tool calls failed"),
+        ("request_failures", "Agent coder was stopped: too many of its requests failed"),
+        ("looping", "Agent coder was stopped: it kept looping or running away"),
+        ("churn", "Agent coder was stopped: its tool calls keep failing in the same way"),
+    ] {
+        let told = Happening { cause: cause.to_owned(), ..happening(AlertType::KillSwitch, "coder", 1) };
+        assert_eq!(messages(&[told], &Words::default())[0].title, title);
+    }
 }
 
 #[test]

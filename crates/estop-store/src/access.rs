@@ -75,13 +75,20 @@ pub struct Session {
     pub sha256: [u8; 32],
     /// The token behind it.
     pub token: Name,
-    /// Hash of the value forms must carry.
+    /// Hash of the second secret, which unsafe requests carry beside the cookie.
     pub csrf_sha256: [u8; 32],
     /// When it began.
     pub created_at: i64,
     /// When it ends.
     pub expires_at: i64,
+    /// When it was last used, to the minute.
+    pub used_at: i64,
+    /// The browser it was begun in, as it calls itself.
+    pub user_agent: String,
 }
+
+/// Sessions that are kept; of more, those that were used longest ago are dropped.
+pub const SESSIONS_MAX: usize = 1000;
 
 /// What keeps tokens, keys and sessions. Tokens and keys are on the disk before they are acknowledged.
 pub trait Access: Send + Sync {
@@ -103,8 +110,12 @@ pub trait Access: Send + Sync {
     /// Notes that keys were used.
     fn touch_keys(&self, used: Vec<(Name, i64)>) -> Result<(), StoreError>;
 
-    /// Begins a session.
+    /// Begins a session. At most [`SESSIONS_MAX`] are kept.
     fn insert_session(&self, session: &Session) -> Result<(), StoreError>;
+    /// All sessions that have not ended by `now`, and whose tokens are still good; the newest first.
+    fn sessions(&self, now: i64) -> Result<Vec<Session>, StoreError>;
+    /// Notes that a session was used.
+    fn touch_session(&self, sha256: &[u8; 32], at: i64) -> Result<(), StoreError>;
     /// A session that has not ended by `now`, and whose token is still good.
     fn session(&self, sha256: &[u8; 32], now: i64) -> Result<Option<Session>, StoreError>;
     /// Ends a session.

@@ -10,12 +10,14 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use estop_core::button::Latched;
 use estop_core::system::{Channels, GateView, SystemState};
+
+use crate::data_folder::open_regular;
 
 mod slot;
 
@@ -139,7 +141,10 @@ impl LatchFile {
     /// Writes what `decide` makes of the newest slot; nothing if it says so. Nobody else writes in between. On the disk
     /// when it returns.
     pub fn update(&mut self, decide: impl FnOnce(FoundSlot) -> Option<Entry>) -> io::Result<Option<Mark>> {
-        if self.folder.is_none() {
+        let id = |about: std::fs::Metadata| (about.dev(), about.ino());
+        let there = std::fs::metadata(&self.data_dir).map(id).ok();
+        let is_same = |folder: &File| there.is_none() || folder.metadata().map(id).ok() == there;
+        if !self.folder.as_ref().is_some_and(is_same) {
             // Without it, it is written unlocked.
             self.folder = File::open(&self.data_dir).ok();
         }
@@ -197,8 +202,11 @@ impl LatchFile {
         let fresh = path.with_extension("latch.new");
         let (first, second) = (self.mark(self.last.1 + 1), self.mark(self.last.1 + 2));
         let bytes = [slot::write(&first, entry), slot::write(&second, entry)].concat();
+        // Also where somebody removed the data directory: a kill must not be lost with it.
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.data_dir)?;
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+        let options = options.read(true).write(true).create(true).truncate(true).mode(0o600);
+        let file = open_regular(&fresh, options)?;
         file.write_all_at(&bytes, 0)?;
         file.sync_all()?;
         std::fs::rename(&fresh, &path)?;

@@ -17,6 +17,7 @@ mod access;
 mod agents;
 mod alerts;
 mod cases;
+mod data_folder;
 mod journal;
 mod latch_file;
 mod ledger;
@@ -29,13 +30,14 @@ mod line;
 mod records;
 mod sqlite;
 
-pub use access::{Access, AgentKey, Session, Token, TokenKind, TokenRole};
+pub use access::{Access, AgentKey, SESSIONS_MAX, Session, Token, TokenKind, TokenRole};
 pub use agents::{Agent, AgentRepo, KeptState, Origin, StoredAgent};
 pub use alerts::{
     AlertCommit, AlertRule, Alerts, Delivery, DeliveryFilter, DeliveryOutcome, DueAlert, LoggedDelivery,
     NewAlert, Remembered, Waiting,
 };
 pub use cases::{CaseFilter, CaseStatus, Cases, Escalation, Incident, OpenCases};
+pub use data_folder::{FileId, FolderFault, check_folder};
 pub use error::{OpenError, StoreError};
 pub use journal::{
     AgentSeen, BaseState, Durability, EachBlock, EventFilter, EventKey, Journal, JournalBatch, Lines,
@@ -45,7 +47,9 @@ pub use latch_file::{Entry, FoundLatch, FoundSlot, LatchFile, Mark, latch_path};
 pub use ledger::{Ledger, Spend, SpendBy, SpendGroup, SpendQuery, SpendSum};
 pub use records::{Records, RecordsChain};
 pub use runs::{Run, RunFilter, RunRepo};
-pub use sqlite::{RESTORING, Restorable, Sqlite, SqliteOptions, StoredJournal, backup, lock, restore_check};
+pub use sqlite::{
+    DataLock, RESTORING, Restorable, Sqlite, SqliteOptions, StoredJournal, backup, lock, restore_check,
+};
 pub use system_state::{StoredSystem, SystemStateRepo};
 pub use tail_file::{TailFile, TailRest, forget_tails_before, tail_end, tail_rest};
 pub use upkeep::{Old, Upkeep};

@@ -12,6 +12,7 @@ mod cases;
 mod compact;
 mod convert;
 mod digests;
+mod files;
 mod journal;
 mod ledger;
 mod meta;
@@ -30,7 +31,6 @@ mod tally;
 mod upkeep;
 mod writer;
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -40,7 +40,8 @@ use crate::error::{OpenError, StoreError};
 use crate::journal::Durability;
 pub use backup::{Restorable, backup, restore_check};
 use compact::Fresh;
-pub use open::{RESTORING, lock};
+use files::Files;
+pub use open::{DataLock, RESTORING, lock};
 use readers::Readers;
 pub use reading::StoredJournal;
 use writer::Writer;
@@ -76,27 +77,35 @@ struct Shared {
     writer: Writer,
     fresh: Arc<Fresh>,
     path: PathBuf,
-    _lock: File,
+    files: Arc<Files>,
+    _lock: DataLock,
 }
 
 impl Sqlite {
     /// Opens the database, or creates it if there is none.
     pub fn open(path: &Path, options: SqliteOptions) -> Result<Sqlite, OpenError> {
-        let lock = lock(path)?;
+        let mut lock = lock(path)?;
         open::check_restored(path)?;
         open::create_if_missing(path)?;
+        lock.hold(path)?;
         let connection = open::existing(path, options)?;
         let fresh = Arc::new(Fresh::count(&connection).map_err(|error| open::refuse(path, error))?);
         let readers = Readers::new(path, options.readers_max);
-        let writer = Writer::start(path, options, connection, Arc::clone(&fresh))
+        let files = Arc::new(Files::of(path));
+        let writer = Writer::start(path, options, connection, Arc::clone(&fresh), Arc::clone(&files))
             .map_err(|error| OpenError::Io { path: path.to_owned(), detail: error.to_string() })?;
-        let shared = Shared { writer, readers, fresh, path: path.to_owned(), _lock: lock };
+        let shared = Shared { writer, readers, fresh, path: path.to_owned(), files, _lock: lock };
         Ok(Sqlite { shared: Arc::new(shared) })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.shared.path
+    }
+
+    /// What became of the database's files, if somebody removed, cut or replaced one: what is stored from then on is lost.
+    pub fn lost_file(&self) -> Option<String> {
+        self.shared.files.lost()
     }
 
     fn write<T: Send + 'static>(

@@ -10,6 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::data_folder::{FileId, open_regular};
 use crate::journal::TailMark;
 
 /// The tail that is being written.
@@ -23,6 +24,8 @@ pub struct TailFile {
 struct Current {
     generation: u64,
     file: Arc<File>,
+    /// Bytes that were appended to it.
+    length: u64,
     /// The file before, until the disk has it.
     before: Option<Arc<File>>,
 }
@@ -33,14 +36,32 @@ impl TailFile {
         let file = create(folder, generation)?;
         // The name must outlive the power too.
         File::open(folder)?.sync_all()?;
-        let current = Mutex::new(Current { generation, file: Arc::new(file), before: None });
+        let current = Mutex::new(Current { generation, file: Arc::new(file), length: 0, before: None });
         Ok(TailFile { folder: folder.to_owned(), current })
     }
 
     /// Appends whole lines.
     pub fn append(&self, lines: &[u8]) -> std::io::Result<()> {
         let file = Arc::clone(&self.current().file);
-        (&*file).write_all(lines)
+        (&*file).write_all(lines)?;
+        let mut current = self.current();
+        if Arc::ptr_eq(&current.file, &file) {
+            current.length += lines.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// What became of the file, if somebody removed, cut or replaced it: what is appended from then on is lost.
+    pub fn lost_file(&self) -> Option<String> {
+        let (file, path, length) = {
+            let current = self.current();
+            (Arc::clone(&current.file), path(&self.folder, current.generation), current.length)
+        };
+        let about = file.metadata().ok()?;
+        FileId::of(&about).lost(&path).or_else(|| {
+            let is = about.len();
+            (is < length).then(|| format!("{} was cut to {is} of {length} bytes", path.display()))
+        })
     }
 
     /// Waits until the disk has what was appended.
@@ -62,7 +83,7 @@ impl TailFile {
         let generation = current.generation + 1;
         let file = Arc::new(create(&self.folder, generation)?);
         let before = Some(Arc::clone(&current.file));
-        *current = Current { generation, file, before };
+        *current = Current { generation, file, length: 0, before };
         Ok(())
     }
 
@@ -118,7 +139,7 @@ pub fn tail_rest(folder: &Path, mark: TailMark) -> std::io::Result<TailRest> {
         if generation < mark.generation {
             continue;
         }
-        let mut file = File::open(path(folder, generation))?;
+        let mut file = open_regular(&path(folder, generation), File::options().read(true))?;
         if generation == mark.generation {
             file.seek(SeekFrom::Start(mark.offset))?;
         }
@@ -162,6 +183,26 @@ fn generations(folder: &Path) -> std::io::Result<Vec<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn st_1_a_tail_that_was_removed_cut_or_replaced_is_noticed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("tail-3.jsonl");
+        let tail = TailFile::begin(folder.path(), 3).expect("a tail");
+        tail.append(b"one\n").expect("it is written");
+        assert_eq!(tail.lost_file(), None);
+        std::fs::write(&path, b"").expect("it is emptied");
+        assert!(tail.lost_file().is_some_and(|lost| lost.contains("was cut to 0 of 4 bytes")));
+        tail.append(b"two\n").expect("it is written");
+        assert!(tail.lost_file().is_some(), "what is appended does not make up for it");
+        tail.next_generation().expect("a new file");
+        assert_eq!(tail.lost_file(), None);
+        let path = folder.path().join("tail-4.jsonl");
+        std::fs::rename(&path, folder.path().join("elsewhere")).expect("it is there");
+        assert!(tail.lost_file().is_some_and(|lost| lost.contains("was removed")));
+        std::fs::write(&path, b"another").expect("it is written");
+        assert!(tail.lost_file().is_some_and(|lost| lost.contains("was replaced")));
+    }
 
     #[test]
     fn st_1_the_tail_gives_back_whole_lines_after_the_mark() {

@@ -54,12 +54,12 @@ impl Folder {
 #[test]
 fn st_1_newer_schema_is_refused() {
     let (folder, _) = Folder::filled();
-    folder.sql("PRAGMA user_version = 12");
+    folder.sql("PRAGMA user_version = 13");
     let before = fs::read(folder.db()).unwrap();
     let error = folder.open().unwrap_err();
-    assert_eq!(error, OpenError::Newer { path: folder.db(), found: 12, known: 11 });
+    assert_eq!(error, OpenError::Newer { path: folder.db(), found: 13, known: 12 });
     let text = error.to_string();
-    assert!(text.contains("schema 12") && text.contains("up to 11") && text.contains("backup"), "{text}");
+    assert!(text.contains("schema 13") && text.contains("up to 12") && text.contains("backup"), "{text}");
     assert_eq!(fs::read(folder.db()).unwrap(), before, "and left as it was");
 }
 
@@ -236,7 +236,7 @@ fn st_1_a_backup_is_a_whole_database() {
     scribe.write(&store, &["a"]);
 
     let found = restore_check(&copy).unwrap();
-    assert_eq!((found.schema, found.last_seq), (11, 1600));
+    assert_eq!((found.schema, found.last_seq), (12, 1600));
     let restored = Folder::new();
     fs::rename(&copy, restored.db()).unwrap();
     let restored = restored.open().unwrap();

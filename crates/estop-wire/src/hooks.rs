@@ -42,7 +42,7 @@ use crate::json::ReadError;
 
 pub use answer::HookAnswer;
 pub use calls::CallNumbers;
-pub use facts::Commands;
+pub use facts::{Commands, HookPrint};
 pub use notice::allow_and_tell;
 pub use plugins::{OPENCLAW_MANIFEST, OPENCLAW_PACKAGE, OPENCLAW_PLUGIN, OPENCODE_PLUGIN};
 

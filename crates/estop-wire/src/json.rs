@@ -8,7 +8,7 @@
 //! document, a key that is there twice in an object that is looked into, a key that differs from one that is looked
 //! for only in case, half a surrogate pair in a text that is decoded.
 //!
-//! What it never does: recurse by itself, or take more than linear time (n log n for the keys of one object).
+//! What it never does: recurse by itself, or take more than linear time (SE-1).
 
 mod fault;
 mod loose;
@@ -19,6 +19,9 @@ mod tests;
 mod text;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
+
+use estop_core::steps;
 
 pub use fault::ReadError;
 pub(crate) use fault::{Fault, What};
@@ -112,6 +115,7 @@ pub(crate) fn document<'a, T>(
     body: &'a [u8],
     read: impl FnOnce(&mut Scanner<'a>) -> Result<T, Fault>,
 ) -> Result<T, ReadError> {
+    steps::add(body.len() / 8);
     let text = std::str::from_utf8(body).map_err(|error| ReadError::NotUtf8 { at: error.valid_up_to() })?;
     if text.starts_with('\u{feff}') {
         return Err(ReadError::ByteOrderMark);
@@ -357,6 +361,7 @@ enum Found<F> {
 
 fn find<F: Copy + PartialEq>(fields: &Fields<F>, key: &str) -> Found<F> {
     let mut other_case = Found::Unknown;
+    steps::add(fields.len());
     for &(name, field) in fields {
         if name == key {
             let first = fields.iter().position(|(_, other)| *other == field).unwrap_or_default();
@@ -369,8 +374,19 @@ fn find<F: Copy + PartialEq>(fields: &Fields<F>, key: &str) -> Found<F> {
     other_case
 }
 
+/// Objects with more keys that nobody asked for are searched by hash: sorting takes more than linear time.
+const SORTED_KEYS_MAX: usize = 64;
+
 /// Refuses the second of two equal keys.
 fn all_differ(keys: &mut [(Cow<'_, str>, usize)]) -> Result<(), Fault> {
+    steps::add(keys.len());
+    if keys.len() > SORTED_KEYS_MAX {
+        let mut seen: HashSet<&str> = HashSet::with_capacity(keys.len());
+        return match keys.iter().find(|(key, _)| !seen.insert(key.as_ref())) {
+            Some((_, at)) => Err(Fault { at: *at, what: What::DuplicateKey }),
+            None => Ok(()),
+        };
+    }
     keys.sort_unstable();
     match keys.windows(2).find(|pair| pair[0].0 == pair[1].0) {
         Some(pair) => Err(Fault { at: pair[1].1, what: What::DuplicateKey }),

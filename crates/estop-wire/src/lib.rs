@@ -5,6 +5,7 @@
 //! - which call a path is ([`protocol`]), and which program made it ([`client`])
 //! - what a request says ([`request`]) and what an answer says, plain or streamed ([`response`]): read into the
 //!   core's `RequestText` and `ResponseText`, with usage (ID-5, FP-3..5)
+//! - work that goes on at a provider after its request ([`jobs`])
 //! - hooks of coding agents ([`hooks`], TL-1), and MCP's tool calls ([`mcp`], TL-3)
 //! - refusals in the shape each protocol and client understands ([`refusal`], AN-1..3)
 //!
@@ -16,6 +17,7 @@
 pub mod client;
 pub mod decode;
 pub mod hooks;
+pub mod jobs;
 mod json;
 pub mod mcp;
 pub mod protocol;

@@ -5,7 +5,11 @@
 //! a path is compared the way a lenient server might read it: percent-decoded, without empty and dot segments, in any
 //! case.
 
+mod cost;
+
 use std::borrow::Cow;
+
+pub use cost::{costs_nothing, plain_path};
 
 /// What a provider speaks by default (`protocol:` in the configuration).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,13 +107,17 @@ const USUAL: [(&str, Protocol); 4] = [
 ];
 
 fn recognise_any(path: &str) -> Option<Call> {
-    // Twice: some servers do. Recognising too much only means that it is inspected.
-    let decoded = match percent_decoded(path) {
-        Cow::Borrowed(plain) => Cow::Borrowed(plain),
-        Cow::Owned(once) => Cow::Owned(percent_decoded(&once).into_owned()),
-    };
+    let decoded = decoded_twice(path);
     let end = End::of(&decoded);
     end.by_verb().or_else(|| end.by_segments())
+}
+
+/// Twice: some servers do. Recognising too much only means that it is inspected.
+pub(crate) fn decoded_twice(path: &str) -> Cow<'_, str> {
+    match percent_decoded(path) {
+        Cow::Borrowed(plain) => Cow::Borrowed(plain),
+        Cow::Owned(once) => Cow::Owned(percent_decoded(&once).into_owned()),
+    }
 }
 
 /// What of a path tells which call it is.
@@ -180,7 +188,7 @@ impl<'p> End<'p> {
 }
 
 /// The segments of a path as a lenient server reads them, the last one first.
-fn segments_from_end(path: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn segments_from_end(path: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(path);
     // Segments that a `..` after them takes back.
     let mut taken_back = 0;

@@ -50,6 +50,14 @@ pub fn cut(
     Some(event.into_bytes())
 }
 
+/// The same for a stream that is one JSON array (Gemini's without `alt=sse`), between two of its elements: an error as the
+/// last element, and the end of the array. `after_element`: a comma is due.
+pub fn cut_array(protocol: Protocol, after_element: bool, refusal: &Refusal<'_>) -> Vec<u8> {
+    let error = error::event(protocol, refusal);
+    let comma = if after_element { "," } else { "" };
+    format!("{comma}{}]", json_text(&error.data)).into_bytes()
+}
+
 /// Why a request is not answered by the model.
 #[derive(Clone, Copy, Debug)]
 pub struct Refusal<'a> {
@@ -94,6 +102,8 @@ pub struct Refused<'a> {
     pub client: Client,
     /// It asked for a stream.
     pub stream: bool,
+    /// A stream of Gemini is one JSON array: it was asked for without `alt=sse`.
+    pub array: bool,
     /// The model it names, repeated in a message-style answer.
     pub model: &'a str,
     /// How the policy wants a stop to look; only [`Kind::Stop`] on generation calls can be a message.
@@ -114,7 +124,7 @@ pub struct Answer {
 fn answer_with_message(refused: &Refused<'_>, refusal: &Refusal<'_>) -> Answer {
     let message = message::Message { model: refused.model, text: refusal.message };
     let (content_type, body) = match refused.stream {
-        true => message::stream(refused.protocol, &message),
+        true => message::stream(refused.protocol, &message, refused.array),
         false => ("application/json", json_text(&message::plain(refused.protocol, &message))),
     };
     Answer { status: 200, headers: headers(content_type, refusal), body: body.into_bytes() }

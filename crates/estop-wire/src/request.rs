@@ -48,8 +48,12 @@ pub struct RequestIn<'a> {
     pub model: Option<Cow<'a, str>>,
     /// It asks for a stream in its body (for Ollama: unless it says `false`).
     pub stream: bool,
+    /// The provider goes on by itself: the answer only says that it was taken (Responses).
+    pub background: bool,
     /// The most tokens it allows for its answer, all choices together.
     pub max_output_tokens: Option<u32>,
+    /// How many answers it asks for; 0 where nobody can ask for more than one.
+    pub answers: u32,
     /// The system prompt (FP-6).
     pub system: Cow<'a, str>,
     /// The first thing a person said.

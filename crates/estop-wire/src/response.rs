@@ -179,6 +179,12 @@ impl Observer {
         self.decoder.is_none() && self.body.at_boundary()
     }
 
+    /// An element of our own could follow here in a JSON array: whether a comma is due before it. `None` where the body is no
+    /// array, is compressed, or is inside an element.
+    pub fn array_gap(&self) -> Option<bool> {
+        if self.decoder.is_some() { None } else { self.body.array_gap() }
+    }
+
     /// The answer is over, complete or not: all that was read.
     pub fn finish(self) -> Observed {
         let Observer { protocol, decoder: _, body, mut gather } = self;

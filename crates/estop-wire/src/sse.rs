@@ -4,6 +4,7 @@
 //! that the stream's end leaves without its blank line is read, and a line over [`EVENT_MAX`] is left out with the
 //! event it belongs to. Any split of the bytes gives the same events.
 
+use estop_core::steps;
 use memchr::{memchr, memchr2};
 
 /// The largest event or line that is read. The largest seen are a Responses `response.completed` with all tools,
@@ -54,6 +55,7 @@ impl EventReader {
         // The first data line of an event, as long as it can stay where it is.
         let mut held: Option<&[u8]> = None;
         loop {
+            steps::add(1);
             match self.lines.next(&mut rest, LineEnds::Any) {
                 Found::Whole(line) => match self.field(line) {
                     Field::Data(data) if !self.has_data => {
@@ -117,7 +119,7 @@ impl EventReader {
         if line.is_empty() {
             return Field::Blank;
         }
-        let (name, value) = match memchr(b':', line) {
+        let (name, value) = match steps::found(memchr(b':', line), line.len()) {
             Some(at) => (&line[..at], &line[at + 1..]),
             None => (line, &line[line.len()..]),
         };
@@ -153,6 +155,7 @@ impl EventReader {
     /// Copies data that can no longer stay in the caller's bytes.
     fn keep(&mut self, held: Option<&[u8]>) {
         if let Some(data) = held {
+            steps::add(data.len());
             self.data.extend_from_slice(data);
         }
     }
@@ -163,6 +166,7 @@ impl EventReader {
             self.data = Vec::new();
         }
         if !self.oversized {
+            steps::add(data.len());
             if self.has_data {
                 self.data.push(b'\n');
             }
@@ -223,7 +227,7 @@ impl LineReader {
             LineEnds::Any => memchr2(b'\n', b'\r', bytes),
             LineEnds::LineFeed => memchr(b'\n', bytes),
         };
-        let Some(at) = found else {
+        let Some(at) = steps::found(found, bytes.len()) else {
             self.carry(bytes);
             *rest = &[];
             return Found::More;
@@ -252,6 +256,7 @@ impl LineReader {
             self.carried = Vec::new();
         }
         if !self.too_long {
+            steps::add(part.len());
             self.carried.extend_from_slice(part);
         }
     }

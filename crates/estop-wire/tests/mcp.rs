@@ -194,7 +194,7 @@ fn tl_3_how_a_call_ended_is_read_from_its_answer() {
             Some(r#"{"content":[{"type":"text","text":"a"},{"type":"image","data":"x"}],"isError":true}"#),
             None
         ),
-        (true, said("a\n{\"data\":\"x\",\"type\":\"image\"}"))
+        (true, said("a\n{\"type\":\"image\",\"data\":\"x\"}"))
     );
     assert_eq!(ended(Some(r#"{"structuredContent":1}"#), None), (false, said(r#"{"structuredContent":1}"#)));
     assert_eq!(ended(None, Some(r#"{"code":-1,"message":"gone"}"#)), (true, said("gone")));

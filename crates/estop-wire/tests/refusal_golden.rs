@@ -53,8 +53,8 @@ fn an_1_refusals_are_as_recorded() {
             for (style_name, style) in [("error", BlockResponse::Error), ("message", BlockResponse::Message)]
             {
                 for stream in [false, true] {
-                    let refused =
-                        Refused { protocol: *protocol, client: Client::Usual, stream, model: "m\"1", style };
+                    let (protocol, client) = (*protocol, Client::Usual);
+                    let refused = Refused { protocol, client, stream, array: false, model: "m\"1", style };
                     let asked = if stream { "streamed" } else { "plain" };
                     text.push_str(&format!(
                         "=== {kind_name}, {style_name}, {asked}\n{}",

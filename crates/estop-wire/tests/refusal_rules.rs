@@ -3,7 +3,7 @@
 use estop_core::policy::BlockResponse;
 use estop_wire::client::Client;
 use estop_wire::protocol::{Family, Protocol};
-use estop_wire::refusal::{Answer, Kind, Refusal, Refused, cut, refuse};
+use estop_wire::refusal::{self, Answer, Kind, Refusal, Refused, cut, refuse};
 use estop_wire::response::Framing;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -32,7 +32,7 @@ fn all() -> impl Iterator<Item = Protocol> {
 }
 
 fn of(protocol: Protocol, client: Client, style: BlockResponse, stream: bool) -> Refused<'static> {
-    Refused { protocol, client, stream, model: "m", style }
+    Refused { protocol, client, stream, array: false, model: "m", style }
 }
 
 fn stop(message: &str) -> Refusal<'_> {
@@ -206,4 +206,50 @@ proptest! {
             prop_assert!(text.ends_with(end) && text.matches(end).count() == 1, "{}", text);
         }
     }
+}
+
+#[test]
+fn an_1_gemini_without_alt_sse_is_answered_with_one_json_array() {
+    let refused =
+        Refused { array: true, ..of(Protocol::Gemini, Client::Usual, BlockResponse::Message, true) };
+    let answer = refuse(&refused, &stop("a \u{2028} \"b\" ] , ["));
+    let found: Value = serde_json::from_slice(&answer.body).expect("it is JSON");
+    assert_eq!(found.as_array().map(Vec::len), Some(1), "{found}");
+    assert_eq!(found[0]["candidates"][0]["finishReason"], "STOP");
+    assert!(
+        answer.headers.contains(&("content-type", "application/json".to_owned())),
+        "{:?}",
+        answer.headers
+    );
+}
+
+#[test]
+fn an_3_a_cut_gemini_array_ends_with_an_error_element_or_not_at_all() {
+    use estop_wire::response::Observer;
+    let pieces = [
+        "",
+        "[",
+        "[{\"a\": \"]},{\"}",
+        "[{\"a\": [1, {}]}\n,\r\n",
+        "[{}",
+        "[{}]",
+        "[1",
+        "[\"a\"",
+        "{\"a\": 1}",
+    ];
+    let gaps = pieces.map(|piece| {
+        let mut observer = Observer::new(Protocol::Gemini, Framing::Plain, "");
+        observer.push(piece.as_bytes());
+        let gap = observer.array_gap();
+        if let Some(after_element) = gap {
+            let cut = refusal::cut_array(Protocol::Gemini, after_element, &stop("stopped"));
+            let whole = [piece.as_bytes(), &cut].concat();
+            let found: Value = serde_json::from_slice(&whole).expect("a well-formed array");
+            let last = found.as_array().and_then(|all| all.last()).expect("an element");
+            assert_eq!(last["error"]["message"], "stopped", "{found}");
+        }
+        gap
+    });
+    let expected = [None, Some(false), Some(true), Some(false), Some(true), None, None, None, None];
+    assert_eq!(gaps, expected);
 }

@@ -2,7 +2,9 @@
 //!
 //! It has a thread and a runtime of its own, so that a busy data plane does not keep anybody from the button.
 
-use std::collections::VecDeque;
+mod drained;
+mod places;
+
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
@@ -12,25 +14,34 @@ use std::time::Duration;
 
 use anyhow::Context;
 use axum::extract::ConnectInfo;
+use axum::middleware::map_request;
 use axum::{Extension, Router};
-use estop_admin::{Admin, Seat};
+use estop_admin::Admin;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+
+use crate::descriptors::Shares;
+use drained::drained;
+use places::Places;
 
 /// The owner's socket in the data directory.
 const SOCKET: &str = "estop.sock";
 /// How long requests under way may take when estop ends.
 const SHUTDOWN_WITHIN: Duration = Duration::from_secs(1);
-/// Connections of people at once, on each door: what agents open here must not use up the descriptors.
-const CONNECTIONS_MAX: usize = 128;
 /// A request's head must come within this time, the first and each after it.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
-/// Without descriptors nothing can be accepted; a moment later perhaps.
+/// What could not be accepted can perhaps a moment later.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+/// This process, or the machine, has no descriptor left.
+const EMFILE: i32 = nix::errno::Errno::EMFILE as i32;
+const ENFILE: i32 = nix::errno::Errno::ENFILE as i32;
+/// Connections the kernel may hold for us: a kill waits among them in a flood, and is not turned away.
+const BACKLOG: i32 = 4096;
 
 /// Where the owner's socket of a data directory is.
 pub fn socket(data_dir: &Path) -> PathBuf {
@@ -41,24 +52,20 @@ pub fn socket(data_dir: &Path) -> PathBuf {
 pub struct Doors {
     network: TcpListener,
     owner: UnixListener,
+    shares: Shares,
 }
 
 impl Doors {
     /// Opens both. Only the owner of the data directory can open the socket.
-    pub fn open(address: SocketAddr, data_dir: &Path) -> anyhow::Result<Doors> {
-        let network = TcpListener::bind(address)
-            .with_context(|| format!("listen.admin: cannot listen on {address}"))?;
-        network.set_nonblocking(true)?;
+    pub fn open(address: SocketAddr, data_dir: &Path, shares: Shares) -> anyhow::Result<Doors> {
+        let network = listen(address).with_context(|| format!("listen.admin: cannot listen on {address}"))?;
         let path = socket(data_dir);
         // One that is left is of a process that is gone: this one holds the database's lock.
         if std::fs::symlink_metadata(&path).is_ok_and(|about| about.file_type().is_socket()) {
             std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
         }
-        let owner =
-            UnixListener::bind(&path).with_context(|| format!("cannot listen on {}", path.display()))?;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-        owner.set_nonblocking(true)?;
-        Ok(Doors { network, owner })
+        let owner = bind_owner(&path).with_context(|| format!("cannot listen on {}", path.display()))?;
+        Ok(Doors { network, owner, shares })
     }
 
     /// Where people connect.
@@ -70,31 +77,40 @@ impl Doors {
     pub fn serve(self, admin: Admin, data_dir: &Path) -> anyhow::Result<AdminPlane> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = watch::channel(false);
+        let (rebind, rebound) = watch::channel(0);
+        admin.limit_lines(self.shares.lines);
+        let path = socket(data_dir);
         let work = move || {
-            let served = runtime.block_on(self.serve_until(&admin, stopped));
+            let served = runtime.block_on(self.serve_until(&admin, stopped, rebound, &path));
             runtime.shutdown_timeout(SHUTDOWN_WITHIN);
             if let Err(error) = served {
                 eprintln!("estop: the admin plane ended: {error:#}");
             }
         };
         let thread = std::thread::Builder::new().name("estop-admin".into()).spawn(work)?;
-        Ok(AdminPlane { stop, thread: Some(thread), socket: socket(data_dir) })
+        Ok(AdminPlane { stop, rebind, thread: Some(thread), socket: socket(data_dir) })
     }
 
-    async fn serve_until(self, admin: &Admin, mut stopped: watch::Receiver<bool>) -> anyhow::Result<()> {
+    async fn serve_until(
+        self,
+        admin: &Admin,
+        mut stopped: watch::Receiver<bool>,
+        rebound: watch::Receiver<u64>,
+        path: &Path,
+    ) -> anyhow::Result<()> {
         let network = tokio::net::TcpListener::from_std(self.network)?;
         let owner = tokio::net::UnixListener::from_std(self.owner)?;
         tokio::select! {
-            () = serve_network(&network, admin.router()) => {}
-            () = serve_owner(&owner, admin.router_for_owner()) => {}
+            () = serve_network(&network, admin.router(), self.shares.places) => {}
+            () = serve_owner(owner, admin.router_for_owner(), self.shares.places, rebound, path) => {}
             _ = stopped.changed() => {}
         }
         Ok(())
     }
 }
 
-async fn serve_network(listener: &tokio::net::TcpListener, router: Router) {
-    let mut places = Places::default();
+async fn serve_network(listener: &tokio::net::TcpListener, router: Router, max: usize) {
+    let mut places = Places::new(max);
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
@@ -102,41 +118,45 @@ async fn serve_network(listener: &tokio::net::TcpListener, router: Router) {
                     serve(stream, router.clone().layer(Extension(ConnectInfo(peer))).layer(Extension(seat)))
                 });
             }
-            Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
+            Err(error) => make_room(&mut places, &error).await,
         }
+        // Whoever was accepted is heard before the next one is: a flood must not take the place of a kill that has come.
+        tokio::task::yield_now().await;
     }
 }
 
-async fn serve_owner(listener: &tokio::net::UnixListener, router: Router) {
-    let mut places = Places::default();
+async fn serve_owner(
+    mut listener: tokio::net::UnixListener,
+    router: Router,
+    max: usize,
+    mut rebind: watch::Receiver<u64>,
+    path: &Path,
+) {
+    let mut places = Places::new(max);
     loop {
-        match listener.accept().await {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            Ok(()) = rebind.changed() => {
+                // Asked for again as long as it is not there.
+                if let Ok(fresh) = bind_owner(path).and_then(tokio::net::UnixListener::from_std) {
+                    listener = fresh;
+                }
+                continue;
+            }
+        };
+        match accepted {
             Ok((stream, _)) => places.seat(|seat| serve(stream, router.clone().layer(Extension(seat)))),
-            Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
+            Err(error) => make_room(&mut places, &error).await,
         }
+        tokio::task::yield_now().await;
     }
 }
 
-/// The connections of a door, oldest first. Somebody who comes to press the button always finds a place: when all are
-/// taken, the oldest connection gives its own. Lines to supervisors keep theirs, and take none of the others'.
-#[derive(Default)]
-struct Places(VecDeque<(AbortHandle, Seat)>);
-
-impl Places {
-    fn seat(&mut self, serve: impl FnOnce(Seat) -> AbortHandle) {
-        if self.0.len() >= CONNECTIONS_MAX {
-            self.0.retain(|(seated, _)| !seated.is_finished());
-        }
-        let taken = self.0.iter().filter(|(_, seat)| !seat.is_kept()).count();
-        if taken >= CONNECTIONS_MAX
-            && let Some(at) = self.0.iter().position(|(_, seat)| !seat.is_kept())
-            && let Some((oldest, _)) = self.0.remove(at)
-        {
-            oldest.abort();
-        }
-        let seat = Seat::default();
-        let serving = serve(seat.clone());
-        self.0.push_back((serving, seat));
+/// A connection could not be accepted. Without descriptors one is given up for it; otherwise it is tried again in a moment.
+async fn make_room(places: &mut Places, error: &std::io::Error) {
+    let is_short = matches!(error.raw_os_error(), Some(EMFILE | ENFILE));
+    if !is_short || !places.make_room() {
+        tokio::time::sleep(ACCEPT_AGAIN).await;
     }
 }
 
@@ -146,7 +166,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let serving = tokio::spawn(async move {
-        let service = TowerToHyperService::new(router);
+        let service = TowerToHyperService::new(router.layer(map_request(async |request| drained(request))));
         // A connection that ends with an error ends; its client knows.
         let _ = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -157,11 +177,48 @@ where
     serving.abort_handle()
 }
 
+/// Listens for people.
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Listens for the owner of the data directory, who alone can open the socket.
+fn bind_owner(path: &Path) -> std::io::Result<UnixListener> {
+    let owner = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    owner.set_nonblocking(true)?;
+    Ok(owner)
+}
+
 /// The admin plane while it is served. Dropping it closes its doors.
 pub struct AdminPlane {
     stop: watch::Sender<bool>,
+    rebind: watch::Sender<u64>,
     thread: Option<JoinHandle<()>>,
     socket: PathBuf,
+}
+
+impl AdminPlane {
+    /// For whoever notices that the owner's socket is gone.
+    pub fn rebinder(&self) -> Rebinder {
+        Rebinder(self.rebind.clone())
+    }
+}
+
+/// Has the owner's socket made anew.
+#[derive(Clone)]
+pub struct Rebinder(watch::Sender<u64>);
+
+impl Rebinder {
+    /// Makes it anew, if there is nothing in its place.
+    pub fn rebind(&self) {
+        self.0.send_modify(|count| *count += 1);
+    }
 }
 
 impl Drop for AdminPlane {

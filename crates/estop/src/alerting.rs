@@ -15,11 +15,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
 use estop_core::ids::Name;
+use estop_core::printed_command::Commands;
 use estop_notify::{AlertType, Happening, Notifier, Outside, Settings};
 use estop_store::{Alerts as _, Sqlite, SqliteOptions};
 use jiff::Timestamp;
 
-use crate::config::Alerts;
+use crate::config::{self, Alerts, Env};
 use crate::printable::escaped;
 pub use button::TellingKeeper;
 use button::ToldButton;
@@ -42,12 +43,20 @@ pub struct Alerting {
     marked_at: AtomicI64,
     /// Rules of the store that could not be used when they were last read.
     unfit: Mutex<BTreeMap<Name, String>>,
+    /// Those of the steps in messages.
+    commands: Commands,
 }
 
 impl Alerting {
     /// Begins where the last one ended. On a store that never told anything, what stands up to `last_seq` is not told.
-    pub fn start(store: &Sqlite, alerts: &Alerts, last_seq: u64) -> anyhow::Result<Alerting> {
-        let (settings, unfit) = laid_over(store, alerts)?;
+    /// `commands` are those people type to find this estop.
+    pub fn start(
+        store: &Sqlite,
+        alerts: &Alerts,
+        last_seq: u64,
+        commands: Commands,
+    ) -> anyhow::Result<Alerting> {
+        let (settings, unfit) = laid_over(store, alerts, &commands)?;
         let kept: Arc<dyn estop_store::Alerts> = Arc::new(store.clone());
         let notifier =
             Notifier::start_after(last_seq, kept, settings, Outside::system()).context("alerts")?;
@@ -58,6 +67,7 @@ impl Alerting {
             button: ToldButton::default(),
             marked_at: AtomicI64::new(0),
             unfit: Mutex::default(),
+            commands,
         };
         alerting.say_unfit(unfit);
         Ok(alerting)
@@ -71,7 +81,8 @@ impl Alerting {
         }
         let place = data_dir.join(SHUT);
         let opened = Sqlite::open(&place, SqliteOptions::default()).context("alerts");
-        let started = opened.and_then(|store| Alerting::start(&store, alerts, 0));
+        let commands = config::commands(data_dir, &Env::of_process());
+        let started = opened.and_then(|store| Alerting::start(&store, alerts, 0, commands));
         let problem = |error: &anyhow::Error| {
             let (place, error) = (escaped(&place.to_string_lossy()), escaped(&format!("{error:#}")));
             eprintln!("estop: nobody is told that everything is shut: {place}: {error}");
@@ -115,7 +126,8 @@ impl Alerting {
     pub fn change(&self, alerts: &Alerts) -> Result<(), String> {
         // Held until the notifier has it: of two changes the later one has the last word.
         let mut file = self.file();
-        let (settings, unfit) = laid_over(&self.store, alerts).map_err(|error| format!("{error:#}"))?;
+        let (settings, unfit) =
+            laid_over(&self.store, alerts, &self.commands).map_err(|error| format!("{error:#}"))?;
         self.notifier.change(settings).map_err(|error| format!("alerts: {error}"))?;
         *file = alerts.clone();
         drop(file);
@@ -149,9 +161,14 @@ impl Alerting {
 }
 
 /// The file's settings, with the rules people set by the API over them, and those that cannot be used.
-fn laid_over(store: &Sqlite, alerts: &Alerts) -> anyhow::Result<(Settings, Vec<(Name, String)>)> {
+fn laid_over(
+    store: &Sqlite,
+    alerts: &Alerts,
+    commands: &Commands,
+) -> anyhow::Result<(Settings, Vec<(Name, String)>)> {
     let stored = store.rules().context("alert rules")?;
-    let (settings, unfit) = alerts.settings.clone().with_stored(&stored);
+    let (mut settings, unfit) = alerts.settings.clone().with_stored(&stored);
+    settings.words.commands = commands.clone();
     Ok((settings, unfit.into_iter().map(|(rule, error)| (rule, error.to_string())).collect()))
 }
 

@@ -1,6 +1,7 @@
 //! How a command reaches the running estop: a small HTTP client for its admin API.
 //!
-//! It goes through the owner's socket in the data directory, where nobody asks for a token, or to a URL with a token.
+//! It goes through the owner's socket in the data directory, where only unlocking the button asks for a token, or to a URL
+//! with a token.
 //! It never retries: whoever asked decides what a failure means.
 
 mod exchange;
@@ -99,6 +100,11 @@ impl Client {
             within: TIME_LIMIT,
             runtime: runtime()?,
         })
+    }
+
+    /// The same with a token: over the owner's socket, what unlocks the button asks for one too.
+    pub fn bearing(self, token: Option<&SecretString>) -> anyhow::Result<Client> {
+        Ok(Client { token: token.map(bearer).transpose()?, ..self })
     }
 
     /// To the admin port: `http://host:port`.

@@ -23,6 +23,7 @@ pub mod prooftest;
 pub mod run;
 pub mod runs;
 pub mod serve;
+pub mod sessions;
 pub mod spend;
 pub mod status;
 pub mod token;
@@ -41,6 +42,7 @@ pub mod detach;
 pub mod enter_cgroup;
 
 // Looking after the machine.
+pub mod background;
 pub mod backup;
 pub mod completions;
 #[cfg(feature = "demo")]

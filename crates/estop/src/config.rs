@@ -35,6 +35,7 @@ mod env;
 mod overlay;
 mod overrides;
 mod paths;
+mod secret_variables;
 mod secrets;
 
 mod conceal;
@@ -52,6 +53,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use estop_core::policy_file::PolicyFile;
+use estop_core::printed_command::Commands;
 
 use origin::Origin;
 use shape::FileIn;
@@ -64,10 +66,11 @@ pub use limits::Limits;
 pub use mcp::McpServer;
 pub(crate) use overrides::OF_A_RUN;
 pub use problem::{Problem, Spot};
-pub use providers::{AuthStyle, HttpVersion, Protocol, Provider};
+pub use providers::{AuthStyle, Protocol, Provider};
 pub use relays::{Relay, RelayKind};
 pub use retention::Retention;
-pub use serve::{Listen, ServeConfig, TlsFiles};
+pub use secret_variables::{SecretVariables, is_own_secret};
+pub use serve::{Listen, OnStuckWorker, ServeConfig, TlsFiles};
 pub use suggest::closest;
 pub use triggers::{ButtonConfig, FileSetting, GpioConfig, Key, OnLost, TriggersConfig, WhichDevice};
 pub use yaml::read as read_yaml;
@@ -130,6 +133,15 @@ pub fn usual_data_dir(env: &Env) -> Option<PathBuf> {
     let given = env.get("ESTOP_DATA_DIR").and_then(Result::ok).filter(|path| !path.is_empty());
     let given = given.map(|path| values::FilePath(path.to_owned()));
     paths::data_dir(given.as_ref(), env).ok()
+}
+
+/// The commands that find an estop with this data directory. In the usual place they find it by themselves.
+pub fn commands(data_dir: &Path, env: &Env) -> Commands {
+    let folder = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_owned());
+    if paths::data_dir(None, env).is_ok_and(|usual| usual == folder) {
+        return Commands::default();
+    }
+    Commands::of_data_dir(&folder.to_string_lossy())
 }
 
 /// The keys at the top of a configuration.

@@ -18,6 +18,8 @@ use crate::latch_slots::{DAEMON, Kill};
 
 /// How long the thread waits before it tries a disk again that failed.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How long an answer waits for the disk; a disk that takes longer is as good as none.
+pub(crate) const KEPT_WITHIN: Duration = Duration::from_secs(2);
 /// How long before it looks again whether somebody else's kill is taken up.
 const TAKEN_UP_SOON: Duration = Duration::from_millis(50);
 
@@ -91,6 +93,14 @@ impl LatchKeeper for Handle {
         work.newest = Some(latched.clone());
         work.handed += 1;
         self.0.bell.notify_all();
+    }
+
+    fn stage(&self, latched: &Latched) {
+        self.keep(latched);
+    }
+
+    fn is_kept(&self) -> bool {
+        Asked(Arc::clone(&self.0)).wait(KEPT_WITHIN)
     }
 }
 

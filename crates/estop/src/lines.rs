@@ -1,7 +1,7 @@
 //! Reads a file line by line, with a progress bar where a person watches.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -13,7 +13,7 @@ const LINE_MAX: usize = 64 << 20;
 /// A file, line by line.
 pub struct Lines {
     path: PathBuf,
-    reader: BufReader<File>,
+    reader: BufReader<Box<dyn Read>>,
     bar: ProgressBar,
     buffer: Vec<u8>,
     number: usize,
@@ -32,12 +32,24 @@ impl Lines {
         let bar = ProgressBar::new(about.len()).with_style(style).with_message(what);
         Ok(Lines {
             path: path.to_owned(),
-            reader: BufReader::with_capacity(1 << 20, file),
+            reader: BufReader::with_capacity(1 << 20, Box::new(file)),
             bar,
             buffer: Vec::new(),
             number: 0,
             read: 0,
         })
+    }
+
+    /// What is piped in. Nobody knows how long it is: there is no bar.
+    pub fn of_stdin() -> Lines {
+        Lines {
+            path: PathBuf::from("standard input"),
+            reader: BufReader::with_capacity(1 << 20, Box::new(std::io::stdin())),
+            bar: ProgressBar::hidden(),
+            buffer: Vec::new(),
+            number: 0,
+            read: 0,
+        }
     }
 
     /// The file.
@@ -53,7 +65,7 @@ impl Lines {
     /// The next line with its end, if there is one; `Some((number, line))` counts from 1.
     pub fn next_line(&mut self) -> anyhow::Result<Option<(usize, &[u8])>> {
         self.buffer.clear();
-        let mut limited = std::io::Read::take(&mut self.reader, LINE_MAX as u64 + 1);
+        let mut limited = Read::take(&mut self.reader, LINE_MAX as u64 + 1);
         let place = || format!("{}:{}", self.path.display(), self.number + 1);
         let read = limited
             .read_until(b'\n', &mut self.buffer)

@@ -8,9 +8,9 @@ use estop::commands::demo;
 #[cfg(feature = "top")]
 use estop::commands::top;
 use estop::commands::{
-    Exit, agents, alerts, backup, canary, cases, completions, detach, doctor, emergency, enter_cgroup, eval,
-    hook, install, journal, kill, mcp, policy, prooftest, replay, restore, run, runs, serve, spend, status,
-    token, uninstall, verify,
+    Exit, agents, alerts, background, backup, canary, cases, completions, detach, doctor, emergency,
+    enter_cgroup, eval, hook, install, journal, kill, mcp, policy, prooftest, replay, restore, run, runs,
+    serve, sessions, spend, status, token, uninstall, verify,
 };
 use estop::printable::escaped_lines;
 
@@ -52,8 +52,10 @@ enum Command {
     Alerts(alerts::Args),
     Spend(spend::Args),
     Token(token::Args),
+    Sessions(sessions::Args),
     Journal(journal::Args),
     Backup(backup::Args),
+    Background(background::Args),
     Restore(restore::Args),
     Eval(eval::Args),
     Replay(replay::Args),
@@ -102,8 +104,10 @@ fn main() -> ExitCode {
         Command::Alerts(args) => alerts::main(&args),
         Command::Spend(args) => spend::main(&args),
         Command::Token(args) => token::main(&args),
+        Command::Sessions(args) => sessions::main(&args),
         Command::Journal(args) => journal::main(&args),
         Command::Backup(args) => backup::main(&args),
+        Command::Background(args) => background::main(&args),
         Command::Restore(args) => restore::main(&args),
         Command::Eval(args) => eval::main(&args),
         Command::Replay(args) => replay::main(&args),

@@ -4,6 +4,7 @@
 //! the scribe numbers it, links it into its chain and stores it some milliseconds later, with everything that follows
 //! from it, in one transaction.
 
+mod alive;
 mod batch;
 mod desks;
 mod fleet;
@@ -19,7 +20,6 @@ mod tail;
 mod upkeep;
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -34,12 +34,15 @@ use estop_core::policy::Preset;
 use estop_core::policy_file::PolicyFile;
 use estop_gateway::{Gateway, Host, JournalQueue, Over, Remembered};
 use estop_store::{
-    Access, Agent, AgentRepo, OpenError, RESTORING, Sqlite, SqliteOptions, StoreError, lock, tail_end,
+    Access, Agent, AgentRepo, DataLock, OpenError, Origin, RESTORING, Sqlite, SqliteOptions, StoreError,
+    TailFile, check_folder, lock, tail_end,
 };
+use rustix::process::geteuid;
 
 use crate::alerting::Alerting;
-use crate::config::{Alerts, ServeConfig, find_zone};
+use crate::config::{self, Alerts, ServeConfig, find_zone};
 use crate::printable::escaped;
+use alive::Heartbeat;
 use past::{Known, Past};
 use scribe::{Beside, Places, Scribe};
 pub use upkeep::Tidying;
@@ -73,12 +76,18 @@ pub struct Memory {
     pub alerting: Option<Arc<Alerting>>,
     /// Why nothing passes, if the store could not be trusted.
     pub problem: Option<String>,
+    /// The journal's tail; `None` if the store could not be trusted.
+    pub tail_file: Option<Arc<TailFile>>,
     host: Arc<OnceLock<Arc<Host>>>,
     places: Arc<OnceLock<Places>>,
     known: Vec<Known>,
+    data_dir: PathBuf,
+    /// The tail's generation when this process began.
+    generation: u64,
+    alive: OnceLock<Heartbeat>,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
     /// Keeps others away where there is no store that does.
-    _lock: Option<File>,
+    _lock: Option<DataLock>,
 }
 
 impl Memory {
@@ -93,6 +102,7 @@ impl Memory {
         // Its owner's alone: whoever may write here may press the button, and read what agents did.
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
         made.with_context(|| format!("data_dir: cannot create {}", data_dir.display()))?;
+        check_folder(data_dir, geteuid().as_raw()).context("data_dir")?;
         if is_gone(data_dir).with_context(|| format!("data_dir: cannot look into {}", data_dir.display()))? {
             return Memory::untrusted(data_dir, wall, alerts, DATABASE_GONE.to_owned());
         }
@@ -124,12 +134,13 @@ impl Memory {
         Alerting::forget_shut(data_dir);
         let mut remembered = past.remembered;
         let start = estop_gateway::TailMark { generation: past.generation, offset: 0 };
-        let tail =
+        let (tail, tail_file) =
             tail::begin(data_dir, past.generation).context("data_dir: cannot write the journal's tail")?;
         let queue = Arc::new(JournalQueue::with_tail(tail, start));
         let host: Arc<OnceLock<Arc<Host>>> = Arc::default();
         let places: Arc<OnceLock<Places>> = Arc::default();
-        let alerting = Arc::new(Alerting::start(&store, alerts, past.chains.seq())?);
+        let commands = config::commands(data_dir, &config::Env::of_process());
+        let alerting = Arc::new(Alerting::start(&store, alerts, past.chains.seq(), commands)?);
         let mut scribe = Scribe::new(
             data_dir,
             store.clone(),
@@ -157,9 +168,13 @@ impl Memory {
                 store: Some(store),
                 alerting: Some(alerting),
                 problem: None,
+                tail_file: Some(tail_file),
                 host,
                 places,
                 known,
+                data_dir: data_dir.to_owned(),
+                generation: start.generation,
+                alive: OnceLock::new(),
                 thread,
                 _lock: None,
             },
@@ -187,9 +202,13 @@ impl Memory {
             store: None,
             alerting: Alerting::while_shut(data_dir, alerts).map(Arc::new),
             problem: Some(problem),
+            tail_file: None,
             host: Arc::default(),
             places: Arc::default(),
             known: Vec::new(),
+            data_dir: data_dir.to_owned(),
+            generation: 0,
+            alive: OnceLock::new(),
             thread: None,
             _lock: lock,
         };
@@ -204,7 +223,10 @@ impl Memory {
         let good = store.keys()?.into_iter().filter(|key| key.revoked_at.is_none());
         remembered.made_keys =
             good.map(|key| AgentKeyHash { agent: key.agent, sha256: key.sha256 }).collect();
-        let (over, unfit) = overrides(store, policies)?;
+        let agents: Vec<Agent> = store.load_agents()?.into_iter().map(|kept| kept.agent).collect();
+        let added = agents.iter().filter(|agent| agent.origin == Origin::Api && !agent.deleted);
+        remembered.added = added.map(|agent| agent.name.clone()).collect();
+        let (over, unfit) = fitting(agents, policies);
         remembered.over = over;
         for (agent, error) in &unfit {
             let error = escaped(error);
@@ -235,10 +257,28 @@ impl Memory {
         let _ = self.host.set(Arc::clone(gateway.host()));
         let idle_ms = u64::try_from(agent_idle.as_millis()).unwrap_or(u64::MAX);
         let _ = self.places.set(Places { keys: gateway.keys(), idle_ms });
+        if self.store.is_some() {
+            self.beat(gateway);
+        }
+    }
+
+    /// From here on it is known until when estop was alive.
+    fn beat(&self, gateway: &Gateway) {
+        let host = Arc::clone(gateway.host());
+        match Heartbeat::start(&self.data_dir, self.generation, move || host.clock.now()) {
+            Ok(heartbeat) => drop(self.alive.set(heartbeat)),
+            Err(error) => eprintln!(
+                "estop: cannot write {}/alive: {error}. Runs that say nothing lose their active time when estop ends.",
+                self.data_dir.display()
+            ),
+        }
     }
 
     /// Stores what is left, seals the journal and closes the database.
     pub fn finish(mut self) -> anyhow::Result<()> {
+        if let Some(heartbeat) = self.alive.take() {
+            heartbeat.end();
+        }
         self.queue.close();
         let Some(thread) = self.thread.take() else { return Ok(()) };
         thread.join().map_err(|_| anyhow::anyhow!("the journal's scribe panicked"))?
@@ -251,15 +291,20 @@ pub fn overrides(
     store: &Sqlite,
     policies: &PolicyFile,
 ) -> Result<(BTreeMap<Name, Over>, Vec<(Name, String)>), StoreError> {
+    let agents = store.load_agents()?.into_iter().map(|kept| kept.agent);
+    Ok(fitting(agents.collect(), policies))
+}
+
+fn fitting(agents: Vec<Agent>, policies: &PolicyFile) -> (BTreeMap<Name, Over>, Vec<(Name, String)>) {
     let (mut fit, mut unfit) = (BTreeMap::new(), Vec::new());
-    for kept in store.load_agents()? {
-        match over(&kept.agent, policies) {
+    for agent in agents {
+        match over(&agent, policies) {
             Ok(over) if over == Over::default() => {}
-            Ok(over) => drop(fit.insert(kept.agent.name, over)),
-            Err(error) => unfit.push((kept.agent.name, error)),
+            Ok(over) => drop(fit.insert(agent.name, over)),
+            Err(error) => unfit.push((agent.name, error)),
         }
     }
-    Ok((fit, unfit))
+    (fit, unfit)
 }
 
 fn over(agent: &Agent, policies: &PolicyFile) -> Result<Over, String> {

@@ -3,23 +3,28 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use estop_core::agent_status::AgentStatus;
 use estop_core::button::{Latched, Press, Unlock};
 use estop_core::decision::Decision;
+use estop_core::engine::StatusQuery;
 use estop_core::event::What;
 use estop_core::guard::Guard;
 use estop_core::ids::Name;
 use estop_core::operator::{
-    AgentKeyHash, AgentView, Ended, FleetView, HookCall, HookReply, JournalTrouble, NewSnooze, OnEnd,
-    Operator, OperatorError, Overrides, RunStep, Steer, Stopped, TriggerView, Watch, Watched,
+    AgentKeyHash, AgentView, BackgroundWork, Ended, FleetView, HookCall, HookReply, JournalTrouble,
+    NewSnooze, OnEnd, Operator, OperatorError, Overrides, RunStep, Steer, Stopped, StuckPart, TriggerView,
+    Watch, Watched,
 };
 use estop_core::policy::Preset;
+use estop_core::printed_command::Commands;
 use estop_core::proof_test::{NoProofTest, ProofTest, ProofTests};
 use estop_core::system::{GateView, SystemDecision, SystemOutcome};
-use estop_gateway::{Agent, Gateway, Host, KeyRing, Over, is_agent_name};
+use estop_gateway::{Agent, Gateway, Host, Judged, KeyRing, NotKept, Over, is_agent_name};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::button_log;
 use crate::config::find_zone;
-use crate::latch_keeper::Asked;
+use crate::latch_keeper::{Asked, KEPT_WITHIN};
 use crate::printable::escaped;
 use crate::prooftest::ProofTester;
 use crate::triggers::board::Board;
@@ -31,16 +36,23 @@ pub struct Steering {
     latch: Asked,
     board: Arc<Board>,
     proof: ProofTester,
+    commands: Commands,
 }
 
-/// How long an answer waits for the disk; a disk that takes longer is as good as none.
-const KEPT_WITHIN: Duration = Duration::from_secs(2);
+/// How long a copy of the journal waits for its checkpoint. The writer looks at least once a second.
+const CHECKPOINT_WITHIN: Duration = Duration::from_secs(10);
 
 impl Steering {
     /// Of this data plane, whose button is kept by `latch`, pressed by the triggers on `board` too, and tried out by
-    /// `proof`.
-    pub fn new(gateway: &Gateway, latch: Asked, board: Arc<Board>, proof: ProofTester) -> Steering {
-        Steering { host: Arc::clone(gateway.host()), keys: gateway.keys(), latch, board, proof }
+    /// `proof`. `commands` are those people type to find it.
+    pub fn new(
+        gateway: &Gateway,
+        latch: Asked,
+        board: Arc<Board>,
+        proof: ProofTester,
+        commands: Commands,
+    ) -> Steering {
+        Steering { host: Arc::clone(gateway.host()), keys: gateway.keys(), latch, board, proof, commands }
     }
 
     fn find(&self, name: &str) -> Result<Arc<Agent>, OperatorError> {
@@ -62,13 +74,30 @@ impl Steering {
         }
     }
 
+    /// What an agent's next request would get.
+    fn status(&self, agent: &Agent, judged: &Judged) -> AgentStatus {
+        if let Some(trouble) = self.host.journal.trouble() {
+            return AgentStatus::shut(trouble.text());
+        }
+        let (state, now) = (&judged.state, self.host.clock.now());
+        state.status(&StatusQuery {
+            agent: &agent.name,
+            now,
+            gate: self.host.latch.view(),
+            fleet: self.host.rulebook.fleet.outlook(now, state.last_asked()),
+            policy: &judged.policy,
+            commands: &self.commands,
+        })
+    }
+
     fn view(&self, agent: &Agent) -> AgentView {
         let judged = agent.judged();
-        let state = &judged.state;
+        let (state, now) = (&judged.state, self.host.clock.mono());
         AgentView {
             name: (&*agent.name).into(),
             standing: state.standing(),
-            health: state.health(),
+            status: self.status(agent, &judged),
+            health: state.health_at(now, &judged.policy),
             activity: state.activity(),
             role: self.host.rulebook.role(&agent.name),
             policy: Arc::clone(&judged.policy),
@@ -77,7 +106,7 @@ impl Steering {
             spent_today: state.budget().spent_today(),
             spent_this_month: state.budget().spent_this_month(),
             reserved: state.budget().reserved(),
-            runs: state.run_views(),
+            runs: state.run_views_at(now),
             snoozes: state.snoozes().cloned().collect(),
         }
     }
@@ -105,6 +134,14 @@ impl Operator for Steering {
         self.host.agents.get(name).map(|agent| self.view(&agent))
     }
 
+    fn canonical(&self, name: &str) -> Name {
+        self.host.agents.canonical(name)
+    }
+
+    fn name_agent(&self, name: &str) {
+        self.host.rulebook.set_added(name, true);
+    }
+
     fn add_agent(&self, name: &str) -> Result<AgentView, OperatorError> {
         if !is_agent_name(name) {
             return Err(OperatorError::BadName);
@@ -115,6 +152,7 @@ impl Operator for Steering {
     }
 
     fn release_agent(&self, name: &str) {
+        self.host.rulebook.set_added(name, false);
         if let Some(agent) = self.host.agents.get(name) {
             self.host.agents.release(&agent);
         }
@@ -122,6 +160,10 @@ impl Operator for Steering {
 
     fn steer(&self, agent: &str, steer: Steer, by: &str) -> Result<AgentView, OperatorError> {
         let agent = self.find(agent)?;
+        if steer == Steer::Deactivate {
+            // First, and without the agent's lock: its requests end also while a worker that judges it is blocked.
+            self.host.end_requests(&agent);
+        }
         let by = by.into();
         let what = match steer {
             Steer::Activate => What::AgentActivated { by },
@@ -179,7 +221,9 @@ impl Operator for Steering {
 
     fn run(&self, agent: &str, run: &str, step: RunStep, by: &str) -> Result<Decision, OperatorError> {
         let agent = self.find(agent)?;
-        let decision = self.host.tell(&agent, Some(run.into()), step.told(by));
+        // The run without a name is the implicit one.
+        let run = Some(run).filter(|run| !run.is_empty()).map(Name::from);
+        let decision = self.host.tell(&agent, run, step.told(by));
         self.keep()?;
         Ok((*decision).clone())
     }
@@ -209,6 +253,14 @@ impl Operator for Steering {
         self.host.journal.trouble()
     }
 
+    fn stuck_parts(&self) -> Vec<StuckPart> {
+        self.host.heartbeats.stuck()
+    }
+
+    fn checkpoint(&self) -> Option<u64> {
+        self.host.journal.checkpoint(CHECKPOINT_WITHIN)
+    }
+
     fn gate(&self) -> GateView {
         self.host.latch.view()
     }
@@ -219,19 +271,24 @@ impl Operator for Steering {
 
     fn kill(&self, press: Press) -> Stopped {
         let begun = Instant::now();
+        let (reason, by, source) = (press.reason, press.by.clone(), press.source.clone());
         let stopped = self.host.kill(press);
+        button_log::say(button_log::killed(reason, &by, &source, &stopped));
         let kept_us = self.latch.wait(KEPT_WITHIN).then(|| begun.elapsed().as_micros());
         Stopped { kept_us: kept_us.and_then(|us| u64::try_from(us).ok()), ..stopped }
     }
 
-    fn restart(&self, unlock: Unlock) -> SystemDecision {
-        let decision = self.host.restart(unlock);
-        self.latch.wait(KEPT_WITHIN);
-        decision
+    fn restart(&self, unlock: Unlock) -> Result<SystemDecision, OperatorError> {
+        let by = unlock.by.clone();
+        let decision = self.host.restart(unlock).map_err(not_kept)?;
+        button_log::released(&by, &decision).into_iter().for_each(button_log::say);
+        Ok(decision)
     }
 
-    fn clear(&self, unlock: Unlock) -> SystemDecision {
-        let decision = self.host.clear(unlock);
+    fn clear(&self, unlock: Unlock) -> Result<SystemDecision, OperatorError> {
+        let by = unlock.by.clone();
+        let decision = self.host.clear(unlock).map_err(not_kept)?;
+        button_log::released(&by, &decision).into_iter().for_each(button_log::say);
         if decision.outcome == SystemOutcome::Applied {
             // Whoever clears is there: a dead man's switch waits anew. A clear that is refused says nothing of the kind.
             self.board.beat();
@@ -239,8 +296,7 @@ impl Operator for Steering {
                 eprintln!("estop: cleared, but {}.", escaped(&why));
             }
         }
-        self.latch.wait(KEPT_WITHIN);
-        decision
+        Ok(decision)
     }
 
     fn proof_test(&self, by: &str) -> Result<ProofTest, NoProofTest> {
@@ -257,6 +313,10 @@ impl Operator for Steering {
 
     fn under_way(&self) -> Ended {
         self.host.under_way()
+    }
+
+    fn background(&self) -> BackgroundWork {
+        self.host.jobs.view()
     }
 
     fn pulse(&self) -> u64 {
@@ -281,6 +341,10 @@ impl Operator for Steering {
     fn ticket(&self, sha256: [u8; 32]) -> Option<(Name, Name)> {
         self.host.ticket(&sha256)
     }
+}
+
+fn not_kept(error: NotKept) -> OperatorError {
+    OperatorError::NotKept(error.to_string())
 }
 
 /// A supervisor that was stopped, by Ctrl-Z or by what it supervises, could not end anything.

@@ -21,6 +21,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
 
 use crate::commands::enter_cgroup;
+use crate::config::is_own_secret;
 use cgroup::Cgroup;
 use tree::Tree;
 
@@ -150,6 +151,10 @@ impl Start<'_> {
             None => Command::new(self.program),
         };
         command.args(self.args);
+        // Nothing that estop starts for an agent gets what opens estop itself.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_own_secret)) {
+            command.env_remove(name);
+        }
         configure(&mut command);
         command.env(MARK, &mark);
         if self.own_group {

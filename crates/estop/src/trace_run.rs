@@ -148,6 +148,8 @@ fn request(request: RequestId, print: RequestPrint, input_tokens: u32) -> Reques
         request,
         call: CallKind::Generation,
         model: None,
+        path_model: None,
+        path: None,
         print,
         estimate,
         fleet: None,

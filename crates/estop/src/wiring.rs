@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use estop_core::ids::Name;
-use estop_gateway::settings::{AgentKey, Auth, HttpVersion, Limits, McpServer, Provider, Relay, Settings};
+use estop_gateway::settings::{AgentKey, Auth, Limits, McpServer, Provider, Relay, Settings};
 use estop_wire::protocol::Family;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
@@ -23,18 +23,37 @@ pub fn settings(config: &ServeConfig) -> anyhow::Result<Settings> {
     };
     Ok(Settings {
         listen: config.listen.data,
-        workers: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        workers: workers(),
         tls: config.tls.as_ref().map(server_tls).transpose()?,
         providers: config.providers.iter().map(provider).collect::<anyhow::Result<_>>()?,
         relays: config.relays.iter().map(|(name, given)| (name.as_str().into(), relay(given))).collect(),
         mcp: config.mcp_servers.iter().map(|(name, given)| (name.as_str().into(), mcp(given))).collect(),
         keys: agent_keys(config),
         require_keys: config.require_keys,
+        allowed_origins: config.allowed_origins.iter().map(|origin| origin.as_str().into()).collect(),
+        unknown_agents: config.unknown_agents,
         llm_enabled: config.llm_enabled,
         limits: limits(&config.limits),
         policies: config.policies.clone(),
         prices: Arc::new(config.prices.clone()),
     })
+}
+
+/// What is taken up another way than it is written, for whoever starts estop.
+pub fn notices(settings: &Settings) -> Vec<String> {
+    let of = |(name, provider): (&str, &Provider)| {
+        let version = provider.version()?;
+        Some(format!(
+            "providers.{name}.base_url ends in /{version}, which clients send too: it is sent once, never as \
+             /{version}/{version}. Leave /{version} out of base_url to have it as clients send it."
+        ))
+    };
+    settings.providers.iter().map(|(name, provider)| (&**name, provider)).filter_map(of).collect()
+}
+
+/// Worker threads of the data plane: one for each core.
+pub fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// The certificate the data listener shows, if it speaks TLS.
@@ -70,11 +89,6 @@ fn provider(given: &config::Provider) -> anyhow::Result<Provider> {
             config::AuthStyle::None => Auth::None,
         },
         key: given.api_key.clone(),
-        http: match given.http {
-            config::HttpVersion::Auto => HttpVersion::Auto,
-            config::HttpVersion::Http1 => HttpVersion::One,
-            config::HttpVersion::Http2 => HttpVersion::Two,
-        },
         ca: given.ca_file.as_deref().map(|file| certificates(file, "ca_file")).transpose()?,
     })
 }
@@ -104,7 +118,6 @@ fn target(url: &config::BaseUrl) -> Provider {
         base_path: url.path().into(),
         auth: Auth::None,
         key: None,
-        http: HttpVersion::Auto,
         ca: None,
     }
 }
@@ -136,9 +149,11 @@ fn limits(given: &config::Limits) -> Limits {
         body_bytes: given.body_bytes,
         upload_bytes: given.upload_bytes,
         memory_bytes: given.memory_bytes,
+        output_reserve: given.output_reserve,
         header_bytes: given.header_bytes,
         headers: given.headers,
         connections: given.connections,
+        upstream_connections: given.connections,
         streams_per_agent: given.streams_per_agent,
         agents: given.agents,
         agent_names: given.agent_names,

@@ -54,7 +54,7 @@ const SQL: &[&str] = &[
 ];
 
 /// At this length look for the seam.
-const LINES_MAX: usize = 400;
+const LINES_MAX: usize = 500;
 
 /// Longer files, each with the reason why it has no seam.
 const LONG_FILES: &[(&str, &str)] = &[];

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use estop_core::budget::Amount;
 use estop_core::decision::Effect;
-use estop_core::event::What;
+use estop_core::event::{CallKind, What};
 use estop_core::ids::RequestId;
 use estop_core::policy::Mode;
 
@@ -18,8 +19,13 @@ pub(super) fn budget_caps_hold(step: &Step<'_>, model: &Model) -> Holds {
     if !step.is_allowed() || step.policy.modes.budget != Mode::Enforce {
         return Ok(());
     }
+    let asked = asked(&r.estimate);
+    if r.call == CallKind::Other && asked == Amount::default() {
+        // What costs nothing passes, also when all is spent.
+        return Ok(());
+    }
     let run = if model.runs.lost_track() { Default::default() } else { model.run_money(&step.event.run) };
-    let over = model.ledger.overdrawn(asked(&r.estimate).into(), run, &step.policy.budget);
+    let over = model.ledger.overdrawn(asked.into(), run, &step.policy.budget);
     ensure(over.is_none(), "budget_caps_hold", || over.unwrap_or_default())
 }
 

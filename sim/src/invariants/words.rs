@@ -77,6 +77,7 @@ fn mode_of(guard: Guard, step: &Step<'_>, model: &Model) -> Option<Mode> {
 /// "Try again" comes with a time to wait, and only from guards whose stop ends by itself (AN-2).
 pub(super) fn retry_is_honest(step: &Step<'_>, _: &Model) -> Holds {
     let Outcome::Refuse { by, retry: Retry::AfterMs(ms) } = step.decision.outcome else { return Ok(()) };
-    let ends_by_itself = matches!(by, Guard::Rate | Guard::Gate);
+    // A budget's only while others hold what it asks for: they end.
+    let ends_by_itself = matches!(by, Guard::Rate | Guard::Gate | Guard::Budget);
     ensure(ms > 0 && ends_by_itself, "retry_is_honest", || format!("{by:?} says: again after {ms} ms"))
 }

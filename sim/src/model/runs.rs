@@ -169,6 +169,13 @@ impl Runs {
         self.list.remove(&None);
     }
 
+    /// An implicit run at a limit is forgotten when a person switches on an agent that is on.
+    pub fn release_implicit(&mut self) {
+        if self.list.get(&None).is_some_and(Run::is_tripped) {
+            self.list.remove(&None);
+        }
+    }
+
     /// An answer of one of its requests brought tool calls: activity, unless hooks report them anyway.
     pub fn answered(&mut self, serial: u64, now: u64) {
         let counts = |run: &&mut Run| run.serial == serial && !run.hooked && run.is == RunIs::Open;

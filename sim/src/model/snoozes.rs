@@ -46,7 +46,9 @@ impl Snoozes {
                 Guard::Loop => &mut [&mut modes.loops],
                 Guard::Churn => &mut [&mut modes.churn],
                 Guard::Chanting => &mut [&mut modes.chanting],
-                Guard::Breaker => &mut [&mut modes.breaker, &mut modes.breaker_unattended],
+                Guard::Breaker => {
+                    &mut [&mut modes.breaker, &mut modes.breaker_set, &mut modes.breaker_unattended]
+                }
                 Guard::Gate => &mut [&mut modes.gate],
                 Guard::Health => &mut [&mut modes.health],
                 Guard::Watchdog => &mut [&mut modes.watchdog],

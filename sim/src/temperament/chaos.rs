@@ -91,12 +91,16 @@ fn any_request(rng: &mut Rng) -> RequestReceived {
         output_tokens: any_u32(rng),
         usd: NanoUsd(any_u64(rng)),
         unpriced: rng.per_mille(100),
+        more_input_tokens: if rng.per_mille(500) { any_u32(rng) } else { 0 },
+        ..Estimate::default()
     };
     let call = rng.pick(&[CallKind::Generation, CallKind::Generation, CallKind::Embedding, CallKind::Other]);
     RequestReceived {
         request: any_id(rng),
         call,
         model: Some(any_tool(rng)),
+        path_model: rng.per_mille(100).then(|| any_tool(rng)),
+        path: rng.per_mille(300).then(|| "/v1/batches".into()),
         print,
         estimate,
         fleet: None,

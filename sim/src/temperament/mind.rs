@@ -108,6 +108,8 @@ impl Mind {
             request: self.next_request(),
             call: CallKind::Generation,
             model: Some(rng.pick(&["large-1", "large-1", "large-dear", "small"]).into()),
+            path_model: None,
+            path: None,
             print,
             estimate,
             fleet: None,
@@ -177,7 +179,7 @@ impl Mind {
         let unpriced = rng.per_mille(20);
         let tokens = u64::from(input_tokens) + u64::from(output_tokens);
         let usd = if unpriced { NanoUsd(0) } else { NanoUsd(tokens * NANO_PER_TOKEN) };
-        Estimate { input_tokens, output_tokens, usd, unpriced }
+        Estimate { input_tokens, output_tokens, usd, unpriced, ..Estimate::default() }
     }
 }
 

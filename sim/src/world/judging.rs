@@ -1,14 +1,15 @@
 //! One step: an event is judged, the decision is checked, written down and carried out.
 
+use estop_core::budget::Amount;
 use estop_core::decision::{Decision, Outcome};
-use estop_core::event::{Estimate, Event, What};
+use estop_core::event::{CallKind, Estimate, Event, What};
 use estop_core::ids::Name;
 use estop_core::policy::Mode;
 
 use super::{Due, World};
 use crate::broken::{Breach, Broken, Holds};
 use crate::judge::Judge;
-use crate::model::Booking;
+use crate::model::{Booking, asked};
 
 /// A timer that fired too early is set anew, not earlier than this: a clock that stands still must not hold us up.
 const TICK_AGAIN_MS: u64 = 1_000;
@@ -63,7 +64,13 @@ impl<J: Judge> World<J> {
         let What::RequestReceived(r) = &event.what else { return Ok(()) };
         let in_force = agent.model.snoozes.over(&agent.policy);
         let counts = decision.outcome == Outcome::Allow && in_force.modes.budget == Mode::Enforce;
-        if counts && agent.shares_account() { self.fleet.check_admission(&r.estimate) } else { Ok(()) }
+        // What costs nothing passes, also when all is spent.
+        let is_free = r.call == CallKind::Other && asked(&r.estimate) == Amount::default();
+        if counts && !is_free && agent.shares_account() {
+            self.fleet.check_admission(&r.estimate)
+        } else {
+            Ok(())
+        }
     }
 
     fn broken(&self, at: usize, breach: Breach, event: &Event, decision: &Decision) -> Box<Broken> {

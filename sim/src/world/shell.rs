@@ -95,7 +95,7 @@ impl<J: Judge> World<J> {
     }
 
     fn tell(&mut self, at: usize, after_ms: u64, what: What) {
-        self.agenda.add(self.at + after_ms, Due::Told(at, None, what));
+        self.agenda.add(self.at + after_ms, Due::Told(at, None, Box::new(what)));
     }
 
     /// Does what a decision asks for, not always well.
@@ -113,12 +113,14 @@ impl<J: Judge> World<J> {
                     if self.rng.per_mille(200) {
                         let extended = What::RunExtended { by: "ann".into() };
                         let later = self.rng.spread(1_000, 3_600_000);
-                        self.agenda.add(self.at + later, Due::Told(at, run.clone(), extended));
+                        self.agenda.add(self.at + later, Due::Told(at, run.clone(), Box::new(extended)));
                     }
                 }
-                Effect::LoopEvidence(_)
+                Effect::HealthFell(_)
+                | Effect::LoopEvidence(_)
                 | Effect::WouldHaveStopped { .. }
                 | Effect::BudgetWarned(_)
+                | Effect::BudgetRefused(_)
                 | Effect::SnoozeEnded { .. }
                 | Effect::ReservationExpired { .. } => {}
             }

@@ -20,10 +20,14 @@ const BODY_WITHIN: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy)]
 struct FromBody;
 
+/// The routes of the red button.
+fn is_button(head: &Parts) -> bool {
+    head.method == Method::POST && head.uri.path().starts_with("/api/emergency/")
+}
+
 /// Makes a header of the token, where the path may have one in its body and no header says who asks.
 pub(super) async fn lift(head: &mut Parts, body: Body) -> Result<Body, Problem> {
-    let is_emergency = head.method == Method::POST && head.uri.path().starts_with("/api/emergency/");
-    if !is_emergency || head.headers.contains_key(AUTHORIZATION) {
+    if !is_button(head) || head.headers.contains_key(AUTHORIZATION) {
         return Ok(body);
     }
     let bytes = if head.uri.path() == "/api/emergency/kill" {
@@ -45,10 +49,14 @@ pub(super) async fn lift(head: &mut Parts, body: Body) -> Result<Body, Problem> 
     Ok(Body::from(bytes))
 }
 
-/// A wrong token in the body is a 403; one in the header is a 401, as everywhere.
+/// Without a good token the red button answers 403 with `error: "Unauthorized"`, wherever the token was expected (KS-6). A
+/// session that has ended stays a 401: its page then asks to log in again.
 pub(super) fn refused(head: &Parts, problem: Problem) -> Problem {
-    if problem.kind() == Kind::Unauthenticated && head.extensions.get::<FromBody>().is_some() {
+    if problem.kind() != Kind::Unauthenticated || !is_button(head) {
+        return problem;
+    }
+    if head.extensions.get::<FromBody>().is_some() {
         return Problem::new(Kind::Forbidden, "The adminToken is not one of estop's.");
     }
-    problem
+    Problem::new(Kind::Forbidden, problem.detail().to_owned())
 }

@@ -16,11 +16,12 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::secret::{csrf_of, sha256};
-use super::sessions::{Found, csrf_fits};
+use super::secret::sha256;
+use super::sessions::{Found, csrf_fits, is_idle};
 use super::table::{Needs, allow, methods_of, needs};
 use super::{Caller, Only, Peer, SessionKey, body_token, rank, role_name, screen};
 use crate::problem::{Kind, Problem};
+use crate::runs::Seat;
 use crate::state::App;
 
 /// The header unsafe requests of the dashboard carry.
@@ -34,7 +35,7 @@ const TICKET: HeaderName = HeaderName::from_static("x-estop-ticket");
 pub(crate) enum Door {
     /// The admin port: everybody says who they are.
     Network,
-    /// The owner's socket: whoever can open it owns this estop (KS-5).
+    /// The owner's socket: whoever can open it owns this estop, and needs a token only to unlock the button (KS-5).
     Owner,
 }
 
@@ -48,7 +49,13 @@ pub(crate) struct Gate {
 /// Lets a request through, or answers it.
 pub(crate) async fn guard(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     let mut response = match let_in(&gate, request).await {
-        Ok(request) => next.run(request).await,
+        Ok(request) => {
+            // Where nobody is asked who they are, nobody has shown that they may be here.
+            let is_known = request.extensions().get::<Caller>().is_some();
+            let seat = request.extensions().get::<Seat>().filter(|_| is_known);
+            let _answering = seat.map(Seat::begin);
+            next.run(request).await
+        }
         Err(problem) => problem.into_response(),
     };
     put_headers(response.headers_mut());
@@ -61,7 +68,7 @@ pub(crate) async fn visitor(gate: &Gate, request: &Parts) -> Result<Caller, Prob
     match gate.door {
         _ if !is_safe(&request.method) => Err(Problem::allow("GET")),
         _ if request.headers.contains_key(&TICKET) => Err(not_by_ticket()),
-        Door::Owner => Ok(Caller::person("owner".into(), TokenRole::Admin)),
+        Door::Owner => Ok(Caller::owner()),
         Door::Network => recognise(&gate.app, request, Needs::Role(TokenRole::Viewer)).await,
     }
 }
@@ -69,7 +76,7 @@ pub(crate) async fn visitor(gate: &Gate, request: &Parts) -> Result<Caller, Prob
 /// The request, with who asks.
 async fn let_in(gate: &Gate, request: Request) -> Result<Request, Problem> {
     let (mut head, body) = request.into_parts();
-    let body = if gate.door == Door::Network { body_token::lift(&mut head, body).await? } else { body };
+    let body = body_token::lift(&mut head, body).await?;
     let caller = admit(gate, &head).await?;
     let peer = peer(&head);
     head.extensions.insert(peer);
@@ -101,7 +108,7 @@ async fn admit(gate: &Gate, request: &Parts) -> Result<Option<Caller>, Problem> 
         return Ok(Some(caller));
     }
     let caller = match gate.door {
-        Door::Owner => Caller::person("owner".into(), TokenRole::Admin),
+        Door::Owner => at_socket(&gate.app, request, needed).await?,
         Door::Network => recognise(&gate.app, request, needed).await?,
     };
     // A key was recognised only where keys are good.
@@ -142,11 +149,27 @@ fn by_key(app: &App, token: &SecretString, needed: Needs) -> Option<Caller> {
     Some(Caller::agent(Only { agent, run: None }))
 }
 
+/// Who asks over the owner's socket. A token that is shown counts, and a wrong one is refused; without one it is the owner.
+async fn at_socket(app: &App, request: &Parts, needed: Needs) -> Result<Caller, Problem> {
+    if request.headers.contains_key(AUTHORIZATION) {
+        return recognise(app, request, needed).await;
+    }
+    match needed {
+        Needs::Token(_) => {
+            let detail = "This needs an admin token, also over the owner's socket: stopping needs none, starting again does.";
+            Err(Problem::new(Kind::Forbidden, detail))
+        }
+        Needs::Anyone | Needs::Role(_) | Needs::Agent(_) | Needs::Ticket(_) => Ok(Caller::owner()),
+    }
+}
+
 async fn recognise(app: &App, request: &Parts, needed: Needs) -> Result<Caller, Problem> {
     let headers = &request.headers;
     if headers.contains_key(AUTHORIZATION) {
-        let token = bearer(headers)
-            .ok_or_else(|| Problem::unauthenticated("Send one header `Authorization: Bearer <token>`."))?;
+        let token = bearer(headers).ok_or_else(|| {
+            let problem = Problem::unauthenticated("Send one header `Authorization: Bearer <token>`.");
+            body_token::refused(request, problem)
+        })?;
         if let Some(caller) = by_key(app, &token, needed) {
             return Ok(caller);
         }
@@ -156,14 +179,16 @@ async fn recognise(app: &App, request: &Parts, needed: Needs) -> Result<Caller, 
         return Ok(Caller::person(known.name, known.role));
     }
     let Some(id) = cookie(headers, app.options.cookie_name()) else {
-        return Err(Problem::unauthenticated("Send `Authorization: Bearer <token>`, or log in first."));
+        let problem = Problem::unauthenticated("Send `Authorization: Bearer <token>`, or log in first.");
+        return Err(body_token::refused(request, problem));
     };
     let (session, caller) = by_session(app, id, peer(request)).await?;
     if !is_safe(&request.method) {
         screen::same_site(headers)?;
         let presented = headers.get(&CSRF).and_then(|value| value.to_str().ok()).unwrap_or_default();
         if !csrf_fits(&session, presented) {
-            let detail = "Send the session's `csrf` value (GET /api/session) in the header x-estop-csrf.";
+            let detail = "A session's cookie alone lets you look. To change something, send the `csrf` value that the \
+                login (POST /api/session) answered in the header x-estop-csrf, or log in again.";
             return Err(Problem::new(Kind::Forbidden, detail));
         }
     }
@@ -175,7 +200,12 @@ async fn by_session(app: &App, id: SecretString, peer: Peer) -> Result<(Session,
     let now = app.now();
     let digest = sha256(id.expose_secret());
     let session = match app.sessions.find(&digest, now) {
-        Found::Live(session) => session,
+        Found::Live { session, keep_use } => {
+            if keep_use {
+                app.touch_session(digest, now);
+            }
+            session
+        }
         Found::Ended => {
             app.sessions.forget(&digest);
             app.store(move |store| store.delete_session(&digest)).await?;
@@ -187,13 +217,20 @@ async fn by_session(app: &App, id: SecretString, peer: Peer) -> Result<(Session,
                 app.tokens.failed(peer, now);
                 return Err(ended());
             };
-            app.sessions.remember(session.clone(), now);
+            if is_idle(session.used_at, now) {
+                app.store(move |store| store.delete_session(&digest)).await?;
+                return Err(ended());
+            }
+            app.sessions.remember(session.clone());
+            if let Found::Live { keep_use: true, .. } = app.sessions.find(&digest, now) {
+                app.touch_session(digest, now);
+            }
             session
         }
     };
     // The token is asked each time, so that one that was taken back ends its sessions at once.
     let known = app.tokens.by_id(&session.token, now).ok_or_else(ended)?;
-    let key = SessionKey { sha256: digest, csrf: csrf_of(&id), expires_at: session.expires_at };
+    let key = SessionKey { sha256: digest, expires_at: session.expires_at };
     let caller = Caller { session: Some(key), ..Caller::person(known.name, known.role) };
     Ok((session, caller))
 }

@@ -1,7 +1,7 @@
 //! Secrets estop makes: 256 random bits behind a prefix that says what they open. Only their SHA-256 is kept.
 
 use estop_core::hex;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 
 use crate::problem::{Kind, Problem};
@@ -44,17 +44,6 @@ fn random_digits() -> Result<String, Problem> {
 /// The hash under which a secret is kept.
 pub(crate) fn sha256(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
-}
-
-/// The value a session's forms must carry. It follows from the session's id, so that a page can be loaded again.
-pub(crate) fn csrf_of(session: &SecretString) -> SecretString {
-    let mut hasher = Sha256::new();
-    hasher.update(b"estop csrf\n");
-    hasher.update(session.expose_secret().as_bytes());
-    let bytes: [u8; 32] = hasher.finalize().into();
-    let mut digits = [0; DIGITS];
-    hex::encode_into(&bytes, &mut digits);
-    digits.iter().map(|digit| char::from(*digit)).collect::<String>().into()
 }
 
 /// Whether a text has the form of a token estop makes. Such a text is never worth a slow hash.

@@ -10,6 +10,8 @@ pub(crate) enum Needs {
     Anyone,
     /// A person with at least this role. Keys of agents open nothing here.
     Role(TokenRole),
+    /// A person with a token of at least this role, also over the owner's socket: unlocking is hard (KS-5).
+    Token(TokenRole),
     /// A person with at least this role, or an agent by its key, about itself alone.
     Agent(TokenRole),
     /// The same, or a run by its ticket, about itself alone.
@@ -21,7 +23,7 @@ impl Needs {
     pub(crate) fn role(self) -> Option<TokenRole> {
         match self {
             Needs::Anyone => None,
-            Needs::Role(role) | Needs::Agent(role) | Needs::Ticket(role) => Some(role),
+            Needs::Role(role) | Needs::Token(role) | Needs::Agent(role) | Needs::Ticket(role) => Some(role),
         }
     }
 }
@@ -30,6 +32,7 @@ const ANYONE: Needs = Needs::Anyone;
 const VIEWER: Needs = Needs::Role(TokenRole::Viewer);
 const OPERATOR: Needs = Needs::Role(TokenRole::Operator);
 const ADMIN: Needs = Needs::Role(TokenRole::Admin);
+const ADMIN_TOKEN: Needs = Needs::Token(TokenRole::Admin);
 const AGENT: Needs = Needs::Agent(TokenRole::Operator);
 const TICKET: Needs = Needs::Ticket(TokenRole::Operator);
 
@@ -41,6 +44,8 @@ pub(crate) const ROUTES: &[(&str, &[(&str, Needs)])] = &[
     ("/api/docs", &[("GET", ANYONE)]),
     ("/api/docs.css", &[("GET", ANYONE)]),
     ("/api/session", &[("POST", ANYONE), ("GET", VIEWER), ("DELETE", VIEWER)]),
+    ("/api/sessions", &[("GET", ADMIN)]),
+    ("/api/sessions/{id}", &[("DELETE", ADMIN)]),
     ("/api/agents", &[("GET", VIEWER), ("POST", ADMIN)]),
     ("/api/agents/{id}", &[("GET", VIEWER), ("PATCH", ADMIN), ("DELETE", ADMIN)]),
     ("/api/agents/{id}/activate", &[("POST", OPERATOR)]),
@@ -76,6 +81,7 @@ pub(crate) const ROUTES: &[(&str, &[(&str, Needs)])] = &[
     ("/api/tokens", &[("GET", ADMIN), ("POST", ADMIN)]),
     ("/api/tokens/{id}", &[("DELETE", ADMIN)]),
     ("/api/events", &[("GET", VIEWER)]),
+    ("/api/journal/checkpoint", &[("POST", OPERATOR)]),
     ("/api/journal/export", &[("GET", OPERATOR)]),
     ("/api/journal/verify", &[("GET", OPERATOR)]),
     ("/api/incidents", &[("GET", VIEWER)]),
@@ -91,10 +97,11 @@ pub(crate) const ROUTES: &[(&str, &[(&str, Needs)])] = &[
     ("/api/alerts/mutes/{id}", &[("GET", VIEWER), ("PUT", OPERATOR), ("DELETE", OPERATOR)]),
     ("/api/spend", &[("GET", VIEWER)]),
     ("/api/stats", &[("GET", VIEWER)]),
+    ("/api/background", &[("GET", VIEWER)]),
     ("/api/emergency/status", &[("GET", VIEWER)]),
     ("/api/emergency/kill", &[("POST", OPERATOR)]),
-    ("/api/emergency/restart", &[("POST", ADMIN)]),
-    ("/api/emergency/clear", &[("POST", ADMIN)]),
+    ("/api/emergency/restart", &[("POST", ADMIN_TOKEN)]),
+    ("/api/emergency/clear", &[("POST", ADMIN_TOKEN)]),
     ("/api/emergency/heartbeat", &[("POST", OPERATOR)]),
     ("/api/emergency/prooftest", &[("POST", OPERATOR)]),
 ];

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use estop_core::agent_status::AgentStatus;
+use estop_core::engine::hours_status;
 use estop_core::ids::Name;
 use estop_core::operator::AgentView;
 use estop_core::proof_test::CANARY;
+use estop_core::standing::Standing;
 use estop_store::{Agent, Origin, StoreError};
 
 use crate::problem::Problem;
@@ -34,6 +37,26 @@ impl Found {
     pub(crate) fn name(&self) -> &str {
         let live = self.live.as_ref().map(|view| &*view.name);
         live.or(self.stored.as_ref().map(|agent| &*agent.name)).unwrap_or_default()
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        let live = self.live.as_ref().map(|view| view.standing);
+        live.or(self.stored.as_ref().map(|agent| agent.standing)).unwrap_or_default()
+    }
+
+    /// What its next request would get. Of one at rest the store knows the standing and the rules, not its accounts.
+    pub(crate) fn status(&self, app: &App) -> AgentStatus {
+        if let Some(view) = &self.live {
+            return view.status.clone();
+        }
+        if let Some(trouble) = app.operator.journal_trouble() {
+            return AgentStatus::shut(trouble.text());
+        }
+        let commands = &app.place.commands;
+        AgentStatus::of_gate(app.operator.gate(), commands)
+            .or_else(|| AgentStatus::of_standing(self.name(), self.standing(), commands))
+            .or_else(|| hours_status(&super::shown::policy(app, self), app.now()))
+            .unwrap_or_else(AgentStatus::active)
     }
 
     pub(crate) fn is_in_file(&self, app: &App) -> bool {

@@ -1,6 +1,7 @@
 //! What is shown of an agent.
 
 use estop_core::activity::{ActivityMode, Intensity};
+use estop_core::agent_status::AgentStatus;
 use estop_core::policy::{Mode, Policy, Preset};
 use estop_core::standing::{Cause, DeactivatedBy, Standing};
 use estop_store::Origin;
@@ -9,6 +10,7 @@ use utoipa::ToSchema;
 
 use super::row::Found;
 use super::snooze::SnoozeOut;
+use crate::cases::ClosedOut;
 use crate::output::{AmountOut, moment, tenths};
 use crate::overrides;
 use crate::state::App;
@@ -19,7 +21,9 @@ use crate::state::App;
 pub(crate) struct AgentOut {
     /// Its name.
     id: String,
-    /// It may work, unless it is paused.
+    /// What its next request would get.
+    state: StateOut,
+    /// Nobody and no guard switched it off. Whether its next request passes says `state`.
     active: bool,
     /// `manual` or `kill_switch`; null while active.
     deactivated_by: Option<&'static str>,
@@ -62,18 +66,55 @@ pub(crate) struct AgentOut {
     last_seen_at: Option<String>,
 }
 
+/// What an agent's next request would get, why, and until when.
+#[derive(Serialize, ToSchema)]
+#[schema(as = AgentState)]
+pub(crate) struct StateOut {
+    /// `active`, `rate_limited`, `cooling_down`, `outside_hours`, `paused`, `at_run_limit`, `budget_spent`, `stopped` or
+    /// `shut`.
+    kind: &'static str,
+    /// In a few words: `outside hours until 08:00`.
+    label: String,
+    /// Why, and what a person can do.
+    sentence: String,
+    /// When it ends by itself; null = it does not, or nobody knows.
+    until: Option<String>,
+}
+
+impl From<AgentStatus> for StateOut {
+    fn from(status: AgentStatus) -> StateOut {
+        StateOut {
+            kind: status.kind.name(),
+            label: status.label,
+            sentence: status.sentence,
+            until: status.until.map(moment),
+        }
+    }
+}
+
+/// What a step did to an agent.
+#[derive(Serialize, ToSchema)]
+#[schema(as = SteeredAgent)]
+pub(crate) struct SteeredOut {
+    #[serde(flatten)]
+    pub(super) agent: AgentOut,
+    /// What was done, and what still stands in the agent's way.
+    pub(super) message: String,
+    /// Cases that are answered by it.
+    pub(super) closed: ClosedOut,
+}
+
 impl AgentOut {
     pub(crate) fn of(app: &App, found: &Found) -> AgentOut {
         let (stored, live) = (found.stored.as_ref(), found.live.as_ref());
         let policy = policy(app, found);
-        let standing =
-            live.map(|view| view.standing).or(stored.map(|agent| agent.standing)).unwrap_or_default();
-        let shown = ShownStanding::of(standing);
+        let shown = ShownStanding::of(found.standing());
         let role =
             live.and_then(|view| view.role.as_deref()).or(stored.and_then(|agent| agent.role.as_deref()));
         let at = |at: Option<i64>| at.map(moment);
         AgentOut {
             id: found.name().to_owned(),
+            state: found.status(app).into(),
             active: shown.active,
             deactivated_by: shown.deactivated_by,
             deactivation_cause: shown.deactivation_cause,

@@ -37,12 +37,16 @@ pub(super) enum AlertTypeIn {
     Watchdog,
     /// The stop was not tried out for too long, or did not work.
     ProoftestOverdue,
+    /// A part of estop itself stopped running.
+    StuckWorker,
+    /// Somebody made an admin token without having one, over the owner's socket.
+    AdminToken,
     /// The journal's heads, to be kept elsewhere.
     Checkpoint,
 }
 
 impl AlertTypeIn {
-    const ALL: [AlertTypeIn; 10] = [
+    const ALL: [AlertTypeIn; 12] = [
         AlertTypeIn::KillSwitch,
         AlertTypeIn::CircuitBreaker,
         AlertTypeIn::Budget,
@@ -52,6 +56,8 @@ impl AlertTypeIn {
         AlertTypeIn::SystemKill,
         AlertTypeIn::Watchdog,
         AlertTypeIn::ProoftestOverdue,
+        AlertTypeIn::StuckWorker,
+        AlertTypeIn::AdminToken,
         AlertTypeIn::Checkpoint,
     ];
 
@@ -66,6 +72,8 @@ impl AlertTypeIn {
             AlertTypeIn::SystemKill => "system_kill",
             AlertTypeIn::Watchdog => "watchdog",
             AlertTypeIn::ProoftestOverdue => "prooftest_overdue",
+            AlertTypeIn::StuckWorker => "stuck_worker",
+            AlertTypeIn::AdminToken => "admin_token",
             AlertTypeIn::Checkpoint => "checkpoint",
         }
     }
@@ -93,7 +101,7 @@ struct ShareIn(Whole);
 pub(super) struct RuleIn {
     /// Of these types; none = all but `checkpoint`.
     #[serde(default)]
-    #[schema(max_items = 10)]
+    #[schema(max_items = 12)]
     types: Vec<AlertTypeIn>,
     /// Of these agents; none = all, and what concerns the whole system.
     #[serde(default)]
@@ -171,7 +179,7 @@ impl RuleIn {
 pub(super) struct MuteIn {
     /// Of these types; none = all but `system_kill`, which must be named.
     #[serde(default)]
-    #[schema(max_items = 10)]
+    #[schema(max_items = 12)]
     pub(super) types: Vec<AlertTypeIn>,
     /// Of these agents; none = all.
     #[serde(default)]

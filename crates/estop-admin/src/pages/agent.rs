@@ -4,6 +4,7 @@
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, Query, State};
+use estop_core::agent_status::StatusKind;
 use estop_core::operator::{AgentView, RunView};
 use estop_core::policy::{Mode, Preset};
 use estop_core::policy_file::{PolicyIn, PolicyOrigin};
@@ -41,6 +42,8 @@ struct AgentPage {
     /// How it is switched, and the bodies for that and for taking it back.
     preset_calls: (String, (String, String)),
     why: Option<String>,
+    /// Why its next request is refused, and what a person can do.
+    status: Option<String>,
     may_activate: bool,
     may_resume: bool,
     may_pause: bool,
@@ -120,6 +123,8 @@ fn agent(
         .find(|found| &*found.event.event_type == "kill_switch")
         .filter(|_| !matches!(view.standing, Standing::Active));
     let why = why.map(|found| super::shown::sentence(&crate::output::kept_json(&found.event.detail)));
+    let status = Some(&view.status).filter(|status| status.kind != StatusKind::Active);
+    let status = status.map(|status| status.sentence.clone());
     let last_seen = found.stored.as_ref().and_then(|agent| agent.last_seen_at);
     let threshold = view.policy.loops.threshold_tenths;
     let score = view.score;
@@ -137,6 +142,7 @@ fn agent(
         preset_calls: preset_calls(&view),
         preset: preset_of(app, &found, view.policy.preset)?,
         why,
+        status,
         may_activate: matches!(view.standing, Standing::Inactive { .. }),
         may_resume: matches!(view.standing, Standing::Paused { .. }),
         may_pause: matches!(view.standing, Standing::Active),

@@ -171,9 +171,9 @@ impl ChannelRow {
     fn of(view: ChannelView, waiting: u64, now: i64) -> ChannelRow {
         let rests = view.rests_until.filter(|until| *until > now);
         let badge = match (view.failures, view.said.is_empty()) {
-            (0, true) => Badge { class: "", text: "not tried yet" },
-            (0, false) => Badge { class: "ok", text: "works" },
-            (1.., _) => Badge { class: "stop", text: "fails" },
+            (0, true) => Badge::new("", "not tried yet"),
+            (0, false) => Badge::new("ok", "works"),
+            (1.., _) => Badge::new("stop", "fails"),
         };
         let mut how = match view.failures {
             0 => String::new(),
@@ -210,10 +210,10 @@ impl RuleRow {
     fn of(view: &RuleView, filed: Option<&Value>) -> RuleRow {
         let own = view.origin == Origin::Api;
         let badge = match (view.in_force, view.enabled, own) {
-            (true, _, _) => Badge { class: "ok", text: "in force" },
-            (false, false, _) => Badge { class: "", text: "off" },
-            (false, true, true) => Badge { class: "stop", text: "cannot be used" },
-            (false, true, false) => Badge { class: "", text: "replaced" },
+            (true, _, _) => Badge::new("ok", "in force"),
+            (false, false, _) => Badge::new("", "off"),
+            (false, true, true) => Badge::new("stop", "cannot be used"),
+            (false, true, false) => Badge::new("", "replaced"),
         };
         let types = listed(&view.rule, "types", "everything but checkpoints");
         let agents = listed(&view.rule, "agents", "");
@@ -308,9 +308,9 @@ impl LogRow {
     fn of(logged: LoggedDelivery, now: i64) -> LogRow {
         let payload = logged.payload.as_deref().map(kept_json).unwrap_or_default();
         let badge = match &*logged.outcome {
-            "delivered" => Badge { class: "ok", text: "delivered" },
-            "retry" => Badge { class: "near", text: "failed, tried again" },
-            _ => Badge { class: "stop", text: "given up" },
+            "delivered" => Badge::new("ok", "delivered"),
+            "retry" => Badge::new("near", "failed, tried again"),
+            _ => Badge::new("stop", "given up"),
         };
         LogRow {
             at: moment(logged.at),

@@ -4,7 +4,6 @@ use estop_core::button::Latched;
 use estop_core::operator::JournalTrouble;
 use estop_core::system::{Channel, KillReason, SystemState};
 use estop_store::{OpenCases, TokenRole};
-use secrecy::ExposeSecret;
 
 use super::shown::when;
 use crate::access::{Caller, rank};
@@ -23,7 +22,6 @@ pub(super) struct Frame {
     pub(super) may_admin: bool,
     /// Who is logged in.
     pub(super) name: String,
-    pub(super) csrf: String,
     /// Nobody is told of stops.
     pub(super) alerts_missing: bool,
     pub(super) incidents: u64,
@@ -116,11 +114,6 @@ impl Frame {
             may_operate: rank(caller.role) >= rank(TokenRole::Operator),
             may_admin: rank(caller.role) >= rank(TokenRole::Admin),
             name: caller.by.to_string(),
-            csrf: caller
-                .session
-                .as_ref()
-                .map(|session| session.csrf.expose_secret().to_owned())
-                .unwrap_or_default(),
             alerts_missing: !app.teller.is_told_of_stops(None),
             incidents,
             needs_human,

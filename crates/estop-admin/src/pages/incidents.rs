@@ -14,6 +14,7 @@ use super::frame::Frame;
 use super::shown::{Badge, EventRow, when};
 use super::{Page, made};
 use crate::access::Caller;
+use crate::background::{JobOut, of_incident};
 use crate::output::{kept_json, moment, read_time_cursor, time_cursor};
 use crate::problem::Problem;
 use crate::state::App;
@@ -83,8 +84,8 @@ impl Row {
 
 pub(super) fn case_badge(status: CaseStatus) -> Badge {
     match status {
-        CaseStatus::Open => Badge { class: "stop", text: "open" },
-        CaseStatus::Closed => Badge { class: "", text: "closed" },
+        CaseStatus::Open => Badge::new("stop", "open"),
+        CaseStatus::Closed => Badge::new("", "closed"),
     }
 }
 
@@ -115,12 +116,15 @@ struct OnePage {
     open: bool,
     may_activate: bool,
     seq: u64,
+    /// The command that proves that the record was not changed.
+    prove: String,
     reason: String,
     score: Option<Score>,
     loosen: Option<Loosen>,
     effect: Option<effect::Shown>,
     matched: Vec<Matched>,
     timeline: Vec<EventRow>,
+    background: Vec<JobOut>,
     resolution: String,
 }
 
@@ -181,11 +185,13 @@ pub(super) async fn one(
             open: incident.status == CaseStatus::Open,
             may_activate: matches!(standing, Some(Standing::Inactive { .. })),
             seq: incident.seq,
+            prove: format!("{} | estop verify", app.place.commands.make("journal export")),
             reason: evidence["reason"].as_str().unwrap_or(&incident.summary).to_owned(),
             score: score(&evidence),
             loosen: view.and_then(|view| loosen(&evidence, &view.policy, asked.threshold)),
             effect,
             timeline: timeline(app, &incident.agent, incident.seq)?,
+            background: of_incident(app.operator.background(), &incident.agent, incident.opened_at),
             matched: matched.iter().map(matched_of).collect(),
             resolution: incident.resolution.unwrap_or_default(),
         })
@@ -255,10 +261,10 @@ fn loosen(evidence: &Value, policy: &Policy, asked: String) -> Option<Loosen> {
 
 fn matched_of(entry: &Value) -> Matched {
     let yes = |key: &str| if entry[key].as_bool() == Some(true) { "yes" } else { "" };
-    let ago = entry["ago_ms"].as_u64().unwrap_or(0);
+    let ago = |ms: u64| format!("{}.{} s", ms / 1000, ms % 1000 / 100);
     Matched {
         back: entry["back"].as_u64().unwrap_or(0),
-        ago: format!("{}.{} s", ago / 1000, ago % 1000 / 100),
+        ago: entry["ago_ms"].as_u64().map_or_else(|| "–".to_owned(), ago),
         prompt: yes("prompt"),
         response: yes("response"),
         step: yes("step"),

@@ -10,6 +10,7 @@ use super::incidents::{Asked, case_badge};
 use super::shown::{Badge, when};
 use super::{Page, made};
 use crate::access::Caller;
+use crate::cases::is_held;
 use crate::output::moment;
 use crate::problem::Problem;
 use crate::state::App;
@@ -57,16 +58,15 @@ pub(super) async fn page(
 }
 
 fn shown(app: &App, case: &Escalation) -> Result<Case, Problem> {
-    let run_id = case.run.as_deref().map(|run| format!("{}:{run}", case.agent));
-    let summary = match &run_id {
-        Some(id) => app.store_here().run(id)?.and_then(|run| run.summary),
-        None => None,
-    };
+    // The run without a name has the id `agent:`.
+    let run_id = format!("{}:{}", case.agent, case.run.as_deref().unwrap_or_default());
+    let summary = app.store_here().run(&run_id)?.and_then(|run| run.summary).or_else(|| case.summary.clone());
+    let is_held = is_held(app, &case.agent, case.run.as_deref());
     Ok(Case {
         id: case.id.to_string(),
         agent: case.agent.to_string(),
         run: case.run.as_deref().map(str::to_owned),
-        run_api: run_id.filter(|_| case.status == CaseStatus::Open).map(|id| format!("/api/runs/{id}")),
+        run_api: is_held.then(|| format!("/api/runs/{run_id}")),
         reason: case.reason.clone(),
         at: moment(case.opened_at),
         when: when(case.opened_at, app.now()),

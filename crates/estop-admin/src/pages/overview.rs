@@ -3,18 +3,21 @@
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Query, State};
+use estop_core::agent_status::{AgentStatus, StatusKind};
 use estop_core::budget::Amount;
 use estop_core::operator::AgentView;
 use estop_core::proof_test::CANARY;
-use estop_core::standing::{DeactivatedBy, Standing};
+use estop_core::standing::Standing;
+use estop_core::system::{Channel, GateView};
 use estop_store::{Agent, EventFilter};
 use serde::Deserialize;
 
 use super::charts::Spark;
 use super::frame::Frame;
-use super::shown::{AgentRow, Badge, money, sentence, standing, urgency, when};
+use super::shown::{AgentRow, Badge, money, sentence, state_badge, urgency, when};
 use super::{Page, made};
 use crate::access::Caller;
+use crate::agents::row::Found;
 use crate::output::kept_json;
 use crate::problem::Problem;
 use crate::state::App;
@@ -95,10 +98,11 @@ pub(super) async fn page(
 fn overview(app: &App, caller: &Caller, asked: Asked) -> Result<Overview, Problem> {
     let frame = Frame::of(app, caller, "/", "Overview")?;
     let mut agents = listed(app)?;
-    let live = || agents.iter().filter_map(|agent| agent.live.as_ref());
+    let live = || agents.iter().filter_map(|agent| agent.0.live.as_ref());
+    let gate = app.operator.gate();
     let tiles = Tiles {
         agents: agents.len(),
-        working: agents.iter().filter(|agent| matches!(agent.standing(), Standing::Active)).count(),
+        working: agents.iter().filter(|agent| agent.passes(gate)).count(),
         in_flight: live().map(|view| view.in_flight).sum(),
         spent_today: money(live().map(|view| view.spent_today).fold(Amount::default(), Amount::plus).usd),
         incidents: frame.incidents,
@@ -110,7 +114,7 @@ fn overview(app: &App, caller: &Caller, asked: Asked) -> Result<Overview, Proble
         _ => "all",
     };
     let find = asked.find.trim().to_lowercase();
-    agents.retain(|agent| is_shown(agent.standing(), show) && agent.name().to_lowercase().contains(&find));
+    agents.retain(|agent| is_shown(agent, gate, show) && agent.name().to_lowercase().contains(&find));
     agents
         .sort_by(|one, other| other.urgency().cmp(&one.urgency()).then_with(|| one.name().cmp(other.name())));
     let place = place(agents.len(), asked.from, &format!("/?show={show}&find={}", plain(&find)));
@@ -121,7 +125,7 @@ fn overview(app: &App, caller: &Caller, asked: Asked) -> Result<Overview, Proble
         let mut hours = app.hours();
         hours.read_on(app.store_here(), now)?;
         let rows: Vec<Row> =
-            shown.map(|agent| agent.row(Spark::of(&hours.of(agent.name(), now).minutes))).collect();
+            shown.map(|agent| agent.row(app, Spark::of(&hours.of(agent.name(), now).minutes))).collect();
         (rows, hours.since(now, 3_600_000).map(|since| when(since, now)))
     };
     Ok(Overview {
@@ -138,41 +142,42 @@ fn overview(app: &App, caller: &Caller, asked: Asked) -> Result<Overview, Proble
 }
 
 /// An agent as it is kept, as it lives, or both.
-struct Listed {
-    stored: Option<Agent>,
-    live: Option<AgentView>,
-}
+struct Listed(Found);
 
 impl Listed {
-    fn name(&self) -> &str {
-        let stored = self.stored.as_ref().map(|agent| &*agent.name);
-        stored.or(self.live.as_ref().map(|view| &*view.name)).unwrap_or_default()
+    fn new(stored: Option<Agent>, live: Option<AgentView>) -> Listed {
+        Listed(Found { stored, live })
     }
 
-    fn standing(&self) -> &Standing {
-        let live = self.live.as_ref().map(|view| &view.standing);
-        live.or(self.stored.as_ref().map(|agent| &agent.standing)).unwrap_or(&Standing::Active)
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// Whether its next request passes, as far as that is known of one at rest.
+    fn passes(&self, gate: GateView) -> bool {
+        match &self.0.live {
+            Some(view) => view.status.kind == StatusKind::Active,
+            None => gate.lets_pass(Channel::Llm) && self.0.standing() == Standing::Active,
+        }
     }
 
     /// One at rest comes after those of the same standing that are at work.
     fn urgency(&self) -> u32 {
-        match (&self.live, self.standing()) {
-            (Some(view), _) => urgency(view) + 1,
-            (None, Standing::Inactive { by: DeactivatedBy::KillSwitch(_), .. }) => 4000,
-            (None, Standing::Paused { .. }) => 3000,
-            (None, Standing::Active) => 1000,
-            (None, Standing::Inactive { by: DeactivatedBy::Manual, .. }) => 0,
+        match &self.0.live {
+            Some(view) => urgency(view) + 1,
+            None => AgentStatus::active().urgency(self.0.standing()) * 1000,
         }
     }
 
-    fn row(&self, spark: Spark) -> Row {
-        let role = self.live.as_ref().and_then(|view| view.role.as_deref());
+    fn row(&self, app: &App, spark: Spark) -> Row {
+        let Found { stored, live } = &self.0;
+        let role = live.as_ref().and_then(|view| view.role.as_deref());
         Row {
             name: self.name().to_owned(),
-            role: role.or(self.stored.as_ref().and_then(|agent| agent.role.as_deref())).map(str::to_owned),
-            badge: standing(self.standing()),
+            role: role.or(stored.as_ref().and_then(|agent| agent.role.as_deref())).map(str::to_owned),
+            badge: state_badge(&self.0.status(app), self.0.standing()),
             spark,
-            live: self.live.as_ref().map(AgentRow::from),
+            live: live.as_ref().map(AgentRow::from),
         }
     }
 }
@@ -184,7 +189,7 @@ fn listed(app: &App) -> Result<Vec<Listed>, Problem> {
     let mut all = Vec::new();
     for view in app.operator.agents() {
         while let Some(resting) = stored.next_if(|agent| *agent.name < *view.name) {
-            all.push(Listed { stored: Some(resting), live: None });
+            all.push(Listed::new(Some(resting), None));
         }
         // Whoever lives and was not read is new, was deleted, or comes after the last that was read.
         let kept = match stored.next_if(|agent| agent.name == view.name) {
@@ -192,10 +197,10 @@ fn listed(app: &App) -> Result<Vec<Listed>, Problem> {
             None => store.agent(&view.name)?,
         };
         if !kept.as_ref().is_some_and(|agent| agent.deleted) {
-            all.push(Listed { stored: kept, live: Some(view) });
+            all.push(Listed::new(kept, Some(view)));
         }
     }
-    all.extend(stored.map(|agent| Listed { stored: Some(agent), live: None }));
+    all.extend(stored.map(|agent| Listed::new(Some(agent), None)));
     all.retain(|agent| agent.name() != CANARY);
     Ok(all)
 }
@@ -211,10 +216,10 @@ fn place(all: usize, from: usize, list: &str) -> Place {
     }
 }
 
-fn is_shown(standing: &Standing, show: &str) -> bool {
+fn is_shown(agent: &Listed, gate: GateView, show: &str) -> bool {
     match show {
-        "stopped" => !matches!(standing, Standing::Active),
-        "working" => matches!(standing, Standing::Active),
+        "stopped" => !agent.passes(gate),
+        "working" => agent.passes(gate),
         _ => true,
     }
 }

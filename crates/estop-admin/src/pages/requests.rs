@@ -174,19 +174,17 @@ fn refused_by(guard: &str) -> String {
 fn became(decision: &[u8], how: Option<How>) -> (Badge, String) {
     let decision: Value = serde_json::from_slice(decision).unwrap_or_default();
     if let Some(by) = decision["outcome"]["refuse"]["by"].as_str() {
-        return (Badge { class: "stop", text: "refused" }, refused_by(by));
+        return (Badge::new("stop", "refused"), refused_by(by));
     }
     let (badge, by) = match how {
-        Some(How::Ended(Ended::Ok)) => (Badge { class: "ok", text: "answered" }, ""),
-        Some(How::Ended(Ended::Failed)) => (Badge { class: "near", text: "failed" }, ""),
-        Some(How::Ended(Ended::Unknown)) => (Badge { class: "", text: "ended" }, ""),
-        Some(How::Cut(AbortedBy::Client)) => (Badge { class: "", text: "left" }, "by its client"),
-        Some(How::Cut(AbortedBy::Upstream)) => {
-            (Badge { class: "near", text: "broke off" }, "by the provider")
-        }
-        Some(How::Cut(AbortedBy::Guard)) => (Badge { class: "stop", text: "cut" }, "by a guard"),
-        Some(How::Cut(AbortedBy::Kill)) => (Badge { class: "stop", text: "cut" }, "by the red button"),
-        None => (Badge { class: "", text: "let through" }, "no answer yet"),
+        Some(How::Ended(Ended::Ok)) => (Badge::new("ok", "answered"), ""),
+        Some(How::Ended(Ended::Failed)) => (Badge::new("near", "failed"), ""),
+        Some(How::Ended(Ended::Unknown)) => (Badge::new("", "ended"), ""),
+        Some(How::Cut(AbortedBy::Client)) => (Badge::new("", "left"), "by its client"),
+        Some(How::Cut(AbortedBy::Upstream)) => (Badge::new("near", "broke off"), "by the provider"),
+        Some(How::Cut(AbortedBy::Guard)) => (Badge::new("stop", "cut"), "by a guard"),
+        Some(How::Cut(AbortedBy::Kill)) => (Badge::new("stop", "cut"), "by the red button"),
+        None => (Badge::new("", "let through"), "no answer yet"),
     };
     (badge, by.to_owned())
 }

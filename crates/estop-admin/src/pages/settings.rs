@@ -16,6 +16,7 @@ use crate::access::{Caller, rank, role_name};
 use crate::agents::shown::preset_name;
 use crate::people::good_tokens;
 use crate::presets;
+use crate::sessions::{OpenSession, open_sessions};
 use crate::state::App;
 
 #[derive(Template)]
@@ -30,6 +31,7 @@ struct Settings {
     proof: String,
     triggers: Vec<Trigger>,
     tokens: Vec<TokenRow>,
+    sessions: Vec<SessionRow>,
     version: &'static str,
 }
 
@@ -51,13 +53,38 @@ struct TokenRow {
     used: String,
 }
 
+struct SessionRow {
+    id: String,
+    name: String,
+    role: &'static str,
+    since: String,
+    used: String,
+    browser: String,
+    current: bool,
+}
+
+impl SessionRow {
+    fn of(session: OpenSession, now: i64) -> SessionRow {
+        SessionRow {
+            id: session.id,
+            name: session.name.into(),
+            role: role_name(session.role),
+            since: when(session.created_at, now),
+            used: when(session.used_at, now),
+            browser: session.user_agent,
+            current: session.current,
+        }
+    }
+}
+
 pub(super) async fn page(State(app): State<App>, Extension(caller): Extension<Caller>) -> Page {
     made(app, move |app| {
         let now = app.now();
         let is_admin = rank(caller.role) >= rank(TokenRole::Admin);
         let tokens = if is_admin { good_tokens(app)? } else { Vec::new() };
+        let sessions = if is_admin { open_sessions(app, &caller)? } else { Vec::new() };
         let badge = |working| {
-            if working { Badge { class: "ok", text: "yes" } } else { Badge { class: "stop", text: "no" } }
+            if working { Badge::new("ok", "yes") } else { Badge::new("stop", "no") }
         };
         let triggers = app.operator.triggers().into_iter().map(|trigger| Trigger {
             name: trigger.name.into(),
@@ -82,6 +109,7 @@ pub(super) async fn page(State(app): State<App>, Extension(caller): Extension<Ca
                     used: token.last_used_at.map_or_else(|| "never".to_owned(), |at| when(at, now)),
                 })
                 .collect(),
+            sessions: sessions.into_iter().map(|session| SessionRow::of(session, now)).collect(),
             version: env!("CARGO_PKG_VERSION"),
         })
     })

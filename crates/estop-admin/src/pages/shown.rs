@@ -1,6 +1,10 @@
 //! Values as pages show them: moments, money, meters, badges, an agent's row, an event's sentence.
 
+use std::borrow::Cow;
+
 use estop_core::activity::ActivityMode;
+use estop_core::agent_status::{AgentStatus, StatusKind};
+use estop_core::breaker::LimitUse;
 use estop_core::budget::Amount;
 use estop_core::money::NanoUsd;
 use estop_core::operator::{AgentView, RunView};
@@ -15,7 +19,13 @@ use crate::output::{kept_json, moment};
 /// A word in a pill.
 pub(super) struct Badge {
     pub(super) class: &'static str,
-    pub(super) text: &'static str,
+    pub(super) text: Cow<'static, str>,
+}
+
+impl Badge {
+    pub(super) fn new(class: &'static str, text: &'static str) -> Badge {
+        Badge { class, text: Cow::Borrowed(text) }
+    }
 }
 
 /// A bar that fills up.
@@ -62,12 +72,12 @@ impl From<&AgentView> for AgentRow {
         AgentRow {
             name: view.name.to_string(),
             role: view.role.as_deref().map(str::to_owned),
-            badge: standing(&view.standing),
-            mode: mode(&view.standing, view.in_flight, view.activity.mode),
+            badge: state_badge(&view.status, view.standing),
+            mode: mode(&view.status, view.in_flight, view.activity.mode),
             score: score(view),
             limit: limits.max_by_key(|meter| meter.percent),
-            budget: budgets(view).into_iter().max_by_key(|meter| meter.percent),
-            spent: spent(view.spent_today),
+            budget: of_period(view, Period::Day).into_iter().max_by_key(|meter| meter.percent),
+            spent: spent_today(view),
             health: view.health,
             in_flight: view.in_flight,
         }
@@ -76,41 +86,51 @@ impl From<&AgentView> for AgentRow {
 
 /// How bad it stands: what a person should see first comes first.
 pub(super) fn urgency(view: &AgentView) -> u32 {
-    let standing = match view.standing {
-        Standing::Inactive { by: DeactivatedBy::KillSwitch(_), .. } => 4,
-        Standing::Paused { .. } => 3,
-        Standing::Active => 2,
-        Standing::Inactive { by: DeactivatedBy::Manual, .. } => 0,
-    };
     let alarming = matches!(view.activity.mode, ActivityMode::Looping | ActivityMode::Runaway);
-    standing * 1000 + u32::from(alarming) * 500 + view.score.map_or(0, |score| score.score.min(499))
+    let score = view.score.map_or(0, |score| score.score.min(499));
+    view.status.urgency(view.standing) * 1000 + u32::from(alarming) * 500 + score
 }
 
-pub(super) fn standing(standing: &Standing) -> Badge {
+/// What its next request would get (EV-2). A stop of its own is said before a stop of everybody.
+pub(super) fn state_badge(status: &AgentStatus, standing: Standing) -> Badge {
     match standing {
-        Standing::Active => Badge { class: "ok", text: "Active" },
-        Standing::Paused { .. } => Badge { class: "near", text: "Paused" },
-        Standing::Inactive { by: DeactivatedBy::Manual, .. } => Badge { class: "stop", text: "Inactive" },
+        Standing::Inactive { by: DeactivatedBy::Manual, .. } => return Badge::new("stop", "Inactive"),
         Standing::Inactive { by: DeactivatedBy::KillSwitch(_), .. } => {
-            Badge { class: "stop", text: "Deactivated by Kill Switch" }
+            return Badge::new("stop", "Deactivated by Kill Switch");
         }
+        Standing::Active | Standing::Paused { .. } => {}
     }
+    let class = match status.kind {
+        StatusKind::Active => "ok",
+        StatusKind::RateLimited | StatusKind::CoolingDown | StatusKind::OutsideHours | StatusKind::Paused => {
+            "near"
+        }
+        StatusKind::AtRunLimit | StatusKind::BudgetSpent | StatusKind::Stopped | StatusKind::Shut => "stop",
+    };
+    let mut letters = status.label.chars();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    Badge { class, text: Cow::Owned(first + letters.as_str()) }
 }
 
-/// What it does. Whoever may not work is found idle by the clock, half a minute later: that long it would seem to work. A pause
-/// lets calls under way go on.
-fn mode(standing: &Standing, in_flight: usize, mode: ActivityMode) -> Badge {
-    let works = match standing {
-        Standing::Active => true,
-        Standing::Paused { .. } => in_flight > 0,
-        Standing::Inactive { .. } => false,
+/// What it does. Whoever may not work is found idle by the clock, half a minute later: that long it would seem to work. What
+/// is in progress may go on unless it was stopped.
+fn mode(status: &AgentStatus, in_flight: usize, mode: ActivityMode) -> Badge {
+    let works = match status.kind {
+        StatusKind::Active => true,
+        StatusKind::Stopped | StatusKind::Shut => false,
+        StatusKind::RateLimited
+        | StatusKind::CoolingDown
+        | StatusKind::OutsideHours
+        | StatusKind::Paused
+        | StatusKind::AtRunLimit
+        | StatusKind::BudgetSpent => in_flight > 0,
     };
     match mode {
-        ActivityMode::Idle => Badge { class: "soft", text: "idle" },
-        ActivityMode::Working if works => Badge { class: "", text: "working" },
-        ActivityMode::Working => Badge { class: "soft", text: "nothing" },
-        ActivityMode::Looping => Badge { class: "badge stop", text: "looping" },
-        ActivityMode::Runaway => Badge { class: "badge stop", text: "running away" },
+        ActivityMode::Idle => Badge::new("soft", "idle"),
+        ActivityMode::Working if works => Badge::new("", "working"),
+        ActivityMode::Working => Badge::new("soft", "nothing"),
+        ActivityMode::Looping => Badge::new("badge stop", "looping"),
+        ActivityMode::Runaway => Badge::new("badge stop", "running away"),
     }
 }
 
@@ -150,8 +170,25 @@ pub(super) fn limits(run: &RunView, limits: &Limits) -> Vec<Meter> {
     .collect()
 }
 
+/// What an agent spent today, where no cap of the day stands beside it; a month's is no measure of a day.
+fn spent_today(view: &AgentView) -> String {
+    let today = spent(view.spent_today);
+    let month = of_period(view, Period::Month).into_iter().max_by_key(|meter| meter.percent);
+    month.map_or(today.clone(), |month| format!("{today}, no cap a day; {} this month", month.text))
+}
+
 /// How much of each budget an agent has used.
 pub(super) fn budgets(view: &AgentView) -> Vec<Meter> {
+    [of_period(view, Period::Day), of_period(view, Period::Month)].into_iter().flatten().collect()
+}
+
+#[derive(Clone, Copy)]
+enum Period {
+    Day,
+    Month,
+}
+
+fn of_period(view: &AgentView, period: Period) -> Vec<Meter> {
     let Policy { budget, .. } = &*view.policy;
     let usd = |label: &str, spent: NanoUsd, cap: Option<NanoUsd>| {
         let cap = cap?;
@@ -162,15 +199,17 @@ pub(super) fn budgets(view: &AgentView) -> Vec<Meter> {
         let cap = cap?;
         Some(Meter::new(label, format!("{spent} of {cap} tokens"), spent, cap, 80))
     };
-    [
-        usd("Today", view.spent_today.usd, budget.usd_per_day),
-        usd("This month", view.spent_this_month.usd, budget.usd_per_month),
-        tokens("Tokens today", view.spent_today.tokens, budget.tokens_per_day),
-        tokens("Tokens this month", view.spent_this_month.tokens, budget.tokens_per_month),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    let meters = match period {
+        Period::Day => [
+            usd("Today", view.spent_today.usd, budget.usd_per_day),
+            tokens("Tokens today", view.spent_today.tokens, budget.tokens_per_day),
+        ],
+        Period::Month => [
+            usd("This month", view.spent_this_month.usd, budget.usd_per_month),
+            tokens("Tokens this month", view.spent_this_month.tokens, budget.tokens_per_month),
+        ],
+    };
+    meters.into_iter().flatten().collect()
 }
 
 pub(super) fn is_over(state: RunState) -> bool {
@@ -179,12 +218,12 @@ pub(super) fn is_over(state: RunState) -> bool {
 
 pub(super) fn run_badge(run: &RunView) -> Badge {
     match run.state {
-        RunState::Escalated => Badge { class: "stop", text: "ESCALATED" },
-        RunState::Active if run.tripped => Badge { class: "stop", text: "LIMIT REACHED" },
-        RunState::Sleeping if run.tripped => Badge { class: "stop", text: "LIMIT REACHED" },
-        RunState::Active => Badge { class: "ok", text: "ACTIVE" },
-        RunState::Sleeping => Badge { class: "", text: "SLEEPING" },
-        RunState::Completed => Badge { class: "", text: "COMPLETED" },
+        RunState::Escalated => Badge::new("stop", "ESCALATED"),
+        RunState::Active if run.tripped => Badge::new("stop", "LIMIT REACHED"),
+        RunState::Sleeping if run.tripped => Badge::new("stop", "LIMIT REACHED"),
+        RunState::Active => Badge::new("ok", "ACTIVE"),
+        RunState::Sleeping => Badge::new("", "SLEEPING"),
+        RunState::Completed => Badge::new("", "COMPLETED"),
     }
 }
 
@@ -281,21 +320,25 @@ fn budget_words(detail: &Value) -> Option<String> {
 
 /// Which limit a run reached.
 fn limit_words(detail: &Value) -> Option<String> {
-    let limit = &detail["limit"];
-    let (name, current, max) = (limit["limit"].as_str()?, limit["current"].as_u64()?, limit["max"].as_u64()?);
+    let limit: LimitUse = serde_json::from_value(detail["limit"].clone()).ok()?;
     let run = detail["run"].as_str().map(|run| format!(", run {run}")).unwrap_or_default();
-    Some(format!("max {} at {current}/{max}{run}", name.replace('_', " ")))
+    Some(format!("{}{run}", limit.reason()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use estop_core::printed_command::Commands;
     use estop_core::time::Millis;
     use serde_json::json;
 
     #[test]
     fn ui_1_who_may_not_work_is_not_said_to_be_working() {
-        let said = |standing, in_flight, does| mode(&standing, in_flight, does).text;
+        let status = |standing| {
+            let refused = AgentStatus::of_standing("coder", standing, &Commands::default());
+            refused.unwrap_or_else(AgentStatus::active)
+        };
+        let said = |standing, in_flight, does| mode(&status(standing), in_flight, does).text;
         let stopped = Standing::Inactive { by: DeactivatedBy::Manual, since: Millis(1) };
         let paused = Standing::Paused { cause: None, since: Millis(1) };
         assert_eq!(said(Standing::Active, 0, ActivityMode::Working), "working");
@@ -314,7 +357,7 @@ mod tests {
         let fleet = json!({"account": "fleet_usd_per_day", "cap": 1_000_000_000, "percent": 95, "spent": 990_825_000});
         assert_eq!(said(fleet), "$0.99082 of $1.00 spent: 95 % of usd_per_day of all agents together.");
         let tripped = json!({"limit": {"current": 5, "limit": "tool_calls", "max": 5}, "run": "nightly"});
-        assert_eq!(said(tripped), "max tool calls at 5/5, run nightly");
+        assert_eq!(said(tripped), "max tool calls (5/5), run nightly");
         assert_eq!(said(json!({"reason": "because", "account": "x"})), "because");
         assert_eq!(said(json!({"guard": "gate"})), "guard: gate");
     }

@@ -40,6 +40,8 @@ struct SpendPage {
     frame: Frame,
     bys: Vec<By>,
     current: &'static str,
+    /// The command that has more.
+    command: String,
     today: String,
     month: String,
     held: String,
@@ -61,6 +63,7 @@ struct Sum {
     input: u64,
     output: u64,
     unpriced: u64,
+    estimated: u64,
     /// Of the largest, 0–100.
     share: u64,
 }
@@ -88,6 +91,7 @@ pub(super) async fn page(
             frame: Frame::of(app, &caller, "/spend", "Spend")?,
             bys: BYS.iter().map(|(id, _)| By { id, current: *id == current }).collect(),
             current,
+            command: app.place.commands.make(&format!("spend --by {current}")),
             today: spent(fleet.spent_today),
             month: spent(fleet.spent_this_month),
             held: spent(fleet.reserved),
@@ -127,6 +131,7 @@ fn sum(by: SpendBy, SpendGroup { key, sum }: SpendGroup) -> Sum {
         input: sum.input_tokens,
         output: sum.output_tokens,
         unpriced: sum.unpriced,
+        estimated: sum.estimated,
         share: 0,
     }
 }

@@ -5,13 +5,14 @@ use serde_json::{Value, json};
 
 /// The shape of the file's `policy:`.
 pub(crate) fn policy_schema() -> Value {
-    let names = json!({"type": "array", "items": {"type": "string"}});
+    let name = json!({"type": "string", "minLength": 1, "maxLength": 128});
+    let names = json!({"type": "array", "items": name, "maxItems": 100});
     let flag = json!({"type": "boolean"});
     let mut rules = section(json!({
         "preset": {"enum": ["watch", "strict"]},
         "kill_switch_enabled": {"type": "boolean", "description": "The same switch as guards.loop."},
         "kill_switch_window_size": {"type": "integer", "minimum": 5, "maximum": 100},
-        "kill_switch_threshold": {"type": "number", "minimum": 1, "maximum": 50, "multipleOf": 0.1},
+        "kill_switch_threshold": {"type": "number", "minimum": 1, "maximum": 50},
         "exempt_tools": names,
         "loop_rules": section(json!({"back_to_back": flag, "within_window": flag, "unbroken": flag})),
         "profile": {"enum": ["agent", "batch"]},
@@ -101,6 +102,12 @@ fn models() -> Value {
     json!({"type": "array", "maxItems": 100, "items": name, "description": "Names of models; * stands for any run of characters."})
 }
 
+fn paths() -> Value {
+    let path = json!({"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^/[!-~]*$"});
+    let about = "Paths that may be asked under a cap though nobody knows what they cost; * stands for any run of characters.";
+    json!({"type": "array", "maxItems": 100, "items": path, "description": about})
+}
+
 fn count(max: u64) -> Value {
     json!({"type": "integer", "minimum": 1, "maximum": max})
 }
@@ -116,6 +123,7 @@ fn budget() -> Value {
         "tokens_per_day": tokens(), "tokens_per_month": tokens(), "tokens_per_run": tokens(),
         "timezone": zone(),
         "unpriced": {"enum": ["count", "deny"]},
+        "paths": section(json!({"allow": paths()})),
     }))
 }
 

@@ -1,7 +1,7 @@
 //! Rules in force, written in the shape people write them in: the file's `policy:`.
 
 use estop_core::money::NanoUsd;
-use estop_core::policy::{AllowedHours, BudgetPolicy, Limits, LoopPolicy, Mode, Modes, Policy};
+use estop_core::policy::{AllowedHours, BudgetPolicy, GatePolicy, Limits, LoopPolicy, Mode, Modes, Policy};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -42,6 +42,44 @@ pub(crate) fn in_file_shape(policy: &Policy) -> Map<String, Value> {
     }
 }
 
+/// Adds what holds for all agents: the gate's numbers in seed 4's units, and the watchdog's.
+pub(crate) fn add_shared(policy: &Policy, shape: &mut Map<String, Value>) {
+    shape.insert("gate".to_owned(), gate(&policy.gate));
+    shape.insert("watchdog".to_owned(), word(&policy.watchdog));
+}
+
+fn gate(gate: &GatePolicy) -> Value {
+    let share = |thousandths: u16| f64::from(thousandths) / 1000.0;
+    let GatePolicy {
+        max_tokens_per_minute,
+        token_warning_threshold,
+        max_tool_calls_per_minute,
+        tool_call_warning_threshold,
+        loop_similarity_threshold,
+        loop_window_size,
+        tempo_compression_ratio,
+        cooldown_duration_ms,
+        soft_suspend_threshold,
+        hard_stop_threshold,
+        recovery_rate,
+        recovery_cap,
+    } = *gate;
+    json!({
+        "max_tokens_per_minute": max_tokens_per_minute,
+        "token_warning_threshold": token_warning_threshold,
+        "max_tool_calls_per_minute": max_tool_calls_per_minute,
+        "tool_call_warning_threshold": tool_call_warning_threshold,
+        "loop_similarity_threshold": share(loop_similarity_threshold),
+        "loop_window_size": loop_window_size,
+        "tempo_compression_ratio": share(tempo_compression_ratio),
+        "cooldown_duration_ms": cooldown_duration_ms,
+        "soft_suspend_threshold": share(soft_suspend_threshold),
+        "hard_stop_threshold": share(hard_stop_threshold),
+        "recovery_rate": share(recovery_rate),
+        "recovery_cap": share(recovery_cap),
+    })
+}
+
 fn word(value: &impl Serialize) -> Value {
     serde_json::to_value(value).unwrap_or_default()
 }
@@ -57,6 +95,7 @@ fn budget(budget: &BudgetPolicy) -> Value {
         "tokens_per_run": budget.tokens_per_run,
         "timezone": budget.zone.name,
         "unpriced": word(&budget.unpriced),
+        "paths": {"allow": budget.paths.allow},
     })
 }
 
@@ -78,6 +117,7 @@ fn guards(modes: &Modes) -> Value {
         "churn": word(&modes.churn),
         "chanting": word(&modes.chanting),
         "breaker": word(&modes.breaker),
+        "breaker_set": word(&modes.breaker_set),
         "breaker_unattended": word(&modes.breaker_unattended),
         "gate": word(&modes.gate),
         "health": word(&modes.health),

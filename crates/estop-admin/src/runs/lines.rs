@@ -18,13 +18,27 @@ const AGENT_OTHERS_MAX: usize = 192;
 #[derive(Debug, Default)]
 pub(crate) struct Lines(Mutex<Inner>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
+    /// At most [`LINES_MAX`]; the other maxima are in proportion.
+    max: usize,
     all: Count,
     agents: BTreeMap<Name, Count>,
     /// Programs, by agent and run.
     runs: BTreeMap<(Name, Name), Supervisors>,
     leavings: u64,
+}
+
+impl Default for Inner {
+    fn default() -> Inner {
+        Inner {
+            max: LINES_MAX,
+            all: Count::default(),
+            agents: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            leavings: 0,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,12 +73,18 @@ impl Count {
 }
 
 impl Lines {
+    /// Allows so many lines at once, where the process may not have more descriptors.
+    pub(crate) fn limit(&self, max: usize) {
+        self.lock().max = max.min(LINES_MAX);
+    }
+
     /// A place for one more; `None` if there is none for this agent, or for anybody.
     pub(super) fn place(self: &Arc<Self>, agent: &str, others: bool) -> Option<Place> {
         let mut inner = self.lock();
         let own = inner.agents.get(agent).copied().unwrap_or_default();
-        if !inner.all.has_room(others, LINES_MAX, OTHERS_MAX)
-            || !own.has_room(others, AGENT_LINES_MAX, AGENT_OTHERS_MAX)
+        let share = |of: usize| (inner.max * of / LINES_MAX).max(1);
+        if !inner.all.has_room(others, inner.max, share(OTHERS_MAX))
+            || !own.has_room(others, share(AGENT_LINES_MAX), share(AGENT_OTHERS_MAX))
         {
             return None;
         }
@@ -152,6 +172,18 @@ mod tests {
         assert_eq!(take("new", false).len(), LINES_MAX - OTHERS_MAX);
         drop((calls, more));
         assert!(lines.lock().agents.is_empty(), "nothing is left of lines that are closed");
+    }
+
+    #[test]
+    fn tl_2_a_process_with_few_descriptors_has_few_lines() {
+        let lines = Arc::new(Lines::default());
+        lines.limit(2);
+        let call = lines.place("a", true).expect("one for calls");
+        assert!(lines.place("b", true).is_none(), "the other is for a program");
+        let program = lines.place("b", false).expect("one for programs");
+        assert!(lines.place("c", false).is_none());
+        drop((call, program));
+        assert!(lines.place("c", false).is_some());
     }
 
     #[test]

@@ -143,4 +143,12 @@ impl RunOut {
     pub(super) fn state(&self) -> &str {
         &self.state
     }
+
+    pub(super) fn agent(&self) -> &str {
+        &self.agent
+    }
+
+    pub(super) fn name(&self) -> Option<&str> {
+        self.run.as_deref()
+    }
 }

@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -28,6 +27,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 use utoipa::ToSchema;
 
 use super::lines::Place;
+use super::seat::Seat;
 use super::{RunIn, begin, id_of, live_runs, own, shown};
 use crate::access::{Caller, random_id};
 use crate::input::JsonIn;
@@ -40,21 +40,6 @@ const ALIVE_EVERY: Duration = Duration::from_secs(10);
 const WORDS_AHEAD: usize = 4;
 /// A supervisor that does not come back within this time is gone, and its run over; a little more than its ticket is good.
 const GONE_AFTER: Duration = Duration::from_secs(31);
-
-/// The place a connection has at a door. One with a supervisor's line keeps it, whoever else comes.
-#[derive(Clone, Debug, Default)]
-pub struct Seat(Arc<AtomicBool>);
-
-impl Seat {
-    /// Whether it must not be given to another.
-    pub fn is_kept(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn keep(&self, kept: bool) {
-        self.0.store(kept, Ordering::Relaxed);
-    }
-}
 
 /// What a supervisor runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
@@ -122,8 +107,9 @@ pub(super) async fn watch(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     seat: Option<Extension<Seat>>,
-    JsonIn(new): JsonIn<WatchIn>,
+    JsonIn(mut new): JsonIn<WatchIn>,
 ) -> Result<Response, Problem> {
+    new.agent = app.operator.canonical(&new.agent).into();
     let others = new.kind == WatchKind::Call || caller.only.is_some();
     let place = app.lines.place(&new.agent, others).ok_or_else(|| {
         let detail = "There are too many lines to supervisors: end some programs under `estop run` first.";
@@ -224,6 +210,8 @@ fn open(
         "attended": new.attended,
         "data_url": app.place.data_url,
         "data_dir": app.place.data_dir,
+        "provider_key_variables": app.place.provider_key_variables,
+        "secret_variables": app.place.secret_variables,
     });
     Ok((first, held))
 }

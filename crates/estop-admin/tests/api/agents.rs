@@ -93,7 +93,7 @@ async fn ld_1_kill_switch_bounds_are_named() {
         (json!({"window_size": 101}), "window_size", "from 5 to 100"),
         (json!({"threshold": 0.9}), "threshold", "from 1 to 50"),
         (json!({"threshold": 50.5}), "threshold", "from 1 to 50"),
-        (json!({"threshold": 10.55}), "threshold", "one decimal"),
+        (json!({"threshold": 50.04}), "threshold", "from 1 to 50"),
     ] {
         let problem = patch(body).await.expect(400).json();
         assert_eq!(problem["errors"][0]["field"], field);

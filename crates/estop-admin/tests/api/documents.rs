@@ -174,10 +174,16 @@ async fn ui_4_who_refuses_everything_is_not_ready_and_says_why() {
 }
 
 #[tokio::test]
-async fn ui_4_health_needs_no_token() {
+async fn ui_4_health_needs_no_token_and_ready_means_that_agents_are_served() {
     let plane = Plane::new();
     plane.send(anonymous("GET", "/healthz", None)).await.expect(200);
     plane.send(anonymous("GET", "/readyz", None)).await.expect(200);
-    plane.send(plane.request("POST", "/api/emergency/kill", None)).await.expect(200);
+    for (step, state) in [("kill", "shutdown"), ("restart", "safe_mode")] {
+        plane.send(plane.request("POST", &format!("/api/emergency/{step}"), None)).await.expect(200);
+        let ready = plane.send(anonymous("GET", "/readyz", None)).await.expect(503).json();
+        assert!(ready["detail"].as_str().is_some_and(|detail| detail.contains(state)), "{ready}");
+        plane.send(anonymous("GET", "/healthz", None)).await.expect(200);
+    }
+    plane.send(plane.request("POST", "/api/emergency/clear", None)).await.expect(200);
     plane.send(anonymous("GET", "/readyz", None)).await.expect(200);
 }

@@ -79,7 +79,7 @@ async fn ks_5_a_kill_does_not_wait_for_its_body() {
         assert_eq!(status(&plane).await["reason"], "manual");
 
         let plane = Plane::new();
-        send(&plane, anonymous("POST", KILL, None), body()).await.expect(401);
+        send(&plane, anonymous("POST", KILL, None), body()).await.expect(403);
         assert_eq!(status(&plane).await["state"], "running");
     }
 }

@@ -66,3 +66,23 @@ async fn ui_1_a_viewer_sees_no_buttons() {
         assert!(!html.contains("data-call=\"P"), "{page}");
     }
 }
+
+#[tokio::test]
+async fn ev_2_with_the_button_pressed_nothing_is_said_to_be_active() {
+    let plane = Plane::with_agents(2).await;
+    let shown = plane.get("/").await.expect(200).text();
+    assert!(
+        shown.contains(">Active<") && shown.contains("<b>2</b><span class=\"soft\">of 2 agents active"),
+        "{shown}"
+    );
+    plane.send(plane.request("POST", "/api/emergency/kill", None)).await.expect(200);
+    for page in ["/", "/agents/a0"] {
+        let shown = plane.get(page).await.expect(200).text();
+        assert!(!shown.contains(">Active<") && !shown.contains("may work"), "{page}: {shown}");
+        assert!(shown.contains(">Shut down<"), "{page}: {shown}");
+    }
+    let stats = plane.get("/api/stats").await.expect(200).json();
+    assert_eq!((&stats["active"], &stats["states"]), (&json!(0), &json!({"shut": 2})));
+    let agents = plane.get("/api/agents").await.expect(200).json();
+    assert_eq!(agents["agents"][0]["state"]["kind"], "shut");
+}

@@ -161,3 +161,19 @@ async fn ui_1_an_emptied_rule_is_said_to_be_the_files() {
     let page = plane.get("/agents/a0").await.expect(200).text();
     assert!(page.contains("empty: as the file says") && !page.contains("empty: no"), "{page}");
 }
+
+#[tokio::test]
+async fn po_2_what_was_spent_today_is_compared_with_the_cap_of_a_day_alone() {
+    let plane = Plane::with_agents(1).await;
+    let path = "/api/agents/a0/policy";
+    let today = |page: &str| {
+        let cell = page.split("data-th=\"Spent today\">").nth(1).expect("the column");
+        cell.split("</td>").next().unwrap_or_default().to_owned()
+    };
+    send(&plane, "PATCH", path, Some(json!({"budget": {"usd_per_month": 60}}))).await.expect(200);
+    let month = today(&plane.get("/").await.expect(200).text());
+    assert!(month.contains("no cap a day") && month.contains("of $60.00 this month"), "{month}");
+    send(&plane, "PATCH", path, Some(json!({"budget": {"usd_per_day": 5}}))).await.expect(200);
+    let day = today(&plane.get("/").await.expect(200).text());
+    assert!(day.contains("of $5.00") && !day.contains("$60"), "{day}");
+}

@@ -76,7 +76,9 @@ async fn ui_3_every_route_lets_in_exactly_the_roles_of_the_table() {
             let is_agent = who == "agent key" && takes.iter().any(|scheme| scheme == "key");
             assert_eq!(denied, rank < needed && !is_agent, "{method} {path} for {who}: {status}");
             if rank < 2 && needed > 0 && !is_agent {
-                assert_eq!(status, StatusCode::UNAUTHORIZED, "{method} {path} for {who}");
+                let is_button = path.starts_with("/api/emergency/") && method == "POST";
+                let expected = if is_button { StatusCode::FORBIDDEN } else { StatusCode::UNAUTHORIZED };
+                assert_eq!(status, expected, "{method} {path} for {who}");
             }
             seen += 1;
         }
@@ -179,8 +181,8 @@ async fn ks_6_the_token_may_stand_in_the_body() {
     let wrong = json!({"adminToken": "estop_admin_guessed", "reason": "manual"});
     let refused = ask("/api/emergency/kill", wrong).await.expect(403).json();
     assert_eq!((&refused["error"], &refused["code"]), (&json!("Unauthorized"), &json!("forbidden")));
-    ask("/api/emergency/kill", json!({"reason": "manual"})).await.expect(401);
-    ask("/api/emergency/kill", json!([plane.token])).await.expect(401);
+    ask("/api/emergency/kill", json!({"reason": "manual"})).await.expect(403);
+    ask("/api/emergency/kill", json!([plane.token])).await.expect(403);
 
     let metadata = json!({"source": "cli", "user": "ann"});
     let kill =

@@ -26,7 +26,9 @@ async fn cb_7_runs_go_through_their_states_and_refuse_illegal_steps() {
     assert_eq!(step("activate", 200).await["state"], "ACTIVE");
     plane.get("/api/runs/a0:nothing").await.expect(404);
     plane.get("/api/runs/nothing").await.expect(404);
-    plane.post("/api/runs", json!({"agent": "nobody"})).await.expect(404);
+    let begun = plane.post("/api/runs", json!({"agent": "nobody-yet", "run": "r"})).await.expect(201);
+    assert_eq!(begun.json()["id"], "nobody-yet:r", "an agent begins with its first run");
+    plane.get("/api/agents/nobody-yet").await.expect(200);
 }
 
 #[tokio::test]

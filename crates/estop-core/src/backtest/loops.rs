@@ -141,6 +141,7 @@ fn only_loops() -> Modes {
         churn: Mode::Off,
         chanting: Mode::Off,
         breaker: Mode::Off,
+        breaker_set: Mode::Off,
         breaker_unattended: Mode::Off,
         gate: Mode::Off,
         health: Mode::Off,

@@ -22,6 +22,8 @@ pub enum Account {
     TokensPerRun,
     /// The model has no price and the policy refuses that.
     Unpriced,
+    /// What the path costs cannot be known, and a cap stands over it.
+    UnpricedPath,
     /// Money a day, of all agents together.
     FleetUsdPerDay,
     /// Money a month, of all agents together.
@@ -43,6 +45,7 @@ impl Account {
             Account::TokensPerMonth | Account::FleetTokensPerMonth => "tokens_per_month",
             Account::TokensPerRun => "tokens_per_run",
             Account::Unpriced => "unpriced",
+            Account::UnpricedPath => "paths.allow",
         }
     }
 
@@ -54,16 +57,38 @@ impl Account {
             Account::TokensPerDay | Account::FleetTokensPerDay => Account::FleetTokensPerDay,
             Account::TokensPerMonth | Account::FleetTokensPerMonth => Account::FleetTokensPerMonth,
             // A run is nobody's but its agent's.
-            Account::UsdPerRun | Account::TokensPerRun | Account::Unpriced => self,
+            Account::UsdPerRun | Account::TokensPerRun | Account::Unpriced | Account::UnpricedPath => self,
         }
     }
 
-    fn is_fleet(self) -> bool {
-        self == self.of_fleet()
-            && !matches!(self, Account::UsdPerRun | Account::TokensPerRun | Account::Unpriced)
+    /// Whether it is an account of all agents together.
+    pub fn is_fleet(self) -> bool {
+        matches!(
+            self,
+            Account::FleetUsdPerDay
+                | Account::FleetUsdPerMonth
+                | Account::FleetTokensPerDay
+                | Account::FleetTokensPerMonth
+        )
     }
 
-    fn is_money(self) -> bool {
+    /// Whether it is an account of one run.
+    pub(crate) fn is_run(self) -> bool {
+        matches!(self, Account::UsdPerRun | Account::TokensPerRun)
+    }
+
+    /// Whether it begins anew with the month.
+    pub(super) fn is_monthly(self) -> bool {
+        matches!(
+            self,
+            Account::UsdPerMonth
+                | Account::TokensPerMonth
+                | Account::FleetUsdPerMonth
+                | Account::FleetTokensPerMonth
+        )
+    }
+
+    pub(super) fn is_money(self) -> bool {
         matches!(
             self,
             Account::UsdPerDay
@@ -72,6 +97,27 @@ impl Account {
                 | Account::FleetUsdPerDay
                 | Account::FleetUsdPerMonth
         )
+    }
+}
+
+/// Whether a request fits into an account. In order: of several accounts the last of these decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fit {
+    /// The most it may need is there.
+    #[default]
+    Fits,
+    /// The most it may need is not there, but nothing else is under way: it may run alone.
+    Alone,
+    /// There is money, but requests under way hold it: it ends by itself.
+    Waits,
+    /// There is not enough left for what it asks for.
+    Over,
+}
+
+impl Fit {
+    fn is_fits(&self) -> bool {
+        *self == Fit::Fits
     }
 }
 
@@ -89,13 +135,43 @@ pub struct BudgetFinding {
     pub asked: u64,
     /// The cap.
     pub cap: u64,
+    /// Whether it fits.
+    #[serde(default, skip_serializing_if = "Fit::is_fits")]
+    pub fit: Fit,
 }
 
 impl BudgetFinding {
-    /// Whether the request does not fit. A spent account refuses even what costs nothing.
+    /// How an account stands if a request asks for `most`, of which `open` is only a bound and nobody asked for it.
+    pub fn of(account: Account, (spent, reserved): (u64, u64), most: u64, open: u64, cap: u64) -> Self {
+        let least = most.saturating_sub(open);
+        let committed = spent.saturating_add(reserved);
+        // A spent account refuses even what costs nothing.
+        let fit = if spent >= cap || spent.saturating_add(least) > cap {
+            Fit::Over
+        } else if committed < cap && committed.saturating_add(most) <= cap {
+            Fit::Fits
+        } else if reserved == 0 {
+            Fit::Alone
+        } else {
+            Fit::Waits
+        };
+        BudgetFinding { account, spent, reserved, asked: most, cap, fit }
+    }
+
+    /// How an account stands while a stream runs: reaching the cap exactly is allowed, going beyond is not.
+    pub(super) fn running(account: Account, spent: u64, reserved: u64, cap: u64) -> Self {
+        let fit = if spent.saturating_add(reserved) > cap { Fit::Over } else { Fit::Fits };
+        BudgetFinding { account, spent, reserved, asked: 0, cap, fit }
+    }
+
+    /// A refusal for what has no price.
+    pub(super) fn unpriced(account: Account) -> Self {
+        BudgetFinding { account, spent: 0, reserved: 0, asked: 0, cap: 0, fit: Fit::Over }
+    }
+
+    /// Whether the request is refused.
     pub fn is_over(&self) -> bool {
-        let committed = self.spent.saturating_add(self.reserved);
-        committed >= self.cap || committed.saturating_add(self.asked) > self.cap
+        matches!(self.fit, Fit::Waits | Fit::Over)
     }
 
     /// How full the account would be, in basis points; the tightest account is the one to show.
@@ -116,19 +192,29 @@ impl std::fmt::Display for BudgetFinding {
         if self.account == Account::Unpriced {
             return f.write_str("Budget: this model has no price, and the policy says `unpriced: deny`.");
         }
+        if self.account == Account::UnpricedPath {
+            return f.write_str(
+                "Budget: what this path costs cannot be known, so under a budget cap it is refused unless `budget.paths.allow` of the policy names it.",
+            );
+        }
+        let end = match self.fit {
+            Fit::Waits => ", which requests under way hold until they end",
+            Fit::Alone => ", so it runs alone",
+            Fit::Fits | Fit::Over => "",
+        };
         if self.account.is_money() {
             let usd = NanoUsd;
             let (spent, reserved, asked, cap) =
                 (usd(self.spent), usd(self.reserved), usd(self.asked), usd(self.cap));
             return write!(
                 f,
-                "{whose} {name}: {spent} spent and {reserved} reserved of {cap}; this request may need {asked}."
+                "{whose} {name}: {spent} spent and {reserved} reserved of {cap}; this request may need {asked}{end}."
             );
         }
         let BudgetFinding { spent, reserved, asked, cap, .. } = self;
         write!(
             f,
-            "{whose} {name}: {spent} tokens spent and {reserved} reserved of {cap}; this request may need {asked}."
+            "{whose} {name}: {spent} tokens spent and {reserved} reserved of {cap}; this request may need {asked}{end}."
         )
     }
 }

@@ -75,6 +75,8 @@ fn st_1_a_state_and_its_policy_are_written_without_help() {
             ..RequestPrint::default()
         };
         let asked = RequestReceived {
+            path_model: None,
+            path: None,
             request,
             call: Default::default(),
             model: Some("gpt-4o-mini".into()),

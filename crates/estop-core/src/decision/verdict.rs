@@ -100,6 +100,17 @@ impl Verdict {
     }
 }
 
+impl Verdict {
+    /// What the agent should be told though it may go on: limits that are near, also where reaching them stops nobody.
+    pub fn warning(&self) -> Option<String> {
+        match (self.ruling, &self.finding) {
+            (Ruling::Warn, finding) => Some(finding.to_string()),
+            (Ruling::WouldStop, Finding::Breaker(finding)) => Some(finding.shadow_warning()),
+            (Ruling::Pass | Ruling::Stop | Ruling::WouldStop | Ruling::Off | Ruling::Skip, _) => None,
+        }
+    }
+}
+
 macro_rules! finding_from {
     ($($seen:ident => $finding:ident),* $(,)?) => {
         $(impl From<$seen> for Finding {

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeStruct};
 
 use super::{Decision, Finding, Guard, Outcome, Ruling, Verdicts};
+use crate::budget::Fit;
 use crate::canonical_json;
 use crate::health;
 
@@ -165,7 +166,12 @@ impl Finding {
             Finding::Hours(x) => map.serialize_entry(name, &(x.weekday, x.minute)),
             Finding::Models(x) => map.serialize_entry(name, &x.model),
             Finding::Rate(x) => map.serialize_entry(name, &(x.requests, x.tokens)),
-            Finding::Budget(x) => map.serialize_entry(name, &(x.account, x.spent, x.reserved, x.asked)),
+            Finding::Budget(x) if x.fit == Fit::Fits => {
+                map.serialize_entry(name, &(x.account, x.spent, x.reserved, x.asked))
+            }
+            Finding::Budget(x) => {
+                map.serialize_entry(name, &(x.account, x.spent, x.reserved, x.asked, x.fit))
+            }
             Finding::Loop(x) => {
                 map.serialize_entry(name, &(x.score, x.prompts, x.responses, x.calls, x.window))
             }
@@ -229,7 +235,12 @@ mod tests {
                 (Guard::Churn, Finding::Churn(ChurnFinding { failures: 0, max: 5 })),
                 (
                     Guard::Health,
-                    Finding::Health(HealthFinding { health, suspend_below: 600, stop_below: 300 }),
+                    Finding::Health(HealthFinding {
+                        health,
+                        suspend_below: 600,
+                        stop_below: 300,
+                        losses: Default::default(),
+                    }),
                 ),
             ];
             for (guard, finding) in findings {

@@ -9,7 +9,7 @@ use crate::decision::{Effect, Finding, Guard, Ruling};
 use crate::event::{Ended, Event};
 use crate::fingerprint::StepPrint;
 use crate::ids::Hash64;
-use crate::loop_detector;
+use crate::loop_detector::{self, LoopEvidence};
 use crate::minute::Mark;
 use crate::policy::WatchdogScope;
 use crate::run::{Adds, Run};
@@ -148,16 +148,17 @@ impl AgentState {
         match by {
             Guard::Loop => {
                 if let Some(c) = self.conversations.get(asking.conversation()) {
-                    effects.push(Effect::LoopEvidence(loop_detector::evidence(
-                        c,
-                        asking.asked(),
-                        &asking.steps,
-                        now,
-                    )));
+                    let (asked, loops) = (asking.asked(), &asking.policy.loops);
+                    let found = loop_detector::evidence(c, asked, &asking.steps, asking.prints(), now, loops);
+                    effects.push(Effect::LoopEvidence(found));
                 }
                 self.kill_switch(now, Cause::Loop, effects);
             }
-            Guard::Churn => self.kill_switch(now, Cause::Churn, effects),
+            Guard::Churn => {
+                let tool = asking.prints().last().map(|step| step.tool.clone());
+                effects.push(Effect::LoopEvidence(LoopEvidence { tool, matched: Vec::new() }));
+                self.kill_switch(now, Cause::Churn, effects);
+            }
             Guard::Breaker => self.trip(now, asking.event, pass, effects),
             Guard::Watchdog => match asking.policy.watchdog.scope {
                 // Once an episode: the button stays pressed.
@@ -172,6 +173,8 @@ impl AgentState {
             Guard::Run => {
                 if let Some(run) = self.runs.get_mut(asking.run_name()) {
                     run.last_activity = now;
+                    let serial = run.serial;
+                    self.escalate_summed_up(now, serial, effects);
                 }
             }
             Guard::System
@@ -179,10 +182,25 @@ impl AgentState {
             | Guard::Hours
             | Guard::Models
             | Guard::Rate
-            | Guard::Budget
             | Guard::Chanting
             | Guard::Gate
             | Guard::Health => {}
+            Guard::Budget => self.report_refusal(asking, pass, effects),
+        }
+    }
+
+    /// A budget refused: reported once for each account and kind of refusal in a period.
+    fn report_refusal(&mut self, asking: &Asking<'_>, pass: &Pass, effects: &mut Vec<Effect>) {
+        let Some(Finding::Budget(finding)) = pass.verdicts().get(Guard::Budget).map(|v| &v.finding) else {
+            return;
+        };
+        let run = self.runs.get_mut(asking.run_name()).filter(|_| finding.account.is_run());
+        let is_first = match run {
+            Some(run) => run.spent.is_first_refusal(finding),
+            None => self.budget.is_first_refusal(finding),
+        };
+        if is_first {
+            effects.push(Effect::BudgetRefused(*finding));
         }
     }
 

@@ -1,7 +1,7 @@
 //! A request with all that it takes to judge it.
 
-use crate::budget::Amount;
-use crate::event::{CallKind, Estimate, Event, RequestReceived};
+use crate::budget::{Amount, Need};
+use crate::event::{CallKind, Event, RequestReceived};
 use crate::fingerprint::StepPrint;
 use crate::ids::Hash64;
 use crate::policy::Policy;
@@ -20,10 +20,14 @@ pub(super) struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// What it may cost.
+    /// What it may need.
+    pub(super) fn need(&self) -> Need {
+        self.request.estimate.into()
+    }
+
+    /// What is reserved for it.
     pub(super) fn amount(&self) -> Amount {
-        let Estimate { input_tokens, output_tokens, usd, .. } = self.request.estimate;
-        Amount { usd, tokens: u64::from(input_tokens) + u64::from(output_tokens) }
+        self.need().most
     }
 
     /// A turn: a person's text to a generating model (CB-3).
@@ -44,6 +48,12 @@ impl Asking<'_> {
     /// The results it brings for the first time.
     pub(super) fn results(&self) -> &[StepPrint] {
         if self.is_retry { &[] } else { &self.request.print.steps }
+    }
+
+    /// Where its steps come from, one for each.
+    pub(super) fn prints(&self) -> impl Iterator<Item = &StepPrint> {
+        let counts = |s: &&StepPrint| !self.policy.loops.exempt_tools.contains(&s.tool);
+        self.request.print.steps.iter().filter(counts)
     }
 
     pub(super) fn is_generation(&self) -> bool {

@@ -83,6 +83,9 @@ impl AgentState {
             self.runs.forget_implicit();
             self.open_calls = OpenCalls::default();
             self.shadow_told = 0;
+        } else {
+            // A person says that it may work: a limit of the run nobody began does not stand in its way (ID-7).
+            self.runs.release_implicit();
         }
         Decision::noted()
     }

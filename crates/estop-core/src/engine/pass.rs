@@ -1,5 +1,6 @@
 //! One pass over the guards, in their order (PO-1): collects the verdicts and draws the outcome.
 
+use crate::budget::{Fit, WAIT_MS};
 use crate::decision::{Decision, Effect, Finding, Guard, Outcome, Retry, Ruling, Verdict, Verdicts};
 use crate::event::Event;
 use crate::judgement::Judgement;
@@ -69,6 +70,8 @@ fn retry(by: Guard, verdict: Option<&Verdict>) -> Retry {
         (Guard::Rate, Some(Finding::Rate(rate))) => Retry::AfterMs(rate.free_in_ms),
         // A veto for health alone has no cooldown: it ends when a person looks.
         (Guard::Gate, Some(Finding::Gate(gate))) if gate.cooldown_ms > 0 => Retry::AfterMs(gate.cooldown_ms),
+        // Requests under way end by themselves.
+        (Guard::Budget, Some(Finding::Budget(budget))) if budget.fit == Fit::Waits => Retry::AfterMs(WAIT_MS),
         (
             Guard::System
             | Guard::Agent

@@ -5,7 +5,7 @@ use super::admission::ToldOf;
 use super::asking::Asking;
 use super::pass::Pass;
 use super::tripwire::Preview;
-use crate::breaker::{self, BreakerFinding};
+use crate::breaker::{self, BreakerFinding, LimitName};
 use crate::budget::{self, Amount, RunSpend};
 use crate::decision::{Decision, Guard};
 use crate::event::{CallKind, Event, RequestReceived};
@@ -41,6 +41,7 @@ impl AgentState {
         let asking = Asking { event, request: r, steps, is_retry, policy };
         let preview = self.preview(now.mono, &asking);
         let pass = self.judge_request(now, &asking, &preview);
+        self.last_asked = asking.need();
         let mut effects = Vec::new();
         if pass.stopped_by().is_none_or(|by| by >= Guard::Gate) {
             self.keep(preview, &pass, asking.conversation());
@@ -80,7 +81,7 @@ impl AgentState {
         let run_judgement =
             if known.is_none() { self.room_for_run(now.mono) } else { run.judge(Wants::Words).some() };
         let spend = RunSpend { spent: run.spent.amount, reserved: self.held_by(run, policy) };
-        let own = self.budget.tightest(asking.amount(), spend, &policy.budget);
+        let own = self.budget.tightest(asking.need(), spend, &policy.budget);
 
         let mut pass = Pass::of_channel(event, Channel::Llm);
         pass.ask(Guard::Agent, self.standing.judge(), Mode::Enforce);
@@ -95,11 +96,7 @@ impl AgentState {
             rate::judge(&self.minute, now.mono, &policy.rate, tokens, in_flight),
             rate_mode,
         );
-        pass.ask(
-            Guard::Budget,
-            budget::judge(own, r.fleet, r.estimate.unpriced, &policy.budget),
-            modes.budget,
-        );
+        pass.ask(Guard::Budget, budget::judge(own, r, &policy.budget), modes.budget);
         pass.ask(
             Guard::Loop,
             loop_detector::judge(conversation, asking.asked(), steps, &policy.loops),
@@ -107,11 +104,8 @@ impl AgentState {
         );
         pass.ask(Guard::Churn, judge_churn(conversation, steps), modes.churn);
         pass.skip(Guard::Chanting);
-        pass.ask(
-            Guard::Breaker,
-            judge_breaker(run, run.request_adds(asking.is_turn()), now.mono, policy),
-            run.mode(modes),
-        );
+        let (breaker, mode) = judge_breaker(run, run.request_adds(asking.is_turn()), now.mono, policy);
+        pass.ask(Guard::Breaker, breaker, mode);
         self.judge_tripwire(&mut pass, now.mono, preview, policy);
         match (r.call, policy.watchdog.scope) {
             (CallKind::Generation, WatchdogScope::Agent | WatchdogScope::System) => {
@@ -149,18 +143,21 @@ fn refuse_duplicate() -> Decision {
     pass.into_decision(Vec::new())
 }
 
-/// A tripped run is summing up: its limits have spoken.
+/// What a run's limits say, and in which mode. A tripped run is summing up: its limits have spoken.
 pub(super) fn judge_breaker(
     run: &Run,
     adds: Adds,
     now: Millis,
     policy: &Policy,
-) -> Judgement<Option<BreakerFinding>> {
+) -> (Judgement<Option<BreakerFinding>>, Mode) {
+    let Policy { limits, modes, .. } = policy;
     if run.is_tripped() {
-        return Judgement::CLEAR;
+        return (Judgement::CLEAR, run.mode_of(LimitName::ToolCalls, limits, modes));
     }
-    let caps = run.caps(&policy.limits, &policy.modes);
-    breaker::judge(run.counts_with(adds, now), &caps, run.allowances()).some()
+    let mode_of = |limit| run.mode_of(limit, limits, modes);
+    let counts = run.counts_with(adds, now);
+    let (judgement, mode) = breaker::judge(counts, &run.caps(limits), run.allowances(), mode_of);
+    (judgement.some(), mode)
 }
 
 fn judge_churn(conversation: Option<&Conversation>, steps: &[Step]) -> Judgement<ChurnFinding> {

@@ -16,6 +16,7 @@ use crate::ids::RequestId;
 use crate::judgement::Judgement;
 use crate::minute::Mark;
 use crate::policy::{LoopPolicy, Mode, Policy, Profile};
+use crate::report_tool::is_wrap_up_tool;
 use crate::run::{Adds, Run, RunFinding, RunProblem, RunState};
 use crate::standing::Cause;
 use crate::system::Channel;
@@ -55,10 +56,31 @@ impl AgentState {
         if r.ended == Ended::Failed {
             self.harm(now, Harm::ExecutionError, policy, effects);
         }
+        if !self.reports_by_hook(flight.run, &r.print, policy) {
+            self.escalate_summed_up(now, flight.run, effects);
+        }
         if r.print.calls.is_empty() {
             self.wait_for_person(now, flight.run);
         }
         decision
+    }
+
+    /// Whether the answer asks for a wrap-up tool that a hook is going to see: its end escalates the run.
+    fn reports_by_hook(&mut self, run: u32, print: &ResponsePrint, policy: &Policy) -> bool {
+        let reports = |tool: &str| policy.limits.wrap_up_tools.iter().any(|own| is_wrap_up_tool(tool, own));
+        let is_hooked = self.runs.by_serial(run).is_some_and(|run| run.is_hooked());
+        is_hooked && print.calls.iter().any(|call| reports(&call.tool))
+    }
+
+    /// The last of the requests to sum up was answered: a person is needed now, not when the time is over (CB-6).
+    pub(super) fn escalate_summed_up(&mut self, now: Millis, run: u32, effects: &mut Vec<Effect>) {
+        if self.in_flight.any_of_run(run) {
+            return;
+        }
+        let Some(run) = self.runs.by_serial(run).filter(|run| run.has_summed_up()) else { return };
+        if let Some(used) = run.end_wrap_up(now) {
+            effects.push(Effect::RunEscalated { run: run.name.clone(), used, attended: run.attended });
+        }
     }
 
     fn consumed(&mut self, now: Millis, new_input: u32, usage: Usage, failed: bool) {
@@ -87,8 +109,8 @@ impl AgentState {
         for call in tests() {
             run.await_test(call.action);
         }
-        let judgement = judge_breaker(run, Adds::default(), now, policy);
-        let verdict = Verdict::under(judgement, run.mode(&policy.modes));
+        let (judgement, mode) = judge_breaker(run, Adds::default(), now, policy);
+        let verdict = Verdict::under(judgement, mode);
         if let Finding::Breaker(finding) = &verdict.finding
             && let Some(used) = finding.reached()
         {
@@ -131,7 +153,9 @@ impl AgentState {
                 c.set_failed(flight.entry);
             }
             self.harm(now, Harm::ExecutionError, policy, &mut decision.effects);
-        } else {
+        }
+        self.escalate_summed_up(now, flight.run, &mut decision.effects);
+        if !failed {
             self.wait_for_person(now, flight.run);
         }
         decision
@@ -181,9 +205,10 @@ impl AgentState {
     fn extend_reservation(&mut self, now: Millis, p: &StreamProgressed, policy: &Policy) -> Option<Running> {
         let flight = self.in_flight.get_mut(p.request)?;
         flight.expires = now.plus(LIFETIME_MS);
-        let before = flight.held;
-        flight.held = before.max(p.usage.into());
+        let (before, used) = (flight.held, Amount::from(p.usage));
+        flight.held = before.max(used);
         let extra = flight.held.beyond(before);
+        let unused = flight.held.beyond(used);
         let run = flight.run;
         self.budget.reserve(extra);
         let reserved = self.in_flight.held_by_run(run);
@@ -193,10 +218,8 @@ impl AgentState {
             spent = run.spent.amount;
             running = run.judge_running().some();
         }
-        let own = self.budget.tightest(Amount::default(), RunSpend { spent, reserved }, &policy.budget);
-        // Reaching the cap exactly is allowed for a stream that runs; going beyond is not.
-        let is_over = |f: &BudgetFinding| f.spent.saturating_add(f.reserved) > f.cap;
-        let over = [own, p.fleet].into_iter().flatten().find(is_over);
+        let own = self.budget.tightest_running(unused, RunSpend { spent, reserved }, &policy.budget);
+        let over = [own, p.fleet].into_iter().flatten().find(BudgetFinding::is_over);
         Some(Running { run: running, budget: Judgement::stop_if(over.is_some(), over.or(own).or(p.fleet)) })
     }
 

@@ -12,13 +12,13 @@ use crate::fingerprint::StepPrint;
 use crate::hours;
 use crate::ids::{CallId, Hash64, Name};
 use crate::judgement::Level;
-use crate::loop_detector;
+use crate::loop_detector::{self, LoopEvidence};
 use crate::minute::Mark;
 use crate::policy::{Mode, Policy};
 use crate::report_tool::is_wrap_up_tool;
 use crate::run::{Adds, AtGate, Run, Wants, is_same_call};
 use crate::signature::hook_conversation;
-use crate::standing::Cause;
+use crate::standing::{Cause, Standing};
 use crate::step::step_of;
 use crate::system::Channel;
 use crate::time::{Millis, Now};
@@ -124,12 +124,12 @@ impl AgentState {
         for guard in [Guard::Rate, Guard::Budget, Guard::Loop, Guard::Churn, Guard::Chanting] {
             pass.skip(guard);
         }
-        let mut breaker = judge_breaker(run, adds, now.mono, policy);
+        let (mut breaker, mode) = judge_breaker(run, adds, now.mono, policy);
         if reports && breaker.level == Level::Stop {
             // A report passes, also if it is the call that reaches the limit: the next one trips.
             breaker.level = Level::Warn;
         }
-        pass.ask(Guard::Breaker, breaker, run.mode(modes));
+        pass.ask(Guard::Breaker, breaker, mode);
         self.judge_gate(&mut pass, now.mono, policy);
         pass.skip(Guard::Watchdog);
 
@@ -208,13 +208,15 @@ impl AgentState {
                 ToolGate::Mcp => run.tool_ended(Hash64(t.call.0), t.ended),
             }
         }
-        let pass = self.judge_step(now, &open, t, policy);
+        let (pass, evidence) = self.judge_step(now, &open, t, policy);
         let of = ToldOf { conversation: Some(hook_conversation(open.run.as_deref())), run: None };
         self.tell_shadows(&pass, of, &mut effects);
-        match pass.stopped_by() {
-            Some(Guard::Loop) => self.kill_switch(now, Cause::Loop, &mut effects),
-            Some(_) => self.kill_switch(now, Cause::Churn, &mut effects),
-            None => {}
+        if let Some(by) = pass.stopped_by() {
+            if !matches!(self.standing, Standing::Inactive { .. }) {
+                effects.push(Effect::LoopEvidence(evidence));
+            }
+            let cause = if by == Guard::Loop { Cause::Loop } else { Cause::Churn };
+            self.kill_switch(now, cause, &mut effects);
         }
         if t.reports {
             self.escalate_reported(now, open.run, &mut effects);
@@ -226,10 +228,18 @@ impl AgentState {
         decision
     }
 
-    fn judge_step(&mut self, now: Millis, open: &OpenCall, t: &ToolFinished, policy: &Policy) -> Pass {
+    /// The verdicts on a step, and what speaks for it if one stops.
+    fn judge_step(
+        &mut self,
+        now: Millis,
+        open: &OpenCall,
+        t: &ToolFinished,
+        policy: &Policy,
+    ) -> (Pass, LoopEvidence) {
         let mut pass = Pass::new();
+        let mut evidence = LoopEvidence::default();
         if policy.loops.exempt_tools.contains(&open.tool) {
-            return pass;
+            return (pass, evidence);
         }
         let print = StepPrint {
             tool: open.tool.clone(),
@@ -246,8 +256,12 @@ impl AgentState {
         let c = self.conversations.open(key, now);
         pass.ask(Guard::Loop, loop_detector::judge(Some(c), None, &steps, &policy.loops), policy.modes.loops);
         pass.ask(Guard::Churn, c.track.judge_churn(&steps), policy.modes.churn);
+        if pass.stopped_by().is_some() {
+            let prints = std::iter::once(&print);
+            evidence = loop_detector::evidence(c, None, &steps, prints, now, &policy.loops);
+        }
         c.track.remember(&steps, window);
-        pass
+        (pass, evidence)
     }
 
     /// A tripped run that reported has summed up: a person is needed now (CB-6). An implicit run never ends so (ID-7).
@@ -267,12 +281,14 @@ impl AgentState {
         match self.runs.get(event.run.as_deref()) {
             Some(run) => {
                 pass.ask(Guard::Run, run.judge(Wants::Words), Mode::Enforce);
-                pass.ask(Guard::Breaker, judge_breaker(run, adds, now, policy), run.mode(&policy.modes));
+                let (breaker, mode) = judge_breaker(run, adds, now, policy);
+                pass.ask(Guard::Breaker, breaker, mode);
             }
             None => {
                 pass.ask(Guard::Run, self.room_for_run(now), Mode::Enforce);
                 let fresh = Run::new(event.run.clone(), u32::MAX, false, now);
-                pass.ask(Guard::Breaker, judge_breaker(&fresh, adds, now, policy), fresh.mode(&policy.modes));
+                let (breaker, mode) = judge_breaker(&fresh, adds, now, policy);
+                pass.ask(Guard::Breaker, breaker, mode);
             }
         }
         let mut effects = Vec::new();

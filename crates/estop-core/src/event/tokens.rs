@@ -3,25 +3,52 @@
 use serde::Deserialize;
 
 use crate::as_list::as_list;
-use crate::budget::Amount;
+use crate::budget::{Amount, Need};
 use crate::money::NanoUsd;
 
 /// What a request may cost, judged before it is forwarded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Estimate {
-    /// Tokens it sends.
+    /// Tokens it sends, as far as can be guessed from its size: what rates are counted with.
     pub input_tokens: u32,
-    /// Tokens it may get back, as far as they are reserved.
+    /// Tokens it may get back at most.
     pub output_tokens: u32,
-    /// What both would cost.
+    /// What is reserved for it: the most it may cost.
     pub usd: NanoUsd,
-    /// The model has no price; `usd` is 0.
+    /// The model has no price, or what the path costs cannot be known; `usd` is 0 or too little.
     #[serde(default)]
     pub unpriced: bool,
+    /// Tokens it may send beyond `input_tokens`; reserved too.
+    #[serde(default)]
+    pub more_input_tokens: u32,
+    /// Of the tokens reserved, those that are only a bound: the client named no limit.
+    #[serde(default)]
+    pub open_tokens: u64,
+    /// The same of the money.
+    #[serde(default)]
+    pub open_usd: NanoUsd,
 }
 
-as_list!(Estimate: input_tokens, output_tokens, usd; unpriced = false);
+as_list!(
+    Estimate: input_tokens, output_tokens, usd;
+    unpriced = false, more_input_tokens = 0, open_tokens = 0, open_usd = NanoUsd(0)
+);
+
+impl Estimate {
+    /// Tokens that are reserved, sent ones.
+    pub fn input_reserved(&self) -> u64 {
+        u64::from(self.input_tokens) + u64::from(self.more_input_tokens)
+    }
+}
+
+impl From<Estimate> for Need {
+    fn from(estimate: Estimate) -> Need {
+        let tokens = estimate.input_reserved() + u64::from(estimate.output_tokens);
+        let open = Amount { usd: estimate.open_usd, tokens: estimate.open_tokens };
+        Need { most: Amount { usd: estimate.usd, tokens }, open }
+    }
+}
 
 /// What a request really used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -42,7 +69,7 @@ pub struct Usage {
     /// Of the tokens received, spent on reasoning.
     #[serde(default)]
     pub reasoning_tokens: u32,
-    /// The provider did not say; estimated from sizes.
+    /// The provider did not say, or said more than any answer has: estimated from sizes, or from what was reserved.
     #[serde(default)]
     pub estimated: bool,
 }

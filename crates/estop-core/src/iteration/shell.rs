@@ -3,6 +3,8 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
+use crate::steps::{self, Counted};
+
 /// Bytes of a command that are read; the rest is ignored. Chosen: far above any command seen.
 const COMMAND_BYTES_MAX: usize = 256 * 1024;
 /// Simple commands of one script that are looked at. Keeps a hostile `a;a;a;…` cheap.
@@ -15,7 +17,7 @@ const NESTING_MAX: usize = 32;
 pub(super) fn simple_commands(script: &str) -> Vec<Vec<String>> {
     let script = &script[..script.floor_char_boundary(COMMAND_BYTES_MAX)];
     let mut lexer = Lexer {
-        chars: script.chars().peekable(),
+        chars: Counted(script.chars()).peekable(),
         current: Partial::default(),
         outer: Vec::new(),
         here_documents: Vec::new(),
@@ -27,7 +29,7 @@ pub(super) fn simple_commands(script: &str) -> Vec<Vec<String>> {
 
 /// Reads a script once, from left to right. It is lenient: what a shell would refuse is read somehow.
 struct Lexer<'a> {
-    chars: Peekable<Chars<'a>>,
+    chars: Peekable<Counted<Chars<'a>>>,
     current: Partial,
     /// What was interrupted by each `(` or backtick that is still open. At most [`NESTING_MAX`].
     outer: Vec<(Nesting, Partial)>,
@@ -202,7 +204,8 @@ impl Lexer<'_> {
     }
 
     fn redirection(&mut self, c: char) {
-        // The `2` of `2>` is no argument.
+        // The `2` of `2>` is no argument. A word is looked at once: it ends here.
+        steps::add(self.current.word.as_ref().map_or(0, String::len));
         if self.current.word.as_ref().is_some_and(|word| word.bytes().all(|b| b.is_ascii_digit())) {
             self.current.word = None;
         }
@@ -237,6 +240,7 @@ impl Lexer<'_> {
         for HereDocument { delimiter, strip_tabs } in std::mem::take(&mut self.here_documents) {
             while self.chars.peek().is_some() {
                 let line: String = self.chars.by_ref().take_while(|c| *c != '\n').collect();
+                steps::add(2 * line.len());
                 let line = if strip_tabs { line.trim_start_matches('\t') } else { &line };
                 if line.trim_end_matches('\r') == delimiter {
                     break;

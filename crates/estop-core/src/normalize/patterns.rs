@@ -52,6 +52,12 @@ fn digits_at(text: &Text<'_>, at: usize) -> Found {
     special.unwrap_or_else(|| Found { placeholder: Placeholder::Number, end: number_end(text, digits.end) })
 }
 
+/// The number that begins with the digit at `at`, inside a word.
+#[inline]
+pub(crate) fn number_in_word_at(text: &Text<'_>, at: usize) -> Found {
+    Found { placeholder: Placeholder::Number, end: number_end(text, text.digits_end(at)) }
+}
+
 /// The end of the number whose first digits end at `end`: `7`, `3.14`, `10.0.0.1`, `1,234,567`, `6.02e23`.
 ///
 /// A unit directly after it is not part of it: `10ms` is `<NUM>ms`.

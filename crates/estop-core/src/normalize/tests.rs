@@ -27,7 +27,17 @@ fn fp_1_words_that_look_like_ids_stay_words() {
         check(words, words);
     }
     check("abcdefab-cdef-abcd-abcd-abcdefabcdef", "abcdefab-cdef-abcd-abcd-abcdefabcdef");
-    check("utf8 day1 sha256 v2 x_5 é5", "utf8 day1 sha256 v2 x_5 é5");
+}
+
+#[test]
+fn fp_1_numbers_glued_to_words_are_numbers() {
+    check("file_803.txt v1.2.3 user12@example.com", "file_<NUM>.txt v<NUM> user<NUM>@example.com");
+    check("utf8 day1 sha256 v2 x_5 é5", "utf<NUM> day<NUM> sha<NUM> v<NUM> x_<NUM> é<NUM>");
+    check(
+        "a1b2c3 x1deadbeef12 xa1b2c3d4e5",
+        "a<NUM>b<NUM>c<NUM> x<NUM>deadbeef<NUM> xa<NUM>b<NUM>c<NUM>d<NUM>",
+    );
+    check("r2d2, c3po_7z", "r<NUM>d<NUM>, c<NUM>po_<NUM>z");
 }
 
 #[test]
@@ -52,12 +62,12 @@ fn fp_1_ids_are_long_hex_tokens_at_word_boundaries() {
     check("550e8400e29b41d4a716446655440000", "<ID>");
     check("12345678-1234-1234-1234-123456789012", "<ID>");
     check("commit 3f2a9c1b.", "commit <ID>.");
-    check("abcdefa1 abcdef1 abcdefg1 1abcdefa_", "<ID> abcdef1 abcdefg1 <NUM>abcdefa_");
-    check("0xdead 0XBEEF12 0x1f 0xdeadx", "<ID> <ID> <NUM>x1f <NUM>xdeadx");
+    check("abcdefa1 abcdef1 abcdefg1 1abcdefa_", "<ID> abcdef<NUM> abcdefg<NUM> <NUM>abcdefa_");
+    check("0xdead 0XBEEF12 0x1f 0xdeadx", "<ID> <ID> <NUM>x<NUM>f <NUM>xdeadx");
     check("a1b2c3d4-550e8400-e29b-41d4-a716-446655440000", "<ID>-<ID>");
-    check("550e8400-e29b-41d4-a716-4466554400001", "<ID>-e29b-<NUM>d4-a716-<NUM>");
+    check("550e8400-e29b-41d4-a716-4466554400001", "<ID>-e<NUM>b-<NUM>d<NUM>-a<NUM>-<NUM>");
     // The Kelvin sign is the letter k, so this token is not hex to its end.
-    check("abcdefa1\u{212a}", "abcdefa1k");
+    check("abcdefa1\u{212a}", "abcdefa<NUM>k");
 }
 
 #[test]
@@ -87,7 +97,7 @@ fn fp_1_numbers_start_a_token_and_leave_their_unit() {
     check("3.14 10.0.0.1 1,234,567.89 6.02e23 1E-9", "<NUM> <NUM> <NUM> <NUM> <NUM>");
     check("10ms 5x -7 (42%) $9.99, 第5章", "<NUM>ms <NUM>x -<NUM> (<NUM>%) $<NUM>, 第<NUM>章");
     check("5. 1,2,3 12,3456 1e 1e+", "<NUM>. <NUM>,<NUM>,<NUM> <NUM>,<NUM> <NUM>e <NUM>e+");
-    check("1.5abcdef12 1e5e5", "<NUM><ID> <NUM>e5");
+    check("1.5abcdef12 1e5e5", "<NUM><ID> <NUM>e<NUM>");
     check("٣ ５", "٣ ５");
 }
 
@@ -98,17 +108,15 @@ fn fp_1_placeholders_in_the_text_are_kept() {
 }
 
 fn looks(text: &str) -> usize {
-    let input = Text::new(text);
-    normalize_input(text, &input);
-    input.looks()
+    crate::steps::counted(u64::MAX, || drop(normalize(text))) as usize
 }
 
 /// Looks per byte that no text may exceed: a byte can be seen as hex, as part of a date and as a digit,
-/// from the start of its token and once more after a number.
-const LOOKS_PER_BYTE_MAX: usize = 8;
+/// from the start of its token and once more after a number; and it is passed over once.
+const LOOKS_PER_BYTE_MAX: usize = 9;
 
 /// Beginnings of what the patterns look for; repeated, they make a careless search look far ahead each time.
-pub(crate) const ADVERSARIAL: [&str; 31] = [
+pub(crate) const ADVERSARIAL: [&str; 35] = [
     "1",
     "a",
     "f1",
@@ -135,6 +143,10 @@ pub(crate) const ADVERSARIAL: [&str; 31] = [
     ":",
     "e",
     "_1",
+    "g1",
+    "ga1.",
+    "ga1e",
+    "g1,234,",
     "é1",
     "1é",
     "\u{212a}",
@@ -149,7 +161,7 @@ fn fp_1_normalising_is_linear_on_adversarial_texts() {
             let text = unit.repeat(2_000) + end;
             let looks = looks(&text);
             assert!(
-                looks <= LOOKS_PER_BYTE_MAX * text.len(),
+                looks <= LOOKS_PER_BYTE_MAX * text.len() + 1,
                 "{looks} looks at {unit:?} times 2000 + {end:?}"
             );
         }
@@ -159,6 +171,6 @@ fn fp_1_normalising_is_linear_on_adversarial_texts() {
 proptest! {
     #[test]
     fn fp_1_normalising_is_linear_on_random_texts(text in "[0-9a-f<>NUMIDTS.,:eTZ+\\-x_ gé\u{212a}]{0,300}") {
-        prop_assert!(looks(&text) <= LOOKS_PER_BYTE_MAX * text.len(), "{} looks", looks(&text));
+        prop_assert!(looks(&text) <= LOOKS_PER_BYTE_MAX * text.len() + 1, "{} looks", looks(&text));
     }
 }

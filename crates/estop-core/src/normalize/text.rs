@@ -1,34 +1,28 @@
 //! A text under examination.
 
-/// A text that is looked at byte by byte. In tests it counts the looks.
-pub(crate) struct Text<'a> {
-    text: &'a str,
-    #[cfg(test)]
-    looks: std::cell::Cell<usize>,
-}
+use crate::steps;
+
+/// A text that is looked at byte by byte. Each look is a step.
+pub(crate) struct Text<'a>(&'a str);
 
 impl<'a> Text<'a> {
     #[inline]
     pub(crate) fn new(text: &'a str) -> Self {
-        Self {
-            text,
-            #[cfg(test)]
-            looks: std::cell::Cell::new(0),
-        }
+        Self(text)
     }
 
     /// The byte at `at`; NUL, which no pattern contains, past the end.
     #[inline]
     pub(super) fn byte(&self, at: usize) -> u8 {
-        #[cfg(test)]
-        self.looks.set(self.looks.get() + 1);
-        self.text.as_bytes().get(at).copied().unwrap_or(0)
+        steps::add(1);
+        self.0.as_bytes().get(at).copied().unwrap_or(0)
     }
 
     /// The character that starts at `at`, if one does.
     #[inline]
     pub(crate) fn char(&self, at: usize) -> Option<char> {
-        self.text.get(at..)?.chars().next()
+        steps::add(1);
+        self.0.get(at..)?.chars().next()
     }
 
     /// Where the ASCII digits that start at `at` end.
@@ -49,11 +43,6 @@ impl<'a> Text<'a> {
         }
         // Lower-cased first, as everywhere: the Kelvin sign is the letter k.
         !self.char(at).and_then(|c| c.to_lowercase().next()).is_some_and(is_glue)
-    }
-
-    #[cfg(test)]
-    pub(crate) fn looks(&self) -> usize {
-        self.looks.get()
     }
 }
 

@@ -34,8 +34,11 @@ pub struct Modes {
     pub churn: Mode,
     /// LD-6 e: repetition inside one streamed answer.
     pub chanting: Mode,
-    /// Circuit breakers of attended or implicit runs.
+    /// Circuit breakers of attended or implicit runs that nobody set.
     pub breaker: Mode,
+    /// Circuit breakers of attended or implicit runs that somebody set.
+    #[serde(default = "Mode::enforce", skip_serializing_if = "Mode::is_enforce")]
+    pub breaker_set: Mode,
     /// Circuit breakers of unattended named runs.
     pub breaker_unattended: Mode,
     /// The safety gate.
@@ -69,6 +72,7 @@ impl Modes {
                 hours: Mode::Enforce,
                 rate: Mode::Enforce,
                 budget: Mode::Enforce,
+                breaker_set: Mode::Enforce,
                 breaker_unattended: Mode::Enforce,
                 watchdog: Mode::Enforce,
                 models: Mode::Enforce,
@@ -86,6 +90,7 @@ impl Modes {
             churn: mode,
             chanting: mode,
             breaker: mode,
+            breaker_set: mode,
             breaker_unattended: mode,
             gate: mode,
             health: mode,
@@ -94,7 +99,7 @@ impl Modes {
         }
     }
 
-    /// The switches of a guard. The breakers have two; what always holds has none.
+    /// The switches of a guard. The breakers have three; what always holds has none.
     pub(crate) fn of_guard(&mut self, guard: Guard) -> Vec<&mut Mode> {
         match guard {
             Guard::System | Guard::Agent | Guard::Run => Vec::new(),
@@ -105,7 +110,9 @@ impl Modes {
             Guard::Loop => vec![&mut self.loops],
             Guard::Churn => vec![&mut self.churn],
             Guard::Chanting => vec![&mut self.chanting],
-            Guard::Breaker => vec![&mut self.breaker, &mut self.breaker_unattended],
+            Guard::Breaker => {
+                vec![&mut self.breaker, &mut self.breaker_set, &mut self.breaker_unattended]
+            }
             Guard::Gate => vec![&mut self.gate],
             Guard::Health => vec![&mut self.health],
             Guard::Watchdog => vec![&mut self.watchdog],

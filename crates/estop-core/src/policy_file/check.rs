@@ -46,6 +46,16 @@ pub enum PolicyProblem {
     BadModel { name: Name, max: usize },
     #[error("at most {max} models can be listed; use `*` to name many at once")]
     TooManyModels { max: usize },
+    #[error("{found} tools are listed; at most {max} are allowed")]
+    TooManyTools { found: usize, max: usize },
+    #[error("a tool's name has 1 to {max} characters; one has {found}")]
+    BadTool { found: usize, max: usize },
+    #[error(
+        "`{name}` cannot be a path: it begins with `/`, as it follows the provider's name, and has at most {max} letters, digits and signs, no spaces; `*` stands for any run of them"
+    )]
+    BadPath { name: Name, max: usize },
+    #[error("at most {max} paths can be listed; use `*` to name many at once")]
+    TooManyPaths { max: usize },
     #[error("test_runners: {0}")]
     TestRunners(#[from] TestRunnersError),
     #[error(
@@ -125,6 +135,8 @@ impl Section<'_> {
             check_hours(hours).map_err(|problem| blame(&["allowed_hours"], problem))?;
         }
         check_models(policy).map_err(|(key, problem)| blame(&["models", key], problem))?;
+        check_tools(policy).map_err(|(key, problem)| blame(&[key], problem))?;
+        check_paths(policy).map_err(|problem| blame(&["budget", "paths", "allow"], problem))?;
         check_test_runners(policy).map_err(|problem| blame(&["test_runners"], problem))?;
         for (section, name) in
             [("budget", &policy.budget.timezone), ("allowed_hours", &policy.allowed_hours.timezone)]
@@ -169,6 +181,40 @@ fn check_models(policy: &PolicyIn) -> Result<(), (&'static str, PolicyProblem)> 
         }
     }
     Ok(())
+}
+
+/// Tools in one list. Each step is held against all of them.
+const TOOLS_MAX: usize = 100;
+/// Longest name of a tool, in characters.
+const TOOL_CHARS_MAX: usize = 128;
+
+fn check_tools(policy: &PolicyIn) -> Result<(), (&'static str, PolicyProblem)> {
+    for (key, list) in [("exempt_tools", &policy.exempt_tools), ("wrap_up_tools", &policy.wrap_up_tools)] {
+        let list = list.as_deref().unwrap_or_default();
+        if list.len() > TOOLS_MAX {
+            return Err((key, PolicyProblem::TooManyTools { found: list.len(), max: TOOLS_MAX }));
+        }
+        let lengths = list.iter().map(|name| name.chars().count());
+        if let Some(found) = lengths.into_iter().find(|length| !(1..=TOOL_CHARS_MAX).contains(length)) {
+            return Err((key, PolicyProblem::BadTool { found, max: TOOL_CHARS_MAX }));
+        }
+    }
+    Ok(())
+}
+
+fn check_paths(policy: &PolicyIn) -> Result<(), PolicyProblem> {
+    let list = policy.budget.paths.allow.as_deref().unwrap_or_default();
+    if list.len() > MODELS_MAX {
+        return Err(PolicyProblem::TooManyPaths { max: MODELS_MAX });
+    }
+    let fits = |path: &Name| {
+        let is_graphic = path.bytes().all(|byte| byte.is_ascii_graphic());
+        path.starts_with('/') && path.len() <= MODEL_BYTES_MAX && is_graphic
+    };
+    match list.iter().find(|path| !fits(path)) {
+        Some(name) => Err(PolicyProblem::BadPath { name: name.clone(), max: MODEL_BYTES_MAX }),
+        None => Ok(()),
+    }
 }
 
 fn check_test_runners(policy: &PolicyIn) -> Result<(), PolicyProblem> {

@@ -87,6 +87,10 @@ impl PolicyFile {
                 slot.1 = if said { origin } else { slot.1 };
             }
         }
+        // These two are for all agents and have no layer above the file.
+        let by_file = |said: bool| if said { PolicyOrigin::File } else { PolicyOrigin::Preset };
+        origins.push(("gate", by_file(self.file.gate != Default::default())));
+        origins.push(("watchdog", by_file(self.file.watchdog != Default::default())));
         origins
     }
 }

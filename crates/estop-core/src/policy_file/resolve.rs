@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use super::shape::{
     AllowedHoursIn, BudgetIn, FleetBudgetIn, GateIn, GuardsIn, LimitsIn, PolicyFileIn, PolicyIn, RateLimitIn,
 };
-use super::values::{Days, MicroUsd, Number};
+use super::values::{Days, MicroUsd, Number, ThresholdTenths};
+use crate::breaker::LimitName;
 use crate::ids::Name;
 use crate::money::NanoUsd;
 use crate::policy::{
@@ -31,7 +32,7 @@ pub(super) fn policy(
 
     let mut policy = Policy {
         preset,
-        modes: base_modes(file, preset, layers),
+        modes: Modes::of(preset),
         gate: gate(&file.gate),
         hours: allowed_hours(&hours_of(file, layers), zones),
         watchdog,
@@ -40,7 +41,10 @@ pub(super) fn policy(
     lay_policy(&mut policy, &file.policy, zones);
     lay_limits(&mut policy.limits, &file.circuit_breakers.defaults);
     if let Some(role) = role {
+        let set = policy.limits.set;
         lay_limits(&mut policy.limits, &role_preset(role));
+        // Nobody set those: they come with the role's name.
+        policy.limits.set = set;
         if let Some(Some(limits)) = file.circuit_breakers.roles.get(role) {
             lay_limits(&mut policy.limits, limits);
         }
@@ -50,20 +54,6 @@ pub(super) fn policy(
         policy.modes.watchdog = Mode::Off;
     }
     policy
-}
-
-/// The preset's modes, and the breakers enforced once somebody set limits himself (PO-5).
-fn base_modes(file: &PolicyFileIn, preset: Preset, layers: &[&PolicyIn]) -> Modes {
-    let mut modes = Modes::of(preset);
-    let no_limits = LimitsIn::default();
-    let limits_are_set = file.circuit_breakers != Default::default()
-        || file.policy.limits != no_limits
-        || layers.iter().any(|layer| layer.limits != no_limits);
-    if limits_are_set {
-        modes.breaker = Mode::Enforce;
-        modes.breaker_unattended = Mode::Enforce;
-    }
-    modes
 }
 
 fn watchdog(file: &PolicyFileIn, preset: Preset) -> WatchdogPolicy {
@@ -97,7 +87,7 @@ fn role_preset(role: &str) -> LimitsIn {
 fn lay_policy(policy: &mut Policy, layer: &PolicyIn, zones: &Zones) {
     let loops = &mut policy.loops;
     set(&mut loops.window_size, layer.kill_switch_window_size.map(Number::get));
-    set(&mut loops.threshold_tenths, layer.kill_switch_threshold.map(Number::get));
+    set(&mut loops.threshold_tenths, layer.kill_switch_threshold.map(ThresholdTenths::get));
     set(&mut loops.exempt_tools, layer.exempt_tools.clone());
     set(&mut loops.profile, layer.profile);
     set(&mut loops.back_to_back, layer.loop_rules.back_to_back);
@@ -122,6 +112,7 @@ fn lay_guards(modes: &mut Modes, kill_switch_enabled: Option<bool>, layer: &Guar
     set(&mut modes.churn, churn);
     set(&mut modes.chanting, chanting);
     set(&mut modes.breaker, breaker);
+    set(&mut modes.breaker_set, breaker);
     set(&mut modes.breaker_unattended, breaker);
     set(&mut modes.gate, gate);
     set(&mut modes.health, health);
@@ -142,6 +133,7 @@ fn lay_budget(budget: &mut BudgetPolicy, layer: &BudgetIn, zones: &Zones) {
     budget.tokens_per_run = layer.tokens_per_run.map(Number::get).or(budget.tokens_per_run);
     set(&mut budget.zone, layer.timezone.as_ref().map(|name| zone(zones, name)));
     set(&mut budget.unpriced, layer.unpriced);
+    set(&mut budget.paths.allow, layer.paths.allow.clone());
 }
 
 /// The caps of all agents together.
@@ -167,11 +159,18 @@ fn lay_rate(rate: &mut RateLimit, layer: &RateLimitIn) {
 }
 
 fn lay_limits(limits: &mut Limits, layer: &LimitsIn) {
-    set(&mut limits.max_iterations, layer.max_iterations);
-    set(&mut limits.max_tool_calls, layer.max_tool_calls);
-    set(&mut limits.max_turns, layer.max_turns);
-    set(&mut limits.max_active_duration, layer.max_active_duration);
-    set(&mut limits.max_sleep_duration, layer.max_sleep_duration);
+    let own = &mut limits.set;
+    let mut lay = |name: LimitName, target: &mut Limit, given: Option<Limit>| {
+        if let Some(limit) = given {
+            *target = limit;
+            own.add(name);
+        }
+    };
+    lay(LimitName::Iterations, &mut limits.max_iterations, layer.max_iterations);
+    lay(LimitName::ToolCalls, &mut limits.max_tool_calls, layer.max_tool_calls);
+    lay(LimitName::Turns, &mut limits.max_turns, layer.max_turns);
+    lay(LimitName::ActiveDuration, &mut limits.max_active_duration, layer.max_active_duration);
+    lay(LimitName::SleepDuration, &mut limits.max_sleep_duration, layer.max_sleep_duration);
     set(&mut limits.warning_threshold_bp, layer.warning_threshold.map(Number::get));
 }
 

@@ -128,6 +128,16 @@ pub struct BudgetIn {
     pub timezone: Option<Name>,
     #[serde(deserialize_with = "given")]
     pub unpriced: Option<Unpriced>,
+    pub paths: PathsIn,
+}
+
+/// Paths that may be asked under a cap though nobody knows what they cost (PO-2).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PathsIn {
+    /// As they follow the provider's name; an empty list allows none again.
+    #[serde(deserialize_with = "given")]
+    pub allow: Option<Vec<Name>>,
 }
 
 /// Spending caps of all agents together (PO-2).

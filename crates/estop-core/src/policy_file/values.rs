@@ -22,8 +22,6 @@ pub struct Number<T, const DECIMALS: u32, const MIN: u64, const MAX: u64>(T);
 
 /// `kill_switch_window_size`.
 pub(super) type WindowSize = Number<u8, 0, 5, 100>;
-/// `kill_switch_threshold`, in tenths.
-pub(super) type ThresholdTenths = Number<u16, 1, 10, 500>;
 /// `warning_threshold`, in basis points: more than 0, at most 1.
 pub(super) type WarningBp = Number<u16, 4, 1, 10_000>;
 /// `loop_window_size`: one output is not a row, and 20 is what the gate remembers.
@@ -99,6 +97,59 @@ impl<T: TryFrom<u64>, const DECIMALS: u32, const MIN: u64, const MAX: u64>
 {
     fn within(&self, scaled: Option<u64>) -> Option<T> {
         scaled.filter(|scaled| (MIN..=MAX).contains(scaled)).and_then(|scaled| T::try_from(scaled).ok())
+    }
+}
+
+/// `kill_switch_threshold`, in tenths, 1–50. A score comes in tenths and trips when it is more than the threshold: what a
+/// threshold has beyond its first decimal never decides, and is left off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThresholdTenths(u16);
+
+impl ThresholdTenths {
+    /// The threshold in tenths.
+    pub fn get(self) -> u16 {
+        self.0
+    }
+
+    /// Of a number as people write it; `None` if it is not from 1 to 50.
+    pub fn of(value: f64) -> Option<ThresholdTenths> {
+        let text = value.to_string();
+        let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+        let first = fraction.get(..1).unwrap_or("0");
+        let tenths = format!("{whole}{first}").parse().ok()?;
+        (value <= 50.0 && (10..=500).contains(&tenths)).then_some(ThresholdTenths(tenths))
+    }
+}
+
+impl<'de> Deserialize<'de> for ThresholdTenths {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let value = d.deserialize_any(ThresholdVisitor)?;
+        ThresholdTenths::of(value)
+            .ok_or_else(|| D::Error::invalid_value(Unexpected::Float(value), &ThresholdVisitor))
+    }
+}
+
+struct ThresholdVisitor;
+
+impl Visitor<'_> for ThresholdVisitor {
+    type Value = f64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number from 1 to 50")
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<f64, E> {
+        let small = u32::try_from(value).map_err(|_| E::invalid_value(Unexpected::Unsigned(value), &self))?;
+        Ok(f64::from(small))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<f64, E> {
+        let small = u32::try_from(value).map_err(|_| E::invalid_value(Unexpected::Signed(value), &self))?;
+        Ok(f64::from(small))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<f64, E> {
+        Ok(value)
     }
 }
 
@@ -238,12 +289,14 @@ mod tests {
 
     #[test]
     fn numbers_keep_to_their_range_and_decimals() {
-        let read = |json: &str| serde_json::from_str::<ThresholdTenths>(json).ok().map(Number::get);
+        let read = |json: &str| serde_json::from_str::<ThresholdTenths>(json).ok().map(ThresholdTenths::get);
         assert_eq!(read("1"), Some(10));
         assert_eq!(read("10.0"), Some(100));
         assert_eq!(read("10.5"), Some(105));
         assert_eq!(read("50"), Some(500));
-        for refused in ["0.9", "50.1", "10.55", "-10", "\"10\"", "null", "18446744073709551615"] {
+        assert_eq!(read("10.55"), Some(105), "what is beyond the first decimal decides nothing");
+        assert_eq!(read("10.99999"), Some(109));
+        for refused in ["0.99", "50.1", "50.01", "-10", "1e300", "\"10\"", "null", "18446744073709551615"] {
             assert_eq!(read(refused), None, "{refused}");
         }
         assert!(serde_json::from_str::<WindowSize>("20.0").is_err(), "a whole number has no point");

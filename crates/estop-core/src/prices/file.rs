@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::table::{Families, Family};
-use super::{Price, RATE_MAX, Rates, RatesIn, Tier};
+use super::{MODEL_TOKENS_MAX, ModelLimits, Price, RATE_MAX, Rates, RatesIn, Tier};
 use crate::money::NanoUsd;
 
 /// Why a file of prices cannot be used.
@@ -25,6 +25,14 @@ pub enum PriceError {
     /// Tiers that do not rise.
     #[error("{provider} {model}: the tiers must rise by `above`")]
     Tiers {
+        /// Whose.
+        provider: Box<str>,
+        /// Which model.
+        model: Box<str>,
+    },
+    /// A maximum that no model has.
+    #[error("{provider} {model}: max_output and max_input must be 1 to {MODEL_TOKENS_MAX} tokens")]
+    Limits {
         /// Whose.
         provider: Box<str>,
         /// Which model.
@@ -82,6 +90,12 @@ struct ModelIn {
     request: u64,
     #[serde(default)]
     tiers: Vec<TierIn>,
+    #[serde(default)]
+    max_output: Option<u32>,
+    #[serde(default)]
+    max_input: Option<u32>,
+    #[serde(default)]
+    reasons: bool,
 }
 
 #[derive(Deserialize)]
@@ -131,7 +145,16 @@ fn price(model: &ModelIn, provider: &str, name: &str) -> Result<Price, PriceErro
         rates: model.rates.into(),
         tiers: model.tiers.iter().map(tier).collect(),
         per_request: NanoUsd(model.request),
+        limits: ModelLimits {
+            max_output: model.max_output,
+            max_input: model.max_input,
+            reasons: model.reasons,
+        },
     };
+    let known = [model.max_output, model.max_input];
+    if known.into_iter().flatten().any(|most| most == 0 || most > MODEL_TOKENS_MAX) {
+        return Err(PriceError::Limits { provider: provider.into(), model: name.into() });
+    }
     let mut all = std::iter::once(&price.rates).chain(price.tiers.iter().map(|tier| &tier.rates));
     if model.request > RATE_MAX || all.any(|rates| dearest(rates) > RATE_MAX) {
         return Err(PriceError::TooDear { provider: provider.into(), model: name.into() });

@@ -11,6 +11,7 @@ pub(super) fn folded<'b>(parts: &[&str], buffer: &'b mut [u8; ID_BYTES_MAX]) -> 
         place.copy_from_slice(part.as_bytes());
         len += part.len();
     }
+    crate::steps::add(2 * len);
     let id = &mut buffer[..len];
     id.make_ascii_lowercase();
     str::from_utf8(id).ok()

@@ -144,8 +144,9 @@ impl Family {
     fn longest_prefix(&self, id: &str) -> Option<&usize> {
         let first = id.get(..self.prefix_bytes_min)?;
         let before = self.prefixes.range::<str, _>((Bound::Included(first), Bound::Included(id))).rev();
-        let mut rests =
-            before.filter_map(|(prefix, place)| Some((prefix, id.strip_prefix(&**prefix)?, place)));
+        let mut rests = before
+            .inspect(|_| crate::steps::add(1))
+            .filter_map(|(prefix, place)| Some((prefix, id.strip_prefix(&**prefix)?, place)));
         let (prefix, rest, place) = rests.next()?;
         is_same_model(prefix, rest).then_some(place)
     }

@@ -262,6 +262,7 @@ fn rising() -> impl Strategy<Value = Price> {
         rates,
         tiers: above.map(|above| tier(rates, above)).into_iter().collect(),
         per_request: NanoUsd(request),
+        limits: ModelLimits::default(),
     })
 }
 

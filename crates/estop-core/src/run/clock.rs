@@ -23,10 +23,10 @@ impl Run {
         }
         let timer = match &self.trip {
             Some(trip) => (!trip.over).then(|| trip.at.plus(WRAP_UP_MS)),
-            None => match self.mode(modes) {
+            None => match self.mode_of(self.clock_limit(), limits, modes) {
                 Mode::Off => None,
                 Mode::Shadow if self.is_told(self.clock_limit()) => None,
-                Mode::Shadow | Mode::Enforce => self.limit_due(&self.caps(limits, modes)),
+                Mode::Shadow | Mode::Enforce => self.limit_due(&self.caps(limits)),
             },
         };
         [close, timer].into_iter().flatten().min()
@@ -54,30 +54,36 @@ impl Run {
         if self.next_due(limits, modes).is_none_or(|due| now < due) {
             return None;
         }
-        if let Some(trip) = &mut self.trip {
-            trip.over = true;
-            let used = trip.used;
-            // An implicit run is refused, never escalated for good (ID-7).
-            if self.name.is_some() {
-                self.enter(RunState::Escalated, now);
-            }
-            return Some(RunDue::Escalated(used));
+        if self.trip.is_some() {
+            return self.end_wrap_up(now).map(RunDue::Escalated);
         }
         self.time_is_up(now, limits, modes)
     }
 
+    /// The time or the requests to sum up are used up (CB-6).
+    pub(crate) fn end_wrap_up(&mut self, now: Millis) -> Option<LimitUse> {
+        let trip = self.trip.as_mut().filter(|trip| !trip.over)?;
+        trip.over = true;
+        let used = trip.used;
+        // An implicit run is refused, never escalated for good (ID-7).
+        if self.name.is_some() {
+            self.enter(RunState::Escalated, now);
+        }
+        Some(used)
+    }
+
     fn time_is_up(&mut self, now: Millis, limits: &Limits, modes: &Modes) -> Option<RunDue> {
-        let limits = self.caps(limits, modes);
+        let caps = self.caps(limits);
         let (limit, max) = match self.state {
             RunState::Active => {
-                (LimitName::ActiveDuration, granted(limits.max_active_duration, self.allowances())?)
+                (LimitName::ActiveDuration, granted(caps.max_active_duration, self.allowances())?)
             }
             RunState::Sleeping => {
-                (LimitName::SleepDuration, granted(limits.max_sleep_duration, self.allowances())?)
+                (LimitName::SleepDuration, granted(caps.max_sleep_duration, self.allowances())?)
             }
             RunState::Completed | RunState::Escalated => return None,
         };
-        if self.mode(modes) != Mode::Enforce {
+        if self.mode_of(limit, limits, modes) != Mode::Enforce {
             self.tell_shadow_trip(limit);
             return Some(RunDue::WouldTrip);
         }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::RUNS_MAX;
-use crate::breaker::LimitUse;
+use crate::breaker::{LimitName, LimitUse};
 
 /// The states of seed 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,7 +63,22 @@ pub enum RunProblem {
     IllegalTransition,
 }
 
+/// Seed 3, to an agent whose breaker tripped.
+const TRIPPED: &str = "CIRCUIT BREAKER TRIPPED. Please summarize your progress immediately.";
+/// Seed 3, to an agent whose time is up.
+const TIME_IS_UP: &str = "TIME LIMIT REACHED. You must stop working now. Please summarize what you accomplished and what \
+    remains, then call report_complete or report_blocked.";
+
 impl RunFinding {
+    /// What an agent that is to sum up is told, word for word as in seed 3.
+    pub fn prompt(&self) -> Option<&'static str> {
+        match (self.problem, self.state, self.tripped?.limit) {
+            (Some(_), _, _) | (None, RunState::Escalated, _) => None,
+            (None, _, LimitName::ActiveDuration) => Some(TIME_IS_UP),
+            (None, _, _) => Some(TRIPPED),
+        }
+    }
+
     pub(crate) fn problem(state: RunState, problem: RunProblem) -> RunFinding {
         RunFinding { state, tripped: None, requests_left: None, problem: Some(problem) }
     }
@@ -89,18 +104,15 @@ impl std::fmt::Display for RunFinding {
             }
             None => {}
         }
-        if let Some(LimitUse { limit, current, max }) = self.tripped {
-            let reason = limit.text();
+        if let Some(prompt) = self.prompt() {
+            f.write_str(prompt)?;
+        }
+        if let Some(used) = &self.tripped {
+            let reason = used.reason();
             return if self.state == RunState::Escalated {
-                write!(
-                    f,
-                    "This run was escalated to a human: {reason} ({current}/{max}). Start a new run, or extend this one."
-                )
+                write!(f, "This run was escalated to a human: {reason}. Start a new run, or extend this one.")
             } else {
-                write!(
-                    f,
-                    "CIRCUIT BREAKER TRIPPED: {reason} ({current}/{max}). Please summarize your progress immediately."
-                )
+                write!(f, " Reached: {reason}.")
             };
         }
         match self.state {

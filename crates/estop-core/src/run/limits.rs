@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::Run;
-use crate::policy::{Limit, Limits, Modes};
+use crate::breaker::LimitName;
+use crate::policy::{Limit, Limits};
 
 /// Limits of one run alone. What is not said stays as the agent's rules have it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +31,17 @@ impl RunLimits {
     /// Whether they say nothing.
     pub fn is_empty(&self) -> bool {
         *self == RunLimits::default()
+    }
+
+    /// What it says of one.
+    pub(crate) fn get(&self, limit: LimitName) -> Option<Limit> {
+        match limit {
+            LimitName::ToolCalls => self.max_tool_calls,
+            LimitName::Iterations => self.max_iterations,
+            LimitName::Turns => self.max_turns,
+            LimitName::ActiveDuration => self.max_active_duration,
+            LimitName::SleepDuration => self.max_sleep_duration,
+        }
     }
 
     /// The first limit that allows more than `limits` do, by its key. An agent may tighten its own, never loosen them.
@@ -72,17 +84,6 @@ impl Caps {
         }
     }
 
-    fn none(warning_threshold_bp: u16) -> Caps {
-        Caps {
-            max_iterations: Limit::Off,
-            max_tool_calls: Limit::Off,
-            max_turns: Limit::Off,
-            max_active_duration: Limit::Off,
-            max_sleep_duration: Limit::Off,
-            warning_threshold_bp,
-        }
-    }
-
     fn under(self, own: &RunLimits) -> Caps {
         Caps {
             max_iterations: own.max_iterations.unwrap_or(self.max_iterations),
@@ -96,16 +97,9 @@ impl Caps {
 }
 
 impl Run {
-    /// The limits in force. Where the agent's own are only watched, those set for an attended run stand alone: what a
-    /// person sets is enforced, and nothing else with it (PO-5).
-    pub(crate) fn caps(&self, limits: &Limits, modes: &Modes) -> Caps {
+    /// The limits in force: this run's own over those of its agent. What each may do says [`Run::mode_of`].
+    pub(crate) fn caps(&self, limits: &Limits) -> Caps {
         let ruled = Caps::of(limits);
-        match &self.limits {
-            None => ruled,
-            Some(own) if self.is_unattended() || modes.breaker == modes.breaker_unattended => {
-                ruled.under(own)
-            }
-            Some(own) => Caps::none(limits.warning_threshold_bp).under(own),
-        }
+        self.limits.as_ref().map_or(ruled, |own| ruled.under(own))
     }
 }

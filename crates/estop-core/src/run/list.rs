@@ -69,6 +69,11 @@ impl Runs {
         self.list.iter_mut()
     }
 
+    /// An implicit run at a limit begins anew.
+    pub(crate) fn release_implicit(&mut self) {
+        self.list.retain(|r| r.name.is_some() || !r.is_tripped());
+    }
+
     /// Activation resets what stands in the way: trips of implicit runs (LD-4).
     pub(crate) fn forget_implicit(&mut self) {
         self.list.retain(|r| r.name.is_some());

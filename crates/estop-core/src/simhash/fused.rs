@@ -7,6 +7,7 @@ use super::eight;
 use super::exact::Exact;
 use super::normal::Normal;
 use super::word::ChunkHasher;
+use crate::steps;
 
 /// How a text is read.
 pub(super) trait Rules {
@@ -36,12 +37,14 @@ pub(super) fn for_each_word<R: Rules>(text: &str, mut each: impl FnMut(u64)) {
     let mut at = 0;
     while at < bytes.len() {
         let start = at;
+        steps::add(1);
         let mut hasher = ChunkHasher::new();
         let mut chunk = eight::load(bytes, at);
         let mut stops = R::stops(chunk);
         while stops == 0 {
             hasher.push(R::plain(chunk));
             at += 8;
+            steps::add(1);
             chunk = eight::load(bytes, at);
             stops = R::stops(chunk);
         }
@@ -71,6 +74,7 @@ pub(super) fn for_each_word_twice(text: &str, mut normal: impl FnMut(u64), mut e
     let mut at = 0;
     while at < bytes.len() {
         let start = at;
+        steps::add(1);
         let (mut lower, mut same) = (ChunkHasher::new(), ChunkHasher::new());
         let mut chunk = eight::load(bytes, at);
         let mut stops = Normal::stops(chunk);
@@ -78,6 +82,7 @@ pub(super) fn for_each_word_twice(text: &str, mut normal: impl FnMut(u64), mut e
             lower.push(Normal::plain(chunk));
             same.push(chunk);
             at += 8;
+            steps::add(1);
             chunk = eight::load(bytes, at);
             stops = Normal::stops(chunk);
         }

@@ -79,6 +79,15 @@ pub enum SystemEvent {
         /// What happened to it.
         what: Name,
     },
+    /// A part of estop stopped running, or runs again (KS-11).
+    PartChanged {
+        /// Which: `worker 0`, `sweeper`, `timer`, `journal writer`.
+        part: Name,
+        /// It runs.
+        running: bool,
+        /// For how long it did not.
+        silent_ms: u64,
+    },
     /// The stop was tried out on a canary.
     ProofTested {
         /// Who asked for it.

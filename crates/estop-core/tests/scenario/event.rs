@@ -75,7 +75,12 @@ struct Options {
 impl Options {
     fn of(words: &[Word]) -> Result<Options, String> {
         let (first, rest) = words.split_first().ok_or("a line needs an event")?;
-        const KEYS: [&str; 18] = [
+        const KEYS: [&str; 23] = [
+            "more",
+            "open",
+            "open_tokens",
+            "path",
+            "path_model",
             "run",
             "gate",
             "shut",
@@ -138,7 +143,11 @@ impl Options {
     }
 
     fn usd(&mut self) -> Result<NanoUsd, String> {
-        let text = self.take("usd").unwrap_or_else(|| "0".to_owned());
+        self.money("usd")
+    }
+
+    fn money(&mut self, key: &str) -> Result<NanoUsd, String> {
+        let text = self.take(key).unwrap_or_else(|| "0".to_owned());
         nano_usd(text.trim_start_matches('$')).map(NanoUsd)
     }
 
@@ -239,9 +248,14 @@ fn request(world: &mut World, run: Option<&str>, options: &mut Options) -> Resul
         output_tokens: options.tokens("out")?,
         usd: options.usd()?,
         unpriced: options.flag("unpriced"),
+        more_input_tokens: options.tokens("more")?,
+        open_tokens: options.tokens("open_tokens")?.into(),
+        open_usd: options.money("open")?,
     };
     let fleet = options.take("fleet").map(|text| fleet(&text, estimate)).transpose()?;
     let (model, tags) = (options.take("model").map(Into::into), tags(options)?);
+    let path_model = options.take("path_model").map(Into::into);
+    let path = options.take("path").map(Into::into);
     let mut done = Vec::new();
     while !options.rest.is_empty() {
         let ended = match options.next("a step")?.as_str() {
@@ -270,7 +284,7 @@ fn request(world: &mut World, run: Option<&str>, options: &mut Options) -> Resul
     for (step, (tool, args, ..)) in print.steps.iter_mut().zip(&done) {
         step.test_run = is_test_run(tool, args);
     }
-    Ok(RequestReceived { request, call, model, print, estimate, fleet, tags })
+    Ok(RequestReceived { request, call, model, path_model, path, print, estimate, fleet, tags })
 }
 
 fn guard(options: &mut Options) -> Result<Guard, String> {
@@ -306,9 +320,9 @@ fn limits(options: &mut Options) -> Result<Option<Box<RunLimits>>, String> {
 fn fleet(text: &str, estimate: Estimate) -> Result<BudgetFinding, String> {
     let (spent, cap) = text.split_once('/').ok_or("fleet=SPENT/CAP")?;
     let usd = |text: &str| nano_usd(text.trim_start_matches('$'));
-    let asked = estimate.usd.0;
     let account = Account::FleetUsdPerDay;
-    Ok(BudgetFinding { account, spent: usd(spent)?, reserved: 0, asked, cap: usd(cap)? })
+    let stands = (usd(spent)?, 0);
+    Ok(BudgetFinding::of(account, stands, estimate.usd.0, estimate.open_usd.0, usd(cap)?))
 }
 
 fn response(options: &mut Options) -> Result<ResponseCompleted, String> {

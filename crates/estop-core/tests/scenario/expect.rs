@@ -168,8 +168,9 @@ fn effects(decision: &Decision) -> Vec<String> {
     let text = |effect: &Effect| match effect {
         Effect::AbortInFlight => "abort_in_flight".to_owned(),
         Effect::Deactivated { cause } => format!("deactivated {}", cause.name()),
+        Effect::HealthFell(finding) => format!("health_fell {}", finding.health),
         Effect::Paused { cause } => format!("paused {}", cause.name()),
-        Effect::LoopEvidence(entries) => format!("loop_evidence {}", entries.len()),
+        Effect::LoopEvidence(found) => format!("loop_evidence {}", found.matched.len()),
         Effect::WouldHaveStopped { guard } => format!("would_have_stopped {}", guard.name()),
         Effect::RunTripped { run, used } => format!("run_tripped {} {}", name(run), word(&used.limit)),
         Effect::RunEscalated { run, used, attended } => {
@@ -183,6 +184,9 @@ fn effects(decision: &Decision) -> Vec<String> {
         Effect::CutStream { request } => format!("cut_stream {}", request.0),
         Effect::BudgetWarned(warning) => {
             format!("budget_warned {} {}", warning.account.name(), warning.percent)
+        }
+        Effect::BudgetRefused(finding) => {
+            format!("budget_refused {} {}", finding.account.name(), word(&finding.fit))
         }
         Effect::ReservationExpired { request } => format!("reservation_expired {}", request.0),
         Effect::PressButton => "press_button".to_owned(),
@@ -226,7 +230,7 @@ fn finding_answer(world: &World, words: &[&str]) -> Answer {
         ["cooldown", left] => {
             gate(&|f| Came::holds(duration_ms(left) == Ok(f.cooldown_ms), format!("{} ms", f.cooldown_ms)))
         }
-        ["budget_left", tokens] => gate(&|f| Came::same(tokens, f.remaining_budget().to_string())),
+        ["budget_left", tokens] => gate(&|f| Came::same(tokens, f.remaining_budget.to_string())),
         ["intent", intent, confidence] => gate(&|f| {
             let came = format!("{} {}", erased::Json::json(&f.intent).trim_matches('"'), f.confidence);
             Came::same(&format!("{intent} {confidence}"), came)

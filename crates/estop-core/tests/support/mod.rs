@@ -177,6 +177,8 @@ fn request(random: &mut Random) -> RequestReceived {
             CallKind::Other,
         ]),
         model: None,
+        path_model: None,
+        path: random.one_in(3).then(|| "/v1/batches".into()),
         print: RequestPrint {
             conversation: hash(random),
             ask: hash(random),
@@ -189,6 +191,8 @@ fn request(random: &mut Random) -> RequestReceived {
             output_tokens: 4_096,
             usd: NanoUsd(random.below(400_000_000)),
             unpriced: random.one_in(20),
+            open_usd: NanoUsd(random.below(400_000_000)),
+            ..Estimate::default()
         },
         fleet: None,
         tags: None,

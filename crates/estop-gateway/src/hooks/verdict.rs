@@ -5,7 +5,7 @@
 
 use std::fmt::Display;
 
-use estop_core::decision::{Decision, Finding, Guard, Ruling};
+use estop_core::decision::{Decision, Finding, Guard};
 use estop_core::operator::HookFault;
 use estop_core::run::{RunFinding, RunState};
 use estop_core::standing::{Standing, StandingFinding};
@@ -57,7 +57,10 @@ pub(super) fn of(decision: &Decision, hook: &HookIn) -> HookOut {
         }
         (Guard::Agent, _) => HookOut::end(sentence(&reason, ACTIVATE)),
         (Guard::Run, Some(Finding::Run(run))) if is_over(run.state) => HookOut::end(sentence(&reason, OVER)),
-        (Guard::Run | Guard::Breaker, _) => asked_to_sum_up(&reason, hook.client),
+        (Guard::Run, Some(Finding::Run(run))) => {
+            asked_to_sum_up(&reason, run.prompt().unwrap_or(&reason), hook.client)
+        }
+        (Guard::Run | Guard::Breaker, _) => asked_to_sum_up(&reason, &reason, hook.client),
         (Guard::Hours, _) => HookOut::deny(sentence(&reason, "Stop for now; try again within these hours.")),
         (Guard::Gate | Guard::Rate, _) => {
             HookOut::deny(sentence(&reason, "Wait a minute, then go on slowly."))
@@ -75,7 +78,7 @@ pub(super) fn of(decision: &Decision, hook: &HookIn) -> HookOut {
 }
 
 /// What holds though nothing was asked: after a tool, and at the beginning of a session.
-pub(super) fn standing(gate: GateView, agent: Standing, run: Option<RunState>, hook: &HookIn) -> HookOut {
+pub(super) fn standing(gate: GateView, agent: Standing, run: Option<RunFinding>, hook: &HookIn) -> HookOut {
     let channel = if hook.event == HookEvent::SessionStarted { Channel::Llm } else { Channel::Tools };
     if !gate.lets_pass(channel) {
         return HookOut::end(sentence(&Finding::System(gate), AFTER_KILL));
@@ -88,11 +91,10 @@ pub(super) fn standing(gate: GateView, agent: Standing, run: Option<RunState>, h
         Standing::Paused { .. } | Standing::Active => {}
     }
     match run {
-        Some(state @ RunState::Escalated) => {
-            let finding = RunFinding { state, tripped: None, requests_left: None, problem: None };
-            HookOut::end(sentence(&finding, OVER))
-        }
-        Some(RunState::Active | RunState::Sleeping | RunState::Completed) | None => HookOut::allow(),
+        Some(finding) if finding.state == RunState::Escalated => HookOut::end(sentence(&finding, OVER)),
+        // It does not have to ask for something to be told that it is to sum up (CB-6).
+        Some(finding) => HookOut { context: finding.prompt().map(str::to_owned), ..HookOut::allow() },
+        None => HookOut::allow(),
     }
 }
 
@@ -102,8 +104,8 @@ fn is_over(state: RunState) -> bool {
 
 /// Seed 3's sentences say what to do. Frameworks that follow it read them as the context of a denial; everybody else
 /// reads the reason.
-fn asked_to_sum_up(reason: &str, client: HookClient) -> HookOut {
-    let context = (client == HookClient::Generic).then(|| reason.to_owned());
+fn asked_to_sum_up(reason: &str, context: &str, client: HookClient) -> HookOut {
+    let context = (client == HookClient::Generic).then(|| context.to_owned());
     HookOut { context, ..HookOut::deny(reason) }
 }
 
@@ -111,10 +113,9 @@ fn sentence(reason: &dyn Display, next: &str) -> String {
     format!("Stopped by estop: {reason} {next}")
 }
 
-/// Limits that are near, and that a tripped run should sum up (CB-2, CB-6).
+/// Limits that are near, or reached where they stop nobody, and that a tripped run should sum up (CB-2, CB-6).
 fn warning(decision: &Decision) -> Option<String> {
     let said = [Guard::Run, Guard::Breaker].into_iter().filter_map(|guard| decision.verdicts.get(guard));
-    let words: Vec<String> =
-        said.filter(|verdict| verdict.ruling == Ruling::Warn).map(|v| v.finding.to_string()).collect();
+    let words: Vec<String> = said.filter_map(estop_core::decision::Verdict::warning).collect();
     (!words.is_empty()).then(|| words.join("\n"))
 }

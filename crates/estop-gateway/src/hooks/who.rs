@@ -47,7 +47,9 @@ impl Who {
 /// Finds out. What a key or a ticket says cannot be overruled.
 pub(super) fn of(call: &HookCall<'_>, hook: &HookIn) -> Result<Who, HookFault> {
     let agent = call.agent.or(hook.agent.as_deref()).unwrap_or(DEFAULT_AGENT);
-    if let (true, Some(named)) = (call.bound, hook.agent.as_deref().filter(|named| *named != agent)) {
+    if let (true, Some(named)) =
+        (call.bound, hook.agent.as_deref().filter(|named| !named.eq_ignore_ascii_case(agent)))
+    {
         let named: String = named.chars().take(NAME_MAX).collect();
         let why = format!("This key or ticket belongs to the agent {agent}; it cannot act as {named}.");
         return Err(HookFault::NotYours(why));

@@ -1,16 +1,18 @@
 //! What a decision brings about beside its answer: requests are cut, tools ended, the button pressed.
 
 use estop_core::button::Press;
-use estop_core::decision::{Decision, Effect};
+use estop_core::decision::{Decision, Effect, Finding, Guard};
 use estop_core::event::{AbortedBy, Event, What};
 use estop_core::ids::Name;
 use estop_core::run::{RunFinding, RunState};
 use estop_core::system::KillReason;
+use estop_core::watchdog::{WINDOW_MS, WatchdogFinding};
 use estop_wire::refusal::Kind;
 
 use super::Host;
 use crate::agents::Agent;
 use crate::flight::Cut;
+use crate::jobs::Job;
 
 impl Host {
     /// Does what a decision says. The caller holds the agent's lock: nothing here waits.
@@ -18,21 +20,24 @@ impl Host {
         for effect in &decision.effects {
             match effect {
                 Effect::AbortInFlight => {
-                    let cut = stopped(decision);
-                    agent.flights.for_each(|flight| flight.cut(cut.clone()));
+                    let (cut, now) = (stopped(decision), self.clock.mono());
+                    agent.flights.for_each(|flight| flight.stop(cut.clone(), now));
                     self.end_tools(&agent.name, None, &cut.message);
+                    let now = self.clock.now().wall;
+                    self.jobs.stop_where(now, |job| *job.agent == *agent.name);
                 }
                 Effect::CutStream { request } => {
                     let cut = stopped(decision);
                     agent.flights.for_each(|flight| {
                         if flight.request == *request {
-                            flight.cut(cut.clone());
+                            flight.stop(cut.clone(), self.clock.mono());
                         }
                     });
                 }
                 Effect::PressButton => {
                     let by = format!("watchdog: agent {}", agent.name);
-                    self.kill(Press::new(KillReason::RunawayAgent, &by, "watchdog"));
+                    let press = Press::new(KillReason::RunawayAgent, &by, "watchdog");
+                    self.kill(Press { metadata: runaway(decision), ..press });
                 }
                 Effect::RunTripped { run, .. } => self.words.trip(&agent.name, run.as_ref()),
                 Effect::RunEscalated { run, used, .. } => {
@@ -49,9 +54,11 @@ impl Host {
                 // Told to people, and to supervisors of processes.
                 Effect::Deactivated { .. }
                 | Effect::Paused { .. }
+                | Effect::HealthFell(_)
                 | Effect::LoopEvidence(_)
                 | Effect::WouldHaveStopped { .. }
                 | Effect::BudgetWarned(_)
+                | Effect::BudgetRefused(_)
                 | Effect::ReservationExpired { .. }
                 | Effect::SnoozeEnded { .. } => {}
             }
@@ -60,12 +67,15 @@ impl Host {
 
     /// Ends everything of a run that still moves.
     fn end_run(&self, agent: &Agent, run: &Name, cut: &Cut) {
+        let now = self.clock.mono();
         agent.flights.for_each(|flight| {
             if flight.is_of_run(run) {
-                flight.cut(cut.clone());
+                flight.stop(cut.clone(), now);
             }
         });
         self.end_tools(&agent.name, Some(run), &cut.message);
+        let is_meant = |job: &Job| *job.agent == *agent.name && job.run.as_ref() == Some(run);
+        self.jobs.stop_where(self.clock.now().wall, is_meant);
     }
 
     /// Ends the tools of an agent, or of one of its runs. Programs at which a person sits are refused, not killed (CB-6).
@@ -92,6 +102,15 @@ impl Host {
             self.words.reopen(agent, event.run.as_ref());
         }
     }
+}
+
+/// What the watchdog counted, as seed 5 keeps it with the kill.
+fn runaway(decision: &Decision) -> Option<Name> {
+    let Some(Finding::Watchdog(seen)) = decision.verdicts.get(Guard::Watchdog).map(|v| &v.finding) else {
+        return None;
+    };
+    let WatchdogFinding { calls, .. } = seen;
+    Some(format!(r#"{{"apiCallCount":{calls},"timeWindow":{WINDOW_MS}}}"#).into())
 }
 
 /// What a request that is ended by this decision is told.

@@ -1,10 +1,11 @@
 //! Breakers by the clock and what they bring about, with a clock that tests put ahead.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Mutex, Weak};
 
 use estop_core::button::{Press, Unlock};
-use estop_core::event::ToolRequested;
+use estop_core::ended::Ended;
+use estop_core::event::{ToolFinished, ToolRequested};
 use estop_core::ids::{CallId, Hash64};
 use estop_core::policy::Limit;
 use estop_core::policy_file::{PolicyFile, PolicyFileIn};
@@ -105,7 +106,13 @@ fn running(host: &Host, run: Option<&'static str>, attended: bool) -> (Arc<Tool>
 
 fn flight(host: &Host, run: Option<&str>) -> Registered {
     let agent = host.agent("a").expect("there is room");
-    let connection = Arc::new(Connection::new(true, host.clock.mono(), None));
+    let connection = Arc::new(Connection::new(
+        true,
+        host.clock.mono(),
+        None,
+        Weak::new(),
+        host.heartbeats.add("test", host.clock.mono()),
+    ));
     let (request, now) = (agent.next_request(), host.clock.mono());
     let flight = agent.flights.register(request, Channel::Llm, connection, now, 10).expect("there is room");
     flight.set_run(run.map(Name::from));
@@ -129,7 +136,7 @@ fn cb_5_an_agent_that_does_nothing_trips_by_the_clock_and_is_escalated_by_itself
     pass(&host, 2);
     assert_eq!(state(&host, "r1"), Some(RunState::Active), "it may sum up");
     let refused = tool(&host, "r1", 2);
-    assert!(refused.reason().contains("max active duration (100/100)"), "{}", refused.reason());
+    assert!(refused.reason().contains("max active duration (100s)"), "{}", refused.reason());
     pass(&host, 58);
     assert_eq!(state(&host, "r1"), Some(RunState::Active));
     pass(&host, 2);
@@ -149,7 +156,7 @@ fn cb_6_an_escalation_cuts_the_requests_and_ends_the_tools_of_its_run_alone() {
     assert!(own.why_cut().is_none() && mine.why().is_none(), "a trip alone ends nothing that runs");
     pass(&host, 61);
     let cut = own.why_cut().expect("it was cut");
-    let says = "Stopped by estop: This run was escalated to a human: max active duration (101/100). \
+    let says = "Stopped by estop: This run was escalated to a human: max active duration (100s). \
                 Start a new run, or extend this one.";
     assert_eq!((cut.code, cut.message.as_str()), ("circuit_breaker", says));
     assert_eq!(mine.why().as_deref(), Some(says));
@@ -205,7 +212,28 @@ fn cb_5_sleep_and_active_time_go_on_over_restarts() {
         "a sleeper is checked, and sleeps on over restarts"
     );
     let refused = tool(&host, "r1", 2);
-    assert!(refused.reason().contains("max active duration (101/100)"), "{}", refused.reason());
+    assert!(refused.reason().contains("max active duration (100s)"), "{}", refused.reason());
+}
+
+#[test]
+fn tw_5_health_is_shown_as_the_clock_healed_it() {
+    let host = host_with("{}");
+    let agent = host.agent("a").expect("there is room");
+    for call in 1..=9 {
+        assert!(tool(&host, "r1", call).is_allowed());
+        let (result, ended) = (Hash64(call), Ended::Failed);
+        let finished = ToolFinished { call: CallId(call), result, ended, reports: false };
+        host.tell(&agent, Some("r1".into()), What::ToolFinished(finished));
+    }
+    let shown = || {
+        let judged = agent.judged();
+        judged.state.health_at(host.clock.mono(), &judged.policy)
+    };
+    assert_eq!(shown(), 650);
+    host.clock.skip(61_000);
+    assert_eq!(shown(), 660, "nothing happened meanwhile");
+    host.clock.skip(3_600_000);
+    assert_eq!(shown(), 800);
 }
 
 #[test]
@@ -262,7 +290,7 @@ fn ks_1_how_the_button_stands_is_told_of_one_moment() {
                 let press = Press { channels, ..Press::new(KillReason::Manual, "ann", "api") };
                 host.kill(press);
                 let epoch = host.button().gate.epoch;
-                host.clear(Unlock { by: "ann".into(), epoch, note: None });
+                let _ = host.clear(Unlock { by: "ann".into(), epoch, note: None });
             }
             is_over.store(true, std::sync::atomic::Ordering::Relaxed);
         });

@@ -1,38 +1,14 @@
 //! What headers say about a message, where somebody could believe them instead of the message.
 
 use estop_wire::mcp::Message;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, ORIGIN};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::no::No;
 
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
 const TOOLS_CALL: &str = "tools/call";
-
-/// A page of another site must not call tools: browsers say where a request comes from.
-pub(super) fn refuse_pages(headers: &HeaderMap, loopback: bool) -> Result<(), No> {
-    let is_foreign = |site: &HeaderValue| site != "same-origin" && site != "none";
-    let says_foreign = headers.get_all(SEC_FETCH_SITE).iter().any(is_foreign);
-    let is_elsewhere = |origin: &HeaderValue| !origin.to_str().is_ok_and(is_here);
-    let is_rebound = loopback && headers.get_all(ORIGIN).iter().any(is_elsewhere);
-    if says_foreign || is_rebound {
-        let message = "A web page of another site may not speak to MCP servers through estop.";
-        return Err(No::bad(403, "cross_site", message).closing());
-    }
-    Ok(())
-}
-
-/// Whether an origin is a page of this machine.
-fn is_here(origin: &str) -> bool {
-    let host = origin.split_once("://").map_or("", |(_, rest)| rest);
-    let host = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
-}
 
 /// What cannot be read is not let through.
 pub(super) fn refuse_unreadable(headers: &HeaderMap) -> Result<(), No> {
@@ -133,20 +109,6 @@ mod tests {
         assert!(names(&value("=?base64?YWRkcw==?="), "adds"));
         assert!(!names(&value("=?base64?YWRk?="), "sub"));
         assert!(!names(&value("Add"), "add"));
-    }
-
-    #[test]
-    fn tl_3_only_pages_of_this_machine_may_come() {
-        for (origin, fits) in [
-            ("http://localhost:6274", true),
-            ("http://127.0.0.1", true),
-            ("http://[::1]:80", true),
-            ("https://evil.example", false),
-            ("http://localhost.evil.example", false),
-            ("null", false),
-        ] {
-            assert_eq!(is_here(origin), fits, "{origin}");
-        }
     }
 
     #[test]

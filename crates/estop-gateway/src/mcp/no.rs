@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use super::calls::Pending;
 use crate::body_in::BodyProblem;
 use crate::flight::Cut;
-use crate::identity::{IdentityError, KEY_HEADER};
+use crate::identity::{IdentityError, KEY_HEADER, TOO_MANY_GUESSES, agent_unknown, key_needed};
 use crate::out_body::OutBody;
 use crate::screen::Screened;
 use crate::upload;
@@ -136,6 +136,7 @@ impl No {
 
     pub(super) fn unreachable(error: &UpstreamError) -> No {
         let message = match error {
+            UpstreamError::Crowded => return No::bad(503, "overload", &format!("estop: {error}.")),
             UpstreamError::Unreachable(why) => {
                 format!("The MCP server cannot be reached (not estop's refusal): {why}.")
             }
@@ -155,6 +156,9 @@ impl No {
             IdentityError::KeyUnknown => {
                 no(401, "key_unknown", "x-estop-key is no agent's key: check agents.NAME.key_env.")
             }
+            IdentityError::KeyNeeded { agent, .. } => no(401, "key_missing", &key_needed(agent)),
+            IdentityError::TooManyGuesses => no(429, "too_many_attempts", TOO_MANY_GUESSES),
+            IdentityError::AgentUnknown { agent } => no(403, "agent_unknown", &agent_unknown(agent)),
             IdentityError::KeyOfAnother { agent } => {
                 let message = format!("This key belongs to the agent `{agent}` and can act only as it.");
                 no(403, "key_of_another", &message)

@@ -8,23 +8,18 @@ use estop_core::event::{CallKind, Estimate, Event, RequestReceived, What};
 use estop_core::fingerprint::RequestPrint;
 use estop_core::ids::Name;
 use estop_core::iteration::TestRunners;
-use estop_core::money::NanoUsd;
-use estop_core::prices::{Price, TokenUse};
 use estop_core::run::RunState;
 use estop_core::system::GateView;
 use estop_wire::protocol::Protocol;
 use estop_wire::request::RequestIn;
 
 use super::Asking;
-use crate::account::{Account, BYTES_PER_TOKEN, Opened};
+use crate::account::{Account, Opened};
 use crate::agents::Agent;
 use crate::flight::Registered;
 use crate::journal_queue::{short_name, shorten};
+use crate::pricing::{ModelPrices, Size};
 use crate::recall::Asked;
-
-/// Tokens reserved for an answer that names no limit, and the most reserved for a streamed one, whose reservation is
-/// extended while it runs (PO-2).
-const OUTPUT_RESERVE: u32 = 4_096;
 
 impl Asking<'_> {
     /// Asks the core. The account is open only if the request was let through.
@@ -54,17 +49,23 @@ impl Asking<'_> {
             CallKind::Embedding | CallKind::Other => RequestPrint::default(),
         };
         print.steps.iter_mut().for_each(|step| shorten(&mut step.tool));
-        let price = self.model(said).and_then(|model| self.worker.prices.find(self.provider, model));
-        let estimate = self.estimate(said, body_bytes, price.as_ref());
+        let prices = self.prices(said);
+        let estimate = self.estimate(said, body_bytes, &prices);
         let host = &self.worker.host;
+        // Commands are read before the lock is taken: nobody else waits for them.
+        if !print.steps.is_empty() {
+            let runners = Arc::clone(&agent.judged().runners);
+            note_test_runs(&runners, said, &mut print);
+        }
         let mut judged = agent.judged();
-        note_test_runs(&judged.runners, said, &mut print);
         judged.recall.complete(said, &mut print);
         let asked = Asked::of(&print);
         let received = RequestReceived {
             request: flight.request,
             call: self.kind(),
             model: self.model(said).map(short_name),
+            path_model: self.path_model(said).map(short_name),
+            path: self.unread_path.as_deref().filter(|_| estimate.unpriced).map(short_name),
             print,
             estimate,
             fleet: None,
@@ -80,7 +81,8 @@ impl Asking<'_> {
             request: flight.request,
             asked,
             estimate,
-            price,
+            prices,
+            streams: said.stream || self.call.stream,
             flight: flight.handle(),
         });
         if !decision.is_allowed() {
@@ -120,27 +122,32 @@ impl Asking<'_> {
         said.model.as_deref().or(self.call.model.as_deref())
     }
 
-    fn estimate(&self, said: &RequestIn<'_>, body_bytes: usize, price: Option<&Price>) -> Estimate {
-        let tokens = |bytes: usize| u32::try_from(bytes as u64 / BYTES_PER_TOKEN).unwrap_or(u32::MAX);
-        let output_tokens = match self.kind() {
-            CallKind::Generation => {
-                let wanted = said.max_output_tokens.unwrap_or(OUTPUT_RESERVE);
-                let extends = said.stream || self.call.stream;
-                if extends { wanted.min(OUTPUT_RESERVE) } else { wanted }
-            }
-            CallKind::Embedding | CallKind::Other => 0,
-        };
-        let input = if said.text_bytes > 0 { said.text_bytes } else { body_bytes };
-        let input_tokens = tokens(input);
-        let used =
-            TokenUse { input: input_tokens.into(), output: output_tokens.into(), ..TokenUse::default() };
-        Estimate {
-            input_tokens,
-            output_tokens,
-            usd: price.map_or(NanoUsd(0), |price| price.cost(&used)),
-            // Looking at a list of models costs nothing; what else a path costs nobody knows.
-            unpriced: price.is_none() && !(self.kind() == CallKind::Other && self.only_reads),
+    /// The path's model, where the body names another: Azure takes the path's, others the body's.
+    fn path_model<'s>(&'s self, said: &RequestIn<'_>) -> Option<&'s str> {
+        let (body, path) = (said.model.as_deref()?, self.call.model.as_deref()?);
+        let bare = |model: &str| model.strip_prefix("models/").unwrap_or(model).to_ascii_lowercase();
+        (bare(body) != bare(path)).then_some(path)
+    }
+
+    fn prices(&self, said: &RequestIn<'_>) -> ModelPrices {
+        let find = |model: &str| self.worker.prices.find(self.provider, model);
+        ModelPrices::new(self.model(said).and_then(find), self.path_model(said).map(find))
+    }
+
+    fn estimate(&self, said: &RequestIn<'_>, body_bytes: usize, prices: &ModelPrices) -> Estimate {
+        if self.kind() == CallKind::Other {
+            // Nobody reads it: what it costs is either nothing or not to be known.
+            return Estimate { unpriced: !self.is_free, ..Estimate::default() };
         }
+        let size = Size {
+            text_bytes: said.text_bytes,
+            body_bytes,
+            refers_to_more: said.previous_response.is_some(),
+            output_limit: said.max_output_tokens,
+            answers: said.answers,
+            generates: self.kind() == CallKind::Generation,
+        };
+        prices.estimate(size, self.worker.limits.output_reserve)
     }
 }
 

@@ -4,13 +4,13 @@ use estop_core::policy::BlockResponse;
 use estop_wire::client::Client;
 use estop_wire::protocol::{Family, Protocol};
 use estop_wire::refusal::{Kind, Refusal, Refused};
-use http::{HeaderMap, HeaderName, Response};
+use http::{Response, Uri};
 
 use crate::flight::Registered;
-use crate::identity::{IdentityError, Route};
+use crate::identity::{IdentityError, Route, TOO_MANY_GUESSES, agent_unknown, key_needed};
 use crate::out_body::OutBody;
 use crate::refuse;
-use crate::upstream::{Upstream, UpstreamError};
+use crate::upstream::UpstreamError;
 use crate::worker::Worker;
 
 /// A request that is not forwarded, and why.
@@ -59,7 +59,7 @@ impl No {
         self
     }
 
-    pub(super) fn answer(self, client: Client) -> Response<OutBody> {
+    pub(super) fn answer(self, client: Client, array: bool) -> Response<OutBody> {
         let no = self.of(Protocol::Other(Family::OpenAi));
         let Some(understood) = &no.understood else {
             let mut response = Response::new(OutBody::Full(None));
@@ -70,6 +70,7 @@ impl No {
             protocol: understood.protocol,
             client,
             stream: understood.stream,
+            array,
             model: &understood.model,
             style: understood.style,
         };
@@ -83,6 +84,12 @@ impl No {
     }
 }
 
+/// Whether a stream is to come as one JSON array: Gemini's without `alt=sse`.
+pub(super) fn wants_array(uri: &Uri) -> bool {
+    let is_sse = |query: &str| query.split('&').any(|pair| pair == "alt=sse");
+    uri.path().ends_with(":streamGenerateContent") && !uri.query().is_some_and(is_sse)
+}
+
 pub(super) fn cut_no(flight: &Registered) -> No {
     match flight.why_cut() {
         Some(cut) => No::new(cut.kind, cut.code, cut.message.clone()),
@@ -92,27 +99,13 @@ pub(super) fn cut_no(flight: &Registered) -> No {
 
 pub(super) fn upstream_failed(error: &UpstreamError) -> No {
     let message = match error {
+        UpstreamError::Crowded => return No::new(Kind::Overload, "overload", format!("estop: {error}.")),
         UpstreamError::Unreachable(why) => {
             format!("The provider cannot be reached (not estop's refusal): {why}.")
         }
         UpstreamError::Broken(why) => format!("The provider gave no answer (not estop's refusal): {why}."),
     };
     No::new(Kind::Upstream { status: 502 }, "upstream_unreachable", message)
-}
-
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-
-/// A web page must not spend the key that estop holds: browsers say where a request comes from.
-pub(super) fn refuse_browsers(headers: &HeaderMap, upstream: &Upstream) -> Result<(), No> {
-    if upstream.ready.key.is_none() {
-        return Ok(());
-    }
-    let is_foreign = |site: &http::HeaderValue| site != "same-origin" && site != "none";
-    if headers.get_all(SEC_FETCH_SITE).iter().any(is_foreign) {
-        let message = "A web page of another site may not use the key estop holds.";
-        return Err(No::bad(403, "cross_site", message).closing());
-    }
-    Ok(())
 }
 
 pub(super) fn unknown_provider(route: &Route<'_>, worker: &Worker) -> No {
@@ -157,6 +150,9 @@ pub(super) fn refuse_identity(error: &IdentityError, worker: &Worker) -> No {
         IdentityError::KeyUnknown => {
             No::bad(401, "key_unknown", "This is no agent's estop key: check agents.NAME.key_env.")
         }
+        IdentityError::KeyNeeded { agent, .. } => No::bad(401, "key_missing", key_needed(agent)),
+        IdentityError::TooManyGuesses => No::bad(429, "too_many_attempts", TOO_MANY_GUESSES),
+        IdentityError::AgentUnknown { agent } => No::bad(403, "agent_unknown", agent_unknown(agent)),
         IdentityError::KeyOfAnother { agent } => No::bad(
             403,
             "key_of_another",

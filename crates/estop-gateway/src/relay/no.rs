@@ -7,13 +7,12 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use estop_wire::refusal::Kind;
 use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
-use http::request::Parts as Head;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
 use super::Way;
 use super::relays::Relay;
 use crate::flight::Cut;
-use crate::identity::{IdentityError, KEY_HEADER};
+use crate::identity::{IdentityError, KEY_HEADER, TOO_MANY_GUESSES, agent_unknown, key_needed};
 use crate::out_body::OutBody;
 use crate::screen::Screened;
 use crate::upload;
@@ -116,6 +115,9 @@ impl No {
             IdentityError::KeyUnknown => {
                 no(401, "key_unknown", "x-estop-key is no agent's key: check agents.NAME.key_env.".to_owned())
             }
+            IdentityError::KeyNeeded { agent, .. } => no(401, "key_missing", key_needed(agent)),
+            IdentityError::TooManyGuesses => no(429, "too_many_attempts", TOO_MANY_GUESSES.to_owned()),
+            IdentityError::AgentUnknown { agent } => no(403, "agent_unknown", agent_unknown(agent)),
             IdentityError::KeyOfAnother { agent } => no(
                 403,
                 "key_of_another",
@@ -150,6 +152,9 @@ impl No {
     pub(super) fn unreachable(way: Way, error: &UpstreamError) -> No {
         let other = other_side(way);
         let message = match error {
+            UpstreamError::Crowded => {
+                return No::new(way, Kind::Overload, "overload", format!("estop: {error}."));
+            }
             UpstreamError::Unreachable(why) => {
                 format!("{other} cannot be reached (not estop's refusal): {why}.")
             }
@@ -220,7 +225,6 @@ impl No {
 }
 
 const REASON: HeaderName = HeaderName::from_static("x-estop-reason");
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const KEY_MISSING: &str =
     "estop wants the key of this relay's agent in the header x-estop-key; the others are the platform's.";
 
@@ -229,16 +233,6 @@ fn other_side(way: Way) -> &'static str {
         Way::In => "The app",
         Way::Out => "The platform",
     }
-}
-
-/// A page of another site must not speak to the app as if it were the platform, nor send in its name. A browser that is
-/// sent here (GET), such as at the end of a sign-in, may come.
-pub(super) fn refuse_browsers(head: &Head, way: Way) -> Result<(), No> {
-    let is_foreign = |site: &HeaderValue| site != "same-origin" && site != "none";
-    if head.method.is_safe() || !head.headers.get_all(SEC_FETCH_SITE).iter().any(is_foreign) {
-        return Ok(());
-    }
-    Err(No::bad(way, 403, "cross_site", "A web page of another site may not send messages here.").closing())
 }
 
 /// A text as it stands in a JSON string.

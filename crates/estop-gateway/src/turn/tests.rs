@@ -7,6 +7,8 @@ use estop_core::system::{System, SystemEvent};
 use estop_core::time::Now;
 use tokio::io::AsyncWriteExt;
 
+use tokio::net::TcpStream;
+
 use super::*;
 use crate::journal_queue::{Tail, TailMark};
 
@@ -47,7 +49,7 @@ impl Client {
         stream.set_nonblocking(true).expect("a socket");
         let stream = TcpStream::from_std(stream).expect("a runtime");
         stream.writable().await.expect("a socket");
-        let (ours, outbox) = Holding::new(stream, turn);
+        let (ours, outbox) = Holding::new(stream.into(), turn);
         Client { ours, outbox, theirs }
     }
 

@@ -9,25 +9,24 @@ mod stream;
 mod wire;
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 
 use http::Response;
-use tokio::runtime::Handle;
 
 pub(crate) use body::Body;
 pub(super) use stream::Stream;
 use wire::Wire;
 
 use super::Ready;
+use crate::socket::AbortableSocket;
 use crate::upload::Outgoing;
 
-/// A connection, which carries one request at a time. Whoever ends that request takes the socket away, from any thread,
-/// whoever is or is not polling.
+/// A connection, which carries one request at a time. Whoever ends that request aborts the socket, from any thread, whoever
+/// is or is not polling.
 pub(crate) struct OwnConnection {
     wire: Mutex<Option<Wire>>,
-    /// Where it was made: sockets of a thousand cut requests are closed by the workers they belong to.
-    runtime: Handle,
+    socket: Weak<AbortableSocket>,
 }
 
 /// Why there is no answer.
@@ -55,8 +54,8 @@ pub(super) struct Malformed(&'static str);
 impl OwnConnection {
     /// Takes over a stream on which nothing was said yet.
     pub(super) fn new(stream: Stream) -> Arc<OwnConnection> {
-        let wire = Mutex::new(Some(Wire::new(stream)));
-        Arc::new(OwnConnection { wire, runtime: Handle::current() })
+        let socket = stream.line_ref().socket();
+        Arc::new(OwnConnection { wire: Mutex::new(Some(Wire::new(stream))), socket })
     }
 
     /// Sends a request and waits for the head of its answer. The request's body stays where it is until its head was
@@ -84,12 +83,11 @@ impl OwnConnection {
         Ok(Response::from_parts(head, Body { connection: Arc::clone(self), is_over, left, broken: None }))
     }
 
-    /// Takes the socket away, and has it closed. What is under way on it breaks off, but is not woken: whoever ends a request
-    /// wakes it by its [`crate::flight::Flight`].
-    pub(crate) fn cut(&self) {
-        if let Some(wire) = self.lock().take() {
-            // Closing takes some ten microseconds. Whoever presses the button has thousands, and a disk to write to.
-            self.runtime.spawn(async move { drop(wire) });
+    /// Resets the connection, from the thread that calls this and without a lock: the worker that reads it may be blocked.
+    /// What is under way on it breaks off; whoever ends a request wakes it by its [`crate::flight::Flight`].
+    pub(crate) fn abort(&self) {
+        if let Some(socket) = self.socket.upgrade() {
+            socket.abort();
         }
     }
 

@@ -3,29 +3,37 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 
+use super::slots::Slot;
 use crate::host::Host;
+use crate::socket::{AbortableSocket, SocketStream};
 
 /// The socket, and whether a request is on it.
 pub(super) struct Line {
-    stream: TcpStream,
+    stream: SocketStream,
     /// Nobody's request is on it.
     pub is_idle: bool,
     /// Something was sent since this was last unset.
     pub has_sent: bool,
     host: Arc<Host>,
+    /// Given back once the socket is closed.
+    pub slot: Option<Slot>,
 }
 
 impl Line {
-    pub(super) fn new(stream: TcpStream, host: Arc<Host>) -> Line {
-        Line { stream, is_idle: false, has_sent: false, host }
+    pub(super) fn new(stream: SocketStream, host: Arc<Host>) -> Line {
+        Line { stream, is_idle: false, has_sent: false, host, slot: None }
+    }
+
+    /// For those who may abort it.
+    pub(super) fn socket(&self) -> Weak<AbortableSocket> {
+        self.stream.handle()
     }
 }
 
@@ -33,7 +41,7 @@ impl Drop for Line {
     fn drop(&mut self) {
         if !self.is_idle {
             // A socket that does not take it is closed the usual way.
-            let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
+            let _ = SockRef::from(self.stream.tcp()).set_linger(Some(Duration::ZERO));
         }
     }
 }

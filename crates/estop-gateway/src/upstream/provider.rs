@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use http::header::{AUTHORIZATION, HOST, HeaderName};
-use http::uri::{Authority, Scheme};
-use http::{HeaderValue, Request, Uri, Version};
+use http::HeaderValue;
+use http::header::{AUTHORIZATION, HeaderName};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use secrecy::ExposeSecret;
 use tokio_rustls::TlsConnector;
 
-use crate::settings::{Auth, HttpVersion, Provider};
+use crate::settings::{Auth, Provider};
 use crate::start_error::StartError;
 
 /// A provider, ready to be spoken to. Shared by all workers.
@@ -19,12 +18,13 @@ pub(crate) struct Ready {
     pub provider: Provider,
     /// Host and port as the Host header has them.
     pub authority: Box<str>,
-    target: Authority,
     /// The same, as a header.
     pub host: HeaderValue,
     /// The key to send instead of the client's.
     pub key: Option<(HeaderName, HeaderValue)>,
     pub(super) tls: Option<(TlsConnector, ServerName<'static>)>,
+    /// See [`Ready::without_repeat`].
+    versioned_tails: Vec<Box<str>>,
 }
 
 impl Ready {
@@ -36,21 +36,30 @@ impl Ready {
             .map_err(|_| wrong("base_url: the host cannot stand in a header".into()))?;
         let key = key(&provider).map_err(|problem| wrong(problem.into()))?;
         let tls = if provider.tls { Some(tls(&provider).map_err(wrong)?) } else { None };
-        let target =
-            authority.parse().map_err(|_| wrong("base_url: the host cannot stand in a URL".into()))?;
-        Ok(Ready { provider, authority: authority.into(), target, host, key, tls })
+        let versioned_tails = versioned_tails(&provider);
+        Ok(Ready { provider, authority: authority.into(), host, key, tls, versioned_tails })
     }
 
-    /// The form HTTP/2 wants: scheme, authority and path, no Host header.
-    pub(super) fn aim_two<B>(&self, request: &mut Request<B>) {
-        let mut parts = std::mem::take(request.uri_mut()).into_parts();
-        parts.scheme = Some(if self.provider.tls { Scheme::HTTPS } else { Scheme::HTTP });
-        parts.authority = Some(self.target.clone());
-        // Scheme, authority and path are all there: such a URI always fits together.
-        *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
-        *request.version_mut() = Version::HTTP_2;
-        request.headers_mut().remove(HOST);
+    /// A client's path without what the base path ends with already: `/v1/models` on the base `https://host/v1` is
+    /// `https://host/v1/models`, never `/v1/v1/models`.
+    pub(crate) fn without_repeat<'p>(&self, path: &'p str) -> &'p str {
+        without_repeat(&self.versioned_tails, path)
     }
+}
+
+/// The ends of a base path that a client may send again: from any of its segments to a version at its end, the longest
+/// first. `/openai/v1` has `/openai/v1` and `/v1`; `/api` has none.
+fn versioned_tails(provider: &Provider) -> Vec<Box<str>> {
+    if provider.version().is_none() {
+        return Vec::new();
+    }
+    let base_path = &provider.base_path;
+    base_path.match_indices('/').filter_map(|(at, _)| base_path.get(at..)).map(Box::from).collect()
+}
+
+fn without_repeat<'p>(tails: &[Box<str>], path: &'p str) -> &'p str {
+    let is_whole = |rest: &&str| rest.is_empty() || rest.starts_with('/');
+    tails.iter().find_map(|tail| path.strip_prefix(&**tail).filter(is_whole)).unwrap_or(path)
 }
 
 fn authority(provider: &Provider) -> String {
@@ -90,12 +99,50 @@ fn tls(provider: &Provider) -> Result<(TlsConnector, ServerName<'static>), Strin
         .map_err(|error| format!("TLS cannot be set up: {error}"))?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    config.alpn_protocols = match provider.http {
-        HttpVersion::Auto => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
-        HttpVersion::One => vec![b"http/1.1".to_vec()],
-        HttpVersion::Two => vec![b"h2".to_vec()],
-    };
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
     let name = ServerName::try_from(provider.host.to_string())
         .map_err(|_| "base_url: the host is neither a name nor an address".to_owned())?;
     Ok((TlsConnector::from(Arc::new(config)), name))
+}
+
+#[cfg(test)]
+mod tests {
+    use estop_wire::protocol::Family;
+
+    use super::*;
+
+    fn provider() -> Provider {
+        Provider {
+            family: Family::OpenAi,
+            tls: false,
+            host: "localhost".into(),
+            port: 80,
+            base_path: "".into(),
+            auth: Auth::None,
+            key: None,
+            ca: None,
+        }
+    }
+
+    #[test]
+    fn id_4_a_version_is_not_sent_twice() {
+        for (base, path, sent) in [
+            ("", "/v1/chat/completions", "/v1/chat/completions"),
+            ("/v1", "/v1/chat/completions", "/chat/completions"),
+            ("/v1", "/chat/completions", "/chat/completions"),
+            ("/v1", "/v1", ""),
+            ("/v1", "/v1beta/models", "/v1beta/models"),
+            ("/v1", "/v1x/models", "/v1x/models"),
+            ("/v1", "/v2/models", "/v2/models"),
+            ("/v1beta", "/v1beta/models/m:generateContent", "/models/m:generateContent"),
+            ("/openai/v1", "/v1/responses", "/responses"),
+            ("/openai/v1", "/openai/v1/responses", "/responses"),
+            ("/openai", "/openai/v1/responses", "/openai/v1/responses"),
+            ("/api", "/api/chat", "/api/chat"),
+            ("/v1beta/openai", "/v1/models", "/v1/models"),
+        ] {
+            let provider = Provider { base_path: base.into(), ..provider() };
+            assert_eq!(without_repeat(&versioned_tails(&provider), path), sent, "{base} {path}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use hyper::Response;
 
-use super::{Answer, Lease, Upstream, UpstreamError};
+use super::{Body, Lease, Upstream, UpstreamError};
 use crate::flight::Flight;
 use crate::host::Host;
 use crate::upload::Outgoing;
@@ -13,7 +13,7 @@ use crate::upload::Outgoing;
 /// What became of a request that was sent.
 pub(crate) enum Sent {
     /// The head of an answer came.
-    Answered(Response<Answer>, Lease),
+    Answered(Response<Body>, Lease),
     /// None came.
     Failed(UpstreamError),
     /// Somebody ended it first.

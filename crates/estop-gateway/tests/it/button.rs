@@ -91,8 +91,8 @@ fn ks_2_what_begins_after_the_acknowledgement_never_reaches_a_model() {
             let late = house.model.seen().into_iter().find(|seen| seen.body.contains(AFTER));
             assert!(late.is_none(), "round {round}: {late:?}");
             house.model.reset();
-            house.host().restart(unlock(house.host()));
-            assert_eq!(house.host().clear(unlock(house.host())).gate.state, SystemState::Running);
+            house.host().restart(unlock(house.host())).unwrap();
+            assert_eq!(house.host().clear(unlock(house.host())).unwrap().gate.state, SystemState::Running);
             *open = false;
         }
         over.store(true, Ordering::Relaxed);
@@ -132,8 +132,8 @@ fn ks_1_fifty_people_at_once_have_one_order_in_which_kill_dominates() {
                             let press = Press::new(KillReason::Manual, &by, "test");
                             host.kill(Press { channels, ..press }).decision
                         }
-                        3 | 4 => host.restart(unlock),
-                        _ => host.clear(unlock),
+                        3 | 4 => host.restart(unlock).unwrap(),
+                        _ => host.clear(unlock).unwrap(),
                     };
                     let ended = Instant::now();
                     done.lock().unwrap().push(Done { began, ended, decision, by });

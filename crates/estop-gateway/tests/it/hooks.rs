@@ -99,7 +99,7 @@ fn cb_2_the_160th_call_warns_and_the_200th_is_denied() {
             159 => assert_eq!(answer["context"], Value::Null),
             160 => assert_eq!(
                 answer["context"],
-                "Approaching limit: max tool calls at 160/200 (80%). Plan to wrap up soon."
+                "⚠️ Approaching limit: max tool calls at 160/200 (80%). Plan to wrap up soon."
             ),
             _ => {}
         }
@@ -109,8 +109,9 @@ fn cb_2_the_160th_call_warns_and_the_200th_is_denied() {
     let expected = json!({"permission": "deny", "reason": sums_up, "context": sums_up, "end": false});
     assert_eq!(denied, expected);
     let again = tool(&house, "a", "r");
-    assert!(text(&again, "reason").starts_with("CIRCUIT BREAKER TRIPPED: max tool calls"), "{again}");
-    assert!(text(&again, "reason").ends_with("Please summarize your progress immediately."), "{again}");
+    let seed = "CIRCUIT BREAKER TRIPPED. Please summarize your progress immediately.";
+    assert_eq!(again["context"], seed);
+    assert_eq!(again["reason"], format!("{seed} Reached: max tool calls (200/200)."));
     let report = json!({"agent": "a", "run": "r", "tool": "report_blocked", "call": "1"});
     assert_eq!(ours(&house, "pre-tool-use", &report)["permission"], "allow", "it may say so");
     assert_eq!(run(&house, "a", "r").tool_calls, 200, "199 and the report");
@@ -235,21 +236,24 @@ fn cb_2_a_warning_the_client_drops_waits_for_the_next_event() {
     let house = House::with_policy(r#"{"circuit_breakers": {"defaults": {"max_tool_calls": 10}}}"#);
     for n in 1..=7 {
         assert_eq!(gemini(&house, "BeforeTool", &format!("cat {n}"), "").stdout, "");
-        assert!(!gemini(&house, "AfterTool", &format!("cat {n}"), "x").stdout.contains("Approaching"));
+        assert!(!gemini(&house, "AfterTool", &format!("cat {n}"), "x").stdout.contains("⚠️ Approaching"));
     }
     let before = gemini(&house, "BeforeTool", "cat 8", "");
-    assert!(!before.stdout.contains("Approaching"), "{}: it would be dropped", before.stdout);
+    assert!(!before.stdout.contains("⚠️ Approaching"), "{}: it would be dropped", before.stdout);
     let after: Value = serde_json::from_str(&gemini(&house, "AfterTool", "cat 8", "x").stdout).unwrap();
     assert_eq!(
         after["hookSpecificOutput"]["additionalContext"],
-        "Approaching limit: max tool calls at 8/10 (80%). Plan to wrap up soon."
+        "⚠️ Approaching limit: max tool calls at 8/10 (80%). Plan to wrap up soon."
     );
     let other = json!({"session_id": "another", "hook_event_name": "AfterTool", "tool_name": "x", "tool_input": {},
         "tool_response": {"llmContent": "x"}});
     gemini(&house, "BeforeTool", "cat 9", "");
-    assert!(!of(&house, "gemini-cli", "AfterTool", &other).stdout.contains("Approaching"), "another run's");
+    assert!(
+        !of(&house, "gemini-cli", "AfterTool", &other).stdout.contains("⚠️ Approaching"),
+        "another run's"
+    );
     assert!(gemini(&house, "AfterTool", "cat 9", "x").stdout.contains("9/10"));
-    assert!(!gemini(&house, "AfterTool", "cat 9", "x").stdout.contains("Approaching"), "said once");
+    assert!(!gemini(&house, "AfterTool", "cat 9", "x").stdout.contains("⚠️ Approaching"), "said once");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::common::{DIALECTS, House, what};
 use estop_core::event::What;
 use estop_fake_model::script::Reply as Said;
 use estop_gateway::Recorded;
-use estop_gateway::settings::{AgentKey, Settings};
+use estop_gateway::settings::{AgentKey, Settings, UnknownAgents};
 
 /// The key of the agent `keyed`.
 const KEY: &str = "estop-canary-of-keyed";
@@ -28,6 +28,7 @@ fn house_with_keys(require: bool) -> House {
     House::build("{}", |settings| {
         keys(settings);
         settings.require_keys = require;
+        settings.unknown_agents = UnknownAgents::Allow;
     })
 }
 
@@ -72,6 +73,84 @@ fn id_1_the_agent_is_named_by_url_key_header_or_default() {
         let expected = (agent.to_owned(), run.map(str::to_owned));
         assert_eq!(judged_as(&house, &model), expected, "{base} {extra}");
     }
+}
+
+#[test]
+fn se_5_names_that_differ_in_case_alone_are_one_agent() {
+    let house = House::new();
+    for (at, name) in ["Coder", "coder", "CODER"].into_iter().enumerate() {
+        let model = format!("case-{at}");
+        let path = format!("/agents/{name}/openai/v1/chat/completions");
+        assert_eq!(post(house.address(), &path, &chat(&model)).status, 200);
+        assert_eq!(judged_as(&house, &model).0, "Coder", "the first spelling stays");
+    }
+    let agent = house.host().agent("coder").unwrap();
+    house.host().tell(&agent, None, What::AgentDeactivated { by: "ann".into() });
+    for name in ["Coder", "coder", "cODER"] {
+        let reply = post(house.address(), &format!("/agents/{name}/openai/v1/chat/completions"), &chat("m"));
+        assert_ne!(reply.status, 200, "{name} goes on though it is stopped");
+    }
+    for name in ["System", "SYSTEM", "Estop-Canary"] {
+        let reply = post(house.address(), &format!("/agents/{name}/openai/v1/chat/completions"), &chat("m"));
+        assert_eq!(reply.status, 400, "{name}");
+    }
+    assert_eq!(house.model.requests(), 3);
+}
+
+#[test]
+fn se_5_an_agent_with_a_key_is_only_reached_by_it_though_keys_are_not_required() {
+    let house = house_with_keys(false);
+    for name in ["keyed", "Keyed"] {
+        let path = format!("/agents/{name}/openai/v1/chat/completions");
+        for extra in
+            ["", "authorization: Bearer sk-somebody\r\n", "authorization: Bearer estop_key_wrong\r\n"]
+        {
+            let reply = post_with(house.address(), &path, extra, &chat("m"));
+            assert_eq!(reply.status, 401, "{name} {extra}: {reply:?}");
+        }
+        let own = format!("authorization: Bearer {KEY}\r\n");
+        assert_eq!(post_with(house.address(), &path, &own, &chat("m")).status, 200);
+    }
+    assert_eq!(house.model.requests(), 2);
+}
+
+#[test]
+fn se_5_once_an_agent_has_a_key_others_must_be_named_by_a_person() {
+    let named = r#"{"agents": {"filed": {}}}"#;
+    let status = |house: &House, agent: &str| {
+        let reply = post(house.address(), &format!("/agents/{agent}/openai/v1/chat/completions"), &chat("m"));
+        (reply.status, reply.header("x-estop-reason").map(str::to_owned))
+    };
+    let refused = (403, Some("agent_unknown".to_owned()));
+    let house = House::build(named, keys);
+    assert_eq!(status(&house, "anything"), refused);
+    assert_eq!(status(&house, "default"), refused, "a stopped agent does not go on as nobody");
+    assert_eq!((status(&house, "filed").0, status(&house, "Filed").0), (200, 200));
+    house.host().rulebook.set_added("Added", true);
+    assert_eq!(status(&house, "added").0, 200, "by the API");
+    assert_eq!(house.model.requests(), 3);
+
+    let house = House::build(named, |settings| settings.unknown_agents = UnknownAgents::Deny);
+    assert_eq!((status(&house, "filed").0, status(&house, "anything")), (200, refused));
+    let house = House::build(named, |_| {});
+    assert_eq!(status(&house, "anything").0, 200, "nobody has a key");
+}
+
+#[test]
+fn id_2_guesses_of_keys_are_slowed_and_a_key_that_estop_made_never_is() {
+    let made = format!("estop_key_{}", "0f".repeat(32));
+    let key = |key: &str| AgentKey { agent: "keyed".into(), key: key.to_owned().into() };
+    let house = House::build("{}", |settings| settings.keys = vec![key(KEY), key(&made)]);
+    let ask = |key: &str| {
+        let path = "/agents/keyed/openai/v1/chat/completions";
+        post_with(house.address(), path, &format!("x-estop-key: {key}\r\n"), &chat("m")).status
+    };
+    assert_eq!(ask(KEY), 200);
+    let guesses: Vec<u16> = (0..61).map(|guess| ask(&format!("guess-{guess}"))).collect();
+    assert!(guesses.iter().take(60).all(|status| *status == 401), "{guesses:?}");
+    assert_eq!(guesses.last(), Some(&429));
+    assert_eq!(ask(KEY), 429, "a right guess among the wrong ones does not help");
+    assert_eq!(ask(&made), 200);
 }
 
 #[test]

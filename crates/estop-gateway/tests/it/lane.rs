@@ -14,7 +14,6 @@ use crate::common::raw::Raw;
 use crate::common::{DIALECTS, House, PATIENCE, aim};
 use estop_fake_model::FakeModel;
 use estop_fake_model::script::{Delay, Match, Reply as Said, Rule};
-use estop_gateway::settings::HttpVersion;
 use estop_gateway::{JournalQueue, Tail, TailMark};
 use sha2::{Digest, Sha256};
 
@@ -81,7 +80,6 @@ fn id_6_the_lane_answers_as_hyper_does() {
         let raw = if closes { Raw::saying_then_closing(answer) } else { Raw::saying(answer) };
         let house = House::build("{}", |settings| {
             aim(settings, raw.port());
-            settings.providers.values_mut().for_each(|provider| provider.http = HttpVersion::One);
         });
         let name = &answer[..answer.len().min(60)];
         for path in [FILES, DIALECTS[0].plain] {
@@ -296,20 +294,16 @@ fn st_1_an_answer_that_cannot_be_kept_is_broken_off_at_once() {
 /// Answers without a body have none, whatever the provider says, and the connection goes on.
 #[test]
 fn id_6_no_answer_has_a_body_that_its_status_has_not() {
-    for way in [HttpVersion::One, HttpVersion::Two] {
-        let house = House::build("{}", |settings| {
-            settings.providers.values_mut().for_each(|provider| provider.http = way);
-        });
-        for status in [204, 304] {
-            house.model.always(Said { status: Some(status), body: Some("".into()), ..Said::default() });
-            let mut wire = Wire::open(house.address());
-            for _ in 0..3 {
-                wire.send(request(FILES, "x").as_bytes());
-                let head = wire.head().unwrap();
-                assert_eq!(head.status, status);
-                let framing = |name: &str| head.headers.iter().any(|(n, _)| n == name);
-                assert!(!framing("transfer-encoding"), "{head:?}");
-            }
+    let house = House::new();
+    for status in [204, 304] {
+        house.model.always(Said { status: Some(status), body: Some("".into()), ..Said::default() });
+        let mut wire = Wire::open(house.address());
+        for _ in 0..3 {
+            wire.send(request(FILES, "x").as_bytes());
+            let head = wire.head().unwrap();
+            assert_eq!(head.status, status);
+            let framing = |name: &str| head.headers.iter().any(|(n, _)| n == name);
+            assert!(!framing("transfer-encoding"), "{head:?}");
         }
     }
 }

@@ -61,7 +61,7 @@ fn ld_3_a_trip_ends_what_is_in_flight_and_keeps_the_evidence() {
     let evidence = house.find(|record| {
         let Recorded::Agent { decision, .. } = record else { return None };
         let entries = |effect: &Effect| {
-            if let Effect::LoopEvidence(entries) = effect { Some(entries.len()) } else { None }
+            if let Effect::LoopEvidence(found) = effect { Some(found.matched.len()) } else { None }
         };
         decision.effects.iter().find_map(entries)
     });

@@ -1,12 +1,16 @@
 //! Everything the data plane does, in one test binary: linking it once is what takes time.
 
+mod blocked;
 mod breakers;
+mod budget;
 mod button;
 mod common;
+mod edges;
 mod ends;
 mod hooks;
 mod hostile;
 mod identity;
+mod jobs;
 mod lane;
 mod limits;
 mod loop_kill;

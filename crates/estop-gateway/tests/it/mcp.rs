@@ -14,7 +14,7 @@ use estop_core::button::Press;
 use estop_core::event::What;
 use estop_core::system::{Channel, Channels, KillReason};
 use estop_fake_model::FakeModel;
-use estop_gateway::settings::{AgentKey, Auth, HttpVersion, McpServer, Provider, Settings};
+use estop_gateway::settings::{AgentKey, Auth, McpServer, Provider, Settings, UnknownAgents};
 use estop_gateway::{JournalQueue, Tail, TailMark};
 use estop_wire::protocol::Family;
 use serde_json::{Value, json};
@@ -45,7 +45,6 @@ fn keeping(server: &Raw, policy: &str, queue: JournalQueue, change: impl FnOnce(
         base_path: "/base/mcp".into(),
         auth: Auth::None,
         key: None,
-        http: HttpVersion::Auto,
         ca: None,
     };
     House::keeping(FakeModel::start(Default::default()).unwrap(), policy, queue, |settings| {
@@ -190,6 +189,7 @@ fn tl_3_who_calls_is_the_path_the_key_or_the_configuration() {
     let server = Raw::saying(json_answer(RESULT));
     let house = house(&server, "{}", |settings| {
         settings.keys = vec![AgentKey { agent: "a1".into(), key: "key-of-a1".to_owned().into() }];
+        settings.unknown_agents = UnknownAgents::Allow;
     });
     let agents = |house: &House| -> Vec<String> {
         let of = |record: &String| {
@@ -356,6 +356,106 @@ fn tl_3_a_stopped_agent_loses_its_calls_and_its_stream() {
     assert_eq!(again.reply().status, 403);
     // Another agent works on.
     assert_eq!(post(&house, "/agents/a2/mcp/fs", "", PING).status, 202);
+}
+
+/// The words and the code of a JSON-RPC error.
+fn error_of(reply: &Reply) -> (i64, String) {
+    let said = said(reply);
+    (said["error"]["code"].as_i64().unwrap(), said["error"]["message"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn tl_3_a_stopped_agent_lists_and_reads_nothing() {
+    let server = Raw::saying(json_answer(RESULT));
+    let house = house(&server, "{}", |_| {});
+    let path = "/agents/a1/mcp/fs";
+    let request = |method: &str| format!(r#"{{"jsonrpc":"2.0","id":5,"method":"{method}"}}"#);
+    assert_eq!(post(&house, path, "", &request("resources/read")).text(), RESULT, "while it works, it reads");
+    let agent = house.host().agent("a1").unwrap();
+    house.host().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+    server.reset();
+    for method in [
+        "resources/read",
+        "resources/subscribe",
+        "prompts/get",
+        "tasks/get",
+        "tasks/result",
+        "tasks/cancel",
+        "completion/complete",
+        "logging/setLevel",
+        "subscriptions/listen",
+        "anything/new",
+        "Ping",
+        " tools/list",
+    ] {
+        let reply = post(&house, path, "", &request(method));
+        assert_eq!((reply.status, reply.header("x-estop-reason")), (200, Some("denied")), "{method}");
+        let (code, words) = error_of(&reply);
+        assert!(code == -32001 && words.contains("a1 is switched off"), "{method}: {words}");
+    }
+    // Answers to a server, a batch with a read in it, and what nobody can read.
+    for body in [
+        r#"{"jsonrpc":"2.0","id":"s1","result":{"role":"assistant","content":{"type":"text","text":"x"}}}"#,
+        r#"{"jsonrpc":"2.0","id":"s1","result":{"action":"accept","content":{}}}"#,
+        r#"{"jsonrpc":"2.0","id":"s1","error":{"code":1,"message":"x"}}"#,
+        "garbage that is no call",
+    ] {
+        assert_eq!(post(&house, path, "", body).status, 403, "{body}");
+    }
+    let batch = post(&house, path, "", &format!("[{PING},{}]", request("resources/read")));
+    assert_eq!(said(&batch).as_array().map(Vec::len), Some(2), "{}", batch.text());
+    assert_eq!(server.log().requests.len(), 0, "nothing reached the server");
+    for method in [
+        "ping",
+        "initialize",
+        "server/discover",
+        "tools/list",
+        "resources/list",
+        "resources/templates/list",
+        "prompts/list",
+    ] {
+        assert_eq!(post(&house, path, "", &request(method)).text(), RESULT, "{method}");
+    }
+    for body in [
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#,
+        r#"{"jsonrpc":"2.0","id":"s1","result":{}}"#,
+    ] {
+        assert_eq!(post(&house, path, "", body).text(), RESULT, "{body}");
+    }
+    assert_eq!(
+        post(&house, "/agents/a2/mcp/fs", "", &request("resources/read")).text(),
+        RESULT,
+        "another agent"
+    );
+}
+
+#[test]
+fn tl_3_a_stopped_run_reads_nothing_and_a_shut_channel_passes_nothing() {
+    let server = Raw::saying(json_answer(RESULT));
+    let policy = r#"{"preset":"strict","policy":{"limits":{"max_tool_calls":1}}}"#;
+    let house = house(&server, policy, |_| {});
+    let agent = house.host().agent("files").unwrap();
+    let (call, action) = (estop_core::ids::CallId(1), estop_core::ids::Hash64(1));
+    let gate = estop_core::event::ToolGate::Hook;
+    for tool in ["Bash", "report_blocked"] {
+        let tool = tool.into();
+        let asked = estop_core::event::ToolRequested { call, tool, action, test_run: false, gate };
+        house.host().tell(&agent, Some("r1".into()), What::ToolRequested(asked));
+    }
+    let ended = estop_core::event::Ended::Ok;
+    let done = estop_core::event::ToolFinished { call, result: action, ended, reports: true };
+    house.host().tell(&agent, Some("r1".into()), What::ToolFinished(done));
+    let read = r#"{"jsonrpc":"2.0","id":5,"method":"resources/read","params":{"uri":"file:///x"}}"#;
+    let refused = post(&house, "/mcp/fs", "x-estop-run: r1\r\n", read);
+    assert!(error_of(&refused).1.contains("run r1 reached a limit"), "{}", refused.text());
+    assert_eq!(server.log().requests.len(), 0);
+    assert_eq!(post(&house, "/mcp/fs", "x-estop-run: r2\r\n", read).text(), RESULT, "another run");
+    server.reset();
+    kill(&house, Channels::NONE.with(Channel::Tools));
+    let reply = post(&house, "/agents/a1/mcp/fs", "", read);
+    assert_eq!((reply.status, reply.header("x-estop-reason")), (200, Some("system")));
+    assert!(error_of(&reply).1.contains("estop"));
+    assert_eq!(server.log().requests.len(), 0);
 }
 
 #[test]

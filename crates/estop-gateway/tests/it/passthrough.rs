@@ -21,7 +21,7 @@ use estop_fake_model::script::{
     Abort, AbortAt, AbortHow, Encoding, Hold, Reply as Said, Rule, Split, UsageReply,
 };
 use estop_fake_model::{FakeModel, Options};
-use estop_gateway::settings::{HttpVersion, Settings};
+use estop_gateway::settings::Settings;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use sha2::{Digest, Sha256};
@@ -29,28 +29,20 @@ use sha2::{Digest, Sha256};
 /// How estop speaks to the model.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    One,
-    Two,
-    TlsOne,
-    TlsTwo,
+    Plain,
+    Tls,
 }
 
-const WAYS: [Way; 4] = [Way::One, Way::Two, Way::TlsOne, Way::TlsTwo];
+const WAYS: [Way; 2] = [Way::Plain, Way::Tls];
 
 /// A gateway that speaks to a model of its own in this way.
 fn house(way: Way) -> House {
-    let tls = matches!(way, Way::TlsOne | Way::TlsTwo);
+    let tls = matches!(way, Way::Tls);
     let model = FakeModel::start(Options { tls, ..Options::default() }).unwrap();
     let ca = model.certificate_pem().map(|pem| vec![CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()]);
     House::on(model, "{}", |settings: &mut Settings| {
         for provider in settings.providers.values_mut() {
             provider.ca.clone_from(&ca);
-            provider.http = match way {
-                Way::One | Way::TlsOne => HttpVersion::One,
-                Way::Two => HttpVersion::Two,
-                // What a server of HTTP/2 by TLS agrees to.
-                Way::TlsTwo => HttpVersion::Auto,
-            };
         }
     })
 }
@@ -165,23 +157,13 @@ fn every_answer(way: Way) {
 }
 
 #[test]
-fn id_6_answers_are_passed_on_unchanged_over_http_1() {
-    every_answer(Way::One);
+fn id_6_answers_are_passed_on_unchanged() {
+    every_answer(Way::Plain);
 }
 
 #[test]
-fn id_6_answers_are_passed_on_unchanged_over_http_2() {
-    every_answer(Way::Two);
-}
-
-#[test]
-fn id_6_answers_are_passed_on_unchanged_over_tls_and_http_1() {
-    every_answer(Way::TlsOne);
-}
-
-#[test]
-fn id_6_answers_are_passed_on_unchanged_over_tls_and_http_2() {
-    every_answer(Way::TlsTwo);
+fn id_6_answers_are_passed_on_unchanged_over_tls() {
+    every_answer(Way::Tls);
 }
 
 #[test]
@@ -544,7 +526,7 @@ fn id_6_a_client_of_http_2_gets_the_same() {
 
 #[test]
 fn id_6_a_client_of_http_2_gets_a_stream_as_it_comes() {
-    let house = house(Way::Two);
+    let house = house(Way::Plain);
     house.model.always(Said { hold: Some(Hold::MidStream), ..Said::default() });
     for dialect in &DIALECTS {
         let mut two = Two::open(house.address());

@@ -19,7 +19,7 @@ use estop_core::operator::Stopped;
 use estop_core::system::{Channel, Channels, KillReason};
 use estop_fake_model::FakeModel;
 use estop_fake_model::script::{Hold, Reply as Said};
-use estop_gateway::settings::{AgentKey, Auth, HttpVersion, Provider, Relay, Settings};
+use estop_gateway::settings::{AgentKey, Auth, Provider, Relay, Settings};
 use estop_wire::protocol::Family;
 use sha2::{Digest, Sha256};
 
@@ -66,7 +66,6 @@ fn target(port: u16, base_path: &str) -> Provider {
         base_path: base_path.into(),
         auth: Auth::None,
         key: None,
-        http: HttpVersion::Auto,
         ca: None,
     }
 }
@@ -356,10 +355,10 @@ fn ks_10_nothing_passes_after_a_kill_until_it_is_cleared() {
     }
     let unlock = |epoch| Unlock { by: "test".into(), epoch, note: None };
     let host = at.house.host();
-    host.restart(unlock(host.button().gate.epoch));
+    host.restart(unlock(host.button().gate.epoch)).unwrap();
     assert_eq!(at.post("/relay/support/in/x", "", "{}").text(), REJECTED, "shut in safe mode too");
     assert_eq!(at.arrived(), (0, 0));
-    host.clear(unlock(host.button().gate.epoch));
+    host.clear(unlock(host.button().gate.epoch)).unwrap();
     assert_eq!(at.post("/relay/support/in/x", "", "{}").text(), "ok");
     assert_eq!(at.arrived(), (1, 0));
     let records = at.house.records();
@@ -773,10 +772,15 @@ fn ks_10_webhooks_come_by_tunnels_and_not_from_web_pages() {
         assert_eq!(ask(way, "localhost", "POST", "sec-fetch-site: same-site\r\n"), 403);
     }
     assert_eq!(
-        ask("in", "localhost", "GET", "sec-fetch-site: cross-site\r\n"),
+        ask("in", "localhost", "GET", "sec-fetch-site: cross-site\r\nsec-fetch-mode: navigate\r\n"),
         200,
         "sent back from a sign-in"
     );
+    assert_eq!(
+        ask("in", "localhost", "GET", "sec-fetch-site: cross-site\r\nsec-fetch-mode: no-cors\r\n"),
+        403
+    );
+    assert_eq!(ask("in", "localhost", "POST", "origin: https://evil.example\r\n"), 403);
     assert_eq!(at.arrived(), (2, 0));
 }
 
@@ -807,9 +811,9 @@ fn ks_10_messages_are_the_relays_agents_and_counted_by_nobody_else() {
 }
 
 #[test]
-fn ks_10_a_kill_ends_messages_on_a_shared_connection() {
+fn ks_10_a_kill_ends_messages_to_one_platform() {
     let model = FakeModel::start(Default::default()).unwrap();
-    let platform = Provider { http: HttpVersion::Two, ..target(model.addr().port(), "") };
+    let platform = target(model.addr().port(), "");
     let house = House::on(model, "{}", |settings| {
         settings.relays.insert("two".into(), relay("two", None, Some(platform)));
     });

@@ -13,7 +13,6 @@ use estop_core::ended::Ended;
 use estop_core::event::{AbortedBy, ResponseCompleted, StreamAborted, What};
 use estop_core::system::KillReason;
 use estop_fake_model::script::{Delay, Hold, Reply};
-use estop_gateway::settings::HttpVersion;
 use estop_gateway::{Gateway, JournalQueue, Recorded};
 
 fn completed(house: &House) -> ResponseCompleted {
@@ -32,40 +31,32 @@ fn aborted(house: &House) -> StreamAborted {
     found.expect("no request was aborted")
 }
 
-fn speaking(http: HttpVersion) -> House {
-    House::build("{}", |settings| settings.providers.values_mut().for_each(|p| p.http = http))
-}
-
 #[test]
-fn po_2_an_answer_is_settled_with_its_usage_over_every_http() {
-    for http in [HttpVersion::One, HttpVersion::Two] {
-        for dialect in &DIALECTS {
-            for stream in [false, true] {
-                let house = speaking(http);
-                let reply = post(house.address(), &dialect.path("a", stream), &dialect.body("hello", stream));
-                assert_eq!((reply.status, reply.whole), (200, true));
-                let ResponseCompleted { ended, print, usage, .. } = completed(&house);
-                let name = format!("{} {http:?} stream {stream}", dialect.name);
-                assert_eq!(ended, Ended::Ok, "{name}");
-                assert!(print.text.is_some(), "{name}: no text was read");
-                // These two say what a stream used only if they are asked for it.
-                let is_silent = stream && ["openai_chat", "openai_completions"].contains(&dialect.name);
-                assert_eq!(usage.estimated, is_silent, "{name}: {usage:?}");
-                assert!(usage.output_tokens > 0, "{name}: {usage:?}");
-            }
+fn po_2_an_answer_is_settled_with_its_usage() {
+    for dialect in &DIALECTS {
+        for stream in [false, true] {
+            let house = House::new();
+            let reply = post(house.address(), &dialect.path("a", stream), &dialect.body("hello", stream));
+            assert_eq!((reply.status, reply.whole), (200, true));
+            let ResponseCompleted { ended, print, usage, .. } = completed(&house);
+            let name = format!("{} stream {stream}", dialect.name);
+            assert_eq!(ended, Ended::Ok, "{name}");
+            assert!(print.text.is_some(), "{name}: no text was read");
+            // These two say what a stream used only if they are asked for it.
+            let is_silent = stream && ["openai_chat", "openai_completions"].contains(&dialect.name);
+            assert_eq!(usage.estimated, is_silent, "{name}: {usage:?}");
+            assert!(usage.output_tokens > 0, "{name}: {usage:?}");
         }
     }
 }
 
 #[test]
-fn po_2_a_failed_answer_is_settled_as_failed_over_every_http() {
-    for http in [HttpVersion::One, HttpVersion::Two] {
-        let house = speaking(http);
-        house.model.always(Reply { status: Some(500), ..Reply::default() });
-        let reply = post(house.address(), &DIALECTS[0].path("a", false), &DIALECTS[0].body("hello", false));
-        assert_eq!(reply.status, 500);
-        assert_eq!(completed(&house).ended, Ended::Failed, "{http:?}");
-    }
+fn po_2_a_failed_answer_is_settled_as_failed() {
+    let house = House::new();
+    house.model.always(Reply { status: Some(500), ..Reply::default() });
+    let reply = post(house.address(), &DIALECTS[0].path("a", false), &DIALECTS[0].body("hello", false));
+    assert_eq!(reply.status, 500);
+    assert_eq!(completed(&house).ended, Ended::Failed);
 }
 
 #[test]

@@ -39,6 +39,10 @@ pub(super) fn key(happening: &Happening) -> Name {
         (Detail::Budget(seen), _) => format!("/{}/{}", seen.account, seen.percent),
         // The whole button is told at once, though a channel was shut before.
         (Detail::Shut(channels), _) => format!("/{channels}"),
+        // A refusal, and by which account.
+        (Detail::None, AlertType::Budget) => {
+            format!("/refused/{}/{}", happening.cause, happening.run.as_deref().unwrap_or("*"))
+        }
         (_, AlertType::CircuitBreaker) => format!("/{}", happening.run.as_deref().unwrap_or("*")),
         (_, AlertType::Checkpoint) => format!("/{}", happening.id),
         (Detail::None | Detail::Escalation(_) | Detail::Checkpoint { .. }, _) => String::new(),

@@ -88,6 +88,8 @@ fn is_over(told: &Told, happening: &Happening) -> bool {
         | AlertType::Health
         | AlertType::Watchdog
         | AlertType::ProoftestOverdue
+        | AlertType::StuckWorker
+        | AlertType::AdminToken
         | AlertType::Checkpoint => is_same,
     };
     is_ended && told.last.at <= happening.at

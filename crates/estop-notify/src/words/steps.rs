@@ -1,23 +1,43 @@
 //! What a person can do: look, let it go on, keep it stopped. Commands can be copied as they stand.
 
+use estop_core::printed_command::Commands;
+
 use crate::happening::{AlertType, BudgetSeen, Detail, Happening};
 use crate::message::Step;
 use crate::plain::shell_word;
 
-pub(super) fn steps(told: &Happening) -> Vec<Step> {
+pub(super) fn steps(told: &Happening, commands: &Commands) -> Vec<Step> {
+    let mut steps = steps_of(told);
+    for step in steps.iter_mut().filter(|step| !step.command.is_empty()) {
+        step.command = commands.make(&step.command);
+    }
+    steps
+}
+
+/// The steps, their commands without `estop` and the options that find it.
+fn steps_of(told: &Happening) -> Vec<Step> {
     let agent = told.agent.as_deref().map(shell_word);
     match (told.alert, agent) {
         (AlertType::SystemKill, _) => system_kill(),
         (AlertType::ProoftestOverdue, _) => {
-            vec![step("Test it now; nobody else is stopped:", "estop prooftest")]
+            vec![step("Test it now; nobody else is stopped:", "prooftest")]
         }
+        (AlertType::StuckWorker, _) => vec![
+            step("Look at what is stuck, and at the disk:", "doctor"),
+            step("Kills work all the same:", "emergency kill"),
+        ],
+        (AlertType::AdminToken, _) => vec![
+            step("Was it you? If not, stop everything:", "kill"),
+            step("See who may come in:", "token list"),
+        ],
         (AlertType::Checkpoint, _) => {
-            vec![step("Compare with the journal:", "estop journal verify")]
+            vec![step("Compare with the journal:", "journal verify")]
         }
         (AlertType::CircuitBreaker, Some(agent)) => circuit_breaker(told, &agent),
         (AlertType::KillSwitch | AlertType::Watchdog, Some(agent)) => stopped(&agent),
         (AlertType::Budget, agent) => budget(told, agent.as_deref()),
-        (AlertType::ErrorRate | AlertType::AgentDown | AlertType::Health, Some(agent)) => failing(&agent),
+        (AlertType::Health, Some(agent)) => paused(&agent),
+        (AlertType::ErrorRate | AlertType::AgentDown, Some(agent)) => failing(&agent),
         (
             AlertType::KillSwitch
             | AlertType::Watchdog
@@ -26,7 +46,7 @@ pub(super) fn steps(told: &Happening) -> Vec<Step> {
             | AlertType::AgentDown
             | AlertType::Health,
             None,
-        ) => vec![step("Look:", "estop status")],
+        ) => vec![step("Look:", "status")],
     }
 }
 
@@ -36,51 +56,62 @@ fn step(say: &str, command: &str) -> Step {
 
 fn stopped(agent: &str) -> Vec<Step> {
     vec![
-        step("Look at the evidence:", &format!("estop incidents list --agent {agent}")),
-        step("Let it work again:", &format!("estop agents activate {agent}")),
+        step("Look at the evidence:", &format!("incidents list --agent {agent}")),
+        step("Let it work again:", &format!("agents activate {agent}")),
         step("Keep it stopped: do nothing. It stays off until somebody activates it.", ""),
+    ]
+}
+
+fn paused(agent: &str) -> Vec<Step> {
+    vec![
+        step("Look at the evidence:", &format!("incidents list --agent {agent}")),
+        step("Let it go on:", &format!("agents resume {agent}")),
+        step("Stop it:", &format!("agents deactivate {agent}")),
+        step("Keep it paused: do nothing. What it asks is refused until somebody lets it go on.", ""),
     ]
 }
 
 fn system_kill() -> Vec<Step> {
     vec![
-        step("Look:", "estop emergency status"),
+        step("Look:", "emergency status"),
         step(
             "When the cause is gone, first let people look around (agents stay stopped):",
-            "estop emergency restart",
+            "emergency restart",
         ),
-        step("Then let agents work again:", "estop emergency clear"),
+        step("Then let agents work again:", "emergency clear"),
         step("Keep everything stopped: do nothing. It stays so, also over a restart.", ""),
     ]
 }
 
 fn circuit_breaker(told: &Happening, agent: &str) -> Vec<Step> {
-    let mut steps = vec![step("Look:", &format!("estop escalations list --agent {agent}"))];
-    if let Some(run) = told.run.as_deref() {
-        let extend = format!("estop runs extend {agent} {}", shell_word(run));
-        steps.push(step("Give the run another full allowance:", &extend));
-    }
+    let mut steps = vec![step("Look:", &format!("escalations list --agent {agent}"))];
+    // The run without a name is extended as ''.
+    let extend = format!("runs extend {agent} {}", shell_word(told.run.as_deref().unwrap_or_default()));
+    steps.push(step("Give the run another full allowance:", &extend));
     steps.push(step("Take over by hand: the branch and the session are kept.", ""));
     steps
 }
 
 fn budget(told: &Happening, agent: Option<&str>) -> Vec<Step> {
-    let look = step("Look at what was spent:", "estop spend --by agent");
+    let look = step("Look at what was spent:", "spend --by agent");
     let Some(agent) = agent else { return vec![look] };
-    let raise = step("See where the budget is set, to change it:", &format!("estop policy show {agent}"));
+    let raise = step("See where the budget is set, to change it:", &format!("policy show {agent}"));
+    if told.detail == Detail::None {
+        return vec![look, raise];
+    }
     let is_spent = matches!(&told.detail, Detail::Budget(BudgetSeen { percent: 100.., .. }));
     let last = if is_spent {
         step("Keep it stopped: do nothing. Its requests are refused until the period ends.", "")
     } else {
-        step("Stop it before it spends more:", &format!("estop agents deactivate {agent}"))
+        step("Stop it before it spends more:", &format!("agents deactivate {agent}"))
     };
     vec![look, raise, last]
 }
 
 fn failing(agent: &str) -> Vec<Step> {
     vec![
-        step("Look:", &format!("estop agents show {agent}")),
-        step("See what happened:", &format!("estop journal events --agent {agent}")),
-        step("Stop it:", &format!("estop agents deactivate {agent}")),
+        step("Look:", &format!("agents show {agent}")),
+        step("See what happened:", &format!("journal events --agent {agent}")),
+        step("Stop it:", &format!("agents deactivate {agent}")),
     ]
 }

@@ -12,7 +12,7 @@ pub(super) fn alert(told: &Happening) -> String {
         AlertType::Budget => budget(told, &agent),
         AlertType::ErrorRate => format!("{agent} fails often: {}", or(&told.cause, "many requests fail")),
         AlertType::AgentDown => format!("{agent} is silent: {}", or(&told.cause, "it no longer calls")),
-        AlertType::Health => format!("{agent} is unwell: {}", or(&told.cause, "its health fell")),
+        AlertType::Health => format!("{agent} was paused: {}", because(&told.cause)),
         AlertType::SystemKill => system_kill(told),
         AlertType::Watchdog => {
             format!("{agent} ran away and was stopped: {}", or(&told.cause, "too many calls a minute"))
@@ -20,9 +20,16 @@ pub(super) fn alert(told: &Happening) -> String {
         AlertType::ProoftestOverdue => {
             format!("The emergency stop needs a test: {}", or(&told.cause, "the last one is too long ago"))
         }
+        AlertType::StuckWorker => {
+            format!("estop itself is stuck: {}", or(&told.cause, "a part of it does not run"))
+        }
+        AlertType::AdminToken => ADMIN_TOKEN.to_owned(),
         AlertType::Checkpoint => "Checkpoint of the journal".to_owned(),
     }
 }
+
+/// It does not last: nothing is told of its end.
+const ADMIN_TOKEN: &str = "A new admin token was made on estop's machine without the old one";
 
 pub(super) fn recovery(told: &Happening) -> String {
     let agent = agent(told);
@@ -34,9 +41,11 @@ pub(super) fn recovery(told: &Happening) -> String {
         AlertType::Budget => format!("{agent} is within budget again"),
         AlertType::ErrorRate => format!("{agent} no longer fails"),
         AlertType::AgentDown => format!("{agent} calls again"),
-        AlertType::Health => format!("{agent} is well again"),
+        AlertType::Health => format!("{agent} may go on"),
         AlertType::SystemKill => lifted(told),
         AlertType::ProoftestOverdue => "The emergency stop was tested and works".to_owned(),
+        AlertType::StuckWorker => format!("estop runs again: {}", or(&told.cause, "no part of it is stuck")),
+        AlertType::AdminToken => ADMIN_TOKEN.to_owned(),
         AlertType::Checkpoint => "Checkpoint of the journal".to_owned(),
     }
 }
@@ -64,9 +73,7 @@ fn lifted(told: &Happening) -> String {
 
 fn circuit_breaker(told: &Happening, agent: &str) -> String {
     let limit = match &told.detail {
-        Detail::Escalation(seen) => {
-            format!("{} ({}/{})", seen.limit.limit.text(), seen.limit.current, seen.limit.max)
-        }
+        Detail::Escalation(seen) => seen.limit.reason(),
         Detail::None | Detail::Budget(_) | Detail::Shut(_) | Detail::Checkpoint { .. } => {
             or(&told.cause, "a limit was reached")
         }
@@ -77,6 +84,10 @@ fn circuit_breaker(told: &Happening, agent: &str) -> String {
 fn budget(told: &Happening, agent: &str) -> String {
     let percent = match &told.detail {
         Detail::Budget(seen) => seen.percent,
+        Detail::None if told.cause.ends_with("waits") => {
+            return format!("{agent} is kept waiting by the budget: requests under way hold the rest");
+        }
+        Detail::None if !told.cause.is_empty() => return format!("{agent} is refused by the budget"),
         Detail::None | Detail::Escalation(_) | Detail::Shut(_) | Detail::Checkpoint { .. } => 0,
     };
     if percent >= 100 {
@@ -107,10 +118,13 @@ fn in_sentence(told: &Happening) -> String {
 fn because(cause: &str) -> String {
     let words = match cause {
         "loop" => "it goes in circles",
-        "health" => "too many of its requests failed",
+        "health" => "its health fell too low",
+        "tool_failures" => "too many of its tool calls failed",
+        "request_failures" => "too many of its requests failed",
+        "looping" => "it kept looping or running away",
         "watchdog" => "it calls far too often",
         "chant" | "chanting" => "it says the same words over and over",
-        "churn" => "it changes things back and forth",
+        "churn" => "its tool calls keep failing in the same way",
         "manual" => "somebody switched it off",
         other => return or(other, "a guard tripped"),
     };

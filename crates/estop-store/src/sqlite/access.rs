@@ -6,7 +6,7 @@ use rusqlite::{Connection, Row, params};
 use super::Sqlite;
 use super::convert::Named;
 use super::query::{all, change, one};
-use crate::access::{Access, AgentKey, Session, Token, TokenKind, TokenRole};
+use crate::access::{Access, AgentKey, SESSIONS_MAX, Session, Token, TokenKind, TokenRole};
 use crate::error::StoreError;
 use crate::journal::Durability;
 
@@ -74,19 +74,35 @@ impl Access for Sqlite {
     fn insert_session(&self, session: &Session) -> Result<(), StoreError> {
         let session = session.clone();
         self.write(Durability::Process, move |connection| {
-            let sql = "INSERT INTO session (sha256, token, csrf_sha256, created_at, expires_at) VALUES (?, ?, ?, ?, ?)";
-            let Session { sha256, token, csrf_sha256, created_at, expires_at } = session;
-            change(connection, sql, params![sha256, token, csrf_sha256, created_at, expires_at])?;
+            let sql = "INSERT INTO session (sha256, token, csrf_sha256, created_at, expires_at, used_at, user_agent)
+                VALUES (?, ?, ?, ?, ?, ?, ?)";
+            let Session { sha256, token, csrf_sha256, created_at, expires_at, used_at, user_agent } = session;
+            let row = params![sha256, token, csrf_sha256, created_at, expires_at, used_at, user_agent];
+            change(connection, sql, row)?;
+            let rest = "DELETE FROM session WHERE sha256 IN
+                (SELECT sha256 FROM session ORDER BY used_at DESC LIMIT -1 OFFSET ?)";
+            change(connection, rest, [SESSIONS_MAX])?;
             Ok(())
         })
     }
 
     fn session(&self, sha256: &[u8; 32], now: i64) -> Result<Option<Session>, StoreError> {
-        let sql = "SELECT s.sha256, s.token, s.csrf_sha256, s.created_at, s.expires_at
-            FROM session AS s JOIN token ON token.id = s.token
-            WHERE s.sha256 = ?1 AND s.expires_at > ?2 AND token.revoked_at IS NULL
-                AND ifnull(token.expires_at, ?2 + 1) > ?2";
-        self.read(|connection| one(connection, sql, params![sha256, now], session))
+        let sql = format!("{GOOD_SESSIONS} AND s.sha256 = ?2");
+        self.read(|connection| one(connection, &sql, params![now, sha256], session))
+    }
+
+    fn sessions(&self, now: i64) -> Result<Vec<Session>, StoreError> {
+        let sql = format!("{GOOD_SESSIONS} ORDER BY s.created_at DESC, s.sha256");
+        self.read(|connection| all(connection, &sql, [now], session))
+    }
+
+    fn touch_session(&self, sha256: &[u8; 32], at: i64) -> Result<(), StoreError> {
+        let sha256 = *sha256;
+        self.write(Durability::Process, move |connection| {
+            let touch = "UPDATE session SET used_at = max(used_at, ?) WHERE sha256 = ?";
+            change(connection, touch, params![at, sha256])?;
+            Ok(())
+        })
     }
 
     fn delete_session(&self, sha256: &[u8; 32]) -> Result<(), StoreError> {
@@ -103,6 +119,12 @@ impl Access for Sqlite {
         })
     }
 }
+
+/// Sessions that are good at `?1`.
+const GOOD_SESSIONS: &str =
+    "SELECT s.sha256, s.token, s.csrf_sha256, s.created_at, s.expires_at, s.used_at, s.user_agent
+    FROM session AS s JOIN token ON token.id = s.token
+    WHERE s.expires_at > ?1 AND token.revoked_at IS NULL AND ifnull(token.expires_at, ?1 + 1) > ?1";
 
 fn insert_token(connection: &Connection, token: &Token) -> Result<(), StoreError> {
     let sql =
@@ -163,5 +185,7 @@ fn session(row: &Row<'_>) -> Result<Session, StoreError> {
         csrf_sha256: row.get(2)?,
         created_at: row.get(3)?,
         expires_at: row.get(4)?,
+        used_at: row.get(5)?,
+        user_agent: row.get(6)?,
     })
 }

@@ -15,6 +15,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0009_short_digests.sql"),
     include_str!("../../migrations/sqlite/0010_lists.sql"),
     include_str!("../../migrations/sqlite/0011_shorter.sql"),
+    include_str!("../../migrations/sqlite/0012_session_use.sql"),
 ];
 
 /// The newest schema this program knows.

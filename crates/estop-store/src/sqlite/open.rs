@@ -14,6 +14,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::{SqliteOptions, migrate};
+use crate::data_folder::{check_regular, open_regular};
 use crate::error::{OpenError, StoreError};
 
 /// "ESTP": the file is ours.
@@ -50,11 +51,51 @@ const CHECKED: &[&str] = &[
 /// taken apart: neither is what anybody stored.
 pub const RESTORING: &str = ".restoring";
 
-/// Makes sure that only one process uses a database. The lock ends with the process, however it ends.
-pub fn lock(path: &Path) -> Result<File, OpenError> {
+/// A lock that one process holds at a time; it ends with the process, however it ends.
+///
+/// It is on a file of its own, which is there before the database, and on the database: whoever removes the former does not
+/// let another process in. To be dropped after every connection to the database is closed: closing any descriptor of its
+/// file gives up the locks SQLite has on it.
+#[derive(Debug)]
+pub struct DataLock {
+    _file: File,
+    database: Option<File>,
+}
+
+/// Makes sure that only one process uses a database.
+pub fn lock(path: &Path) -> Result<DataLock, OpenError> {
+    let mut locked = DataLock { _file: lock_file(path)?, database: None };
+    locked.hold(path)?;
+    Ok(locked)
+}
+
+impl DataLock {
+    /// Locks the database too, if there is one by now.
+    pub(super) fn hold(&mut self, path: &Path) -> Result<(), OpenError> {
+        if self.database.is_some() {
+            return Ok(());
+        }
+        match open_regular(path, OpenOptions::new().read(true)) {
+            Ok(file) => self.database = Some(locked(file, path)?),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(io(path, &error)),
+        }
+        Ok(())
+    }
+
+    /// Makes the lock's file anew where somebody removed it, so that others find who holds the data directory.
+    pub fn restore_file(path: &Path) -> Result<File, OpenError> {
+        lock_file(path)
+    }
+}
+
+fn lock_file(path: &Path) -> Result<File, OpenError> {
     let name = beside(path, ".lock");
-    let options = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(name);
-    let file = options.map_err(|error| io(path, &error))?;
+    let file = open_regular(&name, OpenOptions::new().write(true).create(true).truncate(false).mode(0o600));
+    locked(file.map_err(|error| io(&name, &error))?, path)
+}
+
+fn locked(file: File, path: &Path) -> Result<File, OpenError> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(OpenError::Locked { path: path.to_owned() }),
@@ -159,7 +200,11 @@ fn prepare(connection: &Connection, options: SqliteOptions) -> Result<(), StoreE
 /// Looks at the file before SQLite does, which would take an empty one for a new one.
 pub(super) fn check_header(path: &Path) -> Result<(), OpenError> {
     let mut header = [0; HEADER_LEN];
-    let mut file = File::open(path).map_err(|error| io(path, &error))?;
+    for part in ["-wal", "-shm"] {
+        let name = beside(path, part);
+        check_regular(&name).map_err(|error| io(&name, &error))?;
+    }
+    let mut file = open_regular(path, OpenOptions::new().read(true)).map_err(|error| io(path, &error))?;
     match file.read_exact(&mut header) {
         Ok(()) if header.starts_with(MAGIC) => Ok(()),
         Ok(()) => Err(corrupt(path, "it is not an SQLite database")),

@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use rusqlite::Connection;
 
 use super::compact::{Fresh, compact};
+use super::files::Files;
 use super::{SqliteOptions, open};
 use crate::error::StoreError;
 use crate::journal::Durability;
@@ -36,6 +37,7 @@ impl Writer {
         options: SqliteOptions,
         connection: Connection,
         fresh: Arc<Fresh>,
+        files: Arc<Files>,
     ) -> std::io::Result<Writer> {
         let (jobs, waiting) = sync_channel(JOBS_MAX);
         let desk = Desk {
@@ -44,6 +46,7 @@ impl Writer {
             path: path.to_owned(),
             options,
             fresh,
+            files,
         };
         let thread =
             std::thread::Builder::new().name("estop-store".to_owned()).spawn(move || desk.work(&waiting))?;
@@ -115,6 +118,7 @@ struct Desk {
     path: PathBuf,
     options: SqliteOptions,
     fresh: Arc<Fresh>,
+    files: Arc<Files>,
 }
 
 impl Desk {
@@ -122,11 +126,13 @@ impl Desk {
         while let Ok(first) = waiting.recv() {
             let mut group = vec![first];
             group.extend(waiting.try_iter().take(JOBS_MAX - 1));
+            self.files.begin();
             let outcome = self.commit(&mut group);
             for job in group {
                 job.answer(outcome.clone());
             }
             self.tidy();
+            self.files.rest();
         }
     }
 
@@ -136,6 +142,7 @@ impl Desk {
         if let (Err(error), Some(connection)) = (&outcome, &self.connection) {
             let undone = connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok();
             if !undone || matches!(error, StoreError::Io(_) | StoreError::Corrupt(_)) {
+                self.files.closing();
                 self.connection = None;
             }
         }
@@ -149,7 +156,13 @@ impl Desk {
             Some(connection) => connection,
             None => {
                 self.synced = Durability::Process;
-                open::reopen(&self.path, self.options)?
+                // Another database in its place is not the one that others read.
+                if let Some(lost) = self.files.lost() {
+                    return Err(StoreError::Io(lost));
+                }
+                let connection = open::reopen(&self.path, self.options)?;
+                self.files.reopened();
+                connection
             }
         };
         let connection = self.connection.insert(connection);

@@ -70,6 +70,8 @@ pub(crate) fn ui_1_a_session_ends_with_its_time_or_its_token(place: &impl Place)
         csrf_sha256: [0; 32],
         created_at: 1,
         expires_at,
+        used_at: 1,
+        user_agent: "a browser".to_owned(),
     };
     store.insert_token(&token("short", 1)).expect("a new token");
     store.insert_token(&Token { expires_at: None, ..token("long", 1) }).expect("a new token");
@@ -83,6 +85,16 @@ pub(crate) fn ui_1_a_session_ends_with_its_time_or_its_token(place: &impl Place)
     };
     assert_eq!(store.session(&[2; 32], 99), Ok(Some(session(2, "long", 5000))));
     assert_eq!(good(99), [1, 2, 3]);
+    let listed = |now| -> Vec<u8> {
+        let sessions = store.sessions(now).expect("a look");
+        sessions.iter().map(|session| session.sha256[0]).collect()
+    };
+    assert_eq!(listed(99), [1, 2, 3]);
+    store.touch_session(&[2; 32], 50).expect("it was used");
+    store.touch_session(&[2; 32], 40).expect("an older use changes nothing");
+    store.touch_session(&[9; 32], 40).expect("nobody's changes nothing");
+    assert_eq!(store.session(&[2; 32], 99).expect("a look").map(|session| session.used_at), Some(50));
+    assert_eq!(listed(100), [1, 2]);
     assert_eq!(good(100), [1, 2]);
     assert_eq!(good(1000), [2], "its token has ended");
     assert_eq!(store.sweep_sessions(100), Ok(1));

@@ -3,7 +3,7 @@
 //! Several members may follow each other; what follows the last one and is not a member is padding.
 
 use miniz_oxide::DataFormat;
-use miniz_oxide::inflate::stream::InflateState;
+use miniz_oxide::inflate::stream::{InflateState, MinReset};
 
 use super::Broken;
 use super::stage::{Step, inflated};
@@ -61,7 +61,9 @@ impl Gzip {
         }
         let (step, ended) = inflated(&mut self.data, &bytes[read..], out)?;
         if ended {
-            self.data.reset(DataFormat::Raw);
+            // Its window is not cleared: a body of many small members would clear 32 KiB for each 20 bytes. What a broken
+            // member can see of it is this same body.
+            self.data.reset_as(MinReset);
             self.at = At::Trailer(TRAILER_BYTES);
         }
         Ok(Step { read: read + step.read, wrote: step.wrote })

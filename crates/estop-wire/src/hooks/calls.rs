@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use estop_core::ids::{CallId, Hash64};
 use estop_core::signature;
 
-use super::HookIn;
+use super::{HookIn, HookPrint};
 
 /// Calls without an id that may be open at once, like the core's own limit. Past it the oldest is forgotten: its end
 /// is then nobody's.
@@ -31,11 +31,11 @@ impl CallNumbers {
     }
 
     /// The number of a call that is about to be made. Without an id, each is a new one.
-    pub fn requested(&mut self, hook: &HookIn) -> CallId {
-        if let Some(id) = named(hook) {
+    pub fn requested(&mut self, hook: &HookPrint) -> CallId {
+        if let Some(id) = hook.named {
             return id;
         }
-        let asked = asked(hook);
+        let asked = hook.asked;
         self.unnamed = self.unnamed.wrapping_add(1);
         let id = number(&[asked, Hash64(self.unnamed)]);
         if self.open.len() == OPEN_MAX {
@@ -46,12 +46,11 @@ impl CallNumbers {
     }
 
     /// The number of a call that ended; without an id, the oldest open one with the same tool and arguments.
-    pub fn finished(&mut self, hook: &HookIn) -> Option<CallId> {
-        if let Some(id) = named(hook) {
+    pub fn finished(&mut self, hook: &HookPrint) -> Option<CallId> {
+        if let Some(id) = hook.named {
             return Some(id);
         }
-        let asked = asked(hook);
-        let at = self.open.iter().position(|(open, _)| *open == asked)?;
+        let at = self.open.iter().position(|(open, _)| *open == hook.asked)?;
         self.open.remove(at).map(|(_, id)| id)
     }
 
@@ -61,13 +60,15 @@ impl CallNumbers {
     }
 }
 
-fn named(hook: &HookIn) -> Option<CallId> {
+/// The number of a call that has an id.
+pub(super) fn named(hook: &HookIn) -> Option<CallId> {
     let id = hook.tool.as_ref()?.id.as_deref()?;
     Some(number(&[signature::text(&hook.session), signature::text(id)]))
 }
 
-fn asked(hook: &HookIn) -> Hash64 {
-    signature::mix(&[signature::text(&hook.session), hook.action().unwrap_or_default()])
+/// What a call without an id is known by: its session, and the tool with its arguments.
+pub(super) fn asked(hook: &HookIn, action: Hash64) -> Hash64 {
+    signature::mix(&[signature::text(&hook.session), action])
 }
 
 fn number(parts: &[Hash64]) -> CallId {

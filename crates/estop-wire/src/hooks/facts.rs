@@ -1,14 +1,14 @@
 //! From what a hook said to what the core is told: the tool, its arguments and result as hashes, whether it runs tests.
 
+use estop_core::arguments::{Given, first_of};
 use estop_core::ended::Ended;
 use estop_core::event::{ToolFinished, ToolRequested};
 use estop_core::ids::{CallId, Hash64, Name};
 use estop_core::iteration::{TestRunners, is_shell_tool, says_passed};
-use estop_core::report_tool::is_report;
+use estop_core::report_tool::{is_report, reported};
 use estop_core::signature;
-use serde_json::Value;
 
-use super::{HookClient, HookIn, ToolCall};
+use super::{HookClient, HookEvent, HookIn, ToolCall, calls};
 
 /// Names of tools as the core keeps them; MCP servers make long ones, nobody makes these.
 const TOOL_NAME_CHARS_MAX: usize = 256;
@@ -34,28 +34,64 @@ const SHELL_TOOLS: &[(HookClient, &[&str])] = &[
     (HookClient::Codex, &["write_stdin"]),
 ];
 
-impl HookIn {
+/// All that takes a look at the texts of a hook: its hashes, and what its command is. Made before anything is locked, so
+/// that nobody waits for a text that is long or meant to be slow (SE-1).
+#[derive(Clone, Debug, Default)]
+pub struct HookPrint {
+    /// The number of a call that has an id.
+    pub(super) named: Option<CallId>,
+    /// The session, the tool and its arguments: what a call without an id is known by.
+    pub(super) asked: Hash64,
+    before: Option<ToolRequested>,
+    after: Option<ToolFinished>,
+    /// What the agent says in a report, if the call is one (CB-6).
+    pub report: Option<String>,
+}
+
+impl HookPrint {
     /// What the core is told before a tool. `call` is the number of the call ([`super::CallNumbers`]).
-    pub fn tool_requested(&self, call: CallId, runners: &TestRunners) -> Option<ToolRequested> {
-        let tool = self.tool.as_ref()?;
-        let (test_run, action) = (self.runs_tests(runners), self.action()?);
-        Some(ToolRequested { call, tool: name(tool), action, test_run, gate: self.gate })
+    pub fn tool_requested(&self, call: CallId) -> Option<ToolRequested> {
+        self.before.clone().map(|before| ToolRequested { call, ..before })
     }
 
     /// What the core is told after a tool.
     pub fn tool_finished(&self, call: CallId) -> Option<ToolFinished> {
+        self.after.map(|after| ToolFinished { call, ..after })
+    }
+}
+
+/// In the place of a number that is given later.
+const NO_CALL: CallId = CallId(0);
+
+impl HookIn {
+    /// Reads its texts, each a bounded number of times.
+    pub fn print(&self, runners: &TestRunners) -> HookPrint {
+        let Some(tool) = &self.tool else { return HookPrint::default() };
+        let action = signature::action(&name(tool), &tool.args);
+        let asks = self.event == HookEvent::ToolRequested;
+        HookPrint {
+            named: calls::named(self),
+            asked: calls::asked(self, action),
+            before: asks.then(|| ToolRequested {
+                call: NO_CALL,
+                tool: name(tool),
+                action,
+                test_run: self.runs_tests(runners),
+                gate: self.gate,
+            }),
+            after: self.finished(),
+            report: if asks { reported(&tool.name, &tool.args) } else { None },
+        }
+    }
+
+    fn finished(&self) -> Option<ToolFinished> {
         let result = self.result.as_ref()?;
         let reports = self.tool.as_ref().is_some_and(|tool| is_report(&tool.name));
         // Codex tells no exit code; the runner's own summary may say that all went well.
         let is_open = result.ended == Ended::Unknown;
         let passed = is_open && self.runs_tests(&TestRunners::default()) && says_passed(&result.text);
         let ended = if passed { Ended::Ok } else { result.ended };
-        Some(ToolFinished { call, result: signature::result(&result.text), ended, reports })
-    }
-
-    /// The tool and its arguments, as the core compares them.
-    pub fn action(&self) -> Option<Hash64> {
-        self.tool.as_ref().map(|tool| signature::action(&name(tool), &tool.args))
+        Some(ToolFinished { call: NO_CALL, result: signature::result(&result.text), ended, reports })
     }
 
     /// The commands of a shell-like tool.
@@ -87,24 +123,13 @@ fn name(tool: &ToolCall) -> Name {
 }
 
 fn commands(args: &str) -> Commands {
-    let Ok(Value::Object(fields)) = serde_json::from_str(args) else {
+    match first_of(args, COMMAND_KEYS) {
         // A tool that takes a plain text takes the command itself.
-        return Commands::Lines(vec![args.to_owned()]);
-    };
-    let found = COMMAND_KEYS.iter().find_map(|key| fields.get(*key).map(|value| (*key, value)));
-    match found {
-        Some((_, Value::String(line))) => Commands::Lines(vec![line.clone()]),
+        Err(_) => Commands::Lines(vec![args.to_owned()]),
+        Ok(Some((_, Given::Text(line)))) => Commands::Lines(vec![line.into_owned()]),
         // Cline: a list of lines. Everybody else: one program with its words.
-        Some(("commands", Value::Array(lines))) => Commands::Lines(texts(lines)),
-        Some((_, Value::Array(words))) => Commands::Words(texts(words)),
-        Some((_, Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_))) | None => {
-            Commands::Lines(Vec::new())
-        }
+        Ok(Some(("commands", Given::Texts(lines)))) => Commands::Lines(lines),
+        Ok(Some((_, Given::Texts(words)))) => Commands::Words(words),
+        Ok(Some((_, Given::Other)) | None) => Commands::Lines(Vec::new()),
     }
-}
-
-/// Texts of a list; an object with a `command` counts as that (Cline: `{"command": …, "args": […]}`).
-fn texts(list: &[Value]) -> Vec<String> {
-    let text = |value: &Value| value.as_str().or_else(|| value.get("command")?.as_str()).map(str::to_owned);
-    list.iter().filter_map(text).collect()
 }

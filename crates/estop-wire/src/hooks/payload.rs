@@ -316,6 +316,7 @@ pub(super) fn result_by_event(seen: &Seen<'_>, name: &str) -> ToolResult {
 
 /// The exit code in the last line that says one, by what stands before the number.
 pub(super) fn last_exit_code(text: &str, before: &str) -> Option<i64> {
+    estop_core::steps::add(2 * text.len());
     let line = text.lines().rev().find_map(|line| line.split(before).nth(1))?;
     let digits: String = line.trim_start().chars().take_while(|c| c.is_ascii_digit() || *c == '-').collect();
     digits.parse().ok()

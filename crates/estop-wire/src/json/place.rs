@@ -4,66 +4,92 @@
 
 use super::skip;
 
+/// What encloses the place that is looked at.
+enum Around<'a> {
+    Key(&'a str),
+    Index(usize),
+}
+
 /// The path of the key or value that starts at `target`. What comes after `target` may be broken.
+///
+/// One pass up to `target`: nested values are entered, never skipped and then read again, so that a deep document costs no
+/// more than a flat one.
 pub(super) fn path(document: &str, target: usize) -> String {
-    let bytes = document.as_bytes();
+    let mut around = Vec::new();
+    // `None` where the document is broken: what encloses that place is all that is known.
+    let _ = walk(document, target, &mut around);
     let mut path = String::new();
-    let mut at = skip::white_space(bytes, 0);
-    while at < target {
-        let inside = match bytes.get(at) {
-            Some(b'{') => into_object(document, at, target, &mut path),
-            Some(b'[') => into_list(bytes, at, target, &mut path),
-            Some(_) | None => None,
-        };
-        let Some(inside) = inside else { break };
-        at = inside;
+    for part in around {
+        match part {
+            Around::Key(key) => {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                push_key(key, &mut path);
+            }
+            Around::Index(index) => path.push_str(&format!("[{index}]")),
+        }
     }
     path
 }
 
-/// Adds the key around `target`, and gives the start of its value, unless `target` is the key itself.
-fn into_object(document: &str, at: usize, target: usize, path: &mut String) -> Option<usize> {
+fn walk<'a>(document: &'a str, target: usize, around: &mut Vec<Around<'a>>) -> Option<()> {
     let bytes = document.as_bytes();
-    let mut at = skip::white_space(bytes, at + 1);
-    loop {
-        let key_end = skip::string(bytes, at).ok()?.at;
-        let key = document.get(at + 1..key_end - 1)?;
-        let value = skip::colon(bytes, key_end).ok()?;
-        let end = end_of(bytes, value);
-        if target < end {
-            if !path.is_empty() {
-                path.push('.');
+    let mut at = skip::white_space(bytes, 0);
+    while at < target {
+        let (is_object, closing) = match bytes.get(at)? {
+            b'{' => (true, b'}'),
+            b'[' => (false, b']'),
+            _ => {
+                // A text or a number: one that is broken holds all that follows.
+                at = skip::value(bytes, at, 0).ok()?.at;
+                if target < at {
+                    return Some(());
+                }
+                at = next(document, at, target, around)?;
+                continue;
             }
-            push_key(key, path);
-            return (target >= value).then_some(value);
-        }
-        at = next(bytes, end)?;
+        };
+        at = skip::white_space(bytes, at + 1);
+        at = match bytes.get(at)? {
+            first if *first == closing && target > at => next(document, at + 1, target, around)?,
+            _ if is_object => key(document, at, target, around)?,
+            _ => {
+                around.push(Around::Index(0));
+                at
+            }
+        };
     }
+    Some(())
 }
 
-/// Adds the index around `target`, and gives the start of that element.
-fn into_list(bytes: &[u8], at: usize, target: usize, path: &mut String) -> Option<usize> {
-    let mut at = skip::white_space(bytes, at + 1);
-    for index in 0.. {
-        let end = end_of(bytes, at);
-        if target < end {
-            path.push_str(&format!("[{index}]"));
-            return Some(at);
+/// Adds the key at `at`, and gives the start of its value; `None` if `target` stands before that.
+fn key<'a>(document: &'a str, at: usize, target: usize, around: &mut Vec<Around<'a>>) -> Option<usize> {
+    let end = skip::string(document.as_bytes(), at).ok()?.at;
+    let value = skip::colon(document.as_bytes(), end).ok()?;
+    around.push(Around::Key(document.get(at + 1..end - 1)?));
+    (target >= value).then_some(value)
+}
+
+/// Leaves the value that ends at `at`, and all that end with it; gives the start of the next one.
+fn next<'a>(document: &'a str, at: usize, target: usize, around: &mut Vec<Around<'a>>) -> Option<usize> {
+    let bytes = document.as_bytes();
+    let mut at = at;
+    loop {
+        at = skip::white_space(bytes, at);
+        let left = around.pop()?;
+        match (bytes.get(at)?, left) {
+            (b',', Around::Key(_)) => {
+                return key(document, skip::white_space(bytes, at + 1), target, around);
+            }
+            (b',', Around::Index(index)) => {
+                around.push(Around::Index(index + 1));
+                return Some(skip::white_space(bytes, at + 1));
+            }
+            (b'}', Around::Key(_)) | (b']', Around::Index(_)) if target > at => at += 1,
+            _ => return None,
         }
-        at = next(bytes, end)?;
     }
-    None
-}
-
-/// Where a value ends; one that is broken holds all that follows.
-fn end_of(bytes: &[u8], at: usize) -> usize {
-    skip::value(bytes, at, 0).map_or(usize::MAX, |end| end.at)
-}
-
-/// The start of what follows the comma after `end`.
-fn next(bytes: &[u8], end: usize) -> Option<usize> {
-    let comma = skip::white_space(bytes, end);
-    (bytes.get(comma) == Some(&b',')).then(|| skip::white_space(bytes, comma + 1))
 }
 
 /// A client may call a key whatever it likes, at any length: an error shows its first characters, made safe to print.

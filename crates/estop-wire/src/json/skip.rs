@@ -3,6 +3,8 @@
 //! Accepts exactly what `serde_json` accepts when it ignores a value, but never more than [`DEPTH_MAX`] levels. Strings
 //! are most of a request, so they are walked many bytes at a time.
 
+use estop_core::steps;
+
 use super::fault::{Fault, What};
 
 /// Levels of nesting that are read. Real requests have fewer than 30 (deep JSON schemas of tools); the providers' own
@@ -20,6 +22,7 @@ pub(super) struct End {
 #[inline]
 pub(super) fn white_space(bytes: &[u8], mut at: usize) -> usize {
     while matches!(bytes.get(at), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+        steps::add(1);
         at += 1;
     }
     at
@@ -30,6 +33,7 @@ pub(super) fn value(bytes: &[u8], mut at: usize, depth: usize) -> Result<End, Fa
     let mut open = Open { kinds: 0, levels: depth };
     let mut said = 0;
     loop {
+        steps::add(1);
         match bytes.get(at) {
             Some(b'"') => {
                 let end = string(bytes, at)?;
@@ -64,6 +68,7 @@ pub(super) fn value(bytes: &[u8], mut at: usize, depth: usize) -> Result<End, Fa
         }
         // A value has ended: close what ends with it, up to the comma before the next one.
         loop {
+            steps::add(1);
             if open.levels == depth {
                 return Ok(End { at, said });
             }
@@ -182,6 +187,7 @@ fn string_with_escapes(bytes: &[u8], at: usize) -> Result<End, Fault> {
             Some(b'\\') => {
                 // Escapes come in rows: scripts other than Latin, line breaks with what indents the next line.
                 while bytes.get(at) == Some(&b'\\') {
+                    steps::add(1);
                     let (length, decoded) = escape(bytes, at)?;
                     at += length;
                     said += decoded;
@@ -237,6 +243,7 @@ fn special(bytes: &[u8], at: usize) -> usize {
     let (words, rest) = bytes.get(at..).unwrap_or_default().as_chunks::<8>();
     let mut at = at;
     for word in words.iter().take(SHORT_WORDS) {
+        steps::add(1);
         let found = specials(u64::from_le_bytes(*word));
         if found != 0 {
             return at + (found.trailing_zeros() / 8) as usize;
@@ -263,6 +270,7 @@ fn special_far(bytes: &[u8], at: usize) -> usize {
         let piece = piece.get(..PIECE).unwrap_or(piece);
         let found = memchr::memchr2(b'"', b'\\', piece);
         let plain = piece.get(..found.unwrap_or(piece.len())).unwrap_or_default();
+        steps::add(1 + plain.len() / 8);
         // Without an early end the compiler looks at many bytes at once.
         if plain.iter().fold(false, |any, b| any | (*b < b' ')) {
             return at + from + plain.iter().position(|&b| is_special(b)).unwrap_or_default();
@@ -314,6 +322,7 @@ fn number(bytes: &[u8], at: usize) -> Result<usize, Fault> {
 
 fn digits(bytes: &[u8], mut at: usize) -> usize {
     while bytes.get(at).is_some_and(u8::is_ascii_digit) {
+        steps::add(1);
         at += 1;
     }
     at

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use estop_core::steps;
+
 use super::Raw;
 use super::fault::{Fault, What};
 use super::skip::code_unit;
@@ -22,7 +24,8 @@ pub(super) fn decode<'a>(raw: &Raw<'a>) -> Result<Cow<'a, str>, Fault> {
 fn unescape(text: &str, length: usize) -> Option<String> {
     let mut out = String::with_capacity(length);
     let mut rest = text;
-    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
+    while let Some(at) = steps::found(memchr::memchr(b'\\', rest.as_bytes()), rest.len()) {
+        steps::add(1);
         out.push_str(rest.get(..at)?);
         rest = rest.get(at..)?;
         let simple = match rest.as_bytes().get(1)? {

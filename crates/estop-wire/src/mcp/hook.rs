@@ -6,9 +6,6 @@ use serde_json::{Value, json};
 
 use super::{Answered, Call, tool_name};
 
-/// More of a result is not told. Two results that differ only later are taken for the same.
-const RESULT_CHARS_MAX: usize = 1 << 20;
-
 /// What is asked before a call: the body of the hook `pre-tool-use`. `number` tells it from every other call of its agent.
 pub fn asks(server: &str, call: &Call<'_>, number: &str) -> String {
     let mut text = json!({"tool": tool_name(server, &call.name), "call": number, "gate": "mcp"}).to_string();
@@ -22,9 +19,8 @@ pub fn asks(server: &str, call: &Call<'_>, number: &str) -> String {
 
 /// What is told after a call: the body of the hook `post-tool-use`.
 pub fn tells(server: &str, tool: &str, number: &str, answered: &Answered) -> String {
-    let result: String = answered.text.chars().take(RESULT_CHARS_MAX).collect();
     let tool = tool_name(server, tool);
-    json!({"tool": tool, "call": number, "gate": "mcp", "result": result, "failed": answered.failed})
+    json!({"tool": tool, "call": number, "gate": "mcp", "result": answered.text, "failed": answered.failed})
         .to_string()
 }
 

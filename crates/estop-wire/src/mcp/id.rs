@@ -10,12 +10,19 @@ pub struct Id {
     same: Box<str>,
 }
 
+/// No id is longer, as JSON. Each answer's is compared with those of all calls that are open, and clients count or use
+/// UUIDs.
+pub(super) const ID_BYTES_MAX: usize = 1_024;
+
 /// Beyond this, readers that have only floats lose digits, so that no two spellings are taken for one.
 const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
 
 impl Id {
-    /// The id in this value; `None` if it can be none.
+    /// The id in this value; `None` if it can be none, or is too long to be one.
     pub(super) fn of(raw: &Raw<'_>) -> Result<Option<Id>, Fault> {
+        if raw.text.len() > ID_BYTES_MAX {
+            return Ok(None);
+        }
         let same = match raw.kind() {
             Kind::String => format!("\"{}", raw.decoded()?),
             Kind::Number => number(raw.text),

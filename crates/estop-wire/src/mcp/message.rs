@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
+use estop_core::steps;
+
 use super::Id;
+use super::id::ID_BYTES_MAX;
 use crate::json::{self, Fault, Fields, Kind, Raw, ReadError, Scanner, What};
 
 /// A message.
@@ -26,6 +29,39 @@ impl<'a> Message<'a> {
             Part::Request { .. } | Part::Notice { .. } | Part::Answer { .. } | Part::Other => None,
         })
     }
+}
+
+/// Requests that a stopped agent may send: they begin a session and look around, and read nothing. Compared exactly: a
+/// careless spelling is not let through.
+const LOOKS: [&str; 7] = [
+    "initialize",
+    "ping",
+    "prompts/list",
+    "resources/list",
+    "resources/templates/list",
+    "server/discover",
+    "tools/list",
+];
+
+impl Message<'_> {
+    /// Whether it does more than a stopped agent may. Notifications pass, so that what runs can be cancelled, and so does
+    /// the answer to a server's ping. Reading (`resources/read`, `prompts/get`, `tasks/…`, `completion/…`), methods nobody
+    /// knows, and what the agent answers to a server (`sampling`, `elicitation`, `roots`) do not.
+    pub fn is_work(&self) -> bool {
+        self.parts.iter().any(|part| match part {
+            Part::Call(_) | Part::Other => true,
+            Part::Request { method, .. } => !LOOKS.contains(&&**method),
+            Part::Notice { .. } => false,
+            Part::Answer { result, error, .. } => error.is_some() || !result.is_some_and(is_empty_object),
+        })
+    }
+}
+
+fn is_empty_object(json: &str) -> bool {
+    json.trim()
+        .strip_prefix('{')
+        .and_then(|rest| rest.strip_suffix('}'))
+        .is_some_and(|rest| rest.trim().is_empty())
 }
 
 /// One of the things a message can be.
@@ -175,6 +211,7 @@ pub fn read(bytes: &[u8]) -> Result<Message<'_>, Unread> {
 /// Whether nobody can find a call in these bytes, however they are read. For messages that are not JSON as we know it.
 pub fn cannot_be_call(bytes: &[u8]) -> bool {
     // Escapes hide letters, and so do other encodings.
+    steps::add(TOOLS_CALL.len() * bytes.len());
     let is_plain = std::str::from_utf8(bytes).is_ok() && memchr::memchr2(b'\\', 0, bytes).is_none();
     is_plain && !bytes.windows(TOOLS_CALL.len()).any(|part| part.eq_ignore_ascii_case(TOOLS_CALL.as_bytes()))
 }
@@ -239,7 +276,9 @@ impl<'a> Seen<'a> {
 
 fn call<'a>(id: Option<Id>, params: Option<Raw<'a>>, document: &str) -> Result<Call<'a>, Unread> {
     let Some(id) = id else {
-        let why = "a tool call needs an id, a text or a number, to be answered under".to_owned();
+        let why = format!(
+            "a tool call needs an id to be answered under: a text or a number of at most {ID_BYTES_MAX} bytes"
+        );
         return Err(Unread { id: None, code: INVALID_REQUEST, why });
     };
     let read = || {

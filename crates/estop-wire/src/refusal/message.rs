@@ -43,8 +43,8 @@ pub(super) fn plain(protocol: Protocol, message: &Message<'_>) -> Value {
     }
 }
 
-/// As a stream: its content type and the whole sequence of events.
-pub(super) fn stream(protocol: Protocol, message: &Message<'_>) -> (&'static str, String) {
+/// As a stream: its content type and the whole sequence of events. `array`: Gemini is asked for one JSON array.
+pub(super) fn stream(protocol: Protocol, message: &Message<'_>, array: bool) -> (&'static str, String) {
     let Message { model, text } = message;
     match protocol {
         Protocol::OpenAiChat => (SSE, chat_stream(message)),
@@ -53,6 +53,7 @@ pub(super) fn stream(protocol: Protocol, message: &Message<'_>) -> (&'static str
         }
         Protocol::OpenAiResponses => (SSE, responses_stream(message)),
         Protocol::AnthropicMessages => (SSE, anthropic_stream(message)),
+        Protocol::Gemini if array => (JSON, json_text(&json!([gemini(message)]))),
         Protocol::Gemini => (SSE, sse(None, &gemini(message))),
         Protocol::OllamaChat | Protocol::OllamaGenerate => {
             let said = ollama(protocol, model, text, false);

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use estop_core::ids::Hash64;
-use estop_core::{hex, signature};
+use estop_core::{hex, signature, steps};
 
 use crate::json::{Fault, Fields, Kind, Raw, Scanner};
 
@@ -101,6 +101,7 @@ impl<'a> Joined<'a> {
             self.0 = text;
         } else if !text.is_empty() {
             let all = self.0.to_mut();
+            steps::add(text.len());
             all.push('\n');
             all.push_str(&text);
         }
@@ -242,11 +243,22 @@ impl Part<'_> {
     }
 }
 
+/// Contents inside one another whose text is read: a result holds a document, which holds parts. What is deeper counts by
+/// its hash. Each level is read once more for those inside it, so this also bounds the work (SE-1).
+const CONTENTS_MAX: usize = 4;
+
 /// Appends what a content says.
 fn write<'a>(raw: Raw<'a>, voice: Voice, out: &mut Joined<'a>) -> Result<(), Fault> {
+    write_inside(raw, voice, 1, out)
+}
+
+fn write_inside<'a>(raw: Raw<'a>, voice: Voice, level: usize, out: &mut Joined<'a>) -> Result<(), Fault> {
     match raw.kind() {
         Kind::String => push_text(raw, voice, out),
-        Kind::Array => raw.scanner().list("a list of parts", |s| write_part(&part(s, &mut 0)?, voice, out)),
+        Kind::Array if level > CONTENTS_MAX => media("part", raw, out),
+        Kind::Array => {
+            raw.scanner().list("a list of parts", |s| write_part(&part(s, &mut 0)?, voice, level, out))
+        }
         Kind::Null => Ok(()),
         Kind::Bool | Kind::Number | Kind::Object => {
             out.push(Cow::Borrowed(raw.text));
@@ -255,7 +267,7 @@ fn write<'a>(raw: Raw<'a>, voice: Voice, out: &mut Joined<'a>) -> Result<(), Fau
     }
 }
 
-fn write_part<'a>(part: &Part<'a>, voice: Voice, out: &mut Joined<'a>) -> Result<(), Fault> {
+fn write_part<'a>(part: &Part<'a>, voice: Voice, level: usize, out: &mut Joined<'a>) -> Result<(), Fault> {
     if part.is_call() || part.is_result() {
         return Ok(());
     }
@@ -272,7 +284,7 @@ fn write_part<'a>(part: &Part<'a>, voice: Voice, out: &mut Joined<'a>) -> Result
         media(label(&part.kind), bytes, out)?;
     }
     if let Some(content) = part.content {
-        write(content, voice, out)?;
+        write_inside(content, voice, level + 1, out)?;
     }
     if !known {
         media("part", part.raw, out)?;

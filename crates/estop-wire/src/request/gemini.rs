@@ -53,7 +53,7 @@ pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
     if !contents {
         return Err(missing(start, "contents"));
     }
-    request.max_output_tokens = limit.tokens();
+    limit.tell(&mut request);
     talk.finish(Orphans::Dropped, &mut request)?;
     if system.is_some() {
         request.system = said(system).system()?;

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use estop_core::steps;
 use memchr::{memchr, memchr_iter, memmem};
 
 use super::content::Said;
@@ -60,6 +61,8 @@ pub(super) fn without(text: Cow<'_, str>) -> Cow<'_, str> {
 fn cut(text: &str, open: &str, close: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
+    // Each search begins where the one before it ended; one that finds nothing is the last.
+    steps::add(2 * text.len());
     while let Some((before, inside)) = rest.split_once(open) {
         let Some((_, after)) = inside.split_once(close) else { break };
         kept.push_str(before);

@@ -1,5 +1,7 @@
 //! How much a request lets the model write.
 
+use super::RequestIn;
+
 /// The most tokens of one answer, and how many answers are asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit {
@@ -24,8 +26,9 @@ impl Limit {
         self.answers = self.answers.saturating_mul(answers.unwrap_or(1).max(1));
     }
 
-    /// All answers together.
-    pub(super) fn tokens(self) -> Option<u32> {
-        self.tokens.map(|tokens| tokens.saturating_mul(self.answers))
+    /// Says what it found: the tokens of all answers together, and how many answers there are.
+    pub(super) fn tell(self, request: &mut RequestIn<'_>) {
+        request.max_output_tokens = self.tokens.map(|tokens| tokens.saturating_mul(self.answers));
+        request.answers = self.answers;
     }
 }

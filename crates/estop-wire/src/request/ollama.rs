@@ -73,7 +73,7 @@ fn read<'a>(s: &mut Scanner<'a>, fields: &Fields<Field>) -> Result<RequestIn<'a>
     if prompt.is_some() || images.is_some() {
         talk.user(Said { images, ..Said::parts(prompt) }, InARow::Apart);
     }
-    request.max_output_tokens = limit.tokens();
+    limit.tell(&mut request);
     talk.finish(Orphans::Dropped, &mut request)?;
     Ok(request)
 }

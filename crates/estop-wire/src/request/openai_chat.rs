@@ -52,7 +52,7 @@ pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
     if !messages {
         return Err(missing(start, "messages"));
     }
-    request.max_output_tokens = limit.tokens();
+    limit.tell(&mut request);
     talk.finish(Orphans::Dropped, &mut request)?;
     Ok(request)
 }

@@ -49,7 +49,7 @@ pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
     }
     limit.times(choices);
     limit.times(Some(prompt.answers));
-    request.max_output_tokens = limit.tokens();
+    limit.tell(&mut request);
     request.text_bytes = prompt.text_bytes;
     request.last_user = prompt.text.into_text();
     request.first_user = request.last_user.clone();

@@ -19,6 +19,7 @@ enum Field {
     Input,
     PreviousResponse,
     Tools,
+    Background,
 }
 
 const REQUEST: &Fields<Field> = &[
@@ -29,6 +30,7 @@ const REQUEST: &Fields<Field> = &[
     ("input", Field::Input),
     ("previous_response_id", Field::PreviousResponse),
     ("tools", Field::Tools),
+    ("background", Field::Background),
 ];
 
 pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
@@ -43,10 +45,11 @@ pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
             Field::Input => input(s, &mut talk)?,
             Field::PreviousResponse => request.previous_response = s.text()?,
             Field::Tools => talk.text_bytes += s.skip()?.text.len(),
+            Field::Background => request.background = s.flag()?.unwrap_or(false),
         }
         Ok(())
     })?;
-    request.max_output_tokens = limit.tokens();
+    limit.tell(&mut request);
     talk.finish(Orphans::Kept, &mut request)?;
     let instructions = Said::parts(instructions).system()?;
     if !instructions.is_empty() {

@@ -111,6 +111,19 @@ impl Body {
         }
     }
 
+    /// Between two elements of an array: whether a comma is due before another.
+    pub(super) fn array_gap(&self) -> Option<bool> {
+        match self {
+            Body::Elements(elements) => elements.gap(),
+            Body::Start(_)
+            | Body::Events(_)
+            | Body::Lines(_)
+            | Body::Whole(_)
+            | Body::End(_)
+            | Body::Blind => None,
+        }
+    }
+
     fn beginning(first: u8, framing: Framing) -> Body {
         match (first, framing) {
             (b'[', _) => Body::Elements(ElementReader::default()),
@@ -150,10 +163,12 @@ fn push_lines(lines: &mut LineReader, mut rest: &[u8], protocol: Protocol, gathe
     }
 }
 
-/// Keeps at least the last [`END_BYTES`], and at most twice that.
+/// Keeps at least the last [`END_BYTES`], and at most twice that: what is moved was added since it was moved last.
 fn keep_end(end: &mut Vec<u8>, bytes: &[u8]) {
+    estop_core::steps::add(bytes.len().min(END_BYTES));
     let newest = &bytes[bytes.len().saturating_sub(END_BYTES)..];
     if end.len() + newest.len() > 2 * END_BYTES {
+        estop_core::steps::add(END_BYTES);
         let surplus = end.len().saturating_sub(END_BYTES - newest.len());
         end.drain(..surplus);
     }

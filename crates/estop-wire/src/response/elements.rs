@@ -2,6 +2,7 @@
 //!
 //! Only braces, brackets and strings are looked at; whether an element is JSON is for its reader to say.
 
+use estop_core::steps;
 use memchr::memchr2;
 
 use crate::sse::{EVENT_MAX, emptied};
@@ -13,6 +14,10 @@ pub(super) struct ElementReader {
     carried: Vec<u8>,
     depth: u64,
     at: At,
+    /// The last thing between elements was an element, not a comma.
+    after_element: bool,
+    /// Something stands between elements that is neither an element, a comma nor white space.
+    is_odd: bool,
     /// The element is too large to be read.
     oversized: bool,
     left_out: bool,
@@ -34,15 +39,20 @@ impl ElementReader {
         let mut from = if self.depth > 1 { Some(0) } else { None };
         let mut i = 0;
         while let Some(&byte) = bytes.get(i) {
+            steps::add(1);
             match (self.at, byte) {
                 (At::Escape, _) => self.at = At::Text,
                 (At::Text, b'\\') => self.at = At::Escape,
                 (At::Text, b'"') => self.at = At::Outside,
                 (At::Text, _) => {
-                    i += memchr2(b'"', b'\\', &bytes[i..]).unwrap_or(bytes.len() - i);
+                    let left = bytes.len() - i;
+                    i += steps::found(memchr2(b'"', b'\\', &bytes[i..]), left).unwrap_or(left);
                     continue;
                 }
-                (At::Outside, b'"') => self.at = At::Text,
+                (At::Outside, b'"') => {
+                    self.is_odd |= self.depth == 1;
+                    self.at = At::Text;
+                }
                 (At::Outside, b'{' | b'[') => {
                     self.depth += 1;
                     if self.depth == 2 {
@@ -54,15 +64,22 @@ impl ElementReader {
                     if let Some(start) = from.filter(|_| self.depth == 1) {
                         self.end(&bytes[start..=i], &mut each);
                         from = None;
+                        self.after_element = true;
                     }
                 }
-                (At::Outside, _) => {}
+                (At::Outside, b',') if self.depth == 1 => self.after_element = false,
+                (At::Outside, other) => self.is_odd |= self.depth == 1 && !other.is_ascii_whitespace(),
             }
             i += 1;
         }
         if let Some(start) = from {
             self.carry(&bytes[start..]);
         }
+    }
+
+    /// Between two elements: whether a comma is due before another. `None` elsewhere.
+    pub(super) fn gap(&self) -> Option<bool> {
+        (self.depth == 1 && !self.is_odd).then_some(self.after_element)
     }
 
     /// The array was closed.
@@ -96,6 +113,7 @@ impl ElementReader {
             self.carried = Vec::new();
         }
         if !self.oversized {
+            steps::add(part.len());
             self.carried.extend_from_slice(part);
         }
     }

@@ -205,29 +205,21 @@ impl<'de: 'a, 'a, P: Deserialize<'de>> Deserialize<'de> for Content<'a, P> {
     }
 }
 
-/// Arguments of a tool where they are JSON text in a string; some servers send the JSON itself, which is rare enough
-/// to be written out again.
+/// Arguments of a tool where they are JSON text in a string; some servers send the JSON itself. No tree of it is built.
 #[derive(Debug, Default)]
 pub(super) struct ArgsText<'a>(pub(super) Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for ArgsText<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct V;
-        impl<'de> Visitor<'de> for V {
-            type Value = ArgsText<'de>;
-            nothing_for!(expecting bool i64 u64 f64 null seq);
-            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(ArgsText(Cow::Borrowed(text)))
+        let json = <&'de RawValue>::deserialize(from)?.get();
+        match json.as_bytes().first() {
+            Some(b'"') => {
+                estop_core::steps::add(json.len());
+                serde_json::from_str::<Text<'_>>(json).map(|text| ArgsText(text.0)).map_err(D::Error::custom)
             }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(ArgsText(Cow::Owned(text.to_owned())))
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                let json = serde_json::Value::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(ArgsText(Cow::Owned(json.to_string())))
-            }
+            Some(b'{') => Ok(ArgsText(compact(json))),
+            Some(_) | None => Ok(ArgsText::default()),
         }
-        from.deserialize_any(V)
     }
 }
 
@@ -238,6 +230,7 @@ pub(super) fn args(raw: Option<&RawValue>) -> Cow<'_, str> {
     if !json.starts_with('"') {
         return compact(json);
     }
+    estop_core::steps::add(json.len());
     // A raw value has been parsed once: this cannot fail for a string.
     serde_json::from_str::<Text<'_>>(json).map(|text| text.0).unwrap_or_default()
 }
@@ -247,6 +240,7 @@ fn compact(json: &str) -> Cow<'_, str> {
     // What is already copied, or need not be.
     let mut from = 0;
     let (mut in_text, mut escaped) = (false, false);
+    estop_core::steps::add(json.len());
     for (at, byte) in json.bytes().enumerate() {
         match byte {
             _ if escaped => escaped = false,

@@ -1,5 +1,7 @@
 //! What has been read of an answer so far, each part with its limit.
 
+use estop_core::steps;
+
 use super::tally::Tally;
 use super::{CallIn, Finish, Observed};
 
@@ -234,7 +236,9 @@ impl Gather {
 
     /// The newest call with this key.
     fn find(&self, key: Key) -> Option<usize> {
-        self.calls.iter().rposition(|open| open.key == key && key != Key::Whole)
+        let at = self.calls.iter().rposition(|open| open.key == key && key != Key::Whole);
+        steps::add(self.calls.len() - at.unwrap_or(0));
+        at
     }
 
     fn grow(&mut self, at: usize, args: &str) {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::hostile::refuses;
 
 const REASON: &str = "Circuit breaker: max tool calls reached (200/200). Summarise and stop.";
-const WARNING: &str = "Approaching limit: max tool calls at 160/200 (80%). Plan to wrap up soon.";
+const WARNING: &str = "⚠️ Approaching limit: max tool calls at 160/200 (80%). Plan to wrap up soon.";
 
 fn outs() -> [(&'static str, HookOut); 5] {
     let mut both = HookOut::deny(REASON);

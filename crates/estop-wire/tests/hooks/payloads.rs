@@ -7,7 +7,7 @@ use estop_core::ended::Ended;
 use estop_core::ids::CallId;
 use estop_core::iteration::TestRunners;
 use estop_core::signature;
-use estop_wire::hooks::{self, CallNumbers, Commands, HookClient, HookEvent, HookIn};
+use estop_wire::hooks::{self, CallNumbers, Commands, HookClient, HookEvent, HookIn, HookPrint};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -33,6 +33,10 @@ fn of(client: HookClient, event: &str) -> Vec<HookIn> {
 
 fn first(client: HookClient, event: &str) -> HookIn {
     of(client, event).into_iter().next().expect("it was recorded")
+}
+
+fn print(hook: &HookIn) -> HookPrint {
+    hook.print(&TestRunners::default())
 }
 
 #[test]
@@ -138,7 +142,7 @@ fn tl_1_what_gemini_adds_to_each_result_does_not_make_it_another_result() {
             "tool_input": {"command": "make"}, "tool_response": {"llmContent": text, "returnDisplay": "same"},
         });
         let hook = hooks::read(HookClient::GeminiCli, None, payload.to_string().as_bytes()).expect("good");
-        hook.tool_finished(CallId(1)).expect("a result").result
+        print(&hook).tool_finished(CallId(1)).expect("a result").result
     };
     assert_eq!(result(1886), result(20_011));
 }
@@ -166,7 +170,7 @@ fn tl_1_the_last_words_of_a_turn_are_kept_for_the_summary() {
 fn tl_1_a_test_run_is_seen_wherever_a_client_keeps_its_command() {
     let runs_tests = |client, event: &str, payload: serde_json::Value| {
         let hook = hooks::read(client, Some(event), payload.to_string().as_bytes()).expect("a good payload");
-        hook.tool_requested(CallId(1), &TestRunners::default()).expect("a tool").test_run
+        print(&hook).tool_requested(CallId(1)).expect("a tool").test_run
     };
     let claude = |tool: &str, args| {
         runs_tests(
@@ -200,14 +204,17 @@ fn tl_1_a_test_run_is_seen_wherever_a_client_keeps_its_command() {
 fn tl_1_a_call_has_the_signature_the_core_gives_it() {
     let hook = first(HookClient::Copilot, "preToolUse");
     let tool = hook.tool.as_ref().expect("a tool");
-    assert_eq!(hook.action(), Some(signature::action(&tool.name, &tool.args)));
+    let told = print(&hook).tool_requested(CallId(1)).expect("a tool");
+    assert_eq!(told.action, signature::action(&tool.name, &tool.args));
 }
 
 #[test]
 fn tl_1_calls_without_an_id_are_told_apart_and_matched_with_their_ends() {
     let mut numbers = CallNumbers::default();
-    let (before, after) =
-        (first(HookClient::GeminiCli, "BeforeTool"), first(HookClient::GeminiCli, "AfterTool"));
+    let (before, after) = (
+        print(&first(HookClient::GeminiCli, "BeforeTool")),
+        print(&first(HookClient::GeminiCli, "AfterTool")),
+    );
     let (one, two) = (numbers.requested(&before), numbers.requested(&before));
     assert_ne!(one, two, "a repeated call counts again");
     assert_eq!(numbers.finished(&after), Some(one), "the oldest ends first");
@@ -221,8 +228,10 @@ fn tl_1_calls_without_an_id_are_told_apart_and_matched_with_their_ends() {
 
 #[test]
 fn tl_1_calls_with_an_id_keep_their_number_across_restarts() {
-    let (before, after) =
-        (first(HookClient::ClaudeCode, "PreToolUse"), first(HookClient::ClaudeCode, "PostToolUse"));
+    let (before, after) = (
+        print(&first(HookClient::ClaudeCode, "PreToolUse")),
+        print(&first(HookClient::ClaudeCode, "PostToolUse")),
+    );
     let asked = CallNumbers::new(1).requested(&before);
     assert_eq!(CallNumbers::new(2).requested(&before), asked, "asked twice, it is one call");
     assert_eq!(CallNumbers::new(3).finished(&after), Some(asked));
@@ -231,8 +240,10 @@ fn tl_1_calls_with_an_id_keep_their_number_across_restarts() {
 #[test]
 fn tl_1_open_calls_without_an_id_are_bounded() {
     let mut numbers = CallNumbers::default();
-    let (before, after) =
-        (first(HookClient::GeminiCli, "BeforeTool"), first(HookClient::GeminiCli, "AfterTool"));
+    let (before, after) = (
+        print(&first(HookClient::GeminiCli, "BeforeTool")),
+        print(&first(HookClient::GeminiCli, "AfterTool")),
+    );
     for _ in 0..1000 {
         numbers.requested(&before);
     }

@@ -35,6 +35,14 @@ impl LatchKeeper for TellingKeeper {
             self.alerting.tell(happening);
         }
     }
+
+    fn stage(&self, latched: &Latched) {
+        self.keeper.stage(latched);
+    }
+
+    fn is_kept(&self) -> bool {
+        self.keeper.is_kept()
+    }
 }
 
 /// How the button stood when it was last looked at.

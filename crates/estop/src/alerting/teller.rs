@@ -50,7 +50,8 @@ impl Teller for Alerting {
     fn rules_changed(&self) -> Result<(), String> {
         // Held until the notifier has them: of two changes the later one has the last word.
         let file = self.file();
-        let (settings, unfit) = laid_over(&self.store, &file).map_err(|error| format!("{error:#}"))?;
+        let (settings, unfit) =
+            laid_over(&self.store, &file, &self.commands).map_err(|error| format!("{error:#}"))?;
         self.notifier.change(settings).map_err(|error| error.to_string())?;
         self.say_unfit(unfit);
         Ok(())

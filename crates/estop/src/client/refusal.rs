@@ -63,8 +63,8 @@ impl Refusal {
                  --url, or make a new one there with `estop token reset`."
             }
             StatusCode::FORBIDDEN => {
-                " Use a token with that role (`estop token create --role …` makes one), or run this on estop's own \
-                 machine without --url."
+                " Put a token with that role into ESTOP_TOKEN or --token-file: `estop token create --role …` makes one. \
+                 Lost the admin token? On estop's own machine: `estop token reset`."
             }
             _ => "",
         }

@@ -31,7 +31,7 @@ enum Command {
     List,
     /// Show one agent
     Show(NameArgs),
-    /// Switch an agent on; its loop window and counters begin anew
+    /// Switch an agent on; its loop window and counters begin anew, and its incidents are closed
     Activate(NameArgs),
     /// Switch an agent off: what it has under way is ended, and it stays off
     Deactivate(NameArgs),
@@ -99,7 +99,7 @@ fn show(daemon: &Daemon, name: &str) -> anyhow::Result<()> {
 
 fn steer(daemon: &Daemon, name: &str, step: &str) -> anyhow::Result<()> {
     let agent = daemon.send(Method::POST, path(&["agents", name, step]), None)?;
-    daemon.say(&agent, |agent| format!("{} is {}.", escaped(name), shown::standing(agent)))
+    daemon.say(&agent, |agent| escaped(agent["message"].as_str().unwrap_or_default()).to_string())
 }
 
 fn add(daemon: &Daemon, args: &AddArgs) -> anyhow::Result<()> {

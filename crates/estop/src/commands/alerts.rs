@@ -20,7 +20,7 @@ const TEST_WITHIN: Duration = Duration::from_secs(15);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// What an alert may be about; a test holds it against the notifier's.
-const TYPES: [&str; 10] = [
+const TYPES: [&str; 12] = [
     "kill_switch",
     "circuit_breaker",
     "budget",
@@ -30,6 +30,8 @@ const TYPES: [&str; 10] = [
     "system_kill",
     "watchdog",
     "prooftest_overdue",
+    "stuck_worker",
+    "admin_token",
     "checkpoint",
 ];
 

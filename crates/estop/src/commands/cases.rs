@@ -1,11 +1,13 @@
-//! `estop incidents list` and `estop escalations list`: what was stopped, and where a person is needed.
+//! `estop incidents …` and `estop escalations …`: what was stopped, where a person is needed, and closing what was looked at.
 
 use clap::builder::PossibleValuesParser;
-use serde_json::Value;
+use http::Method;
+use serde_json::{Value, json};
 
 use super::Exit;
-use super::daemon::{DaemonArgs, Listing};
+use super::daemon::{Daemon, DaemonArgs, Listing};
 use super::table::{cell, list, moment};
+use crate::client::path;
 use crate::printable::{escaped, escaped_within};
 
 /// Of a summary, in a table.
@@ -15,7 +17,7 @@ const SUMMARY_CHARS: usize = 80;
 #[derive(Debug, clap::Args)]
 pub struct IncidentsArgs {
     #[command(subcommand)]
-    command: Command,
+    command: IncidentsCommand,
     #[command(flatten)]
     daemon: DaemonArgs,
 }
@@ -24,15 +26,34 @@ pub struct IncidentsArgs {
 #[derive(Debug, clap::Args)]
 pub struct EscalationsArgs {
     #[command(subcommand)]
-    command: Command,
+    command: EscalationsCommand,
     #[command(flatten)]
     daemon: DaemonArgs,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum IncidentsCommand {
     /// List them, newest first
     List(Filter),
+    /// Close one; the agent stays as it is
+    Close(CaseArgs),
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum EscalationsCommand {
+    /// List them, newest first
+    List(Filter),
+    /// Close one; the run stays at its limit
+    Resolve(CaseArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct CaseArgs {
+    /// Its id, as the list shows it
+    id: String,
+    /// What was found out
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -57,8 +78,15 @@ impl Filter {
 
 /// Runs `estop incidents`.
 pub fn incidents(args: &IncidentsArgs) -> anyhow::Result<Exit> {
-    let Command::List(filter) = &args.command;
     let daemon = args.daemon.daemon()?;
+    let filter = match &args.command {
+        IncidentsCommand::List(filter) => filter,
+        IncidentsCommand::Close(case) => {
+            let mut change = json!({"status": "closed"});
+            case.note.iter().for_each(|note| change["resolution"] = json!(note));
+            return close(&daemon, "incidents", &case.id, &change);
+        }
+    };
     let incidents = daemon.list(filter.of("/api/incidents", "incidents"))?;
     let heading = ["id", "opened", "agent", "run", "kind", "status", "summary"];
     daemon.say(&incidents, |incidents| {
@@ -79,8 +107,15 @@ pub fn incidents(args: &IncidentsArgs) -> anyhow::Result<Exit> {
 
 /// Runs `estop escalations`.
 pub fn escalations(args: &EscalationsArgs) -> anyhow::Result<Exit> {
-    let Command::List(filter) = &args.command;
     let daemon = args.daemon.daemon()?;
+    let filter = match &args.command {
+        EscalationsCommand::List(filter) => filter,
+        EscalationsCommand::Resolve(case) => {
+            let mut change = json!({"resolved": true});
+            case.note.iter().for_each(|note| change["notes"] = json!(note));
+            return close(&daemon, "escalations", &case.id, &change);
+        }
+    };
     let escalations = daemon.list(filter.of("/api/escalations", "escalations"))?;
     let heading =
         ["id", "opened", "agent", "run", "status", "owner", "reason", "branch", "session", "summary"];
@@ -103,6 +138,16 @@ pub fn escalations(args: &EscalationsArgs) -> anyhow::Result<Exit> {
             Some(next) => format!("{table}\n\n{next}"),
             None => table,
         }
+    })?;
+    Ok(Exit::Fine)
+}
+
+/// Closes a case, and says what that does not release.
+fn close(daemon: &Daemon, kind: &str, id: &str, change: &Value) -> anyhow::Result<Exit> {
+    let closed = daemon.send(Method::PATCH, path(&[kind, id]), Some(change))?;
+    daemon.say(&closed, |closed| {
+        let next = closed["next"].as_str().map(|next| format!(" {}", escaped(next))).unwrap_or_default();
+        format!("Closed {}.{next}", escaped(id))
     })?;
     Ok(Exit::Fine)
 }

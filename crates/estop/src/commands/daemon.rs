@@ -32,9 +32,9 @@ pub(super) struct DaemonArgs {
     /// directory [env: ESTOP_URL]
     #[arg(long, value_name = "URL", global = true, conflicts_with_all = ["data_dir", "config"])]
     url: Option<String>,
-    /// A file with the token for --url. Without it, ESTOP_TOKEN is used. There is no option for the token itself:
-    /// everybody on a machine can see the options of its commands
-    #[arg(long, value_name = "FILE", global = true)]
+    /// A file with the token for --url, and for unlocking the emergency stop. Without it, ESTOP_TOKEN is used. The token
+    /// itself does not belong here: everybody on a machine can see the options of its commands
+    #[arg(long, value_name = "FILE", global = true, visible_alias = "admin-token-file")]
     token_file: Option<PathBuf>,
     /// Print the answer as JSON
     #[arg(long, global = true)]
@@ -47,14 +47,14 @@ impl DaemonArgs {
         self.daemon_with(None)
     }
 
-    /// The same with a token from somewhere else, if there is one.
+    /// The same with a token from somewhere else, if there is one. Over the owner's socket no other is shown.
     pub(super) fn daemon_with(&self, token: Option<&SecretString>) -> anyhow::Result<Daemon> {
         let client = match self.whereabouts()? {
             Whereabouts::Url(url) => {
                 let own = if token.is_some() { None } else { self.token()? };
                 Client::to_url(&url, token.or(own.as_ref()))?
             }
-            Whereabouts::DataDir(folder) => Client::to_socket(&socket(&folder))?,
+            Whereabouts::DataDir(folder) => Client::to_socket(&socket(&folder))?.bearing(token)?,
         };
         Ok(Daemon { client, json: self.json })
     }
@@ -88,7 +88,8 @@ impl DaemonArgs {
         self.token_file.is_some() || std::env::var_os(TOKEN_VARIABLE).is_some_and(|token| !token.is_empty())
     }
 
-    fn token(&self) -> anyhow::Result<Option<SecretString>> {
+    /// The token that is given in one of the usual ways.
+    pub(super) fn token(&self) -> anyhow::Result<Option<SecretString>> {
         match &self.token_file {
             Some(file) => read_token(file).map(Some),
             None => Ok(std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty()).map(Into::into)),

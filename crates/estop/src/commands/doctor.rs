@@ -17,6 +17,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use comfy_table::{ContentArrangement, Table, presets};
+use estop_core::printed_command::shell_word;
 use serde::Serialize;
 use serde_json::json;
 
@@ -105,22 +106,27 @@ impl Place {
 
     /// How this estop is started.
     fn serve(&self) -> String {
-        let config = self.config_file.as_ref().map(|file| format!(" --config {}", file.display()));
+        let config = self.config_file.as_ref().map(|file| format!(" --config {}", quoted(file)));
         format!("estop serve{}{}", config.unwrap_or_default(), self.folder_option())
     }
 
     /// A command about this estop.
     fn command(&self, words: &str) -> String {
         match (&self.named_folder, &self.config_file) {
-            (None, Some(file)) => format!("`estop {words} --config {}`", file.display()),
+            (None, Some(file)) => format!("`estop {words} --config {}`", quoted(file)),
             (Some(_), _) | (None, None) => format!("`estop {words}{}`", self.folder_option()),
         }
     }
 
     fn folder_option(&self) -> String {
-        let option = |folder: &PathBuf| format!(" --data-dir {}", folder.display());
+        let option = |folder: &PathBuf| format!(" --data-dir {}", quoted(folder));
         self.named_folder.as_ref().map(option).unwrap_or_default()
     }
+}
+
+/// A path as a command takes it.
+fn quoted(path: &Path) -> String {
+    shell_word(&path.to_string_lossy())
 }
 
 /// Runs the command.

@@ -1,9 +1,11 @@
-//! `estop emergency …`: the red button (KS-5, KS-6). Killing is easy; restarting and clearing say which kill they mean.
+//! `estop emergency …`: the red button (KS-5, KS-6). Killing is easy; restarting and clearing need an admin token and say which
+//! kill they mean.
+
+mod admin_token;
 
 use std::io::{BufRead, IsTerminal, Write};
 
 use http::Method;
-use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use super::Exit;
@@ -12,9 +14,8 @@ use super::kill::{self, Pressing};
 use super::table::{cell, moment, properties};
 use crate::client::path;
 use crate::printable::escaped;
+pub(super) use admin_token::AdminTokenArg;
 
-/// Beside ESTOP_TOKEN, as estop itself reads it.
-const ADMIN_TOKEN_VARIABLE: &str = "ESTOP_ADMIN_TOKEN";
 /// Longest reason that is read from a terminal.
 const REASON_MAX: usize = 500;
 
@@ -41,28 +42,6 @@ enum Command {
     Status,
 }
 
-/// A token on the command line.
-#[derive(Debug, clap::Args)]
-pub(super) struct AdminTokenArg {
-    /// The token for --url. Everybody on this machine can see it while the command runs: ESTOP_TOKEN, ESTOP_ADMIN_TOKEN or
-    /// --token-file is better
-    #[arg(long, value_name = "TOKEN", global = true)]
-    admin_token: Option<String>,
-}
-
-impl AdminTokenArg {
-    /// The daemon, with this token, or else with the usual ones.
-    pub(super) fn daemon(&self, daemon: &DaemonArgs) -> anyhow::Result<Daemon> {
-        daemon.daemon_with(self.secret(daemon).as_ref())
-    }
-
-    fn secret(&self, daemon: &DaemonArgs) -> Option<SecretString> {
-        let given = self.admin_token.clone().filter(|token| !token.is_empty());
-        let from_env = || std::env::var(ADMIN_TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
-        given.or_else(|| if daemon.has_token() { None } else { from_env() }).map(Into::into)
-    }
-}
-
 /// A step towards running again.
 #[derive(Debug, clap::Args)]
 struct Unlocking {
@@ -78,8 +57,10 @@ struct Unlocking {
 pub fn main(args: &Args) -> anyhow::Result<Exit> {
     match &args.command {
         Command::Kill(pressing) => kill::press(pressing, &args.token, &args.daemon),
-        Command::Restart(unlocking) => unlock(&args.token.daemon(&args.daemon)?, unlocking, "restart"),
-        Command::Clear(unlocking) => unlock(&args.token.daemon(&args.daemon)?, unlocking, "clear"),
+        Command::Restart(unlocking) => {
+            unlock(&args.token.daemon_to_unlock(&args.daemon)?, unlocking, "restart")
+        }
+        Command::Clear(unlocking) => unlock(&args.token.daemon_to_unlock(&args.daemon)?, unlocking, "clear"),
         Command::Status => status(&args.token.daemon(&args.daemon)?),
     }
 }
@@ -167,7 +148,10 @@ pub(super) fn state_of(status: &Value) -> String {
     let state = state(&status["state"]);
     match status["journalProblem"].as_str() {
         Some(problem) if status["state"] == "running" => format!("{state}, BUT NOTHING PASSES: {problem}"),
-        _ => state,
+        _ => match status["stuckParts"][0]["problem"].as_str() {
+            Some(problem) => format!("{state}, BUT STUCK: {problem}"),
+            None => state,
+        },
     }
 }
 

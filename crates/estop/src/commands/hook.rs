@@ -24,6 +24,7 @@ use clap::Parser;
 use estop_wire::hooks::{HookAnswer, HookClient};
 
 use super::Exit;
+pub(super) use exchange::{is_of, of_both};
 use payload::Moment;
 use unheard::Unheard;
 
@@ -56,10 +57,10 @@ pub struct Args {
     /// [env: ESTOP_ON_UNREACHABLE]
     #[arg(long, value_name = "deny|allow")]
     on_unreachable: Option<OnUnreachable>,
-    /// `estop install` wrote this command: what the environment says goes before --agent, --data-dir and --url
+    /// `estop install` wrote this command: in a run of the estop it names, the run's agent goes before --agent
     #[arg(long)]
     installed: bool,
-    /// Where estop keeps everything; its socket is there [env: ESTOP_SOCKET names the socket itself]
+    /// Where estop keeps everything; its socket is there. It goes before [env: ESTOP_SOCKET, which names the socket itself]
     #[arg(long, value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
     /// Reach estop at its admin port instead, with the token in ESTOP_TOKEN [env: ESTOP_URL]

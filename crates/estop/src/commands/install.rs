@@ -14,6 +14,7 @@ mod place;
 mod program;
 mod strict;
 
+use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -25,6 +26,7 @@ use serde_json::json;
 
 use super::hook::OnUnreachable;
 use super::{Exit, say, say_json};
+use crate::config::{self, Env};
 pub(super) use codex::is_trusted as codex_trusts;
 use edit::{Edit, Outcome};
 pub(super) use list::{Installed, Standing, standings};
@@ -48,7 +50,8 @@ pub struct Args {
     /// The agent that works with this client, instead of `default`
     #[arg(long, value_name = "AGENT", requires = "client")]
     agent: Option<String>,
-    /// What tools do when estop cannot be asked; without it: deny inside a run, allow outside
+    /// What tools do when estop cannot be asked: deny = none runs until estop is back, allow = they run unseen. Without it
+    /// you are asked on a terminal; elsewhere, and for everybody on the machine (--scope system), it is deny
     #[arg(long, value_name = "deny|allow", requires = "client")]
     on_unreachable: Option<OnUnreachable>,
     /// The data directory of the estop to ask, if it is not the usual one
@@ -113,6 +116,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         codex::trust(&mut report, scope, args.where_to.dry_run)?;
     }
     report.note_repository(client, scope);
+    report.note_unreachable(&words);
     report.answer(args.where_to.json)
 }
 
@@ -165,14 +169,37 @@ fn words(args: &Args) -> anyhow::Result<Vec<String>> {
         );
         option("--agent", agent.clone());
     }
-    if let Some(rule) = args.on_unreachable {
-        option("--on-unreachable", rule.name().to_owned());
-    }
-    if let Some(folder) = &args.data_dir {
-        let folder = std::path::absolute(folder).context("--data-dir cannot be used")?;
-        option("--data-dir", folder.to_str().context("--data-dir is not UTF-8 text")?.to_owned());
-    }
+    option("--on-unreachable", on_unreachable(args).name().to_owned());
+    // Always written: what is written goes before what the environment of a hook says.
+    let folder = match &args.data_dir {
+        Some(folder) => folder.clone(),
+        None => config::usual_data_dir(&Env::of_process())
+            .context("nobody says where estop keeps its data: set HOME, or name it with --data-dir")?,
+    };
+    let folder = std::path::absolute(folder).context("--data-dir cannot be used")?;
+    option("--data-dir", folder.to_str().context("--data-dir is not UTF-8 text")?.to_owned());
     Ok(words)
+}
+
+/// What somebody chose; nobody is let through because nobody was asked.
+fn on_unreachable(args: &Args) -> OnUnreachable {
+    if let Some(told) = args.on_unreachable {
+        return told;
+    }
+    let (input, mut asked) = (std::io::stdin(), std::io::stderr());
+    let is_asked = input.is_terminal() && asked.is_terminal() && !args.where_to.json;
+    if args.where_to.scope == ScopeArg::System || !is_asked {
+        return OnUnreachable::Deny;
+    }
+    let question = "When estop cannot be asked (it does not run), what shall tools do?\n  \
+        deny   no tool runs until estop is back\n  allow  tools run, and nobody sees them\ndeny or allow? [deny] ";
+    let mut line = String::new();
+    let answered = write!(asked, "{question}").and_then(|()| asked.flush());
+    if answered.and_then(|()| input.lock().read_line(&mut line)).is_ok() && line.trim() == "allow" {
+        OnUnreachable::Allow
+    } else {
+        OnUnreachable::Deny
+    }
 }
 
 fn targets(
@@ -271,6 +298,22 @@ impl Report {
         };
         let way = place::way_to_switch_off(client);
         self.notes.push(format!("A repository can switch these hooks off {way}.{stronger}"));
+    }
+
+    /// What was chosen for the time when estop cannot be asked, and how to choose again.
+    fn note_unreachable(&mut self, words: &[String]) {
+        let denies = words.iter().any(|word| word == OnUnreachable::Deny.name());
+        let (what, other) = if denies {
+            ("no tool runs", OnUnreachable::Allow)
+        } else {
+            ("tools run unseen", OnUnreachable::Deny)
+        };
+        let client = self.client;
+        self.notes.push(format!(
+            "While estop cannot be asked, {what}. `estop install {client} --scope {} --on-unreachable {}` changes that.",
+            self.scope,
+            other.name()
+        ));
     }
 
     fn answer(&self, as_json: bool) -> anyhow::Result<Exit> {

@@ -96,8 +96,9 @@ fn text(stopped: &Value) -> String {
     let kept = &took["persisted_us"];
     let kept = if kept.is_null() { String::new() } else { format!(", on disk after {}", millis(kept)) };
     let told = if stopped["told"] == true { "\nPeople are being told." } else { "" };
+    let background = background(&stopped["background"]);
     format!(
-        "{}: {}\nEnded: {} model calls, {} tools, {} messages. Gate shut after {}, all told to end after {}{kept}.{}{told}",
+        "{}: {}\nEnded: {} model calls, {} tools, {} messages. Gate shut after {}, all told to end after {}{kept}.{}{background}{told}",
         state(&stopped["status"]),
         cell(&stopped["message"]),
         cell(&ended["model_calls"]),
@@ -107,6 +108,29 @@ fn text(stopped: &Value) -> String {
         millis(&took["cut_us"]),
         persisted(stopped)
     )
+}
+
+/// What goes on at providers after their requests: what is cancelled, and each that could not be.
+fn background(work: &Value) -> String {
+    let count = |key: &str| work[key].as_u64().unwrap_or(0);
+    let (cancelling, cancelled, not) = (count("cancelling"), count("cancelled"), count("not_cancelled"));
+    let forgotten = count("forgotten");
+    if cancelling + cancelled + not + forgotten == 0 {
+        return String::new();
+    }
+    let mut text = format!(
+        "\nAt providers: {cancelling} being cancelled, {cancelled} cancelled, {not} could NOT be cancelled and may still run. \
+         `estop background` shows how it goes on."
+    );
+    let jobs = work["jobs"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for job in jobs.iter().filter(|job| job["state"] == "not_cancelled") {
+        text += &format!("\n  {}", super::background::line(job));
+    }
+    if forgotten > 0 {
+        text +=
+            &format!("\n  {forgotten} more began than estop remembers: look at the providers' own lists.");
+    }
+    text
 }
 
 const REASONS: [(&str, KillReason); 5] = [
@@ -188,6 +212,22 @@ mod tests {
             channel: channels.iter().map(|name| (*name).to_owned()).collect(),
             force: false,
         }
+    }
+
+    #[test]
+    fn ks_11_a_kill_lists_what_could_not_be_cancelled() {
+        assert_eq!(background(&json!(null)), "");
+        let work = json!({"cancelling": 2, "cancelled": 0, "not_cancelled": 1, "forgotten": 3, "jobs": [
+            {"agent": "a", "provider": "anthropic", "kind": "batch", "id": "msgbatch_1", "state": "not_cancelled",
+             "why": "estop holds no credential"},
+            {"agent": "a", "provider": "openai", "kind": "batch", "id": "b", "state": "cancelling", "why": null}]});
+        let text = background(&work);
+        assert!(text.contains("2 being cancelled, 0 cancelled, 1 could NOT be cancelled"), "{text}");
+        assert!(
+            text.contains("a: batch msgbatch_1 at anthropic: not cancelled: estop holds no credential"),
+            "{text}"
+        );
+        assert!(text.contains("3 more began") && !text.contains("at openai"), "{text}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod daemon;
 mod latch;
 mod lines;
 mod outbox;
+mod reading;
 mod session;
 mod unreachable;
 

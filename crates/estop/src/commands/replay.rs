@@ -84,7 +84,7 @@ fn print_backtest(
     if args.json {
         let agents: serde_json::Map<String, serde_json::Value> = outcomes
             .iter()
-            .map(|(agent, o)| Ok(((*agent).to_owned(), serde_json::to_value(o)?)))
+            .map(|(agent, o)| Ok(((*agent).to_owned(), outcome_json(o)?)))
             .collect::<Result<_, serde_json::Error>>()?;
         return say_json(&serde_json::json!({
             "agents": agents,
@@ -113,6 +113,15 @@ fn print_backtest(
     say(&table.to_string())?;
     let stopped = outcomes.iter().filter(|(_, o)| !o.stops.is_empty()).count();
     say(&format!("{stopped} of {} agents would have been stopped.", outcomes.len()))
+}
+
+/// Money in dollars, as the API and `estop spend --json` have it.
+fn outcome_json(outcome: &AgentOutcome) -> Result<serde_json::Value, serde_json::Error> {
+    let mut json = serde_json::to_value(outcome)?;
+    for (key, amount) in [("spent", outcome.spent), ("saved", outcome.saved)] {
+        json[key]["usd"] = (amount.usd.0 as f64 / 1e9).into();
+    }
+    Ok(json)
 }
 
 /// Reasons are wrapped within it: `$COLUMNS`, or what fits most terminals.

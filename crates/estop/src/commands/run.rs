@@ -127,7 +127,8 @@ fn run(args: &Args) -> anyhow::Result<u8> {
     let ticket = wish.ticket()?;
     let socket = socket(&data_dir);
     let (line, watching) = line::open(&socket, wish.about(&ticket))?;
-    let providers = config.map(|config| config.providers).unwrap_or_default();
+    let (providers, secrets) =
+        config.map(|config| (config.providers, config.secret_variables)).unwrap_or_default();
     let place = outfit::Place {
         agent: wish.agent.clone(),
         run: watching.run.clone(),
@@ -136,6 +137,7 @@ fn run(args: &Args) -> anyhow::Result<u8> {
         socket: socket.clone(),
         ticket,
         hooks: !args.no_hooks,
+        secrets: secrets.and(watching.secrets.clone()),
     };
     let outfit = outfit::Outfit::of(program, rest, &place, &providers);
     if !args.quiet {
@@ -153,7 +155,7 @@ fn run(args: &Args) -> anyhow::Result<u8> {
     drop(outfit);
     let done = done?;
     if !args.quiet {
-        eprint!("{}", summary.text(&done));
+        eprint!("{}", summary.text(&done, &config::commands(&data_dir, &Env::of_process())));
     }
     if let Some(file) = &args.summary {
         // The program is over: how it ended counts, whatever becomes of the file.

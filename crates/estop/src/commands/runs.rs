@@ -29,12 +29,13 @@ enum Command {
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: usize,
     },
-    /// Give a run that reached a limit another full allowance
+    /// Give a run that reached a limit another full allowance, and close its escalation
     Extend {
         /// The agent's name
         #[arg(value_parser = NonEmptyStringValueParser::new())]
         agent: String,
-        /// The run's name
+        /// The run's name; '' or nothing is the run without a name
+        #[arg(default_value = "")]
         run: String,
     },
 }
@@ -78,8 +79,5 @@ fn list(daemon: &Daemon, agent: Option<String>, limit: usize) -> anyhow::Result<
 fn extend(daemon: &Daemon, agent: &str, run: &str) -> anyhow::Result<()> {
     let id = format!("{agent}:{run}");
     let extended = daemon.send(Method::POST, path(&["runs", &id, "extend"]), None)?;
-    daemon.say(&extended, |extended| {
-        let (agent, run) = (escaped(agent), escaped(run));
-        format!("Run {run} of {agent} has another full allowance; it is {}.", cell(&extended["state"]))
-    })
+    daemon.say(&extended, |extended| escaped(extended["message"].as_str().unwrap_or_default()).to_string())
 }

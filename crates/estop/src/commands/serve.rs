@@ -1,6 +1,8 @@
 //! `estop serve`: the data plane, between agents and their models.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+pub(super) mod first_token;
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -12,19 +14,24 @@ use estop_core::operator::Operator;
 use estop_gateway::{Gateway, Host, Keeping, LatchKeeper};
 use estop_store::Sqlite;
 use jiff::Timestamp;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Exit, say};
 use crate::admin_plane::{AdminPlane, Doors};
 use crate::alerting::{Alerting, TellingKeeper, Watching};
-use crate::config::{self, Env, ServeConfig};
+use crate::background_file::{self, BackgroundFile};
+use crate::button_log;
+use crate::config::{self, Env, SecretVariables, ServeConfig};
+use crate::data_watch::{DataWatch, Watched};
+use crate::descriptors::{self, Shares};
 use crate::latch_keeper::{Asked, Keeper};
 use crate::memory::{Memory, Tidying};
 use crate::printable::escaped;
 use crate::prooftest::{Door, ProofTester};
 use crate::reload::{Reloading, Running, Seen};
 use crate::steer::Steering;
+use crate::stuck;
 use crate::triggers::Triggers;
 use crate::triggers::board::Board;
 use crate::wiring;
@@ -42,9 +49,6 @@ pub struct Args {
     /// Where everything is kept, instead of the configuration's `data_dir`
     #[arg(long, value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
-    /// Do not print the first admin token: what is printed is kept in a file
-    #[arg(long, hide = true)]
-    no_token: bool,
 }
 
 /// Runs until it is told to end.
@@ -54,24 +58,31 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     if let Some(data_dir) = &args.data_dir {
         config.data_dir.clone_from(data_dir);
     }
-    raise_descriptor_limit();
     let mut settings = wiring::settings(&config)?;
+    wiring::notices(&settings).iter().for_each(|notice| eprintln!("estop: {notice}"));
+    let limit = descriptors::raise();
+    let shares = Shares::of(limit, settings.workers, config.alerts.settings.channels.len())?;
+    settings.limits.connections = settings.limits.connections.min(shares.connections);
+    settings.limits.upstream_connections = shares.connections;
     let (memory, mut remembered) = Memory::open(&config.data_dir, now(), &config.policies, &config.alerts)?;
     let unfit = memory.set_over(&config.policies, &mut remembered)?;
     settings.policies = settings.policies.with_preset(memory.preset()?);
     memory.settle(&config, &mut remembered);
-    let doors = Doors::open(config.listen.admin, &config.data_dir)?;
+    remembered.jobs = background_file::read(&config.data_dir);
+    let doors = Doors::open(config.listen.admin, &config.data_dir, shares)?;
     let latch = Keeper::start(&config.data_dir, Arc::clone(&memory.queue))?;
     let keeping = keeping(&memory, latch.handle());
     let seen = remembered.latch.clone();
     let triggers = Triggers::new(&config.triggers, &config.data_dir, seen, latch.asked())?;
     let (board, mut watching) = (triggers.board(), None);
-    let gateway = Gateway::start_watched(settings, keeping, remembered, |host| {
+    let mut gateway = Gateway::start_watched(settings, keeping, remembered, |host| {
         let button = Arc::clone(host);
         watching = Some(triggers.start(button)?);
         Ok(())
     })?;
     memory.watch(&gateway, config.limits.agent_idle);
+    stuck::watch(&mut gateway, memory.alerting.clone(), config.on_stuck_worker)?;
+    let background = BackgroundFile::start(Arc::clone(gateway.host()), &config.data_dir)?;
     pause(gateway.host(), &unfit);
     if let Some(problem) = &memory.problem {
         eprintln!(
@@ -79,33 +90,40 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
             escaped(problem)
         );
     }
+    let commands = config::commands(&config.data_dir, &Env::of_process());
+    if let Some(line) = button_log::at_start(&gateway.host().button(), &commands) {
+        eprintln!("estop: {line}");
+    }
     let mut welcome = welcome(&gateway, config.tls.is_some(), &config.data_dir);
+    if let Some(shortage) = shares.shortage(limit, config.limits.connections) {
+        welcome += &format!("\nNote: {shortage} (`estop doctor` says what to allow)");
+    }
     let edits: Arc<Mutex<()>> = Arc::default();
     let mut silence = None;
     let plane = memory.store.clone().map(|store| {
-        let url = format!("http://{}", doors.address()?);
+        let doors_at = doors.address()?;
+        let url = format!("http://{doors_at}");
         let steering = steering(&config, &gateway, latch.asked(), board)?;
         silence = watch_silence(&memory, &steering)?;
         let (plane, token) = admin_plane(doors, &config, &gateway, store, &edits, steering, &memory)?;
-        welcome += &format!("\nDashboard: {url}/\nAdmin API: {url}/api/docs");
-        welcome += &match token {
-            None => String::new(),
-            Some(_) if args.no_token => {
-                "\nThe first admin token is not shown here: `estop token reset` makes one".to_owned()
-            }
-            Some(token) => format!("\nAdmin token, shown this once: {}", token.expose_secret()),
-        };
+        let (dashboard, or_else) = dashboard(doors_at);
+        welcome += &format!("\nDashboard: {dashboard}/{or_else}\nAdmin API: {url}/api/docs");
+        welcome += &token.map(|token| first_token::told(&token, &config.data_dir)).unwrap_or_default();
         anyhow::Ok(plane)
     });
     let plane = plane.transpose()?;
+    let files = watch_files(&config.data_dir, &memory, &gateway, plane.as_ref())?;
     let reloading = reloading(file, &config, &gateway, &memory, edits)?;
     let tidying = memory.store.clone().map(|store| {
         Tidying::start(store, Arc::clone(gateway.host()), config.retention).context("cannot start a thread")
     });
     let tidying = tidying.transpose()?;
     let ended = wait_for_signals(reloading.as_ref(), &welcome);
+    // Before the socket is removed on purpose.
+    drop(files);
     drop((silence, reloading, plane, tidying));
     drop(gateway);
+    drop(background);
     let finished = memory.finish();
     // Until here the button can be pressed, and the latch keeps it.
     drop(watching);
@@ -128,6 +146,16 @@ fn welcome(gateway: &Gateway, tls: bool, data_dir: &Path) -> String {
         data_dir.display(),
         std::process::id()
     )
+}
+
+/// Where people look, and what to say beside it. On this machine by a name of its own: browsers send a cookie to every port
+/// of its host, and what agents serve is on 127.0.0.1 and localhost too.
+fn dashboard(at: SocketAddr) -> (String, String) {
+    if at.ip().is_loopback() {
+        (format!("http://estop.localhost:{}", at.port()), format!(" (or http://{at}/)"))
+    } else {
+        (format!("http://{at}"), String::new())
+    }
 }
 
 /// Agents whose own rules do not fit over the configuration any more do not work with looser ones.
@@ -156,13 +184,28 @@ fn steering(
     let door = Door { address: gateway.address(), certificate: wiring::certificate(config)? };
     let (host, every_days) = (Arc::clone(gateway.host()), config.prooftest_every_days);
     let proof = ProofTester::new(host, latch.clone(), door, every_days, &config.data_dir);
-    Ok(Arc::new(Steering::new(gateway, latch, board, proof)))
+    let commands = config::commands(&config.data_dir, &Env::of_process());
+    Ok(Arc::new(Steering::new(gateway, latch, board, proof, commands)))
 }
 
 /// Looks for agents that are silent, and for a stop that nobody tries out.
 fn watch_silence(memory: &Memory, operator: &Arc<dyn Operator>) -> anyhow::Result<Option<Watching>> {
     let start = |alerting: &Arc<Alerting>| Watching::start(Arc::clone(alerting), Arc::clone(operator));
     memory.alerting.as_ref().map(start).transpose().context("cannot start a thread")
+}
+
+/// Watches the files of the data directory.
+fn watch_files(
+    data_dir: &Path,
+    memory: &Memory,
+    gateway: &Gateway,
+    plane: Option<&AdminPlane>,
+) -> anyhow::Result<Option<DataWatch>> {
+    let parts = memory.store.clone().zip(memory.tail_file.clone()).zip(plane);
+    let Some(((store, tail), plane)) = parts else { return Ok(None) };
+    let (host, rebinder) = (Arc::clone(gateway.host()), plane.rebinder());
+    let watched = Watched { data_dir: data_dir.to_owned(), store, tail, host, rebinder };
+    DataWatch::start(watched).context("data_dir: cannot watch its files").map(Some)
 }
 
 /// Serves people. Gives back the admin token if one was made.
@@ -207,7 +250,15 @@ fn place(config: &ServeConfig, gateway: &Gateway) -> Place {
     }
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let folder = std::path::absolute(&config.data_dir).unwrap_or_else(|_| config.data_dir.clone());
-    Place { data_url: format!("{scheme}://{address}"), data_dir: folder.display().to_string() }
+    let SecretVariables { provider_keys, others } = config.secret_variables.clone();
+    let commands = config::commands(&folder, &Env::of_process());
+    Place {
+        data_url: format!("{scheme}://{address}"),
+        data_dir: folder.display().to_string(),
+        provider_key_variables: provider_keys.into_iter().collect(),
+        secret_variables: others.into_iter().collect(),
+        commands,
+    }
 }
 
 /// Watches the configuration file, if there is one.
@@ -236,15 +287,6 @@ fn reloading(
 /// Wall-clock milliseconds.
 fn now() -> i64 {
     Timestamp::now().as_millisecond()
-}
-
-/// Each stream takes two descriptors; the usual soft limit of 1024 would end at 500.
-fn raise_descriptor_limit() {
-    use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        // Not being allowed to is no reason not to serve.
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
-    }
 }
 
 /// SIGHUP reads the configuration again; SIGINT and SIGTERM end the process. `welcome` is said once they are listened for:

@@ -55,7 +55,7 @@ fn sums(spend: &Value, by: &str) -> String {
         "tokens out",
         "of it reasoning",
         "dollars",
-        "without a price",
+        "unpriced requests",
         "estimated",
     ];
     let none = format!("Nothing was spent from {} to {}.", cell(&spend["from"]), cell(&spend["to"]));

@@ -24,7 +24,8 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     let mut status = together(emergency, &stats);
     status["alerts"] = daemon.get(path(&["alerts", "channels"]))?;
     daemon.say(&status, text)?;
-    let passes = status["state"] == "running" && status["journalProblem"].is_null();
+    let is_stuck = !status["stuckParts"][0].is_null();
+    let passes = status["state"] == "running" && status["journalProblem"].is_null() && !is_stuck;
     Ok(if passes { Exit::Fine } else { Exit::No })
 }
 
@@ -35,6 +36,7 @@ fn together(mut status: Value, stats: &Value) -> Value {
         "active": stats["active"],
         "deactivated": stats["inactive"],
         "paused": stats["paused"],
+        "states": stats["states"],
     });
     let counts = [
         "in_flight",
@@ -79,6 +81,17 @@ fn alerts(status: &Value) -> String {
     [told].into_iter().chain(failing).collect::<Vec<_>>().join(", ")
 }
 
+/// How many agents there are, and what the next request of each would get.
+fn agents(agents: &Value) -> String {
+    let count = |key: &str| agents[key].as_u64().unwrap_or(0);
+    let active = format!("{} active", count("active"));
+    let states = agents["states"].as_object().into_iter().flatten();
+    let refused = states.filter(|(kind, _)| *kind != "active");
+    let refused = refused.map(|(kind, count)| format!("{} {}", cell(count), kind.replace('_', " ")));
+    let shown: Vec<String> = [active].into_iter().chain(refused).collect();
+    format!("{}: {}", count("total"), shown.join(", "))
+}
+
 fn text(status: &Value) -> String {
     let why = [("reason", ""), ("by", "by "), ("since", "since ")];
     let known = why.into_iter().filter(|(key, _)| status["state"] != "running" && !status[*key].is_null());
@@ -88,21 +101,10 @@ fn text(status: &Value) -> String {
     let channels = [("llm", "llmEnabled"), ("messaging", "messagingEnabled"), ("tools", "toolsEnabled")];
     let open =
         |(name, key): (&str, &str)| format!("{name} {}", if status[key] == true { "open" } else { "shut" });
-    let agents = &status["agents"];
-    let count = |key: &str| cell(&agents[key]);
     properties([
         ("state", state),
         ("channels", channels.map(open).join(", ")),
-        (
-            "agents",
-            format!(
-                "{}: {} active, {} deactivated, {} paused",
-                count("total"),
-                count("active"),
-                count("deactivated"),
-                count("paused")
-            ),
-        ),
+        ("agents", agents(&status["agents"])),
         ("in flight", cell(&status["in_flight"])),
         ("runs", cell(&status["runs"])),
         ("spent today", dollars(&status["spent_today"]["usd"])),

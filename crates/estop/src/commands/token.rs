@@ -5,7 +5,8 @@ use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::daemon::{Daemon, DaemonArgs};
+use super::daemon::{Daemon, DaemonArgs, Whereabouts};
+use super::serve::first_token;
 use super::table::{cell, each, list as table_of, moment};
 use super::{Exit, say, say_json};
 use crate::client::path;
@@ -34,7 +35,7 @@ enum Command {
         #[arg(value_parser = NonEmptyStringValueParser::new())]
         id: String,
     },
-    /// Lost it? Make a new admin token and take all other admin tokens back; over the owner's socket only
+    /// Lost it? Make a new admin token and take all other admin tokens back; over the owner's socket only. People are told
     Reset,
 }
 
@@ -58,7 +59,10 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         Command::List => list(&args.daemon.daemon()?),
         Command::Create(new) => create(&args.daemon.daemon()?, new),
         Command::Revoke { id } => revoke(&args.daemon.daemon()?, id),
-        Command::Reset => reset(&args.daemon.daemon_of_owner("`estop token reset`")?),
+        Command::Reset => {
+            let daemon = args.daemon.daemon_of_owner("`estop token reset`")?;
+            reset(&daemon, &args.daemon.whereabouts()?)
+        }
     }?;
     Ok(Exit::Fine)
 }
@@ -104,7 +108,7 @@ fn revoke(daemon: &Daemon, id: &str) -> anyhow::Result<()> {
 }
 
 /// The new one first, so that there is always one; it is shown whatever happens to the others.
-fn reset(daemon: &Daemon) -> anyhow::Result<()> {
+fn reset(daemon: &Daemon, place: &Whereabouts) -> anyhow::Result<()> {
     let name = format!("reset-{}", Timestamp::now().strftime("%Y%m%dT%H%M%SZ"));
     let body = json!({"name": name, "role": "admin"});
     let mut token = daemon.send(Method::POST, path(&["tokens"]), Some(&body))?;
@@ -113,6 +117,10 @@ fn reset(daemon: &Daemon) -> anyhow::Result<()> {
         Ok(gone) => (gone, None),
         Err(error) => (Vec::new(), Some(error)),
     };
+    if let (Whereabouts::DataDir(folder), None) = (place, &problem) {
+        // What a first start wrote there opens nothing any more.
+        let _ = std::fs::remove_file(first_token::file(folder));
+    }
     let from_env = gone.iter().any(|token| token["name"] == ENV_NAME);
     token["revoked"] = gone.iter().map(|token| token["id"].clone()).collect();
     daemon.say(&token, |token| {

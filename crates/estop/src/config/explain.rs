@@ -66,6 +66,10 @@ pub(super) fn policy_fault(error: &PolicyError) -> Fault {
         | PolicyProblem::PresetAtTop
         | PolicyProblem::BadModel { .. }
         | PolicyProblem::TooManyModels { .. }
+        | PolicyProblem::TooManyTools { .. }
+        | PolicyProblem::BadTool { .. }
+        | PolicyProblem::BadPath { .. }
+        | PolicyProblem::TooManyPaths { .. }
         | PolicyProblem::TestRunners(_)
         | PolicyProblem::SuspendsAtOnce { .. }
         | PolicyProblem::HoursIncomplete { .. }

@@ -31,6 +31,8 @@ pub struct Limits {
     pub upload_bytes: u64,
     /// Bytes of request bodies held at once, over all requests. At least `body_bytes`.
     pub memory_bytes: u64,
+    /// Tokens reserved for an answer without a limit, of a model whose maximum the price table does not know.
+    pub output_reserve: u32,
     /// Until all headers of a request are there.
     pub header_timeout: Duration,
     /// Between two pieces of a request's body.
@@ -59,6 +61,7 @@ impl Default for Limits {
             agent_idle: Duration::from_secs(3600),
             upload_bytes: 512 << 20,
             memory_bytes: 1 << 30,
+            output_reserve: 131_072,
             header_timeout: Duration::from_secs(10),
             body_idle_timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(10),
@@ -85,6 +88,7 @@ pub(super) fn limits(given: &LimitsIn, named_agents: usize) -> Result<Limits, Fa
         agent_idle: seconds(given.agent_idle_s, usual.agent_idle),
         upload_bytes: given.upload_bytes.map_or(usual.upload_bytes, Size::get),
         memory_bytes: given.memory_bytes.map_or(usual.memory_bytes, Size::get),
+        output_reserve: given.output_reserve.map_or(usual.output_reserve, Number::get),
         header_timeout: seconds(given.header_timeout_s, usual.header_timeout),
         body_idle_timeout: seconds(given.body_idle_timeout_s, usual.body_idle_timeout),
         connect_timeout: seconds(given.connect_timeout_s, usual.connect_timeout),

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use estop_core::policy_file::Number;
-use estop_core::prices::{Price, PriceTable, RatesIn, Tariff};
+use estop_core::prices::{ModelLimits, Price, PriceTable, RatesIn, Tariff};
 
 use super::env::Env;
 use super::origin::Fault;
@@ -122,7 +122,12 @@ fn set(table: &mut PriceTable, model: &str, given: &ModelPriceIn) -> Result<(), 
         cache_write_1h: given.cache_write_1h.map(Number::get),
         reasoning: given.reasoning.map(Number::get),
     };
-    match table.set_model(model, Price::flat(rates)) {
+    let limits = ModelLimits {
+        max_output: given.max_output.map(Number::get),
+        max_input: given.max_input.map(Number::get),
+        reasons: given.reasons.unwrap_or(false),
+    };
+    match table.set_model(model, Price::flat(rates).limited(limits)) {
         None => Ok(()),
         Some(_) => fault(format!(
             "prices.models: `{model}` stands there twice, once in other letters; leave one out"

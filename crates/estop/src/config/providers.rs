@@ -26,8 +26,6 @@ pub struct Provider {
     pub auth: AuthStyle,
     /// Replaces the client's credentials. `None`: the client's own are passed on.
     pub api_key: Option<SecretString>,
-    /// Which HTTP it is spoken to in.
-    pub http: HttpVersion,
     /// Certificate authorities to trust instead of the usual public ones, in PEM; not read so far.
     pub ca_file: Option<PathBuf>,
 }
@@ -58,21 +56,6 @@ pub enum AuthStyle {
     ApiKey,
     /// No key at all.
     None,
-}
-
-/// Which version of HTTP an upstream is spoken to in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum HttpVersion {
-    /// What TLS negotiates; HTTP/1.1 without TLS.
-    #[default]
-    #[serde(rename = "auto")]
-    Auto,
-    /// HTTP/1.1
-    #[serde(rename = "1.1")]
-    Http1,
-    /// HTTP/2, also without TLS.
-    #[serde(rename = "2")]
-    Http2,
 }
 
 impl Protocol {
@@ -167,7 +150,6 @@ fn provider(name: &str, given: &ProviderIn, env: &Env) -> Result<Provider, Fault
         protocol,
         auth,
         api_key: api_key(name, given, auth, env)?,
-        http: given.http.unwrap_or_default(),
         ca_file: match &given.ca_file {
             Some(path) => Some(paths::expanded(path, &["providers", name, "ca_file"], env)?),
             None => None,

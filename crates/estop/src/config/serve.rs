@@ -9,8 +9,10 @@ use estop_core::journal::SYSTEM;
 use estop_core::policy_file::PolicyFile;
 use estop_core::prices::PriceTable;
 use estop_core::proof_test::CANARY;
+use estop_gateway::settings::UnknownAgents;
 use estop_gateway::{NAME_MAX, is_agent_name};
 use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
 
 use super::alerts::{Alerts, alerts};
 use super::env::{Env, NotText};
@@ -25,15 +27,29 @@ use super::problem::{Problem, printable};
 use super::providers::{Provider, providers};
 use super::relays::{Relay, relays};
 use super::retention::{Retention, prooftest_every_days, retention};
+use super::secret_variables::SecretVariables;
 use super::secrets;
-use super::shape::{FileIn, ListenIn, TlsIn};
+use super::shape::{FileIn, ListenIn, TlsIn, UnknownAgentsIn};
 use super::triggers::{TriggersConfig, triggers};
+
+/// What is done when a part of estop stops running (KS-11). People are alerted in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnStuckWorker {
+    /// Alert, and go on.
+    #[default]
+    Alert,
+    /// Press the red button.
+    Kill,
+}
 
 /// The whole configuration of `estop serve`.
 #[derive(Clone, Debug)]
 pub struct ServeConfig {
     /// Where to listen.
     pub listen: Listen,
+    /// Origins whose web pages may use the data port.
+    pub allowed_origins: Vec<String>,
     /// Where everything is kept.
     pub data_dir: PathBuf,
     /// Certificate and key of the data listener.
@@ -50,12 +66,16 @@ pub struct ServeConfig {
     pub agent_keys: BTreeMap<Name, SecretString>,
     /// Whether a request without a valid estop key is refused. Then there is at least one.
     pub require_keys: bool,
+    /// What becomes of agents that nobody named.
+    pub unknown_agents: UnknownAgents,
     /// What estop takes in.
     pub limits: Limits,
     /// How long things are kept.
     pub retention: Retention,
     /// After how many days a proof test is due again; `None` = nobody wants to be told.
     pub prooftest_every_days: Option<u32>,
+    /// What is done when a part of estop stops running (KS-11).
+    pub on_stuck_worker: OnStuckWorker,
     /// What models cost, by the name of the provider: the shipped table, or a file, with what is set over it.
     pub prices: PriceTable,
     /// What presses the red button besides people.
@@ -66,9 +86,15 @@ pub struct ServeConfig {
     pub llm_enabled: bool,
     /// How agents are judged.
     pub policies: PolicyFile,
+    /// Which variables hold secrets.
+    pub secret_variables: SecretVariables,
     /// What only a start reads.
     pub fixed: Fixed,
 }
+
+/// Most origins that may be listed. Chosen: a handful of apps of one machine; each is compared with each request that
+/// names one.
+const ORIGINS_MAX: usize = 64;
 
 /// Where to listen. The two differ, unless a port is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,24 +127,34 @@ pub(super) fn check(
     let agent_keys = agent_keys(file, env)?;
     let providers = providers(&file.providers, env)?;
     let listen = listen(&file.listen, tls.is_some(), behind_tls_proxy)?;
+    let require_keys = require_keys(file, !agent_keys.is_empty())?;
+    refuse_open_proxy(&listen, &providers, require_keys)?;
     Ok(ServeConfig {
         relays: relays(&file.relays, &listen, env)?,
         mcp_servers: mcp_servers(&file.mcp, &listen)?,
         listen,
+        allowed_origins: allowed_origins(&file.listen)?,
         data_dir: paths::data_dir(file.data_dir.as_ref(), env)?,
         tls,
         behind_tls_proxy,
         prices: prices(file, &providers, env)?,
         providers,
-        require_keys: require_keys(file, !agent_keys.is_empty())?,
+        require_keys,
+        unknown_agents: match file.unknown_agents {
+            None => UnknownAgents::DenyIfKeys,
+            Some(UnknownAgentsIn::Allow) => UnknownAgents::Allow,
+            Some(UnknownAgentsIn::Deny) => UnknownAgents::Deny,
+        },
         agent_keys,
         limits: limits(&file.limits, file.agents.len() + file.relays.len() + file.mcp.servers.len())?,
         retention: retention(&file.retention),
         prooftest_every_days: prooftest_every_days(&file.prooftest),
+        on_stuck_worker: file.on_stuck_worker.unwrap_or_default(),
         triggers: triggers(&file.triggers, env)?,
         alerts: alerts(&file.alerts, env)?,
         llm_enabled,
         policies,
+        secret_variables: SecretVariables::of(file),
         fixed: Fixed::of(file),
     })
 }
@@ -164,6 +200,35 @@ fn listen(given: &ListenIn, has_tls: bool, behind_tls_proxy: bool) -> Result<Lis
     Ok(Listen { data, admin })
 }
 
+fn allowed_origins(given: &ListenIn) -> Result<Vec<String>, Fault> {
+    let origins = &given.allowed_origins;
+    if origins.len() > ORIGINS_MAX {
+        let message = format!("listen.allowed_origins has {} origins; at most {ORIGINS_MAX}", origins.len());
+        return Err(Fault::new(&["listen", "allowed_origins"], message));
+    }
+    Ok(origins.iter().map(|origin| origin.0.clone()).collect())
+}
+
+/// Whoever reaches the data port may spend a key that estop injects: beyond this machine, only agents with keys of their own.
+fn refuse_open_proxy(
+    listen: &Listen,
+    providers: &BTreeMap<String, Provider>,
+    require_keys: bool,
+) -> Result<(), Fault> {
+    let injected = providers.iter().find(|(_, provider)| provider.api_key.is_some());
+    let Some((name, _)) = injected.filter(|_| !require_keys && !listen.data.ip().is_loopback()) else {
+        return Ok(());
+    };
+    let message = format!(
+        "listen.data ({}) can be reached from other machines, and whoever reaches it could spend the key of provider \
+         `{name}`, which estop injects",
+        listen.data
+    );
+    let help = "Set `require_keys: true` and give each agent a key (`agents: {NAME: {key_env: VARIABLE}}`), or listen on \
+        127.0.0.1, or leave the provider's key out: then each client sends its own.";
+    Err(Fault::new(&["listen", "data"], message).with_help(help.to_owned()))
+}
+
 fn collide(one: SocketAddr, other: SocketAddr) -> bool {
     let is_any = one.ip().is_unspecified() || other.ip().is_unspecified();
     one.port() == other.port() && one.port() != 0 && (one.ip() == other.ip() || is_any)
@@ -171,6 +236,15 @@ fn collide(one: SocketAddr, other: SocketAddr) -> bool {
 
 /// Under another name nobody can call: rules for it would hold for nobody.
 fn check_agent_names(file: &FileIn) -> Result<(), Fault> {
+    let mut seen: BTreeMap<String, &Name> = BTreeMap::new();
+    for name in file.agents.keys() {
+        if let Some(other) = seen.insert(name.to_ascii_lowercase(), name) {
+            let message = format!(
+                "`{other}` and `{name}` are one agent: names are the same in capitals and small letters"
+            );
+            return Err(Fault::new(&["agents", name], message).with_help("Leave one of them out.".to_owned()));
+        }
+    }
     match file.agents.keys().find(|name| !is_agent_name(name)) {
         None => Ok(()),
         Some(name) => {
@@ -184,11 +258,22 @@ fn check_agent_names(file: &FileIn) -> Result<(), Fault> {
     }
 }
 
+/// Characters of a chosen key; as of the admin token.
+const KEY_MIN: usize = 16;
+
 fn agent_keys(file: &FileIn, env: &Env) -> Result<BTreeMap<Name, SecretString>, Fault> {
     let mut keys = BTreeMap::new();
     for (name, agent) in &file.agents {
         if let Some(variable) = agent.as_ref().and_then(|agent| agent.key_env.as_ref()) {
-            keys.insert(name.clone(), secrets::from_variable(variable, &["agents", name, "key_env"], env)?);
+            let way = ["agents", name, "key_env"];
+            let key = secrets::from_variable(variable, &way, env)?;
+            if key.expose_secret().len() < KEY_MIN {
+                let message =
+                    format!("{}: {} holds fewer than {KEY_MIN} characters", way.join("."), variable.shown());
+                let help = "A shorter key can be guessed: `openssl rand -hex 32` makes one.".to_owned();
+                return Err(Fault::new(&way, message).with_help(help));
+            }
+            keys.insert(name.clone(), key);
         }
     }
     let mut owners: BTreeMap<&str, &Name> = BTreeMap::new();

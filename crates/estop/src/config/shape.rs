@@ -13,12 +13,14 @@ use serde::Deserialize;
 
 use super::base_url::BaseUrl;
 use super::mcp::McpIn;
-use super::providers::{AuthStyle, HttpVersion, Protocol};
+use super::providers::{AuthStyle, Protocol};
 use super::relays::RelayKind;
 use super::retention::{KeepBytes, KeepDays};
+use super::serve::OnStuckWorker;
 use super::triggers::TriggersIn;
 use super::values::{
-    Address, Bytes, Count, FilePath, HeaderBytes, HeaderCount, Rate, Seconds, VariableName, given,
+    Address, Bytes, Count, FilePath, HeaderBytes, HeaderCount, ModelTokens, Origin, Rate, Seconds,
+    VariableName, given,
 };
 
 /// A whole configuration file.
@@ -37,9 +39,13 @@ pub(super) struct FileIn {
     pub(super) mcp: McpIn,
     #[serde(deserialize_with = "given")]
     pub(super) require_keys: Option<bool>,
+    #[serde(deserialize_with = "given")]
+    pub(super) unknown_agents: Option<UnknownAgentsIn>,
     pub(super) limits: LimitsIn,
     pub(super) retention: RetentionIn,
     pub(super) prooftest: ProoftestIn,
+    #[serde(deserialize_with = "given")]
+    pub(super) on_stuck_worker: Option<OnStuckWorker>,
     pub(super) prices: PricesIn,
     pub(super) triggers: TriggersIn,
     pub(super) alerts: AlertsIn,
@@ -52,6 +58,14 @@ pub(super) struct FileIn {
     watchdog: WatchdogIn,
     budget: FleetBudgetIn,
     pub(super) agents: BTreeMap<Name, Option<ServedAgentIn>>,
+}
+
+/// `unknown_agents:`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum UnknownAgentsIn {
+    Allow,
+    Deny,
 }
 
 /// One agent: what the policy file knows of it, and its key.
@@ -73,6 +87,8 @@ pub(super) struct ListenIn {
     pub(super) data: Option<Address>,
     #[serde(deserialize_with = "given")]
     pub(super) admin: Option<Address>,
+    /// Web apps whose pages may use the data port.
+    pub(super) allowed_origins: Vec<Origin>,
 }
 
 /// `tls:`
@@ -99,8 +115,6 @@ pub(super) struct ProviderIn {
     pub(super) api_key_file: Option<FilePath>,
     #[serde(deserialize_with = "given")]
     pub(super) auth: Option<AuthStyle>,
-    #[serde(deserialize_with = "given")]
-    pub(super) http: Option<HttpVersion>,
     #[serde(deserialize_with = "given")]
     pub(super) ca_file: Option<FilePath>,
     #[serde(deserialize_with = "given")]
@@ -156,6 +170,15 @@ pub(super) struct ModelPriceIn {
     pub(super) cache_write_1h: Option<Rate>,
     #[serde(default, deserialize_with = "given")]
     pub(super) reasoning: Option<Rate>,
+    /// Tokens of one answer at most.
+    #[serde(default, deserialize_with = "given")]
+    pub(super) max_output: Option<ModelTokens>,
+    /// Tokens that can be sent at most.
+    #[serde(default, deserialize_with = "given")]
+    pub(super) max_input: Option<ModelTokens>,
+    /// It may write tokens that are billed and never shown.
+    #[serde(default, deserialize_with = "given")]
+    pub(super) reasons: Option<bool>,
 }
 
 /// `limits:`, what estop itself takes in. Limits of a run are `policy.limits`.
@@ -182,6 +205,8 @@ pub(super) struct LimitsIn {
     pub(super) upload_bytes: Option<Bytes>,
     #[serde(deserialize_with = "given")]
     pub(super) memory_bytes: Option<Bytes>,
+    #[serde(deserialize_with = "given")]
+    pub(super) output_reserve: Option<ModelTokens>,
     #[serde(deserialize_with = "given")]
     pub(super) header_timeout_s: Option<Seconds>,
     #[serde(deserialize_with = "given")]

@@ -23,6 +23,8 @@ pub(super) type HeaderCount = Number<usize, 0, 1, 32_768>;
 pub(super) type Seconds = Number<u64, 3, 1, 86_400_000>;
 /// US dollars for a million tokens, in billionths.
 pub(super) type Rate = Number<u64, 9, 0, { estop_core::prices::RATE_MAX }>;
+/// Tokens of one request or answer.
+pub(super) type ModelTokens = Number<u32, 0, 1, { estop_core::prices::MODEL_TOKENS_MAX as u64 }>;
 /// A body, or all bodies together: up to a tebibyte.
 pub(super) type Bytes = Size<1, { 1 << 40 }>;
 /// All headers of a request. The HTTP library reads at least 8 KiB at a time.
@@ -146,6 +148,36 @@ impl<'de> Deserialize<'de> for Address {
     }
 }
 
+/// An origin as browsers send it: `http://localhost:3000`, `app://notes`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Origin(pub(super) String);
+
+impl Reading for Origin {
+    fn read(text: &str) -> Result<Origin, &'static str> {
+        const AN_ORIGIN: &str =
+            "an origin: scheme, host and port of a web app, such as http://localhost:3000, without a path";
+        // Any page can be made to send it, by a frame that is sandboxed.
+        if text.eq_ignore_ascii_case("null") {
+            return Err("an origin that belongs to one app: every site can send `null`");
+        }
+        if text.contains('*') {
+            return Err("one origin, written out: `*` would let every site use estop");
+        }
+        let (scheme, host) = text.split_once("://").ok_or(AN_ORIGIN)?;
+        let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+        let is_host = (1..=255).contains(&host.len())
+            && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte));
+        (is_scheme && is_host).then(|| Origin(text.to_owned())).ok_or(AN_ORIGIN)
+    }
+}
+
+impl<'de> Deserialize<'de> for Origin {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Origin, D::Error> {
+        from_text(d)
+    }
+}
+
 /// A path as it is written; `~/` is still to be expanded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FilePath(pub(super) String);
@@ -198,6 +230,19 @@ impl<'de> Deserialize<'de> for VariableName {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn se_2_an_origin_names_one_app() {
+        for fits in ["http://localhost:3000", "https://app.example", "app://obsidian.md", "http://[::1]:3000"]
+        {
+            assert_eq!(Origin::read(fits), Ok(Origin(fits.to_owned())), "{fits}");
+        }
+        for refused in
+            ["", "*", "null", "localhost:3000", "http://", "http://*.example", "http://a/", "http://a b"]
+        {
+            assert!(Origin::read(refused).is_err(), "{refused}");
+        }
+    }
 
     #[test]
     fn sizes_are_read_and_shown() {

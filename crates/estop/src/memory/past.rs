@@ -1,6 +1,6 @@
 //! What was before this process: chains, agents and the gate, as the store and the tail tell it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Context;
@@ -18,6 +18,7 @@ use estop_core::time::Now;
 use estop_gateway::{Remembered, Resting};
 use estop_store::{AgentRepo, Journal, Sqlite, tail_rest};
 
+use super::alive::{self, Alive};
 use super::latch;
 use super::missing::{Missing, Newest};
 use super::open::{self, Open};
@@ -74,6 +75,7 @@ impl Past {
         let open = folding.open_requests(store, &newest)?;
         drop(newest);
         let leftover = folding.take_tail(&rest.lines)?;
+        folding.read_alive(data_dir, mark(store)?.generation);
         let away_ms = u64::try_from(wall.saturating_sub(folding.last.wall)).unwrap_or(0);
         let is_first = last_seq == 0 && leftover.is_empty();
         let away_ms = if is_first { 0 } else { away_ms };
@@ -84,10 +86,12 @@ impl Past {
             mono: folding.last.mono.plus(away_ms),
             away_ms,
             agents: folding.agents.into_iter().collect(),
+            added: BTreeSet::new(),
             over: BTreeMap::new(),
             fleet: Budget::default(),
             made_keys: Vec::new(),
             resting: Resting::default(),
+            jobs: Vec::new(),
         };
         let heads = heads.into_iter().map(|head| (head.chain.clone(), heads_of(&head)));
         Ok(Past {
@@ -231,6 +235,14 @@ impl Folding {
             taken.push(Leftover { line, decision });
         }
         Ok(taken)
+    }
+
+    /// Nothing may have happened in the last hours of the process before: it was alive all the same.
+    fn read_alive(&mut self, data_dir: &Path, generation: u64) {
+        let seen = alive::read(data_dir).filter(|seen| seen.generation <= generation);
+        if let Some(Alive { now, .. }) = seen.filter(|seen| seen.now.mono > self.last.mono) {
+            self.last = now;
+        }
     }
 
     fn tell(&mut self, chain: &str, now: Now, event: &Event) -> Decision {

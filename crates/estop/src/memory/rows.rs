@@ -10,13 +10,14 @@ mod of_agent;
 mod runs;
 mod sums;
 
-use estop_core::budget::Budget;
-use estop_core::decision::{Decision, Effect, Finding, Guard};
+use estop_core::budget::{Budget, BudgetFinding};
+use estop_core::decision::{Decision, Effect, Finding, Guard, Outcome};
 use estop_core::event::{Event, What};
 use estop_core::operator::RunView;
 use estop_core::standing::Cause;
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_core::time::Now;
+use estop_core::watchdog::WINDOW_MS;
 use estop_store::{JournalBatch, NewEvent};
 use serde_json::{Value, json};
 
@@ -39,7 +40,15 @@ impl Told<'_> {
     /// Somebody was stopped, or steered: it must be on the disk before long.
     pub(super) fn is_urgent(&self) -> bool {
         let stops = |effect: &Effect| matches!(effect, Effect::Deactivated { .. } | Effect::Paused { .. });
-        self.decision.effects.iter().any(stops) || steered(&self.event.what).is_some()
+        self.decision.effects.iter().any(stops) || self.steered().is_some()
+    }
+
+    /// What people and supervisors did; a step that was refused did nothing.
+    fn steered(&self) -> Option<(&'static str, Value)> {
+        match self.decision.outcome {
+            Outcome::Refuse { .. } => None,
+            Outcome::Allow | Outcome::Noted => steered(&self.event.what),
+        }
     }
 }
 
@@ -66,7 +75,7 @@ impl Rows {
         }
         self.spend(&mut known.page, seq, told, facts, out);
         known.refusals(seq, told, out);
-        let steered = steered(&told.event.what);
+        let steered = told.steered();
         let is_steered = steered.is_some();
         if let Some((event_type, detail)) = steered {
             out.events.push(event(seq, told, event_type, detail));
@@ -105,6 +114,8 @@ impl Rows {
             SystemEvent::ConfigurationRead { by, .. } => ("configuration_refused", Some(by)),
             SystemEvent::TriggerChanged { trigger, working: true, .. } => ("trigger_works", Some(trigger)),
             SystemEvent::TriggerChanged { trigger, .. } => ("trigger_lost", Some(trigger)),
+            SystemEvent::PartChanged { part, running: true, .. } => ("part_recovered", Some(part)),
+            SystemEvent::PartChanged { part, .. } => ("part_stuck", Some(part)),
             SystemEvent::ProofTested { by, passed: true, .. } => ("prooftest_passed", Some(by)),
             SystemEvent::ProofTested { by, .. } => ("prooftest_failed", Some(by)),
             SystemEvent::Pruned { by, .. } => ("pruned", Some(by)),
@@ -112,7 +123,7 @@ impl Rows {
         };
         let detail = match what {
             SystemEvent::KillRequested { reason, source, note, metadata, .. } => json!({
-                "by": by, "reason": reason, "source": source, "note": note, "metadata": metadata,
+                "by": by, "reason": reason, "source": source, "note": note, "metadata": as_json(metadata.as_deref()),
                 "outcome": decision.outcome, "gate": decision.gate,
             }),
             SystemEvent::RestartRequested { note, .. } | SystemEvent::ClearRequested { note, .. } => {
@@ -121,6 +132,9 @@ impl Rows {
             SystemEvent::AccessChanged { what, .. } => json!({ "by": by, "what": what }),
             SystemEvent::PresetChanged { preset, .. } => json!({ "by": by, "preset": preset }),
             SystemEvent::TriggerChanged { trigger, what, .. } => json!({ "trigger": trigger, "what": what }),
+            SystemEvent::PartChanged { part, silent_ms, .. } => {
+                json!({ "part": part, "silent_ms": silent_ms })
+            }
             SystemEvent::ProofTested { took_us, .. } => json!({ "by": by, "took_us": took_us }),
             SystemEvent::Pruned { to, digest, .. } => json!({ "by": by, "to": to, "digest": digest }),
             SystemEvent::Started { .. }
@@ -258,24 +272,65 @@ fn happened(effect: &Effect, told: &Told<'_>) -> Option<(&'static str, Value)> {
             Some(("run_escalated", json!({ "limit": used, "attended": attended, "run": run })))
         }
         Effect::BudgetWarned(warning) => Some(("budget_warning", json!(warning))),
+        Effect::BudgetRefused(finding) => Some(("budget_refused", refused(finding))),
         Effect::ReservationExpired { request } => {
             Some(("reservation_expired", json!({ "request": request })))
         }
         Effect::SnoozeEnded { guard } => Some(("snooze_ended", json!({ "guard": guard.name() }))),
-        Effect::PressButton => Some(("watchdog", json!({ "reason": told.decision.reason() }))),
-        Effect::AbortInFlight | Effect::LoopEvidence(_) | Effect::CutStream { .. } => None,
+        Effect::PressButton => {
+            let mut detail = json!({ "reason": told.decision.reason() });
+            add_runaway(told, &mut detail);
+            Some(("watchdog", detail))
+        }
+        Effect::AbortInFlight
+        | Effect::HealthFell(_)
+        | Effect::LoopEvidence(_)
+        | Effect::CutStream { .. } => None,
     }
+}
+
+/// Why a budget refused, in numbers and in words.
+fn refused(finding: &BudgetFinding) -> Value {
+    let mut detail = json!(finding);
+    detail["reason"] = json!(finding.to_string());
+    detail
 }
 
 /// Why an agent was paused, as its guard says it.
 fn paused(cause: Cause, told: &Told<'_>) -> Value {
-    let said = told.decision.verdicts.get(cause.guard()).map(|verdict| verdict.finding.to_string());
-    json!({ "cause": cause.name(), "reason": said.unwrap_or_else(|| told.decision.reason()) })
+    let mut detail = json!({ "cause": cause.name(), "reason": told.decision.why(cause) });
+    add_health(cause, told, &mut detail);
+    detail
+}
+
+/// What took the health of an agent that was stopped or paused for it.
+fn add_health(cause: Cause, told: &Told<'_>, detail: &mut Value) {
+    if let Some(finding) = told.decision.health_fell().filter(|_| cause == Cause::Health) {
+        detail["health"] = json!(finding);
+        detail["harm"] = json!(finding.losses.worst());
+    }
+}
+
+/// What the watchdog counted, in seed 5's words.
+fn add_runaway(told: &Told<'_>, detail: &mut Value) {
+    let finding = told.decision.verdicts.get(Guard::Watchdog).map(|verdict| &verdict.finding);
+    if let Some(Finding::Watchdog(seen)) = finding {
+        detail["metadata"] = json!({ "apiCallCount": seen.calls, "timeWindow": WINDOW_MS });
+    }
+}
+
+/// Metadata comes as JSON; what is none stays the text it is.
+fn as_json(metadata: Option<&str>) -> Value {
+    metadata.map_or(Value::Null, |text| serde_json::from_str(text).unwrap_or_else(|_| text.into()))
 }
 
 /// Why an agent was switched off, with the evidence (LD-3).
 fn stopped(cause: Cause, told: &Told<'_>) -> Value {
-    let mut detail = json!({ "cause": cause.name(), "reason": told.decision.reason() });
+    let mut detail = json!({ "cause": cause.name(), "reason": told.decision.why(cause) });
+    add_health(cause, told, &mut detail);
+    if cause == Cause::Watchdog {
+        add_runaway(told, &mut detail);
+    }
     if let Some(Finding::Loop(loops)) =
         told.decision.verdicts.get(Guard::Loop).map(|verdict| &verdict.finding)
     {
@@ -288,10 +343,11 @@ fn stopped(cause: Cause, told: &Told<'_>) -> Value {
         detail["window"] = json!(loops.window);
         detail["repetition"] = json!(loops.repetition);
     }
-    let evidence = told.decision.effects.iter().find_map(|effect| {
-        if let Effect::LoopEvidence(matched) = effect { Some(json!(matched)) } else { None }
-    });
-    detail["evidence"] = evidence.unwrap_or_else(|| json!([]));
+    let evidence = told.decision.evidence();
+    if let Some(tool) = evidence.and_then(|evidence| evidence.tool.as_ref()) {
+        detail["tool"] = json!(tool);
+    }
+    detail["evidence"] = evidence.map_or_else(|| json!([]), |evidence| json!(evidence.matched));
     detail
 }
 

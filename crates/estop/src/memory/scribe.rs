@@ -17,7 +17,7 @@ use estop_core::policy_file::PolicyFile;
 use estop_core::standing::Standing;
 use estop_core::system::{System, SystemEvent};
 use estop_core::time::{Millis, Now};
-use estop_gateway::{Handover, Host, JournalQueue, KeyRing};
+use estop_gateway::{Handover, Heartbeat, Host, JournalQueue, KeyRing};
 use estop_store::{
     Durability, Journal, JournalBatch, Records, Snapshot, Sqlite, SystemStateRepo, TailMark,
     forget_tails_before,
@@ -202,19 +202,36 @@ impl Scribe {
         Ok(())
     }
 
+    /// Says that it runs, once there is a data plane to say it to.
+    fn beat(&self, heartbeat: &mut Option<Arc<Heartbeat>>) {
+        if let Some(host) = self.host.get() {
+            let now = host.clock.mono();
+            heartbeat.get_or_insert_with(|| host.heartbeats.add("journal writer", now)).beat(now);
+        }
+    }
+
     /// Stores until the queue is closed. However it ends, from then on nothing is let through.
     pub(super) fn run(mut self) -> anyhow::Result<()> {
         let queue = Arc::clone(&self.queue);
         let _gone = FailWhenGone(&queue);
         let mut records = Handover::default();
         let mut making: Option<Making> = None;
-        while let Some(portion) = queue.take(&mut records, making.as_ref().map(Making::left)) {
+        let mut heartbeat = None;
+        loop {
+            let wanted = queue.checkpoints.wanted();
+            let Some(portion) = queue.take(&mut records, making.as_ref().map(Making::left)) else { break };
+            self.beat(&mut heartbeat);
             if !records.is_empty() {
                 let making = making.get_or_insert_with(|| self.begin(portion.mark));
                 self.gather(making, &records, portion.mark);
             }
-            if let Some(made) = making.take_if(|made| portion.hurries || made.is_due()) {
+            let hurries = portion.hurries || wanted.is_some();
+            if let Some(made) = making.take_if(|made| hurries || made.is_due()) {
                 self.store_made(made)?;
+            }
+            if let Some(request) = wanted {
+                self.checkpoint(false)?;
+                queue.checkpoints.serve(request, self.chains.seq());
             }
             // What is gathered and not stored yet would be missing behind a state.
             if making.is_none() {
@@ -340,6 +357,11 @@ impl Scribe {
     /// Ends the journal with a checkpoint, so that a cut tail is noticed, and keeps every state.
     fn seal(&mut self) -> anyhow::Result<()> {
         self.keep_states(|_| true)?;
+        self.checkpoint(true)
+    }
+
+    /// Stores a checkpoint after all records there are; people are told of the one at the end.
+    fn checkpoint(&mut self, is_last: bool) -> anyhow::Result<()> {
         let checkpoint = SystemEvent::Checkpointed { heads: self.chains.heads() };
         let decision = self.system.handle(self.last, &checkpoint);
         let facts = self.facts();
@@ -349,7 +371,9 @@ impl Scribe {
         let desk = self.desks.named(SYSTEM, &mut self.chains);
         batch.add(&mut self.chains, desk, self.last, Written::at(&line, spans));
         let mut out = batch.finish(&mut self.chains);
-        out.events.extend(happenings::checkpoint(&self.chains, self.last));
+        if is_last {
+            out.events.extend(happenings::checkpoint(&self.chains, self.last));
+        }
         let news = happenings::of_batch(&out, &facts);
         self.commit(out, Durability::Disk)?;
         self.alerting.tell_records(news, self.chains.seq());

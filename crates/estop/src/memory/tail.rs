@@ -1,12 +1,13 @@
 //! The store's tail file, as the data plane's queue wants it.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use estop_gateway::Tail;
 use estop_store::TailFile;
 
 #[derive(Debug)]
-struct Lines(TailFile);
+struct Lines(Arc<TailFile>);
 
 impl Tail for Lines {
     fn write(&self, lines: &[u8]) -> std::io::Result<()> {
@@ -27,6 +28,7 @@ impl Tail for Lines {
 }
 
 /// Begins a tail file.
-pub(super) fn begin(data_dir: &Path, generation: u64) -> std::io::Result<Box<dyn Tail>> {
-    Ok(Box::new(Lines(TailFile::begin(data_dir, generation)?)))
+pub(super) fn begin(data_dir: &Path, generation: u64) -> std::io::Result<(Box<dyn Tail>, Arc<TailFile>)> {
+    let file = Arc::new(TailFile::begin(data_dir, generation)?);
+    Ok((Box::new(Lines(Arc::clone(&file))), file))
 }

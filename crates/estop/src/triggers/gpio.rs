@@ -59,7 +59,9 @@ impl Gpio {
         let wire = if self.config.normally_closed { "high: the button, or a cut wire" } else { "low" };
         let note = format!("{} is {wire}", self.place());
         let press = Press::new(KillReason::Emergency, by, "gpio");
-        Said::Pressed(Press { note: Some(note.into()), ..press })
+        // As seed 5 keeps it with the kill.
+        let metadata = serde_json::json!({ "source": "hardware_button", "pin": self.config.line });
+        Said::Pressed(Press { note: Some(note.into()), metadata: Some(metadata.to_string().into()), ..press })
     }
 
     /// How long the line must say "pressed"; nothing if the kernel sees to it.

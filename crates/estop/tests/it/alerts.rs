@@ -249,15 +249,39 @@ fn al_1_shares_of_budgets_are_told_of_an_agent_and_of_all() {
     let house = House::new(&format!("{caps}\n{}", hook(receiver.address, rules)));
     let estop = house.start_with(&[SECRET]);
     while estop.ask("coder", "Hello").unwrap().0 == 200 {}
-    let told = receiver.wait("budget", 1);
-    let text = told[0].body["data"]["text"].as_str().unwrap();
-    assert!(text.contains("of 400 tokens (tokens_per_day)"), "{text}");
+    // A share, and the refusal at the end, which has no share.
+    let told = receiver.wait("budget", 2);
+    let texts: Vec<&str> = told.iter().filter_map(|one| one.body["data"]["text"].as_str()).collect();
+    assert!(texts.iter().any(|text| text.contains("of 400 tokens (tokens_per_day)")), "{texts:?}");
     let shares: Vec<&str> = told.iter().filter_map(|one| one.body["data"]["title"].as_str()).collect();
-    let is_meant =
-        |title: &&str| title.contains("80 %") || title.contains("95 %") || title.contains("used up");
+    let is_meant = |title: &&str| {
+        ["80 %", "95 %", "used up", "is refused by the budget"].iter().any(|meant| title.contains(meant))
+    };
     assert!(shares.iter().all(is_meant), "{shares:?}");
     estop.end();
     assert!(receiver.of("kill_switch").is_empty(), "the rule is about money alone");
+}
+
+#[test]
+fn po_2_refusals_of_a_budget_are_told_once_though_little_is_spent() {
+    let receiver = Receiver::start();
+    let caps = "agents: {coder: {policy: {budget: {tokens_per_day: 40}}}}";
+    let house = House::new(&format!("{caps}\n{}", hook(receiver.address, "")));
+    let estop = house.start_with(&[SECRET]);
+    // Each asks for 50 tokens: nothing is spent, and every one is refused.
+    for _ in 0..12 {
+        assert_eq!(estop.ask("coder", "Hello").unwrap().0, 400);
+    }
+    let told = receiver.wait("budget", 1);
+    let (title, text) = (&told[0].body["data"]["title"], &told[0].body["data"]["text"]);
+    assert_eq!(title, "Agent coder is refused by the budget");
+    assert!(text.as_str().unwrap().contains("0 tokens spent and 0 reserved of 40"), "{text}");
+    let events = house.owner("GET", "/api/events?type=budget_refused", "").1;
+    let events: Value = serde_json::from_str(&events).unwrap();
+    let detail = &events["events"][0]["detail"];
+    assert_eq!((events["events"].as_array().unwrap().len(), &detail["fit"]), (1, &json!("over")), "{events}");
+    estop.end();
+    assert_eq!(receiver.of("budget").len(), 1, "once a period");
 }
 
 /// Holds the database so that nobody can write.

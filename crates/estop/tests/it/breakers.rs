@@ -78,7 +78,7 @@ fn cb_6_a_tripped_run_sums_up_and_a_person_finds_all_of_it() {
     assert_eq!(ask(&estop, "issue-7", "one more thing"), 400);
 
     let found = escalation(&house);
-    assert_eq!(found["reason"], "max tool calls at 2/2");
+    assert_eq!(found["reason"], "max tool calls (2/2)");
     assert_eq!(found["summary"], "I wrote the PARSER, the tests are still red.");
     let kept = ["role", "issue", "branch", "session"].map(|key| found[key].as_str().unwrap().to_owned());
     assert_eq!(kept, ["feat-dev", "7", "feat/parser", "01a1dc9c"]);
@@ -141,6 +141,9 @@ fn po_5_watch_stops_unattended_runs_and_only_warns_where_a_person_sits() {
     for attended in [json!({"run": "seen"}), json!({"session": "s1"}), json!({})] {
         let answer = last(attended.clone());
         assert_eq!(answer["permission"], "allow", "{attended}: {answer}");
+        let shadow = "⚠️ Limit reached: max tool calls at 200/200 (100%). An enforced circuit breaker would have stopped this run. \
+                      Wrap up now.";
+        assert_eq!(answer["context"], shadow, "{attended}");
     }
     let answer = last(json!({"run": "job"}));
     assert_eq!(answer["permission"], "deny", "{answer}");
@@ -155,7 +158,17 @@ fn cb_5_active_time_trips_by_timer_though_nothing_is_called() {
     post(&house, "/api/runs", &new);
     wait_for("the trip", || (run(&house, "idle")["tripped"] == true).then_some(()));
     let denied = tool(&house, "idle", "c1", "bash", &json!({}));
-    assert!(denied["reason"].as_str().unwrap().contains("max active duration"), "{denied}");
+    let seed = "TIME LIMIT REACHED. You must stop working now. Please summarize what you accomplished and what remains, \
+                then call report_complete or report_blocked.";
+    assert_eq!(denied["context"], seed);
+    assert_eq!(denied["reason"], format!("{seed} Reached: max active duration (1s)."));
+    let done =
+        json!({"agent": "coder", "run": "idle", "call": "c0", "tool": "bash", "args": {}, "result": "x"});
+    assert_eq!(
+        post(&house, "/api/hooks/post-tool-use", &done)["context"],
+        seed,
+        "it need not ask to be told"
+    );
     estop.end();
     // A sleeper's clock runs while estop is away.
     let estop = house.start();
@@ -170,7 +183,7 @@ fn cb_5_active_time_trips_by_timer_though_nothing_is_called() {
         let all = get(&house, "/api/escalations?agent=coder")["escalations"].clone();
         all.as_array()?.iter().any(|found| found["run"] == "asleep").then_some(all)
     });
-    assert!(all.to_string().contains("max sleep duration at "), "{all}");
+    assert!(all.to_string().contains("max sleep duration exceeded (1s)"), "{all}");
     estop.end();
     house.verified();
 }

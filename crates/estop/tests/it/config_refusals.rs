@@ -69,6 +69,22 @@ fn ui_5_wrong_yaml_is_refused_with_its_line() {
 }
 
 #[test]
+fn st_3_lists_of_tools_are_bounded() {
+    for key in ["exempt_tools", "wrap_up_tools"] {
+        let refused = |tools: &str| {
+            let yaml = format!("policy: {{{key}: [{tools}]}}\n");
+            config::parse(&yaml, "estop.yaml").err().map(|error| error.to_string())
+        };
+        let many = |count: usize| (0..count).map(|n| format!("t{n}")).collect::<Vec<_>>().join(", ");
+        assert_eq!(refused(&many(100)), None, "{key}");
+        let said = refused(&many(101)).expect("too many");
+        assert!(said.contains(key) && said.contains("101 tools are listed; at most 100"), "{said}");
+        let said = refused(&"x".repeat(129)).expect("too long");
+        assert!(said.contains("1 to 128 characters"), "{said}");
+    }
+}
+
+#[test]
 fn ui_5_aliases_cannot_blow_up_the_reader() {
     let mut yaml = "agents:\n  a0: &a0 {policy: {exempt_tools: [x, x, x, x, x, x, x, x, x, x]}}\n".to_owned();
     for level in 1..9 {

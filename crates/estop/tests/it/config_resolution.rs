@@ -1,6 +1,7 @@
 //! From a policy file to the rules of one agent: which layer wins.
 
 use estop::config;
+use estop_core::breaker::{LimitName, LimitSet};
 use estop_core::money::NanoUsd;
 use estop_core::policy::{
     AllowedHours, BlockResponse, GatePolicy, Limit, Limits, Mode, Modes, Policy, Preset, Profile, Unpriced,
@@ -42,7 +43,8 @@ fn cb_1_seed_3_is_read_word_for_word() {
     assert_eq!(limits("pr-review"), [Some(100), Some(20), Some(1800)]);
     assert_eq!(limits("security-review"), [Some(100), Some(20), Some(1800)]);
     for role in ["feat-dev", "bug-fix", "unknown"] {
-        assert_eq!(file.resolve(None, Some(role)).limits, Limits::default(), "{role}");
+        let limits = Limits { set: LimitSet::default(), ..file.resolve(None, Some(role)).limits };
+        assert_eq!(limits, Limits::default(), "{role}");
     }
 }
 
@@ -50,11 +52,9 @@ fn cb_1_seed_3_is_read_word_for_word() {
 fn cb_1_seed_3_roles_are_built_in() {
     let (built_in, seed) = (file(""), file(SEED_3));
     for role in ["pm", "pr-review", "security-review", "feat-dev"] {
-        assert_eq!(
-            built_in.resolve(None, Some(role)).limits,
-            seed.resolve(None, Some(role)).limits,
-            "{role}"
-        );
+        let limits =
+            |file: &PolicyFile| Limits { set: LimitSet::default(), ..file.resolve(None, Some(role)).limits };
+        assert_eq!(limits(&built_in), limits(&seed), "{role}");
     }
 }
 
@@ -179,38 +179,45 @@ fn po_5_presets_set_modes_and_the_watchdogs_scope() {
     );
 }
 
-#[test]
-fn po_5_limits_somebody_set_are_enforced() {
-    let breakers = |yaml| {
-        let modes = coder(yaml).modes;
-        (modes.breaker, modes.breaker_unattended)
+/// The modes of an attended run's limits: tool calls, turns, iterations.
+fn attended(policy: &Policy) -> [Mode; 3] {
+    let mode = |limit| {
+        if policy.limits.set.contains(limit) { policy.modes.breaker_set } else { policy.modes.breaker }
     };
-    let both = |mode| (mode, mode);
-    let untouched = (Mode::Shadow, Mode::Enforce);
+    [mode(LimitName::ToolCalls), mode(LimitName::Turns), mode(LimitName::Iterations)]
+}
+
+#[test]
+fn po_5_a_limit_that_somebody_set_is_enforced_and_no_other_with_it() {
+    use Mode::{Enforce, Off, Shadow};
+    let untouched = [Shadow; 3];
+    let turns = [Shadow, Enforce, Shadow];
     let cases = [
         ("", untouched),
         ("circuit_breakers:", untouched),
         ("circuit_breakers: {defaults: {}, roles: {}}", untouched),
-        ("circuit_breakers: {defaults: {max_turns: 9}}", both(Mode::Enforce)),
-        ("circuit_breakers: {roles: {feat-dev: }}", both(Mode::Enforce)),
-        ("policy: {limits: {max_turns: 9}}", both(Mode::Enforce)),
-        ("agents: {coder: {policy: {limits: {max_turns: 9}}}}", both(Mode::Enforce)),
+        ("circuit_breakers: {defaults: {warning_threshold: 0.5}}", untouched),
+        ("circuit_breakers: {defaults: {max_turns: 9}}", turns),
+        ("circuit_breakers: {defaults: {max_turns: 9, max_tool_calls: 60}}", [Enforce, Enforce, Shadow]),
+        ("circuit_breakers: {roles: {feat-dev: }}", untouched),
+        ("{circuit_breakers: {roles: {pm: {max_turns: 9}}}, agents: {coder: {role: pm}}}", turns),
+        ("{circuit_breakers: {roles: {pm: {max_turns: 9}}}, agents: {coder: {role: other}}}", untouched),
+        ("policy: {limits: {max_turns: 9}}", turns),
+        ("agents: {coder: {policy: {limits: {max_turns: 9}}}}", turns),
         ("agents: {other: {policy: {limits: {max_turns: 9}}}}", untouched),
         ("agents: {coder: {role: pm}}", untouched),
-        (
-            "{circuit_breakers: {defaults: {max_turns: 9}}, policy: {guards: {breaker: shadow}}}",
-            both(Mode::Shadow),
-        ),
-        (
-            "{policy: {guards: {breaker: off}}, agents: {coder: {policy: {limits: {max_turns: 9}}}}}",
-            both(Mode::Off),
-        ),
-        ("{preset: strict, policy: {guards: {breaker: shadow}}}", both(Mode::Shadow)),
+        ("{circuit_breakers: {defaults: {max_turns: 9}}, policy: {guards: {breaker: shadow}}}", untouched),
+        ("{policy: {guards: {breaker: off}}, agents: {coder: {policy: {limits: {max_turns: 9}}}}}", [Off; 3]),
+        ("{preset: strict, policy: {guards: {breaker: shadow}}}", untouched),
+        ("preset: strict", [Enforce; 3]),
     ];
     for (yaml, expected) in cases {
-        assert_eq!(breakers(yaml), expected, "{yaml}");
+        let policy = coder(yaml);
+        assert_eq!(attended(&policy), expected, "{yaml}");
+        let unattended = if yaml.contains("breaker: ") { expected[0] } else { Enforce };
+        assert_eq!(policy.modes.breaker_unattended, unattended, "{yaml}");
     }
-    assert_eq!(file(SEED_3).resolve(None, None).modes.breaker, Mode::Enforce);
+    assert_eq!(attended(&file(SEED_3).resolve(None, None)), [Enforce; 3], "seed 3 sets all of them");
 }
 
 #[test]

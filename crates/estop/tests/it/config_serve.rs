@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use estop::config::{self, AuthStyle, Env, HttpVersion, Limits, Protocol, Retention, ServeConfig, TlsFiles};
+use estop::config::{self, AuthStyle, Env, Limits, Protocol, Retention, ServeConfig, TlsFiles};
 use estop_core::policy::{Limit, Mode};
 use secrecy::ExposeSecret;
 
@@ -51,8 +51,11 @@ fn ui_5_the_sample_is_read_by_serve_and_by_eval() {
         .lines()
         .map(|line| line.replacen("#: ", "", 1))
         .collect();
-    let keys =
-        env(&[("OPENAI_API_KEY", "sk-1"), ("ESTOP_KEY_CODER", "k-1"), ("AZURE_OPENAI_API_KEY", "az-1")]);
+    let keys = env(&[
+        ("OPENAI_API_KEY", "sk-1"),
+        ("ESTOP_KEY_CODER", "key-of-the-coder"),
+        ("AZURE_OPENAI_API_KEY", "az-1"),
+    ]);
     let config = config::parse_serve(&all.join("\n"), "estop.yaml", &keys).expect("every example is valid");
     assert!(config.require_keys && config.providers.contains_key("azure"));
 }
@@ -67,7 +70,7 @@ limits: {headers: 5}
 agents: {coder: {key_env: NOT_SET_EITHER, role: pm, policy: {limits: {max_turns: 3}}}}";
     let policy = config::parse(yaml, "estop.yaml").expect("eval needs no keys").resolve(Some("coder"), None);
     assert_eq!(policy.limits.max_turns, Limit::max(3));
-    let config = with_env(yaml, &[("NOT_SET_HERE", "a"), ("NOT_SET_EITHER", "b")]);
+    let config = with_env(yaml, &[("NOT_SET_HERE", "a"), ("NOT_SET_EITHER", "key-of-the-coder")]);
     assert_eq!(config.policies.resolve(Some("coder"), None), policy);
 }
 
@@ -143,28 +146,23 @@ fn id_4_presets_need_no_configuration() {
     let expected: Vec<_> =
         expected.map(|(name, url, protocol, auth)| (name, url.to_owned(), protocol, auth)).into();
     assert_eq!(found, expected);
-    assert!(
-        providers.values().all(|p| p.api_key.is_none() && p.http == HttpVersion::Auto && p.ca_file.is_none())
-    );
+    assert!(providers.values().all(|p| p.api_key.is_none() && p.ca_file.is_none()));
 }
 
 #[test]
 fn id_4_a_preset_keeps_what_is_not_given() {
     let yaml = "
 providers:
-  gemini: {http: 1.1}
-  openai: {base_url: http://localhost:9000/v9/, http: '2'}
+  gemini: {ca_file: /g.pem}
+  openai: {base_url: http://localhost:9000/v9/}
   azure: {base_url: https://me.openai.azure.com}
   anthropic: {protocol: openai, ca_file: /ca.pem}";
     let providers = serve(yaml).providers;
     let gemini = &providers["gemini"];
-    assert_eq!(
-        (gemini.protocol, gemini.auth, gemini.http),
-        (Protocol::Gemini, AuthStyle::XGoogApiKey, HttpVersion::Http1)
-    );
+    assert_eq!((gemini.protocol, gemini.auth), (Protocol::Gemini, AuthStyle::XGoogApiKey));
     assert_eq!(gemini.base_url.to_string(), "https://generativelanguage.googleapis.com");
     let openai = &providers["openai"];
-    assert_eq!((openai.base_url.path(), openai.http), ("/v9", HttpVersion::Http2));
+    assert_eq!(openai.base_url.path(), "/v9");
     assert_eq!((openai.base_url.authority().as_str(), openai.base_url.port()), ("localhost:9000", 9000));
     let azure = &providers["azure"];
     assert_eq!((azure.protocol, azure.auth), (Protocol::OpenAi, AuthStyle::ApiKey));
@@ -197,13 +195,13 @@ fn id_3_keys_come_from_variables_and_files_and_are_never_shown() {
         "providers: {{openai: {{api_key_env: OPENAI_API_KEY}}, anthropic: {{api_key_file: {file:?}}}}}\n\
          agents: {{coder: {{key_env: estop_key_coder}}}}\nrequire_keys: true",
     );
-    let variables = [("OPENAI_API_KEY", "sk-from-env "), ("estop_key_coder", "key-of-coder")];
+    let variables = [("OPENAI_API_KEY", "sk-from-env "), ("estop_key_coder", "key-of-the-coder")];
     let config = with_env(&yaml, &variables);
     let key = |name: &str| config.providers[name].api_key.as_ref().map(|key| key.expose_secret().to_owned());
     assert_eq!(key("openai").as_deref(), Some("sk-from-env"));
     assert_eq!(key("anthropic").as_deref(), Some("sk-from-file"));
     assert_eq!(key("groq"), None, "the client's own is passed on");
-    assert_eq!(config.agent_keys["coder"].expose_secret(), "key-of-coder");
+    assert_eq!(config.agent_keys["coder"].expose_secret(), "key-of-the-coder");
     assert!(config.require_keys);
 
     let shown = format!("{config:?} {:?}", env(&variables));
@@ -221,7 +219,7 @@ fn id_3_a_key_written_in_a_wrong_place_is_not_shown() {
         "providers: {openai: {api_key_env: SECRET}}",
         "providers: {openai: {api_key_env: gsk_SECRET}}",
         "providers: {openai: {api_key_file: SECRET}}",
-        "providers: {openai: {http: 3, api_key_env: SECRET}}",
+        "providers: {openai: {auth: 3, api_key_env: SECRET}}",
         "providers: {openai: {base_url: 'https://me:SECRET@host'}}",
         "providers: {openai: {base_url: 'https://host/?key=SECRET'}}",
         "providers: {openai: {api_key_env: [SECRET]}}",
@@ -281,7 +279,7 @@ fn st_1_what_is_kept_has_bounds_that_can_be_switched_off() {
 #[test]
 fn ui_5_limits_are_positive_numbers_and_sizes() {
     let limits = serve(
-        "limits: {body_bytes: 1MiB, header_bytes: 16384, upload_bytes: 2GiB, memory_bytes: '64 MiB', headers: 7,
+        "limits: {body_bytes: 1MiB, header_bytes: 16384, upload_bytes: 2GiB, memory_bytes: '64 MiB', output_reserve: 13, headers: 7,
           connections: 8, streams_per_agent: 9, agents: 10, agent_names: 11, agent_idle_s: 12, header_timeout_s: 0.5, body_idle_timeout_s: 1,
           connect_timeout_s: 2, first_byte_timeout_s: 3, stream_idle_timeout_s: 4, client_write_timeout_s: 5.25}",
     )
@@ -297,6 +295,7 @@ fn ui_5_limits_are_positive_numbers_and_sizes() {
         agent_idle: Duration::from_secs(12),
         upload_bytes: 2 << 30,
         memory_bytes: 64 << 20,
+        output_reserve: 13,
         header_timeout: Duration::from_millis(500),
         body_idle_timeout: Duration::from_secs(1),
         connect_timeout: Duration::from_secs(2),
@@ -307,7 +306,7 @@ fn ui_5_limits_are_positive_numbers_and_sizes() {
     assert_eq!(limits, expected);
 
     let sizes = ["body_bytes", "header_bytes", "upload_bytes", "memory_bytes"];
-    let counts = ["headers", "connections", "streams_per_agent", "agents", "agent_names"];
+    let counts = ["headers", "connections", "streams_per_agent", "agents", "agent_names", "output_reserve"];
     let seconds = [
         "agent_idle_s",
         "header_timeout_s",
@@ -376,7 +375,11 @@ agents:
 fn ui_5_a_variable_alone_is_enough() {
     let config = with_env(
         "agents: {coder: }\nproviders:",
-        &[("ESTOP_AGENTS__CODER__KEY_ENV", "K_1"), ("K_1", "key"), ("ESTOP_REQUIRE_KEYS", "true")],
+        &[
+            ("ESTOP_AGENTS__CODER__KEY_ENV", "K_1"),
+            ("K_1", "key-of-the-coder"),
+            ("ESTOP_REQUIRE_KEYS", "true"),
+        ],
     );
     assert_eq!(config.agent_keys.keys().map(AsRef::as_ref).collect::<Vec<&str>>(), ["coder"]);
     assert_eq!(with_env("", &[("ESTOP_TLS", "{cert: a, key: b}")]).tls.map(|tls| tls.key), Some("b".into()));

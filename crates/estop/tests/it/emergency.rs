@@ -62,6 +62,49 @@ fn ks_6_kill_restart_and_clear_through_the_owners_socket() {
     house.estop(&["emergency", "restart"]).is(1, "nothing to restart");
 }
 
+/// KS-5 exempts the kill alone: unlocking needs an admin token, by whichever way, and a wrong one is refused everywhere.
+#[test]
+fn ks_5_unlocking_needs_an_admin_token_also_over_the_owners_socket() {
+    let house = House::new("");
+    let estop = house.start();
+    let token = estop.token();
+    let at_socket = |args: &[&str]| finish(house.command(args).args(["--data-dir", "data"]));
+    at_socket(&["kill", "--admin-token", "estop_admin_wrong"]).is(1, "not known");
+    assert_eq!(ask(&estop, "a1"), 200, "a wrong token stops nothing");
+    let mut stale = house.command(&["kill", "--data-dir", "data"]);
+    finish(stale.env("ESTOP_TOKEN", "stale").env("ESTOP_ADMIN_TOKEN", "stale")).is(0, "SHUTDOWN");
+    for step in ["restart", "clear"] {
+        at_socket(&["emergency", step]).is(1, "needs an admin token").is(1, "estop token reset");
+        at_socket(&["emergency", step, "--admin-token", "estop_admin_wrong"]).is(1, "not known");
+    }
+    assert_eq!(house.owner_with(None, "POST", "/api/emergency/restart", "{}").0, 403);
+    let operator = house.estop(&["token", "create", "--role", "operator", "--name", "op", "--json"]).json();
+    let operator = operator["token"].as_str().unwrap();
+    at_socket(&["emergency", "restart", "--admin-token", operator]).is(1, "role admin");
+    house.estop(&["emergency", "status"]).is(1, "SHUTDOWN");
+
+    let restarted = at_socket(&["emergency", "restart", "--admin-token", &token]);
+    assert!(restarted.is(0, "SAFE_MODE").err.contains("can be seen by everybody"), "{restarted:?}");
+    let cleared = house.estop_reading(&["emergency", "clear", "--admin-token", "-"], &format!("{token}\n"));
+    assert!(!cleared.is(0, "RUNNING").err.contains("can be seen"), "{cleared:?}");
+}
+
+/// Who lost it makes another one, which is written down; the old one, and the file it is in, open nothing.
+#[test]
+fn ks_5_a_lost_token_is_replaced_over_the_owners_socket() {
+    let house = House::new("");
+    let estop = house.start();
+    let old = estop.token();
+    house.estop(&["kill"]).is(0, "SHUTDOWN");
+    let reset = house.estop(&["token", "reset", "--json"]).json();
+    let new = reset["token"].as_str().unwrap();
+    assert_eq!(house.admin_token(), None, "what is in it opens nothing any more");
+    let restart = |token: &str| house.owner_with(Some(token), "POST", "/api/emergency/restart", "{}").0;
+    assert_eq!((restart(&old), restart(new)), (403, 200));
+    let events = house.owner("GET", "/api/events?type=access_changed", "").1;
+    assert!(events.contains("admin token made over the owner's socket"), "{events}");
+}
+
 #[test]
 fn ks_5_a_kill_in_between_is_not_cleared_by_who_did_not_see_it() {
     let house = House::new("");

@@ -157,8 +157,13 @@ fn tl_1_options_may_stand_before_the_word_hook_and_the_payload_names_the_event()
 
 #[test]
 fn tl_1_a_supervisor_goes_before_what_was_installed_and_after_what_a_person_says() {
-    for (installed, expected) in [(true, "supervised"), (false, "named")] {
-        let hook = Hook::new().with("ESTOP_AGENT", "supervised");
+    for (installed, ticket, expected) in
+        [(true, true, "supervised"), (true, false, "named"), (false, true, "named"), (false, false, "named")]
+    {
+        let mut hook = Hook::new().with("ESTOP_AGENT", "supervised");
+        if ticket {
+            hook = hook.with("ESTOP_TICKET", "abc");
+        }
         let daemon = hook.daemon(good("", "", 0));
         let mut args = vec!["--agent", "named", "hook", "codex", "PreToolUse"];
         args.extend(installed.then_some("--installed"));
@@ -166,6 +171,35 @@ fn tl_1_a_supervisor_goes_before_what_was_installed_and_after_what_a_person_says
         let request = String::from_utf8(daemon.join().unwrap()).unwrap();
         assert!(request.contains(&format!("x-estop-agent: {expected}\r\n")), "{request}");
     }
+}
+
+/// Whoever sets a hook's environment, as a repository's settings can, does not answer in the place of the estop that was
+/// written into the command; and what it says of agent, run and ticket is of another estop.
+#[test]
+fn tl_1_an_installed_hook_asks_the_estop_that_was_written_whatever_the_environment_says() {
+    let hook = Hook::new();
+    let [written, evil] = ["written", "evil"].map(|name| hook.home.path().join(name));
+    for folder in [&written, &evil] {
+        std::fs::create_dir(folder).unwrap();
+    }
+    let evil_socket = evil.join("estop.sock");
+    let _evil = UnixListener::bind(&evil_socket).unwrap();
+    let hook = hook
+        .with("ESTOP_SOCKET", evil_socket.to_str().unwrap())
+        .with("ESTOP_URL", "http://127.0.0.1:1")
+        .with("ESTOP_TICKET", "of-evil")
+        .with("ESTOP_RUN", "of-evil")
+        .with("ESTOP_AGENT", "of-evil");
+    let folder = written.to_str().unwrap();
+    let line = ["--agent", "coder", "--on-unreachable", "deny", "--data-dir", folder];
+    let line = [&line[..], &["hook", "claude-code", "PreToolUse", "--installed"]].concat();
+    let nobody = hook.run(&line, PAYLOAD.as_bytes());
+    assert!(refuses(HookClient::ClaudeCode, &nobody), "{nobody:?}");
+    assert!(nobody.out.contains("written/estop.sock"), "{nobody:?}");
+    let daemon = daemon_at(&written.join("estop.sock"), good("", "no", 2));
+    assert_eq!(hook.run(&line, PAYLOAD.as_bytes()).code, 2);
+    let request = String::from_utf8(daemon.join().unwrap()).unwrap();
+    assert!(request.contains("x-estop-agent: coder\r\n") && !request.contains("of-evil"), "{request}");
 }
 
 #[test]

@@ -40,7 +40,7 @@ impl Estop {
                 break url.strip_suffix("/api/docs").unwrap().parse().unwrap();
             }
         };
-        let token = line().rsplit(' ').next().unwrap().to_owned();
+        let token = house.admin_token().unwrap();
         Estop { process, data, admin, token, _said: said }
     }
 
@@ -99,7 +99,7 @@ fn cb_2_limits_hold_by_http_and_a_looping_model_is_stopped_before_the_model() {
         let answer = tool(&house, "a", "r");
         assert_eq!(answer["permission"], "allow", "{n}: {answer}");
         if n == 160 {
-            let warning = "Approaching limit: max tool calls at 160/200 (80%). Plan to wrap up soon.";
+            let warning = "⚠️ Approaching limit: max tool calls at 160/200 (80%). Plan to wrap up soon.";
             assert_eq!(answer["context"], warning);
         }
     }

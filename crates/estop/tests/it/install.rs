@@ -240,6 +240,23 @@ fn tl_1_the_installed_command_is_one_that_estop_hook_understands() {
 }
 
 #[test]
+fn tl_1_install_writes_what_to_do_when_estop_cannot_be_asked() {
+    let written = |args: &[&str]| {
+        let ran = Home::new().run(&[&["install", "claude-code", "--dry-run"], args].concat());
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert!(ran.out.contains(" --data-dir "), "which estop it asks is always written: {ran:?}");
+        let said = |rule: &str| ran.out.contains(&format!("--on-unreachable {rule} "));
+        (said("deny"), said("allow"))
+    };
+    assert_eq!(written(&[]), (true, false), "nobody was asked, and nobody chose");
+    assert_eq!(written(&["--scope", "system"]), (true, false));
+    assert_eq!(written(&["--on-unreachable", "allow"]), (false, true));
+    assert_eq!(written(&["--scope", "system", "--on-unreachable", "allow"]), (false, true));
+    assert_eq!(written(&["--on-unreachable", "deny"]), (true, false));
+    Home::new().run(&["install", "claude-code"]).is(0, "While estop cannot be asked, no tool runs");
+}
+
+#[test]
 fn tl_1_without_a_client_those_found_here_are_listed_with_how_they_stand() {
     let home = Home::new();
     home.program("qwen", "#!/bin/sh\n");

@@ -244,6 +244,43 @@ fn tl_3_a_stopped_agent_s_calls_are_cancelled_and_answered_at_once() {
 }
 
 #[test]
+fn tl_3_a_stopped_agent_lists_and_reads_nothing_by_standard_streams() {
+    let house = House::new("");
+    let _estop = house.start();
+    let mut gate = Gate::start(&house, &["--agent", "a1"], &[]);
+    until_watched(&mut gate);
+    let request = |id: u32, method: &str| json!({"jsonrpc": "2.0", "id": id, "method": method}).to_string();
+    gate.say(&request(1, "resources/read"));
+    assert_eq!(gate.answer()["result"]["content"][0]["text"], "ok", "while it works, it reads");
+    let (status, said) = house.owner("POST", "/api/agents/a1/deactivate", "");
+    assert_eq!(status, 200, "{said}");
+    for (id, method) in
+        [(2, "prompts/get"), (3, "tasks/result"), (4, "completion/complete"), (5, "Tools/List")]
+    {
+        gate.say(&request(id, method));
+        let answer = gate.answer();
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(id), &json!(-32001)), "{answer}");
+        assert!(answer["error"]["message"].as_str().unwrap().contains("switched off"), "{answer}");
+    }
+    for (id, method) in [(6, "ping"), (7, "tools/list"), (8, "resources/templates/list"), (9, "initialize")] {
+        gate.say(&request(id, method));
+        assert_eq!(gate.answer()["result"]["content"][0]["text"], "ok", "{method} passes");
+    }
+    // An answer to a sampling request stays here; its server is told that there is none.
+    gate.say(r#"{"jsonrpc":"2.0","id":"s1","result":{"role":"assistant","content":"private words"}}"#);
+    gate.say(r#"{"jsonrpc":"2.0","id":"s2","result":{}}"#);
+    gate.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    gate.until_seen("notifications/initialized");
+    let seen = gate.seen();
+    assert!(!seen.contains("private words") && !seen.contains("prompts/get"), "{seen}");
+    assert!(seen.contains(r#""id":"s1","error":"#) && seen.contains(r#""id":"s2","result":{}"#), "{seen}");
+    let (status, said) = house.owner("POST", "/api/agents/a1/activate", "");
+    assert_eq!(status, 200, "{said}");
+    gate.say(&request(10, "resources/read"));
+    assert_eq!(gate.answer()["id"], 10);
+}
+
+#[test]
 fn ks_2_the_button_cancels_calls_and_ends_the_server_with_all_it_started() {
     let house = House::new("");
     let _estop = house.start();
@@ -333,7 +370,10 @@ fn tl_3_install_mcp_puts_servers_behind_the_gate_and_uninstall_takes_them_back()
     assert!(said.contains("mcp: {servers: {web: {url: \"https://x.example/mcp\"}}}"), "{said}");
     let after: Value = serde_json::from_str(&text()).unwrap();
     let fs = &after["mcpServers"]["fs"];
-    let words = ["mcp", "--agent", "a1", "--server", "fs", "--installed", "--", "cat", "-u"];
+    let folder = home.join(".local/state/estop");
+    let folder = folder.to_str().unwrap();
+    let gate = ["mcp", "--agent", "a1", "--on-unreachable", "deny", "--data-dir", folder];
+    let words = [&gate[..], &["--server", "fs", "--installed", "--", "cat", "-u"]].concat();
     assert_eq!(fs["args"], json!(words), "{said}");
     assert!(fs["command"].as_str().unwrap().ends_with("/estop"));
     let (_, again) = estop(&["install", "mcp", "--client", "claude-code", "--agent", "a1"]);

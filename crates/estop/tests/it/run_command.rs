@@ -1,6 +1,6 @@
 //! `estop run` (TL-2, ID-7): the real binary around real programs. Whatever they do, nothing survives a kill.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -163,6 +163,46 @@ fn tl_2_without_a_daemon_that_can_start_it_ends_with_3() {
     let config = format!("listen: {{data: {}, admin: 127.0.0.1:0}}\n", taken.local_addr().unwrap());
     std::fs::write(house.folder.path().join("estop.yaml"), config).unwrap();
     ran(&house, &["--", "true"]).is(3, "no daemon could be started");
+}
+
+#[test]
+fn se_3_a_program_under_estop_inherits_none_of_its_secrets() {
+    let house = House::new(
+        "agents: {a1: {}, keyed: {key_env: THE_AGENTS_KEY}}\n\
+         relays: {chat: {in: \"http://127.0.0.1:1\", agent: a1, secret_path_env: THE_RELAYS_SECRET}}\n\
+         alerts: {channels: {hook: {type: webhook, url_env: THE_HOOKS_URL, secret_env: [THE_HOOKS_SECRET]}}}",
+    );
+    let config = std::fs::read_to_string(house.folder.path().join("estop.yaml")).unwrap();
+    let config =
+        config.replace("providers: {openai: {", "providers: {openai: {api_key_env: THE_PROVIDERS_KEY, ");
+    std::fs::write(house.folder.path().join("estop.yaml"), config).unwrap();
+    let secrets = [
+        ("ESTOP_TOKEN", "estop_admin_secret-0123456789"),
+        ("ESTOP_ADMIN_TOKEN", "a-secret-of-16-letters"),
+        ("ESTOP_KEY_OF_SOMEBODY", "a-secret-of-16-letters"),
+        ("THE_AGENTS_KEY", "a-secret-of-16-letters"),
+        ("THE_RELAYS_SECRET", "a-secret-of-the-relay-0123456789"),
+        ("THE_HOOKS_URL", "https://hooks.example/secret"),
+        ("THE_HOOKS_SECRET", "whsec_c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0"),
+        ("THE_PROVIDERS_KEY", "sk-secret"),
+    ];
+    let script = "import os; print(*(f'{k}={v}' for k, v in sorted(os.environ.items())), sep='\\n')";
+    let mut command = command(&house, &["--", "python3", "-c", script]);
+    let ran = Ran::of(&command.envs(secrets).env("MINE", "stays").output().unwrap());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let found = |name: &str| {
+        ran.out.lines().find_map(|line| line.strip_prefix(&format!("{name}="))).map(str::to_owned)
+    };
+    for (name, secret) in secrets {
+        let expected = (name == "THE_PROVIDERS_KEY").then_some("estop-injected".to_owned());
+        assert_eq!(found(name), expected, "{name}");
+        assert!(!ran.out.contains(secret), "{name} is there under another name");
+    }
+    assert_eq!(found("MINE").as_deref(), Some("stays"));
+    assert!(found("ESTOP_TICKET").is_some() && found("OPENAI_BASE_URL").is_some());
+    let pid = daemon_in(&ran.err).unwrap_or_else(|| panic!("{ran:?}"));
+    kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap();
+    wait_until("the daemon ends", || !house.run(&["status", "--data-dir", "data"]).0);
 }
 
 #[test]

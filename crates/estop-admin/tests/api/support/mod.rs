@@ -36,6 +36,7 @@ pub(crate) struct Plane {
     /// The admin's token.
     pub(crate) token: String,
     clock: Arc<AtomicI64>,
+    state: AdminState,
     _folder: tempfile::TempDir,
 }
 
@@ -85,6 +86,11 @@ impl Plane {
         Plane::with(Options { loopback: true, https: false })
     }
 
+    /// The same estop after a restart: what was only in memory is gone.
+    pub(crate) fn restarted(&self) -> Admin {
+        Admin::open(self.state.clone()).expect("it opens")
+    }
+
     pub(crate) fn with(options: Options) -> Plane {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("estop.db");
@@ -103,14 +109,18 @@ impl Plane {
             policy_file: Arc::new(move || ruled.file()),
             edits: Arc::default(),
             options,
-            place: Place { data_url: "http://127.0.0.1:4100".into(), data_dir: "/data".into() },
+            place: Place {
+                data_url: "http://127.0.0.1:4100".into(),
+                data_dir: "/data".into(),
+                ..Place::default()
+            },
             teller: Arc::clone(&teller) as Arc<dyn Teller>,
         };
-        let admin = Admin::open(state).expect("it opens");
+        let admin = Admin::open(state.clone()).expect("it opens");
         let token = admin.first_start(None).expect("a token").expect("it is the first start");
         let token = token.expose_secret().to_owned();
         let router = admin.router();
-        Plane { admin, operator, store, teller, router, token, clock, _folder: folder }
+        Plane { admin, operator, store, teller, router, token, clock, state, _folder: folder }
     }
 
     /// With agents `a0`, `a1`, … that the API added.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use estop_core::button::{Latched, Press, Unlock};
 use estop_core::decision::Decision;
-use estop_core::engine::AgentState;
+use estop_core::engine::{AgentState, StatusQuery};
 use estop_core::event::{Event, What};
 use estop_core::guard::Guard;
 use estop_core::ids::Name;
@@ -16,6 +16,7 @@ use estop_core::operator::{
 };
 use estop_core::policy::{Policy, Preset};
 use estop_core::policy_file::PolicyFile;
+use estop_core::printed_command::Commands;
 use estop_core::proof_test::{NoProofTest, ProofStep, ProofTest, ProofTests};
 use estop_core::system::{GateView, System, SystemDecision, SystemEvent, SystemState};
 use estop_core::time::{Millis, Now, Zone};
@@ -99,15 +100,25 @@ impl FakeOperator {
         self.file().resolve_over(Some(name), overrides.role.as_deref(), &over)
     }
 
-    fn view(&self, name: &str, agent: &Fake) -> AgentView {
+    fn view(&self, name: &str, agent: &Fake, gate: GateView) -> AgentView {
+        let policy = Arc::new(self.policy(name, &agent.overrides));
+        let status = agent.state.status(&StatusQuery {
+            agent: name,
+            now: NOW,
+            gate,
+            fleet: None,
+            policy: &policy,
+            commands: &Commands::default(),
+        });
         let role = agent.overrides.role.clone().or(self.file().role(name).map(Into::into));
         AgentView {
             name: name.into(),
             standing: agent.state.standing(),
+            status,
             health: agent.state.health(),
             activity: agent.state.activity(),
             role,
-            policy: Arc::new(self.policy(name, &agent.overrides)),
+            policy,
             score: agent.score,
             in_flight: agent.state.in_flight(),
             spent_today: Default::default(),
@@ -137,11 +148,15 @@ impl FakeOperator {
 
 impl Operator for FakeOperator {
     fn agents(&self) -> Vec<AgentView> {
-        self.lock().agents.iter().map(|(name, agent)| self.view(name, agent)).collect()
+        let inner = self.lock();
+        let gate = inner.system.gate();
+        inner.agents.iter().map(|(name, agent)| self.view(name, agent, gate)).collect()
     }
 
     fn agent(&self, name: &str) -> Option<AgentView> {
-        self.lock().agents.get(name).map(|agent| self.view(name, agent))
+        let inner = self.lock();
+        let gate = inner.system.gate();
+        inner.agents.get(name).map(|agent| self.view(name, agent, gate))
     }
 
     fn add_agent(&self, name: &str) -> Result<AgentView, OperatorError> {
@@ -257,14 +272,14 @@ impl Operator for FakeOperator {
         Stopped { decision, ended: Ended::default(), gate_us: 1, cut_us: 2, kept_us: Some(3) }
     }
 
-    fn restart(&self, unlock: Unlock) -> SystemDecision {
+    fn restart(&self, unlock: Unlock) -> Result<SystemDecision, OperatorError> {
         let Unlock { by, epoch, note } = unlock;
-        self.system(&SystemEvent::RestartRequested { by, epoch, note })
+        Ok(self.system(&SystemEvent::RestartRequested { by, epoch, note }))
     }
 
-    fn clear(&self, unlock: Unlock) -> SystemDecision {
+    fn clear(&self, unlock: Unlock) -> Result<SystemDecision, OperatorError> {
         let Unlock { by, epoch, note } = unlock;
-        self.system(&SystemEvent::ClearRequested { by, epoch, note })
+        Ok(self.system(&SystemEvent::ClearRequested { by, epoch, note }))
     }
 
     fn heartbeat(&self) -> bool {

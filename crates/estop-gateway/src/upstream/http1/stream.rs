@@ -24,6 +24,14 @@ impl Stream {
         }
     }
 
+    /// The same, to look at.
+    pub(super) fn line_ref(&self) -> &Line {
+        match self {
+            Stream::Plain(line) => line,
+            Stream::Tls(tls) => tls.get_ref().0,
+        }
+    }
+
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Plain(line) => Pin::new(line).poll_read(cx, room),

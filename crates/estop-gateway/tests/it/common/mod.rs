@@ -20,7 +20,7 @@ use estop_core::event::What;
 use estop_core::policy_file::{PolicyFile, PolicyFileIn};
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_fake_model::FakeModel;
-use estop_gateway::settings::{Auth, HttpVersion, Limits, Provider, Settings};
+use estop_gateway::settings::{Auth, Limits, Provider, Settings, UnknownAgents};
 use estop_gateway::{Gateway, Handover, Host, JournalQueue, Recorded};
 use estop_wire::protocol::Family;
 
@@ -179,7 +179,6 @@ pub fn settings(model: &FakeModel, policies: PolicyFile) -> Settings {
         base_path: "".into(),
         auth,
         key: None,
-        http: HttpVersion::Auto,
         ca: None,
     };
     let providers: BTreeMap<Box<str>, Provider> = [
@@ -198,6 +197,8 @@ pub fn settings(model: &FakeModel, policies: PolicyFile) -> Settings {
         mcp: BTreeMap::new(),
         keys: Vec::new(),
         require_keys: false,
+        allowed_origins: Vec::new(),
+        unknown_agents: UnknownAgents::default(),
         llm_enabled: true,
         limits: Limits::default(),
         policies,

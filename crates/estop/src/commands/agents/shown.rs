@@ -5,16 +5,24 @@ use serde_json::Value;
 use crate::commands::table::{cell, dollars, list as table_of, moment, properties};
 use crate::printable::escaped;
 
-/// In a word or two; a stop by a guard says which.
-pub(super) fn standing(agent: &Value) -> String {
-    let cause =
-        |key: &str| agent[key].as_str().map(|cause| format!(" ({})", escaped(cause))).unwrap_or_default();
-    if agent["active"] != true {
-        let by_guard = agent["deactivated_by"] == "kill_switch";
-        let what = if by_guard { "deactivated by kill switch" } else { "deactivated" };
-        return format!("{what}{}", cause("deactivation_cause"));
+/// What its next request would get, in a few words.
+fn state(agent: &Value) -> String {
+    cell(&agent["state"]["label"])
+}
+
+/// The same with the reason, and what to do.
+fn state_and_why(agent: &Value) -> String {
+    match agent["state"]["sentence"].as_str().filter(|_| agent["state"]["kind"] != "active") {
+        Some(why) => format!("{}: {}", state(agent), escaped(why)),
+        None => state(agent),
     }
-    if agent["paused"] == true { format!("paused{}", cause("pause_cause")) } else { "active".to_owned() }
+}
+
+/// Who is refused comes first, then by name.
+fn troubled_first(answer: &Value) -> Value {
+    let mut agents = answer["agents"].as_array().cloned().unwrap_or_default();
+    agents.sort_by_key(|agent| agent["state"]["kind"] == "active");
+    Value::Array(agents)
 }
 
 fn kill_switch(agent: &Value) -> String {
@@ -27,10 +35,10 @@ fn kill_switch(agent: &Value) -> String {
 pub(super) fn list(answer: &Value) -> String {
     let heading = ["agent", "state", "kill switch", "score", "mode", "in flight", "today", "last seen"];
     let none = "No agents yet. An agent appears with its first call, or with `estop agents add NAME`.";
-    table_of(&answer["agents"], none, heading, |agent| {
+    table_of(&troubled_first(answer), none, heading, |agent| {
         [
             cell(&agent["id"]),
-            standing(agent),
+            state(agent),
             kill_switch(agent),
             cell(&agent["score"]),
             cell(&agent["mode"]),
@@ -48,7 +56,7 @@ pub(super) fn one(agent: &Value) -> String {
     };
     properties([
         ("agent", cell(&agent["id"])),
-        ("state", standing(agent)),
+        ("state", state_and_why(agent)),
         ("role", cell(&agent["role"])),
         ("preset", cell(&agent["preset"])),
         ("kill switch", kill_switch(agent)),

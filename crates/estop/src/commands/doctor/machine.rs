@@ -1,23 +1,21 @@
 //! What the machine allows: open files for streams, and the means by which `estop run` ends everything it started.
 
-use nix::sys::resource::{Resource, getrlimit};
-
 use super::{Area, Finding};
 use crate::config::{Limits, ServeConfig};
-use crate::supervise;
+use crate::descriptors::{self, Shares};
+use crate::{supervise, wiring};
 
 const OPEN_FILES: Area = Area("open files");
 const RUN: Area = Area("estop run");
-/// The database, the journal, listeners and people.
-const OTHER_FILES: u64 = 256;
 
 pub(super) fn check(config: Option<&ServeConfig>) -> Vec<Finding> {
     let usual = Limits::default();
     let connections = config.map_or(&usual, |config| &config.limits).connections;
     let mut findings = Vec::new();
     // The soft limit does not matter: estop raises it.
-    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        findings.push(open_files(hard, connections as u64));
+    if let Some(hard) = descriptors::hard_limit() {
+        let channels = config.map_or(0, |config| config.alerts.settings.channels.len());
+        findings.push(open_files(hard, connections, wiring::workers(), channels));
     }
     findings.push(if supervise::takes_orphans() {
         RUN.ok("orphans fall back to estop, so that it can end them")
@@ -35,21 +33,18 @@ pub(super) fn check(config: Option<&ServeConfig>) -> Vec<Finding> {
     findings
 }
 
-/// Each stream takes two: one to the client, one to the provider.
-fn open_files(hard: u64, connections: u64) -> Finding {
-    let needed = connections.saturating_mul(2).saturating_add(OTHER_FILES);
-    if hard >= needed {
-        return OPEN_FILES.ok(format!("{hard} are allowed, {connections} connections need {needed}"));
+/// What the running estop makes of its limit (`descriptors.rs`).
+fn open_files(hard: u64, connections: usize, workers: usize, channels: usize) -> Finding {
+    let needed = Shares::limit_for(connections, workers, channels);
+    let how = format!("allow {needed} (`LimitNOFILE=` of a service, `ulimit -Hn`)");
+    match Shares::of(hard, workers, channels) {
+        Err(few) => OPEN_FILES.wrong(few.to_string(), how),
+        Ok(shares) => match shares.shortage(hard, connections) {
+            None => OPEN_FILES.ok(format!("{hard} are allowed, {connections} connections need {needed}")),
+            Some(shortage) => OPEN_FILES
+                .warning(shortage, format!("{how}, or set limits.connections to {}", shares.connections)),
+        },
     }
-    let room = hard.saturating_sub(OTHER_FILES) / 2;
-    OPEN_FILES.warning(
-        format!(
-            "{hard} are allowed: enough for {room} streams, not for the {connections} of limits.connections"
-        ),
-        format!(
-            "allow {needed} (`LimitNOFILE=` of a service, `ulimit -Hn`), or set limits.connections to {room}"
-        ),
-    )
 }
 
 #[cfg(test)]
@@ -59,10 +54,11 @@ mod tests {
 
     #[test]
     fn ui_2_each_connection_needs_two_open_files() {
-        assert_eq!(open_files(20_256, 10_000).level, Level::Ok);
-        let few = open_files(4096, 10_000);
+        assert_eq!(open_files(1 << 20, 10_000, 2, 0).level, Level::Ok);
+        let few = open_files(4096, 10_000, 2, 0);
         assert_eq!(few.level, Level::Warning);
-        assert!(few.what.contains("1920 streams"), "{few:?}");
-        assert_eq!(open_files(0, u64::MAX).level, Level::Warning);
+        let room = Shares::of(4096, 2, 0).expect("it is enough").connections;
+        assert!(few.what.contains(&format!("at most {room} connections")), "{few:?}");
+        assert_eq!(open_files(0, usize::MAX, 2, 0).level, Level::Wrong);
     }
 }

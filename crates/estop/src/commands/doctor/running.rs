@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use estop_store::tail_end;
@@ -65,7 +65,7 @@ pub(super) fn look(folder: &Path) -> Daemon {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => return Daemon::Foreign,
         about => about.ok(),
     };
-    let holder = || Holder::of(&lock(folder)).map(|holder| holder.pid);
+    let holder = || Holder::of_folder(folder).map(|holder| holder.pid);
     if about.is_none() {
         return match holder() {
             Some(pid) => Daemon::Silent { pid: Some(pid), why: NO_SOCKET.to_owned() },
@@ -77,12 +77,16 @@ pub(super) fn look(folder: &Path) -> Daemon {
         Err(error) => return Daemon::Silent { pid: holder(), why: error.to_string() },
     };
     match ask(&client, path(&["emergency", "status"])) {
-        Ok(status) => Daemon::Answers {
-            status,
-            stats: ask(&client, path(&["stats"])),
-            channels: ask(&client, path(&["alerts", "channels"])),
-            ready: ask(&client, "/readyz".to_owned()).map(drop),
-        },
+        Ok(status) => {
+            let stats = ask(&client, path(&["stats"]));
+            // While everything is shut it is not ready: then the counts say whether the store answers.
+            let ready = match status["state"].as_str() {
+                Some("running") => ask(&client, "/readyz".to_owned()).map(drop),
+                Some(_) | None => stats.clone().map(drop),
+            };
+            let channels = ask(&client, path(&["alerts", "channels"]));
+            Daemon::Answers { status, stats, channels, ready }
+        }
         Err(_) if about.is_some_and(|about| !is_mine(about.uid())) => Daemon::Foreign,
         Err(why) => match holder() {
             Some(pid) => Daemon::Silent { pid: Some(pid), why },
@@ -94,12 +98,6 @@ pub(super) fn look(folder: &Path) -> Daemon {
 /// Whether no estop left anything there.
 fn is_unused(folder: &Path) -> bool {
     !database(folder).exists() && !tail_end(folder).is_ok_and(|end| end.is_some())
-}
-
-fn lock(folder: &Path) -> PathBuf {
-    let mut name = database(folder).into_os_string();
-    name.push(".lock");
-    name.into()
 }
 
 fn is_mine(owner: u32) -> bool {
@@ -138,6 +136,7 @@ pub(super) fn check(place: &Place, folder: &Path, daemon: &Daemon) -> Vec<Findin
             findings.extend(triggers(status));
             findings.push(proof_test(place, &status["proofTest"]));
             findings.push(store(ready));
+            findings.extend(broken(status));
             findings.extend(counts(stats));
             findings.extend(alerts::check(place, channels));
             findings
@@ -231,6 +230,16 @@ fn store(ready: &Result<(), String>) -> Finding {
         Err(why) => AREA
             .wrong(format!("it is not ready: {why}"), "see what is said of the data directory and its disk"),
     }
+}
+
+/// What keeps requests from passing or standing still, pressed button or not. A running one has said it by not being ready.
+fn broken(status: &Value) -> Vec<Finding> {
+    if status["state"] == "running" {
+        return Vec::new();
+    }
+    let stuck = each(&status["stuckParts"]).iter().filter_map(|part| part["problem"].as_str());
+    let all = status["journalProblem"].as_str().into_iter().chain(stuck);
+    all.map(|problem| AREA.wrong(problem, "see what is said of the data directory and its disk")).collect()
 }
 
 fn counts(stats: &Result<Value, String>) -> Option<Finding> {

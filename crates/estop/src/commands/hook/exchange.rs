@@ -48,26 +48,45 @@ pub(super) fn data_dir(args: &Args) -> Option<PathBuf> {
     }
 }
 
-/// What a command line names goes before the environment, except in a command that `estop install` wrote: a supervisor
-/// knows better which estop it belongs to.
+/// What the command line names goes before the environment: whoever sets a hook's environment, such as a repository's
+/// settings, must not answer in the place of the estop that was written into the command.
 fn way(args: &Args) -> Result<Way, String> {
-    let given = || match (&args.data_dir, &args.url) {
-        (Some(folder), _) => Some(Ok(Way::Socket(socket(folder)))),
-        (None, Some(url)) => Some(tcp(url)),
-        (None, None) => None,
-    };
-    let from_env = || {
-        let by_socket = variable("ESTOP_SOCKET").map(|path| Ok(Way::Socket(path.into())));
-        // In a run this is the address for models.
-        let is_run = variable("ESTOP_TICKET").is_some();
-        by_socket.or_else(|| variable("ESTOP_URL").filter(|_| !is_run).map(|url| tcp(&url)))
-    };
-    let found = if args.installed { from_env().or_else(given) } else { given().or_else(from_env) };
-    found.unwrap_or_else(|| {
-        let folder = config::usual_data_dir(&Env::of_process());
-        let missing = "nobody says where estop is: set HOME, or ESTOP_SOCKET to the path of its socket";
-        folder.map(|folder| Way::Socket(socket(&folder))).ok_or_else(|| missing.to_owned())
-    })
+    match (&args.data_dir, &args.url) {
+        (Some(folder), _) => return Ok(Way::Socket(socket(folder))),
+        (None, Some(url)) => return tcp(url),
+        (None, None) => {}
+    }
+    if let Some(path) = variable("ESTOP_SOCKET") {
+        return Ok(Way::Socket(path.into()));
+    }
+    // In a run this is the address for models.
+    let is_run = variable("ESTOP_TICKET").is_some();
+    if let Some(url) = variable("ESTOP_URL").filter(|_| !is_run) {
+        return tcp(&url);
+    }
+    let folder = config::usual_data_dir(&Env::of_process());
+    let missing = "nobody says where estop is: set HOME, or ESTOP_SOCKET to the path of its socket";
+    folder.map(|folder| Way::Socket(socket(&folder))).ok_or_else(|| missing.to_owned())
+}
+
+/// Whether the environment's agent, run and ticket are of the estop that is asked: a supervisor names its socket beside them.
+pub(crate) fn is_of(socket: Option<&Path>) -> bool {
+    let Some(named) = variable("ESTOP_SOCKET").map(PathBuf::from) else { return true };
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    socket.is_some_and(|asked| real(asked) == real(&named))
+}
+
+/// Which of an option and a variable counts. A run's supervisor knows better than an installed command what it runs, and its
+/// ticket proves it; without a ticket, what was written goes first.
+pub(crate) fn of_both(
+    option: Option<&String>,
+    name: &str,
+    installed: bool,
+    env_counts: bool,
+) -> Option<String> {
+    let said = || variable(name).filter(|_| env_counts);
+    let is_supervised = installed && env_counts && variable("ESTOP_TICKET").is_some();
+    if is_supervised { said().or_else(|| option.cloned()) } else { option.cloned().or_else(said) }
 }
 
 fn tcp(url: &str) -> Result<Way, String> {
@@ -80,13 +99,12 @@ fn tcp(url: &str) -> Result<Way, String> {
 }
 
 fn request(args: &Args, way: &Way, payload: &Payload) -> Result<Vec<u8>, String> {
-    let first = |option: &Option<String>, name: &str| {
-        if args.installed {
-            variable(name).or_else(|| option.clone())
-        } else {
-            option.clone().or_else(|| variable(name))
-        }
-    };
+    let env_counts = is_of(match way {
+        Way::Socket(path) => Some(path),
+        Way::Tcp(_) => None,
+    });
+    let first =
+        |option: &Option<String>, name: &str| of_both(option.as_ref(), name, args.installed, env_counts);
     let folder = payload.cwd.as_ref().map(PathBuf::from).or_else(|| std::env::current_dir().ok());
     let branch = folder.as_deref().and_then(branch::branch).filter(|name| !name.contains(char::is_control));
     let bearer = || variable("ESTOP_TOKEN").map(|token| format!("Bearer {token}"));
@@ -97,7 +115,7 @@ fn request(args: &Args, way: &Way, payload: &Payload) -> Result<Vec<u8>, String>
     let headers = [
         ("x-estop-agent", first(&args.agent, "ESTOP_AGENT")),
         ("x-estop-run", first(&args.run, "ESTOP_RUN")),
-        ("x-estop-ticket", variable("ESTOP_TICKET")),
+        ("x-estop-ticket", variable("ESTOP_TICKET").filter(|_| env_counts)),
         ("x-estop-branch", branch),
         // The owner's socket asks for none.
         ("authorization", if matches!(way, Way::Tcp(_)) { bearer() } else { None }),

@@ -1,6 +1,7 @@
 //! What `verify` and `replay` share: reading a journal to its end, and saying what is wrong with it.
 
-use std::path::PathBuf;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 
 use estop_core::backtest::Backtest;
 use estop_core::journal::{Chains, JournalError};
@@ -13,14 +14,36 @@ use crate::printable::escaped;
 /// Which journal, and how to answer.
 #[derive(Debug, clap::Args)]
 pub(in crate::commands) struct JournalArgs {
-    /// The journal
-    pub(in crate::commands) journal: PathBuf,
+    /// The journal; `-`, or nothing where something is piped in, is the standard input
+    journal: Option<PathBuf>,
     /// Accept a journal that is still being written: its end cannot be vouched for
     #[arg(long)]
     pub(in crate::commands) allow_unsealed: bool,
     /// Print the result as JSON
     #[arg(long)]
     pub(in crate::commands) json: bool,
+}
+
+impl JournalArgs {
+    /// The file; `None` = the standard input.
+    fn file(&self) -> Option<&Path> {
+        self.journal.as_deref().filter(|file| *file != Path::new("-"))
+    }
+
+    fn open(&self, what: &'static str) -> anyhow::Result<Lines> {
+        if let Some(file) = self.file() {
+            return Lines::open(file, what);
+        }
+        let stdin = std::io::stdin();
+        if self.journal.is_none() && stdin.is_terminal() {
+            anyhow::bail!("name the journal's file, or pipe one in: `estop journal export | estop verify`");
+        }
+        Ok(Lines::of_stdin())
+    }
+
+    fn name(&self) -> String {
+        self.file().map_or_else(|| "standard input".to_owned(), |file| file.display().to_string())
+    }
 }
 
 /// Takes a journal in, line by line.
@@ -43,7 +66,7 @@ pub(in crate::commands) fn read(
     what: &'static str,
     reader: &mut impl Reader,
 ) -> anyhow::Result<Option<Broken>> {
-    let mut lines = Lines::open(&args.journal, what)?;
+    let mut lines = args.open(what)?;
     while let Some((line, bytes)) = lines.next_line()? {
         match reader.feed(bytes) {
             Ok(()) => {}
@@ -86,6 +109,10 @@ impl Broken {
     /// What is wrong, safe to print.
     pub(in crate::commands) fn problem(&self) -> String {
         match &self.error {
+            ReplayError::Journal(JournalError::NotSealed) => {
+                let seal = "`estop journal export` of a running estop ends with one";
+                format!("{}; {seal}, --allow-unsealed accepts it as it is", JournalError::NotSealed)
+            }
             ReplayError::Journal(error) => escaped(&error.to_string()),
             ReplayError::Differs { seq, chain, recorded, recomputed } => ReplayError::Differs {
                 seq: *seq,
@@ -99,7 +126,7 @@ impl Broken {
 
     /// The same, with its place.
     pub(in crate::commands) fn text(&self, args: &JournalArgs) -> String {
-        format!("{}:{}: {}", escaped(&args.journal.display().to_string()), self.line, self.problem())
+        format!("{}:{}: {}", escaped(&args.name()), self.line, self.problem())
     }
 }
 

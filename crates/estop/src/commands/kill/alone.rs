@@ -1,7 +1,6 @@
 //! A kill without an answer from estop: the latch is written, the process that holds the data directory is told by a
 //! signal, and what is and is not stopped is said.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
@@ -10,7 +9,7 @@ use std::time::{Duration, Instant};
 use estop_core::button::{Latched, Press};
 use estop_core::system::{Channel, Channels, GateView, System, SystemState};
 use estop_core::time::Now;
-use estop_store::{Entry, FoundLatch, FoundSlot, LatchFile, Mark, latch_path};
+use estop_store::{DataLock, Entry, FoundLatch, FoundSlot, LatchFile, Mark, latch_path};
 use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -100,9 +99,7 @@ impl Alone<'_> {
     }
 
     fn tell_holder(&self, written: Option<&Written>) -> Fate {
-        let mut name = database(self.folder).into_os_string();
-        name.push(".lock");
-        let holder = Holder::of(Path::new(&name));
+        let holder = Holder::of_folder(self.folder);
         // SIGUSR1 stops everything. Who asked for single channels has the latch, which a working estop reads.
         let is_all = self.press.channels == Channels::ALL;
         let mut told = false;
@@ -162,7 +159,7 @@ impl Alone<'_> {
 }
 
 /// The lock of the data directory, if nobody has it.
-fn is_free(folder: &Path) -> Option<File> {
+fn is_free(folder: &Path) -> Option<DataLock> {
     // Somebody has it, or it cannot be looked at: then somebody may.
     lock(&database(folder)).ok()
 }

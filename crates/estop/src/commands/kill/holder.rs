@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::memory::database;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// SIGUSR1 in the masks of `/proc/PID/status`.
@@ -22,6 +23,13 @@ pub(in crate::commands) struct Holder {
 const LOOKS: usize = 8;
 
 impl Holder {
+    /// Who holds a data directory: by the lock's own file, or by the database where somebody removed that.
+    pub(in crate::commands) fn of_folder(folder: &Path) -> Option<Holder> {
+        let mut lock = database(folder).into_os_string();
+        lock.push(".lock");
+        Holder::of(Path::new(&lock)).or_else(|| Holder::of(&database(folder)))
+    }
+
     /// Who holds this lock; `None` if that cannot be told for certain.
     pub(in crate::commands) fn of(lock: &Path) -> Option<Holder> {
         (0..LOOKS).find_map(|_| Holder::look(lock))

@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{sleep, timeout};
 
+use super::super::hook::{is_of, of_both};
 use super::Args;
 use crate::admin_plane::socket;
 use crate::client::{own_detail, path};
@@ -66,13 +67,15 @@ fn variable(name: &str) -> Option<String> {
 }
 
 impl Daemon {
-    /// As the options and the environment say. In a command that `estop install` wrote, a supervisor knows better.
+    /// As the options and the environment say.
     pub(super) fn of(args: &Args) -> anyhow::Result<Daemon> {
-        let first = |option: &Option<String>, name: &str| match args.installed {
-            true => variable(name).or_else(|| option.clone()),
-            false => option.clone().or_else(|| variable(name)),
-        };
         let (way, data_dir) = way(args)?;
+        let env_counts = is_of(match &way {
+            Way::Socket(path) => Some(path),
+            Way::Tcp(_) => None,
+        });
+        let first =
+            |option: &Option<String>, name| of_both(option.as_ref(), name, args.installed, env_counts);
         let agent = first(&args.agent, "ESTOP_AGENT");
         let run = first(&args.run, "ESTOP_RUN");
         let token = variable("ESTOP_TOKEN").filter(|_| matches!(way, Way::Tcp(_)));
@@ -80,7 +83,7 @@ impl Daemon {
         for (name, value) in [
             ("x-estop-agent", agent.clone()),
             ("x-estop-run", run.clone()),
-            ("x-estop-ticket", variable("ESTOP_TICKET")),
+            ("x-estop-ticket", variable("ESTOP_TICKET").filter(|_| env_counts)),
             (AUTHORIZATION.as_str(), token.map(|token| format!("Bearer {token}"))),
         ] {
             let Some(value) = value else { continue };
@@ -138,6 +141,45 @@ impl Daemon {
         }
     }
 
+    /// Asks whether the agent and its run may work at all, by opening the line that says when they must stop.
+    pub(super) async fn may_work(&self) -> Asked {
+        let opened = timeout(WITHIN, async {
+            let (head, mut answer) =
+                self.exchange(&path(&["runs", "watch"]), self.watched()).await?.into_parts();
+            if head.status == StatusCode::OK {
+                // The line stays open; its first word is enough.
+                let _ = answer.frame().await;
+                return Ok((head, Bytes::new()));
+            }
+            let body = Limited::new(answer, ANSWER_BYTES_MAX).collect().await;
+            Ok((head, body.map_err(|error| format!("its answer broke off: {error}"))?.to_bytes()))
+        });
+        let (head, body) = match opened.await {
+            Ok(Ok(answered)) => answered,
+            Ok(Err(why)) => return Asked::Unreachable(why),
+            Err(_) => {
+                return Asked::Unreachable(format!("there was no answer within {} s", WITHIN.as_secs()));
+            }
+        };
+        if head.status == StatusCode::OK {
+            return Asked::Allowed;
+        }
+        let status = head.status.as_u16();
+        let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        match own_detail(status, content_type.unwrap_or_default(), &body) {
+            Some(detail) if status == CONFLICT => Asked::Denied(detail),
+            Some(detail) => Asked::Denied(format!("estop refused this: {detail}")),
+            None => Asked::Unreachable(format!("what answers there is not estop (status {status})")),
+        }
+    }
+
+    /// Who is watched.
+    fn watched(&self) -> String {
+        let who =
+            json!({"agent": self.agent, "run": self.run, "kind": "call", "attended": false, "begin": false});
+        who.to_string()
+    }
+
     /// Holds the line for ever; `on_end` is called whenever calls under way must end.
     pub(super) async fn watch(&self, on_end: impl Fn(&str)) {
         loop {
@@ -148,10 +190,8 @@ impl Daemon {
     }
 
     async fn hold_line(&self, on_end: &impl Fn(&str)) -> Result<(), String> {
-        let body =
-            json!({"agent": self.agent, "run": self.run, "kind": "call", "attended": false, "begin": false});
         let target = path(&["runs", "watch"]);
-        let opened = timeout(WITHIN, self.exchange(&target, body.to_string())).await;
+        let opened = timeout(WITHIN, self.exchange(&target, self.watched())).await;
         let opened = opened.map_err(|_| "no answer")??;
         let (status, mut stream) = (opened.status().as_u16(), opened.into_body());
         if status != 200 {
@@ -224,34 +264,28 @@ where
     sender.send_request(request).await.map_err(broken)
 }
 
-/// Where estop is, and its data directory if that is on this machine.
+/// Where estop is, and its data directory if that is on this machine. What the command line names goes before the
+/// environment, as for hooks.
 fn way(args: &Args) -> anyhow::Result<(Way, Option<PathBuf>)> {
     let in_folder = |folder: PathBuf| (Way::Socket(socket(&folder)), Some(folder));
-    let given = || match (&args.data_dir, &args.url) {
-        (Some(folder), _) => Some(Ok(in_folder(folder.clone()))),
-        (None, Some(url)) => Some(tcp(url).map(|way| (way, None))),
-        (None, None) => None,
-    };
-    let from_env = || {
-        let by_socket = variable("ESTOP_SOCKET").map(|path| {
-            let path = PathBuf::from(path);
-            let folder = path.parent().map(Path::to_owned);
-            Ok((Way::Socket(path), folder))
-        });
-        // In a run this is the address for models.
-        let is_run = variable("ESTOP_TICKET").is_some();
-        by_socket.or_else(|| {
-            let url = variable("ESTOP_URL").filter(|_| !is_run)?;
-            Some(tcp(&url).map(|way| (way, None)))
-        })
-    };
-    let found = if args.installed { from_env().or_else(given) } else { given().or_else(from_env) };
-    found.unwrap_or_else(|| {
-        let folder = config::usual_data_dir(&Env::of_process());
-        let folder = folder
-            .context("nobody says where estop is: set HOME, or ESTOP_SOCKET to the path of its socket")?;
-        Ok(in_folder(folder))
-    })
+    match (&args.data_dir, &args.url) {
+        (Some(folder), _) => return Ok(in_folder(folder.clone())),
+        (None, Some(url)) => return Ok((tcp(url)?, None)),
+        (None, None) => {}
+    }
+    if let Some(path) = variable("ESTOP_SOCKET").map(PathBuf::from) {
+        let folder = path.parent().map(Path::to_owned);
+        return Ok((Way::Socket(path), folder));
+    }
+    // In a run this is the address for models.
+    let is_run = variable("ESTOP_TICKET").is_some();
+    if let Some(url) = variable("ESTOP_URL").filter(|_| !is_run) {
+        return Ok((tcp(&url)?, None));
+    }
+    let folder = config::usual_data_dir(&Env::of_process());
+    let folder =
+        folder.context("nobody says where estop is: set HOME, or ESTOP_SOCKET to the path of its socket")?;
+    Ok(in_folder(folder))
 }
 
 fn tcp(url: &str) -> anyhow::Result<Way> {

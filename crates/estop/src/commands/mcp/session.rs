@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 
 use super::daemon::{Asked, Daemon};
 use super::outbox::Outbox;
+use super::reading::Unpassed;
 use super::unreachable::Rule;
 
 /// Calls at once. Clients run a few; more than these is a loop.
@@ -33,12 +34,12 @@ pub(super) struct Parts {
 
 /// The messages between one client and one server.
 pub(super) struct Session {
-    parts: Parts,
+    pub(super) parts: Parts,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     open: BTreeMap<Id, Open>,
     stopped: VecDeque<Id>,
     numbers: u64,
@@ -46,7 +47,7 @@ struct State {
     asking: usize,
     client_is_done: bool,
     /// Nothing may run any more, for this reason.
-    shut: Option<String>,
+    pub(super) shut: Option<String>,
 }
 
 struct Open {
@@ -89,11 +90,17 @@ impl Session {
                     }
                 }
             }
+            Ok(message) if message.is_work() => {
+                self.withdraw(&message);
+                let unpassed = Unpassed::of(&message);
+                self.pass_if_working(line, &unpassed);
+            }
             Ok(message) => {
                 self.withdraw(&message);
                 self.parts.to_server.pass(line);
             }
-            Err(_) if is_blank || mcp::cannot_be_call(text) => self.parts.to_server.pass(line),
+            Err(_) if is_blank => self.parts.to_server.pass(line),
+            Err(_) if mcp::cannot_be_call(text) => self.pass_if_working(line, &Unpassed::default()),
             Err(unread) => {
                 let words =
                     format!("estop cannot read this message, so it does not reach the server: {unread}.");
@@ -152,7 +159,7 @@ impl Session {
         self.end(why);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

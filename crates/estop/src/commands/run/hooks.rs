@@ -17,7 +17,7 @@ const GEMINI: &str = "GEMINI_CLI_SYSTEM_SETTINGS_PATH";
 const GEMINI_SYSTEM: &str = "/etc/gemini-cli/settings.json";
 
 /// Puts the hooks of a client into its outfit.
-pub(super) fn inject(client: Client, program: &OsStr, outfit: &mut Outfit) {
+pub(super) fn inject(client: Client, program: &OsStr, data_dir: &Path, outfit: &mut Outfit) {
     let kind = match client {
         Client::ClaudeCode => HookClient::ClaudeCode,
         Client::Codex => HookClient::Codex,
@@ -30,14 +30,15 @@ pub(super) fn inject(client: Client, program: &OsStr, outfit: &mut Outfit) {
         Client::Cursor => HookClient::Cursor,
         Client::Other => return,
     };
+    // With the data directory: what is written goes before what a repository may set in a hook's environment.
     let estop = match install::this_program() {
-        Ok(estop) => [estop],
+        Ok(estop) => [estop, "--data-dir".to_owned(), data_dir.display().to_string()],
         Err(why) => {
             return outfit
                 .say(format!("estop does not find itself ({why:#}): the program's tools do NOT ask it."));
         }
     };
-    if is_installed(kind, Path::new(&estop[0])) {
+    if is_installed(kind, Path::new(&estop[0]), data_dir) {
         if client == Client::Codex {
             codex::switch_on(outfit);
         }
@@ -77,11 +78,11 @@ pub(super) fn settings(
     target.add(given).map_err(|error| error.to_string())
 }
 
-/// Whether `estop install` did it already, for the person or the machine, all of it and with this estop: a turn would count
-/// twice. What a repository's files say is not believed.
-fn is_installed(kind: HookClient, estop: &Path) -> bool {
+/// Whether `estop install` did it already, for the person or the machine, all of it and with this estop and its data
+/// directory: a turn would count twice. What a repository's files say is not believed.
+fn is_installed(kind: HookClient, estop: &Path, data_dir: &Path) -> bool {
     let place = |path: &str| install::place_of(path).ok();
-    [Scope::User, Scope::System].into_iter().any(|scope| is_complete(kind, scope, estop, place))
+    [Scope::User, Scope::System].into_iter().any(|scope| is_complete(kind, scope, (estop, data_dir), place))
         && (kind != HookClient::Codex || codex_trusts())
 }
 
@@ -93,7 +94,7 @@ fn codex_trusts() -> bool {
 fn is_complete(
     kind: HookClient,
     scope: Scope,
-    estop: &Path,
+    (estop, data_dir): (&Path, &Path),
     place: impl Fn(&str) -> Option<PathBuf>,
 ) -> bool {
     let read = |path: &str| std::fs::read_to_string(place(path)?).ok();
@@ -101,7 +102,10 @@ fn is_complete(
     let texts: Vec<String> = files.iter().filter_map(|file| read(&file.path)).collect();
     let words = texts.iter().flat_map(|text| estop_words(kind, text)).next().unwrap_or_default();
     let is_this = words.first().is_some_and(|program| is_same(Path::new(program), estop));
+    let asks = words.iter().skip_while(|word| *word != "--data-dir").nth(1).map(Path::new);
+    let is_here = asks.is_some_and(|asks| asks == data_dir || is_same(asks, data_dir));
     is_this
+        && is_here
         && targets(kind, scope, &words).is_ok_and(|files| {
             files.len() == texts.len()
                 && files.iter().zip(&texts).all(|(file, text)| file.add(Some(text)).as_ref() == Ok(text))
@@ -172,13 +176,16 @@ mod tests {
         let this = std::env::current_exe().expect("the test");
         let is = |text: &str| {
             std::fs::write(&file, text).expect("written");
-            is_complete(HookClient::ClaudeCode, Scope::User, &this, |_| Some(file.clone()))
+            is_complete(HookClient::ClaudeCode, Scope::User, (&this, Path::new("/d")), |_| Some(file.clone()))
         };
-        let with = |program: &str| {
-            settings(HookClient::ClaudeCode, Scope::User, &[program.to_owned()], None).expect("settings")
+        let at = |program: &str, data_dir: &str| {
+            let words = [program, "--data-dir", data_dir].map(str::to_owned);
+            settings(HookClient::ClaudeCode, Scope::User, &words, None).expect("settings")
         };
+        let with = |program: &str| at(program, "/d");
         let whole = with(&this.display().to_string());
         assert!(is(&whole));
+        assert!(!is(&at(&this.display().to_string(), "/other")), "they ask another estop");
         assert!(!is(&with("/gone/estop")), "it is not there");
         assert!(!is(&with("/bin/sh")), "another program");
         assert!(!is(&whole.replacen("PreToolUse", "PostToolUse", 1)), "one is missing");

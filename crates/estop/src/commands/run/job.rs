@@ -102,6 +102,9 @@ impl Job<'_> {
             own_group,
         };
         let (supervised, child) = start.start(|command| {
+            for name in &self.outfit.removed {
+                command.env_remove(name);
+            }
             command.envs(&self.outfit.variables);
         })?;
         let group = Pid::from_raw(supervised.root()).filter(|_| own_group);

@@ -17,6 +17,7 @@ use serde_json::Value;
 use tokio::net::UnixStream;
 
 use crate::client::{ClientError, Refusal};
+use crate::config::SecretVariables;
 
 /// The first answer waits for the daemon's disk.
 const FIRST_WITHIN: Duration = Duration::from_secs(15);
@@ -55,6 +56,8 @@ pub(super) struct Watching {
     pub(super) id: String,
     pub(super) run: String,
     pub(super) data_url: String,
+    /// Variables that hold secrets, as the daemon's configuration names them.
+    pub(super) secrets: SecretVariables,
 }
 
 /// Opens the line and begins the run.
@@ -80,7 +83,15 @@ pub(super) fn open(socket: &Path, about: Value) -> anyhow::Result<(Line, Watchin
     match first.map_err(slow)? {
         Word::Watching(said) => {
             let text = |key: &str| said[key].as_str().unwrap_or_default().to_owned();
-            let watching = Watching { id: text("id"), run: text("run"), data_url: text("data_url") };
+            let names = |key: &str| {
+                let names = said[key].as_array().into_iter().flatten().filter_map(Value::as_str);
+                names.map(str::to_owned).collect()
+            };
+            let secrets = SecretVariables {
+                provider_keys: names("provider_key_variables"),
+                others: names("secret_variables"),
+            };
+            let watching = Watching { id: text("id"), run: text("run"), data_url: text("data_url"), secrets };
             Ok((line, watching))
         }
         Word::Refused(refusal) => Err(ClientError::Refused(refusal).into()),

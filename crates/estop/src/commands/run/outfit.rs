@@ -1,6 +1,6 @@
 //! What a program is given so that its model calls and tools go through estop: variables, options, files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use super::base_urls::{self, BaseUrls};
 use super::clients::{self, Client};
 use super::folder::Folder;
 use super::hooks;
-use crate::config::Provider;
+use crate::config::{Provider, SecretVariables, is_own_secret};
 
 /// Where the program runs, and as what.
 pub(super) struct Place {
@@ -22,7 +22,12 @@ pub(super) struct Place {
     pub(super) ticket: String,
     /// Whether hooks are wanted.
     pub(super) hooks: bool,
+    /// Which variables hold secrets.
+    pub(super) secrets: SecretVariables,
 }
+
+/// Stands where a provider's key was: estop puts the real one into each request, and clients do not start without any.
+const INJECTED: &str = "estop-injected";
 
 impl Place {
     /// What all model calls of this run begin with.
@@ -37,6 +42,8 @@ pub(super) struct Outfit {
     pub(super) args: Vec<OsString>,
     /// Variables over its environment.
     pub(super) variables: BTreeMap<OsString, OsString>,
+    /// Variables it does not get: they hold secrets of estop.
+    pub(super) removed: BTreeSet<OsString>,
     /// What the person should know.
     pub(super) said: Vec<String>,
     /// Files it reads.
@@ -54,9 +61,11 @@ impl Outfit {
         let mut outfit = Outfit {
             args: args.to_vec(),
             variables: BTreeMap::new(),
+            removed: BTreeSet::new(),
             said: Vec::new(),
             folder: Folder::of(&place.data_dir, &place.run),
         };
+        outfit.keep_secrets(&place.secrets);
         let base = place.base_url();
         for (name, value) in [
             ("ESTOP_AGENT", place.agent.as_str()),
@@ -77,9 +86,20 @@ impl Outfit {
         let client = Client::of(program);
         clients::dress(client, &mut outfit, &urls);
         if place.hooks {
-            hooks::inject(client, program, &mut outfit);
+            hooks::inject(client, program, &place.data_dir, &mut outfit);
         }
         outfit
+    }
+
+    /// The program inherits none of estop's secrets (SE-3).
+    fn keep_secrets(&mut self, secrets: &SecretVariables) {
+        let is_set = |name: &&String| std::env::var_os(name.as_str()).is_some();
+        let own = std::env::vars_os().map(|(name, _)| name);
+        self.removed.extend(own.filter(|name| name.to_str().is_some_and(is_own_secret)));
+        self.removed.extend(secrets.others.iter().filter(is_set).map(OsString::from));
+        for name in secrets.provider_keys.iter().filter(is_set) {
+            self.set(name, INJECTED);
+        }
     }
 
     pub(super) fn set(&mut self, name: &str, value: &str) {
@@ -93,8 +113,7 @@ impl Outfit {
     /// A variable as the program will see it.
     pub(super) fn variable(&self, name: &str) -> Option<String> {
         let set = self.variables.get(OsStr::new(name)).cloned();
-        set.or_else(|| std::env::var_os(name))
-            .and_then(|value| value.into_string().ok())
-            .filter(|v| !v.is_empty())
+        let inherited = || std::env::var_os(name).filter(|_| !self.removed.contains(OsStr::new(name)));
+        set.or_else(inherited).and_then(|value| value.into_string().ok()).filter(|v| !v.is_empty())
     }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use estop_core::printed_command::Commands;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -81,7 +82,7 @@ fn model_calls(client: &Client, run: &Value) -> Option<u64> {
 
 impl Summary {
     /// For the person.
-    pub(super) fn text(&self, done: &Done) -> String {
+    pub(super) fn text(&self, done: &Done, commands: &Commands) -> String {
         let mut out = String::new();
         let mut say = |line: String| {
             out += &format!("estop: {line}\n");
@@ -123,10 +124,10 @@ impl Summary {
         ));
         if run["tripped"] == true {
             say(format!(
-                "it reached a limit and is {}. `estop escalations list` says more, `estop runs extend {}` gives it another \
-                 allowance.",
+                "it reached a limit and is {}. More: {}. To give it another full allowance: {}.",
                 text(run, "state"),
-                self.id
+                commands.escalations(text(run, "agent")),
+                commands.extend(text(run, "agent"), run["run"].as_str()),
             ));
         }
         out

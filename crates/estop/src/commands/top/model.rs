@@ -69,6 +69,12 @@ impl Model {
         self.seen.agents.iter().position(|agent| name_of(agent) == selected)
     }
 
+    /// Why the next request of the agent under the cursor is refused; nothing if it is not.
+    pub(super) fn why(&self) -> &str {
+        let state = self.agent().map(|agent| &agent["state"]).filter(|state| state["kind"] != "active");
+        state.and_then(|state| state["sentence"].as_str()).unwrap_or_default()
+    }
+
     fn agent(&self) -> Option<&Value> {
         self.seen.agents.get(self.row()?)
     }
@@ -119,9 +125,11 @@ pub(super) fn name_of(agent: &Value) -> &str {
 
 /// What a person should see first comes first.
 fn urgency(agent: &Value) -> u32 {
+    let is_refused = !matches!(agent["state"]["kind"].as_str(), Some("active" | "shut") | None);
     let standing = match (agent["deactivated_by"].as_str(), agent["paused"].as_bool()) {
         (Some("kill_switch"), _) => 4,
         (None, Some(true)) => 3,
+        (None, _) if is_refused => 3,
         (None, _) => 2,
         (Some(_), _) => 0,
     };

@@ -46,10 +46,10 @@ fn header(model: &Model) -> Vec<Line<'static>> {
     ]);
     let usd = stats["spent_today"]["usd"].as_f64().unwrap_or(0.0);
     let second = Line::from(format!(
-        "{} agents, {} stopped, {} paused · {} calls · ${usd:.2} today · {} incidents, {} need you",
+        "{} agents, {} active, {} stopped · {} calls · ${usd:.2} today · {} incidents, {} need you",
         stats["agents"],
+        stats["active"],
         stats["inactive"],
-        stats["paused"],
         stats["in_flight"],
         stats["open_incidents"],
         stats["open_escalations"]
@@ -76,10 +76,10 @@ fn header(model: &Model) -> Vec<Line<'static>> {
 
 fn draw_agents(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let widths = [
-        Constraint::Min(16),
-        Constraint::Length(12),
-        Constraint::Length(9),
-        Constraint::Length(12),
+        Constraint::Fill(1),
+        Constraint::Length(15),
+        Constraint::Length(8),
+        Constraint::Length(11),
         Constraint::Length(6),
         Constraint::Length(5),
         Constraint::Length(10),
@@ -98,11 +98,13 @@ fn draw_agents(frame: &mut Frame<'_>, area: Rect, model: &Model) {
 }
 
 fn row(agent: &Value) -> Row<'static> {
-    let (state, color) = match (agent["deactivated_by"].as_str(), agent["paused"].as_bool()) {
-        (Some("kill_switch"), _) => ("KILL SWITCH", Color::Red),
-        (Some(_), _) => ("inactive", Color::Red),
-        (None, Some(true)) => ("paused", Color::Yellow),
-        (None, _) => ("active", Color::Green),
+    let kind = agent["state"]["kind"].as_str().unwrap_or("unknown").replace('_', " ");
+    let (state, color) = match (agent["deactivated_by"].as_str(), &*kind) {
+        (Some("kill_switch"), _) => ("KILL SWITCH".to_owned(), Color::Red),
+        (Some(_), _) => ("inactive".to_owned(), Color::Red),
+        (None, "active") => (kind, Color::Green),
+        (None, "paused" | "outside hours" | "rate limited" | "cooling down") => (kind, Color::Yellow),
+        (None, _) => (kind, Color::Red),
     };
     let number = |value: &Value| value.as_f64().map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
     let score = format!("{} / {}", number(&agent["score"]), number(&agent["kill_switch_threshold"]));
@@ -120,8 +122,9 @@ fn row(agent: &Value) -> Row<'static> {
 }
 
 fn footer(model: &Model) -> Vec<Line<'static>> {
+    let first = if model.said.is_empty() { model.why() } else { &*model.said };
     vec![
-        Line::from(escaped(&model.said).to_string()).bold(),
+        Line::from(escaped(first).to_string()).bold(),
         Line::from("K stop everything   s stop   a activate   p pause/resume   ↑↓ choose   q quit").dim(),
     ]
 }

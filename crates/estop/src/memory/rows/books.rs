@@ -2,11 +2,11 @@
 //!
 //! It books exactly what the agents' own budgets book: what was really used, or what was held if nobody said.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use estop_core::budget::{Amount, Budget};
+use estop_core::budget::{Amount, Budget, Need};
 use estop_core::engine::OVERDUE_MAX;
 use estop_core::event::{RequestReceived, Usage};
 use estop_core::ids::{Name, RequestId};
@@ -17,11 +17,15 @@ use estop_store::{JournalBatch, NewEvent, SpendSum};
 use serde_json::json;
 
 use super::facts::Facts;
-use super::models::{Model, Models};
+use super::models::{Model, Models, OTHER};
 use super::sums::{self, SumOf, Sums};
 
 /// Requests under way that are remembered. More are never under way at once; one that is forgotten counts under no model.
 const ASKED_MAX: usize = 100_000;
+
+/// Issues and sets of labels of one agent that spend is summed up by. Chosen: an agent works on hundreds of issues; those
+/// beyond are booked together, as `other`: each would be a row of its own, and rows fill the disk.
+const TAGS_PER_AGENT_MAX: usize = 1_024;
 
 /// The books.
 #[derive(Default)]
@@ -73,6 +77,10 @@ pub(super) struct Page {
     agent: u64,
     /// Where the model it asked last stands: mostly the one it asks next.
     model: usize,
+    /// How many models it was the first to ask for.
+    new_models: usize,
+    /// Hashes of the issues and sets of labels it is booked by.
+    tags: BTreeSet<u64>,
     /// Its role, and for which batch.
     role: Option<(u64, Option<Name>)>,
     /// Where the sum it was booked under last is in its batch.
@@ -103,7 +111,29 @@ impl Plain {
 
 impl Page {
     pub(super) fn of(agent: &str) -> Page {
-        Page { agent: signature::text(agent).0, model: 0, role: None, sum: usize::MAX, plain: None }
+        Page {
+            agent: signature::text(agent).0,
+            model: 0,
+            new_models: 0,
+            tags: BTreeSet::new(),
+            role: None,
+            sum: usize::MAX,
+            plain: None,
+        }
+    }
+
+    /// What it is booked by: what was said, or `other` once it said too many different things.
+    fn bounded(&mut self, tags: Arc<Tags>) -> Arc<Tags> {
+        if tags.issue.is_none() && tags.labels.is_empty() {
+            return tags;
+        }
+        let hash = signature::text(&format!("{:?} {:?}", tags.issue, tags.labels)).0;
+        if self.tags.contains(&hash) || self.tags.len() < TAGS_PER_AGENT_MAX {
+            self.tags.insert(hash);
+            return tags;
+        }
+        let (issue, labels) = (Some(OTHER.into()), BTreeMap::new());
+        Arc::new(Tags { issue, labels, role: tags.role.clone(), ..Tags::default() })
     }
 
     fn key(&self, request: RequestId) -> (u64, u64) {
@@ -167,14 +197,14 @@ impl Books {
         received: &RequestReceived,
         tags: Option<Arc<Tags>>,
     ) -> Asked {
-        let estimate = received.estimate;
-        let input_tokens = u64::from(estimate.input_tokens);
+        let (estimate, name) = (received.estimate, received.model.as_deref().unwrap_or_default());
+        let input_tokens = estimate.input_reserved();
         Asked {
             run: run.cloned(),
-            model: self.models.called(received.model.as_deref().unwrap_or_default(), &mut page.model),
+            model: self.models.called(name, &mut page.model, &mut page.new_models),
             unpriced: estimate.unpriced,
-            tags,
-            held: Amount { usd: estimate.usd, tokens: input_tokens + u64::from(estimate.output_tokens) },
+            tags: tags.map(|tags| page.bounded(tags)),
+            held: Need::from(estimate).most,
             input_tokens,
         }
     }

@@ -22,7 +22,7 @@ pub(super) fn open<'a>(
     let agent = Name::from(told.agent);
     let mut escalations = 0;
     for effect in &told.decision.effects {
-        if let Effect::Deactivated { cause } = effect {
+        if let Effect::Deactivated { cause } | Effect::Paused { cause } = effect {
             out.incidents.push(Incident {
                 id: format!("{agent}-{seq}").into(),
                 agent: agent.clone(),
@@ -33,7 +33,7 @@ pub(super) fn open<'a>(
                 status: CaseStatus::Open,
                 resolution: None,
                 evidence: stopped(*cause, told).to_string(),
-                summary: told.decision.reason(),
+                summary: told.decision.why(*cause),
                 version: 0,
             });
         } else if let Effect::RunEscalated { run, used, .. } = effect {
@@ -45,7 +45,7 @@ pub(super) fn open<'a>(
                 id: format!("{agent}-{seq}{more}").into(),
                 agent: agent.clone(),
                 run: run.clone(),
-                reason: format!("{} at {}/{}", used.limit.text(), used.current, used.max),
+                reason: used.reason(),
                 opened_at: told.now.wall,
                 status: CaseStatus::Open,
                 owner: None,

@@ -4,6 +4,7 @@
 use estop_core::breaker::LimitUse;
 use estop_core::ids::Name;
 use estop_core::journal::{Chains, SYSTEM};
+use estop_core::operator::ADMIN_TOKEN_BY_OWNER;
 use estop_core::proof_test::CANARY;
 use estop_core::time::Now;
 use estop_notify::{AlertType, BudgetSeen, Cost, Detail, EscalationSeen, Happening, Phase};
@@ -116,12 +117,13 @@ struct Seen<'e> {
 impl<'e> Seen<'e> {
     /// Most events are nobody's business at night; the canary's never are.
     fn of(event: &'e NewEvent, nth: u32) -> Option<Seen<'e>> {
-        const TOLD: [&str; 15] = [
+        const TOLD: [&str; 17] = [
             "kill_switch",
             "watchdog",
             "paused",
             "run_escalated",
             "budget_warning",
+            "budget_refused",
             "error_rate",
             "error_rate_over",
             "activated",
@@ -131,6 +133,7 @@ impl<'e> Seen<'e> {
             "system_clear",
             "prooftest_failed",
             "prooftest_passed",
+            "access_changed",
             "checkpoint",
         ];
         let is_told = TOLD.contains(&&*event.event_type) && event.agent.as_deref() != Some(CANARY);
@@ -143,13 +146,14 @@ impl<'e> Seen<'e> {
             "kill_switch" if self.text("cause") == "watchdog" => {
                 Some(self.stopped(AlertType::Watchdog, "", beside))
             }
-            "kill_switch" => Some(self.stopped(AlertType::KillSwitch, self.text("cause"), beside)),
+            "kill_switch" => Some(self.stopped(AlertType::KillSwitch, self.cause(), beside)),
             "watchdog" => Some(self.stopped(AlertType::Watchdog, "", beside)),
             "paused" if self.detail.get("cause").is_some() => {
-                Some(self.stopped(AlertType::Health, "its health fell, it is paused", beside))
+                Some(self.stopped(AlertType::Health, self.cause(), beside))
             }
             "run_escalated" => Some(self.escalated(escalations, beside)),
             "budget_warning" => self.budget(),
+            "budget_refused" => Some(self.refused()),
             "error_rate" => Some(Happening { evidence: self.failures(), ..self.plain(AlertType::ErrorRate) }),
             "error_rate_over" => cleared(AlertType::ErrorRate),
             "activated" => cleared(AlertType::KillSwitch),
@@ -163,6 +167,10 @@ impl<'e> Seen<'e> {
                 ..self.plain(AlertType::ProoftestOverdue)
             }),
             "prooftest_passed" => cleared(AlertType::ProoftestOverdue),
+            "access_changed" if self.text("what").starts_with(ADMIN_TOKEN_BY_OWNER) => Some(Happening {
+                evidence: self.text("what").to_owned(),
+                ..self.plain(AlertType::AdminToken)
+            }),
             "checkpoint" => self.checkpoint(),
             _ => None,
         }
@@ -183,6 +191,11 @@ impl<'e> Seen<'e> {
             cost: Cost::default(),
             detail: Detail::None,
         }
+    }
+
+    /// Which guard stopped it; of health, what took most of it.
+    fn cause(&self) -> &str {
+        self.detail["harm"].as_str().unwrap_or_else(|| self.text("cause"))
     }
 
     fn text(&self, key: &str) -> &str {
@@ -241,6 +254,18 @@ impl<'e> Seen<'e> {
         // Who made all of them reach it is not to blame alone.
         let run = plain.run.clone().filter(|_| account.ends_with("_per_run"));
         Some(Happening { run, evidence: evidence.to_owned(), detail: Detail::Budget(seen), ..plain })
+    }
+
+    /// A budget refused an agent's request.
+    fn refused(&self) -> Happening {
+        let account = self.text("account");
+        let plain = self.plain(AlertType::Budget);
+        // A cap of all agents together refuses all of them: it is told once, of nobody alone.
+        let agent = plain.agent.clone().filter(|_| !account.starts_with("fleet_"));
+        let run = plain.run.clone().filter(|_| account.ends_with("_per_run"));
+        let fit = self.detail["fit"].as_str().unwrap_or("over");
+        let (cause, evidence) = (format!("{account} {fit}"), self.text("reason").to_owned());
+        Happening { agent, run, cause, evidence, ..plain }
     }
 
     fn failures(&self) -> String {

@@ -5,8 +5,12 @@ use std::collections::HashMap;
 use estop_core::ids::Name;
 
 /// Models that have a place. Chosen: no fleet asks for so many. Where somebody makes names up, those that are met later are
-/// copied with each request.
+/// booked together, as [`OTHER`]: each would be a row of its own, and rows fill the disk.
 const KNOWN_MAX: usize = 1_024;
+/// Models that one agent may be the first to ask for, so that one that makes names up does not take all places.
+pub(super) const NEW_PER_AGENT_MAX: usize = 128;
+/// Under which the rest is booked.
+pub(super) const OTHER: &str = "other";
 
 /// A model that was asked for.
 #[derive(Debug, PartialEq, Eq)]
@@ -14,7 +18,7 @@ pub(super) enum Model {
     /// The one that has this place.
     Known(usize),
     /// One of too many.
-    Other(Name),
+    Other,
 }
 
 /// The first has no name: of requests that named none.
@@ -36,21 +40,23 @@ impl Default for Model {
 }
 
 impl Models {
-    /// The model of this name. Mostly the one that stands at `last`, which is where this one stands from here on.
-    pub(super) fn called(&mut self, name: &str, last: &mut usize) -> Model {
+    /// The model of this name. Mostly the one that stands at `last`, which is where this one stands from here on. `new`
+    /// counts those that its agent was the first to ask for.
+    pub(super) fn called(&mut self, name: &str, last: &mut usize, new: &mut usize) -> Model {
         if self.known.get(*last).is_none_or(|known| **known != *name) {
-            let Some(place) = self.place(name) else { return Model::Other(name.into()) };
+            let Some(place) = self.place(name, new) else { return Model::Other };
             *last = place;
         }
         Model::Known(*last)
     }
 
-    fn place(&mut self, name: &str) -> Option<usize> {
+    fn place(&mut self, name: &str, new: &mut usize) -> Option<usize> {
         if let Some(place) = self.places.get(name) {
             return Some(*place);
         }
         let place = self.known.len();
-        (place < KNOWN_MAX).then(|| {
+        (place < KNOWN_MAX && *new < NEW_PER_AGENT_MAX).then(|| {
+            *new += 1;
             self.known.push(name.into());
             self.places.insert(name.into(), place);
             place
@@ -58,10 +64,10 @@ impl Models {
     }
 
     /// What it is called.
-    pub(super) fn name<'a>(&'a self, model: &'a Model) -> &'a str {
+    pub(super) fn name(&self, model: &Model) -> &str {
         match model {
             Model::Known(place) => self.known.get(*place).map_or("", |name| name),
-            Model::Other(name) => name,
+            Model::Other => OTHER,
         }
     }
 }
@@ -71,18 +77,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn po_6_each_model_keeps_its_name_also_of_too_many() {
-        let (mut models, mut last) = (Models::default(), 0);
+    fn st_3_made_up_models_are_booked_together() {
+        let mut models = Models::default();
         assert_eq!(models.name(&Model::default()), "");
-        let names: Vec<String> = (0..KNOWN_MAX + 10).map(|n| format!("model-{n}")).collect();
-        for _ in 0..2 {
-            for name in &names {
-                let model = models.called(name, &mut last);
-                assert_eq!(models.name(&model), name);
-                assert_eq!(models.called(name, &mut last), model);
-            }
+        let known = |models: &mut Models, agent: usize, new: &mut usize| {
+            let mut last = 0;
+            let names = (0..NEW_PER_AGENT_MAX + 10).map(|n| format!("model-{agent}-{n}"));
+            let known = names.map(|name| {
+                let model = models.called(&name, &mut last, new);
+                assert_eq!(models.called(&name, &mut last, new), model);
+                assert!([name.as_str(), OTHER].contains(&models.name(&model)));
+                model != Model::Other
+            });
+            known.filter(|is_known| *is_known).count()
+        };
+        let (mut one, mut another) = (0, 0);
+        assert_eq!(known(&mut models, 1, &mut one), NEW_PER_AGENT_MAX);
+        // An agent that makes names up takes nothing from the next, and keeps its own.
+        assert_eq!(known(&mut models, 2, &mut another), NEW_PER_AGENT_MAX);
+        assert_eq!(known(&mut models, 1, &mut one), NEW_PER_AGENT_MAX);
+        for agent in 3..20 {
+            known(&mut models, agent, &mut 0);
         }
         assert_eq!(models.known.len(), KNOWN_MAX);
-        assert_eq!(models.called("", &mut last), Model::default());
+        assert_eq!(models.called("", &mut 0, &mut one), Model::default());
     }
 }

@@ -1,6 +1,6 @@
 //! What rows need to remember of one agent from record to record.
 
-use estop_core::decision::{Effect, Guard, Outcome};
+use estop_core::decision::{Effect, Finding, Guard, Outcome};
 use estop_core::event::What;
 use estop_core::standing::{DeactivatedBy, Standing};
 use estop_store::{AgentSeen, JournalBatch, StandingChange};
@@ -56,7 +56,12 @@ impl OfAgent {
         if self.refused_by.replace(by) == Some(by) {
             return;
         }
-        let detail = json!({ "guard": by.name(), "reason": told.decision.reason() });
+        let mut detail = json!({ "guard": by.name(), "reason": told.decision.reason() });
+        if let Some(Finding::Gate(gate)) = told.decision.verdicts.get(by).map(|verdict| &verdict.finding) {
+            detail["vetoReason"] = json!(gate.veto_reason);
+            detail["vetoes"] = json!(gate.vetoes);
+            detail["remainingBudget"] = json!(gate.remaining_budget);
+        }
         out.events.push(event(seq, told, "refused", detail));
     }
 

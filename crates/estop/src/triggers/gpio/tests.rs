@@ -200,3 +200,12 @@ fn ks_7_a_lost_line_is_told_and_works_again_when_it_is_back() {
     bench.turn(false);
     assert_eq!((bench.after(1), bench.after(100)), (vec![], vec!["press"]));
 }
+
+#[test]
+fn ks_7_a_press_says_which_pin() {
+    let bench = Bench::new(false, Script { high: true, ..Script::default() });
+    let said = bench.gpio.pressed("button on the GPIO line");
+    let press = if let Said::Pressed(press) = said { Some(press) } else { None }.unwrap();
+    let metadata: serde_json::Value = serde_json::from_str(press.metadata.as_deref().unwrap()).unwrap();
+    assert_eq!(metadata, serde_json::json!({"source": "hardware_button", "pin": 17}));
+}

@@ -46,6 +46,8 @@ pub struct House {
 pub struct Estop {
     pub process: Child,
     pub address: SocketAddr,
+    /// Where it was started.
+    folder: PathBuf,
     said: Mutex<BufReader<std::process::ChildStdout>>,
     admin: OnceLock<String>,
 }
@@ -79,19 +81,45 @@ impl House {
 
     /// The same with variables of the environment.
     pub fn start_with(&self, variables: &[(&str, &str)]) -> Estop {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_estop"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_estop"));
+        command.envs(variables.iter().copied());
+        self.start_by(command, Stdio::inherit()).0
+    }
+
+    /// The same with so many open files at most.
+    pub fn start_with_files(&self, limit: u64) -> Estop {
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--nofile={limit}:{limit}")).arg(env!("CARGO_BIN_EXE_estop"));
+        self.start_by(command, Stdio::inherit()).0
+    }
+
+    /// The same as [`House::start`], and what it says on its standard error until it ends.
+    pub fn start_heard(&self) -> (Estop, std::thread::JoinHandle<String>) {
+        let (estop, heard) = self.start_by(Command::new(env!("CARGO_BIN_EXE_estop")), Stdio::piped());
+        let mut heard = heard.unwrap();
+        let read = move || {
+            let mut said = String::new();
+            heard.read_to_string(&mut said).unwrap();
+            said
+        };
+        (estop, std::thread::spawn(read))
+    }
+
+    fn start_by(&self, mut command: Command, stderr: Stdio) -> (Estop, Option<std::process::ChildStderr>) {
+        let mut process = command
             .args(["serve", "--config", "estop.yaml", "--data-dir", "data"])
             .current_dir(self.folder.path())
-            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
+            .stderr(stderr)
             .spawn()
             .unwrap();
+        let heard = process.stderr.take();
         let mut said = BufReader::new(process.stdout.take().unwrap());
         let mut line = String::new();
         said.read_line(&mut line).unwrap();
         let address = line.trim().rsplit("//").next().unwrap().parse().unwrap();
-        Estop { process, address, said: Mutex::new(said), admin: OnceLock::new() }
+        let folder = self.folder.path().to_owned();
+        (Estop { process, address, folder, said: Mutex::new(said), admin: OnceLock::new() }, heard)
     }
 
     /// The store, once no estop has it.
@@ -108,13 +136,27 @@ impl House {
         (ran.status.success(), String::from_utf8_lossy(&ran.stdout).into_owned())
     }
 
-    /// What the API answers the owner of the data directory: status and body.
+    /// The admin's token, as a first start without a terminal writes it.
+    pub fn admin_token(&self) -> Option<String> {
+        let text = std::fs::read_to_string(self.data().join("admin-token")).ok()?;
+        Some(text.trim().to_owned())
+    }
+
+    /// What the API answers the owner of the data directory: status and body. Unlocking the button shows the admin's token.
     pub fn owner(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let unlocks = ["/api/emergency/restart", "/api/emergency/clear"].contains(&path);
+        let token = if unlocks { self.admin_token() } else { None };
+        self.owner_with(token.as_deref(), method, path, body)
+    }
+
+    /// The same with this token, or none.
+    pub fn owner_with(&self, token: Option<&str>, method: &str, path: &str, body: &str) -> (u16, String) {
+        let token = token.map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
         let mut stream = std::os::unix::net::UnixStream::connect(self.data().join("estop.sock")).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let request = format!(
             "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
-             content-length: {}\r\n\r\n{body}",
+             {token}content-length: {}\r\n\r\n{body}",
             body.len()
         );
         stream.write_all(request.as_bytes()).unwrap();
@@ -152,14 +194,16 @@ impl Estop {
         })
     }
 
-    /// The admin's token. It is said once, at the first start of a data directory.
+    /// The admin's token. A first start says where it wrote it.
     pub fn token(&self) -> String {
         self.admin();
-        self.told("Admin token").rsplit(' ').next().unwrap().to_owned()
+        let told = self.told("The admin token is in ");
+        let file = told.split(", which").next().unwrap();
+        std::fs::read_to_string(self.folder.join(file)).unwrap().trim().to_owned()
     }
 
     /// The rest of the next line that begins so.
-    fn told(&self, beginning: &str) -> String {
+    pub fn told(&self, beginning: &str) -> String {
         let mut said = self.said.lock().unwrap();
         loop {
             let mut line = String::new();

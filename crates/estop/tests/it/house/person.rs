@@ -18,9 +18,14 @@ impl House {
         command
     }
 
-    /// Through the owner's socket.
+    /// Through the owner's socket. Whoever unlocks the button has the admin's token in the environment.
     pub fn estop(&self, args: &[&str]) -> Ran {
-        finish(self.command(args).args(["--data-dir", "data"]))
+        let mut command = self.command(args);
+        command.args(["--data-dir", "data"]);
+        if let (["emergency", "restart" | "clear", ..], Some(token)) = (args, self.admin_token()) {
+            command.env("ESTOP_TOKEN", token);
+        }
+        finish(&mut command)
     }
 
     /// Over the admin port, with no token but one that is in the arguments.
@@ -31,6 +36,15 @@ impl House {
     /// Over the admin port, with a token.
     pub fn estop_as(&self, estop: &Estop, token: &str, args: &[&str]) -> Ran {
         finish(self.command(args).env("ESTOP_URL", estop.admin()).env("ESTOP_TOKEN", token))
+    }
+
+    /// The same without a data directory.
+    pub fn estop_reading_plain(&self, args: &[&str], input: &str) -> Ran {
+        let mut command = self.command(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        Ran::of(&child.wait_with_output().unwrap())
     }
 
     /// Through the owner's socket, with something to read.

@@ -11,7 +11,6 @@ const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 /// One secret and how it would look.
 pub struct Wanted {
     pub name: String,
-    pub secret: String,
     looks: Vec<String>,
 }
 
@@ -31,7 +30,7 @@ impl Wanted {
         let url_safe: Vec<String> =
             looks.iter().map(|look| look.replace('+', "-").replace('/', "_")).collect();
         looks.extend(url_safe);
-        Wanted { name: name.to_owned(), secret: secret.to_owned(), looks }
+        Wanted { name: name.to_owned(), looks }
     }
 
     /// How it is found in a text, if it is.

@@ -1,11 +1,12 @@
 //! PO-6: whatever comes in whatever order, each request is booked under what it was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use estop_core::policy_file::PolicyFile;
 use estop_store::{Sqlite, SqliteOptions};
 use serde_json::json;
 
+use super::super::models::{NEW_PER_AGENT_MAX, OTHER};
 use super::*;
 
 const DAY_MS: i64 = 86_400_000;
@@ -46,6 +47,7 @@ fn po_6_each_request_is_booked_under_its_day_agent_run_model_and_issue() {
     let mut pages = ["a", "b", "c"].map(Page::of);
     let (mut holds, mut wall) = (facts(0), 0);
     let (mut expected, mut booked) = (Booked::new(), Booked::new());
+    let (mut known, mut new) = (BTreeSet::new(), [0; 3]);
     for step in 0..5_000_u64 {
         if dice.roll(9) == 0 {
             holds = facts(step + 1);
@@ -72,6 +74,10 @@ fn po_6_each_request_is_booked_under_its_day_agent_run_model_and_issue() {
         let usage = Usage { input_tokens: step as u32, ..Usage::default() };
         books.settle(page, entry, RequestId(step), usage, &holds, &mut out);
         let (day, run) = ((wall / DAY_MS) as i32, run.unwrap_or_default());
+        // An agent that makes names up is booked under `other` from so many on.
+        let is_booked = known.contains(&model) || new[whose] < NEW_PER_AGENT_MAX;
+        new[whose] += usize::from(is_booked && known.insert(model.clone()));
+        let model = if is_booked { model } else { OTHER.to_owned() };
         let sum = expected.entry((day, agent.into(), run.into(), model, issue.into())).or_default();
         *sum = (sum.0 + 1, sum.1 + step);
     }
@@ -79,4 +85,25 @@ fn po_6_each_request_is_booked_under_its_day_agent_run_model_and_issue() {
     assert_eq!(booked, expected);
     assert!(expected.keys().any(|(day, ..)| *day > 3), "it lasted some days");
     assert!(expected.values().any(|(requests, _)| *requests > 30), "and much was the same");
+    assert!(expected.keys().any(|(.., model, _)| model == OTHER), "and some made too many names up");
+}
+
+#[test]
+fn st_3_made_up_issues_and_labels_are_booked_together() {
+    let mut page = Page::of("a");
+    let tags = |n: usize| {
+        let labels = BTreeMap::from([("k".into(), format!("v{n}").into())]);
+        Arc::new(Tags { issue: Some(format!("E-{n}").into()), labels, ..Tags::default() })
+    };
+    for n in 0..TAGS_PER_AGENT_MAX {
+        assert_eq!(page.bounded(tags(n)), tags(n));
+    }
+    let other = Tags { issue: Some(OTHER.into()), ..Tags::default() };
+    for n in TAGS_PER_AGENT_MAX..TAGS_PER_AGENT_MAX + 100 {
+        assert_eq!(*page.bounded(tags(n)), other);
+    }
+    assert_eq!(page.bounded(tags(3)), tags(3), "what is known stays so");
+    assert_eq!(page.tags.len(), TAGS_PER_AGENT_MAX);
+    let nothing = Arc::new(Tags { role: Some("reviewer".into()), ..Tags::default() });
+    assert_eq!(page.bounded(Arc::clone(&nothing)), nothing);
 }

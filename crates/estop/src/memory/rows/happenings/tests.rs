@@ -60,6 +60,8 @@ fn al_1_a_stop_has_its_cause_its_evidence_and_its_cost() {
     assert_eq!(runaway.map(|told| told.alert), Some(AlertType::Watchdog));
     let pressed = one("watchdog", json!({ "reason": "101 calls" }));
     assert_eq!(pressed.map(|told| told.alert), Some(AlertType::Watchdog));
+    let hard = one("kill_switch", json!({ "cause": "health", "harm": "tool_failures", "reason": "x" }));
+    assert_eq!(hard.map(|told| told.cause).as_deref(), Some("tool_failures"));
     let unwell = one("paused", json!({ "cause": "health", "reason": "Health is 390 of 1000" }));
     assert_eq!(
         unwell.map(|told| (told.alert, told.evidence)),
@@ -86,6 +88,17 @@ fn al_1_what_people_do_ends_what_was_told_and_is_not_told_itself() {
     }
     assert_eq!(one("paused", json!({ "by": "ann" })), None, "a person paused it");
     assert!(of(&[event(1, Some(CANARY), "kill_switch", json!({ "cause": "loop" }))], &Known).is_empty());
+}
+
+#[test]
+fn ks_5_an_admin_token_made_without_one_is_told_and_other_changes_are_not() {
+    let told =
+        |what: &str| of(&[event(3, None, "access_changed", json!({ "by": "owner", "what": what }))], &Known);
+    let made = format!("{ADMIN_TOKEN_BY_OWNER}: token t-1 (reset) made");
+    let told_of = told(&made).pop().expect("it is told");
+    assert_eq!((told_of.alert, &*told_of.evidence), (AlertType::AdminToken, made.as_str()));
+    assert_eq!(told_of.by.as_deref(), Some("owner"));
+    assert!(told("token t-1 (viewer) made").is_empty());
 }
 
 #[test]

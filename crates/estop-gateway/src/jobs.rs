@@ -1,0 +1,334 @@
+//! Work that goes on at providers after its request was answered: remembered while it may run, cancelled when its agent, its
+//! run or the system is stopped, and listed for people either way.
+//!
+//! A stop only marks what must be cancelled, under a lock that nobody holds while waiting. The cancelling itself happens on a
+//! thread of its own (`jobs/cancel.rs`), with the key the configuration gives to the provider and no other: a client's
+//! credentials are passed on and never kept.
+
+mod cancel;
+mod watch;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use estop_core::ids::Name;
+use estop_core::operator::{BackgroundJob, BackgroundState, BackgroundWork};
+use estop_wire::jobs::{JobKind, JobPlace, JobState};
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+
+use crate::account::Account;
+
+pub(crate) use cancel::start;
+pub(crate) use watch::{JobWatch, Sending, Told};
+
+/// Work of one agent that is remembered. Chosen: more batches and background answers than an agent has under way; when it is
+/// full the oldest is forgotten, which is counted and shown.
+pub const JOBS_PER_AGENT_MAX: usize = 256;
+/// The same for all agents together: a few MB.
+pub const JOBS_MAX: usize = 8_192;
+/// What was stopped is shown this long.
+const SHOWN_FOR_MS: i64 = 7 * 24 * 3_600_000;
+
+/// Work at a provider, as it is kept. No credentials, and nothing of what was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// Whose.
+    pub agent: Name,
+    /// Of which run, if it was named.
+    pub run: Option<Name>,
+    /// At which provider.
+    pub provider: Name,
+    /// What it is.
+    pub kind: JobKind,
+    /// Its id; `None` if the answer that names it was not seen.
+    pub id: Option<String>,
+    /// The thread of a run.
+    pub thread: Option<String>,
+    /// The path of the request that began it, as it was sent to the provider.
+    pub path: String,
+    /// What of its query every request needs (`api-version=…`).
+    pub query: Option<String>,
+    /// What of its headers every request needs (`anthropic-version`, …).
+    pub headers: Vec<(String, String)>,
+    /// When it began, by the wall clock.
+    pub created: i64,
+    /// When it was stopped.
+    pub stopped: Option<i64>,
+    /// How it stands.
+    pub state: JobStanding,
+}
+
+/// How work at a provider stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobStanding {
+    /// It waits or runs.
+    Running,
+    /// It is to be cancelled.
+    Cancelling,
+    /// The provider cancelled it, or said that it will.
+    Cancelled,
+    /// It was over by itself when it was to be cancelled.
+    Ended,
+    /// It could not be cancelled: why.
+    NotCancelled(String),
+}
+
+impl Job {
+    fn place(&self) -> Option<JobPlace<'_>> {
+        let id = self.id.as_deref()?;
+        Some(JobPlace { kind: self.kind, path: &self.path, id, thread: self.thread.as_deref() })
+    }
+
+    /// What a stop makes of it: it is cancelled, or there is a reason why that cannot be.
+    fn on_stop(&self, signs: bool) -> JobStanding {
+        let why = match self.place().map(|place| place.cancel()) {
+            None => {
+                "estop did not see its id, so it may run or not: look at the provider's own list".to_owned()
+            }
+            Some(None) => {
+                format!("the provider has no call that cancels a {}: it ends by itself", self.kind.name())
+            }
+            Some(Some(_)) if !signs => format!(
+                "estop holds no credential of {}: cancel it there, or set providers.{}.api_key_env",
+                self.provider, self.provider
+            ),
+            Some(Some(_)) => return JobStanding::Cancelling,
+        };
+        JobStanding::NotCancelled(why)
+    }
+}
+
+/// All work at providers that may run, and what was stopped lately.
+#[derive(Default)]
+pub struct Jobs {
+    held: Mutex<Held>,
+    /// How many there are: most requests ask and find none.
+    count: AtomicUsize,
+    /// Grows with each change, so that whoever writes it down knows when to.
+    changes: AtomicU64,
+    /// Wakes the thread that cancels.
+    bell: Notify,
+}
+
+#[derive(Default)]
+struct Held {
+    /// The oldest first.
+    list: VecDeque<Entry>,
+    numbers: u64,
+    forgotten: u64,
+}
+
+struct Entry {
+    number: u64,
+    job: Job,
+    /// estop has a key for its provider, or needs none.
+    signs: bool,
+    /// Somebody is cancelling it.
+    is_tried: bool,
+    /// What its request reserved, settled when its result is seen.
+    account: Option<Box<Account>>,
+}
+
+/// One that a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) number: u64,
+    pub(crate) kind: JobKind,
+}
+
+impl Jobs {
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&self, held: &Held) {
+        self.count.store(held.list.len(), Ordering::Relaxed);
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Grows with each change.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
+    }
+
+    /// Everything there is, to be kept over a restart.
+    pub fn all(&self) -> Vec<Job> {
+        self.held().list.iter().map(|entry| entry.job.clone()).collect()
+    }
+
+    /// Remembers work. Accounts of work that is forgotten for it are given back: they are settled where no lock is held.
+    #[expect(clippy::vec_box, reason = "they are boxed already")]
+    fn add(&self, job: Job, signs: bool, account: Option<Box<Account>>) -> Vec<Box<Account>> {
+        let mut held = self.held();
+        let of_agent = held.list.iter().filter(|entry| entry.job.agent == job.agent).count();
+        let mut out = Vec::new();
+        if of_agent >= JOBS_PER_AGENT_MAX {
+            out.extend(held.forget(|entry| entry.job.agent == job.agent));
+        } else if held.list.len() >= JOBS_MAX {
+            out.extend(held.forget(|_| true));
+        }
+        held.numbers += 1;
+        let number = held.numbers;
+        held.list.push_back(Entry { number, job, signs, is_tried: false, account });
+        self.changed(&held);
+        drop(held);
+        self.bell.notify_one();
+        out
+    }
+
+    /// The work of an agent that a request with this path is about.
+    pub(crate) fn find(&self, agent: &str, path: &str) -> Option<Found> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let held = self.held();
+        let is_meant = |entry: &&Entry| {
+            *entry.job.agent == *agent && entry.job.place().is_some_and(|place| place.is_meant_by(path))
+        };
+        held.list.iter().find(is_meant).map(|entry| Found { number: entry.number, kind: entry.job.kind })
+    }
+
+    /// The provider says that it is over. What nobody stopped is forgotten; what was stopped stays to be shown. Its account,
+    /// if it is open, is the caller's to settle.
+    fn over(&self, number: u64, state: JobState) -> Option<Box<Account>> {
+        let mut held = self.held();
+        let at = held.list.iter().position(|entry| entry.number == number)?;
+        let entry = held.list.get_mut(at)?;
+        let account = entry.account.take();
+        if entry.job.stopped.is_none() {
+            held.list.remove(at);
+        } else {
+            entry.job.state = match state {
+                JobState::Cancelled | JobState::Cancelling => JobStanding::Cancelled,
+                JobState::Ended | JobState::Running => JobStanding::Ended,
+            };
+        }
+        self.changed(&held);
+        account
+    }
+
+    /// How trying to cancel it ended.
+    fn tried(&self, number: u64, state: JobStanding) -> Option<Box<Account>> {
+        let mut held = self.held();
+        let entry = held.list.iter_mut().find(|entry| entry.number == number)?;
+        entry.is_tried = false;
+        entry.job.state = state;
+        let account = entry.account.take();
+        self.changed(&held);
+        account
+    }
+
+    /// Work that runs and is meant is stopped: to be cancelled, if that can be. Waits for nothing.
+    pub(crate) fn stop_where(&self, now: i64, is_meant: impl Fn(&Job) -> bool) {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut held = self.held();
+        let mut any = false;
+        for entry in &mut held.list {
+            if entry.job.state == JobStanding::Running && is_meant(&entry.job) {
+                entry.job.stopped = Some(now);
+                entry.job.state = entry.job.on_stop(entry.signs);
+                any = true;
+            }
+        }
+        if any {
+            self.changed(&held);
+            drop(held);
+            self.bell.notify_one();
+        }
+    }
+
+    /// Up to `max` that are to be cancelled and that nobody tries to.
+    fn due(&self, max: usize) -> Vec<(u64, Job)> {
+        let mut held = self.held();
+        let due = held.list.iter_mut().filter(|e| e.job.state == JobStanding::Cancelling && !e.is_tried);
+        due.take(max)
+            .map(|entry| {
+                entry.is_tried = true;
+                (entry.number, entry.job.clone())
+            })
+            .collect()
+    }
+
+    /// Whose work runs: agents and runs, each once in a row.
+    fn running(&self) -> Vec<(Name, Option<Name>)> {
+        let held = self.held();
+        let running = held.list.iter().filter(|entry| entry.job.state == JobStanding::Running);
+        let mut all: Vec<_> = running.map(|entry| (entry.job.agent.clone(), entry.job.run.clone())).collect();
+        all.dedup();
+        all
+    }
+
+    /// Forgets what must have ended by itself, and what was shown long enough.
+    #[expect(clippy::vec_box, reason = "they are boxed already")]
+    fn expire(&self, now: i64) -> Vec<Box<Account>> {
+        let is_old = |entry: &Entry| {
+            let lifetime = i64::try_from(entry.job.kind.lifetime_ms()).unwrap_or(i64::MAX);
+            match (&entry.job.state, entry.job.stopped) {
+                (JobStanding::Cancelling, _) => false,
+                (_, None) => now.saturating_sub(entry.job.created) > lifetime,
+                (_, Some(stopped)) => now.saturating_sub(stopped) > SHOWN_FOR_MS,
+            }
+        };
+        let mut held = self.held();
+        if !held.list.iter().any(is_old) {
+            return Vec::new();
+        }
+        let (old, kept) = std::mem::take(&mut held.list).into_iter().partition(is_old);
+        held.list = kept;
+        self.changed(&held);
+        let old: VecDeque<Entry> = old;
+        old.into_iter().filter_map(|entry| entry.account).collect()
+    }
+
+    /// What was remembered from the time before.
+    fn restore(&self, jobs: Vec<Job>, signs: impl Fn(&str) -> bool) {
+        for job in jobs.into_iter().take(JOBS_MAX) {
+            let signs = signs(&job.provider);
+            self.add(job, signs, None);
+        }
+    }
+
+    /// Nobody settles any more: what is reserved is over at the next start, as for every request under way.
+    fn close(&self) {
+        let accounts: Vec<_> = self.held().list.iter_mut().filter_map(|entry| entry.account.take()).collect();
+        accounts.into_iter().for_each(|mut account| account.never_opened());
+    }
+
+    /// As people see it, the newest first.
+    pub fn view(&self) -> BackgroundWork {
+        let held = self.held();
+        let view = |entry: &Entry| {
+            let Job { agent, run, provider, kind, id, created, stopped, state, .. } = entry.job.clone();
+            let state = match state {
+                JobStanding::Running => BackgroundState::Running,
+                JobStanding::Cancelling => BackgroundState::Cancelling,
+                JobStanding::Cancelled => BackgroundState::Cancelled,
+                JobStanding::Ended => BackgroundState::Ended,
+                JobStanding::NotCancelled(why) => BackgroundState::NotCancelled(why),
+            };
+            BackgroundJob { agent, run, provider, kind: kind.name(), id, created, stopped, state }
+        };
+        BackgroundWork { jobs: held.list.iter().rev().map(view).collect(), forgotten: held.forgotten }
+    }
+}
+
+impl Held {
+    /// Makes a place: of what is shown only, or else the oldest that is meant.
+    fn forget(&mut self, is_meant: impl Fn(&Entry) -> bool) -> Option<Box<Account>> {
+        let is_done = |entry: &Entry| {
+            is_meant(entry) && !matches!(entry.job.state, JobStanding::Running | JobStanding::Cancelling)
+        };
+        let done = self.list.iter().position(is_done);
+        let at = done.or_else(|| self.list.iter().position(&is_meant))?;
+        self.forgotten += u64::from(done.is_none());
+        self.list.remove(at).and_then(|entry| entry.account)
+    }
+}
+
+#[cfg(test)]
+mod tests;
