@@ -102,11 +102,14 @@ fn ks_11_an_incident_names_the_work_that_was_stopped_with_its_agent() {
     let is_stopped = (0..100).any(|_| estop.ask("a", "the same again").unwrap().0 != 200);
     assert!(is_stopped, "a looping agent is stopped");
     until("it is cancelled", || background(&house)["cancelled"] == 1);
-    let (_, said) = house.owner("GET", "/api/incidents?agent=a", "");
-    let incidents: Value = serde_json::from_str(&said).unwrap();
-    let incident = &incidents["incidents"][0];
-    assert_eq!(incident["background"][0]["id"], batch["id"], "{incidents}");
-    assert_eq!(incident["background"][0]["state"], "cancelled");
+    // The incident is stored a moment after the agent is stopped.
+    let mut incident = Value::Null;
+    until("the incident names it", || {
+        let (_, said) = house.owner("GET", "/api/incidents?agent=a", "");
+        let incidents: Value = serde_json::from_str(&said).unwrap();
+        incident = incidents["incidents"][0].clone();
+        incident["background"][0]["id"] == batch["id"] && incident["background"][0]["state"] == "cancelled"
+    });
     let id = incident["id"].as_str().unwrap();
     let (_, one) = house.owner("GET", &format!("/api/incidents/{id}"), "");
     assert!(one.contains(batch["id"].as_str().unwrap()), "{one}");

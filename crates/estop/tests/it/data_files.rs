@@ -106,7 +106,8 @@ fn ks_3_the_lock_the_socket_and_the_latch_are_missed_and_made_anew() {
         let mut nth = 0;
         until(&format!("{name}: nothing passes"), || {
             nth += 1;
-            estop.ask(&format!("b{nth}"), "Hello").unwrap().0 != 200
+            // One that is on its way when the button is pressed is cut off and has no status.
+            estop.ask(&format!("b{nth}"), "Hello").is_none_or(|(status, _)| status != 200)
         });
         until(&format!("{name}: there again"), || house.data().join(name).exists());
         house.until_pressed();
