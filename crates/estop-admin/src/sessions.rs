@@ -73,7 +73,7 @@ async fn log_in(
     JsonIn(login): JsonIn<LoginIn>,
 ) -> Result<(StatusCode, HeaderMap, Json<NewSessionOut>), Problem> {
     let now = app.now();
-    let known = app.tokens.find(&login.token, peer, now).await?;
+    let known = app.tokens.find(&login.token, peer, now, false).await?;
     let user_agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let begun = Sessions::begin(known.id.clone(), user_agent, now)?;
     let kept = begun.kept.clone();
@@ -122,6 +122,8 @@ async fn log_out(
     let Some(session) = caller.session else { return Ok((StatusCode::NO_CONTENT, HeaderMap::new())) };
     app.sessions.forget(&session.sha256);
     app.store(move |store| store.delete_session(&session.sha256)).await?;
+    // Again: a request with the same cookie may have read the row just before it was deleted.
+    app.sessions.forget(&session.sha256);
     Ok((StatusCode::NO_CONTENT, cookie(&app, "", 0)?))
 }
 

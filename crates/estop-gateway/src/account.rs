@@ -27,7 +27,7 @@ use crate::recall::Asked;
 
 /// Bytes to a token where nobody says how many there were. English has four and more, code three to four, most other
 /// scripts about three: what is estimated is rather too much.
-const BYTES_PER_TOKEN: u64 = 3;
+const BOOKED_BYTES_PER_TOKEN: u64 = 3;
 /// Tokens a model makes in a second at most, for what a broken-off stream may have made unseen. Models whose tokens cost
 /// dollars a million make 50 to 300.
 const TOKENS_PER_SECOND: u64 = 1_000;
@@ -179,7 +179,7 @@ impl Account {
         let chant = reading.chant.as_mut().and_then(|detector| detector.push(text));
         let (usage, output_bytes) = reading.observer.progress();
         let told = usage.map_or(0, |usage| usage.output);
-        let tokens = told.max(output_bytes / BYTES_PER_TOKEN);
+        let tokens = told.max(output_bytes / BOOKED_BYTES_PER_TOKEN);
         if let Some(chant) = chant {
             let what = What::ChantDetected(ChantDetected { request: self.request, chant });
             self.host.tell(&self.agent, self.run.clone(), what);
@@ -253,7 +253,7 @@ impl Account {
             // What a model thought unseen, or wrote where nobody could read it, is billed all the same.
             let is_unseen = self.prices.reasons() || said.output_bytes == 0;
             let unseen = if is_unseen { self.estimate.output_tokens.into() } else { 0 };
-            self.usage(said.usage, unseen.max(said.output_bytes / BYTES_PER_TOKEN), UsageKnown::SoFar)
+            self.usage(said.usage, unseen.max(said.output_bytes / BOOKED_BYTES_PER_TOKEN), UsageKnown::SoFar)
         };
         let ended = if self.failed || said.failed { Ended::Failed } else { Ended::Ok };
         let agent = Arc::clone(&self.agent);
@@ -298,7 +298,7 @@ impl Account {
             return;
         }
         let usage = if self.was_sent() {
-            self.usage_broken_off(by, usage, output_bytes / BYTES_PER_TOKEN)
+            self.usage_broken_off(by, usage, output_bytes / BOOKED_BYTES_PER_TOKEN)
         } else {
             Usage::default()
         };
@@ -347,8 +347,8 @@ impl Account {
             // It failed, or there was nothing to pay for.
             None if self.failed || self.estimate == Estimate::default() => return Usage::default(),
             None => {
-                let bytes = u64::from(self.estimate.input_tokens) * pricing::BYTES_PER_TOKEN;
-                UsageIn { input: bytes.div_ceil(BYTES_PER_TOKEN), ..UsageIn::default() }
+                let bytes = u64::from(self.estimate.input_tokens) * pricing::RATE_BYTES_PER_TOKEN;
+                UsageIn { input: bytes.div_ceil(BOOKED_BYTES_PER_TOKEN), ..UsageIn::default() }
             }
         };
         let is_guess = known_by == UsageKnown::SoFar && (said.is_none() || made > known.output);

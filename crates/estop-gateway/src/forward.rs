@@ -1,6 +1,6 @@
 //! Headers on their way: what belongs to one connection, or to estop, stays behind (ID-3, ID-6).
 
-use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HeaderName, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HeaderName, TRANSFER_ENCODING};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Uri};
 
@@ -38,8 +38,39 @@ pub(crate) fn request_headers(headers: &mut HeaderMap, length: Option<u64>, read
             || key_in.headers.contains(name)
             || ready.key.is_some() && CREDENTIAL_HEADERS.contains(&name.as_str())
     });
+    drop_own_cookies(headers);
     if let Some((name, value)) = &ready.key {
         headers.insert(name.clone(), value.clone());
+    }
+}
+
+/// The cookies of the dashboard's sessions: browsers send them to every port of a host.
+const OWN_COOKIES: [&str; 2] = ["estop", "__Host-estop"];
+
+/// Takes the dashboard's cookies out and leaves others as they are.
+fn drop_own_cookies(headers: &mut HeaderMap) {
+    let is_own = |pair: &&[u8]| {
+        let name = pair.split(|b| *b == b'=').next().unwrap_or_default().trim_ascii();
+        OWN_COOKIES.iter().any(|own| own.as_bytes() == name)
+    };
+    let pairs = |value: &HeaderValue| value.as_bytes().split(|b| *b == b';').any(|pair| is_own(&pair));
+    if !headers.get_all(COOKIE).iter().any(pairs) {
+        return;
+    }
+    let others: Vec<Vec<u8>> = headers
+        .get_all(COOKIE)
+        .iter()
+        .map(|value| {
+            let others = value.as_bytes().split(|b| *b == b';').filter(|pair| !is_own(pair));
+            others.map(<[u8]>::trim_ascii).collect::<Vec<_>>().join(&b"; "[..])
+        })
+        .filter(|value| !value.is_empty())
+        .collect();
+    headers.remove(COOKIE);
+    for value in others {
+        if let Ok(value) = HeaderValue::from_bytes(&value) {
+            headers.append(COOKIE, value);
+        }
     }
 }
 
@@ -156,6 +187,22 @@ pub(crate) fn uri(target: String) -> Option<Uri> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn se_2_the_dashboards_cookies_go_to_no_provider() {
+        for (sent, passed) in [
+            (&["estop=1"][..], &[][..]),
+            (&["a=1; estop=2;__Host-estop=3 ; b=4"], &["a=1; b=4"]),
+            (&["a=1;b=2", " estop = 3"], &["a=1;b=2"]),
+            (&["estop2=1; my-estop=2"], &["estop2=1; my-estop=2"]),
+        ] {
+            let mut headers = HeaderMap::new();
+            sent.iter().for_each(|value| drop(headers.append(COOKIE, HeaderValue::from_static(value))));
+            drop_own_cookies(&mut headers);
+            let values: Vec<&HeaderValue> = headers.get_all(COOKIE).iter().collect();
+            assert_eq!(values, passed, "{sent:?}");
+        }
+    }
 
     #[test]
     fn st_3_one_length_in_one_spelling_is_passed_on() {

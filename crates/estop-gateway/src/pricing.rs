@@ -5,7 +5,7 @@ use estop_core::money::NanoUsd;
 use estop_core::prices::{Price, TokenUse};
 
 /// Bytes of text to a token, roughly: what rates are counted with, and nothing is reserved or booked with.
-pub(crate) const BYTES_PER_TOKEN: u64 = 4;
+pub(crate) const RATE_BYTES_PER_TOKEN: u64 = 4;
 /// Tokens a provider may add to what a client sends: the frame of the conversation, and the prompt that explains tools.
 /// Anthropic's is the longest that is documented, with some 700.
 const ADDED_INPUT: u64 = 1_024;
@@ -82,7 +82,7 @@ impl ModelPrices {
     pub(crate) fn estimate(&self, size: Size, reserve: u32) -> Estimate {
         let small = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
         let likely =
-            if size.text_bytes > 0 { size.text_bytes } else { size.body_bytes } as u64 / BYTES_PER_TOKEN;
+            if size.text_bytes > 0 { size.text_bytes } else { size.body_bytes } as u64 / RATE_BYTES_PER_TOKEN;
         let unseen = if size.refers_to_more { self.max_input() } else { 0 };
         let input = size.body_bytes as u64 + ADDED_INPUT + u64::from(unseen);
         let output = match size.output_limit {

@@ -73,6 +73,9 @@ pub enum RuleError {
     /// A mute needs somebody who answers for it.
     #[error("`by` must say who mutes")]
     NoOwner,
+    /// Whoever makes themselves an admin token could mute the alert first.
+    #[error("`admin_token` cannot be muted")]
+    NeverMuted,
 }
 
 impl Rule {
@@ -129,7 +132,7 @@ impl Rule {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mute {
-    /// Of these types; none = all but `system_kill`, which must be named.
+    /// Of these types; none = all but `system_kill`, which must be named. `admin_token` cannot be muted.
     #[serde(default)]
     pub types: Vec<AlertType>,
     /// Of these agents; none = all.
@@ -150,6 +153,9 @@ impl Mute {
         if self.by.trim().is_empty() {
             return Err(RuleError::NoOwner);
         }
+        if self.types.contains(&AlertType::AdminToken) {
+            return Err(RuleError::NeverMuted);
+        }
         let (min, max) = (now + 1, now + MUTE_MAX_MS);
         let is_fine = (min..=max).contains(&self.until);
         is_fine.then_some(()).ok_or(RuleError::Bounds { key: "until", min, max, found: self.until })
@@ -166,9 +172,10 @@ impl Mute {
     }
 
     fn is_of(&self, alert: AlertType, now: i64) -> bool {
+        let can_be_muted = alert != AlertType::AdminToken;
         let by_type =
             if self.types.is_empty() { alert != AlertType::SystemKill } else { self.types.contains(&alert) };
-        now < self.until && by_type
+        now < self.until && by_type && can_be_muted
     }
 }
 

@@ -203,6 +203,20 @@ fn al_1_checkpoints_go_to_who_asks_for_them_and_none_is_held_back() {
 }
 
 #[test]
+fn ks_5_a_new_admin_token_cannot_be_muted() {
+    let mut room = Room::plain();
+    let (now, until) = (room.now, room.now + MINUTE);
+    let mute = |types| Mute { types, agents: Vec::new(), until, by: "anna".into(), why: String::new() };
+    let named = room.desk.mute(now, "m".into(), mute(vec![AlertType::AdminToken]));
+    assert_eq!(named, Err(RuleError::NeverMuted));
+    room.desk.mute(now, "m".into(), mute(Vec::new())).unwrap();
+    room.tell(&happening(AlertType::Budget, "coder", 1));
+    assert_eq!(room.count(), 0);
+    room.tell(&happening(AlertType::AdminToken, "coder", 2));
+    assert_eq!(room.count(), 1);
+}
+
+#[test]
 fn al_1_a_mute_has_an_owner_and_an_end() {
     let mut room = Room::plain();
     let mute = |until, by: &str| Mute {

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Names in a data directory that are estop's: these, and what begins with one and goes on with `-` or `.`.
-const FILES: [&str; 2] = ["estop.db", "estop.latch"];
+const FILES: [&str; 5] = ["estop.db", "estop.latch", "alive", "background.json", "admin-token"];
 const SOCKET: &str = "estop.sock";
 
 /// What is wrong with a data directory.

@@ -53,15 +53,18 @@ impl TailFile {
 
     /// What became of the file, if somebody removed, cut or replaced it: what is appended from then on is lost.
     pub fn lost_file(&self) -> Option<String> {
-        let (file, path, length) = {
+        let (file, generation, length) = {
             let current = self.current();
-            (Arc::clone(&current.file), path(&self.folder, current.generation), current.length)
+            (Arc::clone(&current.file), current.generation, current.length)
         };
+        let path = path(&self.folder, generation);
         let about = file.metadata().ok()?;
-        FileId::of(&about).lost(&path).or_else(|| {
+        let lost = FileId::of(&about).lost(&path).or_else(|| {
             let is = about.len();
             (is < length).then(|| format!("{} was cut to {is} of {length} bytes", path.display()))
-        })
+        })?;
+        // Meanwhile another tail may have begun, and this one was deleted as it should be.
+        (self.current().generation == generation).then_some(lost)
     }
 
     /// Waits until the disk has what was appended.

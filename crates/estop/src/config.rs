@@ -50,13 +50,16 @@ mod zones;
 
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use estop_core::policy_file::PolicyFile;
 use estop_core::printed_command::Commands;
 
+use rustix::fs::OFlags;
+
 use origin::Origin;
-use shape::FileIn;
+use shape::{DataDirIn, FileIn};
 
 pub use alerts::Alerts;
 pub use base_url::BaseUrl;
@@ -128,6 +131,35 @@ pub fn parse_serve(text: &str, name: &str, env: &Env) -> Result<ServeConfig, Con
     serve::check(&file, policies, env, llm_enabled).map_err(|fault| origin.problem(fault).into())
 }
 
+/// Where estop keeps everything by a configuration, whatever else is wrong with that: commands for a running estop must
+/// reach it though its file has a mistake since, or a variable is set for the daemon alone.
+pub fn data_dir(path: Option<&Path>, env: &Env) -> Result<PathBuf, ConfigError> {
+    if let Some(Ok(given)) = env.get("ESTOP_DATA_DIR")
+        && !given.is_empty()
+    {
+        return found_data_dir(Some(&values::FilePath(given.to_owned())), "configuration", env);
+    }
+    let Some(path) = path else { return found_data_dir(None, "configuration", env) };
+    let (text, name) = (text_of(path)?, path.display().to_string());
+    let given = match yaml::read::<DataDirIn>(&text, &name) {
+        Ok(read) => read.data_dir,
+        Err(_) => data_dir_line(&text),
+    };
+    found_data_dir(given.as_ref(), &name, env)
+}
+
+fn found_data_dir(given: Option<&values::FilePath>, name: &str, env: &Env) -> Result<PathBuf, ConfigError> {
+    let origin = Origin { text: "", name, overrides: &[] };
+    paths::data_dir(given, env).map_err(|fault| origin.problem(fault).into())
+}
+
+/// `data_dir` of a file that is no YAML, if it stands in a line of its own.
+fn data_dir_line(text: &str) -> Option<values::FilePath> {
+    let value = text.lines().find_map(|line| line.strip_prefix("data_dir:"))?;
+    let value = value.split(" #").next().unwrap_or_default().trim().trim_matches(['"', '\'']);
+    (!value.is_empty()).then(|| values::FilePath(value.to_owned()))
+}
+
 /// Where estop keeps everything if no file says otherwise. It reads nothing, for a command that must answer at once.
 pub fn usual_data_dir(env: &Env) -> Option<PathBuf> {
     let given = env.get("ESTOP_DATA_DIR").and_then(Result::ok).filter(|path| !path.is_empty());
@@ -164,25 +196,30 @@ fn read(text: &str, name: &str) -> Result<FileIn, Problem> {
 /// The text of a file that is one.
 fn text_of(path: &Path) -> Result<String, ConfigError> {
     let name = path.display().to_string();
-    let unreadable = |reason: String| ConfigError::Unreadable { path: path.to_owned(), reason };
+    let bytes = bytes_of(path)?;
+    if bytes.len() > FILE_BYTES_MAX {
+        return Err(Problem::whole_file(&name, too_large()).into());
+    }
+    Ok(String::from_utf8(bytes).map_err(|error| Problem::not_utf8(&name, &error))?)
+}
 
-    // Asked before it is opened: opening a pipe waits for somebody to write into it.
-    let about = std::fs::metadata(path).map_err(|error| unreadable(open_reason(&error)))?;
+/// The bytes of a file that is one, up to one more than a configuration may have. Nobody waits for the other end of a pipe.
+pub(crate) fn bytes_of(path: &Path) -> Result<Vec<u8>, ConfigError> {
+    let unreadable = |reason: String| ConfigError::Unreadable { path: path.to_owned(), reason };
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(path);
+    let file = file.map_err(|error| unreadable(open_reason(&error)))?;
+    let about = file.metadata().map_err(|error| unreadable(open_reason(&error)))?;
     if about.is_dir() {
         return Err(unreadable("is a directory; name the YAML file in it".into()));
     }
     if !about.is_file() {
         return Err(unreadable("is not a regular file".into()));
     }
-    let file = File::open(path).map_err(|error| unreadable(open_reason(&error)))?;
     let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX as u64 + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| unreadable(format!("cannot be read: {error}")))?;
-    if bytes.len() > FILE_BYTES_MAX {
-        return Err(Problem::whole_file(&name, too_large()).into());
-    }
-    Ok(String::from_utf8(bytes).map_err(|error| Problem::not_utf8(&name, &error))?)
+    let read = file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(|error| unreadable(format!("cannot be read: {error}")))?;
+    Ok(bytes)
 }
 
 fn open_reason(error: &std::io::Error) -> String {

@@ -6,7 +6,6 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -74,7 +73,7 @@ impl Drop for DataWatch {
 
 /// Looks in a row that find the lock, the socket or the latch missing before the button is pressed: nothing is lost with
 /// them, and somebody may just be moving one.
-const MISSING_LOOKS: u8 = 5;
+const MISSING_LOOKS: u8 = 3;
 
 struct Looking {
     watched: Watched,
@@ -167,18 +166,9 @@ impl Looking {
              (estop restore FILE), and start estop again.",
             self.watched.data_dir.display()
         );
-        say(text);
-        self.make_folder();
         let press = Press::new(KillReason::Emergency, "estop", "data_files");
         self.watched.host.kill(Press { note: Some(why.into()), ..press });
-    }
-
-    fn make_folder(&self) {
-        let folder = &self.watched.data_dir;
-        if !folder.exists() {
-            // If it cannot be made, the latch's keeper says so, again and again.
-            let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        }
+        say(text);
     }
 
     /// Makes anew what others reach this estop by, where there is nothing in its place.

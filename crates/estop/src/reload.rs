@@ -102,7 +102,7 @@ fn look(path: &Path) -> Look {
 }
 
 fn digest(path: &Path) -> Hash64 {
-    let text = std::fs::read(path).unwrap_or_default();
+    let text = config::bytes_of(path).unwrap_or_default();
     signature::text(&String::from_utf8_lossy(&text))
 }
 

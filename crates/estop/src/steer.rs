@@ -281,6 +281,7 @@ impl Operator for Steering {
     fn restart(&self, unlock: Unlock) -> Result<SystemDecision, OperatorError> {
         let by = unlock.by.clone();
         let decision = self.host.restart(unlock).map_err(not_kept)?;
+        self.latch.wait(KEPT_WITHIN);
         button_log::released(&by, &decision).into_iter().for_each(button_log::say);
         Ok(decision)
     }
@@ -288,6 +289,7 @@ impl Operator for Steering {
     fn clear(&self, unlock: Unlock) -> Result<SystemDecision, OperatorError> {
         let by = unlock.by.clone();
         let decision = self.host.clear(unlock).map_err(not_kept)?;
+        self.latch.wait(KEPT_WITHIN);
         button_log::released(&by, &decision).into_iter().for_each(button_log::say);
         if decision.outcome == SystemOutcome::Applied {
             // Whoever clears is there: a dead man's switch waits anew. A clear that is refused says nothing of the kind.

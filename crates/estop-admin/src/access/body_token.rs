@@ -25,12 +25,17 @@ fn is_button(head: &Parts) -> bool {
     head.method == Method::POST && head.uri.path().starts_with("/api/emergency/")
 }
 
+/// Whether the button is pressed.
+pub(super) fn is_kill(head: &Parts) -> bool {
+    head.method == Method::POST && head.uri.path() == "/api/emergency/kill"
+}
+
 /// Makes a header of the token, where the path may have one in its body and no header says who asks.
 pub(super) async fn lift(head: &mut Parts, body: Body) -> Result<Body, Problem> {
     if !is_button(head) || head.headers.contains_key(AUTHORIZATION) {
         return Ok(body);
     }
-    let bytes = if head.uri.path() == "/api/emergency/kill" {
+    let bytes = if is_kill(head) {
         // Too late, too long or broken off: a session may still press.
         read(body, BODY_MAX, KILL_BODY_WITHIN).await.unwrap_or_default()
     } else {

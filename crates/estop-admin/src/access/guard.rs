@@ -173,7 +173,8 @@ async fn recognise(app: &App, request: &Parts, needed: Needs) -> Result<Caller, 
         if let Some(caller) = by_key(app, &token, needed) {
             return Ok(caller);
         }
-        let known = app.tokens.find(&token, peer(request), app.now()).await;
+        let stops = body_token::is_kill(request);
+        let known = app.tokens.find(&token, peer(request), app.now(), stops).await;
         let known = known.map_err(|problem| body_token::refused(request, problem))?;
         app.touch(&known.id);
         return Ok(Caller::person(known.name, known.role));
@@ -182,7 +183,7 @@ async fn recognise(app: &App, request: &Parts, needed: Needs) -> Result<Caller, 
         let problem = Problem::unauthenticated("Send `Authorization: Bearer <token>`, or log in first.");
         return Err(body_token::refused(request, problem));
     };
-    let (session, caller) = by_session(app, id, peer(request)).await?;
+    let (session, caller) = by_session(app, id).await?;
     if !is_safe(&request.method) {
         screen::same_site(headers)?;
         let presented = headers.get(&CSRF).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -195,7 +196,7 @@ async fn recognise(app: &App, request: &Parts, needed: Needs) -> Result<Caller, 
     Ok(caller)
 }
 
-async fn by_session(app: &App, id: SecretString, peer: Peer) -> Result<(Session, Caller), Problem> {
+async fn by_session(app: &App, id: SecretString) -> Result<(Session, Caller), Problem> {
     let ended = || Problem::unauthenticated("The session has ended: log in again.");
     let now = app.now();
     let digest = sha256(id.expose_secret());
@@ -212,9 +213,8 @@ async fn by_session(app: &App, id: SecretString, peer: Peer) -> Result<(Session,
             return Err(ended());
         }
         Found::Unknown => {
-            app.tokens.may_try(peer, now)?;
+            // Its id has 256 bits and is not guessed: whoever fails elsewhere keeps nobody's session from the button.
             let Some(session) = app.store(move |store| store.session(&digest, now)).await? else {
-                app.tokens.failed(peer, now);
                 return Err(ended());
             };
             if is_idle(session.used_at, now) {
@@ -222,6 +222,12 @@ async fn by_session(app: &App, id: SecretString, peer: Peer) -> Result<(Session,
                 return Err(ended());
             }
             app.sessions.remember(session.clone());
+            // A logout deletes the row and forgets the session after that. If the row is gone by now, that may have been
+            // before this request remembered it.
+            if app.store(move |store| store.session(&digest, now)).await?.is_none() {
+                app.sessions.forget(&digest);
+                return Err(ended());
+            }
             if let Found::Live { keep_use: true, .. } = app.sessions.find(&digest, now) {
                 app.touch_session(digest, now);
             }

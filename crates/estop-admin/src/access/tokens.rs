@@ -92,18 +92,27 @@ impl Tokens {
         self.verified.lock().unwrap_or_else(PoisonError::into_inner).insert(digest, id);
     }
 
-    /// Whose token this is.
+    /// Whose token this is. `stops`: it is shown to press the button, from which nobody else's guesses keep a token that is
+    /// known already.
     pub(crate) async fn find(
         &self,
         presented: &SecretString,
         peer: Peer,
         now: i64,
+        stops: bool,
     ) -> Result<Known, Problem> {
         let digest = sha256(presented.expose_secret());
-        if let Some(known) = self.made(&digest, now).or_else(|| self.verified(&digest, now)) {
+        if let Some(known) = self.made(&digest, now) {
+            return Ok(known);
+        }
+        let verified = self.verified(&digest, now);
+        if let Some(known) = verified.clone().filter(|_| stops) {
             return Ok(known);
         }
         self.may_try(peer, now)?;
+        if let Some(known) = verified {
+            return Ok(known);
+        }
         if let Some(known) = self.find_slowly(presented, digest, now).await? {
             return Ok(known);
         }

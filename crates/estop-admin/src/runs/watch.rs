@@ -353,8 +353,8 @@ impl Drop for Held {
 /// A run is over when nobody has supervised it since this leaving.
 fn end_if_left(app: &App, left: &Left, leaving: u64) -> Result<(), Problem> {
     let Left { agent, run } = left;
-    if app.lines.is_over(agent, run, leaving) {
-        // One that was completed stays so.
+    // One that was completed stays so: a second completion would be refused, and count as a refusal of the agent.
+    if app.lines.is_over(agent, run, leaving) && known_run(app, agent, run).is_ok() {
         app.operator.run(agent, run, RunStep::Complete, "estop: its supervisor is gone")?;
     }
     Ok(())

@@ -124,6 +124,9 @@ fn refused(field: &'static str, error: NotifyError) -> TellError {
         NotifyError::Rule(RuleError::NoOwner) => {
             TellError::Invalid { field: "by", problem: RuleError::NoOwner.to_string() }
         }
+        NotifyError::Rule(RuleError::NeverMuted) => {
+            TellError::Invalid { field: "types", problem: RuleError::NeverMuted.to_string() }
+        }
         NotifyError::Busy | NotifyError::Store(_) => TellError::Busy,
         NotifyError::Rule(_)
         | NotifyError::Channel { .. }

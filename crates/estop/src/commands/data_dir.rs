@@ -20,7 +20,7 @@ impl DataDirArgs {
     pub(super) fn folder(&self) -> anyhow::Result<PathBuf> {
         Ok(match &self.data_dir {
             Some(folder) => folder.clone(),
-            None => config::load_serve(self.config.as_deref(), &Env::of_process())?.data_dir,
+            None => config::data_dir(self.config.as_deref(), &Env::of_process())?,
         })
     }
 

@@ -60,32 +60,37 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     Ok(if args.seconds.is_none() || story.is_looper_stopped() { Exit::Fine } else { Exit::No })
 }
 
-/// Ctrl-C and SIGTERM, heard from the start.
+/// Ctrl-C, SIGTERM and the end of the terminal, heard from the start.
 struct Ends {
     runtime: Runtime,
     end: Signal,
     interrupt: Signal,
+    hangup: Signal,
 }
 
 impl Ends {
     fn heard() -> anyhow::Result<Ends> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (end, interrupt) = {
+        let heard = |runtime: &Runtime, kind| {
             let _inside = runtime.enter();
-            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
+            signal(kind)
         };
-        Ok(Ends { runtime, end, interrupt })
+        let end = heard(&runtime, SignalKind::terminate())?;
+        let interrupt = heard(&runtime, SignalKind::interrupt())?;
+        let hangup = heard(&runtime, SignalKind::hangup())?;
+        Ok(Ends { runtime, end, interrupt, hangup })
     }
 
     /// Until one of them comes or the time is up; looks for news meanwhile.
     fn wait(&mut self, limit: Option<Duration>, news: &mut dyn FnMut()) {
-        let Ends { runtime, end, interrupt } = self;
+        let Ends { runtime, end, interrupt, hangup } = self;
         let begun = Instant::now();
         while limit.is_none_or(|limit| begun.elapsed() < limit) {
             let is_over = runtime.block_on(async {
                 tokio::select! {
                     _ = end.recv() => true,
                     _ = interrupt.recv() => true,
+                    _ = hangup.recv() => true,
                     () = tokio::time::sleep(Duration::from_millis(500)) => false,
                 }
             });

@@ -5,6 +5,7 @@ mod holder;
 
 use std::time::Duration;
 
+use anyhow::Context;
 use estop_core::button::Press;
 use estop_core::system::{Channel, Channels, KillReason};
 use http::Method;
@@ -61,7 +62,9 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
 
 /// Presses the button, whatever it takes.
 pub(super) fn press(pressing: &Pressing, token: &AdminTokenArg, args: &DaemonArgs) -> anyhow::Result<Exit> {
-    let whereabouts = args.whereabouts()?;
+    let whereabouts = args
+        .whereabouts()
+        .context("NOTHING WAS STOPPED. `estop kill --data-dir FOLDER` needs no configuration file")?;
     let patience = match &whereabouts {
         Whereabouts::Url(_) => ANSWER_FROM_AFAR_WITHIN,
         Whereabouts::DataDir(_) => ANSWER_WITHIN,

@@ -49,6 +49,9 @@ pub struct Args {
     /// Where everything is kept, instead of the configuration's `data_dir`
     #[arg(long, value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
+    /// Make no first admin token
+    #[arg(long, hide = true)]
+    no_token: bool,
 }
 
 /// Runs until it is told to end.
@@ -105,10 +108,13 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         let url = format!("http://{doors_at}");
         let steering = steering(&config, &gateway, latch.asked(), board)?;
         silence = watch_silence(&memory, &steering)?;
-        let (plane, token) = admin_plane(doors, &config, &gateway, store, &edits, steering, &memory)?;
+        let (plane, token) = admin_plane(args, doors, &config, &gateway, store, &edits, steering, &memory)?;
         let (dashboard, or_else) = dashboard(doors_at);
         welcome += &format!("\nDashboard: {dashboard}/{or_else}\nAdmin API: {url}/api/docs");
         welcome += &token.map(|token| first_token::told(&token, &config.data_dir)).unwrap_or_default();
+        if args.no_token {
+            welcome += "\nNo admin token was made. To unlock the emergency stop or open the dashboard: `estop token reset`";
+        }
         anyhow::Ok(plane)
     });
     let plane = plane.transpose()?;
@@ -210,6 +216,7 @@ fn watch_files(
 
 /// Serves people. Gives back the admin token if one was made.
 fn admin_plane(
+    args: &Args,
     doors: Doors,
     config: &ServeConfig,
     gateway: &Gateway,
@@ -233,7 +240,7 @@ fn admin_plane(
         },
     })?;
     let chosen = std::env::var("ESTOP_ADMIN_TOKEN").ok().map(SecretString::from);
-    let token = admin.first_start(chosen.as_ref())?;
+    let token = if args.no_token && chosen.is_none() { None } else { admin.first_start(chosen.as_ref())? };
     Ok((doors.serve(admin, &config.data_dir)?, token))
 }
 

@@ -23,6 +23,14 @@ use super::values::{
     VariableName, given,
 };
 
+/// Where a configuration file keeps everything, whatever else it says.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct DataDirIn {
+    #[serde(deserialize_with = "given")]
+    pub(super) data_dir: Option<FilePath>,
+}
+
 /// A whole configuration file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]

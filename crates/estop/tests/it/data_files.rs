@@ -148,7 +148,8 @@ fn st_1_a_second_estop_is_kept_out_though_the_lock_was_removed() {
 
 #[test]
 fn st_1_a_pipe_or_a_link_in_the_place_of_a_file_is_refused_at_once() {
-    for name in ["estop.db", "estop.db-wal", "estop.db.lock", "estop.latch", "tail-1.jsonl"] {
+    let names = ["estop.db", "estop.db-wal", "estop.db.lock", "estop.latch", "tail-1.jsonl"];
+    for name in names.into_iter().chain(["alive", "background.json", "admin-token"]) {
         let house = House::new("");
         house.start().end();
         let path = house.data().join(name);

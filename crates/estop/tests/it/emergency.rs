@@ -263,6 +263,45 @@ fn ks_5_a_channel_killed_in_safe_mode_without_an_estop_stays_shut_when_it_is_cle
 }
 
 #[test]
+fn ks_3_a_restart_and_a_clear_say_that_they_are_on_the_disk() {
+    let house = House::new("");
+    let estop = house.start();
+    for _ in 0..5 {
+        house.estop(&["kill"]).is(0, "SHUTDOWN");
+        for step in ["restart", "clear"] {
+            assert_eq!(
+                house.estop(&["emergency", step, "--json"]).is(0, "").json()["persisted"],
+                true,
+                "{step}"
+            );
+        }
+    }
+    estop.end();
+}
+
+#[test]
+fn ks_5_a_mistake_in_the_configuration_keeps_nobody_from_a_kill() {
+    let house = House::new("");
+    let estop = house.start();
+    let kill = |file: &str, variable: (&str, &str)| {
+        std::fs::write(house.folder.path().join("later.yaml"), format!("data_dir: data # here\n{file}"))
+            .unwrap();
+        let mut command = house.command(&["kill", "--config", "later.yaml"]);
+        finish(command.env(variable.0, variable.1)).is(0, "SHUTDOWN");
+        house.estop(&["emergency", "restart"]).is(0, "SAFE_MODE");
+        house.estop(&["emergency", "clear"]).is(0, "RUNNING");
+    };
+    let nothing = ("ESTOP_TEST_NOTHING", "");
+    kill("providers: {openai: {api_key_env: NOT_SET_HERE}}\n", nothing);
+    kill("policy: {kill_swich: true}\n", nothing);
+    kill("policy: [\n", nothing);
+    kill("", ("ESTOP_POLICY__KILL_SWICH", "true"));
+    kill("", ("ESTOP_PROVIDERS__OPENAI__API_KEY_ENV", "NOT_SET_HERE"));
+    finish(&mut house.command(&["kill", "--config", "nowhere.yaml"])).is(2, "NOTHING WAS STOPPED");
+    estop.end();
+}
+
+#[test]
 fn ks_2_a_standard_error_that_is_gone_keeps_no_kill_from_the_disk() {
     let house = House::new("");
     house.start().end();

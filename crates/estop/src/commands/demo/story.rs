@@ -65,7 +65,9 @@ impl Story {
                 "overspender has used half of its dollar: a warning, not yet a stop.",
             );
         }
-        if self.is_new("overspender refused") && stage.overspender_refused.load(Ordering::Relaxed) {
+        let is_shut = self.state().is_some_and(|state| state == "shutdown");
+        if self.is_new("overspender refused") && !is_shut && stage.overspender_refused.load(Ordering::Relaxed)
+        {
             self.news(
                 "overspender refused",
                 &format!(
@@ -75,7 +77,7 @@ impl Story {
                 ),
             );
         }
-        if self.is_new("pressed") && self.state().is_some_and(|state| state == "shutdown") {
+        if self.is_new("pressed") && is_shut {
             self.news(
                 "pressed",
                 "The red button is pressed: nothing passes, also after a restart.\n        \

@@ -74,7 +74,9 @@ fn answers(data_dir: &Path) -> bool {
 fn start(data_dir: &Path, config: Option<&Path>) -> anyhow::Result<String> {
     let log = data_dir.join(LOG);
     let begins_at = log.metadata().map_or(0, |about| about.len());
-    let mut words: Vec<OsString> = vec!["serve".into(), "--data-dir".into(), data_dir.into()];
+    // Without a token: there is no terminal to show it on, and its file would lie where the program can read it.
+    let mut words: Vec<OsString> = ["serve", "--no-token", "--data-dir"].map(Into::into).into();
+    words.push(data_dir.into());
     config.into_iter().for_each(|file| words.extend(["--config".into(), file.into()]));
     let mut command = Command::new(std::env::current_exe().context("estop does not find itself")?);
     command.arg("detach").arg(&log).arg("--").args(words);
