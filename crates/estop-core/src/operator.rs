@@ -8,7 +8,7 @@ mod watched;
 
 use crate::activity::ActivityState;
 use crate::agent_status::AgentStatus;
-use crate::budget::Amount;
+use crate::budget::{Amount, PeriodSpend};
 use crate::button::{Latched, Press, Unlock};
 use crate::decision::Decision;
 use crate::engine::Snooze;
@@ -71,6 +71,12 @@ pub trait Operator: Send + Sync {
 
     /// Has a snoozed guard work again. On the disk before it returns.
     fn wake_guard(&self, agent: &str, guard: Guard, by: &str) -> Result<AgentView, OperatorError>;
+
+    /// Has an agent's budget begin the present day and month, if it has seen later ones. On the disk before it returns.
+    fn renew_budget(&self, agent: &str, spent: PeriodSpend, by: &str) -> Result<AgentView, OperatorError>;
+
+    /// The same for the account of all agents together.
+    fn renew_fleet_budget(&self, spent: PeriodSpend, by: &str) -> Result<FleetView, OperatorError>;
 
     /// How the account of all agents together stands.
     fn fleet(&self) -> FleetView;
@@ -286,6 +292,9 @@ pub struct FleetView {
 /// What can be done to a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunStep {
+    /// The latest day its budget has seen, in days since 1970, if that is more than a day after the present one: the clock
+    /// was ahead.
+    pub latest_day: Option<i32>,
     /// Begin.
     Start {
         /// A person sits at it.
@@ -355,6 +364,9 @@ pub struct AgentView {
     /// Guards that work as in shadow for a while.
     pub snoozes: Vec<Snooze>,
 }
+    /// The latest day its budget has seen, in days since 1970, if that is more than a day after the present one: the clock
+    /// was ahead.
+    pub budget_latest_day: Option<i32>,
 
 /// What is seen of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]

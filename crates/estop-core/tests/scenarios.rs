@@ -197,6 +197,7 @@ scenarios! {
     po_2_a_clock_that_was_years_ahead_is_put_right
     po_2_a_day_ends_at_local_midnight
     po_2_a_request_over_midnight_is_booked_when_it_ends
+    po_2_a_person_renews_a_budget_after_the_clock_was_ahead
     po_2_a_reservation_nobody_ends_is_booked
     po_2_a_run_has_its_own_cap
     po_2_a_stream_is_cut_at_the_cap

@@ -7,6 +7,7 @@ mod access;
 mod agents;
 mod alerts;
 mod backtest;
+mod budgets;
 mod documents;
 mod emergency;
 mod hooks;
