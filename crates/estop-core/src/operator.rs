@@ -106,6 +106,11 @@ pub trait Operator: Send + Sync {
     /// Whether everything that was done so far is on the disk. May wait for it.
     fn is_kept(&self) -> bool;
 
+    /// Waits until the store has what people did so far, with all that happened before it; not for ever. Whether it has.
+    fn is_stored(&self) -> bool {
+        true
+    }
+
     /// Why nothing new passes, pressed button or not.
     fn journal_trouble(&self) -> Option<JournalTrouble> {
         None
@@ -287,14 +292,14 @@ pub struct FleetView {
     pub spent_this_month: Amount,
     /// Held for requests under way.
     pub reserved: Amount,
+    /// The latest day its budget has seen, in days since 1970, if that is more than a day after the present one: the clock
+    /// was ahead.
+    pub latest_day: Option<i32>,
 }
 
 /// What can be done to a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunStep {
-    /// The latest day its budget has seen, in days since 1970, if that is more than a day after the present one: the clock
-    /// was ahead.
-    pub latest_day: Option<i32>,
     /// Begin.
     Start {
         /// A person sits at it.
@@ -359,14 +364,14 @@ pub struct AgentView {
     pub spent_this_month: Amount,
     /// Held for requests under way.
     pub reserved: Amount,
+    /// The latest day its budget has seen, in days since 1970, if that is more than a day after the present one: the clock
+    /// was ahead.
+    pub budget_latest_day: Option<i32>,
     /// Its runs.
     pub runs: Vec<RunView>,
     /// Guards that work as in shadow for a while.
     pub snoozes: Vec<Snooze>,
 }
-    /// The latest day its budget has seen, in days since 1970, if that is more than a day after the present one: the clock
-    /// was ahead.
-    pub budget_latest_day: Option<i32>,
 
 /// What is seen of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -276,6 +276,13 @@ impl JournalQueue {
             if self.failed.load(Ordering::Relaxed) || begun.elapsed() > STORED_WITHIN {
                 return false;
             }
+    /// Waits until the store has all records so far; not for ever. Only a batch in which somebody was stopped or steered
+    /// is known to be there: for whoever just did so.
+    pub fn is_stored(&self) -> bool {
+        let pushed = self.waiting().pushed;
+        self.wait_stored(pushed)
+    }
+
             std::thread::sleep(Duration::from_millis(5));
         }
         true

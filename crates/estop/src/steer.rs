@@ -265,6 +265,10 @@ impl Operator for Steering {
         self.latch.is_kept()
     }
 
+    fn is_stored(&self) -> bool {
+        self.host.journal.is_stored()
+    }
+
     fn journal_trouble(&self) -> Option<JournalTrouble> {
         self.host.journal.trouble()
     }

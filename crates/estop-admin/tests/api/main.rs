@@ -8,6 +8,7 @@ mod agents;
 mod alerts;
 mod backtest;
 mod budgets;
+mod cases;
 mod documents;
 mod emergency;
 mod hooks;

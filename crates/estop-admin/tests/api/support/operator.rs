@@ -42,6 +42,7 @@ struct Inner {
     done: Vec<String>,
     proof_test: Option<ProofTest>,
     fleet_latest_day: Option<i32>,
+    before_stored: Option<Box<dyn FnOnce() + Send>>,
 }
 
 #[derive(Default)]
@@ -86,6 +87,11 @@ impl FakeOperator {
         if let Some(agent) = self.lock().agents.get_mut(agent) {
             agent.score = Some(score);
         }
+    }
+
+    /// What the store takes in last, before it has all that was done.
+    pub(crate) fn before_stored(&self, late: impl FnOnce() + Send + 'static) {
+        self.lock().before_stored = Some(Box::new(late));
     }
 
     /// The clock was at this moment for a while; the agents and the account of all together have seen it.
@@ -279,6 +285,12 @@ impl Operator for FakeOperator {
     }
 
     fn is_kept(&self) -> bool {
+        true
+    }
+
+    fn is_stored(&self) -> bool {
+        let late = self.lock().before_stored.take();
+        late.into_iter().for_each(|late| late());
         true
     }
 
