@@ -50,3 +50,16 @@ async fn ev_3_a_case_that_is_stored_late_is_closed_too() {
     let activated = steer(&plane, "activate").await;
     assert_eq!(activated["closed"]["incidents"], json!(["late"]), "{activated}");
 }
+
+#[tokio::test]
+async fn se_5_filters_take_an_agent_s_name_in_any_case() {
+    let plane = Plane::with_agents(1).await;
+    plane.store.open_incident(&incident("i1")).unwrap();
+    plane.post("/api/runs", json!({"agent": "a0", "run": "r1"})).await.expect(201);
+    for list in ["incidents", "runs"] {
+        let kept = plane.get(&format!("/api/{list}?agent=a0")).await.expect(200).json();
+        assert_eq!(kept[list].as_array().map(Vec::len), Some(1), "{kept}");
+        let other = plane.get(&format!("/api/{list}?agent=A0")).await.expect(200).json();
+        assert_eq!(kept, other);
+    }
+}

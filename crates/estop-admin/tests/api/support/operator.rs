@@ -180,6 +180,12 @@ impl Operator for FakeOperator {
         inner.agents.get(name).map(|agent| self.view(name, agent, gate))
     }
 
+    fn canonical(&self, name: &str) -> Name {
+        let inner = self.lock();
+        let known = inner.agents.keys().find(|known| known.eq_ignore_ascii_case(name));
+        known.cloned().unwrap_or_else(|| name.into())
+    }
+
     fn add_agent(&self, name: &str) -> Result<AgentView, OperatorError> {
         self.lock().agents.entry(name.into()).or_default();
         self.agent(name).ok_or(OperatorError::BadName)
