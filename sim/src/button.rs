@@ -68,6 +68,7 @@ impl Button {
             | SystemEvent::ConfigurationRead { .. }
             | SystemEvent::AccessChanged { .. }
             | SystemEvent::PresetChanged { .. }
+            | SystemEvent::FleetBudgetRenewed { .. }
             | SystemEvent::TriggerChanged { .. }
             | SystemEvent::PartChanged { .. }
             | SystemEvent::Pruned { .. }

@@ -199,6 +199,7 @@ impl Model {
             | What::AgentResumed { .. }
             | What::GuardSnoozed { .. }
             | What::GuardWoken { .. }
+            | What::BudgetRenewed { .. }
             | What::ChantDetected(_)
             | What::RunSlept
             | What::RunWoke

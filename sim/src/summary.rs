@@ -130,6 +130,7 @@ fn name(what: &What) -> &'static str {
         What::AgentResumed { .. } => "agent_resumed",
         What::GuardSnoozed { .. } => "guard_snoozed",
         What::GuardWoken { .. } => "guard_woken",
+        What::BudgetRenewed { .. } => "budget_renewed",
         What::Restarted { .. } => "restarted",
         What::Tick => "tick",
     }

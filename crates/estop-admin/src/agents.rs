@@ -10,6 +10,7 @@ use axum::{Extension, Json};
 use estop_core::agent_status::StatusKind;
 use estop_core::ids::Name;
 use estop_core::operator::{AgentView, Steer};
+use estop_core::standing::Standing;
 use estop_store::{Agent, Origin, StoreError};
 use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
@@ -272,7 +273,7 @@ steer!(
     pause, "/api/agents/{id}/pause", Steer::Pause
 );
 steer!(
-    /// Lets a paused agent go on.
+    /// Lets a paused agent go on; its open incidents are closed.
     resume, "/api/agents/{id}/resume", Steer::Resume
 );
 
@@ -282,12 +283,18 @@ async fn steer(app: &App, name: Name, steer: Steer, caller: Caller) -> Answer<St
     if !stops || app.operator.agent(&name).is_none() {
         load(app, name.clone()).await?;
     }
+    let was_paused = |view: AgentView| matches!(view.standing, Standing::Paused { .. });
+    let resumes = steer == Steer::Resume && app.operator.agent(&name).is_some_and(was_paused);
     let (asked, agent, by) = (std::sync::Arc::clone(app), name.clone(), caller.by.clone());
     let view = at_once(move || Ok(asked.operator.steer(&agent, steer, &by)?)).await?;
     let closed = match steer {
         Steer::Activate => {
             let (asked, agent) = (std::sync::Arc::clone(app), name.clone());
             app.work(move || answered(&asked, &agent, &caller.by)).await?
+        }
+        Steer::Resume if resumes => {
+            let (asked, agent) = (std::sync::Arc::clone(app), name.clone());
+            app.work(move || cases::close_incidents(&asked, &agent, &caller.by, steer)).await?
         }
         Steer::Deactivate | Steer::Pause | Steer::Resume => ClosedOut::default(),
     };
@@ -299,7 +306,8 @@ async fn steer(app: &App, name: Name, steer: Steer, caller: Caller) -> Answer<St
 
 /// Closes what an activation answers: the agent's incidents, and the escalations of its run without a name.
 fn answered(app: &App, agent: &str, by: &str) -> Result<ClosedOut, Problem> {
-    let closed = cases::close_incidents(app, agent, by)?.and(cases::close_escalations(app, agent, None, by)?);
+    let incidents = cases::close_incidents(app, agent, by, Steer::Activate)?;
+    let closed = incidents.and(cases::close_escalations(app, agent, None, by)?);
     for escalation in closed.escalations() {
         app.teller.escalation_resolved(escalation, agent, "", by);
     }

@@ -78,10 +78,13 @@ struct Filter {
 }
 
 impl Filter {
-    fn query(self) -> Result<(CaseFilter, usize), Problem> {
+    fn query(self, app: &App) -> Result<(CaseFilter, usize), Problem> {
         let before = read_time_cursor(self.before.as_deref())?;
         let limit = page_size(self.limit)?;
-        Ok((CaseFilter { agent: self.agent, status: self.status.map(Into::into), before }, limit))
+        Ok((
+            CaseFilter { agent: app.agent_named(self.agent), status: self.status.map(Into::into), before },
+            limit,
+        ))
     }
 }
 
@@ -155,7 +158,7 @@ impl IncidentOut {
 #[utoipa::path(get, path = "/api/incidents", tag = "cases", params(Filter),
     responses((status = 200, body = IncidentsOut)))]
 async fn incidents(State(app): State<App>, QueryIn(filter): QueryIn<Filter>) -> Answer<IncidentsOut> {
-    let (query, limit) = filter.query()?;
+    let (query, limit) = filter.query(&app)?;
     let found = app.store(move |store| store.incidents(&query, limit)).await?;
     let next =
         found.last().filter(|_| found.len() == limit).map(|last| time_cursor(last.opened_at, &last.id));
@@ -290,7 +293,7 @@ impl EscalationOut {
 #[utoipa::path(get, path = "/api/escalations", tag = "cases", params(Filter),
     responses((status = 200, body = EscalationsOut)))]
 async fn escalations(State(app): State<App>, QueryIn(filter): QueryIn<Filter>) -> Answer<EscalationsOut> {
-    let (query, limit) = filter.query()?;
+    let (query, limit) = filter.query(&app)?;
     let found = app.store(move |store| store.escalations(&query, limit)).await?;
     let next =
         found.last().filter(|_| found.len() == limit).map(|last| time_cursor(last.opened_at, &last.id));

@@ -83,7 +83,7 @@ impl From<StoredEvent> for EventOut {
 async fn list(State(app): State<App>, QueryIn(filter): QueryIn<Filter>) -> Answer<EventsOut> {
     let limit = page_size(filter.limit)?;
     let before = filter.before.as_deref().map(read_cursor).transpose()?;
-    let query = EventFilter { agent: filter.agent, event_type: filter.event_type, before };
+    let query = EventFilter { agent: app.agent_named(filter.agent), event_type: filter.event_type, before };
     let events = app.store(move |store| store.events(&query, limit)).await?;
     let next = events.last().filter(|_| events.len() == limit).map(|last| cursor(last.key));
     Ok(Json(EventsOut { events: events.into_iter().map(Into::into).collect(), next }))

@@ -37,6 +37,7 @@ mod people;
 mod sessions;
 
 mod alerts;
+mod budgets;
 mod cases;
 mod events;
 mod journal;

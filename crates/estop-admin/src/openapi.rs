@@ -14,8 +14,8 @@ use crate::access::{Needs, ROUTES, role_name};
 use crate::problem::{FieldError, Kind, ProblemOut};
 use crate::state::App;
 use crate::{
-    agents, alerts, background, backtest, cases, docs, emergency, events, health, hooks, journal, keys,
-    kill_switch, people, policy, presets, prooftest, runs, sessions, spend,
+    agents, alerts, background, backtest, budgets, cases, docs, emergency, events, health, hooks, journal,
+    keys, kill_switch, people, policy, presets, prooftest, runs, sessions, spend,
 };
 
 /// Every handler with its part of the document.
@@ -43,6 +43,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(cases::routes())
         .merge(alerts::routes())
         .merge(spend::routes())
+        .merge(budgets::routes())
         .merge(health::routes())
         .merge(docs::routes())
 }

@@ -75,7 +75,7 @@ pub(crate) fn kept_json(text: &str) -> Value {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct AmountOut {
     /// US dollars.
-    usd: f64,
+    pub(crate) usd: f64,
     /// Tokens.
     tokens: u64,
 }

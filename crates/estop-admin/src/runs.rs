@@ -83,9 +83,10 @@ async fn list(State(app): State<App>, QueryIn(filter): QueryIn<Filter>) -> Answe
     let asked = Arc::clone(&app);
     let state = filter.state.map(RunState::from);
     app.work(move || {
-        let mut live = live_runs(&asked, filter.agent.as_deref());
+        let agent = asked.agent_named(filter.agent);
+        let mut live = live_runs(&asked, agent.as_deref());
         let first_page = before.is_none();
-        let query = RunFilter { agent: filter.agent, state: state.map(|state| state.name().into()), before };
+        let query = RunFilter { agent, state: state.map(|state| state.name().into()), before };
         let rows = asked.store_here().runs(&query, limit)?;
         let next =
             rows.last().filter(|_| rows.len() == limit).map(|row| time_cursor(row.started_at, &row.id));

@@ -11,6 +11,7 @@ use estop_core::ids::Name;
 use estop_core::operator::FleetView;
 use estop_core::proof_test::CANARY;
 use estop_core::standing::Standing;
+use estop_core::time::date;
 use estop_store::{SpendBy, SpendGroup, SpendQuery};
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
@@ -109,11 +110,14 @@ struct FleetOut {
     /// Null = no cap.
     tokens_per_month: Option<u64>,
     timezone: String,
+    /// The day the clock once showed, later than today: until then a day or month begins only where the clock comes to it by
+    /// ticking. `POST /api/budgets/renew` ends that. Null = the account is in the present.
+    latest_day: Option<String>,
 }
 
 impl From<FleetView> for FleetOut {
     fn from(fleet: FleetView) -> FleetOut {
-        let FleetView { caps, spent_today, spent_this_month, reserved } = fleet;
+        let FleetView { caps, spent_today, spent_this_month, reserved, latest_day } = fleet;
         FleetOut {
             spent_today: spent_today.into(),
             spent_this_month: spent_this_month.into(),
@@ -123,6 +127,7 @@ impl From<FleetView> for FleetOut {
             tokens_per_day: caps.tokens_per_day,
             tokens_per_month: caps.tokens_per_month,
             timezone: caps.zone.name.into(),
+            latest_day: latest_day.map(date),
         }
     }
 }
@@ -173,7 +178,7 @@ async fn spend(State(app): State<App>, QueryIn(query): QueryIn<Query>) -> Answer
         query.from.as_deref().map_or(Ok(to_day.saturating_sub(DAYS_SHOWN)), |text| day_of("from", text))?;
     let by = query.by.map_or(SpendBy::Day, Into::into);
     let limit = page_size(query.limit)?;
-    let asked = SpendQuery { by, from_day, to_day, agent: query.agent, limit };
+    let asked = SpendQuery { by, from_day, to_day, agent: app.agent_named(query.agent), limit };
     let sums = app.store(move |store| store.spend(&asked)).await?;
     let shown = |day: i32| date_of(day).map(|date| date.to_string()).unwrap_or_default();
     let spend = sums.into_iter().map(|group| SumOut::of(by, group)).collect();
@@ -214,6 +219,11 @@ struct StatsOut {
     runs: u64,
     spent_today: AmountOut,
     spent_this_month: AmountOut,
+    /// Budgets that have seen a day later than today, because the clock was ahead: `POST /api/budgets/renew` has them begin
+    /// the present day and month.
+    budgets_ahead: u64,
+    /// The latest day they have seen.
+    budgets_latest_day: Option<String>,
     open_incidents: u64,
     open_escalations: u64,
     /// The newest record of the journal.
@@ -238,6 +248,8 @@ async fn stats(State(app): State<App>) -> Answer<StatsOut> {
         let sum = |of: fn(&estop_core::operator::AgentView) -> Amount| {
             agents.iter().map(of).fold(Amount::default(), Amount::plus)
         };
+        let of_agents = agents.iter().filter_map(|view| view.budget_latest_day);
+        let ahead: Vec<i32> = of_agents.chain(asked.operator.fleet().latest_day).collect();
         Ok(Json(StatsOut {
             state: state_name(asked.operator.gate().state),
             agents: agents.len() as u64,
@@ -249,6 +261,8 @@ async fn stats(State(app): State<App>) -> Answer<StatsOut> {
             runs: agents.iter().map(|view| view.runs.len() as u64).sum(),
             spent_today: sum(|view| view.spent_today).into(),
             spent_this_month: sum(|view| view.spent_this_month).into(),
+            budgets_ahead: ahead.len() as u64,
+            budgets_latest_day: ahead.into_iter().max().map(date),
             open_incidents: open.incidents,
             open_escalations: open.escalations,
             last_seq: store.last_seq()?,

@@ -155,6 +155,11 @@ impl Shared {
         (self.clock)()
     }
 
+    /// The agent a filter names, as its name is kept: names that differ in case alone are one agent's.
+    pub(crate) fn agent_named(&self, name: Option<Name>) -> Option<Name> {
+        name.map(|name| self.operator.canonical(&name))
+    }
+
     /// For code that may block.
     pub(crate) fn store_here(&self) -> &dyn Store {
         &*self.store

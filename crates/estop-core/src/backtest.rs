@@ -146,6 +146,7 @@ impl Tested {
             | What::AgentResumed { .. }
             | What::GuardSnoozed { .. }
             | What::GuardWoken { .. }
+            | What::BudgetRenewed { .. }
             | What::Restarted { .. }
             | What::Tick => {}
         }

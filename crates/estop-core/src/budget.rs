@@ -180,6 +180,16 @@ pub struct Budget {
     settled: Reserved,
 }
 
+/// What was spent in the present day and month.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeriodSpend {
+    /// Today.
+    pub today: Amount,
+    /// This month.
+    pub this_month: Amount,
+}
+
 /// What an account holds and has settled in all: what an event changed is the difference of two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -201,6 +211,25 @@ impl Budget {
         if month {
             self.this_month = Spent::default();
         }
+    }
+
+    /// The latest day this account has seen, in days since 1970, if it is more than a day after the present one: the clock
+    /// was ahead, and was put back since. Until then a day or month begins only where the clock comes to it by ticking.
+    pub fn latest_day_ahead(&self, now: Now, policy: &BudgetPolicy) -> Option<i32> {
+        self.calendar.latest_day_after(policy.zone.day(now.wall), self.day)
+    }
+
+    /// Begins the present day and month with what was spent in them, if the clock was ahead. Says whether it did; an
+    /// account that is in the present stays as it is.
+    pub fn renew(&mut self, now: Now, policy: &BudgetPolicy, spent: PeriodSpend) -> bool {
+        if self.latest_day_ahead(now, policy).is_none() {
+            return false;
+        }
+        let local = policy.zone.local(now.wall);
+        (self.day, self.month, self.calendar) = (local.day, local.month, Calendar::at(local));
+        self.today = Spent { amount: spent.today, ..Spent::default() };
+        self.this_month = Spent { amount: spent.this_month, ..Spent::default() };
+        true
     }
 
     /// The account that is fullest if what is needed were granted; `None` without any cap. Call [`Budget::turn`] first.

@@ -130,6 +130,7 @@ impl AgentState {
                 self.snoozed(at, snooze, *for_ms)
             }
             What::GuardWoken { guard, .. } => self.woken(*guard),
+            What::BudgetRenewed { spent, .. } => self.budget_renewed(now, *spent, policy),
         };
         if !effects.is_empty() {
             effects.append(&mut decision.effects);

@@ -7,7 +7,7 @@ mod tokens;
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::BudgetFinding;
+use crate::budget::{BudgetFinding, PeriodSpend};
 use crate::chant::Chant;
 pub use crate::ended::Ended;
 use crate::fingerprint::{RequestPrint, ResponsePrint};
@@ -146,6 +146,14 @@ pub enum What {
         /// Which guard.
         guard: Guard,
     },
+    /// A person has the budget begin the present day and month, because it has seen later ones while the clock was ahead
+    /// (PO-2). A budget that is in the present stays as it is.
+    BudgetRenewed {
+        /// Who.
+        by: Name,
+        /// What was spent in the present day and month.
+        spent: PeriodSpend,
+    },
     /// estop was not running for a while: what was under way is over, and nobody was active meanwhile.
     Restarted {
         /// How long it was away.
@@ -180,6 +188,7 @@ impl What {
             | What::AgentResumed { .. }
             | What::GuardSnoozed { .. }
             | What::GuardWoken { .. }
+            | What::BudgetRenewed { .. }
             | What::Restarted { .. }
             | What::Tick => None,
         }

@@ -8,7 +8,7 @@ mod watched;
 
 use crate::activity::ActivityState;
 use crate::agent_status::AgentStatus;
-use crate::budget::Amount;
+use crate::budget::{Amount, PeriodSpend};
 use crate::button::{Latched, Press, Unlock};
 use crate::decision::Decision;
 use crate::engine::Snooze;
@@ -72,6 +72,12 @@ pub trait Operator: Send + Sync {
     /// Has a snoozed guard work again. On the disk before it returns.
     fn wake_guard(&self, agent: &str, guard: Guard, by: &str) -> Result<AgentView, OperatorError>;
 
+    /// Has an agent's budget begin the present day and month, if it has seen later ones. On the disk before it returns.
+    fn renew_budget(&self, agent: &str, spent: PeriodSpend, by: &str) -> Result<AgentView, OperatorError>;
+
+    /// The same for the account of all agents together.
+    fn renew_fleet_budget(&self, spent: PeriodSpend, by: &str) -> Result<FleetView, OperatorError>;
+
     /// How the account of all agents together stands.
     fn fleet(&self) -> FleetView;
 
@@ -99,6 +105,11 @@ pub trait Operator: Send + Sync {
 
     /// Whether everything that was done so far is on the disk. May wait for it.
     fn is_kept(&self) -> bool;
+
+    /// Waits until the store has what people did so far, with all that happened before it; not for ever. Whether it has.
+    fn is_stored(&self) -> bool {
+        true
+    }
 
     /// Why nothing new passes, pressed button or not.
     fn journal_trouble(&self) -> Option<JournalTrouble> {
@@ -281,6 +292,9 @@ pub struct FleetView {
     pub spent_this_month: Amount,
     /// Held for requests under way.
     pub reserved: Amount,
+    /// The latest day its budget has seen, in days since 1970, if that is more than a day after the present one: the clock
+    /// was ahead.
+    pub latest_day: Option<i32>,
 }
 
 /// What can be done to a run.
@@ -350,6 +364,9 @@ pub struct AgentView {
     pub spent_this_month: Amount,
     /// Held for requests under way.
     pub reserved: Amount,
+    /// The latest day its budget has seen, in days since 1970, if that is more than a day after the present one: the clock
+    /// was ahead.
+    pub budget_latest_day: Option<i32>,
     /// Its runs.
     pub runs: Vec<RunView>,
     /// Guards that work as in shadow for a while.

@@ -36,6 +36,16 @@ impl Commands {
         self.make(&format!("runs extend {} {}", shell_word(agent), shell_word(run.unwrap_or_default())))
     }
 
+    /// Has an agent's budget begin the present day and month.
+    pub fn renew_budget(&self, agent: &str) -> String {
+        self.make(&format!("budgets renew {}", shell_word(agent)))
+    }
+
+    /// Has every budget begin the present day and month.
+    pub fn renew_budgets(&self) -> String {
+        self.make("budgets renew --all")
+    }
+
     /// Which runs need a person.
     pub fn escalations(&self, agent: &str) -> String {
         self.make(&format!("escalations list --agent {}", shell_word(agent)))

@@ -213,9 +213,10 @@ impl Run {
         u32::from(self.allowances)
     }
 
-    /// Counts what was let through.
+    /// Counts what was let through. What a tripped run asks to sum up is no turn: extended, it has a full allowance (CB-6).
     pub(crate) fn count(&mut self, adds: Adds, now: Millis) {
         self.wake(now);
+        let adds = Adds { turn: adds.turn && self.trip.is_none(), ..adds };
         self.counts = self.counts_with(adds, now);
         self.last_activity = now;
     }

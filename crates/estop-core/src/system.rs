@@ -218,6 +218,7 @@ impl System {
             SystemEvent::ClearRequested { epoch, .. } => self.clear(*epoch),
             SystemEvent::ConfigurationRead { .. }
             | SystemEvent::PresetChanged { .. }
+            | SystemEvent::FleetBudgetRenewed { .. }
             | SystemEvent::AccessChanged { .. }
             | SystemEvent::TriggerChanged { .. }
             | SystemEvent::PartChanged { .. }

@@ -92,20 +92,32 @@ impl Zone {
     }
 }
 
+/// `2036-06-01`, of days since 1970-01-01.
+pub fn date(day: i32) -> String {
+    let (month, day_of_month) = civil(i64::from(day));
+    format!("{:04}-{:02}-{day_of_month:02}", month.div_euclid(12), month.rem_euclid(12) + 1)
+}
+
 /// A wall clock of 64-bit milliseconds is at most 10^11 days out; nobody's calendar goes there.
 fn short(period: i64) -> i32 {
     period.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
 }
 
-/// Months since January of year 0, by the proleptic Gregorian calendar (Howard Hinnant's civil-from-days).
 fn month_of(day: i64) -> i64 {
+    civil(day).0
+}
+
+/// Months since January of year 0 and the day of the month, by the proleptic Gregorian calendar (Howard Hinnant's
+/// civil-from-days).
+fn civil(day: i64) -> (i64, i64) {
     let z = day.saturating_add(719_468);
     let era = z.div_euclid(146_097);
     let day_of_era = z.rem_euclid(146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
-    (era * 400 + year_of_era) * 12 + month_from_march + 2
+    let day_of_month = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    ((era * 400 + year_of_era) * 12 + month_from_march + 2, day_of_month)
 }
 
 #[cfg(test)]
@@ -121,6 +133,8 @@ mod tests {
         let march = utc.local(1_709_251_200_000);
         assert_eq!((march.weekday, march.minute, march.month), (4, 0, 2024 * 12 + 2));
         assert_eq!(utc.local(-1).day, -1);
+        assert_eq!([date(leap.day), date(march.day)], ["2024-02-29", "2024-03-01"]);
+        assert_eq!([date(0), date(-1), date(24_258)], ["1970-01-01", "1969-12-31", "2036-06-01"]);
     }
 
     #[test]

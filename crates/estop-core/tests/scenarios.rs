@@ -147,6 +147,7 @@ scenarios! {
     cb_6_kill_during_wrap_up
     cb_6_or_for_sixty_seconds
     cb_6_reporting_does_not_use_up_the_requests
+    cb_6_turns_used_to_sum_up_do_not_count
     cb_7_escalated_is_terminal
     cb_7_an_escalated_run_is_not_forgotten_for_new_ones
     cb_7_transitions
@@ -196,6 +197,7 @@ scenarios! {
     po_2_a_clock_set_back_gives_no_money_back
     po_2_a_clock_that_was_years_ahead_is_put_right
     po_2_a_day_ends_at_local_midnight
+    po_2_a_person_renews_a_budget_after_the_clock_was_ahead
     po_2_a_request_over_midnight_is_booked_when_it_ends
     po_2_a_reservation_nobody_ends_is_booked
     po_2_a_run_has_its_own_cap

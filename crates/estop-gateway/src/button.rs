@@ -7,6 +7,7 @@ use std::cell::LazyCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use estop_core::budget::PeriodSpend;
 use estop_core::button::{Latched, Press, Unlock};
 use estop_core::event::AbortedBy;
 use estop_core::ids::Hash64;
@@ -216,6 +217,12 @@ impl Host {
     /// Everybody's preset was set, or left to the configuration again.
     pub fn preset_changed(&self, by: &str, preset: Option<Preset>) {
         self.system_event(SystemEvent::PresetChanged { by: by.into(), preset });
+    }
+
+    /// Has the account of all agents together begin the present day and month.
+    pub fn renew_fleet_budget(&self, by: &str, spent: PeriodSpend) {
+        self.rulebook.fleet.renew(self.clock.now(), spent);
+        self.system_event(SystemEvent::FleetBudgetRenewed { by: by.into(), spent });
     }
 
     /// A token or a key was made or taken back.

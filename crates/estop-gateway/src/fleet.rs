@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use estop_core::budget::{Amount, Budget, BudgetFinding, Need, RunSpend, Totals};
+use estop_core::budget::{Amount, Budget, BudgetFinding, Need, PeriodSpend, RunSpend, Totals};
 use estop_core::engine::AgentState;
 use estop_core::event::{Event, What};
 use estop_core::operator::FleetView;
@@ -109,6 +109,13 @@ impl Fleet {
         inner.account.tightest(asked, RunSpend::default(), &inner.caps).map(of_fleet)
     }
 
+    /// Begins the present day and month with what was spent in them, if the clock was ahead.
+    pub(crate) fn renew(&self, now: Now, spent: PeriodSpend) {
+        let mut inner = self.lock();
+        let Inner { account, caps } = &mut *inner;
+        account.renew(now, caps, spent);
+    }
+
     /// How it stands.
     pub fn view(&self, now: Now) -> FleetView {
         let mut inner = self.lock();
@@ -118,6 +125,7 @@ impl Fleet {
             spent_today: inner.account.spent_today(),
             spent_this_month: inner.account.spent_this_month(),
             reserved: inner.account.reserved(),
+            latest_day: inner.account.latest_day_ahead(now, &inner.caps),
         }
     }
 
@@ -225,6 +233,25 @@ mod tests {
     fn tell_deactivated(fleet: &Fleet, state: &mut AgentState) -> bool {
         tell(fleet, state, Event::open(What::AgentDeactivated { by: "ann".into() }));
         tell(fleet, state, request(1))
+    }
+
+    #[test]
+    fn po_2_a_person_renews_the_budget_of_all_after_the_clock_was_ahead() {
+        const YEARS_MS: i64 = 10 * 365 * 86_400_000;
+        let caps = BudgetPolicy { usd_per_day: Some(NanoUsd(10)), ..BudgetPolicy::default() };
+        let fleet = Fleet::new(Budget::default(), caps);
+        let ahead = Now { wall: NOW.wall + YEARS_MS, ..NOW };
+        assert_eq!(fleet.view(ahead).latest_day, None, "nobody knows yet that the clock is wrong");
+        let mut state = AgentState::default();
+        assert!(tell(&fleet, &mut state, request(1)));
+        tell(&fleet, &mut state, answer(1));
+        assert!(!tell(&fleet, &mut state, request(2)));
+        assert_eq!(fleet.view(NOW).latest_day, Some(20_407 + 3_650));
+        let spent = Amount { usd: NanoUsd(0), tokens: 7 };
+        fleet.renew(NOW, PeriodSpend { today: spent, this_month: spent });
+        let view = fleet.view(NOW);
+        assert_eq!((view.latest_day, view.spent_today, view.reserved), (None, spent, Amount::default()));
+        assert!(tell(&fleet, &mut state, request(3)));
     }
 
     #[test]

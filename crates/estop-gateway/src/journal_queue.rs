@@ -129,6 +129,8 @@ struct Waiting {
     end: TailMark,
     /// Records so far.
     pushed: u64,
+    /// Bytes of their lines.
+    pushed_bytes: u64,
 }
 
 impl Waiting {
@@ -175,6 +177,11 @@ impl JournalQueue {
         self.waiting().pushed
     }
 
+    /// Bytes of all records so far, as they are before they are packed.
+    pub fn pushed_bytes(&self) -> u64 {
+        self.waiting().pushed_bytes
+    }
+
     /// Writes down what happened to an agent and what was decided, and adds it.
     // Inlined: an event is large, and would be copied from call to call.
     #[inline(always)]
@@ -202,6 +209,7 @@ impl JournalQueue {
             return;
         }
         waiting.pushed += 1;
+        waiting.pushed_bytes += line.len() as u64;
         if self.has_tail() {
             waiting.end.offset += line.len() as u64;
         }
@@ -266,6 +274,13 @@ impl JournalQueue {
         if let Some(Err(error)) = self.tail.as_ref().map(|tail| tail.forget_before()) {
             self.give_up(&error);
         }
+    }
+
+    /// Waits until the store has all records so far; not for ever. Only a batch in which somebody was stopped or steered
+    /// is known to be there: for whoever just did so.
+    pub fn is_stored(&self) -> bool {
+        let pushed = self.waiting().pushed;
+        self.wait_stored(pushed)
     }
 
     /// Waits until the store has so many records; not for ever.

@@ -14,11 +14,13 @@ use estop_gateway::{Host, JOBS_MAX, Job};
 /// Chosen: what a crash may lose; more often would only wear the disk.
 const EVERY: Duration = Duration::from_secs(1);
 /// A file that is larger was not written here.
-const BYTES_MAX: u64 = 64 << 20;
+pub const FILE_BYTES_MAX: u64 = 64 << 20;
+/// Its name in the data directory.
+pub const FILE_NAME: &str = "background.json";
 
 /// Where it is kept.
 pub fn path(data_dir: &Path) -> PathBuf {
-    data_dir.join("background.json")
+    data_dir.join(FILE_NAME)
 }
 
 /// What was kept; nothing if there is no file. A file that cannot be read is said, and does not keep estop from starting:
@@ -30,7 +32,7 @@ pub fn read(data_dir: &Path) -> Vec<Job> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             about => about?,
         };
-        if !about.is_file() || about.len() > BYTES_MAX {
+        if !about.is_file() || about.len() > FILE_BYTES_MAX {
             return Err(io::Error::other("it is no file that estop wrote"));
         }
         let mut jobs: Vec<Job> = serde_json::from_slice(&std::fs::read(&path)?)?;

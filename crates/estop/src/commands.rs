@@ -44,6 +44,7 @@ pub mod enter_cgroup;
 // Looking after the machine.
 pub mod background;
 pub mod backup;
+pub mod budgets;
 pub mod completions;
 #[cfg(feature = "demo")]
 pub mod demo;

@@ -3,6 +3,7 @@
 pub mod admin_plane;
 pub mod alerting;
 pub mod background_file;
+pub mod backup_files;
 pub mod button_log;
 pub mod client;
 pub mod commands;

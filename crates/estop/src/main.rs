@@ -8,7 +8,7 @@ use estop::commands::demo;
 #[cfg(feature = "top")]
 use estop::commands::top;
 use estop::commands::{
-    Exit, agents, alerts, background, backup, canary, cases, completions, detach, doctor, emergency,
+    Exit, agents, alerts, background, backup, budgets, canary, cases, completions, detach, doctor, emergency,
     enter_cgroup, eval, hook, install, journal, kill, mcp, policy, prooftest, replay, restore, run, runs,
     serve, sessions, spend, status, token, uninstall, verify,
 };
@@ -51,6 +51,7 @@ enum Command {
     Escalations(cases::EscalationsArgs),
     Alerts(alerts::Args),
     Spend(spend::Args),
+    Budgets(budgets::Args),
     Token(token::Args),
     Sessions(sessions::Args),
     Journal(journal::Args),
@@ -103,6 +104,7 @@ fn main() -> ExitCode {
         Command::Escalations(args) => cases::escalations(&args),
         Command::Alerts(args) => alerts::main(&args),
         Command::Spend(args) => spend::main(&args),
+        Command::Budgets(args) => budgets::main(&args),
         Command::Token(args) => token::main(&args),
         Command::Sessions(args) => sessions::main(&args),
         Command::Journal(args) => journal::main(&args),

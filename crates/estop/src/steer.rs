@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use estop_core::agent_status::AgentStatus;
+use estop_core::budget::PeriodSpend;
 use estop_core::button::{Latched, Press, Unlock};
 use estop_core::decision::Decision;
 use estop_core::engine::StatusQuery;
@@ -92,7 +93,8 @@ impl Steering {
 
     fn view(&self, agent: &Agent) -> AgentView {
         let judged = agent.judged();
-        let (state, now) = (&judged.state, self.host.clock.mono());
+        let (state, clocks) = (&judged.state, self.host.clock.now());
+        let now = clocks.mono;
         AgentView {
             name: (&*agent.name).into(),
             standing: state.standing(),
@@ -106,6 +108,7 @@ impl Steering {
             spent_today: state.budget().spent_today(),
             spent_this_month: state.budget().spent_this_month(),
             reserved: state.budget().reserved(),
+            budget_latest_day: state.budget().latest_day_ahead(clocks, &judged.policy.budget),
             runs: state.run_views_at(now),
             snoozes: state.snoozes().cloned().collect(),
         }
@@ -195,6 +198,19 @@ impl Operator for Steering {
         Ok(self.view(&agent))
     }
 
+    fn renew_budget(&self, agent: &str, spent: PeriodSpend, by: &str) -> Result<AgentView, OperatorError> {
+        let agent = self.find(agent)?;
+        self.host.tell(&agent, None, What::BudgetRenewed { by: by.into(), spent });
+        self.keep()?;
+        Ok(self.view(&agent))
+    }
+
+    fn renew_fleet_budget(&self, spent: PeriodSpend, by: &str) -> Result<FleetView, OperatorError> {
+        self.host.renew_fleet_budget(by, spent);
+        self.keep()?;
+        Ok(self.fleet())
+    }
+
     fn fleet(&self) -> FleetView {
         self.host.rulebook.fleet.view(self.host.clock.now())
     }
@@ -247,6 +263,10 @@ impl Operator for Steering {
 
     fn is_kept(&self) -> bool {
         self.latch.is_kept()
+    }
+
+    fn is_stored(&self) -> bool {
+        self.host.journal.is_stored()
     }
 
     fn journal_trouble(&self) -> Option<JournalTrouble> {

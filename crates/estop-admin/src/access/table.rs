@@ -96,6 +96,7 @@ pub(crate) const ROUTES: &[(&str, &[(&str, Needs)])] = &[
     ("/api/alerts/mutes", &[("GET", VIEWER), ("POST", OPERATOR)]),
     ("/api/alerts/mutes/{id}", &[("GET", VIEWER), ("PUT", OPERATOR), ("DELETE", OPERATOR)]),
     ("/api/spend", &[("GET", VIEWER)]),
+    ("/api/budgets/renew", &[("POST", ADMIN)]),
     ("/api/stats", &[("GET", VIEWER)]),
     ("/api/background", &[("GET", VIEWER)]),
     ("/api/emergency/status", &[("GET", VIEWER)]),

@@ -4,6 +4,7 @@ use estop_core::activity::{ActivityMode, Intensity};
 use estop_core::agent_status::AgentStatus;
 use estop_core::policy::{Mode, Policy, Preset};
 use estop_core::standing::{Cause, DeactivatedBy, Standing};
+use estop_core::time::date;
 use estop_store::Origin;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -53,6 +54,9 @@ pub(crate) struct AgentOut {
     spent_this_month: Option<AmountOut>,
     /// Held for requests under way.
     reserved: Option<AmountOut>,
+    /// The day the clock once showed, later than today: until then a day or month of its budget begins only where the clock
+    /// comes to it by ticking. `POST /api/budgets/renew` ends that. Null = its budget is in the present.
+    budget_latest_day: Option<String>,
     /// Runs in memory.
     runs: u64,
     /// Guards that work as in shadow for a while.
@@ -133,6 +137,7 @@ impl AgentOut {
             spent_today: live.map(|view| view.spent_today.into()),
             spent_this_month: live.map(|view| view.spent_this_month.into()),
             reserved: live.map(|view| view.reserved.into()),
+            budget_latest_day: live.and_then(|view| view.budget_latest_day).map(date),
             runs: live.map_or(0, |view| view.runs.len() as u64),
             snoozes: live.into_iter().flat_map(|view| &view.snoozes).map(SnoozeOut::from).collect(),
             origin: origin_name(stored.map_or(Origin::Traffic, |agent| agent.origin)),

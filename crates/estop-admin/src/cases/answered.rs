@@ -1,9 +1,13 @@
-//! Cases that are answered by what a person did elsewhere (EV-3): activating an agent closes its incidents, extending a
-//! run closes its escalation.
+//! Cases that are answered by what a person did elsewhere (EV-3): activating or resuming an agent closes its incidents,
+//! extending a run closes its escalation.
+//!
+//! A case is stored up to 200 ms after what opened it. The record of what the person did is stored after it: once the store
+//! has that record, no case that it answers is missed.
 
 use estop_core::agent_status::AgentStatus;
 use estop_core::escalation_text::what_next;
 use estop_core::ids::Name;
+use estop_core::operator::Steer;
 use estop_store::{CaseFilter, CaseStatus, Escalation, Incident, StoreError};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -27,14 +31,16 @@ pub(crate) struct ClosedOut {
 }
 
 /// Closes the open incidents of an agent that works again.
-pub(crate) fn close_incidents(app: &App, agent: &str, by: &str) -> Result<ClosedOut, Problem> {
+pub(crate) fn close_incidents(app: &App, agent: &str, by: &str, did: Steer) -> Result<ClosedOut, Problem> {
+    let did = if did == Steer::Resume { "resumed" } else { "activated" };
+    app.operator.is_stored();
     let store = app.store_here();
     let read = |filter: &CaseFilter| store.incidents(filter, PAGE);
     let place = |incident: &Incident| (incident.opened_at, incident.id.clone());
     let mut closed = ClosedOut::default();
     each_open(agent, read, place, |mut incident| {
         incident.status = CaseStatus::Closed;
-        incident.resolution.get_or_insert_with(|| format!("{by} activated the agent."));
+        incident.resolution.get_or_insert_with(|| format!("{by} {did} the agent."));
         if is_done(store.update_incident(&incident))? {
             closed.incidents.push(incident.id.into());
         }
@@ -50,6 +56,7 @@ pub(crate) fn close_escalations(
     run: Option<&str>,
     by: &str,
 ) -> Result<ClosedOut, Problem> {
+    app.operator.is_stored();
     let store = app.store_here();
     let read = |filter: &CaseFilter| store.escalations(filter, PAGE);
     let place = |escalation: &Escalation| (escalation.opened_at, escalation.id.clone());

@@ -17,7 +17,9 @@ use super::frame::Frame;
 use super::preset;
 use super::requests::{self, RequestRow};
 use super::rules::Rules;
-use super::shown::{AgentRow, Badge, EventRow, Meter, budgets, is_over, limits, run_badge, spent, when};
+use super::shown::{
+    AgentRow, Badge, BudgetAhead, EventRow, Meter, budgets, is_over, limits, run_badge, spent, when,
+};
 use super::{Page, made};
 use crate::access::Caller;
 use crate::agents::row::{self, Found};
@@ -54,6 +56,7 @@ struct AgentPage {
     rules: Rules,
     keys: Vec<KeyRow>,
     spent_month: String,
+    budget_ahead: Option<BudgetAhead>,
     last_seen: String,
     budgets: Vec<Meter>,
     runs: Vec<RunRow>,
@@ -157,6 +160,9 @@ fn agent(
             window: typed(asked.window_size, view.policy.loops.window_size.to_string()),
             threshold: typed(asked.threshold, format!("{}.{}", threshold / 10, threshold % 10)),
         },
+        budget_ahead: view
+            .budget_latest_day
+            .map(|day| BudgetAhead::of(day, app.place.commands.renew_budget(&view.name))),
         spent_month: spent(view.spent_this_month),
         last_seen: last_seen.map_or_else(|| "just now".to_owned(), |at| when(at, now)),
         budgets: budgets(&view),

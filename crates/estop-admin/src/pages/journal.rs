@@ -43,7 +43,11 @@ pub(super) async fn page(
     made(app, move |app| {
         let before = asked.before.as_deref().filter(|text| !text.is_empty()).map(read_cursor).transpose()?;
         let named = |text: &str| (!text.trim().is_empty()).then(|| text.trim().replace(' ', "_").into());
-        let filter = EventFilter { agent: named(&asked.agent), event_type: named(&asked.kind), before };
+        let filter = EventFilter {
+            agent: app.agent_named(named(&asked.agent)),
+            event_type: named(&asked.kind),
+            before,
+        };
         let events = app.store_here().events(&filter, ROWS)?;
         let next = events.last().filter(|_| events.len() == ROWS).map(|last| {
             let text = |text: &Option<estop_core::ids::Name>| plain(text.as_deref().unwrap_or_default());

@@ -11,6 +11,7 @@ use estop_core::operator::{AgentView, RunView};
 use estop_core::policy::{Limit, Limits, Mode, Policy};
 use estop_core::run::RunState;
 use estop_core::standing::{DeactivatedBy, Standing};
+use estop_core::time::date;
 use estop_store::StoredEvent;
 use serde_json::Value;
 
@@ -171,6 +172,19 @@ pub(super) fn limits(run: &RunView, limits: &Limits) -> Vec<Meter> {
 }
 
 /// What an agent spent today, where no cap of the day stands beside it; a month's is no measure of a day.
+/// A budget that has seen a later day than today, because the clock was ahead.
+pub(super) struct BudgetAhead {
+    pub(super) day: String,
+    /// What has it begin the present day and month.
+    pub(super) command: String,
+}
+
+impl BudgetAhead {
+    pub(super) fn of(day: i32, command: String) -> BudgetAhead {
+        BudgetAhead { day: date(day), command }
+    }
+}
+
 fn spent_today(view: &AgentView) -> String {
     let today = spent(view.spent_today);
     let month = of_period(view, Period::Month).into_iter().max_by_key(|meter| meter.percent);

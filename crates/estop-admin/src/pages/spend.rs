@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::charts::{Days, Measure};
 use super::frame::Frame;
-use super::shown::{Meter, money, spent};
+use super::shown::{BudgetAhead, Meter, money, spent};
 use super::{Page, made};
 use crate::access::Caller;
 use crate::problem::Problem;
@@ -46,6 +46,7 @@ struct SpendPage {
     month: String,
     held: String,
     caps: Vec<Meter>,
+    budget_ahead: Option<BudgetAhead>,
     sums: Vec<Sum>,
     days: Option<Days>,
     more: bool,
@@ -95,6 +96,9 @@ pub(super) async fn page(
             today: spent(fleet.spent_today),
             month: spent(fleet.spent_this_month),
             held: spent(fleet.reserved),
+            budget_ahead: fleet
+                .latest_day
+                .map(|day| BudgetAhead::of(day, app.place.commands.renew_budgets())),
             caps: caps(&fleet),
             days: chart,
             more: sums.len() == ROWS,

@@ -7,6 +7,8 @@ mod access;
 mod agents;
 mod alerts;
 mod backtest;
+mod budgets;
+mod cases;
 mod documents;
 mod emergency;
 mod hooks;

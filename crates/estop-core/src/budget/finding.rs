@@ -77,6 +77,14 @@ impl Account {
         matches!(self, Account::UsdPerRun | Account::TokensPerRun)
     }
 
+    /// Whether it is an account of this agent that begins anew with the day or the month.
+    pub(crate) fn has_period(self) -> bool {
+        matches!(
+            self,
+            Account::UsdPerDay | Account::UsdPerMonth | Account::TokensPerDay | Account::TokensPerMonth
+        )
+    }
+
     /// Whether it begins anew with the month.
     pub(super) fn is_monthly(self) -> bool {
         matches!(

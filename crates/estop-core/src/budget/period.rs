@@ -35,6 +35,18 @@ impl Calendar {
         is_in_it && day != 0 && month != 0 && self.put_back.is_none()
     }
 
+    /// The latest day there was, if it is more than a day after `today`: the clock was ahead, and was put back. A day of
+    /// tolerance, because a clock wavers around midnight and a policy may name another time zone.
+    pub(super) fn latest_day_after(&self, today: i32, day: i32) -> Option<i32> {
+        let latest = self.latest_day.max(day);
+        (latest > today.saturating_add(1)).then_some(latest)
+    }
+
+    /// In this day and month, as if there had never been a later one.
+    pub(super) fn at(local: Local) -> Calendar {
+        Calendar { latest_day: local.day, latest_month: local.month, put_back: None }
+    }
+
     /// The clocks show another moment: goes on to its day and month.
     pub(super) fn turn(&mut self, now: Now, local: Local, day: &mut i32, month: &mut i32) -> Begins {
         let ticks = self.put_back.is_none_or(|from| ticked(from, now));

@@ -4,6 +4,7 @@ use super::AgentState;
 use super::pass::Pass;
 use super::tool::OpenCalls;
 use crate::activity::Activity;
+use crate::budget::PeriodSpend;
 use crate::decision::{Decision, Effect, Guard};
 use crate::event::Event;
 use crate::health::Health;
@@ -12,7 +13,7 @@ use crate::policy::{Mode, Policy};
 use crate::run::{Run, RunFinding, RunLimits, RunProblem, RunState};
 use crate::safety_gate::SafetyGate;
 use crate::standing::{DeactivatedBy, Standing};
-use crate::time::Millis;
+use crate::time::{Millis, Now};
 
 impl AgentState {
     /// A fresh run starts anew. An open one is already there; an escalated one stays escalated (CB-7).
@@ -105,6 +106,11 @@ impl AgentState {
         self.in_flight.expire_all(now);
         self.open_calls = OpenCalls::default();
         self.runs.iter_mut().for_each(|run| run.was_away(away_ms));
+    }
+
+    pub(super) fn budget_renewed(&mut self, now: Now, spent: PeriodSpend, policy: &Policy) -> Decision {
+        self.budget.renew(now, &policy.budget, spent);
+        Decision::noted()
     }
 
     pub(super) fn paused(&mut self, now: Millis) -> Decision {

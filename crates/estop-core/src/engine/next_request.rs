@@ -11,7 +11,7 @@ use crate::printed_command::Commands;
 use crate::rate;
 use crate::run::{IMPLICIT_IDLE_MS, Run, RunState, Wants};
 use crate::system::GateView;
-use crate::time::{Now, Zone};
+use crate::time::{Now, Zone, date};
 
 const MINUTE_MS: i64 = 60_000;
 
@@ -35,7 +35,7 @@ pub struct StatusQuery<'a> {
 impl AgentState {
     /// What its next request would get.
     pub fn status(&self, asked: &StatusQuery<'_>) -> AgentStatus {
-        let &StatusQuery { agent, now, gate, fleet, policy, commands } = asked;
+        let &StatusQuery { agent, now, gate, policy, commands, .. } = asked;
         let policy = &*self.snoozes.over(policy);
         let now = Now { mono: self.now.max(now.mono), wall: now.wall };
         AgentStatus::of_gate(gate, commands)
@@ -43,7 +43,7 @@ impl AgentState {
             .or_else(|| self.run_status(agent, now, commands))
             .or_else(|| hours_status(policy, now.wall))
             .or_else(|| self.rate_status(now, policy))
-            .or_else(|| self.budget_status(now, fleet, policy))
+            .or_else(|| self.budget_status(asked, now, policy))
             .or_else(|| self.cooldown_status(now, policy))
             .unwrap_or_else(AgentStatus::active)
     }
@@ -107,7 +107,7 @@ impl AgentState {
         Some(status.until(later(now.wall, finding.free_in_ms)))
     }
 
-    fn budget_status(&self, now: Now, fleet: Option<BudgetFinding>, policy: &Policy) -> Option<AgentStatus> {
+    fn budget_status(&self, asked: &StatusQuery<'_>, now: Now, policy: &Policy) -> Option<AgentStatus> {
         if policy.modes.budget != Mode::Enforce {
             return None;
         }
@@ -120,12 +120,23 @@ impl AgentState {
             reserved: self.in_flight.held_by_run(run.serial),
         });
         let own = account.tightest(self.last_asked, spend, &policy.budget);
-        let finding = [own, fleet].into_iter().flatten().find(BudgetFinding::is_over)?;
+        let finding = [own, asked.fleet].into_iter().flatten().find(BudgetFinding::is_over)?;
         let stands = finding.to_string().replace("this request", "a request like its last one");
         let left = finding.cap.saturating_sub(finding.spent);
         if left > 0 && finding.asked <= left {
             let sentence = format!("{stands} It fits when requests in progress have ended.");
             return Some(AgentStatus::new(StatusKind::BudgetSpent, "budget reserved", sentence));
+        }
+        if let Some(day) =
+            account.latest_day_ahead(now, &policy.budget).filter(|_| finding.account.has_period())
+        {
+            let renew = asked.commands.renew_budget(asked.agent);
+            let sentence = format!(
+                "{stands} The clock once showed {}, and what was spent until then counts in the present period. To begin \
+                 the present period: {renew}.",
+                date(day)
+            );
+            return Some(AgentStatus::new(StatusKind::BudgetSpent, "budget spent", sentence));
         }
         let (label, until) = match next_period(&policy.budget, finding.account, now.wall) {
             Some((period, until)) => (format!("budget spent until {period}"), Some(until)),

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Channels, GateView};
+use crate::budget::PeriodSpend;
 use crate::ids::{Hash64, Name};
 use crate::policy::Preset;
 
@@ -112,6 +113,14 @@ pub enum SystemEvent {
         by: Name,
         /// The preset; `None` = the configuration decides.
         preset: Option<Preset>,
+    },
+    /// A person has the account of all agents together begin the present day and month, because it has seen later ones
+    /// while the clock was ahead (PO-2).
+    FleetBudgetRenewed {
+        /// Who.
+        by: Name,
+        /// What was spent in the present day and month.
+        spent: PeriodSpend,
     },
     /// Somebody may come in, or is told, who could not be before, or cannot be any more.
     AccessChanged {

@@ -9,13 +9,14 @@
 //! tool 1 TOOL ARGS [mcp]                     finish 1 "result" [failed|unsure] [reports]
 //! start [attended] [max_tool_calls=N…] | sleep | wake | complete | extend        message in|out RELAY
 //! activate | deactivate | pause | resume     policy KEY=VALUE…     snooze GUARD 2h | unsnooze GUARD
+//! renew today=$1 month=$1
 //! system start [STATE] [epoch=N] [shut=llm+tools] | kill [llm+tools] | restart [epoch=N] | clear [epoch=N]
 //! ```
 //!
 //! Every event takes `run=NAME`, `gate=STATE` and `shut=llm+tools`. A tool of `-` is an action in plain text.
 //! Whether a command runs tests is found out as in real life.
 
-use estop_core::budget::{Account, BudgetFinding};
+use estop_core::budget::{Account, Amount, BudgetFinding, PeriodSpend};
 use estop_core::button::Press;
 use estop_core::chant::ChantDetector;
 use estop_core::event::{
@@ -75,7 +76,7 @@ struct Options {
 impl Options {
     fn of(words: &[Word]) -> Result<Options, String> {
         let (first, rest) = words.split_first().ok_or("a line needs an event")?;
-        const KEYS: [&str; 23] = [
+        const KEYS: [&str; 25] = [
             "more",
             "open",
             "open_tokens",
@@ -90,6 +91,8 @@ impl Options {
             "conv",
             "kind",
             "fleet",
+            "today",
+            "month",
             "epoch",
             "model",
             "issue",
@@ -223,6 +226,11 @@ fn what(world: &mut World, run: Option<&str>, options: &mut Options) -> Result<W
             What::GuardSnoozed { by: by(), guard, for_ms: duration_ms(&span)?, until: 0, note: None }
         }
         "unsnooze" => What::GuardWoken { by: by(), guard: guard(options)? },
+        "renew" => {
+            let of = |usd| Amount { usd, tokens: 0 };
+            let (today, this_month) = (of(options.money("today")?), of(options.money("month")?));
+            What::BudgetRenewed { by: by(), spent: PeriodSpend { today, this_month } }
+        }
         "restarted" => What::Restarted { away_ms: options.id()? * 1000 },
         "tick" => What::Tick,
         other => return Err(format!("`{other}` is no event")),

@@ -7,7 +7,7 @@
 //! score 11.0 | parts 11/0/0            vetoes A B | no vetoes | cooldown 60s | budget_left 100 | intent STOP 1000
 //! health 600 | mode LOOPING | intensity HIGH | standing active|inactive manual|inactive kill_switch loop|paused person
 //! run NAME STATE | implicit STATE|gone | wake 30s run_clock | no wake | in_flight 2 | windows 1 20
-//! reserved $1 [TOKENS] | spent $1 [TOKENS] | spent_month $1 [TOKENS]
+//! reserved $1 [TOKENS] | spent $1 [TOKENS] | spent_month $1 [TOKENS] | latest_day 2036-06-01|none
 //! applied | already | stale | illegal STATE | state RUNNING | epoch 3 | shut llm+tools | pressed | not pressed
 //! ```
 
@@ -21,7 +21,7 @@ use estop_core::standing::{DeactivatedBy, Standing};
 use estop_core::system::{GateView, SystemOutcome};
 
 use super::event::{channels, system_state};
-use super::line::{duration_ms, words};
+use super::line::{duration_ms, wall_ms, words};
 use super::policy::nano_usd;
 use super::world::{Last, World};
 
@@ -273,8 +273,22 @@ fn state_answer(world: &World, words: &[&str]) -> Answer {
         ["reserved", amount @ ..] => return Some(amount_is(state.budget().reserved(), amount)),
         ["spent", amount @ ..] => return Some(amount_is(state.budget().spent_today(), amount)),
         ["spent_month", amount @ ..] => return Some(amount_is(state.budget().spent_this_month(), amount)),
+        ["latest_day", "none"] => {
+            let latest = latest_day(world);
+            Came::holds(latest.is_none(), format!("{latest:?}"))
+        }
+        ["latest_day", day] => {
+            let latest = latest_day(world);
+            let holds =
+                wall_ms(&format!("{day}T00:00")).map(|wall| latest == Some((wall / 86_400_000) as i32));
+            return Some(holds.map(|holds| Came::holds(holds, format!("{latest:?}"))));
+        }
         _ => return None,
     }))
+}
+
+fn latest_day(world: &World) -> Option<i32> {
+    world.state.budget().latest_day_ahead(world.clocks(), &world.policy.budget)
 }
 
 fn amount_is(amount: Amount, words: &[&str]) -> Result<Came, String> {

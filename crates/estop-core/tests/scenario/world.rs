@@ -78,7 +78,7 @@ impl World {
         Ok(())
     }
 
-    fn clocks(&self) -> Now {
+    pub(super) fn clocks(&self) -> Now {
         Now { mono: self.now, wall: self.wall_offset.saturating_add_unsigned(self.now.0) }
     }
 

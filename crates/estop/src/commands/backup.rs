@@ -10,9 +10,9 @@ use serde_json::json;
 use super::data_dir::DataDirArgs;
 use super::{Exit, Refused, refused, say, say_json};
 use crate::admin_plane::socket;
+use crate::backup_files::BACKUP_FILES;
 use crate::memory::database;
 use crate::printable::escaped;
-use crate::prooftest::copy_beside;
 
 /// A running estop stores what happened some 200 ms later; one that takes much longer has a disk in trouble.
 const STORED_WITHIN: Duration = Duration::from_secs(10);
@@ -53,9 +53,10 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         Err(StoreError::Exists { .. }) => return taken(&args.file),
         Err(error) => anyhow::bail!("{} cannot be written: {error}", args.file.display()),
     }
-    if let Err(error) = copy_beside(&folder, &args.file) {
-        // The journal, which is in the copy, has the result too, without its steps.
-        eprintln!("estop: the last proof test could not be copied: {error}");
+    for beside in BACKUP_FILES {
+        if let Err(error) = beside.copy_beside(&folder, &args.file) {
+            eprintln!("estop: {} could not be copied: {error}", beside.what);
+        }
     }
     let copy = restore_check(&args.file).map_err(|error| {
         Refused(format!(

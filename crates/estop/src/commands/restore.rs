@@ -13,9 +13,9 @@ use serde_json::json;
 use super::data_dir::DataDirArgs;
 use super::open_store::lock;
 use super::{Exit, Refused, refused, say, say_json};
+use crate::backup_files::BACKUP_FILES;
 use crate::memory::database;
 use crate::printable::escaped;
-use crate::prooftest::copy_back;
 
 /// What is added to the name of a database whose place was taken, before the time.
 const KEPT: &str = ".before-restore-";
@@ -44,8 +44,10 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     let kept = place(&args.file, &draft, &database).with_context(|| {
         format!("{} could not be restored to {}", args.file.display(), database.display())
     })?;
-    if let Err(error) = copy_back(&args.file, &folder) {
-        eprintln!("estop: the last proof test could not be put back: {error}. Run `estop prooftest`.");
+    for beside in BACKUP_FILES {
+        if let Err(error) = beside.copy_back(&args.file, &folder) {
+            eprintln!("estop: {} could not be put back: {error}. {}", beside.what, beside.next_step);
+        }
     }
     print(args, &folder, copy, kept.as_deref())?;
     Ok(Exit::Fine)

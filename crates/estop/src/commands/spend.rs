@@ -79,14 +79,23 @@ fn sums(spend: &Value, by: &str) -> String {
 fn fleet(fleet: &Value) -> String {
     let amount = |amount: &Value| format!("{}, {} tokens", dollars(&amount["usd"]), cell(&amount["tokens"]));
     format!(
-        "All agents together ({}):\n  today: {}{}\n  this month: {}{}\n  held for requests under way: {}",
+        "All agents together ({}){}:\n  today: {}{}\n  this month: {}{}\n  held for requests under way: {}",
         cell(&fleet["timezone"]),
+        clock_ahead(&fleet["latest_day"]),
         amount(&fleet["spent_today"]),
         caps(&fleet["usd_per_day"], &fleet["tokens_per_day"]),
         amount(&fleet["spent_this_month"]),
         caps(&fleet["usd_per_month"], &fleet["tokens_per_month"]),
         amount(&fleet["reserved"]),
     )
+}
+
+/// The day the account has seen that is later than today.
+fn clock_ahead(day: &Value) -> String {
+    if day.is_null() {
+        return String::new();
+    }
+    format!(", of which the clock once showed {}: see `estop budgets renew`", cell(day))
 }
 
 fn caps(usd: &Value, tokens: &Value) -> String {

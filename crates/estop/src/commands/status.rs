@@ -43,6 +43,8 @@ fn together(mut status: Value, stats: &Value) -> Value {
         "runs",
         "spent_today",
         "spent_this_month",
+        "budgets_ahead",
+        "budgets_latest_day",
         "open_incidents",
         "open_escalations",
         "last_seq",
@@ -101,17 +103,31 @@ fn text(status: &Value) -> String {
     let channels = [("llm", "llmEnabled"), ("messaging", "messagingEnabled"), ("tools", "toolsEnabled")];
     let open =
         |(name, key): (&str, &str)| format!("{name} {}", if status[key] == true { "open" } else { "shut" });
-    properties([
+    let budgets = budgets(status).map(|text| ("budgets", text));
+    let shown = [
         ("state", state),
         ("channels", channels.map(open).join(", ")),
         ("agents", agents(&status["agents"])),
         ("in flight", cell(&status["in_flight"])),
         ("runs", cell(&status["runs"])),
         ("spent today", dollars(&status["spent_today"]["usd"])),
+    ];
+    let rest = [
         ("open incidents", cell(&status["open_incidents"])),
         ("needs a human", cell(&status["open_escalations"])),
         ("triggers", triggers(&status["triggers"])),
         ("proof test", proof_test(&status["proofTest"])),
         ("alerts", alerts(status)),
-    ])
+    ];
+    properties(shown.into_iter().chain(budgets).chain(rest))
+}
+
+/// Budgets that have seen a later day than today.
+fn budgets(status: &Value) -> Option<String> {
+    let count = status["budgets_ahead"].as_u64().filter(|count| *count > 0)?;
+    let which = if count == 1 { "1 has".to_owned() } else { format!("{count} have") };
+    let day = cell(&status["budgets_latest_day"]);
+    Some(format!(
+        "{which} seen {day} because the clock was ahead; `estop budgets renew --all` begins the present day and month"
+    ))
 }

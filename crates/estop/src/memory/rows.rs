@@ -10,7 +10,7 @@ mod of_agent;
 mod runs;
 mod sums;
 
-use estop_core::budget::{Budget, BudgetFinding};
+use estop_core::budget::{Budget, BudgetFinding, PeriodSpend};
 use estop_core::decision::{Decision, Effect, Finding, Guard, Outcome};
 use estop_core::event::{Event, What};
 use estop_core::operator::RunView;
@@ -101,6 +101,7 @@ impl Rows {
         now: Now,
         what: &SystemEvent,
         decision: &SystemDecision,
+        facts: &Facts,
         out: &mut JournalBatch,
     ) {
         let (event_type, by) = match what {
@@ -110,6 +111,10 @@ impl Rows {
             SystemEvent::ClearRequested { by, .. } => ("system_clear", Some(by)),
             SystemEvent::AccessChanged { by, .. } => ("access_changed", Some(by)),
             SystemEvent::PresetChanged { by, .. } => ("preset_changed", Some(by)),
+            SystemEvent::FleetBudgetRenewed { by, spent } => {
+                self.books.renew_fleet(now, *spent, facts);
+                ("budget_renewed", Some(by))
+            }
             SystemEvent::ConfigurationRead { by, applied: true, .. } => ("configuration_read", Some(by)),
             SystemEvent::ConfigurationRead { by, .. } => ("configuration_refused", Some(by)),
             SystemEvent::TriggerChanged { trigger, working: true, .. } => ("trigger_works", Some(trigger)),
@@ -131,6 +136,11 @@ impl Rows {
             }
             SystemEvent::AccessChanged { what, .. } => json!({ "by": by, "what": what }),
             SystemEvent::PresetChanged { preset, .. } => json!({ "by": by, "preset": preset }),
+            SystemEvent::FleetBudgetRenewed { by, spent } => {
+                let mut detail = renewed(by, *spent);
+                detail["scope"] = json!("fleet");
+                detail
+            }
             SystemEvent::TriggerChanged { trigger, what, .. } => json!({ "trigger": trigger, "what": what }),
             SystemEvent::PartChanged { part, silent_ms, .. } => {
                 json!({ "part": part, "silent_ms": silent_ms })
@@ -246,6 +256,7 @@ fn steered(what: &What) -> Option<(&'static str, Value)> {
             json!({ "by": by, "guard": guard.name(), "for_ms": for_ms, "until": until, "note": note }),
         )),
         What::GuardWoken { by, guard } => Some(("guard_woken", json!({ "by": by, "guard": guard.name() }))),
+        What::BudgetRenewed { by, spent } => Some(("budget_renewed", renewed(by, *spent))),
         What::Restarted { away_ms } => Some(("restarted", json!({ "away_ms": away_ms }))),
         What::RequestReceived(_)
         | What::ResponseCompleted(_)
@@ -259,6 +270,11 @@ fn steered(what: &What) -> Option<(&'static str, Value)> {
         | What::MessageOut { .. }
         | What::Tick => None,
     }
+}
+
+/// What a budget begins the present day and month with.
+fn renewed(by: &str, spent: PeriodSpend) -> Value {
+    json!({ "by": by, "spent_today": spent.today, "spent_this_month": spent.this_month })
 }
 
 /// What guards did.

@@ -26,6 +26,11 @@ use crate::printable::escaped;
 /// A start has other things to do first.
 const FIRST_AFTER: Duration = Duration::from_secs(2);
 const EVERY: Duration = Duration::from_secs(3600);
+/// How often it is looked whether the journal has grown enough to be checked against `journal_bytes`.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Of `journal_bytes`: what may be written before the journal is checked again. With the time of a look and of a pass this
+/// bounds how far the cap is passed; a smaller share only makes more passes that find nothing.
+const GROWTH_SHARE: u64 = 8;
 /// The shortest rest after a step; a longer step has a rest as long as itself.
 const REST_MIN: Duration = Duration::from_millis(20);
 const DAY_MS: i64 = 86_400_000;
@@ -71,9 +76,15 @@ struct Ending;
 
 impl Tidier {
     fn run(self) {
-        let mut wait = FIRST_AFTER;
-        while self.rest(wait).is_ok() {
-            match self.pass() {
+        let mut next = Instant::now() + FIRST_AFTER;
+        let mut growth = Growth::new(self.retention.journal_bytes);
+        while self.rest(growth.look_within(next.saturating_duration_since(Instant::now()))).is_ok() {
+            let is_time = Instant::now() >= next;
+            let has_grown = growth.is_due(self.host.journal.pushed_bytes());
+            if !is_time && !has_grown {
+                continue;
+            }
+            match if is_time { self.pass() } else { self.prune_journal() } {
                 Ok(Ok(())) => {}
                 Ok(Err(Ending)) => return,
                 Err(error) => {
@@ -83,7 +94,9 @@ impl Tidier {
                     );
                 }
             }
-            wait = EVERY;
+            if is_time {
+                next = Instant::now() + EVERY;
+            }
         }
     }
 
@@ -99,16 +112,16 @@ impl Tidier {
         self.rest(begun.elapsed().max(REST_MIN))
     }
 
-    fn pass(&self) -> anyhow::Result<Result<(), Ending>> {
+    /// Lets go records that are too old or too many.
+    fn prune_journal(&self) -> anyhow::Result<Result<(), Ending>> {
         let now = Timestamp::now().as_millisecond();
         match self.store.compact() {
             // Merging needs a little room of its own; what is merged already goes without it.
             Ok(()) | Err(StoreError::Full) => {}
             Err(error) => return Err(error.into()),
         }
-        let before = |days: Option<u32>| days.map(|days| now.saturating_sub(i64::from(days) * DAY_MS));
         let going = Going {
-            before_wall: before(self.retention.journal_days),
+            before_wall: before(now, self.retention.journal_days),
             keep_bytes: self.retention.journal_bytes,
             checkpoint: u64::MAX,
         };
@@ -120,6 +133,17 @@ impl Tidier {
             }
             begun = Instant::now();
         }
+        Ok(Ok(()))
+    }
+
+    /// Lets go everything that is too old or too much.
+    fn pass(&self) -> anyhow::Result<Result<(), Ending>> {
+        if self.prune_journal()?.is_err() {
+            return Ok(Err(Ending));
+        }
+        let now = Timestamp::now().as_millisecond();
+        let before = |days| before(now, days);
+        let mut begun = Instant::now();
         let today = Zone::default().local(now).day;
         let spend_days = self.retention.spend_days.and_then(|days| i32::try_from(days).ok());
         let old = Old {
@@ -147,6 +171,39 @@ impl Tidier {
         // Whatever happens from here on, the journal knows what its rest begins with.
         anyhow::ensure!(self.host.journal.sync(), "the journal cannot be written");
         Ok(self.store.prune(part.to_seq, bases)?)
+    }
+}
+
+/// The moment so many days before `now`.
+fn before(now: i64, days: Option<u32>) -> Option<i64> {
+    days.map(|days| now.saturating_sub(i64::from(days) * DAY_MS))
+}
+
+/// Whether enough was written to check the journal against `journal_bytes`.
+struct Growth {
+    /// What may be written between two checks; `None` without a cap.
+    step: Option<u64>,
+    /// What was written at the last check.
+    checked: u64,
+}
+
+impl Growth {
+    fn new(journal_bytes: Option<u64>) -> Growth {
+        Growth { step: journal_bytes.map(|bytes| (bytes / GROWTH_SHARE).max(1)), checked: 0 }
+    }
+
+    /// How long to rest before the next look, if the next pass is this far away.
+    fn look_within(&self, next: Duration) -> Duration {
+        if self.step.is_some() { next.min(LOOK_EVERY) } else { next }
+    }
+
+    /// Whether it is due, with so many bytes written so far; then it counts as checked.
+    fn is_due(&mut self, written: u64) -> bool {
+        let is_due = self.step.is_some_and(|step| written.saturating_sub(self.checked) >= step);
+        if is_due {
+            self.checked = written;
+        }
+        is_due
     }
 }
 
@@ -213,4 +270,24 @@ fn digest(store: &Sqlite, part: &Prunable, bases: &[BaseState]) -> anyhow::Resul
         beginning.add(head, state);
     }
     Ok(beginning.digest())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn st_1_the_size_of_the_journal_is_checked_by_what_was_written() {
+        let mut growth = Growth::new(Some(16 << 20));
+        let hour = Duration::from_secs(3600);
+        assert_eq!(growth.look_within(hour), LOOK_EVERY);
+        assert!(!growth.is_due((2 << 20) - 1));
+        assert!(growth.is_due(2 << 20));
+        assert!(!growth.is_due((4 << 20) - 1), "counted from the last check");
+        assert!(growth.is_due(1 << 30));
+        assert!(!growth.is_due(1 << 30));
+        let mut none = Growth::new(None);
+        assert_eq!(none.look_within(hour), hour, "nobody wakes for nothing");
+        assert!(!none.is_due(u64::MAX));
+    }
 }

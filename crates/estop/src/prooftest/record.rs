@@ -9,41 +9,10 @@ use estop_core::proof_test::{ProofStep, ProofTest};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-const NAME: &str = "prooftest.json";
+/// Its name in the data directory.
+pub const NAME: &str = "prooftest.json";
 /// A result has some hundred bytes.
-const BYTES_MAX: u64 = 64 << 10;
-
-/// Copies the last result beside a copy of the database; whether there is one.
-pub fn copy_beside(data_dir: &Path, copy: &Path) -> io::Result<bool> {
-    put(&data_dir.join(NAME), &beside(copy))
-}
-
-/// Puts it back, unless the data directory has one: that one is newer, or of this very machine. Whether it did.
-pub fn copy_back(copy: &Path, data_dir: &Path) -> io::Result<bool> {
-    let place = data_dir.join(NAME);
-    if place.exists() { Ok(false) } else { put(&beside(copy), &place) }
-}
-
-fn beside(copy: &Path) -> PathBuf {
-    let mut name = copy.as_os_str().to_owned();
-    name.push(".");
-    name.push(NAME);
-    PathBuf::from(name)
-}
-
-/// Never writes over anything.
-fn put(from: &Path, to: &Path) -> io::Result<bool> {
-    let mut text = Vec::new();
-    match File::open(from) {
-        Ok(file) => file.take(BYTES_MAX).read_to_end(&mut text)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(error),
-    };
-    let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
-    out.write_all(&text)?;
-    out.sync_all()?;
-    Ok(true)
-}
+pub const BYTES_MAX: u64 = 64 << 10;
 
 /// Where the last result is kept.
 pub(super) struct Record(PathBuf);

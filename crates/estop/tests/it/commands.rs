@@ -368,6 +368,23 @@ fn st_1_the_last_proof_test_goes_with_the_backup_and_one_that_is_there_stays() {
 }
 
 #[test]
+fn st_1_the_list_of_work_at_providers_goes_with_the_backup_and_one_that_is_there_stays() {
+    let house = new_house("");
+    house.start().end();
+    let (listed, newer) = ("[]\n", "[ ]\n");
+    std::fs::write(file(&house, "data/background.json"), listed).unwrap();
+    house.estop(&["backup", "copy.db"]).is(0, "Copied");
+    let read = |name: &str| std::fs::read_to_string(file(&house, name)).unwrap();
+    assert_eq!(read("copy.db.background.json"), listed);
+    std::fs::write(file(&house, "data/background.json"), newer).unwrap();
+    house.estop(&["restore", "copy.db"]).is(0, "Restored");
+    assert_eq!(read("data/background.json"), newer, "what is there is newer");
+    std::fs::remove_file(file(&house, "data/background.json")).unwrap();
+    house.estop(&["restore", "copy.db"]).is(0, "Restored");
+    assert_eq!(read("data/background.json"), listed);
+}
+
+#[test]
 fn ks_5_the_canary_of_the_proof_test_is_in_no_list_unless_asked_for() {
     let house = new_house("");
     let estop = house.start();

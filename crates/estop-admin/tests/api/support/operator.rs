@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use estop_core::budget::PeriodSpend;
 use estop_core::button::{Latched, Press, Unlock};
 use estop_core::decision::Decision;
 use estop_core::engine::{AgentState, StatusQuery};
@@ -40,6 +41,8 @@ struct Inner {
     keys: Vec<AgentKeyHash>,
     done: Vec<String>,
     proof_test: Option<ProofTest>,
+    fleet_latest_day: Option<i32>,
+    before_stored: Option<Box<dyn FnOnce() + Send>>,
 }
 
 #[derive(Default)]
@@ -86,6 +89,22 @@ impl FakeOperator {
         }
     }
 
+    /// What the store takes in last, before it has all that was done.
+    pub(crate) fn before_stored(&self, late: impl FnOnce() + Send + 'static) {
+        self.lock().before_stored = Some(Box::new(late));
+    }
+
+    /// The clock was at this moment for a while; the agents and the account of all together have seen it.
+    pub(crate) fn clock_was_at(&self, wall: i64) {
+        let mut inner = self.lock();
+        let now = Now { mono: Millis(1_000), wall };
+        let policy = Policy::default();
+        for agent in inner.agents.values_mut() {
+            agent.state.handle(now, &Event::open(What::Tick), &policy);
+        }
+        inner.fleet_latest_day = Some(Zone::default().local(wall).day);
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -110,6 +129,7 @@ impl FakeOperator {
             policy: &policy,
             commands: &Commands::default(),
         });
+        let budget = policy.budget.clone();
         let role = agent.overrides.role.clone().or(self.file().role(name).map(Into::into));
         AgentView {
             name: name.into(),
@@ -124,6 +144,7 @@ impl FakeOperator {
             spent_today: Default::default(),
             spent_this_month: Default::default(),
             reserved: agent.state.reservations_sum(),
+            budget_latest_day: agent.state.budget().latest_day_ahead(NOW, &budget),
             runs: agent.state.run_views(),
             snoozes: agent.state.snoozes().cloned().collect(),
         }
@@ -159,6 +180,12 @@ impl Operator for FakeOperator {
         inner.agents.get(name).map(|agent| self.view(name, agent, gate))
     }
 
+    fn canonical(&self, name: &str) -> Name {
+        let inner = self.lock();
+        let known = inner.agents.keys().find(|known| known.eq_ignore_ascii_case(name));
+        known.cloned().unwrap_or_else(|| name.into())
+    }
+
     fn add_agent(&self, name: &str) -> Result<AgentView, OperatorError> {
         self.lock().agents.entry(name.into()).or_default();
         self.agent(name).ok_or(OperatorError::BadName)
@@ -188,8 +215,21 @@ impl Operator for FakeOperator {
         self.agent(agent).ok_or_else(|| OperatorError::UnknownAgent(agent.into()))
     }
 
+    fn renew_budget(&self, agent: &str, spent: PeriodSpend, by: &str) -> Result<AgentView, OperatorError> {
+        self.handle(agent, None, What::BudgetRenewed { by: by.into(), spent })?;
+        self.note(format!("Renew {agent} with {} by {by}", spent.this_month.usd));
+        self.agent(agent).ok_or_else(|| OperatorError::UnknownAgent(agent.into()))
+    }
+
+    fn renew_fleet_budget(&self, spent: PeriodSpend, by: &str) -> Result<FleetView, OperatorError> {
+        self.lock().fleet_latest_day = None;
+        self.note(format!("Renew all together with {} by {by}", spent.this_month.usd));
+        Ok(self.fleet())
+    }
+
     fn fleet(&self) -> FleetView {
-        FleetView { caps: self.file().fleet_budget(), ..FleetView::default() }
+        let latest_day = self.lock().fleet_latest_day;
+        FleetView { caps: self.file().fleet_budget(), latest_day, ..FleetView::default() }
     }
 
     fn set_overrides(&self, agent: &str, overrides: Overrides, by: &str) -> Result<AgentView, OperatorError> {
@@ -251,6 +291,12 @@ impl Operator for FakeOperator {
     }
 
     fn is_kept(&self) -> bool {
+        true
+    }
+
+    fn is_stored(&self) -> bool {
+        let late = self.lock().before_stored.take();
+        late.into_iter().for_each(|late| late());
         true
     }
 

@@ -67,11 +67,20 @@ pub(super) fn one(agent: &Value) -> String {
         ("in flight", cell(&agent["in_flight"])),
         ("runs", cell(&agent["runs"])),
         ("spent today", spent("spent_today")),
-        ("spent this month", spent("spent_this_month")),
+        (
+            "spent this month",
+            format!("{}{}", spent("spent_this_month"), clock_ahead(&agent["budget_latest_day"])),
+        ),
         ("snoozed", snoozes(agent)),
         ("named by", cell(&agent["origin"])),
         ("last seen", moment(&agent["last_seen_at"])),
     ])
+}
+
+/// The day a budget has seen that is later than today.
+fn clock_ahead(day: &Value) -> String {
+    let shown = |day| format!(" (the clock once showed {day}: see `estop budgets renew`)");
+    day.as_str().map(escaped).map(shown).unwrap_or_default()
 }
 
 /// Guards that only warn for a while.

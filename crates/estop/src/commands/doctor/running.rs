@@ -138,6 +138,7 @@ pub(super) fn check(place: &Place, folder: &Path, daemon: &Daemon) -> Vec<Findin
             findings.push(store(ready));
             findings.extend(broken(status));
             findings.extend(counts(stats));
+            findings.extend(budgets(place, stats));
             findings.extend(alerts::check(place, channels));
             findings
         }
@@ -240,6 +241,17 @@ fn broken(status: &Value) -> Vec<Finding> {
     let stuck = each(&status["stuckParts"]).iter().filter_map(|part| part["problem"].as_str());
     let all = status["journalProblem"].as_str().into_iter().chain(stuck);
     all.map(|problem| AREA.wrong(problem, "see what is said of the data directory and its disk")).collect()
+}
+
+/// Budgets that have seen a later day than today.
+fn budgets(place: &Place, stats: &Result<Value, String>) -> Option<Finding> {
+    let stats = stats.as_ref().ok()?;
+    let count = stats["budgets_ahead"].as_u64().filter(|count| *count > 0)?;
+    let day = cell(&stats["budgets_latest_day"]);
+    Some(AREA.warning(
+        format!("the clock was ahead: {count} budgets have seen {day}, and renew less often until then"),
+        format!("if the clock is right: {}", place.command("budgets renew --all")),
+    ))
 }
 
 fn counts(stats: &Result<Value, String>) -> Option<Finding> {

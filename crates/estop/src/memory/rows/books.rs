@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use estop_core::budget::{Amount, Budget, Need};
+use estop_core::budget::{Amount, Budget, Need, PeriodSpend};
 use estop_core::engine::OVERDUE_MAX;
 use estop_core::event::{RequestReceived, Usage};
 use estop_core::ids::{Name, RequestId};
@@ -359,6 +359,12 @@ impl Books {
                 detail: detail.to_string(),
             });
         }
+    }
+
+    /// A person has the account of all agents together begin the present day and month.
+    pub(super) fn renew_fleet(&mut self, now: Now, spent: PeriodSpend, facts: &Facts) {
+        self.turned = None;
+        self.fleet_changed |= self.fleet.renew(now, &facts.caps, spent);
     }
 
     /// What is kept with the batch.

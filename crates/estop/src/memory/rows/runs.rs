@@ -130,6 +130,7 @@ impl RunRows {
             | What::AgentResumed { .. }
             | What::GuardSnoozed { .. }
             | What::GuardWoken { .. }
+            | What::BudgetRenewed { .. }
             | What::Restarted { .. }
             | What::Tick => {}
         }

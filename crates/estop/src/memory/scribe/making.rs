@@ -77,7 +77,7 @@ impl Scribe {
                     let desk = self.desks.named(SYSTEM, &mut self.chains);
                     batch.add(&mut self.chains, desk, *now, written);
                     self.last = *now;
-                    self.rows.system(self.chains.seq(), *now, event, decision, &mut batch.out);
+                    self.rows.system(self.chains.seq(), *now, event, decision, facts, &mut batch.out);
                     (*urgent, *steered) = (true, true);
                 }
             }

@@ -107,3 +107,23 @@ fn st_3_made_up_issues_and_labels_are_booked_together() {
     let nothing = Arc::new(Tags { role: Some("reviewer".into()), ..Tags::default() });
     assert_eq!(page.bounded(Arc::clone(&nothing)), nothing);
 }
+
+#[test]
+fn po_2_the_account_of_all_that_is_kept_is_renewed_after_the_clock_was_ahead() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Sqlite::open(&folder.path().join("estop.db"), SqliteOptions::default()).expect("a store");
+    let facts = Facts::new(0, store, None, Arc::new(PolicyFile::default()));
+    let (mut books, mut out) = (Books::default(), JournalBatch::default());
+    let at = |day: i64| Now { mono: estop_core::time::Millis(1), wall: day * DAY_MS };
+    books.fleet.turn(at(24_000), &facts.caps);
+    books.fleet.settle(Amount::default(), Amount { usd: estop_core::money::NanoUsd(5), tokens: 5 });
+    let spent =
+        PeriodSpend { today: Amount::default(), this_month: Amount { tokens: 2, ..Amount::default() } };
+    books.renew_fleet(at(20_000), spent, &facts);
+    assert_eq!((books.fleet.spent_today(), books.fleet.spent_this_month()), (spent.today, spent.this_month));
+    books.finish(&mut out);
+    assert!(out.fleet.is_some(), "it is kept with the batch");
+    books.renew_fleet(at(20_000), PeriodSpend::default(), &facts);
+    books.finish(&mut out);
+    assert_eq!(books.fleet.spent_this_month(), spent.this_month, "it is in the present");
+}
