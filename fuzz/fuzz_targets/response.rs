@@ -1,20 +1,10 @@
 //! Bodies of answers, in every protocol, framing and coding, cut into pieces.
 #![no_main]
 
-use estop_fuzz::{bounded, chosen, done};
-use estop_wire::protocol::{Family, Protocol};
+use estop_fuzz::{bounded, chosen, done, protocol};
 use estop_wire::response::{Framing, Observer};
 use libfuzzer_sys::fuzz_target;
 
-const PROTOCOLS: [Protocol; 7] = [
-    Protocol::OpenAiChat,
-    Protocol::OpenAiResponses,
-    Protocol::OpenAiCompletions,
-    Protocol::AnthropicMessages,
-    Protocol::Gemini,
-    Protocol::OllamaChat,
-    Protocol::Other(Family::OpenAi),
-];
 const FRAMINGS: [Framing; 3] = [Framing::Plain, Framing::Sse, Framing::Ndjson];
 const ENCODINGS: [&str; 5] = ["", "gzip", "deflate", "br", "zstd"];
 
@@ -22,7 +12,7 @@ fuzz_target!(|data: &[u8]| {
     let (first, data) = chosen(data);
     let (second, data) = chosen(data);
     let (third, body) = chosen(data);
-    let (protocol, framing) = (PROTOCOLS[first % PROTOCOLS.len()], FRAMINGS[second % FRAMINGS.len()]);
+    let (protocol, framing) = (protocol(first), FRAMINGS[second % FRAMINGS.len()]);
     let read = |encoding: &str, piece: usize| {
         let mut observer = Observer::new(protocol, framing, encoding);
         body.chunks(piece).for_each(|piece| done(observer.push(piece)));

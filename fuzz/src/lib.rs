@@ -1,6 +1,7 @@
 //! What the targets share: the oracle that finds slow inputs.
 
 use estop_core::steps::counted;
+use estop_wire::protocol::Protocol;
 
 /// Steps that every call may take, whatever its input is.
 const BASE_STEPS: u64 = 4_000;
@@ -18,3 +19,9 @@ pub fn chosen(data: &[u8]) -> (usize, &[u8]) {
 
 /// What was read is of no interest.
 pub fn done<T>(_: T) {}
+
+/// The protocol that a byte chooses.
+pub fn protocol(chosen: usize) -> Protocol {
+    let count = Protocol::all().count();
+    Protocol::all().nth(chosen % count).unwrap_or(Protocol::OpenAiChat)
+}

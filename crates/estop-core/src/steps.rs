@@ -10,7 +10,7 @@ mod counter;
 mod tests;
 
 #[cfg(any(test, feature = "count-steps"))]
-pub use counter::{add, counted, growth, growth_from, patterns, taken};
+pub use counter::{NotLinear, add, counted, growth, growth_from, patterns, taken};
 
 /// So many steps were done.
 #[cfg(not(any(test, feature = "count-steps")))]

@@ -59,6 +59,7 @@ mod words;
 mod connection;
 mod connections;
 mod gateway;
+mod head_progress;
 mod header_line;
 mod heartbeat;
 mod http_date;

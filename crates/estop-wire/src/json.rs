@@ -189,6 +189,9 @@ impl<'a> Scanner<'a> {
                 }
                 Found::OtherCase(name) => return Err(Fault { at, what: What::KeyCase(name) }),
                 Found::Unknown => {
+                    if self.keys.len() == KEYS_MAX {
+                        return Err(Fault { at, what: What::TooMany { what: "keys", max: KEYS_MAX } });
+                    }
                     self.keys.push((key, at));
                     self.skip()?;
                 }
@@ -373,6 +376,10 @@ fn find<F: Copy + PartialEq>(fields: &Fields<F>, key: &str) -> Found<F> {
     }
     other_case
 }
+
+/// Keys that nobody asked for in all objects that are open at once. They are compared with each other, so each takes some
+/// fifty bytes where `"":0,` in the body has five (SE-1).
+const KEYS_MAX: usize = 32_768;
 
 /// Objects with more keys that nobody asked for are searched by hash: sorting takes more than linear time.
 const SORTED_KEYS_MAX: usize = 64;

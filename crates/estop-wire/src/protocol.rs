@@ -58,7 +58,29 @@ pub struct Call {
     pub stream: bool,
 }
 
+impl Family {
+    /// All of them.
+    pub const ALL: [Family; 4] = [Family::OpenAi, Family::Anthropic, Family::Gemini, Family::Ollama];
+}
+
 impl Protocol {
+    /// Those in which a model writes an answer.
+    pub const GENERATIONS: [Protocol; 7] = [
+        Protocol::OpenAiChat,
+        Protocol::OpenAiResponses,
+        Protocol::OpenAiCompletions,
+        Protocol::AnthropicMessages,
+        Protocol::Gemini,
+        Protocol::OllamaChat,
+        Protocol::OllamaGenerate,
+    ];
+
+    /// All of them, of every family.
+    pub fn all() -> impl Iterator<Item = Protocol> {
+        let others = Family::ALL.into_iter().flat_map(|of| [Protocol::Embeddings(of), Protocol::Other(of)]);
+        Protocol::GENERATIONS.into_iter().chain(others)
+    }
+
     /// Whether a model writes an answer: what is fingerprinted and judged as a step of an agent.
     pub fn is_generation(self) -> bool {
         match self {

@@ -8,29 +8,6 @@ use estop_wire::response::Framing;
 use proptest::prelude::*;
 use serde_json::Value;
 
-const GENERATIONS: &[Protocol] = &[
-    Protocol::OpenAiChat,
-    Protocol::OpenAiResponses,
-    Protocol::OpenAiCompletions,
-    Protocol::AnthropicMessages,
-    Protocol::Gemini,
-    Protocol::OllamaChat,
-    Protocol::OllamaGenerate,
-];
-
-const OTHERS: &[Protocol] = &[
-    Protocol::Embeddings(Family::OpenAi),
-    Protocol::Embeddings(Family::Gemini),
-    Protocol::Other(Family::OpenAi),
-    Protocol::Other(Family::Anthropic),
-    Protocol::Other(Family::Gemini),
-    Protocol::Other(Family::Ollama),
-];
-
-fn all() -> impl Iterator<Item = Protocol> {
-    GENERATIONS.iter().chain(OTHERS).copied()
-}
-
 fn of(protocol: Protocol, client: Client, style: BlockResponse, stream: bool) -> Refused<'static> {
     Refused { protocol, client, stream, array: false, model: "m", style }
 }
@@ -47,7 +24,7 @@ fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
 fn an_1_the_status_of_a_stop_is_the_one_that_stops_this_client() {
     let status =
         |protocol, client| refuse(&of(protocol, client, BlockResponse::Error, true), &stop("x")).status;
-    for protocol in all() {
+    for protocol in Protocol::all() {
         let usual = if protocol.family() == Family::OpenAi { 400 } else { 403 };
         assert_eq!(status(protocol, Client::Usual), usual, "{protocol:?}");
         assert_eq!(status(protocol, Client::Goose), 403, "{protocol:?}");
@@ -58,7 +35,7 @@ fn an_1_the_status_of_a_stop_is_the_one_that_stops_this_client() {
 
 #[test]
 fn an_1_a_stop_never_invites_a_retry() {
-    for protocol in all() {
+    for protocol in Protocol::all() {
         for style in [BlockResponse::Error, BlockResponse::Message] {
             for stream in [false, true] {
                 let answer = refuse(&of(protocol, Client::Usual, style, stream), &stop("x"));
@@ -73,7 +50,7 @@ fn an_1_a_stop_never_invites_a_retry() {
 
 #[test]
 fn an_1_an_error_is_one_document_even_if_a_stream_was_asked_for() {
-    for protocol in all() {
+    for protocol in Protocol::all() {
         let plain = refuse(&of(protocol, Client::Usual, BlockResponse::Error, false), &stop("x"));
         let streamed = refuse(&of(protocol, Client::Usual, BlockResponse::Error, true), &stop("x"));
         assert_eq!(plain, streamed);
@@ -83,7 +60,7 @@ fn an_1_an_error_is_one_document_even_if_a_stream_was_asked_for() {
 
 #[test]
 fn an_1_a_message_is_for_stops_of_generation_calls_only() {
-    for protocol in all() {
+    for protocol in Protocol::all() {
         let refused = of(protocol, Client::Usual, BlockResponse::Message, false);
         let is_message = refuse(&refused, &stop("x")).status == 200;
         assert_eq!(is_message, protocol.is_generation(), "{protocol:?}");
@@ -97,7 +74,7 @@ fn an_2_waiting_is_said_in_whole_seconds_rounded_up() {
     for (after_ms, seconds) in
         [(0, "1"), (1, "1"), (1000, "1"), (1001, "2"), (59_999, "60"), (u64::MAX, "18446744073709552")]
     {
-        for protocol in all() {
+        for protocol in Protocol::all() {
             let refusal = Refusal { kind: Kind::Wait { after_ms }, code: "rate_limit", message: "x" };
             let answer = refuse(&of(protocol, Client::Usual, BlockResponse::Error, false), &refusal);
             assert_eq!((answer.status, header(&answer, "retry-after")), (429, Some(seconds)));
@@ -110,7 +87,7 @@ fn an_2_waiting_is_said_in_whole_seconds_rounded_up() {
 fn an_2_what_the_upstream_did_is_marked_as_its_own() {
     for (status, code) in [(502, "upstream_unreachable"), (504, "upstream_timeout")] {
         let refusal = Refusal { kind: Kind::Upstream { status }, code, message: "x" };
-        for protocol in all() {
+        for protocol in Protocol::all() {
             let answer = refuse(&of(protocol, Client::Goose, BlockResponse::Message, true), &refusal);
             assert_eq!((answer.status, header(&answer, "x-estop-reason")), (status, Some(code)));
             let body: Value = serde_json::from_slice(&answer.body).expect("JSON");
@@ -122,7 +99,7 @@ fn an_2_what_the_upstream_did_is_marked_as_its_own() {
 
 #[test]
 fn an_3_a_cut_never_looks_like_a_clean_end() {
-    for protocol in all() {
+    for protocol in Protocol::all() {
         for framing in [Framing::Sse, Framing::Ndjson] {
             let bytes = cut(protocol, framing, true, &stop("x")).expect("a stream can be cut");
             let text = String::from_utf8(bytes).expect("UTF-8");
@@ -184,10 +161,10 @@ const WORDS: &str = "\\PC*|[\\s\\S]{0,40}|[a\\r\\n\u{b}\u{c}\u{1c}\u{85}\u{2028}
 
 proptest! {
     #[test]
-    fn an_1_any_sentence_arrives_as_it_is(message in WORDS, stream: bool, at in 0..GENERATIONS.len()) {
+    fn an_1_any_sentence_arrives_as_it_is(message in WORDS, stream: bool, at in 0..Protocol::GENERATIONS.len()) {
         let refusal = stop(&message);
         for style in [BlockResponse::Error, BlockResponse::Message] {
-            let answer = refuse(&of(GENERATIONS[at], Client::Usual, style, stream), &refusal);
+            let answer = refuse(&of(Protocol::GENERATIONS[at], Client::Usual, style, stream), &refusal);
             prop_assert!(documents(&answer).iter().any(|document| contains(document, &message)));
             prop_assert!(!has_odd_line_ends(&answer.body));
             for (_, value) in &answer.headers {
@@ -197,9 +174,9 @@ proptest! {
     }
 
     #[test]
-    fn an_3_any_sentence_stays_one_event(message in WORDS, at in 0..GENERATIONS.len()) {
+    fn an_3_any_sentence_stays_one_event(message in WORDS, at in 0..Protocol::GENERATIONS.len()) {
         for framing in [Framing::Sse, Framing::Ndjson] {
-            let bytes = cut(GENERATIONS[at], framing, true, &stop(&message)).expect("a stream can be cut");
+            let bytes = cut(Protocol::GENERATIONS[at], framing, true, &stop(&message)).expect("a stream can be cut");
             let text = String::from_utf8(bytes).expect("UTF-8");
             prop_assert!(!has_odd_line_ends(text.as_bytes()));
             let end = if framing == Framing::Sse { "\n\n" } else { "\n" };

@@ -7,21 +7,9 @@ use estop_wire::protocol::{Family, Protocol, recognise};
 use estop_wire::request::read;
 use proptest::prelude::*;
 
-const PROTOCOLS: &[Protocol] = &[
-    Protocol::OpenAiChat,
-    Protocol::OpenAiResponses,
-    Protocol::OpenAiCompletions,
-    Protocol::AnthropicMessages,
-    Protocol::Gemini,
-    Protocol::OllamaChat,
-    Protocol::OllamaGenerate,
-    Protocol::Embeddings(Family::OpenAi),
-    Protocol::Other(Family::OpenAi),
-];
-
 /// Reads a body as each protocol; what comes out must be usable, what does not must be told in a sentence.
 fn read_as_all(body: &[u8]) {
-    for &protocol in PROTOCOLS {
+    for protocol in Protocol::all() {
         match read(protocol, body) {
             Ok(request) => {
                 assert!(serde_json::from_slice::<serde::de::IgnoredAny>(body).is_ok());
@@ -98,7 +86,7 @@ proptest! {
 
     #[test]
     fn id_5_no_path_makes_the_recognition_panic(method in "(POST|GET|.{0,8})", path in "(/|%|:|\\.|[a-zA-Z0-9]|.){0,60}") {
-        for family in [Family::OpenAi, Family::Anthropic, Family::Gemini, Family::Ollama] {
+        for family in Family::ALL {
             let call = recognise(family, &method, &path);
             prop_assert!(method.eq_ignore_ascii_case("POST") || call.protocol == Protocol::Other(family));
         }

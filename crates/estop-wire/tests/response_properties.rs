@@ -3,22 +3,11 @@
 
 mod response_support;
 
-use estop_wire::protocol::{Family, Protocol};
+use estop_wire::protocol::Protocol;
 use estop_wire::response::{Framing, Observer};
 use proptest::prelude::*;
 use response_support::{compressed, goldens, observe, render};
 
-const PROTOCOLS: [Protocol; 9] = [
-    Protocol::OpenAiChat,
-    Protocol::OpenAiResponses,
-    Protocol::OpenAiCompletions,
-    Protocol::AnthropicMessages,
-    Protocol::Gemini,
-    Protocol::OllamaChat,
-    Protocol::OllamaGenerate,
-    Protocol::Embeddings(Family::OpenAi),
-    Protocol::Other(Family::Gemini),
-];
 const FRAMINGS: [Framing; 3] = [Framing::Plain, Framing::Sse, Framing::Ndjson];
 const ENCODINGS: [&str; 8] = ["", "gzip", "deflate", "br", "zstd", "gzip, br", "identity", "compress"];
 
@@ -86,7 +75,7 @@ proptest! {
     fn id_5_arbitrary_bytes_never_panic(
         body in prop::collection::vec(any::<u8>(), 0..400),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..4),
-        protocol in prop::sample::select(&PROTOCOLS[..]),
+        protocol in prop::sample::select(Protocol::all().collect::<Vec<_>>()),
         framing in prop::sample::select(&FRAMINGS[..]),
         encoding in prop::sample::select(&ENCODINGS[..]),
     ) {
@@ -96,7 +85,7 @@ proptest! {
     #[test]
     fn id_5_arbitrary_json_never_panics(
         body in "(data: |event: |\\[|\\{|\n|\r)?(\\{|\\[|\\}|\\]|,|:|\n|\r|data: |\"(choices|delta|content|usage|type|index|id|error|output|input_tokens)\"|\"\\\\|-?[0-9]{1,25}(\\.5|e99)?|null|true|x){0,60}",
-        protocol in prop::sample::select(&PROTOCOLS[..]),
+        protocol in prop::sample::select(Protocol::all().collect::<Vec<_>>()),
         framing in prop::sample::select(&FRAMINGS[..]),
     ) {
         watch(protocol, framing, "", &[body.as_bytes()]);

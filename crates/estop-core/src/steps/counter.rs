@@ -37,9 +37,21 @@ const LONG_PATTERNS: usize = 3;
 /// Steps that are always allowed: what a call costs whatever its input is.
 const BASE_STEPS: u64 = 4_000;
 
+/// A reader took more steps on an input than it may, or panicked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{pattern:?} repeated to {length} bytes: more than {limit} steps, or a panic")]
+pub struct NotLinear {
+    /// The beginning of the pattern.
+    pub pattern: String,
+    /// Bytes of the input, about.
+    pub length: usize,
+    /// The steps it was allowed.
+    pub limit: u64,
+}
+
 /// Runs `read` on every pattern, repeated to each length: steps may grow at most 1.1 times as fast as the input, and be at
 /// most `per_byte` for a byte. Gives the first pattern that takes more. The costliest are also tried at the last length.
-pub fn growth(patterns: &[String], per_byte: u64, read: impl Fn(&str)) -> Result<(), String> {
+pub fn growth(patterns: &[String], per_byte: u64, read: impl Fn(&str)) -> Result<(), NotLinear> {
     growth_from(LENGTH_FIRST, patterns, per_byte, read)
 }
 
@@ -49,16 +61,13 @@ pub fn growth_from(
     patterns: &[String],
     per_byte: u64,
     read: impl Fn(&str),
-) -> Result<(), String> {
+) -> Result<(), NotLinear> {
     let run = |pattern: &str, length: usize, limit: u64| {
         let text = pattern.repeat(length / pattern.len().max(1) + 1);
         let limit = limit.min(per_byte * text.len() as u64 + BASE_STEPS);
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| counted(limit, || read(&text))));
         LIMIT.set(u64::MAX);
-        ran.map_err(|_| {
-            let shown: String = pattern.chars().take(80).collect();
-            format!("{shown:?} repeated to {length} bytes: more than {limit} steps, or a panic")
-        })
+        ran.map_err(|_| NotLinear { pattern: pattern.chars().take(80).collect(), length, limit })
     };
     let mut costs: Vec<(u64, &String)> = Vec::new();
     for pattern in patterns {

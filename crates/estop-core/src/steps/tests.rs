@@ -1,7 +1,7 @@
 //! SE-1 for everything in this crate that reads foreign text: steps are counted on patterns made of all that each reader
 //! knows, repeated, and may grow no faster than the text.
 
-use super::{add, counted, found, growth, growth_from, patterns};
+use super::{NotLinear, add, counted, found, growth, growth_from, patterns};
 use crate::arguments::first_of;
 use crate::chant::ChantDetector;
 use crate::ended::{Ended, ended_by_text};
@@ -12,7 +12,7 @@ use crate::prices::PriceTable;
 use crate::report_tool::reported;
 use crate::{models, signature, simhash, volatile};
 
-const LINEAR: Result<(), String> = Ok(());
+const LINEAR: Result<(), NotLinear> = Ok(());
 
 /// What was read is of no interest.
 fn done<T>(_: T) {}

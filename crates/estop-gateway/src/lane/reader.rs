@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::head::{self, Head};
 use crate::connection::Connection;
+use crate::head_progress::HeadProgress;
 use crate::host::Host;
 use crate::near::Near;
 use crate::read_room;
@@ -31,6 +32,7 @@ impl Reading {
         Reading(Arc::new(Mutex::new(State {
             stream: Some(stream),
             came: Bytes::new(),
+            progress: HeadProgress::default(),
             request: 0,
             left: 0,
             is_ahead: false,
@@ -57,6 +59,8 @@ struct State {
     stream: Option<Holding>,
     /// Came, and was not taken yet.
     came: Bytes,
+    /// How far the next head has come.
+    progress: HeadProgress,
     /// Heads so far: whose body it is.
     request: u64,
     /// How much of the body is still to be taken.
@@ -89,8 +93,16 @@ impl Reader<'_> {
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
         self.0.is_ahead = false;
         loop {
-            match head::read(&self.0.came, self.0.head_max, self.0.lines_max) {
+            let state = &mut *self.0;
+            let is_due = state.progress.is_due(&state.came) || state.came.len() >= state.head_max;
+            let read = if is_due {
+                head::read(&state.came, state.head_max, state.lines_max)
+            } else {
+                Head::Unfinished
+            };
+            match read {
                 Head::Usual { head, bytes, body } => {
+                    self.0.progress = HeadProgress::default();
                     drop(self.0.came.split_to(bytes));
                     self.0.left = body;
                     self.0.request += 1;

@@ -3,10 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use crate::common;
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::common::http::{Reply, Wire, post, post_with};
@@ -14,12 +15,14 @@ use crate::common::raw::{Raw, RawRequest};
 use crate::common::two::{End, Two};
 use crate::common::{DIALECTS, House, PATIENCE, wait, what};
 use estop_core::button::{Press, Unlock};
+use estop_core::engine::Snapshot;
 use estop_core::event::What;
 use estop_core::operator::Stopped;
 use estop_core::system::{Channel, Channels, KillReason};
 use estop_fake_model::FakeModel;
 use estop_fake_model::script::{Hold, Reply as Said};
 use estop_gateway::settings::{AgentKey, Auth, Provider, Relay, Settings};
+use estop_gateway::{JournalQueue, Remembered, Rest, Resting, States};
 use estop_wire::protocol::Family;
 use sha2::{Digest, Sha256};
 
@@ -846,4 +849,62 @@ fn ks_10_http_2_comes_in_too() {
     two.headers(3, true, &head);
     assert_eq!(two.end_of(3).0, End::Status(503));
     assert_eq!(at.arrived(), (1, 0));
+}
+
+/// A store that has nothing, and does not answer while it hangs.
+#[derive(Default)]
+struct HangingStore {
+    begun: AtomicUsize,
+    hangs: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl States for HangingStore {
+    fn fetch(&self, _: &str, _: u64) -> Option<Snapshot> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        drop(self.changed.wait_while(self.hangs.lock().unwrap(), |hangs| *hangs).unwrap());
+        None
+    }
+}
+
+/// Lets the store go on, whatever becomes of the test: the gateway could not end otherwise.
+struct LetGo(Arc<HangingStore>);
+
+impl Drop for LetGo {
+    fn drop(&mut self) {
+        *self.0.hangs.lock().unwrap() = false;
+        self.0.changed.notify_all();
+    }
+}
+
+/// The state of an agent at rest is read on another thread: the only worker serves everybody else meanwhile.
+#[test]
+fn ks_10_a_relay_whose_agent_is_read_from_a_hanging_disk_holds_up_nobody() {
+    let platform = Raw::saying(OK);
+    let dialect = &DIALECTS[0];
+    for path in ["/relay/support/out/x".to_owned(), dialect.path("support", false)] {
+        let store = Arc::new(HangingStore::default());
+        let at_rest = BTreeMap::from([("support".into(), Rest { told: 1, deleted: false })]);
+        let states: Arc<dyn States> = Arc::<HangingStore>::clone(&store);
+        let remembered = Remembered { resting: Resting::new(at_rest, states), ..Remembered::default() };
+        let model = FakeModel::start(Default::default()).unwrap();
+        let house = House::remembering(model, "{}", JournalQueue::default(), remembered, |settings| {
+            settings.workers = 1;
+            let out = target(platform.port(), "/api");
+            settings.relays.insert("support".into(), relay("support", None, Some(out)));
+        });
+        // At the start the agents of relays are read, too.
+        let begun = store.begun.load(Ordering::SeqCst);
+        let let_go = LetGo(Arc::clone(&store));
+        *store.hangs.lock().unwrap() = true;
+        let mut waiting = Wire::open(house.address());
+        waiting.post(&path, "", &dialect.body("hello", false));
+        wait("the store is asked", || (store.begun.load(Ordering::SeqCst) > begun).then_some(()));
+        let reply = post(house.address(), &dialect.path("other", false), &dialect.body("hello", false));
+        assert_eq!(reply.status, 200, "{path}: {reply:?}");
+        drop(let_go);
+        let refused = waiting.reply();
+        assert!(refused.status >= 400, "{path}: whose state cannot be read is not let in: {refused:?}");
+        assert_eq!(platform.log().requests.len(), 0, "{path}");
+    }
 }

@@ -114,6 +114,27 @@ fn an_3_a_stopped_stream_ends_with_an_error_event() {
     });
 }
 
+/// Gemini's stream without `alt=sse` is one JSON array: stopped in the middle it ends as one, its last element the error.
+#[test]
+fn an_3_a_stopped_gemini_array_ends_with_an_error_element() {
+    let gemini = DIALECTS.iter().find(|dialect| dialect.name == "gemini").unwrap();
+    let array = Dialect { streamed: "/gemini/v1beta/models/m:streamGenerateContent", ..*gemini };
+    let delay = Delay { chunk_ms: 20, ..Delay::default() };
+    for how in [Stop::Kill, Stop::Agent] {
+        let house = House::new();
+        house.model.always(Reply { endless: true, delay, ..Reply::default() });
+        let ask = array.body("hello", true);
+        let (mut wire, _) = stops_upstream(&house, how, &array, true, (&ask, "candidates"));
+        let reply = wire.reply();
+        assert_eq!((reply.status, reply.whole), (200, true), "{how:?}: {reply:?}");
+        let elements: Vec<serde_json::Value> = serde_json::from_str(&reply.text()).unwrap();
+        let (last, before) = elements.split_last().unwrap();
+        let message = last["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.contains("Stopped by estop"), "{how:?}: {last}");
+        assert!(!before.is_empty() && before.iter().all(|chunk| chunk["candidates"].is_array()), "{how:?}");
+    }
+}
+
 #[test]
 fn an_3_a_plain_answer_that_is_stopped_half_way_is_broken_off() {
     let reply = Reply { hold: Some(Hold::MidStream), size: Some(100_000), ..Reply::default() };

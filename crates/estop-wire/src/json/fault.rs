@@ -79,6 +79,16 @@ pub enum ReadError {
         /// The path of the number.
         place: String,
     },
+    /// More of something than is kept: refused, because what is left out would not be judged.
+    #[error("{place}: more than {max} {what}: send fewer")]
+    TooMany {
+        /// The path of the first one that is too many.
+        place: String,
+        /// What there is too much of.
+        what: &'static str,
+        /// How many there may be.
+        max: usize,
+    },
 }
 
 /// What is wrong at some byte: cheap to make, explained only when it is told.
@@ -99,6 +109,7 @@ pub(crate) enum What {
     KeyCase(&'static str),
     HalfSurrogate,
     OutOfRange,
+    TooMany { what: &'static str, max: usize },
 }
 
 impl Fault {
@@ -133,6 +144,7 @@ impl Fault {
             What::KeyCase(expected) => ReadError::KeyCase { place: place(), expected },
             What::HalfSurrogate => ReadError::HalfSurrogate { place: place() },
             What::OutOfRange => ReadError::OutOfRange { place: place() },
+            What::TooMany { what, max } => ReadError::TooMany { place: place(), what, max },
         }
     }
 }

@@ -138,11 +138,11 @@ fn id_5_nesting_is_read_to_128_levels_and_no_further() {
 }
 
 #[test]
-fn id_5_of_a_million_keys_the_one_that_is_there_twice_is_found() {
+fn id_5_of_thousands_of_keys_the_one_that_is_there_twice_is_found() {
     #[derive(Clone, Copy, PartialEq)]
     struct Nothing;
     let keys = |second: &str| {
-        let mut keys: Vec<String> = (0..200_000).map(|at| format!("\"k{at}\":{at}")).collect();
+        let mut keys: Vec<String> = (0..30_000).map(|at| format!("\"k{at}\":{at}")).collect();
         keys.push(format!("\"{second}\":0"));
         format!("{{{}}}", keys.join(","))
     };
@@ -150,7 +150,7 @@ fn id_5_of_a_million_keys_the_one_that_is_there_twice_is_found() {
         document(body.as_bytes(), |s| s.object(&[] as &Fields<Nothing>, |_, Nothing| Ok(()))).err()
     };
     assert_eq!(refused(keys("other")), None);
-    assert_eq!(refused(keys("k77777")), Some(ReadError::DuplicateKey { place: "`k77777`".to_owned() }));
+    assert_eq!(refused(keys("k17777")), Some(ReadError::DuplicateKey { place: "`k17777`".to_owned() }));
     assert_eq!(refused(keys(r"k\u0037")), Some(ReadError::DuplicateKey { place: r"`k\\u0037`".to_owned() }));
 }
 

@@ -351,7 +351,8 @@ fn unread(id: Option<Id>, error: &ReadError) -> Unread {
         | ReadError::DuplicateKey { .. }
         | ReadError::KeyCase { .. }
         | ReadError::HalfSurrogate { .. }
-        | ReadError::OutOfRange { .. } => INVALID_REQUEST,
+        | ReadError::OutOfRange { .. }
+        | ReadError::TooMany { .. } => INVALID_REQUEST,
     };
     Unread { id, code, why: error.to_string() }
 }

@@ -6,7 +6,7 @@ use estop_core::ended::Ended;
 
 use super::content::{Part, Said, scan, scan_unseen};
 use super::limit::Limit;
-use super::talk::{Called, Came, InARow, Orphans, Talk};
+use super::talk::{Called, Came, Few, InARow, Orphans, Talk};
 use super::{RequestIn, missing};
 use crate::json::{Fault, Fields, Raw, Scanner};
 
@@ -70,16 +70,16 @@ const MESSAGE: &Fields<MessageField> = &[("role", MessageField::Role), ("content
 fn message<'a>(s: &mut Scanner<'a>, talk: &mut Talk<'a>) -> Result<(), Fault> {
     let start = s.place();
     let (mut role, mut content) = (None, None);
-    let (mut calls, mut results) = (Vec::new(), Vec::new());
+    let (mut calls, mut results) = (Few::calls(), Few::results());
     s.object(MESSAGE, |s, field| {
         match field {
             MessageField::Role => role = s.text()?,
             MessageField::Content => {
                 content = scan(s, &mut talk.text_bytes, &mut |part| {
                     if part.is_call() {
-                        calls.push(called(&part)?);
+                        calls.push(called(&part)?, part.at())?;
                     } else if part.is_result() {
-                        results.push(came(&part)?);
+                        results.push(came(&part)?, part.at())?;
                     }
                     Ok(())
                 })?;
@@ -91,13 +91,13 @@ fn message<'a>(s: &mut Scanner<'a>, talk: &mut Talk<'a>) -> Result<(), Fault> {
     match role.ok_or(missing(start, "role"))?.as_ref() {
         "system" => talk.system(said),
         // Clients put reminders of their own beside results: the text there is no person's.
-        "user" if results.is_empty() => talk.user(said, InARow::Together),
-        "user" => results.into_iter().for_each(|result| talk.came(result)),
+        "user" if results.is_empty() => talk.user(said, InARow::Together, start)?,
+        "user" => talk.came(results, start)?,
         "assistant" => {
             talk.assistant(InARow::Together);
-            talk.says(said);
-            calls.into_iter().for_each(|call| talk.calls(call));
-            results.into_iter().for_each(|result| talk.came_at_once(result));
+            talk.says(said, start)?;
+            talk.calls(calls, start)?;
+            talk.came_at_once(results, start)?;
         }
         // A role we do not know is neither a person's words nor the agent's.
         _ => {}

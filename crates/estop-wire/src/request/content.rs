@@ -84,23 +84,35 @@ pub(super) fn text<'s, 'a: 's>(
     for said in said {
         said.append(voice, &mut out)?;
     }
-    Ok(out.0)
+    Ok(out.into_text())
 }
+
+/// How many hashes of images, files and unknown parts a text has. Those that follow become one hash of all of them, behind
+/// the text: a part of three bytes would add 24 (SE-1). Providers take at most some hundred images.
+const HASHES_MAX: usize = 4_096;
 
 /// Texts, joined by line breaks; borrowed as long as there is only one.
 #[derive(Default)]
-pub(super) struct Joined<'a>(Cow<'a, str>);
+pub(super) struct Joined<'a> {
+    text: Cow<'a, str>,
+    hashes: usize,
+    /// Of all parts beyond [`HASHES_MAX`].
+    others: Option<Hash64>,
+}
 
 impl<'a> Joined<'a> {
-    pub(super) fn into_text(self) -> Cow<'a, str> {
-        self.0
+    pub(super) fn into_text(mut self) -> Cow<'a, str> {
+        if let Some(others) = self.others {
+            self.append_hash("parts", others);
+        }
+        self.text
     }
 
     pub(super) fn push(&mut self, text: Cow<'a, str>) {
-        if self.0.is_empty() {
-            self.0 = text;
+        if self.text.is_empty() {
+            self.text = text;
         } else if !text.is_empty() {
-            let all = self.0.to_mut();
+            let all = self.text.to_mut();
             steps::add(text.len());
             all.push('\n');
             all.push_str(&text);
@@ -108,9 +120,19 @@ impl<'a> Joined<'a> {
     }
 
     fn push_hash(&mut self, label: &str, hash: Hash64) {
+        if self.hashes < HASHES_MAX {
+            self.hashes += 1;
+            self.append_hash(label, hash);
+            return;
+        }
+        let before = self.others.map_or(0, |hash| hash.0);
+        self.others = Some(signature::text(&format!("{before:x} {label} {:x}", hash.0)));
+    }
+
+    fn append_hash(&mut self, label: &str, hash: Hash64) {
         let digits = hex::encode64(hash.0);
         let parts = ["<", label, ":", std::str::from_utf8(&digits).unwrap_or_default(), ">"];
-        let all = self.0.to_mut();
+        let all = self.text.to_mut();
         if !all.is_empty() {
             all.push('\n');
         }
@@ -232,6 +254,11 @@ fn part<'a>(s: &mut Scanner<'a>, text_bytes: &mut usize) -> Result<Part<'a>, Fau
 }
 
 impl Part<'_> {
+    /// Where it stands in the document.
+    pub(super) fn at(&self) -> usize {
+        self.raw.at
+    }
+
     /// A call of a tool, the client's or the provider's own (Anthropic).
     pub(super) fn is_call(&self) -> bool {
         self.kind == "tool_use" || self.kind.ends_with("_tool_use")

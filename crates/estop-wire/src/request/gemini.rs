@@ -7,7 +7,7 @@ use estop_core::ended::Ended;
 
 use super::content::{Joined, Said, Voice, media};
 use super::limit::Limit;
-use super::talk::{Called, Came, InARow, Orphans, Talk};
+use super::talk::{Called, Came, Few, InARow, Orphans, Talk};
 use super::{RequestIn, missing};
 use crate::json::{Fault, Fields, Kind, Raw, Scanner};
 
@@ -85,18 +85,19 @@ fn generation(s: &mut Scanner<'_>, limit: &mut Limit) -> Result<(), Fault> {
 }
 
 fn contents_one<'a>(s: &mut Scanner<'a>, talk: &mut Talk<'a>) -> Result<(), Fault> {
+    let start = s.place();
     let Content { role, parts, calls, results } = content(s, &mut talk.text_bytes)?;
     match role.as_ref() {
         "system" => talk.system(said(parts)),
         "model" => {
             talk.assistant(InARow::Together);
-            talk.says(said(parts));
-            calls.into_iter().for_each(|call| talk.calls(call));
+            talk.says(said(parts), start)?;
+            talk.calls(calls, start)?;
         }
         "" | "user" | "function" | "tool" if !results.is_empty() => {
-            results.into_iter().for_each(|result| talk.came(result));
+            talk.came(results, start)?;
         }
-        "" | "user" => talk.user(said(parts), InARow::Together),
+        "" | "user" => talk.user(said(parts), InARow::Together, start)?,
         // A role we do not know is neither a person's words nor the agent's.
         _ => {}
     }
@@ -104,12 +105,11 @@ fn contents_one<'a>(s: &mut Scanner<'a>, talk: &mut Talk<'a>) -> Result<(), Faul
 }
 
 /// One content: who speaks, and the parts.
-#[derive(Default)]
 struct Content<'a> {
     role: Cow<'a, str>,
     parts: Option<Raw<'a>>,
-    calls: Vec<Called<'a>>,
-    results: Vec<Came<'a>>,
+    calls: Few<Called<'a>>,
+    results: Few<Came<'a>>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -121,7 +121,8 @@ enum ContentField {
 const CONTENT: &Fields<ContentField> = &[("role", ContentField::Role), ("parts", ContentField::Parts)];
 
 fn content<'a>(s: &mut Scanner<'a>, text_bytes: &mut usize) -> Result<Content<'a>, Fault> {
-    let mut content = Content::default();
+    let (calls, results) = (Few::calls(), Few::results());
+    let mut content = Content { role: Cow::Borrowed(""), parts: None, calls, results };
     s.object(CONTENT, |s, field| {
         match field {
             ContentField::Role => content.role = s.text()?.unwrap_or_default(),
@@ -129,11 +130,13 @@ fn content<'a>(s: &mut Scanner<'a>, text_bytes: &mut usize) -> Result<Content<'a
             ContentField::Parts => {
                 let (calls, results) = (&mut content.calls, &mut content.results);
                 let mut look = |s: &mut Scanner<'a>| {
+                    let at = s.place();
                     let part = part(s)?;
                     *text_bytes += part.text_bytes;
-                    calls.extend(part.call);
-                    results.extend(part.result);
-                    Ok(())
+                    if let Some(call) = part.call {
+                        calls.push(call, at)?;
+                    }
+                    part.result.map_or(Ok(()), |result| results.push(result, at))
                 };
                 let through = |s: &mut Scanner<'a>| one_or_more(s, "a list of parts", &mut look);
                 content.parts = Some(s.both(through)?.0);

@@ -48,6 +48,7 @@ pub(super) fn read_generate<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fa
 }
 
 fn read<'a>(s: &mut Scanner<'a>, fields: &Fields<Field>) -> Result<RequestIn<'a>, Fault> {
+    let start = s.place();
     let mut request = RequestIn { stream: true, ..RequestIn::default() };
     let (mut talk, mut limit) = (Talk::default(), Limit::default());
     let (mut system, mut prompt, mut suffix, mut images) = (None, None, None, None);
@@ -71,7 +72,7 @@ fn read<'a>(s: &mut Scanner<'a>, fields: &Fields<Field>) -> Result<RequestIn<'a>
         talk.system(Said::parts(system));
     }
     if prompt.is_some() || images.is_some() {
-        talk.user(Said { images, ..Said::parts(prompt) }, InARow::Apart);
+        talk.user(Said { images, ..Said::parts(prompt) }, InARow::Apart, start)?;
     }
     limit.tell(&mut request);
     talk.finish(Orphans::Dropped, &mut request)?;

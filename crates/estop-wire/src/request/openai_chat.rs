@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::content::{Said, scan_unseen};
 use super::limit::Limit;
-use super::talk::{Called, Came, InARow, Orphans, Talk};
+use super::talk::{Called, Came, Few, InARow, Orphans, Talk};
 use super::{RequestIn, missing};
 use crate::json::{Fault, Fields, Kind, Scanner};
 
@@ -80,19 +80,19 @@ const MESSAGE: &Fields<MessageField> = &[
 pub(super) fn message<'a>(s: &mut Scanner<'a>, talk: &mut Talk<'a>) -> Result<(), Fault> {
     let start = s.place();
     let (mut role, mut content, mut images, mut id) = (None, None, None, None);
-    let mut calls = Vec::new();
+    let mut calls = Few::calls();
     s.object(MESSAGE, |s, field| {
         match field {
             MessageField::Role => role = s.text()?,
             MessageField::Content => content = scan_unseen(s, &mut talk.text_bytes)?,
             MessageField::ToolCalls if s.kind()? == Kind::Null => drop(s.skip()?),
             MessageField::ToolCalls => s.list("a list of calls", |s| {
-                calls.push(tool_call(s)?);
-                Ok(())
+                let at = s.place();
+                calls.push(tool_call(s)?, at)
             })?,
             MessageField::ToolCallId => id = s.text()?,
             MessageField::FunctionCall if s.kind()? == Kind::Null => drop(s.skip()?),
-            MessageField::FunctionCall => calls.push(function(s)?),
+            MessageField::FunctionCall => calls.push(function(s)?, start)?,
             MessageField::Images => images = Some(s.skip()?),
         }
         Ok(())
@@ -101,14 +101,15 @@ pub(super) fn message<'a>(s: &mut Scanner<'a>, talk: &mut Talk<'a>) -> Result<()
     let said = Said { images, ..Said::parts(content) };
     match role.ok_or(missing(start, "role"))?.as_ref() {
         "system" | "developer" => talk.system(said),
-        "user" => talk.user(said, InARow::Apart),
+        "user" => talk.user(said, InARow::Apart, start)?,
         "assistant" => {
             talk.assistant(InARow::Apart);
-            talk.says(said);
-            calls.into_iter().for_each(|call| talk.calls(call));
+            talk.says(said, start)?;
+            talk.calls(calls, start)?;
         }
         "tool" | "function" => {
-            talk.came(Came { id: id.unwrap_or_default(), said, ended: None, telling: None });
+            let came = Came { id: id.unwrap_or_default(), said, ended: None, telling: None };
+            talk.came_one(came, start)?;
         }
         // A role we do not know is neither a person's words nor the agent's.
         _ => {}

@@ -6,7 +6,7 @@ use estop_core::ended::Ended;
 
 use super::content::{Said, scan_unseen};
 use super::limit::Limit;
-use super::talk::{Called, Came, InARow, Orphans, Talk};
+use super::talk::{Called, Came, Few, InARow, Orphans, Talk};
 use super::{RequestIn, missing};
 use crate::json::{Fault, Fields, Kind, Raw, Scanner};
 
@@ -63,8 +63,7 @@ fn input<'a>(s: &mut Scanner<'a>, talk: &mut Talk<'a>) -> Result<(), Fault> {
         Kind::String => {
             let raw = s.skip()?;
             talk.text_bytes += raw.said;
-            talk.user(Said::parts(Some(raw)), InARow::Together);
-            Ok(())
+            talk.user(Said::parts(Some(raw)), InARow::Together, raw.at)
         }
         Kind::Null => s.skip().map(drop),
         Kind::Array => s.list("a list of items", |s| item(s, talk)),
@@ -138,12 +137,7 @@ fn item<'a>(s: &mut Scanner<'a>, talk: &mut Talk<'a>) -> Result<(), Fault> {
     if a_message && item.role.is_empty() {
         return Err(missing(start, "role"));
     }
-    if a_message {
-        said(&item, talk);
-    } else {
-        done(item, talk);
-    }
-    Ok(())
+    if a_message { said(&item, talk, start) } else { done(item, talk, start) }
 }
 
 /// A result: text or parts, or an object as the shell tools have it.
@@ -156,46 +150,49 @@ fn output<'a>(s: &mut Scanner<'a>, text_bytes: &mut usize) -> Result<Option<Said
     Ok(scan_unseen(s, text_bytes)?.map(|raw| Said::parts(Some(raw))))
 }
 
-fn said<'a>(item: &Item<'a>, talk: &mut Talk<'a>) {
+fn said<'a>(item: &Item<'a>, talk: &mut Talk<'a>, at: usize) -> Result<(), Fault> {
     let said = Said::parts(item.content);
     match item.role.as_ref() {
         "system" | "developer" => talk.system(said),
-        "user" => talk.user(said, InARow::Together),
+        "user" => talk.user(said, InARow::Together, at)?,
         "assistant" => {
             talk.assistant(InARow::Together);
-            talk.says(said);
+            talk.says(said, at)?;
         }
         // A role we do not know is neither a person's words nor the agent's.
         _ => {}
     }
+    Ok(())
 }
 
 /// A call, a result, a thought, or a type nobody knows, which rides along.
-fn done<'a>(item: Item<'a>, talk: &mut Talk<'a>) {
+fn done<'a>(item: Item<'a>, talk: &mut Talk<'a>, at: usize) -> Result<(), Fault> {
     let Item { kind, call_id, name, args, output, failed, .. } = item;
     if kind.ends_with("_call_output") {
         let said = output.unwrap_or(Said::parts(None));
-        talk.came(Came { id: call_id, said, ended: None, telling: None });
-        return;
+        return talk.came_one(Came { id: call_id, said, ended: None, telling: None }, at);
     }
     let Some(tool) = kind.strip_suffix("_call") else {
         // References are to items the provider wrote; between two results they part two turns.
         if kind == "reasoning" || kind == "item_reference" || kind == "mcp_approval_request" {
             talk.assistant(InARow::Together);
         }
-        return;
+        return Ok(());
     };
     talk.assistant(InARow::Together);
     // What the provider runs by itself has no call id; only some of it shows what came out (MCP).
     let at_once = output.is_some() || failed;
     if call_id.is_empty() && !at_once {
-        return;
+        return Ok(());
     }
     let tool = name.unwrap_or_else(|| Cow::Owned(tool.to_owned()));
-    talk.calls(Called { id: call_id.clone(), tool, args });
+    talk.call(Called { id: call_id.clone(), tool, args }, at)?;
     if at_once {
         let ended = failed.then_some(Ended::Failed);
         let said = output.unwrap_or(Said::parts(None));
-        talk.came_at_once(Came { id: call_id, said, ended, telling: None });
+        let mut results = Few::results();
+        results.push(Came { id: call_id, said, ended, telling: None }, at)?;
+        talk.came_at_once(results, at)?;
     }
+    Ok(())
 }

@@ -19,7 +19,60 @@ use estop_core::steps;
 use super::content::{self, Said, Voice};
 use super::insert::{is_insert, without};
 use super::{RequestIn, StepIn};
-use crate::json::{Fault, Kind, Raw};
+use crate::json::{Fault, Kind, Raw, What};
+
+/// Messages in a row of one speaker that are one turn. Long conversations have 5,000 messages in all.
+const MESSAGES_MAX: usize = 10_000;
+
+/// Calls of one turn, and results: agents have some dozens at once, also where the provider runs tools by itself.
+const CALLS_MAX: usize = 4_096;
+
+/// Things of one turn that are kept until it is over. Each takes some hundred bytes where the body may have twenty, so their
+/// number is bounded (SE-1). More are refused: what is left out would be hidden from every guard.
+pub(super) struct Few<T> {
+    list: Vec<T>,
+    what: &'static str,
+    max: usize,
+}
+
+impl<T> Few<T> {
+    pub(super) fn calls() -> Few<T> {
+        Few { list: Vec::new(), what: "tool calls in one turn", max: CALLS_MAX }
+    }
+
+    pub(super) fn results() -> Few<T> {
+        Few { list: Vec::new(), what: "tool results in one turn", max: CALLS_MAX }
+    }
+
+    fn messages() -> Few<T> {
+        Few { list: Vec::new(), what: "messages in a row of one speaker", max: MESSAGES_MAX }
+    }
+
+    /// Keeps one that ended before `at`.
+    pub(super) fn push(&mut self, item: T, at: usize) -> Result<(), Fault> {
+        if self.list.len() == self.max {
+            return Err(Fault { at, what: What::TooMany { what: self.what, max: self.max } });
+        }
+        self.list.push(item);
+        Ok(())
+    }
+
+    /// Keeps all of another list.
+    fn append(&mut self, mut more: Few<T>, at: usize) -> Result<(), Fault> {
+        if self.list.len() + more.list.len() > self.max {
+            return Err(Fault { at, what: What::TooMany { what: self.what, max: self.max } });
+        }
+        self.list.append(&mut more.list);
+        Ok(())
+    }
+}
+
+impl<T> std::ops::Deref for Few<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        &self.list
+    }
+}
 
 /// What several messages in a row of the same speaker are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,10 +111,9 @@ pub(super) struct Came<'a> {
 }
 
 /// A conversation as it goes by.
-#[derive(Default)]
 pub(super) struct Talk<'a> {
     system: Option<Said<'a>>,
-    first_user: Vec<Said<'a>>,
+    first_user: Few<Said<'a>>,
     /// The assistant has spoken.
     answered: bool,
     last_user: Option<Said<'a>>,
@@ -73,14 +125,34 @@ pub(super) struct Talk<'a> {
     pub(super) text_bytes: usize,
 }
 
+impl Default for Talk<'_> {
+    fn default() -> Self {
+        Talk {
+            system: None,
+            first_user: Few::messages(),
+            answered: false,
+            last_user: None,
+            turn: Turn::default(),
+            newest_before: Newest::default(),
+            text_bytes: 0,
+        }
+    }
+}
+
 /// What the assistant said and did, and what was answered to that.
-#[derive(Default)]
 struct Turn<'a> {
-    said: Vec<Said<'a>>,
-    calls: Vec<Called<'a>>,
-    results: Vec<Came<'a>>,
+    said: Few<Said<'a>>,
+    calls: Few<Called<'a>>,
+    results: Few<Came<'a>>,
     reply: Option<Said<'a>>,
     newest: Newest,
+}
+
+impl Default for Turn<'_> {
+    fn default() -> Self {
+        let (calls, results) = (Few::calls(), Few::results());
+        Turn { said: Few::messages(), calls, results, reply: None, newest: Newest::default() }
+    }
 }
 
 /// The newest input after a turn.
@@ -100,16 +172,17 @@ impl<'a> Talk<'a> {
 
     /// A person's words. In a row and together, all before the first answer are the first words: some clients send
     /// their own context as a message of its own before what the person says (Codex, Gemini CLI).
-    pub(super) fn user(&mut self, said: Said<'a>, in_a_row: InARow) {
+    pub(super) fn user(&mut self, said: Said<'a>, in_a_row: InARow, at: usize) -> Result<(), Fault> {
         if is_insert(&said) {
-            return;
+            return Ok(());
         }
         if self.first_user.is_empty() || in_a_row == InARow::Together && !self.answered {
-            self.first_user.push(said);
+            self.first_user.push(said, at)?;
         }
         self.last_user = Some(said);
         self.turn.reply.get_or_insert(said);
         self.turn.newest = Newest::Words;
+        Ok(())
     }
 
     /// The assistant's turn begins or goes on.
@@ -124,24 +197,35 @@ impl<'a> Talk<'a> {
     }
 
     /// In the assistant's turn: what it says.
-    pub(super) fn says(&mut self, said: Said<'a>) {
-        self.turn.said.push(said);
+    pub(super) fn says(&mut self, said: Said<'a>, at: usize) -> Result<(), Fault> {
+        self.turn.said.push(said, at)
     }
 
     /// In the assistant's turn: what it calls.
-    pub(super) fn calls(&mut self, call: Called<'a>) {
-        self.turn.calls.push(call);
+    pub(super) fn calls(&mut self, calls: Few<Called<'a>>, at: usize) -> Result<(), Fault> {
+        self.turn.calls.append(calls, at)
     }
 
-    /// In the assistant's turn: what came of a call the provider ran by itself.
-    pub(super) fn came_at_once(&mut self, came: Came<'a>) {
-        self.turn.results.push(came);
+    /// In the assistant's turn: one more call.
+    pub(super) fn call(&mut self, call: Called<'a>, at: usize) -> Result<(), Fault> {
+        self.turn.calls.push(call, at)
     }
 
-    /// What came of a call, sent by the client.
-    pub(super) fn came(&mut self, came: Came<'a>) {
-        self.turn.results.push(came);
+    /// In the assistant's turn: what came of calls the provider ran by itself.
+    pub(super) fn came_at_once(&mut self, results: Few<Came<'a>>, at: usize) -> Result<(), Fault> {
+        self.turn.results.append(results, at)
+    }
+
+    /// What came of calls, sent by the client; at least one.
+    pub(super) fn came(&mut self, results: Few<Came<'a>>, at: usize) -> Result<(), Fault> {
         self.turn.newest = Newest::Results;
+        self.turn.results.append(results, at)
+    }
+
+    /// What came of one call, sent by the client.
+    pub(super) fn came_one(&mut self, came: Came<'a>, at: usize) -> Result<(), Fault> {
+        self.turn.newest = Newest::Results;
+        self.turn.results.push(came, at)
     }
 
     /// Fills in all that was said.
@@ -155,7 +239,7 @@ impl<'a> Talk<'a> {
         request.first_user = if only_one {
             request.last_user.clone()
         } else {
-            without(content::text(&self.first_user, Voice::Input)?)
+            without(content::text(self.first_user.iter(), Voice::Input)?)
         };
         // What the assistant says last is no input: a start put into its mouth, or a thought before it acts.
         let nothing_follows = self.turn.newest == Newest::Nothing;
@@ -172,9 +256,9 @@ impl<'a> Talk<'a> {
 impl<'a> Turn<'a> {
     /// Empty again, with its memory kept for the next turn.
     fn clear(&mut self) {
-        self.said.clear();
-        self.calls.clear();
-        self.results.clear();
+        self.said.list.clear();
+        self.calls.list.clear();
+        self.results.list.clear();
         self.reply = None;
         self.newest = Newest::Nothing;
     }
@@ -186,7 +270,7 @@ impl<'a> Turn<'a> {
             steps.extend(self.text_step()?);
         }
         let mut claimed = vec![false; self.results.len()];
-        for (call, found) in self.calls.into_iter().zip(found) {
+        for (call, found) in self.calls.list.into_iter().zip(found) {
             let Some((at, came)) = found.and_then(|at| Some((at, self.results.get(at)?))) else { continue };
             claimed[at] = true;
             steps.push(StepIn { tool: call.tool, args: args(call.args)?, call_id: None, ..came.step()? });
@@ -213,7 +297,7 @@ impl<'a> Turn<'a> {
         }
         let mut claimed = vec![false; self.results.len()];
         let mut found: Vec<Option<usize>> = Vec::with_capacity(self.calls.len());
-        for call in &self.calls {
+        for call in self.calls.iter() {
             let at = by_id.get(call.id.as_ref()).copied();
             if let Some(at) = at {
                 claimed[at] = true;
@@ -229,7 +313,7 @@ impl<'a> Turn<'a> {
 
     fn text_step(&self) -> Result<Option<StepIn<'a>>, Fault> {
         let Some(reply) = &self.reply else { return Ok(None) };
-        let args = content::text(&self.said, Voice::Assistant)?;
+        let args = content::text(self.said.iter(), Voice::Assistant)?;
         if args.trim().is_empty() {
             return Ok(None);
         }

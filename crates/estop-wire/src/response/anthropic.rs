@@ -21,7 +21,7 @@ pub(super) struct Event<'a> {
     usage: Maybe<Box<Usage>>,
     error: Said,
     id: Text<'a>,
-    content: Each<Block<'a>>,
+    content: Each<'a, Block<'a>>,
     stop_reason: Text<'a>,
 }
 
@@ -92,7 +92,7 @@ impl Document for Event<'_> {
             tell_stop(&delta.stop_reason, gather);
         }
         gather.id(&self.id);
-        self.content.0.into_iter().for_each(|block| block.whole(gather));
+        self.content.tell(gather, Block::whole);
         tell_usage(self.usage.0, gather);
         tell_stop(&self.stop_reason, gather);
     }

@@ -11,6 +11,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::gather::Gather;
+
 /// For each type named: a value of it means nothing.
 macro_rules! nothing_for {
     ($($kind:ident)*) => { $(nothing_for!(@ $kind);)* };
@@ -140,31 +142,66 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Maybe<T> {
     }
 }
 
-/// A list of objects; empty if it is anything else.
+/// A list of objects, read when it is told; empty if it is anything else.
+///
+/// It is read element by element and never held as a whole: `{}` in a body has three bytes, and what is read of it has
+/// hundreds (SE-1).
 #[derive(Debug)]
-pub(super) struct Each<T>(pub(super) Vec<T>);
+pub(super) enum Each<'a, T> {
+    /// A few elements that were read on the way.
+    Few(Vec<T>),
+    /// The list as JSON, whose grammar was checked.
+    Json(&'a str),
+}
 
-impl<T> Default for Each<T> {
+/// How many elements of a list are read on the way. Nearly all lists have fewer.
+pub(super) const FEW_MAX: usize = 16;
+
+impl<T> Default for Each<'_, T> {
     fn default() -> Self {
-        Each(Vec::new())
+        Each::Few(Vec::new())
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Each<T> {
+impl<'de: 'a, 'a, T> Deserialize<'de> for Each<'a, T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct V<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for V<T> {
-            type Value = Each<T>;
-            nothing_for!(expecting bool i64 u64 f64 str null map);
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Each<T>, A::Error> {
-                let mut list = Vec::new();
-                while let Some(Maybe(item)) = seq.next_element::<Maybe<T>>()? {
-                    list.extend(item);
+        let json = <&'de RawValue>::deserialize(from)?.get();
+        Ok(if json.starts_with('[') { Each::Json(json) } else { Each::default() })
+    }
+}
+
+impl<'a, T: Deserialize<'a>> Each<'a, T> {
+    /// Hands on each object of the list, one at a time. What follows an object that cannot be read is missed.
+    pub(super) fn tell(self, gather: &mut Gather, mut tell: impl FnMut(T, &mut Gather)) {
+        match self {
+            Each::Few(list) => list.into_iter().for_each(|item| tell(item, gather)),
+            Each::Json(json) => {
+                estop_core::steps::add(json.len());
+                let mut each = |item| tell(item, gather);
+                let visitor = Elements(&mut each, PhantomData);
+                if serde_json::Deserializer::from_str(json).deserialize_seq(visitor).is_err() {
+                    gather.miss();
                 }
-                Ok(Each(list))
             }
         }
-        from.deserialize_any(V(PhantomData))
+    }
+}
+
+/// Goes through a list and hands on its objects.
+struct Elements<'f, F, T>(&'f mut F, PhantomData<T>);
+
+impl<'de, F: FnMut(T), T: Deserialize<'de>> Visitor<'de> for Elements<'_, F, T> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while let Some(Maybe(item)) = seq.next_element::<Maybe<T>>()? {
+            item.into_iter().for_each(&mut *self.0);
+        }
+        Ok(())
     }
 }
 
@@ -172,7 +209,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Each<T> {
 #[derive(Debug)]
 pub(super) enum Content<'a, P> {
     Text(Cow<'a, str>),
-    Parts(Vec<P>),
+    Parts(Each<'a, P>),
 }
 
 impl<P> Default for Content<'_, P> {
@@ -181,27 +218,18 @@ impl<P> Default for Content<'_, P> {
     }
 }
 
-impl<'de: 'a, 'a, P: Deserialize<'de>> Deserialize<'de> for Content<'a, P> {
+impl<'de: 'a, 'a, P> Deserialize<'de> for Content<'a, P> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct V<P>(PhantomData<P>);
-        impl<'de, P: Deserialize<'de>> Visitor<'de> for V<P> {
-            type Value = Content<'de, P>;
-            nothing_for!(expecting bool i64 u64 f64 null map);
-            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Content::Text(Cow::Borrowed(text)))
+        let json = <&'de RawValue>::deserialize(from)?.get();
+        match json.as_bytes().first() {
+            Some(b'"') => {
+                estop_core::steps::add(json.len());
+                let text = serde_json::from_str::<Text<'_>>(json).map_err(D::Error::custom)?;
+                Ok(Content::Text(text.0))
             }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Content::Text(Cow::Owned(text.to_owned())))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-                let mut parts = Vec::new();
-                while let Some(Maybe(part)) = seq.next_element::<Maybe<P>>()? {
-                    parts.extend(part);
-                }
-                Ok(Content::Parts(parts))
-            }
+            Some(b'[') => Ok(Content::Parts(Each::Json(json))),
+            Some(_) | None => Ok(Content::default()),
         }
-        from.deserialize_any(V(PhantomData))
     }
 }
 

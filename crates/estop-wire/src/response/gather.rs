@@ -31,6 +31,8 @@ pub(super) struct Gather {
     /// The whole text of this push, once `text` is full.
     overflow: String,
     calls: Vec<Open>,
+    /// How many of them have no name.
+    nameless: usize,
     args_all: usize,
     pub(super) tally: Tally,
     finish: Option<Finish>,
@@ -148,6 +150,11 @@ impl Gather {
     fn open(&mut self, key: Key, id: &str, name: &str) -> Option<usize> {
         if self.calls.len() == CALLS_MAX {
             self.partial = true;
+            if self.nameless > 0 {
+                self.forget_nameless();
+            }
+        }
+        if self.calls.len() == CALLS_MAX {
             return None;
         }
         self.partial |= id.len() > NAME_MAX || name.len() > NAME_MAX;
@@ -156,8 +163,23 @@ impl Gather {
             name: head(name, NAME_MAX).to_owned(),
             args: String::new(),
         };
+        self.nameless += usize::from(call.name.is_empty());
         self.calls.push(Open { key, call, counted: 0, placeholder: false });
         Some(self.calls.len() - 1)
+    }
+
+    /// Nobody can run a call without a name: such calls must not keep others from being seen.
+    fn forget_nameless(&mut self) {
+        steps::add(self.calls.len());
+        self.nameless = 0;
+        let args_all = &mut self.args_all;
+        self.calls.retain(|open| {
+            let has_name = !open.call.name.is_empty();
+            if !has_name {
+                *args_all -= open.call.args.len();
+            }
+            has_name
+        });
     }
 
     /// Arguments of a new call that stand only if no part of them follows.
@@ -201,6 +223,7 @@ impl Gather {
         }
         if call.name.is_empty() {
             head(name, NAME_MAX).clone_into(&mut call.name);
+            self.nameless -= usize::from(!call.name.is_empty());
         }
     }
 

@@ -15,7 +15,7 @@ use super::read::Document;
 #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(super) struct Answer<'a> {
     response_id: Text<'a>,
-    candidates: Each<Candidate<'a>>,
+    candidates: Each<'a, Candidate<'a>>,
     prompt_feedback: Maybe<Feedback<'a>>,
     usage_metadata: Maybe<Box<Usage>>,
     error: Said,
@@ -34,7 +34,7 @@ struct Candidate<'a> {
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct Content<'a> {
-    parts: Each<Part<'a>>,
+    parts: Each<'a, Part<'a>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -77,7 +77,7 @@ impl Document for Answer<'_> {
             gather.fail();
         }
         gather.id(&self.response_id);
-        self.candidates.0.into_iter().for_each(|candidate| candidate.tell(gather));
+        self.candidates.tell(gather, Candidate::tell);
         if self.prompt_feedback.0.is_some_and(|feedback| !feedback.block_reason.is_empty()) {
             gather.finish(Finish::Filtered);
         }
@@ -99,20 +99,8 @@ impl Document for Answer<'_> {
 impl Candidate<'_> {
     fn tell(self, gather: &mut Gather) {
         let first = self.index.0.unwrap_or(0) == 0;
-        for part in self.content.0.into_iter().flat_map(|content| content.parts.0) {
-            if part.thought.0 || !first {
-                gather.count(part.text.len());
-            } else {
-                gather.text(&part.text);
-            }
-            let Some(call) = part.function_call.0 else { continue };
-            let args = args(call.args);
-            if first {
-                gather.call(&call.id, &call.name, &args);
-            } else {
-                gather.count(args.len());
-            }
-        }
+        let parts = self.content.0.map(|content| content.parts).unwrap_or_default();
+        parts.tell(gather, |part, gather| part.tell(first, gather));
         if !first {
             return;
         }
@@ -129,6 +117,24 @@ impl Candidate<'_> {
             | "IMAGE_PROHIBITED_CONTENT"
             | "IMAGE_RECITATION" => gather.finish(Finish::Filtered),
             _ => gather.finish(Finish::Other),
+        }
+    }
+}
+
+impl Part<'_> {
+    /// A part of the first candidate, or of another, which is only counted.
+    fn tell(self, first: bool, gather: &mut Gather) {
+        if self.thought.0 || !first {
+            gather.count(self.text.len());
+        } else {
+            gather.text(&self.text);
+        }
+        let Some(call) = self.function_call.0 else { return };
+        let args = args(call.args);
+        if first {
+            gather.call(&call.id, &call.name, &args);
+        } else {
+            gather.count(args.len());
         }
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Answer<'a> {
 struct Message<'a> {
     content: Text<'a>,
     thinking: Text<'a>,
-    tool_calls: Each<ToolCall<'a>>,
+    tool_calls: Each<'a, ToolCall<'a>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -54,10 +54,10 @@ impl Document for Answer<'_> {
         if let Some(message) = self.message.0 {
             gather.count(message.thinking.len());
             gather.text(&message.content);
-            for call in message.tool_calls.0 {
-                let Some(function) = call.function.0 else { continue };
+            message.tool_calls.tell(gather, |call, gather| {
+                let Some(function) = call.function.0 else { return };
                 gather.call(&call.id, &function.name, &args(function.arguments));
-            }
+            });
         }
         gather.tally.input.say(self.prompt_eval_count);
         gather.tally.output.say(self.eval_count);

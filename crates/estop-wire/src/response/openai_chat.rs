@@ -20,7 +20,7 @@ pub(super) use usual::usual;
 pub(super) struct Answer<'a> {
     id: Text<'a>,
     object: Text<'a>,
-    choices: Each<Choice<'a>>,
+    choices: Each<'a, Choice<'a>>,
     usage: Maybe<Box<Usage>>,
     error: Said,
     x_groq: Maybe<Groq>,
@@ -48,7 +48,7 @@ struct Message<'a> {
     reasoning_content: Text<'a>,
     /// OpenRouter, Groq.
     reasoning: Text<'a>,
-    tool_calls: Each<ToolCall<'a>>,
+    tool_calls: Each<'a, ToolCall<'a>>,
     function_call: Maybe<Box<Function<'a>>>,
 }
 
@@ -59,7 +59,7 @@ struct Part<'a> {
     text: Text<'a>,
     refusal: Text<'a>,
     /// Mistral's reasoning.
-    thinking: Each<Thought<'a>>,
+    thinking: Each<'a, Thought<'a>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -98,9 +98,7 @@ impl Document for Answer<'_> {
         if self.error.0 || &*self.object == "error" {
             gather.fail();
         }
-        for choice in self.choices.0 {
-            choice.tell(gather);
-        }
+        self.choices.tell(gather, Choice::tell);
         for usage in [self.usage.0, self.x_groq.0.and_then(|groq| groq.usage.0)].into_iter().flatten() {
             usage.tell(gather);
         }
@@ -114,9 +112,8 @@ impl Choice<'_> {
         }
         let first = self.index.0.unwrap_or(0) == 0;
         if !first {
-            let bytes = self.delta.0.as_ref().map_or(0, Message::bytes)
-                + self.message.0.as_deref().map_or(0, Message::bytes);
-            gather.count(bytes);
+            self.delta.0.into_iter().for_each(|message| message.count(gather));
+            self.message.0.into_iter().for_each(|message| message.count(gather));
             gather.count(self.text.len());
             return;
         }
@@ -147,18 +144,14 @@ impl<'a> Message<'a> {
         gather.count(self.thought_bytes());
         match self.content {
             Content::Text(text) => gather.text(&text),
-            Content::Parts(parts) => {
-                for part in parts {
-                    gather.count(part.thinking.0.iter().map(|thought| thought.text.len()).sum());
-                    gather.text(&part.text);
-                    gather.refusal(&part.refusal);
-                }
-            }
+            Content::Parts(parts) => parts.tell(gather, |part, gather| {
+                part.thinking.tell(gather, |thought, gather| gather.count(thought.text.len()));
+                gather.text(&part.text);
+                gather.refusal(&part.refusal);
+            }),
         }
         gather.refusal(&self.refusal);
-        for call in self.tool_calls.0 {
-            tool(call, gather);
-        }
+        self.tool_calls.tell(gather, tool);
         if let Some(function) = self.function_call.0 {
             if gather.call_id(Key::Legacy).is_none() {
                 gather.start_call(Key::Legacy, "", &function.name);
@@ -172,14 +165,16 @@ impl<'a> Message<'a> {
         self.reasoning_content.len().max(self.reasoning.len())
     }
 
-    /// All bytes of output, for a choice that is only counted.
-    fn bytes(&self) -> usize {
-        let content = match &self.content {
-            Content::Text(text) => text.len(),
-            Content::Parts(parts) => parts.iter().map(|part| part.text.len() + part.refusal.len()).sum(),
-        };
-        let calls: usize = self.tool_calls.0.iter().map(|call| call.args().len()).sum();
-        content + self.refusal.len() + self.thought_bytes() + calls
+    /// Counts all bytes of output, for a choice that is not kept.
+    fn count(self, gather: &mut Gather) {
+        gather.count(self.refusal.len() + self.thought_bytes());
+        match self.content {
+            Content::Text(text) => gather.count(text.len()),
+            Content::Parts(parts) => {
+                parts.tell(gather, |part, gather| gather.count(part.text.len() + part.refusal.len()));
+            }
+        }
+        self.tool_calls.tell(gather, |call, gather| gather.count(call.args().len()));
     }
 }
 

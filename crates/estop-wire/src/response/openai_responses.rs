@@ -22,7 +22,7 @@ pub(super) struct Event<'a> {
     error: Said,
     id: Text<'a>,
     status: Text<'a>,
-    output: Each<Item<'a>>,
+    output: Each<'a, Item<'a>>,
     usage: Maybe<Box<Usage>>,
     incomplete_details: Maybe<Incomplete<'a>>,
 }
@@ -32,7 +32,7 @@ pub(super) struct Event<'a> {
 struct Response<'a> {
     id: Text<'a>,
     status: Text<'a>,
-    output: Each<Item<'a>>,
+    output: Each<'a, Item<'a>>,
     usage: Maybe<Box<Usage>>,
     error: Said,
     incomplete_details: Maybe<Incomplete<'a>>,
@@ -53,8 +53,8 @@ struct Item<'a> {
     id: Text<'a>,
     call_id: Text<'a>,
     name: Text<'a>,
-    content: Each<Part<'a>>,
-    summary: Each<Part<'a>>,
+    content: Each<'a, Part<'a>>,
+    summary: Each<'a, Part<'a>>,
     arguments: Option<&'a RawValue>,
     /// Of a custom tool.
     input: Option<&'a RawValue>,
@@ -121,7 +121,7 @@ impl Response<'_> {
         gather.id(&self.id);
         // The last event of a stream repeats everything: read only if nothing came before.
         if !gather.has_output() {
-            self.output.0.into_iter().for_each(|item| item.whole(gather));
+            self.output.tell(gather, Item::whole);
         }
         if let Some(usage) = self.usage.0 {
             usage.tell(gather);
@@ -194,14 +194,16 @@ impl Item<'_> {
         } else if &*self.kind == "message" {
             self.text(gather);
         } else if &*self.kind == "reasoning" {
-            gather.count(self.content.0.iter().chain(&self.summary.0).map(|part| part.text.len()).sum());
+            let count = |part: Part<'_>, gather: &mut Gather| gather.count(part.text.len());
+            self.content.tell(gather, count);
+            self.summary.tell(gather, count);
         }
     }
 
-    fn text(&self, gather: &mut Gather) {
-        for part in &self.content.0 {
+    fn text(self, gather: &mut Gather) {
+        self.content.tell(gather, |part, gather| {
             gather.text(&part.text);
             gather.refusal(&part.refusal);
-        }
+        });
     }
 }

@@ -9,13 +9,13 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, Method, StatusCode, response};
 use http_body::Body as _;
-use memchr::memchr;
 use tokio::io::ReadBuf;
 
 use super::chunks::{Chunks, End};
 use super::head::{self, Follows, Sends};
 use super::stream::Stream;
 use super::{Failed, Malformed};
+use crate::head_progress::HeadProgress;
 use crate::read_room;
 use crate::upload::{Outgoing, RequestBody};
 use crate::upstream::Ready;
@@ -48,6 +48,8 @@ pub(super) struct Wire {
     method: Method,
     /// Came, and was not taken yet.
     came: Bytes,
+    /// How far the head has come.
+    progress: HeadProgress,
     left: Left,
     keep_alive: bool,
 }
@@ -83,6 +85,7 @@ impl Wire {
             uploads: false,
             method: Method::GET,
             came: Bytes::new(),
+            progress: HeadProgress::default(),
             left: Left::Nothing,
             keep_alive: true,
         }
@@ -209,13 +212,12 @@ impl Wire {
         self.send_on(cx);
         loop {
             let before = std::mem::take(&mut self.came);
-            let seen = before.len();
             let came = ready!(self.poll_read(cx, before))?;
             let Some(came) = came else { return Poll::Ready(Err(self.closed())) };
             self.came = came;
-            // Read anew with each line at most: heads that drip would otherwise cost their length squared.
-            let has_line = memchr(b'\n', &self.came[seen..]).is_some();
-            if has_line && let Some(head) = self.take_head()? {
+            if self.progress.is_due(&self.came)
+                && let Some(head) = self.take_head()?
+            {
                 return Poll::Ready(Ok(head));
             }
             if self.came.len() > HEAD_MAX {
@@ -232,6 +234,7 @@ impl Wire {
                 return Err(TOO_LONG);
             }
             self.came.advance(head.length);
+            self.progress = HeadProgress::default();
             let status = head.parts.status;
             // Said before the answer, and not part of it.
             if status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS {

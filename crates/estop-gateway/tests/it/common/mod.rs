@@ -21,7 +21,7 @@ use estop_core::policy_file::{PolicyFile, PolicyFileIn};
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_fake_model::FakeModel;
 use estop_gateway::settings::{Auth, Limits, Provider, Settings, UnknownAgents};
-use estop_gateway::{Gateway, Handover, Host, JournalQueue, Recorded};
+use estop_gateway::{Gateway, Handover, Host, JournalQueue, Recorded, Remembered};
 use estop_wire::protocol::Family;
 
 /// Long enough for a loaded machine, short enough to fail.
@@ -73,12 +73,23 @@ impl House {
         queue: JournalQueue,
         change: impl FnOnce(&mut Settings),
     ) -> House {
+        House::remembering(model, policy, queue, Remembered::default(), change)
+    }
+
+    /// The same after a restart, with what was remembered.
+    pub fn remembering(
+        model: FakeModel,
+        policy: &str,
+        queue: JournalQueue,
+        remembered: Remembered,
+        change: impl FnOnce(&mut Settings),
+    ) -> House {
         let file: PolicyFileIn = serde_json::from_str(policy).unwrap();
         let mut settings = settings(&model, file.check(&|_| None).unwrap());
         change(&mut settings);
         let queue = Arc::new(queue);
         let records: Arc<Mutex<Vec<Noted>>> = Arc::default();
-        let gateway = Gateway::start(settings, Arc::clone(&queue), Default::default()).unwrap();
+        let gateway = Gateway::start(settings, Arc::clone(&queue), remembered).unwrap();
         let (taken, kept) = (Arc::clone(&queue), Arc::clone(&records));
         let writer = std::thread::spawn(move || {
             let mut batch = Handover::default();

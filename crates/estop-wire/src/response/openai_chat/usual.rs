@@ -2,7 +2,7 @@
 //!
 //! Whatever looks otherwise is left to the careful reader beside it, and so is everything that is not JSON.
 
-use super::super::field::{ArgsText, Content, Count, Each, Maybe, Text};
+use super::super::field::{ArgsText, Content, Count, Each, FEW_MAX, Maybe, Text};
 use super::super::openai_usage::{InputDetails, OutputDetails, Usage};
 use super::{Answer, Choice, Function, Message, ToolCall};
 use crate::json::{Fault, Fields, Kind, Scanner, scan};
@@ -267,21 +267,24 @@ fn maybe<'a, T>(
     }
 }
 
-/// A list of objects or null.
+/// A list of a few objects, or null. A long one is for the careful reader, which holds one element at a time.
 fn each<'a, T>(
     s: &mut Scanner<'a>,
     mut read: impl FnMut(&mut Scanner<'a>) -> Result<T, Fault>,
-) -> Result<Each<T>, Fault> {
+) -> Result<Each<'a, T>, Fault> {
     let mut list = Vec::new();
     if s.kind()? == Kind::Null {
         s.skip()?;
-        return Ok(Each(list));
+        return Ok(Each::Few(list));
     }
     s.list("a list of objects", |s| {
+        if list.len() == FEW_MAX {
+            return Err(s.shape("a list of a few objects", Kind::Array));
+        }
         list.push(read(s)?);
         Ok(())
     })?;
-    Ok(Each(list))
+    Ok(Each::Few(list))
 }
 
 #[cfg(test)]
