@@ -70,7 +70,7 @@ fn request(agent: usize, cycle: u64, random: &mut Random) -> What {
         request: RequestId(cycle),
         call: CallKind::Generation,
         model: Some("claude-sonnet-4-5".into()),
-        path_model: None,
+        other_models: Vec::new(),
         path: None,
         print: RequestPrint {
             conversation: Hash64(agent as u64 + 1),

@@ -392,7 +392,14 @@ pub(crate) fn judge(
         return Judgement::CLEAR;
     }
     let is_named = || request.path.as_deref().is_some_and(|path| policy.paths.allows(path));
-    if unpriced && policy.unpriced == Unpriced::Deny && !(is_path && is_named()) {
+    let caps_usd = || policy.caps_usd() || fleet.is_some_and(|fleet| fleet.account.is_money());
+    let denies = match policy.unpriced {
+        Unpriced::Deny => true,
+        // What becomes of paths under a cap is decided below.
+        Unpriced::DenyUnderCap => !is_path && caps_usd(),
+        Unpriced::Count => false,
+    };
+    if unpriced && denies && !(is_path && is_named()) {
         return Judgement::stop(Some(BudgetFinding::unpriced(Account::Unpriced)));
     }
     if is_path && unpriced && own.or(fleet).is_some() && !is_named() {

@@ -207,9 +207,10 @@ pub struct RequestReceived {
     /// The model it names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Name>,
-    /// The model its path names, where its body names another: both must be allowed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path_model: Option<Name>,
+    /// Other models it names: its path's where its body names another, and those that a router may take instead. All must be
+    /// allowed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_models: Vec<Name>,
     /// Its path at the provider, where nobody knows what it costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<Name>,

@@ -42,8 +42,8 @@ pub(crate) fn judge(request: &RequestReceived, rules: &ModelRules) -> Option<Jud
     if rules.is_empty() {
         return None;
     }
-    // Path and body may name two, and nobody knows which of them the provider takes: the first that is refused decides.
-    let mut named = [&request.model, &request.path_model].into_iter().flatten();
+    // It may name several, and nobody knows which of them the provider takes: the first that is refused decides.
+    let mut named = request.model.iter().chain(&request.other_models);
     let refused = named.find_map(|model| judge_one(request, Some(model), rules));
     let nameless = || judge_one(request, None, rules).filter(|_| request.model.is_none());
     let refused = refused.or_else(nameless);

@@ -289,6 +289,13 @@ pub struct BudgetPolicy {
     pub paths: PathRules,
 }
 
+impl BudgetPolicy {
+    /// Whether any of its caps is in dollars.
+    pub fn caps_usd(&self) -> bool {
+        [self.usd_per_day, self.usd_per_month, self.usd_per_run].iter().any(Option::is_some)
+    }
+}
+
 /// Paths of providers that may be asked under a cap though nobody knows what they cost (PO-2).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -313,8 +320,10 @@ impl PathRules {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unpriced {
-    /// Count its tokens and flag it.
+    /// Refuse it where dollars are capped, since it could not be counted there. Else count its tokens and flag it.
     #[default]
+    DenyUnderCap,
+    /// Count its tokens and flag it.
     Count,
     /// Refuse it.
     Deny,

@@ -160,7 +160,7 @@ impl Plan {
             request: RequestId(number),
             call: CallKind::Generation,
             model: None,
-            path_model: None,
+            other_models: Vec::new(),
             path: None,
             print: RequestPrint { conversation: Hash64(number), ..RequestPrint::default() },
             estimate: Estimate { usd, open_usd, ..Estimate::default() },

@@ -66,7 +66,7 @@ impl Fleet {
             let need = Need::from(request.estimate);
             let mut inner = self.lock();
             inner.turn(now);
-            request.fleet = inner.account.tightest(need, RunSpend::default(), &inner.caps).map(of_fleet);
+            request.fleet = inner.tightest(need, request.estimate.unpriced).map(of_fleet);
             // Also what runs alone: while it is reserved, nobody else finds room.
             if request.fleet.is_some_and(|finding| !finding.is_over()) {
                 inner.account.reserve(need.most);
@@ -144,6 +144,20 @@ impl Inner {
     fn turn(&mut self, now: Now) {
         self.account.turn(now, &self.caps);
     }
+
+    /// The tightest account. What has no price is shown a cap in dollars if there is one: only that cannot count it.
+    fn tightest(&self, need: Need, unpriced: bool) -> Option<BudgetFinding> {
+        if unpriced && self.caps.caps_usd() {
+            let caps = BudgetPolicy {
+                tokens_per_day: None,
+                tokens_per_month: None,
+                tokens_per_run: None,
+                ..self.caps.clone()
+            };
+            return self.account.tightest(need, RunSpend::default(), &caps);
+        }
+        self.account.tightest(need, RunSpend::default(), &self.caps)
+    }
 }
 
 fn of_fleet(found: BudgetFinding) -> BudgetFinding {
@@ -169,7 +183,7 @@ mod tests {
             request: RequestId(number),
             call: Default::default(),
             model: None,
-            path_model: None,
+            other_models: Vec::new(),
             path: None,
             print: RequestPrint::default(),
             estimate: Estimate { usd: NanoUsd(10), ..Estimate::default() },

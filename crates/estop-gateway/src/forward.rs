@@ -197,7 +197,9 @@ mod tests {
             (&["estop2=1; my-estop=2"], &["estop2=1; my-estop=2"]),
         ] {
             let mut headers = HeaderMap::new();
-            sent.iter().for_each(|value| drop(headers.append(COOKIE, HeaderValue::from_static(value))));
+            for value in sent {
+                headers.append(COOKIE, HeaderValue::from_static(value));
+            }
             drop_own_cookies(&mut headers);
             let values: Vec<&HeaderValue> = headers.get_all(COOKIE).iter().collect();
             assert_eq!(values, passed, "{sent:?}");

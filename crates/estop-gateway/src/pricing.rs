@@ -12,11 +12,13 @@ const ADDED_INPUT: u64 = 1_024;
 /// Reserved for what a request refers to and does not send, where nobody knows how much its model reads.
 const UNSEEN_INPUT: u32 = 272_000;
 
-/// The prices of the models a request names: its path and its body may name two, and the dearer counts.
+/// The prices of the models a request names: its path and its body may name two, a router may take others, and the dearest
+/// counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ModelPrices {
-    /// `None` in a place = that model has no price.
-    named: [Option<Option<Price>>; 2],
+    /// `None` = that model has no price.
+    first: Option<Price>,
+    others: Vec<Option<Price>>,
 }
 
 /// How large a request is.
@@ -37,18 +39,22 @@ pub(crate) struct Size {
 }
 
 impl ModelPrices {
-    /// Of the one or two models a request names.
-    pub(crate) fn new(first: Option<Price>, second: Option<Option<Price>>) -> ModelPrices {
-        ModelPrices { named: [Some(first), second] }
+    /// Of the model a request names, and of others beside it.
+    pub(crate) fn new(first: Option<Price>, others: Vec<Option<Price>>) -> ModelPrices {
+        ModelPrices { first, others }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Option<Price>> {
+        std::iter::once(&self.first).chain(&self.others)
     }
 
     fn known(&self) -> impl Iterator<Item = &Price> {
-        self.named.iter().flatten().flatten()
+        self.all().flatten()
     }
 
     /// Whether one of the models has no price.
     pub(crate) fn is_unpriced(&self) -> bool {
-        self.named.iter().flatten().any(Option::is_none)
+        self.all().any(Option::is_none)
     }
 
     /// Whether one of the models may write what nobody sees.
@@ -56,7 +62,7 @@ impl ModelPrices {
         self.known().any(|price| price.limits().reasons)
     }
 
-    /// What tokens cost, by the dearer price.
+    /// What tokens cost, by the dearest price.
     pub(crate) fn cost(&self, used: &TokenUse) -> NanoUsd {
         self.known().map(|price| price.cost(used)).max().unwrap_or_default()
     }
@@ -68,7 +74,7 @@ impl ModelPrices {
     /// The most one answer has; `reserve` for a model whose maximum nobody knows.
     fn max_output(&self, reserve: u32) -> u32 {
         let of = |price: &Option<Price>| price.as_ref().and_then(|price| price.limits().max_output);
-        self.named.iter().flatten().map(|price| of(price).unwrap_or(reserve)).max().unwrap_or(reserve)
+        self.all().map(|price| of(price).unwrap_or(reserve)).max().unwrap_or(reserve)
     }
 
     fn max_input(&self) -> u32 {
@@ -129,21 +135,21 @@ mod tests {
 
     #[test]
     fn po_2_without_a_limit_the_models_own_maximum_is_reserved_for_each_answer() {
-        let prices = ModelPrices::new(Some(price(1, 10, Some(128_000))), None);
+        let prices = ModelPrices::new(Some(price(1, 10, Some(128_000))), Vec::new());
         let one = prices.estimate(size(1_000), 7);
         assert_eq!((one.output_tokens, one.open_tokens), (128_000, 128_000 + 2_024 - 125));
         let five = prices.estimate(Size { answers: 5, ..size(1_000) }, 7);
         assert_eq!(five.output_tokens, 640_000);
         let limited = prices.estimate(Size { output_limit: Some(100), ..size(1_000) }, 7);
         assert_eq!((limited.output_tokens, limited.open_tokens), (100, 2_024 - 125));
-        let unknown = ModelPrices::new(Some(price(1, 10, None)), None);
+        let unknown = ModelPrices::new(Some(price(1, 10, None)), Vec::new());
         assert_eq!(unknown.estimate(size(1_000), 7).output_tokens, 7);
         assert_eq!(ModelPrices::default().estimate(size(1_000), 7).output_tokens, 7);
     }
 
     #[test]
     fn po_2_what_is_sent_is_bounded_by_its_bytes_and_what_is_referred_to_by_the_context() {
-        let prices = ModelPrices::new(Some(price(1, 10, Some(10))), None);
+        let prices = ModelPrices::new(Some(price(1, 10, Some(10))), Vec::new());
         let need = Need::from(prices.estimate(size(10_000), 7));
         assert_eq!(need.most, Amount { usd: NanoUsd(11_024_000 + 100_000), tokens: 11_034 });
         let refers = prices.estimate(Size { refers_to_more: true, ..size(10_000) }, 7);
@@ -153,15 +159,15 @@ mod tests {
     #[test]
     fn po_2_the_dearer_of_two_models_counts() {
         let (nano, pro) = (price(1, 2, Some(1_000)), price(15, 120, Some(272_000)));
-        let cheap = ModelPrices::new(Some(nano.clone()), None);
-        let both = ModelPrices::new(Some(nano.clone()), Some(Some(pro.clone())));
-        let dear = ModelPrices::new(Some(pro), None);
+        let cheap = ModelPrices::new(Some(nano.clone()), Vec::new());
+        let both = ModelPrices::new(Some(nano.clone()), vec![Some(pro.clone())]);
+        let dear = ModelPrices::new(Some(pro), Vec::new());
         let used = TokenUse { input: 1_000, output: 1_000, ..TokenUse::default() };
         assert_eq!(both.cost(&used), dear.cost(&used));
         assert!(both.cost(&used) > cheap.cost(&used));
         assert_eq!(both.estimate(size(100), 7).output_tokens, 272_000);
         assert!(!both.is_unpriced());
-        let unknown = ModelPrices::new(Some(nano), Some(None));
+        let unknown = ModelPrices::new(Some(nano), vec![None]);
         assert!(unknown.is_unpriced());
         assert_eq!(unknown.cost(&used), cheap.cost(&used));
     }

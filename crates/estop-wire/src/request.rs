@@ -66,6 +66,10 @@ pub struct RequestIn<'a> {
     pub steps: Vec<StepIn<'a>>,
     /// The answer this one goes on from, where the provider keeps the history (Responses).
     pub previous_response: Option<Cow<'a, str>>,
+    /// It has the provider read something that it does not send: a conversation, a prompt, items or a cache kept there.
+    pub refers_to_more: bool,
+    /// Models the provider may take instead of the one it names (OpenRouter).
+    pub other_models: Vec<Cow<'a, str>>,
     /// Bytes of all text sent, for an estimate of tokens.
     pub text_bytes: usize,
 }

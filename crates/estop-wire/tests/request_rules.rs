@@ -221,3 +221,52 @@ fn id_5_all_answers_together_are_limited() {
     assert_eq!(limit(r#"{"messages":[],"n":4294967295,"max_tokens":99999999999}"#), Some(u32::MAX));
     assert_eq!(limit(r#"{"messages":[],"n":0,"max_tokens":-1}"#), None);
 }
+
+#[test]
+fn po_2_what_the_provider_reads_beside_the_request_is_known() {
+    let more = |protocol, body: &str| request(protocol, body).refers_to_more;
+    for body in [
+        r#"{"input":"go","previous_response_id":"resp_1"}"#,
+        r#"{"input":"go","conversation":"conv_1"}"#,
+        r#"{"input":"go","conversation":{"id":"conv_1"}}"#,
+        r#"{"prompt":{"id":"pmpt_1"}}"#,
+        r#"{"input":[{"type":"item_reference","id":"msg_1"}]}"#,
+        r#"{"input":[{"id":"msg_1"}]}"#,
+    ] {
+        assert!(more(Protocol::OpenAiResponses, body), "{body}");
+    }
+    let plain =
+        r#"{"input":[{"role":"user","content":"go"}],"conversation":null,"previous_response_id":null}"#;
+    assert!(!more(Protocol::OpenAiResponses, plain));
+    let gemini =
+        |kept: &str| format!(r#"{{"contents":[{{"role":"user","parts":[{{"text":"go"}}]}}],{kept}}}"#);
+    for kept in ["cachedContent", "cached_content"] {
+        assert!(more(Protocol::Gemini, &gemini(&format!(r#""{kept}":"cachedContents/1""#))), "{kept}");
+    }
+    assert!(!more(Protocol::Gemini, &gemini(r#""cachedContent":null"#)));
+    let anthropic = |more: &str| format!(r#"{{"messages":[{{"role":"user","content":"go"}}],{more}}}"#);
+    for kept in [r#""container":"c_1""#, r#""mcp_servers":[{"url":"https://a.example"}]"#] {
+        assert!(more(Protocol::AnthropicMessages, &anthropic(kept)), "{kept}");
+    }
+    assert!(!more(Protocol::AnthropicMessages, &anthropic(r#""mcp_servers":[]"#)));
+}
+
+#[test]
+fn po_7_models_that_a_router_may_take_instead_are_read_and_bounded() {
+    let body = |models: &str| format!(r#"{{"model":"a","models":{models},"messages":[]}}"#);
+    let two = body(r#"["b","c"]"#);
+    assert_eq!(chat(&two).other_models, ["b", "c"]);
+    assert!(chat(&body("null")).other_models.is_empty());
+    let many = body(&format!("[{}]", ["\"m\""; 9].join(",")));
+    let refused = read(Protocol::OpenAiChat, many.as_bytes()).expect_err("too many");
+    assert_eq!(refused.to_string(), "models[8]: more than 8 models: send fewer");
+}
+
+#[test]
+fn po_2_a_limit_of_no_tokens_is_no_limit() {
+    assert_eq!(chat(r#"{"max_tokens":0,"messages":[]}"#).max_output_tokens, None);
+    assert_eq!(
+        chat(r#"{"max_tokens":5,"max_completion_tokens":0,"messages":[]}"#).max_output_tokens,
+        Some(5)
+    );
+}

@@ -148,7 +148,7 @@ fn request(request: RequestId, print: RequestPrint, input_tokens: u32) -> Reques
         request,
         call: CallKind::Generation,
         model: None,
-        path_model: None,
+        other_models: Vec::new(),
         path: None,
         print,
         estimate,

@@ -99,7 +99,7 @@ fn any_request(rng: &mut Rng) -> RequestReceived {
         request: any_id(rng),
         call,
         model: Some(any_tool(rng)),
-        path_model: rng.per_mille(100).then(|| any_tool(rng)),
+        other_models: rng.per_mille(100).then(|| any_tool(rng)).into_iter().collect(),
         path: rng.per_mille(300).then(|| "/v1/batches".into()),
         print,
         estimate,

@@ -108,7 +108,7 @@ impl Mind {
             request: self.next_request(),
             call: CallKind::Generation,
             model: Some(rng.pick(&["large-1", "large-1", "large-dear", "small"]).into()),
-            path_model: None,
+            other_models: Vec::new(),
             path: None,
             print,
             estimate,

@@ -122,7 +122,7 @@ fn budget() -> Value {
         "usd_per_day": usd, "usd_per_month": usd, "usd_per_run": usd,
         "tokens_per_day": tokens(), "tokens_per_month": tokens(), "tokens_per_run": tokens(),
         "timezone": zone(),
-        "unpriced": {"enum": ["count", "deny"]},
+        "unpriced": {"enum": ["deny_under_cap", "count", "deny"]},
         "paths": section(json!({"allow": paths()})),
     }))
 }

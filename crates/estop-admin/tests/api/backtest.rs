@@ -62,7 +62,7 @@ impl Recorder {
             request,
             call: Default::default(),
             model: None,
-            path_model: None,
+            other_models: Vec::new(),
             path: None,
             print: RequestPrint::of(&text),
             estimate,

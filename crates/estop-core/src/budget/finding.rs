@@ -198,7 +198,7 @@ impl std::fmt::Display for BudgetFinding {
         let name = self.account.name();
         let whose = if self.account.is_fleet() { "Budget of all agents together," } else { "Budget" };
         if self.account == Account::Unpriced {
-            return f.write_str("Budget: this model has no price, and the policy says `unpriced: deny`.");
+            return f.write_str("Budget: this model has no price, so a dollar cap cannot count it. Give it one under `prices:`, or say `unpriced: count` in the policy's budget to count its tokens alone.");
         }
         if self.account == Account::UnpricedPath {
             return f.write_str(

@@ -75,7 +75,7 @@ fn st_1_a_state_and_its_policy_are_written_without_help() {
             ..RequestPrint::default()
         };
         let asked = RequestReceived {
-            path_model: None,
+            other_models: Vec::new(),
             path: None,
             request,
             call: Default::default(),

@@ -81,7 +81,7 @@ impl Options {
             "open",
             "open_tokens",
             "path",
-            "path_model",
+            "other_model",
             "run",
             "gate",
             "shut",
@@ -262,7 +262,7 @@ fn request(world: &mut World, run: Option<&str>, options: &mut Options) -> Resul
     };
     let fleet = options.take("fleet").map(|text| fleet(&text, estimate)).transpose()?;
     let (model, tags) = (options.take("model").map(Into::into), tags(options)?);
-    let path_model = options.take("path_model").map(Into::into);
+    let other_models = options.take("other_model").map(Into::into).into_iter().collect();
     let path = options.take("path").map(Into::into);
     let mut done = Vec::new();
     while !options.rest.is_empty() {
@@ -292,7 +292,7 @@ fn request(world: &mut World, run: Option<&str>, options: &mut Options) -> Resul
     for (step, (tool, args, ..)) in print.steps.iter_mut().zip(&done) {
         step.test_run = is_test_run(tool, args);
     }
-    Ok(RequestReceived { request, call, model, path_model, path, print, estimate, fleet, tags })
+    Ok(RequestReceived { request, call, model, other_models, path, print, estimate, fleet, tags })
 }
 
 fn guard(options: &mut Options) -> Result<Guard, String> {

@@ -177,7 +177,7 @@ fn request(random: &mut Random) -> RequestReceived {
             CallKind::Other,
         ]),
         model: None,
-        path_model: None,
+        other_models: Vec::new(),
         path: random.one_in(3).then(|| "/v1/batches".into()),
         print: RequestPrint {
             conversation: hash(random),

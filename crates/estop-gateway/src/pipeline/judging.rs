@@ -64,7 +64,7 @@ impl Asking<'_> {
             request: flight.request,
             call: self.kind(),
             model: self.model(said).map(short_name),
-            path_model: self.path_model(said).map(short_name),
+            other_models: self.other_models(said).map(short_name).collect(),
             path: self.unread_path.as_deref().filter(|_| estimate.unpriced).map(short_name),
             print,
             estimate,
@@ -129,9 +129,14 @@ impl Asking<'_> {
         (bare(body) != bare(path)).then_some(path)
     }
 
+    /// All models it names but the first.
+    fn other_models<'s>(&'s self, said: &'s RequestIn<'_>) -> impl Iterator<Item = &'s str> {
+        self.path_model(said).into_iter().chain(said.other_models.iter().map(AsRef::as_ref))
+    }
+
     fn prices(&self, said: &RequestIn<'_>) -> ModelPrices {
         let find = |model: &str| self.worker.prices.find(self.provider, model);
-        ModelPrices::new(self.model(said).and_then(find), self.path_model(said).map(find))
+        ModelPrices::new(self.model(said).and_then(find), self.other_models(said).map(find).collect())
     }
 
     fn estimate(&self, said: &RequestIn<'_>, body_bytes: usize, prices: &ModelPrices) -> Estimate {
@@ -142,7 +147,7 @@ impl Asking<'_> {
         let size = Size {
             text_bytes: said.text_bytes,
             body_bytes,
-            refers_to_more: said.previous_response.is_some(),
+            refers_to_more: said.refers_to_more,
             output_limit: said.max_output_tokens,
             answers: said.answers,
             generates: self.kind() == CallKind::Generation,

@@ -18,6 +18,7 @@ enum Field {
     System,
     Messages,
     Tools,
+    Elsewhere,
 }
 
 const REQUEST: &Fields<Field> = &[
@@ -27,6 +28,8 @@ const REQUEST: &Fields<Field> = &[
     ("system", Field::System),
     ("messages", Field::Messages),
     ("tools", Field::Tools),
+    ("container", Field::Elsewhere),
+    ("mcp_servers", Field::Elsewhere),
 ];
 
 pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
@@ -45,6 +48,7 @@ pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
                 s.list("a list of messages", |s| message(s, &mut talk))?;
             }
             Field::Tools => talk.text_bytes += s.skip()?.text.len(),
+            Field::Elsewhere => request.refers_to_more |= !matches!(s.skip()?.text, "null" | "[]"),
         }
         Ok(())
     })?;

@@ -18,6 +18,7 @@ enum Field {
     Contents,
     Generation,
     Tools,
+    Kept,
 }
 
 const REQUEST: &Fields<Field> = &[
@@ -28,6 +29,8 @@ const REQUEST: &Fields<Field> = &[
     ("generationConfig", Field::Generation),
     ("generation_config", Field::Generation),
     ("tools", Field::Tools),
+    ("cachedContent", Field::Kept),
+    ("cached_content", Field::Kept),
 ];
 
 pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
@@ -47,6 +50,7 @@ pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
             Field::Generation if s.kind()? == Kind::Null => drop(s.skip()?),
             Field::Generation => generation(s, &mut limit)?,
             Field::Tools => talk.text_bytes += s.skip()?.text.len(),
+            Field::Kept => request.refers_to_more |= s.skip()?.kind() != Kind::Null,
         }
         Ok(())
     })?;

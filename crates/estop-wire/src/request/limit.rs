@@ -16,9 +16,10 @@ impl Default for Limit {
 }
 
 impl Limit {
-    /// One answer has at most so many. Of two limits the larger counts: nobody knows which the provider takes.
+    /// One answer has at most so many. Of two limits the larger counts: nobody knows which the provider takes. None at all
+    /// is no limit: some servers read it so.
     pub(super) fn at_most(&mut self, tokens: Option<u32>) {
-        self.tokens = self.tokens.max(tokens);
+        self.tokens = self.tokens.max(tokens.filter(|tokens| *tokens > 0));
     }
 
     /// So many answers, times those asked for already.

@@ -6,7 +6,7 @@ use super::content::{Said, scan_unseen};
 use super::limit::Limit;
 use super::talk::{Called, Came, Few, InARow, Orphans, Talk};
 use super::{RequestIn, missing};
-use crate::json::{Fault, Fields, Kind, Scanner};
+use crate::json::{Fault, Fields, Kind, Scanner, What};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Field {
@@ -18,10 +18,12 @@ enum Field {
     Messages,
     Tools,
     Functions,
+    OtherModels,
 }
 
 const REQUEST: &Fields<Field> = &[
     ("model", Field::Model),
+    ("models", Field::OtherModels),
     ("stream", Field::Stream),
     ("max_tokens", Field::MaxTokens),
     ("max_completion_tokens", Field::MaxCompletionTokens),
@@ -45,6 +47,8 @@ pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
                 messages = true;
                 s.list("a list of messages", |s| message(s, &mut talk))?;
             }
+            Field::OtherModels if s.kind()? == Kind::Null => drop(s.skip()?),
+            Field::OtherModels => other_models(s, &mut request.other_models)?,
             Field::Tools | Field::Functions => talk.text_bytes += s.skip()?.text.len(),
         }
         Ok(())
@@ -55,6 +59,20 @@ pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
     limit.tell(&mut request);
     talk.finish(Orphans::Dropped, &mut request)?;
     Ok(request)
+}
+
+/// Models that OpenRouter may take instead. More than these are refused: each of them must be judged and priced.
+const OTHER_MODELS_MAX: usize = 8;
+
+fn other_models<'a>(s: &mut Scanner<'a>, models: &mut Vec<Cow<'a, str>>) -> Result<(), Fault> {
+    s.list("a list of models", |s| {
+        let at = s.place();
+        if models.len() == OTHER_MODELS_MAX {
+            return Err(Fault { at, what: What::TooMany { what: "models", max: OTHER_MODELS_MAX } });
+        }
+        models.extend(s.text()?);
+        Ok(())
+    })
 }
 
 #[derive(Clone, Copy, PartialEq)]

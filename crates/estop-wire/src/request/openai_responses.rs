@@ -18,6 +18,7 @@ enum Field {
     Instructions,
     Input,
     PreviousResponse,
+    Kept,
     Tools,
     Background,
 }
@@ -29,6 +30,8 @@ const REQUEST: &Fields<Field> = &[
     ("instructions", Field::Instructions),
     ("input", Field::Input),
     ("previous_response_id", Field::PreviousResponse),
+    ("conversation", Field::Kept),
+    ("prompt", Field::Kept),
     ("tools", Field::Tools),
     ("background", Field::Background),
 ];
@@ -44,12 +47,14 @@ pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
             Field::Instructions => instructions = scan_unseen(s, &mut talk.text_bytes)?,
             Field::Input => input(s, &mut talk)?,
             Field::PreviousResponse => request.previous_response = s.text()?,
+            Field::Kept => request.refers_to_more |= s.skip()?.kind() != Kind::Null,
             Field::Tools => talk.text_bytes += s.skip()?.text.len(),
             Field::Background => request.background = s.flag()?.unwrap_or(false),
         }
         Ok(())
     })?;
     limit.tell(&mut request);
+    request.refers_to_more |= request.previous_response.is_some() || talk.refers;
     talk.finish(Orphans::Kept, &mut request)?;
     let instructions = Said::parts(instructions).system()?;
     if !instructions.is_empty() {
@@ -173,6 +178,8 @@ fn done<'a>(item: Item<'a>, talk: &mut Talk<'a>, at: usize) -> Result<(), Fault>
         return talk.came_one(Came { id: call_id, said, ended: None, telling: None }, at);
     }
     let Some(tool) = kind.strip_suffix("_call") else {
+        // A reference may leave out its type.
+        talk.refers |= kind.is_empty() || kind == "item_reference";
         // References are to items the provider wrote; between two results they part two turns.
         if kind == "reasoning" || kind == "item_reference" || kind == "mcp_approval_request" {
             talk.assistant(InARow::Together);

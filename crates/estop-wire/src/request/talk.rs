@@ -123,6 +123,8 @@ pub(super) struct Talk<'a> {
     newest_before: Newest,
     /// Bytes of text seen.
     pub(super) text_bytes: usize,
+    /// An item stands for one that the provider keeps.
+    pub(super) refers: bool,
 }
 
 impl Default for Talk<'_> {
@@ -135,6 +137,7 @@ impl Default for Talk<'_> {
             turn: Turn::default(),
             newest_before: Newest::default(),
             text_bytes: 0,
+            refers: false,
         }
     }
 }
