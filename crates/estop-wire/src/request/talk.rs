@@ -25,7 +25,7 @@ use crate::json::{Fault, Kind, Raw, What};
 const MESSAGES_MAX: usize = 10_000;
 
 /// Calls of one turn, and results: agents have some dozens at once, also where the provider runs tools by itself.
-const CALLS_MAX: usize = 4_096;
+const CALLS_MAX: usize = 10_000;
 
 /// Things of one turn that are kept until it is over. Each takes some hundred bytes where the body may have twenty, so their
 /// number is bounded (SE-1). More are refused: what is left out would be hidden from every guard.
