@@ -19,7 +19,7 @@ use estop_wire::response::{Observed, Observer, UsageIn};
 use crate::agents::Agent;
 use crate::flight::Flight;
 use crate::host::Host;
-use crate::jobs::{JobWatch, Told};
+use crate::jobs::{AccountEnd, JobWatch};
 use crate::journal_queue::shorten;
 use crate::near::Near;
 use crate::pricing::{self, ModelPrices};
@@ -208,7 +208,7 @@ impl Account {
             return;
         }
         let said = self.reading.take().map(|reading| reading.observer.finish()).unwrap_or_default();
-        if self.end_job(Some(&said)) == Told::Settle {
+        if self.end_job(Some(&said)) == AccountEnd::Settle {
             self.book(&said);
         }
     }
@@ -231,9 +231,9 @@ impl Account {
     }
 
     /// Remembers work that began and settles what ended; whether this account is settled too.
-    fn end_job(&mut self, said: Option<&Observed>) -> Told {
+    fn end_job(&mut self, said: Option<&Observed>) -> AccountEnd {
         let was_sent = self.was_sent();
-        self.job.take().map_or(Told::Settle, |job| job.end(self, said, was_sent))
+        self.job.take().map_or(AccountEnd::Settle, |job| job.end(self, said, was_sent))
     }
 
     fn was_sent(&self) -> bool {
@@ -294,7 +294,7 @@ impl Account {
             Some(reading) => reading.observer.progress(),
             None => (None, 0),
         };
-        if self.end_job(None) == Told::StaysOpen {
+        if self.end_job(None) == AccountEnd::StaysOpen {
             return;
         }
         let usage = if self.was_sent() {

@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 use crate::account::Account;
 
 pub(crate) use cancel::start;
-pub(crate) use watch::{JobWatch, Sending, Told};
+pub(crate) use watch::{AccountEnd, JobWatch, Sending};
 
 /// Work of one agent that is remembered. Chosen: more batches and background answers than an agent has under way; when it is
 /// full the oldest is forgotten, which is counted and shown.

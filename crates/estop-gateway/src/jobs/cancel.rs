@@ -25,7 +25,7 @@ use super::{Job, JobStanding};
 use crate::account::Account;
 use crate::host::Host;
 use crate::upload::{Outgoing, RequestBody};
-use crate::upstream::{Ready, Upstream};
+use crate::upstream::{Ready, Upstream, UpstreamError};
 
 /// How many are cancelled at once.
 const AT_ONCE: usize = 16;
@@ -101,7 +101,7 @@ async fn cancel(
         let answer = match ask(host, upstream, job, Method::POST, &path).await {
             Ok(answer) => answer,
             Err(problem) => {
-                why = problem;
+                why = problem.to_string();
                 continue;
             }
         };
@@ -140,6 +140,15 @@ fn is_worth_another(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
 }
 
+/// Why a provider gave no answer.
+#[derive(Debug, thiserror::Error)]
+enum AskError {
+    #[error("the provider gave no answer ({0})")]
+    NoAnswer(UpstreamError),
+    #[error("the provider did not answer within {} s", TRY_WITHIN.as_secs())]
+    Late,
+}
+
 struct Answered {
     status: StatusCode,
     body: Vec<u8>,
@@ -163,7 +172,7 @@ async fn ask(
     job: &Job,
     method: Method,
     path: &str,
-) -> Result<Answered, String> {
+) -> Result<Answered, AskError> {
     let target = match &job.query {
         Some(query) => format!("{path}?{query}"),
         None => path.to_owned(),
@@ -189,8 +198,8 @@ async fn ask(
     let answered = timeout(TRY_WITHIN, upstream.ask(request, host, jobs::ANSWER_BYTES_MAX)).await;
     match answered {
         Ok(Ok((status, body))) => Ok(Answered { status, body }),
-        Ok(Err(error)) => Err(format!("the provider gave no answer ({error})")),
-        Err(_) => Err(format!("the provider did not answer within {} s", TRY_WITHIN.as_secs())),
+        Ok(Err(error)) => Err(AskError::NoAnswer(error)),
+        Err(_) => Err(AskError::Late),
     }
 }
 

@@ -34,7 +34,7 @@ enum What {
 
 /// What became of the account of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum AccountEnd {
     /// It is settled as every other.
     Settle,
     /// It stays open until the result is seen.
@@ -96,28 +96,28 @@ impl JobWatch {
 
     /// The answer is over, whole or not, or none came: remembers what began, settles what ended. `of` is the account of the
     /// request itself, `said` what its answer said, `was_sent` whether the provider may have it.
-    pub(crate) fn end(self, of: &Account, said: Option<&Observed>, was_sent: bool) -> Told {
+    pub(crate) fn end(self, of: &Account, said: Option<&Observed>, was_sent: bool) -> AccountEnd {
         let has_answer = self.reader.is_some();
         let seen = self.reader.as_ref().filter(|_| self.is_good).and_then(JobReader::seen);
         match self.what {
-            What::Begins { .. } if has_answer && !self.is_good => Told::Settle,
+            What::Begins { .. } if has_answer && !self.is_good => AccountEnd::Settle,
             What::Begins { mut job, signs } => {
                 // Streamed to its end: it is over.
                 if said.is_some_and(|said| said.finish.is_some()) {
-                    return Told::Settle;
+                    return AccountEnd::Settle;
                 }
                 job.run = of.run().cloned();
                 let Some(seen) = seen else {
                     if was_sent {
                         of.host().remember_job(*job, signs, None);
                     }
-                    return Told::Settle;
+                    return AccountEnd::Settle;
                 };
                 if matches!(seen.state, JobState::Ended | JobState::Cancelled) {
-                    return Told::Settle;
+                    return AccountEnd::Settle;
                 }
                 let account = (job.kind == JobKind::Response).then(|| of.parked());
-                let told = if account.is_some() { Told::StaysOpen } else { Told::Settle };
+                let told = if account.is_some() { AccountEnd::StaysOpen } else { AccountEnd::Settle };
                 (job.id, job.thread) = (Some(seen.id), seen.thread);
                 of.host().remember_job(*job, signs, account);
                 told
@@ -137,7 +137,7 @@ impl JobWatch {
                 {
                     settle(account, said);
                 }
-                Told::Settle
+                AccountEnd::Settle
             }
         }
     }

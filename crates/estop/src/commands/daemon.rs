@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use http::Method;
 use secrecy::SecretString;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::data_dir::DataDirArgs;
 use super::{say, say_json};
 use crate::admin_plane::socket;
-use crate::client::{Answer, Ask, Client, ClientError, with_query};
+use crate::client::{Answer, Ask, Client, ClientError, path, with_query};
+use crate::printable::escaped;
 
 const URL_VARIABLE: &str = "ESTOP_URL";
 const TOKEN_VARIABLE: &str = "ESTOP_TOKEN";
@@ -191,7 +192,18 @@ impl Daemon {
         }
         // The API may give some more than asked for: those that are not stored yet.
         entries.truncate(limit.unwrap_or(usize::MAX));
-        Ok(serde_json::json!({key: entries, "next": next}))
+        Ok(json!({key: entries, "next": next}))
+    }
+
+    /// Takes back the entry with this id of a list of the API, and says so; `done` is the sentence about the id.
+    pub(super) fn revoke(
+        &self,
+        list: &str,
+        id: &str,
+        done: impl FnOnce(String) -> String,
+    ) -> anyhow::Result<()> {
+        self.send(Method::DELETE, path(&[list, id]), None)?;
+        self.say(&json!({"id": id, "revoked": true}), |_| done(escaped(id)))
     }
 
     /// Prints the API's JSON, or what it means.

@@ -1,14 +1,11 @@
 //! `estop sessions …`: who is logged in to the dashboard, and ending a session.
 
 use clap::builder::NonEmptyStringValueParser;
-use http::Method;
-use serde_json::json;
 
+use super::Exit;
 use super::daemon::{Daemon, DaemonArgs};
 use super::table::{cell, list as table_of, moment};
-use super::{Exit, say, say_json};
 use crate::client::path;
-use crate::printable::escaped;
 
 /// List the sessions of the dashboard, and end one
 #[derive(Debug, clap::Args)]
@@ -36,7 +33,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     let daemon = args.daemon.daemon()?;
     match &args.command {
         Command::List => list(&daemon),
-        Command::Revoke { id } => revoke(&daemon, id),
+        Command::Revoke { id } => daemon.revoke("sessions", id, |id| format!("Ended the session {id}.")),
     }?;
     Ok(Exit::Fine)
 }
@@ -55,12 +52,4 @@ fn list(daemon: &Daemon) -> anyhow::Result<()> {
             ]
         })
     })
-}
-
-fn revoke(daemon: &Daemon, id: &str) -> anyhow::Result<()> {
-    daemon.send(Method::DELETE, path(&["sessions", id]), None)?;
-    if daemon.json {
-        return say_json(&json!({"id": id, "revoked": true}));
-    }
-    say(&format!("Ended the session {}.", escaped(id)))
 }

@@ -5,10 +5,10 @@ use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::Exit;
 use super::daemon::{Daemon, DaemonArgs, Whereabouts};
 use super::serve::first_token;
 use super::table::{cell, each, list as table_of, moment};
-use super::{Exit, say, say_json};
 use crate::client::path;
 use crate::printable::escaped;
 
@@ -58,7 +58,10 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     match &args.command {
         Command::List => list(&args.daemon.daemon()?),
         Command::Create(new) => create(&args.daemon.daemon()?, new),
-        Command::Revoke { id } => revoke(&args.daemon.daemon()?, id),
+        Command::Revoke { id } => {
+            let done = |id| format!("Took back the token {id}: it opens nothing from here on.");
+            args.daemon.daemon()?.revoke("tokens", id, done)
+        }
         Command::Reset => {
             let daemon = args.daemon.daemon_of_owner("`estop token reset`")?;
             reset(&daemon, &args.daemon.whereabouts()?)
@@ -97,14 +100,6 @@ fn create(daemon: &Daemon, new: &CreateArgs) -> anyhow::Result<()> {
             cell(&token["token"])
         )
     })
-}
-
-fn revoke(daemon: &Daemon, id: &str) -> anyhow::Result<()> {
-    daemon.send(Method::DELETE, path(&["tokens", id]), None)?;
-    if daemon.json {
-        return say_json(&json!({"id": id, "revoked": true}));
-    }
-    say(&format!("Took back the token {}: it opens nothing from here on.", escaped(id)))
 }
 
 /// The new one first, so that there is always one; it is shown whatever happens to the others.

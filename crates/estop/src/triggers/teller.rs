@@ -19,18 +19,18 @@ const KEPT_WITHIN: Duration = Duration::from_secs(2);
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// What there is to say.
-pub(super) enum Told {
+pub(super) enum TriggerNotice {
     Pressed { by: Name, source: Name, note: Option<Name>, stopped: Stopped, all_us: u128 },
     Lost { name: &'static str, why: String, kills: bool },
     Works { name: &'static str, what: String },
 }
 
 /// The way to the teller.
-pub(super) struct Line(SyncSender<Told>);
+pub(super) struct Line(SyncSender<TriggerNotice>);
 
 impl Line {
     /// Hands it over and does not wait.
-    pub(super) fn tell(&self, told: Told) {
+    pub(super) fn tell(&self, told: TriggerNotice) {
         let _ = self.0.try_send(told);
     }
 }
@@ -59,10 +59,10 @@ impl Teller {
     }
 }
 
-fn speak(told: &Receiver<Told>, latch: &Asked) {
+fn speak(told: &Receiver<TriggerNotice>, latch: &Asked) {
     for told in told {
         match told {
-            Told::Pressed { by, source, note, stopped, all_us } => {
+            TriggerNotice::Pressed { by, source, note, stopped, all_us } => {
                 let note = note.map(|note| format!(" ({})", escaped(&note))).unwrap_or_default();
                 eprintln!(
                     "estop: EMERGENCY STOP by {}, trigger {source}{note}. {} Gate shut after {} µs, everything told to \
@@ -79,12 +79,14 @@ fn speak(told: &Receiver<Told>, latch: &Asked) {
                     );
                 }
             }
-            Told::Lost { name, why, kills } => {
+            TriggerNotice::Lost { name, why, kills } => {
                 let so =
                     if kills { "on_lost: kill, so the button is pressed" } else { "nothing else happens" };
                 eprintln!("estop: trigger {name} DOES NOT WORK: {}. It is tried again; {so}.", escaped(&why));
             }
-            Told::Works { name, what } => eprintln!("estop: trigger {name} works again: {}.", escaped(&what)),
+            TriggerNotice::Works { name, what } => {
+                eprintln!("estop: trigger {name} works again: {}.", escaped(&what));
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::RedButton;
 use super::board::Board;
-use super::teller::{Line, Told};
+use super::teller::{Line, TriggerNotice};
 
 /// Without `poll`, everything is looked at this often. Chosen: late by a tenth of a second is still within a second.
 const BLIND_EVERY: Duration = Duration::from_millis(100);
@@ -147,7 +147,13 @@ impl Watch {
     fn press(&self, press: Press, since: Instant) {
         let (by, source, note) = (press.by.clone(), press.source.clone(), press.note.clone());
         let stopped = self.button.kill(press);
-        self.line.tell(Told::Pressed { by, source, note, stopped, all_us: since.elapsed().as_micros() });
+        self.line.tell(TriggerNotice::Pressed {
+            by,
+            source,
+            note,
+            stopped,
+            all_us: since.elapsed().as_micros(),
+        });
     }
 
     fn lost(&self, name: &'static str, why: &str, kills: bool, now: Instant) {
@@ -159,7 +165,7 @@ impl Watch {
         }
         if is_news {
             self.button.trigger_changed(name, false, why);
-            self.line.tell(Told::Lost { name, why: why.to_owned(), kills });
+            self.line.tell(TriggerNotice::Lost { name, why: why.to_owned(), kills });
         }
     }
 
@@ -168,7 +174,7 @@ impl Watch {
         self.board.set(name, true, what);
         if was_lost {
             self.button.trigger_changed(name, true, what);
-            self.line.tell(Told::Works { name, what: what.to_owned() });
+            self.line.tell(TriggerNotice::Works { name, what: what.to_owned() });
         }
     }
 }
