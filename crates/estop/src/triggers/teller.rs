@@ -85,7 +85,7 @@ fn speak(told: &Receiver<TriggerNotice>, latch: &Asked) {
                 eprintln!("estop: trigger {name} DOES NOT WORK: {}. It is tried again; {so}.", escaped(&why));
             }
             TriggerNotice::Works { name, what } => {
-                eprintln!("estop: trigger {name} works again: {}.", escaped(&what))
+                eprintln!("estop: trigger {name} works again: {}.", escaped(&what));
             }
         }
     }
