@@ -132,6 +132,11 @@ impl Account {
         &self.host
     }
 
+    /// Whose.
+    pub(crate) fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
     /// Which run.
     pub(crate) fn run(&self) -> Option<&Name> {
         self.run.as_ref()

@@ -30,6 +30,7 @@ use crate::near::Near;
 use crate::relay::ReadyRelay;
 use crate::rulebook::Rulebook;
 use crate::settings::Settings;
+use crate::shut_if_panicking::ShutIfPanicking;
 use crate::start_error::StartError;
 use crate::sweep;
 use crate::turn::Turn;
@@ -254,17 +255,6 @@ impl Drop for Gateway {
 fn stopping() -> Cut {
     let message = "estop is being stopped: try again when it is back.".to_owned();
     Cut { by: AbortedBy::Kill, kind: Kind::Overload, code: "stopping", message }
-}
-
-/// Without the threads that look after time, no limit of time holds: then nothing passes.
-struct ShutIfPanicking(Arc<Host>);
-
-impl Drop for ShutIfPanicking {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.kill(Press::new(KillReason::Emergency, "a thread of estop broke", "estop"));
-        }
-    }
 }
 
 async fn work(socket: std::net::TcpListener, worker: Arc<Worker>, mut stopped: watch::Receiver<bool>) {

@@ -1,5 +1,5 @@
-//! Whether the parts of estop run: each worker, the sweeper, the timer and the journal's writer says so several times a
-//! second, and a thread that does nothing else notices who has stopped saying it (KS-11).
+//! Whether the parts of estop run: each worker, the sweeper, the timer, the canceller of work at providers and the journal's writer
+//! says so several times a second, and a thread that does nothing else notices who has stopped saying it (KS-11).
 //!
 //! A part that is stuck opens nothing: the gate, and the thread that carries out a kill, depend on none of them. But
 //! somebody must look.
@@ -27,11 +27,9 @@ const WAS_STOPPED_MS: u64 = 2_000;
 #[derive(Debug)]
 pub struct Heartbeat {
     name: Name,
-    /// When it last said that it runs; [`RESTING`] = it waits for work, for as long as that takes.
+    /// When it last said that it runs.
     at: AtomicU64,
 }
-
-const RESTING: u64 = u64::MAX;
 
 impl Heartbeat {
     /// It runs, at this moment.
@@ -39,17 +37,9 @@ impl Heartbeat {
         self.at.store(now.0, Ordering::Relaxed);
     }
 
-    /// It waits for work.
-    pub fn rest(&self) {
-        self.at.store(RESTING, Ordering::Relaxed);
-    }
-
     /// For how long it has said nothing.
     pub(crate) fn silent_ms(&self, now: Millis) -> u64 {
-        match self.at.load(Ordering::Relaxed) {
-            RESTING => 0,
-            at => now.since(Millis(at)),
-        }
+        now.since(Millis(self.at.load(Ordering::Relaxed)))
     }
 }
 
@@ -168,13 +158,6 @@ mod tests {
         let over = PartChange::Recovered { name: "worker 0".into(), after_ms: 7_500 };
         assert_eq!(look(&heartbeats, 9_000, 9_500, |now| well.beat(now)), [over]);
         assert_eq!(heartbeats.stuck(), []);
-    }
-
-    #[test]
-    fn ks_11_a_part_that_waits_for_work_is_not_stuck() {
-        let heartbeats = Heartbeats::default();
-        heartbeats.add("writer", Millis(0)).rest();
-        assert_eq!(look(&heartbeats, 0, 60_000, |_| {}), []);
     }
 
     #[test]

@@ -21,11 +21,11 @@ use tokio::sync::Notify;
 use crate::account::Account;
 
 pub(crate) use cancel::start;
-pub(crate) use watch::{AccountEnd, JobWatch, Sending};
+pub(crate) use watch::{AccountEnd, JobWatch, MayNotBegin, Sending};
 
-/// Work of one agent that is remembered. Chosen: more batches and background answers than an agent has under way; when it is
-/// full the oldest is forgotten, which is counted and shown.
-pub const JOBS_PER_AGENT_MAX: usize = 256;
+/// Work of one agent that is remembered. Chosen: more batches and background answers than an agent has under way. Work that a
+/// stop could cancel is never forgotten for other work: when the list is full of it, no more may begin.
+pub const JOBS_PER_AGENT_MAX: usize = 1_024;
 /// The same for all agents together: a few MB.
 pub const JOBS_MAX: usize = 8_192;
 /// What was stopped is shown this long.
@@ -46,7 +46,7 @@ pub struct Job {
     pub id: Option<String>,
     /// The thread of a run.
     pub thread: Option<String>,
-    /// The path of the request that began it, as it was sent to the provider.
+    /// The path of the request that began it, as it was sent to the provider, [plain](estop_wire::jobs::plain_path).
     pub path: String,
     /// What of its query every request needs (`api-version=…`).
     pub query: Option<String>,
@@ -133,10 +133,11 @@ struct Entry {
 }
 
 /// One that a request is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) number: u64,
     pub(crate) kind: JobKind,
+    pub(crate) id: String,
 }
 
 impl Jobs {
@@ -159,16 +160,29 @@ impl Jobs {
         self.held().list.iter().map(|entry| entry.job.clone()).collect()
     }
 
-    /// Remembers work. Accounts of work that is forgotten for it are given back: they are settled where no lock is held.
-    #[expect(clippy::vec_box, reason = "they are boxed already")]
-    fn add(&self, job: Job, signs: bool, account: Option<Box<Account>>) -> Vec<Box<Account>> {
+    /// Whether an agent may begin more: there is a place, or one can be made by forgetting what no stop could cancel.
+    pub(crate) fn has_room(&self, agent: &str) -> bool {
+        if self.count.load(Ordering::Relaxed) < JOBS_PER_AGENT_MAX {
+            return true;
+        }
+        let held = self.held();
+        let kept = |entry: &&Entry| !entry.is_done() && entry.can_be_cancelled();
+        let of_all = held.list.iter().filter(kept).count();
+        let of_agent = held.list.iter().filter(kept).filter(|entry| *entry.job.agent == *agent).count();
+        of_all < JOBS_MAX && of_agent < JOBS_PER_AGENT_MAX
+    }
+
+    /// Remembers work. If something is forgotten for it, its account is given back: it is settled where no lock is held.
+    /// Requests that were all let through before any of them was answered may make the list longer than its bound, by no
+    /// more than there are requests in flight.
+    fn add(&self, job: Job, signs: bool, account: Option<Box<Account>>) -> Option<Box<Account>> {
         let mut held = self.held();
         let of_agent = held.list.iter().filter(|entry| entry.job.agent == job.agent).count();
-        let mut out = Vec::new();
+        let mut out = None;
         if of_agent >= JOBS_PER_AGENT_MAX {
-            out.extend(held.forget(|entry| entry.job.agent == job.agent));
+            out = held.forget(|entry| entry.job.agent == job.agent);
         } else if held.list.len() >= JOBS_MAX {
-            out.extend(held.forget(|_| true));
+            out = held.forget(|_| true);
         }
         held.numbers += 1;
         let number = held.numbers;
@@ -179,16 +193,18 @@ impl Jobs {
         out
     }
 
-    /// The work of an agent that a request with this path is about.
-    pub(crate) fn find(&self, agent: &str, path: &str) -> Option<Found> {
+    /// The work of an agent that a request to this provider with this plain path is about.
+    pub(crate) fn find(&self, agent: &str, provider: &str, path: &str) -> Option<Found> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
         let held = self.held();
-        let is_meant = |entry: &&Entry| {
-            *entry.job.agent == *agent && entry.job.place().is_some_and(|place| place.is_meant_by(path))
-        };
-        held.list.iter().find(is_meant).map(|entry| Found { number: entry.number, kind: entry.job.kind })
+        held.list.iter().find_map(|entry| {
+            let job = &entry.job;
+            let place = job.place().filter(|_| *job.agent == *agent && *job.provider == *provider)?;
+            let found = || Found { number: entry.number, kind: job.kind, id: place.id.to_owned() };
+            place.is_meant_by(path).then(found)
+        })
     }
 
     /// The provider says that it is over. What nobody stopped is forgotten; what was stopped stays to be shown. Its account,
@@ -287,7 +303,7 @@ impl Jobs {
 
     /// What was remembered from the time before.
     fn restore(&self, jobs: Vec<Job>, signs: impl Fn(&str) -> bool) {
-        for job in jobs.into_iter().take(JOBS_MAX) {
+        for job in jobs {
             let signs = signs(&job.provider);
             self.add(job, signs, None);
         }
@@ -317,14 +333,24 @@ impl Jobs {
     }
 }
 
+impl Entry {
+    /// It is only shown any more.
+    fn is_done(&self) -> bool {
+        !matches!(self.job.state, JobStanding::Running | JobStanding::Cancelling)
+    }
+
+    /// A stop would cancel it.
+    fn can_be_cancelled(&self) -> bool {
+        self.job.state == JobStanding::Cancelling || self.job.on_stop(self.signs) == JobStanding::Cancelling
+    }
+}
+
 impl Held {
-    /// Makes a place: of what is shown only, or else the oldest that is meant.
+    /// Makes a place, if it can: of what is shown only, or else of what no stop could cancel, the oldest first.
     fn forget(&mut self, is_meant: impl Fn(&Entry) -> bool) -> Option<Box<Account>> {
-        let is_done = |entry: &Entry| {
-            is_meant(entry) && !matches!(entry.job.state, JobStanding::Running | JobStanding::Cancelling)
-        };
-        let done = self.list.iter().position(is_done);
-        let at = done.or_else(|| self.list.iter().position(&is_meant))?;
+        let done = self.list.iter().position(|entry| is_meant(entry) && entry.is_done());
+        let at =
+            done.or_else(|| self.list.iter().position(|entry| is_meant(entry) && !entry.can_be_cancelled()))?;
         self.forgotten += u64::from(done.is_none());
         self.list.remove(at).and_then(|entry| entry.account)
     }

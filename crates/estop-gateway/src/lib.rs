@@ -66,6 +66,7 @@ mod http_date;
 mod lane;
 mod listener;
 mod near;
+mod shut_if_panicking;
 mod socket;
 mod start_error;
 mod sweep;

@@ -42,7 +42,9 @@ use crate::screen;
 use crate::upload::{self, Outgoing, RequestBody};
 use crate::upstream::{Sent, Upstream};
 use crate::worker::Worker;
-use no::{No, Understood, cut_no, no_journal, refuse_identity, unknown_provider, upstream_failed};
+use no::{
+    No, Understood, cut_no, may_not_begin, no_journal, refuse_identity, unknown_provider, upstream_failed,
+};
 
 /// Serves one request.
 pub(crate) async fn serve(
@@ -298,7 +300,7 @@ impl Asking<'_> {
         let path = ready.without_repeat(path);
         let target = forward::target(ready, path, parts.uri.query(), &self.caller.key_in)
             .ok_or_else(|| No::bad(400, "bad_path", "The path cannot be sent to the provider."))?;
-        account.watch_job(self.job(&parts, path, background));
+        account.watch_job(self.job(&account.agent().name, &parts, path, background)?);
         let said_empty = body.is_end_stream() && parts.headers.contains_key(CONTENT_LENGTH);
         forward::request_headers(&mut parts.headers, body.size_hint().exact(), ready, &self.caller.key_in);
         if said_empty {
@@ -339,7 +341,13 @@ impl Asking<'_> {
     }
 
     /// What to look for in the answer, if the request begins work at the provider or asks about some.
-    fn job(&self, head: &http::request::Parts, path: &str, background: bool) -> Option<Box<JobWatch>> {
+    fn job(
+        &self,
+        agent: &str,
+        head: &http::request::Parts,
+        path: &str,
+        background: bool,
+    ) -> Result<Option<Box<JobWatch>>, No> {
         let may_be = match self.call.protocol {
             Protocol::OpenAiResponses => background,
             Protocol::Other(_) => true,
@@ -352,12 +360,13 @@ impl Asking<'_> {
             | Protocol::Embeddings(_) => false,
         };
         if !may_be {
-            return None;
+            return Ok(None);
         }
-        let Asking { caller, provider, upstream, .. } = self;
-        let (agent, ready, host) = (&*caller.agent, &*upstream.ready, &self.worker.host);
+        let Asking { provider, upstream, .. } = self;
+        let (ready, host) = (&*upstream.ready, &self.worker.host);
         let now = host.clock.about_wall();
-        JobWatch::of(&Sending { agent, provider, ready, head, path, background, now }, &host.jobs)
+        let sending = Sending { agent, provider, ready, head, path, background, now };
+        JobWatch::of(&sending, &host.jobs).map_err(may_not_begin)
     }
 
     fn observe(&self, head: &http::response::Parts, stream: bool, account: &mut Account) -> Shape {

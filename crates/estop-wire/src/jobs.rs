@@ -17,6 +17,8 @@ use crate::protocol::{decoded_twice, segments_from_end};
 pub const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// The longest id that is kept.
 pub const ID_BYTES_MAX: usize = 128;
+/// The longest path under which work is begun. Longer than any provider's.
+pub const PATH_BYTES_MAX: usize = 1_024;
 
 /// A kind of work that a provider does by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -103,6 +105,22 @@ pub fn begun_by(method: &str, path: &str) -> Option<JobKind> {
             _ => None,
         },
     }
+}
+
+/// A path as it is kept and compared: decoded, without empty segments. `None` if it is too long, or if what it decodes to
+/// cannot stand in a path as it is: a request made of it would not be the one that was meant.
+pub fn plain_path(path: &str) -> Option<String> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte);
+    let decoded = decoded_twice(path);
+    let mut plain = String::with_capacity(decoded.len());
+    for segment in decoded.split('/').filter(|segment| !segment.is_empty()) {
+        if matches!(segment, "." | "..") || !segment.bytes().all(fits) {
+            return None;
+        }
+        plain.push('/');
+        plain.push_str(segment);
+    }
+    (plain.len() <= PATH_BYTES_MAX).then_some(plain)
 }
 
 /// How far some work is.
@@ -273,7 +291,7 @@ fn checked(id: &str) -> Option<String> {
 pub struct JobPlace<'a> {
     /// What it is.
     pub kind: JobKind,
-    /// The path that began it.
+    /// The path that began it, [plain](plain_path).
     pub path: &'a str,
     /// Its id.
     pub id: &'a str,
@@ -284,8 +302,7 @@ pub struct JobPlace<'a> {
 impl JobPlace<'_> {
     /// The path at which it can be looked at; `None` if there is none.
     pub fn look(&self) -> Option<String> {
-        let path = self.path.trim_end_matches('/');
-        let id = self.id;
+        let (path, id) = (self.path, self.id);
         match self.kind {
             JobKind::Response
             | JobKind::Batch
@@ -323,10 +340,9 @@ impl JobPlace<'_> {
         }
     }
 
-    /// Whether a request with this path is about it: polls it, cancels it.
+    /// Whether a request with this [plain](plain_path) path polls it or cancels it.
     pub fn is_meant_by(&self, path: &str) -> bool {
-        let last = self.id.rsplit('/').next().unwrap_or(self.id);
-        path.split('/').any(|segment| segment.split(':').next() == Some(last))
+        self.look().is_some_and(|look| look == path) || self.cancel().is_some_and(|cancel| cancel == path)
     }
 }
 

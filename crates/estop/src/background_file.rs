@@ -9,11 +9,11 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use estop_gateway::{Host, JOBS_MAX, Job};
+use estop_gateway::{Host, Job};
 
 /// Chosen: what a crash may lose; more often would only wear the disk.
 const EVERY: Duration = Duration::from_secs(1);
-/// A file that is larger was not written here.
+/// A file that is larger was not written here: an entry has at most a few kB, and their number is bounded.
 pub const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Its name in the data directory.
 pub const FILE_NAME: &str = "background.json";
@@ -35,17 +35,20 @@ pub fn read(data_dir: &Path) -> Vec<Job> {
         if !about.is_file() || about.len() > FILE_BYTES_MAX {
             return Err(io::Error::other("it is no file that estop wrote"));
         }
-        let mut jobs: Vec<Job> = serde_json::from_slice(&std::fs::read(&path)?)?;
-        jobs.truncate(JOBS_MAX);
-        Ok(jobs)
+        Ok(serde_json::from_slice(&std::fs::read(&path)?)?)
     };
     read().unwrap_or_else(|error| {
-        eprintln!(
-            "estop: {} cannot be read ({error}): work at providers that began before this start is not cancelled by a stop.",
+        say(&format!(
+            "{} cannot be read ({error}): work at providers that began before this start is not cancelled by a stop.",
             path.display()
-        );
+        ));
         Vec::new()
     })
+}
+
+/// A closed standard error does not end the thread.
+fn say(line: &str) {
+    drop(writeln!(io::stderr(), "estop: {line}"));
 }
 
 /// Writes the file while it is held, and once more when it is dropped.
@@ -69,7 +72,7 @@ impl BackgroundFile {
                         Ok(()) => (written, is_said) = (changes, false),
                         Err(error) if !is_said => {
                             is_said = true;
-                            eprintln!("estop: {} cannot be written: {error}", path.display());
+                            say(&format!("{} cannot be written: {error}", path.display()));
                         }
                         Err(_) => {}
                     }

@@ -18,12 +18,14 @@ use http::header::{ACCEPT, CONTENT_LENGTH, HeaderName, HeaderValue, USER_AGENT};
 use http::{Method, Request, StatusCode};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{interval, sleep, timeout};
 
 use super::watch::{settle, signs};
 use super::{Job, JobStanding};
 use crate::account::Account;
+use crate::heartbeat::{BEAT_EVERY, Heartbeat};
 use crate::host::Host;
+use crate::shut_if_panicking::ShutIfPanicking;
 use crate::upload::{Outgoing, RequestBody};
 use crate::upstream::{Ready, Upstream, UpstreamError};
 
@@ -50,8 +52,10 @@ pub(crate) fn start(
     let upstreams: Upstreams =
         ready.iter().map(|(name, ready)| (name.clone(), Upstream::new(Arc::clone(ready)))).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let heartbeat = host.heartbeats.add("canceller of work at providers", host.clock.mono());
     let work = move || {
-        runtime.block_on(run(&host, Arc::new(upstreams), stopped));
+        let _guard = ShutIfPanicking(Arc::clone(&host));
+        runtime.block_on(run(&host, Arc::new(upstreams), &heartbeat, stopped));
         host.jobs.close();
         // A lookup of a name may hang; nobody waits for it.
         runtime.shutdown_background();
@@ -59,24 +63,45 @@ pub(crate) fn start(
     std::thread::Builder::new().name("estop-jobs".into()).spawn(work)
 }
 
-async fn run(host: &Arc<Host>, upstreams: Arc<Upstreams>, mut stopped: watch::Receiver<bool>) {
+async fn run(
+    host: &Arc<Host>,
+    upstreams: Arc<Upstreams>,
+    heartbeat: &Heartbeat,
+    mut stopped: watch::Receiver<bool>,
+) {
     let mut tries = JoinSet::new();
+    let mut beat = interval(BEAT_EVERY);
+    let mut look = interval(LOOK_EVERY);
     loop {
-        host.look_after_jobs();
         for (number, job) in host.jobs.due(AT_ONCE.saturating_sub(tries.len())) {
             let (host, upstreams) = (Arc::clone(host), Arc::clone(&upstreams));
             tries.spawn(async move {
+                let _failing = Failing { host: &host, number };
                 let (state, said) = cancel(&host, upstreams.get(&*job.provider), &job).await;
-                if let Some(account) = host.jobs.tried(number, state) {
-                    settle(account, said);
-                }
+                host.job_tried(number, state, said);
             });
         }
         tokio::select! {
             _ = stopped.changed() => return,
             () = host.jobs.bell.notified() => {}
             Some(_) = tries.join_next() => {}
-            () = sleep(LOOK_EVERY) => {}
+            _ = beat.tick() => heartbeat.beat(host.clock.mono()),
+            _ = look.tick() => host.look_after_jobs(),
+        }
+    }
+}
+
+/// A try that panics is said as one that failed: a person looks.
+struct Failing<'a> {
+    host: &'a Host,
+    number: u64,
+}
+
+impl Drop for Failing<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let why = "estop broke while it cancelled it: look at it there, it may still run".to_owned();
+            self.host.job_tried(self.number, JobStanding::NotCancelled(why), None);
         }
     }
 }
@@ -207,10 +232,18 @@ impl Host {
     /// Remembers work that began, and cancels it at once if its agent was stopped meanwhile. Called with no lock held.
     pub(crate) fn remember_job(&self, job: Job, signs: bool, account: Option<Box<Account>>) {
         let (agent, run) = (job.agent.clone(), job.run.clone());
-        let forgotten = self.jobs.add(job, signs, account);
-        forgotten.into_iter().for_each(|account| settle(account, None));
+        if let Some(forgotten) = self.jobs.add(job, signs, account) {
+            settle(forgotten, None);
+        }
         // After it is on the list: whoever stops its agent from here on finds it there, whoever did before is seen here.
         self.stop_jobs_if_stopped(&agent, run.as_ref());
+    }
+
+    /// How trying to cancel it ended, and what the provider says it used.
+    fn job_tried(&self, number: u64, state: JobStanding, said: Option<Observed>) {
+        if let Some(account) = self.jobs.tried(number, state) {
+            settle(account, said);
+        }
     }
 
     /// Finds what was stopped unnoticed, such as before a restart, and settles what is over by its age.

@@ -53,18 +53,36 @@ fn ks_11_a_stop_cancels_what_it_can_and_says_why_it_cannot() {
 }
 
 #[test]
-fn ks_11_the_list_is_bounded_and_says_what_it_forgot() {
+fn ks_11_the_list_is_bounded_and_forgets_nothing_that_a_stop_would_cancel() {
     let jobs = Jobs::default();
-    for n in 0..JOBS_PER_AGENT_MAX + 3 {
-        jobs.add(job("a", JobKind::Batch, Some(&format!("b{n}"))), true, None);
+    let add = |id: usize, kind, signs| drop(jobs.add(job("a", kind, Some(&format!("b{id}"))), signs, None));
+    (0..JOBS_PER_AGENT_MAX - 3).for_each(|id| add(id, JobKind::Batch, true));
+    // One is over, one has no call that cancels it, for one there is no key: these make place, in that order.
+    add(9_001, JobKind::Video, true);
+    add(9_002, JobKind::Batch, false);
+    add(9_003, JobKind::Batch, true);
+    jobs.stop_where(1, |job| job.id.as_deref() == Some("b9003"));
+    jobs.tried(jobs.due(1)[0].0, JobStanding::Cancelled);
+    let has = |id: &str| jobs.all().iter().any(|job| job.id.as_deref() == Some(id));
+    for (new, gone, forgotten) in [(1, "b9003", 0), (2, "b9001", 1), (3, "b9002", 2)] {
+        assert!(jobs.has_room("a") && has(gone), "{gone}");
+        add(10_000 + new, JobKind::Batch, true);
+        assert!(!has(gone), "{gone}");
+        assert_eq!((jobs.all().len(), jobs.view().forgotten), (JOBS_PER_AGENT_MAX, forgotten));
     }
-    let view = jobs.view();
-    assert_eq!((view.jobs.len(), view.forgotten), (JOBS_PER_AGENT_MAX, 3));
-    assert_eq!(view.jobs.last().and_then(|job| job.id.clone()).as_deref(), Some("b3"), "the oldest go first");
-    for n in 0..JOBS_MAX {
-        jobs.add(job(&format!("agent-{}", n / 64), JobKind::Batch, Some("b")), true, None);
+    assert!(!jobs.has_room("a"), "no more may begin");
+    assert!(jobs.has_room("b"), "another may");
+    // One that was let through before it was full is kept.
+    add(20_000, JobKind::Batch, true);
+    assert!(has("b0") && has("b20000"));
+    for n in 0..JOBS_MAX - JOBS_PER_AGENT_MAX - 1 {
+        jobs.add(job(&format!("agent-{}", n / 512), JobKind::Batch, Some("b")), true, None);
     }
-    assert_eq!(jobs.view().jobs.len(), JOBS_MAX);
+    assert!(!jobs.has_room("b"), "all places are taken");
+    let kept = serde_json::to_string(&jobs.all()).expect("plain data");
+    let again = Jobs::default();
+    again.restore(serde_json::from_str(&kept).expect("plain data"), |_| true);
+    assert_eq!(again.all(), jobs.all(), "a restart forgets none either");
 }
 
 #[test]
@@ -72,12 +90,14 @@ fn ks_11_what_is_over_is_forgotten_and_what_was_stopped_is_shown() {
     let jobs = Jobs::default();
     jobs.add(job("a", JobKind::Batch, Some("b1")), true, None);
     jobs.add(job("a", JobKind::Batch, Some("b2")), true, None);
-    assert_eq!(jobs.find("b", "/v1/batches/b1"), None, "another's");
-    let found = jobs.find("a", "/v1/batches/b1").expect("its own");
+    assert_eq!(jobs.find("b", "openai", "/v1/batches/b1"), None, "another's");
+    assert_eq!(jobs.find("a", "anthropic", "/v1/batches/b1"), None, "at another provider");
+    assert_eq!(jobs.find("a", "openai", "/v1/files/b1"), None, "something else of that id");
+    let found = jobs.find("a", "openai", "/v1/batches/b1").expect("its own");
     jobs.over(found.number, JobState::Ended);
     assert_eq!(states(&jobs), ["b2 running"]);
     jobs.stop_where(1, |_| true);
-    let found = jobs.find("a", "/v1/batches/b2/cancel").expect("still there");
+    let found = jobs.find("a", "openai", "/v1/batches/b2/cancel").expect("still there");
     jobs.over(found.number, JobState::Cancelled);
     assert_eq!(states(&jobs), ["b2 cancelled"]);
     assert!(jobs.expire(SHOWN_FOR_MS).is_empty());

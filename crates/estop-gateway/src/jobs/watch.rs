@@ -32,6 +32,15 @@ enum What {
     Asks { found: Found, result: Option<Box<Observer>> },
 }
 
+/// Why work may not begin: estop could not cancel it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MayNotBegin {
+    /// Its path is none that a later request could be made of.
+    Path,
+    /// The list of what is to be cancelled is full.
+    Full,
+}
+
 /// What became of the account of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AccountEnd {
@@ -43,7 +52,7 @@ pub(crate) enum AccountEnd {
 
 /// A request on its way, as far as it is needed here.
 pub(crate) struct Sending<'a> {
-    /// Whose.
+    /// Whose: the name under which it is known, however this request spells it.
     pub(crate) agent: &'a str,
     /// The provider's name.
     pub(crate) provider: &'a str,
@@ -61,14 +70,24 @@ pub(crate) struct Sending<'a> {
 
 impl JobWatch {
     /// For a request that begins work, or is about some that is remembered; `None` for every other.
-    pub(crate) fn of(sending: &Sending<'_>, jobs: &Jobs) -> Option<Box<JobWatch>> {
-        let Sending { agent, ready, head, path, background, .. } = *sending;
+    pub(crate) fn of(sending: &Sending<'_>, jobs: &Jobs) -> Result<Option<Box<JobWatch>>, MayNotBegin> {
+        let Sending { agent, provider, ready, head, path, background, .. } = *sending;
         let kind = jobs::begun_by(head.method.as_str(), path);
+        let plain = jobs::plain_path(&format!("{}{path}", ready.provider.base_path));
         let what = match kind.filter(|kind| background || !kind.is_on_request()) {
-            Some(kind) => What::Begins { job: Box::new(sending.job(kind)), signs: signs(ready) },
-            None => What::Asks { found: jobs.find(agent, path)?, result: None },
+            Some(kind) => {
+                let path = plain.ok_or(MayNotBegin::Path)?;
+                if !jobs.has_room(agent) {
+                    return Err(MayNotBegin::Full);
+                }
+                What::Begins { job: Box::new(sending.job(kind, path)), signs: signs(ready) }
+            }
+            None => match plain.and_then(|path| jobs.find(agent, provider, &path)) {
+                Some(found) => What::Asks { found, result: None },
+                None => return Ok(None),
+            },
         };
-        Some(Box::new(JobWatch { what, reader: None, is_good: false }))
+        Ok(Some(Box::new(JobWatch { what, reader: None, is_good: false })))
     }
 
     /// The answer begins.
@@ -124,6 +143,9 @@ impl JobWatch {
             }
             What::Asks { found, result } => {
                 let said: Option<Observed> = result.map(|result| result.finish());
+                if seen.as_ref().is_some_and(|seen| seen.id != found.id) {
+                    return AccountEnd::Settle;
+                }
                 // What is streamed, or too large to be read whole, is over if it says why the model stopped.
                 let is_done = self.is_good && said.as_ref().is_some_and(|said| said.finish.is_some());
                 let state = match seen.map(|seen| seen.state) {
@@ -157,7 +179,7 @@ pub(super) fn signs(ready: &Ready) -> bool {
 }
 
 impl Sending<'_> {
-    fn job(&self, kind: JobKind) -> Job {
+    fn job(&self, kind: JobKind, path: String) -> Job {
         let kept = |name: &&str| {
             let value = self.head.headers.get(*name)?.to_str().ok()?;
             (value.len() <= KEPT_BYTES_MAX).then(|| ((*name).to_owned(), value.to_owned()))
@@ -171,7 +193,7 @@ impl Sending<'_> {
             kind,
             id: None,
             thread: None,
-            path: format!("{}{}", self.ready.provider.base_path, self.path),
+            path,
             query: pairs.clone().find(version).map(str::to_owned),
             headers: KEPT_HEADERS.iter().filter_map(kept).collect(),
             created: self.now,

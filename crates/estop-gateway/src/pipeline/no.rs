@@ -8,6 +8,7 @@ use http::{Response, Uri};
 
 use crate::flight::Registered;
 use crate::identity::{IdentityError, Route, TOO_MANY_GUESSES, agent_unknown, key_needed};
+use crate::jobs::{JOBS_MAX, JOBS_PER_AGENT_MAX, MayNotBegin};
 use crate::out_body::OutBody;
 use crate::refuse;
 use crate::upstream::UpstreamError;
@@ -106,6 +107,24 @@ pub(super) fn upstream_failed(error: &UpstreamError) -> No {
         UpstreamError::Broken(why) => format!("The provider gave no answer (not estop's refusal): {why}."),
     };
     No::new(Kind::Upstream { status: 502 }, "upstream_unreachable", message)
+}
+
+/// Work at a provider that estop could not cancel is not begun.
+pub(super) fn may_not_begin(why: MayNotBegin) -> No {
+    match why {
+        MayNotBegin::Path => {
+            let message = "This request begins work that goes on at the provider, under a path that estop could not cancel it \
+                by: send the plain path of the provider's documentation, without encoded characters.";
+            No::bad(400, "bad_path", message)
+        }
+        MayNotBegin::Full => {
+            let message = format!(
+                "Too much work goes on at providers: estop remembers {JOBS_PER_AGENT_MAX} of an agent and {JOBS_MAX} of all, to \
+                 cancel it when the agent is stopped. Poll what is done, through estop, or cancel some; `estop background` lists it."
+            );
+            No::bad(429, "too_much_background_work", message)
+        }
+    }
 }
 
 pub(super) fn unknown_provider(route: &Route<'_>, worker: &Worker) -> No {

@@ -18,18 +18,7 @@ impl Upstream {
         host: &Arc<Host>,
         max: usize,
     ) -> Result<(StatusCode, Vec<u8>), UpstreamError> {
-        let answered = self.ask_once(request, host, max).await;
-        // Nobody sweeps what is used so rarely: no connection stays.
-        self.close_idle();
-        answered
-    }
-
-    async fn ask_once(
-        self: &Arc<Self>,
-        request: Outgoing,
-        host: &Arc<Host>,
-        max: usize,
-    ) -> Result<(StatusCode, Vec<u8>), UpstreamError> {
+        // Closed when it is dropped: the connection is not put back.
         let mut lease = self.dial(host).await?;
         let response = match lease.try_send(request).await {
             Tried::Answered(response) => response,

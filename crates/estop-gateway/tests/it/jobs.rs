@@ -163,6 +163,62 @@ fn ks_11_what_ended_by_itself_is_forgotten_and_what_the_client_cancels_too() {
 }
 
 #[test]
+fn ks_11_only_an_answer_about_the_work_itself_ends_it() {
+    let house = house();
+    let batch = id(&post(&house, "/agents/a/openai/v1/batches", BATCH));
+    let says = |path: String, id: &str| Rule {
+        when: Match { path: Some(path), ..Match::default() },
+        reply: Said {
+            status: Some(200),
+            body: Some(format!(r#"{{"id":"{id}","status":"completed"}}"#)),
+            ..Said::default()
+        },
+        ..Rule::default()
+    };
+    house.model.script(vec![
+        says(format!("/v1/files/{batch}"), &batch),
+        says(format!("/v1/batches/{batch}"), "batch_of_somebody_else"),
+    ]);
+    for path in [
+        format!("/agents/a/openai/v1/files/{batch}"),
+        format!("/agents/a/anthropic/v1/batches/{batch}"),
+        format!("/agents/a/openai/v1/batches/{batch}"),
+    ] {
+        assert!(get(&house, &path).text().contains("completed"), "{path}");
+        assert_eq!(job(&house, &batch).state, BackgroundState::Running, "{path}");
+    }
+    house.model.script(vec![says(format!("/v1/batches/{batch}"), &batch)]);
+    // However the agent's name and the path are spelled.
+    get(&house, &format!("/agents/A/openai/v1//%62atches/{batch}"));
+    assert_eq!(house.host().jobs.view().jobs.len(), 0);
+}
+
+#[test]
+fn ks_11_work_is_cancelled_by_its_plain_path_and_its_agents_own_name() {
+    let house = house();
+    let batch = id(&post(&house, "/agents/a/openai/v1/batches", BATCH));
+    let other = id(&post(&house, "/agents/A/openai/v1/%62atches", BATCH));
+    assert_eq!(&*job(&house, &other).agent, "a");
+    let agent = house.host().agent("a").unwrap();
+    house.host().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+    for id in [batch, other] {
+        until(&house, &id, "cancelled");
+        assert!(cancelled(&house, &format!("/v1/batches/{id}/cancel")).is_some());
+    }
+}
+
+#[test]
+fn ks_11_work_that_could_not_be_cancelled_does_not_begin() {
+    let house = house();
+    for path in [format!("/v1/{}/batches", "x".repeat(1_100)), "/v1/%3Fx/batches".to_owned()] {
+        let reply = post_with(house.address(), &format!("/agents/a/openai{path}"), "", BATCH);
+        assert_eq!(reply.status, 400, "{}", reply.text());
+        assert!(reply.text().contains("could not cancel"), "{}", reply.text());
+    }
+    assert_eq!(house.model.requests(), 0);
+}
+
+#[test]
 fn ks_11_a_provider_that_fails_is_tried_again_and_one_that_refuses_is_not() {
     let house = house();
     let flaky = id(&post(&house, "/agents/a/openai/v1/batches", BATCH));

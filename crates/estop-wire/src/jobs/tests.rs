@@ -69,7 +69,7 @@ fn ks_11_work_is_cancelled_where_the_provider_has_a_call_for_it() {
     let cancel = |kind, path, id, thread| JobPlace { kind, path, id, thread }.cancel();
     for (kind, path, id, expected) in [
         (JobKind::Response, "/v1/responses", "resp_1", Some("/v1/responses/resp_1/cancel")),
-        (JobKind::Batch, "/v1/batches/", "batch_1", Some("/v1/batches/batch_1/cancel")),
+        (JobKind::Batch, "/v1/batches", "batch_1", Some("/v1/batches/batch_1/cancel")),
         (JobKind::MessageBatch, "/v1/messages/batches", "m", Some("/v1/messages/batches/m/cancel")),
         (JobKind::FineTuning, "/v1/fine_tuning/jobs", "f", Some("/v1/fine_tuning/jobs/f/cancel")),
         (JobKind::EvalRun, "/v1/evals/e/runs", "r", Some("/v1/evals/e/runs/r")),
@@ -90,7 +90,33 @@ fn ks_11_work_is_cancelled_where_the_provider_has_a_call_for_it() {
     let gemini =
         JobPlace { kind: JobKind::GeminiBatch, path: "/v1beta/models/g:x", id: "batches/b", thread: None };
     assert!(gemini.is_meant_by("/v1beta/batches/b") && gemini.is_meant_by("/v1beta/batches/b:cancel"));
-    assert!(!gemini.is_meant_by("/v1beta/batches/bb"));
+    for other in ["/v1beta/batches/bb", "/v1beta/files/b", "/v1/batches/b", "/b", "/v1beta/batches/b/x"] {
+        assert!(!gemini.is_meant_by(other), "{other}");
+    }
+}
+
+#[test]
+fn ks_11_a_path_is_kept_decoded_and_bounded_or_not_at_all() {
+    for (path, plain) in [
+        ("/v1/batches", Some("/v1/batches")),
+        ("/v1//%62atches/", Some("/v1/batches")),
+        ("/v1/%2562atches", Some("/v1/batches")),
+        ("/v1beta/models/g:batchGenerateContent", Some("/v1beta/models/g:batchGenerateContent")),
+        ("/v1%2Fbatches", Some("/v1/batches")),
+        ("/v1/%3Fa/batches", None),
+        ("/v1/%23/batches", None),
+        ("/v1/%0d%0a/batches", None),
+        ("/v1/%20/batches", None),
+        ("/v1/%2e%2e/batches", None),
+        ("/v1/%25/batches", None),
+        ("/v1\\batches", None),
+        ("/v1/\u{fc}/batches", None),
+    ] {
+        assert_eq!(plain_path(path).as_deref(), plain, "{path}");
+    }
+    let long = |length: usize| format!("/{}", "x".repeat(length - 1));
+    assert!(plain_path(&long(PATH_BYTES_MAX)).is_some());
+    assert_eq!(plain_path(&long(PATH_BYTES_MAX + 1)), None);
 }
 
 #[test]
