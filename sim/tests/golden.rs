@@ -8,7 +8,7 @@
 use estop_core::engine::AgentState;
 use estop_sim::{Config, run};
 
-const SEED_1: &str = "6139f25af111032239432b5ccf1d90913cdf21797984c55b8da268e4db1969a6";
+const SEED_1: &str = "5d35a25c433a89331729c6cd013009d11530b363b100e72d1bb4d2f232f3618c";
 
 #[test]
 fn seed_1_has_its_digest() {

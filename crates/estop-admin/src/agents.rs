@@ -9,7 +9,7 @@ use axum::response::IntoResponse;
 use axum::{Extension, Json};
 use estop_core::agent_status::StatusKind;
 use estop_core::ids::Name;
-use estop_core::operator::{AgentView, Steer};
+use estop_core::operator::{AgentView, Operator, Steer};
 use estop_core::standing::Standing;
 use estop_store::{Agent, Origin, StoreError};
 use http::header::LOCATION;
@@ -22,7 +22,7 @@ use utoipa_axum::routes;
 use crate::access::Caller;
 use crate::cases::{self, ClosedOut};
 use crate::input::{
-    Checks, IfMatch, IfMatchGiven, IfMatchNeeded, JsonIn, PathIn, QueryIn, Whole, nullable, page_size,
+    Checks, IfMatch, IfMatchGiven, IfMatchNeeded, InPath, JsonIn, PathIn, QueryIn, Whole, nullable, page_size,
 };
 use crate::kill_switch::{self, KillSwitchIn};
 use crate::output::{Answer, Tagged};
@@ -51,6 +51,12 @@ pub(crate) struct AgentPath {
     /// The agent's name.
     #[param(value_type = String)]
     pub(crate) id: Name,
+}
+
+impl InPath for AgentPath {
+    fn make_canonical(&mut self, operator: &dyn Operator) {
+        self.id = operator.canonical(&self.id);
+    }
 }
 
 /// Which page.

@@ -22,7 +22,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::Caller;
-use crate::input::{PathIn, QueryIn, page_size};
+use crate::input::{InPath, PathIn, QueryIn, page_size};
 use crate::output::{Answer, kept_json, moment};
 use crate::problem::{Kind, Problem};
 use crate::state::App;
@@ -125,6 +125,8 @@ struct ChannelPath {
     /// The channel's name.
     name: String,
 }
+
+impl InPath for ChannelPath {}
 
 /// A test is on its way.
 #[derive(Serialize, ToSchema)]

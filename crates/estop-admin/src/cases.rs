@@ -16,7 +16,7 @@ use utoipa_axum::routes;
 
 use crate::access::Caller;
 use crate::background::{JobOut, of_incident};
-use crate::input::{Checks, IfMatch, IfMatchGiven, JsonIn, PathIn, QueryIn, nullable, page_size};
+use crate::input::{Checks, IfMatch, IfMatchGiven, InPath, JsonIn, PathIn, QueryIn, nullable, page_size};
 use crate::output::{Answer, Tagged, kept_json, moment, read_time_cursor, time_cursor};
 use crate::problem::Problem;
 use crate::state::App;
@@ -96,6 +96,8 @@ struct CasePath {
     #[param(value_type = String)]
     id: Name,
 }
+
+impl InPath for CasePath {}
 
 /// A page of incidents, newest first.
 #[derive(Serialize, ToSchema)]

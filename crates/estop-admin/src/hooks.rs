@@ -21,7 +21,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::Caller;
-use crate::input::{BODY_MAX, BODY_WITHIN, PathIn, QueryIn, is_json, read};
+use crate::input::{BODY_MAX, BODY_WITHIN, InPath, PathIn, QueryIn, is_json, read};
 use crate::problem::{Kind, Problem};
 use crate::state::{App, at_once};
 
@@ -215,6 +215,8 @@ struct ClientPath {
     #[param(pattern = "^[A-Za-z0-9_-]{1,64}$")]
     event: String,
 }
+
+impl InPath for ClientPath {}
 
 /// In which form the answer is wanted.
 #[derive(Deserialize, IntoParams)]

@@ -1,10 +1,10 @@
 //! What callers send, read strictly: bounded, typed, unknown keys refused, and every refusal says which field.
 
-use std::any::Any;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use estop_core::operator::Operator;
 use http::header::{CONTENT_TYPE, IF_MATCH};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
@@ -14,8 +14,6 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Number, Value};
 use utoipa::IntoParams;
 
-use crate::agents::AgentPath;
-use crate::keys::KeyPath;
 use crate::problem::{FieldError, Kind, Problem};
 use crate::state::App;
 
@@ -163,10 +161,18 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryIn<T> {
     }
 }
 
+/// What a path names.
+pub(crate) trait InPath: DeserializeOwned + Send {
+    /// Names that differ in case alone are one agent's: puts the spelling that is kept in place of the given one.
+    fn make_canonical(&mut self, operator: &dyn Operator) {
+        _ = operator;
+    }
+}
+
 /// Values of the path. What cannot be read names nothing.
 pub(crate) struct PathIn<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + Send + 'static> FromRequestParts<App> for PathIn<T> {
+impl<T: InPath> FromRequestParts<App> for PathIn<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
@@ -174,13 +180,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequestParts<App> for PathIn<T> {
         let Ok(Path(mut value)) = read else {
             return Err(Problem::new(Kind::NotFound, "The path names nothing that is here."));
         };
-        // Names that differ in case alone are one agent's.
-        let any: &mut dyn Any = &mut value;
-        if let Some(path) = any.downcast_mut::<AgentPath>() {
-            path.id = app.operator.canonical(&path.id);
-        } else if let Some(path) = any.downcast_mut::<KeyPath>() {
-            path.id = app.operator.canonical(&path.id);
-        }
+        value.make_canonical(&*app.operator);
         Ok(PathIn(value))
     }
 }

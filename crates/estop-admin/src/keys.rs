@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::{Extension, Json};
 use estop_core::ids::Name;
+use estop_core::operator::Operator;
 use estop_store::AgentKey;
 use http::StatusCode;
 use secrecy::ExposeSecret;
@@ -15,7 +16,7 @@ use utoipa_axum::routes;
 
 use crate::access::{AGENT_KEY_PREFIX, Caller, make, random_id};
 use crate::agents::{AgentPath, row};
-use crate::input::PathIn;
+use crate::input::{InPath, PathIn};
 use crate::output::{Answer, moment};
 use crate::problem::{Kind, Problem};
 use crate::state::App;
@@ -127,6 +128,12 @@ pub(crate) struct KeyPath {
     /// The key's id.
     #[param(value_type = String)]
     key_id: Name,
+}
+
+impl InPath for KeyPath {
+    fn make_canonical(&mut self, operator: &dyn Operator) {
+        self.id = operator.canonical(&self.id);
+    }
 }
 
 /// Takes a key back; it opens nothing from here on.

@@ -15,7 +15,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::{Caller, ENV_NAME, TOKENS_MAX, made_token, role_name};
-use crate::input::{Checks, JsonIn, PathIn, Whole};
+use crate::input::{Checks, InPath, JsonIn, PathIn, Whole};
 use crate::output::{Answer, moment};
 use crate::problem::{Kind, Problem};
 use crate::state::App;
@@ -163,6 +163,8 @@ struct TokenPath {
     #[param(value_type = String)]
     id: Name,
 }
+
+impl InPath for TokenPath {}
 
 /// Takes a token back and ends its sessions. The last admin token stays.
 #[utoipa::path(delete, path = "/api/tokens/{id}", tag = "access", params(TokenPath), responses((status = 204)))]

@@ -14,7 +14,7 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use estop_core::ids::Name;
 use estop_core::money::NanoUsd;
-use estop_core::operator::{RunStep, RunView};
+use estop_core::operator::{Operator, RunStep, RunView};
 use estop_core::run::{RunLimits, RunState};
 use estop_core::tags::Tags;
 use estop_store::{Run, RunFilter};
@@ -25,7 +25,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::{Caller, random_id};
-use crate::input::{Checks, JsonIn, PathIn, QueryIn, page_size};
+use crate::input::{Checks, InPath, JsonIn, PathIn, QueryIn, page_size};
 use crate::output::{Answer, read_time_cursor, time_cursor};
 use crate::problem::{Kind, Problem};
 use crate::state::App;
@@ -274,6 +274,14 @@ struct RunPath {
     /// `agent:run`.
     #[param(value_type = String)]
     id: Name,
+}
+
+impl InPath for RunPath {
+    fn make_canonical(&mut self, operator: &dyn Operator) {
+        if let Some((agent, run)) = self.id.split_once(':') {
+            self.id = format!("{}:{run}", operator.canonical(agent)).into();
+        }
+    }
 }
 
 /// Shows a run.

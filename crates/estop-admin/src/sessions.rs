@@ -15,7 +15,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::{Caller, Peer, SESSION_MS, Sessions, is_idle, role_name, shown_id};
-use crate::input::{JsonIn, PathIn};
+use crate::input::{InPath, JsonIn, PathIn};
 use crate::output::{Answer, moment};
 use crate::problem::{Kind, Problem};
 use crate::state::App;
@@ -218,6 +218,8 @@ struct SessionPath {
     #[param(value_type = String)]
     id: Name,
 }
+
+impl InPath for SessionPath {}
 
 /// Ends a session of the dashboard.
 #[utoipa::path(delete, path = "/api/sessions/{id}", tag = "access", params(SessionPath), responses((status = 204)))]

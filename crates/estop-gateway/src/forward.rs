@@ -193,7 +193,7 @@ mod tests {
         for (sent, passed) in [
             (&["estop=1"][..], &[][..]),
             (&["a=1; estop=2;__Host-estop=3 ; b=4"], &["a=1; b=4"]),
-            (&["a=1;b=2", " estop = 3"], &["a=1;b=2"]),
+            (&["a=1;b=2", " estop = 3"], &["a=1; b=2"]),
             (&["estop2=1; my-estop=2"], &["estop2=1; my-estop=2"]),
         ] {
             let mut headers = HeaderMap::new();

@@ -135,7 +135,7 @@ fn kind_of(about: &Metadata) -> &'static str {
 }
 
 /// Opens a regular file; anything else is an error at once, and nobody waits for the other end of a pipe.
-pub(crate) fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+pub fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     use nix::fcntl::OFlag;
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
     let file = match options.custom_flags(flags).open(path) {

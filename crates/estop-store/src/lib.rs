@@ -37,7 +37,7 @@ pub use alerts::{
     NewAlert, Remembered, Waiting,
 };
 pub use cases::{CaseFilter, CaseStatus, Cases, Escalation, Incident, OpenCases};
-pub use data_folder::{FileId, FolderFault, check_folder};
+pub use data_folder::{FileId, FolderFault, check_folder, open_regular};
 pub use error::{OpenError, StoreError};
 pub use journal::{
     AgentSeen, BaseState, Durability, EachBlock, EventFilter, EventKey, Journal, JournalBatch, Lines,

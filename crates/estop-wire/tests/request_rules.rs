@@ -259,7 +259,7 @@ fn po_7_models_that_a_router_may_take_instead_are_read_and_bounded() {
     assert!(chat(&body("null")).other_models.is_empty());
     let many = body(&format!("[{}]", ["\"m\""; 9].join(",")));
     let refused = read(Protocol::OpenAiChat, many.as_bytes()).expect_err("too many");
-    assert_eq!(refused.to_string(), "models[8]: more than 8 models: send fewer");
+    assert_eq!(refused.to_string(), "`models[8]`: more than 8 models: send fewer");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Work at providers, kept over a restart: a small file beside the database, written by a thread of its own within a second of
 //! each change. It has ids and paths, no credentials and nothing of what was asked.
 
-use std::io::{self, Write};
+use std::fs::OpenOptions;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use estop_gateway::{Host, Job};
+use estop_store::open_regular;
 
 /// Chosen: what a crash may lose; more often would only wear the disk.
 const EVERY: Duration = Duration::from_secs(1);
@@ -28,14 +30,16 @@ pub fn path(data_dir: &Path) -> PathBuf {
 pub fn read(data_dir: &Path) -> Vec<Job> {
     let path = path(data_dir);
     let read = || -> io::Result<Vec<Job>> {
-        let about = match std::fs::symlink_metadata(&path) {
+        let file = match open_regular(&path, OpenOptions::new().read(true)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            about => about?,
+            opened => opened?,
         };
-        if !about.is_file() || about.len() > FILE_BYTES_MAX {
-            return Err(io::Error::other("it is no file that estop wrote"));
+        if file.metadata()?.len() > FILE_BYTES_MAX {
+            return Err(io::Error::other("it is larger than any that estop writes"));
         }
-        Ok(serde_json::from_slice(&std::fs::read(&path)?)?)
+        let mut bytes = Vec::new();
+        file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+        Ok(serde_json::from_slice(&bytes)?)
     };
     read().unwrap_or_else(|error| {
         say(&format!(
@@ -104,7 +108,7 @@ fn write(path: &Path, jobs: &[Job]) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}
     }
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
     file.write_all(&serde_json::to_vec(jobs)?)?;
     file.sync_all()?;
     std::fs::rename(&beside, path)

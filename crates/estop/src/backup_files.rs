@@ -1,9 +1,11 @@
 //! Small files that go with a copy of the database (ST-1): the last proof test and the list of work at providers.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use estop_store::open_regular;
 
 use crate::{background_file, prooftest};
 
@@ -58,7 +60,7 @@ impl BackupFile {
     /// Never writes over anything.
     fn put(&self, from: &Path, to: &Path) -> io::Result<bool> {
         let mut bytes = Vec::new();
-        match File::open(from) {
+        match open_regular(from, OpenOptions::new().read(true)) {
             Ok(file) => file.take(self.bytes_max.saturating_add(1)).read_to_end(&mut bytes)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),

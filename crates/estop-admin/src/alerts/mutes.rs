@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 
 use super::shape::{MuteIn, NameIn};
 use crate::access::Caller;
-use crate::input::{Checks, JsonIn, PathIn};
+use crate::input::{Checks, InPath, JsonIn, PathIn};
 use crate::output::{Answer, moment};
 use crate::problem::{Kind, Problem};
 use crate::state::App;
@@ -75,6 +75,8 @@ struct MutePath {
     #[param(pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
     id: String,
 }
+
+impl InPath for MutePath {}
 
 /// Shows a mute.
 #[utoipa::path(get, path = "/api/alerts/mutes/{id}", tag = "alerts", params(MutePath),

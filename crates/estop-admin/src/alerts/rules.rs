@@ -15,7 +15,7 @@ use utoipa_axum::routes;
 
 use super::shape::RuleIn;
 use crate::access::Caller;
-use crate::input::{Checks, IfMatch, IfMatchGiven, JsonIn, PathIn};
+use crate::input::{Checks, IfMatch, IfMatchGiven, InPath, JsonIn, PathIn};
 use crate::output::{Answer, Tagged, kept_json, moment};
 use crate::problem::{Kind, Problem};
 use crate::state::App;
@@ -159,6 +159,8 @@ struct RulePath {
     #[param(pattern = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
     id: String,
 }
+
+impl InPath for RulePath {}
 
 fn find(app: &App, id: &str) -> Result<RuleView, Problem> {
     let found = every(app)?.into_iter().find(|rule| &*rule.id == id);

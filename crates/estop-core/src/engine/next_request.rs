@@ -3,7 +3,7 @@
 
 use super::AgentState;
 use crate::agent_status::{AgentStatus, StatusKind};
-use crate::budget::{Account, BudgetFinding, Need, RunSpend};
+use crate::budget::{Account, BudgetFinding, Fit, Need, RunSpend};
 use crate::hours;
 use crate::judgement::Level;
 use crate::policy::{AllowedHours, BudgetPolicy, Mode, Policy};
@@ -122,8 +122,7 @@ impl AgentState {
         let own = account.tightest(self.last_asked, spend, &policy.budget);
         let finding = [own, asked.fleet].into_iter().flatten().find(BudgetFinding::is_over)?;
         let stands = finding.to_string().replace("this request", "a request like its last one");
-        let left = finding.cap.saturating_sub(finding.spent);
-        if left > 0 && finding.asked <= left {
+        if finding.fit == Fit::Waits {
             let sentence = format!("{stands} It fits when requests in progress have ended.");
             return Some(AgentStatus::new(StatusKind::BudgetSpent, "budget reserved", sentence));
         }

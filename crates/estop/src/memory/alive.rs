@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use estop_core::time::{Millis, Now};
+use estop_store::open_regular;
 
 /// The file's name in the data directory.
 const NAME: &str = "alive";
@@ -30,7 +31,7 @@ pub(super) struct Alive {
 
 /// What the file says. Without it, or if it cannot be read, the newest record says until when estop was alive.
 pub(super) fn read(data_dir: &Path) -> Option<Alive> {
-    let file = File::open(data_dir.join(NAME)).ok()?;
+    let file = open_regular(&data_dir.join(NAME), OpenOptions::new().read(true)).ok()?;
     let meta = file.metadata().ok()?;
     if !meta.is_file() || meta.size() != LENGTH as u64 {
         return None;
