@@ -179,7 +179,9 @@ impl Model {
             What::ToolRequested(t) if allowed => self.admit_tool(event, t),
             What::ToolFinished(t) => self.finish_tool(t, policy),
             What::PromptSubmitted if allowed => {
-                self.runs.count(&event.run, now).prompts += 1;
+                let run = self.runs.count(&event.run, now);
+                // To sum up is no turn.
+                run.prompts += u64::from(!run.is_tripped());
                 self.begin_turn(&event.run);
             }
             What::RunStarted { attended, .. } if done => self.runs.start(&event.run, *attended, now),

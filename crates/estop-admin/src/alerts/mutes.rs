@@ -37,7 +37,7 @@ struct MutesOut {
 #[schema(as = AlertMute)]
 struct MuteOut {
     id: String,
-    /// Of these types; none = all but `system_kill`.
+    /// Of these types; none = all but `system_kill` and `admin_token`.
     types: Vec<String>,
     /// Of these agents; none = all.
     agents: Vec<String>,
@@ -154,7 +154,7 @@ fn told(mute: &MuteView) -> String {
         }
         names => names.join(", "),
     };
-    let types = names(&mute.types, "all but system_kill");
+    let types = names(&mute.types, "all but system_kill and admin_token");
     let agents = names(&mute.agents, "all agents");
     let MuteView { id, why, .. } = mute;
     format!("alerts muted until {} ({id}): {types}, of {agents}, because: {why}", moment(mute.until))

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
+use utoipa::openapi::schema::{Array, ArrayBuilder, ObjectBuilder, Type};
 
 use crate::input::{Checks, Whole, is_name};
 use crate::problem::Problem;
@@ -177,9 +178,9 @@ impl RuleIn {
 #[serde(deny_unknown_fields)]
 #[schema(as = AlertMuteBody)]
 pub(super) struct MuteIn {
-    /// Of these types; none = all but `system_kill`, which must be named.
+    /// Of these types; none = all but `system_kill`, which must be named. `admin_token` cannot be muted.
     #[serde(default)]
-    #[schema(max_items = 12)]
+    #[schema(schema_with = muted_types)]
     pub(super) types: Vec<AlertTypeIn>,
     /// Of these agents; none = all.
     #[serde(default)]
@@ -197,12 +198,20 @@ impl MuteIn {
     pub(super) fn check(&self) -> Result<(), Problem> {
         let mut checks = Checks::default();
         types(&mut checks, "types", &self.types);
+        let never = self.types.contains(&AlertTypeIn::AdminToken);
+        checks.expect(!never, "types", "`admin_token` cannot be muted");
         names(&mut checks, "agents", &self.agents, AGENTS_MAX);
         let fits = (1..=7 * 24 * 60).contains(&self.minutes.0);
         checks.expect(fits, "minutes", "must be from 1 to 10080: a mute ends after seven days at most");
         checks.line("why", &self.why, 256);
         checks.done()
     }
+}
+
+fn muted_types() -> Array {
+    let names = type_names().filter(|name| *name != AlertTypeIn::AdminToken.name());
+    let one = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names));
+    ArrayBuilder::new().items(one).max_items(Some(AlertTypeIn::ALL.len())).build()
 }
 
 fn types(checks: &mut Checks, field: &str, types: &[AlertTypeIn]) {

@@ -141,7 +141,7 @@ fn channels(daemon: &Daemon) -> anyhow::Result<()> {
             text += &list(&answer["mutes"], "", ["id", "types", "agents", "until", "by", "why"], |mute| {
                 [
                     cell(&mute["id"]),
-                    names(&mute["types"], "all but system_kill"),
+                    names(&mute["types"], "all but system_kill and admin_token"),
                     names(&mute["agents"], "all"),
                     moment(&mute["until"]),
                     cell(&mute["by"]),

@@ -108,7 +108,12 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         let url = format!("http://{doors_at}");
         let steering = steering(&config, &gateway, latch.asked(), board)?;
         silence = watch_silence(&memory, &steering)?;
-        let (plane, token) = admin_plane(args, doors, &config, &gateway, store, &edits, steering, &memory)?;
+        let options = Options { loopback: doors_at.ip().is_loopback(), https: config.behind_tls_proxy };
+        let admin = admin(options, place(&config, &gateway), &gateway, store, &edits, steering, &memory)?;
+        let chosen = std::env::var("ESTOP_ADMIN_TOKEN").ok().map(SecretString::from);
+        let makes_none = args.no_token && chosen.is_none();
+        let token = if makes_none { None } else { admin.first_start(chosen.as_ref())? };
+        let plane = doors.serve(admin, &config.data_dir)?;
         let (dashboard, or_else) = dashboard(doors_at);
         welcome += &format!("\nDashboard: {dashboard}/{or_else}\nAdmin API: {url}/api/docs");
         welcome += &token.map(|token| first_token::told(&token, &config.data_dir)).unwrap_or_default();
@@ -214,34 +219,30 @@ fn watch_files(
     DataWatch::start(watched).context("data_dir: cannot watch its files").map(Some)
 }
 
-/// Serves people. Gives back the admin token if one was made.
-fn admin_plane(
-    args: &Args,
-    doors: Doors,
-    config: &ServeConfig,
+/// What serves people.
+fn admin(
+    options: Options,
+    place: Place,
     gateway: &Gateway,
     store: Sqlite,
     edits: &Arc<Mutex<()>>,
     operator: Arc<dyn Operator>,
     memory: &Memory,
-) -> anyhow::Result<(AdminPlane, Option<SecretString>)> {
+) -> anyhow::Result<Admin> {
     let host = Arc::clone(gateway.host());
-    let admin = Admin::open(AdminState {
+    Ok(Admin::open(AdminState {
         operator,
         store: Arc::new(store),
         clock: Arc::new(now),
         policy_file: Arc::new(move || host.rulebook.file()),
         edits: Arc::clone(edits),
-        options: Options { loopback: doors.address()?.ip().is_loopback(), https: config.behind_tls_proxy },
-        place: place(config, gateway),
+        options,
+        place,
         teller: match &memory.alerting {
             Some(alerting) => Arc::clone(alerting) as Arc<dyn Teller>,
             None => Arc::new(NoTeller),
         },
-    })?;
-    let chosen = std::env::var("ESTOP_ADMIN_TOKEN").ok().map(SecretString::from);
-    let token = if args.no_token && chosen.is_none() { None } else { admin.first_start(chosen.as_ref())? };
-    Ok((doors.serve(admin, &config.data_dir)?, token))
+    })?)
 }
 
 /// Where programs under `estop run` find this estop.
