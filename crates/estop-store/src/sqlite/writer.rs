@@ -3,7 +3,7 @@
 //!
 //! A job that fails is undone alone. If the commit fails, nothing of the group was stored and each of its jobs gets the error.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -185,7 +185,7 @@ impl Desk {
             let _ = self.commit(&mut [merge(&self.fresh)]);
         }
         if let Some(connection) = &self.connection {
-            let _ = checkpoint_if_long(connection);
+            let _ = checkpoint_if_due(connection, &self.path);
         }
     }
 }
@@ -223,14 +223,22 @@ fn step(connection: &Connection, sql: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn checkpoint_if_long(connection: &Connection) -> rusqlite::Result<()> {
+/// Moves the write-ahead log into the database if it is long, or if the database got smaller: its file does only then.
+fn checkpoint_if_due(connection: &Connection, path: &Path) -> rusqlite::Result<()> {
     let pages = |mode: &str| -> rusqlite::Result<i64> {
         connection
             .prepare_cached(mode)?
             .query_row([], |row| Ok(row.get::<_, i64>(1)? - row.get::<_, i64>(2)?))
     };
-    if pages("PRAGMA wal_checkpoint(NOOP)")? > WAL_PAGES_MAX {
+    let waiting = pages("PRAGMA wal_checkpoint(NOOP)")?;
+    if waiting > WAL_PAGES_MAX || (waiting > 0 && has_shrunk(connection, path)?) {
         pages("PRAGMA wal_checkpoint(PASSIVE)")?;
     }
     Ok(())
+}
+
+fn has_shrunk(connection: &Connection, path: &Path) -> rusqlite::Result<bool> {
+    let number = |sql: &str| connection.prepare_cached(sql)?.query_row([], |row| row.get::<_, u64>(0));
+    let needed = number("PRAGMA page_count")?.saturating_mul(number("PRAGMA page_size")?);
+    Ok(std::fs::metadata(path).is_ok_and(|file| file.len() > needed))
 }

@@ -39,6 +39,8 @@ pub(crate) struct Scribe {
     pub(crate) chains: Chains,
     /// How long a name in the lines is, to make them fill much room.
     pub(crate) name_len: usize,
+    /// Whether the names hardly get shorter when they are packed.
+    pub(crate) noisy: bool,
 }
 
 pub(crate) const MINUTE: i64 = 60_000;
@@ -50,7 +52,11 @@ impl Scribe {
         for agent in agents {
             let at = self.chains.seq() + 1;
             let now = Now { mono: Millis(at), wall: at as i64 * MINUTE };
-            let by = format!("someone {at:0>len$}", len = self.name_len).into();
+            let by = if self.noisy {
+                noise(self.name_len, at).into()
+            } else {
+                format!("someone {at:0>len$}", len = self.name_len).into()
+            };
             let event = Event::open(What::AgentPaused { by });
             self.chains.append(agent, now, Happened::Agent(&event), &"noted", &mut lines.bytes);
         }
@@ -65,6 +71,15 @@ impl Scribe {
         let batch = self.batch(agents);
         store.append(Arc::new(batch), Durability::Process).expect("the next batch is stored");
     }
+}
+
+/// Text that hardly gets shorter when it is packed.
+fn noise(len: usize, mut seed: u64) -> String {
+    let next = |_| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[(seed >> 58) as usize])
+    };
+    (0..len).map(next).collect()
 }
 
 /// Lets go what may go, as estop does it, and gives the room back.
