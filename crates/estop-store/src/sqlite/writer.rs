@@ -33,7 +33,7 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn start(
-        path: &std::path::Path,
+        path: &Path,
         options: SqliteOptions,
         connection: Connection,
         fresh: Arc<Fresh>,
