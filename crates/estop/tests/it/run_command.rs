@@ -23,7 +23,9 @@ struct Running {
 }
 
 fn command(house: &House, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_estop"));
+    // In the background of a script, or under nohup, tests ignore signals, and programs they start would too.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP,INT,QUIT,TERM", env!("CARGO_BIN_EXE_estop")]);
     command.args(["run", "--config", "estop.yaml", "--data-dir", "data", "--agent", "a1"]);
     command.args(args).current_dir(house.folder.path()).stdin(Stdio::null());
     for variable in
