@@ -187,12 +187,22 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Listens for the owner of the data directory, who alone can open the socket.
+/// Listens for the owner of the data directory, who alone can open the socket. It gets its name once it is listened on and
+/// closed to others: whoever finds it can connect.
 fn bind_owner(path: &Path) -> std::io::Result<UnixListener> {
-    let owner = UnixListener::bind(path)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    let unnamed = path.with_extension("new");
+    // Left behind by an estop that was killed here.
+    match std::fs::remove_file(&unnamed) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let owner = UnixListener::bind(&unnamed)?;
+    std::fs::set_permissions(&unnamed, std::fs::Permissions::from_mode(0o600))?;
     owner.set_nonblocking(true)?;
-    Ok(owner)
+    // Unlike a rename, this fails if something is in its place.
+    let named = std::fs::hard_link(&unnamed, path);
+    std::fs::remove_file(&unnamed)?;
+    named.map(|()| owner)
 }
 
 /// The admin plane while it is served. Dropping it closes its doors.
