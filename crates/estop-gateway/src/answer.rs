@@ -1,5 +1,6 @@
 //! The upstream's answer on its way to the client: passed on chunk by chunk, observed, and cut when the request is.
 
+use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -7,7 +8,8 @@ use estop_core::event::AbortedBy;
 use estop_wire::protocol::Protocol;
 use estop_wire::refusal::{self, Refusal};
 use estop_wire::response::Framing;
-use http_body::{Frame, SizeHint};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
 
 use crate::account::Account;
 use crate::connection::Busy;
@@ -16,19 +18,24 @@ use crate::forward;
 use crate::host::Host;
 use crate::near::Near;
 use crate::out_body::BodyError;
-use crate::turn::NOT_KEPT;
-use crate::upstream::{self, Lease};
+use crate::upstream::Lease;
+
+/// Why an answer that is there does not end well.
+const NOT_KEPT: &str = "the journal cannot be written";
 
 /// The upstream's answer on its way to the client.
 pub(crate) struct AnswerBody {
-    source: upstream::Body,
+    source: Incoming,
     lease: Option<Lease>,
     account: Box<Account>,
     flight: Registered,
     host: Near<Host>,
     shape: Shape,
     ended: bool,
-    busy: Busy,
+    /// Why the upstream broke off, to be told.
+    broken: Option<BodyError>,
+    /// Its place on the client's connection, until it is dropped.
+    _busy: Busy,
 }
 
 /// How the answer is written, which decides how it can be cut.
@@ -45,7 +52,7 @@ pub(crate) struct Shape {
 /// Everything an answer's body is made of.
 pub(crate) struct Parts {
     /// The upstream's body.
-    pub body: upstream::Body,
+    pub body: Incoming,
     /// Its connection.
     pub lease: Lease,
     /// Its account.
@@ -66,7 +73,17 @@ impl AnswerBody {
         let Parts { body: source, lease, account, flight, host, shape, busy } = parts;
         let is_empty = source.is_end_stream();
         let lease = Some(lease);
-        let mut answer = AnswerBody { source, lease, account, flight, host, shape, ended: false, busy };
+        let mut answer = AnswerBody {
+            source,
+            lease,
+            account,
+            flight,
+            host,
+            shape,
+            ended: false,
+            broken: None,
+            _busy: busy,
+        };
         // Nobody asks for the body of an answer that has none.
         if is_empty {
             // Its head says that nothing follows: only a head that is still held back can be kept from its client.
@@ -77,7 +94,7 @@ impl AnswerBody {
 
     /// Whether there is nothing more to come.
     pub(crate) fn has_ended(&self) -> bool {
-        self.ended
+        self.ended && self.broken.is_none()
     }
 
     /// The next frame for the client.
@@ -85,19 +102,22 @@ impl AnswerBody {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Some(error) = self.broken.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
         if self.ended {
             return Poll::Ready(None);
         }
         if self.flight.poll_cut(cx).is_ready() {
             return Poll::Ready(self.end_cut());
         }
-        match self.source.poll_frame(cx) {
+        match Pin::new(&mut self.source).poll_frame(cx) {
             Poll::Pending => {
                 self.flight.enter(Phase::Streaming, self.host.clock.about());
                 Poll::Pending
             }
             Poll::Ready(Some(Ok(frame))) => Poll::Ready(Some(self.pass(frame))),
-            Poll::Ready(Some(Err(error))) => Poll::Ready(self.broken(error)),
+            Poll::Ready(Some(Err(error))) => self.break_off(error.into(), cx),
             Poll::Ready(None) => Poll::Ready(self.complete().err().map(Err)),
         }
     }
@@ -126,7 +146,7 @@ impl AnswerBody {
     fn complete(&mut self) -> Result<(), BodyError> {
         self.ended = true;
         self.account.complete();
-        self.busy.connection.end_answer(&self.host.journal);
+        self.host.journal.flush();
         if let Some(lease) = self.lease.take() {
             lease.finish(&self.flight);
         }
@@ -134,15 +154,22 @@ impl AnswerBody {
     }
 
     /// The upstream broke off, or we made it do so.
-    fn broken(&mut self, error: BodyError) -> Option<Result<Frame<Bytes>, BodyError>> {
+    fn break_off(
+        &mut self,
+        error: BodyError,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if self.flight.why_cut().is_some() {
-            return self.end_cut();
+            return Poll::Ready(self.end_cut());
         }
         self.ended = true;
         self.lease = None;
         self.account.abort(AbortedBy::Upstream);
         self.host.journal.flush();
-        Some(Err(error))
+        // Told when the task runs again: what came before is on its way to the client, and would be lost with it.
+        self.broken = Some(error);
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Ends the stream with the protocol's error event; where none can be told, by breaking the connection. Never

@@ -3,69 +3,18 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http_body::{Body, Frame, SizeHint};
+use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
 use crate::flight::{Flight, Phase};
 use crate::host::Host;
-use crate::lane::LaneBody;
 use crate::near::Near;
-use crate::out_body::BodyError;
-
-/// The body of a request on its way in.
-pub(crate) enum BodyIn {
-    /// Of a usual request.
-    Lane(LaneBody),
-    /// Of any other.
-    Hyper(Incoming),
-}
-
-impl From<LaneBody> for BodyIn {
-    fn from(body: LaneBody) -> BodyIn {
-        BodyIn::Lane(body)
-    }
-}
-
-impl From<Incoming> for BodyIn {
-    fn from(body: Incoming) -> BodyIn {
-        BodyIn::Hyper(body)
-    }
-}
-
-impl Body for BodyIn {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        match self.get_mut() {
-            BodyIn::Lane(body) => body.poll_frame(cx),
-            BodyIn::Hyper(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            BodyIn::Lane(body) => body.is_end_stream(),
-            BodyIn::Hyper(body) => body.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            BodyIn::Lane(body) => body.size_hint(),
-            BodyIn::Hyper(body) => body.size_hint(),
-        }
-    }
-}
 
 /// Bytes of request bodies held at once, by all workers.
 #[derive(Debug)]
@@ -134,7 +83,7 @@ const RESERVE_MAX: usize = 1 << 20;
 
 /// Reads a body of at most `max` bytes.
 pub(crate) async fn read(
-    mut body: BodyIn,
+    mut body: Incoming,
     max: usize,
     share: &mut Share,
     flight: &Flight,
@@ -174,7 +123,7 @@ pub(crate) async fn read(
 }
 
 /// Waits for the end of a body that has nothing in it.
-pub(crate) async fn ends_empty(mut body: BodyIn, flight: &Flight) -> Result<(), BodyProblem> {
+pub(crate) async fn ends_empty(mut body: Incoming, flight: &Flight) -> Result<(), BodyProblem> {
     match next_data(&mut body, flight).await? {
         None => Ok(()),
         Some(_) => Err(BodyProblem::Broken),
@@ -187,7 +136,7 @@ const DRAIN_FOR: Duration = Duration::from_millis(300);
 const DRAIN_MAX: usize = 64 << 20;
 
 /// Reads what a client still sends, and forgets it.
-pub(crate) async fn drain(mut body: BodyIn) {
+pub(crate) async fn drain(mut body: Incoming) {
     let all = async {
         let mut left = DRAIN_MAX;
         while let Some(Ok(frame)) = body.frame().await {
@@ -202,7 +151,7 @@ pub(crate) async fn drain(mut body: BodyIn) {
 }
 
 /// The next bytes of a body; `None` at its end. Trailers are left out: nothing inspects them, so nothing forwards them.
-async fn next_data(body: &mut BodyIn, flight: &Flight) -> Result<Option<Bytes>, BodyProblem> {
+async fn next_data(body: &mut Incoming, flight: &Flight) -> Result<Option<Bytes>, BodyProblem> {
     std::future::poll_fn(|cx| {
         loop {
             if flight.poll_cut(cx).is_ready() {

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use estop_core::time::Millis;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::AbortHandle;
@@ -14,10 +13,8 @@ use tokio::task::AbortHandle;
 use crate::clock::Clock;
 use crate::heartbeat::Heartbeat;
 use crate::host::Host;
-use crate::journal_queue::JournalQueue;
 use crate::near::Near;
 use crate::socket::AbortableSocket;
-use crate::turn::Outbox;
 
 /// A worker that was silent for so long does not tell the clients of stopped requests why: they are cut off. Chosen: ten
 /// times the interval of its heartbeat, so that a worker on a busy machine is not taken for a blocked one; the sweeper cuts
@@ -40,10 +37,6 @@ pub struct Connection {
     socket: Weak<AbortableSocket>,
     /// Of the worker that serves it.
     heartbeat: Arc<Heartbeat>,
-    /// Where the ends of its answers can wait.
-    outbox: Option<Arc<Outbox>>,
-    /// They cannot, after all.
-    hurries: AtomicBool,
 }
 
 impl Connection {
@@ -51,7 +44,6 @@ impl Connection {
     pub(crate) fn new(
         is_http1: bool,
         now: Millis,
-        outbox: Option<Arc<Outbox>>,
         socket: Weak<AbortableSocket>,
         heartbeat: Arc<Heartbeat>,
     ) -> Connection {
@@ -64,8 +56,6 @@ impl Connection {
             task: Mutex::new(None),
             socket,
             heartbeat,
-            outbox,
-            hurries: AtomicBool::new(false),
         }
     }
 
@@ -92,20 +82,6 @@ impl Connection {
     /// Its worker has not run for a while, and will tell its client nothing in time.
     pub(crate) fn has_blocked_worker(&self, now: Millis) -> bool {
         self.heartbeat.silent_ms(now) > BLOCKED_AFTER_MS
-    }
-
-    /// An answer ends on it: its client does not see the end before the journal has it.
-    pub(crate) fn end_answer(&self, journal: &JournalQueue) {
-        match &self.outbox {
-            Some(outbox) if !self.hurries.load(Ordering::Relaxed) => outbox.wait(),
-            Some(_) | None => journal.flush(),
-        }
-    }
-
-    /// Ends of answers do not wait on it any more. hyper drops a connection that asked to be upgraded the moment its answer
-    /// is written, and nobody would care for what its socket does not take at once.
-    pub(crate) fn hurry(&self) {
-        self.hurries.store(true, Ordering::Relaxed);
     }
 
     /// Bytes came on it, perhaps the first ones of a head.
@@ -170,8 +146,6 @@ impl Drop for Busy {
 
 /// The connection's bytes, noting when they arrive, and when a head begins to.
 pub(crate) struct Watched<S> {
-    /// What came before, and is read first.
-    pub before: Bytes,
     /// The stream itself.
     pub stream: S,
     /// Its record.
@@ -186,11 +160,6 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if !self.before.is_empty() {
-            let length = self.before.len().min(buf.remaining());
-            buf.put_slice(&self.before.split_to(length));
-            return Poll::Ready(Ok(()));
-        }
         let before = buf.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
         if read.is_ready() && buf.filled().len() > before {

@@ -4,7 +4,7 @@
 //! which does not read cannot keep a model generating.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll};
 
 use atomic_waker::AtomicWaker;
@@ -16,7 +16,7 @@ use estop_wire::refusal::Kind;
 
 use crate::connection::Connection;
 use crate::registry::{Entry, Registry};
-use crate::upstream::OwnConnection;
+use crate::socket::AbortableSocket;
 
 /// Where a request is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ pub struct Flight {
     over: AtomicBool,
     /// Wakes whoever passes its body on.
     upload_waker: AtomicWaker,
-    upstream: Mutex<Option<Arc<OwnConnection>>>,
+    upstream: Mutex<Option<Weak<AbortableSocket>>>,
     /// Its run, once it is known; inside, `None` is the implicit one.
     run: OnceLock<Option<Name>>,
 }
@@ -196,8 +196,8 @@ impl Flight {
     }
 
     /// Hands over the upstream connection that is to end when the request is cut. If that has happened already, it ends here.
-    pub(crate) fn hold_upstream(&self, connection: Arc<OwnConnection>) {
-        *self.upstream.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+    pub(crate) fn hold_upstream(&self, socket: Weak<AbortableSocket>) {
+        *self.upstream.lock().unwrap_or_else(PoisonError::into_inner) = Some(socket);
         if self.cut.get().is_some() {
             self.abort_upstream();
         }
@@ -211,9 +211,9 @@ impl Flight {
 
     /// Closes the upstream connection, if there is one.
     pub fn abort_upstream(&self) {
-        let connection = self.upstream.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(connection) = connection {
-            connection.abort();
+        let socket = self.upstream.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(socket) = socket.and_then(|socket| socket.upgrade()) {
+            socket.abort();
         }
     }
 }

@@ -7,9 +7,8 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use estop_core::button::Press;
 use estop_core::event::AbortedBy;
-use estop_core::system::{Channel, Channels, KillReason};
+use estop_core::system::{Channel, Channels};
 use estop_wire::refusal::Kind;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -33,7 +32,6 @@ use crate::settings::Settings;
 use crate::shut_if_panicking::ShutIfPanicking;
 use crate::start_error::StartError;
 use crate::sweep;
-use crate::turn::Turn;
 use crate::upstream::{Ready, Upstream};
 use crate::worker::Worker;
 
@@ -148,7 +146,6 @@ impl Gateway {
             open: Arc::clone(&open),
             connections: Arc::default(),
             heartbeat,
-            turn: Turn::new(Arc::clone(&host.journal)),
             tls: tls.clone().map(TlsAcceptor::from),
             loopback: address.ip().is_loopback(),
             llm_enabled,
@@ -259,18 +256,11 @@ fn stopping() -> Cut {
 
 async fn work(socket: std::net::TcpListener, worker: Arc<Worker>, mut stopped: watch::Receiver<bool>) {
     let Ok(listener) = TcpListener::from_std(socket) else { return };
-    let (turn, host) = (Arc::clone(&worker.turn), worker.host.clone());
-    let turning = tokio::spawn(Arc::clone(&turn).run());
     tokio::spawn(beat(Arc::clone(&worker)));
     tokio::select! {
         () = listener::accept(listener, worker) => {}
         _ = stopped.changed() => {}
-        // It panicked: nobody would see the end of an answer any more.
-        _ = turning => {
-            host.kill(Press::new(KillReason::Emergency, "a task of estop broke", "estop"));
-        }
     }
-    turn.end();
 }
 
 /// Says that a worker runs, for as long as its runtime does.

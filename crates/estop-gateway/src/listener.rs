@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -20,11 +19,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use crate::connection::{Connection, Watched};
-use crate::lane::{self, Left};
 use crate::out_body::OutBody;
 use crate::pipeline;
 use crate::socket::{AbortableSocket, SocketStream};
-use crate::turn::{Holding, Outbox};
 use crate::worker::Worker;
 
 /// Connections the kernel may hold for us. As large as Linux usually allows.
@@ -136,12 +133,8 @@ async fn connection(stream: TcpStream, worker: Arc<Worker>, place: Place) {
         None => {
             let Ok(Ok(is_two)) = timeout(patience, speaks_two(&stream)).await else { return };
             let stream = SocketStream::from(stream);
-            if is_two {
-                let socket = stream.handle();
-                serve(stream, socket, is_two, worker, place);
-            } else {
-                serve_plain(stream, worker, place);
-            }
+            let socket = stream.handle();
+            serve(stream, socket, is_two, worker, place);
         }
     }
 }
@@ -172,32 +165,15 @@ async fn speaks_two(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-/// HTTP/1.1 without TLS: in the lane as long as that goes.
-fn serve_plain(stream: SocketStream, worker: Arc<Worker>, place: Place) {
-    let socket = stream.handle();
-    let (stream, outbox) = Holding::new(stream, &worker.turn);
-    let connection = new_connection(true, Some(outbox), socket, &worker);
-    let listed = worker.connections.add(Arc::clone(&connection));
-    let served = Arc::clone(&connection);
-    let task = tokio::spawn(async move {
-        if let Some(Left { came, stream }) = lane::serve(stream, &worker, &served).await {
-            let watched = Watched { before: came, stream, connection: served, host: worker.host.clone() };
-            // Boxed: few connections need the room.
-            Box::pin(one(watched, worker)).await;
-        }
-        drop((listed, place));
-    });
-    connection.hold(task.abort_handle());
-}
-
 fn serve<S>(stream: S, socket: Weak<AbortableSocket>, is_two: bool, worker: Arc<Worker>, place: Place)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let connection = new_connection(!is_two, None, socket, &worker);
+    let (now, heartbeat) = (worker.host.clock.mono(), Arc::clone(&worker.heartbeat));
+    let connection = Arc::new(Connection::new(!is_two, now, socket, heartbeat));
     let listed = worker.connections.add(Arc::clone(&connection));
     let (served, host) = (Arc::clone(&connection), worker.host.clone());
-    let watched = Watched { before: Bytes::new(), stream, connection: served, host };
+    let watched = Watched { stream, connection: served, host };
     let task = tokio::spawn(async move {
         if is_two {
             two(watched, worker).await;
@@ -207,16 +183,6 @@ where
         drop((listed, place));
     });
     connection.hold(task.abort_handle());
-}
-
-fn new_connection(
-    is_http1: bool,
-    outbox: Option<Arc<Outbox>>,
-    socket: Weak<AbortableSocket>,
-    worker: &Worker,
-) -> Arc<Connection> {
-    let (now, heartbeat) = (worker.host.clock.mono(), Arc::clone(&worker.heartbeat));
-    Arc::new(Connection::new(is_http1, now, outbox, socket, heartbeat))
 }
 
 /// Speaks HTTP/1.1 to its end. A connection that ends with an error ends; whatever was under way on it settles itself.

@@ -20,10 +20,11 @@ use estop_wire::mcp::{self, Message};
 use http::request::Parts as Head;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body;
+use hyper::body::Incoming;
 
 use crate::agents::Agent;
 use crate::answer::{AnswerBody, Parts};
-use crate::body_in::{self, BodyIn, Share};
+use crate::body_in::{self, Share};
 use crate::connection::Busy;
 use crate::flight::{Phase, Registered};
 use crate::forward;
@@ -113,7 +114,7 @@ struct Admitted {
 
 impl Asking<'_> {
     /// Registers, reads, understands and judges.
-    async fn admit(&self, head: &Head, body: BodyIn, busy: &Busy) -> Result<Admitted, No> {
+    async fn admit(&self, head: &Head, body: Incoming, busy: &Busy) -> Result<Admitted, No> {
         let worker = self.worker;
         let has_body = match head.method {
             Method::POST => true,
@@ -253,7 +254,7 @@ impl Asking<'_> {
                 max: self.worker.limits.streams_per_agent,
             });
         }
-        let (response, lease) = match upstream.send_unless_cut(request.into(), &flight, host).await {
+        let (response, lease) = match upstream.send_unless_cut(request, &flight, host).await {
             Sent::Answered(response, lease) => (response, lease),
             Sent::Failed(error) => return Err(No::unreachable(&error)),
             Sent::Cut => return Err(No::cut(&pending, flight.why_cut())),

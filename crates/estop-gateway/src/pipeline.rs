@@ -17,14 +17,15 @@ use estop_wire::protocol::{self, Call, Family, Protocol};
 use estop_wire::refusal::Kind;
 use estop_wire::request::{self, RequestIn};
 use estop_wire::response::{Observer, framing};
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, UPGRADE, USER_AGENT};
-use http::{HeaderMap, HeaderName, Response, StatusCode};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
 use http_body::Body;
+use hyper::body::Incoming;
 
 use crate::account::Account;
 use crate::agents::Agent;
 use crate::answer::{AnswerBody, Parts, Shape};
-use crate::body_in::{self, BodyIn, BodyProblem, Share};
+use crate::body_in::{self, BodyProblem, Share};
 use crate::canary;
 use crate::connection::{Busy, Connection};
 use crate::flight::{Phase, Registered};
@@ -39,7 +40,7 @@ use crate::out_body::OutBody;
 use crate::refuse;
 use crate::relay;
 use crate::screen;
-use crate::upload::{self, Outgoing, RequestBody};
+use crate::upload::{self, RequestBody};
 use crate::upstream::{Sent, Upstream};
 use crate::worker::Worker;
 use no::{
@@ -53,9 +54,6 @@ pub(crate) async fn serve(
     connection: &Arc<Connection>,
 ) -> Response<OutBody> {
     let busy = connection.begin(&worker.host);
-    if inbound.head.headers.contains_key(UPGRADE) {
-        connection.hurry();
-    }
     // Each has room of its own: requests to models would carry it.
     if relay::is_relays(inbound.head.uri.path()) {
         return Box::pin(relay::serve(worker, inbound, busy)).await;
@@ -165,7 +163,7 @@ struct Admitted {
 
 impl Asking<'_> {
     /// Registers, reads, understands and judges.
-    async fn admit(&self, body: BodyIn, headers: &HeaderMap, busy: &Busy) -> Result<Admitted, No> {
+    async fn admit(&self, body: Incoming, headers: &HeaderMap, busy: &Busy) -> Result<Admitted, No> {
         let worker = self.worker;
         let host = &worker.host;
         if host.journal.is_full() {
@@ -298,7 +296,8 @@ impl Asking<'_> {
         let ready = &self.upstream.ready;
         let path = parts.uri.path().get(self.path_at..).unwrap_or_default();
         let path = ready.without_repeat(path);
-        let target = forward::target(ready, path, parts.uri.query(), &self.caller.key_in)
+        let uri = forward::target(ready, path, parts.uri.query(), &self.caller.key_in)
+            .and_then(forward::uri)
             .ok_or_else(|| No::bad(400, "bad_path", "The path cannot be sent to the provider."))?;
         account.watch_job(self.job(&account.agent().name, &parts, path, background)?);
         let said_empty = body.is_end_stream() && parts.headers.contains_key(CONTENT_LENGTH);
@@ -308,7 +307,8 @@ impl Asking<'_> {
             parts.headers.insert(CONTENT_LENGTH, http::HeaderValue::from_static("0"));
         }
         let comes = matches!(body, RequestBody::Passing(_));
-        let request = Outgoing { parts, target: Some(target), body };
+        parts.uri = uri;
+        let request = Request::from_parts(*parts, body);
         let sent = self.upstream.send_unless_cut(request, &flight, &self.worker.host).await;
         let (response, lease) = match sent {
             Sent::Answered(response, lease) => (response, lease),

@@ -201,7 +201,7 @@ impl Message<'_> {
             // No length is written for a body that is not there, and some servers want one.
             request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
-        let (response, lease) = match upstream.send_unless_cut(request.into(), &flight, host).await {
+        let (response, lease) = match upstream.send_unless_cut(request, &flight, host).await {
             Sent::Answered(response, lease) => (response, lease),
             Sent::Failed(error) => return Err(No::unreachable(way, &error)),
             Sent::Cut => {

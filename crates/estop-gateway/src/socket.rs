@@ -44,11 +44,6 @@ impl SocketStream {
         Arc::downgrade(&self.0)
     }
 
-    /// The same stream, for one who writes while another reads.
-    pub(crate) fn second(&self) -> SocketStream {
-        SocketStream(Arc::clone(&self.0))
-    }
-
     /// The socket, for its options.
     pub(crate) fn tcp(&self) -> &TcpStream {
         &self.0.0

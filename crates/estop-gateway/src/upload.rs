@@ -7,10 +7,11 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use estop_core::event::AbortedBy;
 use estop_wire::refusal::Kind;
-use http::{Request, request};
+use http::Request;
 use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
 
-use crate::body_in::{self, BodyIn, BodyProblem};
+use crate::body_in::{self, BodyProblem};
 use crate::flight::{Cut, Flight, Phase};
 use crate::host::Host;
 use crate::out_body::BodyError;
@@ -20,30 +21,8 @@ pub(crate) const BROKEN: &str = "The request body ended early or is framed wrong
 /// A body of a path that is not inspected, and that is too large.
 pub(crate) const TOO_LARGE: &str = "The request body is too large. Send less, or raise limits.upload_bytes.";
 
-/// A request on its way to the provider. Its head is boxed: each of the calls it goes through would copy it.
-pub(crate) struct Outgoing {
-    /// Method and headers.
-    pub parts: Box<request::Parts>,
-    /// Path and query, where they are not those of `parts`.
-    pub target: Option<String>,
-    /// What follows them.
-    pub body: RequestBody,
-}
-
-impl From<Request<RequestBody>> for Outgoing {
-    fn from(request: Request<RequestBody>) -> Outgoing {
-        let (parts, body) = request.into_parts();
-        Outgoing { parts: Box::new(parts), target: None, body }
-    }
-}
-
-impl Outgoing {
-    /// Path and query.
-    pub(crate) fn target(&self) -> &str {
-        let of_parts = || self.parts.uri.path_and_query().map_or("/", |path| path.as_str());
-        self.target.as_deref().unwrap_or_else(of_parts)
-    }
-}
+/// A request on its way to the provider.
+pub(crate) type Outgoing = Request<RequestBody>;
 
 /// The body of a request on its way to the provider.
 pub(crate) enum RequestBody {
@@ -55,7 +34,7 @@ pub(crate) enum RequestBody {
 
 /// A body that is passed on without being looked at.
 pub(crate) struct Passing {
-    body: BodyIn,
+    body: Incoming,
     /// How many bytes may still come.
     left: u64,
     host: Arc<Host>,
@@ -73,7 +52,7 @@ impl RequestBody {
     /// Of a request without a body the head is everything. It is not sent before that body has ended, and well: a stream of
     /// HTTP/2 that announced another length is reset only then.
     pub(crate) async fn passing(
-        body: BodyIn,
+        body: Incoming,
         max: u64,
         host: &Arc<Host>,
         flight: Arc<Flight>,
@@ -107,7 +86,7 @@ impl Passing {
                 }
                 Poll::Ready(Some(Err(error))) => {
                     self.give_up(400, "broken_body", BROKEN);
-                    return Poll::Ready(Some(Err(error)));
+                    return Poll::Ready(Some(Err(error.into())));
                 }
                 Poll::Ready(Some(Ok(frame))) => frame,
             };

@@ -4,8 +4,8 @@
 //! that whoever stops a request can close its socket and nobody else's (docs/decisions/0029).
 
 mod ask;
+mod connection;
 mod dial;
-mod http1;
 mod lease;
 mod line;
 mod provider;
@@ -15,15 +15,16 @@ mod unless_cut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use estop_core::time::Millis;
-use hyper::Response;
+use http::header::HOST;
+use http::{Response, Version};
+use hyper::body::Incoming;
 
-pub(crate) use http1::{Body, OwnConnection};
 pub(crate) use lease::Lease;
 pub(crate) use provider::Ready;
 pub(crate) use slots::Slots;
 pub(crate) use unless_cut::Sent;
 
-use lease::Tried;
+use connection::{Tried, UpstreamConnection};
 
 use crate::flight::{Flight, Phase};
 use crate::host::Host;
@@ -51,6 +52,13 @@ pub(crate) enum UpstreamError {
     Broken(String),
 }
 
+impl UpstreamError {
+    fn broken(error: &hyper::Error) -> UpstreamError {
+        let cause = std::error::Error::source(error).map(|cause| format!(" ({cause})")).unwrap_or_default();
+        UpstreamError::Broken(format!("{error}{cause}"))
+    }
+}
+
 /// One provider, as one worker sees it.
 pub(crate) struct Upstream {
     /// What is the same for all workers.
@@ -59,13 +67,13 @@ pub(crate) struct Upstream {
 }
 
 struct Idle {
-    connection: Arc<OwnConnection>,
+    connection: UpstreamConnection,
     since: Millis,
 }
 
 impl Idle {
     fn is_fresh(&self, now: Millis) -> bool {
-        now.since(self.since) < IDLE_FOR_MS && self.connection.is_quiet()
+        now.since(self.since) < IDLE_FOR_MS && self.connection.is_open()
     }
 }
 
@@ -82,28 +90,36 @@ impl Upstream {
         mut request: Outgoing,
         flight: &Flight,
         host: &Arc<Host>,
-    ) -> Result<(Response<Body>, Lease), UpstreamError> {
+    ) -> Result<(Response<Incoming>, Lease), UpstreamError> {
+        self.address(&mut request);
         loop {
             let (mut lease, reused) = match self.pooled(host.clock.about()) {
                 Some(lease) => (lease, true),
                 None => {
                     flight.enter(Phase::Connecting, host.clock.mono());
                     // Boxed, because it is large and rare: every request would carry its room.
-                    (Box::pin(self.dial(host)).await?, false)
+                    (Lease::new(Arc::clone(self), Box::pin(self.dial(host)).await?), false)
                 }
             };
             flight.enter(Phase::Awaiting, host.clock.about());
             lease.hold(flight);
             flight.set_sent(true);
             match lease.try_send(request).await {
-                Tried::Answered(response) => return Ok((response, lease)),
-                Tried::Unsent(unsent, _) if reused && flight.why_cut().is_none() => {
+                Some(Tried::Answered(response)) => return Ok((response, lease)),
+                Some(Tried::Unsent(unsent, _)) if reused && flight.why_cut().is_none() => {
                     flight.set_sent(false);
-                    request = unsent;
+                    request = *unsent;
                 }
-                Tried::Unsent(_, error) | Tried::Failed(error) => return Err(error),
+                Some(Tried::Unsent(_, error) | Tried::Failed(error)) => return Err(error),
+                None => return Err(UpstreamError::Broken("the connection was given back".into())),
             }
         }
+    }
+
+    /// Makes a request one to this provider, whatever version and host its client named.
+    fn address(&self, request: &mut Outgoing) {
+        *request.version_mut() = Version::HTTP_11;
+        request.headers_mut().insert(HOST, self.ready.host.clone());
     }
 
     fn pooled(self: &Arc<Self>, now: Millis) -> Option<Lease> {
@@ -112,21 +128,15 @@ impl Upstream {
             if last.is_fresh(now) {
                 return Some(Lease::new(Arc::clone(self), last.connection));
             }
-            last.connection.close();
         }
     }
 
     /// Takes back a connection whose answer is complete.
-    fn put_back(&self, connection: Arc<OwnConnection>, now: Millis) {
-        if !connection.rest() {
-            return;
-        }
+    fn put_back(&self, connection: UpstreamConnection, now: Millis) {
         let mut idle = self.idle();
         if idle.len() < IDLE_MAX {
-            return idle.push(Idle { connection, since: now });
+            idle.push(Idle { connection, since: now });
         }
-        drop(idle);
-        connection.close();
     }
 
     /// Closes connections that carry nothing.
@@ -136,8 +146,7 @@ impl Upstream {
 
     /// Closes connections that were idle for too long.
     pub(crate) fn sweep(&self, now: Millis) {
-        let stale: Vec<Idle> = self.idle().extract_if(.., |idle| !idle.is_fresh(now)).collect();
-        stale.iter().for_each(|idle| idle.connection.close());
+        self.idle().retain(|idle| idle.is_fresh(now));
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {

@@ -24,7 +24,6 @@ use crate::near::Near;
 use crate::refuse;
 use crate::relay::Relay;
 use crate::settings::Limits;
-use crate::turn::Turn;
 use crate::upstream::Upstream;
 
 /// What one worker thread has.
@@ -55,8 +54,6 @@ pub(crate) struct Worker {
     pub connections: Arc<Connections>,
     /// Says that it runs.
     pub heartbeat: Arc<Heartbeat>,
-    /// Answers that end together.
-    pub turn: Arc<Turn>,
     /// Agents connect by TLS.
     pub tls: Option<TlsAcceptor>,
     /// The listener is reachable from this machine only.

@@ -109,7 +109,6 @@ fn flight(host: &Host, run: Option<&str>) -> Registered {
     let connection = Arc::new(Connection::new(
         true,
         host.clock.mono(),
-        None,
         Weak::new(),
         host.heartbeats.add("test", host.clock.mono()),
     ));

@@ -23,10 +23,11 @@ use tokio::time::{interval, sleep, timeout};
 use super::watch::{settle, signs};
 use super::{Job, JobStanding};
 use crate::account::Account;
+use crate::forward;
 use crate::heartbeat::{BEAT_EVERY, Heartbeat};
 use crate::host::Host;
 use crate::shut_if_panicking::ShutIfPanicking;
-use crate::upload::{Outgoing, RequestBody};
+use crate::upload::RequestBody;
 use crate::upstream::{Ready, Upstream, UpstreamError};
 
 /// How many are cancelled at once.
@@ -202,7 +203,11 @@ async fn ask(
         Some(query) => format!("{path}?{query}"),
         None => path.to_owned(),
     };
+    let uri = forward::uri(target);
+    let uri =
+        uri.ok_or_else(|| AskError::NoAnswer(UpstreamError::Unreachable("its path cannot be sent".into())))?;
     let mut request = Request::new(RequestBody::whole(Bytes::new()));
+    *request.uri_mut() = uri;
     let is_post = method == Method::POST;
     *request.method_mut() = method;
     let headers = request.headers_mut();
@@ -219,7 +224,6 @@ async fn ask(
     if let Some((name, value)) = &upstream.ready.key {
         headers.insert(name.clone(), value.clone());
     }
-    let request = Outgoing { target: Some(target), ..Outgoing::from(request) };
     let answered = timeout(TRY_WITHIN, upstream.ask(request, host, jobs::ANSWER_BYTES_MAX)).await;
     match answered {
         Ok(Ok((status, body))) => Ok(Answered { status, body }),

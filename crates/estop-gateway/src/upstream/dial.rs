@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::http1::{OwnConnection, Stream};
+use super::connection::UpstreamConnection;
 use super::line::Line;
 use super::slots::Slot;
-use super::{Lease, Upstream, UpstreamError};
+use super::{Upstream, UpstreamError};
 use crate::host::Host;
 
 /// One address of several may be dead; the next one is tried after this time.
@@ -17,19 +17,22 @@ const ADDRESS_WITHIN: Duration = Duration::from_secs(4);
 
 impl Upstream {
     /// Makes a new connection. Dropping the future abandons it, in whatever phase it is.
-    pub(super) async fn dial(self: &Arc<Self>, host: &Arc<Host>) -> Result<Lease, UpstreamError> {
-        let slot = Slot::take(host).ok_or(UpstreamError::Crowded)?;
-        let mut line = Line::new(self.connect().await?.into(), Arc::clone(host));
-        line.slot = Some(slot);
-        let stream = match &self.ready.tls {
-            None => Stream::Plain(line),
+    pub(super) async fn dial(
+        self: &Arc<Self>,
+        host: &Arc<Host>,
+    ) -> Result<UpstreamConnection, UpstreamError> {
+        let slot = Slot::take(host).await.ok_or(UpstreamError::Crowded)?;
+        let line = Line::new(self.connect().await?.into(), slot);
+        let socket = line.socket();
+        let connection = match &self.ready.tls {
+            None => UpstreamConnection::new(line, socket).await,
             Some((connector, name)) => {
                 let stream = connector.connect(name.clone(), line).await;
                 let stream = stream.map_err(|error| unreachable(&self.ready.authority, "TLS", &error))?;
-                Stream::Tls(Box::new(stream))
+                UpstreamConnection::new(stream, socket).await
             }
         };
-        Ok(Lease::new(Arc::clone(self), OwnConnection::new(stream)))
+        connection.map_err(|error| UpstreamError::broken(&error))
     }
 
     /// Tries the addresses of the host in turn.

@@ -3,8 +3,13 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crate::host::Host;
+
+/// How often, and for how long, a connection that is being closed is waited for.
+const TRIES: usize = 20;
+const TRY_EVERY: Duration = Duration::from_millis(5);
 
 /// Closes pooled connections that carry nothing.
 type CloseIdle = Box<dyn Fn() + Send + Sync>;
@@ -29,11 +34,11 @@ impl Slots {
             return true;
         };
         let room = |open: usize| (open < *max).then_some(open + 1);
-        let take = || self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok();
-        take() || {
+        let is_taken = self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok();
+        if !is_taken {
             close_idle();
-            take()
         }
+        is_taken
     }
 }
 
@@ -41,9 +46,20 @@ impl Slots {
 pub(super) struct Slot(Arc<Host>);
 
 impl Slot {
-    /// One of those that are left, after idle connections were closed if there was none.
-    pub(super) fn take(host: &Arc<Host>) -> Option<Slot> {
-        host.upstream_slots.take().then(|| Slot(Arc::clone(host)))
+    /// One of those that are left. If there is none, idle connections are closed, each by its worker, and waited for.
+    pub(super) async fn take(host: &Arc<Host>) -> Option<Slot> {
+        for _ in 0..TRIES {
+            if host.upstream_slots.take() {
+                return Some(Slot(Arc::clone(host)));
+            }
+            tokio::time::sleep(TRY_EVERY).await;
+        }
+        None
+    }
+
+    /// Whose it is.
+    pub(super) fn host(&self) -> &Host {
+        &self.0
     }
 }
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use hyper::Response;
+use http::Response;
+use hyper::body::Incoming;
 
-use super::{Body, Lease, Upstream, UpstreamError};
+use super::{Lease, Upstream, UpstreamError};
 use crate::flight::Flight;
 use crate::host::Host;
 use crate::upload::Outgoing;
@@ -13,7 +14,7 @@ use crate::upload::Outgoing;
 /// What became of a request that was sent.
 pub(crate) enum Sent {
     /// The head of an answer came.
-    Answered(Response<Body>, Lease),
+    Answered(Response<Incoming>, Lease),
     /// None came.
     Failed(UpstreamError),
     /// Somebody ended it first.

@@ -500,7 +500,7 @@ fn id_6_a_client_of_http_2_gets_the_same() {
                 let asked = dialect.body("hello", true);
                 let path = dialect.path("a", true);
                 let plain_path = &dialect.streamed[dialect.streamed[1..].find('/').unwrap() + 1..];
-                let tries = (0..3).any(|_| {
+                let tries = (0..10).any(|_| {
                     for model in [&direct, &house.model] {
                         model.reset();
                         model.always(said.clone());

@@ -1,6 +1,5 @@
-//! The lane of usual requests answers as hyper does, in the same order, whatever pieces a request comes in (ID-6, ST-3).
-//!
-//! A line end before a request means nothing, and makes it hyper's: so each is asked both ways.
+//! HTTP/1.1 with clients: requests are answered in their order, whatever pieces they come in and however late their client
+//! reads (ID-6, ST-3).
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::io::Write as _;
@@ -9,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::http::{Head, Reply, Wire};
+use crate::common::http::Wire;
 use crate::common::raw::Raw;
 use crate::common::{DIALECTS, House, PATIENCE, aim};
 use estop_fake_model::FakeModel;
@@ -19,8 +18,6 @@ use sha2::{Digest, Sha256};
 
 /// As many small pieces as fill every socket.
 const PIECES: usize = 4000;
-/// What makes the next request hyper's.
-const FOR_HYPER: &str = "\r\n";
 const FILES: &str = "/openai/v1/files";
 
 fn said(text: &str) -> Said {
@@ -45,60 +42,6 @@ fn told(house: &House, sent: &[&str]) -> String {
     text.split("\r\n").filter(kept).collect::<Vec<_>>().join("\r\n")
 }
 
-/// Header lines in any order, and chunks of any size, say the same.
-fn essence(reply: &Reply) -> (u16, Vec<(String, String)>, String, bool) {
-    let kept = |(name, _): &&(String, String)| name != "date";
-    let mut headers: Vec<_> = reply.headers.iter().filter(kept).cloned().collect();
-    headers.sort();
-    (reply.status, headers, reply.text(), reply.whole)
-}
-
-#[test]
-fn id_6_the_lane_answers_as_hyper_does() {
-    let large = format!("HTTP/1.1 200 OK\r\ncontent-length: 300000\r\n\r\n{}", "x".repeat(300_000));
-    let long_head =
-        format!("HTTP/1.1 200 OK\r\nx-long: {}\r\ncontent-length: 5\r\n\r\nhello", "v".repeat(16 << 10));
-    let answers: [&str; 15] = [
-        "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
-        "HTTP/1.1 200 Fine\r\nx-a: 1\r\nx-b: 2\r\nx-a: 3\r\ncontent-length: 2\r\n\r\nok",
-        "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
-        "HTTP/1.1 204 No Content\r\n\r\n",
-        "HTTP/1.1 304 Not Modified\r\ncontent-length: 5\r\netag: \"a\"\r\n\r\n",
-        "HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\ncontent-length: 4\r\n\r\nwait",
-        "HTTP/1.1 299 \r\ncontent-length: 2\r\n\r\nok",
-        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
-        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
-        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x-t\r\n\r\n2\r\nok\r\n0\r\nx-t: 1\r\n\r\n",
-        "HTTP/1.1 200 OK\r\ndate: Sun, 06 Nov 1994 08:49:37 GMT\r\ncontent-length: 2\r\n\r\nok",
-        "HTTP/1.0 200 OK\r\n\r\nok",
-        "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok",
-        &large,
-        &long_head,
-    ];
-    for answer in answers {
-        let closes = answer.contains("content-length: 9") || answer.starts_with("HTTP/1.0");
-        let raw = if closes { Raw::saying_then_closing(answer) } else { Raw::saying(answer) };
-        let house = House::build("{}", |settings| {
-            aim(settings, raw.port());
-        });
-        let name = &answer[..answer.len().min(60)];
-        for path in [FILES, DIALECTS[0].plain] {
-            let usual = request(path, r#"{"messages":[]}"#);
-            let ask = |sent: String| {
-                let mut wire = Wire::open(house.address());
-                wire.send(sent.as_bytes());
-                let head = wire.head().unwrap();
-                // Without a word about its length the end of such an answer would be waited for.
-                let is_without = matches!(head.status, 204 | 304);
-                let bare =
-                    |head: Head| Reply { status: head.status, headers: head.headers, ..Reply::default() };
-                essence(&if is_without { bare(head) } else { wire.body_of(head) })
-            };
-            assert_eq!(ask(usual.clone()), ask(format!("{FOR_HYPER}{usual}")), "{name}: {path}");
-        }
-    }
-}
-
 #[test]
 fn id_6_requests_that_come_together_are_answered_in_their_order() {
     let house = House::new();
@@ -119,7 +62,7 @@ fn id_6_requests_that_come_together_are_answered_in_their_order() {
         let bodies = text.split("\r\n\r\n").skip(1);
         bodies.map(|rest| rest.split("HTTP/1.1").next().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    // Whichever of them are usual, and whether they come in one piece.
+    // Whether they come in one piece or not.
     for sent in [
         [at("one"), at("two"), at("three"), at("four")],
         [at("one"), at("two"), chunked("three"), at("four")],
@@ -207,7 +150,7 @@ fn in_small_chunks(breaks_off: bool) -> (Raw, Vec<u8>) {
 fn id_6_a_long_answer_in_small_pieces_is_whole_for_whoever_reads_late() {
     let (raw, body) = in_small_chunks(false);
     let house = House::build("{}", |settings| aim(settings, raw.port()));
-    for before in ["", FOR_HYPER] {
+    for before in ["", "\r\n"] {
         let mut wire = late_reader(&house);
         for _ in 0..2 {
             wire.send(format!("{before}{}", request(FILES, "x")).as_bytes());
