@@ -3,7 +3,7 @@
 
 Usage: bench/proxy/run.py [--rounds N] [--seconds S] [--estop FILE]   (needs nginx and wrk)
 
-Measured is estop as it is given away, which scripts/release builds, or the one that is named.
+Measured is the `dist` build, or the binary that is named.
 
 Each round visits direct, nginx and estop in turn, at one connection and at 64; ratios are taken of medians over the
 rounds. estop has fingerprints, scores, accounting and its journal on, and 64 agents. A request begins a conversation; in
@@ -137,7 +137,7 @@ def main():
     for tool in ("nginx", "wrk"):
         if not shutil.which(tool):
             sys.exit(f"{tool} is missing: apt-get install --yes nginx-light wrk")
-    binary = (arguments.estop or given_away()).resolve()
+    binary = (arguments.estop or built()).resolve()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="estop-bench-"))
     (folder / "estop.yaml").write_text(CONFIG)
     running = []
@@ -162,9 +162,9 @@ def main():
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def given_away():
-    subprocess.run([ROOT / "scripts" / "release"], cwd=ROOT, check=True)
-    return ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "dist" / "laid-out" / "estop"
+def built():
+    subprocess.run(["cargo", "build", "--profile", "dist", "--locked", "--package", "estop"], cwd=ROOT, check=True)
+    return ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "dist" / "estop"
 
 
 def report(arguments, groups):

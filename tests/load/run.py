@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """A load of every protocol: agents that talk to a fake model through estop, plain and streamed, with tools and growing conversations.
 
-Usage: scripts/load.py --estop FILE --model FILE [--seconds N] [--read-by FILE]
+Usage: tests/load/run.py [--binaries FOLDER] [--seconds N]   (needs a built estop)
 
-Not a benchmark: it is what scripts/release counts under, and a first try of what came out. Any answer that is not the model's
-fails it, and so do a guard that would stop one of these healthy agents and a journal that does not hold together. `--read-by`
-names the estop that reads the journal afterwards, if the one under load must run once only.
+Not a benchmark. Any answer that is not the model's fails it, and so do a guard that would stop one of these healthy agents and
+a journal that does not hold together.
 """
 
 import argparse
@@ -21,7 +20,7 @@ import tempfile
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 from daemon import journal_is_whole  # noqa: E402
 
@@ -194,13 +193,13 @@ def stops(journal):
 def try_it(args, folder, running):
     (folder / "script.json").write_text(json.dumps(script()))
     said = r"listening on "
-    model = [args.model.resolve(), "--script", "script.json"]
+    model = [args.binaries.resolve() / "estop-fake-model", "--script", "script.json"]
     process, plain = started(model, folder, said)
     running.append(process)
     process, tls = started([*model, "--tls", "--certificate-out", "certificate.pem"], folder, said)
     running.append(process)
     (folder / "estop.yaml").write_text(CONFIG.format(plain=plain, tls=tls))
-    serve = [args.estop.resolve(), "serve", "--config", "estop.yaml", "--data-dir", "data"]
+    serve = [args.binaries.resolve() / "estop", "serve", "--config", "estop.yaml", "--data-dir", "data"]
     estop, url = started(serve, folder, said)
     running.append(estop)
     load = Load(url.removeprefix("http://").rstrip("/"), args.seconds)
@@ -210,7 +209,7 @@ def try_it(args, folder, running):
         logs = sorted(folder.glob("*.log"))
         load.wrong.append(f"estop ended: {how}. Last it said: {logs[-1].read_text()[-500:]}")
     if not load.wrong:
-        if not journal_is_whole((args.read_by or args.estop).resolve(), folder):
+        if not journal_is_whole(args.binaries.resolve() / "estop", folder):
             load.wrong.append("the journal is not whole")
         elif stops(folder / "journal.jsonl"):
             load.wrong.append(f"a guard would stop {stops(folder / 'journal.jsonl')} requests of healthy agents")
@@ -219,10 +218,8 @@ def try_it(args, folder, running):
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--estop", required=True, type=pathlib.Path)
-    arguments.add_argument("--model", required=True, type=pathlib.Path)
+    arguments.add_argument("--binaries", type=pathlib.Path, default=ROOT / "target" / "debug")
     arguments.add_argument("--seconds", type=float, default=10)
-    arguments.add_argument("--read-by", type=pathlib.Path)
     args = arguments.parse_args()
     running = []
     with tempfile.TemporaryDirectory() as folder:
