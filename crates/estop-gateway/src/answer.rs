@@ -17,7 +17,7 @@ use crate::flight::{Phase, Registered};
 use crate::forward;
 use crate::host::Host;
 use crate::near::Near;
-use crate::out_body::BodyError;
+use crate::response_body::BodyError;
 use crate::upstream::Lease;
 
 /// Why an answer that is there does not end well.
@@ -36,6 +36,7 @@ pub(crate) struct AnswerBody {
     broken: Option<BodyError>,
     /// Its place on the client's connection, until it is dropped.
     _busy: Busy,
+    _held: Option<Box<dyn Send>>,
 }
 
 /// How the answer is written, which decides how it can be cut.
@@ -83,6 +84,7 @@ impl AnswerBody {
             ended: false,
             broken: None,
             _busy: busy,
+            _held: None,
         };
         // Nobody asks for the body of an answer that has none.
         if is_empty {
@@ -92,39 +94,10 @@ impl AnswerBody {
         answer
     }
 
-    /// Whether there is nothing more to come.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.ended && self.broken.is_none()
-    }
-
-    /// The next frame for the client.
-    pub(crate) fn poll_frame(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if let Some(error) = self.broken.take() {
-            return Poll::Ready(Some(Err(error)));
-        }
-        if self.ended {
-            return Poll::Ready(None);
-        }
-        if self.flight.poll_cut(cx).is_ready() {
-            return Poll::Ready(self.end_cut());
-        }
-        match Pin::new(&mut self.source).poll_frame(cx) {
-            Poll::Pending => {
-                self.flight.enter(Phase::Streaming, self.host.clock.about());
-                Poll::Pending
-            }
-            Poll::Ready(Some(Ok(frame))) => Poll::Ready(Some(self.pass(frame))),
-            Poll::Ready(Some(Err(error))) => self.break_off(error.into(), cx),
-            Poll::Ready(None) => Poll::Ready(self.complete().err().map(Err)),
-        }
-    }
-
-    /// How much will come, as far as it is known.
-    pub(crate) fn size_hint(&self) -> SizeHint {
-        self.source.size_hint()
+    /// Holds something until the answer is over.
+    pub(crate) fn holding(mut self, held: impl Send + 'static) -> AnswerBody {
+        self._held = Some(Box::new(held));
+        self
     }
 
     fn pass(&mut self, mut frame: Frame<Bytes>) -> Result<Frame<Bytes>, BodyError> {
@@ -193,5 +166,43 @@ impl AnswerBody {
             Some(event) => Ok(Frame::data(Bytes::from(event))),
             None => Err(cut.message.into()),
         })
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Some(error) = self.broken.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        if self.flight.poll_cut(cx).is_ready() {
+            return Poll::Ready(self.end_cut());
+        }
+        match Pin::new(&mut self.source).poll_frame(cx) {
+            Poll::Pending => {
+                self.flight.enter(Phase::Streaming, self.host.clock.about());
+                Poll::Pending
+            }
+            Poll::Ready(Some(Ok(frame))) => Poll::Ready(Some(self.pass(frame))),
+            Poll::Ready(Some(Err(error))) => self.break_off(error.into(), cx),
+            Poll::Ready(None) => Poll::Ready(self.complete().err().map(Err)),
+        }
+    }
+
+    /// Its end is settled before it is told.
+    fn is_end_stream(&self) -> bool {
+        self.ended && self.broken.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.source.size_hint()
     }
 }

@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use crate::connection::{Connection, Watched};
-use crate::out_body::OutBody;
+use crate::response_body::ResponseBody;
 use crate::pipeline;
 use crate::socket::{AbortableSocket, SocketStream};
 use crate::worker::Worker;
@@ -223,7 +223,7 @@ where
         .await;
 }
 
-type Serving = Pin<Box<dyn Future<Output = Result<Response<OutBody>, Infallible>> + Send>>;
+type Serving = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
 
 /// One request's way. Boxed: its connection would keep the room for as long as it streams the answer.
 fn boxed(worker: Arc<Worker>, request: Request<Incoming>, connection: Arc<Connection>) -> Serving {

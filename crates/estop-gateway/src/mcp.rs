@@ -30,7 +30,7 @@ use crate::flight::{Phase, Registered};
 use crate::forward;
 use crate::identity::{self, Caller, Route};
 use crate::inbound::Inbound;
-use crate::out_body::OutBody;
+use crate::response_body::{self, ResponseBody};
 use crate::pipeline;
 use crate::refuse;
 use crate::relay;
@@ -38,7 +38,7 @@ use crate::screen;
 use crate::upload::RequestBody;
 use crate::upstream::Sent;
 use crate::worker::Worker;
-pub(crate) use body::McpBody;
+use body::McpBody;
 use calls::{Asker, Pending};
 use no::No;
 pub(crate) use servers::{McpServer, ReadyMcp};
@@ -53,7 +53,7 @@ pub(crate) fn is_mcps(path: &str) -> bool {
 }
 
 /// Serves one request.
-pub(crate) async fn serve(worker: &Worker, inbound: Inbound, busy: Busy) -> Response<OutBody> {
+pub(crate) async fn serve(worker: &Worker, inbound: Inbound, busy: Busy) -> Response<ResponseBody> {
     match exchange(worker, inbound, busy).await {
         Ok(response) => response,
         Err(no) => {
@@ -63,7 +63,7 @@ pub(crate) async fn serve(worker: &Worker, inbound: Inbound, busy: Busy) -> Resp
     }
 }
 
-async fn exchange(worker: &Worker, inbound: Inbound, busy: Busy) -> Result<Response<OutBody>, No> {
+async fn exchange(worker: &Worker, inbound: Inbound, busy: Busy) -> Result<Response<ResponseBody>, No> {
     let Inbound { head, body } = inbound;
     screen::screen(&head, worker.loopback)
         .and_then(|()| worker.origins.check(&head))
@@ -228,7 +228,7 @@ impl Asking<'_> {
     }
 
     /// Sends it, waits for the answer's head, and hands over its body.
-    async fn forward(&self, mut head: Head, admitted: Admitted, busy: Busy) -> Result<Response<OutBody>, No> {
+    async fn forward(&self, mut head: Head, admitted: Admitted, busy: Busy) -> Result<Response<ResponseBody>, No> {
         let Admitted { agent, flight, body, pending, _memory } = admitted;
         let (host, upstream) = (&self.worker.host, &self.server.upstream);
         let slash = if self.server.ends_with_slash { "/" } else { self.slash };
@@ -277,7 +277,7 @@ impl Asking<'_> {
         let (shared, host) = (flight.handle(), host.clone());
         let answer = AnswerBody::new(Parts { body, lease, account, flight, host, shape: relay::SHAPE, busy });
         let body = McpBody::new(answer, shared, &head.headers, pending, listens);
-        Ok(Response::from_parts(head, OutBody::Mcp(Box::new(body))))
+        Ok(Response::from_parts(head, response_body::boxed(body)))
     }
 }
 

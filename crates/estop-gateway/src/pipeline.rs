@@ -36,7 +36,7 @@ use crate::identity::{self, Caller};
 use crate::inbound::Inbound;
 use crate::jobs::{JobWatch, Sending};
 use crate::mcp;
-use crate::out_body::OutBody;
+use crate::response_body::{self, ResponseBody};
 use crate::refuse;
 use crate::relay;
 use crate::screen;
@@ -52,7 +52,7 @@ pub(crate) async fn serve(
     worker: &Arc<Worker>,
     inbound: Inbound,
     connection: &Arc<Connection>,
-) -> Response<OutBody> {
+) -> Response<ResponseBody> {
     let busy = connection.begin(&worker.host);
     // Each has room of its own: requests to models would carry it.
     if relay::is_relays(inbound.head.uri.path()) {
@@ -93,7 +93,7 @@ pub(crate) async fn keep(host: &Arc<Host>, stops: bool) {
     let _ = tokio::task::spawn_blocking(move || host.journal.sync()).await;
 }
 
-async fn exchange(worker: &Worker, inbound: Inbound, busy: Busy) -> Result<Response<OutBody>, No> {
+async fn exchange(worker: &Worker, inbound: Inbound, busy: Busy) -> Result<Response<ResponseBody>, No> {
     let Inbound { head: parts, body } = inbound;
     // Until the provider is known, the path alone says what an error must look like.
     let guess = || protocol::recognise(Family::OpenAi, parts.method.as_str(), parts.uri.path()).protocol;
@@ -291,7 +291,7 @@ impl Asking<'_> {
         admitted: Admitted,
         mut parts: Box<http::request::Parts>,
         busy: Busy,
-    ) -> Result<Response<OutBody>, No> {
+    ) -> Result<Response<ResponseBody>, No> {
         let Admitted { flight, mut account, body, stream, background, _memory } = admitted;
         let ready = &self.upstream.ready;
         let path = parts.uri.path().get(self.path_at..).unwrap_or_default();
@@ -336,7 +336,7 @@ impl Asking<'_> {
         account.answered(&head);
         let host = self.worker.host.clone();
         let parts = Parts { body, lease, account, flight, host, shape, busy };
-        let body = OutBody::Answer(Box::new(AnswerBody::new(parts)));
+        let body = response_body::boxed(AnswerBody::new(parts));
         Ok(Response::from_parts(head, body))
     }
 

@@ -9,7 +9,7 @@ use estop_core::system::GateView;
 use estop_wire::refusal::{self, Answer, Kind, Refusal, Refused};
 use http::{HeaderValue, Response, StatusCode};
 
-use crate::out_body::OutBody;
+use crate::response_body::{self, ResponseBody};
 
 /// What to do about a pressed button, for the sentence an agent's user reads.
 pub(crate) const AFTER_KILL: &str = "An admin must clear it before agents can go on.";
@@ -107,9 +107,9 @@ pub(crate) fn kind(decision: &Decision) -> Kind {
 }
 
 /// The answer to a request that estop does not forward.
-pub(crate) fn answer(refused: &Refused<'_>, refusal: &Refusal<'_>) -> Response<OutBody> {
+pub(crate) fn answer(refused: &Refused<'_>, refusal: &Refusal<'_>) -> Response<ResponseBody> {
     let Answer { status, headers, body } = refusal::refuse(refused, refusal);
-    let mut response = Response::new(OutBody::full(Bytes::from(body)));
+    let mut response = Response::new(response_body::full(Bytes::from(body)));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
     for (name, value) in headers {
         if let Ok(value) = HeaderValue::from_str(&value) {

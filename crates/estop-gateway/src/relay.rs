@@ -29,7 +29,7 @@ use crate::flight::Registered;
 use crate::forward;
 use crate::identity::{self, KeyIn, Route};
 use crate::inbound::Inbound;
-use crate::out_body::OutBody;
+use crate::response_body::{self, ResponseBody};
 use crate::pricing::ModelPrices;
 use crate::recall::Asked;
 use crate::refuse;
@@ -56,7 +56,7 @@ pub(crate) fn is_relays(path: &str) -> bool {
 }
 
 /// Serves one message.
-pub(crate) async fn serve(worker: &Worker, inbound: Inbound, busy: Busy) -> Response<OutBody> {
+pub(crate) async fn serve(worker: &Worker, inbound: Inbound, busy: Busy) -> Response<ResponseBody> {
     match exchange(worker, inbound, busy).await {
         Ok(response) => response,
         Err(no) => {
@@ -67,7 +67,7 @@ pub(crate) async fn serve(worker: &Worker, inbound: Inbound, busy: Busy) -> Resp
     }
 }
 
-async fn exchange(worker: &Worker, inbound: Inbound, busy: Busy) -> Result<Response<OutBody>, No> {
+async fn exchange(worker: &Worker, inbound: Inbound, busy: Busy) -> Result<Response<ResponseBody>, No> {
     let Inbound { head, body } = inbound;
     let way = path::way(head.uri.path());
     // A webhook comes by a tunnel or proxy, under the name the platform knows.
@@ -182,7 +182,7 @@ impl Message<'_> {
     }
 
     /// Sends it, waits for the answer's head, and hands over its body.
-    async fn forward(&self, going: Going) -> Result<Response<OutBody>, No> {
+    async fn forward(&self, going: Going) -> Result<Response<ResponseBody>, No> {
         let Going { mut head, body, key_in, agent, flight, busy, place } = going;
         let (way, host) = (self.to.way, &self.worker.host);
         let upstream = &self.to.side.upstream;
@@ -217,7 +217,7 @@ impl Message<'_> {
         let account = nothing_to_settle(self.worker, agent, &flight);
         let host = host.clone();
         let answer = AnswerBody::new(Parts { body, lease, account, flight, host, shape: SHAPE, busy });
-        Ok(Response::from_parts(head, OutBody::relayed(answer, place)))
+        Ok(Response::from_parts(head, response_body::boxed(answer.holding(place))))
     }
 }
 

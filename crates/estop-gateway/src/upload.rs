@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use crate::body_in::{self, BodyProblem};
 use crate::flight::{Cut, Flight, Phase};
 use crate::host::Host;
-use crate::out_body::BodyError;
+use crate::response_body::BodyError;
 
 /// A body whose client broke off, or framed it wrongly.
 pub(crate) const BROKEN: &str = "The request body ended early or is framed wrongly.";

@@ -10,13 +10,13 @@ use estop_wire::mcp::{self, Part};
 use estop_wire::sse::EventReader;
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use http_body::{Frame, SizeHint};
+use http_body::{Body, Frame, SizeHint};
 use tokio::task::JoinHandle;
 
 use super::calls::Pending;
 use crate::answer::AnswerBody;
 use crate::flight::Flight;
-use crate::out_body::BodyError;
+use crate::response_body::BodyError;
 
 /// A server's answer on its way to the client.
 pub(crate) struct McpBody {
@@ -65,52 +65,6 @@ impl McpBody {
         McpBody { answer, flight, pending, reading, listens, ended: false, keeping: None, last: None }
     }
 
-    /// Whether there is nothing more to come.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.last.is_none() && (self.ended || self.answer.has_ended())
-    }
-
-    /// How much will come, as far as it is known.
-    pub(crate) fn size_hint(&self) -> SizeHint {
-        self.answer.size_hint()
-    }
-
-    /// The next frame for the client.
-    pub(crate) fn poll_frame(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if self.last.is_none() {
-            if self.ended {
-                return Poll::Ready(None);
-            }
-            let next = ready!(self.answer.poll_frame(cx));
-            let stops = match &next {
-                Some(Ok(frame)) => {
-                    let stops = frame.data_ref().is_some_and(|data| self.reading.push(data, &self.pending));
-                    stops | (self.answer.has_ended() && self.reading.finish(&self.pending))
-                }
-                Some(Err(_)) => false,
-                None => self.reading.finish(&self.pending),
-            };
-            if stops {
-                // One later sync keeps what an earlier one would.
-                self.keeping = self.pending.sync();
-            }
-            match next {
-                Some(Err(error)) => self.last = Some(self.broken(error)),
-                // What the server said waits for no disk.
-                next => return Poll::Ready(next),
-            }
-        }
-        if let Some(keeping) = &mut self.keeping {
-            // If the task is lost, so is the process.
-            let _ = ready!(Pin::new(keeping).poll(cx));
-            self.keeping = None;
-        }
-        Poll::Ready(self.last.take().flatten())
-    }
-
     /// A client that waits for a call is told that it was stopped, where there is a way to tell; one that only listens
     /// sees its stream end.
     fn broken(&mut self, error: BodyError) -> Last {
@@ -127,6 +81,55 @@ impl McpBody {
             true => Some(Err(error)),
             false => Some(Ok(Frame::data(Bytes::from(events)))),
         }
+    }
+}
+
+impl Body for McpBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let body = &mut *self;
+        if body.last.is_none() {
+            if body.ended {
+                return Poll::Ready(None);
+            }
+            let next = ready!(Pin::new(&mut body.answer).poll_frame(cx));
+            let stops = match &next {
+                Some(Ok(frame)) => {
+                    let stops = frame.data_ref().is_some_and(|data| body.reading.push(data, &body.pending));
+                    stops | (body.answer.is_end_stream() && body.reading.finish(&body.pending))
+                }
+                Some(Err(_)) => false,
+                None => body.reading.finish(&body.pending),
+            };
+            if stops {
+                // One later sync keeps what an earlier one would.
+                body.keeping = body.pending.sync();
+            }
+            match next {
+                Some(Err(error)) => body.last = Some(body.broken(error)),
+                // What the server said waits for no disk.
+                next => return Poll::Ready(next),
+            }
+        }
+        if let Some(keeping) = &mut body.keeping {
+            // If the task is lost, so is the process.
+            let _ = ready!(Pin::new(keeping).poll(cx));
+            body.keeping = None;
+        }
+        Poll::Ready(body.last.take().flatten())
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.last.is_none() && (self.ended || self.answer.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.answer.size_hint()
     }
 }
 

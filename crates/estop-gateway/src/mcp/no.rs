@@ -10,7 +10,7 @@ use super::calls::Pending;
 use crate::body_in::BodyProblem;
 use crate::flight::Cut;
 use crate::identity::{IdentityError, KEY_HEADER, TOO_MANY_GUESSES, agent_unknown, key_needed};
-use crate::out_body::OutBody;
+use crate::response_body::{self, ResponseBody};
 use crate::screen::Screened;
 use crate::upload;
 use crate::upstream::UpstreamError;
@@ -197,8 +197,8 @@ impl No {
         self
     }
 
-    pub(super) fn answer(self) -> Response<OutBody> {
-        let mut response = Response::new(OutBody::full(Bytes::from(self.body)));
+    pub(super) fn answer(self) -> Response<ResponseBody> {
+        let mut response = Response::new(response_body::full(Bytes::from(self.body)));
         *response.status_mut() = StatusCode::from_u16(self.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

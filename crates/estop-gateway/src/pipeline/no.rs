@@ -9,7 +9,7 @@ use http::{Response, Uri};
 use crate::flight::Registered;
 use crate::identity::{IdentityError, Route, TOO_MANY_GUESSES, agent_unknown, key_needed};
 use crate::jobs::{JOBS_MAX, JOBS_PER_AGENT_MAX, MayNotBegin};
-use crate::out_body::OutBody;
+use crate::response_body::{self, ResponseBody};
 use crate::refuse;
 use crate::upstream::UpstreamError;
 use crate::worker::Worker;
@@ -60,10 +60,10 @@ impl No {
         self
     }
 
-    pub(super) fn answer(self, client: Client, array: bool) -> Response<OutBody> {
+    pub(super) fn answer(self, client: Client, array: bool) -> Response<ResponseBody> {
         let no = self.of(Protocol::Other(Family::OpenAi));
         let Some(understood) = &no.understood else {
-            let mut response = Response::new(OutBody::Full(None));
+            let mut response = Response::new(response_body::full(""));
             *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
             return response;
         };

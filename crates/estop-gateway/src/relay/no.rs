@@ -13,7 +13,7 @@ use super::Way;
 use super::relays::Relay;
 use crate::flight::Cut;
 use crate::identity::{IdentityError, KEY_HEADER, TOO_MANY_GUESSES, agent_unknown, key_needed};
-use crate::out_body::OutBody;
+use crate::response_body::{self, ResponseBody};
 use crate::screen::Screened;
 use crate::upload;
 use crate::upstream::UpstreamError;
@@ -174,8 +174,8 @@ impl No {
         self
     }
 
-    pub(super) fn answer(self) -> Response<OutBody> {
-        let mut response = Response::new(OutBody::full(Bytes::from(self.body())));
+    pub(super) fn answer(self) -> Response<ResponseBody> {
+        let mut response = Response::new(response_body::full(Bytes::from(self.body())));
         *response.status_mut() =
             StatusCode::from_u16(self.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
         let headers = response.headers_mut();
