@@ -2,6 +2,8 @@
 //!
 //! An account is settled exactly once. Dropped unsettled, it says who cut the request, or else that its client went away.
 
+mod job_watch;
+
 use std::sync::Arc;
 
 use estop_core::chant::ChantDetector;
@@ -19,11 +21,12 @@ use estop_wire::response::{Observed, Observer, UsageIn};
 use crate::agents::Agent;
 use crate::flight::Flight;
 use crate::host::Host;
-use crate::jobs::{AccountEnd, JobWatch};
+use crate::jobs::OpenAccount;
 use crate::journal_queue::shorten;
-use crate::near::Near;
 use crate::pricing::{self, ModelPrices};
 use crate::recall::Asked;
+use job_watch::AccountEnd;
+pub(crate) use job_watch::{JobWatch, MayNotBegin, Sending};
 
 /// Bytes to a token where nobody says how many there were. English has four and more, code three to four, most other
 /// scripts about three: what is estimated is rather too much.
@@ -37,7 +40,7 @@ const PROGRESS_TOKENS: u64 = 1_024;
 
 /// One forwarded request's account.
 pub(crate) struct Account {
-    host: Near<Host>,
+    host: Arc<Host>,
     agent: Arc<Agent>,
     run: Option<Name>,
     request: RequestId,
@@ -68,7 +71,7 @@ struct Reading {
 /// Whose account it is.
 pub(crate) struct Opened {
     /// Where the core is asked.
-    pub host: Near<Host>,
+    pub host: Arc<Host>,
     /// Which agent.
     pub agent: Arc<Agent>,
     /// Which run.
@@ -413,6 +416,19 @@ fn tokens(told: &UsageIn) -> TokenUse {
     let input = input.saturating_sub(cache_read).saturating_sub(cache_write);
     let cache_write = cache_write.saturating_sub(cache_write_1h);
     TokenUse { input, cache_read, cache_write, cache_write_1h, output, reasoning }
+}
+
+impl OpenAccount for Account {
+    fn settle(mut self: Box<Self>, said: Option<Observed>) {
+        match said.filter(|said| said.usage.is_some()) {
+            Some(said) => self.settle_with(&said),
+            None => self.settle_reserved(),
+        }
+    }
+
+    fn close(&mut self) {
+        self.never_opened();
+    }
 }
 
 impl Drop for Account {

@@ -1,56 +1,26 @@
 //! The agents this process knows: their state, their rules, their requests under way.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use estop_core::budget::Budget;
-use estop_core::button::Latched;
-use estop_core::engine::{AgentState, Snapshot};
+use estop_core::engine::AgentState;
 use estop_core::ids::{Name, RequestId};
 use estop_core::iteration::TestRunners;
 use estop_core::loop_detector::LoopFinding;
-use estop_core::operator::AgentKeyHash;
 use estop_core::policy::Policy;
 use estop_core::signature;
 use estop_core::standing::Standing;
-use estop_core::system::System;
 use estop_core::time::Millis;
 
 use crate::apart::Parts;
 use crate::flight::Flights;
-use crate::hooks::HookMemory;
-use crate::jobs::Job;
+use crate::hook_memory::HookMemory;
+use crate::names::folded;
 use crate::recall::Recall;
 use crate::resting::{Rest, Resting};
-use crate::rulebook::Over;
-
-/// Longest name of an agent or a run. Chosen: a UUID with a prefix fits; it stands in every record.
-pub const NAME_MAX: usize = 64;
-
-/// Whether a text can name an agent or a run: letters, digits, `.`, `_`, `-`, at most [`NAME_MAX`], not starting
-/// with a dot, nor with a `-`, which commands would take for an option.
-pub fn is_name(text: &str) -> bool {
-    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
-    !text.is_empty() && text.len() <= NAME_MAX && !text.starts_with(['.', '-']) && text.bytes().all(fits)
-}
-
-/// Whether a text can name an agent: any name but the one of the system's own chain in the journal, and the canary's.
-pub fn is_agent_name(text: &str) -> bool {
-    let is_kept = |name: &str| text.eq_ignore_ascii_case(name);
-    is_name(text) && !is_kept(estop_core::journal::SYSTEM) && !is_kept(crate::canary::AGENT)
-}
-
-/// What agents are found by: names that differ in case alone are one agent's, or a stopped agent would go on in capitals.
-pub(crate) fn folded(name: &str) -> Cow<'_, str> {
-    if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        Cow::Owned(name.to_ascii_lowercase())
-    } else {
-        Cow::Borrowed(name)
-    }
-}
+use crate::rulebook::Rules;
 
 /// One agent.
 pub struct Agent {
@@ -170,44 +140,6 @@ impl Agent {
     pub fn set_wake(&self, at: Option<u64>) {
         self.wake.store(at.unwrap_or(u64::MAX), Ordering::Relaxed);
     }
-}
-
-/// What is remembered of the time before this process began.
-#[derive(Debug, Default)]
-pub struct Remembered {
-    /// The button, as the journal tells it.
-    pub system: System,
-    /// Who brought that about, as the journal tells it.
-    pub told: Option<Latched>,
-    /// What the latch said; `None` on a first start.
-    pub latch: Option<Latched>,
-    /// Where monotonic time goes on.
-    pub mono: Millis,
-    /// How long nobody was there.
-    pub away_ms: u64,
-    /// The agents.
-    pub agents: Vec<(Name, Snapshot)>,
-    /// What was set for agents over the configuration.
-    pub over: BTreeMap<Name, Over>,
-    /// Agents that people added by the API.
-    pub added: BTreeSet<Name>,
-    /// The account of all agents together.
-    pub fleet: Budget,
-    /// Keys that were made while estop ran.
-    pub made_keys: Vec<AgentKeyHash>,
-    /// Agents that only the store has.
-    pub resting: Resting,
-    /// Work that went on at providers.
-    pub jobs: Vec<Job>,
-}
-
-/// The rules of one agent.
-#[derive(Clone)]
-pub struct Rules {
-    /// Its policy.
-    pub policy: Arc<Policy>,
-    /// What the policy takes for test runs.
-    pub runners: Arc<TestRunners>,
 }
 
 type Shard = RwLock<BTreeMap<Box<str>, Arc<Agent>>>;

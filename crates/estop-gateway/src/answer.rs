@@ -1,6 +1,7 @@
 //! The upstream's answer on its way to the client: passed on chunk by chunk, observed, and cut when the request is.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -16,7 +17,6 @@ use crate::connection::Busy;
 use crate::flight::{Phase, Registered};
 use crate::forward;
 use crate::host::Host;
-use crate::near::Near;
 use crate::response_body::BodyError;
 use crate::upstream::Lease;
 
@@ -29,7 +29,7 @@ pub(crate) struct AnswerBody {
     lease: Option<Lease>,
     account: Box<Account>,
     flight: Registered,
-    host: Near<Host>,
+    host: Arc<Host>,
     shape: Shape,
     ended: bool,
     /// Why the upstream broke off, to be told.
@@ -61,7 +61,7 @@ pub(crate) struct Parts {
     /// Its registration.
     pub flight: Registered,
     /// Where the core is asked.
-    pub host: Near<Host>,
+    pub host: Arc<Host>,
     /// How it is written.
     pub shape: Shape,
     /// Its place on the client's connection.

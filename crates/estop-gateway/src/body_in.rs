@@ -2,6 +2,7 @@
 //! with us (the sweeper ends a body that does not move).
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
@@ -12,9 +13,8 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
+use crate::clock::Clock;
 use crate::flight::{Flight, Phase};
-use crate::host::Host;
-use crate::near::Near;
 
 /// Bytes of request bodies held at once, by all workers.
 #[derive(Debug)]
@@ -38,13 +38,13 @@ impl Memory {
 /// A share of the memory, given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
-    memory: Near<Memory>,
+    memory: Arc<Memory>,
     bytes: u64,
 }
 
 impl Share {
     /// An empty share.
-    pub(crate) fn of(memory: &Near<Memory>) -> Share {
+    pub(crate) fn of(memory: &Arc<Memory>) -> Share {
         Share { memory: memory.clone(), bytes: 0 }
     }
 
@@ -87,7 +87,7 @@ pub(crate) async fn read(
     max: usize,
     share: &mut Share,
     flight: &Flight,
-    host: &Host,
+    clock: &Clock,
 ) -> Result<Bytes, BodyProblem> {
     let said = body.size_hint();
     let lower = usize::try_from(said.lower()).unwrap_or(usize::MAX);
@@ -99,7 +99,7 @@ pub(crate) async fn read(
     let mut first: Option<Bytes> = None;
     let mut all = BytesMut::new();
     while let Some(data) = next_data(&mut body, flight).await? {
-        flight.enter(Phase::Reading, host.clock.about());
+        flight.enter(Phase::Reading, clock.about());
         let length = first.as_ref().map_or(all.len(), Bytes::len) + data.len();
         if length > max {
             return Err(BodyProblem::TooLarge);

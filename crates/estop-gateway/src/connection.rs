@@ -12,8 +12,6 @@ use tokio::task::AbortHandle;
 
 use crate::clock::Clock;
 use crate::heartbeat::Heartbeat;
-use crate::host::Host;
-use crate::near::Near;
 use crate::socket::AbortableSocket;
 
 /// A worker that was silent for so long does not tell the clients of stopped requests why: they are cut off. Chosen: ten
@@ -98,11 +96,11 @@ impl Connection {
     }
 
     /// A request begins on it; ends when the guard is dropped.
-    pub(crate) fn begin(self: &Arc<Self>, clock: &Near<Host>) -> Busy {
+    pub(crate) fn begin(self: &Arc<Self>, clock: &Arc<Clock>) -> Busy {
         self.busy.fetch_add(1, Ordering::Relaxed);
         self.head_since.store(0, Ordering::Relaxed);
         self.used.store(true, Ordering::Relaxed);
-        Busy { connection: Arc::clone(self), host: clock.clone() }
+        Busy { connection: Arc::clone(self), clock: Arc::clone(clock) }
     }
 
     /// How long its client has kept us waiting for a request.
@@ -134,12 +132,12 @@ pub enum Waiting {
 pub(crate) struct Busy {
     /// Which connection.
     pub connection: Arc<Connection>,
-    host: Near<Host>,
+    clock: Arc<Clock>,
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.connection.idle_since.store(self.host.clock.about().0, Ordering::Relaxed);
+        self.connection.idle_since.store(self.clock.about().0, Ordering::Relaxed);
         self.connection.busy.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -150,8 +148,8 @@ pub(crate) struct Watched<S> {
     pub stream: S,
     /// Its record.
     pub connection: Arc<Connection>,
-    /// The host, for its clock.
-    pub host: Near<Host>,
+    /// Set by what arrives.
+    pub clock: Arc<Clock>,
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
@@ -163,7 +161,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let before = buf.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
         if read.is_ready() && buf.filled().len() > before {
-            self.connection.note_read(&self.host.clock);
+            self.connection.note_read(&self.clock);
         }
         read
     }

@@ -4,7 +4,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HeaderName, TRANS
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Uri};
 
-use crate::identity::{CREDENTIAL_HEADERS, KeyIn};
+use crate::identity::{CREDENTIAL_HEADERS, KeyIn, OURS};
 use crate::upstream::Ready;
 
 /// Whether a header is about one connection (RFC 9110 §7.6.1), or ours. `connection` itself names more.
@@ -22,9 +22,6 @@ fn stays_behind(name: &str) -> bool {
             | "upgrade"
     ) || name.starts_with(OURS)
 }
-
-/// Ours: never forwarded, never believed when an upstream sends them.
-pub(crate) const OURS: &str = "x-estop-";
 
 /// The headers to send upstream: the client's, without hop-by-hop ones and estop's own, for the provider's host, with
 /// the provider's key where estop holds it.

@@ -14,19 +14,18 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-use crate::agents::{Agents, Remembered};
+use crate::agents::Agents;
 use crate::body_in::Memory;
 use crate::cross_site::AllowedOrigins;
 use crate::flight::Cut;
 use crate::heartbeat::{self, BEAT_EVERY, Heartbeat, PartChange};
 use crate::host::{Host, Keeping};
-use crate::identity::IdentityRules;
-use crate::jobs;
-use crate::key_ring::KeyRing;
+use crate::identity::{IdentityRules, KeyRing};
+use crate::job_canceller;
 use crate::listener;
-use crate::mcp::ReadyMcp;
-use crate::near::Near;
-use crate::relay::ReadyRelay;
+use crate::mcp_servers::ReadyMcp;
+use crate::relays::ReadyRelay;
+use crate::remembered::Remembered;
 use crate::rulebook::Rulebook;
 use crate::settings::Settings;
 use crate::shut_if_panicking::ShutIfPanicking;
@@ -133,16 +132,22 @@ impl Gateway {
         let memory = Arc::new(Memory::new(limits.memory_bytes));
         let open = Arc::new(AtomicUsize::new(0));
         let worker = |heartbeat: Arc<Heartbeat>| Worker {
-            host: Near::new(Arc::clone(&host)),
-            upstreams: ready.iter().map(|(name, r)| (name.clone(), Upstream::new(Arc::clone(r)))).collect(),
-            relays: relays.iter().map(|(name, relay)| (name.clone(), relay.for_worker())).collect(),
-            mcp: mcp.iter().map(|(name, server)| (name.clone(), server.for_worker())).collect(),
+            host: Arc::clone(&host),
+            upstreams: ready
+                .iter()
+                .map(|(name, r)| (name.clone(), Upstream::new(Arc::clone(r), &host.upstream)))
+                .collect(),
+            relays: relays
+                .iter()
+                .map(|(name, relay)| (name.clone(), relay.for_worker(&host.upstream)))
+                .collect(),
+            mcp: mcp.iter().map(|(name, server)| (name.clone(), server.for_worker(&host.upstream))).collect(),
             keys: keys.at_hand(),
             origins: origins.clone(),
             identity: IdentityRules { require_keys, unknown_agents },
             prices: Arc::clone(&prices).into(),
             limits,
-            memory: Near::new(Arc::clone(&memory)),
+            memory: Arc::clone(&memory),
             open: Arc::clone(&open),
             connections: Arc::default(),
             heartbeat,
@@ -154,7 +159,7 @@ impl Gateway {
         let workers: Vec<Arc<Worker>> =
             (0..sockets.len()).map(|index| Arc::new(worker(heartbeat(index)))).collect();
         let pools: Vec<Weak<Worker>> = workers.iter().map(Arc::downgrade).collect();
-        host.upstream_slots.limit(limits.upstream_connections, move || {
+        host.upstream.limit(limits.upstream_connections, move || {
             pools.iter().filter_map(Weak::upgrade).for_each(|worker| worker.close_idle_upstreams());
         });
         host.open(latch, told);
@@ -186,7 +191,7 @@ impl Gateway {
             };
             gateway.threads.push(std::thread::Builder::new().name(name).spawn(work)?);
         }
-        gateway.threads.push(jobs::start(Arc::clone(&host), &ready, jobs, stopped)?);
+        gateway.threads.push(job_canceller::start(Arc::clone(&host), &ready, jobs, stopped)?);
         gateway
             .watcher("estop-sweep", move |host, stopping| sweep::run(host, &workers, &limits, stopping))?;
         gateway.watcher("estop-timer", sweep::run_timer)?;

@@ -4,7 +4,6 @@
 //! before a tool. Everything of one hook is judged under the agent's lock, so that no other hook comes in between; its texts
 //! are read and hashed before, so that nobody else who needs the lock waits for them.
 
-mod memory;
 #[cfg(test)]
 mod tests;
 mod verdict;
@@ -28,7 +27,6 @@ use crate::agents::{Agent, Judged};
 use crate::host::Host;
 use crate::words::Place;
 
-pub(crate) use memory::HookMemory;
 pub(crate) use who::session_run;
 use who::{RunOf, Who};
 

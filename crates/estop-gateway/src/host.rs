@@ -1,6 +1,8 @@
 //! Where the core is asked: gives an event its time and gate word, keeps the record, and does what the decision says.
 
 mod act;
+pub(crate) mod button;
+pub(crate) mod canary;
 
 use std::sync::Arc;
 
@@ -12,20 +14,20 @@ use estop_core::system::{Channels, GateView, System, SystemState};
 use estop_core::time::Millis;
 
 use crate::agents::{Agent, Agents, Judged};
-use crate::button::{Button, LatchKeeper};
-use crate::canary::{self, Cage};
 use crate::clock::Clock;
 use crate::flight::Cut;
 use crate::heartbeat::Heartbeats;
-use crate::identity::DEFAULT_AGENT;
 use crate::jobs::Jobs;
 use crate::journal_queue::JournalQueue;
 use crate::latch::Latch;
+use crate::names::DEFAULT_AGENT;
 use crate::resting::Rest;
 use crate::rulebook::{Rulebook, runners};
 use crate::tools::Tools;
-use crate::upstream::Slots;
+use crate::upstream::Shared;
 use crate::words::Words;
+use button::{Button, LatchKeeper};
+use canary::Cage;
 
 /// The agents, the button, the clock and the way to the journal.
 pub struct Host {
@@ -34,13 +36,13 @@ pub struct Host {
     /// The gate word.
     pub latch: Latch,
     /// The clock.
-    pub clock: Clock,
+    pub clock: Arc<Clock>,
     /// Where records go.
     pub journal: Arc<JournalQueue>,
     pub(crate) button: Button,
     pub(crate) cage: Cage,
-    /// Upstream connections that may be open.
-    pub(crate) upstream_slots: Slots,
+    /// What all upstream connections share.
+    pub(crate) upstream: Arc<Shared>,
     /// Tools that run.
     pub tools: Arc<Tools>,
     /// The rules of all agents.
@@ -64,14 +66,15 @@ impl Host {
         from: Millis,
         system: System,
     ) -> Host {
+        let clock = Arc::new(Clock::starting_at(from));
         Host {
             agents,
             latch: Latch::new(System::default().gate(), always_shut),
-            clock: Clock::starting_at(from),
+            upstream: Arc::new(Shared::new(Arc::clone(&clock))),
+            clock,
             journal: keeping.journal,
             button: Button::new(system, keeping.latch),
             cage: Cage::default(),
-            upstream_slots: Slots::default(),
             tools: Arc::default(),
             rulebook,
             words: Words::default(),
@@ -224,9 +227,19 @@ impl Host {
             judged.score = Some(*score);
         }
         self.note_words(&agent.name, &event, &decision);
-        self.journal.write(agent, now, event, &decision);
+        self.journal.write(&agent.name, agent.number, now, event, &decision);
         self.act(agent, &decision);
         decision
+    }
+
+    /// Nobody is told what a dead process would not remember; nor of a stop that a machine without power would not.
+    pub(crate) async fn persist(self: &Arc<Self>, stops: bool) {
+        if !stops {
+            return self.journal.flush();
+        }
+        let host = Arc::clone(self);
+        // A disk takes its time; others on this thread do not wait for it. If the task is lost, so is the process.
+        let _ = tokio::task::spawn_blocking(move || host.journal.sync()).await;
     }
 
     /// What the gate word says to an agent, as it is written down. The epoch of an open gate is nobody's business but the system's, and left out of records.

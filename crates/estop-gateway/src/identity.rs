@@ -4,28 +4,30 @@
 
 mod credentials;
 mod guesses;
+mod key_ring;
 mod keys;
 
 use std::time::Instant;
 
 use estop_core::ids::Name;
+use estop_core::proof_test::CANARY;
 use estop_core::tags::Tags;
 use http::header::HeaderName;
 use http::{HeaderMap, Uri};
 
-use crate::agents::{folded, is_agent_name, is_name};
-use crate::forward::OURS;
+use crate::names::{DEFAULT_AGENT, folded, is_agent_name, is_name};
+use crate::rulebook::Rulebook;
 use crate::settings::UnknownAgents;
 use crate::tags::{self, BadTags};
 use crate::tickets::Tickets;
-use crate::worker::Worker;
 pub(crate) use credentials::{CREDENTIAL_HEADERS, KeyIn};
 use credentials::{Shown, key_owner, sends_any};
-pub(crate) use guesses::Guesses;
-pub(crate) use keys::Keys;
+pub use key_ring::KeyRing;
+pub(crate) use key_ring::KeysAtHand;
+use keys::Keys;
 
-/// The agent that is meant when nobody says which.
-pub(crate) const DEFAULT_AGENT: &str = "default";
+/// How estop's own headers begin: never forwarded, never believed when an upstream sends them.
+pub(crate) const OURS: &str = "x-estop-";
 /// Names the agent.
 pub(crate) const AGENT_HEADER: HeaderName = HeaderName::from_static("x-estop-agent");
 /// Names the run.
@@ -175,6 +177,13 @@ pub(crate) struct Caller {
     pub by_chosen_key: bool,
 }
 
+impl Caller {
+    /// The canary, whose drill was found by its secret.
+    pub(crate) fn canary() -> Caller {
+        Caller { agent: CANARY.into(), run: None, tags: None, key_in: KeyIn::default(), by_chosen_key: false }
+    }
+}
+
 /// Who may call as whom.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IdentityRules {
@@ -193,25 +202,37 @@ struct Holds<'a> {
     may_call: &'a dyn Fn(&str) -> bool,
 }
 
+/// What says who may call as whom.
+pub(crate) struct Authority<'a> {
+    /// Keys of agents.
+    pub keys: &'a KeysAtHand,
+    /// Who may call as whom.
+    pub rules: IdentityRules,
+    /// Which agents people named.
+    pub rulebook: &'a Rulebook,
+    /// Addresses that were made for runs.
+    pub tickets: &'a Tickets,
+}
+
 /// Finds out who asks. `configured`: the agent the configuration gives to what is asked, if it does.
 pub(crate) fn identify(
-    worker: &Worker,
+    authority: &Authority<'_>,
     route: &Route<'_>,
     uri: &Uri,
     headers: &HeaderMap,
     configured: Option<&str>,
 ) -> Result<Caller, IdentityError> {
-    let keys = worker.keys.look();
-    let IdentityRules { require_keys, unknown_agents } = worker.identity;
+    let keys = authority.keys.look();
+    let IdentityRules { require_keys, unknown_agents } = authority.rules;
     let denies = match unknown_agents {
         UnknownAgents::Allow => false,
         UnknownAgents::Deny => true,
         UnknownAgents::DenyIfKeys => !keys.is_empty(),
     };
-    let may_call = |agent: &str| !denies || worker.host.rulebook.is_named(agent);
+    let may_call = |agent: &str| !denies || authority.rulebook.is_named(agent);
     let holds = Holds { require_keys, configured, may_call: &may_call };
-    let found = caller(route, uri, headers, &keys, &worker.host.tools.tickets, &holds);
-    let guesses = worker.keys.guesses();
+    let found = caller(route, uri, headers, &keys, authority.tickets, &holds);
+    let guesses = authority.keys.guesses();
     let named = route.agent.or_else(|| headers.get(AGENT_HEADER)?.to_str().ok()).or(configured);
     // Whom a guess is about: an agent that has a key, or whoever the key is of.
     let about = named.filter(|named| keys.has(named)).map(folded).unwrap_or_default();

@@ -2,11 +2,8 @@
 //! run or the system is stopped, and listed for people either way.
 //!
 //! A stop only marks what must be cancelled, under a lock that nobody holds while waiting. The cancelling itself happens on a
-//! thread of its own (`jobs/cancel.rs`), with the key the configuration gives to the provider and no other: a client's
+//! thread of its own (`job_canceller.rs`), with the key the configuration gives to the provider and no other: a client's
 //! credentials are passed on and never kept.
-
-mod cancel;
-mod watch;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,13 +12,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use estop_core::ids::Name;
 use estop_core::operator::{BackgroundJob, BackgroundState, BackgroundWork};
 use estop_wire::jobs::{JobKind, JobPlace, JobState};
+use estop_wire::response::Observed;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
-
-use crate::account::Account;
-
-pub(crate) use cancel::start;
-pub(crate) use watch::{AccountEnd, JobWatch, MayNotBegin, Sending};
 
 /// Work of one agent that is remembered. Chosen: more batches and background answers than an agent has under way. Work that a
 /// stop could cancel is never forgotten for other work: when the list is full of it, no more may begin.
@@ -77,7 +70,7 @@ pub enum JobStanding {
 }
 
 impl Job {
-    fn place(&self) -> Option<JobPlace<'_>> {
+    pub(crate) fn place(&self) -> Option<JobPlace<'_>> {
         let id = self.id.as_deref()?;
         Some(JobPlace { kind: self.kind, path: &self.path, id, thread: self.thread.as_deref() })
     }
@@ -101,6 +94,15 @@ impl Job {
     }
 }
 
+/// What a request reserved, still to be settled.
+pub(crate) trait OpenAccount: Send {
+    /// Settles with what the provider says it used; where it does not say, with what was reserved.
+    fn settle(self: Box<Self>, said: Option<Observed>);
+
+    /// Nobody settles it any more.
+    fn close(&mut self);
+}
+
 /// All work at providers that may run, and what was stopped lately.
 #[derive(Default)]
 pub struct Jobs {
@@ -110,7 +112,7 @@ pub struct Jobs {
     /// Grows with each change, so that whoever writes it down knows when to.
     changes: AtomicU64,
     /// Wakes the thread that cancels.
-    bell: Notify,
+    pub(crate) bell: Notify,
 }
 
 #[derive(Default)]
@@ -129,7 +131,7 @@ struct Entry {
     /// Somebody is cancelling it.
     is_tried: bool,
     /// What its request reserved, settled when its result is seen.
-    account: Option<Box<Account>>,
+    account: Option<Box<dyn OpenAccount>>,
 }
 
 /// One that a request is about.
@@ -175,7 +177,12 @@ impl Jobs {
     /// Remembers work. If something is forgotten for it, its account is given back: it is settled where no lock is held.
     /// Requests that were all let through before any of them was answered may make the list longer than its bound, by no
     /// more than there are requests in flight.
-    fn add(&self, job: Job, signs: bool, account: Option<Box<Account>>) -> Option<Box<Account>> {
+    pub(crate) fn add(
+        &self,
+        job: Job,
+        signs: bool,
+        account: Option<Box<dyn OpenAccount>>,
+    ) -> Option<Box<dyn OpenAccount>> {
         let mut held = self.held();
         let of_agent = held.list.iter().filter(|entry| entry.job.agent == job.agent).count();
         let mut out = None;
@@ -209,7 +216,7 @@ impl Jobs {
 
     /// The provider says that it is over. What nobody stopped is forgotten; what was stopped stays to be shown. Its account,
     /// if it is open, is the caller's to settle.
-    fn over(&self, number: u64, state: JobState) -> Option<Box<Account>> {
+    pub(crate) fn over(&self, number: u64, state: JobState) -> Option<Box<dyn OpenAccount>> {
         let mut held = self.held();
         let at = held.list.iter().position(|entry| entry.number == number)?;
         let entry = held.list.get_mut(at)?;
@@ -227,7 +234,7 @@ impl Jobs {
     }
 
     /// How trying to cancel it ended.
-    fn tried(&self, number: u64, state: JobStanding) -> Option<Box<Account>> {
+    pub(crate) fn tried(&self, number: u64, state: JobStanding) -> Option<Box<dyn OpenAccount>> {
         let mut held = self.held();
         let entry = held.list.iter_mut().find(|entry| entry.number == number)?;
         entry.is_tried = false;
@@ -259,7 +266,7 @@ impl Jobs {
     }
 
     /// Up to `max` that are to be cancelled and that nobody tries to.
-    fn due(&self, max: usize) -> Vec<(u64, Job)> {
+    pub(crate) fn due(&self, max: usize) -> Vec<(u64, Job)> {
         let mut held = self.held();
         let due = held.list.iter_mut().filter(|e| e.job.state == JobStanding::Cancelling && !e.is_tried);
         due.take(max)
@@ -271,7 +278,7 @@ impl Jobs {
     }
 
     /// Whose work runs: agents and runs, each once in a row.
-    fn running(&self) -> Vec<(Name, Option<Name>)> {
+    pub(crate) fn running(&self) -> Vec<(Name, Option<Name>)> {
         let held = self.held();
         let running = held.list.iter().filter(|entry| entry.job.state == JobStanding::Running);
         let mut all: Vec<_> = running.map(|entry| (entry.job.agent.clone(), entry.job.run.clone())).collect();
@@ -280,8 +287,7 @@ impl Jobs {
     }
 
     /// Forgets what must have ended by itself, and what was shown long enough.
-    #[expect(clippy::vec_box, reason = "they are boxed already")]
-    fn expire(&self, now: i64) -> Vec<Box<Account>> {
+    pub(crate) fn expire(&self, now: i64) -> Vec<Box<dyn OpenAccount>> {
         let is_old = |entry: &Entry| {
             let lifetime = i64::try_from(entry.job.kind.lifetime_ms()).unwrap_or(i64::MAX);
             match (&entry.job.state, entry.job.stopped) {
@@ -302,7 +308,7 @@ impl Jobs {
     }
 
     /// What was remembered from the time before.
-    fn restore(&self, jobs: Vec<Job>, signs: impl Fn(&str) -> bool) {
+    pub(crate) fn restore(&self, jobs: Vec<Job>, signs: impl Fn(&str) -> bool) {
         for job in jobs {
             let signs = signs(&job.provider);
             self.add(job, signs, None);
@@ -310,9 +316,9 @@ impl Jobs {
     }
 
     /// Nobody settles any more: what is reserved is over at the next start, as for every request under way.
-    fn close(&self) {
+    pub(crate) fn close(&self) {
         let accounts: Vec<_> = self.held().list.iter_mut().filter_map(|entry| entry.account.take()).collect();
-        accounts.into_iter().for_each(|mut account| account.never_opened());
+        accounts.into_iter().for_each(|mut account| account.close());
     }
 
     /// As people see it, the newest first.
@@ -347,7 +353,7 @@ impl Entry {
 
 impl Held {
     /// Makes a place, if it can: of what is shown only, or else of what no stop could cancel, the oldest first.
-    fn forget(&mut self, is_meant: impl Fn(&Entry) -> bool) -> Option<Box<Account>> {
+    fn forget(&mut self, is_meant: impl Fn(&Entry) -> bool) -> Option<Box<dyn OpenAccount>> {
         let done = self.list.iter().position(|entry| is_meant(entry) && entry.is_done());
         let at =
             done.or_else(|| self.list.iter().position(|entry| is_meant(entry) && !entry.can_be_cancelled()))?;

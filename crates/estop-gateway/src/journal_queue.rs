@@ -13,6 +13,7 @@ mod trouble;
 
 use std::cell::RefCell;
 use std::io::Write;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,7 +25,6 @@ use estop_core::journal::{Happened, SYSTEM, Spans};
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_core::time::Now;
 
-use crate::agents::Agent;
 use crate::apart::Apart;
 
 pub use record::{Decided, Handover, Recorded};
@@ -185,11 +185,18 @@ impl JournalQueue {
     /// Writes down what happened to an agent and what was decided, and adds it.
     // Inlined: an event is large, and would be copied from call to call.
     #[inline(always)]
-    pub(crate) fn write(&self, agent: &Agent, now: Now, event: Event, decision: &Arc<Decision>) {
+    pub(crate) fn write(
+        &self,
+        agent: &str,
+        number: NonZeroU64,
+        now: Now,
+        event: Event,
+        decision: &Arc<Decision>,
+    ) {
         let mut line = LINE.take();
         line.clear();
-        let spans = Spans::write(&mut line, &agent.name, now, Happened::Agent(&event), &**decision);
-        let record = Recorded::Agent { number: agent.number, now, event, decision: decision.into() };
+        let spans = Spans::write(&mut line, agent, now, Happened::Agent(&event), &**decision);
+        let record = Recorded::Agent { number, now, event, decision: decision.into() };
         self.push(record, &line, spans);
         LINE.set(line);
     }

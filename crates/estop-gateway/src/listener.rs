@@ -19,8 +19,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use crate::connection::{Connection, Watched};
+use crate::dispatch;
 use crate::response_body::ResponseBody;
-use crate::pipeline;
 use crate::socket::{AbortableSocket, SocketStream};
 use crate::worker::Worker;
 
@@ -172,8 +172,8 @@ where
     let (now, heartbeat) = (worker.host.clock.mono(), Arc::clone(&worker.heartbeat));
     let connection = Arc::new(Connection::new(!is_two, now, socket, heartbeat));
     let listed = worker.connections.add(Arc::clone(&connection));
-    let (served, host) = (Arc::clone(&connection), worker.host.clone());
-    let watched = Watched { stream, connection: served, host };
+    let (served, clock) = (Arc::clone(&connection), Arc::clone(&worker.host.clock));
+    let watched = Watched { stream, connection: served, clock };
     let task = tokio::spawn(async move {
         if is_two {
             two(watched, worker).await;
@@ -202,7 +202,7 @@ where
         builder.max_headers(limits.headers);
     }
     let connection = Arc::clone(&watched.connection);
-    let service = service_fn(move |request| boxed(Arc::clone(&worker), request, Arc::clone(&connection)));
+    let service = service_fn(move |request| boxed(Arc::clone(&worker), request, &connection));
     let _ = builder.serve_connection(TokioIo::new(watched), service).await;
 }
 
@@ -213,7 +213,7 @@ where
 {
     let limits = worker.limits;
     let connection = Arc::clone(&watched.connection);
-    let service = service_fn(move |request| boxed(Arc::clone(&worker), request, Arc::clone(&connection)));
+    let service = service_fn(move |request| boxed(Arc::clone(&worker), request, &connection));
     let _ = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS_MAX)
@@ -226,6 +226,7 @@ where
 type Serving = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
 
 /// One request's way. Boxed: its connection would keep the room for as long as it streams the answer.
-fn boxed(worker: Arc<Worker>, request: Request<Incoming>, connection: Arc<Connection>) -> Serving {
-    Box::pin(async move { Ok(pipeline::serve(&worker, request.into(), &connection).await) })
+fn boxed(worker: Arc<Worker>, request: Request<Incoming>, connection: &Arc<Connection>) -> Serving {
+    let busy = connection.begin(&worker.host.clock);
+    Box::pin(async move { Ok(dispatch::serve(&worker, request.into(), busy).await) })
 }

@@ -10,7 +10,6 @@ mod calls;
 mod cancel;
 mod headers;
 mod no;
-mod servers;
 
 use std::sync::Arc;
 
@@ -30,10 +29,10 @@ use crate::flight::{Phase, Registered};
 use crate::forward;
 use crate::identity::{self, Caller, Route};
 use crate::inbound::Inbound;
-use crate::response_body::{self, ResponseBody};
-use crate::pipeline;
+use crate::mcp_servers::McpServer;
 use crate::refuse;
 use crate::relay;
+use crate::response_body::{self, ResponseBody};
 use crate::screen;
 use crate::upload::RequestBody;
 use crate::upstream::Sent;
@@ -41,7 +40,6 @@ use crate::worker::Worker;
 use body::McpBody;
 use calls::{Asker, Pending};
 use no::No;
-pub(crate) use servers::{McpServer, ReadyMcp};
 
 /// The first part of a path after agent or ticket, by which the gate is known.
 const SEGMENT: &str = "mcp";
@@ -57,7 +55,7 @@ pub(crate) async fn serve(worker: &Worker, inbound: Inbound, busy: Busy) -> Resp
     match exchange(worker, inbound, busy).await {
         Ok(response) => response,
         Err(no) => {
-            pipeline::keep(&worker.host, no.stops).await;
+            worker.host.persist(no.stops).await;
             no.answer()
         }
     }
@@ -71,7 +69,8 @@ async fn exchange(worker: &Worker, inbound: Inbound, busy: Busy) -> Result<Respo
     let uri = head.uri.clone();
     let route = identity::route(uri.path()).map_err(|error| No::identity(&error, &head.headers))?;
     let (name, server, slash) = server_of(&route, worker)?;
-    let caller = identity::identify(worker, &route, &uri, &head.headers, server.agent.as_deref())
+    let caller = worker
+        .identify(&route, &uri, &head.headers, server.agent.as_deref())
         .map_err(|error| No::identity(&error, &head.headers))?;
     let agent = caller.agent.clone();
     let is_supervised = route.ticket.is_some();
@@ -137,7 +136,7 @@ impl Asking<'_> {
             return Ok(Admitted { agent, flight, body, pending, _memory: memory });
         }
         let host = &worker.host;
-        let bytes = body_in::read(body, worker.limits.body_bytes, &mut memory, &flight, host)
+        let bytes = body_in::read(body, worker.limits.body_bytes, &mut memory, &flight, &host.clock)
             .await
             .map_err(|problem| No::body(problem, worker.limits.body_bytes, flight.why_cut()))?;
         flight.enter(Phase::Judging, host.clock.about());
@@ -228,7 +227,12 @@ impl Asking<'_> {
     }
 
     /// Sends it, waits for the answer's head, and hands over its body.
-    async fn forward(&self, mut head: Head, admitted: Admitted, busy: Busy) -> Result<Response<ResponseBody>, No> {
+    async fn forward(
+        &self,
+        mut head: Head,
+        admitted: Admitted,
+        busy: Busy,
+    ) -> Result<Response<ResponseBody>, No> {
         let Admitted { agent, flight, body, pending, _memory } = admitted;
         let (host, upstream) = (&self.worker.host, &self.server.upstream);
         let slash = if self.server.ends_with_slash { "/" } else { self.slash };
@@ -254,7 +258,7 @@ impl Asking<'_> {
                 max: self.worker.limits.streams_per_agent,
             });
         }
-        let (response, lease) = match upstream.send_unless_cut(request, &flight, host).await {
+        let (response, lease) = match upstream.send_unless_cut(request, &flight).await {
             Sent::Answered(response, lease) => (response, lease),
             Sent::Failed(error) => return Err(No::unreachable(&error)),
             Sent::Cut => return Err(No::cut(&pending, flight.why_cut())),

@@ -22,23 +22,19 @@ use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
 
-use crate::account::Account;
+use crate::account::{Account, JobWatch, Sending};
 use crate::agents::Agent;
 use crate::answer::{AnswerBody, Parts, Shape};
 use crate::body_in::{self, BodyProblem, Share};
-use crate::canary;
-use crate::connection::{Busy, Connection};
+use crate::connection::Busy;
 use crate::flight::{Phase, Registered};
 use crate::forward;
 use crate::hooks;
-use crate::host::Host;
+use crate::host::canary;
 use crate::identity::{self, Caller};
 use crate::inbound::Inbound;
-use crate::jobs::{JobWatch, Sending};
-use crate::mcp;
-use crate::response_body::{self, ResponseBody};
 use crate::refuse;
-use crate::relay;
+use crate::response_body::{self, ResponseBody};
 use crate::screen;
 use crate::upload::{self, RequestBody};
 use crate::upstream::{Sent, Upstream};
@@ -47,26 +43,14 @@ use no::{
     No, Understood, cut_no, may_not_begin, no_journal, refuse_identity, unknown_provider, upstream_failed,
 };
 
-/// Serves one request.
-pub(crate) async fn serve(
-    worker: &Arc<Worker>,
-    inbound: Inbound,
-    connection: &Arc<Connection>,
-) -> Response<ResponseBody> {
-    let busy = connection.begin(&worker.host);
-    // Each has room of its own: requests to models would carry it.
-    if relay::is_relays(inbound.head.uri.path()) {
-        return Box::pin(relay::serve(worker, inbound, busy)).await;
-    }
-    if mcp::is_mcps(inbound.head.uri.path()) {
-        return Box::pin(mcp::serve(worker, inbound, busy)).await;
-    }
+/// Serves one request to a model.
+pub(crate) async fn serve(worker: &Worker, inbound: Inbound, busy: Busy) -> Response<ResponseBody> {
     let client = client::recognise(|name| known_header(&inbound.head.headers, name));
     let array = no::wants_array(&inbound.head.uri);
     match exchange(worker, inbound, busy).await {
         Ok(response) => response,
         Err(no) => {
-            keep(&worker.host, no.stops).await;
+            worker.host.persist(no.stops).await;
             no.answer(client, array)
         }
     }
@@ -81,16 +65,6 @@ fn known_header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
         other => headers.get(other),
     };
     value.and_then(|value| value.to_str().ok())
-}
-
-/// Nobody is told what a dead process would not remember.
-pub(crate) async fn keep(host: &Arc<Host>, stops: bool) {
-    if !stops {
-        return host.journal.flush();
-    }
-    let host = Arc::clone(host);
-    // A disk takes its time; others on this thread do not wait for it. If the task is lost, so is the process.
-    let _ = tokio::task::spawn_blocking(move || host.journal.sync()).await;
 }
 
 async fn exchange(worker: &Worker, inbound: Inbound, busy: Busy) -> Result<Response<ResponseBody>, No> {
@@ -108,8 +82,8 @@ async fn exchange(worker: &Worker, inbound: Inbound, busy: Busy) -> Result<Respo
     let family = upstream.ready.provider.family;
     let call = protocol::recognise(family, parts.method.as_str(), route.path);
     let caller = match &canary {
-        Some(_) => Ok(canary::caller()),
-        None => identity::identify(worker, &route, &parts.uri, &parts.headers, None),
+        Some(_) => Ok(Caller::canary()),
+        None => worker.identify(&route, &parts.uri, &parts.headers, None),
     };
     let caller = caller.map_err(|error| refuse_identity(&error, worker).of(call.protocol))?;
     let path_at = parts.uri.path().len() - route.path.len();
@@ -199,7 +173,7 @@ impl Asking<'_> {
             let (decision, account) = self.judge(&agent, &flight, &RequestIn::default(), 0);
             self.go_on(&decision, &RequestIn::default(), &agent, &flight)?;
             let max = worker.limits.upload_bytes;
-            let body = RequestBody::passing(body, max, host, flight.handle())
+            let body = RequestBody::passing(body, max, &host.clock, flight.handle())
                 .await
                 .map_err(|problem| self.refuse_body(problem, &flight))?;
             // What is not read may ask for it.
@@ -209,7 +183,7 @@ impl Asking<'_> {
             let message = "The body is compressed (content-encoding) and cannot be inspected: send it plain.";
             return Err(No::bad(415, "content_encoding", message).closing());
         }
-        let bytes = body_in::read(body, worker.limits.body_bytes, &mut memory, &flight, host)
+        let bytes = body_in::read(body, worker.limits.body_bytes, &mut memory, &flight, &host.clock)
             .await
             .map_err(|problem| self.refuse_body(problem, &flight))?;
         flight.enter(Phase::Judging, host.clock.about());
@@ -309,7 +283,7 @@ impl Asking<'_> {
         let comes = matches!(body, RequestBody::Passing(_));
         parts.uri = uri;
         let request = Request::from_parts(*parts, body);
-        let sent = self.upstream.send_unless_cut(request, &flight, &self.worker.host).await;
+        let sent = self.upstream.send_unless_cut(request, &flight).await;
         let (response, lease) = match sent {
             Sent::Answered(response, lease) => (response, lease),
             Sent::Failed(error) => {

@@ -6,7 +6,6 @@
 
 mod no;
 mod path;
-mod relays;
 
 use std::sync::Arc;
 
@@ -27,19 +26,19 @@ use crate::body_in;
 use crate::connection::Busy;
 use crate::flight::Registered;
 use crate::forward;
-use crate::identity::{self, KeyIn, Route};
+use crate::identity::{KeyIn, Route};
 use crate::inbound::Inbound;
-use crate::response_body::{self, ResponseBody};
 use crate::pricing::ModelPrices;
 use crate::recall::Asked;
 use crate::refuse;
+use crate::relays::Place;
+use crate::response_body::{self, ResponseBody};
 use crate::screen;
 use crate::upload::{self, RequestBody};
 use crate::upstream::Sent;
 use crate::worker::Worker;
 use no::No;
 use path::RelayPath;
-pub(crate) use relays::{Place, ReadyRelay, Relay};
 
 /// Which way a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +92,7 @@ async fn exchange(worker: &Worker, inbound: Inbound, busy: Busy) -> Result<Respo
         body_in::drain(body).await;
         return Err(no.closing());
     }
-    let body = RequestBody::passing(body, message.body_max(), &worker.host, flight.handle());
+    let body = RequestBody::passing(body, message.body_max(), &worker.host.clock, flight.handle());
     let body = body.await.map_err(|_| match flight.why_cut() {
         Some(cut) => No::cut(way, cut),
         None => No::bad(way, 400, "broken_body", upload::BROKEN).closing(),
@@ -127,7 +126,8 @@ impl Message<'_> {
         let worker = self.worker;
         let agent = Some(&*self.to.relay.agent);
         let route = Route { agent, ticket: None, provider: "relay", path: self.to.path };
-        identity::identify(worker, &route, &head.uri, &head.headers, agent)
+        worker
+            .identify(&route, &head.uri, &head.headers, agent)
             .map(|caller| caller.key_in)
             .map_err(|error| No::identity(&error, &head.headers))
     }
@@ -201,7 +201,7 @@ impl Message<'_> {
             // No length is written for a body that is not there, and some servers want one.
             request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
-        let (response, lease) = match upstream.send_unless_cut(request, &flight, host).await {
+        let (response, lease) = match upstream.send_unless_cut(request, &flight).await {
             Sent::Answered(response, lease) => (response, lease),
             Sent::Failed(error) => return Err(No::unreachable(way, &error)),
             Sent::Cut => {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use estop_core::engine::Snapshot;
 use estop_core::ids::Name;
 
-use crate::agents::folded;
+use crate::names::folded;
 
 /// What has the states of agents at rest.
 pub trait States: Send + Sync {

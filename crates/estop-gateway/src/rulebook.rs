@@ -6,13 +6,12 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 use estop_core::budget::Budget;
 use estop_core::ids::Name;
 use estop_core::iteration::TestRunners;
-use estop_core::policy::{Policy, Preset};
+use estop_core::policy::{Mode, Modes, Policy, Preset};
 use estop_core::policy_file::{PolicyFile, PolicyOverrides};
+use estop_core::proof_test::CANARY;
 
-use crate::agents::{Rules, folded};
-use crate::canary;
 use crate::fleet::Fleet;
-use crate::identity::DEFAULT_AGENT;
+use crate::names::{DEFAULT_AGENT, folded};
 
 /// The rules of all agents.
 pub struct Rulebook {
@@ -35,6 +34,15 @@ pub struct Over {
     pub role: Option<Name>,
     /// Its rules.
     pub rules: PolicyOverrides,
+}
+
+/// The rules of one agent.
+#[derive(Clone)]
+pub struct Rules {
+    /// Its policy.
+    pub policy: Arc<Policy>,
+    /// What the policy takes for test runs.
+    pub runners: Arc<TestRunners>,
 }
 
 impl Rulebook {
@@ -104,8 +112,8 @@ impl Rulebook {
 
     /// An agent's rules.
     pub fn resolve(&self, agent: &str) -> Policy {
-        if agent == canary::AGENT {
-            return canary::policy();
+        if agent == CANARY {
+            return canary_policy();
         }
         let book = self.read();
         let nothing = Over::default();
@@ -139,4 +147,25 @@ pub(crate) fn runners(policy: &Policy) -> Arc<TestRunners> {
     let extra: Vec<String> = policy.limits.test_runners.iter().map(ToString::to_string).collect();
     // The policy was checked: its patterns are good.
     Arc::new(TestRunners::new(&extra).unwrap_or_default())
+}
+
+/// The canary's rules: whatever the configuration says of others, nothing but the button stops it.
+fn canary_policy() -> Policy {
+    let off = Mode::Off;
+    let modes = Modes {
+        hours: off,
+        rate: off,
+        budget: off,
+        loops: off,
+        churn: off,
+        chanting: off,
+        breaker: off,
+        breaker_set: off,
+        breaker_unattended: off,
+        gate: off,
+        health: off,
+        watchdog: off,
+        models: off,
+    };
+    Policy { modes, ..Policy::default() }
 }

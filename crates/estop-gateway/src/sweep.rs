@@ -16,7 +16,7 @@ use estop_wire::refusal::Kind;
 use crate::connection::Waiting;
 use crate::flight::{Cut, Flight, Phase};
 use crate::host::Host;
-use crate::relay::Relay;
+use crate::relays::Relay;
 use crate::settings::Limits;
 use crate::upstream::Upstream;
 use crate::worker::Worker;

@@ -12,8 +12,8 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use crate::body_in::{self, BodyProblem};
+use crate::clock::Clock;
 use crate::flight::{Cut, Flight, Phase};
-use crate::host::Host;
 use crate::response_body::BodyError;
 
 /// A body whose client broke off, or framed it wrongly.
@@ -37,7 +37,7 @@ pub(crate) struct Passing {
     body: Incoming,
     /// How many bytes may still come.
     left: u64,
-    host: Arc<Host>,
+    clock: Arc<Clock>,
     flight: Arc<Flight>,
 }
 
@@ -54,14 +54,14 @@ impl RequestBody {
     pub(crate) async fn passing(
         body: Incoming,
         max: u64,
-        host: &Arc<Host>,
+        clock: &Arc<Clock>,
         flight: Arc<Flight>,
     ) -> Result<RequestBody, BodyProblem> {
         if body.is_end_stream() || body.size_hint().exact() == Some(0) {
             body_in::ends_empty(body, &flight).await?;
             return Ok(RequestBody::Whole(None));
         }
-        Ok(RequestBody::Passing(Box::new(Passing { body, left: max, host: Arc::clone(host), flight })))
+        Ok(RequestBody::Passing(Box::new(Passing { body, left: max, clock: Arc::clone(clock), flight })))
     }
 }
 
@@ -73,7 +73,7 @@ impl Passing {
         }
         loop {
             let next = Pin::new(&mut self.body).poll_frame(cx);
-            let now = self.host.clock.about();
+            let now = self.clock.about();
             let frame = match next {
                 Poll::Pending => {
                     // It is the client who keeps us waiting, not the provider.

@@ -21,13 +21,12 @@ use hyper::body::Incoming;
 
 pub(crate) use lease::Lease;
 pub(crate) use provider::Ready;
-pub(crate) use slots::Slots;
+pub(crate) use slots::Shared;
 pub(crate) use unless_cut::Sent;
 
 use connection::{Tried, UpstreamConnection};
 
 use crate::flight::{Flight, Phase};
-use crate::host::Host;
 use crate::upload::Outgoing;
 
 /// Idle connections kept for each provider and worker. Chosen: as many as a worker has busy at once in load tests.
@@ -63,6 +62,7 @@ impl UpstreamError {
 pub(crate) struct Upstream {
     /// What is the same for all workers.
     pub ready: Arc<Ready>,
+    shared: Arc<Shared>,
     idle: Mutex<Vec<Idle>>,
 }
 
@@ -79,8 +79,8 @@ impl Idle {
 
 impl Upstream {
     /// A provider with no connections yet.
-    pub(crate) fn new(ready: Arc<Ready>) -> Arc<Upstream> {
-        Arc::new(Upstream { ready, idle: Mutex::default() })
+    pub(crate) fn new(ready: Arc<Ready>, shared: &Arc<Shared>) -> Arc<Upstream> {
+        Arc::new(Upstream { ready, shared: Arc::clone(shared), idle: Mutex::default() })
     }
 
     /// Sends a request and waits for the head of its answer. A connection that was closed while idle is replaced,
@@ -89,19 +89,19 @@ impl Upstream {
         self: &Arc<Self>,
         mut request: Outgoing,
         flight: &Flight,
-        host: &Arc<Host>,
     ) -> Result<(Response<Incoming>, Lease), UpstreamError> {
         self.address(&mut request);
+        let clock = &self.shared.clock;
         loop {
-            let (mut lease, reused) = match self.pooled(host.clock.about()) {
+            let (mut lease, reused) = match self.pooled(clock.about()) {
                 Some(lease) => (lease, true),
                 None => {
-                    flight.enter(Phase::Connecting, host.clock.mono());
+                    flight.enter(Phase::Connecting, clock.mono());
                     // Boxed, because it is large and rare: every request would carry its room.
-                    (Lease::new(Arc::clone(self), Box::pin(self.dial(host)).await?), false)
+                    (Lease::new(Arc::clone(self), Box::pin(self.dial()).await?), false)
                 }
             };
-            flight.enter(Phase::Awaiting, host.clock.about());
+            flight.enter(Phase::Awaiting, clock.about());
             lease.hold(flight);
             flight.set_sent(true);
             match lease.try_send(request).await {

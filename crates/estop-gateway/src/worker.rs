@@ -9,6 +9,7 @@ use estop_core::ids::Name;
 use estop_core::policy::BlockResponse;
 use estop_core::prices::{Price, PriceTable};
 use estop_core::system::SystemState;
+use http::{HeaderMap, Uri};
 use tokio_rustls::TlsAcceptor;
 
 use crate::agents::Agent;
@@ -17,19 +18,17 @@ use crate::connections::Connections;
 use crate::cross_site::AllowedOrigins;
 use crate::heartbeat::Heartbeat;
 use crate::host::Host;
-use crate::identity::IdentityRules;
-use crate::key_ring::KeysAtHand;
-use crate::mcp::McpServer;
-use crate::near::Near;
+use crate::identity::{self, Authority, Caller, IdentityError, IdentityRules, KeysAtHand, Route};
+use crate::mcp_servers::McpServer;
 use crate::refuse;
-use crate::relay::Relay;
+use crate::relays::Relay;
 use crate::settings::Limits;
 use crate::upstream::Upstream;
 
 /// What one worker thread has.
 pub(crate) struct Worker {
     /// Where the core is asked.
-    pub host: Near<Host>,
+    pub host: Arc<Host>,
     /// Providers, by the name in the path, with this worker's connections.
     pub upstreams: BTreeMap<Box<str>, Arc<Upstream>>,
     /// Relays of messages, by the name in the path, with this worker's connections.
@@ -47,7 +46,7 @@ pub(crate) struct Worker {
     /// Limits.
     pub limits: Limits,
     /// Bytes of request bodies, all workers together.
-    pub memory: Near<Memory>,
+    pub memory: Arc<Memory>,
     /// Open client connections, all workers together.
     pub open: Arc<AtomicUsize>,
     /// This worker's client connections.
@@ -68,6 +67,23 @@ impl Worker {
         self.upstreams.values().for_each(|upstream| upstream.close_idle());
         self.relays.values().flat_map(Relay::upstreams).for_each(|upstream| upstream.close_idle());
         self.mcp.values().for_each(|server| server.upstream().close_idle());
+    }
+
+    /// Finds out who asks. `configured`: the agent the configuration gives to what is asked, if it does.
+    pub(crate) fn identify(
+        &self,
+        route: &Route<'_>,
+        uri: &Uri,
+        headers: &HeaderMap,
+        configured: Option<&str>,
+    ) -> Result<Caller, IdentityError> {
+        let authority = Authority {
+            keys: &self.keys,
+            rules: self.identity,
+            rulebook: &self.host.rulebook,
+            tickets: &self.host.tools.tickets,
+        };
+        identity::identify(&authority, route, uri, headers, configured)
     }
 
     /// Why a request is refused.

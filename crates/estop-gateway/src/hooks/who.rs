@@ -6,8 +6,7 @@ use estop_core::signature;
 use estop_wire::hooks::{HookClient, HookIn};
 use http::{HeaderMap, HeaderName};
 
-use crate::agents::{NAME_MAX, is_agent_name, is_name};
-use crate::identity::DEFAULT_AGENT;
+use crate::names::{DEFAULT_AGENT, NAME_MAX, is_agent_name, is_name};
 
 /// Longest branch or session that is kept, in characters, as everywhere where runs are told of.
 const LINE_CHARS_MAX: usize = 256;

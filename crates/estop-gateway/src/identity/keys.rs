@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use estop_core::operator::AgentKeyHash;
 use sha2::{Digest, Sha256};
 
-use crate::agents::folded;
+use crate::names::folded;
 use crate::settings::AgentKey;
 
 /// How keys that estop made begin.

@@ -1,11 +1,10 @@
 //! The queue with nobody behind it.
 
-use std::sync::{LazyLock, OnceLock};
+use std::sync::OnceLock;
 
 use estop_core::system::System;
 
 use super::*;
-use crate::agents::Rules;
 
 #[test]
 fn st_1_a_queue_is_full_until_its_writer_takes_what_waits() {
@@ -148,9 +147,7 @@ fn st_1_each_record_is_taken_with_its_line_wherever_the_tail_was_flushed() {
 fn push_one(queue: &JournalQueue, wall: i64) {
     let what = estop_core::event::What::Tick;
     let decision = Arc::new(Decision::plain(estop_core::decision::Outcome::Noted));
-    static AGENT: LazyLock<Agent> =
-        LazyLock::new(|| Agent::new("a", Rules { policy: Arc::default(), runners: Arc::default() }));
-    queue.write(&AGENT, Now { wall, ..Now::default() }, Event::open(what), &decision);
+    queue.write("a", NonZeroU64::MIN, Now { wall, ..Now::default() }, Event::open(what), &decision);
 }
 
 const LONG: Duration = Duration::from_secs(60);

@@ -77,6 +77,6 @@ impl Way {
         for about_the_call in [CONTENT_LENGTH, MCP_METHOD, MCP_NAME] {
             request.headers_mut().remove(about_the_call);
         }
-        let _ = self.upstream.send_unless_cut(request, &flight, host).await;
+        let _ = self.upstream.send_unless_cut(request, &flight).await;
     }
 }

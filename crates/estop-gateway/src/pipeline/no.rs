@@ -6,11 +6,12 @@ use estop_wire::protocol::{Family, Protocol};
 use estop_wire::refusal::{Kind, Refusal, Refused};
 use http::{Response, Uri};
 
+use crate::account::MayNotBegin;
 use crate::flight::Registered;
 use crate::identity::{IdentityError, Route, TOO_MANY_GUESSES, agent_unknown, key_needed};
-use crate::jobs::{JOBS_MAX, JOBS_PER_AGENT_MAX, MayNotBegin};
-use crate::response_body::{self, ResponseBody};
+use crate::jobs::{JOBS_MAX, JOBS_PER_AGENT_MAX};
 use crate::refuse;
+use crate::response_body::{self, ResponseBody};
 use crate::upstream::UpstreamError;
 use crate::worker::Worker;
 

@@ -10,9 +10,9 @@ use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, RETRY_AF
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
 use super::Way;
-use super::relays::Relay;
 use crate::flight::Cut;
 use crate::identity::{IdentityError, KEY_HEADER, TOO_MANY_GUESSES, agent_unknown, key_needed};
+use crate::relays::Relay;
 use crate::response_body::{self, ResponseBody};
 use crate::screen::Screened;
 use crate::upload;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::Way;
 use super::no::No;
-use super::relays::{Relay, Side};
 use crate::identity;
+use crate::relays::{Relay, Side};
 
 /// Where a message goes.
 #[derive(Clone, Copy)]

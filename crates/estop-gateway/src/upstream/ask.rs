@@ -7,7 +7,6 @@ use http_body_util::BodyExt;
 
 use super::connection::Tried;
 use super::{Upstream, UpstreamError};
-use crate::host::Host;
 use crate::upload::Outgoing;
 
 impl Upstream {
@@ -15,11 +14,10 @@ impl Upstream {
     pub(crate) async fn ask(
         self: &Arc<Self>,
         mut request: Outgoing,
-        host: &Arc<Host>,
         max: usize,
     ) -> Result<(StatusCode, Vec<u8>), UpstreamError> {
         // Closed when it is dropped: the connection is not put back.
-        let mut connection = self.dial(host).await?;
+        let mut connection = self.dial().await?;
         self.address(&mut request);
         let response = match connection.try_send(request).await {
             Tried::Answered(response) => response,

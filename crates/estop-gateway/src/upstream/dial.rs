@@ -1,6 +1,5 @@
 //! The one place where an upstream connection is made. Host and port come from the configuration.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
@@ -10,18 +9,14 @@ use super::connection::UpstreamConnection;
 use super::line::Line;
 use super::slots::Slot;
 use super::{Upstream, UpstreamError};
-use crate::host::Host;
 
 /// One address of several may be dead; the next one is tried after this time.
 const ADDRESS_WITHIN: Duration = Duration::from_secs(4);
 
 impl Upstream {
     /// Makes a new connection. Dropping the future abandons it, in whatever phase it is.
-    pub(super) async fn dial(
-        self: &Arc<Self>,
-        host: &Arc<Host>,
-    ) -> Result<UpstreamConnection, UpstreamError> {
-        let slot = Slot::take(host).await.ok_or(UpstreamError::Crowded)?;
+    pub(super) async fn dial(&self) -> Result<UpstreamConnection, UpstreamError> {
+        let slot = Slot::take(&self.shared).await.ok_or(UpstreamError::Crowded)?;
         let line = Line::new(self.connect().await?.into(), slot);
         let socket = line.socket();
         let connection = match &self.ready.tls {

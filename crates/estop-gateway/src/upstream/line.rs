@@ -37,7 +37,7 @@ impl AsyncRead for Line {
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
         if read.is_ready() {
             // Whoever takes the bytes asks what time it is about.
-            self.slot.host().clock.mono();
+            self.slot.clock().mono();
         }
         read
     }

@@ -40,6 +40,11 @@ impl Ready {
         Ok(Ready { provider, authority: authority.into(), host, key, tls, versioned_tails })
     }
 
+    /// Whether estop can sign a request of its own: it holds the provider's key, or the provider wants none.
+    pub(crate) fn can_sign(&self) -> bool {
+        self.key.is_some() || self.provider.auth == Auth::None
+    }
+
     /// A client's path without what the base path ends with already: `/v1/models` on the base `https://host/v1` is
     /// `https://host/v1/models`, never `/v1/v1/models`.
     pub(crate) fn without_repeat<'p>(&self, path: &'p str) -> &'p str {

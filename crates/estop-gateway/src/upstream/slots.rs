@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::host::Host;
+use crate::clock::Clock;
 
 /// How often, and for how long, a connection that is being closed is waited for.
 const TRIES: usize = 20;
@@ -14,14 +14,19 @@ const TRY_EVERY: Duration = Duration::from_millis(5);
 /// Closes pooled connections that carry nothing.
 type CloseIdle = Box<dyn Fn() + Send + Sync>;
 
-/// The count of open upstream connections, and its maximum.
-#[derive(Default)]
-pub(crate) struct Slots {
+/// What all upstream connections share: the clock, how many are open, and how many may be.
+pub(crate) struct Shared {
+    pub(super) clock: Arc<Clock>,
     open: AtomicUsize,
     limit: OnceLock<(usize, CloseIdle)>,
 }
 
-impl Slots {
+impl Shared {
+    /// Connections without a maximum so far.
+    pub(crate) fn new(clock: Arc<Clock>) -> Shared {
+        Shared { clock, open: AtomicUsize::new(0), limit: OnceLock::new() }
+    }
+
     /// Sets the maximum, once; `close_idle` is called when it is reached.
     pub(crate) fn limit(&self, max: usize, close_idle: impl Fn() + Send + Sync + 'static) {
         // Set where the data plane starts, and nowhere else.
@@ -43,28 +48,28 @@ impl Slots {
 }
 
 /// The right to one upstream connection, given back when dropped.
-pub(super) struct Slot(Arc<Host>);
+pub(super) struct Slot(Arc<Shared>);
 
 impl Slot {
     /// One of those that are left. If there is none, idle connections are closed, each by its worker, and waited for.
-    pub(super) async fn take(host: &Arc<Host>) -> Option<Slot> {
+    pub(super) async fn take(shared: &Arc<Shared>) -> Option<Slot> {
         for _ in 0..TRIES {
-            if host.upstream_slots.take() {
-                return Some(Slot(Arc::clone(host)));
+            if shared.take() {
+                return Some(Slot(Arc::clone(shared)));
             }
             tokio::time::sleep(TRY_EVERY).await;
         }
         None
     }
 
-    /// Whose it is.
-    pub(super) fn host(&self) -> &Host {
-        &self.0
+    /// The clock that reading sets.
+    pub(super) fn clock(&self) -> &Clock {
+        &self.0.clock
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.0.upstream_slots.open.fetch_sub(1, Ordering::Relaxed);
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
 }

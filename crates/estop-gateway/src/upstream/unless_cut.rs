@@ -8,7 +8,6 @@ use hyper::body::Incoming;
 
 use super::{Lease, Upstream, UpstreamError};
 use crate::flight::Flight;
-use crate::host::Host;
 use crate::upload::Outgoing;
 
 /// What became of a request that was sent.
@@ -23,13 +22,8 @@ pub(crate) enum Sent {
 
 impl Upstream {
     /// Sends a request and waits for the head of its answer, or until it is cut.
-    pub(crate) async fn send_unless_cut(
-        self: &Arc<Self>,
-        request: Outgoing,
-        flight: &Flight,
-        host: &Arc<Host>,
-    ) -> Sent {
-        let mut sending = std::pin::pin!(self.send(request, flight, host));
+    pub(crate) async fn send_unless_cut(self: &Arc<Self>, request: Outgoing, flight: &Flight) -> Sent {
+        let mut sending = std::pin::pin!(self.send(request, flight));
         std::future::poll_fn(|cx| {
             if flight.poll_cut(cx).is_ready() {
                 return Poll::Ready(Sent::Cut);

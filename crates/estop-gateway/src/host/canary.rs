@@ -7,14 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use estop_core::operator::Ended;
-use estop_core::policy::{Mode, Modes, Policy};
 use estop_wire::protocol::Family;
 use http::{HeaderMap, HeaderName};
 use sha2::{Digest, Sha256};
 
-use crate::button::micros;
-use crate::host::Host;
-use crate::identity::{Caller, KeyIn};
+use super::Host;
+use super::button::micros;
 use crate::settings::{Auth, Provider};
 use crate::upstream::{Ready, Upstream};
 
@@ -55,32 +53,6 @@ impl Cage {
 
 fn digest(secret: &[u8]) -> [u8; 32] {
     Sha256::digest(secret).into()
-}
-
-/// Who asks, if it is the canary.
-pub(crate) fn caller() -> Caller {
-    Caller { agent: AGENT.into(), run: None, tags: None, key_in: KeyIn::default(), by_chosen_key: false }
-}
-
-/// Its rules: whatever the configuration says of others, nothing but the button stops it.
-pub(crate) fn policy() -> Policy {
-    let off = Mode::Off;
-    let modes = Modes {
-        hours: off,
-        rate: off,
-        budget: off,
-        loops: off,
-        churn: off,
-        chanting: off,
-        breaker: off,
-        breaker_set: off,
-        breaker_unattended: off,
-        gate: off,
-        health: off,
-        watchdog: off,
-        models: off,
-    };
-    Policy { modes, ..Policy::default() }
 }
 
 /// The canary is in until this is dropped.
@@ -129,7 +101,7 @@ impl Host {
         if cage.is_some() {
             return None;
         }
-        let upstream = Upstream::new(Arc::new(ready));
+        let upstream = Upstream::new(Arc::new(ready), &self.upstream);
         *cage = Some(Inside { secret: digest(secret.as_bytes()), upstream });
         Some(LetIn(Arc::clone(self)))
     }

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use estop_core::ids::Name;
 use estop_core::operator::AgentKeyHash;
 
-use crate::identity::{Guesses, Keys};
+use super::guesses::Guesses;
+use super::keys::Keys;
 use crate::settings::AgentKey;
 
 /// The keys in force. Clones share them.

@@ -20,12 +20,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep, timeout};
 
-use super::watch::{settle, signs};
-use super::{Job, JobStanding};
-use crate::account::Account;
 use crate::forward;
 use crate::heartbeat::{BEAT_EVERY, Heartbeat};
 use crate::host::Host;
+use crate::jobs::{Job, JobStanding, OpenAccount};
 use crate::shut_if_panicking::ShutIfPanicking;
 use crate::upload::RequestBody;
 use crate::upstream::{Ready, Upstream, UpstreamError};
@@ -49,9 +47,11 @@ pub(crate) fn start(
     before: Vec<Job>,
     stopped: watch::Receiver<bool>,
 ) -> std::io::Result<JoinHandle<()>> {
-    host.jobs.restore(before, |provider| ready.get(provider).is_some_and(|ready| signs(ready)));
-    let upstreams: Upstreams =
-        ready.iter().map(|(name, ready)| (name.clone(), Upstream::new(Arc::clone(ready)))).collect();
+    host.jobs.restore(before, |provider| ready.get(provider).is_some_and(|ready| ready.can_sign()));
+    let upstreams: Upstreams = ready
+        .iter()
+        .map(|(name, ready)| (name.clone(), Upstream::new(Arc::clone(ready), &host.upstream)))
+        .collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let heartbeat = host.heartbeats.add("canceller of work at providers", host.clock.mono());
     let work = move || {
@@ -78,7 +78,7 @@ async fn run(
             let (host, upstreams) = (Arc::clone(host), Arc::clone(&upstreams));
             tries.spawn(async move {
                 let _failing = Failing { host: &host, number };
-                let (state, said) = cancel(&host, upstreams.get(&*job.provider), &job).await;
+                let (state, said) = cancel(upstreams.get(&*job.provider), &job).await;
                 host.job_tried(number, state, said);
             });
         }
@@ -108,11 +108,7 @@ impl Drop for Failing<'_> {
 }
 
 /// Tries to cancel; how that ended, and what the provider says it used.
-async fn cancel(
-    host: &Arc<Host>,
-    upstream: Option<&Arc<Upstream>>,
-    job: &Job,
-) -> (JobStanding, Option<Observed>) {
+async fn cancel(upstream: Option<&Arc<Upstream>>, job: &Job) -> (JobStanding, Option<Observed>) {
     let not = |why: String| (JobStanding::NotCancelled(why), None);
     let Some(upstream) = upstream else {
         return not(format!("the configuration has no provider `{}` any more", job.provider));
@@ -124,7 +120,7 @@ async fn cancel(
     let mut why = String::new();
     for pause in PAUSES {
         sleep(pause).await;
-        let answer = match ask(host, upstream, job, Method::POST, &path).await {
+        let answer = match ask(upstream, job, Method::POST, &path).await {
             Ok(answer) => answer,
             Err(problem) => {
                 why = problem.to_string();
@@ -147,7 +143,7 @@ async fn cancel(
         }
     }
     // Refused, perhaps because it is over: then there was nothing to cancel.
-    if let Ok(answer) = ask(host, upstream, job, Method::GET, &look).await
+    if let Ok(answer) = ask(upstream, job, Method::GET, &look).await
         && answer.status.is_success()
     {
         match jobs::seen(&answer.body).map(|seen| seen.state) {
@@ -192,13 +188,7 @@ impl Answered {
     }
 }
 
-async fn ask(
-    host: &Arc<Host>,
-    upstream: &Arc<Upstream>,
-    job: &Job,
-    method: Method,
-    path: &str,
-) -> Result<Answered, AskError> {
+async fn ask(upstream: &Arc<Upstream>, job: &Job, method: Method, path: &str) -> Result<Answered, AskError> {
     let target = match &job.query {
         Some(query) => format!("{path}?{query}"),
         None => path.to_owned(),
@@ -224,7 +214,7 @@ async fn ask(
     if let Some((name, value)) = &upstream.ready.key {
         headers.insert(name.clone(), value.clone());
     }
-    let answered = timeout(TRY_WITHIN, upstream.ask(request, host, jobs::ANSWER_BYTES_MAX)).await;
+    let answered = timeout(TRY_WITHIN, upstream.ask(request, jobs::ANSWER_BYTES_MAX)).await;
     match answered {
         Ok(Ok((status, body))) => Ok(Answered { status, body }),
         Ok(Err(error)) => Err(AskError::NoAnswer(error)),
@@ -234,10 +224,10 @@ async fn ask(
 
 impl Host {
     /// Remembers work that began, and cancels it at once if its agent was stopped meanwhile. Called with no lock held.
-    pub(crate) fn remember_job(&self, job: Job, signs: bool, account: Option<Box<Account>>) {
+    pub(crate) fn remember_job(&self, job: Job, signs: bool, account: Option<Box<dyn OpenAccount>>) {
         let (agent, run) = (job.agent.clone(), job.run.clone());
         if let Some(forgotten) = self.jobs.add(job, signs, account) {
-            settle(forgotten, None);
+            forgotten.settle(None);
         }
         // After it is on the list: whoever stops its agent from here on finds it there, whoever did before is seen here.
         self.stop_jobs_if_stopped(&agent, run.as_ref());
@@ -246,14 +236,14 @@ impl Host {
     /// How trying to cancel it ended, and what the provider says it used.
     fn job_tried(&self, number: u64, state: JobStanding, said: Option<Observed>) {
         if let Some(account) = self.jobs.tried(number, state) {
-            settle(account, said);
+            account.settle(said);
         }
     }
 
     /// Finds what was stopped unnoticed, such as before a restart, and settles what is over by its age.
     fn look_after_jobs(&self) {
         let expired = self.jobs.expire(self.clock.now().wall);
-        expired.into_iter().for_each(|account| settle(account, None));
+        expired.into_iter().for_each(|account| account.settle(None));
         for (agent, run) in self.jobs.running() {
             self.stop_jobs_if_stopped(&agent, run.as_ref());
         }

@@ -7,8 +7,8 @@ use estop_wire::response::{Observed, Observer, framing};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts as Head;
 
-use super::{Found, Job, JobStanding, Jobs};
-use crate::account::Account;
+use super::Account;
+use crate::jobs::{Found, Job, JobStanding, Jobs, OpenAccount};
 use crate::upstream::Ready;
 
 /// Headers that say how a request is to be read, and that a later one about the same work needs. None of them is a secret.
@@ -80,7 +80,7 @@ impl JobWatch {
                 if !jobs.has_room(agent) {
                     return Err(MayNotBegin::Full);
                 }
-                What::Begins { job: Box::new(sending.job(kind, path)), signs: signs(ready) }
+                What::Begins { job: Box::new(sending.job(kind, path)), signs: ready.can_sign() }
             }
             None => match plain.and_then(|path| jobs.find(agent, provider, &path)) {
                 Some(found) => What::Asks { found, result: None },
@@ -135,7 +135,7 @@ impl JobWatch {
                 if matches!(seen.state, JobState::Ended | JobState::Cancelled) {
                     return AccountEnd::Settle;
                 }
-                let account = (job.kind == JobKind::Response).then(|| of.parked());
+                let account = (job.kind == JobKind::Response).then(|| of.parked() as Box<dyn OpenAccount>);
                 let told = if account.is_some() { AccountEnd::StaysOpen } else { AccountEnd::Settle };
                 (job.id, job.thread) = (Some(seen.id), seen.thread);
                 of.host().remember_job(*job, signs, account);
@@ -157,25 +157,12 @@ impl JobWatch {
                 if matches!(state, JobState::Ended | JobState::Cancelled)
                     && let Some(account) = of.host().jobs.over(found.number, state)
                 {
-                    settle(account, said);
+                    account.settle(said);
                 }
                 AccountEnd::Settle
             }
         }
     }
-}
-
-/// Settles with what the provider says it used; where it does not say, with what was reserved.
-pub(super) fn settle(mut account: Box<Account>, said: Option<Observed>) {
-    match said.filter(|said| said.usage.is_some()) {
-        Some(said) => account.settle_with(&said),
-        None => account.settle_reserved(),
-    }
-}
-
-/// Whether estop can sign a request of its own: it holds the provider's key, or the provider wants none.
-pub(super) fn signs(ready: &Ready) -> bool {
-    ready.key.is_some() || ready.provider.auth == crate::settings::Auth::None
 }
 
 impl Sending<'_> {

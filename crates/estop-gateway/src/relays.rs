@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::settings;
 use crate::start_error::StartError;
-use crate::upstream::{Ready, Upstream};
+use crate::upstream::{Ready, Shared, Upstream};
 
 /// A relay, ready to be used. Shared by all workers.
 pub(crate) struct ReadyRelay {
@@ -26,18 +26,18 @@ struct ReadySide {
 /// A relay, as one worker sees it.
 pub(crate) struct Relay {
     /// Whose messages they are.
-    pub(super) agent: Box<str>,
+    pub(crate) agent: Box<str>,
     /// What must stand in the path of what comes in.
-    pub(super) secret: Option<Secret>,
+    pub(crate) secret: Option<Secret>,
     /// The app.
-    pub(super) into: Option<Side>,
+    pub(crate) into: Option<Side>,
     /// The platform.
-    pub(super) out: Option<Side>,
+    pub(crate) out: Option<Side>,
 }
 
 /// One of the two ways.
-pub(super) struct Side {
-    pub(super) upstream: Arc<Upstream>,
+pub(crate) struct Side {
+    pub(crate) upstream: Arc<Upstream>,
     places: Places,
 }
 
@@ -64,9 +64,9 @@ impl ReadyRelay {
     }
 
     /// The relay for one worker, with no connections yet.
-    pub(crate) fn for_worker(&self) -> Relay {
+    pub(crate) fn for_worker(&self, shared: &Arc<Shared>) -> Relay {
         let side = |side: &ReadySide| Side {
-            upstream: Upstream::new(Arc::clone(&side.ready)),
+            upstream: Upstream::new(Arc::clone(&side.ready), shared),
             places: side.places.clone(),
         };
         Relay {
@@ -92,7 +92,7 @@ impl Relay {
 
 impl Side {
     /// One of the places there are; `None` if all are taken.
-    pub(super) fn take(&self) -> Option<Place> {
+    pub(crate) fn take(&self) -> Option<Place> {
         let Places { taken, max } = &self.places;
         let room = |count: usize| (count < *max).then_some(count + 1);
         taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok()?;
@@ -118,7 +118,7 @@ impl Drop for Place {
 
 /// The SHA-256 of what must stand in the path.
 #[derive(Clone, Copy)]
-pub(super) struct Secret([u8; 32]);
+pub(crate) struct Secret([u8; 32]);
 
 impl Secret {
     fn new(secret: &SecretString) -> Secret {
@@ -126,7 +126,7 @@ impl Secret {
     }
 
     /// Whether this is it. Hashes are compared, and to their ends: how long it takes says nothing about the secret.
-    pub(super) fn is(&self, said: &str) -> bool {
+    pub(crate) fn is(&self, said: &str) -> bool {
         let said: [u8; 32] = Sha256::digest(said.as_bytes()).into();
         self.0.iter().zip(said).fold(0, |differ, (ours, theirs)| differ | (ours ^ theirs)) == 0
     }

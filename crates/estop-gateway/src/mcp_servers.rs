@@ -6,7 +6,7 @@ use estop_core::ids::Name;
 
 use crate::settings;
 use crate::start_error::StartError;
-use crate::upstream::{Ready, Upstream};
+use crate::upstream::{Ready, Shared, Upstream};
 
 /// An MCP server, ready to be used. Shared by all workers.
 pub(crate) struct ReadyMcp {
@@ -18,10 +18,10 @@ pub(crate) struct ReadyMcp {
 /// An MCP server, as one worker sees it.
 pub(crate) struct McpServer {
     /// Who calls it, if nobody says.
-    pub(super) agent: Option<Name>,
-    pub(super) upstream: Arc<Upstream>,
+    pub(crate) agent: Option<Name>,
+    pub(crate) upstream: Arc<Upstream>,
     /// Its address has a slash at its end. Servers redirect those who leave it out.
-    pub(super) ends_with_slash: bool,
+    pub(crate) ends_with_slash: bool,
 }
 
 impl ReadyMcp {
@@ -39,10 +39,10 @@ impl ReadyMcp {
     }
 
     /// The server for one worker, with no connections yet.
-    pub(crate) fn for_worker(&self) -> McpServer {
+    pub(crate) fn for_worker(&self, shared: &Arc<Shared>) -> McpServer {
         McpServer {
             agent: self.agent.clone(),
-            upstream: Upstream::new(Arc::clone(&self.ready)),
+            upstream: Upstream::new(Arc::clone(&self.ready), shared),
             ends_with_slash: self.ends_with_slash,
         }
     }

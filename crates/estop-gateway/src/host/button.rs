@@ -19,10 +19,10 @@ use estop_core::system::{
 };
 use estop_wire::refusal::Kind;
 
+use super::Host;
 use crate::agents::Agent;
 use crate::flight::Cut;
 use crate::heartbeat::PartChange;
-use crate::host::Host;
 
 /// What makes the button outlive the process.
 pub trait LatchKeeper: Send + Sync {
