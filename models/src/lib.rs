@@ -3,9 +3,9 @@
 
 #![allow(dead_code, unreachable_pub, reason = "the product's files, of which a model uses a part")]
 
-#[path = "../../crates/estop-gateway/src/latch.rs"]
+#[path = "../../crates/estop-gateway/src/killswitch/latch.rs"]
 pub mod latch;
-#[path = "../../crates/estop-gateway/src/registry.rs"]
+#[path = "../../crates/estop-gateway/src/killswitch/registry.rs"]
 mod registry_file;
 
 /// What the files are built of here.

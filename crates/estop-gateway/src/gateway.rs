@@ -1,5 +1,10 @@
 //! The data plane as a whole: started from its settings, stopped when dropped.
 
+mod dispatch;
+mod job_canceller;
+mod listener;
+mod timeouts;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,25 +19,22 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-use crate::agents::Agents;
-use crate::body_in::Memory;
-use crate::cross_site::AllowedOrigins;
-use crate::flight::Cut;
-use crate::heartbeat::{self, BEAT_EVERY, Heartbeat, PartChange};
-use crate::host::{Host, Keeping};
-use crate::identity::{IdentityRules, KeyRing};
-use crate::job_canceller;
-use crate::listener;
-use crate::mcp_servers::ReadyMcp;
-use crate::relays::ReadyRelay;
-use crate::remembered::Remembered;
-use crate::rulebook::Rulebook;
+use crate::auth::cross_site::AllowedOrigins;
+use crate::auth::identity::{IdentityRules, KeyRing};
+use crate::body::reading::Memory;
+use crate::engine::agents::Agents;
+use crate::engine::panic_guard::ShutIfPanicking;
+use crate::engine::policies::Rulebook;
+use crate::engine::restored_state::Remembered;
+use crate::engine::{Host, Keeping};
+use crate::exchange::worker::Worker;
+use crate::killswitch::heartbeat::{self, BEAT_EVERY, Heartbeat, PartChange};
+use crate::killswitch::in_flight::Cut;
 use crate::settings::Settings;
-use crate::shut_if_panicking::ShutIfPanicking;
 use crate::start_error::StartError;
-use crate::sweep;
+use crate::upstream::mcp_servers::ReadyMcp;
+use crate::upstream::relays::ReadyRelay;
 use crate::upstream::{Ready, Upstream};
-use crate::worker::Worker;
 
 /// What a stopping data plane waits for its clients to be told, and for its threads.
 const FAREWELL: Duration = Duration::from_millis(100);
@@ -193,8 +195,8 @@ impl Gateway {
         }
         gateway.threads.push(job_canceller::start(Arc::clone(&host), &ready, jobs, stopped)?);
         gateway
-            .watcher("estop-sweep", move |host, stopping| sweep::run(host, &workers, &limits, stopping))?;
-        gateway.watcher("estop-timer", sweep::run_timer)?;
+            .watcher("estop-sweep", move |host, stopping| timeouts::run(host, &workers, &limits, stopping))?;
+        gateway.watcher("estop-timer", timeouts::run_timer)?;
         Ok(gateway)
     }
 

@@ -9,84 +9,41 @@
 //!
 //! It may use `estop-wire` and `estop-core`, and is used by `estop`.
 //!
-//! Read `pipeline.rs` first: one request from its head to its answer.
+//! Read `channels/llm.rs` first: one request from its head to its answer.
 
-// One request.
-mod account;
-mod answer;
-mod body_in;
-mod cross_site;
-mod dispatch;
-mod forward;
-mod hooks;
-mod identity;
-mod inbound;
-mod mcp;
-mod mcp_servers;
-mod names;
-mod pipeline;
-mod pricing;
-mod recall;
-mod refuse;
-mod relay;
-mod relays;
-mod remembered;
-mod response_body;
-mod rulebook;
-mod screen;
-mod tags;
-mod upload;
-mod upstream;
-
-// Who is judged, and where.
-mod agents;
-mod apart;
+mod auth;
+mod body;
+mod channels;
 mod clock;
-mod fleet;
-mod flight;
-mod hook_memory;
-mod host;
-mod job_canceller;
-mod jobs;
-mod journal_queue;
-mod latch;
-mod registry;
-mod resting;
-mod sync;
-mod tickets;
-mod tools;
-mod watch;
-mod words;
-
-// Sockets, threads and time.
-mod connection;
-mod connections;
+mod engine;
+mod exchange;
 mod gateway;
-mod heartbeat;
-mod listener;
-mod shut_if_panicking;
-mod socket;
+mod journal;
+mod killswitch;
+mod names;
 mod start_error;
-mod sweep;
-mod worker;
+mod sync;
+mod upstream;
 
 pub mod settings;
 
-pub use agents::{Agent, Judged};
-pub use fleet::Fleet;
-pub use flight::{Flight, Phase};
+pub use auth::identity::KeyRing;
+pub use engine::agents::{Agent, Judged};
+pub use engine::background::{JOBS_MAX, JOBS_PER_AGENT_MAX, Job, JobStanding, Jobs};
+pub use engine::drill::{
+    AGENT as CANARY, Drill, HEADER as CANARY_HEADER, LetIn, PROVIDER as CANARY_PROVIDER,
+};
+pub use engine::eviction::{Rest, Resting, States};
+pub use engine::fleet::Fleet;
+pub use engine::last_output::Place;
+pub use engine::policies::{Over, Rulebook};
+pub use engine::restored_state::Remembered;
+pub use engine::switch::{LatchKeeper, NotKept};
+pub use engine::tools::{RegisteredTool, RunningTool, Tools};
+pub use engine::{Host, Keeping};
 pub use gateway::Gateway;
-pub use heartbeat::{Heartbeat, Heartbeats, PartChange};
-pub use host::button::{LatchKeeper, NotKept};
-pub use host::canary::{AGENT as CANARY, Drill, HEADER as CANARY_HEADER, LetIn, PROVIDER as CANARY_PROVIDER};
-pub use host::{Host, Keeping};
-pub use identity::KeyRing;
-pub use jobs::{JOBS_MAX, JOBS_PER_AGENT_MAX, Job, JobStanding, Jobs};
-pub use journal_queue::{Decided, Handover, JournalQueue, Portion, Recorded, Tail, TailMark};
+pub use journal::{Decided, Handover, JournalQueue, Portion, Recorded, Tail, TailMark};
+pub use killswitch::heartbeat::{Heartbeat, Heartbeats, PartChange};
+pub use killswitch::in_flight::{Flight, Phase};
 pub use names::{NAME_MAX, is_agent_name, is_name};
-pub use remembered::Remembered;
-pub use resting::{Rest, Resting, States};
-pub use rulebook::{Over, Rulebook};
 pub use start_error::StartError;
-pub use tools::{RegisteredTool, RunningTool, Tools};
-pub use words::Place;

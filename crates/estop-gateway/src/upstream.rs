@@ -8,7 +8,9 @@ mod connection;
 mod dial;
 mod lease;
 mod line;
+pub(crate) mod mcp_servers;
 mod provider;
+pub(crate) mod relays;
 mod slots;
 mod unless_cut;
 
@@ -26,8 +28,8 @@ pub(crate) use unless_cut::Sent;
 
 use connection::{Tried, UpstreamConnection};
 
-use crate::flight::{Flight, Phase};
-use crate::upload::Outgoing;
+use crate::body::upload::Outgoing;
+use crate::killswitch::in_flight::{Flight, Phase};
 
 /// Idle connections kept for each provider and worker. Chosen: as many as a worker has busy at once in load tests.
 const IDLE_MAX: usize = 256;

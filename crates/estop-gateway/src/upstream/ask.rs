@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 
 use super::connection::Tried;
 use super::{Upstream, UpstreamError};
-use crate::upload::Outgoing;
+use crate::body::upload::Outgoing;
 
 impl Upstream {
     /// Sends a request and reads its answer, at most `max` bytes of it. Whoever calls says how long that may take.

@@ -12,8 +12,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
 
 use super::UpstreamError;
-use crate::socket::AbortableSocket;
-use crate::upload::{Outgoing, RequestBody};
+use crate::body::upload::{Outgoing, RequestBody};
+use crate::killswitch::socket::AbortableSocket;
 
 /// Header lines of an answer that are taken. Providers send some 40.
 const HEADERS_MAX: usize = 256;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::Upstream;
 use super::connection::{Tried, UpstreamConnection};
-use crate::flight::Flight;
-use crate::upload::Outgoing;
+use crate::body::upload::Outgoing;
+use crate::killswitch::in_flight::Flight;
 
 /// One request's hold on an upstream connection. Dropped before its end, the connection is reset.
 pub(crate) struct Lease {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::slots::Slot;
-use crate::socket::{AbortableSocket, SocketStream};
+use crate::killswitch::socket::{AbortableSocket, SocketStream};
 
 /// The socket under an upstream connection.
 pub(super) struct Line {

@@ -7,8 +7,8 @@ use http::Response;
 use hyper::body::Incoming;
 
 use super::{Lease, Upstream, UpstreamError};
-use crate::flight::Flight;
-use crate::upload::Outgoing;
+use crate::body::upload::Outgoing;
+use crate::killswitch::in_flight::Flight;
 
 /// What became of a request that was sent.
 pub(crate) enum Sent {

@@ -1,0 +1,121 @@
+//! From a decision to what a hook answers: whether it may go on, and in which words the model is told.
+//!
+//! A refusal ends the whole run where nothing the agent could do would change it: the button is pressed, the agent is off,
+//! the run is over. A run that is asked to sum up is refused its tools and left its words.
+
+use std::fmt::Display;
+
+use estop_core::decision::{Decision, Finding, Guard};
+use estop_core::operator::HookFault;
+use estop_core::run::{RunFinding, RunState};
+use estop_core::standing::{Standing, StandingFinding};
+use estop_core::system::{Channel, GateView};
+use estop_wire::hooks::{HookClient, HookEvent, HookIn, HookOut};
+
+use crate::engine::reasons::AFTER_KILL;
+
+const ACTIVATE: &str =
+    "Stop working now and tell the person: look at what happened, then activate the agent again.";
+const WAIT: &str = "Stop working now and wait until a person lets the agent go on.";
+const OVER: &str = "Stop working now.";
+
+/// No place for one more agent.
+pub(super) fn no_room() -> HookOut {
+    HookOut::deny(
+        "estop refused this: there are too many agents. Tell the person to raise limits.agents or to remove some.",
+    )
+}
+
+/// What cannot be written down is not let through.
+pub(super) fn no_journal(failed: bool) -> HookOut {
+    HookOut::deny(if failed {
+        "estop refused this: it cannot write its journal. Tell the person to mend its data directory and to restart it."
+    } else {
+        "estop refused this: it cannot write its journal fast enough. Try again in a while."
+    })
+}
+
+/// A fault, as its client is refused.
+pub(super) fn fault(fault: &HookFault) -> HookOut {
+    HookOut::deny(format!("estop refused this: {fault}"))
+}
+
+/// What a decision means to whoever asked by this hook.
+pub(super) fn of(decision: &Decision, hook: &HookIn) -> HookOut {
+    let Some(by) = decision.refused_by() else {
+        return match decision.deactivated() {
+            Some(_) => HookOut::end(sentence(&decision.reason(), ACTIVATE)),
+            None => HookOut { context: warning(decision), ..HookOut::allow() },
+        };
+    };
+    let finding = decision.verdicts.get(by).map(|verdict| &verdict.finding);
+    let reason = decision.reason();
+    let out = match (by, finding) {
+        (Guard::System, _) => HookOut::end(sentence(&reason, AFTER_KILL)),
+        (Guard::Agent, Some(Finding::Standing(StandingFinding::Paused(_)))) => {
+            HookOut::deny(sentence(&reason, WAIT))
+        }
+        (Guard::Agent, _) => HookOut::end(sentence(&reason, ACTIVATE)),
+        (Guard::Run, Some(Finding::Run(run))) if is_over(run.state) => HookOut::end(sentence(&reason, OVER)),
+        (Guard::Run, Some(Finding::Run(run))) => {
+            asked_to_sum_up(&reason, run.prompt().unwrap_or(&reason), hook.client)
+        }
+        (Guard::Run | Guard::Breaker, _) => asked_to_sum_up(&reason, &reason, hook.client),
+        (Guard::Hours, _) => HookOut::deny(sentence(&reason, "Stop for now; try again within these hours.")),
+        (Guard::Gate | Guard::Rate, _) => {
+            HookOut::deny(sentence(&reason, "Wait a minute, then go on slowly."))
+        }
+        (Guard::Health | Guard::Watchdog, _) => HookOut::deny(sentence(&reason, WAIT)),
+        (Guard::Loop | Guard::Churn | Guard::Chanting | Guard::Budget | Guard::Models, _) => {
+            HookOut::deny(sentence(&reason, OVER))
+        }
+    };
+    // Health fell below the hard stop by this very call: it is off from here on.
+    match decision.deactivated() {
+        Some(_) => HookOut::end(sentence(&reason, ACTIVATE)),
+        None => out,
+    }
+}
+
+/// What holds though nothing was asked: after a tool, and at the beginning of a session.
+pub(super) fn standing(gate: GateView, agent: Standing, run: Option<RunFinding>, hook: &HookIn) -> HookOut {
+    let channel = if hook.event == HookEvent::SessionStarted { Channel::Llm } else { Channel::Tools };
+    if !gate.lets_pass(channel) {
+        return HookOut::end(sentence(&Finding::System(gate), AFTER_KILL));
+    }
+    match agent {
+        Standing::Inactive { by, .. } => {
+            return HookOut::end(sentence(&StandingFinding::Inactive(by), ACTIVATE));
+        }
+        // Nothing new begins, but what runs may come to its end.
+        Standing::Paused { .. } | Standing::Active => {}
+    }
+    match run {
+        Some(finding) if finding.state == RunState::Escalated => HookOut::end(sentence(&finding, OVER)),
+        // It does not have to ask for something to be told that it is to sum up (CB-6).
+        Some(finding) => HookOut { context: finding.prompt().map(str::to_owned), ..HookOut::allow() },
+        None => HookOut::allow(),
+    }
+}
+
+fn is_over(state: RunState) -> bool {
+    matches!(state, RunState::Completed | RunState::Escalated)
+}
+
+/// Seed 3's sentences say what to do. Frameworks that follow it read them as the context of a denial; everybody else
+/// reads the reason.
+fn asked_to_sum_up(reason: &str, context: &str, client: HookClient) -> HookOut {
+    let context = (client == HookClient::Generic).then(|| context.to_owned());
+    HookOut { context, ..HookOut::deny(reason) }
+}
+
+fn sentence(reason: &dyn Display, next: &str) -> String {
+    format!("Stopped by estop: {reason} {next}")
+}
+
+/// Limits that are near, or reached where they stop nobody, and that a tripped run should sum up (CB-2, CB-6).
+fn warning(decision: &Decision) -> Option<String> {
+    let said = [Guard::Run, Guard::Breaker].into_iter().filter_map(|guard| decision.verdicts.get(guard));
+    let words: Vec<String> = said.filter_map(estop_core::decision::Verdict::warning).collect();
+    (!words.is_empty()).then(|| words.join("\n"))
+}

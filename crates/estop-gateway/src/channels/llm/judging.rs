@@ -1,0 +1,170 @@
+//! A request as the core is asked about it: its prints, what it may cost, and its account if it is let through.
+
+use std::sync::Arc;
+
+use estop_core::decision::{Decision, Finding, Guard};
+use estop_core::ended::Ended;
+use estop_core::event::{CallKind, Estimate, Event, RequestReceived, What};
+use estop_core::fingerprint::RequestPrint;
+use estop_core::ids::Name;
+use estop_core::iteration::TestRunners;
+use estop_core::run::RunState;
+use estop_core::system::GateView;
+use estop_wire::protocol::Protocol;
+use estop_wire::request::RequestIn;
+
+use super::Asking;
+use crate::engine::agents::Agent;
+use crate::engine::previous_responses::Asked;
+use crate::exchange::pricing::{ModelPrices, Size};
+use crate::exchange::usage_meter::{Account, Opened};
+use crate::journal::{short_name, shorten};
+use crate::killswitch::in_flight::Registered;
+
+impl Asking<'_> {
+    /// Asks the core. The account is open only if the request was let through.
+    pub(super) fn judge(
+        &self,
+        agent: &Arc<Agent>,
+        flight: &Registered,
+        said: &RequestIn<'_>,
+        body_bytes: usize,
+    ) -> (Arc<Decision>, Box<Account>) {
+        self.judge_under(self.worker.host.gate(&agent.name), agent, flight, said, body_bytes)
+    }
+
+    pub(super) fn judge_under(
+        &self,
+        gate: GateView,
+        agent: &Arc<Agent>,
+        flight: &Registered,
+        said: &RequestIn<'_>,
+        body_bytes: usize,
+    ) -> (Arc<Decision>, Box<Account>) {
+        let run = self.run(agent);
+        flight.set_run(run.clone());
+        let mut print = match self.kind() {
+            // A session has many conversations, of sub-agents and helpers: only a run that was named is one.
+            CallKind::Generation => RequestPrint::of(&said.text(self.caller.run.as_deref())),
+            CallKind::Embedding | CallKind::Other => RequestPrint::default(),
+        };
+        print.steps.iter_mut().for_each(|step| shorten(&mut step.tool));
+        let prices = self.prices(said);
+        let estimate = self.estimate(said, body_bytes, &prices);
+        let host = &self.worker.host;
+        // Commands are read before the lock is taken: nobody else waits for them.
+        if !print.steps.is_empty() {
+            let runners = Arc::clone(&agent.judged().runners);
+            note_test_runs(&runners, said, &mut print);
+        }
+        let mut judged = agent.judged();
+        judged.recall.complete(said, &mut print);
+        let asked = Asked::of(&print);
+        let received = RequestReceived {
+            request: flight.request,
+            call: self.kind(),
+            model: self.model(said).map(short_name),
+            other_models: self.other_models(said).map(short_name).collect(),
+            path: self.unread_path.as_deref().filter(|_| estimate.unpriced).map(short_name),
+            print,
+            estimate,
+            fleet: None,
+            tags: self.caller.tags.clone(),
+        };
+        let what = What::RequestReceived(received);
+        let decision = host.tell_under(agent, &mut judged, Event { run: run.clone(), gate, what });
+        drop(judged);
+        let mut account = Account::open(Opened {
+            host: host.clone(),
+            agent: Arc::clone(agent),
+            run,
+            request: flight.request,
+            asked,
+            estimate,
+            prices,
+            streams: said.stream || self.call.stream,
+            flight: flight.handle(),
+        });
+        if !decision.is_allowed() {
+            account.never_opened();
+        } else if has_cap(&decision) {
+            // A reservation that a killed process forgets would be money over the cap.
+            host.journal.flush();
+        }
+        (decision, account)
+    }
+
+    /// The run it names, or that of its client's session, if hooks of that session have begun one: a run that is refused
+    /// its tools is refused here, too (TL-1). A session that ended may have something to say all the same.
+    fn run(&self, agent: &Agent) -> Option<Name> {
+        let has_begun = |run: &Name| {
+            let state = agent.judged().state.run_state(Some(run));
+            matches!(state, Some(RunState::Active | RunState::Sleeping | RunState::Escalated))
+        };
+        self.caller.run.clone().or_else(|| self.session_run.clone().filter(has_begun))
+    }
+
+    pub(super) fn kind(&self) -> CallKind {
+        match self.call.protocol {
+            Protocol::Embeddings(_) => CallKind::Embedding,
+            Protocol::Other(_) => CallKind::Other,
+            Protocol::OpenAiChat
+            | Protocol::OpenAiResponses
+            | Protocol::OpenAiCompletions
+            | Protocol::AnthropicMessages
+            | Protocol::Gemini
+            | Protocol::OllamaChat
+            | Protocol::OllamaGenerate => CallKind::Generation,
+        }
+    }
+
+    pub(super) fn model<'s>(&'s self, said: &'s RequestIn<'_>) -> Option<&'s str> {
+        said.model.as_deref().or(self.call.model.as_deref())
+    }
+
+    /// The path's model, where the body names another: Azure takes the path's, others the body's.
+    fn path_model<'s>(&'s self, said: &RequestIn<'_>) -> Option<&'s str> {
+        let (body, path) = (said.model.as_deref()?, self.call.model.as_deref()?);
+        let bare = |model: &str| model.strip_prefix("models/").unwrap_or(model).to_ascii_lowercase();
+        (bare(body) != bare(path)).then_some(path)
+    }
+
+    /// All models it names but the first.
+    fn other_models<'s>(&'s self, said: &'s RequestIn<'_>) -> impl Iterator<Item = &'s str> {
+        self.path_model(said).into_iter().chain(said.other_models.iter().map(AsRef::as_ref))
+    }
+
+    fn prices(&self, said: &RequestIn<'_>) -> ModelPrices {
+        let find = |model: &str| self.worker.prices.find(self.provider, model);
+        ModelPrices::new(self.model(said).and_then(find), self.other_models(said).map(find).collect())
+    }
+
+    fn estimate(&self, said: &RequestIn<'_>, body_bytes: usize, prices: &ModelPrices) -> Estimate {
+        if self.kind() == CallKind::Other {
+            // Nobody reads it: what it costs is either nothing or not to be known.
+            return Estimate { unpriced: !self.is_free, ..Estimate::default() };
+        }
+        let size = Size {
+            text_bytes: said.text_bytes,
+            body_bytes,
+            refers_to_more: said.refers_to_more,
+            output_limit: said.max_output_tokens,
+            answers: said.answers,
+            generates: self.kind() == CallKind::Generation,
+        };
+        prices.estimate(size, self.worker.limits.output_reserve)
+    }
+}
+
+/// Notes which results are of test runs that say how they ended: hooks may not have said it (CB-4).
+fn note_test_runs(runners: &TestRunners, said: &RequestIn<'_>, print: &mut RequestPrint) {
+    for (step, said) in print.steps.iter_mut().zip(&said.steps) {
+        step.test_run = step.ended != Ended::Unknown && runners.is_test_call(&said.tool, &said.args);
+    }
+}
+
+/// Whether a budget stands over the request.
+fn has_cap(decision: &Decision) -> bool {
+    let verdict = decision.verdicts.get(Guard::Budget);
+    verdict.is_some_and(|verdict| matches!(verdict.finding, Finding::Budget(_)))
+}

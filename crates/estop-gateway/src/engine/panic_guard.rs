@@ -1,0 +1,19 @@
+//! Threads without which estop must not go on: if one panics, nothing passes.
+
+use std::sync::Arc;
+
+use estop_core::button::Press;
+use estop_core::system::KillReason;
+
+use crate::engine::Host;
+
+/// Held by such a thread for as long as it runs: the ones that look after time, and the one that cancels work at providers.
+pub(crate) struct ShutIfPanicking(pub(crate) Arc<Host>);
+
+impl Drop for ShutIfPanicking {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.kill(Press::new(KillReason::Emergency, "a thread of estop broke", "estop"));
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The upstream's answer on its way to the client: passed on chunk by chunk, observed, and cut when the request is.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use estop_core::event::AbortedBy;
+use estop_wire::protocol::Protocol;
+use estop_wire::refusal::{self, Refusal};
+use estop_wire::response::Framing;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+
+use crate::body::response_body::BodyError;
+use crate::engine::Host;
+use crate::exchange::forward;
+use crate::exchange::usage_meter::Account;
+use crate::killswitch::connection::Busy;
+use crate::killswitch::in_flight::{Phase, Registered};
+use crate::upstream::Lease;
+
+/// Why an answer that is there does not end well.
+const NOT_KEPT: &str = "the journal cannot be written";
+
+/// The upstream's answer on its way to the client.
+pub(crate) struct AnswerBody {
+    source: Incoming,
+    lease: Option<Lease>,
+    account: Box<Account>,
+    flight: Registered,
+    host: Arc<Host>,
+    shape: Shape,
+    ended: bool,
+    /// Why the upstream broke off, to be told.
+    broken: Option<BodyError>,
+    /// Its place on the client's connection, until it is dropped.
+    _busy: Busy,
+    _held: Option<Box<dyn Send>>,
+}
+
+/// How the answer is written, which decides how it can be cut.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Whose protocol.
+    pub protocol: Protocol,
+    /// How it is framed.
+    pub framing: Framing,
+    /// It is compressed, so that nothing readable can be added.
+    pub encoded: bool,
+}
+
+/// Everything an answer's body is made of.
+pub(crate) struct Parts {
+    /// The upstream's body.
+    pub body: Incoming,
+    /// Its connection.
+    pub lease: Lease,
+    /// Its account.
+    pub account: Box<Account>,
+    /// Its registration.
+    pub flight: Registered,
+    /// Where the core is asked.
+    pub host: Arc<Host>,
+    /// How it is written.
+    pub shape: Shape,
+    /// Its place on the client's connection.
+    pub busy: Busy,
+}
+
+impl AnswerBody {
+    /// Takes over the upstream's body.
+    pub(crate) fn new(parts: Parts) -> AnswerBody {
+        let Parts { body: source, lease, account, flight, host, shape, busy } = parts;
+        let is_empty = source.is_end_stream();
+        let lease = Some(lease);
+        let mut answer = AnswerBody {
+            source,
+            lease,
+            account,
+            flight,
+            host,
+            shape,
+            ended: false,
+            broken: None,
+            _busy: busy,
+            _held: None,
+        };
+        // Nobody asks for the body of an answer that has none.
+        if is_empty {
+            // Its head says that nothing follows: only a head that is still held back can be kept from its client.
+            let _ = answer.complete();
+        }
+        answer
+    }
+
+    /// Holds something until the answer is over.
+    pub(crate) fn holding(mut self, held: impl Send + 'static) -> AnswerBody {
+        self._held = Some(Box::new(held));
+        self
+    }
+
+    fn pass(&mut self, mut frame: Frame<Bytes>) -> Result<Frame<Bytes>, BodyError> {
+        if let Some(data) = frame.data_ref() {
+            self.account.observe(data);
+        }
+        if let Some(trailers) = frame.trailers_mut() {
+            forward::response_headers(trailers);
+        }
+        self.flight.enter(Phase::Writing, self.host.clock.about());
+        // Of a body with a known length, and after trailers, nobody asks for the end.
+        if self.source.is_end_stream() || frame.is_trailers() {
+            self.complete()?;
+        }
+        Ok(frame)
+    }
+
+    /// Before its client sees the end: what was answered is never forgotten. What cannot be kept does not end well.
+    fn complete(&mut self) -> Result<(), BodyError> {
+        self.ended = true;
+        self.account.complete();
+        self.host.journal.flush();
+        if let Some(lease) = self.lease.take() {
+            lease.finish(&self.flight);
+        }
+        if self.host.journal.has_failed() { Err(NOT_KEPT.into()) } else { Ok(()) }
+    }
+
+    /// The upstream broke off, or we made it do so.
+    fn break_off(
+        &mut self,
+        error: BodyError,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if self.flight.why_cut().is_some() {
+            return Poll::Ready(self.end_cut());
+        }
+        self.ended = true;
+        self.lease = None;
+        self.account.abort(AbortedBy::Upstream);
+        self.host.journal.flush();
+        // Told when the task runs again: what came before is on its way to the client, and would be lost with it.
+        self.broken = Some(error);
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Ends the stream with the protocol's error event; where none can be told, by breaking the connection. Never
+    /// with a clean end (AN-3).
+    fn end_cut(&mut self) -> Option<Result<Frame<Bytes>, BodyError>> {
+        self.ended = true;
+        self.lease = None;
+        let cut = self.flight.why_cut().cloned()?;
+        let (at_boundary, gap) = (self.account.at_boundary(), self.account.array_gap());
+        self.account.abort(cut.by);
+        self.host.journal.flush();
+        let refusal = Refusal { kind: cut.kind, code: cut.code, message: &cut.message };
+        let Shape { protocol, framing, encoded } = self.shape;
+        let can_add = !encoded && self.size_hint().exact().is_none();
+        let event = match gap {
+            _ if !can_add => None,
+            Some(after_element) => Some(refusal::cut_array(protocol, after_element, &refusal)),
+            None => refusal::cut(protocol, framing, at_boundary, &refusal),
+        };
+        Some(match event {
+            Some(event) => Ok(Frame::data(Bytes::from(event))),
+            None => Err(cut.message.into()),
+        })
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Some(error) = self.broken.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        if self.flight.poll_cut(cx).is_ready() {
+            return Poll::Ready(self.end_cut());
+        }
+        match Pin::new(&mut self.source).poll_frame(cx) {
+            Poll::Pending => {
+                self.flight.enter(Phase::Streaming, self.host.clock.about());
+                Poll::Pending
+            }
+            Poll::Ready(Some(Ok(frame))) => Poll::Ready(Some(self.pass(frame))),
+            Poll::Ready(Some(Err(error))) => self.break_off(error.into(), cx),
+            Poll::Ready(None) => Poll::Ready(self.complete().err().map(Err)),
+        }
+    }
+
+    /// Its end is settled before it is told.
+    fn is_end_stream(&self) -> bool {
+        self.ended && self.broken.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.source.size_hint()
+    }
+}

@@ -1,0 +1,151 @@
+//! What one worker thread has: its own upstream connections, and its share of everything else.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use estop_core::decision::{Decision, Guard};
+use estop_core::ids::Name;
+use estop_core::policy::BlockResponse;
+use estop_core::prices::{Price, PriceTable};
+use estop_core::system::SystemState;
+use http::{HeaderMap, Uri};
+use tokio_rustls::TlsAcceptor;
+
+use crate::auth::cross_site::AllowedOrigins;
+use crate::auth::identity::{self, Authority, Caller, IdentityError, IdentityRules, KeysAtHand, Route};
+use crate::body::reading::Memory;
+use crate::engine::Host;
+use crate::engine::agents::Agent;
+use crate::engine::reasons;
+use crate::killswitch::connections::Connections;
+use crate::killswitch::heartbeat::Heartbeat;
+use crate::settings::Limits;
+use crate::upstream::Upstream;
+use crate::upstream::mcp_servers::McpServer;
+use crate::upstream::relays::Relay;
+
+/// What one worker thread has.
+pub(crate) struct Worker {
+    /// Where the core is asked.
+    pub host: Arc<Host>,
+    /// Providers, by the name in the path, with this worker's connections.
+    pub upstreams: BTreeMap<Box<str>, Arc<Upstream>>,
+    /// Relays of messages, by the name in the path, with this worker's connections.
+    pub relays: BTreeMap<Box<str>, Relay>,
+    /// MCP servers, the same way.
+    pub mcp: BTreeMap<Box<str>, McpServer>,
+    /// Keys of agents.
+    pub keys: KeysAtHand,
+    /// Web pages that may use estop.
+    pub origins: AllowedOrigins,
+    /// Who may call as whom.
+    pub identity: IdentityRules,
+    /// What models cost.
+    pub prices: PricesAtHand,
+    /// Limits.
+    pub limits: Limits,
+    /// Bytes of request bodies, all workers together.
+    pub memory: Arc<Memory>,
+    /// Open client connections, all workers together.
+    pub open: Arc<AtomicUsize>,
+    /// This worker's client connections.
+    pub connections: Arc<Connections>,
+    /// Says that it runs.
+    pub heartbeat: Arc<Heartbeat>,
+    /// Agents connect by TLS.
+    pub tls: Option<TlsAcceptor>,
+    /// The listener is reachable from this machine only.
+    pub loopback: bool,
+    /// The LLM channel was not shut by the environment.
+    pub llm_enabled: bool,
+}
+
+impl Worker {
+    /// Closes upstream connections that carry nothing.
+    pub(crate) fn close_idle_upstreams(&self) {
+        self.upstreams.values().for_each(|upstream| upstream.close_idle());
+        self.relays.values().flat_map(Relay::upstreams).for_each(|upstream| upstream.close_idle());
+        self.mcp.values().for_each(|server| server.upstream().close_idle());
+    }
+
+    /// Finds out who asks. `configured`: the agent the configuration gives to what is asked, if it does.
+    pub(crate) fn identify(
+        &self,
+        route: &Route<'_>,
+        uri: &Uri,
+        headers: &HeaderMap,
+        configured: Option<&str>,
+    ) -> Result<Caller, IdentityError> {
+        let authority = Authority {
+            keys: &self.keys,
+            rules: self.identity,
+            rulebook: &self.host.rulebook,
+            tickets: &self.host.tools.tickets,
+        };
+        identity::identify(&authority, route, uri, headers, configured)
+    }
+
+    /// Why a request is refused.
+    pub(crate) fn sentence(&self, decision: &Decision) -> String {
+        if decision.refused_by() == Some(Guard::System) && self.is_safe_mode() {
+            return "System is in safe mode. LLM is disabled.".into();
+        }
+        reasons::sentence(decision)
+    }
+
+    /// The model is replaced by a canned answer (KS-9): in safe mode, and where the environment shut the channel.
+    fn is_safe_mode(&self) -> bool {
+        match self.host.latch.view().state {
+            SystemState::SafeMode => true,
+            SystemState::Running => !self.llm_enabled,
+            SystemState::Starting | SystemState::Shutdown => false,
+        }
+    }
+
+    /// How an agent's requests are refused: as its policy says, in safe mode by an answer that ends the turn.
+    pub(crate) fn style(&self, agent: &Agent) -> BlockResponse {
+        if self.is_safe_mode() { BlockResponse::Message } else { agent.judged().policy.block_response }
+    }
+}
+
+/// What models cost, with the one that was asked for last at hand: most agents use one model, and finding its price
+/// means comparing spellings.
+pub(crate) struct PricesAtHand {
+    table: Arc<PriceTable>,
+    last: Mutex<Option<Found>>,
+}
+
+struct Found {
+    provider: Name,
+    model: Name,
+    price: Option<Price>,
+}
+
+impl From<Arc<PriceTable>> for PricesAtHand {
+    fn from(table: Arc<PriceTable>) -> PricesAtHand {
+        PricesAtHand { table, last: Mutex::new(None) }
+    }
+}
+
+/// A name longer than any model's is not kept.
+const MODEL_MAX: usize = 256;
+
+impl PricesAtHand {
+    /// What a model costs, asked of this provider.
+    pub(crate) fn find(&self, provider: &str, model: &str) -> Option<Price> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = &*last
+            && *found.model == *model
+            && *found.provider == *provider
+        {
+            return found.price.clone();
+        }
+        let price = self.table.find(provider, model).cloned();
+        if model.len() <= MODEL_MAX {
+            let price = price.clone();
+            *last = Some(Found { provider: provider.into(), model: model.into(), price });
+        }
+        price
+    }
+}
