@@ -148,7 +148,6 @@ const ANSWERS: &[(Protocol, &[Case])] = &[
         Protocol::OpenAiChat,
         &[
             (r#"{"choices":["#, CHOICES, "]}"),
-            // Not of the usual shape: for the careful reader.
             (r#"{"error":{},"choices":["#, CHOICES, "]}"),
             (r#"{"choices":[{"message":{"tool_calls":["#, CALLS, "]}}]}"),
             (r#"{"choices":[{"delta":{"tool_calls":["#, CALLS, "]}}]}"),

@@ -98,10 +98,8 @@ impl Writer<'_> {
 
     #[inline]
     fn number(&mut self, number: u64) {
-        match number {
-            0..10 => self.out.push(b'0' + number as u8),
-            10.. => eight::push_number(self.out, number),
-        }
+        // Three times as fast as `write!`, and into a vector it cannot fail.
+        let _ = serde_json::to_writer(&mut *self.out, &number);
     }
 }
 

@@ -60,8 +60,6 @@ struct Chain {
     heads: Heads,
     /// `,"chain":"…","mono":`, as it stands in each of its records.
     named: Vec<u8>,
-    /// Which it is among those that are being linked.
-    gathered: Option<usize>,
 }
 
 /// What happened, in either kind of chain.
@@ -117,7 +115,7 @@ impl Chains {
         let mut named = CHAIN_KEY.to_vec();
         canonical_json::write(&mut named, &name);
         named.extend_from_slice(MONO_KEY);
-        let chain = Chain { name, heads, named, gathered: None };
+        let chain = Chain { name, heads, named };
         match self.chains.get_mut(at.0) {
             Some(known) => *known = chain,
             None => self.chains.push(chain),
@@ -261,7 +259,7 @@ pub fn write_hashes(events: &Digest, decisions: &Digest, line: &mut Vec<u8>) {
 /// its hashes; `None` if that is no line.
 pub fn relink(before: (Digest, Digest), text: &[u8]) -> Option<(Digest, Digest)> {
     let (event, decision) = parts(text)?;
-    Some(Digest::link_both((before.0, event), (before.1, decision)))
+    Some((before.0.link(event), before.1.link(decision)))
 }
 
 /// The head of a record: everything but the decision.

@@ -89,9 +89,6 @@ impl Records {
         let rest_len = NonZeroUsize::new(unlinked.after_time + 1);
         self.unlinked.push(unlinked);
         self.end(chain, now, rest_len);
-        if self.unlinked.len() >= Chains::linked_together() {
-            self.link(chains);
-        }
     }
 
     /// Links all records that were added.

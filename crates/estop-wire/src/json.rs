@@ -11,7 +11,6 @@
 //! What it never does: recurse by itself, or take more than linear time (SE-1).
 
 mod fault;
-mod loose;
 mod place;
 mod skip;
 #[cfg(test)]
@@ -25,7 +24,6 @@ use estop_core::steps;
 
 pub use fault::ReadError;
 pub(crate) use fault::{Fault, What};
-pub(crate) use loose::scan;
 
 /// One value, checked: its JSON text, where it stands in the document, and the decoded length of all strings in it.
 #[derive(Clone, Copy, Debug)]

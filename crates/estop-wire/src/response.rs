@@ -16,7 +16,7 @@
 mod anthropic;
 mod body;
 mod elements;
-mod field;
+pub(crate) mod field;
 mod gather;
 mod gemini;
 mod ollama;

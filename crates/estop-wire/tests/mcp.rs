@@ -201,6 +201,28 @@ fn tl_3_how_a_call_ended_is_read_from_its_answer() {
 }
 
 #[test]
+fn tl_3_an_answer_that_can_be_read_in_two_ways_is_told_as_it_stands() {
+    let ended = |result| {
+        let answered = mcp::answered(Some(result), None);
+        (answered.failed, answered.text)
+    };
+    let as_it_stands = |json: &str| (false, json.to_owned());
+    for json in [
+        r#"{"isError":true,"isError":true}"#,
+        r#"{"isError":true,"content":[{"text":"a","text":"b"}]}"#,
+        r#"{"isError":true,"content":[{"text":"\ud800"}]}"#,
+        r#"[true,[{"text":"a"}]]"#,
+        r#"{"content":[]}"#,
+    ] {
+        assert_eq!(ended(json), as_it_stands(json), "{json}");
+    }
+    // What nobody asks for does not matter.
+    let twice = r#"{"x":1,"x":2,"isError":true,"content":[7,{"text":null},{"y":1,"y":2,"text":"a"}]}"#;
+    assert_eq!(ended(twice), (true, "7\n{\"text\":null}\na".to_owned()));
+    assert_eq!(mcp::answered(None, Some(r#"["gone"]"#)).text, r#"["gone"]"#);
+}
+
+#[test]
 fn tl_3_our_own_form_says_that_the_gate_before_a_server_saw_a_call() {
     use estop_core::event::ToolGate;
     use estop_wire::hooks::{self, HookClient};

@@ -215,6 +215,12 @@ fn way_to(url: &str) -> Result<Way, BadTarget> {
     })
 }
 
+/// Host and port of an admin port's URL; `None` if it is anything else than `http://127.0.0.1:4101` is.
+pub(crate) fn host_and_port(url: &str) -> Option<String> {
+    let Ok(Way::Tcp { port, authority, .. }) = way_to(url.trim_end_matches('/')) else { return None };
+    authority.ends_with(&format!(":{port}")).then_some(authority)
+}
+
 fn bearer(token: &SecretString) -> Result<HeaderValue, BadTarget> {
     let value = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret()));
     let mut value =
@@ -243,5 +249,25 @@ mod tests {
             unreachable!("it is a good URL")
         };
         assert_eq!((&*host, port, &*authority), ("::1", 4101, "[::1]:4101"));
+    }
+
+    #[test]
+    fn tl_1_an_admin_port_is_named_by_host_and_port_and_nothing_else() {
+        for (url, expected) in [
+            ("http://127.0.0.1:4101", Some("127.0.0.1:4101")),
+            ("http://[::1]:4101/", Some("[::1]:4101")),
+            ("http://localhost", None),
+            ("http://localhost:", None),
+            ("http://localhost:99999", None),
+            ("https://localhost:4101", None),
+            ("http://me@localhost:4101", None),
+            ("http://localhost:4101/api", None),
+            ("http://localhost:4101?x", None),
+            ("http://local host:4101", None),
+            ("http://localhost:4101\r\nx: y", None),
+            ("localhost:4101", None),
+        ] {
+            assert_eq!(host_and_port(url).as_deref(), expected, "{url:?}");
+        }
     }
 }

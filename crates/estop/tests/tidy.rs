@@ -40,9 +40,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("estop-models", &["estop-core"]),
 ];
 
-/// All the core may use from outside (docs/decisions/0006 and 0028).
-const CORE_USES: &[&str] =
-    &["fearless_simd", "memchr", "serde", "serde_json", "sha2", "thiserror", "xxhash-rust"];
+/// All the core may use from outside (docs/decisions/0006).
+const CORE_USES: &[&str] = &["memchr", "serde", "serde_json", "sha2", "thiserror", "xxhash-rust"];
 
 /// Crates that speak SQL, by the start of their names; they belong into estop-store.
 const SQL: &[&str] = &[

@@ -36,36 +36,6 @@ pub(crate) fn escaped_in_json(chunk: u64) -> u64 {
     !(chunk | (at_least(chunk, b' ') & is_not(b'"') & is_not(b'\\'))) & TOPS
 }
 
-/// Appends a number in decimal digits.
-pub(crate) fn push_number(out: &mut Vec<u8>, number: u64) {
-    const LIMIT: u64 = 100_000_000;
-    if number >= LIMIT {
-        push_number(out, number / LIMIT);
-        let digits = digits(number % LIMIT) | all(b'0');
-        return out.extend_from_slice(&digits.to_le_bytes());
-    }
-    let digits = digits(number);
-    // The last digit stays, also of 0.
-    let zeros = (digits.trailing_zeros() / 8).min(7);
-    let end = out.len() + 8 - zeros as usize;
-    // All eight, then cut: cheaper than copying a number of bytes that differs.
-    out.extend_from_slice(&((digits | all(b'0')) >> (8 * zeros)).to_le_bytes());
-    out.truncate(end);
-}
-
-/// The digits of a number below 10^8, as values from 0 to 9, the highest first.
-///
-/// Halved three times, all parts at once. Dividing by 100 and by 10 is multiplying by 10486 / 2^20 and 103 / 2^10: exact
-/// for numbers below 10,000 and 100.
-#[inline]
-fn digits(number: u64) -> u64 {
-    let fours = (number / 10_000) | ((number % 10_000) << 32);
-    let hundreds = ((fours * 10_486) >> 20) & 0x7f_0000_007f;
-    let twos = hundreds | (fours - 100 * hundreds) << 16;
-    let tens = ((twos * 103) >> 10) & 0x000f_000f_000f_000f;
-    tens | (twos - 10 * tens) << 8
-}
-
 /// ASCII capitals in lower case. Bytes from 0x80 on come out as anything.
 #[inline]
 pub(super) fn lower(chunk: u64) -> u64 {
@@ -102,18 +72,6 @@ const fn all(byte: u8) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tw_7_digits_are_those_of_the_number() {
-        let spread = (0..1_000_000_u64).map(|n| n * 99_999_989 % 100_000_000);
-        for number in (0..100_000).chain(spread).chain([99_999_999]) {
-            let ascii = digits(number) | all(b'0');
-            assert_eq!(ascii.to_le_bytes().as_slice(), format!("{number:08}").as_bytes());
-            let mut out = Vec::new();
-            push_number(&mut out, number * number);
-            assert_eq!(out, (number * number).to_string().as_bytes());
-        }
-    }
 
     /// Every byte value at every place, among neighbours that could borrow or carry.
     #[test]

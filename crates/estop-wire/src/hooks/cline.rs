@@ -2,12 +2,14 @@
 //! lets the tool run, and a refusal ends the whole run.
 
 use estop_core::ended::Ended;
+use serde::Deserialize;
 use serde_json::json;
+use serde_json::value::RawValue;
 
 use super::answer::{HookAnswer, Plain};
 use super::payload::{Contract, Key, Seen, text_or_json};
 use super::{HookClient, HookError, HookEvent, HookIn, HookOut, ToolResult};
-use crate::json::Kind;
+use crate::response::field::{Maybe, each_element};
 
 pub(super) const EVENTS: &[(&str, HookEvent)] = &[
     ("TaskStart", HookEvent::SessionStarted),
@@ -80,19 +82,17 @@ fn result(seen: &Seen<'_>, _: &str) -> ToolResult {
     ToolResult { text, ended: if has_failed { Ended::Failed } else { Ended::Ok } }
 }
 
-/// `[{"query": …, "result": …, "success": false}]`.
+/// One of `[{"query": …, "result": …, "success": false}]`.
+#[derive(Deserialize)]
+struct CommandResult<'a> {
+    #[serde(borrow)]
+    success: Option<&'a RawValue>,
+}
+
 fn any_failed(list: &str) -> bool {
     let mut failed = false;
-    let read = crate::json::scan(list, |s| {
-        s.list("a list", |s| {
-            if s.kind()? != Kind::Object {
-                return s.skip().map(drop);
-            }
-            s.loose_object(&[("success", ())], |s, ()| {
-                failed |= s.skip()?.text == "false";
-                Ok(())
-            })
-        })
+    let read = each_element(list, |Maybe(result): Maybe<CommandResult<'_>>| {
+        failed |= result.and_then(|result| result.success).is_some_and(|success| success.get() == "false");
     });
     read.is_ok() && failed
 }

@@ -78,7 +78,7 @@ pub enum SettingsError {
         /// From 1.
         line: usize,
         /// What is wrong.
-        what: &'static str,
+        what: String,
     },
     /// Something else stands where hooks belong.
     #[error("`{key}` is not {expected}: correct it, then try again")]

@@ -1,6 +1,11 @@
 //! What came of a call, as far as the core is told of it.
 
-use crate::json::{Fault, Kind, Raw, Scanner, scan};
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::response::field::{Maybe, each_element};
 
 /// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,85 +23,87 @@ const RESULT_BYTES_MAX: usize = 1 << 20;
 /// its text is kept.
 pub fn answered(result: Option<&str>, error: Option<&str>) -> Answered {
     if let Some(error) = error {
-        let message = scan(error, message).ok().flatten();
-        return Answered { failed: true, text: message.unwrap_or_else(|| head(error).to_owned()) };
+        return Answered { failed: true, text: message(error).unwrap_or_else(|| head(error).to_owned()) };
     }
     let json = result.unwrap_or_default();
-    match scan(json, content) {
-        Ok((failed, Some(text))) => Answered { failed, text },
-        Ok((failed, None)) => Answered { failed, text: head(json).to_owned() },
-        Err(_) => Answered { failed: false, text: head(json).to_owned() },
-    }
+    let (failed, text) = content(json).unwrap_or_default();
+    Answered { failed, text: text.unwrap_or_else(|| head(json).to_owned()) }
+}
+
+#[derive(Deserialize)]
+struct CallError {
+    message: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CallResult<'a> {
+    #[serde(borrow)]
+    is_error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Part<'a> {
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+}
+
+/// An object, or `None` if it is something else. A key that matters and comes twice is an error.
+fn object<'a, T: Deserialize<'a>>(json: &'a str) -> serde_json::Result<Option<T>> {
+    estop_core::steps::add(json.len());
+    serde_json::from_str(json).map(|Maybe(object)| object)
 }
 
 /// The `message` of an error.
-fn message(s: &mut Scanner<'_>) -> Result<Option<String>, Fault> {
-    let mut message = None;
-    s.loose_object(&[("message", ())], |s, ()| {
-        let raw = s.skip()?;
-        message = text(&raw)?;
-        Ok(())
-    })?;
-    Ok(message)
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Field {
-    IsError,
-    Content,
+fn message(json: &str) -> Option<String> {
+    let error: CallError = object(json).ok()??;
+    error.message.map(|message| head(&message).to_owned())
 }
 
 /// Whether it failed, and its content as text, if it has some.
-fn content(s: &mut Scanner<'_>) -> Result<(bool, Option<String>), Fault> {
-    let (mut failed, mut said) = (false, None);
-    s.loose_object(&[("isError", Field::IsError), ("content", Field::Content)], |s, field| {
-        match field {
-            Field::IsError => failed = s.skip()?.text == "true",
-            Field::Content if s.kind()? == Kind::Array => said = parts(s)?,
-            Field::Content => drop(s.skip()?),
-        }
-        Ok(())
-    })?;
-    Ok((failed, said))
+fn content(json: &str) -> serde_json::Result<(bool, Option<String>)> {
+    let Some(result) = object::<CallResult<'_>>(json)? else { return Ok((false, None)) };
+    let failed = result.is_error.is_some_and(|is_error| is_error.get() == "true");
+    let text = match result.content.map(RawValue::get) {
+        Some(list) if list.starts_with('[') => parts(list)?,
+        Some(_) | None => None,
+    };
+    Ok((failed, text))
 }
 
 /// The texts of all parts, and those without one as JSON, joined by line breaks; `None` if there are no parts.
-fn parts(s: &mut Scanner<'_>) -> Result<Option<String>, Fault> {
+fn parts(list: &str) -> serde_json::Result<Option<String>> {
     let mut said: Option<String> = None;
-    s.list("a list of parts", |s| {
-        let part = s.skip()?;
+    let mut readable = Ok(());
+    each_element(list, |part: &RawValue| {
         let has_room = said.as_ref().is_none_or(|said| said.len() < RESULT_BYTES_MAX);
-        if !has_room {
-            return Ok(());
+        if !has_room || readable.is_err() {
+            return;
         }
-        let mut of_part = None;
-        if part.kind() == Kind::Object {
-            part.scanner().loose_object(&[("text", ())], |s, ()| {
-                let raw = s.skip()?;
-                of_part = text(&raw)?;
-                Ok(())
-            })?;
+        match part_text(part.get()) {
+            Ok(text) => {
+                if let Some(said) = &mut said {
+                    said.push('\n');
+                }
+                let said = said.get_or_insert_default();
+                let room = RESULT_BYTES_MAX - said.len().min(RESULT_BYTES_MAX);
+                said.push_str(&text[..text.floor_char_boundary(room)]);
+            }
+            Err(error) => readable = Err(error),
         }
-        let is_first = said.is_none();
-        let all = said.get_or_insert_default();
-        if !is_first {
-            all.push('\n');
-        }
-        let of_part = of_part.as_deref().unwrap_or(part.text);
-        all.push_str(
-            &of_part[..of_part.floor_char_boundary(RESULT_BYTES_MAX - all.len().min(RESULT_BYTES_MAX))],
-        );
-        Ok(())
     })?;
-    Ok(said)
+    readable.map(|()| said)
 }
 
-/// The text of a value, if it is one.
-fn text(raw: &Raw<'_>) -> Result<Option<String>, Fault> {
-    if raw.kind() != Kind::String {
-        return Ok(None);
+/// The text of a part, or the part as JSON if it has none.
+fn part_text(part: &str) -> serde_json::Result<Cow<'_, str>> {
+    let text = object::<Part<'_>>(part)?.and_then(|part| part.text).map(RawValue::get);
+    match text {
+        Some(text) if text.starts_with('"') => serde_json::from_str::<String>(text).map(Cow::Owned),
+        Some(_) | None => Ok(Cow::Borrowed(part)),
     }
-    raw.decoded().map(|text| Some(head(&text).to_owned()))
 }
 
 /// The first bytes of a text, up to a whole character.

@@ -321,7 +321,7 @@ fn arguments<'a>(s: &mut Scanner<'a>) -> Result<Cow<'a, str>, Fault> {
 
 fn says_version(meta: &Raw<'_>) -> bool {
     let mut says = false;
-    let read = meta.scanner().loose_object(&[(PROTOCOL_VERSION, ())], |s, ()| {
+    let read = meta.scanner().object(&[(PROTOCOL_VERSION, ())], |s, ()| {
         says = true;
         s.skip().map(drop)
     });
@@ -331,7 +331,7 @@ fn says_version(meta: &Raw<'_>) -> bool {
 /// The request a cancellation names.
 fn cancels(params: Raw<'_>) -> Option<Id> {
     let mut id = None;
-    let read = params.scanner().loose_object(&[("requestId", ())], |s, ()| {
+    let read = params.scanner().object(&[("requestId", ())], |s, ()| {
         id = Id::of(&s.skip()?)?;
         Ok(())
     });

@@ -120,7 +120,7 @@ impl<'de> Deserialize<'de> for Said {
 
 /// An object, or `None` if it is anything else.
 #[derive(Debug)]
-pub(super) struct Maybe<T>(pub(super) Option<T>);
+pub(crate) struct Maybe<T>(pub(crate) Option<T>);
 
 impl<T> Default for Maybe<T> {
     fn default() -> Self {
@@ -147,59 +147,60 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Maybe<T> {
 /// It is read element by element and never held as a whole: `{}` in a body has three bytes, and what is read of it has
 /// hundreds (SE-1).
 #[derive(Debug)]
-pub(super) enum Each<'a, T> {
-    /// A few elements that were read on the way.
-    Few(Vec<T>),
-    /// The list as JSON, whose grammar was checked.
-    Json(&'a str),
+pub(super) struct Each<'a, T> {
+    /// The list as JSON, whose grammar was checked; `None` if there is none.
+    json: Option<&'a str>,
+    of: PhantomData<T>,
 }
-
-/// How many elements of a list are read on the way. Nearly all lists have fewer.
-pub(super) const FEW_MAX: usize = 16;
 
 impl<T> Default for Each<'_, T> {
     fn default() -> Self {
-        Each::Few(Vec::new())
+        Each { json: None, of: PhantomData }
     }
 }
 
 impl<'de: 'a, 'a, T> Deserialize<'de> for Each<'a, T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let json = <&'de RawValue>::deserialize(from)?.get();
-        Ok(if json.starts_with('[') { Each::Json(json) } else { Each::default() })
+        Ok(Each { json: Some(json).filter(|json| json.starts_with('[')), of: PhantomData })
     }
 }
 
 impl<'a, T: Deserialize<'a>> Each<'a, T> {
     /// Hands on each object of the list, one at a time. What follows an object that cannot be read is missed.
     pub(super) fn tell(self, gather: &mut Gather, mut tell: impl FnMut(T, &mut Gather)) {
-        match self {
-            Each::Few(list) => list.into_iter().for_each(|item| tell(item, gather)),
-            Each::Json(json) => {
-                estop_core::steps::add(json.len());
-                let mut each = |item| tell(item, gather);
-                let visitor = Elements(&mut each, PhantomData);
-                if serde_json::Deserializer::from_str(json).deserialize_seq(visitor).is_err() {
-                    gather.miss();
-                }
-            }
+        let Some(json) = self.json else { return };
+        let read = each_element(json, |Maybe(item)| item.into_iter().for_each(|item| tell(item, gather)));
+        if read.is_err() {
+            gather.miss();
         }
     }
 }
 
-/// Goes through a list and hands on its objects.
-struct Elements<'f, F, T>(&'f mut F, PhantomData<T>);
+/// Reads a list and hands on each element, one at a time: the list is never held as a whole. Those before one that cannot
+/// be read have been handed on.
+pub(crate) fn each_element<'a, T: Deserialize<'a>>(
+    json: &'a str,
+    each: impl FnMut(T),
+) -> Result<(), serde_json::Error> {
+    estop_core::steps::add(json.len());
+    let mut reader = serde_json::Deserializer::from_str(json);
+    reader.deserialize_seq(Elements(each, PhantomData))?;
+    reader.end()
+}
 
-impl<'de, F: FnMut(T), T: Deserialize<'de>> Visitor<'de> for Elements<'_, F, T> {
+struct Elements<F, T>(F, PhantomData<T>);
+
+impl<'de, F: FnMut(T), T: Deserialize<'de>> Visitor<'de> for Elements<F, T> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while let Some(Maybe(item)) = seq.next_element::<Maybe<T>>()? {
-            item.into_iter().for_each(&mut *self.0);
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<(), A::Error> {
+        while let Some(item) = seq.next_element()? {
+            (self.0)(item);
         }
         Ok(())
     }
@@ -227,7 +228,7 @@ impl<'de: 'a, 'a, P> Deserialize<'de> for Content<'a, P> {
                 let text = serde_json::from_str::<Text<'_>>(json).map_err(D::Error::custom)?;
                 Ok(Content::Text(text.0))
             }
-            Some(b'[') => Ok(Content::Parts(Each::Json(json))),
+            Some(b'[') => Ok(Content::Parts(Each { json: Some(json), of: PhantomData })),
             Some(_) | None => Ok(Content::default()),
         }
     }

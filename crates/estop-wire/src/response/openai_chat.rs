@@ -3,8 +3,6 @@
 //!
 //! Of several choices only the first is kept as text and calls; the others are counted.
 
-mod usual;
-
 use serde::Deserialize;
 
 use super::Finish;
@@ -12,7 +10,6 @@ use super::field::{ArgsText, Content, Count, Each, Maybe, Said, Text};
 use super::gather::{Gather, Key};
 use super::openai_usage::Usage;
 use super::read::Document;
-pub(super) use usual::usual;
 
 /// A chunk or a whole answer: they differ in `delta` and `message` only.
 #[derive(Default, Deserialize)]

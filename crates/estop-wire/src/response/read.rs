@@ -19,12 +19,7 @@ pub(super) fn read(protocol: Protocol, json: &[u8], gather: &mut Gather) {
         Protocol::OpenAiChat
         | Protocol::OpenAiCompletions
         | Protocol::Embeddings(Family::OpenAi)
-        | Protocol::Other(Family::OpenAi) => {
-            match std::str::from_utf8(json).ok().and_then(openai_chat::usual) {
-                Some(answer) => answer.tell(gather),
-                None => read_as::<openai_chat::Answer<'_>>(json, gather),
-            }
-        }
+        | Protocol::Other(Family::OpenAi) => read_as::<openai_chat::Answer<'_>>(json, gather),
         Protocol::OpenAiResponses => read_as::<openai_responses::Event<'_>>(json, gather),
         Protocol::AnthropicMessages
         | Protocol::Embeddings(Family::Anthropic)

@@ -209,7 +209,10 @@ fn tl_1_a_comment_behind_our_entry_does_not_break_the_file() {
 fn tl_1_a_file_that_cannot_be_read_is_left_alone() {
     let target = only(HookClient::ClaudeCode);
     let broken = |text: &str| target.add(Some(text)).expect_err(text);
-    assert_eq!(broken("{\n  \"a\": tru\n}"), SettingsError::Broken { line: 2, what: "this is no value" });
+    assert_eq!(
+        broken("{\n  \"a\": tru\n}"),
+        SettingsError::Broken { line: 2, what: "Unexpected word".to_owned() }
+    );
     for text in [
         "{",
         "{\"a\" 1}",

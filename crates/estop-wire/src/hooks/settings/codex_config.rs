@@ -70,7 +70,7 @@ pub(super) fn is_switched_off(text: &str) -> bool {
 fn read(text: &str) -> Result<DocumentMut, SettingsError> {
     text.parse::<DocumentMut>().map_err(|error| SettingsError::Broken {
         line: error.span().map_or(1, |at| text.get(..at.start).unwrap_or_default().matches('\n').count() + 1),
-        what: "this is not TOML",
+        what: "this is not TOML".to_owned(),
     })
 }
 

@@ -3,10 +3,26 @@
 //! [`parse`] gives a tree of places in the text; an edit cuts or inserts text at such a place. After each edit the text
 //! is parsed again: settings are small, and places move.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-/// Settings nest a handful of levels; deeper is not a settings file.
-const DEPTH_MAX: usize = 64;
+use jsonc_parser::common::Ranged;
+use jsonc_parser::tokens::Token;
+use jsonc_parser::{CollectOptions, ParseOptions, Scanner, ScannerOptions, ast, parse_to_ast};
+
+/// JSON with comments and trailing commas, and nothing else that some readers take and others refuse.
+const OPTIONS: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_trailing_commas: true,
+    allow_loose_object_property_names: false,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
 
 /// A value and where it stands.
 #[derive(Clone, Debug)]
@@ -57,25 +73,50 @@ impl Node {
 }
 
 /// What is wrong, and at which byte.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Broken {
     pub(super) at: usize,
-    pub(super) what: &'static str,
+    pub(super) what: String,
 }
 
 /// Reads a whole text.
 pub(super) fn parse(text: &str) -> Result<Node, Broken> {
-    let mut reader = Reader { bytes: text.as_bytes(), text, at: 0 };
-    // Some editors put a byte order mark at the beginning.
-    if text.starts_with('\u{feff}') {
-        reader.at = '\u{feff}'.len_utf8();
+    // Some editors put a byte order mark at the beginning. As many spaces leave every place where it is.
+    let text = match text.strip_prefix('\u{feff}') {
+        Some(rest) => Cow::Owned(format!("   {rest}")),
+        None => Cow::Borrowed(text),
+    };
+    let collect = CollectOptions { tokens: true, ..CollectOptions::default() };
+    let parsed = parse_to_ast(&text, &collect, &OPTIONS)
+        .map_err(|error| Broken { at: error.range().start, what: error.kind().to_string() })?;
+    // The parser takes a text that goes on in the next line; the clients' do not.
+    let is_torn = |text: &str| text.starts_with('"') && text.contains(|c: char| c < ' ');
+    let mut tokens = parsed.tokens.into_iter().flatten();
+    if let Some(torn) = tokens.find(|token| is_torn(&text[span(token)])) {
+        return Err(Broken { at: torn.start(), what: "a text is not written as JSON has it".to_owned() });
     }
-    let node = reader.value(0)?;
-    reader.gap()?;
-    if reader.at < text.len() {
-        return Err(reader.broken("there is more after the end"));
-    }
-    Ok(node)
+    let missing = || Broken { at: text.len(), what: "it ends too early".to_owned() };
+    parsed.value.map(node).ok_or_else(missing)
+}
+
+/// The parser refuses what is nested more than 512 levels deep.
+fn node(value: ast::Value<'_>) -> Node {
+    let span = span(&value);
+    let value = match value {
+        ast::Value::Object(object) => Value::Object(object.properties.into_iter().map(member).collect()),
+        ast::Value::Array(array) => Value::Array(array.elements.into_iter().map(node).collect()),
+        ast::Value::StringLit(text) => Value::Text(text.value.into_owned()),
+        ast::Value::NumberLit(_) | ast::Value::BooleanLit(_) | ast::Value::NullKeyword(_) => Value::Plain,
+    };
+    Node { span, value }
+}
+
+fn member(property: ast::ObjectProp<'_>) -> Member {
+    Member { span: span(&property), key: property.name.into_string(), node: node(property.value) }
+}
+
+fn span(part: &impl Ranged) -> Range<usize> {
+    part.start()..part.end()
 }
 
 /// Adds a member or element at the end of an object or array. `item` is `"key": value` or a value.
@@ -150,22 +191,13 @@ fn join(text: &str, from: usize, head: usize, tail: &str) -> String {
 
 /// Whether what stands between two values ends in a `//` comment.
 fn ends_in_line_comment(text: &str, from: usize, to: usize) -> bool {
-    let mut rest = &text[from..to];
-    let mut is_line = false;
-    while !rest.is_empty() {
-        let skipped = if rest.starts_with("//") {
-            is_line = true;
-            rest.find('\n').unwrap_or(rest.len())
-        } else if rest.starts_with("/*") {
-            is_line = false;
-            rest.find("*/").map_or(rest.len(), |end| end + 2)
-        } else {
-            is_line &= !rest.starts_with('\n');
-            rest.chars().next().map_or(1, char::len_utf8)
-        };
-        rest = &rest[skipped..];
+    let between = &text[from..to];
+    let mut scanner = Scanner::new(between, &ScannerOptions::default());
+    let mut line_comment = None;
+    while let Ok(Some(token)) = scanner.scan() {
+        line_comment = matches!(token, Token::CommentLine(_)).then(|| scanner.token_end());
     }
-    is_line
+    line_comment.is_some_and(|end| !between[end..].contains('\n'))
 }
 
 /// The white space between what stands at `at` and whatever is before it: a new line with its indent, or a blank.
@@ -195,131 +227,11 @@ fn indent_unit(text: &str) -> &str {
 
 /// The comma between two places, if there is one that is not in a comment.
 fn comma(text: &str, from: usize, to: usize) -> Option<usize> {
-    let mut reader = Reader { bytes: text.as_bytes(), text, at: from };
-    reader.gap().ok()?;
-    (reader.at < to && reader.bytes.get(reader.at) == Some(&b',')).then_some(reader.at)
-}
-
-struct Reader<'a> {
-    bytes: &'a [u8],
-    text: &'a str,
-    at: usize,
-}
-
-impl Reader<'_> {
-    fn broken(&self, what: &'static str) -> Broken {
-        Broken { at: self.at, what }
-    }
-
-    /// White space and comments.
-    fn gap(&mut self) -> Result<(), Broken> {
-        loop {
-            let rest = self.text.get(self.at..).unwrap_or_default();
-            let skipped = match rest.as_bytes() {
-                [b' ' | b'\t' | b'\r' | b'\n', ..] => 1,
-                [b'/', b'/', ..] => rest.find('\n').unwrap_or(rest.len()),
-                [b'/', b'*', ..] => match rest.get(2..).and_then(|inner| inner.find("*/")) {
-                    Some(end) => end + 4,
-                    None => return Err(self.broken("a comment has no end")),
-                },
-                _ => return Ok(()),
-            };
-            self.at += skipped;
+    let mut scanner = Scanner::new(&text[from..to], &ScannerOptions::default());
+    loop {
+        match scanner.scan().ok()?? {
+            Token::CommentLine(_) | Token::CommentBlock(_) => {}
+            token => return (token == Token::Comma).then(|| from + scanner.token_start()),
         }
-    }
-
-    fn value(&mut self, depth: usize) -> Result<Node, Broken> {
-        if depth > DEPTH_MAX {
-            return Err(self.broken("it is nested too deep"));
-        }
-        self.gap()?;
-        let start = self.at;
-        let value = match self.bytes.get(start) {
-            Some(b'{') => Value::Object(self.object(depth)?),
-            Some(b'[') => Value::Array(self.array(depth)?),
-            Some(b'"') => Value::Text(self.string()?),
-            Some(b'-' | b'0'..=b'9' | b'a'..=b'z') => {
-                let rest = &self.bytes[start..];
-                let is_word = |b: &&u8| b.is_ascii_alphanumeric() || b"+-.".contains(b);
-                let length = rest.iter().take_while(is_word).count();
-                let word = &self.text[start..start + length];
-                serde_json::from_str::<serde_json::Value>(word)
-                    .map_err(|_| self.broken("this is no value"))?;
-                self.at += length;
-                Value::Plain
-            }
-            Some(_) => return Err(self.broken("a value is expected")),
-            None => return Err(self.broken("it ends too early")),
-        };
-        Ok(Node { span: start..self.at, value })
-    }
-
-    fn object(&mut self, depth: usize) -> Result<Vec<Member>, Broken> {
-        let mut members = Vec::new();
-        self.at += 1;
-        while !self.closes(b'}')? {
-            let start = self.at;
-            if self.bytes.get(start) != Some(&b'"') {
-                return Err(self.broken("a key in quotes is expected"));
-            }
-            let key = self.string()?;
-            self.gap()?;
-            if self.bytes.get(self.at) != Some(&b':') {
-                return Err(self.broken("`:` is expected"));
-            }
-            self.at += 1;
-            let node = self.value(depth + 1)?;
-            members.push(Member { span: start..self.at, key, node });
-            self.separates(b'}')?;
-        }
-        Ok(members)
-    }
-
-    fn array(&mut self, depth: usize) -> Result<Vec<Node>, Broken> {
-        let mut nodes = Vec::new();
-        self.at += 1;
-        while !self.closes(b']')? {
-            nodes.push(self.value(depth + 1)?);
-            self.separates(b']')?;
-        }
-        Ok(nodes)
-    }
-
-    /// Steps over the end, if it is next.
-    fn closes(&mut self, closing: u8) -> Result<bool, Broken> {
-        self.gap()?;
-        let closes = self.bytes.get(self.at) == Some(&closing);
-        self.at += usize::from(closes);
-        Ok(closes)
-    }
-
-    /// Steps over a comma; without one the end must be next.
-    fn separates(&mut self, closing: u8) -> Result<(), Broken> {
-        self.gap()?;
-        match self.bytes.get(self.at) {
-            Some(b',') => self.at += 1,
-            Some(byte) if *byte == closing => {}
-            Some(_) => return Err(self.broken("`,` is expected")),
-            None => return Err(self.broken("it ends too early")),
-        }
-        Ok(())
-    }
-
-    fn string(&mut self) -> Result<String, Broken> {
-        let start = self.at;
-        let mut end = start + 1;
-        loop {
-            match self.bytes.get(end) {
-                Some(b'"') => break,
-                Some(b'\\') => end += 2,
-                Some(_) => end += 1,
-                None => return Err(self.broken("a text has no end")),
-            }
-        }
-        let quoted = self.text.get(start..=end).ok_or(self.broken("a text has no end"))?;
-        let text =
-            serde_json::from_str(quoted).map_err(|_| self.broken("a text is not written as JSON has it"))?;
-        self.at = end + 1;
-        Ok(text)
     }
 }

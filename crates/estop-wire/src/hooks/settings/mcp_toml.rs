@@ -38,7 +38,7 @@ fn read(text: &str) -> Result<DocumentMut, SettingsError> {
     text.parse().map_err(|error: toml_edit::TomlError| {
         let at = error.span().map_or(0, |span| span.start);
         let line = text.get(..at).unwrap_or_default().lines().count().max(1);
-        SettingsError::Broken { line, what: "it is not TOML" }
+        SettingsError::Broken { line, what: "it is not TOML".to_owned() }
     })
 }
 

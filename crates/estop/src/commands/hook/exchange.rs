@@ -14,7 +14,7 @@ use super::payload::{self, Moment, Payload};
 use super::unheard::Unheard;
 use super::{Args, branch, variable};
 use crate::admin_plane::socket;
-use crate::client::{own_detail, path};
+use crate::client::{host_and_port, own_detail, path};
 use crate::config::{self, Env};
 
 /// Answers have a few kilobytes; texts in them are cut at 8,000 characters.
@@ -90,10 +90,7 @@ pub(crate) fn of_both(
 }
 
 fn tcp(url: &str) -> Result<Way, String> {
-    let authority = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
-    let is_place = |place: &&str| place.contains(':') && !place.contains(['/', '@', ' ', '\r', '\n']);
-    let place = authority.filter(is_place);
-    place.map(|place| Way::Tcp(place.to_owned())).ok_or_else(|| {
+    host_and_port(url).map(Way::Tcp).ok_or_else(|| {
         format!("the URL {url:?} cannot be used: write it as http://127.0.0.1:4101, the admin port")
     })
 }

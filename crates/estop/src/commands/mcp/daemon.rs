@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 use super::super::hook::{is_of, of_both};
 use super::Args;
 use crate::admin_plane::socket;
-use crate::client::{own_detail, path};
+use crate::client::{host_and_port, own_detail, path};
 use crate::config::{self, Env};
 
 /// A daemon answers within milliseconds; at half of this it is in trouble as well.
@@ -289,10 +289,7 @@ fn way(args: &Args) -> anyhow::Result<(Way, Option<PathBuf>)> {
 }
 
 fn tcp(url: &str) -> anyhow::Result<Way> {
-    let authority = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
-    let place = authority.filter(|place| place.contains(':') && !place.contains(['/', '@', ' ']));
-    let place = place.with_context(|| {
+    host_and_port(url).map(Way::Tcp).with_context(|| {
         format!("the URL {url:?} cannot be used: write it as http://127.0.0.1:4101, the admin port")
-    })?;
-    Ok(Way::Tcp(place.to_owned()))
+    })
 }

@@ -3,7 +3,6 @@
 //! It books exactly what the agents' own budgets book: what was really used, or what was held if nobody said.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use estop_core::budget::{Amount, Budget, Need, PeriodSpend};
@@ -31,7 +30,7 @@ const TAGS_PER_AGENT_MAX: usize = 1_024;
 #[derive(Default)]
 pub(super) struct Books {
     /// By the agent's hash and the request's number: no name is copied for it.
-    asked: HashMap<(u64, u64), Asked, BuildHasherDefault<Mixed>>,
+    asked: HashMap<(u64, u64), Asked>,
     /// Given up and booked, but perhaps still running; as many of each agent as the core remembers.
     overdue: BTreeMap<u64, VecDeque<(RequestId, Asked)>>,
     /// Some were not remembered.
@@ -144,24 +143,6 @@ impl Page {
         let known = self.role.take().filter(|(batch, _)| *batch == facts.batch);
         let (_, role) = self.role.insert(known.unwrap_or_else(|| (facts.batch, facts.role(agent))));
         role.as_deref()
-    }
-}
-
-/// Numbers that are hashes, or nearly so, hashed quickly.
-#[derive(Default)]
-struct Mixed(u64);
-
-impl Hasher for Mixed {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = (self.0.rotate_left(23) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 32
     }
 }
 
