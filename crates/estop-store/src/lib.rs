@@ -20,6 +20,7 @@ mod cases;
 mod data_folder;
 mod journal;
 mod latch_file;
+pub mod latch_slots;
 mod ledger;
 mod runs;
 mod system_state;

@@ -17,6 +17,8 @@ use axum::extract::ConnectInfo;
 use axum::middleware::map_request;
 use axum::{Extension, Router};
 use estop_admin::Admin;
+use estop_config::data_dir::socket;
+use estop_config::descriptors::Shares;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -25,12 +27,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::descriptors::Shares;
 use drained::drained;
 use places::Places;
 
-/// The owner's socket in the data directory.
-const SOCKET: &str = "estop.sock";
 /// How long requests under way may take when estop ends.
 const SHUTDOWN_WITHIN: Duration = Duration::from_secs(1);
 /// A request's head must come within this time, the first and each after it.
@@ -42,11 +41,6 @@ const EMFILE: i32 = nix::errno::Errno::EMFILE as i32;
 const ENFILE: i32 = nix::errno::Errno::ENFILE as i32;
 /// Connections the kernel may hold for us: a kill waits among them in a flood, and is not turned away.
 const BACKLOG: i32 = 4096;
-
-/// Where the owner's socket of a data directory is.
-pub fn socket(data_dir: &Path) -> PathBuf {
-    data_dir.join(SOCKET)
-}
 
 /// The doors, open but not served yet.
 pub struct Doors {

@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
+use estop_config::printable::escaped;
+use estop_config::{Alerts, Env};
 use estop_core::ids::Name;
 use estop_core::printed_command::Commands;
 use estop_notify::{AlertType, Happening, Notifier, Outside, Settings};
 use estop_store::{Alerts as _, Sqlite, SqliteOptions};
 use jiff::Timestamp;
 
-use crate::config::{self, Alerts, Env};
-use crate::printable::escaped;
 pub use button::TellingKeeper;
 use button::ToldButton;
 pub use watch::Watching;
@@ -81,7 +81,7 @@ impl Alerting {
         }
         let place = data_dir.join(SHUT);
         let opened = Sqlite::open(&place, SqliteOptions::default()).context("alerts");
-        let commands = config::commands(data_dir, &Env::of_process());
+        let commands = estop_config::commands(data_dir, &Env::of_process());
         let started = opened.and_then(|store| Alerting::start(&store, alerts, 0, commands));
         let problem = |error: &anyhow::Error| {
             let (place, error) = (escaped(&place.to_string_lossy()), escaped(&format!("{error:#}")));

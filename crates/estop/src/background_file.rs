@@ -4,41 +4,33 @@
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use estop_config::data_dir::BACKGROUND;
 use estop_gateway::{Host, Job};
 use estop_store::open_regular;
 
 /// Chosen: what a crash may lose; more often would only wear the disk.
 const EVERY: Duration = Duration::from_secs(1);
-/// A file that is larger was not written here: an entry has at most a few kB, and their number is bounded.
-pub const FILE_BYTES_MAX: u64 = 64 << 20;
-/// Its name in the data directory.
-pub const FILE_NAME: &str = "background.json";
-
-/// Where it is kept.
-pub fn path(data_dir: &Path) -> PathBuf {
-    data_dir.join(FILE_NAME)
-}
 
 /// What was kept; nothing if there is no file. A file that cannot be read is said, and does not keep estop from starting:
 /// only what it lists is not cancelled.
 pub fn read(data_dir: &Path) -> Vec<Job> {
-    let path = path(data_dir);
+    let path = BACKGROUND.path(data_dir);
     let read = || -> io::Result<Vec<Job>> {
         let file = match open_regular(&path, OpenOptions::new().read(true)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             opened => opened?,
         };
-        if file.metadata()?.len() > FILE_BYTES_MAX {
+        if file.metadata()?.len() > BACKGROUND.bytes_max {
             return Err(io::Error::other("it is larger than any that estop writes"));
         }
         let mut bytes = Vec::new();
-        file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+        file.take(BACKGROUND.bytes_max).read_to_end(&mut bytes)?;
         Ok(serde_json::from_slice(&bytes)?)
     };
     read().unwrap_or_else(|error| {
@@ -64,7 +56,7 @@ pub struct BackgroundFile {
 impl BackgroundFile {
     /// Starts the thread.
     pub fn start(host: Arc<Host>, data_dir: &Path) -> io::Result<BackgroundFile> {
-        let path = path(data_dir);
+        let path = BACKGROUND.path(data_dir);
         let (end, ends) = channel();
         let work = move || {
             let (mut written, mut is_said) = (host.jobs.changes(), false);

@@ -5,17 +5,14 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use estop_config::data_dir::{BACKGROUND, PROOF_TEST, SmallFile};
 use estop_store::open_regular;
-
-use crate::{background_file, prooftest};
 
 /// A file of the data directory that goes with a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackupFile {
-    /// Its name in the data directory; beside the copy it follows the copy's name.
-    name: &'static str,
-    /// Of a larger one nothing is copied: estop did not write it.
-    bytes_max: u64,
+    /// Beside the copy its name follows the copy's. Of a larger one nothing is copied: estop did not write it.
+    file: SmallFile,
     /// What people call it.
     pub what: &'static str,
     /// What a person can do where it could not be put back.
@@ -24,15 +21,9 @@ pub struct BackupFile {
 
 /// All of them.
 pub const BACKUP_FILES: [BackupFile; 2] = [
+    BackupFile { file: PROOF_TEST, what: "the last proof test", next_step: "Run `estop prooftest`." },
     BackupFile {
-        name: prooftest::FILE_NAME,
-        bytes_max: prooftest::FILE_BYTES_MAX,
-        what: "the last proof test",
-        next_step: "Run `estop prooftest`.",
-    },
-    BackupFile {
-        name: background_file::FILE_NAME,
-        bytes_max: background_file::FILE_BYTES_MAX,
+        file: BACKGROUND,
         what: "the list of work at providers",
         next_step: "A stop does not cancel what it lists: look at the providers.",
     },
@@ -41,19 +32,19 @@ pub const BACKUP_FILES: [BackupFile; 2] = [
 impl BackupFile {
     /// Copies it beside a copy of the database; whether there is one.
     pub fn copy_beside(&self, data_dir: &Path, copy: &Path) -> io::Result<bool> {
-        self.put(&data_dir.join(self.name), &self.beside(copy))
+        self.put(&self.file.path(data_dir), &self.beside(copy))
     }
 
     /// Puts it back, unless the data directory has one: that one is newer, or of this very machine. Whether it did.
     pub fn copy_back(&self, copy: &Path, data_dir: &Path) -> io::Result<bool> {
-        let place = data_dir.join(self.name);
+        let place = self.file.path(data_dir);
         if place.exists() { Ok(false) } else { self.put(&self.beside(copy), &place) }
     }
 
     fn beside(&self, copy: &Path) -> PathBuf {
         let mut name = copy.as_os_str().to_owned();
         name.push(".");
-        name.push(self.name);
+        name.push(self.file.name);
         PathBuf::from(name)
     }
 
@@ -61,11 +52,11 @@ impl BackupFile {
     fn put(&self, from: &Path, to: &Path) -> io::Result<bool> {
         let mut bytes = Vec::new();
         match open_regular(from, OpenOptions::new().read(true)) {
-            Ok(file) => file.take(self.bytes_max.saturating_add(1)).read_to_end(&mut bytes)?,
+            Ok(file) => file.take(self.file.bytes_max.saturating_add(1)).read_to_end(&mut bytes)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
         };
-        if bytes.len() as u64 > self.bytes_max {
+        if bytes.len() as u64 > self.file.bytes_max {
             return Err(io::Error::other(format!("{} is larger than any that estop writes", from.display())));
         }
         let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;

@@ -3,13 +3,12 @@
 
 use std::io::Write;
 
+use estop_config::printable::escaped;
 use estop_core::button::Latched;
 use estop_core::operator::Stopped;
 use estop_core::printed_command::Commands;
 use estop_core::system::{Channel, Channels, KillReason, SystemDecision, SystemOutcome, SystemState};
 use jiff::Timestamp;
-
-use crate::printable::escaped;
 
 /// What a start says of a button that is pressed, or not quite released; `None` while everything runs.
 pub fn at_start(button: &Latched, commands: &Commands) -> Option<String> {

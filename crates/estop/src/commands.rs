@@ -39,7 +39,6 @@ pub mod uninstall;
 // What estop starts itself.
 pub mod canary;
 pub mod detach;
-pub mod enter_cgroup;
 
 // Looking after the machine.
 pub mod background;

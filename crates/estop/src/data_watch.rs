@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use estop_config::data_dir::{database, socket};
 use estop_core::button::Press;
 use estop_core::system::KillReason;
 use estop_gateway::Host;
 use estop_store::{DataLock, FileId, FoundLatch, LatchFile, Sqlite, TailFile};
 
-use crate::admin_plane::{Rebinder, socket};
-use crate::memory::database;
+use crate::admin_plane::Rebinder;
 
 /// How often it looks: what is lost is said within 5 s, also on a busy machine.
 const EVERY: Duration = Duration::from_secs(1);

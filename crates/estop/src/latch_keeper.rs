@@ -14,7 +14,7 @@ use estop_core::button::Latched;
 use estop_gateway::{JournalQueue, LatchKeeper};
 use estop_store::{LatchFile, Mark};
 
-use crate::latch_slots::{DAEMON, Kill};
+use estop_store::latch_slots::{DAEMON, Kill};
 
 /// How long the thread waits before it tries a disk again that failed.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);

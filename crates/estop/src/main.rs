@@ -9,10 +9,11 @@ use estop::commands::demo;
 use estop::commands::top;
 use estop::commands::{
     Exit, agents, alerts, background, backup, budgets, canary, cases, completions, detach, doctor, emergency,
-    enter_cgroup, eval, hook, install, journal, kill, mcp, policy, prooftest, replay, restore, run, runs,
-    serve, sessions, spend, status, token, uninstall, verify,
+    eval, hook, install, journal, kill, mcp, policy, prooftest, replay, restore, run, runs, serve, sessions,
+    spend, status, token, uninstall, verify,
 };
-use estop::printable::escaped_lines;
+use estop_config::printable::escaped_lines;
+use estop_supervise::enter_cgroup;
 
 /// Requests allocate on one thread and are freed on another; the system's allocator is slow at that.
 #[global_allocator]
@@ -120,7 +121,7 @@ fn main() -> ExitCode {
         Command::Uninstall(args) => uninstall::main(&args),
         Command::Completions(args) => completions::main(&args, Cli::command()),
         Command::Canary(args) => canary::main(&args),
-        Command::EnterCgroup(args) => enter_cgroup::main(&args),
+        Command::EnterCgroup(args) => enter_cgroup::main(&args).map(|never| match never {}),
         Command::Detach(args) => detach::main(&args),
     };
     let exit = result.unwrap_or_else(|error| {

@@ -28,6 +28,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use estop_admin::overrides_of;
+use estop_config::data_dir::{DATABASE, database};
+use estop_config::printable::escaped;
+use estop_config::{Alerts, ServeConfig, find_zone};
 use estop_core::ids::Name;
 use estop_core::operator::AgentKeyHash;
 use estop_core::policy::Preset;
@@ -40,20 +43,10 @@ use estop_store::{
 use rustix::process::geteuid;
 
 use crate::alerting::Alerting;
-use crate::config::{self, Alerts, ServeConfig, find_zone};
-use crate::printable::escaped;
 use alive::Heartbeat;
 use past::{Known, Past};
 use scribe::{Beside, Places, Scribe};
 pub use upkeep::Tidying;
-
-/// The database's name in the data directory.
-const DATABASE: &str = "estop.db";
-
-/// Where the database of a data directory is.
-pub fn database(data_dir: &Path) -> PathBuf {
-    data_dir.join(DATABASE)
-}
 
 /// Why nothing passes if only the database is gone.
 const DATABASE_GONE: &str = "the database is gone, but the tail of its journal is still there: put it back, or move tail-*.jsonl away to start anew";
@@ -139,7 +132,7 @@ impl Memory {
         let queue = Arc::new(JournalQueue::with_tail(tail, start));
         let host: Arc<OnceLock<Arc<Host>>> = Arc::default();
         let places: Arc<OnceLock<Places>> = Arc::default();
-        let commands = config::commands(data_dir, &config::Env::of_process());
+        let commands = estop_config::commands(data_dir, &estop_config::Env::of_process());
         let alerting = Arc::new(Alerting::start(&store, alerts, past.chains.seq(), commands)?);
         let mut scribe = Scribe::new(
             data_dir,

@@ -28,7 +28,6 @@ use client::{Client, Secret, StreamEnd};
 use process::CanaryProcess;
 pub use process::{READY, TOLD};
 use record::Record;
-pub use record::{BYTES_MAX as FILE_BYTES_MAX, NAME as FILE_NAME};
 use upstream::CanaryUpstream;
 
 /// No step takes this long, except the process, which has its two seconds first.

@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
+use estop_config::printable::escaped_lines;
+use estop_config::{Env, ServeConfig};
 use estop_core::ids::{Hash64, Name};
 use estop_core::policy_file::PolicyFile;
 use estop_core::signature;
@@ -17,9 +19,7 @@ use estop_gateway::{Host, KeyRing, Over};
 use estop_store::Sqlite;
 
 use crate::alerting::Alerting;
-use crate::config::{self, Env, ServeConfig};
 use crate::memory;
-use crate::printable::escaped_lines;
 use crate::wiring;
 
 /// How often the file is looked at.
@@ -102,7 +102,7 @@ fn look(path: &Path) -> Look {
 }
 
 fn digest(path: &Path) -> Hash64 {
-    let text = config::bytes_of(path).unwrap_or_default();
+    let text = estop_config::bytes_of(path).unwrap_or_default();
     signature::text(&String::from_utf8_lossy(&text))
 }
 
@@ -155,7 +155,7 @@ impl Running {
     /// The new configuration, with what was set over it; or why it cannot be used.
     fn read(&self) -> Result<(ServeConfig, BTreeMap<Name, Over>), String> {
         let mut config =
-            config::load_serve(Some(&self.path), &Env::of_process()).map_err(|e| e.to_string())?;
+            estop_config::load_serve(Some(&self.path), &Env::of_process()).map_err(|e| e.to_string())?;
         let preset = estop_admin::kept_preset(&self.store).map_err(|error| error.to_string())?;
         config.policies = config.policies.with_preset(preset);
         let changed = self.config.fixed.changed(&config.fixed);

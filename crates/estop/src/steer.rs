@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use estop_config::find_zone;
+use estop_config::printable::escaped;
 use estop_core::agent_status::AgentStatus;
 use estop_core::budget::PeriodSpend;
 use estop_core::button::{Latched, Press, Unlock};
@@ -24,9 +26,7 @@ use estop_gateway::{Agent, Gateway, Host, Judged, KeyRing, NotKept, Over, is_age
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::button_log;
-use crate::config::find_zone;
 use crate::latch_keeper::{Asked, KEPT_WITHIN};
-use crate::printable::escaped;
 use crate::prooftest::ProofTester;
 use crate::triggers::board::Board;
 

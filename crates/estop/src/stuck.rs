@@ -4,6 +4,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use estop_config::OnStuckWorker;
 use estop_core::button::Press;
 use estop_core::system::KillReason;
 use estop_gateway::{Gateway, Host, PartChange};
@@ -11,7 +12,6 @@ use estop_notify::{AlertType, Cost, Detail, Happening, Phase};
 use jiff::Timestamp;
 
 use crate::alerting::Alerting;
-use crate::config::OnStuckWorker;
 
 /// Begins to watch the parts of a data plane.
 pub fn watch(

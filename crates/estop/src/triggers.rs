@@ -22,25 +22,19 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use estop_config::TriggersConfig;
 use estop_core::button::{Latched, Press};
 use estop_core::operator::Stopped;
 use estop_core::system::GateView;
 use estop_gateway::Host;
 
-use crate::config::TriggersConfig;
 use crate::latch_keeper::Asked;
 use board::Board;
 use heartbeat::Heart;
 use teller::Teller;
 use watch::{Trigger, Watch};
 
-pub use self::evdev::{key_code, key_name};
 pub use signal::hold_back;
-
-/// Whether this estop was built with what a GPIO line needs.
-pub const HAS_GPIO: bool = cfg!(feature = "gpio");
-/// Whether this estop was built with what a USB button needs.
-pub const HAS_HID: bool = cfg!(feature = "hid");
 
 /// The button as triggers press it.
 pub trait RedButton: Send + Sync {

@@ -2,11 +2,10 @@
 
 use std::fmt;
 
+use estop_config::printable::escaped;
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
-
-use crate::printable::escaped;
 
 /// Its own fields, all of which estop always writes.
 #[derive(Deserialize)]

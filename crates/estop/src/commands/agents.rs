@@ -8,13 +8,13 @@ mod snooze;
 pub(super) use snooze::minutes;
 
 use clap::builder::NonEmptyStringValueParser;
+use estop_config::printable::escaped;
 use http::Method;
 use serde_json::{Value, json};
 
 use super::daemon::{Daemon, DaemonArgs, Listing};
 use super::{Exit, say};
 use crate::client::{Ask, path};
-use crate::printable::escaped;
 
 /// Look at agents, switch them on and off, and set their kill switches
 #[derive(Debug, clap::Args)]

@@ -5,6 +5,7 @@ mod rules;
 use std::time::{Duration, Instant};
 
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
+use estop_config::printable::escaped;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -12,7 +13,6 @@ use super::daemon::{Daemon, DaemonArgs, Listing};
 use super::table::{cell, each, list, moment};
 use super::{Exit, agents};
 use crate::client::{path, with_query};
-use crate::printable::escaped;
 
 const LOG: &str = "/api/alerts/deliveries";
 /// A try takes ten seconds at most, unless a channel says otherwise.

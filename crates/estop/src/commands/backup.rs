@@ -4,15 +4,14 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use estop_config::data_dir::{database, socket};
+use estop_config::printable::escaped;
 use estop_store::{StoreError, StoredJournal, restore_check, tail_end, tail_rest};
 use serde_json::json;
 
 use super::data_dir::DataDirArgs;
 use super::{Exit, Refused, refused, say, say_json};
-use crate::admin_plane::socket;
 use crate::backup_files::BACKUP_FILES;
-use crate::memory::database;
-use crate::printable::escaped;
 
 /// A running estop stores what happened some 200 ms later; one that takes much longer has a disk in trouble.
 const STORED_WITHIN: Duration = Duration::from_secs(10);

@@ -1,13 +1,13 @@
 //! `estop budgets renew`: has budgets begin the present day and month after the clock was ahead (PO-2).
 
 use clap::builder::NonEmptyStringValueParser;
+use estop_config::printable::escaped_lines;
 use http::Method;
 use serde_json::json;
 
 use super::Exit;
 use super::daemon::DaemonArgs;
 use crate::client::path;
-use crate::printable::escaped_lines;
 
 /// Begin the present day and month of budgets that have seen later ones, because the clock was ahead
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,7 @@
 //! `estop incidents …` and `estop escalations …`: what was stopped, where a person is needed, and closing what was looked at.
 
 use clap::builder::PossibleValuesParser;
+use estop_config::printable::{escaped, escaped_within};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -8,7 +9,6 @@ use super::Exit;
 use super::daemon::{Daemon, DaemonArgs, Listing};
 use super::table::{cell, list, moment};
 use crate::client::path;
-use crate::printable::{escaped, escaped_within};
 
 /// Of a summary, in a table.
 const SUMMARY_CHARS: usize = 80;

@@ -5,15 +5,15 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use estop_config::data_dir::socket;
+use estop_config::printable::escaped;
 use http::Method;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use super::data_dir::DataDirArgs;
 use super::{say, say_json};
-use crate::admin_plane::socket;
 use crate::client::{Answer, Ask, Client, ClientError, path, with_query};
-use crate::printable::escaped;
 
 const URL_VARIABLE: &str = "ESTOP_URL";
 const TOKEN_VARIABLE: &str = "ESTOP_TOKEN";

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::config::{self, Env};
+use estop_config::Env;
 
 /// Which data directory.
 #[derive(Debug, clap::Args)]
@@ -20,7 +20,7 @@ impl DataDirArgs {
     pub(super) fn folder(&self) -> anyhow::Result<PathBuf> {
         Ok(match &self.data_dir {
             Some(folder) => folder.clone(),
-            None => config::data_dir(self.config.as_deref(), &Env::of_process())?,
+            None => estop_config::data_dir(self.config.as_deref(), &Env::of_process())?,
         })
     }
 

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
+use estop_config::OF_A_RUN;
 use nix::sys::signal::SigSet;
 
 use super::{Exit, say};
-use crate::config::OF_A_RUN;
 
 /// A log that has grown beyond this begins anew; the one before is kept.
 const LOG_MAX: u64 = 4 << 20;

@@ -17,14 +17,14 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use comfy_table::{ContentArrangement, Table, presets};
+use estop_config::printable::escaped_lines;
+use estop_config::{Env, ServeConfig};
 use estop_core::printed_command::shell_word;
 use serde::Serialize;
 use serde_json::json;
 
 use super::data_dir::DataDirArgs;
 use super::{Exit, say, say_json};
-use crate::config::{self, Env, ServeConfig};
-use crate::printable::escaped_lines;
 
 /// Narrower than this no sentence can be read in three columns.
 const COLUMNS_MIN: u16 = 60;
@@ -99,7 +99,7 @@ impl Place {
         let (named_folder, config_file) = args.place.named();
         let of_config = || config.as_ref().map(|config| config.data_dir.clone());
         // A file that cannot be read may name any folder.
-        let usual = || config_file.is_none().then(|| config::usual_data_dir(env)).flatten();
+        let usual = || config_file.is_none().then(|| estop_config::usual_data_dir(env)).flatten();
         let folder = named_folder.clone().or_else(of_config).or_else(usual);
         Place { config_file, named_folder, config, folder }
     }

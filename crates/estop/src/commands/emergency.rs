@@ -5,6 +5,7 @@ mod admin_token;
 
 use std::io::{BufRead, IsTerminal, Write};
 
+use estop_config::printable::escaped;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -13,7 +14,6 @@ use super::daemon::{Daemon, DaemonArgs};
 use super::kill::{self, Pressing};
 use super::table::{cell, moment, properties};
 use crate::client::path;
-use crate::printable::escaped;
 pub(super) use admin_token::AdminTokenArg;
 
 /// Longest reason that is read from a terminal.

@@ -6,16 +6,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use estop_config::printable::escaped;
 use estop_core::iteration::TestRunners;
 use estop_core::policy::{Mode, Policy};
 use estop_core::policy_file::PolicyFile;
 use estop_core::replay::is_agent_name;
 
 use super::{Exit, say, say_json};
-use crate::config;
 use crate::journal_writer::JournalWriter;
 use crate::lines::Lines;
-use crate::printable::escaped;
 use crate::trace::Trace;
 use crate::trace_run::run;
 use report::{Listed, Report};
@@ -92,7 +91,7 @@ enum Rules {
 impl Rules {
     fn load(file: Option<&Path>) -> anyhow::Result<Rules> {
         Ok(match file {
-            Some(path) => Rules::File(Box::new(config::load(path)?)),
+            Some(path) => Rules::File(Box::new(estop_config::load(path)?)),
             None => Rules::LoopGuardOn,
         })
     }

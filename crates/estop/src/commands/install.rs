@@ -18,6 +18,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use estop_config::Env;
 use estop_gateway::{NAME_MAX, is_agent_name};
 use estop_wire::hooks::HookClient;
 use estop_wire::hooks::settings::{self, Scope, survives_repository, switched_off};
@@ -26,7 +27,6 @@ use serde_json::json;
 
 use super::hook::OnUnreachable;
 use super::{Exit, say, say_json};
-use crate::config::{self, Env};
 pub(super) use codex::is_trusted as codex_trusts;
 use edit::{Edit, Outcome};
 pub(super) use list::{Installed, Standing, standings};
@@ -165,7 +165,7 @@ fn words(args: &Args) -> anyhow::Result<Vec<String>> {
         anyhow::ensure!(
             is_agent_name(agent),
             "--agent {}: a name has letters, digits, `.`, `_` and `-`, at most {NAME_MAX}, and is not `system`",
-            crate::printable::escaped(agent)
+            estop_config::printable::escaped(agent)
         );
         option("--agent", agent.clone());
     }
@@ -173,7 +173,7 @@ fn words(args: &Args) -> anyhow::Result<Vec<String>> {
     // Always written: what is written goes before what the environment of a hook says.
     let folder = match &args.data_dir {
         Some(folder) => folder.clone(),
-        None => config::usual_data_dir(&Env::of_process())
+        None => estop_config::usual_data_dir(&Env::of_process())
             .context("nobody says where estop keeps its data: set HOME, or name it with --data-dir")?,
     };
     let folder = std::path::absolute(folder).context("--data-dir cannot be used")?;
@@ -354,5 +354,5 @@ pub(super) fn switches_set(client: HookClient) -> Vec<(PathBuf, &'static str)> {
 }
 
 fn shown(path: &Path) -> String {
-    crate::printable::escaped(&path.display().to_string())
+    estop_config::printable::escaped(&path.display().to_string())
 }

@@ -7,9 +7,10 @@ mod verify;
 
 use std::path::PathBuf;
 
+use estop_config::data_dir::database;
+
 use super::Exit;
 use super::data_dir::DataDirArgs;
-use crate::memory::database;
 
 pub(super) use file::{Broken, JournalArgs, beginning_text, read, seal_text};
 

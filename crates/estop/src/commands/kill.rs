@@ -6,6 +6,7 @@ mod holder;
 use std::time::Duration;
 
 use anyhow::Context;
+use estop_config::printable::escaped;
 use estop_core::button::Press;
 use estop_core::system::{Channel, Channels, KillReason};
 use http::Method;
@@ -17,7 +18,6 @@ use super::prooftest::millis;
 use super::table::cell;
 use super::{Exit, say, say_json};
 use crate::client::{ClientError, path};
-use crate::printable::escaped;
 use alone::Alone;
 pub(super) use holder::Holder;
 

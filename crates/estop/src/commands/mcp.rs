@@ -24,13 +24,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use anyhow::Context;
-use estop_gateway::RunningTool;
+use estop_supervise::{KILL_AFTER, Orphans, Start, Supervised};
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Exit;
 use super::hook::OnUnreachable;
-use crate::supervise::{KILL_AFTER, Orphans, Start, Supervised};
 use daemon::Daemon;
 use lines::{Lines, Piece};
 use outbox::Outbox;
@@ -89,7 +88,7 @@ pub fn main(args: &Args) -> ExitCode {
     match run(args) {
         Ok(exit) => exit,
         Err(error) => {
-            eprintln!("estop: {}", crate::printable::escaped_lines(&format!("{error:#}")));
+            eprintln!("estop: {}", estop_config::printable::escaped_lines(&format!("{error:#}")));
             Exit::of(&error).into()
         }
     }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::builder::NonEmptyStringValueParser;
+use estop_config::printable::escaped;
+use estop_config::{FILE_BYTES_MAX, read_yaml};
 use estop_core::policy_file::PolicyIn;
 use http::Method;
 use serde_json::Value;
@@ -13,8 +15,6 @@ use super::daemon::{Daemon, DaemonArgs};
 use super::table::{cell, table};
 use super::{Exit, Refused, say_json};
 use crate::client::path;
-use crate::config::{FILE_BYTES_MAX, read_yaml};
-use crate::printable::escaped;
 
 /// Look at an agent's rules, and lay rules over the configuration's
 #[derive(Debug, clap::Args)]

@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use estop_config::printable::escaped;
 use estop_core::backtest::{AgentOutcome, Backtest};
 use estop_core::replay::Replay;
 
 use super::journal::{Broken, JournalArgs, beginning_text, read, seal_text};
 use super::{Exit, say, say_json};
-use crate::config;
-use crate::printable::escaped;
 
 /// Recompute a journal and compare, or see what another policy would have done
 #[derive(Debug, clap::Args)]
@@ -60,7 +59,7 @@ fn print_comparison(args: &JournalArgs, replay: &Replay, broken: Option<&Broken>
 }
 
 fn backtest(args: &JournalArgs, policy: &Path) -> anyhow::Result<Exit> {
-    let file = config::load(policy)?;
+    let file = estop_config::load(policy)?;
     let mut backtest = Backtest::new(|agent: &str| file.resolve(Some(agent), None));
     let broken = read(args, "judging", &mut backtest)?;
     let sealed = backtest.chains().is_sealed();

@@ -6,6 +6,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use estop_config::data_dir::database;
+use estop_config::printable::escaped;
 use estop_store::{RESTORING, Restorable, restore_check};
 use jiff::Timestamp;
 use serde_json::json;
@@ -14,8 +16,6 @@ use super::data_dir::DataDirArgs;
 use super::open_store::lock;
 use super::{Exit, Refused, refused, say, say_json};
 use crate::backup_files::BACKUP_FILES;
-use crate::memory::database;
-use crate::printable::escaped;
 
 /// What is added to the name of a database whose place was taken, before the time.
 const KEPT: &str = ".before-restore-";

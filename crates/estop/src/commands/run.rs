@@ -24,12 +24,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use estop_config::Env;
+use estop_config::data_dir::socket;
+use estop_config::printable::escaped_lines;
 
 use super::Exit;
 use super::data_dir::DataDirArgs;
-use crate::admin_plane::socket;
-use crate::config::{self, Env};
-use crate::printable::escaped_lines;
 
 /// Run a program under estop, with everything it starts
 ///
@@ -113,7 +113,7 @@ fn run(args: &Args) -> anyhow::Result<u8> {
     project::find_program(program)?;
     // Before the first thread: none of them is interrupted, and the kernel keeps what comes meanwhile.
     let signals = signals::Signals::hold_back()?;
-    let config = config::load_serve(wish.config.as_deref(), &Env::of_process());
+    let config = estop_config::load_serve(wish.config.as_deref(), &Env::of_process());
     // Beside a named data directory it only tells the providers; the daemon there says itself what it cannot read.
     let is_needed = wish.data_dir.is_none() || wish.config.is_some();
     let config = if is_needed { Some(config?) } else { config.ok() };
@@ -155,7 +155,7 @@ fn run(args: &Args) -> anyhow::Result<u8> {
     drop(outfit);
     let done = done?;
     if !args.quiet {
-        eprint!("{}", summary.text(&done, &config::commands(&data_dir, &Env::of_process())));
+        eprint!("{}", summary.text(&done, &estop_config::commands(&data_dir, &Env::of_process())));
     }
     if let Some(file) = &args.summary {
         // The program is over: how it ended counts, whatever becomes of the file.

@@ -1,13 +1,13 @@
 //! `estop runs …`: runs of agents, and another allowance for one that reached a limit (CB-7).
 
 use clap::builder::NonEmptyStringValueParser;
+use estop_config::printable::escaped;
 use http::Method;
 
 use super::Exit;
 use super::daemon::{Daemon, DaemonArgs, Listing};
 use super::table::{cell, dollars, list as table_of, moment};
 use crate::client::path;
-use crate::printable::escaped;
 
 /// Look at runs, and let one go on that reached a limit
 #[derive(Debug, clap::Args)]

@@ -8,6 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
 use estop_admin::{Admin, AdminState, NoTeller, Options, Place, Teller};
+use estop_config::descriptors::{self, Shares};
+use estop_config::printable::escaped;
+use estop_config::{Env, SecretVariables, ServeConfig};
 use estop_core::event::What;
 use estop_core::ids::Name;
 use estop_core::operator::Operator;
@@ -22,12 +25,9 @@ use crate::admin_plane::{AdminPlane, Doors};
 use crate::alerting::{Alerting, TellingKeeper, Watching};
 use crate::background_file::{self, BackgroundFile};
 use crate::button_log;
-use crate::config::{self, Env, SecretVariables, ServeConfig};
 use crate::data_watch::{DataWatch, Watched};
-use crate::descriptors::{self, Shares};
 use crate::latch_keeper::{Asked, Keeper};
 use crate::memory::{Memory, Tidying};
-use crate::printable::escaped;
 use crate::prooftest::{Door, ProofTester};
 use crate::reload::{Reloading, Running, Seen};
 use crate::steer::Steering;
@@ -57,7 +57,7 @@ pub struct Args {
 /// Runs until it is told to end.
 pub fn main(args: &Args) -> anyhow::Result<Exit> {
     let file = args.config.as_deref().map(|path| (path, Seen::of(path)));
-    let mut config = config::load_serve(args.config.as_deref(), &Env::of_process())?;
+    let mut config = estop_config::load_serve(args.config.as_deref(), &Env::of_process())?;
     if let Some(data_dir) = &args.data_dir {
         config.data_dir.clone_from(data_dir);
     }
@@ -93,7 +93,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
             escaped(problem)
         );
     }
-    let commands = config::commands(&config.data_dir, &Env::of_process());
+    let commands = estop_config::commands(&config.data_dir, &Env::of_process());
     if let Some(line) = button_log::at_start(&gateway.host().button(), &commands) {
         eprintln!("estop: {line}");
     }
@@ -192,10 +192,10 @@ fn steering(
     latch: Asked,
     board: Arc<Board>,
 ) -> anyhow::Result<Arc<dyn Operator>> {
-    let door = Door { address: gateway.address(), certificate: wiring::certificate(config)? };
+    let door = Door { address: gateway.address(), certificate: estop_config::certificate(config)? };
     let (host, every_days) = (Arc::clone(gateway.host()), config.prooftest_every_days);
     let proof = ProofTester::new(host, latch.clone(), door, every_days, &config.data_dir);
-    let commands = config::commands(&config.data_dir, &Env::of_process());
+    let commands = estop_config::commands(&config.data_dir, &Env::of_process());
     Ok(Arc::new(Steering::new(gateway, latch, board, proof, commands)))
 }
 
@@ -259,7 +259,7 @@ fn place(config: &ServeConfig, gateway: &Gateway) -> Place {
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let folder = std::path::absolute(&config.data_dir).unwrap_or_else(|_| config.data_dir.clone());
     let SecretVariables { provider_keys, others } = config.secret_variables.clone();
-    let commands = config::commands(&folder, &Env::of_process());
+    let commands = estop_config::commands(&folder, &Env::of_process());
     Place {
         data_url: format!("{scheme}://{address}"),
         data_dir: folder.display().to_string(),

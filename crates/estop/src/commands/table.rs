@@ -1,8 +1,7 @@
 //! Tables in the terminal, and values of the API as people read them. Whatever comes from outside is escaped here.
 
+use estop_config::printable::escaped_within;
 use serde_json::Value;
-
-use crate::printable::escaped_within;
 
 /// Longer texts are cut; `--json` has them whole.
 const CELL_MAX: usize = 120;

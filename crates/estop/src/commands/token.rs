@@ -1,16 +1,16 @@
 //! `estop token …`: tokens of people. A lost admin token is replaced over the owner's socket (KS-5).
 
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
+use estop_config::data_dir::admin_token;
+use estop_config::printable::escaped;
 use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Exit;
 use super::daemon::{Daemon, DaemonArgs, Whereabouts};
-use super::serve::first_token;
 use super::table::{cell, each, list as table_of, moment};
 use crate::client::path;
-use crate::printable::escaped;
 
 /// Tokens of the environment come back with the next start.
 const ENV_NAME: &str = "ESTOP_ADMIN_TOKEN";
@@ -114,7 +114,7 @@ fn reset(daemon: &Daemon, place: &Whereabouts) -> anyhow::Result<()> {
     };
     if let (Whereabouts::DataDir(folder), None) = (place, &problem) {
         // What a first start wrote there opens nothing any more.
-        let _ = std::fs::remove_file(first_token::file(folder));
+        let _ = std::fs::remove_file(admin_token(folder));
     }
     let from_env = gone.iter().any(|token| token["name"] == ENV_NAME);
     token["revoked"] = gone.iter().map(|token| token["id"].clone()).collect();

@@ -7,9 +7,8 @@ use estop_core::button::Latched;
 use estop_core::system::{Channels, GateView, SystemState};
 use estop_store::{FoundLatch, LatchFile};
 
-use crate::config;
-use crate::latch_slots::DAEMON;
-use crate::printable::escaped;
+use estop_config::printable::escaped;
+use estop_store::latch_slots::DAEMON;
 
 /// What the latch of a data directory says; `None` on a first start, which leaves a latch before anything else is
 /// written: from then on a missing one is a pressed button.
@@ -24,7 +23,7 @@ pub(super) fn believed(data_dir: &Path, is_first_start: bool, wall: i64) -> anyh
     let is_doubtful = !matches!(found, FoundLatch::Said(_));
     let believed = found.believed(is_first_start, wall);
     if let Some(why) = believed.as_ref().filter(|_| is_doubtful).and_then(|latched| latched.note.as_deref()) {
-        let commands = config::commands(data_dir, &config::Env::of_process());
+        let commands = estop_config::commands(data_dir, &estop_config::Env::of_process());
         let (restart, clear) = (commands.emergency_restart(), commands.emergency_clear());
         eprintln!(
             "estop: SHUT DOWN, because {}. If nobody pressed the button: {restart}, then {clear}.",

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use estop_config::ServeConfig;
 use estop_core::engine::Snapshot;
 use estop_core::ids::Name;
 use estop_core::standing::Standing;
@@ -11,7 +12,6 @@ use estop_store::Sqlite;
 
 use super::past::Known;
 use super::states::StoredStates;
-use crate::config::ServeConfig;
 
 /// Moves agents to their rest: deleted ones, and if more than three quarters of the places were taken, those that have not
 /// called for the longest time. Nobody rests who is named, has a key, is stopped or has something under way.

@@ -1,13 +1,12 @@
 //! The states of agents as the store has them, for agents at rest and for a start.
 
 use anyhow::Context;
+use estop_config::printable::escaped;
 use estop_core::engine::Snapshot;
 use estop_core::journal::Record;
 use estop_core::time::Now;
 use estop_gateway::States;
 use estop_store::{AgentRepo, Journal, Sqlite};
-
-use crate::printable::escaped;
 
 /// The store, asked by the data plane.
 pub(super) struct StoredStates(pub(super) Sqlite);

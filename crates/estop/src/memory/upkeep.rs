@@ -10,6 +10,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use estop_config::Retention;
+use estop_config::printable::escaped;
 use estop_core::chain::{ChainHead, Digest};
 use estop_core::engine::Snapshot;
 use estop_core::ids::Name;
@@ -19,9 +21,6 @@ use estop_core::time::{Now, Zone};
 use estop_gateway::Host;
 use estop_store::{BaseState, Journal, Lines, Old, Prunable, Retention as Going, Sqlite, StoreError, Upkeep};
 use jiff::Timestamp;
-
-use crate::config::Retention;
-use crate::printable::escaped;
 
 /// A start has other things to do first.
 const FIRST_AFTER: Duration = Duration::from_secs(2);

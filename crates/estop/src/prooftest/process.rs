@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use estop_core::proof_test::ProofStep;
 use estop_gateway::{CANARY, RunningTool};
+use estop_supervise::{KILL_AFTER, Orphans, Start, Supervised};
 
 use super::{micros, since, step};
-use crate::supervise::{KILL_AFTER, Orphans, Start, Supervised};
 
 /// What it says when it is there, and when it gets SIGTERM.
 pub const READY: &str = "ready";
@@ -29,6 +29,19 @@ pub(super) struct CanaryProcess {
     supervised: Arc<Supervised>,
     said: Receiver<(String, Instant)>,
     ended: Receiver<Instant>,
+}
+
+/// The process as the list of running tools has it.
+struct Tool(Arc<Supervised>);
+
+impl RunningTool for Tool {
+    fn end(&self, why: &str) {
+        self.0.end(why);
+    }
+
+    fn agent(&self) -> Option<&str> {
+        self.0.agent()
+    }
 }
 
 impl CanaryProcess {
@@ -71,7 +84,7 @@ impl CanaryProcess {
 
     /// For the list of tools that run.
     pub(super) fn tool(&self) -> Arc<dyn RunningTool> {
-        Arc::clone(&self.supervised) as Arc<dyn RunningTool>
+        Arc::new(Tool(Arc::clone(&self.supervised)))
     }
 
     /// It got SIGTERM.

@@ -5,14 +5,10 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use estop_config::data_dir::PROOF_TEST;
 use estop_core::proof_test::{ProofStep, ProofTest};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-
-/// Its name in the data directory.
-pub const NAME: &str = "prooftest.json";
-/// A result has some hundred bytes.
-pub const BYTES_MAX: u64 = 64 << 10;
 
 /// Where the last result is kept.
 pub(super) struct Record(PathBuf);
@@ -36,13 +32,13 @@ struct StepText {
 
 impl Record {
     pub(super) fn of(data_dir: &Path) -> Record {
-        Record(data_dir.join(NAME))
+        Record(PROOF_TEST.path(data_dir))
     }
 
     /// The last one; one that cannot be read is none: then it is time for another.
     pub(super) fn read(&self) -> Option<ProofTest> {
         let mut text = String::new();
-        File::open(&self.0).ok()?.take(BYTES_MAX).read_to_string(&mut text).ok()?;
+        File::open(&self.0).ok()?.take(PROOF_TEST.bytes_max).read_to_string(&mut text).ok()?;
         let TestText { at, by, took_us, steps, passed: _ } = serde_json::from_str(&text).ok()?;
         let step = |step: StepText| ProofStep {
             name: step.name.into(),

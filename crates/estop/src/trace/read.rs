@@ -2,12 +2,11 @@
 
 use std::fmt;
 
+use estop_config::printable::escaped_within;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::error::Category;
-
-use crate::printable::escaped_within;
 
 /// One recorded run of an agent.
 #[derive(Debug, Deserialize)]

@@ -3,12 +3,12 @@
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
+use estop_config::{ButtonConfig, OnLost, WhichDevice};
 use estop_core::button::Press;
 use estop_core::system::{GateView, KillReason};
 
 use super::attached::{Attached, Open};
 use super::watch::{Said, Trigger};
-use crate::config::{ButtonConfig, OnLost, WhichDevice};
 
 #[cfg(feature = "hid")]
 mod device;
@@ -121,30 +121,6 @@ fn open(config: &ButtonConfig) -> Result<Box<dyn Keys>, String> {
 #[cfg(not(feature = "hid"))]
 fn open(_config: &ButtonConfig) -> Result<Box<dyn Keys>, String> {
     Err("this estop was built without `hid`".to_owned())
-}
-
-/// The number of a key by its name, such as KEY_STOP.
-#[cfg(feature = "hid")]
-pub fn key_code(name: &str) -> Option<u16> {
-    name.parse::<::evdev::KeyCode>().ok().map(|key| key.0)
-}
-
-/// A key as people know it.
-#[cfg(feature = "hid")]
-pub fn key_name(code: u16) -> String {
-    format!("{:?}", ::evdev::KeyCode(code))
-}
-
-/// Without `hid` no names are known.
-#[cfg(not(feature = "hid"))]
-pub fn key_name(code: u16) -> String {
-    format!("key {code}")
-}
-
-/// Without `hid` no names are known.
-#[cfg(not(feature = "hid"))]
-pub fn key_code(_name: &str) -> Option<u16> {
-    None
 }
 
 #[cfg(test)]

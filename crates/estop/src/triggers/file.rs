@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use estop_config::printable::escaped;
 use estop_core::button::{NOTE_MAX, Press};
 use estop_core::system::{GateView, KillReason};
 use nix::fcntl::OFlag;
@@ -14,7 +15,6 @@ use nix::sys::inotify::AddWatchFlags;
 
 use super::folder::{Folder, Seen};
 use super::watch::{Said, Trigger};
-use crate::printable::escaped;
 
 /// How long to wait for whoever made the file to close it: what they write is the note. Chosen: `echo why > KILL` closes
 /// it within a millisecond; one who keeps it open presses the button nevertheless.

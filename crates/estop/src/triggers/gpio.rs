@@ -6,12 +6,12 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
+use estop_config::{GpioConfig, OnLost};
 use estop_core::button::Press;
 use estop_core::system::{GateView, KillReason, SystemState};
 
 use super::attached::{Attached, Open};
 use super::watch::{Said, Trigger};
-use crate::config::{GpioConfig, OnLost};
 
 #[cfg(feature = "gpio")]
 mod line;

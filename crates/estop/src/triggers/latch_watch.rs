@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use estop_core::button::{Latched, Press};
 use estop_core::system::GateView;
+use estop_store::latch_slots::{DAEMON, Kill};
 use estop_store::{FoundLatch, FoundSlot, LatchFile, Mark, latch_path};
 
 use super::folder::{Folder, Seen};
 use super::watch::{Said, Trigger};
 use crate::latch_keeper::Asked;
-use crate::latch_slots::{DAEMON, Kill};
 
 /// A slot that is not whole may be one that is just written: it is read again after this time.
 const TORN_AGAIN: Duration = Duration::from_millis(50);

@@ -5,11 +5,11 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use estop_config::printable::escaped;
 use estop_core::ids::Name;
 use estop_core::operator::Stopped;
 
 use crate::latch_keeper::Asked;
-use crate::printable::escaped;
 
 /// What is not said yet. Beyond it nobody reads anyway; the journal has all of it.
 const WAITING_MAX: usize = 64;

@@ -1,10 +1,10 @@
 //! MCP servers as `estop serve` reads them (TL-3).
 
-use estop::config::{self, Env};
+use estop_config::Env;
 
-fn read(yaml: &str) -> Result<config::ServeConfig, String> {
+fn read(yaml: &str) -> Result<estop_config::ServeConfig, String> {
     let env: Env = [("HOME", "/home/me")].into_iter().collect();
-    config::parse_serve(yaml, "estop.yaml", &env).map_err(|error| error.to_string())
+    estop_config::parse_serve(yaml, "estop.yaml", &env).map_err(|error| error.to_string())
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `estop agents key NAME`: makes a key for an agent, lists its keys, or takes one back (ID-2).
 
+use estop_config::printable::escaped;
 use http::Method;
 use serde_json::json;
 
@@ -8,7 +9,6 @@ use crate::client::path;
 use crate::commands::daemon::Daemon;
 use crate::commands::table::{cell, list, moment};
 use crate::commands::{say, say_json};
-use crate::printable::escaped;
 
 /// Make a key for an agent, shown once; or list its keys, or take one back
 #[derive(Debug, clap::Args)]

@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 
+use estop_config::printable::escaped;
 use http::Method;
 use serde_json::{Map, Value};
 
@@ -10,7 +11,6 @@ use crate::client::path;
 use crate::commands::alerts::how_to_add;
 use crate::commands::daemon::Daemon;
 use crate::commands::table::cell;
-use crate::printable::escaped;
 
 /// Show or set an agent's kill switch
 #[derive(Debug, clap::Args)]

@@ -1,9 +1,9 @@
 //! Agents as people read them.
 
+use estop_config::printable::escaped;
 use serde_json::Value;
 
 use crate::commands::table::{cell, dollars, list as table_of, moment, properties};
-use crate::printable::escaped;
 
 /// What its next request would get, in a few words.
 fn state(agent: &Value) -> String {

@@ -1,12 +1,12 @@
 //! `estop agents snooze`: a guard works as in shadow for a while (PO-7).
 
+use estop_config::printable::escaped;
 use http::Method;
 use serde_json::json;
 
 use super::{NameArgs, shown};
 use crate::client::{path, with_query};
 use crate::commands::daemon::Daemon;
-use crate::printable::escaped;
 
 /// Have a guard of an agent only warn for a while, seven days at most
 #[derive(Debug, clap::Args)]

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::builder::NonEmptyStringValueParser;
+use estop_config::printable::escaped;
+use estop_config::read_yaml;
 use http::Method;
 use serde_json::{Map, Value, json};
 
@@ -13,8 +15,6 @@ use crate::commands::daemon::Daemon;
 use crate::commands::policy::text_of;
 use crate::commands::table::{cell, list};
 use crate::commands::{Refused, say_json};
-use crate::config::read_yaml;
-use crate::printable::escaped;
 
 /// Look at rules, and lay rules over the configuration's
 #[derive(Debug, clap::Args)]

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
+use estop_config::ServeConfig;
+use estop_config::data_dir::database;
 use estop_core::journal::Record;
 use estop_store::StoredJournal;
 use jiff::Timestamp;
@@ -10,8 +12,6 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use super::{Area, Finding};
-use crate::config::ServeConfig;
-use crate::memory::database;
 
 const AREA: Area = Area("clock");
 const DAY_MS: i64 = 24 * 3600 * 1000;

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use estop_config::{Env, PemFiles, ServeConfig, closest, load_serve};
+
 use super::{Area, Finding};
-use crate::config::{self, Env, ServeConfig, closest, load_serve};
-use crate::wiring;
 
 const AREA: Area = Area("configuration");
 const PREFIX: &str = "ESTOP_";
@@ -18,7 +18,7 @@ pub(super) fn check(file: Option<&Path>, env: &Env) -> (Option<ServeConfig>, Vec
     let config = match load_serve(file, env) {
         Ok(config) => {
             // What a start reads besides: certificates and keys in files.
-            findings.push(match wiring::settings(&config) {
+            findings.push(match PemFiles::read(&config) {
                 Ok(_) => AREA.ok(match file {
                     Some(file) => format!("{} can be used", file.display()),
                     None => "no file is named, everything has its default".to_owned(),
@@ -38,7 +38,7 @@ pub(super) fn check(file: Option<&Path>, env: &Env) -> (Option<ServeConfig>, Vec
     // A variable of any name may hold a key, if the file says so.
     let text = file.and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
     let names = env.names().filter(|name| !text.contains(name));
-    findings.extend(names.filter_map(|name| stray(name, &config::top_keys())));
+    findings.extend(names.filter_map(|name| stray(name, &estop_config::top_keys())));
     findings.extend(elsewhere(env));
     (config, findings)
 }
@@ -47,7 +47,7 @@ pub(super) fn check(file: Option<&Path>, env: &Env) -> (Option<ServeConfig>, Vec
 fn stray(name: &str, keys: &[&str]) -> Option<Finding> {
     let word = name.strip_prefix(PREFIX)?.to_lowercase();
     // With two underscores it is a key, or was refused with the rest.
-    let is_known = KNOWN.contains(&name) || config::OF_A_RUN.contains(&name);
+    let is_known = KNOWN.contains(&name) || estop_config::OF_A_RUN.contains(&name);
     if is_known || word.contains("__") || keys.contains(&word.as_str()) {
         return None;
     }
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn ui_2_variables_that_were_meant_for_the_configuration_are_told_from_others() {
-        let keys = config::top_keys();
+        let keys = estop_config::top_keys();
         let mend = |name: &str| stray(name, &keys).and_then(|finding| finding.mend);
         for (name, meant) in [
             ("ESTOP_LISTEN_DATA", "ESTOP_LISTEN__DATA"),

@@ -5,6 +5,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
+use estop_config::data_dir::database;
+use estop_config::printable::escaped;
 use estop_core::button::Latched;
 use estop_core::system::SystemState;
 use estop_store::{FoundLatch, LatchFile, OpenError, StoredJournal, restore_check, tail_end, tail_rest};
@@ -16,8 +18,6 @@ use serde_json::Value;
 use super::running::Daemon;
 use super::{Area, Finding, Place};
 use crate::commands::backup::wait_for_tail;
-use crate::memory::database;
-use crate::printable::escaped;
 
 const AREA: Area = Area("data directory");
 /// A busy day of a hundred agents writes some 500 MB; below the second the next burst may fill the disk.

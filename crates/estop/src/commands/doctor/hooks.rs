@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use estop_config::{Env, usual_data_dir};
 use estop_wire::hooks::HookClient;
 use estop_wire::hooks::settings::{Scope, estop_words, survives_repository};
 
 use super::{Area, Finding};
 use crate::commands::install::{self, Installed, Standing};
-use crate::config::{Env, usual_data_dir};
 
 const AREA: Area = Area("hooks");
 const MCP: Area = Area("mcp servers");

@@ -1,9 +1,9 @@
 //! What the machine allows: open files for streams, and the means by which `estop run` ends everything it started.
 
+use estop_config::descriptors::{self, Shares};
+use estop_config::{Limits, ServeConfig};
+
 use super::{Area, Finding};
-use crate::config::{Limits, ServeConfig};
-use crate::descriptors::{self, Shares};
-use crate::{supervise, wiring};
 
 const OPEN_FILES: Area = Area("open files");
 const RUN: Area = Area("estop run");
@@ -15,9 +15,9 @@ pub(super) fn check(config: Option<&ServeConfig>) -> Vec<Finding> {
     // The soft limit does not matter: estop raises it.
     if let Some(hard) = descriptors::hard_limit() {
         let channels = config.map_or(0, |config| config.alerts.settings.channels.len());
-        findings.push(open_files(hard, connections, wiring::workers(), channels));
+        findings.push(open_files(hard, connections, descriptors::workers(), channels));
     }
-    findings.push(if supervise::takes_orphans() {
+    findings.push(if estop_supervise::takes_orphans() {
         RUN.ok("orphans fall back to estop, so that it can end them")
     } else {
         RUN.warning(
@@ -25,7 +25,7 @@ pub(super) fn check(config: Option<&ServeConfig>) -> Vec<Finding> {
             "allow prctl(PR_SET_CHILD_SUBREAPER), which a sandbox around estop may forbid",
         )
     });
-    findings.push(RUN.ok(if supervise::has_cgroup() {
+    findings.push(RUN.ok(if estop_supervise::has_cgroup() {
         "cgroup v2 can be written: one write ends a whole tree of processes"
     } else {
         "cgroup v2 cannot be written: processes are ended one by one, which works and is slower"

@@ -3,8 +3,9 @@
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 
+use estop_config::Listen;
+
 use super::{Area, Finding};
-use crate::config::Listen;
 
 const AREA: Area = Area("ports");
 

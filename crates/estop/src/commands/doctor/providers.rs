@@ -5,11 +5,11 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use estop_config::{Provider, ServeConfig, read_yaml};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::{Area, Finding, Place};
-use crate::config::{Provider, ServeConfig, read_yaml};
 
 const AREA: Area = Area("providers");
 /// A connection around the world takes a third of a second; who needs six times that is as good as gone.

@@ -5,17 +5,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
+use estop_config::data_dir::{database, socket};
 use estop_store::tail_end;
 use http::Method;
 use rustix::process::geteuid;
 use serde_json::Value;
 
 use super::{Area, Finding, Place, alerts};
-use crate::admin_plane::socket;
 use crate::client::{Ask, Client, path};
 use crate::commands::kill::Holder;
 use crate::commands::table::{cell, each, moment};
-use crate::memory::database;
 
 const AREA: Area = Area("daemon");
 /// An answer takes milliseconds.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use estop_config::printable::escaped;
 use serde::Serialize;
 
-use crate::printable::escaped;
 use crate::trace::{Label, Trace};
 use crate::trace_run::{Run, Stopped};
 

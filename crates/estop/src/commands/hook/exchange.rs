@@ -7,15 +7,15 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use estop_config::Env;
+use estop_config::data_dir::socket;
 use estop_wire::hooks::{HookAnswer, HookClient};
 use serde::Deserialize;
 
 use super::payload::{self, Moment, Payload};
 use super::unheard::Unheard;
 use super::{Args, branch, variable};
-use crate::admin_plane::socket;
 use crate::client::{own_detail, path};
-use crate::config::{self, Env};
 
 /// Answers have a few kilobytes; texts in them are cut at 8,000 characters.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
@@ -64,7 +64,7 @@ fn way(args: &Args) -> Result<Way, String> {
     if let Some(url) = variable("ESTOP_URL").filter(|_| !is_run) {
         return tcp(&url);
     }
-    let folder = config::usual_data_dir(&Env::of_process());
+    let folder = estop_config::usual_data_dir(&Env::of_process());
     let missing = "nobody says where estop is: set HOME, or ESTOP_SOCKET to the path of its socket";
     folder.map(|folder| Way::Socket(socket(&folder))).ok_or_else(|| missing.to_owned())
 }

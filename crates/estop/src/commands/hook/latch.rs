@@ -4,11 +4,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use estop_config::data_dir::database;
 use estop_core::decision::Finding;
 use estop_core::system::Channel;
 use estop_store::{FoundLatch, LatchFile};
-
-use crate::memory::database;
 
 /// One that is not whole may be one that is just written: it is looked at so often, with a pause between.
 const LOOKS: u32 = 5;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
+use estop_config::printable::escaped_lines;
 use estop_wire::hooks::HookClient;
 use estop_wire::hooks::settings::{Removed, SettingsError, Target};
 use serde::{Serialize, Serializer};
@@ -10,7 +11,6 @@ use serde::{Serialize, Serializer};
 use super::diff::unified;
 use super::file::{self, Found};
 use super::{ours, shown, strict};
-use crate::printable::escaped_lines;
 
 /// A change, not carried out yet.
 pub(super) struct Edit {

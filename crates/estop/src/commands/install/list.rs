@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use estop_config::printable::escaped;
 use estop_wire::hooks::HookClient;
 use estop_wire::hooks::settings::{Removed, Scope, targets};
 use serde::{Serialize, Serializer};
@@ -10,7 +11,6 @@ use serde_json::json;
 use super::{file, place, program, strict};
 use crate::commands::table::table;
 use crate::commands::{Exit, say, say_json};
-use crate::printable::escaped;
 
 /// How a client stands. Shared with `doctor`.
 #[derive(Debug, Serialize)]

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use estop_config::{Env, McpServer, ServeConfig};
 use estop_wire::hooks::HookClient;
 use estop_wire::hooks::settings::{McpEntry, McpGate, McpOutcome, McpPlace, Removed, Scope, mcp_places};
 use serde_json::{Value, json};
@@ -13,7 +14,6 @@ use serde_json::{Value, json};
 use super::edit::{Edit, Outcome};
 use super::{WhereArgs, client, file, place};
 use crate::commands::{Exit, say, say_json};
-use crate::config::{self, Env, McpServer, ServeConfig};
 
 /// The word in the client's place that means its MCP servers.
 pub(super) const WORD: &str = "mcp";
@@ -71,7 +71,7 @@ impl Known {
             let full = |path: &Path| std::path::absolute(path).ok();
             file.is_some() || data_dir.is_none_or(|folder| full(folder) == full(&config.data_dir))
         };
-        let config = match config::load_serve(file, &Env::of_process()) {
+        let config = match estop_config::load_serve(file, &Env::of_process()) {
             Err(error) if file.is_some() => return Err(error.into()),
             read => read.ok().filter(is_meant),
         };
@@ -238,7 +238,7 @@ fn word(outcome: &McpOutcome) -> &'static str {
 }
 
 fn note(one: &McpEntry) -> Option<String> {
-    let name = crate::printable::escaped(&one.name);
+    let name = estop_config::printable::escaped(&one.name);
     match &one.outcome {
         McpOutcome::Gated | McpOutcome::Already => None,
         McpOutcome::UnknownUrl(url) => {

@@ -5,12 +5,12 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use estop_config::data_dir::socket;
 use estop_core::journal::{Base, Beginning};
 use estop_store::StoredJournal;
 use http::Method;
 
 use super::StoreArgs;
-use crate::admin_plane::socket;
 use crate::client::{Ask, Client, path};
 use crate::commands::Exit;
 

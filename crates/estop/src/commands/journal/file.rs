@@ -3,13 +3,13 @@
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
+use estop_config::printable::escaped;
 use estop_core::backtest::Backtest;
 use estop_core::journal::{Chains, JournalError};
 use estop_core::policy::Policy;
 use estop_core::replay::{Replay, ReplayError};
 
 use crate::lines::Lines;
-use crate::printable::escaped;
 
 /// Which journal, and how to answer.
 #[derive(Debug, clap::Args)]

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use estop_config::printable::escaped;
 use estop_core::journal::{Base, Beginning, Chains, JournalError};
 use estop_store::{OpenError, StoreError, StoredJournal, restore_check};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -9,7 +10,6 @@ use serde::Serialize;
 
 use super::{StoreArgs, seal_text};
 use crate::commands::{Exit, say, say_json};
-use crate::printable::escaped;
 
 /// Check that the stored journal is whole and unchanged; estop may be running meanwhile
 #[derive(Debug, clap::Args)]

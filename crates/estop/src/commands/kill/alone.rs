@@ -6,21 +6,21 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use estop_config::data_dir::database;
+use estop_config::data_dir::socket;
 use estop_core::button::{Latched, Press};
 use estop_core::system::{Channel, Channels, GateView, System, SystemState};
 use estop_core::time::Now;
+use estop_store::latch_slots::{CLI, is_of_daemon};
 use estop_store::{DataLock, Entry, FoundLatch, FoundSlot, LatchFile, Mark, latch_path};
 use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::holder::Holder;
-use crate::admin_plane::socket;
 use crate::client::{Ask, Client, path};
 use crate::commands::Exit;
 use crate::commands::open_store::lock;
-use crate::latch_slots::{CLI, is_of_daemon};
-use crate::memory::database;
 
 /// A disk that takes longer is as good as none; the process is told meanwhile.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::memory::database;
+use estop_config::data_dir::database;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// SIGUSR1 in the masks of `/proc/PID/status`.

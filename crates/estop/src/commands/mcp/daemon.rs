@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
+use estop_config::Env;
+use estop_config::data_dir::socket;
 use estop_wire::mcp;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -19,9 +21,7 @@ use tokio::time::{sleep, timeout};
 
 use super::super::hook::{is_of, of_both};
 use super::Args;
-use crate::admin_plane::socket;
 use crate::client::{own_detail, path};
-use crate::config::{self, Env};
 
 /// A daemon answers within milliseconds; at half of this it is in trouble as well.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -282,7 +282,7 @@ fn way(args: &Args) -> anyhow::Result<(Way, Option<PathBuf>)> {
     if let Some(url) = variable("ESTOP_URL").filter(|_| !is_run) {
         return Ok((tcp(&url)?, None));
     }
-    let folder = config::usual_data_dir(&Env::of_process());
+    let folder = estop_config::usual_data_dir(&Env::of_process());
     let folder =
         folder.context("nobody says where estop is: set HOME, or ESTOP_SOCKET to the path of its socket")?;
     Ok(in_folder(folder))

@@ -6,8 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use estop_config::Provider;
+
 use super::outfit::Outfit;
-use crate::config::Provider;
 
 /// Where the providers are under estop.
 pub(super) struct BaseUrls<'a> {
@@ -132,12 +133,13 @@ fn leave_out_proxies(outfit: &mut Outfit) {
 
 #[cfg(test)]
 mod tests {
+    use estop_config::Env;
+
     use super::*;
-    use crate::config::{self, Env};
 
     #[test]
     fn tl_2_a_known_providers_url_goes_to_that_provider_through_estop() {
-        let config = config::load_serve(None, &Env::of_process()).expect("the defaults are good");
+        let config = estop_config::load_serve(None, &Env::of_process()).expect("the defaults are good");
         let base = "http://127.0.0.1:4100/runs/t";
         let urls = BaseUrls { data_url: "http://127.0.0.1:4100", base, providers: &config.providers };
         let through = |url: &str| urls.through(url).map(|url| url.replace(base, ""));

@@ -10,9 +10,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use estop_config::data_dir::socket;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::admin_plane::socket;
 use crate::client::ClientError;
 use crate::commands::detach;
 

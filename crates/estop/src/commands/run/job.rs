@@ -7,7 +7,7 @@ use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use estop_gateway::RunningTool;
+use estop_supervise::{Change, Ended, Orphans, Start, Supervised};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::{Pid, Signal, getpgrp, kill_process_group};
 
@@ -17,7 +17,6 @@ use super::outfit::Outfit;
 use super::signals::{Came, Signals, be_stopped};
 use super::terminal::{Terminal, wants_own_group};
 use crate::commands::refused;
-use crate::supervise::{Change, Ended, Orphans, Start, Supervised};
 
 /// The latch is looked at this often, whether or not anybody says that it changed.
 const LOOK_EVERY_MS: u16 = 1000;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
+use estop_config::SecretVariables;
 use http::header::{CONTENT_TYPE, HOST};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Collected, Full, Limited};
@@ -17,7 +18,6 @@ use serde_json::Value;
 use tokio::net::UnixStream;
 
 use crate::client::{ClientError, Refusal};
-use crate::config::SecretVariables;
 
 /// The first answer waits for the daemon's disk.
 const FIRST_WITHIN: Duration = Duration::from_secs(15);

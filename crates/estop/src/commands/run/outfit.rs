@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
+use estop_config::{Provider, SecretVariables, is_own_secret};
+
 use super::base_urls::{self, BaseUrls};
 use super::clients::{self, Client};
 use super::folder::Folder;
 use super::hooks;
-use crate::config::{Provider, SecretVariables, is_own_secret};
 
 /// Where the program runs, and as what.
 pub(super) struct Place {

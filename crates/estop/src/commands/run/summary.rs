@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
+use estop_config::printable::escaped;
 use estop_core::printed_command::Commands;
 use http::Method;
 use serde_json::{Value, json};
 
 use super::job::Done;
 use crate::client::{Ask, Client, ClientError, path, with_query};
-use crate::printable::escaped;
 
 /// A daemon that takes longer is in trouble, and the person waits.
 const WITHIN: Duration = Duration::from_secs(5);

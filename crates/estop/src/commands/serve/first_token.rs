@@ -4,17 +4,10 @@
 use std::fs::OpenOptions;
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use estop_config::data_dir::admin_token;
 use secrecy::{ExposeSecret, SecretString};
-
-/// In the data directory.
-const FILE: &str = "admin-token";
-
-/// Where a first start writes the admin token if nobody watches.
-pub(in crate::commands) fn file(data_dir: &Path) -> PathBuf {
-    data_dir.join(FILE)
-}
 
 /// What is said of it at the start.
 pub(super) fn told(token: &SecretString, data_dir: &Path) -> String {
@@ -25,7 +18,7 @@ pub(super) fn told(token: &SecretString, data_dir: &Path) -> String {
              `estop token reset`"
         );
     }
-    let file = file(data_dir);
+    let file = admin_token(data_dir);
     match write(&file, token) {
         Ok(()) => format!(
             "\nThe admin token is in {}, which only you can read. It opens the dashboard and unlocks the emergency stop. \
@@ -65,12 +58,15 @@ mod tests {
         let elsewhere = folder.path().join("elsewhere");
         std::fs::write(&elsewhere, "others'").expect("a file");
         std::fs::set_permissions(&elsewhere, std::fs::Permissions::from_mode(0o644)).expect("permissions");
-        symlink(&elsewhere, file(folder.path())).expect("a link");
-        symlink(&elsewhere, file(folder.path()).with_extension("new")).expect("a link");
-        write(&file(folder.path()), &"estop_admin_0".into()).expect("it is written");
+        symlink(&elsewhere, admin_token(folder.path())).expect("a link");
+        symlink(&elsewhere, admin_token(folder.path()).with_extension("new")).expect("a link");
+        write(&admin_token(folder.path()), &"estop_admin_0".into()).expect("it is written");
         assert_eq!(std::fs::read_to_string(&elsewhere).expect("still there"), "others'");
-        assert_eq!(std::fs::read_to_string(file(folder.path())).expect("the token"), "estop_admin_0\n");
-        let about = std::fs::symlink_metadata(file(folder.path())).expect("a file");
+        assert_eq!(
+            std::fs::read_to_string(admin_token(folder.path())).expect("the token"),
+            "estop_admin_0\n"
+        );
+        let about = std::fs::symlink_metadata(admin_token(folder.path())).expect("a file");
         assert!(about.is_file() && about.permissions().mode() & 0o777 == 0o600, "{about:?}");
     }
 }

@@ -1,5 +1,6 @@
 //! Draws what `estop top` knows; made for 80 × 24, fits any size.
 
+use estop_config::printable::escaped;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
@@ -8,7 +9,6 @@ use ratatui::widgets::{Block, Clear, Paragraph, Row, Table, TableState};
 use serde_json::Value;
 
 use super::model::{Model, Order, name_of};
-use crate::printable::escaped;
 
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
     let [head, body, foot] =

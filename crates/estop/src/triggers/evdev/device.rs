@@ -6,13 +6,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use estop_config::{ButtonConfig, Key, WhichDevice};
 use evdev::raw_stream::RawDevice;
 use evdev::{EventType, KeyCode, SynchronizationCode};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 
 use super::{KeyEvent, Keys};
-use crate::config::{ButtonConfig, Key, WhichDevice};
 
 /// Where the kernel's input devices are.
 const FOLDER: &str = "/dev/input";

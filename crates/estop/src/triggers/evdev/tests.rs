@@ -6,10 +6,10 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use estop_config::Key;
 use estop_core::system::{Channels, SystemState};
 
 use super::*;
-use crate::config::Key;
 
 #[derive(Default)]
 struct Script {
@@ -115,11 +115,4 @@ fn ks_7_a_button_that_is_pulled_out_is_lost_and_works_again() {
     bench.wire.lock().unwrap().events = vec![KeyEvent::Down];
     assert_eq!((bench.after(1), bench.after(1)), (vec!["press"], vec![]));
     assert_eq!(bench.after(1), NOTHING);
-}
-
-#[cfg(feature = "hid")]
-#[test]
-fn keys_have_names_and_numbers() {
-    assert_eq!((key_code("KEY_STOP"), key_code("BTN_TRIGGER")), (Some(128), Some(0x120)));
-    assert_eq!((key_code("STOP"), key_name(128).as_str()), (None, "KEY_STOP"));
 }

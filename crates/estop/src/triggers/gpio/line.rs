@@ -2,11 +2,11 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use estop_config::GpioConfig;
 use gpiocdev::Request;
 use gpiocdev::line::{Bias, EdgeDetection, EdgeKind, Value};
 
 use super::Line;
-use crate::config::GpioConfig;
 
 /// Edges of one look; more than a button makes, and the rest comes with the next.
 const EDGES_MAX: usize = 64;

@@ -12,7 +12,11 @@ use super::env::Env;
 use super::origin::Fault;
 use super::paths;
 use super::values::{FilePath, Reading, Seconds, from_text, given};
-use crate::triggers::{HAS_GPIO, HAS_HID, key_code, key_name};
+
+/// Whether this estop was built with what a GPIO line needs.
+const HAS_GPIO: bool = cfg!(feature = "gpio");
+/// Whether this estop was built with what a USB button needs.
+const HAS_HID: bool = cfg!(feature = "hid");
 
 /// What presses the button. Signals and the latch file always do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -114,6 +118,30 @@ impl fmt::Display for Key {
             Key::Code(code) => f.write_str(&key_name(*code)),
         }
     }
+}
+
+/// The number of a key by its name, such as KEY_STOP.
+#[cfg(feature = "hid")]
+fn key_code(name: &str) -> Option<u16> {
+    name.parse::<evdev::KeyCode>().ok().map(|key| key.0)
+}
+
+/// A key as people know it.
+#[cfg(feature = "hid")]
+fn key_name(code: u16) -> String {
+    format!("{:?}", evdev::KeyCode(code))
+}
+
+/// Without `hid` no names are known.
+#[cfg(not(feature = "hid"))]
+fn key_name(code: u16) -> String {
+    format!("key {code}")
+}
+
+/// Without `hid` no names are known.
+#[cfg(not(feature = "hid"))]
+fn key_code(_name: &str) -> Option<u16> {
+    None
 }
 
 /// The largest number the kernel has for a key.
@@ -274,4 +302,15 @@ fn check_built(is_built: bool, key: &str, feature: &str) -> Result<(), Fault> {
     let help = format!("Build it with `--features {feature}`, or remove triggers.{key}.");
     let message = format!("triggers.{key}: this estop was built without `{feature}`");
     Err(Fault::new(&["triggers", key], message).with_help(help))
+}
+
+#[cfg(all(test, feature = "hid"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_have_names_and_numbers() {
+        assert_eq!((key_code("KEY_STOP"), key_code("BTN_TRIGGER")), (Some(128), Some(0x120)));
+        assert_eq!((key_code("STOP"), key_name(128).as_str()), (None, "KEY_STOP"));
+    }
 }

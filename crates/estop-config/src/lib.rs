@@ -1,20 +1,24 @@
 //! Reading the configuration: one file for `serve`, and for `eval` and `replay`, which use its policy keys only.
 //!
 //! ```
-//! let file = estop::config::parse("policy: {kill_switch_enabled: true}", "estop.yaml").unwrap();
+//! let file = estop_config::parse("policy: {kill_switch_enabled: true}", "estop.yaml").unwrap();
 //! assert_eq!(file.resolve(None, None).loops.window_size, 20);
 //!
-//! let refused = estop::config::parse("polcy: {}", "estop.yaml").unwrap_err();
+//! let refused = estop_config::parse("polcy: {}", "estop.yaml").unwrap_err();
 //! assert!(refused.to_string().starts_with("estop.yaml:1:1: unknown key `polcy`"));
 //!
 //! let env = [("HOME", "/home/me"), ("ESTOP_LISTEN__DATA", "[::1]:0")].into_iter().collect();
-//! let serve = estop::config::parse_serve("require_keys: false", "estop.yaml", &env).unwrap();
+//! let serve = estop_config::parse_serve("require_keys: false", "estop.yaml", &env).unwrap();
 //! assert_eq!(serve.listen.data.to_string(), "[::1]:0");
 //! assert_eq!(serve.providers["groq"].base_url.to_string(), "https://api.groq.com/openai");
 //! ```
 //!
 //! A file is taken whole or not at all. What is refused is refused with one message that says where, what
 //! and what else it could be.
+
+pub mod data_dir;
+pub mod descriptors;
+pub mod printable;
 
 mod serve;
 
@@ -35,6 +39,7 @@ mod env;
 mod overlay;
 mod overrides;
 mod paths;
+mod pem_files;
 mod secret_variables;
 mod secrets;
 
@@ -67,7 +72,8 @@ pub use env::Env;
 pub use fixed::Fixed;
 pub use limits::Limits;
 pub use mcp::McpServer;
-pub(crate) use overrides::OF_A_RUN;
+pub use overrides::OF_A_RUN;
+pub use pem_files::{PemFiles, certificate};
 pub use problem::{Problem, Spot};
 pub use providers::{AuthStyle, Protocol, Provider};
 pub use relays::{Relay, RelayKind};
@@ -204,7 +210,7 @@ fn text_of(path: &Path) -> Result<String, ConfigError> {
 }
 
 /// The bytes of a file that is one, up to one more than a configuration may have. Nobody waits for the other end of a pipe.
-pub(crate) fn bytes_of(path: &Path) -> Result<Vec<u8>, ConfigError> {
+pub fn bytes_of(path: &Path) -> Result<Vec<u8>, ConfigError> {
     let unreadable = |reason: String| ConfigError::Unreadable { path: path.to_owned(), reason };
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(path);

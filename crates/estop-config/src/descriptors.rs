@@ -44,6 +44,11 @@ pub struct TooFew {
     pub needed: u64,
 }
 
+/// Worker threads of the data plane: one for each core.
+pub fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 /// Raises the limit as far as it goes; what it is then.
 pub fn raise() -> u64 {
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {

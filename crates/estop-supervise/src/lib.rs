@@ -4,6 +4,8 @@
 //! to; a mark in the environment that children inherit; and, where cgroup v2 can be written, a cgroup of its own, which
 //! nothing leaves by forking. It never signals a process that is not the one it looked at.
 
+pub mod enter_cgroup;
+
 mod cgroup;
 mod tree;
 
@@ -16,12 +18,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use estop_gateway::RunningTool;
+use estop_config::is_own_secret;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
 
-use crate::commands::enter_cgroup;
-use crate::config::is_own_secret;
 use cgroup::Cgroup;
 use tree::Tree;
 
@@ -240,6 +240,16 @@ impl Supervised {
         }
     }
 
+    /// Begins to end it with everything it started, for this reason, and returns at once: a kill does not wait for it.
+    pub fn end(&self, _why: &str) {
+        self.shared.ask_to_end();
+    }
+
+    /// For which agent it runs.
+    pub fn agent(&self) -> Option<&str> {
+        self.agent.as_deref()
+    }
+
     /// Whether it is to end.
     pub fn is_ending(&self) -> bool {
         self.shared.state().ending.is_some()
@@ -251,16 +261,6 @@ impl Supervised {
         let is_open = |state: &mut State| state.ended.is_none();
         let woken = self.shared.bell.wait_timeout_while(self.shared.state(), within, is_open);
         woken.unwrap_or_else(PoisonError::into_inner).0.ended.clone()
-    }
-}
-
-impl RunningTool for Supervised {
-    fn end(&self, _why: &str) {
-        self.shared.ask_to_end();
-    }
-
-    fn agent(&self) -> Option<&str> {
-        self.agent.as_deref()
     }
 }
 

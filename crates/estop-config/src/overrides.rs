@@ -8,7 +8,7 @@ use super::shape::FileIn;
 const PREFIX: &str = "ESTOP_";
 /// What a program under `estop run` has in its environment, and nobody else: never about the configuration, whatever keys
 /// there are.
-pub(crate) const OF_A_RUN: &[&str] =
+pub const OF_A_RUN: &[&str] =
     &["ESTOP_AGENT", "ESTOP_RUN", "ESTOP_TICKET", "ESTOP_SOCKET", "ESTOP_BASE_URL", "ESTOP_TREE"];
 
 /// One variable that sets a key.

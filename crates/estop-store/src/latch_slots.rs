@@ -2,17 +2,17 @@
 
 use std::sync::LazyLock;
 
+use crate::{FoundLatch, FoundSlot, Mark};
 use estop_core::button::{Latched, Press};
 use estop_core::system::{Channel, Channels, GateView, KillReason, SystemState};
-use estop_store::{FoundLatch, FoundSlot, Mark};
 
 /// What the names of those begin with who write without estop.
 const ALONE: &str = "cli-";
 
 /// This process's name as the estop that holds a data directory.
-pub(crate) static DAEMON: LazyLock<String> = LazyLock::new(|| named("estop-"));
+pub static DAEMON: LazyLock<String> = LazyLock::new(|| named("estop-"));
 /// This process's name as one that kills without estop.
-pub(crate) static CLI: LazyLock<String> = LazyLock::new(|| named(ALONE));
+pub static CLI: LazyLock<String> = LazyLock::new(|| named(ALONE));
 
 /// Numbers of processes repeat, and in containers they are all the same.
 fn named(kind: &str) -> String {
@@ -24,13 +24,13 @@ fn named(kind: &str) -> String {
 }
 
 /// Whether an estop wrote it, not somebody who killed without one.
-pub(crate) fn is_of_daemon(mark: &Mark) -> bool {
+pub fn is_of_daemon(mark: &Mark) -> bool {
     !mark.writer.starts_with(ALONE)
 }
 
 /// A kill that somebody wrote into the latch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kill {
+pub struct Kill {
     latched: Latched,
     /// The whole system.
     is_all: bool,
@@ -40,7 +40,7 @@ pub(crate) struct Kill {
 
 impl Kill {
     /// The kill in a slot; `None` if it holds none: nobody unlocks in this way.
-    pub(crate) fn of(slot: &FoundSlot) -> Option<Kill> {
+    pub fn of(slot: &FoundSlot) -> Option<Kill> {
         let FoundLatch::Said(latched) = &slot.found else { return None };
         let gate = latched.gate;
         let shut = if gate.state == SystemState::Running { gate.shut } else { Channels::NONE };
@@ -51,7 +51,7 @@ impl Kill {
     }
 
     /// What has to be killed so that a gate is as strict as the kill asks for.
-    pub(crate) fn missing_in(&self, gate: GateView) -> Vec<Press> {
+    pub fn missing_in(&self, gate: GateView) -> Vec<Press> {
         let all = self.is_all && gate.state != SystemState::Shutdown;
         // While nothing passes, the gate does not tell which channels stay shut afterwards.
         let is_shut = gate.state == SystemState::Running && !self.is_all && covers(gate.shut, self.channels);
@@ -59,7 +59,7 @@ impl Kill {
     }
 
     /// The same for an estop that has not heard of it: a newer kill is pressed even if it changes nothing else.
-    pub(crate) fn news_to(&self, gate: GateView) -> Vec<Press> {
+    pub fn news_to(&self, gate: GateView) -> Vec<Press> {
         let missing = self.missing_in(gate);
         if missing.is_empty() && self.latched.gate.epoch > gate.epoch {
             return self.presses(self.is_all, true);
@@ -68,12 +68,12 @@ impl Kill {
     }
 
     /// What a start does not take from the state alone: channels killed while nothing passed.
-    pub(crate) fn beside_the_state(&self) -> Vec<Press> {
+    pub fn beside_the_state(&self) -> Vec<Press> {
         self.presses(false, self.latched.gate.state != SystemState::Running)
     }
 
     /// Whether it must stay on the disk until this estop has pressed it: what is to be written asks for less.
-    pub(crate) fn outranks(&self, to_write: GateView) -> bool {
+    pub fn outranks(&self, to_write: GateView) -> bool {
         strictness(self.latched.gate) >= strictness(to_write) && !self.missing_in(to_write).is_empty()
     }
 

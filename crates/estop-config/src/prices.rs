@@ -17,7 +17,7 @@ use super::shape::{FileIn, ModelPriceIn};
 use super::suggest::closest;
 
 /// Written by `scripts/prices`.
-const SHIPPED: &str = include_str!("../../prices/prices.json");
+const SHIPPED: &str = include_str!("../prices/prices.json");
 
 static TABLE: LazyLock<PriceTable> =
     LazyLock::new(|| PriceTable::from_json(SHIPPED).expect("the shipped prices are valid"));

@@ -1,6 +1,7 @@
 //! `estop enter-cgroup`: enters a cgroup and becomes another program, so that everything that program starts is in it. The
 //! program begins as if a shell had started it: no signal is held back.
 
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -9,8 +10,6 @@ use std::process::{Command, ExitCode};
 use anyhow::Context;
 use nix::sys::signal::SigSet;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
-
-use super::Exit;
 
 /// Its name on the command line.
 pub(crate) const NAME: &str = "enter-cgroup";
@@ -44,14 +43,14 @@ pub fn if_asked(words: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     let procs = words.next()?.into();
     words.next_if(|word| word == "--")?;
     let args = Args { leash, procs, command: words.collect() };
-    let Err(error) = main(&args) else { return None };
+    let Err(error) = main(&args);
     eprintln!("estop: {error:#}");
     // As shells say it.
     Some(ExitCode::from(127))
 }
 
 /// Comes back only if the program cannot be started.
-pub fn main(args: &Args) -> anyhow::Result<Exit> {
+pub fn main(args: &Args) -> anyhow::Result<Infallible> {
     if args.procs.as_os_str() != NO_CGROUP {
         // `0` is whoever writes it. Without the cgroup the supervisor still finds the tree by its parents and its mark.
         let _ = std::fs::write(&args.procs, "0");
