@@ -8,8 +8,8 @@
 //! never undoes a kill. It holds no prompt text unless the policy's `evidence` asks for it, and never a key: only
 //! hashes, which are made elsewhere.
 //!
-//! It is the only crate with SQL in it. It may use `estop-core`, and is used by `estop-admin`, `estop-notify` and
-//! `estop`.
+//! It is the only crate with SQL in it. It may use `estop-core`, and is used by `estop-admin`, `estop-notify`,
+//! `estop-daemon` and `estop-cli`.
 
 mod error;
 

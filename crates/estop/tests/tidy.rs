@@ -20,18 +20,44 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("estop-config", &["estop-core", "estop-gateway", "estop-notify"]),
     ("estop-supervise", &["estop-config"]),
     (
-        "estop",
+        "estop-daemon",
+        &[
+            "estop-admin",
+            "estop-config",
+            "estop-core",
+            "estop-gateway",
+            "estop-notify",
+            "estop-store",
+            "estop-supervise",
+            "estop-wire",
+        ],
+    ),
+    (
+        "estop-cli",
         &[
             "estop-config",
             "estop-core",
-            "estop-wire",
-            "estop-store",
-            "estop-gateway",
-            "estop-admin",
-            "estop-notify",
-            "estop-supervise",
             "estop-fake-model",
-            "estop-sim",
+            "estop-gateway",
+            // A test compares its list of alerts.
+            "estop-notify",
+            "estop-store",
+            "estop-supervise",
+            "estop-wire",
+        ],
+    ),
+    (
+        "estop",
+        &[
+            "estop-cli",
+            "estop-config",
+            "estop-daemon",
+            "estop-supervise",
+            // What its tests look at the running binary with.
+            "estop-core",
+            "estop-fake-model",
+            "estop-store",
+            "estop-wire",
         ],
     ),
     // Beside the product: they drive it and are never part of it.

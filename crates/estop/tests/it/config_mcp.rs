@@ -11,7 +11,7 @@ fn read(yaml: &str) -> Result<estop_config::ServeConfig, String> {
 fn tl_3_a_server_has_a_url_whose_slash_counts() {
     let yaml = "mcp: {servers: {Git.Hub_1: {url: 'https://api.example/mcp/', agent: coder}, b: {url: 'http://127.0.0.1:9/mcp'}}}";
     let config = read(yaml).expect("it is good");
-    let settings = estop::wiring::settings(&config).expect("it can be wired");
+    let settings = estop_daemon::wiring::settings(&config).expect("it can be wired");
     let (one, other) = (&settings.mcp["Git.Hub_1"], &settings.mcp["b"]);
     assert_eq!(
         (&*one.target.host, &*one.target.base_path, one.ends_with_slash),

@@ -44,7 +44,7 @@ agents: {coder: {}}";
     assert_eq!((&*relay.agent, relay.concurrency), ("coder", 9));
     assert_eq!(relay.secret.as_ref().map(ExposeSecret::expose_secret), Some(secret));
     assert!(!format!("{config:?}").contains(secret), "a secret shows itself nowhere");
-    let settings = estop::wiring::settings(&config).expect("it can be wired");
+    let settings = estop_daemon::wiring::settings(&config).expect("it can be wired");
     let wired = &settings.relays["hooks"];
     let out = wired.out.as_ref().expect("it has one");
     assert_eq!((&*out.host, out.port, out.tls, &*out.base_path), ("hooks.slack.com", 443, true, ""));
