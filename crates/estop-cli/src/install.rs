@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use estop_config::Env;
-use estop_gateway::{NAME_MAX, is_agent_name};
+use estop_wire::agent_name::{NAME_MAX, is_agent_name};
 use estop_wire::hooks::HookClient;
 use estop_wire::hooks::settings::{self, Scope, survives_repository, switched_off};
 use serde::Serialize;

@@ -79,7 +79,7 @@ pub use providers::{AuthStyle, Protocol, Provider};
 pub use relays::{Relay, RelayKind};
 pub use retention::Retention;
 pub use secret_variables::{SecretVariables, is_own_secret};
-pub use serve::{Listen, OnStuckWorker, ServeConfig, TlsFiles};
+pub use serve::{Listen, OnStuckWorker, ServeConfig, TlsFiles, UnknownAgents};
 pub use suggest::closest;
 pub use triggers::{ButtonConfig, FileSetting, GpioConfig, Key, OnLost, TriggersConfig, WhichDevice};
 pub use yaml::read as read_yaml;

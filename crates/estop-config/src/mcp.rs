@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use estop_core::ids::Name;
-use estop_gateway::is_agent_name;
+use estop_wire::agent_name::is_agent_name;
 use serde::Deserialize;
 use serde::de::Deserializer;
 

@@ -9,8 +9,7 @@ use estop_core::journal::SYSTEM;
 use estop_core::policy_file::PolicyFile;
 use estop_core::prices::PriceTable;
 use estop_core::proof_test::CANARY;
-use estop_gateway::settings::UnknownAgents;
-use estop_gateway::{NAME_MAX, is_agent_name};
+use estop_wire::agent_name::{NAME_MAX, is_agent_name};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
@@ -41,6 +40,18 @@ pub enum OnStuckWorker {
     Alert,
     /// Press the red button.
     Kill,
+}
+
+/// What becomes of a request as an agent that nobody named: neither the configuration, nor the API, nor a key or ticket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnknownAgents {
+    /// It is a new agent.
+    Allow,
+    /// It is refused.
+    Deny,
+    /// It is refused as soon as any agent has a key: whoever has one could otherwise go on under another name.
+    #[default]
+    DenyIfKeys,
 }
 
 /// The whole configuration of `estop serve`.

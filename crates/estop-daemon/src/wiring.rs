@@ -5,7 +5,7 @@ use std::sync::Arc;
 use estop_config::descriptors::workers;
 use estop_config::{PemFiles, ServeConfig};
 use estop_core::ids::Name;
-use estop_gateway::settings::{AgentKey, Auth, Limits, McpServer, Provider, Relay, Settings};
+use estop_gateway::settings::{AgentKey, Auth, Limits, McpServer, Provider, Relay, Settings, UnknownAgents};
 use estop_wire::protocol::Family;
 use rustls::pki_types::CertificateDer;
 use secrecy::SecretString;
@@ -26,7 +26,7 @@ pub fn settings(config: &ServeConfig) -> anyhow::Result<Settings> {
         keys: agent_keys(config),
         require_keys: config.require_keys,
         allowed_origins: config.allowed_origins.iter().map(|origin| origin.as_str().into()).collect(),
-        unknown_agents: config.unknown_agents,
+        unknown_agents: unknown_agents(config.unknown_agents),
         llm_enabled: config.llm_enabled,
         limits: limits(&config.limits),
         policies: config.policies.clone(),
@@ -74,6 +74,14 @@ fn provider(given: &estop_config::Provider, ca: Option<Vec<CertificateDer<'stati
         },
         key: given.api_key.clone(),
         ca,
+    }
+}
+
+fn unknown_agents(given: estop_config::UnknownAgents) -> UnknownAgents {
+    match given {
+        estop_config::UnknownAgents::Allow => UnknownAgents::Allow,
+        estop_config::UnknownAgents::Deny => UnknownAgents::Deny,
+        estop_config::UnknownAgents::DenyIfKeys => UnknownAgents::DenyIfKeys,
     }
 }
 

@@ -18,6 +18,7 @@ use estop_core::signature;
 use estop_core::standing::Standing;
 use estop_core::system::System;
 use estop_core::time::Millis;
+pub use estop_wire::agent_name::{NAME_MAX, is_agent_name, is_name};
 
 use crate::apart::Parts;
 use crate::flight::Flights;
@@ -26,22 +27,6 @@ use crate::jobs::Job;
 use crate::recall::Recall;
 use crate::resting::{Rest, Resting};
 use crate::rulebook::Over;
-
-/// Longest name of an agent or a run. Chosen: a UUID with a prefix fits; it stands in every record.
-pub const NAME_MAX: usize = 64;
-
-/// Whether a text can name an agent or a run: letters, digits, `.`, `_`, `-`, at most [`NAME_MAX`], not starting
-/// with a dot, nor with a `-`, which commands would take for an option.
-pub fn is_name(text: &str) -> bool {
-    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
-    !text.is_empty() && text.len() <= NAME_MAX && !text.starts_with(['.', '-']) && text.bytes().all(fits)
-}
-
-/// Whether a text can name an agent: any name but the one of the system's own chain in the journal, and the canary's.
-pub fn is_agent_name(text: &str) -> bool {
-    let is_kept = |name: &str| text.eq_ignore_ascii_case(name);
-    is_name(text) && !is_kept(estop_core::journal::SYSTEM) && !is_kept(crate::canary::AGENT)
-}
 
 /// What agents are found by: names that differ in case alone are one agent's, or a stopped agent would go on in capitals.
 pub(crate) fn folded(name: &str) -> Cow<'_, str> {

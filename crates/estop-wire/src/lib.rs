@@ -14,6 +14,7 @@
 //!
 //! It may use `estop-core`, and is used by `estop-gateway`, `estop-daemon` and `estop-cli`.
 
+pub mod agent_name;
 pub mod client;
 pub mod decode;
 pub mod hooks;

@@ -17,7 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("estop-gateway", &["estop-core", "estop-wire", "estop-fake-model"]),
     ("estop-admin", &["estop-core", "estop-store"]),
     ("estop-notify", &["estop-core", "estop-store"]),
-    ("estop-config", &["estop-core", "estop-gateway", "estop-notify"]),
+    ("estop-config", &["estop-core", "estop-notify", "estop-wire"]),
     ("estop-supervise", &["estop-config"]),
     (
         "estop-daemon",
@@ -38,7 +38,6 @@ const ARROWS: &[(&str, &[&str])] = &[
             "estop-config",
             "estop-core",
             "estop-fake-model",
-            "estop-gateway",
             // A test compares its list of alerts.
             "estop-notify",
             "estop-store",
