@@ -1,6 +1,6 @@
 //! `estop install CLIENT`: tells a coding agent to ask estop before its tools (TL-1). `uninstall` takes it back.
 //!
-//! What stands in which file is `estop_wire::hooks::settings`; here files are read, shown and written. A file that
+//! What stands in which file is [`settings`]; here files are read, shown and written. A file that
 //! cannot be understood is left alone.
 
 mod codex;
@@ -11,7 +11,9 @@ mod list;
 mod mcp;
 mod ours;
 mod place;
+mod plugins;
 mod program;
+pub mod settings;
 mod strict;
 
 use std::io::{BufRead, IsTerminal, Write};
@@ -21,7 +23,6 @@ use anyhow::Context;
 use estop_config::Env;
 use estop_wire::agent_name::{NAME_MAX, is_agent_name};
 use estop_wire::hooks::HookClient;
-use estop_wire::hooks::settings::{self, Scope, survives_repository, switched_off};
 use serde::Serialize;
 use serde_json::json;
 
@@ -33,6 +34,7 @@ pub(super) use list::{Installed, Standing, standings};
 pub(super) use mcp::{McpArgs, gated_servers};
 pub(super) use place::resolved as place_of;
 pub(super) use program::{find as find_program, of_this as this_program};
+use settings::{Scope, survives_repository, switched_off};
 
 /// Have a coding agent ask estop before its tools; without a client, list the clients found here
 ///

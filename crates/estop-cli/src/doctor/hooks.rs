@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use estop_config::{Env, usual_data_dir};
 use estop_wire::hooks::HookClient;
-use estop_wire::hooks::settings::{Scope, estop_words, survives_repository};
 
 use super::{Area, Finding};
+use crate::install::settings::{Scope, estop_words, survives_repository};
 use crate::install::{self, Installed, Standing};
 
 const AREA: Area = Area("hooks");

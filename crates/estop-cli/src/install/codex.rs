@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use estop_wire::hooks::HookClient;
-use estop_wire::hooks::settings::{CodexTrust, Removed, Scope, Target, distrust_codex, trust_codex};
 use serde_json::{Value, json};
 
 use super::edit::Edit;
+use super::settings::{CodexTrust, Removed, Scope, Target, distrust_codex, trust_codex};
 use super::{Report, file, place, program};
 
 /// It answers within a second; a slow disk and a first start take some.

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use anyhow::Context;
 use estop_config::printable::escaped_lines;
 use estop_wire::hooks::HookClient;
-use estop_wire::hooks::settings::{Removed, SettingsError, Target};
 use serde::{Serialize, Serializer};
 
 use super::diff::unified;
 use super::file::{self, Found};
+use super::settings::{Removed, SettingsError, Target};
 use super::{ours, shown, strict};
 
 /// A change, not carried out yet.

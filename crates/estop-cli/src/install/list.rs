@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use estop_config::printable::escaped;
 use estop_wire::hooks::HookClient;
-use estop_wire::hooks::settings::{Removed, Scope, targets};
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
+use super::settings::{Removed, Scope, targets};
 use super::{file, place, program, strict};
 use crate::table::table;
 use crate::{Exit, say, say_json};

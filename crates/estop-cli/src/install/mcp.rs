@@ -1,6 +1,6 @@
 //! `estop install mcp --client CLIENT`: puts the MCP servers in a client's settings behind the gate (TL-3).
 //!
-//! What stands in which file, and how it changes, is `estop_wire::hooks::settings`.
+//! What stands in which file, and how it changes, is [`super::settings`].
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use estop_config::{Env, McpServer, ServeConfig};
 use estop_wire::hooks::HookClient;
-use estop_wire::hooks::settings::{McpEntry, McpGate, McpOutcome, McpPlace, Removed, Scope, mcp_places};
 use serde_json::{Value, json};
 
 use super::edit::{Edit, Outcome};
+use super::settings::{McpEntry, McpGate, McpOutcome, McpPlace, Removed, Scope, mcp_places};
 use super::{WhereArgs, client, file, place};
 use crate::{Exit, say, say_json};
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use estop_wire::hooks::HookClient;
-use estop_wire::hooks::settings::{Removed, Scope, mcp_places, targets};
 
+use super::settings::{Removed, Scope, mcp_places, targets};
 use super::{codex, mcp, place};
 
 /// Whether something of ours stands in this text of this file.

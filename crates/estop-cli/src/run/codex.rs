@@ -10,13 +10,13 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use estop_wire::hooks::HookClient;
-use estop_wire::hooks::settings::Scope;
 use serde_json::{Map, Value, json};
 
 use super::base_urls::BaseUrls;
 use super::clients::put_first;
 use super::hooks::settings;
 use super::outfit::Outfit;
+use crate::install::settings::Scope;
 
 /// Where it says that hooks of its command line are from.
 const COMMAND_LINE: &str = "/<session-flags>/config.toml";

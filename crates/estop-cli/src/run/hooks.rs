@@ -5,13 +5,13 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use estop_wire::hooks::HookClient;
-use estop_wire::hooks::settings::{Scope, estop_words, targets};
 use serde_json::{Value, json};
 
 use super::clients::{Client, OPENCODE, opencode_config, put_first};
 use super::codex;
 use super::outfit::Outfit;
 use crate::install;
+use crate::install::settings::{Scope, estop_words, targets};
 
 const GEMINI: &str = "GEMINI_CLI_SYSTEM_SETTINGS_PATH";
 const GEMINI_SYSTEM: &str = "/etc/gemini-cli/settings.json";

@@ -3,9 +3,10 @@
 //! The shape is the same everywhere: `{"hooks": {"<event>": [<entry>, …]}}`. An entry of ours is recognised by its
 //! command, which ends in [`super::mark`]'s words.
 
+use estop_wire::hooks::HookClient;
+
 use super::jsonc::{self, Node, Value};
 use super::{Removed, SettingsError, is_marked};
-use crate::hooks::HookClient;
 
 /// A settings file can be this large; ours are a few kilobytes.
 const TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;

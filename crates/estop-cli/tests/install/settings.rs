@@ -1,10 +1,10 @@
 //! Hooks in and out of settings files.
 
-use estop_wire::hooks::HookClient;
-use estop_wire::hooks::settings::{
+use estop_cli::install::settings::{
     CodexTrust, Removed, Scope, SettingsError, Target, distrust_codex, survives_repository, switched_off,
     targets, trust_codex,
 };
+use estop_wire::hooks::HookClient;
 use proptest::prelude::*;
 use serde_json::Value;
 

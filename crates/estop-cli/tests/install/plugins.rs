@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use estop_cli::install::settings::{Scope, targets};
 use estop_wire::hooks::HookClient;
-use estop_wire::hooks::settings::{Scope, targets};
 
 /// Runs the plugin as its client would: one tool call. Says `ran` or `refused: …`, then what the plugin told estop.
 fn run(client: HookClient, estop: &str, folder: &Path) -> String {

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use estop_wire::hooks::HookClient;
-//! use estop_wire::hooks::settings::{Removed, Scope, targets};
+//! use estop_cli::install::settings::{Removed, Scope, targets};
 //!
 //! let estop = ["/usr/bin/estop".to_owned()];
 //! let [target] = &targets(HookClient::GeminiCli, Scope::User, &estop).expect("it has such a place")[..] else {
@@ -27,10 +27,10 @@ mod places;
 mod whole;
 mod words;
 
+use estop_wire::hooks::{HookClient, HookEvent};
+
 use entries::Entries;
 use whole::Whole;
-
-use super::{HookClient, HookEvent};
 
 pub use codex_config::{CodexTrust, distrust_codex, trust_codex};
 pub use mcp::{McpEntry, McpGate, McpOutcome, McpPlace, mcp_places};

@@ -1,15 +1,16 @@
 //! Which estop a client was told to ask: the words that start it, read back from what `estop install` wrote.
 
+use estop_wire::hooks::HookClient;
+
 use super::jsonc::{Node, Value};
 use super::{entries, is_marked, mark};
-use crate::hooks::HookClient;
 
 /// The words that start estop in a file with our hooks, without `hook …`: the program and its options. Each once; none
 /// if the file has none of ours or cannot be read.
 ///
 /// ```
 /// use estop_wire::hooks::HookClient;
-/// use estop_wire::hooks::settings::{Scope, estop_words, targets};
+/// use estop_cli::install::settings::{Scope, estop_words, targets};
 ///
 /// let words = ["/opt/my tools/estop".to_owned(), "--agent".to_owned(), "it's".to_owned()];
 /// for target in targets(HookClient::Codex, Scope::User, &words).expect("it has such a place") {

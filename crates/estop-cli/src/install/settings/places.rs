@@ -1,9 +1,11 @@
 //! Which files hold each client's hooks, by scope, and what we write into them.
 
+use estop_wire::hooks::{HookClient, HookEvent};
+
 use super::entries::Entries;
 use super::whole::Whole;
 use super::{Content, INSTALLED, NoPlace, Target, command_line, mark, registered};
-use crate::hooks::{HookClient, HookEvent, plugins};
+use crate::install::plugins;
 
 /// Seconds a client waits for the hook. `estop hook` answers or gives up far sooner; at a time-out most clients run the
 /// tool, so this must never be the shorter one.
