@@ -6,7 +6,7 @@
 //! What it never does: touch traffic of agents, reach into the gateway (it speaks to the core's `Operator`), put
 //! anything slow before a kill, or load a script from another host.
 //!
-//! It may use `estop-store` and `estop-core`, and is used by `estop`.
+//! It may use `estop-store` and `estop-core`, and is used by `estop-daemon`.
 
 #![expect(unused_qualifications, reason = "utoipa's macros write whole paths")]
 

@@ -10,7 +10,7 @@
 //! What it never does: delay a decision or a kill, drop an alert because an endpoint is down, follow a redirect,
 //! or put a prompt or a key into a message, a log or an error.
 //!
-//! It may use `estop-store` and `estop-core`, and is used by `estop`.
+//! It may use `estop-store` and `estop-core`, and is used by `estop-config` and `estop-daemon`.
 
 mod happening;
 mod message;

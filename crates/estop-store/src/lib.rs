@@ -8,8 +8,8 @@
 //! never undoes a kill. It holds no prompt text unless the policy's `evidence` asks for it, and never a key: only
 //! hashes, which are made elsewhere.
 //!
-//! It is the only crate with SQL in it. It may use `estop-core`, and is used by `estop-admin`, `estop-notify` and
-//! `estop`.
+//! It is the only crate with SQL in it. It may use `estop-core`, and is used by `estop-admin`, `estop-notify`,
+//! `estop-daemon` and `estop-cli`.
 
 mod error;
 
@@ -20,6 +20,7 @@ mod cases;
 mod data_folder;
 mod journal;
 mod latch_file;
+pub mod latch_slots;
 mod ledger;
 mod runs;
 mod system_state;

@@ -31,9 +31,7 @@ mod gemini_cli;
 mod generic;
 mod notice;
 mod payload;
-mod plugins;
 mod qwen;
-pub mod settings;
 
 use estop_core::ended::Ended;
 use estop_core::event::ToolGate;
@@ -44,7 +42,6 @@ pub use answer::HookAnswer;
 pub use calls::CallNumbers;
 pub use facts::{Commands, HookPrint};
 pub use notice::allow_and_tell;
-pub use plugins::{OPENCLAW_MANIFEST, OPENCLAW_PACKAGE, OPENCLAW_PLUGIN, OPENCODE_PLUGIN};
 
 /// More than this is not read: a refusal before a tool, nothing elsewhere. Tool results of a few megabytes are real
 /// (they stand in payloads after a tool); at double the size reading would still take well under a second.

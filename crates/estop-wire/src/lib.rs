@@ -12,8 +12,9 @@
 //! What it never does: open a socket, wait, read a clock or a file, change a byte that is forwarded, or judge.
 //! It has no tokio and no SQL. Duplicate keys in what it inspects are an error, never a choice.
 //!
-//! It may use `estop-core`, and is used by `estop-gateway` and `estop`.
+//! It may use `estop-core`, and is used by `estop-gateway`, `estop-daemon` and `estop-cli`.
 
+pub mod agent_name;
 pub mod client;
 pub mod decode;
 pub mod hooks;

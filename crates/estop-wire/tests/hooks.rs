@@ -6,7 +6,3 @@ mod answers;
 mod hostile;
 #[path = "hooks/payloads.rs"]
 mod payloads;
-#[path = "hooks/plugins.rs"]
-mod plugins;
-#[path = "hooks/settings.rs"]
-mod settings;

@@ -4,15 +4,18 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 #[cfg(feature = "demo")]
-use estop::commands::demo;
+use estop_cli::demo;
 #[cfg(feature = "top")]
-use estop::commands::top;
-use estop::commands::{
-    Exit, agents, alerts, background, backup, budgets, canary, cases, completions, detach, doctor, emergency,
-    enter_cgroup, eval, hook, install, journal, kill, mcp, policy, prooftest, replay, restore, run, runs,
-    serve, sessions, spend, status, token, uninstall, verify,
+use estop_cli::top;
+use estop_cli::{
+    Exit, agents, alerts, background, backup, budgets, cases, completions, detach, doctor, emergency, eval,
+    hook, install, journal, kill, mcp, policy, prooftest, replay, restore, run, runs, sessions, spend,
+    status, token, uninstall, verify,
 };
-use estop::printable::escaped_lines;
+use estop_config::printable::escaped_lines;
+use estop_daemon::prooftest::canary;
+use estop_daemon::{serve, triggers};
+use estop_supervise::enter_cgroup;
 
 /// Requests allocate on one thread and are freed on another; the system's allocator is slow at that.
 #[global_allocator]
@@ -76,7 +79,7 @@ enum Command {
 
 fn main() -> ExitCode {
     // First of all: a SIGUSR1 while estop starts must neither end it nor be lost.
-    estop::triggers::hold_back();
+    triggers::hold_back();
     // It stands before every program that is supervised.
     if let Some(exit) = enter_cgroup::if_asked(std::env::args_os()) {
         return exit;
@@ -86,7 +89,7 @@ fn main() -> ExitCode {
         return exit;
     }
     let result = match Cli::parse().command {
-        Command::Serve(args) => serve::main(&args),
+        Command::Serve(args) => serve::main(&args).map(|()| Exit::Fine),
         #[cfg(feature = "demo")]
         Command::Demo(args) => demo::main(&args),
         Command::Run(args) => return run::main(&args),
@@ -119,8 +122,8 @@ fn main() -> ExitCode {
         Command::Install(args) => install::main(&args),
         Command::Uninstall(args) => uninstall::main(&args),
         Command::Completions(args) => completions::main(&args, Cli::command()),
-        Command::Canary(args) => canary::main(&args),
-        Command::EnterCgroup(args) => enter_cgroup::main(&args),
+        Command::Canary(args) => canary::main(&args).map(|()| Exit::Fine),
+        Command::EnterCgroup(args) => enter_cgroup::main(&args).map(|never| match never {}),
         Command::Detach(args) => detach::main(&args),
     };
     let exit = result.unwrap_or_else(|error| {

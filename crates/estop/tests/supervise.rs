@@ -9,8 +9,7 @@ use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use estop::supervise::{Ended, Orphans, Start, Supervised};
-use estop_gateway::RunningTool;
+use estop_supervise::{Ended, Orphans, Start, Supervised};
 
 /// No tree takes this long; whoever waits longer waits for ever.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -20,17 +20,46 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("estop-gateway", &["estop-core", "estop-wire", "estop-fake-model"]),
     ("estop-admin", &["estop-core", "estop-store"]),
     ("estop-notify", &["estop-core", "estop-store"]),
+    ("estop-config", &["estop-core", "estop-notify", "estop-wire"]),
+    ("estop-supervise", &["estop-config"]),
+    (
+        "estop-daemon",
+        &[
+            "estop-admin",
+            "estop-config",
+            "estop-core",
+            "estop-gateway",
+            "estop-notify",
+            "estop-store",
+            "estop-supervise",
+            "estop-wire",
+        ],
+    ),
+    (
+        "estop-cli",
+        &[
+            "estop-config",
+            "estop-core",
+            "estop-fake-model",
+            // A test compares its list of alerts.
+            "estop-notify",
+            "estop-store",
+            "estop-supervise",
+            "estop-wire",
+        ],
+    ),
     (
         "estop",
         &[
+            "estop-cli",
+            "estop-config",
+            "estop-daemon",
+            "estop-supervise",
+            // What its tests look at the running binary with.
             "estop-core",
-            "estop-wire",
-            "estop-store",
-            "estop-gateway",
-            "estop-admin",
-            "estop-notify",
             "estop-fake-model",
-            "estop-sim",
+            "estop-store",
+            "estop-wire",
         ],
     ),
     // Beside the product: they drive it and are never part of it.

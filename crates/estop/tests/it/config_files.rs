@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use estop::config::{self, FILE_BYTES_MAX};
+use estop_config::FILE_BYTES_MAX;
 use estop_core::policy::{Mode, Modes, Preset, Profile, WatchdogScope};
 
 fn sample(name: &str) -> PathBuf {
@@ -11,7 +11,7 @@ fn sample(name: &str) -> PathBuf {
 }
 
 fn refused(path: &Path) -> String {
-    let error = config::load(path).expect_err("the file is refused").to_string();
+    let error = estop_config::load(path).expect_err("the file is refused").to_string();
     error.replace(&path.display().to_string(), "FILE")
 }
 
@@ -23,7 +23,8 @@ fn written(name: &str, bytes: &[u8]) -> PathBuf {
 
 #[test]
 fn po_5_the_strict_sample_enforces_everything() {
-    let strict = config::load(&sample("strict.yaml")).expect("a sample loads").resolve(Some("anyone"), None);
+    let strict =
+        estop_config::load(&sample("strict.yaml")).expect("a sample loads").resolve(Some("anyone"), None);
     assert_eq!((strict.preset, strict.modes), (Preset::Strict, Modes::of(Preset::Strict)));
     assert_eq!(strict.watchdog.scope, WatchdogScope::System);
 }
@@ -31,13 +32,14 @@ fn po_5_the_strict_sample_enforces_everything() {
 #[test]
 fn ld_2_the_loop_guard_sample_enforces_loops() {
     let policy =
-        config::load(&sample("loop_guard.yaml")).expect("a sample loads").resolve(Some("anyone"), None);
+        estop_config::load(&sample("loop_guard.yaml")).expect("a sample loads").resolve(Some("anyone"), None);
     assert_eq!((policy.modes.loops, policy.modes.gate), (Mode::Enforce, Mode::Shadow));
 }
 
 #[test]
 fn ld_6_the_batch_sample_lets_work_repeat() {
-    let policy = config::load(&sample("batch.yaml")).expect("a sample loads").resolve(Some("anyone"), None);
+    let policy =
+        estop_config::load(&sample("batch.yaml")).expect("a sample loads").resolve(Some("anyone"), None);
     assert_eq!(policy.loops.profile, Profile::Batch);
 }
 
@@ -70,11 +72,11 @@ fn ui_5_bytes_that_are_no_text_are_refused_with_their_line() {
 #[test]
 fn ui_5_a_file_over_a_mebibyte_is_refused() {
     let mut text = "# ".repeat(FILE_BYTES_MAX / 2);
-    assert!(config::parse(&text, "estop.yaml").is_ok(), "exactly the maximum is fine");
+    assert!(estop_config::parse(&text, "estop.yaml").is_ok(), "exactly the maximum is fine");
     text.push(' ');
     let expected = "larger than 1048576 bytes, the most a configuration may have";
     assert_eq!(refused(&written("large.yaml", text.as_bytes())), format!("FILE: {expected}"));
-    let error = config::parse(&text, "estop.yaml").expect_err("too large").to_string();
+    let error = estop_config::parse(&text, "estop.yaml").expect_err("too large").to_string();
     assert_eq!(error, format!("estop.yaml: {expected}"));
 }
 
@@ -83,7 +85,7 @@ fn ui_5_windows_and_old_mac_line_ends_and_a_byte_order_mark_are_fine() {
     for text in
         ["policy:\r\n  profil: batch\r\n", "policy:\r  profil: batch\r", "\u{feff}policy:\n  profil: batch\n"]
     {
-        let error = config::parse(text, "estop.yaml").expect_err("an unknown key").to_string();
+        let error = estop_config::parse(text, "estop.yaml").expect_err("an unknown key").to_string();
         let expected = "estop.yaml:2:3: unknown key `profil` in policy\n  2 |   profil: batch\n    |   ^\n";
         assert!(error.starts_with(expected), "{text:?}: {error}");
     }

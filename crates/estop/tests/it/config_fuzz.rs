@@ -1,11 +1,10 @@
 //! Whatever a file holds, reading it ends in a policy or in one message.
 
-use estop::config;
 use proptest::prelude::*;
 
 /// Reads, resolves and shows; nothing may panic.
 fn read(text: &str) {
-    match config::parse(text, "estop.yaml") {
+    match estop_config::parse(text, "estop.yaml") {
         Ok(file) => drop(file.resolve(Some("coder"), Some("pm"))),
         Err(error) => {
             let message = error.to_string();
@@ -59,7 +58,7 @@ proptest! {
     #[test]
     fn po_2_decimals_are_exact(micro in 1_u64..=100_000_000_000_000) {
         let usd = format!("{}.{:06}", micro / 1_000_000, micro % 1_000_000);
-        let file = config::parse(&format!("policy: {{budget: {{usd_per_day: {usd}}}}}"), "estop.yaml").expect("a budget");
+        let file = estop_config::parse(&format!("policy: {{budget: {{usd_per_day: {usd}}}}}"), "estop.yaml").expect("a budget");
         let nano = file.resolve(None, None).budget.usd_per_day.expect("is set").0;
         prop_assert_eq!(nano, micro * 1000);
     }

@@ -1,17 +1,17 @@
 //! MCP servers as `estop serve` reads them (TL-3).
 
-use estop::config::{self, Env};
+use estop_config::Env;
 
-fn read(yaml: &str) -> Result<config::ServeConfig, String> {
+fn read(yaml: &str) -> Result<estop_config::ServeConfig, String> {
     let env: Env = [("HOME", "/home/me")].into_iter().collect();
-    config::parse_serve(yaml, "estop.yaml", &env).map_err(|error| error.to_string())
+    estop_config::parse_serve(yaml, "estop.yaml", &env).map_err(|error| error.to_string())
 }
 
 #[test]
 fn tl_3_a_server_has_a_url_whose_slash_counts() {
     let yaml = "mcp: {servers: {Git.Hub_1: {url: 'https://api.example/mcp/', agent: coder}, b: {url: 'http://127.0.0.1:9/mcp'}}}";
     let config = read(yaml).expect("it is good");
-    let settings = estop::wiring::settings(&config).expect("it can be wired");
+    let settings = estop_daemon::wiring::settings(&config).expect("it can be wired");
     let (one, other) = (&settings.mcp["Git.Hub_1"], &settings.mcp["b"]);
     assert_eq!(
         (&*one.target.host, &*one.target.base_path, one.ends_with_slash),

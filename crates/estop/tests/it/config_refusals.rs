@@ -5,8 +5,6 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use estop::config;
-
 fn check(cases_file: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/config").join(cases_file);
     let text = fs::read_to_string(&path).expect("the cases are in the repository");
@@ -15,7 +13,7 @@ fn check(cases_file: &str) {
     for case in cases {
         let (title, rest) = case.split_once('\n').expect("a title line");
         let (yaml, _) = rest.split_once(">>>\n").expect("a >>> line");
-        let answer = match config::parse(yaml, "estop.yaml") {
+        let answer = match estop_config::parse(yaml, "estop.yaml") {
             Ok(_) => "accepted".to_owned(),
             Err(error) => error.to_string(),
         };
@@ -73,7 +71,7 @@ fn st_3_lists_of_tools_are_bounded() {
     for key in ["exempt_tools", "wrap_up_tools"] {
         let refused = |tools: &str| {
             let yaml = format!("policy: {{{key}: [{tools}]}}\n");
-            config::parse(&yaml, "estop.yaml").err().map(|error| error.to_string())
+            estop_config::parse(&yaml, "estop.yaml").err().map(|error| error.to_string())
         };
         let many = |count: usize| (0..count).map(|n| format!("t{n}")).collect::<Vec<_>>().join(", ");
         assert_eq!(refused(&many(100)), None, "{key}");
@@ -92,12 +90,12 @@ fn ui_5_aliases_cannot_blow_up_the_reader() {
         writeln!(yaml, "  a{level}: &a{level} [{}]", [below.as_str(); 10].join(", "))
             .expect("writing to a string");
     }
-    let refused = config::parse(&yaml, "estop.yaml").expect_err("a bomb is refused").to_string();
+    let refused = estop_config::parse(&yaml, "estop.yaml").expect_err("a bomb is refused").to_string();
     assert!(refused.starts_with("estop.yaml:3:"), "{refused}");
 
     // Twenty thousand uses of one anchor, each of the right type.
     let many = ["*t"; 20_000].join(", ");
     let yaml = format!("agents: {{a: {{role: &t x}}}}\npolicy: {{exempt_tools: [{many}]}}\n");
-    let refused = config::parse(&yaml, "estop.yaml").expect_err("too many aliases").to_string();
+    let refused = estop_config::parse(&yaml, "estop.yaml").expect_err("too many aliases").to_string();
     assert!(refused.contains("too deeply nested, or too large once its aliases are filled in"), "{refused}");
 }

@@ -1,13 +1,13 @@
 //! Relays of messages as `estop serve` reads them, and where they lead (KS-10). What is refused is in
 //! `config/serve_relays.txt`.
 
-use estop::config::{self, Env, ServeConfig};
+use estop_config::{Env, ServeConfig};
 use secrecy::ExposeSecret;
 
 #[track_caller]
 fn with_env(yaml: &str, variables: &[(&str, &str)]) -> ServeConfig {
     let env: Env = [("HOME", "/home/me")].iter().chain(variables).copied().collect();
-    config::parse_serve(yaml, "estop.yaml", &env).expect("the configuration is accepted")
+    estop_config::parse_serve(yaml, "estop.yaml", &env).expect("the configuration is accepted")
 }
 
 #[test]
@@ -37,13 +37,14 @@ agents: {coder: {}}";
     let over = [("SLACK_PATH", secret), ("ESTOP_RELAYS__HOOKS__CONCURRENCY", "9")];
     let config = with_env(yaml, &over);
     let relay = &config.relays["hooks"];
-    let shown = |url: &Option<config::BaseUrl>| url.as_ref().map(ToString::to_string).unwrap_or_default();
+    let shown =
+        |url: &Option<estop_config::BaseUrl>| url.as_ref().map(ToString::to_string).unwrap_or_default();
     assert_eq!(shown(&relay.out), "https://hooks.slack.com");
     assert_eq!(shown(&relay.into), "http://127.0.0.1:8080/slack");
     assert_eq!((&*relay.agent, relay.concurrency), ("coder", 9));
     assert_eq!(relay.secret.as_ref().map(ExposeSecret::expose_secret), Some(secret));
     assert!(!format!("{config:?}").contains(secret), "a secret shows itself nowhere");
-    let settings = estop::wiring::settings(&config).expect("it can be wired");
+    let settings = estop_daemon::wiring::settings(&config).expect("it can be wired");
     let wired = &settings.relays["hooks"];
     let out = wired.out.as_ref().expect("it has one");
     assert_eq!((&*out.host, out.port, out.tls, &*out.base_path), ("hooks.slack.com", 443, true, ""));

@@ -1,6 +1,5 @@
 //! From a policy file to the rules of one agent: which layer wins.
 
-use estop::config;
 use estop_core::breaker::{LimitName, LimitSet};
 use estop_core::money::NanoUsd;
 use estop_core::policy::{
@@ -14,7 +13,7 @@ use estop_core::time::Zone;
 const SEED_3: &str = include_str!("config/seed_3_circuit_breakers.yaml");
 
 fn file(yaml: &str) -> PolicyFile {
-    config::parse(yaml, "estop.yaml").expect("the file is accepted")
+    estop_config::parse(yaml, "estop.yaml").expect("the file is accepted")
 }
 
 /// The policy of agent `coder`.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use estop::config::{self, AuthStyle, Env, Limits, Protocol, Retention, ServeConfig, TlsFiles};
+use estop_config::{AuthStyle, Env, Limits, Protocol, Retention, ServeConfig, TlsFiles};
 use estop_core::policy::{Limit, Mode};
 use secrecy::ExposeSecret;
 
@@ -14,7 +14,7 @@ fn env(variables: &[(&str, &str)]) -> Env {
 
 #[track_caller]
 fn with_env(yaml: &str, variables: &[(&str, &str)]) -> ServeConfig {
-    config::parse_serve(yaml, "estop.yaml", &env(variables)).expect("the configuration is accepted")
+    estop_config::parse_serve(yaml, "estop.yaml", &env(variables)).expect("the configuration is accepted")
 }
 
 #[track_caller]
@@ -23,12 +23,12 @@ fn serve(yaml: &str) -> ServeConfig {
 }
 
 fn refused(yaml: &str, variables: &[(&str, &str)]) -> String {
-    config::parse_serve(yaml, "estop.yaml", &env(variables)).expect_err("is refused").to_string()
+    estop_config::parse_serve(yaml, "estop.yaml", &env(variables)).expect_err("is refused").to_string()
 }
 
 #[test]
 fn ui_5_without_a_file_everything_has_a_default() {
-    let config = config::load_serve(None, &env(&[])).expect("the defaults are fine");
+    let config = estop_config::load_serve(None, &env(&[])).expect("the defaults are fine");
     assert_eq!(config.listen.data.to_string(), "127.0.0.1:4100");
     assert_eq!(config.listen.admin.to_string(), "127.0.0.1:4101");
     assert_eq!(config.data_dir, PathBuf::from("/home/me/.local/state/estop"));
@@ -36,15 +36,15 @@ fn ui_5_without_a_file_everything_has_a_default() {
     assert_eq!(config.limits, Limits::default());
     assert!(config.llm_enabled);
     assert!(config.agent_keys.is_empty());
-    assert_eq!(config.policies, config::parse("", "estop.yaml").expect("an empty file"));
+    assert_eq!(config.policies, estop_config::parse("", "estop.yaml").expect("an empty file"));
 }
 
 #[test]
 fn ui_5_the_sample_is_read_by_serve_and_by_eval() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples/estop.yaml");
-    let config = config::load_serve(Some(&path), &env(&[])).expect("the sample loads");
+    let config = estop_config::load_serve(Some(&path), &env(&[])).expect("the sample loads");
     assert_eq!(config.limits, Limits::default(), "the sample shows the defaults");
-    assert_eq!(config.policies, config::load(&path).expect("eval reads it too"));
+    assert_eq!(config.policies, estop_config::load(&path).expect("eval reads it too"));
     // Also with everything that is commented out.
     let all: Vec<String> = fs::read_to_string(&path)
         .expect("the sample is there")
@@ -56,7 +56,8 @@ fn ui_5_the_sample_is_read_by_serve_and_by_eval() {
         ("ESTOP_KEY_CODER", "key-of-the-coder"),
         ("AZURE_OPENAI_API_KEY", "az-1"),
     ]);
-    let config = config::parse_serve(&all.join("\n"), "estop.yaml", &keys).expect("every example is valid");
+    let config =
+        estop_config::parse_serve(&all.join("\n"), "estop.yaml", &keys).expect("every example is valid");
     assert!(config.require_keys && config.providers.contains_key("azure"));
 }
 
@@ -68,7 +69,8 @@ providers: {openai: {api_key_env: NOT_SET_HERE}}
 require_keys: true
 limits: {headers: 5}
 agents: {coder: {key_env: NOT_SET_EITHER, role: pm, policy: {limits: {max_turns: 3}}}}";
-    let policy = config::parse(yaml, "estop.yaml").expect("eval needs no keys").resolve(Some("coder"), None);
+    let policy =
+        estop_config::parse(yaml, "estop.yaml").expect("eval needs no keys").resolve(Some("coder"), None);
     assert_eq!(policy.limits.max_turns, Limit::max(3));
     let config = with_env(yaml, &[("NOT_SET_HERE", "a"), ("NOT_SET_EITHER", "key-of-the-coder")]);
     assert_eq!(config.policies.resolve(Some("coder"), None), policy);
@@ -113,11 +115,12 @@ fn ui_5_the_data_directory_follows_xdg() {
         Path::new("/there: it is # x")
     );
 
-    let homeless = config::parse_serve("", "estop.yaml", &Env::default()).expect_err("no home").to_string();
+    let homeless =
+        estop_config::parse_serve("", "estop.yaml", &Env::default()).expect_err("no home").to_string();
     let expected = "estop.yaml: data_dir has no default, because neither HOME nor XDG_STATE_HOME is set\n  Set `data_dir` or ESTOP_DATA_DIR.";
     assert_eq!(homeless, expected);
     let told = Env::default().with("ESTOP_DATA_DIR", "x");
-    assert_eq!(config::load_serve(None, &told).expect("a directory is given").data_dir, Path::new("x"));
+    assert_eq!(estop_config::load_serve(None, &told).expect("a directory is given").data_dir, Path::new("x"));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use estop::config::{self, Env};
+use estop_config::Env;
 use proptest::prelude::*;
 
 fn check(cases_file: &str) {
@@ -20,7 +20,7 @@ fn check(cases_file: &str) {
         let variables = given.lines().filter_map(|line| line.strip_prefix("$ ")?.split_once('='));
         let env: Env = [("HOME", "/home/me")].into_iter().chain(variables).collect();
         let yaml: String = given.split_inclusive('\n').filter(|line| !line.starts_with("$ ")).collect();
-        let answer = match config::parse_serve(&yaml, "estop.yaml", &env) {
+        let answer = match estop_config::parse_serve(&yaml, "estop.yaml", &env) {
             Ok(_) => "accepted".to_owned(),
             Err(error) => error.to_string(),
         };
@@ -131,8 +131,8 @@ proptest! {
     ) {
         let (open, close) = (key.replace("__", ": {"), "}".repeat(key.matches("__").count()));
         let variable = format!("ESTOP_{}", key.to_uppercase());
-        let in_file = config::parse_serve(&format!("{{{open}: {value:?}{close}}}"), "estop.yaml", &Env::default());
-        let in_env = config::parse_serve(below, "estop.yaml", &[(variable, value)].into_iter().collect());
+        let in_file = estop_config::parse_serve(&format!("{{{open}: {value:?}{close}}}"), "estop.yaml", &Env::default());
+        let in_env = estop_config::parse_serve(below, "estop.yaml", &[(variable, value)].into_iter().collect());
         for answer in [in_file, in_env] {
             if let Err(error) = answer {
                 let message = error.to_string();

@@ -1,6 +1,6 @@
 //! Time zones as tables.
 
-use estop::config::find_zone;
+use estop_config::find_zone;
 use estop_core::time::Zone;
 
 /// `2026-07-01T12:00:00Z` and the like, as wall-clock milliseconds.

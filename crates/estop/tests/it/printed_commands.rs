@@ -261,6 +261,10 @@ fn ui_2_every_command_named_in_the_sources_parses() {
     let mut files = Vec::new();
     for part in [
         "estop/src",
+        "estop-cli/src",
+        "estop-config/src",
+        "estop-daemon/src",
+        "estop-supervise/src",
         "estop-admin/src",
         "estop-admin/templates",
         "estop-notify/src",

@@ -1,0 +1,250 @@
+//! The data directory: who may look into it, whether there is room, and whether the next start will find what it needs.
+
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use estop_config::data_dir::database;
+use estop_config::printable::escaped;
+use estop_core::button::Latched;
+use estop_core::system::SystemState;
+use estop_store::{FoundLatch, LatchFile, OpenError, StoredJournal, restore_check, tail_end, tail_rest};
+use jiff::Timestamp;
+use nix::sys::statvfs::{FsFlags, statvfs};
+use rustix::process::geteuid;
+use serde_json::Value;
+
+use super::running::Daemon;
+use super::{Area, Finding, Place};
+use crate::backup::wait_for_tail;
+
+const AREA: Area = Area("data directory");
+/// A busy day of a hundred agents writes some 500 MB; below the second the next burst may fill the disk.
+const ROOM_MIN_BYTES: u64 = 1 << 30;
+const ROOM_LEAST_BYTES: u64 = 64 << 20;
+/// Read whole within a second. Larger ones are looked at as a start does; `estop journal verify` reads all.
+const CHECKED_BYTES_MAX: u64 = 64 << 20;
+/// A running estop stores what happened some 200 ms later.
+const STORED_WITHIN: Duration = Duration::from_secs(3);
+
+pub(super) fn check(place: &Place, folder: &Path, daemon: &Daemon) -> Vec<Finding> {
+    let about = match std::fs::metadata(folder) {
+        Ok(about) => about,
+        // Nothing here yet, which is said of the daemon.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Vec::new(),
+        Err(error) => {
+            let what = format!("{} cannot be looked at: {error}", folder.display());
+            return vec![AREA.wrong(what, "run this as its owner")];
+        }
+    };
+    if !about.is_dir() {
+        let what = format!("{} is not a folder", folder.display());
+        return vec![AREA.wrong(what, "move it away, or set data_dir to another folder")];
+    }
+    let mut findings = vec![permissions(folder, about.mode())];
+    findings.extend(owner(about.uid(), geteuid().as_raw()));
+    findings.push(room(folder));
+    if let Err(error) = std::fs::read_dir(folder) {
+        // Nothing in it can be judged from here, neither as fine nor as wrong.
+        findings
+            .push(AREA.wrong(format!("what is in it cannot be looked at: {error}"), "run this as its owner"));
+        return findings;
+    }
+    let has_database = database(folder).exists();
+    if has_database {
+        findings.push(stored(place, folder));
+        findings.extend(tail(place, folder, daemon));
+    } else if tail_end(folder).is_ok_and(|end| end.is_some()) {
+        findings.push(AREA.wrong(
+            "the database is gone, but the tail of its journal is there: estop starts shut",
+            format!(
+                "put it back; or put a backup in its place with {}; or move tail-*.jsonl away to start anew",
+                place.command("restore FILE")
+            ),
+        ));
+    }
+    findings.extend(latch(place, folder, has_database, daemon));
+    findings
+}
+
+fn permissions(folder: &Path, mode: u32) -> Finding {
+    let shown = folder.display();
+    if mode & 0o077 == 0 {
+        return AREA.ok(format!("only its owner can open {shown}"));
+    }
+    AREA.wrong(
+        format!(
+            "others can open {shown} (mode {:03o}): what agents did, and the button itself",
+            mode & 0o777
+        ),
+        format!("chmod 700 {shown}"),
+    )
+}
+
+fn owner(owner: u32, me: u32) -> Option<Finding> {
+    if owner == me {
+        return None;
+    }
+    let what = format!("it belongs to user {owner}, and this is user {me}");
+    Some(if me == 0 {
+        AREA.warning(what, "start estop as its owner, not as root")
+    } else {
+        AREA.wrong(what, "run estop as its owner, or set data_dir to a folder of your own")
+    })
+}
+
+fn room(folder: &Path) -> Finding {
+    let about = match statvfs(folder) {
+        Ok(about) => about,
+        Err(error) => {
+            return AREA.warning(format!("nobody can tell how full its disk is: {error}"), "look at `df`");
+        }
+    };
+    if about.flags().contains(FsFlags::ST_RDONLY) {
+        return AREA
+            .wrong("its disk is read-only", "mount it so that it can be written, and look why it was not");
+    }
+    let free = about.blocks_available().saturating_mul(about.fragment_size());
+    judge_room(free, about.files() > 0 && about.files_available() == 0)
+}
+
+fn judge_room(free: u64, is_without_inodes: bool) -> Finding {
+    let (megabytes, mend) = (free >> 20, "free some, or shorten `retention`");
+    if is_without_inodes {
+        return AREA.wrong("its disk has no inodes left: no file can be made", "delete files there");
+    }
+    match free {
+        _ if free < ROOM_LEAST_BYTES => AREA.wrong(format!("its disk has only {megabytes} MB left"), mend),
+        _ if free < ROOM_MIN_BYTES => AREA.warning(format!("its disk has only {megabytes} MB left"), mend),
+        _ => AREA.ok(format!("its disk has {megabytes} MB left")),
+    }
+}
+
+/// The database, only read. A small one is read whole.
+fn stored(place: &Place, folder: &Path) -> Finding {
+    let path = database(folder);
+    let bytes = path.metadata().map_or(0, |about| about.len());
+    let opened = if bytes <= CHECKED_BYTES_MAX {
+        restore_check(&path).map(|known| format!("the database is whole, with {} records", known.last_seq))
+    } else {
+        let journal = StoredJournal::open(&path);
+        journal.map(|_| format!("the database ({} MB) can be opened", bytes >> 20))
+    };
+    let mend = match &opened {
+        Ok(what) => return AREA.ok(what.as_str()),
+        Err(OpenError::Newer { .. }) => {
+            "start the newer estop, or restore a backup made before the update".into()
+        }
+        Err(OpenError::Corrupt { .. }) => {
+            format!("{} puts a backup in its place; without one, move it away", place.command("restore FILE"))
+        }
+        Err(OpenError::Foreign { .. }) => "set data_dir to a folder of estop's own".into(),
+        Err(OpenError::Locked { .. }) => {
+            "end the program that holds it, such as `sqlite3`, and look again".into()
+        }
+        Err(OpenError::Io { .. }) => "see what the system says, and look again".into(),
+    };
+    let why = opened.err().map(|error| error.to_string()).unwrap_or_default();
+    AREA.wrong(format!("the database cannot be used: {why}"), mend)
+}
+
+/// Records that are in the tail and not in the store: a killed estop leaves some, a stuck one gathers them.
+fn tail(place: &Place, folder: &Path, daemon: &Daemon) -> Option<Finding> {
+    // A database that cannot be read is said already.
+    let journal = StoredJournal::open(&database(folder)).ok()?;
+    if daemon.is_there() {
+        let is_stored = wait_for_tail(folder, &journal, STORED_WITHIN).ok()?;
+        return Some(if is_stored {
+            AREA.ok("what happened is stored")
+        } else {
+            AREA.wrong(
+                "the store does not keep up: what happened seconds ago is not in the database",
+                "look at the disk; nothing is lost as long as estop runs or starts again",
+            )
+        });
+    }
+    let rest = tail_rest(folder, journal.tail().ok()?).ok()?;
+    let lines = rest.lines.iter().filter(|byte| **byte == b'\n').count();
+    (lines > 0).then(|| {
+        AREA.warning(
+            format!("{lines} records of an estop that was killed are not in the database yet"),
+            format!("nothing is lost: `{}` takes them in", place.serve()),
+        )
+    })
+}
+
+/// The latch: what the next start believes of the button.
+fn latch(place: &Place, folder: &Path, has_database: bool, daemon: &Daemon) -> Option<Finding> {
+    let unlock = || {
+        let (restart, clear) = (place.command("emergency restart"), place.command("emergency clear"));
+        format!("if nobody pressed the button: start estop, then {restart}, then {clear}")
+    };
+    match LatchFile::look(folder) {
+        FoundLatch::Missing if !has_database => None,
+        FoundLatch::Missing => {
+            Some(AREA.wrong("the latch file is missing: the next start comes up SHUT DOWN", unlock()))
+        }
+        FoundLatch::Damaged(why) => Some(AREA.wrong(
+            format!("the latch cannot be trusted: {why}. The next start comes up SHUT DOWN"),
+            unlock(),
+        )),
+        FoundLatch::Said(_) if !has_database => Some(AREA.warning(
+            "there is a latch file and no database: an estop ran here, or was killed before it did",
+            format!("put a backup back with {}, or start anew", place.command("restore FILE")),
+        )),
+        // A running estop says itself how the button stands.
+        FoundLatch::Said(_) if daemon.answers() => Some(AREA.ok("the latch can be read")),
+        FoundLatch::Said(latched) => Some(said(place, &latched)),
+    }
+}
+
+fn said(place: &Place, latched: &Latched) -> Finding {
+    if latched.gate.state == SystemState::Running && latched.gate.shut.is_empty() {
+        return AREA.ok("the latch says that nothing is stopped");
+    }
+    let since =
+        Timestamp::from_millisecond(latched.since).map(|at| at.strftime("%Y-%m-%d %H:%M:%SZ").to_string());
+    let note = latched.note.as_deref().map(|note| format!(": {}", escaped(note))).unwrap_or_default();
+    let metadata: Value =
+        latched.metadata.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let user = metadata["user"].as_str().map(|user| format!(", {}", escaped(user))).unwrap_or_default();
+    let (restart, clear) = (place.command("emergency restart"), place.command("emergency clear"));
+    let what = match latched.gate.state {
+        SystemState::Running => "channels are shut",
+        SystemState::SafeMode => "the system is in SAFE_MODE",
+        SystemState::Starting | SystemState::Shutdown => "the button is pressed",
+    };
+    AREA.wrong(
+        format!(
+            "{what} since {}, by {} ({}{user}){note}; the next start comes up so",
+            since.unwrap_or_default(),
+            latched.by,
+            latched.source
+        ),
+        format!("find out why; start estop, then {restart}, then {clear}"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Level;
+    use super::*;
+
+    #[test]
+    fn ui_2_a_disk_without_room_is_told_before_it_is_full() {
+        assert_eq!(judge_room(ROOM_MIN_BYTES, false).level, Level::Ok);
+        assert_eq!(judge_room(ROOM_MIN_BYTES - 1, false).level, Level::Warning);
+        assert_eq!(judge_room(ROOM_LEAST_BYTES - 1, false).level, Level::Wrong);
+        assert_eq!(judge_room(u64::MAX, true).level, Level::Wrong);
+    }
+
+    #[test]
+    fn ui_2_a_folder_is_its_owners_alone() {
+        let level = |mode| permissions(Path::new("/d"), mode).level;
+        assert_eq!([level(0o40700), level(0o40750), level(0o40701)], [Level::Ok, Level::Wrong, Level::Wrong]);
+        assert_eq!(owner(1000, 1000), None);
+        assert_eq!(owner(1000, 0).map(|finding| finding.level), Some(Level::Warning));
+        assert_eq!(owner(1000, 1001).map(|finding| finding.level), Some(Level::Wrong));
+    }
+}

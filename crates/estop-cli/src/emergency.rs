@@ -1,0 +1,165 @@
+//! `estop emergency …`: the red button (KS-5, KS-6). Killing is easy; restarting and clearing need an admin token and say which
+//! kill they mean.
+
+mod admin_token;
+
+use std::io::{BufRead, IsTerminal, Write};
+
+use estop_config::printable::escaped;
+use http::Method;
+use serde_json::{Value, json};
+
+use super::Exit;
+use super::daemon::{Daemon, DaemonArgs};
+use super::kill::{self, Pressing};
+use super::table::{cell, moment, properties};
+use crate::client::path;
+pub(super) use admin_token::AdminTokenArg;
+
+/// Longest reason that is read from a terminal.
+const REASON_MAX: usize = 500;
+
+/// Press the red button, unlock it, or look at it
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    token: AdminTokenArg,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Stop everything, or single channels
+    Kill(Pressing),
+    /// SHUTDOWN → SAFE_MODE: people may look, agents stay stopped
+    Restart(Unlocking),
+    /// SAFE_MODE → RUNNING; while running, opens channels that were killed one by one
+    Clear(Unlocking),
+    /// How the system stands; exit code 1 if it is not running
+    Status,
+}
+
+/// A step towards running again.
+#[derive(Debug, clap::Args)]
+struct Unlocking {
+    /// Why, for the journal; asked for on a terminal
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// The epoch of the status you looked at, instead of the present one: a newer kill then stays
+    #[arg(long, value_name = "N")]
+    epoch: Option<u64>,
+}
+
+/// Runs the command.
+pub fn main(args: &Args) -> anyhow::Result<Exit> {
+    match &args.command {
+        Command::Kill(pressing) => kill::press(pressing, &args.token, &args.daemon),
+        Command::Restart(unlocking) => {
+            unlock(&args.token.daemon_to_unlock(&args.daemon)?, unlocking, "restart")
+        }
+        Command::Clear(unlocking) => unlock(&args.token.daemon_to_unlock(&args.daemon)?, unlocking, "clear"),
+        Command::Status => status(&args.token.daemon(&args.daemon)?),
+    }
+}
+
+/// Looks first: the epoch that is shown is the one that is unlocked. A kill that comes in between wins.
+fn unlock(daemon: &Daemon, unlocking: &Unlocking, verb: &str) -> anyhow::Result<Exit> {
+    let seen = daemon.get(path(&["emergency", "status"]))?;
+    let epoch = unlocking.epoch.map_or_else(|| seen["epoch"].clone(), Into::into);
+    let reason = unlocking.reason.clone().or_else(|| ask_why(&seen, verb));
+    let mut body = json!({ "epoch": epoch });
+    if let Some(reason) = reason {
+        body["reason"] = reason.into();
+    }
+    let done = daemon.send(Method::POST, path(&["emergency", verb]), Some(&body))?;
+    daemon.say(&done, |done| {
+        let next = if done["status"] == "safe_mode" { " Next: estop emergency clear." } else { "" };
+        format!("{}: {}{next}{}", state(&done["status"]), cell(&done["message"]), persisted(done))
+    })?;
+    Ok(Exit::Fine)
+}
+
+/// On a terminal; who presses Enter gives none. A pipe is not asked: it might never answer.
+fn ask_why(seen: &Value, verb: &str) -> Option<String> {
+    let (input, mut asked) = (std::io::stdin(), std::io::stderr());
+    if !input.is_terminal() || !asked.is_terminal() {
+        return None;
+    }
+    let note = seen["note"].as_str().map(|note| format!(" ({})", escaped(note))).unwrap_or_default();
+    let since = format!("by {}, since {}{note}", cell(&seen["by"]), moment(&seen["since"]));
+    write!(asked, "{}, {since}\nWhy do you {verb} it? (Enter = no reason) ", state(&seen["state"])).ok()?;
+    asked.flush().ok()?;
+    let mut line = String::new();
+    input.lock().read_line(&mut line).ok()?;
+    let line = line.trim();
+    let line = &line[..line.floor_char_boundary(REASON_MAX)];
+    (!line.is_empty()).then(|| line.to_owned())
+}
+
+fn status(daemon: &Daemon) -> anyhow::Result<Exit> {
+    let status = daemon.get(path(&["emergency", "status"]))?;
+    daemon.say(&status, |status| {
+        let channels = [("llm", "llmEnabled"), ("messaging", "messagingEnabled"), ("tools", "toolsEnabled")];
+        let open = |(name, key): (&str, &str)| {
+            format!("{name} {}", if status[key] == true { "open" } else { "shut" })
+        };
+        properties([
+            ("state", state_of(status)),
+            ("channels", channels.map(open).join(", ")),
+            ("reason", cell(&status["reason"])),
+            ("note", cell(&status["note"])),
+            ("by", format!("{} ({})", cell(&status["by"]), cell(&status["source"]))),
+            ("since", moment(&status["since"])),
+            ("epoch", cell(&status["epoch"])),
+            (
+                "on disk",
+                if status["persisted"] == true { "yes" } else { "NO: a restart would not know of it" }.into(),
+            ),
+            ("proof test", proof_test(&status["proofTest"])),
+        ])
+    })?;
+    Ok(if status["operational"] == true { Exit::Fine } else { Exit::No })
+}
+
+/// When the stop was last tried out, in one line.
+pub(super) fn proof_test(tests: &Value) -> String {
+    let last = &tests["last"];
+    let mut text = if last.is_null() {
+        "never".to_owned()
+    } else {
+        format!("{}, {}", if last["passed"] == true { "passed" } else { "FAILED" }, moment(&last["at"]))
+    };
+    if tests["overdue"] == true {
+        text += "; due: run estop prooftest";
+    }
+    text
+}
+
+/// A state's name, as people say it.
+pub(super) fn state(name: &Value) -> String {
+    cell(name).to_uppercase()
+}
+
+/// How everything stands; and why nothing passes, if it is not the button.
+pub(super) fn state_of(status: &Value) -> String {
+    let state = state(&status["state"]);
+    match status["journalProblem"].as_str() {
+        Some(problem) if status["state"] == "running" => format!("{state}, BUT NOTHING PASSES: {problem}"),
+        _ => match status["stuckParts"][0]["problem"].as_str() {
+            Some(problem) => format!("{state}, BUT STUCK: {problem}"),
+            None => state,
+        },
+    }
+}
+
+/// What to add if it is not on the disk.
+pub(super) fn persisted(done: &Value) -> &'static str {
+    if done["persisted"] == false {
+        "\nNOT ON DISK: it holds, but a restart would not know of it. Mend the disk; estop tries again every second."
+    } else {
+        ""
+    }
+}

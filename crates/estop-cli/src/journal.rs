@@ -1,0 +1,55 @@
+//! `estop journal …`: the stored journal, exported, verified and searched; and what `verify` and `replay` share.
+
+mod events;
+mod export;
+mod file;
+mod verify;
+
+use std::path::PathBuf;
+
+use estop_config::data_dir::database;
+
+use super::Exit;
+use super::data_dir::DataDirArgs;
+
+pub(super) use file::{Broken, JournalArgs, beginning_text, read, seal_text};
+
+/// Export, verify and search the journal
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Export(export::Args),
+    Verify(verify::Args),
+    Events(events::Args),
+}
+
+/// Runs the command.
+pub fn main(args: &Args) -> anyhow::Result<Exit> {
+    match &args.command {
+        Command::Export(args) => export::main(args),
+        Command::Verify(args) => verify::main(args),
+        Command::Events(args) => events::main(args),
+    }
+}
+
+/// Which stored journal; estop need not run.
+#[derive(Debug, clap::Args)]
+struct StoreArgs {
+    #[command(flatten)]
+    place: DataDirArgs,
+}
+
+impl StoreArgs {
+    /// The database it is in.
+    fn database(&self) -> anyhow::Result<PathBuf> {
+        let folder = self.place.folder()?;
+        let path = database(&folder);
+        anyhow::ensure!(path.exists(), "there is no journal in {}: has estop run there?", folder.display());
+        Ok(path)
+    }
+}

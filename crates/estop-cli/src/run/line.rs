@@ -1,0 +1,240 @@
+//! The line to the daemon: says what runs, hears when it must end, and is made again when it breaks.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream as Bell;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use anyhow::Context;
+use bytes::Bytes;
+use estop_config::SecretVariables;
+use http::header::{CONTENT_TYPE, HOST};
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Collected, Full, Limited};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::UnixStream;
+
+use crate::client::{ClientError, Refusal};
+
+/// The first answer waits for the daemon's disk.
+const FIRST_WITHIN: Duration = Duration::from_secs(15);
+/// A daemon that is gone is looked for this often.
+const AGAIN_AFTER: Duration = Duration::from_millis(200);
+/// The daemon says every ten seconds that it is alive; after three times that it is not.
+const SILENT_MAX: Duration = Duration::from_secs(30);
+/// A line of it is shorter.
+const WORD_MAX: usize = 64 << 10;
+
+/// What was heard.
+#[derive(Debug)]
+pub(super) enum Word {
+    /// The run began, or goes on.
+    Watching(Value),
+    /// It must not run.
+    Refused(Refusal),
+    /// Nobody answers, for the first time.
+    Unreachable(String),
+    /// It must end, and why.
+    End(String),
+    /// The daemon is gone; it is looked for.
+    Lost,
+}
+
+/// The line. Dropping it ends it.
+pub(super) struct Line {
+    words: Receiver<Word>,
+    /// Rings for each word.
+    bell: Bell,
+    _stop: tokio::sync::oneshot::Sender<()>,
+}
+
+/// What the daemon said of the run.
+pub(super) struct Watching {
+    pub(super) id: String,
+    pub(super) run: String,
+    pub(super) data_url: String,
+    /// Variables that hold secrets, as the daemon's configuration names them.
+    pub(super) secrets: SecretVariables,
+}
+
+/// Opens the line and begins the run.
+pub(super) fn open(socket: &Path, about: Value) -> anyhow::Result<(Line, Watching)> {
+    let (bell, rings) = Bell::pair().context("cannot make a pipe")?;
+    bell.set_nonblocking(true)?;
+    rings.set_nonblocking(true)?;
+    let (tell, words) = channel();
+    let (stop, stopped) = tokio::sync::oneshot::channel();
+    let keeper = Keeper { socket: socket.to_owned(), about, tell: Teller { tell, rings } };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new().name("estop-line".into()).spawn(move || {
+        runtime.block_on(async {
+            tokio::select! {
+                () = keeper.keep() => {}
+                _ = stopped => {}
+            }
+        });
+    })?;
+    let line = Line { words, bell, _stop: stop };
+    let first = line.words.recv_timeout(FIRST_WITHIN);
+    let slow = |_| ClientError::Unreachable("estop did not answer in time: look at its log".to_owned());
+    match first.map_err(slow)? {
+        Word::Watching(said) => {
+            let text = |key: &str| said[key].as_str().unwrap_or_default().to_owned();
+            let names = |key: &str| {
+                let names = said[key].as_array().into_iter().flatten().filter_map(Value::as_str);
+                names.map(str::to_owned).collect()
+            };
+            let secrets = SecretVariables {
+                provider_keys: names("provider_key_variables"),
+                others: names("secret_variables"),
+            };
+            let watching = Watching { id: text("id"), run: text("run"), data_url: text("data_url"), secrets };
+            Ok((line, watching))
+        }
+        Word::Refused(refusal) => Err(ClientError::Refused(refusal).into()),
+        Word::Unreachable(why) => Err(ClientError::Unreachable(why).into()),
+        Word::End(why) => super::super::refused(why),
+        Word::Lost => Err(ClientError::Unreachable("estop ended: start it again".to_owned()).into()),
+    }
+}
+
+impl Line {
+    /// What polls it.
+    pub(super) fn bell(&self) -> &Bell {
+        &self.bell
+    }
+
+    /// The next word, if there is one.
+    pub(super) fn word(&self) -> Option<Word> {
+        let mut rung = [0; 64];
+        // Nobody rings: then there may still be a word that rang before.
+        let _ = (&self.bell).read(&mut rung);
+        self.words.try_recv().ok()
+    }
+}
+
+struct Teller {
+    tell: Sender<Word>,
+    rings: Bell,
+}
+
+impl Teller {
+    fn tell(&self, word: Word) {
+        // Nobody listens any more, or the bell is full and rings already.
+        let _ = self.tell.send(word);
+        let _ = (&self.rings).write(&[1]);
+    }
+}
+
+struct Keeper {
+    socket: PathBuf,
+    about: Value,
+    tell: Teller,
+}
+
+/// How an attempt went.
+enum Attempt {
+    /// It was open, and broke.
+    Broke,
+    /// Nobody answers.
+    Nobody(String),
+    /// No.
+    No(StatusCode, Refusal),
+}
+
+impl Keeper {
+    async fn keep(self) {
+        let mut begin = true;
+        let mut was_open = false;
+        let mut is_lost = false;
+        loop {
+            match self.attempt(begin).await {
+                Attempt::Broke => {
+                    (begin, was_open, is_lost) = (false, true, true);
+                    self.tell.tell(Word::Lost);
+                }
+                Attempt::Nobody(why) if !was_open => return self.tell.tell(Word::Unreachable(why)),
+                Attempt::No(_, refusal) if !was_open => return self.tell.tell(Word::Refused(refusal)),
+                Attempt::Nobody(_) => {
+                    if !is_lost {
+                        is_lost = true;
+                        self.tell.tell(Word::Lost);
+                    }
+                }
+                // The daemon that is back does not know the run: it begins there.
+                Attempt::No(StatusCode::NOT_FOUND, _) => begin = true,
+                Attempt::No(StatusCode::CONFLICT, _) if begin => begin = false,
+                Attempt::No(status, refusal) if status.is_client_error() => {
+                    self.tell.tell(Word::End(refusal.to_string()));
+                }
+                // In trouble, and perhaps better in a moment.
+                Attempt::No(..) => {}
+            }
+            tokio::time::sleep(AGAIN_AFTER).await;
+        }
+    }
+
+    async fn attempt(&self, begin: bool) -> Attempt {
+        match tokio::time::timeout(FIRST_WITHIN, self.ask(begin)).await {
+            Ok(Ok((StatusCode::OK, body))) => {
+                self.listen(body).await;
+                Attempt::Broke
+            }
+            Ok(Ok((status, body))) => {
+                let body = Limited::new(body, WORD_MAX).collect().await;
+                let body = body.map(Collected::to_bytes).unwrap_or_default();
+                match Refusal::read(status, &body) {
+                    Some(refusal) => Attempt::No(status, refusal),
+                    None => {
+                        Attempt::Nobody(format!("what answers at {} is not estop", self.socket.display()))
+                    }
+                }
+            }
+            Ok(Err(why)) => Attempt::Nobody(why),
+            Err(_) => Attempt::Nobody(format!("estop did not answer in time ({})", self.socket.display())),
+        }
+    }
+
+    async fn ask(&self, begin: bool) -> Result<(StatusCode, Incoming), String> {
+        let broke = |why: String| format!("cannot reach estop at {}: {why}", self.socket.display());
+        let stream = UnixStream::connect(&self.socket).await.map_err(|error| broke(error.to_string()))?;
+        let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = shaken.map_err(|error| broke(error.to_string()))?;
+        // How it ends is told by the answer, or by its end.
+        tokio::spawn(async move { drop(connection.await) });
+        let mut about = self.about.clone();
+        about["begin"] = begin.into();
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri("/api/runs/watch")
+            .header(HOST, "localhost")
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(about.to_string())))
+            .map_err(|error| broke(error.to_string()))?;
+        let answer = sender.send_request(request).await.map_err(|error| broke(error.to_string()))?;
+        Ok((answer.status(), answer.into_body()))
+    }
+
+    /// Passes on what is said until the line breaks.
+    async fn listen(&self, mut body: Incoming) {
+        let mut rest: Vec<u8> = Vec::new();
+        while let Ok(Some(Ok(frame))) = tokio::time::timeout(SILENT_MAX, body.frame()).await {
+            rest.extend_from_slice(frame.data_ref().map(AsRef::as_ref).unwrap_or_default());
+            while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = rest.drain(..=end).collect();
+                let said: Value = serde_json::from_slice(&line).unwrap_or_default();
+                if said["watching"] == true {
+                    self.tell.tell(Word::Watching(said));
+                } else if let Some(why) = said["end"].as_str() {
+                    self.tell.tell(Word::End(why.to_owned()));
+                }
+            }
+            if rest.len() > WORD_MAX {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The end of a run: completed at the daemon, and summed up for the person.
+
+use std::path::Path;
+use std::time::Duration;
+
+use estop_config::printable::escaped;
+use estop_core::printed_command::Commands;
+use http::Method;
+use serde_json::{Value, json};
+
+use super::job::Done;
+use crate::client::{Ask, Client, ClientError, path, with_query};
+
+/// A daemon that takes longer is in trouble, and the person waits.
+const WITHIN: Duration = Duration::from_secs(5);
+/// The books follow within a tenth of a second.
+const BOOKED_TRIES: usize = 10;
+const BOOKED_AGAIN: Duration = Duration::from_millis(30);
+
+/// What the daemon knows of the run.
+pub(super) struct Summary {
+    id: String,
+    /// The run; null if nobody answered.
+    run: Value,
+    /// Requests to models.
+    model_calls: Option<u64>,
+    /// Why there is nothing to show.
+    problem: Option<String>,
+}
+
+/// Completes the run. What it used is asked for only if somebody reads it.
+pub(super) fn close(socket: &Path, id: &str, is_read: bool) -> Summary {
+    let mut summary = Summary { id: id.to_owned(), run: Value::Null, model_calls: None, problem: None };
+    let Ok(client) = Client::to_socket(socket).map(|client| client.within(WITHIN)) else { return summary };
+    let completed = client.ask(&Ask::new(Method::POST, path(&["runs", id, "complete"])));
+    summary.run = match completed {
+        Ok(answer) => answer.json,
+        // It was over before: escalated, or completed by somebody else.
+        Err(ClientError::Refused(_)) => {
+            let found = client.ask(&Ask::new(Method::GET, path(&["runs", id])));
+            found.map(|answer| answer.json).unwrap_or_default()
+        }
+        Err(ClientError::Unreachable(why)) => {
+            summary.problem = Some(why);
+            return summary;
+        }
+    };
+    summary.model_calls = if is_read { model_calls(&client, &summary.run) } else { None };
+    summary
+}
+
+/// Requests of the run. They are booked a moment after they are counted: waited for, not for ever.
+fn model_calls(client: &Client, run: &Value) -> Option<u64> {
+    let agent = run["agent"].as_str()?.to_owned();
+    let day = run["started_at"].as_str().and_then(|moment| moment.get(..10)).map(str::to_owned);
+    let query = [
+        ("by", Some("run".to_owned())),
+        ("agent", Some(agent)),
+        ("from", day),
+        ("limit", Some("500".to_owned())),
+    ];
+    let target = with_query("/api/spend", &query);
+    let mut requests = None;
+    for _ in 0..BOOKED_TRIES {
+        let sums = client.ask(&Ask::new(Method::GET, target.clone())).ok()?.json;
+        let row = sums["spend"]
+            .as_array()?
+            .iter()
+            .find(|row| row["key"] == run["run"])
+            .cloned()
+            .unwrap_or_default();
+        let booked =
+            ["input_tokens", "output_tokens"].iter().filter_map(|key| row[key].as_u64()).sum::<u64>();
+        requests = Some(row["requests"].as_u64().unwrap_or(0));
+        if booked >= run["tokens"].as_u64().unwrap_or(0) {
+            break;
+        }
+        std::thread::sleep(BOOKED_AGAIN);
+    }
+    requests
+}
+
+impl Summary {
+    /// For the person.
+    pub(super) fn text(&self, done: &Done, commands: &Commands) -> String {
+        let mut out = String::new();
+        let mut say = |line: String| {
+            out += &format!("estop: {line}\n");
+        };
+        if let Some(why) = &done.why_ended {
+            say(format!("the program was ended: {}", escaped(why)));
+        }
+        if let Some(ended) = &done.ended {
+            if done.why_ended.is_none() && !ended.told.is_empty() {
+                let more = if ended.told_more > 0 {
+                    format!(" and {} more", ended.told_more)
+                } else {
+                    String::new()
+                };
+                say(format!("ended what the program left behind: {}{more}", escaped(&ended.told.join(", "))));
+            }
+            if !ended.survivors.is_empty() {
+                say(format!("these processes do NOT die: {:?}", ended.survivors));
+            }
+        }
+        if done.lost > 0 {
+            say(format!("the daemon was gone {} times while the program ran.", done.lost));
+        }
+        let took = shown(done.took);
+        if let Some(why) = &self.problem {
+            say(format!("run {} ended after {took}. What it used is not known: {}", self.id, escaped(why)));
+            return out;
+        }
+        let run = &self.run;
+        let count = |key: &str| run[key].as_u64().unwrap_or(0);
+        let calls = self.model_calls.map(|calls| format!("{calls} model calls, ")).unwrap_or_default();
+        let usd = run["spent_usd"].as_f64().unwrap_or(0.0);
+        say(format!(
+            "run {} ended after {took}: {calls}{} tool calls, {} turns, ${usd:.4}, {} tokens.",
+            self.id,
+            count("tool_calls"),
+            count("turns"),
+            count("tokens")
+        ));
+        if run["tripped"] == true {
+            say(format!(
+                "it reached a limit and is {}. More: {}. To give it another full allowance: {}.",
+                text(run, "state"),
+                commands.escalations(text(run, "agent")),
+                commands.extend(text(run, "agent"), run["run"].as_str()),
+            ));
+        }
+        out
+    }
+
+    /// For machines.
+    pub(super) fn json(&self, done: &Done) -> Value {
+        let ended = done.ended.as_ref();
+        json!({
+            "id": self.id,
+            "exit_code": done.code,
+            "took_ms": u64::try_from(done.took.as_millis()).unwrap_or(u64::MAX),
+            "ended": done.why_ended,
+            "left_behind": ended.filter(|_| done.why_ended.is_none()).map(|ended| &ended.told),
+            "survivors": ended.map(|ended| &ended.survivors),
+            "daemon_lost": done.lost,
+            "model_calls": self.model_calls,
+            "run": self.run,
+        })
+    }
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or("over")
+}
+
+fn shown(took: Duration) -> String {
+    let seconds = took.as_secs();
+    match seconds {
+        0..60 => format!("{:.1} s", took.as_secs_f64()),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}

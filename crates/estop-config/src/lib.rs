@@ -1,0 +1,247 @@
+//! Reading the configuration: one file for `serve`, and for `eval` and `replay`, which use its policy keys only.
+//!
+//! ```
+//! let file = estop_config::parse("policy: {kill_switch_enabled: true}", "estop.yaml").unwrap();
+//! assert_eq!(file.resolve(None, None).loops.window_size, 20);
+//!
+//! let refused = estop_config::parse("polcy: {}", "estop.yaml").unwrap_err();
+//! assert!(refused.to_string().starts_with("estop.yaml:1:1: unknown key `polcy`"));
+//!
+//! let env = [("HOME", "/home/me"), ("ESTOP_LISTEN__DATA", "[::1]:0")].into_iter().collect();
+//! let serve = estop_config::parse_serve("require_keys: false", "estop.yaml", &env).unwrap();
+//! assert_eq!(serve.listen.data.to_string(), "[::1]:0");
+//! assert_eq!(serve.providers["groq"].base_url.to_string(), "https://api.groq.com/openai");
+//! ```
+//!
+//! A file is taken whole or not at all. What is refused is refused with one message that says where, what
+//! and what else it could be.
+
+pub mod data_dir;
+pub mod descriptors;
+pub mod printable;
+
+mod serve;
+
+mod alerts;
+mod base_url;
+mod limits;
+mod mcp;
+mod prices;
+mod providers;
+mod relays;
+mod retention;
+mod triggers;
+
+mod shape;
+mod values;
+
+mod env;
+mod overlay;
+mod overrides;
+mod paths;
+mod pem_files;
+mod secret_variables;
+mod secrets;
+
+mod conceal;
+mod explain;
+mod fixed;
+mod origin;
+mod place;
+mod problem;
+mod suggest;
+mod yaml;
+mod zones;
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use estop_core::policy_file::PolicyFile;
+use estop_core::printed_command::Commands;
+
+use rustix::fs::OFlags;
+
+use origin::Origin;
+use shape::{DataDirIn, FileIn};
+
+pub use alerts::Alerts;
+pub use base_url::BaseUrl;
+pub use env::Env;
+pub use fixed::Fixed;
+pub use limits::Limits;
+pub use mcp::McpServer;
+pub use overrides::OF_A_RUN;
+pub use pem_files::{PemFiles, certificate};
+pub use problem::{Problem, Spot};
+pub use providers::{AuthStyle, Protocol, Provider};
+pub use relays::{Relay, RelayKind};
+pub use retention::Retention;
+pub use secret_variables::{SecretVariables, is_own_secret};
+pub use serve::{Listen, OnStuckWorker, ServeConfig, TlsFiles, UnknownAgents};
+pub use suggest::closest;
+pub use triggers::{ButtonConfig, FileSetting, GpioConfig, Key, OnLost, TriggersConfig, WhichDevice};
+pub use yaml::read as read_yaml;
+pub use zones::find as find_zone;
+
+/// A configuration of a thousand agents has some 200 kB; more than this is not a configuration.
+pub const FILE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read at all.
+    #[error("{}: {reason}", path.display())]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// Why, for people.
+        reason: String,
+    },
+    /// The file says something it must not say.
+    #[error(transparent)]
+    Invalid(#[from] Box<Problem>),
+}
+
+/// Reads a configuration file for its policies.
+pub fn load(path: &Path) -> Result<PolicyFile, ConfigError> {
+    parse(&text_of(path)?, &path.display().to_string())
+}
+
+/// Reads a configuration's text for its policies; `name` stands in messages.
+pub fn parse(text: &str, name: &str) -> Result<PolicyFile, ConfigError> {
+    let file: FileIn = read(text, name)?;
+    Ok(policies(file, Origin { text, name, overrides: &[] })?)
+}
+
+/// Reads the configuration of `estop serve`: the file, if there is one, and what the environment sets.
+pub fn load_serve(path: Option<&Path>, env: &Env) -> Result<ServeConfig, ConfigError> {
+    match path {
+        Some(path) => parse_serve(&text_of(path)?, &path.display().to_string(), env),
+        None => parse_serve("", "configuration", env),
+    }
+}
+
+/// Reads the configuration of `estop serve` from a file's text; `name` stands in messages.
+pub fn parse_serve(text: &str, name: &str, env: &Env) -> Result<ServeConfig, ConfigError> {
+    // The file alone first, so that each mistake has its own place.
+    let mut file: FileIn = read(text, name)?;
+    let overrides = overrides::overrides(env)?;
+    if !overrides.is_empty() {
+        file = overlay::read(text, &overrides)?;
+    }
+    let origin = Origin { text, name, overrides: &overrides };
+    let llm_enabled = serve::llm_enabled(env)?;
+    let policies = policies(file.clone(), origin)?;
+    serve::check(&file, policies, env, llm_enabled).map_err(|fault| origin.problem(fault).into())
+}
+
+/// Where estop keeps everything by a configuration, whatever else is wrong with that: commands for a running estop must
+/// reach it though its file has a mistake since, or a variable is set for the daemon alone.
+pub fn data_dir(path: Option<&Path>, env: &Env) -> Result<PathBuf, ConfigError> {
+    if let Some(Ok(given)) = env.get("ESTOP_DATA_DIR")
+        && !given.is_empty()
+    {
+        return found_data_dir(Some(&values::FilePath(given.to_owned())), "configuration", env);
+    }
+    let Some(path) = path else { return found_data_dir(None, "configuration", env) };
+    let (text, name) = (text_of(path)?, path.display().to_string());
+    let given = match yaml::read::<DataDirIn>(&text, &name) {
+        Ok(read) => read.data_dir,
+        Err(_) => data_dir_line(&text),
+    };
+    found_data_dir(given.as_ref(), &name, env)
+}
+
+fn found_data_dir(given: Option<&values::FilePath>, name: &str, env: &Env) -> Result<PathBuf, ConfigError> {
+    let origin = Origin { text: "", name, overrides: &[] };
+    paths::data_dir(given, env).map_err(|fault| origin.problem(fault).into())
+}
+
+/// `data_dir` of a file that is no YAML, if it stands in a line of its own.
+fn data_dir_line(text: &str) -> Option<values::FilePath> {
+    let value = text.lines().find_map(|line| line.strip_prefix("data_dir:"))?;
+    let value = value.split(" #").next().unwrap_or_default().trim().trim_matches(['"', '\'']);
+    (!value.is_empty()).then(|| values::FilePath(value.to_owned()))
+}
+
+/// Where estop keeps everything if no file says otherwise. It reads nothing, for a command that must answer at once.
+pub fn usual_data_dir(env: &Env) -> Option<PathBuf> {
+    let given = env.get("ESTOP_DATA_DIR").and_then(Result::ok).filter(|path| !path.is_empty());
+    let given = given.map(|path| values::FilePath(path.to_owned()));
+    paths::data_dir(given.as_ref(), env).ok()
+}
+
+/// The commands that find an estop with this data directory. In the usual place they find it by themselves.
+pub fn commands(data_dir: &Path, env: &Env) -> Commands {
+    let folder = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_owned());
+    if paths::data_dir(None, env).is_ok_and(|usual| usual == folder) {
+        return Commands::default();
+    }
+    Commands::of_data_dir(&folder.to_string_lossy())
+}
+
+/// The keys at the top of a configuration.
+pub fn top_keys() -> Vec<&'static str> {
+    explain::keys_of::<FileIn>()
+}
+
+fn policies(file: FileIn, origin: Origin<'_>) -> Result<PolicyFile, Problem> {
+    let checked = file.into_policy().check(&zones::find);
+    checked.map_err(|error| origin.problem(explain::policy_fault(&error)))
+}
+
+fn read(text: &str, name: &str) -> Result<FileIn, Problem> {
+    if text.len() > FILE_BYTES_MAX {
+        return Err(Problem::whole_file(name, too_large()));
+    }
+    yaml::read(text, name)
+}
+
+/// The text of a file that is one.
+fn text_of(path: &Path) -> Result<String, ConfigError> {
+    let name = path.display().to_string();
+    let bytes = bytes_of(path)?;
+    if bytes.len() > FILE_BYTES_MAX {
+        return Err(Problem::whole_file(&name, too_large()).into());
+    }
+    Ok(String::from_utf8(bytes).map_err(|error| Problem::not_utf8(&name, &error))?)
+}
+
+/// The bytes of a file that is one, up to one more than a configuration may have. Nobody waits for the other end of a pipe.
+pub fn bytes_of(path: &Path) -> Result<Vec<u8>, ConfigError> {
+    let unreadable = |reason: String| ConfigError::Unreadable { path: path.to_owned(), reason };
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(path);
+    let file = file.map_err(|error| unreadable(open_reason(&error)))?;
+    let about = file.metadata().map_err(|error| unreadable(open_reason(&error)))?;
+    if about.is_dir() {
+        return Err(unreadable("is a directory; name the YAML file in it".into()));
+    }
+    if !about.is_file() {
+        return Err(unreadable("is not a regular file".into()));
+    }
+    let mut bytes = Vec::new();
+    let read = file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(|error| unreadable(format!("cannot be read: {error}")))?;
+    Ok(bytes)
+}
+
+fn open_reason(error: &std::io::Error) -> String {
+    if error.kind() == std::io::ErrorKind::NotFound {
+        "no such file".into()
+    } else {
+        format!("cannot be opened: {error}")
+    }
+}
+
+fn too_large() -> String {
+    format!("larger than {FILE_BYTES_MAX} bytes, the most a configuration may have")
+}
+
+impl From<Problem> for ConfigError {
+    fn from(problem: Problem) -> ConfigError {
+        ConfigError::Invalid(Box::new(problem))
+    }
+}

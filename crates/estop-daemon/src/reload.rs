@@ -1,0 +1,180 @@
+//! Hot reload (UI-5): a changed configuration file is taken up whole or not at all, and written down either way.
+//!
+//! Rules, agents' keys and alerts can change while estop runs. What was set by the API lies over the file and stays (decision
+//! 0014); a file over which it does not fit is refused, and so is one that changes what only a start reads.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+use estop_config::printable::escaped_lines;
+use estop_config::{Env, ServeConfig};
+use estop_core::ids::{Hash64, Name};
+use estop_core::policy_file::PolicyFile;
+use estop_core::signature;
+use estop_gateway::{Host, KeyRing, Over};
+use estop_store::Sqlite;
+
+use crate::alerting::Alerting;
+use crate::memory;
+use crate::wiring;
+
+/// How often the file is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Watches the configuration file until it is dropped.
+pub struct Reloading {
+    /// Dropped first: it ends the thread.
+    asked: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What a reload changes, and what it is compared with.
+pub struct Running {
+    /// The file.
+    pub path: PathBuf,
+    /// As it was before it was read at the start.
+    pub seen: Seen,
+    /// What it said at the start.
+    pub config: ServeConfig,
+    /// Where rules are in force.
+    pub host: Arc<Host>,
+    /// The keys in force.
+    pub keys: KeyRing,
+    /// Where rules of the API are kept.
+    pub store: Sqlite,
+    /// Who tells people.
+    pub alerting: Arc<Alerting>,
+    /// Held while what is kept and what is in force change.
+    pub edits: Arc<Mutex<()>>,
+}
+
+impl Reloading {
+    /// Begins to watch.
+    pub fn start(running: Running) -> std::io::Result<Reloading> {
+        let (asked, asks) = sync_channel(1);
+        let watch = move || running.watch(&asks);
+        let thread = std::thread::Builder::new().name("estop-reload".into()).spawn(watch)?;
+        Ok(Reloading { asked: Some(asked), thread: Some(thread) })
+    }
+
+    /// Reads the file now, changed or not (SIGHUP).
+    pub fn ask(&self) {
+        if let Some(asked) = &self.asked {
+            // Full: it was asked already.
+            let _ = asked.try_send(());
+        }
+    }
+}
+
+impl Drop for Reloading {
+    fn drop(&mut self) {
+        self.asked = None;
+        if let Some(thread) = self.thread.take() {
+            // Whatever became of it, estop ends now.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A file as it was looked at. Taken before it is read: whatever changes afterwards is a change.
+pub struct Seen {
+    look: Look,
+    digest: Hash64,
+}
+
+impl Seen {
+    /// Looks at a file.
+    pub fn of(path: &Path) -> Seen {
+        Seen { look: look(path), digest: digest(path) }
+    }
+}
+
+/// What tells a changed file from the one before, without reading it.
+type Look = Option<(SystemTime, u64)>;
+
+fn look(path: &Path) -> Look {
+    let about = std::fs::metadata(path).ok()?;
+    Some((about.modified().ok()?, about.len()))
+}
+
+fn digest(path: &Path) -> Hash64 {
+    let text = estop_config::bytes_of(path).unwrap_or_default();
+    signature::text(&String::from_utf8_lossy(&text))
+}
+
+impl Running {
+    fn watch(self, asks: &Receiver<()>) {
+        let Seen { look: mut last, digest: mut read } = self.seen;
+        loop {
+            let by = match asks.recv_timeout(LOOK_EVERY) {
+                Ok(()) => "SIGHUP",
+                Err(RecvTimeoutError::Timeout) => "file",
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let now = look(&self.path);
+            // An editor may be between two writes: a file that is gone for a moment is looked at again.
+            if by == "SIGHUP" || (now != last && now.is_some()) {
+                last = now;
+                // It may have been read in the middle of being written: then it is looked at once more.
+                let digest = digest(&self.path);
+                if by == "SIGHUP" || digest != read {
+                    read = digest;
+                    self.reload(by, digest);
+                }
+            }
+        }
+    }
+
+    fn reload(&self, by: &str, digest: Hash64) {
+        let _edit = self.edits.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.read() {
+            Ok((config, over)) => {
+                self.host.configuration_read(by, digest, true);
+                let keys = wiring::agent_keys(&config);
+                self.keys.configure(&keys);
+                self.host.rulebook.replace(config.policies, over);
+                self.host.apply_rules("configuration");
+                self.host.welcome_configured();
+                eprintln!("estop: {} was read again ({by}) and is in force.", self.path.display());
+            }
+            Err(problem) => {
+                self.host.configuration_read(by, digest, false);
+                let problem = escaped_lines(&problem);
+                eprintln!(
+                    "estop: the configuration stays as it is, because the new one cannot be used:\n{problem}"
+                );
+            }
+        }
+        self.host.journal.sync();
+    }
+
+    /// The new configuration, with what was set over it; or why it cannot be used.
+    fn read(&self) -> Result<(ServeConfig, BTreeMap<Name, Over>), String> {
+        let mut config =
+            estop_config::load_serve(Some(&self.path), &Env::of_process()).map_err(|e| e.to_string())?;
+        let preset = estop_admin::kept_preset(&self.store).map_err(|error| error.to_string())?;
+        config.policies = config.policies.with_preset(preset);
+        let changed = self.config.fixed.changed(&config.fixed);
+        if !changed.is_empty() {
+            return Err(format!("{} changed: restart estop to take that up", changed.join(", ")));
+        }
+        let over = self.over(&config.policies)?;
+        // The last that can fail: whatever comes after it is in force too.
+        self.alerting.change(&config.alerts)?;
+        Ok((config, over))
+    }
+
+    fn over(&self, policies: &PolicyFile) -> Result<BTreeMap<Name, Over>, String> {
+        let (over, unfit) = memory::overrides(&self.store, policies).map_err(|error| error.to_string())?;
+        match unfit.first() {
+            None => Ok(over),
+            Some((agent, error)) => {
+                Err(format!("the rules set for agent {agent} do not fit over it: {error}"))
+            }
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! `estop serve`: the data plane, between agents and their models.
+
+mod first_token;
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use anyhow::Context;
+use estop_admin::{Admin, AdminState, NoTeller, Options, Place, Teller};
+use estop_config::descriptors::{self, Shares};
+use estop_config::printable::escaped;
+use estop_config::{Env, SecretVariables, ServeConfig};
+use estop_core::event::What;
+use estop_core::ids::Name;
+use estop_core::operator::Operator;
+use estop_gateway::{Gateway, Host, Keeping, LatchKeeper};
+use estop_store::Sqlite;
+use jiff::Timestamp;
+use secrecy::SecretString;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::admin_plane::{AdminPlane, Doors};
+use crate::alerting::{Alerting, TellingKeeper, Watching};
+use crate::background_file::{self, BackgroundFile};
+use crate::button_log;
+use crate::data_watch::{DataWatch, Watched};
+use crate::latch_keeper::{Asked, Keeper};
+use crate::memory::{Memory, Tidying};
+use crate::prooftest::{Door, ProofTester};
+use crate::reload::{Reloading, Running, Seen};
+use crate::say;
+use crate::steer::Steering;
+use crate::stuck;
+use crate::triggers::Triggers;
+use crate::triggers::board::Board;
+use crate::wiring;
+
+/// Stand between agents and their models: forward what is healthy, stop what is not
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Point an SDK at it by its base URL, for example:\n  \
+    OPENAI_BASE_URL=http://127.0.0.1:4100/agents/my-agent/openai/v1\n  \
+    ANTHROPIC_BASE_URL=http://127.0.0.1:4100/agents/my-agent/anthropic\n\n\
+    SIGUSR1 presses the emergency stop. SIGHUP reads the configuration again. SIGINT and SIGTERM end estop.")]
+pub struct Args {
+    /// The configuration file; without one, everything has its default
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where everything is kept, instead of the configuration's `data_dir`
+    #[arg(long, value_name = "FOLDER")]
+    data_dir: Option<PathBuf>,
+    /// Make no first admin token
+    #[arg(long, hide = true)]
+    no_token: bool,
+}
+
+/// Runs until it is told to end.
+pub fn main(args: &Args) -> anyhow::Result<()> {
+    let file = args.config.as_deref().map(|path| (path, Seen::of(path)));
+    let mut config = estop_config::load_serve(args.config.as_deref(), &Env::of_process())?;
+    if let Some(data_dir) = &args.data_dir {
+        config.data_dir.clone_from(data_dir);
+    }
+    let mut settings = wiring::settings(&config)?;
+    wiring::notices(&settings).iter().for_each(|notice| eprintln!("estop: {notice}"));
+    let limit = descriptors::raise();
+    let shares = Shares::of(limit, settings.workers, config.alerts.settings.channels.len())?;
+    settings.limits.connections = settings.limits.connections.min(shares.connections);
+    settings.limits.upstream_connections = shares.connections;
+    let (memory, mut remembered) = Memory::open(&config.data_dir, now(), &config.policies, &config.alerts)?;
+    let unfit = memory.set_over(&config.policies, &mut remembered)?;
+    settings.policies = settings.policies.with_preset(memory.preset()?);
+    memory.settle(&config, &mut remembered);
+    remembered.jobs = background_file::read(&config.data_dir);
+    let doors = Doors::open(config.listen.admin, &config.data_dir, shares)?;
+    let latch = Keeper::start(&config.data_dir, Arc::clone(&memory.queue))?;
+    let keeping = keeping(&memory, latch.handle());
+    let seen = remembered.latch.clone();
+    let triggers = Triggers::new(&config.triggers, &config.data_dir, seen, latch.asked())?;
+    let (board, mut watching) = (triggers.board(), None);
+    let mut gateway = Gateway::start_watched(settings, keeping, remembered, |host| {
+        let button = Arc::clone(host);
+        watching = Some(triggers.start(button)?);
+        Ok(())
+    })?;
+    memory.watch(&gateway, config.limits.agent_idle);
+    stuck::watch(&mut gateway, memory.alerting.clone(), config.on_stuck_worker)?;
+    let background = BackgroundFile::start(Arc::clone(gateway.host()), &config.data_dir)?;
+    pause(gateway.host(), &unfit);
+    if let Some(problem) = &memory.problem {
+        eprintln!(
+            "estop: {}. Nothing passes until this is mended and estop is started again.",
+            escaped(problem)
+        );
+    }
+    let commands = estop_config::commands(&config.data_dir, &Env::of_process());
+    if let Some(line) = button_log::at_start(&gateway.host().button(), &commands) {
+        eprintln!("estop: {line}");
+    }
+    let mut welcome = welcome(&gateway, config.tls.is_some(), &config.data_dir);
+    if let Some(shortage) = shares.shortage(limit, config.limits.connections) {
+        welcome += &format!("\nNote: {shortage} (`estop doctor` says what to allow)");
+    }
+    let edits: Arc<Mutex<()>> = Arc::default();
+    let mut silence = None;
+    let plane = memory.store.clone().map(|store| {
+        let doors_at = doors.address()?;
+        let url = format!("http://{doors_at}");
+        let steering = steering(&config, &gateway, latch.asked(), board)?;
+        silence = watch_silence(&memory, &steering)?;
+        let options = Options { loopback: doors_at.ip().is_loopback(), https: config.behind_tls_proxy };
+        let admin = admin(options, place(&config, &gateway), &gateway, store, &edits, steering, &memory)?;
+        let chosen = std::env::var("ESTOP_ADMIN_TOKEN").ok().map(SecretString::from);
+        let makes_none = args.no_token && chosen.is_none();
+        let token = if makes_none { None } else { admin.first_start(chosen.as_ref())? };
+        let plane = doors.serve(admin, &config.data_dir)?;
+        let (dashboard, or_else) = dashboard(doors_at);
+        welcome += &format!("\nDashboard: {dashboard}/{or_else}\nAdmin API: {url}/api/docs");
+        welcome += &token.map(|token| first_token::told(&token, &config.data_dir)).unwrap_or_default();
+        if args.no_token {
+            welcome += "\nNo admin token was made. To unlock the emergency stop or open the dashboard: `estop token reset`";
+        }
+        anyhow::Ok(plane)
+    });
+    let plane = plane.transpose()?;
+    let files = watch_files(&config.data_dir, &memory, &gateway, plane.as_ref())?;
+    let reloading = reloading(file, &config, &gateway, &memory, edits)?;
+    let tidying = memory.store.clone().map(|store| {
+        Tidying::start(store, Arc::clone(gateway.host()), config.retention).context("cannot start a thread")
+    });
+    let tidying = tidying.transpose()?;
+    let ended = wait_for_signals(reloading.as_ref(), &welcome);
+    // Before the socket is removed on purpose.
+    drop(files);
+    drop((silence, reloading, plane, tidying));
+    drop(gateway);
+    drop(background);
+    let finished = memory.finish();
+    // Until here the button can be pressed, and the latch keeps it.
+    drop(watching);
+    drop(latch);
+    finished?;
+    ended
+}
+
+fn welcome(gateway: &Gateway, tls: bool, data_dir: &Path) -> String {
+    let url = format!("{}://{}", if tls { "https" } else { "http" }, gateway.address());
+    format!(
+        "listening on {url}\n\n\
+         Point an agent at it:\n  \
+         OPENAI_BASE_URL={url}/agents/my-agent/openai/v1\n  \
+         ANTHROPIC_BASE_URL={url}/agents/my-agent/anthropic\n  \
+         GOOGLE_GEMINI_BASE_URL={url}/agents/my-agent/gemini\n\n\
+         Everything is kept in {}\n\
+         Emergency stop: kill -USR1 {}",
+        data_dir.display(),
+        std::process::id()
+    )
+}
+
+/// Where people look, and what to say beside it. On this machine by a name of its own: browsers send a cookie to every port
+/// of its host, and what agents serve is on 127.0.0.1 and localhost too.
+fn dashboard(at: SocketAddr) -> (String, String) {
+    if at.ip().is_loopback() {
+        (format!("http://estop.localhost:{}", at.port()), format!(" (or http://{at}/)"))
+    } else {
+        (format!("http://{at}"), String::new())
+    }
+}
+
+/// Agents whose own rules do not fit over the configuration any more do not work with looser ones.
+fn pause(host: &Host, unfit: &[Name]) {
+    for agent in unfit.iter().filter_map(|name| host.agent(name)) {
+        host.tell(&agent, None, What::AgentPaused { by: "configuration".into() });
+    }
+}
+
+/// What keeps things: whoever keeps the button tells people of it too.
+fn keeping(memory: &Memory, latch: Arc<dyn LatchKeeper>) -> Keeping {
+    let latch = match &memory.alerting {
+        Some(alerting) => Arc::new(TellingKeeper::over(latch, Arc::clone(alerting))),
+        None => latch,
+    };
+    Keeping { journal: Arc::clone(&memory.queue), latch: Some(latch) }
+}
+
+/// What people may do to this estop.
+fn steering(
+    config: &ServeConfig,
+    gateway: &Gateway,
+    latch: Asked,
+    board: Arc<Board>,
+) -> anyhow::Result<Arc<dyn Operator>> {
+    let door = Door { address: gateway.address(), certificate: estop_config::certificate(config)? };
+    let (host, every_days) = (Arc::clone(gateway.host()), config.prooftest_every_days);
+    let proof = ProofTester::new(host, latch.clone(), door, every_days, &config.data_dir);
+    let commands = estop_config::commands(&config.data_dir, &Env::of_process());
+    Ok(Arc::new(Steering::new(gateway, latch, board, proof, commands)))
+}
+
+/// Looks for agents that are silent, and for a stop that nobody tries out.
+fn watch_silence(memory: &Memory, operator: &Arc<dyn Operator>) -> anyhow::Result<Option<Watching>> {
+    let start = |alerting: &Arc<Alerting>| Watching::start(Arc::clone(alerting), Arc::clone(operator));
+    memory.alerting.as_ref().map(start).transpose().context("cannot start a thread")
+}
+
+/// Watches the files of the data directory.
+fn watch_files(
+    data_dir: &Path,
+    memory: &Memory,
+    gateway: &Gateway,
+    plane: Option<&AdminPlane>,
+) -> anyhow::Result<Option<DataWatch>> {
+    let parts = memory.store.clone().zip(memory.tail_file.clone()).zip(plane);
+    let Some(((store, tail), plane)) = parts else { return Ok(None) };
+    let (host, rebinder) = (Arc::clone(gateway.host()), plane.rebinder());
+    let watched = Watched { data_dir: data_dir.to_owned(), store, tail, host, rebinder };
+    DataWatch::start(watched).context("data_dir: cannot watch its files").map(Some)
+}
+
+/// What serves people.
+fn admin(
+    options: Options,
+    place: Place,
+    gateway: &Gateway,
+    store: Sqlite,
+    edits: &Arc<Mutex<()>>,
+    operator: Arc<dyn Operator>,
+    memory: &Memory,
+) -> anyhow::Result<Admin> {
+    let host = Arc::clone(gateway.host());
+    Ok(Admin::open(AdminState {
+        operator,
+        store: Arc::new(store),
+        clock: Arc::new(now),
+        policy_file: Arc::new(move || host.rulebook.file()),
+        edits: Arc::clone(edits),
+        options,
+        place,
+        teller: match &memory.alerting {
+            Some(alerting) => Arc::clone(alerting) as Arc<dyn Teller>,
+            None => Arc::new(NoTeller),
+        },
+    })?)
+}
+
+/// Where programs under `estop run` find this estop.
+fn place(config: &ServeConfig, gateway: &Gateway) -> Place {
+    let mut address = gateway.address();
+    if address.ip().is_unspecified() {
+        // It listens everywhere; programs of this machine reach it here.
+        address.set_ip(if address.is_ipv4() {
+            Ipv4Addr::LOCALHOST.into()
+        } else {
+            Ipv6Addr::LOCALHOST.into()
+        });
+    }
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    let folder = std::path::absolute(&config.data_dir).unwrap_or_else(|_| config.data_dir.clone());
+    let SecretVariables { provider_keys, others } = config.secret_variables.clone();
+    let commands = estop_config::commands(&folder, &Env::of_process());
+    Place {
+        data_url: format!("{scheme}://{address}"),
+        data_dir: folder.display().to_string(),
+        provider_key_variables: provider_keys.into_iter().collect(),
+        secret_variables: others.into_iter().collect(),
+        commands,
+    }
+}
+
+/// Watches the configuration file, if there is one.
+fn reloading(
+    file: Option<(&Path, Seen)>,
+    config: &ServeConfig,
+    gateway: &Gateway,
+    memory: &Memory,
+    edits: Arc<Mutex<()>>,
+) -> anyhow::Result<Option<Reloading>> {
+    let Some(((path, seen), store)) = file.zip(memory.store.clone()) else { return Ok(None) };
+    let Some(alerting) = memory.alerting.clone() else { return Ok(None) };
+    let running = Running {
+        path: path.to_owned(),
+        seen,
+        config: config.clone(),
+        host: Arc::clone(gateway.host()),
+        keys: gateway.keys(),
+        store,
+        alerting,
+        edits,
+    };
+    Ok(Some(Reloading::start(running)?))
+}
+
+/// Wall-clock milliseconds.
+fn now() -> i64 {
+    Timestamp::now().as_millisecond()
+}
+
+/// SIGHUP reads the configuration again; SIGINT and SIGTERM end the process. `welcome` is said once they are listened for:
+/// whoever reads it may press at once.
+fn wait_for_signals(reloading: Option<&Reloading>, welcome: &str) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    runtime.block_on(async {
+        let mut end = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+        let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
+        let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+        say(welcome)?;
+        loop {
+            tokio::select! {
+                _ = hangup.recv() => reloading.into_iter().for_each(Reloading::ask),
+                _ = end.recv() => return Ok(()),
+                _ = interrupt.recv() => return Ok(()),
+            }
+        }
+    })
+}

@@ -1,0 +1,379 @@
+//! What people do to a running estop, carried out: the core's `Operator` over the data plane's host.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use estop_config::find_zone;
+use estop_config::printable::escaped;
+use estop_core::agent_status::AgentStatus;
+use estop_core::budget::PeriodSpend;
+use estop_core::button::{Latched, Press, Unlock};
+use estop_core::decision::Decision;
+use estop_core::engine::StatusQuery;
+use estop_core::event::What;
+use estop_core::guard::Guard;
+use estop_core::ids::Name;
+use estop_core::operator::{
+    AgentKeyHash, AgentView, BackgroundWork, Ended, FleetView, HookCall, HookReply, JournalTrouble,
+    NewSnooze, OnEnd, Operator, OperatorError, Overrides, RunStep, Steer, Stopped, StuckPart, TriggerView,
+    Watch, Watched,
+};
+use estop_core::policy::Preset;
+use estop_core::printed_command::Commands;
+use estop_core::proof_test::{NoProofTest, ProofTest, ProofTests};
+use estop_core::system::{GateView, SystemDecision, SystemOutcome};
+use estop_gateway::{Agent, Gateway, Host, Judged, KeyRing, NotKept, Over, is_agent_name};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::button_log;
+use crate::latch_keeper::{Asked, KEPT_WITHIN};
+use crate::prooftest::ProofTester;
+use crate::triggers::board::Board;
+
+/// Steers the data plane.
+pub struct Steering {
+    host: Arc<Host>,
+    keys: KeyRing,
+    latch: Asked,
+    board: Arc<Board>,
+    proof: ProofTester,
+    commands: Commands,
+}
+
+/// How long a copy of the journal waits for its checkpoint. The writer looks at least once a second.
+const CHECKPOINT_WITHIN: Duration = Duration::from_secs(10);
+
+impl Steering {
+    /// Of this data plane, whose button is kept by `latch`, pressed by the triggers on `board` too, and tried out by
+    /// `proof`. `commands` are those people type to find it.
+    pub fn new(
+        gateway: &Gateway,
+        latch: Asked,
+        board: Arc<Board>,
+        proof: ProofTester,
+        commands: Commands,
+    ) -> Steering {
+        Steering { host: Arc::clone(gateway.host()), keys: gateway.keys(), latch, board, proof, commands }
+    }
+
+    fn find(&self, name: &str) -> Result<Arc<Agent>, OperatorError> {
+        self.host.known_agent(name).ok_or_else(|| OperatorError::UnknownAgent(name.into()))
+    }
+
+    /// Waits until the disk has what was told.
+    fn keep(&self) -> Result<(), OperatorError> {
+        if !self.host.journal.sync() {
+            return Err(OperatorError::NotKept("the journal cannot be written".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// A failed write never undoes a kill; it is said loudly (KS-2).
+    fn keep_or_say(&self) {
+        if self.keep().is_err() {
+            eprintln!("estop: what was just done is NOT on disk: a restart would not know of it.");
+        }
+    }
+
+    /// What an agent's next request would get.
+    fn status(&self, agent: &Agent, judged: &Judged) -> AgentStatus {
+        if let Some(trouble) = self.host.journal.trouble() {
+            return AgentStatus::shut(trouble.text());
+        }
+        let (state, now) = (&judged.state, self.host.clock.now());
+        state.status(&StatusQuery {
+            agent: &agent.name,
+            now,
+            gate: self.host.latch.view(),
+            fleet: self.host.rulebook.fleet.outlook(now, state.last_asked()),
+            policy: &judged.policy,
+            commands: &self.commands,
+        })
+    }
+
+    fn view(&self, agent: &Agent) -> AgentView {
+        let judged = agent.judged();
+        let (state, clocks) = (&judged.state, self.host.clock.now());
+        let now = clocks.mono;
+        AgentView {
+            name: (&*agent.name).into(),
+            standing: state.standing(),
+            status: self.status(agent, &judged),
+            health: state.health_at(now, &judged.policy),
+            activity: state.activity(),
+            role: self.host.rulebook.role(&agent.name),
+            policy: Arc::clone(&judged.policy),
+            score: judged.score,
+            in_flight: state.in_flight(),
+            spent_today: state.budget().spent_today(),
+            spent_this_month: state.budget().spent_this_month(),
+            reserved: state.budget().reserved(),
+            budget_latest_day: state.budget().latest_day_ahead(clocks, &judged.policy.budget),
+            runs: state.run_views_at(now),
+            snoozes: state.snoozes().cloned().collect(),
+        }
+    }
+
+    fn over(&self, agent: Option<&str>, overrides: &Overrides) -> Result<Over, OperatorError> {
+        let rules = self
+            .host
+            .rulebook
+            .file()
+            .check_overrides(agent, overrides.policy.clone(), &find_zone)
+            .map_err(OperatorError::BadPolicy)?;
+        Ok(Over { role: overrides.role.clone(), rules })
+    }
+}
+
+impl Operator for Steering {
+    fn agents(&self) -> Vec<AgentView> {
+        let mut views = Vec::new();
+        self.host.agents.for_each(|agent| views.push(self.view(agent)));
+        views.sort_by(|a, b| a.name.cmp(&b.name));
+        views
+    }
+
+    fn agent(&self, name: &str) -> Option<AgentView> {
+        self.host.agents.get(name).map(|agent| self.view(&agent))
+    }
+
+    fn canonical(&self, name: &str) -> Name {
+        self.host.agents.canonical(name)
+    }
+
+    fn name_agent(&self, name: &str) {
+        self.host.rulebook.set_added(name, true);
+    }
+
+    fn add_agent(&self, name: &str) -> Result<AgentView, OperatorError> {
+        if !is_agent_name(name) {
+            return Err(OperatorError::BadName);
+        }
+        let agent = self.host.agent(name).ok_or(OperatorError::TooManyAgents)?;
+        agent.set_leaving(false);
+        Ok(self.view(&agent))
+    }
+
+    fn release_agent(&self, name: &str) {
+        self.host.rulebook.set_added(name, false);
+        if let Some(agent) = self.host.agents.get(name) {
+            self.host.agents.release(&agent);
+        }
+    }
+
+    fn steer(&self, agent: &str, steer: Steer, by: &str) -> Result<AgentView, OperatorError> {
+        let agent = self.find(agent)?;
+        if steer == Steer::Deactivate {
+            // First, and without the agent's lock: its requests end also while a worker that judges it is blocked.
+            self.host.end_requests(&agent);
+        }
+        let by = by.into();
+        let what = match steer {
+            Steer::Activate => What::AgentActivated { by },
+            Steer::Deactivate => What::AgentDeactivated { by },
+            Steer::Pause => What::AgentPaused { by },
+            Steer::Resume => What::AgentResumed { by },
+        };
+        self.host.tell(&agent, None, what);
+        if steer == Steer::Activate {
+            // Its window begins anew, and so does what is shown of it.
+            agent.judged().score = None;
+        }
+        self.keep()?;
+        Ok(self.view(&agent))
+    }
+
+    fn snooze(&self, agent: &str, snooze: NewSnooze, by: &str) -> Result<AgentView, OperatorError> {
+        let agent = self.find(agent)?;
+        let NewSnooze { guard, for_ms, until, note } = snooze;
+        self.host.tell(&agent, None, What::GuardSnoozed { by: by.into(), guard, for_ms, until, note });
+        self.keep()?;
+        Ok(self.view(&agent))
+    }
+
+    fn wake_guard(&self, agent: &str, guard: Guard, by: &str) -> Result<AgentView, OperatorError> {
+        let agent = self.find(agent)?;
+        self.host.tell(&agent, None, What::GuardWoken { by: by.into(), guard });
+        self.keep()?;
+        Ok(self.view(&agent))
+    }
+
+    fn renew_budget(&self, agent: &str, spent: PeriodSpend, by: &str) -> Result<AgentView, OperatorError> {
+        let agent = self.find(agent)?;
+        self.host.tell(&agent, None, What::BudgetRenewed { by: by.into(), spent });
+        self.keep()?;
+        Ok(self.view(&agent))
+    }
+
+    fn renew_fleet_budget(&self, spent: PeriodSpend, by: &str) -> Result<FleetView, OperatorError> {
+        self.host.renew_fleet_budget(by, spent);
+        self.keep()?;
+        Ok(self.fleet())
+    }
+
+    fn fleet(&self) -> FleetView {
+        self.host.rulebook.fleet.view(self.host.clock.now())
+    }
+
+    fn set_overrides(&self, agent: &str, overrides: Overrides, by: &str) -> Result<AgentView, OperatorError> {
+        let agent = self.find(agent)?;
+        let over = self.over(Some(&agent.name), &overrides)?;
+        self.host.rulebook.set(&agent.name, (over != Over::default()).then_some(over));
+        self.host.apply_rules_to(&agent, by);
+        self.keep()?;
+        Ok(self.view(&agent))
+    }
+
+    fn set_preset(&self, preset: Option<Preset>, by: &str) -> Result<(), OperatorError> {
+        self.host.preset_changed(by, preset);
+        self.host.rulebook.set_preset(preset);
+        self.host.apply_rules(by);
+        self.keep()
+    }
+
+    fn check_overrides(&self, agent: Option<&str>, overrides: &Overrides) -> Result<(), OperatorError> {
+        self.over(agent, overrides).map(drop)
+    }
+
+    fn run(&self, agent: &str, run: &str, step: RunStep, by: &str) -> Result<Decision, OperatorError> {
+        let agent = self.find(agent)?;
+        // The run without a name is the implicit one.
+        let run = Some(run).filter(|run| !run.is_empty()).map(Name::from);
+        let decision = self.host.tell(&agent, run, step.told(by));
+        self.keep()?;
+        Ok((*decision).clone())
+    }
+
+    fn hook(&self, call: HookCall<'_>) -> HookReply {
+        self.host.hook(call)
+    }
+
+    fn key_owner(&self, sha256: [u8; 32]) -> Option<Name> {
+        self.keys.owner_of(&sha256)
+    }
+
+    fn set_keys(&self, keys: Vec<AgentKeyHash>) {
+        self.keys.set(keys);
+    }
+
+    fn access_changed(&self, what: &str, by: &str) {
+        self.host.access_changed(by, what);
+        self.keep_or_say();
+    }
+
+    fn is_kept(&self) -> bool {
+        self.latch.is_kept()
+    }
+
+    fn is_stored(&self) -> bool {
+        self.host.journal.is_stored()
+    }
+
+    fn journal_trouble(&self) -> Option<JournalTrouble> {
+        self.host.journal.trouble()
+    }
+
+    fn stuck_parts(&self) -> Vec<StuckPart> {
+        self.host.heartbeats.stuck()
+    }
+
+    fn checkpoint(&self) -> Option<u64> {
+        self.host.journal.checkpoint(CHECKPOINT_WITHIN)
+    }
+
+    fn gate(&self) -> GateView {
+        self.host.latch.view()
+    }
+
+    fn button(&self) -> Latched {
+        self.host.button()
+    }
+
+    fn kill(&self, press: Press) -> Stopped {
+        let begun = Instant::now();
+        let (reason, by, source) = (press.reason, press.by.clone(), press.source.clone());
+        let stopped = self.host.kill(press);
+        button_log::say(button_log::killed(reason, &by, &source, &stopped));
+        let kept_us = self.latch.wait(KEPT_WITHIN).then(|| begun.elapsed().as_micros());
+        Stopped { kept_us: kept_us.and_then(|us| u64::try_from(us).ok()), ..stopped }
+    }
+
+    fn restart(&self, unlock: Unlock) -> Result<SystemDecision, OperatorError> {
+        let by = unlock.by.clone();
+        let decision = self.host.restart(unlock).map_err(not_kept)?;
+        self.latch.wait(KEPT_WITHIN);
+        button_log::released(&by, &decision).into_iter().for_each(button_log::say);
+        Ok(decision)
+    }
+
+    fn clear(&self, unlock: Unlock) -> Result<SystemDecision, OperatorError> {
+        let by = unlock.by.clone();
+        let decision = self.host.clear(unlock).map_err(not_kept)?;
+        self.latch.wait(KEPT_WITHIN);
+        button_log::released(&by, &decision).into_iter().for_each(button_log::say);
+        if decision.outcome == SystemOutcome::Applied {
+            // Whoever clears is there: a dead man's switch waits anew. A clear that is refused says nothing of the kind.
+            self.board.beat();
+            if let Some(why) = self.board.lies_in_wait() {
+                eprintln!("estop: cleared, but {}.", escaped(&why));
+            }
+        }
+        Ok(decision)
+    }
+
+    fn proof_test(&self, by: &str) -> Result<ProofTest, NoProofTest> {
+        self.proof.test(by, self.host.clock.now().wall)
+    }
+
+    fn proof_tests(&self) -> ProofTests {
+        self.proof.tests()
+    }
+
+    fn heartbeat(&self) -> bool {
+        self.board.beat()
+    }
+
+    fn under_way(&self) -> Ended {
+        self.host.under_way()
+    }
+
+    fn background(&self) -> BackgroundWork {
+        self.host.jobs.view()
+    }
+
+    fn pulse(&self) -> u64 {
+        self.host.journal.pushed()
+    }
+
+    fn triggers(&self) -> Vec<TriggerView> {
+        self.board.views()
+    }
+
+    fn watch(&self, who: Watched, on_end: OnEnd) -> Result<Watch, OperatorError> {
+        let supervisor = who.supervisor;
+        let wake_and_tell = move |why: &str| {
+            on_end(why);
+            if let Some(supervisor) = supervisor {
+                wake(supervisor);
+            }
+        };
+        self.host.watch(who, Box::new(wake_and_tell))
+    }
+
+    fn ticket(&self, sha256: [u8; 32]) -> Option<(Name, Name)> {
+        self.host.ticket(&sha256)
+    }
+}
+
+fn not_kept(error: NotKept) -> OperatorError {
+    OperatorError::NotKept(error.to_string())
+}
+
+/// A supervisor that was stopped, by Ctrl-Z or by what it supervises, could not end anything.
+fn wake(supervisor: u32) {
+    let pid = i32::try_from(supervisor).ok().filter(|pid| *pid > 1).and_then(Pid::from_raw);
+    // Gone, or another's by now: the signal does nothing to one that runs.
+    if let Some(pid) = pid {
+        let _ = kill_process(pid, Signal::CONT);
+    }
+}

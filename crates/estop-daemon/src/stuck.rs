@@ -1,0 +1,79 @@
+//! A part of estop that stopped running (KS-11): people are alerted, it is recorded and said, and where the configuration
+//! wants it the red button is pressed.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use estop_config::OnStuckWorker;
+use estop_core::button::Press;
+use estop_core::system::KillReason;
+use estop_gateway::{Gateway, Host, PartChange};
+use estop_notify::{AlertType, Cost, Detail, Happening, Phase};
+use jiff::Timestamp;
+
+use crate::alerting::Alerting;
+
+/// Begins to watch the parts of a data plane.
+pub fn watch(
+    gateway: &mut Gateway,
+    alerting: Option<Arc<Alerting>>,
+    on_stuck: OnStuckWorker,
+) -> std::io::Result<()> {
+    let host = Arc::clone(gateway.host());
+    gateway.watch_parts(move |change| {
+        if let PartChange::Stuck(_) = &change
+            && on_stuck == OnStuckWorker::Kill
+        {
+            press(&host, &change);
+        }
+        let at = Timestamp::now().as_millisecond();
+        log(format!("estop: {}", sentence(&change)));
+        if let Some(alerting) = &alerting {
+            // Directly: the journal's writer, from which other alerts come, may be what is stuck.
+            alerting.tell(happening(&change, at));
+        }
+        host.part_changed(&change);
+    })
+}
+
+fn press(host: &Host, change: &PartChange) {
+    let press = Press::new(KillReason::Emergency, "estop", "stuck_worker");
+    host.kill(Press { note: Some(sentence(change).into()), ..press });
+}
+
+fn sentence(change: &PartChange) -> String {
+    match change {
+        PartChange::Stuck(part) => part.text(),
+        PartChange::Recovered { name, after_ms } => {
+            format!("{name} runs again, after {} s.", after_ms / 1_000)
+        }
+    }
+}
+
+fn happening(change: &PartChange, at: i64) -> Happening {
+    let (phase, part, cause) = match change {
+        PartChange::Stuck(part) => (Phase::Raised, &part.name, format!("{} does not run", part.name)),
+        PartChange::Recovered { name, .. } => (Phase::Cleared, name, name.to_string()),
+    };
+    let word = if phase == Phase::Raised { "stuck" } else { "recovered" };
+    Happening {
+        id: format!("{word}-{}-{at}", part.replace(' ', "-")).into(),
+        seq: 0,
+        at,
+        alert: AlertType::StuckWorker,
+        phase,
+        agent: None,
+        run: None,
+        cause,
+        evidence: sentence(change),
+        by: None,
+        cost: Cost::default(),
+        detail: Detail::None,
+    }
+}
+
+/// From a thread of its own: a terminal that nobody reads must not keep the next part from being watched.
+fn log(line: String) {
+    let write = move || drop(writeln!(std::io::stderr(), "{line}"));
+    drop(std::thread::Builder::new().name("estop-stuck-log".into()).spawn(write));
+}
