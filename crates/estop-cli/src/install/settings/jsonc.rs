@@ -228,10 +228,9 @@ fn indent_unit(text: &str) -> &str {
 /// The comma between two places, if there is one that is not in a comment.
 fn comma(text: &str, from: usize, to: usize) -> Option<usize> {
     let mut scanner = Scanner::new(&text[from..to], &ScannerOptions::default());
-    loop {
-        match scanner.scan().ok()?? {
-            Token::CommentLine(_) | Token::CommentBlock(_) => {}
-            token => return (token == Token::Comma).then(|| from + scanner.token_start()),
-        }
+    let mut token = scanner.scan().ok()??;
+    while matches!(token, Token::CommentLine(_) | Token::CommentBlock(_)) {
+        token = scanner.scan().ok()??;
     }
+    (token == Token::Comma).then(|| from + scanner.token_start())
 }
