@@ -5,7 +5,7 @@
 //! every store must do, so that PostgreSQL can be held to the same.
 //!
 //! What it never does: judge, decide that a kill is over, or stand between a trigger and the gate. A failed write
-//! never undoes a kill. It holds no prompt text unless the policy's `evidence` asks for it, and never a key: only
+//! never undoes a kill. It holds no prompts: of what was said, only an agent's last words, with an escalation. It holds no key: only
 //! hashes, which are made elsewhere.
 //!
 //! It is the only crate with SQL in it. It may use `estop-core`, and is used by `estop-admin`, `estop-notify`,
