@@ -177,7 +177,7 @@ fn tl_1_links_are_followed_and_modes_stay() {
 fn tl_1_what_cannot_be_understood_is_refused_with_its_line_and_left_alone() {
     let home = Home::new();
     for (text, why) in [
-        ("{\n  \"a\": 1\n  \"b\": 2\n}\n", "line 3"),
+        ("{\n  \"a\": 1\n  \"b\": 2\n}\n", "line 2: Expected comma"),
         ("{\"hooks\": []}", "`hooks` is not an object"),
         ("[1]", "not an object"),
         // It would not start with this.
