@@ -5,7 +5,7 @@ use std::fmt::Write;
 /// `/api/` and the segments, each encoded.
 ///
 /// ```
-/// assert_eq!(estop::client::path(&["agents", "a/b c", "activate"]), "/api/agents/a%2Fb%20c/activate");
+/// assert_eq!(estop_cli::client::path(&["agents", "a/b c", "activate"]), "/api/agents/a%2Fb%20c/activate");
 /// ```
 pub fn path(segments: &[&str]) -> String {
     let mut out = "/api".to_owned();
@@ -20,7 +20,7 @@ pub fn path(segments: &[&str]) -> String {
 ///
 /// ```
 /// let query = [("agent", Some("a&b".to_owned())), ("type", None), ("limit", Some("5".to_owned()))];
-/// assert_eq!(estop::client::with_query("/api/events", &query), "/api/events?agent=a%26b&limit=5");
+/// assert_eq!(estop_cli::client::with_query("/api/events", &query), "/api/events?agent=a%26b&limit=5");
 /// ```
 pub fn with_query(path: &str, pairs: &[(&str, Option<String>)]) -> String {
     let mut out = path.to_owned();
