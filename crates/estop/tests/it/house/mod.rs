@@ -11,7 +11,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use estop_fake_model::FakeModel;
-use estop_store::{Sqlite, SqliteOptions};
+use estop_store::{OpenError, Sqlite, SqliteOptions};
 
 pub mod person;
 pub(crate) use crate::ran;
@@ -124,7 +124,17 @@ impl House {
 
     /// The store, once no estop has it.
     pub fn store(&self) -> Sqlite {
-        Sqlite::open(&self.data().join("estop.db"), SqliteOptions::default()).unwrap()
+        let path = self.data().join("estop.db");
+        let begun = Instant::now();
+        loop {
+            match Sqlite::open(&path, SqliteOptions::default()) {
+                // A child that another test has just forked holds the lock of this process until it becomes its program.
+                Err(OpenError::Locked { .. }) if begun.elapsed() < PATIENCE => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                opened => return opened.unwrap(),
+            }
+        }
     }
 
     pub fn run(&self, args: &[&str]) -> (bool, String) {
