@@ -16,7 +16,7 @@ mod sync {
 }
 
 pub mod gate {
-    //! A gate with requests before it, as `pipeline.rs` and `button.rs` use the latch and the registry.
+    //! A gate with requests before it, as `channels/llm.rs` and `engine/switch.rs` use the latch and the registry.
 
     use std::sync::Arc;
 

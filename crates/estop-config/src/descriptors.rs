@@ -68,7 +68,7 @@ impl Shares {
     /// Shares out `limit` descriptors.
     pub fn of(limit: u64, workers: usize, alert_channels: usize) -> Result<Shares, TooFew> {
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        // Connections a worker refuses at once; the data plane has no more (`listener.rs`).
+        // Connections a worker refuses at once; the data plane has no more (`gateway/listener.rs`).
         let refused = (limit / 256).clamp(1, 16);
         let own = OWN
             .saturating_add(count(workers).saturating_mul(EACH_WORKER + refused))
