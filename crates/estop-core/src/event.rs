@@ -48,7 +48,7 @@ impl Event {
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum What {
     /// A request to a model arrived and asks to be forwarded.
     RequestReceived(RequestReceived),

@@ -3,9 +3,8 @@
 //! A protocol reader fills in [`RequestText`] and [`ResponseText`]; this turns them into prints. Only prints
 //! reach events and the journal.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use crate::as_list::as_list;
 use crate::ended::Ended;
 pub use crate::ended::ended_by_text;
 use crate::ids::{Hash64, Name};
@@ -52,7 +51,7 @@ pub struct ResponseText<'a> {
 }
 
 /// A request, remembered.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestPrint {
     /// Which conversation it belongs to (FP-6).
@@ -60,65 +59,67 @@ pub struct RequestPrint {
     /// The person's newest sentence, exactly: what the steps serve.
     pub ask: Hash64,
     /// The same, as a SimHash; `None` if there is no text.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<SimHash>,
     /// It continues the ask with tool results.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub continues: bool,
     /// What was done since the previous request.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepPrint>,
 }
 
-as_list!(RequestPrint: conversation, ask; prompt = None, continues = false, steps = Vec::new());
-
 /// A step, remembered.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepPrint {
     /// The tool's name; empty for agents that act in text.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "str::is_empty")]
     pub tool: Name,
     /// Tool and canonical arguments.
     pub action: Hash64,
     /// The result, volatile fields taken out.
     pub result: Hash64,
     /// How it ended; most protocols do not say.
-    #[serde(default = "unknown")]
+    #[serde(default = "unknown", skip_serializing_if = "is_unknown")]
     pub ended: Ended,
     /// It ran tests, and the request says how they ended (CB-4).
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub test_run: bool,
 }
-
-as_list!(StepPrint: tool, action, result; ended = Ended::Unknown, test_run = false);
 
 fn unknown() -> Ended {
     Ended::Unknown
 }
 
+fn is_unknown(ended: &Ended) -> bool {
+    *ended == Ended::Unknown
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
 /// An answer, remembered.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResponsePrint {
     /// The assistant's text; `None` if there is none (FP-5).
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<SimHash>,
     /// The same, with numbers and ids as they are.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exact: Option<SimHash>,
     /// Tool calls it makes, at most [`STEPS_MAX`].
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallPrint>,
     /// How many more it makes.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub more_calls: u32,
 }
 
-as_list!(ResponsePrint: ; text = None, exact = None, calls = Vec::new(), more_calls = 0);
-
 /// A tool call in an answer.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CallPrint {
     /// The tool's name.
@@ -126,11 +127,9 @@ pub struct CallPrint {
     /// Tool and canonical arguments.
     pub action: Hash64,
     /// The command runs tests (CB-4).
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub test_run: bool,
 }
-
-as_list!(CallPrint: tool, action; test_run = false);
 
 /// More steps than this in one request are folded into the last one, so that no request grows an event
 /// without bound. Real clients send at most a few dozen parallel results.

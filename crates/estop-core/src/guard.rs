@@ -80,25 +80,9 @@ impl Guard {
         Guard::ALL.into_iter().find(|guard| guard.name() == name)
     }
 
-    /// Its place in what is written down, which never changes: a guard that came later has a later place, wherever it
-    /// is asked.
+    /// Its place in the order.
     pub fn place(self) -> usize {
-        match self {
-            Guard::System => 0,
-            Guard::Agent => 1,
-            Guard::Run => 2,
-            Guard::Hours => 3,
-            Guard::Rate => 4,
-            Guard::Budget => 5,
-            Guard::Loop => 6,
-            Guard::Churn => 7,
-            Guard::Chanting => 8,
-            Guard::Breaker => 9,
-            Guard::Gate => 10,
-            Guard::Health => 11,
-            Guard::Watchdog => 12,
-            Guard::Models => 13,
-        }
+        self as usize
     }
 
     /// Whether a person may have it work as in shadow for a while (PO-7). The red button, a person's stop and the end

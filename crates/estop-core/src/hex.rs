@@ -56,10 +56,6 @@ pub(crate) fn serialize<S: serde::Serializer>(value: u64, s: S) -> Result<S::Ok,
     #[repr(align(8))]
     struct Aligned([u8; 16]);
     let digits = Aligned(encode64(value));
-    // The journal's own writer takes them as they are, and writes what it would of the text.
-    if !s.is_human_readable() {
-        return s.serialize_bytes(&digits.0);
-    }
     s.serialize_str(std::str::from_utf8(&digits.0).unwrap_or_default())
 }
 

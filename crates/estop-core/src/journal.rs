@@ -18,10 +18,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::canonical_json;
 pub use crate::chain::{ChainHead, Digest, Heads};
 use crate::event::Event;
 use crate::ids::Name;
+use crate::json;
 use crate::system::SystemEvent;
 use crate::time::{Millis, Now};
 pub use beginning::{Base, Beginning, Line};
@@ -113,7 +113,7 @@ impl Chains {
     fn put(&mut self, name: Name, heads: Heads) -> ChainAt {
         let at = *self.by_name.entry(name.clone()).or_insert(ChainAt(self.chains.len()));
         let mut named = CHAIN_KEY.to_vec();
-        canonical_json::write(&mut named, &name);
+        json::write(&mut named, &name);
         named.extend_from_slice(MONO_KEY);
         let chain = Chain { name, heads, named };
         match self.chains.get_mut(at.0) {
@@ -159,7 +159,7 @@ impl Chains {
         let chain = &mut self.chains[at.0];
         let start = line.len() + RECORD_KEY.len();
         line.extend_from_slice(START);
-        canonical_json::write(line, &self.seq);
+        json::write(line, &self.seq);
         line.extend_from_slice(&chain.named);
         if self.time.0 != now || self.time.1.is_empty() {
             self.time = (now, time_of(now, std::mem::take(&mut self.time.1)));
@@ -226,9 +226,9 @@ impl Chains {
 /// `1200,"wall":1763164800000`, in the room of another.
 fn time_of(now: Now, mut room: Vec<u8>) -> Vec<u8> {
     room.clear();
-    canonical_json::write(&mut room, &now.mono);
+    json::write(&mut room, &now.mono);
     room.extend_from_slice(WALL_KEY);
-    canonical_json::write(&mut room, &now.wall);
+    json::write(&mut room, &now.wall);
     room
 }
 

@@ -63,11 +63,11 @@ pub mod watchdog;
 // What is written down, and what comes of reading it again.
 mod as_list;
 pub mod backtest;
-mod canonical_json;
 pub mod chain;
 pub mod escalation_text;
 pub mod hex;
 pub mod journal;
+mod json;
 pub mod printed_command;
 pub mod replay;
 pub mod report_tool;

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::canonical_json;
 use crate::engine::Snapshot;
 use crate::ids::Name;
 use crate::journal::{Base, Chains, JournalError, Line, SYSTEM};
+use crate::json;
 use crate::system::System;
 use crate::time::Now;
 
@@ -56,12 +56,16 @@ impl Replay {
         let is_same = match (&record.head.system, &record.head.event) {
             (Some(event), _) => {
                 room.clear();
-                canonical_json::write(&mut room, &self.system.handle(now, event));
+                json::write(&mut room, &self.system.handle(now, event));
                 room == record.decision_bytes
             }
             (None, Some(event)) => {
                 let decision = self.agent(&record.head.chain).tell(now, event);
-                decision.is_recorded(record.decision_bytes, &mut room)
+                {
+                    room.clear();
+                    json::write(&mut room, &decision);
+                    room == record.decision_bytes
+                }
             }
             (None, None) => false,
         };

@@ -11,7 +11,7 @@
 //! assert_eq!(simhash(" \n"), None);
 //! ```
 
-pub(crate) mod eight;
+mod eight;
 mod exact;
 mod fused;
 mod majority;

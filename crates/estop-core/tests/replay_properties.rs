@@ -76,7 +76,7 @@ fn verify(lines: &[Vec<u8>]) -> Result<(), JournalError> {
 ///
 /// It changes with every wanted change of a judgement, or of how decisions are written: take the new one from the failing
 /// test, and say in the commit what is judged or written differently.
-const HEAD_OF_A_MILLION: &str = "34991de063c50d11f0709ffe60e9b64ea63153f9a4d557ccde0ccd974afbc700";
+const HEAD_OF_A_MILLION: &str = "3f5481a90199ad169c92f74f61a32d07158e260255c97ec5eae3c01e6c00dffe";
 
 #[test]
 fn tw_7_replay_equals_live_for_a_million_random_events() {
@@ -175,22 +175,8 @@ fn tw_7_a_cut_tail_is_found_by_the_missing_seal() {
     }
 }
 
-/// The beginning of a load's journal, from when a passing guard showed also what is as usual.
 #[test]
-fn tw_7_a_journal_that_shows_what_is_as_usual_decides_the_same() {
-    let journal = include_str!("golden/journal-with-usual.jsonl");
-    assert!(
-        journal.contains(r#""seen":{"loop":[0,0,0,0,0],"churn":0,"#) && journal.contains(r#""health":1000"#)
-    );
-    let mut replay = Replay::default();
-    for line in journal.lines() {
-        assert_eq!(replay.feed(line.as_bytes()), Ok(()));
-    }
-    assert_eq!((replay.chains().seq(), replay.agents()), (60, 9));
-}
-
-#[test]
-fn tw_7_a_decision_that_notes_something_is_taken_in_both_spellings() {
+fn tw_7_a_decision_that_notes_something_is_taken_in_its_only_spelling() {
     let event = Event::open(What::Tick);
     let decides = |claim: serde_json::Value| {
         let mut line = Vec::new();
@@ -198,30 +184,15 @@ fn tw_7_a_decision_that_notes_something_is_taken_in_both_spellings() {
         Replay::default().feed(&line).map_err(|error| error.to_string())
     };
     assert_eq!(decides(serde_json::json!({})), Ok(()));
-    assert_eq!(decides(serde_json::json!({"outcome": "noted"})), Ok(()));
-    for wrong in
-        [serde_json::json!({"outcome": "allow"}), serde_json::json!({"effects": []}), serde_json::json!("{}")]
-    {
+    for wrong in [
+        serde_json::json!({"outcome": "noted"}),
+        serde_json::json!({"outcome": "allow"}),
+        serde_json::json!({"effects": []}),
+        serde_json::json!("{}"),
+    ] {
         let error = decides(wrong).expect_err("it is not what the event gives");
         assert!(error.contains("decides differently"), "{error}");
     }
-}
-
-/// A state of two conversations with steps and one without, from when everything in it had keys.
-#[test]
-fn tw_7_a_state_as_it_was_kept_before_is_read_as_the_same() {
-    let before = include_bytes!("golden/state-with-keys.json");
-    let state = Snapshot::read(before).expect("it was written so");
-    let shown = format!("{state:?}");
-    // All of it came along: a place that is read in another's stead would differ.
-    for one in ["StepMark { signature: ", "intervals: [", "Entry { prompt: ", "Mark { new_tokens: "] {
-        assert!(shown.contains(one), "{one}");
-    }
-    let lists = state.write();
-    assert!(lists.len() < before.len(), "{} of {}", lists.len(), before.len());
-    let again = Snapshot::read(&lists).expect("what is written is read");
-    assert_eq!(format!("{again:?}"), shown);
-    assert_eq!(again.write(), lists);
 }
 
 /// Found by an attack: each of them made replay panic.

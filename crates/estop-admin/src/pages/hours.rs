@@ -12,7 +12,6 @@ use estop_core::health;
 use estop_core::ids::Name;
 use estop_store::{Lines, Store, StoreError};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 /// Slots of the short view: an hour by minutes.
 pub(super) const MINUTES: usize = 60;
@@ -111,7 +110,7 @@ impl Hours {
                 passed: u16::from(!refused),
                 refused: u16::from(refused),
                 health: line.decision.health().filter(|_| is_judged),
-                mode: gate.as_ref().filter(|_| is_judged).map(GateSeen::mode).unwrap_or_default(),
+                mode: gate.as_ref().filter(|_| is_judged).map(|seen| seen.mode).unwrap_or_default(),
             };
             rings.minutes.add(line.record.wall.div_euclid(MINUTE_MS), one);
             rings.fives.add(line.record.wall.div_euclid(FIVE_MS), one);
@@ -137,9 +136,7 @@ impl Hours {
 /// Half of all lines only note something, answers above all: seen at their end, without reading them.
 fn is_noted(line: &str) -> bool {
     let rest = line.len().checked_sub(HASHES_LEN).and_then(|end| line.get(..end));
-    let ends = |end| rest.is_some_and(|rest| rest.ends_with(end));
-    // The latter in journals of before.
-    ends(r#""decision":{}"#) || ends(r#""decision":{"outcome":"noted"}"#)
+    rest.is_some_and(|rest| rest.ends_with(r#""decision":{}"#))
 }
 
 struct Rings {
@@ -248,7 +245,7 @@ impl Decided<'_> {
     /// All of its health is left out where the guard passes.
     fn health(&self) -> Option<u16> {
         let passes = self.rulings.as_bytes().get(Guard::Health.place()) == Some(&b'p');
-        self.seen.health.as_ref().map(HealthSeen::value).or(passes.then_some(health::FULL))
+        self.seen.health.as_ref().map(|seen| seen.health).or(passes.then_some(health::FULL))
     }
 }
 
@@ -283,35 +280,14 @@ struct Seen {
     health: Option<HealthSeen>,
 }
 
-/// A guard that passes shows bare numbers, every other one names them.
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum GateSeen {
-    Brief((ActivityMode, IgnoredAny, IgnoredAny, IgnoredAny, IgnoredAny)),
-    Full { mode: ActivityMode },
-}
-
-impl GateSeen {
-    fn mode(&self) -> ActivityMode {
-        match self {
-            GateSeen::Brief((mode, ..)) | GateSeen::Full { mode } => *mode,
-        }
-    }
+struct GateSeen {
+    mode: ActivityMode,
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum HealthSeen {
-    Brief(u16),
-    Full { health: u16 },
-}
-
-impl HealthSeen {
-    fn value(&self) -> u16 {
-        match self {
-            HealthSeen::Brief(health) | HealthSeen::Full { health } => *health,
-        }
-    }
+struct HealthSeen {
+    health: u16,
 }
 
 #[cfg(test)]
@@ -338,12 +314,12 @@ mod tests {
     #[test]
     fn ui_1_lines_are_read_as_the_journal_writes_them() {
         let lines = r#"{"record":{"seq":1,"chain":"system","mono":0,"wall":60000,"system":"x"},"decision":{"outcome":"applied"},"eh":"","dh":""}
-{"record":{"seq":2,"chain":"a","mono":0,"wall":60000,"event":{}},"decision":{"outcome":"allow","rulings":"p","seen":{"loop":[1],"gate":["WORKING","HIGH",700,52,0],"health":1000}},"eh":"","dh":""}
+{"record":{"seq":2,"chain":"a","mono":0,"wall":60000,"event":{}},"decision":{"outcome":"allow","rulings":"p","seen":{"gate":{"mode":"WORKING"},"health":{"health":1000}}},"eh":"","dh":""}
 {"record":{"seq":3,"chain":"a","mono":0,"wall":60001,"event":{}},"decision":{"effects":[]},"eh":"","dh":""}
 {"record":{"seq":4,"chain":"a","mono":0,"wall":60002,"event":{}},"decision":{"outcome":{"refuse":{"by":"gate","retry":"never"}},"seen":{"gate":{"mode":"LOOPING","intensity":"HIGH"},"health":{"health":250,"suspend_below":600}}},"eh":"","dh":""}
 "#;
         let lines = lines.to_owned()
-            + r#"{"record":{"seq":5,"chain":"a","mono":0,"wall":60003,"event":{}},"decision":{"outcome":{"refuse":{"by":"agent","retry":"never"}},"seen":{"gate":{"mode":"RUNAWAY"},"health":1}},"eh":"","dh":""}"#;
+            + r#"{"record":{"seq":5,"chain":"a","mono":0,"wall":60003,"event":{}},"decision":{"outcome":{"refuse":{"by":"agent","retry":"never"}},"seen":{"gate":{"mode":"RUNAWAY"},"health":{"health":1}}},"eh":"","dh":""}"#;
         let lines = Lines { first_seq: 1, last_seq: 5, first_wall: 0, last_wall: 60002, bytes: lines.into() };
         let mut hours = Hours::default();
         hours.take(&lines, 60_100);
@@ -351,15 +327,14 @@ mod tests {
         assert_eq!(hours.of("a", 60_100).minutes.last(), Some(&last));
         assert_eq!(hours.of("a", 60_100).fives.last(), Some(&last));
         // What is as usual is left out, and none was told where nobody was asked.
-        for (rulings, health) in [("pppppp-pppppp", Some(1000)), ("pppppp-ppppop", None), ("", None)] {
-            let seen = r#"{"gate":["WORKING","HIGH",700,52,0]}"#;
+        for (rulings, health) in [("ppppppp-pppppp", Some(1000)), ("ppppppp-ppppop", None), ("", None)] {
+            let seen = r#"{"gate":{"mode":"WORKING"}}"#;
             let decided = format!(r#"{{"outcome":"allow","rulings":"{rulings}","seen":{seen}}}"#);
             assert_eq!(serde_json::from_str::<Decided<'_>>(&decided).expect("a decision").health(), health);
         }
         let hashes = format!(r#","eh":"{0}","dh":"{0}"}}"#, "0".repeat(64));
         assert_eq!(hashes.len(), HASHES_LEN);
         assert!(is_noted(&format!(r#"{{"record":{{}},"decision":{{}}{hashes}"#)));
-        assert!(is_noted(&format!(r#"{{"record":{{}},"decision":{{"outcome":"noted"}}{hashes}"#)));
         assert!(!is_noted(&format!(r#"{{"record":{{}},"decision":{{"outcome":"allow"}}{hashes}"#)));
         assert_eq!((hours.agents.len(), hours.since(60_100, LONGEST_MS)), (1, None));
     }

@@ -6,9 +6,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::AgentState;
-use crate::canonical_json;
 use crate::decision::Decision;
 use crate::event::{Event, What};
+use crate::json;
 use crate::policy::Policy;
 use crate::time::Now;
 
@@ -55,7 +55,7 @@ impl AgentState {
     /// The state after `told` records, under these rules, as bytes.
     pub fn snapshot(&self, told: u64, policy: &Policy) -> Vec<u8> {
         let mut bytes = Vec::new();
-        canonical_json::write(&mut bytes, &Out { version: VERSION, told, policy, state: self });
+        json::write(&mut bytes, &Out { version: VERSION, told, policy, state: self });
         bytes
     }
 }

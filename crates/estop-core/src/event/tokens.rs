@@ -1,13 +1,17 @@
 //! What a request may use, and what it did: tokens and money.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use crate::as_list::as_list;
 use crate::budget::{Amount, Need};
 use crate::money::NanoUsd;
 
+/// Fields that are as usual are left out of a record.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// What a request may cost, judged before it is forwarded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Estimate {
     /// Tokens it sends, as far as can be guessed from its size: what rates are counted with.
@@ -17,23 +21,18 @@ pub struct Estimate {
     /// What is reserved for it: the most it may cost.
     pub usd: NanoUsd,
     /// The model has no price, or what the path costs cannot be known; `usd` is 0 or too little.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub unpriced: bool,
     /// Tokens it may send beyond `input_tokens`; reserved too.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub more_input_tokens: u32,
     /// Of the tokens reserved, those that are only a bound: the client named no limit.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub open_tokens: u64,
     /// The same of the money.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub open_usd: NanoUsd,
 }
-
-as_list!(
-    Estimate: input_tokens, output_tokens, usd;
-    unpriced = false, more_input_tokens = 0, open_tokens = 0, open_usd = NanoUsd(0)
-);
 
 impl Estimate {
     /// Tokens that are reserved, sent ones.
@@ -51,7 +50,7 @@ impl From<Estimate> for Need {
 }
 
 /// What a request really used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Usage {
     /// Tokens sent.
@@ -61,23 +60,18 @@ pub struct Usage {
     /// What it cost, caches and reasoning priced.
     pub usd: NanoUsd,
     /// Of the tokens sent, read from a cache.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub cache_read_tokens: u32,
     /// Of the tokens sent, written to a cache.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub cache_write_tokens: u32,
     /// Of the tokens received, spent on reasoning.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub reasoning_tokens: u32,
     /// The provider did not say, or said more than any answer has: estimated from sizes, or from what was reserved.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub estimated: bool,
 }
-
-as_list!(
-    Usage: input_tokens, output_tokens, usd;
-    cache_read_tokens = 0, cache_write_tokens = 0, reasoning_tokens = 0, estimated = false
-);
 
 impl Usage {
     /// Both directions.

@@ -102,7 +102,7 @@ impl Beginning {
     pub fn line(&self) -> Vec<u8> {
         let begins = Begins { after: self.after, chains: self.left };
         let mut line = Vec::new();
-        crate::canonical_json::write(&mut line, &BeginsLine { begins });
+        crate::json::write(&mut line, &BeginsLine { begins });
         line.push(b'\n');
         line
     }
@@ -117,7 +117,7 @@ impl Base<'_> {
     /// Its line, with its end.
     pub fn line(&self) -> Vec<u8> {
         let mut line = BASE_KEY.to_vec();
-        crate::canonical_json::write(&mut line, &self.head);
+        crate::json::write(&mut line, &self.head);
         line.extend_from_slice(STATE_KEY);
         line.extend_from_slice(self.state);
         line.extend_from_slice(b"}\n");

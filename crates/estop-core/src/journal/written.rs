@@ -10,8 +10,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{DECISION_KEY, Happened, JournalError, RECORD_KEY, SYSTEM};
-use crate::canonical_json;
 use crate::event::Event;
+use crate::json;
 use crate::system::SystemEvent;
 use crate::time::{Millis, Now};
 
@@ -57,19 +57,19 @@ impl Spans {
         let is_system = matches!(happened, Happened::System(_));
         let begin = out.len();
         out.extend_from_slice(RECORD_KEY);
-        canonical_json::write(out, &PlaceOut { chain, mono: now.mono, wall: now.wall });
+        json::write(out, &PlaceOut { chain, mono: now.mono, wall: now.wall });
         out.pop();
         out.extend_from_slice(key(is_system));
         let event_at = out.len() - begin;
         match happened {
-            Happened::Agent(event) => canonical_json::write(out, event),
-            Happened::System(event) => canonical_json::write(out, event),
+            Happened::Agent(event) => json::write(out, event),
+            Happened::System(event) => json::write(out, event),
         }
         let event = Span::from(event_at, out.len() - begin);
         out.push(b'}');
         out.extend_from_slice(DECISION_KEY);
         let decision_at = out.len() - begin;
-        canonical_json::write(out, decision);
+        json::write(out, decision);
         let decision = Span::from(decision_at, out.len() - begin);
         out.extend_from_slice(b"}\n");
         let seals = matches!(happened, Happened::System(SystemEvent::Checkpointed { .. }));

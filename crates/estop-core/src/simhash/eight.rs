@@ -29,13 +29,6 @@ pub(super) fn digits_and_less_than(chunk: u64) -> u64 {
     (digits | !at_least(chunk ^ all(b'<'), 1)) & TOPS
 }
 
-/// The bytes that JSON escapes in a text: control characters, `"` and `\`.
-#[inline]
-pub(crate) fn escaped_in_json(chunk: u64) -> u64 {
-    let is_not = |byte: u8| at_least(chunk ^ all(byte), 1);
-    !(chunk | (at_least(chunk, b' ') & is_not(b'"') & is_not(b'\\'))) & TOPS
-}
-
 /// ASCII capitals in lower case. Bytes from 0x80 on come out as anything.
 #[inline]
 pub(super) fn lower(chunk: u64) -> u64 {
@@ -83,8 +76,6 @@ mod tests {
                 bytes[at] = byte;
                 let chunk = u64::from_le_bytes(bytes);
                 let place = all(0) | 0xff << (8 * at);
-                let escaped = byte < b' ' || matches!(byte, b'"' | b'\\');
-                assert_eq!(escaped_in_json(chunk) & place, top(escaped, at));
                 assert_eq!(unprintable(chunk) & place, top(!byte.is_ascii_graphic() && byte != 0x7f, at));
                 if byte.is_ascii() {
                     let slow = byte.is_ascii_digit() || byte == b'<';

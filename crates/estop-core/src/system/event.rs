@@ -26,7 +26,7 @@ pub enum KillReason {
 
 /// What happens to the system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum SystemEvent {
     /// The process started and read what the latch said.
     Started {

@@ -100,9 +100,10 @@ mod tests {
     use super::*;
 
     fn asked(request: u64) -> Event {
-        let received = serde_json::json!({ "request_received": {
-            "request": request, "model": format!("m{request}"), "print": ["00000000000000ff", "00000000000000fe"],
-            "estimate": [1, 2, 3],
+        let received = serde_json::json!({ "type": "request_received", "data": {
+            "request": request, "model": format!("m{request}"),
+            "print": {"conversation": "00000000000000ff", "ask": "00000000000000fe"},
+            "estimate": {"input_tokens": 1, "output_tokens": 2, "usd": 3},
         }});
         Event::open(serde_json::from_value(received).expect("a request"))
     }

@@ -25,7 +25,8 @@ impl Dice {
 
 fn received(request: u64, model: &str) -> RequestReceived {
     let received = json!({
-        "request": request, "model": model, "print": ["00000000000000ff", "00000000000000fe"], "estimate": [1, 2, 3],
+        "request": request, "model": model, "print": {"conversation": "00000000000000ff", "ask": "00000000000000fe"},
+        "estimate": {"input_tokens": 1, "output_tokens": 2, "usd": 3},
     });
     serde_json::from_value(received).expect("a request")
 }
