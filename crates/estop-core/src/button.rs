@@ -3,6 +3,8 @@
 //! The rules are [`crate::system`]'s. What is here is what a person wants to know at three in the morning, and what a
 //! restart must find on the disk.
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::Name;
 use crate::system::{
     Channels, GateView, KillReason, SystemDecision, SystemEvent, SystemOutcome, SystemState,
@@ -78,7 +80,7 @@ impl Unlock {
 }
 
 /// How the button stands, and who brought it about. This is what the latch file keeps.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Latched {
     /// State, epoch and channels that are shut.
     pub gate: GateView,

@@ -220,6 +220,7 @@ impl System {
             | SystemEvent::PresetChanged { .. }
             | SystemEvent::FleetBudgetRenewed { .. }
             | SystemEvent::AccessChanged { .. }
+            | SystemEvent::SettingChanged { .. }
             | SystemEvent::TriggerChanged { .. }
             | SystemEvent::PartChanged { .. }
             | SystemEvent::ProofTested { .. }

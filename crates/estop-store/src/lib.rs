@@ -23,6 +23,7 @@ mod latch_file;
 pub mod latch_slots;
 mod ledger;
 mod runs;
+pub mod segments;
 mod system_state;
 mod tail_file;
 mod upkeep;

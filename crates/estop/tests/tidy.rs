@@ -15,7 +15,8 @@ use serde_json::Value;
 const ARROWS: &[(&str, &[&str])] = &[
     ("estop-core", &[]),
     ("estop-wire", &["estop-core"]),
-    ("estop-store", &["estop-core"]),
+    ("estop-journal", &["estop-core"]),
+    ("estop-store", &["estop-core", "estop-journal"]),
     // The fake model is what its tests talk to.
     ("estop-gateway", &["estop-core", "estop-wire", "estop-fake-model"]),
     ("estop-admin", &["estop-core", "estop-store"]),

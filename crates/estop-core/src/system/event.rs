@@ -129,6 +129,18 @@ pub enum SystemEvent {
         /// What: which token or key, made or taken back; which alert rule or mute. Never a secret.
         what: Name,
     },
+    /// A setting was made, changed or removed (`value` is missing then).
+    SettingChanged {
+        /// Who.
+        by: Name,
+        /// What kind of setting: `agent_key`, `token`, `overrides`, …
+        kind: Name,
+        /// Which of its kind.
+        id: Name,
+        /// What it is from here on. Never a secret: of keys and passwords only hashes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        value: Option<serde_json::Value>,
+    },
     /// Old records are let go: from here on the journal may begin after one of them.
     Pruned {
         /// Who or what did it.

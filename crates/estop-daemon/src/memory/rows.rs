@@ -124,7 +124,8 @@ impl Rows {
             SystemEvent::ProofTested { by, passed: true, .. } => ("prooftest_passed", Some(by)),
             SystemEvent::ProofTested { by, .. } => ("prooftest_failed", Some(by)),
             SystemEvent::Pruned { by, .. } => ("pruned", Some(by)),
-            SystemEvent::Checkpointed { .. } => return,
+            // Whoever changed it tells people by another record.
+            SystemEvent::SettingChanged { .. } | SystemEvent::Checkpointed { .. } => return,
         };
         let detail = match what {
             SystemEvent::KillRequested { reason, source, note, metadata, .. } => json!({
@@ -149,6 +150,7 @@ impl Rows {
             SystemEvent::Pruned { to, digest, .. } => json!({ "by": by, "to": to, "digest": digest }),
             SystemEvent::Started { .. }
             | SystemEvent::ConfigurationRead { .. }
+            | SystemEvent::SettingChanged { .. }
             | SystemEvent::Checkpointed { .. } => {
                 json!({ "by": by, "outcome": decision.outcome, "gate": decision.gate })
             }

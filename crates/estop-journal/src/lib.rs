@@ -1,0 +1,24 @@
+//! estop-journal: the form of the journal, and what its records add up to.
+//!
+//! The journal is the one truth: an append-only sequence of lines, cut into segments. Everything else (agents' states,
+//! spend, runs, lists of keys) follows from it and can be made anew. `docs/journal.md` describes the format for people.
+//!
+//! Pure: it reads and writes no files, has no clock and judges nothing by itself; [`Replay`] asks the core.
+
+mod check;
+mod line;
+mod manifest;
+mod mark;
+mod record;
+mod replay;
+mod segment;
+mod state;
+
+pub use check::{Checker, Found, JournalError};
+pub use line::{LineError, check_line, seal_line};
+pub use manifest::{Entry, Manifest, ManifestError, Sealed};
+pub use mark::{Mark, Position, SLOT_LEN};
+pub use record::{Body, Head, Payload, Record, SYSTEM, write_record};
+pub use replay::{Replay, ReplayError, is_agent_name};
+pub use segment::{End, FORMAT, Header};
+pub use state::{Settings, State};

@@ -1,0 +1,18 @@
+//! The journal on the disk: `journal/NNNNNNNN.jsonl`, one file after the other.
+//!
+//! The newest segment is written by [`SegmentWriter`], line behind line. When it has grown, the next begins, and the old one is
+//! packed ([`seal`]) and listed in `manifest.jsonl`. `mark` says how far the journal must reach. A start reads
+//! the manifest and the segments that are not packed yet ([`recover`]): what is missing, cut or changed there is noticed.
+
+mod files;
+mod frames;
+mod mark_file;
+mod recovery;
+mod sealer;
+mod writer;
+
+pub use files::{JOURNAL_FOLDER, Listing, base_path, raw_path, sealed_path};
+pub use frames::{FRAME_BYTES, Frames, end_of_frame};
+pub use recovery::{RecoverError, Recovered, recover};
+pub use sealer::{SealError, append_manifest, is_whole, seal};
+pub use writer::SegmentWriter;
