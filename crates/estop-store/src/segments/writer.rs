@@ -256,8 +256,9 @@ impl SegmentWriter {
 
 /// Removes what a crash left: raw files of segments that are packed and listed.
 fn remove_leftovers(folder: &Path, recovered: &Recovered) -> io::Result<()> {
-    let packed = Listing::of(folder)?.raw.into_iter().filter(|raw| *raw <= recovered.manifest.last_segment());
-    packed.map(|segment| std::fs::remove_file(raw_path(folder, segment))).collect()
+    let mut packed =
+        Listing::of(folder)?.raw.into_iter().filter(|raw| *raw <= recovered.manifest.last_segment());
+    packed.try_for_each(|segment| std::fs::remove_file(raw_path(folder, segment)))
 }
 
 /// Makes a segment's file with its first line.
