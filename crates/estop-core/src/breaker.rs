@@ -3,59 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::judgement::{Judgement, Level};
-use crate::policy::{Limit, Mode};
-use crate::run::Caps;
-
-/// A limit's name, as seed 3 says it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LimitName {
-    /// `max_tool_calls`
-    ToolCalls,
-    /// `max_iterations`
-    Iterations,
-    /// `max_turns`
-    Turns,
-    /// `max_active_duration`
-    ActiveDuration,
-    /// `max_sleep_duration`
-    SleepDuration,
-}
-
-impl LimitName {
-    /// The name agents and people read.
-    pub fn text(self) -> &'static str {
-        match self {
-            LimitName::ToolCalls => "max tool calls",
-            LimitName::Iterations => "max retry iterations",
-            LimitName::Turns => "max conversation turns",
-            LimitName::ActiveDuration => "max active duration",
-            LimitName::SleepDuration => "max sleep duration",
-        }
-    }
-}
-
-/// Some of the limits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct LimitSet(u8);
-
-impl LimitSet {
-    /// Adds a limit.
-    pub fn add(&mut self, limit: LimitName) {
-        self.0 |= 1 << limit as u8;
-    }
-
-    /// Whether a limit is in it.
-    pub fn contains(self, limit: LimitName) -> bool {
-        self.0 & 1 << limit as u8 != 0
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.0 == 0
-    }
-}
+use crate::policy::{EffectiveLimits, Limit, LimitName, Mode};
 
 /// One limit and how much of it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -182,7 +130,7 @@ impl std::fmt::Display for BreakerFinding {
 /// limit that is enforced and reached stops, whatever those say that are only watched.
 pub(crate) fn judge(
     counts: Counts,
-    limits: &Caps,
+    limits: &EffectiveLimits,
     allowances: u32,
     mode_of: impl Fn(LimitName) -> Mode,
 ) -> (Judgement<BreakerFinding>, Mode) {
@@ -213,7 +161,7 @@ fn level(finding: &BreakerFinding) -> Level {
     }
 }
 
-fn compare(counts: Counts, limits: &Caps, allowances: u32) -> Judgement<BreakerFinding> {
+fn compare(counts: Counts, limits: &EffectiveLimits, allowances: u32) -> Judgement<BreakerFinding> {
     let checks = [
         (LimitName::ToolCalls, counts.tool_calls, limits.max_tool_calls),
         (LimitName::Iterations, counts.iterations, limits.max_iterations),

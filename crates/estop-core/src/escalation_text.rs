@@ -113,7 +113,7 @@ pub fn what_next(agent: &str, run: Option<&str>, commands: &Commands) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::breaker::LimitName;
+    use crate::policy::LimitName;
 
     const SEED: Escalated<'_> = Escalated {
         by: "squadron",

@@ -2,14 +2,13 @@
 
 mod clock;
 mod finding;
-mod limits;
 mod list;
 mod test_runs;
 mod twice;
 
 use serde::{Deserialize, Serialize};
 
-use crate::breaker::{Counts, LimitName, LimitUse};
+use crate::breaker::{Counts, LimitUse};
 use crate::budget::Spent;
 use crate::ended::Ended;
 use crate::event::ToolRequested;
@@ -17,13 +16,11 @@ use crate::fingerprint::CallPrint;
 use crate::ids::{Hash64, Name};
 use crate::judgement::Judgement;
 use crate::operator::RunView;
-use crate::policy::{Limits, Mode, Modes};
+use crate::policy::{EffectiveLimits, LimitName, Limits, Mode, Modes, RunLimits};
 use crate::time::Millis;
 
 pub(crate) use clock::RunDue;
 pub use finding::{RunFinding, RunProblem, RunState};
-pub(crate) use limits::Caps;
-pub use limits::RunLimits;
 pub(crate) use list::Runs;
 use twice::Announced;
 pub(crate) use twice::{AtGate, is_same_call};
@@ -176,6 +173,12 @@ impl Run {
         }
         let is_own = self.limits.as_ref().is_some_and(|own| own.get(limit).is_some());
         if is_own || limits.set.contains(limit) { modes.breaker_set } else { modes.breaker }
+    }
+
+    /// The limits in force: this run's own over those of its agent. What each may do says [`Run::mode_of`].
+    pub(crate) fn caps(&self, limits: &Limits) -> EffectiveLimits {
+        let ruled = EffectiveLimits::of(limits);
+        self.limits.as_ref().map_or(ruled, |own| ruled.under(own))
     }
 
     fn is_unattended(&self) -> bool {

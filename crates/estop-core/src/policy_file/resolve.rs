@@ -7,11 +7,10 @@ use super::shape::{
     AllowedHoursIn, BudgetIn, FleetBudgetIn, GateIn, GuardsIn, LimitsIn, PolicyFileIn, PolicyIn, RateLimitIn,
 };
 use super::values::{Days, MicroUsd, Number, ThresholdTenths};
-use crate::breaker::LimitName;
 use crate::ids::Name;
 use crate::money::NanoUsd;
 use crate::policy::{
-    AllowedHours, BudgetPolicy, GatePolicy, Limit, Limits, Mode, Modes, Policy, Preset, RateLimit,
+    AllowedHours, BudgetPolicy, GatePolicy, Limit, LimitName, Limits, Mode, Modes, Policy, Preset, RateLimit,
     WatchdogPolicy, WatchdogScope,
 };
 use crate::time::Zone;

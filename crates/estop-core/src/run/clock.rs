@@ -1,8 +1,8 @@
 //! A run's clock (CB-5, CB-6, ID-7): time limits, the time to sum up, the end of an idle implicit run.
 
-use super::{Caps, IMPLICIT_IDLE_MS, Run, RunState, WRAP_UP_MS};
-use crate::breaker::{LimitName, LimitUse, granted};
-use crate::policy::{Limits, Mode, Modes};
+use super::{IMPLICIT_IDLE_MS, Run, RunState, WRAP_UP_MS};
+use crate::breaker::{LimitUse, granted};
+use crate::policy::{EffectiveLimits, LimitName, Limits, Mode, Modes};
 use crate::time::Millis;
 
 /// What a run's clock brought about.
@@ -32,7 +32,7 @@ impl Run {
         [close, timer].into_iter().flatten().min()
     }
 
-    fn limit_due(&self, limits: &Caps) -> Option<Millis> {
+    fn limit_due(&self, limits: &EffectiveLimits) -> Option<Millis> {
         let ms = |limit| granted(limit, self.allowances()).map(|s| u64::from(s) * 1000);
         match self.state {
             RunState::Active => {

@@ -4,8 +4,7 @@
 use crate::common::http::{Wire, post_with};
 use crate::common::{DIALECTS, House, PATIENCE};
 use estop_core::event::What;
-use estop_core::policy::Limit;
-use estop_core::run::RunLimits;
+use estop_core::policy::{Limit, RunLimits};
 use estop_fake_model::script::{Delay, Reply};
 
 fn tell(house: &House, run: &str, what: What) {
