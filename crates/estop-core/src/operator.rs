@@ -19,7 +19,7 @@ use crate::loop_detector::LoopFinding;
 use crate::policy::{BudgetPolicy, Policy, Preset, RunLimits};
 use crate::policy_file::{PolicyError, PolicyIn};
 use crate::proof_test::{NoProofTest, ProofTest, ProofTests};
-use crate::run::RunState;
+use crate::run::RunView;
 use crate::standing::Standing;
 use crate::system::{GateView, SystemDecision};
 use crate::tags::Tags;
@@ -371,29 +371,6 @@ pub struct AgentView {
     pub runs: Vec<RunView>,
     /// Guards that work as in shadow for a while.
     pub snoozes: Vec<Snooze>,
-}
-
-/// What is seen of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunView {
-    /// Its name; `None` = the implicit one.
-    pub name: Option<Name>,
-    /// Its state.
-    pub state: RunState,
-    /// A person sits at it.
-    pub attended: bool,
-    /// Test-then-fix cycles.
-    pub iterations: u32,
-    /// Tool calls.
-    pub tool_calls: u32,
-    /// Turns.
-    pub turns: u32,
-    /// Milliseconds in ACTIVE.
-    pub active_ms: u64,
-    /// What it spent.
-    pub spent: Amount,
-    /// It reached a limit.
-    pub tripped: bool,
 }
 
 impl RunStep {

@@ -5,6 +5,7 @@ mod finding;
 mod list;
 mod test_runs;
 mod twice;
+mod view;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +16,6 @@ use crate::event::ToolRequested;
 use crate::fingerprint::CallPrint;
 use crate::ids::{Hash64, Name};
 use crate::judgement::Judgement;
-use crate::operator::RunView;
 use crate::policy::{EffectiveLimits, LimitName, Limits, Mode, Modes, RunLimits};
 use crate::time::Millis;
 
@@ -24,6 +24,7 @@ pub use finding::{RunFinding, RunProblem, RunState};
 pub(crate) use list::Runs;
 use twice::Announced;
 pub(crate) use twice::{AtGate, is_same_call};
+pub use view::RunView;
 
 /// An implicit run ends after this long without activity (ID-7).
 pub(crate) const IMPLICIT_IDLE_MS: u64 = 30 * 60_000;
@@ -142,22 +143,6 @@ impl Run {
             told: 0,
             spent: Spent::default(),
             limits: None,
-        }
-    }
-
-    /// What people see of it.
-    pub(crate) fn view(&self, now: Millis) -> RunView {
-        let Counts { tool_calls, iterations, turns, .. } = self.counts;
-        RunView {
-            name: self.name.clone(),
-            state: self.state,
-            attended: self.attended,
-            iterations,
-            tool_calls,
-            turns,
-            active_ms: self.active_ms(now),
-            spent: self.spent.amount,
-            tripped: self.trip.is_some(),
         }
     }
 
