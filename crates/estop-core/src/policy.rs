@@ -5,11 +5,11 @@
 
 mod limits;
 mod modes;
+pub(crate) mod pattern;
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::Name;
-use crate::models;
 use crate::money::NanoUsd;
 use crate::time::Zone;
 
@@ -199,7 +199,7 @@ impl PathRules {
 
     /// Whether a path is named, in letters of any case.
     pub fn allows(&self, path: &str) -> bool {
-        self.allow.iter().any(|pattern| models::matches(pattern, path))
+        self.allow.iter().any(|pattern| pattern::matches(pattern, path))
     }
 }
 

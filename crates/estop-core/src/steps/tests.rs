@@ -8,9 +8,10 @@ use crate::ended::{Ended, ended_by_text};
 use crate::fingerprint::{RequestPrint, RequestText, ResponsePrint, ResponseText, StepText};
 use crate::iteration::{self, TestRunners, is_shell_tool, says_passed};
 use crate::normalize::{ADVERSARIAL, normalize};
+use crate::policy::pattern;
 use crate::prices::PriceTable;
 use crate::report_tool::reported;
-use crate::{models, signature, simhash, volatile};
+use crate::{signature, simhash, volatile};
 
 const LINEAR: Result<(), NotLinear> = Ok(());
 
@@ -268,7 +269,7 @@ fn se_1_models_are_looked_up_in_bounded_time() {
         assert!(steps <= 4_000, "{steps} steps for {id:?}");
     }
     for pattern in ["*", "*-*-*-*", "gpt-*5", "*a*a*a*a*b", "*latest"] {
-        assert_eq!(growth(&all, 64, |text| done(models::matches(pattern, text))), LINEAR);
+        assert_eq!(growth(&all, 64, |text| done(pattern::matches(pattern, text))), LINEAR);
     }
 }
 
