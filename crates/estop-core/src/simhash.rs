@@ -16,6 +16,7 @@ mod exact;
 mod fused;
 mod majority;
 mod normal;
+mod rules;
 mod shingles;
 mod word;
 
@@ -24,8 +25,8 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use exact::Exact;
-use fused::Rules;
 use normal::Normal;
+use rules::Rules;
 use shingles::Shingles;
 
 /// Two texts are similar when their hashes differ in fewer bits than this. Specified (FP-2). Measured with one

@@ -1,7 +1,7 @@
 //! Reading a text as it is: words are what white space separates.
 
 use super::eight;
-use super::fused::{Rules, Token};
+use super::rules::{Rules, Token};
 use super::word::WordHasher;
 use crate::steps;
 

@@ -1,7 +1,7 @@
 //! Reading a text in its normal form, without building that form.
 
 use super::eight;
-use super::fused::{Rules, Token, is_space};
+use super::rules::{Rules, Token, is_space};
 use super::word::WordHasher;
 use crate::normalize::{Found, Text, for_each_lower, is_glue, number_in_word_at, placeholder_at};
 use crate::steps;
