@@ -48,6 +48,7 @@ pub mod activity;
 pub mod breaker;
 pub mod budget;
 pub mod chant;
+pub mod guards;
 pub mod health;
 pub mod hours;
 pub mod intent;
