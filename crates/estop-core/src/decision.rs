@@ -8,8 +8,8 @@ mod written;
 
 use serde::Serialize;
 
-use crate::breaker::LimitUse;
 use crate::budget::{BudgetFinding, BudgetWarning};
+use crate::guards::breaker::LimitUse;
 use crate::health::HealthFinding;
 use crate::ids::{Name, RequestId};
 use crate::loop_detector::LoopEvidence;

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::breaker::LimitUse;
+use crate::guards::breaker::LimitUse;
 use crate::printed_command::Commands;
 
 /// Labels of the issue.

@@ -45,21 +45,16 @@ mod window;
 
 // The detectors, in the order they are asked.
 pub mod activity;
-pub mod breaker;
 pub mod budget;
 pub mod chant;
 pub mod guards;
 pub mod health;
-pub mod hours;
 pub mod intent;
 pub mod iteration;
 pub mod loop_detector;
 mod minute;
-pub mod models;
-pub mod rate;
 pub mod repetition;
 pub mod safety_gate;
-pub mod watchdog;
 
 // What is written down, and what comes of reading it again.
 mod as_list;

@@ -9,11 +9,11 @@ mod view;
 
 use serde::{Deserialize, Serialize};
 
-use crate::breaker::{Counts, LimitUse};
 use crate::budget::Spent;
 use crate::ended::Ended;
 use crate::event::ToolRequested;
 use crate::fingerprint::CallPrint;
+use crate::guards::breaker::{Counts, LimitUse};
 use crate::ids::{Hash64, Name};
 use crate::judgement::Judgement;
 use crate::policy::{EffectiveLimits, LimitName, Limits, Mode, Modes, RunLimits};

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use estop_core::activity::ActivityMode;
 use estop_core::agent_status::{AgentStatus, StatusKind};
-use estop_core::breaker::LimitUse;
 use estop_core::budget::Amount;
+use estop_core::guards::breaker::LimitUse;
 use estop_core::money::NanoUsd;
 use estop_core::operator::AgentView;
 use estop_core::policy::{Limit, Limits, Mode, Policy};

@@ -2,23 +2,23 @@
 
 use serde::Serialize;
 
-use crate::breaker::BreakerFinding;
 use crate::budget::BudgetFinding;
 use crate::chant::Chant;
 use crate::guard::Guard;
+use crate::guards::breaker::BreakerFinding;
+use crate::guards::hours::HoursFinding;
+use crate::guards::models::ModelsFinding;
+use crate::guards::rate::RateFinding;
+use crate::guards::watchdog::WatchdogFinding;
 use crate::health::HealthFinding;
-use crate::hours::HoursFinding;
 use crate::judgement::{Judgement, Level};
 use crate::loop_detector::LoopFinding;
-use crate::models::ModelsFinding;
 use crate::policy::Mode;
-use crate::rate::RateFinding;
 use crate::repetition::ChurnFinding;
 use crate::run::RunFinding;
 use crate::safety_gate::GateFinding;
 use crate::standing::StandingFinding;
 use crate::system::{GateView, SystemState};
-use crate::watchdog::WatchdogFinding;
 
 /// What one guard said.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use super::admission::ToldOf;
 use super::pass::Pass;
 use crate::decision::{Decision, Guard};
 use crate::event::Event;
-use crate::hours;
+use crate::guards::hours;
 use crate::policy::{Mode, Policy};
 use crate::system::Channel;
 use crate::time::Now;

@@ -4,11 +4,10 @@
 use super::AgentState;
 use crate::agent_status::{AgentStatus, StatusKind};
 use crate::budget::{Account, BudgetFinding, Fit, Need, RunSpend};
-use crate::hours;
+use crate::guards::{hours, rate};
 use crate::judgement::Level;
 use crate::policy::{AllowedHours, BudgetPolicy, Mode, Policy};
 use crate::printed_command::Commands;
-use crate::rate;
 use crate::run::{IMPLICIT_IDLE_MS, Run, RunState, Wants};
 use crate::system::GateView;
 use crate::time::{Now, Zone, date};

@@ -5,23 +5,19 @@ use super::admission::ToldOf;
 use super::asking::Asking;
 use super::pass::Pass;
 use super::tripwire::Preview;
-use crate::breaker::{self, BreakerFinding};
 use crate::budget::{Amount, RunSpend};
 use crate::decision::{Decision, Guard};
 use crate::event::{CallKind, Event, RequestReceived};
-use crate::guards::budget;
-use crate::hours;
+use crate::guards::breaker::{self, BreakerFinding};
+use crate::guards::{budget, hours, models, rate, watchdog};
 use crate::judgement::Judgement;
 use crate::loop_detector;
-use crate::models;
 use crate::policy::{LimitName, Mode, Policy, WatchdogScope};
-use crate::rate;
 use crate::repetition::{ChurnFinding, Track};
 use crate::run::{Adds, Run, RunFinding, RunProblem, RunState, Wants};
 use crate::step::{Step, steps_of};
 use crate::system::Channel;
 use crate::time::{Millis, Now};
-use crate::watchdog;
 use crate::window::Conversation;
 
 impl AgentState {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::decision::{Decision, Effect, Guard};
 use crate::event::{Ended, Event, ToolFinished, ToolGate, ToolRequested};
 use crate::fingerprint::StepPrint;
-use crate::hours;
+use crate::guards::hours;
 use crate::ids::{CallId, Hash64, Name};
 use crate::judgement::Level;
 use crate::loop_detector::{self, LoopEvidence};

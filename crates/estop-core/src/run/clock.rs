@@ -1,7 +1,7 @@
 //! A run's clock (CB-5, CB-6, ID-7): time limits, the time to sum up, the end of an idle implicit run.
 
 use super::{IMPLICIT_IDLE_MS, Run, RunState, WRAP_UP_MS};
-use crate::breaker::{LimitUse, granted};
+use crate::guards::breaker::{LimitUse, granted};
 use crate::policy::{EffectiveLimits, LimitName, Limits, Mode, Modes};
 use crate::time::Millis;
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::RUNS_MAX;
-use crate::breaker::LimitUse;
+use crate::guards::breaker::LimitUse;
 use crate::policy::LimitName;
 
 /// The states of seed 3.

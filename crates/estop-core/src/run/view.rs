@@ -1,8 +1,8 @@
 //! What people see of a run.
 
 use super::{Run, RunState};
-use crate::breaker::Counts;
 use crate::budget::Amount;
+use crate::guards::breaker::Counts;
 use crate::ids::Name;
 use crate::time::Millis;
 

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use estop_core::hours;
+use estop_core::guards::hours;
 use estop_core::ids::Name;
 use estop_core::journal::Record;
 use estop_core::operator::Operator;

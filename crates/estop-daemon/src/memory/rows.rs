@@ -13,11 +13,11 @@ mod sums;
 use estop_core::budget::{Budget, BudgetFinding, PeriodSpend};
 use estop_core::decision::{Decision, Effect, Finding, Guard, Outcome};
 use estop_core::event::{Event, What};
+use estop_core::guards::watchdog::WINDOW_MS;
 use estop_core::run::RunView;
 use estop_core::standing::Cause;
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_core::time::Now;
-use estop_core::watchdog::WINDOW_MS;
 use estop_store::{JournalBatch, NewEvent};
 use serde_json::{Value, json};
 

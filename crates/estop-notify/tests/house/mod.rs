@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use estop_core::breaker::LimitUse;
+use estop_core::guards::breaker::LimitUse;
 use estop_core::money::NanoUsd;
 use estop_core::policy::LimitName;
 use estop_notify::{
