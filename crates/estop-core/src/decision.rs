@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use crate::budget::{BudgetFinding, BudgetWarning};
 use crate::guards::breaker::LimitUse;
-use crate::health::HealthFinding;
 use crate::ids::{Name, RequestId};
 use crate::loop_detector::LoopEvidence;
 use crate::standing::Cause;
+use crate::tripwire::health::HealthFinding;
 
 pub use crate::guard::Guard;
 pub use verdict::{Finding, Ruling, Verdict, Verdicts};

@@ -19,18 +19,18 @@ mod tripwire;
 
 use serde::{Deserialize, Serialize};
 
-use crate::activity::{Activity, ActivityState};
 use crate::budget::{Amount, Budget, Need};
 use crate::decision::{Decision, Effect, Guard};
 use crate::event::{Event, What};
-use crate::health::{Harm, Health};
 use crate::ids::RequestId;
 use crate::minute::{MINUTE_MS, Minute};
 use crate::policy::{Mode, Policy};
 use crate::run::{RunDue, RunFinding, RunState, RunView, Runs};
-use crate::safety_gate::SafetyGate;
 use crate::standing::{Cause, DeactivatedBy, Standing};
 use crate::time::{Millis, Now};
+use crate::tripwire::activity::{Activity, ActivityState};
+use crate::tripwire::health::{Harm, Health};
+use crate::tripwire::safety_gate::SafetyGate;
 use crate::window::Conversations;
 use in_flight::InFlight;
 pub use in_flight::OVERDUE_MAX;

@@ -44,17 +44,14 @@ mod volatile;
 mod window;
 
 // The detectors, in the order they are asked.
-pub mod activity;
 pub mod budget;
 pub mod chant;
 pub mod guards;
-pub mod health;
-pub mod intent;
 pub mod iteration;
 pub mod loop_detector;
 mod minute;
 pub mod repetition;
-pub mod safety_gate;
+pub mod tripwire;
 
 // What is written down, and what comes of reading it again.
 mod as_list;

@@ -6,7 +6,6 @@ mod background;
 mod hook;
 mod watched;
 
-use crate::activity::ActivityState;
 use crate::agent_status::AgentStatus;
 use crate::budget::{Amount, PeriodSpend};
 use crate::button::{Latched, Press, Unlock};
@@ -23,6 +22,7 @@ use crate::run::RunView;
 use crate::standing::Standing;
 use crate::system::{GateView, SystemDecision};
 use crate::tags::Tags;
+use crate::tripwire::activity::ActivityState;
 
 pub use background::{BackgroundJob, BackgroundState, BackgroundWork};
 pub use hook::{HOOK_BODY_MAX, HookCall, HookFault, HookReply};

@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use crate::activity::{Outputs, Tempo};
 use crate::as_list::as_list;
 use crate::ids::Hash64;
 use crate::repetition::Track;
@@ -15,6 +14,7 @@ use crate::ring::push_bounded;
 use crate::simhash::SimHash;
 use crate::step::StepMark;
 use crate::time::Millis;
+use crate::tripwire::activity::{Outputs, Tempo};
 
 /// Conversations remembered for each agent. A client with more parallel sessions than this loses the memory
 /// of the least recent one; at half, wide fan-outs of sub-agents would; at double, an agent could hold 100 kB.

@@ -10,15 +10,15 @@ use crate::guards::hours::HoursFinding;
 use crate::guards::models::ModelsFinding;
 use crate::guards::rate::RateFinding;
 use crate::guards::watchdog::WatchdogFinding;
-use crate::health::HealthFinding;
 use crate::judgement::{Judgement, Level};
 use crate::loop_detector::LoopFinding;
 use crate::policy::Mode;
 use crate::repetition::ChurnFinding;
 use crate::run::RunFinding;
-use crate::safety_gate::GateFinding;
 use crate::standing::StandingFinding;
 use crate::system::{GateView, SystemState};
+use crate::tripwire::health::HealthFinding;
+use crate::tripwire::safety_gate::GateFinding;
 
 /// What one guard said.
 #[derive(Clone, Debug, PartialEq, Eq)]

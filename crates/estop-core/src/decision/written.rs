@@ -6,7 +6,7 @@ use serde::ser::{SerializeMap, SerializeStruct};
 use super::{Decision, Finding, Guard, Outcome, Ruling, Verdicts};
 use crate::budget::Fit;
 use crate::canonical_json;
-use crate::health;
+use crate::tripwire::health;
 
 /// `{"outcome":…,"rulings":"ppp…","seen":{guard: what it saw},"effects":[…]}`, empty parts left out, and the outcome where
 /// nothing was asked: half of all records say nothing else.
@@ -194,9 +194,9 @@ impl Finding {
 mod tests {
     use super::super::{Effect, Verdict};
     use super::*;
-    use crate::health::HealthFinding;
     use crate::loop_detector::LoopFinding;
     use crate::repetition::ChurnFinding;
+    use crate::tripwire::health::HealthFinding;
 
     #[test]
     fn tw_7_of_what_was_written_before_only_the_very_spelling_is_taken() {

@@ -11,7 +11,6 @@ use crate::event::{
     AbortedBy, ChantDetected, Ended, Event, ResponseCompleted, StreamAborted, StreamProgressed, Usage,
 };
 use crate::fingerprint::ResponsePrint;
-use crate::health::Harm;
 use crate::ids::RequestId;
 use crate::judgement::Judgement;
 use crate::minute::Mark;
@@ -21,6 +20,7 @@ use crate::run::{Adds, Run, RunFinding, RunProblem, RunState};
 use crate::standing::Cause;
 use crate::system::Channel;
 use crate::time::Millis;
+use crate::tripwire::health::Harm;
 
 /// Whether a stream that runs may go on.
 struct Running {

@@ -3,16 +3,16 @@
 use super::AgentState;
 use super::asking::Asking;
 use super::pass::Pass;
-use crate::activity::{Activity, EnteredCritical, Tempo};
 use crate::decision::{Effect, Finding, Guard, Ruling};
 use crate::event::Ended;
 use crate::fingerprint::StepPrint;
-use crate::health::{Harm, Health};
 use crate::ids::Hash64;
-use crate::intent;
 use crate::policy::{Mode, Policy};
-use crate::safety_gate::{SafetyVeto, Weighing};
 use crate::time::Millis;
+use crate::tripwire::activity::{Activity, EnteredCritical, Tempo};
+use crate::tripwire::health::{Harm, Health};
+use crate::tripwire::intent;
+use crate::tripwire::safety_gate::{SafetyVeto, Weighing};
 
 /// What the tripwire would look like with this step in it. Kept only if no guard before it stops.
 pub(super) struct Preview {

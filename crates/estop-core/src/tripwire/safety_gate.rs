@@ -3,12 +3,12 @@
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize};
 
-use crate::activity::{ActivityMode, ActivityState, Intensity};
-use crate::intent::{Intent, IntentDecision};
 use crate::judgement::{Judgement, Level};
 use crate::minute::Sums;
 use crate::policy::GatePolicy;
 use crate::time::Millis;
+use crate::tripwire::activity::{ActivityMode, ActivityState, Intensity};
+use crate::tripwire::intent::{Intent, IntentDecision};
 
 /// Why the gate refuses, in the frozen order of priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

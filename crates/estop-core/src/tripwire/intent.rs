@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::activity::{ActivityMode, ActivityState, Intensity};
+use crate::tripwire::activity::{ActivityMode, ActivityState, Intensity};
 
 /// What should happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
