@@ -6,12 +6,12 @@ use estop_core::event::{
     CallKind, Ended, Estimate, Event, RequestReceived, ResponseCompleted, ToolFinished, ToolGate,
     ToolRequested, Usage, What,
 };
+use estop_core::fingerprint::simhash::SimHash;
 use estop_core::fingerprint::{CallPrint, RequestPrint, ResponsePrint, StepPrint};
 use estop_core::ids::{CallId, Hash64, RequestId};
 use estop_core::journal::{Chains, Happened};
 use estop_core::money::NanoUsd;
 use estop_core::policy::Policy;
-use estop_core::simhash::SimHash;
 use estop_core::time::{Millis, Now};
 
 use crate::random::Random;

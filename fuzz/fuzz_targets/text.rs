@@ -4,9 +4,9 @@
 use estop_core::chant::ChantDetector;
 use estop_core::ended::ended_by_text;
 use estop_core::iteration::{TestRunners, says_passed};
-use estop_core::normalize::normalize;
+use estop_core::fingerprint::normalize::normalize;
 use estop_core::report_tool::reported;
-use estop_core::{signature, simhash};
+use estop_core::fingerprint::{signature, simhash};
 use estop_fuzz::{bounded, done};
 use libfuzzer_sys::fuzz_target;
 

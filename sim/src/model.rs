@@ -17,9 +17,9 @@ use estop_core::event::{
     ToolRequested, Usage, What,
 };
 use estop_core::fingerprint::StepPrint;
+use estop_core::fingerprint::signature::hook_conversation;
 use estop_core::ids::{CallId, Hash64, Name, RequestId};
 use estop_core::policy::Policy;
-use estop_core::signature::hook_conversation;
 use estop_core::time::Now;
 
 use calendar::Local;

@@ -6,11 +6,11 @@ use estop_core::engine::AgentState;
 use estop_core::event::{
     CallKind, ChantDetected, Estimate, Event, RequestReceived, ResponseCompleted, Usage, What,
 };
+use estop_core::fingerprint::signature::mix;
 use estop_core::fingerprint::{RequestPrint, ResponsePrint};
 use estop_core::ids::{Hash64, RequestId};
 use estop_core::iteration::TestRunners;
 use estop_core::policy::Policy;
-use estop_core::signature::mix;
 use estop_core::time::{Millis, Now};
 
 use crate::journal_writer::JournalWriter;

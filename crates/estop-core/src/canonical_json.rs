@@ -7,7 +7,7 @@ mod open;
 
 use serde::{Serialize, ser};
 
-use crate::simhash::eight;
+use crate::fingerprint::simhash::eight;
 use open::Open;
 
 /// Appends a value. Serialising our own types into memory cannot fail: all keys of maps are texts or numbers.

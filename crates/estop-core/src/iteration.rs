@@ -17,7 +17,7 @@ mod tables;
 
 use std::borrow::Cow;
 
-use crate::arguments::{Given, first_of};
+use crate::fingerprint::arguments::{Given, first_of};
 use crate::steps;
 pub use said::says_passed;
 use shell::simple_commands;

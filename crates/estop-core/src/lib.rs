@@ -32,15 +32,10 @@ pub mod standing;
 pub mod system;
 
 // From text to prints.
-pub mod arguments;
 pub mod fingerprint;
-pub mod normalize;
 mod ring;
-pub mod signature;
-pub mod simhash;
 mod step;
 pub mod steps;
-mod volatile;
 mod window;
 
 // The detectors, in the order they are asked.

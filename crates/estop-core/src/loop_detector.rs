@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use crate::fingerprint::StepPrint;
+use crate::fingerprint::simhash::SimHash;
 use crate::ids::Name;
 use crate::judgement::Judgement;
 use crate::policy::{LoopPolicy, Profile};
 use crate::repetition::{Repetition, Track};
-use crate::simhash::SimHash;
 use crate::step::{Step, StepMark};
 use crate::time::Millis;
 use crate::window::{Conversation, Entry};

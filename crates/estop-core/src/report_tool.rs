@@ -1,6 +1,6 @@
 //! Tools with which an agent reports (CB-6), whatever its client makes of their names.
 
-use crate::arguments::{Given, first_of};
+use crate::fingerprint::arguments::{Given, first_of};
 
 /// With these an agent says that it is done or cannot go on.
 const REPORTS: [&str; 2] = ["report_complete", "report_blocked"];

@@ -4,10 +4,10 @@ use serde::Deserialize;
 
 use crate::as_list::as_list;
 use crate::ended::Ended;
+use crate::fingerprint::signature::{mix, text};
 use crate::fingerprint::{RequestPrint, StepPrint};
 use crate::ids::Hash64;
 use crate::policy::LoopPolicy;
-use crate::signature::{mix, text};
 
 /// A step as the detectors see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

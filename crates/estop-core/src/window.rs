@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use crate::as_list::as_list;
+use crate::fingerprint::simhash::SimHash;
 use crate::ids::Hash64;
 use crate::repetition::Track;
 use crate::ring::push_bounded;
-use crate::simhash::SimHash;
 use crate::step::StepMark;
 use crate::time::Millis;
 use crate::tripwire::activity::{Outputs, Tempo};

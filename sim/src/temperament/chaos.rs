@@ -5,11 +5,11 @@ use estop_core::event::{
     AbortedBy, CallKind, ChantDetected, Ended, Estimate, RequestReceived, ResponseCompleted, StreamAborted,
     StreamProgressed, ToolFinished, ToolGate, ToolRequested, Usage, What,
 };
+use estop_core::fingerprint::simhash::SimHash;
 use estop_core::fingerprint::{CallPrint, RequestPrint, ResponsePrint, StepPrint};
 use estop_core::guard::Guard;
 use estop_core::ids::{CallId, Hash64, Name, RequestId};
 use estop_core::money::NanoUsd;
-use estop_core::simhash::SimHash;
 
 use super::mind::{Mind, plain};
 use super::{Act, Deed};

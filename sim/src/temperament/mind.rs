@@ -3,10 +3,10 @@
 use estop_core::event::{
     AbortedBy, CallKind, Ended, Estimate, RequestReceived, ToolGate, ToolRequested, Usage, What,
 };
+use estop_core::fingerprint::simhash::SimHash;
 use estop_core::fingerprint::{CallPrint, RequestPrint, ResponsePrint, StepPrint};
 use estop_core::ids::{CallId, Hash64, Name, RequestId};
 use estop_core::money::NanoUsd;
-use estop_core::simhash::SimHash;
 
 use super::{Act, Deed, Fate, Kind, Plan, ToolPlan};
 use crate::prng::Rng;

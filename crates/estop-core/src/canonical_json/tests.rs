@@ -6,9 +6,9 @@ use super::*;
 use crate::engine::AgentState;
 use crate::event::{Event, RequestReceived, ResponseCompleted, What};
 use crate::fingerprint::RequestPrint;
+use crate::fingerprint::simhash::SimHash;
 use crate::ids::{Hash64, RequestId};
 use crate::policy::Policy;
-use crate::simhash::SimHash;
 use crate::time::{Millis, Now};
 
 #[derive(Serialize)]

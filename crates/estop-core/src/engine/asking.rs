@@ -3,9 +3,9 @@
 use crate::budget::{Amount, Need};
 use crate::event::{CallKind, Event, RequestReceived};
 use crate::fingerprint::StepPrint;
+use crate::fingerprint::simhash::SimHash;
 use crate::ids::Hash64;
 use crate::policy::Policy;
-use crate::simhash::SimHash;
 use crate::step::Step;
 
 /// A request with all that it takes to judge it.

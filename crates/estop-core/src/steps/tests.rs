@@ -2,16 +2,17 @@
 //! knows, repeated, and may grow no faster than the text.
 
 use super::{NotLinear, add, counted, found, growth, growth_from, patterns};
-use crate::arguments::first_of;
 use crate::chant::ChantDetector;
 use crate::ended::{Ended, ended_by_text};
-use crate::fingerprint::{RequestPrint, RequestText, ResponsePrint, ResponseText, StepText};
+use crate::fingerprint::arguments::first_of;
+use crate::fingerprint::normalize::{ADVERSARIAL, normalize};
+use crate::fingerprint::{
+    RequestPrint, RequestText, ResponsePrint, ResponseText, StepText, signature, simhash, volatile,
+};
 use crate::iteration::{self, TestRunners, is_shell_tool, says_passed};
-use crate::normalize::{ADVERSARIAL, normalize};
 use crate::policy::pattern;
 use crate::prices::PriceTable;
 use crate::report_tool::reported;
-use crate::{signature, simhash, volatile};
 
 const LINEAR: Result<(), NotLinear> = Ok(());
 

@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use crate::as_list::as_list;
+use crate::fingerprint::signature::mix;
 use crate::fingerprint::{ResponsePrint, StepPrint};
 use crate::ids::Hash64;
 use crate::policy::GatePolicy;
-use crate::signature::mix;
 use crate::time::Millis;
 
 /// How much an agent consumes.

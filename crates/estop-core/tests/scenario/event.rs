@@ -23,13 +23,12 @@ use estop_core::event::{
     AbortedBy, CallKind, ChantDetected, Ended, Estimate, Event, RequestReceived, ResponseCompleted,
     StreamAborted, StreamProgressed, ToolFinished, ToolGate, ToolRequested, Usage, What,
 };
-use estop_core::fingerprint::{RequestPrint, RequestText, ResponsePrint, ResponseText, StepText};
+use estop_core::fingerprint::{RequestPrint, RequestText, ResponsePrint, ResponseText, StepText, signature};
 use estop_core::guard::Guard;
 use estop_core::ids::{CallId, RequestId};
 use estop_core::iteration::is_test_run;
 use estop_core::money::NanoUsd;
 use estop_core::policy::{Limit, RunLimits};
-use estop_core::signature;
 use estop_core::system::{Channel, Channels, GateView, KillReason, SystemEvent, SystemState};
 use estop_core::tags::Tags;
 

@@ -3,11 +3,11 @@
 
 use estop_core::chant::Chant;
 use estop_core::event::*;
+use estop_core::fingerprint::simhash::SimHash;
 use estop_core::fingerprint::{CallPrint, RequestPrint, ResponsePrint, StepPrint};
 use estop_core::ids::{CallId, Hash64, RequestId};
 use estop_core::money::NanoUsd;
 use estop_core::policy::{Limit, Mode, Modes, Policy, Preset};
-use estop_core::simhash::SimHash;
 use estop_core::system::{Channel, Channels, GateView, SystemState};
 use estop_core::time::{Millis, Now};
 

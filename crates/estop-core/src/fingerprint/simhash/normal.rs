@@ -3,10 +3,12 @@
 use super::eight;
 use super::rules::{Rules, Token, is_space};
 use super::word::WordHasher;
-use crate::normalize::{Found, Text, for_each_lower, is_glue, number_in_word_at, placeholder_at};
+use crate::fingerprint::normalize::{
+    Found, Text, for_each_lower, is_glue, number_in_word_at, placeholder_at,
+};
 use crate::steps;
 
-/// The rules of [`super::simhash`]: those of [`crate::normalize`].
+/// The rules of [`super::simhash`]: those of [`crate::fingerprint::normalize`].
 pub(super) struct Normal;
 
 impl Rules for Normal {
@@ -38,7 +40,7 @@ struct Word<'a> {
     text: Text<'a>,
     bytes: &'a [u8],
     at: usize,
-    /// Whether what stands at `at` is part of the word before it, as in [`crate::normalize`].
+    /// Whether what stands at `at` is part of the word before it, as in [`crate::fingerprint::normalize`].
     glued: bool,
     /// Up to here no byte may be skipped: there is a digit, or something else not plain.
     stop: usize,
@@ -202,7 +204,7 @@ mod tests {
 
     #[test]
     fn fp_2_reading_is_linear_on_adversarial_texts() {
-        for unit in crate::normalize::ADVERSARIAL {
+        for unit in crate::fingerprint::normalize::ADVERSARIAL {
             for end in ["", "g", "1", "-1", "\u{212a}", "<NUM>"] {
                 let text = unit.trim().repeat(2_000) + end;
                 let work = steps::counted(u64::MAX, || {

@@ -1,12 +1,12 @@
 //! SimHash (FP-2): 64 bits that stay close when texts stay close.
 //!
 //! Every three words in a row are one feature, hashed to 64 bits; a bit of the SimHash is what the majority
-//! of the features have there. The words are those of the normal form ([`crate::normalize`]), so texts that
+//! of the features have there. The words are those of the normal form ([`crate::fingerprint::normalize`]), so texts that
 //! differ only in numbers, timestamps or ids have the same SimHash. The function is frozen: journals
 //! outlive a release, and `tests/golden/simhash.txt` fails when a bit changes.
 //!
 //! ```
-//! use estop_core::simhash::simhash;
+//! use estop_core::fingerprint::simhash::simhash;
 //! assert_eq!(simhash("order #12345"), simhash("Order  #777\n"));
 //! assert_eq!(simhash(" \n"), None);
 //! ```

@@ -5,7 +5,7 @@
 //! number too: `file_803.txt`, `v1.2.3` and `user12` are `file_<NUM>.txt`, `v<NUM>` and `user<NUM>`.
 //!
 //! ```
-//! use estop_core::normalize::normalize;
+//! use estop_core::fingerprint::normalize::normalize;
 //! assert_eq!(normalize("Order  #12345\nat 2024-01-15T10:30:00Z"), "order #<NUM> at <TS>");
 //! ```
 

@@ -6,9 +6,10 @@ use std::borrow::Cow;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use crate::fingerprint::simhash::normal_hash;
+use crate::fingerprint::{arguments, volatile};
 use crate::ids::Hash64;
-use crate::simhash::normal_hash;
-use crate::{arguments, steps, volatile};
+use crate::steps;
 
 /// Several hashes as one, order included.
 pub fn mix(parts: &[Hash64]) -> Hash64 {
