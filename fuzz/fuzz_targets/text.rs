@@ -1,7 +1,7 @@
 //! Everything in estop-core that reads a text from outside.
 #![no_main]
 
-use estop_core::chant::ChantDetector;
+use estop_core::loop_detector::chant::ChantDetector;
 use estop_core::ended::ended_by_text;
 use estop_core::iteration::{TestRunners, says_passed};
 use estop_core::fingerprint::normalize::normalize;

@@ -1,6 +1,5 @@
 //! Drives one recorded trace through the core, as if the agent were live.
 
-use estop_core::chant::ChantDetector;
 use estop_core::decision::{Decision, Outcome, Retry};
 use estop_core::engine::AgentState;
 use estop_core::event::{
@@ -10,6 +9,7 @@ use estop_core::fingerprint::signature::mix;
 use estop_core::fingerprint::{RequestPrint, ResponsePrint};
 use estop_core::ids::{Hash64, RequestId};
 use estop_core::iteration::TestRunners;
+use estop_core::loop_detector::chant::ChantDetector;
 use estop_core::policy::Policy;
 use estop_core::time::{Millis, Now};
 

@@ -8,11 +8,11 @@ mod tokens;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::{BudgetFinding, PeriodSpend};
-use crate::chant::Chant;
 pub use crate::ended::Ended;
 use crate::fingerprint::{RequestPrint, ResponsePrint};
 use crate::guard::Guard;
 use crate::ids::{CallId, Hash64, Name, RequestId};
+use crate::loop_detector::chant::Chant;
 use crate::policy::{Policy, RunLimits};
 use crate::system::{Channel, GateView};
 use crate::tags::Tags;

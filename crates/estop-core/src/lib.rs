@@ -34,18 +34,14 @@ pub mod system;
 // From text to prints.
 pub mod fingerprint;
 mod ring;
-mod step;
 pub mod steps;
-mod window;
 
 // The detectors, in the order they are asked.
 pub mod budget;
-pub mod chant;
 pub mod guards;
 pub mod iteration;
 pub mod loop_detector;
 mod minute;
-pub mod repetition;
 pub mod tripwire;
 
 // What is written down, and what comes of reading it again.

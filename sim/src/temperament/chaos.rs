@@ -1,6 +1,5 @@
 //! Any event with any number: unknown ids, doubles, zeros, the largest there is.
 
-use estop_core::chant::Chant;
 use estop_core::event::{
     AbortedBy, CallKind, ChantDetected, Ended, Estimate, RequestReceived, ResponseCompleted, StreamAborted,
     StreamProgressed, ToolFinished, ToolGate, ToolRequested, Usage, What,
@@ -9,6 +8,7 @@ use estop_core::fingerprint::simhash::SimHash;
 use estop_core::fingerprint::{CallPrint, RequestPrint, ResponsePrint, StepPrint};
 use estop_core::guard::Guard;
 use estop_core::ids::{CallId, Hash64, Name, RequestId};
+use estop_core::loop_detector::chant::Chant;
 use estop_core::money::NanoUsd;
 
 use super::mind::{Mind, plain};

@@ -1,12 +1,12 @@
 //! What a real shell does: forwards what was allowed, hears of its end, and carries out what a decision asks for.
 
-use estop_core::chant::Chant;
 use estop_core::decision::{Decision, Effect, Outcome};
 use estop_core::event::{
     AbortedBy, ChantDetected, RequestReceived, ResponseCompleted, StreamAborted, StreamProgressed,
     ToolFinished, ToolGate, ToolRequested, Usage, What,
 };
 use estop_core::ids::{Name, RequestId};
+use estop_core::loop_detector::chant::Chant;
 use estop_core::money::NanoUsd;
 use estop_core::report_tool::is_report;
 use estop_core::system::Channels;

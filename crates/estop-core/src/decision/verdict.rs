@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use crate::budget::BudgetFinding;
-use crate::chant::Chant;
 use crate::guard::Guard;
 use crate::guards::breaker::BreakerFinding;
 use crate::guards::hours::HoursFinding;
@@ -12,8 +11,9 @@ use crate::guards::rate::RateFinding;
 use crate::guards::watchdog::WatchdogFinding;
 use crate::judgement::{Judgement, Level};
 use crate::loop_detector::LoopFinding;
+use crate::loop_detector::chant::Chant;
+use crate::loop_detector::repetition::ChurnFinding;
 use crate::policy::Mode;
-use crate::repetition::ChurnFinding;
 use crate::run::RunFinding;
 use crate::standing::StandingFinding;
 use crate::system::{GateView, SystemState};

@@ -195,7 +195,7 @@ mod tests {
     use super::super::{Effect, Verdict};
     use super::*;
     use crate::loop_detector::LoopFinding;
-    use crate::repetition::ChurnFinding;
+    use crate::loop_detector::repetition::ChurnFinding;
     use crate::tripwire::health::HealthFinding;
 
     #[test]

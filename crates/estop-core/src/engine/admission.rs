@@ -9,13 +9,13 @@ use crate::decision::{Effect, Finding, Guard, Ruling};
 use crate::event::{Ended, Event};
 use crate::fingerprint::StepPrint;
 use crate::ids::Hash64;
+use crate::loop_detector::window::NewEntry;
 use crate::loop_detector::{self, LoopEvidence};
 use crate::minute::Mark;
 use crate::policy::WatchdogScope;
 use crate::run::{Adds, Run};
 use crate::standing::Cause;
 use crate::time::Millis;
-use crate::window::NewEntry;
 
 /// Where a request was put.
 struct Remembered {

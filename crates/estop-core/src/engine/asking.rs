@@ -5,8 +5,8 @@ use crate::event::{CallKind, Event, RequestReceived};
 use crate::fingerprint::StepPrint;
 use crate::fingerprint::simhash::SimHash;
 use crate::ids::Hash64;
+use crate::loop_detector::step::Step;
 use crate::policy::Policy;
-use crate::step::Step;
 
 /// A request with all that it takes to judge it.
 pub(super) struct Asking<'a> {

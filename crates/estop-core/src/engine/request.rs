@@ -12,13 +12,13 @@ use crate::guards::breaker::{self, BreakerFinding};
 use crate::guards::{budget, hours, models, rate, watchdog};
 use crate::judgement::Judgement;
 use crate::loop_detector;
+use crate::loop_detector::repetition::{ChurnFinding, Track};
+use crate::loop_detector::step::{Step, steps_of};
+use crate::loop_detector::window::Conversation;
 use crate::policy::{LimitName, Mode, Policy, WatchdogScope};
-use crate::repetition::{ChurnFinding, Track};
 use crate::run::{Adds, Run, RunFinding, RunProblem, RunState, Wants};
-use crate::step::{Step, steps_of};
 use crate::system::Channel;
 use crate::time::{Millis, Now};
-use crate::window::Conversation;
 
 impl AgentState {
     pub(super) fn request_received(

@@ -13,13 +13,13 @@ use crate::fingerprint::signature::hook_conversation;
 use crate::guards::hours;
 use crate::ids::{CallId, Hash64, Name};
 use crate::judgement::Level;
+use crate::loop_detector::step::step_of;
 use crate::loop_detector::{self, LoopEvidence};
 use crate::minute::Mark;
 use crate::policy::{Mode, Policy};
 use crate::report_tool::is_wrap_up_tool;
 use crate::run::{Adds, AtGate, Run, Wants, is_same_call};
 use crate::standing::{Cause, Standing};
-use crate::step::step_of;
 use crate::system::Channel;
 use crate::time::{Millis, Now};
 

@@ -2,7 +2,6 @@
 //! knows, repeated, and may grow no faster than the text.
 
 use super::{NotLinear, add, counted, found, growth, growth_from, patterns};
-use crate::chant::ChantDetector;
 use crate::ended::{Ended, ended_by_text};
 use crate::fingerprint::arguments::first_of;
 use crate::fingerprint::normalize::{ADVERSARIAL, normalize};
@@ -10,6 +9,7 @@ use crate::fingerprint::{
     RequestPrint, RequestText, ResponsePrint, ResponseText, StepText, signature, simhash, volatile,
 };
 use crate::iteration::{self, TestRunners, is_shell_tool, says_passed};
+use crate::loop_detector::chant::ChantDetector;
 use crate::policy::pattern;
 use crate::prices::PriceTable;
 use crate::report_tool::reported;

@@ -18,7 +18,6 @@
 
 use estop_core::budget::{Account, Amount, BudgetFinding, PeriodSpend};
 use estop_core::button::Press;
-use estop_core::chant::ChantDetector;
 use estop_core::event::{
     AbortedBy, CallKind, ChantDetected, Ended, Estimate, Event, RequestReceived, ResponseCompleted,
     StreamAborted, StreamProgressed, ToolFinished, ToolGate, ToolRequested, Usage, What,
@@ -27,6 +26,7 @@ use estop_core::fingerprint::{RequestPrint, RequestText, ResponsePrint, Response
 use estop_core::guard::Guard;
 use estop_core::ids::{CallId, RequestId};
 use estop_core::iteration::is_test_run;
+use estop_core::loop_detector::chant::ChantDetector;
 use estop_core::money::NanoUsd;
 use estop_core::policy::{Limit, RunLimits};
 use estop_core::system::{Channel, Channels, GateView, KillReason, SystemEvent, SystemState};

@@ -1,11 +1,11 @@
 //! Random events for property tests: small id ranges, so that events meet each other.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use estop_core::chant::Chant;
 use estop_core::event::*;
 use estop_core::fingerprint::simhash::SimHash;
 use estop_core::fingerprint::{CallPrint, RequestPrint, ResponsePrint, StepPrint};
 use estop_core::ids::{CallId, Hash64, RequestId};
+use estop_core::loop_detector::chant::Chant;
 use estop_core::money::NanoUsd;
 use estop_core::policy::{Limit, Mode, Modes, Policy, Preset};
 use estop_core::system::{Channel, Channels, GateView, SystemState};

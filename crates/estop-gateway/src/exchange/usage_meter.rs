@@ -6,13 +6,13 @@ mod job_watch;
 
 use std::sync::Arc;
 
-use estop_core::chant::ChantDetector;
 use estop_core::ended::Ended;
 use estop_core::event::{
     AbortedBy, ChantDetected, Estimate, ResponseCompleted, StreamAborted, StreamProgressed, Usage, What,
 };
 use estop_core::fingerprint::{ResponsePrint, ResponseText};
 use estop_core::ids::{Name, RequestId};
+use estop_core::loop_detector::chant::ChantDetector;
 use estop_core::prices::{MODEL_TOKENS_MAX, TokenUse};
 use estop_core::report_tool::reported;
 use estop_core::time::Millis;

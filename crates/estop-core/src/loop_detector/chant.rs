@@ -5,7 +5,7 @@
 //! every other char is itself. Text chants with period `p` when each symbol equals the one `p` before it.
 //!
 //! ```
-//! let mut detector = estop_core::chant::ChantDetector::default();
+//! let mut detector = estop_core::loop_detector::chant::ChantDetector::default();
 //! let finding = (0..200).find_map(|_| detector.push("yes agree\n"));
 //! assert_eq!(finding.map(|chant| chant.period_chars), Some(10));
 //! ```

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::as_list::as_list;
 use crate::ids::Hash64;
 use crate::judgement::Judgement;
+use crate::loop_detector::step::{Step, StepMark};
 use crate::policy::LoopPolicy;
 use crate::ring::push_bounded;
-use crate::step::{Step, StepMark};
 
 /// Steps looked back on (LD-6 b), and the room that blocks of four need (LD-6 a).
 const STEPS_WINDOW: usize = 20;

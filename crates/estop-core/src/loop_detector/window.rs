@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::as_list::as_list;
 use crate::fingerprint::simhash::SimHash;
 use crate::ids::Hash64;
-use crate::repetition::Track;
+use crate::loop_detector::repetition::Track;
+use crate::loop_detector::step::StepMark;
 use crate::ring::push_bounded;
-use crate::step::StepMark;
 use crate::time::Millis;
 use crate::tripwire::activity::{Outputs, Tempo};
 
