@@ -3,9 +3,9 @@
 
 use estop_core::loop_detector::chant::ChantDetector;
 use estop_core::ended::ended_by_text;
-use estop_core::iteration::{TestRunners, says_passed};
+use estop_core::run::test_command::{TestRunners, says_passed};
 use estop_core::fingerprint::normalize::normalize;
-use estop_core::report_tool::reported;
+use estop_core::run::report_tool::reported;
 use estop_core::fingerprint::{signature, simhash};
 use estop_fuzz::{bounded, done};
 use libfuzzer_sys::fuzz_target;

@@ -8,9 +8,9 @@ use estop_core::event::{
 use estop_core::fingerprint::signature::mix;
 use estop_core::fingerprint::{RequestPrint, ResponsePrint};
 use estop_core::ids::{Hash64, RequestId};
-use estop_core::iteration::TestRunners;
 use estop_core::loop_detector::chant::ChantDetector;
 use estop_core::policy::Policy;
+use estop_core::run::test_command::TestRunners;
 use estop_core::time::{Millis, Now};
 
 use crate::journal_writer::JournalWriter;

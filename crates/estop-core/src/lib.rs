@@ -39,7 +39,6 @@ pub mod steps;
 // The detectors, in the order they are asked.
 pub mod budget;
 pub mod guards;
-pub mod iteration;
 pub mod loop_detector;
 mod minute;
 pub mod tripwire;
@@ -54,4 +53,3 @@ pub mod hex;
 pub mod journal;
 pub mod printed_command;
 pub mod replay;
-pub mod report_tool;

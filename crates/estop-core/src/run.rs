@@ -3,6 +3,8 @@
 mod clock;
 mod finding;
 mod list;
+pub mod report_tool;
+pub mod test_command;
 mod test_runs;
 mod twice;
 mod view;

@@ -8,7 +8,7 @@ use estop_core::event::{
 use estop_core::ids::{Name, RequestId};
 use estop_core::loop_detector::chant::Chant;
 use estop_core::money::NanoUsd;
-use estop_core::report_tool::is_report;
+use estop_core::run::report_tool::is_report;
 use estop_core::system::Channels;
 
 use super::{Due, World};

@@ -15,7 +15,7 @@ use crate::ids::RequestId;
 use crate::judgement::Judgement;
 use crate::minute::Mark;
 use crate::policy::{LoopPolicy, Mode, Policy, Profile};
-use crate::report_tool::is_wrap_up_tool;
+use crate::run::report_tool::is_wrap_up_tool;
 use crate::run::{Adds, Run, RunFinding, RunProblem, RunState};
 use crate::standing::Cause;
 use crate::system::Channel;

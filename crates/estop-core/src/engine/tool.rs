@@ -17,7 +17,7 @@ use crate::loop_detector::step::step_of;
 use crate::loop_detector::{self, LoopEvidence};
 use crate::minute::Mark;
 use crate::policy::{Mode, Policy};
-use crate::report_tool::is_wrap_up_tool;
+use crate::run::report_tool::is_wrap_up_tool;
 use crate::run::{Adds, AtGate, Run, Wants, is_same_call};
 use crate::standing::{Cause, Standing};
 use crate::system::Channel;

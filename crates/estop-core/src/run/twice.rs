@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::ToolRequested;
 use crate::fingerprint::CallPrint;
 use crate::ids::{CallId, Hash64, Name};
-use crate::report_tool::is_same_tool;
+use crate::run::report_tool::is_same_tool;
 
 /// A call at the gate of an MCP server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,11 +8,11 @@ use crate::fingerprint::normalize::{ADVERSARIAL, normalize};
 use crate::fingerprint::{
     RequestPrint, RequestText, ResponsePrint, ResponseText, StepText, signature, simhash, volatile,
 };
-use crate::iteration::{self, TestRunners, is_shell_tool, says_passed};
 use crate::loop_detector::chant::ChantDetector;
 use crate::policy::pattern;
 use crate::prices::PriceTable;
-use crate::report_tool::reported;
+use crate::run::report_tool::reported;
+use crate::run::test_command::{self, TestRunners, is_shell_tool, says_passed};
 
 const LINEAR: Result<(), NotLinear> = Ok(());
 
@@ -190,7 +190,7 @@ fn se_1_shell_commands_are_read_in_linear_time() {
     assert_eq!(growth(&all, 120, |text| done(runners.is_test_run("bash", text))), LINEAR);
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<String>>();
     assert_eq!(growth(&all, 120, |text| done(runners.is_test_run_argv("bash", &words(text)))), LINEAR);
-    for runner in iteration::DEFAULT_TEST_RUNNERS {
+    for runner in test_command::DEFAULT_TEST_RUNNERS {
         let (program, _) = runner.split_once(' ').unwrap_or((runner, ""));
         let pattern = [format!("-x {runner} ")];
         let command = |text: &str| format!("{program} {text}");

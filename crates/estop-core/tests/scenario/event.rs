@@ -25,10 +25,10 @@ use estop_core::event::{
 use estop_core::fingerprint::{RequestPrint, RequestText, ResponsePrint, ResponseText, StepText, signature};
 use estop_core::guard::Guard;
 use estop_core::ids::{CallId, RequestId};
-use estop_core::iteration::is_test_run;
 use estop_core::loop_detector::chant::ChantDetector;
 use estop_core::money::NanoUsd;
 use estop_core::policy::{Limit, RunLimits};
+use estop_core::run::test_command::is_test_run;
 use estop_core::system::{Channel, Channels, GateView, KillReason, SystemEvent, SystemState};
 use estop_core::tags::Tags;
 

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use estop_core::engine::AgentState;
 use estop_core::fingerprint::signature;
 use estop_core::ids::{Name, RequestId};
-use estop_core::iteration::TestRunners;
 use estop_core::loop_detector::LoopFinding;
 use estop_core::policy::Policy;
+use estop_core::run::test_command::TestRunners;
 use estop_core::standing::Standing;
 use estop_core::time::Millis;
 

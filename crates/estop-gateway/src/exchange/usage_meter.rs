@@ -14,7 +14,7 @@ use estop_core::fingerprint::{ResponsePrint, ResponseText};
 use estop_core::ids::{Name, RequestId};
 use estop_core::loop_detector::chant::ChantDetector;
 use estop_core::prices::{MODEL_TOKENS_MAX, TokenUse};
-use estop_core::report_tool::reported;
+use estop_core::run::report_tool::reported;
 use estop_core::time::Millis;
 use estop_wire::response::{Observed, Observer, UsageIn};
 

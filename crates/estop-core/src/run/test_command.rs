@@ -6,7 +6,7 @@
 //! expanded or looked up: `$RUNNER tests/` and `./ci.sh` are unknown programs unless a pattern names them.
 //!
 //! ```
-//! use estop_core::iteration::is_test_run;
+//! use estop_core::run::test_command::is_test_run;
 //! assert!(is_test_run("Bash", "cd api && timeout 60 cargo test 2>&1 | tail -5"));
 //! assert!(!is_test_run("Bash", "pip install pytest"));
 //! ```
