@@ -19,6 +19,7 @@ mod tripwire;
 
 use serde::{Deserialize, Serialize};
 
+use crate::agent::standing::{Cause, DeactivatedBy, Standing};
 use crate::budget::{Amount, Budget, Need};
 use crate::decision::{Decision, Effect, Guard};
 use crate::event::{Event, What};
@@ -27,7 +28,6 @@ use crate::loop_detector::window::Conversations;
 use crate::minute::{MINUTE_MS, Minute};
 use crate::policy::{Mode, Policy};
 use crate::run::{RunDue, RunFinding, RunState, RunView, Runs};
-use crate::standing::{Cause, DeactivatedBy, Standing};
 use crate::time::{Millis, Now};
 use crate::tripwire::activity::{Activity, ActivityState};
 use crate::tripwire::health::{Harm, Health};

@@ -24,11 +24,10 @@ pub mod tags;
 pub mod time;
 
 // Who decides.
-pub mod agent_status;
+pub mod agent;
 pub mod button;
 pub mod engine;
 pub mod run;
-pub mod standing;
 pub mod system;
 
 // From text to prints.

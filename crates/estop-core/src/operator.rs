@@ -6,7 +6,8 @@ mod background;
 mod hook;
 mod watched;
 
-use crate::agent_status::AgentStatus;
+use crate::agent::standing::Standing;
+use crate::agent::status::AgentStatus;
 use crate::budget::{Amount, PeriodSpend};
 use crate::button::{Latched, Press, Unlock};
 use crate::decision::Decision;
@@ -19,7 +20,6 @@ use crate::policy::{BudgetPolicy, Policy, Preset, RunLimits};
 use crate::policy_file::{PolicyError, PolicyIn};
 use crate::proof_test::{NoProofTest, ProofTest, ProofTests};
 use crate::run::RunView;
-use crate::standing::Standing;
 use crate::system::{GateView, SystemDecision};
 use crate::tags::Tags;
 use crate::tripwire::activity::ActivityState;

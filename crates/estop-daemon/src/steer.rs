@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use estop_config::find_zone;
 use estop_config::printable::escaped;
-use estop_core::agent_status::AgentStatus;
+use estop_core::agent::status::AgentStatus;
 use estop_core::budget::PeriodSpend;
 use estop_core::button::{Latched, Press, Unlock};
 use estop_core::decision::Decision;

@@ -1,7 +1,7 @@
 //! Nothing grows without end, wakes in the past or heals beyond its cap.
 
+use estop_core::agent::standing::Standing;
 use estop_core::event::What;
-use estop_core::standing::Standing;
 
 use super::Step;
 use crate::broken::{Holds, ensure};

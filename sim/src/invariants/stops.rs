@@ -1,8 +1,8 @@
 //! What is stopped stays stopped: by the red button, a person, a guard or the end of a run.
 
+use estop_core::agent::standing::{DeactivatedBy, Standing};
 use estop_core::decision::Effect;
 use estop_core::event::What;
-use estop_core::standing::{DeactivatedBy, Standing};
 
 use super::Step;
 use crate::broken::{Holds, ensure};

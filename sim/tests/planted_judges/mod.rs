@@ -2,13 +2,13 @@
 
 use std::cell::Cell;
 
+use estop_core::agent::standing::Standing;
 use estop_core::decision::{Decision, Effect, Outcome, Retry, Ruling};
 use estop_core::engine::{AgentState, Wake};
 use estop_core::event::{AbortedBy, Ended, Event, Usage, What};
 use estop_core::fingerprint::RequestPrint;
 use estop_core::fingerprint::simhash::SimHash;
 use estop_core::policy::{Limit, Policy};
-use estop_core::standing::Standing;
 use estop_core::time::Now;
 use estop_sim::Judge;
 

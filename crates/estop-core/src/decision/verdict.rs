@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::agent::standing::StandingFinding;
 use crate::budget::BudgetFinding;
 use crate::guard::Guard;
 use crate::guards::breaker::BreakerFinding;
@@ -15,7 +16,6 @@ use crate::loop_detector::chant::Chant;
 use crate::loop_detector::repetition::ChurnFinding;
 use crate::policy::Mode;
 use crate::run::RunFinding;
-use crate::standing::StandingFinding;
 use crate::system::{GateView, SystemState};
 use crate::tripwire::health::HealthFinding;
 use crate::tripwire::safety_gate::GateFinding;

@@ -5,6 +5,7 @@ use super::AgentState;
 use super::asking::Asking;
 use super::in_flight::{Flight, LIFETIME_MS};
 use super::pass::Pass;
+use crate::agent::standing::Cause;
 use crate::decision::{Effect, Finding, Guard, Ruling};
 use crate::event::{Ended, Event};
 use crate::fingerprint::StepPrint;
@@ -14,7 +15,6 @@ use crate::loop_detector::{self, LoopEvidence};
 use crate::minute::Mark;
 use crate::policy::WatchdogScope;
 use crate::run::{Adds, Run};
-use crate::standing::Cause;
 use crate::time::Millis;
 
 /// Where a request was put.

@@ -3,13 +3,13 @@
 use super::AgentState;
 use super::pass::Pass;
 use super::tool::OpenCalls;
+use crate::agent::standing::{DeactivatedBy, Standing};
 use crate::budget::PeriodSpend;
 use crate::decision::{Decision, Effect, Guard};
 use crate::event::Event;
 use crate::judgement::{Judgement, Level};
 use crate::policy::{Mode, Policy, RunLimits};
 use crate::run::{Run, RunFinding, RunProblem, RunState};
-use crate::standing::{DeactivatedBy, Standing};
 use crate::time::{Millis, Now};
 use crate::tripwire::activity::Activity;
 use crate::tripwire::health::Health;

@@ -2,7 +2,7 @@
 //! in their order. The request is taken to be like the latest one: in its run, and asking for as much.
 
 use super::AgentState;
-use crate::agent_status::{AgentStatus, StatusKind};
+use crate::agent::status::{AgentStatus, StatusKind};
 use crate::budget::{Account, BudgetFinding, Fit, Need, RunSpend};
 use crate::guards::{hours, rate};
 use crate::judgement::Level;

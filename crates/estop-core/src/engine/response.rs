@@ -5,6 +5,7 @@ use super::admission::ToldOf;
 use super::in_flight::LIFETIME_MS;
 use super::pass::Pass;
 use super::request::judge_breaker;
+use crate::agent::standing::Cause;
 use crate::budget::{Amount, BudgetFinding, RunSpend};
 use crate::decision::{Decision, Effect, Finding, Guard, Ruling, Verdict};
 use crate::event::{
@@ -17,7 +18,6 @@ use crate::minute::Mark;
 use crate::policy::{LoopPolicy, Mode, Policy, Profile};
 use crate::run::report_tool::is_wrap_up_tool;
 use crate::run::{Adds, Run, RunFinding, RunProblem, RunState};
-use crate::standing::Cause;
 use crate::system::Channel;
 use crate::time::Millis;
 use crate::tripwire::health::Harm;

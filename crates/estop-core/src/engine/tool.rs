@@ -6,6 +6,7 @@ use super::pass::Pass;
 use super::request::judge_breaker;
 use serde::{Deserialize, Serialize};
 
+use crate::agent::standing::{Cause, Standing};
 use crate::decision::{Decision, Effect, Guard};
 use crate::event::{Ended, Event, ToolFinished, ToolGate, ToolRequested};
 use crate::fingerprint::StepPrint;
@@ -19,7 +20,6 @@ use crate::minute::Mark;
 use crate::policy::{Mode, Policy};
 use crate::run::report_tool::is_wrap_up_tool;
 use crate::run::{Adds, AtGate, Run, Wants, is_same_call};
-use crate::standing::{Cause, Standing};
 use crate::system::Channel;
 use crate::time::{Millis, Now};
 

@@ -1,11 +1,11 @@
 //! The one agent and the system a script plays with, and what must hold after every event.
 
+use estop_core::agent::standing::Standing;
 use estop_core::decision::{Decision, Effect, Guard, Outcome, Ruling};
 use estop_core::engine::{AgentState, Snapshot};
 use estop_core::event::{Event, What};
 use estop_core::guards::watchdog::FleetWatchdog;
 use estop_core::policy::{Mode, Policy};
-use estop_core::standing::Standing;
 use estop_core::system::{System, SystemDecision, SystemEvent};
 use estop_core::time::{Millis, Now};
 

@@ -10,12 +10,12 @@ mod of_agent;
 mod runs;
 mod sums;
 
+use estop_core::agent::standing::Cause;
 use estop_core::budget::{Budget, BudgetFinding, PeriodSpend};
 use estop_core::decision::{Decision, Effect, Finding, Guard, Outcome};
 use estop_core::event::{Event, What};
 use estop_core::guards::watchdog::WINDOW_MS;
 use estop_core::run::RunView;
-use estop_core::standing::Cause;
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_core::time::Now;
 use estop_store::{JournalBatch, NewEvent};

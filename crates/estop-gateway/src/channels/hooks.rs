@@ -11,13 +11,13 @@ mod who;
 
 use std::sync::Arc;
 
+use estop_core::agent::standing::Standing;
 use estop_core::decision::Decision;
 use estop_core::event::What;
 use estop_core::ids::Name;
 use estop_core::operator::{HOOK_BODY_MAX, HookCall, HookFault, HookReply, RunStep};
 use estop_core::policy::RunLimits;
 use estop_core::run::RunState;
-use estop_core::standing::Standing;
 use estop_core::system::Channel;
 use estop_core::tags::Tags;
 use estop_wire::hooks::{

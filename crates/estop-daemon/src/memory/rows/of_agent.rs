@@ -1,8 +1,8 @@
 //! What rows need to remember of one agent from record to record.
 
+use estop_core::agent::standing::{DeactivatedBy, Standing};
 use estop_core::decision::{Effect, Finding, Guard, Outcome};
 use estop_core::event::What;
-use estop_core::standing::{DeactivatedBy, Standing};
 use estop_store::{AgentSeen, JournalBatch, StandingChange};
 use serde_json::json;
 

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
+use crate::agent::standing::{DeactivatedBy, Standing};
 use crate::printed_command::Commands;
-use crate::standing::{DeactivatedBy, Standing};
 use crate::system::{Channel, GateView, SystemState};
 
 /// What the next request would get.
