@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use estop_core::proof_test::{NoProofTest, ProofTest, ProofTests};
+use estop_core::system::proof_test::{NoProofTest, ProofTest, ProofTests};
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;

@@ -10,7 +10,7 @@ use estop_core::agent::status::StatusKind;
 use estop_core::budget::Amount;
 use estop_core::ids::Name;
 use estop_core::operator::FleetView;
-use estop_core::proof_test::CANARY;
+use estop_core::system::proof_test::CANARY;
 use estop_core::time::date;
 use estop_store::{SpendBy, SpendGroup, SpendQuery};
 use jiff::civil::Date;

@@ -19,13 +19,11 @@ pub mod operator;
 pub mod policy;
 pub mod policy_file;
 pub mod prices;
-pub mod proof_test;
 pub mod tags;
 pub mod time;
 
 // Who decides.
 pub mod agent;
-pub mod button;
 pub mod engine;
 pub mod run;
 pub mod system;

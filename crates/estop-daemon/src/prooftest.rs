@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 
 use estop_core::event::What;
 use estop_core::operator::Ended;
-use estop_core::proof_test::{NoProofTest, ProofStep, ProofTest, ProofTests};
 use estop_core::system::SystemState;
+use estop_core::system::proof_test::{NoProofTest, ProofStep, ProofTest, ProofTests};
 use estop_gateway::{CANARY, Host};
 
 use crate::latch_keeper::Asked;

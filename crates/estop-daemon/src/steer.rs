@@ -7,7 +7,6 @@ use estop_config::find_zone;
 use estop_config::printable::escaped;
 use estop_core::agent::status::AgentStatus;
 use estop_core::budget::PeriodSpend;
-use estop_core::button::{Latched, Press, Unlock};
 use estop_core::decision::Decision;
 use estop_core::engine::StatusQuery;
 use estop_core::event::What;
@@ -20,7 +19,8 @@ use estop_core::operator::{
 };
 use estop_core::policy::Preset;
 use estop_core::printed_command::Commands;
-use estop_core::proof_test::{NoProofTest, ProofTest, ProofTests};
+use estop_core::system::button::{Latched, Press, Unlock};
+use estop_core::system::proof_test::{NoProofTest, ProofTest, ProofTests};
 use estop_core::system::{GateView, SystemDecision, SystemOutcome};
 use estop_gateway::{Agent, Gateway, Host, Judged, KeyRing, NotKept, Over, is_agent_name};
 use rustix::process::{Pid, Signal, kill_process};

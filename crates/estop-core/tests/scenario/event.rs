@@ -17,7 +17,6 @@
 //! Whether a command runs tests is found out as in real life.
 
 use estop_core::budget::{Account, Amount, BudgetFinding, PeriodSpend};
-use estop_core::button::Press;
 use estop_core::event::{
     AbortedBy, CallKind, ChantDetected, Ended, Estimate, Event, RequestReceived, ResponseCompleted,
     StreamAborted, StreamProgressed, ToolFinished, ToolGate, ToolRequested, Usage, What,
@@ -29,6 +28,7 @@ use estop_core::loop_detector::chant::ChantDetector;
 use estop_core::money::NanoUsd;
 use estop_core::policy::{Limit, RunLimits};
 use estop_core::run::test_command::is_test_run;
+use estop_core::system::button::Press;
 use estop_core::system::{Channel, Channels, GateView, KillReason, SystemEvent, SystemState};
 use estop_core::tags::Tags;
 

@@ -17,7 +17,7 @@ use crate::settings::{Auth, Provider};
 use crate::upstream::{Ready, Upstream};
 
 /// Its name.
-pub const AGENT: &str = estop_core::proof_test::CANARY;
+pub const AGENT: &str = estop_core::system::proof_test::CANARY;
 /// Its provider's name in the path.
 pub const PROVIDER: &str = "estop-canary";
 /// Carries the drill's secret; like all of estop's own headers it does not travel on.

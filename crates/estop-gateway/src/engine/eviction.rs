@@ -88,9 +88,9 @@ mod tests {
     use std::time::Duration;
 
     use estop_core::agent::standing::Standing;
-    use estop_core::button::Press;
     use estop_core::event::What;
     use estop_core::policy_file::PolicyFile;
+    use estop_core::system::button::Press;
     use estop_core::system::{Channels, KillReason, System};
     use estop_core::time::Millis;
 

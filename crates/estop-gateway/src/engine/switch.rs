@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use estop_core::budget::PeriodSpend;
-use estop_core::button::{Latched, Press, Unlock};
 use estop_core::event::AbortedBy;
 use estop_core::ids::Hash64;
 use estop_core::journal::Digest;
 use estop_core::operator::{Ended, Stopped};
 use estop_core::policy::Preset;
+use estop_core::system::button::{Latched, Press, Unlock};
 use estop_core::system::{
     Channel, GateView, System, SystemDecision, SystemEvent, SystemOutcome, SystemState,
 };

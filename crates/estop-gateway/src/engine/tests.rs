@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, Weak};
 
-use estop_core::button::{Press, Unlock};
 use estop_core::ended::Ended;
 use estop_core::event::{ToolFinished, ToolRequested};
 use estop_core::ids::{CallId, Hash64};
 use estop_core::policy::{Limit, RunLimits};
 use estop_core::policy_file::{PolicyFile, PolicyFileIn};
 use estop_core::run::RunState;
+use estop_core::system::button::{Press, Unlock};
 use estop_core::system::{Channel, KillReason};
 
 use super::*;

@@ -5,9 +5,9 @@
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex};
 
-use estop_core::button::Press;
 use estop_core::event::What;
 use estop_core::system::KillReason;
+use estop_core::system::button::Press;
 use estop_fake_model::FakeModel;
 use estop_fake_model::script::{Delay, Match, Reply as Said, Rule};
 use estop_gateway::{JournalQueue, PartChange, Tail, TailMark};

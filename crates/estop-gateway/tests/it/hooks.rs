@@ -3,10 +3,10 @@
 
 use crate::common::http::post_with;
 use crate::common::{House, wait};
-use estop_core::button::Press;
 use estop_core::event::What;
 use estop_core::operator::{HookCall, HookFault, HookReply};
 use estop_core::run::{RunState, RunView};
+use estop_core::system::button::Press;
 use estop_core::system::{Channel, Channels, KillReason};
 use estop_wire::hooks::{HookClient, HookEvent};
 use serde_json::{Value, json};

@@ -16,9 +16,9 @@ use crate::common::two::{
     WINDOW_UPDATE,
 };
 use crate::common::{DIALECTS, Dialect, House, PATIENCE, aim, wait, what};
-use estop_core::button::Press;
 use estop_core::event::{AbortedBy, What};
 use estop_core::system::KillReason;
+use estop_core::system::button::Press;
 use estop_fake_model::script::{Reply as Said, Rule};
 use estop_gateway::Recorded;
 use estop_gateway::settings::{Limits, Settings};

@@ -4,9 +4,9 @@
 
 use crate::common::http::{Reply, Wire, post_with};
 use crate::common::{House, wait, what};
-use estop_core::button::Press;
 use estop_core::event::What;
 use estop_core::operator::{BackgroundJob, BackgroundState};
+use estop_core::system::button::Press;
 use estop_core::system::{Channel, Channels, KillReason};
 use estop_fake_model::script::{Hold, Match, Reply as Said, Rule};
 use estop_gateway::settings::Settings;

@@ -8,10 +8,10 @@ use crate::common::http::{Wire, post};
 use crate::common::raw::Raw;
 use crate::common::two::Two;
 use crate::common::{DIALECTS, House, PATIENCE, aim, wait};
-use estop_core::button::Press;
 use estop_core::ended::Ended;
 use estop_core::event::{AbortedBy, ResponseCompleted, StreamAborted, What};
 use estop_core::system::KillReason;
+use estop_core::system::button::Press;
 use estop_fake_model::script::{Delay, Hold, Reply};
 use estop_gateway::{Gateway, JournalQueue, Recorded};
 

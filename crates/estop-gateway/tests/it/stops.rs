@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::common::http::{Wire, post};
 use crate::common::{DIALECTS, Dialect, House, PATIENCE};
-use estop_core::button::{Press, Unlock};
 use estop_core::event::What;
 use estop_core::system::KillReason;
+use estop_core::system::button::{Press, Unlock};
 use estop_fake_model::script::{Delay, Hold, Reply};
 use estop_gateway::Recorded;
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use estop_core::budget::PeriodSpend;
-use estop_core::button::{Latched, Press, Unlock};
 use estop_core::decision::Decision;
 use estop_core::engine::{AgentState, StatusQuery};
 use estop_core::event::{Event, What};
@@ -18,7 +17,8 @@ use estop_core::operator::{
 use estop_core::policy::{Policy, Preset};
 use estop_core::policy_file::PolicyFile;
 use estop_core::printed_command::Commands;
-use estop_core::proof_test::{NoProofTest, ProofStep, ProofTest, ProofTests};
+use estop_core::system::button::{Latched, Press, Unlock};
+use estop_core::system::proof_test::{NoProofTest, ProofStep, ProofTest, ProofTests};
 use estop_core::system::{GateView, System, SystemDecision, SystemEvent, SystemState};
 use estop_core::time::{Millis, Now, Zone};
 

@@ -5,7 +5,7 @@ use estop_core::guards::breaker::LimitUse;
 use estop_core::ids::Name;
 use estop_core::journal::{Chains, SYSTEM};
 use estop_core::operator::ADMIN_TOKEN_BY_OWNER;
-use estop_core::proof_test::CANARY;
+use estop_core::system::proof_test::CANARY;
 use estop_core::time::Now;
 use estop_notify::{AlertType, BudgetSeen, Cost, Detail, EscalationSeen, Happening, Phase};
 use estop_store::{
