@@ -7,37 +7,31 @@
 //! ([`engine`]), then one detector after the other.
 #![deny(clippy::float_arithmetic)]
 
-// What comes in and goes out.
-pub mod decision;
-pub mod ended;
+// What comes in: events and the rules they are judged by.
 pub mod event;
-pub mod guard;
-pub mod ids;
-pub mod judgement;
-pub mod money;
-pub mod operator;
 pub mod policy;
 pub mod policy_file;
 pub mod prices;
-pub mod tags;
-pub mod time;
 
-// Who decides.
+// What goes out.
+pub mod decision;
+pub mod escalation_text;
+pub mod printed_command;
+
+// State: one agent's, its runs', its money, and the red button's.
 pub mod agent;
+pub mod budget;
 pub mod engine;
+pub mod operator;
 pub mod run;
 pub mod system;
 
-// From text to prints.
+// Who judges, from text to verdict.
 pub mod fingerprint;
-mod ring;
-pub mod steps;
-
-// The detectors, in the order they are asked.
-pub mod budget;
+pub mod guard;
 pub mod guards;
+pub mod judgement;
 pub mod loop_detector;
-mod minute;
 pub mod tripwire;
 
 // What is written down, and what comes of reading it again.
@@ -45,8 +39,16 @@ mod as_list;
 pub mod backtest;
 mod canonical_json;
 pub mod chain;
-pub mod escalation_text;
-pub mod hex;
 pub mod journal;
-pub mod printed_command;
 pub mod replay;
+
+// What everything else is made of. These import nothing above.
+pub mod ended;
+pub mod hex;
+pub mod ids;
+mod minute;
+pub mod money;
+mod ring;
+pub mod steps;
+pub mod tags;
+pub mod time;
