@@ -4,12 +4,12 @@
 //! each detector owns its own rules and memory.
 
 mod admission;
-mod asking;
 mod in_flight;
 mod lifecycle;
 mod message;
 mod next_request;
 mod pass;
+mod pending_request;
 mod request;
 mod response;
 mod snapshot;
@@ -259,7 +259,7 @@ impl AgentState {
         match policy.modes.health {
             Mode::Off => {}
             Mode::Shadow => {
-                if admission::is_news(&mut self.shadow_told, Guard::Health, suspended) {
+                if admission::is_first_report(&mut self.shadow_told, Guard::Health, suspended) {
                     effects.push(Effect::WouldHaveStopped { guard: Guard::Health });
                 }
             }

@@ -1,7 +1,7 @@
 //! What became of a forwarded request: settle its money, remember its answer, watch its stream.
 
 use super::AgentState;
-use super::admission::ToldOf;
+use super::admission::ShadowScope;
 use super::in_flight::LIFETIME_MS;
 use super::pass::Pass;
 use super::request::judge_breaker;
@@ -228,7 +228,7 @@ impl AgentState {
         let mut pass = Pass::new();
         pass.ask(Guard::Chanting, Judgement::stop(c.chant), policy.modes.chanting);
         let mut effects = Vec::new();
-        self.tell_shadows(&pass, ToldOf::default(), &mut effects);
+        self.report_shadow_stops(&pass, ShadowScope::default(), &mut effects);
         if pass.stopped_by().is_some() {
             effects.push(Effect::CutStream { request: c.request });
             self.kill_switch(now, Cause::Chanting, &mut effects);

@@ -1,7 +1,7 @@
 //! Tool calls and prompts as hooks see them.
 
 use super::AgentState;
-use super::admission::ToldOf;
+use super::admission::ShadowScope;
 use super::pass::Pass;
 use super::request::judge_breaker;
 use serde::{Deserialize, Serialize};
@@ -144,8 +144,8 @@ impl AgentState {
             Some(Guard::Breaker) => self.trip(now.mono, event, &pass, &mut effects),
             Some(_) => {}
         }
-        let of = ToldOf { conversation: Some(conversation), run: event.run.as_deref() };
-        self.tell_shadows(&pass, of, &mut effects);
+        let of = ShadowScope { conversation: Some(conversation), run: event.run.as_deref() };
+        self.report_shadow_stops(&pass, of, &mut effects);
         pass.into_decision(effects)
     }
 
@@ -209,8 +209,8 @@ impl AgentState {
             }
         }
         let (pass, evidence) = self.judge_step(now, &open, t, policy);
-        let of = ToldOf { conversation: Some(hook_conversation(open.run.as_deref())), run: None };
-        self.tell_shadows(&pass, of, &mut effects);
+        let of = ShadowScope { conversation: Some(hook_conversation(open.run.as_deref())), run: None };
+        self.report_shadow_stops(&pass, of, &mut effects);
         if let Some(by) = pass.stopped_by() {
             if !matches!(self.standing, Standing::Inactive { .. }) {
                 effects.push(Effect::LoopEvidence(evidence));
@@ -302,8 +302,8 @@ impl AgentState {
             Some(Guard::Breaker) => self.trip(now, event, &pass, &mut effects),
             Some(_) => {}
         }
-        let of = ToldOf { conversation: None, run: event.run.as_deref() };
-        self.tell_shadows(&pass, of, &mut effects);
+        let of = ShadowScope { conversation: None, run: event.run.as_deref() };
+        self.report_shadow_stops(&pass, of, &mut effects);
         pass.into_decision(effects)
     }
 }

@@ -9,7 +9,7 @@ use crate::loop_detector::step::Step;
 use crate::policy::Policy;
 
 /// A request with all that it takes to judge it.
-pub(super) struct Asking<'a> {
+pub(super) struct PendingRequest<'a> {
     pub(super) event: &'a Event,
     pub(super) request: &'a RequestReceived,
     /// What it brings that counts as repetition.
@@ -19,7 +19,7 @@ pub(super) struct Asking<'a> {
     pub(super) policy: &'a Policy,
 }
 
-impl Asking<'_> {
+impl PendingRequest<'_> {
     /// What it may need.
     pub(super) fn need(&self) -> Need {
         self.request.estimate.into()
@@ -32,17 +32,17 @@ impl Asking<'_> {
 
     /// A turn: a person's text to a generating model (CB-3).
     pub(super) fn is_turn(&self) -> bool {
-        self.is_generation() && self.asked().is_some()
+        self.is_generation() && self.new_prompt().is_some()
     }
 
     /// A person's ask, made for the first time.
-    pub(super) fn asks(&self) -> bool {
+    pub(super) fn is_new_prompt(&self) -> bool {
         !self.request.print.continues && !self.is_retry
     }
 
     /// What the person asks, if it is a new ask.
-    pub(super) fn asked(&self) -> Option<SimHash> {
-        self.request.print.prompt.filter(|_| self.asks())
+    pub(super) fn new_prompt(&self) -> Option<SimHash> {
+        self.request.print.prompt.filter(|_| self.is_new_prompt())
     }
 
     /// The results it brings for the first time.
