@@ -14,7 +14,7 @@ use crate::loop_detector::window::NewEntry;
 use crate::loop_detector::{self, LoopEvidence};
 use crate::minute::Mark;
 use crate::policy::WatchdogScope;
-use crate::run::{Adds, Run};
+use crate::run::{Increments, Run};
 use crate::time::Millis;
 
 /// Where a request was put.
@@ -98,7 +98,7 @@ impl AgentState {
         &mut self,
         now: Millis,
         event: &Event,
-        adds: impl FnOnce(&mut Run) -> Adds,
+        adds: impl FnOnce(&mut Run) -> Increments,
     ) -> u32 {
         let name = event.run.as_deref();
         if self.runs.get(name).is_none() {
@@ -262,7 +262,7 @@ impl AgentState {
     fn is_first_report_of_run(&mut self, run: Option<&str>, finding: &Finding) -> bool {
         let Finding::Breaker(finding) = finding else { return false };
         let Some((run, used)) = self.runs.get_mut(run).zip(finding.reached()) else { return false };
-        run.tell_shadow_trip(used.limit)
+        run.report_shadow_trip(used.limit)
     }
 }
 

@@ -16,7 +16,7 @@ use crate::loop_detector::repetition::{ChurnFinding, Track};
 use crate::loop_detector::step::{Step, steps_of};
 use crate::loop_detector::window::Conversation;
 use crate::policy::{LimitName, Mode, Policy, WatchdogScope};
-use crate::run::{Adds, Run, RunFinding, RunProblem, RunState, Wants};
+use crate::run::{Increments, Run, RunAction, RunFinding, RunProblem, RunState};
 use crate::system::Channel;
 use crate::time::{Millis, Now};
 
@@ -75,8 +75,11 @@ impl AgentState {
         let conversation = self.conversations.get(r.print.conversation);
         let tokens = u64::from(r.estimate.input_tokens);
         let in_flight = self.in_flight.len() as u32;
-        let run_judgement =
-            if known.is_none() { self.room_for_run(now.mono) } else { run.judge(Wants::Words).some() };
+        let run_judgement = if known.is_none() {
+            self.room_for_run(now.mono)
+        } else {
+            run.judge(RunAction::ModelCall).some()
+        };
         let spend = RunSpend { spent: run.spent.amount, reserved: self.held_by(run, policy) };
         let own = self.budget.tightest(pending.need(), spend, &policy.budget);
 
@@ -143,7 +146,7 @@ fn refuse_duplicate() -> Decision {
 /// What a run's limits say, and in which mode. A tripped run is summing up: its limits have spoken.
 pub(super) fn judge_breaker(
     run: &Run,
-    adds: Adds,
+    adds: Increments,
     now: Millis,
     policy: &Policy,
 ) -> (Judgement<Option<BreakerFinding>>, Mode) {

@@ -19,7 +19,7 @@ use crate::loop_detector::{self, LoopEvidence};
 use crate::minute::Mark;
 use crate::policy::{Mode, Policy};
 use crate::run::report_tool::is_wrap_up_tool;
-use crate::run::{Adds, AtGate, Run, Wants, is_same_call};
+use crate::run::{AtGate, Increments, Run, RunAction, is_same_call};
 use crate::system::Channel;
 use crate::time::{Millis, Now};
 
@@ -106,18 +106,18 @@ impl AgentState {
             }
         };
         let adds = if self.is_counted(run, t) {
-            Adds::default()
+            Increments::default()
         } else {
-            Adds { tool_calls: 1, turn: false, test_runs: u32::from(t.test_run) }
+            Increments { tool_calls: 1, turn: false, test_runs: u32::from(t.test_run) }
         };
         let reports = policy.limits.wrap_up_tools.iter().any(|tool| is_wrap_up_tool(&t.tool, tool));
-        let wants = if reports { Wants::ToolToReport } else { Wants::Tool };
+        let action = if reports { RunAction::WrapUpTool } else { RunAction::Tool };
         let modes = &policy.modes;
         let mut pass = Pass::of_channel(event, Channel::Tools);
         pass.ask(Guard::Agent, self.standing.judge(), Mode::Enforce);
         pass.ask(
             Guard::Run,
-            if known.is_none() { self.room_for_run(now.mono) } else { run.judge(wants).some() },
+            if known.is_none() { self.room_for_run(now.mono) } else { run.judge(action).some() },
             Mode::Enforce,
         );
         pass.ask(Guard::Hours, hours::judge(policy.hours.as_ref(), now.wall), modes.hours);
@@ -169,14 +169,14 @@ impl AgentState {
         }
     }
 
-    fn admit_tool(&mut self, now: Millis, event: &Event, t: &ToolRequested, adds: Adds) {
+    fn admit_tool(&mut self, now: Millis, event: &Event, t: &ToolRequested, adds: Increments) {
         self.count_in_run(now, event, |run| {
             if t.gate == ToolGate::Hook {
                 run.hook_tools();
             }
             adds
         });
-        if adds == Adds::default() {
+        if adds == Increments::default() {
             if t.gate == ToolGate::Mcp {
                 self.pair(t, event.run.as_deref());
             }
@@ -275,12 +275,12 @@ impl AgentState {
 
     /// A person's prompt, seen by a hook: a turn (CB-3).
     pub(super) fn prompt_submitted(&mut self, now: Millis, event: &Event, policy: &Policy) -> Decision {
-        let adds = Adds { turn: true, ..Adds::default() };
+        let adds = Increments { turn: true, ..Increments::default() };
         let mut pass = Pass::of_channel(event, Channel::Llm);
         pass.ask(Guard::Agent, self.standing.judge(), Mode::Enforce);
         match self.runs.get(event.run.as_deref()) {
             Some(run) => {
-                pass.ask(Guard::Run, run.judge(Wants::Words), Mode::Enforce);
+                pass.ask(Guard::Run, run.judge(RunAction::ModelCall), Mode::Enforce);
                 let (breaker, mode) = judge_breaker(run, adds, now, policy);
                 pass.ask(Guard::Breaker, breaker, mode);
             }

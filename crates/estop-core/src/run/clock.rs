@@ -25,7 +25,7 @@ impl Run {
             Some(trip) => (!trip.over).then(|| trip.at.plus(WRAP_UP_MS)),
             None => match self.mode_of(self.clock_limit(), limits, modes) {
                 Mode::Off => None,
-                Mode::Shadow if self.is_told(self.clock_limit()) => None,
+                Mode::Shadow if self.is_shadow_trip_reported(self.clock_limit()) => None,
                 Mode::Shadow | Mode::Enforce => self.limit_due(&self.caps(limits)),
             },
         };
@@ -84,7 +84,7 @@ impl Run {
             RunState::Completed | RunState::Escalated => return None,
         };
         if self.mode_of(limit, limits, modes) != Mode::Enforce {
-            self.tell_shadow_trip(limit);
+            self.report_shadow_trip(limit);
             return Some(RunDue::WouldTrip);
         }
         let used_ms =

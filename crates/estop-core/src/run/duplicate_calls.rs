@@ -30,7 +30,7 @@ pub(crate) fn is_same_call(tool: &str, action: Hash64, at_gate: &ToolRequested) 
 
 /// Calls of the latest answer, for the gate that sees them again.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Announced {
+pub(super) struct AnnouncedCalls {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     calls: Vec<AnnouncedCall>,
 }
@@ -43,10 +43,10 @@ struct AnnouncedCall {
     at_gate: Option<AtGate>,
 }
 
-impl Announced {
-    pub(super) fn of(calls: &[CallPrint]) -> Announced {
+impl AnnouncedCalls {
+    pub(super) fn of(calls: &[CallPrint]) -> AnnouncedCalls {
         let call = |c: &CallPrint| AnnouncedCall { tool: c.tool.clone(), action: c.action, at_gate: None };
-        Announced { calls: calls.iter().map(call).collect() }
+        AnnouncedCalls { calls: calls.iter().map(call).collect() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -54,7 +54,7 @@ impl Announced {
     }
 
     /// The gate asks once more about a call that has its pair.
-    pub(super) fn knows(&self, t: &ToolRequested) -> bool {
+    pub(super) fn is_paired(&self, t: &ToolRequested) -> bool {
         self.calls.iter().any(|c| c.at_gate == Some(AtGate::of(t)))
     }
 
