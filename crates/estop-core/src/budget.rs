@@ -102,8 +102,8 @@ impl Spent {
         tokens: (Account, Option<u64>),
         out: &mut Vec<BudgetWarning>,
     ) {
-        tell(usd.0, self.amount.usd.0, usd.1.map(|cap| cap.0), &mut self.told_usd, out);
-        tell(tokens.0, self.amount.tokens, tokens.1, &mut self.told_tokens, out);
+        push_warning(usd.0, self.amount.usd.0, usd.1.map(|cap| cap.0), &mut self.told_usd, out);
+        push_warning(tokens.0, self.amount.tokens, tokens.1, &mut self.told_tokens, out);
     }
 
     /// Whether a refusal is the first of its account and kind in this period.
@@ -123,7 +123,7 @@ impl Spent {
     }
 }
 
-fn tell(account: Account, spent: u64, cap: Option<u64>, told: &mut u8, out: &mut Vec<BudgetWarning>) {
+fn push_warning(account: Account, spent: u64, cap: Option<u64>, told: &mut u8, out: &mut Vec<BudgetWarning>) {
     let Some(cap) = cap else { return };
     let reached =
         WARN_AT_PERCENT.iter().filter(|p| share_bp(spent, cap) >= u64::from(**p) * 100).count() as u8;

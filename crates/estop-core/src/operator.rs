@@ -19,7 +19,7 @@ use crate::policy::{BudgetPolicy, Policy, Preset, RunLimits};
 use crate::policy_file::{PolicyError, PolicyIn};
 use crate::run::RunView;
 use crate::system::button::{Latched, Press, Unlock};
-use crate::system::proof_test::{NoProofTest, ProofTest, ProofTests};
+use crate::system::proof_test::{ProofTest, ProofTestError, ProofTests};
 use crate::system::{GateView, SystemDecision};
 use crate::tags::Tags;
 use crate::tripwire::activity::ActivityState;
@@ -145,13 +145,13 @@ pub trait Operator: Send + Sync {
     fn heartbeat(&self) -> bool;
 
     /// Tries out the stop on a canary, without stopping anybody else. Takes seconds.
-    fn proof_test(&self, by: &str) -> Result<ProofTest, NoProofTest>;
+    fn proof_test(&self, by: &str) -> Result<ProofTest, ProofTestError>;
 
     /// When the stop was last tried out.
     fn proof_tests(&self) -> ProofTests;
 
     /// What is under way, and a kill would end.
-    fn under_way(&self) -> Ended;
+    fn under_way(&self) -> EndedWork;
 
     /// Work that goes on at providers, and what became of it after a stop.
     fn background(&self) -> BackgroundWork {
@@ -222,7 +222,7 @@ pub struct Stopped {
     /// What the system decided.
     pub decision: SystemDecision,
     /// What was under way and is ended.
-    pub ended: Ended,
+    pub ended: EndedWork,
     /// Until the gate was shut, in microseconds.
     pub gate_us: u64,
     /// Until everything under way was told to end.
@@ -246,7 +246,7 @@ pub struct TriggerView {
 
 /// What was under way and is ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ended {
+pub struct EndedWork {
     /// Requests to models.
     pub model_calls: usize,
     /// Tools: process trees and calls.
@@ -375,7 +375,7 @@ pub struct AgentView {
 
 impl RunStep {
     /// What happened, told by `by`.
-    pub fn told(self, by: &str) -> What {
+    pub fn into_event(self, by: &str) -> What {
         match self {
             RunStep::Start { attended, tags, limits } => What::RunStarted {
                 attended,

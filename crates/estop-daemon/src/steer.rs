@@ -13,14 +13,14 @@ use estop_core::event::What;
 use estop_core::guard::Guard;
 use estop_core::ids::Name;
 use estop_core::operator::{
-    AgentKeyHash, AgentView, BackgroundWork, Ended, FleetView, HookCall, HookReply, JournalTrouble,
+    AgentKeyHash, AgentView, BackgroundWork, EndedWork, FleetView, HookCall, HookReply, JournalTrouble,
     NewSnooze, OnEnd, Operator, OperatorError, Overrides, RunStep, Steer, Stopped, StuckPart, TriggerView,
     Watch, Watched,
 };
 use estop_core::policy::Preset;
 use estop_core::printed_command::Commands;
 use estop_core::system::button::{Latched, Press, Unlock};
-use estop_core::system::proof_test::{NoProofTest, ProofTest, ProofTests};
+use estop_core::system::proof_test::{ProofTest, ProofTestError, ProofTests};
 use estop_core::system::{GateView, SystemDecision, SystemOutcome};
 use estop_gateway::{Agent, Gateway, Host, Judged, KeyRing, NotKept, Over, is_agent_name};
 use rustix::process::{Pid, Signal, kill_process};
@@ -239,7 +239,7 @@ impl Operator for Steering {
         let agent = self.find(agent)?;
         // The run without a name is the implicit one.
         let run = Some(run).filter(|run| !run.is_empty()).map(Name::from);
-        let decision = self.host.tell(&agent, run, step.told(by));
+        let decision = self.host.tell(&agent, run, step.into_event(by));
         self.keep()?;
         Ok((*decision).clone())
     }
@@ -321,7 +321,7 @@ impl Operator for Steering {
         Ok(decision)
     }
 
-    fn proof_test(&self, by: &str) -> Result<ProofTest, NoProofTest> {
+    fn proof_test(&self, by: &str) -> Result<ProofTest, ProofTestError> {
         self.proof.test(by, self.host.clock.now().wall)
     }
 
@@ -333,7 +333,7 @@ impl Operator for Steering {
         self.board.beat()
     }
 
-    fn under_way(&self) -> Ended {
+    fn under_way(&self) -> EndedWork {
         self.host.under_way()
     }
 

@@ -12,7 +12,7 @@ use crate::time::Millis;
 use crate::tripwire::activity::{Activity, EnteredCritical, Tempo};
 use crate::tripwire::health::{Harm, Health};
 use crate::tripwire::intent;
-use crate::tripwire::safety_gate::{SafetyVeto, Weighing};
+use crate::tripwire::safety_gate::{GateInput, SafetyVeto};
 
 /// What the tripwire would look like with this step in it. Kept only if no guard before it stops.
 pub(super) struct Preview {
@@ -70,7 +70,7 @@ impl AgentState {
 
     pub(super) fn judge_tripwire(&self, pass: &mut Pass, now: Millis, preview: &Preview, policy: &Policy) {
         let activity = preview.activity.state();
-        let weighing = Weighing {
+        let weighing = GateInput {
             activity,
             intent: intent::decide(&activity),
             sums: self.minute.sums(),

@@ -11,7 +11,7 @@
 //! assert!(!is_test_run("Bash", "pip install pytest"));
 //! ```
 
-mod said;
+mod output;
 mod shell;
 mod tables;
 
@@ -19,7 +19,7 @@ use std::borrow::Cow;
 
 use crate::fingerprint::arguments::{Given, first_of};
 use crate::steps;
-pub use said::says_passed;
+pub use output::says_passed;
 use shell::simple_commands;
 use tables::{
     ALIASES, GOAL_PROGRAMS, KEYWORDS, MODULE_PROGRAMS, NOT_RUN_OPTIONS, NOT_RUNS, SHELL_TOOLS, STOP_OPTIONS,

@@ -60,7 +60,7 @@ impl ProofTests {
 
 /// Why the stop cannot be tried out just now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoProofTest {
+pub enum ProofTestError {
     /// Something is shut, so that there is nothing to try.
     #[error("the system is not running with everything open: there is nothing to try the stop on")]
     NotRunning,

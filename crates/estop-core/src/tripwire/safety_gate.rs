@@ -159,7 +159,7 @@ impl std::fmt::Display for GateFinding {
 
 /// What the gate is asked to weigh.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Weighing<'a> {
+pub(crate) struct GateInput<'a> {
     pub(crate) activity: ActivityState,
     pub(crate) intent: IntentDecision,
     pub(crate) sums: Sums,
@@ -176,7 +176,7 @@ pub(crate) struct SafetyGate {
 }
 
 impl SafetyGate {
-    pub(crate) fn judge(&self, now: Millis, w: &Weighing<'_>) -> Judgement<GateFinding> {
+    pub(crate) fn judge(&self, now: Millis, w: &GateInput<'_>) -> Judgement<GateFinding> {
         // Health that may not stop the agent may not tighten its budget either.
         let health = if w.health_counts { w.health } else { u16::MAX };
         let tokens_max = tightened(w.policy.max_tokens_per_minute, health, w.policy);

@@ -224,7 +224,7 @@ impl Asked<'_> {
         self.say(self.hook.last_words.as_deref());
         let is_awake = self.state() == Some(RunState::Active) && !self.is_tripped();
         if is_awake {
-            self.tell(RunStep::Sleep.told(BY));
+            self.tell(RunStep::Sleep.into_event(BY));
         }
         HookOut::allow()
     }
@@ -233,7 +233,7 @@ impl Asked<'_> {
     fn session_ended(&mut self) -> HookOut {
         let is_open = matches!(self.state(), Some(RunState::Active | RunState::Sleeping));
         if is_open && matches!(self.who.run_of, RunOf::Named(_) | RunOf::Session(_)) {
-            self.tell(RunStep::Complete.told(BY));
+            self.tell(RunStep::Complete.into_event(BY));
         }
         self.judged.hooks.forget(self.who.run());
         HookOut::allow()
@@ -259,7 +259,7 @@ impl Asked<'_> {
         if !may_work {
             return None;
         }
-        let decision = self.tell(self.start(attended).told(BY));
+        let decision = self.tell(self.start(attended).into_event(BY));
         (!decision.is_allowed()).then_some(decision)
     }
 

@@ -11,14 +11,14 @@ use estop_core::guard::Guard;
 use estop_core::ids::Name;
 use estop_core::loop_detector::LoopFinding;
 use estop_core::operator::{
-    AgentKeyHash, AgentView, Ended, FleetView, HookCall, HookFault, HookReply, JournalTrouble, NewSnooze,
+    AgentKeyHash, AgentView, EndedWork, FleetView, HookCall, HookFault, HookReply, JournalTrouble, NewSnooze,
     OnEnd, Operator, OperatorError, Overrides, RunStep, Steer, Stopped, TriggerView, Watch, Watched,
 };
 use estop_core::policy::{Policy, Preset};
 use estop_core::policy_file::PolicyFile;
 use estop_core::printed_command::Commands;
 use estop_core::system::button::{Latched, Press, Unlock};
-use estop_core::system::proof_test::{NoProofTest, ProofStep, ProofTest, ProofTests};
+use estop_core::system::proof_test::{ProofStep, ProofTest, ProofTestError, ProofTests};
 use estop_core::system::{GateView, System, SystemDecision, SystemEvent, SystemState};
 use estop_core::time::{Millis, Now, Zone};
 
@@ -255,7 +255,7 @@ impl Operator for FakeOperator {
     }
 
     fn run(&self, agent: &str, run: &str, step: RunStep, by: &str) -> Result<Decision, OperatorError> {
-        self.handle(agent, Some(run).filter(|run| !run.is_empty()), step.told(by))
+        self.handle(agent, Some(run).filter(|run| !run.is_empty()), step.into_event(by))
     }
 
     /// Says what it was told: the answer itself is the data plane's business.
@@ -315,7 +315,7 @@ impl Operator for FakeOperator {
     fn kill(&self, press: Press) -> Stopped {
         self.note(format!("Kill by {}", press.by));
         let decision = self.system(&press.event());
-        Stopped { decision, ended: Ended::default(), gate_us: 1, cut_us: 2, kept_us: Some(3) }
+        Stopped { decision, ended: EndedWork::default(), gate_us: 1, cut_us: 2, kept_us: Some(3) }
     }
 
     fn restart(&self, unlock: Unlock) -> Result<SystemDecision, OperatorError> {
@@ -332,10 +332,10 @@ impl Operator for FakeOperator {
         true
     }
 
-    fn proof_test(&self, by: &str) -> Result<ProofTest, NoProofTest> {
+    fn proof_test(&self, by: &str) -> Result<ProofTest, ProofTestError> {
         let mut inner = self.lock();
         if inner.system.gate().state != SystemState::Running {
-            return Err(NoProofTest::NotRunning);
+            return Err(ProofTestError::NotRunning);
         }
         let step = ProofStep { name: "gate".into(), passed: true, took_us: 12, what: "refused".into() };
         let test = ProofTest { at: NOW.wall, by: by.into(), took_us: 34, steps: vec![step] };
@@ -347,8 +347,8 @@ impl Operator for FakeOperator {
         ProofTests { last: self.lock().proof_test.clone(), every_days: Some(30) }
     }
 
-    fn under_way(&self) -> Ended {
-        Ended { model_calls: 3, tools: 1, messages: 0 }
+    fn under_way(&self) -> EndedWork {
+        EndedWork { model_calls: 3, tools: 1, messages: 0 }
     }
 
     fn pulse(&self) -> u64 {
