@@ -11,7 +11,7 @@ use crate::agent::status::AgentStatus;
 use crate::budget::{Amount, PeriodSpend};
 use crate::decision::Decision;
 use crate::engine::Snooze;
-use crate::event::What;
+use crate::event::EventKind;
 use crate::guard::Guard;
 use crate::ids::Name;
 use crate::loop_detector::LoopFinding;
@@ -375,17 +375,17 @@ pub struct AgentView {
 
 impl RunStep {
     /// What happened, told by `by`.
-    pub fn into_event(self, by: &str) -> What {
+    pub fn into_event(self, by: &str) -> EventKind {
         match self {
-            RunStep::Start { attended, tags, limits } => What::RunStarted {
+            RunStep::Start { attended, tags, limits } => EventKind::RunStarted {
                 attended,
                 tags: (!tags.is_empty()).then(|| Box::new(tags)),
                 limits: (!limits.is_empty()).then(|| Box::new(limits)),
             },
-            RunStep::Sleep => What::RunSlept,
-            RunStep::Wake => What::RunWoke,
-            RunStep::Complete => What::RunCompleted,
-            RunStep::Extend => What::RunExtended { by: by.into() },
+            RunStep::Sleep => EventKind::RunSlept,
+            RunStep::Wake => EventKind::RunWoke,
+            RunStep::Complete => EventKind::RunCompleted,
+            RunStep::Extend => EventKind::RunExtended { by: by.into() },
         }
     }
 }

@@ -19,7 +19,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use estop_core::event::What;
+use estop_core::event::EventKind;
 use estop_core::operator::EndedWork;
 use estop_core::system::SystemState;
 use estop_core::system::proof_test::{ProofStep, ProofTest, ProofTestError, ProofTests};
@@ -119,7 +119,7 @@ impl ProofTester {
             self.host.let_canary_in(secret.text(), upstream.port()).ok_or(ProofTestError::UnderWay)?;
         let canary = self.host.agent(CANARY).ok_or_else(|| cannot("no agent", &"there are too many"))?;
         // Whatever was done to it before: it must work, or there is nothing to stop.
-        self.host.tell(&canary, None, What::AgentActivated { by: "proof test".into() });
+        self.host.tell(&canary, None, EventKind::AgentActivated { by: "proof test".into() });
         let process = CanaryProcess::start().map_err(|error| cannot("no process", &format!("{error:#}")))?;
         let tool = self.host.tools.register(process.tool());
         let tool = tool.ok_or_else(|| cannot("no tool", &"too many run"))?;

@@ -9,7 +9,7 @@ use estop_core::agent::status::AgentStatus;
 use estop_core::budget::PeriodSpend;
 use estop_core::decision::Decision;
 use estop_core::engine::StatusQuery;
-use estop_core::event::What;
+use estop_core::event::EventKind;
 use estop_core::guard::Guard;
 use estop_core::ids::Name;
 use estop_core::operator::{
@@ -169,10 +169,10 @@ impl Operator for Steering {
         }
         let by = by.into();
         let what = match steer {
-            Steer::Activate => What::AgentActivated { by },
-            Steer::Deactivate => What::AgentDeactivated { by },
-            Steer::Pause => What::AgentPaused { by },
-            Steer::Resume => What::AgentResumed { by },
+            Steer::Activate => EventKind::AgentActivated { by },
+            Steer::Deactivate => EventKind::AgentDeactivated { by },
+            Steer::Pause => EventKind::AgentPaused { by },
+            Steer::Resume => EventKind::AgentResumed { by },
         };
         self.host.tell(&agent, None, what);
         if steer == Steer::Activate {
@@ -186,21 +186,21 @@ impl Operator for Steering {
     fn snooze(&self, agent: &str, snooze: NewSnooze, by: &str) -> Result<AgentView, OperatorError> {
         let agent = self.find(agent)?;
         let NewSnooze { guard, for_ms, until, note } = snooze;
-        self.host.tell(&agent, None, What::GuardSnoozed { by: by.into(), guard, for_ms, until, note });
+        self.host.tell(&agent, None, EventKind::GuardSnoozed { by: by.into(), guard, for_ms, until, note });
         self.keep()?;
         Ok(self.view(&agent))
     }
 
     fn wake_guard(&self, agent: &str, guard: Guard, by: &str) -> Result<AgentView, OperatorError> {
         let agent = self.find(agent)?;
-        self.host.tell(&agent, None, What::GuardWoken { by: by.into(), guard });
+        self.host.tell(&agent, None, EventKind::GuardWoken { by: by.into(), guard });
         self.keep()?;
         Ok(self.view(&agent))
     }
 
     fn renew_budget(&self, agent: &str, spent: PeriodSpend, by: &str) -> Result<AgentView, OperatorError> {
         let agent = self.find(agent)?;
-        self.host.tell(&agent, None, What::BudgetRenewed { by: by.into(), spent });
+        self.host.tell(&agent, None, EventKind::BudgetRenewed { by: by.into(), spent });
         self.keep()?;
         Ok(self.view(&agent))
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::engine::AgentState;
-use crate::event::{Event, RequestReceived, ResponseCompleted, What};
+use crate::event::{Event, EventKind, RequestReceived, ResponseCompleted};
 use crate::fingerprint::RequestPrint;
 use crate::fingerprint::simhash::SimHash;
 use crate::ids::{Hash64, RequestId};
@@ -85,14 +85,14 @@ fn st_1_a_state_and_its_policy_are_written_without_help() {
             fleet: None,
             tags: None,
         };
-        state.handle(now, &Event::open(What::RequestReceived(asked)), &policy);
+        state.handle(now, &Event::open(EventKind::RequestReceived(asked)), &policy);
         let answered = ResponseCompleted {
             request,
             ended: Default::default(),
             print: Default::default(),
             usage: Default::default(),
         };
-        state.handle(now, &Event::open(What::ResponseCompleted(answered)), &policy);
+        state.handle(now, &Event::open(EventKind::ResponseCompleted(answered)), &policy);
     }
     let mut ours = Vec::new();
     let written = (&policy, &state).serialize(Writer { out: &mut ours });

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use estop_core::agent::standing::Standing;
 use estop_core::decision::Decision;
-use estop_core::event::What;
+use estop_core::event::EventKind;
 use estop_core::ids::Name;
 use estop_core::operator::{HOOK_BODY_MAX, HookCall, HookFault, HookReply, RunStep};
 use estop_core::policy::RunLimits;
@@ -185,7 +185,7 @@ impl Asked<'_> {
         if let Some(refused) = self.begin() {
             return verdict::of(&refused, self.hook);
         }
-        let decision = self.tell(What::PromptSubmitted);
+        let decision = self.tell(EventKind::PromptSubmitted);
         verdict::of(&decision, self.hook)
     }
 
@@ -198,7 +198,7 @@ impl Asked<'_> {
             // The reader refuses a payload without a tool: nothing comes here.
             return HookOut::deny("estop refused this: it names no tool.");
         };
-        let decision = self.tell(What::ToolRequested(told));
+        let decision = self.tell(EventKind::ToolRequested(told));
         if decision.is_allowed() {
             self.say(self.print.report.as_deref());
         } else {
@@ -211,7 +211,7 @@ impl Asked<'_> {
     fn tool_finished(&mut self) -> HookOut {
         let call = self.judged.hooks.calls(self.judged.told).finished(self.print);
         if let Some(told) = call.and_then(|call| self.print.tool_finished(call)) {
-            let decision = self.tell(What::ToolFinished(told));
+            let decision = self.tell(EventKind::ToolFinished(told));
             if decision.deactivated().is_some() {
                 return verdict::of(&decision, self.hook);
             }
@@ -307,7 +307,7 @@ impl Asked<'_> {
         self.judged.state.run_views().iter().any(|view| view.name.as_ref() == run && view.tripped)
     }
 
-    fn tell(&mut self, what: What) -> Arc<Decision> {
+    fn tell(&mut self, what: EventKind) -> Arc<Decision> {
         let run: Option<Name> = self.who.run().cloned();
         let decision = self.host.tell_locked(self.agent, self.judged, run, what);
         self.stops |= decision.deactivated().is_some();

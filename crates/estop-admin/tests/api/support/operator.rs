@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use estop_core::budget::PeriodSpend;
 use estop_core::decision::Decision;
 use estop_core::engine::{AgentState, StatusQuery};
-use estop_core::event::{Event, What};
+use estop_core::event::{Event, EventKind};
 use estop_core::guard::Guard;
 use estop_core::ids::Name;
 use estop_core::loop_detector::LoopFinding;
@@ -100,7 +100,7 @@ impl FakeOperator {
         let now = Now { mono: Millis(1_000), wall };
         let policy = Policy::default();
         for agent in inner.agents.values_mut() {
-            agent.state.handle(now, &Event::open(What::Tick), &policy);
+            agent.state.handle(now, &Event::open(EventKind::Tick), &policy);
         }
         inner.fleet_latest_day = Some(Zone::default().local(wall).day);
     }
@@ -150,7 +150,7 @@ impl FakeOperator {
         }
     }
 
-    fn handle(&self, name: &str, run: Option<&str>, what: What) -> Result<Decision, OperatorError> {
+    fn handle(&self, name: &str, run: Option<&str>, what: EventKind) -> Result<Decision, OperatorError> {
         let mut inner = self.lock();
         let agent = inner.agents.get_mut(name).ok_or_else(|| OperatorError::UnknownAgent(name.into()))?;
         let policy = self.policy(name, &agent.overrides);
@@ -194,10 +194,10 @@ impl Operator for FakeOperator {
     fn steer(&self, agent: &str, steer: Steer, by: &str) -> Result<AgentView, OperatorError> {
         let who: Name = by.into();
         let what = match steer {
-            Steer::Activate => What::AgentActivated { by: who },
-            Steer::Deactivate => What::AgentDeactivated { by: who },
-            Steer::Pause => What::AgentPaused { by: who },
-            Steer::Resume => What::AgentResumed { by: who },
+            Steer::Activate => EventKind::AgentActivated { by: who },
+            Steer::Deactivate => EventKind::AgentDeactivated { by: who },
+            Steer::Pause => EventKind::AgentPaused { by: who },
+            Steer::Resume => EventKind::AgentResumed { by: who },
         };
         self.handle(agent, None, what)?;
         self.note(format!("{steer:?} {agent} by {by}"));
@@ -206,17 +206,17 @@ impl Operator for FakeOperator {
 
     fn snooze(&self, agent: &str, snooze: NewSnooze, by: &str) -> Result<AgentView, OperatorError> {
         let NewSnooze { guard, for_ms, until, note } = snooze;
-        self.handle(agent, None, What::GuardSnoozed { by: by.into(), guard, for_ms, until, note })?;
+        self.handle(agent, None, EventKind::GuardSnoozed { by: by.into(), guard, for_ms, until, note })?;
         self.agent(agent).ok_or_else(|| OperatorError::UnknownAgent(agent.into()))
     }
 
     fn wake_guard(&self, agent: &str, guard: Guard, by: &str) -> Result<AgentView, OperatorError> {
-        self.handle(agent, None, What::GuardWoken { by: by.into(), guard })?;
+        self.handle(agent, None, EventKind::GuardWoken { by: by.into(), guard })?;
         self.agent(agent).ok_or_else(|| OperatorError::UnknownAgent(agent.into()))
     }
 
     fn renew_budget(&self, agent: &str, spent: PeriodSpend, by: &str) -> Result<AgentView, OperatorError> {
-        self.handle(agent, None, What::BudgetRenewed { by: by.into(), spent })?;
+        self.handle(agent, None, EventKind::BudgetRenewed { by: by.into(), spent })?;
         self.note(format!("Renew {agent} with {} by {by}", spent.this_month.usd));
         self.agent(agent).ok_or_else(|| OperatorError::UnknownAgent(agent.into()))
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use estop_core::decision::{Decision, Finding, Guard};
 use estop_core::ended::Ended;
-use estop_core::event::{CallKind, Estimate, Event, RequestReceived, What};
+use estop_core::event::{CallKind, Estimate, Event, EventKind, RequestReceived};
 use estop_core::fingerprint::RequestPrint;
 use estop_core::ids::Name;
 use estop_core::run::RunState;
@@ -71,7 +71,7 @@ impl Asking<'_> {
             fleet: None,
             tags: self.caller.tags.clone(),
         };
-        let what = What::RequestReceived(received);
+        let what = EventKind::RequestReceived(received);
         let decision = host.tell_under(agent, &mut judged, Event { run: run.clone(), gate, what });
         drop(judged);
         let mut account = Account::open(Opened {
