@@ -1,8 +1,8 @@
 //! The peer: SimHash as it is usually written. Regex-like normalisation into a new string, XXH3 over each three
 //! words, 64 counters. It measures what the fused pass is worth; its hashes are its own.
 
-use estop_core::normalize::normalize;
-use estop_core::signature;
+use estop_core::fingerprint::normalize::normalize;
+use estop_core::fingerprint::signature;
 
 /// 64 sums, one for each bit.
 pub fn naive_simhash(text: &str) -> u64 {

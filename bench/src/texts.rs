@@ -85,8 +85,8 @@ fn json_line(random: &mut Random, text: &mut String, comma: &str, colon: &str) {
 }
 
 const SOURCE: &str = concat!(
-    include_str!("../../crates/estop-core/src/normalize.rs"),
-    include_str!("../../crates/estop-core/src/simhash.rs"),
+    include_str!("../../crates/estop-core/src/fingerprint/normalize.rs"),
+    include_str!("../../crates/estop-core/src/fingerprint/simhash.rs"),
     include_str!("../../crates/estop-core/src/engine/request.rs"),
     include_str!("../../crates/estop-core/src/budget.rs"),
     include_str!("../../crates/estop-core/src/run.rs"),

@@ -3,15 +3,15 @@
 use estop_core::decision::Decision;
 use estop_core::engine::AgentState;
 use estop_core::event::{
-    CallKind, Ended, Estimate, Event, RequestReceived, ResponseCompleted, ToolFinished, ToolGate,
-    ToolRequested, Usage, What,
+    CallKind, Ended, Estimate, Event, EventKind, RequestReceived, ResponseCompleted, ToolFinished, ToolGate,
+    ToolRequested, Usage,
 };
+use estop_core::fingerprint::simhash::SimHash;
 use estop_core::fingerprint::{CallPrint, RequestPrint, ResponsePrint, StepPrint};
 use estop_core::ids::{CallId, Hash64, RequestId};
 use estop_core::journal::{Chains, Happened};
 use estop_core::money::NanoUsd;
 use estop_core::policy::Policy;
-use estop_core::simhash::SimHash;
 use estop_core::time::{Millis, Now};
 
 use crate::random::Random;
@@ -40,14 +40,14 @@ fn happening(at: usize, agents: usize, random: &mut Random) -> Happening {
     let what = match phase {
         0 => request(agent, cycle, random),
         1 => answer(cycle, random),
-        2 => What::ToolRequested(ToolRequested {
+        2 => EventKind::ToolRequested(ToolRequested {
             call: CallId(cycle),
             tool: "Bash".into(),
             action: Hash64(random.next()),
             test_run: false,
             gate: ToolGate::Hook,
         }),
-        _ => What::ToolFinished(ToolFinished {
+        _ => EventKind::ToolFinished(ToolFinished {
             call: CallId(cycle),
             result: Hash64(random.next()),
             ended: Ended::Ok,
@@ -58,7 +58,7 @@ fn happening(at: usize, agents: usize, random: &mut Random) -> Happening {
     Happening { agent, now, event: Event { run: Some("task-1".into()), ..Event::open(what) } }
 }
 
-fn request(agent: usize, cycle: u64, random: &mut Random) -> What {
+fn request(agent: usize, cycle: u64, random: &mut Random) -> EventKind {
     let step = StepPrint {
         tool: "Bash".into(),
         action: Hash64(random.next()),
@@ -66,7 +66,7 @@ fn request(agent: usize, cycle: u64, random: &mut Random) -> What {
         ended: Ended::Unknown,
         test_run: false,
     };
-    What::RequestReceived(RequestReceived {
+    EventKind::RequestReceived(RequestReceived {
         request: RequestId(cycle),
         call: CallKind::Generation,
         model: Some("claude-sonnet-4-5".into()),
@@ -90,8 +90,8 @@ fn request(agent: usize, cycle: u64, random: &mut Random) -> What {
     })
 }
 
-fn answer(cycle: u64, random: &mut Random) -> What {
-    What::ResponseCompleted(ResponseCompleted {
+fn answer(cycle: u64, random: &mut Random) -> EventKind {
+    EventKind::ResponseCompleted(ResponseCompleted {
         request: RequestId(cycle),
         ended: Ended::Ok,
         print: ResponsePrint {
@@ -159,7 +159,8 @@ pub fn journal(events: &[Happening], agents: usize, policy: &Policy) -> Vec<u8> 
         chains.append(&names[agent], now, Happened::Agent(event), &decision, &mut out);
     };
     for agent in 0..agents {
-        let learn = Event::open(What::PolicyChanged { by: "bench".into(), policy: Box::new(policy.clone()) });
+        let learn =
+            Event::open(EventKind::PolicyChanged { by: "bench".into(), policy: Box::new(policy.clone()) });
         tell(agent, Now::default(), &learn);
     }
     for happening in events {

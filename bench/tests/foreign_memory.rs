@@ -1,9 +1,8 @@
 //! Memory that reading foreign JSON takes (SE-1), counted by the allocator: it does not grow with the number of values in it.
 
 use estop_bench::counting_alloc::CountingAlloc;
-use estop_core::fingerprint::RequestPrint;
-use estop_core::iteration::TestRunners;
-use estop_core::signature;
+use estop_core::fingerprint::{RequestPrint, signature};
+use estop_core::run::test_command::TestRunners;
 use estop_wire::hooks::{self, HookClient};
 use estop_wire::mcp;
 use estop_wire::protocol::Protocol;

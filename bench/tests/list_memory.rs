@@ -3,7 +3,7 @@
 
 use estop_bench::counting_alloc::CountingAlloc;
 use estop_core::fingerprint::RequestPrint;
-use estop_core::iteration::TestRunners;
+use estop_core::run::test_command::TestRunners;
 use estop_wire::hooks::{self, HookClient};
 use estop_wire::mcp;
 use estop_wire::protocol::Protocol;

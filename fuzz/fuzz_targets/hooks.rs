@@ -1,7 +1,7 @@
 //! Payloads of hooks, of every client and event.
 #![no_main]
 
-use estop_core::iteration::TestRunners;
+use estop_core::run::test_command::TestRunners;
 use estop_fuzz::{bounded, chosen};
 use estop_wire::hooks::{self, HookClient};
 use libfuzzer_sys::fuzz_target;

@@ -1,12 +1,12 @@
 //! Everything in estop-core that reads a text from outside.
 #![no_main]
 
-use estop_core::chant::ChantDetector;
+use estop_core::loop_detector::chant::ChantDetector;
 use estop_core::ended::ended_by_text;
-use estop_core::iteration::{TestRunners, says_passed};
-use estop_core::normalize::normalize;
-use estop_core::report_tool::reported;
-use estop_core::{signature, simhash};
+use estop_core::run::test_command::{TestRunners, says_passed};
+use estop_core::fingerprint::normalize::normalize;
+use estop_core::run::report_tool::reported;
+use estop_core::fingerprint::{signature, simhash};
 use estop_fuzz::{bounded, done};
 use libfuzzer_sys::fuzz_target;
 

@@ -1,7 +1,7 @@
 //! The red button, pressed and unlocked at random, with a second opinion of what it must say.
 
-use estop_core::button::Press;
 use estop_core::ids::Name;
+use estop_core::system::button::Press;
 use estop_core::system::{
     Channel, Channels, GateView, KillReason, System, SystemDecision, SystemEvent, SystemOutcome, SystemState,
 };
@@ -67,6 +67,7 @@ impl Button {
             SystemEvent::RestartRequested { .. }
             | SystemEvent::ConfigurationRead { .. }
             | SystemEvent::AccessChanged { .. }
+            | SystemEvent::SettingChanged { .. }
             | SystemEvent::PresetChanged { .. }
             | SystemEvent::FleetBudgetRenewed { .. }
             | SystemEvent::TriggerChanged { .. }

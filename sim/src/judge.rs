@@ -2,12 +2,12 @@
 
 use std::fmt::Debug;
 
+use estop_core::agent::standing::Standing;
 use estop_core::budget::Amount;
 use estop_core::decision::Decision;
 use estop_core::engine::{AgentState, Wake};
 use estop_core::event::Event;
 use estop_core::policy::Policy;
-use estop_core::standing::Standing;
 use estop_core::time::Now;
 
 /// Judges one agent, and lets itself be looked at.

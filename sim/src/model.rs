@@ -13,13 +13,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use estop_core::budget::Amount;
 use estop_core::decision::{Decision, Effect, Guard, Outcome};
 use estop_core::event::{
-    AbortedBy, CallKind, Ended, Estimate, Event, RequestReceived, ResponseCompleted, ToolFinished, ToolGate,
-    ToolRequested, Usage, What,
+    AbortedBy, CallKind, Ended, Estimate, Event, EventKind, RequestReceived, ResponseCompleted, ToolFinished,
+    ToolGate, ToolRequested, Usage,
 };
 use estop_core::fingerprint::StepPrint;
+use estop_core::fingerprint::signature::hook_conversation;
 use estop_core::ids::{CallId, Hash64, Name, RequestId};
 use estop_core::policy::Policy;
-use estop_core::signature::hook_conversation;
 use estop_core::time::Now;
 
 use calendar::Local;
@@ -135,8 +135,8 @@ impl Model {
     }
 
     /// Whether it is a request that the provider failed, once more.
-    pub fn is_retry(&self, what: &What) -> bool {
-        matches!(what, What::RequestReceived(r) if self.loops.is_retry(r))
+    pub fn is_retry(&self, what: &EventKind) -> bool {
+        matches!(what, EventKind::RequestReceived(r) if self.loops.is_retry(r))
     }
 
     /// What the run of this name spent and holds.
@@ -163,53 +163,53 @@ impl Model {
         let now = self.now;
         self.hook_circles = Circles::default();
         match &event.what {
-            What::RequestReceived(r) if allowed => self.admit(event, r, policy, bookings),
+            EventKind::RequestReceived(r) if allowed => self.admit(event, r, policy, bookings),
             // Asking again is no idleness; asking twice at once is no asking.
-            What::RequestReceived(r) if by_run && !self.open.contains_key(&r.request) => {
+            EventKind::RequestReceived(r) if by_run && !self.open.contains_key(&r.request) => {
                 self.runs.asked_in_vain(&event.run, now);
             }
-            What::ResponseCompleted(r) => self.complete(r, bookings),
-            What::StreamAborted(a) => {
+            EventKind::ResponseCompleted(r) => self.complete(r, bookings),
+            EventKind::StreamAborted(a) => {
                 if a.by == AbortedBy::Upstream {
                     self.fail(a.request);
                 }
                 self.end(a.request, a.usage, bookings);
             }
-            What::StreamProgressed(p) => self.progress(p.request, p.usage, bookings),
-            What::ToolRequested(t) if allowed => self.admit_tool(event, t),
-            What::ToolFinished(t) => self.finish_tool(t, policy),
-            What::PromptSubmitted if allowed => {
+            EventKind::StreamProgressed(p) => self.progress(p.request, p.usage, bookings),
+            EventKind::ToolRequested(t) if allowed => self.admit_tool(event, t),
+            EventKind::ToolFinished(t) => self.finish_tool(t, policy),
+            EventKind::PromptSubmitted if allowed => {
                 let run = self.runs.count(&event.run, now);
                 // To sum up is no turn.
                 run.prompts += u64::from(!run.is_tripped());
                 self.begin_turn(&event.run);
             }
-            What::RunStarted { attended, .. } if done => self.runs.start(&event.run, *attended, now),
-            What::RunCompleted if done => self.complete_run(&event.run, &decision.effects),
-            What::RunExtended { .. } if done => self.runs.extend(&event.run, now),
-            What::AgentActivated { .. } => self.activate(),
-            What::AgentDeactivated { .. } => self.may = May::NotWhileOff,
-            What::AgentPaused { .. } if self.may == May::Work => self.may = May::NotWhilePaused,
-            What::AgentResumed { .. } if self.may == May::NotWhilePaused => self.may = May::Work,
-            What::RequestReceived(_)
-            | What::ToolRequested(_)
-            | What::PromptSubmitted
-            | What::RunStarted { .. }
-            | What::RunCompleted
-            | What::RunExtended { .. }
-            | What::AgentPaused { .. }
-            | What::AgentResumed { .. }
-            | What::GuardSnoozed { .. }
-            | What::GuardWoken { .. }
-            | What::BudgetRenewed { .. }
-            | What::ChantDetected(_)
-            | What::RunSlept
-            | What::RunWoke
-            | What::MessageIn { .. }
-            | What::MessageOut { .. }
-            | What::PolicyChanged { .. }
-            | What::Restarted { .. }
-            | What::Tick => {}
+            EventKind::RunStarted { attended, .. } if done => self.runs.start(&event.run, *attended, now),
+            EventKind::RunCompleted if done => self.complete_run(&event.run, &decision.effects),
+            EventKind::RunExtended { .. } if done => self.runs.extend(&event.run, now),
+            EventKind::AgentActivated { .. } => self.activate(),
+            EventKind::AgentDeactivated { .. } => self.may = May::NotWhileOff,
+            EventKind::AgentPaused { .. } if self.may == May::Work => self.may = May::NotWhilePaused,
+            EventKind::AgentResumed { .. } if self.may == May::NotWhilePaused => self.may = May::Work,
+            EventKind::RequestReceived(_)
+            | EventKind::ToolRequested(_)
+            | EventKind::PromptSubmitted
+            | EventKind::RunStarted { .. }
+            | EventKind::RunCompleted
+            | EventKind::RunExtended { .. }
+            | EventKind::AgentPaused { .. }
+            | EventKind::AgentResumed { .. }
+            | EventKind::GuardSnoozed { .. }
+            | EventKind::GuardWoken { .. }
+            | EventKind::BudgetRenewed { .. }
+            | EventKind::ChantDetected(_)
+            | EventKind::RunSlept
+            | EventKind::RunWoke
+            | EventKind::MessageIn { .. }
+            | EventKind::MessageOut { .. }
+            | EventKind::PolicyChanged { .. }
+            | EventKind::Restarted { .. }
+            | EventKind::Tick => {}
         }
         self.snoozes.apply(&event.what, now);
         self.apply_standing_effects(&decision.effects);
@@ -292,7 +292,7 @@ impl Model {
 
     /// Whether a hook asks once more about a call that has not ended.
     pub fn is_asked_again(&self, event: &Event) -> bool {
-        let What::ToolRequested(t) = &event.what else { return false };
+        let EventKind::ToolRequested(t) = &event.what else { return false };
         let same = |(run, call): &(Option<Name>, ToolRequested)| {
             (run, call.call, call.action) == (&event.run, t.call, t.action)
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use estop_core::decision::{Decision, Effect, Outcome, Ruling};
-use estop_core::event::What;
+use estop_core::event::EventKind;
 
 use crate::temperament::Kind;
 
@@ -50,7 +50,7 @@ pub struct Counts {
 
 impl Summary {
     /// Counts one decision.
-    pub fn count(&mut self, kind: Kind, what: &What, decision: &Decision) {
+    pub fn count(&mut self, kind: Kind, what: &EventKind, decision: &Decision) {
         self.events += 1;
         *self.by_event.entry(name(what)).or_default() += 1;
         let of_kind = self.by_kind.entry(kind).or_default();
@@ -106,32 +106,32 @@ impl fmt::Display for Summary {
     }
 }
 
-fn name(what: &What) -> &'static str {
+fn name(what: &EventKind) -> &'static str {
     match what {
-        What::RequestReceived(_) => "request_received",
-        What::ResponseCompleted(_) => "response_completed",
-        What::StreamProgressed(_) => "stream_progressed",
-        What::StreamAborted(_) => "stream_aborted",
-        What::ChantDetected(_) => "chant_detected",
-        What::ToolRequested(_) => "tool_requested",
-        What::ToolFinished(_) => "tool_finished",
-        What::PromptSubmitted => "prompt_submitted",
-        What::RunStarted { .. } => "run_started",
-        What::RunSlept => "run_slept",
-        What::RunWoke => "run_woke",
-        What::RunCompleted => "run_completed",
-        What::RunExtended { .. } => "run_extended",
-        What::MessageIn { .. } => "message_in",
-        What::MessageOut { .. } => "message_out",
-        What::PolicyChanged { .. } => "policy_changed",
-        What::AgentActivated { .. } => "agent_activated",
-        What::AgentDeactivated { .. } => "agent_deactivated",
-        What::AgentPaused { .. } => "agent_paused",
-        What::AgentResumed { .. } => "agent_resumed",
-        What::GuardSnoozed { .. } => "guard_snoozed",
-        What::GuardWoken { .. } => "guard_woken",
-        What::BudgetRenewed { .. } => "budget_renewed",
-        What::Restarted { .. } => "restarted",
-        What::Tick => "tick",
+        EventKind::RequestReceived(_) => "request_received",
+        EventKind::ResponseCompleted(_) => "response_completed",
+        EventKind::StreamProgressed(_) => "stream_progressed",
+        EventKind::StreamAborted(_) => "stream_aborted",
+        EventKind::ChantDetected(_) => "chant_detected",
+        EventKind::ToolRequested(_) => "tool_requested",
+        EventKind::ToolFinished(_) => "tool_finished",
+        EventKind::PromptSubmitted => "prompt_submitted",
+        EventKind::RunStarted { .. } => "run_started",
+        EventKind::RunSlept => "run_slept",
+        EventKind::RunWoke => "run_woke",
+        EventKind::RunCompleted => "run_completed",
+        EventKind::RunExtended { .. } => "run_extended",
+        EventKind::MessageIn { .. } => "message_in",
+        EventKind::MessageOut { .. } => "message_out",
+        EventKind::PolicyChanged { .. } => "policy_changed",
+        EventKind::AgentActivated { .. } => "agent_activated",
+        EventKind::AgentDeactivated { .. } => "agent_deactivated",
+        EventKind::AgentPaused { .. } => "agent_paused",
+        EventKind::AgentResumed { .. } => "agent_resumed",
+        EventKind::GuardSnoozed { .. } => "guard_snoozed",
+        EventKind::GuardWoken { .. } => "guard_woken",
+        EventKind::BudgetRenewed { .. } => "budget_renewed",
+        EventKind::Restarted { .. } => "restarted",
+        EventKind::Tick => "tick",
     }
 }

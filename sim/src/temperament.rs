@@ -11,7 +11,7 @@ pub mod mind;
 mod people;
 mod workers;
 
-use estop_core::event::{AbortedBy, Ended, RequestReceived, ToolRequested, Usage, What};
+use estop_core::event::{AbortedBy, Ended, EventKind, RequestReceived, ToolRequested, Usage};
 use estop_core::fingerprint::ResponsePrint;
 use estop_core::ids::{Hash64, Name};
 
@@ -128,7 +128,7 @@ pub enum Deed {
     /// It calls a tool, and a hook sees it.
     Tool(ToolRequested, ToolPlan),
     /// Something that nothing follows from.
-    Plain(What),
+    Plain(EventKind),
 }
 
 /// What will become of a request.

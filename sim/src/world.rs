@@ -6,7 +6,7 @@ mod client;
 mod judging;
 mod shell;
 
-use estop_core::event::What;
+use estop_core::event::EventKind;
 use estop_core::ids::Name;
 use estop_core::system::{SystemEvent, SystemOutcome};
 
@@ -55,7 +55,7 @@ enum Due {
     /// An agent does something.
     Act(usize),
     /// An agent hears of something.
-    Told(usize, Option<Name>, Box<What>),
+    Told(usize, Option<Name>, Box<EventKind>),
     /// An agent's state wants to be woken.
     Tick(usize),
     /// A person looks after an agent that was stopped.
@@ -205,8 +205,8 @@ impl<J: Judge> World<J> {
         let by: Name = "ann".into();
         let what = match self.agents[at].model.may {
             May::Work => return Ok(()),
-            May::NotWhilePaused if self.rng.per_mille(800) => What::AgentResumed { by },
-            May::NotWhilePaused | May::NotWhileOff => What::AgentActivated { by },
+            May::NotWhilePaused if self.rng.per_mille(800) => EventKind::AgentResumed { by },
+            May::NotWhilePaused | May::NotWhileOff => EventKind::AgentActivated { by },
         };
         self.judge(at, None, what).map(|_| ())
     }

@@ -8,7 +8,7 @@
 use estop_core::engine::AgentState;
 use estop_sim::{Config, run};
 
-const SEED_1: &str = "5d35a25c433a89331729c6cd013009d11530b363b100e72d1bb4d2f232f3618c";
+const SEED_1: &str = "bebd542498ab8a88ad0d1cba6b95f96ddda714c94f3639f4c7abbf59c6310a42";
 
 #[test]
 fn seed_1_has_its_digest() {

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use estop_core::engine::AgentState;
-use estop_core::event::{Event, What};
+use estop_core::event::{Event, EventKind};
 use estop_core::journal::{Chains, Happened, SYSTEM};
 use estop_core::policy::Policy;
 use estop_core::system::{System, SystemEvent};
@@ -59,7 +59,7 @@ impl Making {
             let since = number * BETWEEN_MS;
             let now = Now { mono: Millis(since), wall: self.begin.saturating_add_unsigned(since) };
             let first = number <= self.states.len() as u64;
-            let what = if first { policy_changed(&policy) } else { What::PromptSubmitted };
+            let what = if first { policy_changed(&policy) } else { EventKind::PromptSubmitted };
             let event = Event::open(what);
             let decision = self.states[at].handle(now, &event, &policy);
             self.chains.append(&name, now, Happened::Agent(&event), &decision, &mut lines.bytes);
@@ -93,6 +93,6 @@ impl Making {
     }
 }
 
-fn policy_changed(policy: &Policy) -> What {
-    What::PolicyChanged { by: "configuration".into(), policy: Box::new(policy.clone()) }
+fn policy_changed(policy: &Policy) -> EventKind {
+    EventKind::PolicyChanged { by: "configuration".into(), policy: Box::new(policy.clone()) }
 }

@@ -8,9 +8,9 @@ use estop_bench::naive_simhash::naive_simhash;
 use estop_bench::stopwatch::{best_of, ns_each};
 use estop_bench::texts;
 use estop_core::event::Ended;
+use estop_core::fingerprint::normalize::normalize;
+use estop_core::fingerprint::simhash::{simhash, simhash_exact};
 use estop_core::fingerprint::{RequestPrint, RequestText, StepText};
-use estop_core::normalize::normalize;
-use estop_core::simhash::{simhash, simhash_exact};
 
 const ROUNDS: usize = 200;
 

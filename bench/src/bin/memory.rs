@@ -5,7 +5,7 @@
 use estop_bench::counting_alloc::CountingAlloc;
 use estop_bench::workload;
 use estop_core::engine::AgentState;
-use estop_core::event::{Event, What};
+use estop_core::event::{Event, EventKind};
 use estop_core::time::{Millis, Now};
 
 #[global_allocator]
@@ -32,7 +32,7 @@ fn main() {
     let later = requests as u64 * 5_000 + 60_000;
     for state in &mut states {
         let now = Now { mono: Millis(later), wall: 1_767_225_600_000 + later as i64 };
-        state.handle(now, &Event::open(What::Tick), &policy);
+        state.handle(now, &Event::open(EventKind::Tick), &policy);
     }
     held("at rest for a minute:");
 }

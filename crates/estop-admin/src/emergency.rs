@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use estop_core::button::{Latched, Press, Unlock};
 use estop_core::operator::{JournalTrouble, Operator, Stopped, StuckPart, TriggerView};
+use estop_core::system::button::{Latched, Press, Unlock};
 use estop_core::system::{
     Channel, Channels, GateView, KillReason, SystemDecision, SystemOutcome, SystemState,
 };

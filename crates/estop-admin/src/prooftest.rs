@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use estop_core::proof_test::{NoProofTest, ProofTest, ProofTests};
+use estop_core::system::proof_test::{ProofTest, ProofTestError, ProofTests};
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -97,10 +97,10 @@ async fn prooftest(State(app): State<App>, Extension(caller): Extension<Caller>)
     let operator = Arc::clone(&app.operator);
     at_once(move || match operator.proof_test(&caller.by) {
         Ok(test) => Ok(Json(test.into())),
-        Err(NoProofTest::CannotBegin(why)) => {
+        Err(ProofTestError::CannotBegin(why)) => {
             Err(Problem::new(Kind::Unavailable, format!("The proof test could not begin: {why}.")))
         }
-        Err(no @ (NoProofTest::NotRunning | NoProofTest::UnderWay | NoProofTest::Interrupted)) => {
+        Err(no @ (ProofTestError::NotRunning | ProofTestError::UnderWay | ProofTestError::Interrupted)) => {
             Err(Problem::new(Kind::Conflict, no.to_string()))
         }
     })

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use estop_core::agent_status::StatusKind;
+use estop_core::agent::standing::Standing;
+use estop_core::agent::status::StatusKind;
 use estop_core::budget::Amount;
 use estop_core::ids::Name;
 use estop_core::operator::FleetView;
-use estop_core::proof_test::CANARY;
-use estop_core::standing::Standing;
+use estop_core::system::proof_test::CANARY;
 use estop_core::time::date;
 use estop_store::{SpendBy, SpendGroup, SpendQuery};
 use jiff::civil::Date;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use estop_config::printable::escaped;
-use estop_core::button::Press;
+use estop_core::system::button::Press;
 use estop_core::system::{Channel, Channels, KillReason};
 use http::Method;
 use serde_json::{Value, json};

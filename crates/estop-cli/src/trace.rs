@@ -7,7 +7,7 @@ mod read;
 use std::collections::BTreeMap;
 
 use estop_core::fingerprint::{RequestText, ResponseText, StepText, ended_by_text};
-use estop_core::iteration::TestRunners;
+use estop_core::run::test_command::TestRunners;
 
 pub use read::{Label, Repetition, Trace, TraceError};
 use read::{Message, ToolCall};

@@ -1,16 +1,16 @@
 //! Drives one recorded trace through the core, as if the agent were live.
 
-use estop_core::chant::ChantDetector;
 use estop_core::decision::{Decision, Outcome, Retry};
 use estop_core::engine::AgentState;
 use estop_core::event::{
-    CallKind, ChantDetected, Estimate, Event, RequestReceived, ResponseCompleted, Usage, What,
+    CallKind, ChantDetected, Estimate, Event, EventKind, RequestReceived, ResponseCompleted, Usage,
 };
+use estop_core::fingerprint::signature::mix;
 use estop_core::fingerprint::{RequestPrint, ResponsePrint};
 use estop_core::ids::{Hash64, RequestId};
-use estop_core::iteration::TestRunners;
+use estop_core::loop_detector::chant::ChantDetector;
 use estop_core::policy::Policy;
-use estop_core::signature::mix;
+use estop_core::run::test_command::TestRunners;
 use estop_core::time::{Millis, Now};
 
 use crate::journal_writer::JournalWriter;
@@ -78,7 +78,7 @@ impl Driver<'_> {
     /// A journal begins with the rules.
     fn start(&mut self) {
         let policy = Box::new(self.policy.clone());
-        self.tell(0, What::PolicyChanged { by: "eval".into(), policy });
+        self.tell(0, EventKind::PolicyChanged { by: "eval".into(), policy });
     }
 
     fn exchange(&mut self, step: usize, exchange: &Exchange<'_>, made: &mut Vec<Hash64>) -> Option<Stopped> {
@@ -90,7 +90,7 @@ impl Driver<'_> {
         }
         let request = RequestId(self.requests);
         if let Some(chant) = ChantDetector::default().push(exchange.response.text) {
-            let cut = self.tell(ANSWER_MS / 2, What::ChantDetected(ChantDetected { request, chant }));
+            let cut = self.tell(ANSWER_MS / 2, EventKind::ChantDetected(ChantDetected { request, chant }));
             if let Some(reason) = stop_reason(&cut) {
                 return Some(Stopped { step, repeats: chant.repeats as usize, reason });
             }
@@ -99,7 +99,7 @@ impl Driver<'_> {
         let output_tokens = tokens(exchange.response.text.len());
         let usage = Usage { input_tokens, output_tokens, estimated: true, ..Usage::default() };
         let answer = ResponseCompleted { request, ended: Default::default(), print, usage };
-        let reason = stop_reason(&self.tell(ANSWER_MS, What::ResponseCompleted(answer)))?;
+        let reason = stop_reason(&self.tell(ANSWER_MS, EventKind::ResponseCompleted(answer)))?;
         Some(Stopped { step: step + 1, repeats: most_frequent(made), reason })
     }
 
@@ -109,14 +109,14 @@ impl Driver<'_> {
         loop {
             self.requests += 1;
             let request = request(RequestId(self.requests), print.clone(), input_tokens);
-            let decision = self.tell(0, What::RequestReceived(request));
+            let decision = self.tell(0, EventKind::RequestReceived(request));
             let Some(wait_ms) = wait_ms(&decision).filter(|_| waits < WAITS_MAX) else { return decision };
             waits += 1;
             self.mono += wait_ms;
         }
     }
 
-    fn tell(&mut self, after_ms: u64, what: What) -> Decision {
+    fn tell(&mut self, after_ms: u64, what: EventKind) -> Decision {
         let mono = self.mono + after_ms;
         let now = Now { mono: Millis(mono), wall: START_WALL_MS + mono as i64 };
         let event = Event::open(what);

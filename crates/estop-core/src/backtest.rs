@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::budget::Amount;
 use crate::decision::{Decision, Effect, Guard};
 use crate::engine::AgentState;
-use crate::event::{Event, Usage, What};
+use crate::event::{Event, EventKind, Usage};
 use crate::ids::{Name, RequestId};
 use crate::journal::{Chains, JournalError, Line};
 use crate::policy::Policy;
@@ -106,16 +106,16 @@ impl<F: Fn(&str) -> Policy> Backtest<F> {
 
 impl Tested {
     fn judge(&mut self, seq: u64, now: Now, event: &Event, refused_before: bool) {
-        if refused_before && !matches!(event.what, What::StreamProgressed(_)) {
+        if refused_before && !matches!(event.what, EventKind::StreamProgressed(_)) {
             // It never ran: nobody knows what it would have cost or led to.
-            let is_request = matches!(event.what, What::RequestReceived(_));
+            let is_request = matches!(event.what, EventKind::RequestReceived(_));
             self.outcome.requests += u64::from(is_request);
             self.outcome.refused_before += u64::from(is_request);
             return;
         }
         let decision = self.state.handle(now, event, &self.policy);
         match &event.what {
-            What::RequestReceived(r) => {
+            EventKind::RequestReceived(r) => {
                 self.outcome.requests += 1;
                 if !decision.is_allowed() {
                     self.outcome.refused += 1;
@@ -125,30 +125,30 @@ impl Tested {
                     }
                 }
             }
-            What::ResponseCompleted(r) => self.book(r.request, r.usage),
-            What::StreamAborted(a) => self.book(a.request, a.usage),
-            What::StreamProgressed(_)
-            | What::ChantDetected(_)
-            | What::ToolRequested(_)
-            | What::ToolFinished(_)
-            | What::PromptSubmitted
-            | What::RunStarted { .. }
-            | What::RunSlept
-            | What::RunWoke
-            | What::RunCompleted
-            | What::RunExtended { .. }
-            | What::MessageIn { .. }
-            | What::MessageOut { .. }
-            | What::PolicyChanged { .. }
-            | What::AgentActivated { .. }
-            | What::AgentDeactivated { .. }
-            | What::AgentPaused { .. }
-            | What::AgentResumed { .. }
-            | What::GuardSnoozed { .. }
-            | What::GuardWoken { .. }
-            | What::BudgetRenewed { .. }
-            | What::Restarted { .. }
-            | What::Tick => {}
+            EventKind::ResponseCompleted(r) => self.book(r.request, r.usage),
+            EventKind::StreamAborted(a) => self.book(a.request, a.usage),
+            EventKind::StreamProgressed(_)
+            | EventKind::ChantDetected(_)
+            | EventKind::ToolRequested(_)
+            | EventKind::ToolFinished(_)
+            | EventKind::PromptSubmitted
+            | EventKind::RunStarted { .. }
+            | EventKind::RunSlept
+            | EventKind::RunWoke
+            | EventKind::RunCompleted
+            | EventKind::RunExtended { .. }
+            | EventKind::MessageIn { .. }
+            | EventKind::MessageOut { .. }
+            | EventKind::PolicyChanged { .. }
+            | EventKind::AgentActivated { .. }
+            | EventKind::AgentDeactivated { .. }
+            | EventKind::AgentPaused { .. }
+            | EventKind::AgentResumed { .. }
+            | EventKind::GuardSnoozed { .. }
+            | EventKind::GuardWoken { .. }
+            | EventKind::BudgetRenewed { .. }
+            | EventKind::Restarted { .. }
+            | EventKind::Tick => {}
         }
         self.note_stop(seq, now, &decision);
     }

@@ -12,10 +12,8 @@ mod period;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{CallKind, RequestReceived};
-use crate::judgement::Judgement;
 use crate::money::NanoUsd;
-use crate::policy::{BudgetPolicy, Unpriced};
+use crate::policy::BudgetPolicy;
 use crate::time::Now;
 use finding::share_bp;
 pub use finding::{Account, BudgetFinding, Fit};
@@ -104,8 +102,8 @@ impl Spent {
         tokens: (Account, Option<u64>),
         out: &mut Vec<BudgetWarning>,
     ) {
-        tell(usd.0, self.amount.usd.0, usd.1.map(|cap| cap.0), &mut self.told_usd, out);
-        tell(tokens.0, self.amount.tokens, tokens.1, &mut self.told_tokens, out);
+        push_warning(usd.0, self.amount.usd.0, usd.1.map(|cap| cap.0), &mut self.told_usd, out);
+        push_warning(tokens.0, self.amount.tokens, tokens.1, &mut self.told_tokens, out);
     }
 
     /// Whether a refusal is the first of its account and kind in this period.
@@ -125,7 +123,7 @@ impl Spent {
     }
 }
 
-fn tell(account: Account, spent: u64, cap: Option<u64>, told: &mut u8, out: &mut Vec<BudgetWarning>) {
+fn push_warning(account: Account, spent: u64, cap: Option<u64>, told: &mut u8, out: &mut Vec<BudgetWarning>) {
     let Some(cap) = cap else { return };
     let reached =
         WARN_AT_PERCENT.iter().filter(|p| share_bp(spent, cap) >= u64::from(**p) * 100).count() as u8;
@@ -372,42 +370,4 @@ pub struct RunSpend {
     pub spent: Amount,
     /// Held for requests under way.
     pub reserved: Amount,
-}
-
-/// Requests under way end at any moment; this is when a client is told to ask again. Chosen: most answers end within
-/// it, and no SDK gives up on a wait this short.
-pub(crate) const WAIT_MS: u64 = 10_000;
-
-/// Whether a request may spend what it asks for, by its agent's accounts and the fleet's.
-pub(crate) fn judge(
-    own: Option<BudgetFinding>,
-    request: &RequestReceived,
-    policy: &BudgetPolicy,
-) -> Judgement<Option<BudgetFinding>> {
-    let RequestReceived { fleet, estimate, .. } = *request;
-    let unpriced = estimate.unpriced;
-    let is_path = request.call == CallKind::Other;
-    if is_path && !unpriced && Need::from(estimate).most == Amount::default() {
-        // Looking at something, deleting and cancelling cost nothing, and must work when nothing is left.
-        return Judgement::CLEAR;
-    }
-    let is_named = || request.path.as_deref().is_some_and(|path| policy.paths.allows(path));
-    let caps_usd = || policy.caps_usd() || fleet.is_some_and(|fleet| fleet.account.is_money());
-    let denies = match policy.unpriced {
-        Unpriced::Deny => true,
-        // What becomes of paths under a cap is decided below.
-        Unpriced::DenyUnderCap => !is_path && caps_usd(),
-        Unpriced::Count => false,
-    };
-    if unpriced && denies && !(is_path && is_named()) {
-        return Judgement::stop(Some(BudgetFinding::unpriced(Account::Unpriced)));
-    }
-    if is_path && unpriced && own.or(fleet).is_some() && !is_named() {
-        return Judgement::stop(Some(BudgetFinding::unpriced(Account::UnpricedPath)));
-    }
-    let tighter = |best: BudgetFinding, next: BudgetFinding| if next.fit > best.fit { next } else { best };
-    match [own, fleet].into_iter().flatten().reduce(tighter) {
-        Some(finding) => Judgement::stop_if(finding.is_over(), Some(finding)),
-        None => Judgement::CLEAR,
-    }
 }

@@ -8,12 +8,12 @@ mod written;
 
 use serde::Serialize;
 
-use crate::breaker::LimitUse;
+use crate::agent::standing::Cause;
 use crate::budget::{BudgetFinding, BudgetWarning};
-use crate::health::HealthFinding;
+use crate::guards::breaker::LimitUse;
 use crate::ids::{Name, RequestId};
 use crate::loop_detector::LoopEvidence;
-use crate::standing::Cause;
+use crate::tripwire::health::HealthFinding;
 
 pub use crate::guard::Guard;
 pub use verdict::{Finding, Ruling, Verdict, Verdicts};

@@ -4,12 +4,12 @@
 //! each detector owns its own rules and memory.
 
 mod admission;
-mod asking;
 mod in_flight;
 mod lifecycle;
 mod message;
 mod next_request;
 mod pass;
+mod pending_request;
 mod request;
 mod response;
 mod snapshot;
@@ -19,20 +19,19 @@ mod tripwire;
 
 use serde::{Deserialize, Serialize};
 
-use crate::activity::{Activity, ActivityState};
+use crate::agent::standing::{Cause, DeactivatedBy, Standing};
 use crate::budget::{Amount, Budget, Need};
 use crate::decision::{Decision, Effect, Guard};
-use crate::event::{Event, What};
-use crate::health::{Harm, Health};
+use crate::event::{Event, EventKind};
 use crate::ids::RequestId;
+use crate::loop_detector::window::Conversations;
 use crate::minute::{MINUTE_MS, Minute};
-use crate::operator::RunView;
 use crate::policy::{Mode, Policy};
-use crate::run::{RunDue, RunFinding, RunState, Runs};
-use crate::safety_gate::SafetyGate;
-use crate::standing::{Cause, DeactivatedBy, Standing};
+use crate::run::{RunDue, RunFinding, RunState, RunView, Runs};
 use crate::time::{Millis, Now};
-use crate::window::Conversations;
+use crate::tripwire::activity::{Activity, ActivityState};
+use crate::tripwire::health::{Harm, Health};
+use crate::tripwire::safety_gate::SafetyGate;
 use in_flight::InFlight;
 pub use in_flight::OVERDUE_MAX;
 pub use next_request::{StatusQuery, hours_status};
@@ -97,40 +96,40 @@ impl AgentState {
         let mut effects = Vec::new();
         self.end_snoozes(at, &mut effects);
         let policy = &*self.snoozes.over(policy);
-        if let What::Restarted { away_ms } = event.what {
+        if let EventKind::Restarted { away_ms } = event.what {
             self.restarted(at, away_ms);
         }
         self.elapse(now, policy, &mut effects);
         let mut decision = match &event.what {
-            What::RequestReceived(r) => self.request_received(now, event, r, policy),
-            What::ResponseCompleted(r) => self.response_completed(at, r, policy),
-            What::StreamProgressed(p) => self.stream_progressed(at, event, p, policy),
-            What::StreamAborted(a) => self.stream_aborted(at, a, policy),
-            What::ChantDetected(c) => self.chant_detected(at, c, policy),
-            What::ToolRequested(t) => self.tool_requested(now, event, t, policy),
-            What::ToolFinished(t) => self.tool_finished(at, t, policy),
-            What::PromptSubmitted => self.prompt_submitted(at, event, policy),
-            What::RunStarted { attended, limits, .. } => {
+            EventKind::RequestReceived(r) => self.request_received(now, event, r, policy),
+            EventKind::ResponseCompleted(r) => self.response_completed(at, r, policy),
+            EventKind::StreamProgressed(p) => self.stream_progressed(at, event, p, policy),
+            EventKind::StreamAborted(a) => self.stream_aborted(at, a, policy),
+            EventKind::ChantDetected(c) => self.chant_detected(at, c, policy),
+            EventKind::ToolRequested(t) => self.tool_requested(now, event, t, policy),
+            EventKind::ToolFinished(t) => self.tool_finished(at, t, policy),
+            EventKind::PromptSubmitted => self.prompt_submitted(at, event, policy),
+            EventKind::RunStarted { attended, limits, .. } => {
                 self.run_started(at, event, *attended, limits.as_deref().copied())
             }
-            What::RunSlept => self.run_changed(event, |run| run.sleep(at)),
-            What::RunWoke => self.run_changed(event, |run| run.wake(at)),
-            What::RunCompleted => self.run_completed(at, event),
-            What::RunExtended { .. } => self.run_changed(event, |run| run.extend(at)),
-            What::MessageIn { .. } | What::MessageOut { .. } => self.message(now, event, policy),
-            What::PolicyChanged { .. } => self.policy_changed(policy),
-            What::Restarted { .. } | What::Tick => Decision::noted(),
-            What::AgentActivated { .. } => self.activated(at),
-            What::AgentDeactivated { .. } => self.deactivated(at),
-            What::AgentPaused { .. } => self.paused(at),
-            What::AgentResumed { .. } => self.resumed(at),
-            What::GuardSnoozed { by, guard, for_ms, until, note } => {
+            EventKind::RunSlept => self.run_changed(event, |run| run.sleep(at)),
+            EventKind::RunWoke => self.run_changed(event, |run| run.wake(at)),
+            EventKind::RunCompleted => self.run_completed(at, event),
+            EventKind::RunExtended { .. } => self.run_changed(event, |run| run.extend(at)),
+            EventKind::MessageIn { .. } | EventKind::MessageOut { .. } => self.message(now, event, policy),
+            EventKind::PolicyChanged { .. } => self.policy_changed(policy),
+            EventKind::Restarted { .. } | EventKind::Tick => Decision::noted(),
+            EventKind::AgentActivated { .. } => self.activated(at),
+            EventKind::AgentDeactivated { .. } => self.deactivated(at),
+            EventKind::AgentPaused { .. } => self.paused(at),
+            EventKind::AgentResumed { .. } => self.resumed(at),
+            EventKind::GuardSnoozed { by, guard, for_ms, until, note } => {
                 let (by, note) = (by.clone(), note.clone());
                 let snooze = Snooze { guard: *guard, until: at, until_wall: *until, by, note };
                 self.snoozed(at, snooze, *for_ms)
             }
-            What::GuardWoken { guard, .. } => self.woken(*guard),
-            What::BudgetRenewed { spent, .. } => self.budget_renewed(now, *spent, policy),
+            EventKind::GuardWoken { guard, .. } => self.woken(*guard),
+            EventKind::BudgetRenewed { spent, .. } => self.budget_renewed(now, *spent, policy),
         };
         if !effects.is_empty() {
             effects.append(&mut decision.effects);
@@ -260,7 +259,7 @@ impl AgentState {
         match policy.modes.health {
             Mode::Off => {}
             Mode::Shadow => {
-                if admission::is_news(&mut self.shadow_told, Guard::Health, suspended) {
+                if admission::is_first_report(&mut self.shadow_told, Guard::Health, suspended) {
                     effects.push(Effect::WouldHaveStopped { guard: Guard::Health });
                 }
             }

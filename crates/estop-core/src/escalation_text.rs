@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::breaker::LimitUse;
+use crate::guards::breaker::LimitUse;
 use crate::printed_command::Commands;
 
 /// Labels of the issue.
@@ -113,7 +113,7 @@ pub fn what_next(agent: &str, run: Option<&str>, commands: &Commands) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::breaker::LimitName;
+    use crate::policy::LimitName;
 
     const SEED: Escalated<'_> = Escalated {
         by: "squadron",

@@ -8,13 +8,12 @@ mod tokens;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::{BudgetFinding, PeriodSpend};
-use crate::chant::Chant;
 pub use crate::ended::Ended;
 use crate::fingerprint::{RequestPrint, ResponsePrint};
 use crate::guard::Guard;
 use crate::ids::{CallId, Hash64, Name, RequestId};
-use crate::policy::Policy;
-use crate::run::RunLimits;
+use crate::loop_detector::chant::Chant;
+use crate::policy::{Policy, RunLimits};
 use crate::system::{Channel, GateView};
 use crate::tags::Tags;
 pub use tokens::{Estimate, Usage};
@@ -30,7 +29,7 @@ pub struct Event {
     #[serde(default = "open", skip_serializing_if = "GateView::is_open")]
     pub gate: GateView,
     /// What happened.
-    pub what: What,
+    pub what: EventKind,
 }
 
 /// An open gate is the usual case and left out of the journal.
@@ -41,7 +40,7 @@ fn open() -> GateView {
 impl Event {
     /// An event of the implicit run under an open gate: for recorded traces and tests. A live shell fills in what
     /// the gate word says.
-    pub fn open(what: What) -> Event {
+    pub fn open(what: EventKind) -> Event {
         Event { run: None, gate: GateView::OPEN, what }
     }
 }
@@ -49,7 +48,7 @@ impl Event {
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
-pub enum What {
+pub enum EventKind {
     /// A request to a model arrived and asks to be forwarded.
     RequestReceived(RequestReceived),
     /// A forwarded request came to its end.
@@ -163,34 +162,34 @@ pub enum What {
     Tick,
 }
 
-impl What {
+impl EventKind {
     /// The channel on which it asks to pass something; `None` if it only tells.
     pub fn channel(&self) -> Option<Channel> {
         match self {
-            What::RequestReceived(_) | What::StreamProgressed(_) | What::PromptSubmitted => {
+            EventKind::RequestReceived(_) | EventKind::StreamProgressed(_) | EventKind::PromptSubmitted => {
                 Some(Channel::Llm)
             }
-            What::ToolRequested(_) => Some(Channel::Tools),
-            What::MessageIn { .. } | What::MessageOut { .. } => Some(Channel::Messaging),
-            What::ResponseCompleted(_)
-            | What::StreamAborted(_)
-            | What::ChantDetected(_)
-            | What::ToolFinished(_)
-            | What::RunStarted { .. }
-            | What::RunSlept
-            | What::RunWoke
-            | What::RunCompleted
-            | What::RunExtended { .. }
-            | What::PolicyChanged { .. }
-            | What::AgentActivated { .. }
-            | What::AgentDeactivated { .. }
-            | What::AgentPaused { .. }
-            | What::AgentResumed { .. }
-            | What::GuardSnoozed { .. }
-            | What::GuardWoken { .. }
-            | What::BudgetRenewed { .. }
-            | What::Restarted { .. }
-            | What::Tick => None,
+            EventKind::ToolRequested(_) => Some(Channel::Tools),
+            EventKind::MessageIn { .. } | EventKind::MessageOut { .. } => Some(Channel::Messaging),
+            EventKind::ResponseCompleted(_)
+            | EventKind::StreamAborted(_)
+            | EventKind::ChantDetected(_)
+            | EventKind::ToolFinished(_)
+            | EventKind::RunStarted { .. }
+            | EventKind::RunSlept
+            | EventKind::RunWoke
+            | EventKind::RunCompleted
+            | EventKind::RunExtended { .. }
+            | EventKind::PolicyChanged { .. }
+            | EventKind::AgentActivated { .. }
+            | EventKind::AgentDeactivated { .. }
+            | EventKind::AgentPaused { .. }
+            | EventKind::AgentResumed { .. }
+            | EventKind::GuardSnoozed { .. }
+            | EventKind::GuardWoken { .. }
+            | EventKind::BudgetRenewed { .. }
+            | EventKind::Restarted { .. }
+            | EventKind::Tick => None,
         }
     }
 }

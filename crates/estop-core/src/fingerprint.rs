@@ -3,13 +3,18 @@
 //! A protocol reader fills in [`RequestText`] and [`ResponseText`]; this turns them into prints. Only prints
 //! reach events and the journal.
 
+pub mod arguments;
+pub mod normalize;
+pub mod signature;
+pub mod simhash;
+pub(crate) mod volatile;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ended::Ended;
 pub use crate::ended::ended_by_text;
 use crate::ids::{Hash64, Name};
-use crate::signature;
-use crate::simhash::{SimHash, normal_hash, simhash, simhash_and_hash, simhash_both};
+use simhash::{SimHash, normal_hash, simhash, simhash_and_hash, simhash_both};
 
 /// What a request says, as a protocol reader understood it.
 #[derive(Clone, Debug, Default)]

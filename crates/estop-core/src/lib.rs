@@ -7,67 +7,48 @@
 //! ([`engine`]), then one detector after the other.
 #![deny(clippy::float_arithmetic)]
 
-// What comes in and goes out.
-pub mod decision;
-pub mod ended;
+// What comes in: events and the rules they are judged by.
 pub mod event;
-pub mod guard;
-pub mod ids;
-pub mod judgement;
-pub mod money;
-pub mod operator;
 pub mod policy;
 pub mod policy_file;
 pub mod prices;
-pub mod proof_test;
-pub mod tags;
-pub mod time;
 
-// Who decides.
-pub mod agent_status;
-pub mod button;
+// What goes out.
+pub mod decision;
+pub mod escalation_text;
+pub mod printed_command;
+
+// State: one agent's, its runs', its money, and the red button's.
+pub mod agent;
+pub mod budget;
 pub mod engine;
+pub mod operator;
 pub mod run;
-pub mod standing;
 pub mod system;
 
-// From text to prints.
-pub mod arguments;
+// Who judges, from text to verdict.
 pub mod fingerprint;
-pub mod normalize;
-mod ring;
-pub mod signature;
-pub mod simhash;
-mod step;
-pub mod steps;
-mod volatile;
-mod window;
-
-// The detectors, in the order they are asked.
-pub mod activity;
-pub mod breaker;
-pub mod budget;
-pub mod chant;
-pub mod health;
-pub mod hours;
-pub mod intent;
-pub mod iteration;
+pub mod guard;
+pub mod guards;
+pub mod judgement;
 pub mod loop_detector;
-mod minute;
-pub mod models;
-pub mod rate;
-pub mod repetition;
-pub mod safety_gate;
-pub mod watchdog;
+pub mod tripwire;
 
 // What is written down, and what comes of reading it again.
 mod as_list;
 pub mod backtest;
 pub mod chain;
-pub mod escalation_text;
-pub mod hex;
 pub mod journal;
 mod json;
-pub mod printed_command;
 pub mod replay;
-pub mod report_tool;
+
+// What everything else is made of. These import nothing above.
+pub mod ended;
+pub mod hex;
+pub mod ids;
+mod minute;
+pub mod money;
+mod ring;
+pub mod steps;
+pub mod tags;
+pub mod time;

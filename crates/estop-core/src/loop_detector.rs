@@ -1,16 +1,21 @@
 //! The loop score (LD-1): similar prompts × 1.0 + similar answers × 2.0 + repeated calls × 1.5, in tenths.
 
+pub mod chant;
+pub mod repetition;
+pub(crate) mod step;
+pub(crate) mod window;
+
 use serde::Serialize;
 
 use crate::fingerprint::StepPrint;
+use crate::fingerprint::simhash::SimHash;
 use crate::ids::Name;
 use crate::judgement::Judgement;
 use crate::policy::{LoopPolicy, Profile};
-use crate::repetition::{Repetition, Track};
-use crate::simhash::SimHash;
-use crate::step::{Step, StepMark};
 use crate::time::Millis;
-use crate::window::{Conversation, Entry};
+use repetition::{Repetition, Track};
+use step::{Step, StepMark};
+use window::{Conversation, Entry};
 
 const PROMPT_TENTHS: u32 = 10;
 const RESPONSE_TENTHS: u32 = 20;

@@ -6,23 +6,23 @@ mod background;
 mod hook;
 mod watched;
 
-use crate::activity::ActivityState;
-use crate::agent_status::AgentStatus;
+use crate::agent::standing::Standing;
+use crate::agent::status::AgentStatus;
 use crate::budget::{Amount, PeriodSpend};
-use crate::button::{Latched, Press, Unlock};
 use crate::decision::Decision;
 use crate::engine::Snooze;
-use crate::event::What;
+use crate::event::EventKind;
 use crate::guard::Guard;
 use crate::ids::Name;
 use crate::loop_detector::LoopFinding;
-use crate::policy::{BudgetPolicy, Policy, Preset};
+use crate::policy::{BudgetPolicy, Policy, Preset, RunLimits};
 use crate::policy_file::{PolicyError, PolicyIn};
-use crate::proof_test::{NoProofTest, ProofTest, ProofTests};
-use crate::run::{RunLimits, RunState};
-use crate::standing::Standing;
+use crate::run::RunView;
+use crate::system::button::{Latched, Press, Unlock};
+use crate::system::proof_test::{ProofTest, ProofTestError, ProofTests};
 use crate::system::{GateView, SystemDecision};
 use crate::tags::Tags;
+use crate::tripwire::activity::ActivityState;
 
 pub use background::{BackgroundJob, BackgroundState, BackgroundWork};
 pub use hook::{HOOK_BODY_MAX, HookCall, HookFault, HookReply};
@@ -145,13 +145,13 @@ pub trait Operator: Send + Sync {
     fn heartbeat(&self) -> bool;
 
     /// Tries out the stop on a canary, without stopping anybody else. Takes seconds.
-    fn proof_test(&self, by: &str) -> Result<ProofTest, NoProofTest>;
+    fn proof_test(&self, by: &str) -> Result<ProofTest, ProofTestError>;
 
     /// When the stop was last tried out.
     fn proof_tests(&self) -> ProofTests;
 
     /// What is under way, and a kill would end.
-    fn under_way(&self) -> Ended;
+    fn under_way(&self) -> EndedWork;
 
     /// Work that goes on at providers, and what became of it after a stop.
     fn background(&self) -> BackgroundWork {
@@ -222,7 +222,7 @@ pub struct Stopped {
     /// What the system decided.
     pub decision: SystemDecision,
     /// What was under way and is ended.
-    pub ended: Ended,
+    pub ended: EndedWork,
     /// Until the gate was shut, in microseconds.
     pub gate_us: u64,
     /// Until everything under way was told to end.
@@ -246,7 +246,7 @@ pub struct TriggerView {
 
 /// What was under way and is ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ended {
+pub struct EndedWork {
     /// Requests to models.
     pub model_calls: usize,
     /// Tools: process trees and calls.
@@ -373,42 +373,19 @@ pub struct AgentView {
     pub snoozes: Vec<Snooze>,
 }
 
-/// What is seen of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunView {
-    /// Its name; `None` = the implicit one.
-    pub name: Option<Name>,
-    /// Its state.
-    pub state: RunState,
-    /// A person sits at it.
-    pub attended: bool,
-    /// Test-then-fix cycles.
-    pub iterations: u32,
-    /// Tool calls.
-    pub tool_calls: u32,
-    /// Turns.
-    pub turns: u32,
-    /// Milliseconds in ACTIVE.
-    pub active_ms: u64,
-    /// What it spent.
-    pub spent: Amount,
-    /// It reached a limit.
-    pub tripped: bool,
-}
-
 impl RunStep {
     /// What happened, told by `by`.
-    pub fn told(self, by: &str) -> What {
+    pub fn into_event(self, by: &str) -> EventKind {
         match self {
-            RunStep::Start { attended, tags, limits } => What::RunStarted {
+            RunStep::Start { attended, tags, limits } => EventKind::RunStarted {
                 attended,
                 tags: (!tags.is_empty()).then(|| Box::new(tags)),
                 limits: (!limits.is_empty()).then(|| Box::new(limits)),
             },
-            RunStep::Sleep => What::RunSlept,
-            RunStep::Wake => What::RunWoke,
-            RunStep::Complete => What::RunCompleted,
-            RunStep::Extend => What::RunExtended { by: by.into() },
+            RunStep::Sleep => EventKind::RunSlept,
+            RunStep::Wake => EventKind::RunWoke,
+            RunStep::Complete => EventKind::RunCompleted,
+            RunStep::Extend => EventKind::RunExtended { by: by.into() },
         }
     }
 }

@@ -3,16 +3,18 @@
 //! It is data. The file a user writes is [`crate::policy_file`]; what comes out of it is this, and it is
 //! journaled whole, so that a replay knows by which rules a decision was made.
 
+mod limits;
 mod modes;
+pub(crate) mod pattern;
 
 use serde::{Deserialize, Serialize};
 
-use crate::breaker::LimitSet;
 use crate::ids::Name;
-use crate::models;
 use crate::money::NanoUsd;
 use crate::time::Zone;
 
+pub(crate) use limits::EffectiveLimits;
+pub use limits::{Limit, LimitName, LimitSet, Limits, RunLimits};
 pub use modes::{Mode, Modes};
 
 /// All rules for one agent.
@@ -98,121 +100,6 @@ pub enum Profile {
     Agent,
     /// Applies one template to many items: similar prompts are its job and do not count.
     Batch,
-}
-
-/// A positive number, or `off`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    /// At most this many; reaching it trips. Never 0.
-    Max(std::num::NonZeroU32),
-    /// No limit.
-    Off,
-}
-
-impl Limit {
-    /// A limit of `max`, for constants known to be positive; 0 becomes 1.
-    pub const fn max(max: u32) -> Limit {
-        match std::num::NonZeroU32::new(max) {
-            Some(max) => Limit::Max(max),
-            None => Limit::Max(std::num::NonZeroU32::MIN),
-        }
-    }
-
-    /// The number, if there is one.
-    pub fn get(self) -> Option<u32> {
-        match self {
-            Limit::Max(max) => Some(max.get()),
-            Limit::Off => None,
-        }
-    }
-}
-
-impl Serialize for Limit {
-    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Limit::Max(max) => s.serialize_u32(max.get()),
-            Limit::Off => s.serialize_str("off"),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Limit {
-    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        d.deserialize_any(LimitVisitor)
-    }
-}
-
-struct LimitVisitor;
-
-impl serde::de::Visitor<'_> for LimitVisitor {
-    type Value = Limit;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a positive whole number, or `off` for no limit")
-    }
-
-    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Limit, E> {
-        u32::try_from(value)
-            .ok()
-            .and_then(std::num::NonZeroU32::new)
-            .map(Limit::Max)
-            .ok_or_else(|| E::invalid_value(serde::de::Unexpected::Unsigned(value), &self))
-    }
-
-    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Limit, E> {
-        let value = u64::try_from(value)
-            .map_err(|_| E::invalid_value(serde::de::Unexpected::Signed(value), &self))?;
-        self.visit_u64(value)
-    }
-
-    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Limit, E> {
-        if value == "off" {
-            Ok(Limit::Off)
-        } else {
-            Err(E::invalid_value(serde::de::Unexpected::Str(value), &self))
-        }
-    }
-}
-
-/// Circuit-breaker limits of a run (CB-1), already merged from defaults, role and agent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Limits {
-    /// Test-then-fix cycles.
-    pub max_iterations: Limit,
-    /// Tool calls.
-    pub max_tool_calls: Limit,
-    /// Turns a person or prompt started.
-    pub max_turns: Limit,
-    /// Seconds in ACTIVE.
-    pub max_active_duration: Limit,
-    /// Seconds in SLEEPING.
-    pub max_sleep_duration: Limit,
-    /// Share of a limit at which the agent is warned, in basis points: 8000 is 80 %.
-    pub warning_threshold_bp: u16,
-    /// Tools that pass on a tripped run, so that the agent can report.
-    pub wrap_up_tools: Vec<Name>,
-    /// Commands that run tests, beside the known ones (CB-4).
-    pub test_runners: Vec<Name>,
-    /// The limits somebody set: each of them is enforced wherever the run is, and no other with it (PO-5).
-    #[serde(default, skip_serializing_if = "LimitSet::is_empty")]
-    pub set: LimitSet,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            max_iterations: Limit::max(5),
-            max_tool_calls: Limit::max(200),
-            max_turns: Limit::max(50),
-            max_active_duration: Limit::max(7200),
-            max_sleep_duration: Limit::max(86_400),
-            warning_threshold_bp: 8000,
-            wrap_up_tools: vec!["report_complete".into(), "report_blocked".into()],
-            test_runners: Vec::new(),
-            set: LimitSet::default(),
-        }
-    }
 }
 
 /// The tripwire's numbers (seed 4, chapters 3–5), as whole numbers.
@@ -312,7 +199,7 @@ impl PathRules {
 
     /// Whether a path is named, in letters of any case.
     pub fn allows(&self, path: &str) -> bool {
-        self.allow.iter().any(|pattern| models::matches(pattern, path))
+        self.allow.iter().any(|pattern| pattern::matches(pattern, path))
     }
 }
 

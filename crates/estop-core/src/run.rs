@@ -1,32 +1,32 @@
 //! A run: one task of an agent, its state and its counters (CB-3..7, ID-7).
 
 mod clock;
+mod duplicate_calls;
 mod finding;
-mod limits;
 mod list;
+pub mod report_tool;
+pub mod test_command;
 mod test_runs;
-mod twice;
+mod view;
 
 use serde::{Deserialize, Serialize};
 
-use crate::breaker::{Counts, LimitName, LimitUse};
 use crate::budget::Spent;
 use crate::ended::Ended;
 use crate::event::ToolRequested;
 use crate::fingerprint::CallPrint;
+use crate::guards::breaker::{Counts, LimitUse};
 use crate::ids::{Hash64, Name};
 use crate::judgement::Judgement;
-use crate::operator::RunView;
-use crate::policy::{Limits, Mode, Modes};
+use crate::policy::{EffectiveLimits, LimitName, Limits, Mode, Modes, RunLimits};
 use crate::time::Millis;
 
 pub(crate) use clock::RunDue;
+use duplicate_calls::AnnouncedCalls;
+pub(crate) use duplicate_calls::{AtGate, is_same_call};
 pub use finding::{RunFinding, RunProblem, RunState};
-pub(crate) use limits::Caps;
-pub use limits::RunLimits;
 pub(crate) use list::Runs;
-use twice::Announced;
-pub(crate) use twice::{AtGate, is_same_call};
+pub use view::RunView;
 
 /// An implicit run ends after this long without activity (ID-7).
 pub(crate) const IMPLICIT_IDLE_MS: u64 = 30 * 60_000;
@@ -93,7 +93,7 @@ fn is_zero(count: &u8) -> bool {
 
 /// What an event adds to a run's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Adds {
+pub(crate) struct Increments {
     pub(crate) tool_calls: u32,
     pub(crate) turn: bool,
     pub(crate) test_runs: u32,
@@ -107,17 +107,17 @@ struct Uncertain {
     /// What the test before the answer said.
     last_test: Option<Ended>,
     /// The calls, for the gate of an MCP server.
-    #[serde(default, skip_serializing_if = "Announced::is_empty")]
-    calls: Announced,
+    #[serde(default, skip_serializing_if = "AnnouncedCalls::is_empty")]
+    calls: AnnouncedCalls,
 }
 
-/// What an event wants of a run, for one that is tripped.
+/// What an event action of a run, for one that is tripped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wants {
+pub(crate) enum RunAction {
     /// To talk to a model: allowed for a while, to sum up.
-    Words,
+    ModelCall,
     /// To call a wrap-up tool: always allowed.
-    ToolToReport,
+    WrapUpTool,
     /// To call any other tool.
     Tool,
 }
@@ -148,22 +148,6 @@ impl Run {
         }
     }
 
-    /// What people see of it.
-    pub(crate) fn view(&self, now: Millis) -> RunView {
-        let Counts { tool_calls, iterations, turns, .. } = self.counts;
-        RunView {
-            name: self.name.clone(),
-            state: self.state,
-            attended: self.attended,
-            iterations,
-            tool_calls,
-            turns,
-            active_ms: self.active_ms(now),
-            spent: self.spent.amount,
-            tripped: self.trip.is_some(),
-        }
-    }
-
     pub(crate) fn state(&self) -> RunState {
         self.state
     }
@@ -176,6 +160,12 @@ impl Run {
         }
         let is_own = self.limits.as_ref().is_some_and(|own| own.get(limit).is_some());
         if is_own || limits.set.contains(limit) { modes.breaker_set } else { modes.breaker }
+    }
+
+    /// The limits in force: this run's own over those of its agent. What each may do says [`Run::mode_of`].
+    pub(crate) fn caps(&self, limits: &Limits) -> EffectiveLimits {
+        let ruled = EffectiveLimits::of(limits);
+        self.limits.as_ref().map_or(ruled, |own| ruled.under(own))
     }
 
     fn is_unattended(&self) -> bool {
@@ -192,7 +182,7 @@ impl Run {
     }
 
     /// The counters as they would be with `adds`.
-    pub(crate) fn counts_with(&self, adds: Adds, now: Millis) -> Counts {
+    pub(crate) fn counts_with(&self, adds: Increments, now: Millis) -> Counts {
         // Of several test runs at once only the first can follow a pass.
         let first_counts = self.last_test != Some(Ended::Ok);
         let iterations = if first_counts { adds.test_runs } else { adds.test_runs.saturating_sub(1) };
@@ -214,9 +204,9 @@ impl Run {
     }
 
     /// Counts what was let through. What a tripped run asks to sum up is no turn: extended, it has a full allowance (CB-6).
-    pub(crate) fn count(&mut self, adds: Adds, now: Millis) {
+    pub(crate) fn count(&mut self, adds: Increments, now: Millis) {
         self.wake(now);
-        let adds = Adds { turn: adds.turn && self.trip.is_none(), ..adds };
+        let adds = Increments { turn: adds.turn && self.trip.is_none(), ..adds };
         self.counts = self.counts_with(adds, now);
         self.last_activity = now;
     }
@@ -243,30 +233,30 @@ impl Run {
 
     /// Whether the latest answer showed a call that the gate of its MCP server sees now.
     pub(crate) fn announced(&self, t: &ToolRequested) -> bool {
-        self.uncertain.calls.knows(t) || self.uncertain.calls.pair_of(t).is_some()
+        self.uncertain.calls.is_paired(t) || self.uncertain.calls.pair_of(t).is_some()
     }
 
     /// The gate saw it: a second one like it is another call.
     pub(crate) fn pair_announced(&mut self, t: &ToolRequested) {
-        if !self.uncertain.calls.knows(t) {
+        if !self.uncertain.calls.is_paired(t) {
             self.uncertain.calls.pair(t);
         }
     }
 
     /// What a request adds: a turn, unless hooks count them.
-    pub(crate) fn request_adds(&self, asks: bool) -> Adds {
-        Adds { turn: asks && !self.prompts_hooked, ..Adds::default() }
+    pub(crate) fn request_adds(&self, asks: bool) -> Increments {
+        Increments { turn: asks && !self.prompts_hooked, ..Increments::default() }
     }
 
     /// Counts an answer's calls, unless hooks count them. Says whether it did.
-    pub(crate) fn count_answer(&mut self, adds: Adds, calls: &[CallPrint], now: Millis) -> bool {
+    pub(crate) fn count_answer(&mut self, adds: Increments, calls: &[CallPrint], now: Millis) -> bool {
         if self.tools_hooked {
             return false;
         }
         let (before, last_test) = (self.counts, self.last_test);
         self.count(adds, now);
         let iterations = self.counts.iterations.saturating_sub(before.iterations);
-        let calls = Announced::of(calls);
+        let calls = AnnouncedCalls::of(calls);
         self.uncertain = Uncertain { tool_calls: adds.tool_calls, iterations, last_test, calls };
         true
     }
@@ -282,16 +272,16 @@ impl Run {
     }
 
     /// Whether it may go on: COMPLETED and ESCALATED may not, a tripped one only to sum up.
-    pub(crate) fn judge(&self, wants: Wants) -> Judgement<RunFinding> {
+    pub(crate) fn judge(&self, action: RunAction) -> Judgement<RunFinding> {
         let finding = self.finding();
         match (self.state, &self.trip) {
             (RunState::Completed | RunState::Escalated, _) => Judgement::stop(finding),
             (RunState::Active | RunState::Sleeping, None) => Judgement::pass(finding),
             (RunState::Active | RunState::Sleeping, Some(trip)) => {
-                let may = match wants {
-                    Wants::Words => !trip.over && trip.requests_left > 0,
-                    Wants::ToolToReport => true,
-                    Wants::Tool => false,
+                let may = match action {
+                    RunAction::ModelCall => !trip.over && trip.requests_left > 0,
+                    RunAction::WrapUpTool => true,
+                    RunAction::Tool => false,
                 };
                 if may { Judgement::warn(finding) } else { Judgement::stop(finding) }
             }
@@ -325,7 +315,7 @@ impl Run {
 
     /// Whether what already runs may go on: not once the run was escalated.
     pub(crate) fn judge_running(&self) -> Judgement<RunFinding> {
-        let Judgement { seen, .. } = self.judge(Wants::Words);
+        let Judgement { seen, .. } = self.judge(RunAction::ModelCall);
         Judgement::stop_if(self.state == RunState::Escalated, seen)
     }
 
@@ -380,13 +370,13 @@ impl Run {
         self.since = now;
     }
 
-    fn is_told(&self, limit: LimitName) -> bool {
+    fn is_shadow_trip_reported(&self, limit: LimitName) -> bool {
         self.told & 1 << limit as u8 != 0
     }
 
     /// Whether a shadow trip is news; each limit is told once until a person extends the run.
-    pub(crate) fn tell_shadow_trip(&mut self, limit: LimitName) -> bool {
-        let news = !self.is_told(limit);
+    pub(crate) fn report_shadow_trip(&mut self, limit: LimitName) -> bool {
+        let news = !self.is_shadow_trip_reported(limit);
         self.told |= 1 << limit as u8;
         news
     }

@@ -3,7 +3,9 @@
 //! Pure state machine. The latch that makes it instant and the file that makes it durable live elsewhere
 //! and follow what this says.
 
+pub mod button;
 mod event;
+pub mod proof_test;
 
 use serde::{Deserialize, Serialize};
 

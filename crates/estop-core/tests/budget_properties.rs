@@ -6,7 +6,7 @@ use estop_core::budget::{Amount, Budget, Fit, RunSpend};
 use estop_core::decision::{Guard, Outcome, Retry};
 use estop_core::engine::AgentState;
 use estop_core::event::{
-    CallKind, Ended, Estimate, Event, RequestReceived, ResponseCompleted, StreamProgressed, Usage, What,
+    CallKind, Ended, Estimate, Event, EventKind, RequestReceived, ResponseCompleted, StreamProgressed, Usage,
 };
 use estop_core::fingerprint::{RequestPrint, ResponsePrint};
 use estop_core::ids::{Hash64, RequestId};
@@ -156,7 +156,7 @@ impl Plan {
     fn event(&self, number: u64) -> Event {
         let usd = NanoUsd(self.most);
         let open_usd = if self.unbounded { usd } else { NanoUsd(0) };
-        Event::open(What::RequestReceived(RequestReceived {
+        Event::open(EventKind::RequestReceived(RequestReceived {
             request: RequestId(number),
             call: CallKind::Generation,
             model: None,
@@ -227,7 +227,7 @@ proptest! {
                     usage: used(request.used),
                     fleet: None,
                 };
-                let decision = state.handle(now, &Event::open(What::StreamProgressed(progress)), &policy);
+                let decision = state.handle(now, &Event::open(EventKind::StreamProgressed(progress)), &policy);
                 if !decision.is_allowed() {
                     request.plan.uses = 0;
                     request.plan.most = 0;
@@ -245,7 +245,7 @@ proptest! {
                     print: ResponsePrint::default(),
                     usage: used(usage),
                 };
-                state.handle(now, &Event::open(What::ResponseCompleted(completed)), &policy);
+                state.handle(now, &Event::open(EventKind::ResponseCompleted(completed)), &policy);
             }
             let booked = state.budget().spent_today().usd.0;
             prop_assert!(booked <= cap + excess, "{booked} of {cap}, one may exceed by {excess}");

@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use estop_core::chant::{Chant, ChantDetector};
-use estop_core::iteration::{TestRunners, TestRunnersError, is_shell_tool, is_test_run};
+use estop_core::loop_detector::chant::{Chant, ChantDetector};
+use estop_core::run::test_command::{TestRunners, TestRunnersError, is_shell_tool, is_test_run};
 use proptest::prelude::*;
 
 fn chant_in(text: &str) -> Option<Chant> {

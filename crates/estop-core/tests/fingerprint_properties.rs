@@ -1,7 +1,7 @@
 //! FP-1 and FP-2 as properties of many texts, and the golden vectors that freeze the SimHash.
 
-use estop_core::normalize::normalize;
-use estop_core::simhash::{SimHash, simhash, simhash_exact};
+use estop_core::fingerprint::normalize::normalize;
+use estop_core::fingerprint::simhash::{SimHash, simhash, simhash_exact};
 use proptest::prelude::*;
 use proptest::string::string_regex;
 

@@ -5,7 +5,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use estop_core::engine::{AgentState, Snapshot};
-use estop_core::event::{Event, What};
+use estop_core::event::{Event, EventKind};
 use estop_core::journal::{Chains, Happened, JournalError, Record, SYSTEM};
 use estop_core::policy::Policy;
 use estop_core::replay::Replay;
@@ -25,7 +25,7 @@ struct Live {
 impl Live {
     fn tell(&mut self, agent: &str, now: Now, event: &Event) -> &[u8] {
         let (state, policy) = self.agents.entry(agent.to_owned()).or_default();
-        if let What::PolicyChanged { policy: new, .. } = &event.what {
+        if let EventKind::PolicyChanged { policy: new, .. } = &event.what {
             policy.clone_from(new);
         }
         let decision = state.handle(now, event, policy);
@@ -153,7 +153,7 @@ fn tw_7_a_record_of_another_journal_does_not_fit() {
 fn tw_7_a_rewritten_decision_with_fresh_hashes_differs_on_replay() {
     let mut live = Live::default();
     let now = Now::default();
-    let event = Event::open(What::Tick);
+    let event = Event::open(EventKind::Tick);
     let honest = live.tell("ada", now, &event).to_vec();
     let forged = {
         let mut line = Vec::new();
@@ -177,7 +177,7 @@ fn tw_7_a_cut_tail_is_found_by_the_missing_seal() {
 
 #[test]
 fn tw_7_a_decision_that_notes_something_is_taken_in_its_only_spelling() {
-    let event = Event::open(What::Tick);
+    let event = Event::open(EventKind::Tick);
     let decides = |claim: serde_json::Value| {
         let mut line = Vec::new();
         Chains::default().append("ada", Now::default(), Happened::Agent(&event), &claim, &mut line);

@@ -4,9 +4,9 @@
 use std::io::Write;
 
 use estop_config::printable::escaped;
-use estop_core::button::Latched;
 use estop_core::operator::Stopped;
 use estop_core::printed_command::Commands;
+use estop_core::system::button::Latched;
 use estop_core::system::{Channel, Channels, KillReason, SystemDecision, SystemOutcome, SystemState};
 use jiff::Timestamp;
 

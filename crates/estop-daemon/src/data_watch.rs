@@ -13,8 +13,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use estop_config::data_dir::{database, socket};
-use estop_core::button::Press;
 use estop_core::system::KillReason;
+use estop_core::system::button::Press;
 use estop_gateway::Host;
 use estop_store::{DataLock, FileId, FoundLatch, LatchFile, Sqlite, TailFile};
 

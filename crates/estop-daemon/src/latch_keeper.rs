@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use estop_core::button::Latched;
+use estop_core::system::button::Latched;
 use estop_gateway::{JournalQueue, LatchKeeper};
 use estop_store::{LatchFile, Mark};
 

@@ -19,10 +19,10 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use estop_core::event::What;
-use estop_core::operator::Ended;
-use estop_core::proof_test::{NoProofTest, ProofStep, ProofTest, ProofTests};
+use estop_core::event::EventKind;
+use estop_core::operator::EndedWork;
 use estop_core::system::SystemState;
+use estop_core::system::proof_test::{ProofStep, ProofTest, ProofTestError, ProofTests};
 use estop_gateway::{CANARY, Host};
 
 use crate::latch_keeper::Asked;
@@ -76,19 +76,19 @@ impl ProofTester {
     }
 
     /// Tries it out. `wall` is the time it is written down with.
-    pub fn test(&self, by: &str, wall: i64) -> Result<ProofTest, NoProofTest> {
+    pub fn test(&self, by: &str, wall: i64) -> Result<ProofTest, ProofTestError> {
         let _only_one = match self.under_way.try_lock() {
             Ok(only_one) => only_one,
             Err(TryLockError::Poisoned(broken)) => broken.into_inner(),
-            Err(TryLockError::WouldBlock) => return Err(NoProofTest::UnderWay),
+            Err(TryLockError::WouldBlock) => return Err(ProofTestError::UnderWay),
         };
         let gate = self.host.latch.view();
         if gate.state != SystemState::Running || !gate.shut.is_empty() {
-            return Err(NoProofTest::NotRunning);
+            return Err(ProofTestError::NotRunning);
         }
         let drilled = self.drill();
         if self.host.latch.view().epoch != gate.epoch {
-            return Err(NoProofTest::Interrupted);
+            return Err(ProofTestError::Interrupted);
         }
         let (took_us, steps) = drilled?;
         let mut test = ProofTest { at: wall, by: by.into(), took_us, steps };
@@ -109,15 +109,17 @@ impl ProofTester {
     }
 
     /// Everything between the canary's first request and the opened gate.
-    fn drill(&self) -> Result<(u64, Vec<ProofStep>), NoProofTest> {
-        let cannot =
-            |what: &str, error: &dyn std::fmt::Display| NoProofTest::CannotBegin(format!("{what}: {error}"));
+    fn drill(&self) -> Result<(u64, Vec<ProofStep>), ProofTestError> {
+        let cannot = |what: &str, error: &dyn std::fmt::Display| {
+            ProofTestError::CannotBegin(format!("{what}: {error}"))
+        };
         let secret = Secret::random().map_err(|error| cannot("no random numbers", &error))?;
         let upstream = CanaryUpstream::start(&secret).map_err(|error| cannot("no upstream", &error))?;
-        let _let_in = self.host.let_canary_in(secret.text(), upstream.port()).ok_or(NoProofTest::UnderWay)?;
+        let _let_in =
+            self.host.let_canary_in(secret.text(), upstream.port()).ok_or(ProofTestError::UnderWay)?;
         let canary = self.host.agent(CANARY).ok_or_else(|| cannot("no agent", &"there are too many"))?;
         // Whatever was done to it before: it must work, or there is nothing to stop.
-        self.host.tell(&canary, None, What::AgentActivated { by: "proof test".into() });
+        self.host.tell(&canary, None, EventKind::AgentActivated { by: "proof test".into() });
         let process = CanaryProcess::start().map_err(|error| cannot("no process", &format!("{error:#}")))?;
         let tool = self.host.tools.register(process.tool());
         let tool = tool.ok_or_else(|| cannot("no tool", &"too many run"))?;
@@ -154,10 +156,10 @@ impl ProofTester {
     }
 }
 
-fn trigger(ended: Ended, gate_us: u64, cut_us: u64) -> ProofStep {
+fn trigger(ended: EndedWork, gate_us: u64, cut_us: u64) -> ProofStep {
     // One stream and one process: more would be somebody else's.
-    let passed = ended == Ended { model_calls: 1, tools: 1, messages: 0 };
-    let Ended { model_calls, tools, messages } = ended;
+    let passed = ended == EndedWork { model_calls: 1, tools: 1, messages: 0 };
+    let EndedWork { model_calls, tools, messages } = ended;
     let whose = if passed { "the canary's and nobody else's" } else { "NOT just the canary's two" };
     let what = format!(
         "gate shut after {gate_us} µs; told to end: {model_calls} model calls, {tools} tools, {messages} messages: {whose}"
@@ -273,7 +275,7 @@ mod tests {
 
     #[test]
     fn ks_2_a_proof_test_fails_when_somebody_else_was_stopped_too() {
-        let ended = |model_calls, tools| Ended { model_calls, tools, messages: 0 };
+        let ended = |model_calls, tools| EndedWork { model_calls, tools, messages: 0 };
         assert!(trigger(ended(1, 1), 1, 2).passed);
         for wrong in [ended(2, 1), ended(1, 0), ended(0, 1)] {
             assert!(!trigger(wrong, 1, 2).passed, "{wrong:?}");

@@ -12,9 +12,9 @@ use std::time::{Duration, SystemTime};
 
 use estop_config::printable::escaped_lines;
 use estop_config::{Env, ServeConfig};
+use estop_core::fingerprint::signature;
 use estop_core::ids::{Hash64, Name};
 use estop_core::policy_file::PolicyFile;
-use estop_core::signature;
 use estop_gateway::{Host, KeyRing, Over};
 use estop_store::Sqlite;
 

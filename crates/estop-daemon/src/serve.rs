@@ -11,7 +11,7 @@ use estop_admin::{Admin, AdminState, NoTeller, Options, Place, Teller};
 use estop_config::descriptors::{self, Shares};
 use estop_config::printable::escaped;
 use estop_config::{Env, SecretVariables, ServeConfig};
-use estop_core::event::What;
+use estop_core::event::EventKind;
 use estop_core::ids::Name;
 use estop_core::operator::Operator;
 use estop_gateway::{Gateway, Host, Keeping, LatchKeeper};
@@ -171,7 +171,7 @@ fn dashboard(at: SocketAddr) -> (String, String) {
 /// Agents whose own rules do not fit over the configuration any more do not work with looser ones.
 fn pause(host: &Host, unfit: &[Name]) {
     for agent in unfit.iter().filter_map(|name| host.agent(name)) {
-        host.tell(&agent, None, What::AgentPaused { by: "configuration".into() });
+        host.tell(&agent, None, EventKind::AgentPaused { by: "configuration".into() });
     }
 }
 

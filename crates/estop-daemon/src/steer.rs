@@ -5,22 +5,22 @@ use std::time::{Duration, Instant};
 
 use estop_config::find_zone;
 use estop_config::printable::escaped;
-use estop_core::agent_status::AgentStatus;
+use estop_core::agent::status::AgentStatus;
 use estop_core::budget::PeriodSpend;
-use estop_core::button::{Latched, Press, Unlock};
 use estop_core::decision::Decision;
 use estop_core::engine::StatusQuery;
-use estop_core::event::What;
+use estop_core::event::EventKind;
 use estop_core::guard::Guard;
 use estop_core::ids::Name;
 use estop_core::operator::{
-    AgentKeyHash, AgentView, BackgroundWork, Ended, FleetView, HookCall, HookReply, JournalTrouble,
+    AgentKeyHash, AgentView, BackgroundWork, EndedWork, FleetView, HookCall, HookReply, JournalTrouble,
     NewSnooze, OnEnd, Operator, OperatorError, Overrides, RunStep, Steer, Stopped, StuckPart, TriggerView,
     Watch, Watched,
 };
 use estop_core::policy::Preset;
 use estop_core::printed_command::Commands;
-use estop_core::proof_test::{NoProofTest, ProofTest, ProofTests};
+use estop_core::system::button::{Latched, Press, Unlock};
+use estop_core::system::proof_test::{ProofTest, ProofTestError, ProofTests};
 use estop_core::system::{GateView, SystemDecision, SystemOutcome};
 use estop_gateway::{Agent, Gateway, Host, Judged, KeyRing, NotKept, Over, is_agent_name};
 use rustix::process::{Pid, Signal, kill_process};
@@ -169,10 +169,10 @@ impl Operator for Steering {
         }
         let by = by.into();
         let what = match steer {
-            Steer::Activate => What::AgentActivated { by },
-            Steer::Deactivate => What::AgentDeactivated { by },
-            Steer::Pause => What::AgentPaused { by },
-            Steer::Resume => What::AgentResumed { by },
+            Steer::Activate => EventKind::AgentActivated { by },
+            Steer::Deactivate => EventKind::AgentDeactivated { by },
+            Steer::Pause => EventKind::AgentPaused { by },
+            Steer::Resume => EventKind::AgentResumed { by },
         };
         self.host.tell(&agent, None, what);
         if steer == Steer::Activate {
@@ -186,21 +186,21 @@ impl Operator for Steering {
     fn snooze(&self, agent: &str, snooze: NewSnooze, by: &str) -> Result<AgentView, OperatorError> {
         let agent = self.find(agent)?;
         let NewSnooze { guard, for_ms, until, note } = snooze;
-        self.host.tell(&agent, None, What::GuardSnoozed { by: by.into(), guard, for_ms, until, note });
+        self.host.tell(&agent, None, EventKind::GuardSnoozed { by: by.into(), guard, for_ms, until, note });
         self.keep()?;
         Ok(self.view(&agent))
     }
 
     fn wake_guard(&self, agent: &str, guard: Guard, by: &str) -> Result<AgentView, OperatorError> {
         let agent = self.find(agent)?;
-        self.host.tell(&agent, None, What::GuardWoken { by: by.into(), guard });
+        self.host.tell(&agent, None, EventKind::GuardWoken { by: by.into(), guard });
         self.keep()?;
         Ok(self.view(&agent))
     }
 
     fn renew_budget(&self, agent: &str, spent: PeriodSpend, by: &str) -> Result<AgentView, OperatorError> {
         let agent = self.find(agent)?;
-        self.host.tell(&agent, None, What::BudgetRenewed { by: by.into(), spent });
+        self.host.tell(&agent, None, EventKind::BudgetRenewed { by: by.into(), spent });
         self.keep()?;
         Ok(self.view(&agent))
     }
@@ -239,7 +239,7 @@ impl Operator for Steering {
         let agent = self.find(agent)?;
         // The run without a name is the implicit one.
         let run = Some(run).filter(|run| !run.is_empty()).map(Name::from);
-        let decision = self.host.tell(&agent, run, step.told(by));
+        let decision = self.host.tell(&agent, run, step.into_event(by));
         self.keep()?;
         Ok((*decision).clone())
     }
@@ -321,7 +321,7 @@ impl Operator for Steering {
         Ok(decision)
     }
 
-    fn proof_test(&self, by: &str) -> Result<ProofTest, NoProofTest> {
+    fn proof_test(&self, by: &str) -> Result<ProofTest, ProofTestError> {
         self.proof.test(by, self.host.clock.now().wall)
     }
 
@@ -333,7 +333,7 @@ impl Operator for Steering {
         self.board.beat()
     }
 
-    fn under_way(&self) -> Ended {
+    fn under_way(&self) -> EndedWork {
         self.host.under_way()
     }
 

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::sync::Arc;
 
 use estop_config::OnStuckWorker;
-use estop_core::button::Press;
 use estop_core::system::KillReason;
+use estop_core::system::button::Press;
 use estop_gateway::{Gateway, Host, PartChange};
 use estop_notify::{AlertType, Cost, Detail, Happening, Phase};
 use jiff::Timestamp;

@@ -23,9 +23,9 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use estop_config::TriggersConfig;
-use estop_core::button::{Latched, Press};
 use estop_core::operator::Stopped;
 use estop_core::system::GateView;
+use estop_core::system::button::{Latched, Press};
 use estop_gateway::Host;
 
 use crate::latch_keeper::Asked;

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use estop_core::decision::{Decision, Finding, Guard};
 use estop_core::engine::Snapshot;
-use estop_core::event::{Event, What};
+use estop_core::event::{Event, EventKind};
 use estop_core::ids::Name;
 use estop_core::system::{Channels, GateView, System, SystemState};
 use estop_core::time::Millis;
@@ -144,7 +144,7 @@ impl Host {
         let agent = Agent::new(name, self.rulebook.rules(name));
         // A journal begins with the rules: they are told before anybody else can find the agent.
         let policy = Box::new((*agent.judged().policy).clone());
-        self.tell(&agent, None, What::PolicyChanged { by: "configuration".into(), policy });
+        self.tell(&agent, None, EventKind::PolicyChanged { by: "configuration".into(), policy });
         agent
     }
 
@@ -176,7 +176,7 @@ impl Host {
             let agent = self.agents.put(Agent::remembered(&name, rules, state, told));
             agent.judged().last = self.clock.mono();
             if is_under_way {
-                self.tell(&agent, None, What::Restarted { away_ms });
+                self.tell(&agent, None, EventKind::Restarted { away_ms });
             }
             self.apply_rules_to(&agent, "configuration");
             agent.set_wake(agent.judged().next_wake());
@@ -199,7 +199,7 @@ impl Host {
         let told = Box::new((*policy).clone());
         judged.runners = runners(&policy);
         judged.policy = policy;
-        self.tell_locked(agent, &mut judged, None, What::PolicyChanged { by: by.into(), policy: told });
+        self.tell_locked(agent, &mut judged, None, EventKind::PolicyChanged { by: by.into(), policy: told });
     }
 
     /// Gives the agents of the configuration, and the default one, their places: made-up names cannot take them.
@@ -212,7 +212,7 @@ impl Host {
     }
 
     /// Judges an event of an agent, writes it down and does what the decision says.
-    pub fn tell(&self, agent: &Agent, run: Option<Name>, what: What) -> Arc<Decision> {
+    pub fn tell(&self, agent: &Agent, run: Option<Name>, what: EventKind) -> Arc<Decision> {
         let mut judged = agent.judged();
         self.tell_locked(agent, &mut judged, run, what)
     }
@@ -223,7 +223,7 @@ impl Host {
         agent: &Agent,
         judged: &mut Judged,
         run: Option<Name>,
-        what: What,
+        what: EventKind,
     ) -> Arc<Decision> {
         self.tell_under(agent, judged, Event { run, gate: self.gate(&agent.name), what })
     }
@@ -281,7 +281,7 @@ impl Host {
         let now = self.clock.mono().0;
         self.agents.for_each(|agent| {
             if agent.wake() <= now {
-                self.tell(agent, None, What::Tick);
+                self.tell(agent, None, EventKind::Tick);
             }
         });
     }

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use estop_core::event::{Event, What};
+use estop_core::event::{Event, EventKind};
 use estop_core::ids::Name;
 use estop_core::system::{GateView, SystemEvent};
 use estop_core::time::{Millis, Now};
@@ -50,7 +50,7 @@ struct Out<'a> {
     #[serde(skip_serializing_if = "GateView::is_open")]
     gate: GateView,
     #[serde(skip_serializing_if = "Option::is_none")]
-    event: Option<&'a What>,
+    event: Option<&'a EventKind>,
     #[serde(skip_serializing_if = "Option::is_none")]
     system: Option<&'a SystemEvent>,
 }
@@ -183,7 +183,7 @@ struct In<'a> {
     #[serde(default)]
     gate: Option<GateView>,
     #[serde(default)]
-    event: Option<What>,
+    event: Option<EventKind>,
     #[serde(default)]
     system: Option<SystemEvent>,
     #[serde(borrow, default)]
@@ -230,7 +230,7 @@ mod tests {
         let event = Event {
             run: Some("run-7".into()),
             gate: GateView { epoch: 2, state: SystemState::SafeMode, ..GateView::OPEN },
-            what: What::RunExtended { by: "ann \"the admin\"".into() },
+            what: EventKind::RunExtended { by: "ann \"the admin\"".into() },
         };
         let text = line("coder", now, Payload::Agent(&event), &Decision::plain(Outcome::Allow));
         assert!(text.starts_with(
@@ -248,7 +248,7 @@ mod tests {
         let text = line(
             "coder",
             Now::default(),
-            Payload::Agent(&Event::open(What::Tick)),
+            Payload::Agent(&Event::open(EventKind::Tick)),
             &Decision::plain(Outcome::Noted),
         );
         assert!(String::from_utf8_lossy(&text).contains(r#""event":{"type":"tick"},"crc""#));
@@ -260,7 +260,7 @@ mod tests {
         let started = SystemEvent::Started { found: None };
         assert!(Record::parse(&line(SYSTEM, Now::default(), Payload::System(&started), &())).is_ok());
         assert!(Record::parse(&line("coder", Now::default(), Payload::System(&started), &())).is_err());
-        let tick = Event::open(What::Tick);
+        let tick = Event::open(EventKind::Tick);
         assert!(Record::parse(&line(SYSTEM, Now::default(), Payload::Agent(&tick), &())).is_err());
     }
 
@@ -268,7 +268,7 @@ mod tests {
     fn tw_7_a_clock_that_shows_nonsense_is_still_written() {
         for wall in [i64::MIN, -1, 0, i64::MAX] {
             let now = Now { mono: Millis(0), wall };
-            let text = line("coder", now, Payload::Agent(&Event::open(What::Tick)), &());
+            let text = line("coder", now, Payload::Agent(&Event::open(EventKind::Tick)), &());
             assert!(Record::parse(&text).is_ok(), "{wall}");
         }
     }

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use estop_core::button::Latched;
 use estop_core::ids::Name;
+use estop_core::system::button::Latched;
 use estop_core::system::{System, SystemDecision, SystemEvent};
 use estop_core::time::Now;
 use serde::{Deserialize, Serialize};

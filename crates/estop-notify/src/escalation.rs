@@ -1,8 +1,8 @@
 //! The texts of an escalation to a human for GitHub: a comment, a commit status, an issue. The words are the core's
 //! (`escalation_text.rs`, seed 3); here they become Markdown that calls nobody, with a mark by which they are found again.
 
-use estop_core::breaker::LimitUse;
 use estop_core::escalation_text::Escalated;
+use estop_core::guards::breaker::LimitUse;
 
 use crate::happening::EscalationSeen;
 use crate::message::Message;

@@ -2,7 +2,7 @@
 //!
 //! A happening holds no prompt and no key; its texts are made harmless when a message is made of it.
 
-use estop_core::breaker::LimitUse;
+use estop_core::guards::breaker::LimitUse;
 use estop_core::ids::Name;
 use estop_core::money::NanoUsd;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! Agents: who they are, what they may do, and the state they resume from.
 
+use estop_core::agent::standing::Standing;
 use estop_core::ids::Name;
-use estop_core::standing::Standing;
 
 use crate::error::StoreError;
 

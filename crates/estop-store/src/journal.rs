@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
+use estop_core::agent::standing::Standing;
 use estop_core::chain::{ChainHead, Digest};
 use estop_core::ids::Name;
-use estop_core::standing::Standing;
 
 use crate::cases::{Escalation, Incident};
 use crate::error::StoreError;

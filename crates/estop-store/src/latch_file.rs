@@ -14,7 +14,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use estop_core::button::Latched;
+use estop_core::system::button::Latched;
 use estop_core::system::{Channels, GateView, SystemState};
 
 use crate::data_folder::open_regular;

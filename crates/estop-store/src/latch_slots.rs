@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use crate::{FoundLatch, FoundSlot, Mark};
-use estop_core::button::{Latched, Press};
+use estop_core::system::button::{Latched, Press};
 use estop_core::system::{Channel, Channels, GateView, KillReason, SystemState};
 
 /// What the names of those begin with who write without estop.

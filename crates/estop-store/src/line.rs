@@ -124,7 +124,7 @@ fn digest(digits: &[u8; 64]) -> Option<Digest> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use estop_core::event::{Event, What};
+    use estop_core::event::{Event, EventKind};
     use estop_core::journal::{Chains, Happened, write_hashes};
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
             let mut chains = Chains::default();
             let mut line = Vec::new();
             let now = Now { mono: Millis(12), wall: -5 };
-            chains.append(chain, now, Happened::Agent(&Event::open(What::Tick)), &"decided", &mut line);
+            chains.append(chain, now, Happened::Agent(&Event::open(EventKind::Tick)), &"decided", &mut line);
             let line = line.strip_suffix(b"\n").unwrap_or(&line);
             let read = head(line).expect("the core's own line");
             assert_eq!((read.seq, read.chain.as_ref(), read.now.wall), (1, chain, -5));

@@ -3,7 +3,7 @@
 use crate::error::StoreError;
 
 /// The system's state, and who brought it about.
-pub use estop_core::button::Latched as StoredSystem;
+pub use estop_core::system::button::Latched as StoredSystem;
 
 /// What keeps the system's state.
 pub trait SystemStateRepo: Send + Sync {

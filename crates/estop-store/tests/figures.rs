@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use contract::prune;
-use estop_core::event::{Event, What};
+use estop_core::event::{Event, EventKind};
 use estop_core::journal::{Chains, Happened};
 use estop_core::time::{Millis, Now};
 use estop_store::{
@@ -31,7 +31,7 @@ fn batch(chains: &mut Chains, agents: u64) -> JournalBatch {
     for _ in 0..40 {
         let seq = chains.seq() + 1;
         let now = Now { mono: Millis(seq), wall: seq as i64 };
-        let event = Event::open(What::AgentPaused { by: format!("{seq:0>280}").into() });
+        let event = Event::open(EventKind::AgentPaused { by: format!("{seq:0>280}").into() });
         // Spread over the agents, but not in turn.
         let agent = format!("agent-{:05}", seq.wrapping_mul(2_654_435_761) % agents);
         chains.append(&agent, now, Happened::Agent(&event), &"noted", &mut lines.bytes);

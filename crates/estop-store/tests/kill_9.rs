@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use contract::{Scribe, prune, read_from, verify};
-use estop_core::standing::{DeactivatedBy, Standing};
+use estop_core::agent::standing::{DeactivatedBy, Standing};
 use estop_core::time::Millis;
 use estop_store::{
     Agent, AgentRepo, Durability, Journal, Meta, Origin, Retention, Sqlite, SqliteOptions, StandingChange,

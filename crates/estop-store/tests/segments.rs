@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use estop_core::decision::{Decision, Outcome};
-use estop_core::event::{Event, What};
+use estop_core::event::{Event, EventKind};
 use estop_core::ids::Hash64;
 use estop_core::system::{SystemEvent, SystemState};
 use estop_core::time::{Millis, Now};
@@ -49,7 +49,7 @@ impl Live {
     }
 
     fn tell(&mut self, agent: &str) {
-        let line = self.line(agent, Payload::Agent(&Event::open(What::Tick)));
+        let line = self.line(agent, Payload::Agent(&Event::open(EventKind::Tick)));
         self.writer.write(&line, self.state.seq).expect("written");
     }
 
@@ -293,7 +293,7 @@ fn st_1_a_torn_end_is_cut_off_and_written_over() {
     live.work(10);
     live.writer.beat(live.now).expect("written");
     let text = std::fs::read(raw_path(&folder, 1)).expect("a file");
-    let line = live.line("ada", Payload::Agent(&Event::open(What::Tick)));
+    let line = live.line("ada", Payload::Agent(&Event::open(EventKind::Tick)));
     for cut in 1..line.len() {
         std::fs::write(raw_path(&folder, 1), [&text[..], &line[..cut]].concat()).expect("written");
         let again = found(&folder);

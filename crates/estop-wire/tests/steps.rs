@@ -1,7 +1,7 @@
 //! SE-1 for everything in this crate that reads foreign bytes: steps are counted on patterns made of all that each reader
 //! knows, repeated, and may grow no faster than the input.
 
-use estop_core::iteration::TestRunners;
+use estop_core::run::test_command::TestRunners;
 use estop_core::steps::{NotLinear, counted, growth, patterns};
 use estop_wire::decode::Decoder;
 use estop_wire::hooks::{self, HookClient};

@@ -96,7 +96,6 @@ const LOOPS: &[(&str, usize)] = &[
     ("crates/estop-admin", 12),
     ("crates/estop-cli", 5),
     ("crates/estop-config", 19),
-    ("crates/estop-core", 51),
     ("crates/estop-notify", 2),
     ("crates/estop-store", 2),
     ("fake-model", 4),

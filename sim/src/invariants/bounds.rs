@@ -1,7 +1,7 @@
 //! Nothing grows without end, wakes in the past or heals beyond its cap.
 
-use estop_core::event::What;
-use estop_core::standing::Standing;
+use estop_core::agent::standing::Standing;
+use estop_core::event::EventKind;
 
 use super::Step;
 use crate::broken::{Holds, ensure};
@@ -25,7 +25,8 @@ pub(super) fn windows_are_bounded(step: &Step<'_>, _: &Model) -> Holds {
 
 /// Health is at most full, and never heals beyond the policy's cap (TW-5).
 pub(super) fn health_stays_in_bounds(step: &Step<'_>, _: &Model) -> Holds {
-    let by_person = matches!(step.event.what, What::AgentActivated { .. } | What::AgentResumed { .. });
+    let by_person =
+        matches!(step.event.what, EventKind::AgentActivated { .. } | EventKind::AgentResumed { .. });
     let cap = step.policy.gate.recovery_cap.max(if by_person { HEALTH_AFTER_ACTIVATION } else { 0 });
     let (before, after) = (step.before.health, step.after.health);
     ensure(after <= HEALTH_MAX && after <= before.max(cap), "health_stays_in_bounds", || {
@@ -35,7 +36,7 @@ pub(super) fn health_stays_in_bounds(step: &Step<'_>, _: &Model) -> Holds {
 
 /// Whoever is switched on again starts with empty windows and health 800 (LD-4).
 pub(super) fn activation_starts_afresh(step: &Step<'_>, _: &Model) -> Holds {
-    let What::AgentActivated { .. } = step.event.what else { return Ok(()) };
+    let EventKind::AgentActivated { .. } = step.event.what else { return Ok(()) };
     if step.before.standing == Standing::Active {
         return Ok(());
     }
@@ -45,7 +46,7 @@ pub(super) fn activation_starts_afresh(step: &Step<'_>, _: &Model) -> Holds {
 
 /// A tick does what was due: the next one is later, so that nobody wakes in a circle.
 pub(super) fn wakes_move_on(step: &Step<'_>, model: &Model) -> Holds {
-    let What::Tick = step.event.what else { return Ok(()) };
+    let EventKind::Tick = step.event.what else { return Ok(()) };
     ensure(step.wake.is_none_or(|wake| wake.at.0 > model.now), "wakes_move_on", || {
         format!("it is {} and the next wake is {:?}", model.now, step.wake)
     })

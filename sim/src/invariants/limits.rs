@@ -1,7 +1,7 @@
 //! Limits hold, loops are stopped, and who does not loop is not stopped for it.
 
 use estop_core::decision::{Finding, Guard, Ruling};
-use estop_core::event::{CallKind, What};
+use estop_core::event::{CallKind, EventKind};
 use estop_core::policy::{Mode, WatchdogScope};
 
 use super::Step;
@@ -12,9 +12,9 @@ use crate::model::{May, Model};
 /// Tool calls and prompts by hook stay below their limit, once for each allowance (CB-2); a report passes (CB-6).
 pub(super) fn run_limits_hold(step: &Step<'_>, model: &Model) -> Holds {
     let limits = &step.policy.limits;
-    let limit = if step.event.what == What::PromptSubmitted {
+    let limit = if step.event.what == EventKind::PromptSubmitted {
         limits.max_turns
-    } else if let What::ToolRequested(t) = &step.event.what {
+    } else if let EventKind::ToolRequested(t) = &step.event.what {
         if limits.wrap_up_tools.contains(&t.tool) {
             return Ok(());
         }
@@ -32,7 +32,7 @@ pub(super) fn run_limits_hold(step: &Step<'_>, model: &Model) -> Holds {
     if model.is_asked_again(step.event) {
         return Ok(());
     }
-    let before = if step.event.what == What::PromptSubmitted { run.prompts } else { run.tool_calls };
+    let before = if step.event.what == EventKind::PromptSubmitted { run.prompts } else { run.tool_calls };
     let granted = u64::from(max) * run.allowances;
     ensure(before + 1 < granted, "run_limits_hold", || {
         format!("one more after {before}, the limit is {granted}: {run:?}")
@@ -41,7 +41,7 @@ pub(super) fn run_limits_hold(step: &Step<'_>, model: &Model) -> Holds {
 
 /// A model that the rules do not allow is not asked (PO-7). The rules here end with `*`, or have none.
 pub(super) fn only_allowed_models_are_asked(step: &Step<'_>, _: &Model) -> Holds {
-    let What::RequestReceived(r) = &step.event.what else { return Ok(()) };
+    let EventKind::RequestReceived(r) = &step.event.what else { return Ok(()) };
     let rules = &step.policy.models;
     let Some(model) = r.model.as_deref().filter(|_| step.is_allowed()) else { return Ok(()) };
     if step.policy.modes.models != Mode::Enforce {
@@ -58,7 +58,7 @@ pub(super) fn only_allowed_models_are_asked(step: &Step<'_>, _: &Model) -> Holds
 
 /// No more requests and tokens in any 60 s than the policy says (PO-3).
 pub(super) fn rate_limit_holds(step: &Step<'_>, model: &Model) -> Holds {
-    let What::RequestReceived(r) = &step.event.what else { return Ok(()) };
+    let EventKind::RequestReceived(r) = &step.event.what else { return Ok(()) };
     if !step.is_allowed() || step.policy.modes.rate != Mode::Enforce {
         return Ok(());
     }
@@ -71,7 +71,7 @@ pub(super) fn rate_limit_holds(step: &Step<'_>, model: &Model) -> Holds {
 
 /// No more generating calls in any 60 s than the watchdog lets (KS-8).
 pub(super) fn watchdog_holds(step: &Step<'_>, model: &Model) -> Holds {
-    let What::RequestReceived(r) = &step.event.what else { return Ok(()) };
+    let EventKind::RequestReceived(r) = &step.event.what else { return Ok(()) };
     let watched =
         step.policy.modes.watchdog == Mode::Enforce && step.policy.watchdog.scope != WatchdogScope::Off;
     if !(step.is_allowed() && watched && r.call == CallKind::Generation) {
@@ -85,7 +85,7 @@ pub(super) fn watchdog_holds(step: &Step<'_>, model: &Model) -> Holds {
 
 /// The gate lets no more tool calls by hook through in any 60 s than the tripwire says (TW-4).
 pub(super) fn gate_rate_holds(step: &Step<'_>, model: &Model) -> Holds {
-    let What::ToolRequested(_) = &step.event.what else { return Ok(()) };
+    let EventKind::ToolRequested(_) = &step.event.what else { return Ok(()) };
     if !step.is_allowed() || step.policy.modes.gate != Mode::Enforce {
         return Ok(());
     }
@@ -99,7 +99,10 @@ pub(super) fn gate_rate_holds(step: &Step<'_>, model: &Model) -> Holds {
 pub(super) fn hours_hold(step: &Step<'_>, _: &Model) -> Holds {
     let asks = matches!(
         step.event.what,
-        What::RequestReceived(_) | What::ToolRequested(_) | What::MessageIn { .. } | What::MessageOut { .. }
+        EventKind::RequestReceived(_)
+            | EventKind::ToolRequested(_)
+            | EventKind::MessageIn { .. }
+            | EventKind::MessageOut { .. }
     );
     let Some(hours) = step.policy.hours.as_ref().filter(|_| asks && step.is_allowed()) else { return Ok(()) };
     let local = calendar::local(&hours.zone, step.now.wall, Local::default());
@@ -109,7 +112,7 @@ pub(super) fn hours_hold(step: &Step<'_>, _: &Model) -> Holds {
 
 /// The fifth repetition in a row (the fourth of a block, the sixth in twenty steps) is not let through (LD-6).
 pub(super) fn loops_are_stopped(step: &Step<'_>, model: &Model) -> Holds {
-    let What::RequestReceived(r) = &step.event.what else { return Ok(()) };
+    let EventKind::RequestReceived(r) = &step.event.what else { return Ok(()) };
     if !step.is_allowed() || step.policy.modes.loops != Mode::Enforce || r.call != CallKind::Generation {
         return Ok(());
     }
@@ -120,7 +123,7 @@ pub(super) fn loops_are_stopped(step: &Step<'_>, model: &Model) -> Holds {
 
 /// The eighth equal failure in a row with other arguments is not let through (LD-6 d).
 pub(super) fn churn_is_stopped(step: &Step<'_>, model: &Model) -> Holds {
-    let What::RequestReceived(r) = &step.event.what else { return Ok(()) };
+    let EventKind::RequestReceived(r) = &step.event.what else { return Ok(()) };
     if !step.is_allowed() || step.policy.modes.churn != Mode::Enforce || r.call != CallKind::Generation {
         return Ok(());
     }
@@ -131,7 +134,7 @@ pub(super) fn churn_is_stopped(step: &Step<'_>, model: &Model) -> Holds {
 
 /// What is asked again, because the provider failed it, is no ask and no step more (LD-1, LD-6).
 pub(super) fn retries_add_nothing(step: &Step<'_>, model: &Model) -> Holds {
-    let What::RequestReceived(r) = &step.event.what else { return Ok(()) };
+    let EventKind::RequestReceived(r) = &step.event.what else { return Ok(()) };
     let finding = step.decision.verdicts.get(Guard::Loop).map(|v| &v.finding);
     let Some(Finding::Loop(found)) = finding.filter(|_| model.loops.is_retry(r)) else { return Ok(()) };
     let adds_nothing = found.prompts == 0 && found.calls == 0 && found.repetition.is_none();

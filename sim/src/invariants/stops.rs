@@ -1,8 +1,8 @@
 //! What is stopped stays stopped: by the red button, a person, a guard or the end of a run.
 
+use estop_core::agent::standing::{DeactivatedBy, Standing};
 use estop_core::decision::Effect;
-use estop_core::event::What;
-use estop_core::standing::{DeactivatedBy, Standing};
+use estop_core::event::EventKind;
 
 use super::Step;
 use crate::broken::{Holds, ensure};
@@ -19,7 +19,7 @@ pub(super) fn nothing_passes_a_shut_gate(step: &Step<'_>, _: &Model) -> Holds {
 
 /// After a deactivation or a pause nothing is allowed until a person says so. A pause lets what runs run.
 pub(super) fn nothing_passes_while_stopped(step: &Step<'_>, model: &Model) -> Holds {
-    let runs_already = matches!(step.event.what, What::StreamProgressed(_));
+    let runs_already = matches!(step.event.what, EventKind::StreamProgressed(_));
     let may = match model.may {
         May::Work => true,
         May::NotWhilePaused => runs_already,
@@ -33,7 +33,7 @@ pub(super) fn nothing_passes_while_stopped(step: &Step<'_>, model: &Model) -> Ho
 /// A stream goes on only while its request is under way: what nobody pays for is cut, and so is what its run's
 /// escalation has ended.
 pub(super) fn only_what_is_under_way_streams(step: &Step<'_>, model: &Model) -> Holds {
-    let What::StreamProgressed(p) = &step.event.what else { return Ok(()) };
+    let EventKind::StreamProgressed(p) = &step.event.what else { return Ok(()) };
     let run = model.open.get(&p.request).map(|open| model.runs.is(open.run));
     let goes_on = run.is_some_and(|is| is != Some(RunIs::Escalated) || model.runs.lost_track());
     ensure(goes_on || !step.passes(), "only_what_is_under_way_streams", || match run {
@@ -57,7 +57,7 @@ pub(super) fn a_tripped_run_only_sums_up(step: &Step<'_>, model: &Model) -> Hold
         return Ok(());
     }
     let Some(run) = model.runs.get(&step.event.run).filter(|run| run.is_tripped()) else { return Ok(()) };
-    let fits = if let What::ToolRequested(t) = &step.event.what {
+    let fits = if let EventKind::ToolRequested(t) = &step.event.what {
         step.policy.limits.wrap_up_tools.contains(&t.tool)
     } else {
         run.may_sum_up(model.now)
@@ -134,6 +134,6 @@ pub(super) fn standing_is_known(step: &Step<'_>, model: &Model) -> Holds {
     })
 }
 
-fn belongs_to_run(what: &What) -> bool {
-    matches!(what, What::RequestReceived(_) | What::ToolRequested(_) | What::PromptSubmitted)
+fn belongs_to_run(what: &EventKind) -> bool {
+    matches!(what, EventKind::RequestReceived(_) | EventKind::ToolRequested(_) | EventKind::PromptSubmitted)
 }

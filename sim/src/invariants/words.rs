@@ -1,8 +1,8 @@
 //! Decisions say why, name the guard that decided, and keep to the modes of the policy.
 
 use estop_core::decision::{Guard, Outcome, Retry, Ruling};
+use estop_core::guards::rate::IN_FLIGHT_MAX;
 use estop_core::policy::{Mode, Policy};
-use estop_core::rate::IN_FLIGHT_MAX;
 
 use super::Step;
 use crate::broken::{Holds, ensure};

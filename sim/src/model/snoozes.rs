@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use estop_core::event::What;
+use estop_core::event::EventKind;
 use estop_core::guard::Guard;
 use estop_core::policy::{Mode, Policy};
 
@@ -20,14 +20,14 @@ impl Snoozes {
     }
 
     /// Takes in what happened.
-    pub fn apply(&mut self, what: &What, now: u64) {
-        if let What::GuardSnoozed { guard, for_ms, .. } = what {
+    pub fn apply(&mut self, what: &EventKind, now: u64) {
+        if let EventKind::GuardSnoozed { guard, for_ms, .. } = what {
             let always_holds = matches!(guard, Guard::System | Guard::Agent | Guard::Run);
             if *for_ms > 0 && !always_holds {
                 self.0.insert(*guard, now.saturating_add((*for_ms).min(LONGEST_MS)));
             }
         }
-        if let What::GuardWoken { guard, .. } = what {
+        if let EventKind::GuardWoken { guard, .. } = what {
             self.0.remove(guard);
         }
     }

@@ -1,15 +1,15 @@
 //! Any event with any number: unknown ids, doubles, zeros, the largest there is.
 
-use estop_core::chant::Chant;
 use estop_core::event::{
-    AbortedBy, CallKind, ChantDetected, Ended, Estimate, RequestReceived, ResponseCompleted, StreamAborted,
-    StreamProgressed, ToolFinished, ToolGate, ToolRequested, Usage, What,
+    AbortedBy, CallKind, ChantDetected, Ended, Estimate, EventKind, RequestReceived, ResponseCompleted,
+    StreamAborted, StreamProgressed, ToolFinished, ToolGate, ToolRequested, Usage,
 };
+use estop_core::fingerprint::simhash::SimHash;
 use estop_core::fingerprint::{CallPrint, RequestPrint, ResponsePrint, StepPrint};
 use estop_core::guard::Guard;
 use estop_core::ids::{CallId, Hash64, Name, RequestId};
+use estop_core::loop_detector::chant::Chant;
 use estop_core::money::NanoUsd;
-use estop_core::simhash::SimHash;
 
 use super::mind::{Mind, plain};
 use super::{Act, Deed};
@@ -27,54 +27,54 @@ fn any_deed(mind: &mut Mind, rng: &mut Rng) -> Deed {
     }
     let by: fn() -> Name = || "ann".into();
     plain(match rng.below(24) {
-        0..=5 => What::RequestReceived(any_request(rng)),
-        6 => What::ResponseCompleted(ResponseCompleted {
+        0..=5 => EventKind::RequestReceived(any_request(rng)),
+        6 => EventKind::ResponseCompleted(ResponseCompleted {
             request: any_id(rng),
             ended: any_end(rng),
             print: any_answer(rng),
             usage: any_usage(rng),
         }),
-        7 | 8 => What::StreamProgressed(StreamProgressed {
+        7 | 8 => EventKind::StreamProgressed(StreamProgressed {
             request: any_id(rng),
             usage: any_usage(rng),
             fleet: None,
         }),
-        9 => What::StreamAborted(StreamAborted {
+        9 => EventKind::StreamAborted(StreamAborted {
             request: any_id(rng),
             by: rng.pick(&[AbortedBy::Client, AbortedBy::Upstream, AbortedBy::Guard, AbortedBy::Kill]),
             usage: any_usage(rng),
         }),
-        10 => What::ChantDetected(ChantDetected { request: any_id(rng), chant: any_chant(rng) }),
-        11 | 12 => What::ToolRequested(ToolRequested {
+        10 => EventKind::ChantDetected(ChantDetected { request: any_id(rng), chant: any_chant(rng) }),
+        11 | 12 => EventKind::ToolRequested(ToolRequested {
             call: CallId(any_id(rng).0),
             tool: any_tool(rng),
             action: any_hash(rng),
             test_run: rng.per_mille(500),
             gate: ToolGate::Hook,
         }),
-        13 => What::ToolFinished(ToolFinished {
+        13 => EventKind::ToolFinished(ToolFinished {
             call: CallId(any_id(rng).0),
             result: any_hash(rng),
             ended: any_end(rng),
             reports: false,
         }),
-        14 => What::PromptSubmitted,
-        15 => What::RunStarted { attended: rng.per_mille(500), tags: None, limits: None },
-        16 => What::RunSlept,
-        17 => What::RunWoke,
-        18 => What::RunCompleted,
-        19 => What::RunExtended { by: by() },
-        20 => What::MessageIn { relay: any_tool(rng) },
-        21 => What::AgentActivated { by: by() },
-        22 => What::AgentResumed { by: by() },
-        23 => What::GuardSnoozed {
+        14 => EventKind::PromptSubmitted,
+        15 => EventKind::RunStarted { attended: rng.per_mille(500), tags: None, limits: None },
+        16 => EventKind::RunSlept,
+        17 => EventKind::RunWoke,
+        18 => EventKind::RunCompleted,
+        19 => EventKind::RunExtended { by: by() },
+        20 => EventKind::MessageIn { relay: any_tool(rng) },
+        21 => EventKind::AgentActivated { by: by() },
+        22 => EventKind::AgentResumed { by: by() },
+        23 => EventKind::GuardSnoozed {
             by: by(),
             guard: rng.pick(&Guard::ALL),
             for_ms: rng.pick(&[0, 1, 60_000, u64::MAX]),
             until: i64::MIN,
             note: None,
         },
-        _ => What::Tick,
+        _ => EventKind::Tick,
     })
 }
 

@@ -1,6 +1,6 @@
 //! Agents whose client has hooks: tool calls and prompts are seen, beside the requests that go through the proxy.
 
-use estop_core::event::{Ended, What};
+use estop_core::event::{Ended, EventKind};
 use estop_core::fingerprint::StepPrint;
 use estop_core::ids::Hash64;
 
@@ -14,11 +14,11 @@ pub(super) fn hooked(mind: &mut Mind, rng: &mut Rng) -> Act {
         mind.begin_task(rng.between(5, 80), rng);
         mind.name_run(rng.per_mille(700));
         mind.turn = 1;
-        return mind.only(plain(What::PromptSubmitted), rng);
+        return mind.only(plain(EventKind::PromptSubmitted), rng);
     }
     mind.turn += 1;
     if rng.per_mille(60) {
-        return mind.only(plain(What::PromptSubmitted), rng);
+        return mind.only(plain(EventKind::PromptSubmitted), rng);
     }
     let tool = rng.pick(&["bash", "edit", "read", "report_complete"]);
     let action = Hash64(rng.bits());

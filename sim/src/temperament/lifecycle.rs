@@ -1,6 +1,6 @@
 //! Runs that are started, put to sleep, woken, completed and extended in any order, legal or not.
 
-use estop_core::event::What;
+use estop_core::event::EventKind;
 use estop_core::ids::{Hash64, Name};
 
 use super::mind::{Mind, new_step, plain};
@@ -17,12 +17,12 @@ pub(super) fn lifecycle(mind: &mut Mind, rng: &mut Rng) -> Act {
         n => Some(format!("r{n}").into()),
     };
     let deed = match rng.below(16) {
-        0 | 1 => plain(What::RunStarted { attended: rng.per_mille(500), tags: None, limits: None }),
-        2 => plain(What::RunSlept),
-        3 => plain(What::RunWoke),
-        4 => plain(What::RunCompleted),
-        5 => plain(What::RunExtended { by: "ann".into() }),
-        6 | 7 => plain(What::PromptSubmitted),
+        0 | 1 => plain(EventKind::RunStarted { attended: rng.per_mille(500), tags: None, limits: None }),
+        2 => plain(EventKind::RunSlept),
+        3 => plain(EventKind::RunWoke),
+        4 => plain(EventKind::RunCompleted),
+        5 => plain(EventKind::RunExtended { by: "ann".into() }),
+        6 | 7 => plain(EventKind::PromptSubmitted),
         8..=11 => {
             let tool = rng.pick(&["bash", "bash", "report_blocked"]);
             let action = Hash64(rng.bits());
@@ -40,7 +40,7 @@ fn flood(mind: &mut Mind, rng: &mut Rng) -> Act {
     let started = |n: u64| {
         (
             Some(format!("flood-{n}").into()),
-            plain(What::RunStarted { attended: false, tags: None, limits: None }),
+            plain(EventKind::RunStarted { attended: false, tags: None, limits: None }),
         )
     };
     Act { deeds: (first..first + 300).map(started).collect(), rest_ms: mind.rest(rng) }

@@ -1,12 +1,12 @@
 //! What an agent keeps in mind between two acts, and the pieces its acts are made of.
 
 use estop_core::event::{
-    AbortedBy, CallKind, Ended, Estimate, RequestReceived, ToolGate, ToolRequested, Usage, What,
+    AbortedBy, CallKind, Ended, Estimate, EventKind, RequestReceived, ToolGate, ToolRequested, Usage,
 };
+use estop_core::fingerprint::simhash::SimHash;
 use estop_core::fingerprint::{CallPrint, RequestPrint, ResponsePrint, StepPrint};
 use estop_core::ids::{CallId, Hash64, Name, RequestId};
 use estop_core::money::NanoUsd;
-use estop_core::simhash::SimHash;
 
 use super::{Act, Deed, Fate, Kind, Plan, ToolPlan};
 use crate::prng::Rng;
@@ -191,7 +191,7 @@ pub fn new_step(tool: &str, rng: &mut Rng) -> StepPrint {
 }
 
 /// A plain event.
-pub fn plain(what: What) -> Deed {
+pub fn plain(what: EventKind) -> Deed {
     Deed::Plain(what)
 }
 

@@ -1,6 +1,6 @@
 //! Those who work: nothing they do is done twice with the same result.
 
-use estop_core::event::What;
+use estop_core::event::EventKind;
 use estop_core::fingerprint::StepPrint;
 use estop_core::ids::Hash64;
 
@@ -25,14 +25,14 @@ pub(super) fn steady(mind: &mut Mind, rng: &mut Rng) -> Act {
 fn next_task(mind: &mut Mind, rng: &mut Rng) -> Act {
     let mut deeds = Vec::new();
     if mind.run.is_some() {
-        deeds.push((mind.run.clone(), plain(What::RunCompleted)));
+        deeds.push((mind.run.clone(), plain(EventKind::RunCompleted)));
     }
     mind.begin_task(rng.between(3, 30), rng);
     mind.name_run(rng.per_mille(500));
     if mind.run.is_some() && rng.per_mille(500) {
         deeds.push((
             mind.run.clone(),
-            plain(What::RunStarted { attended: rng.per_mille(300), tags: None, limits: None }),
+            plain(EventKind::RunStarted { attended: rng.per_mille(300), tags: None, limits: None }),
         ));
     }
     Act { deeds, rest_ms: mind.rest(rng) }
@@ -46,8 +46,8 @@ fn some_steps(rng: &mut Rng) -> Vec<StepPrint> {
 pub(super) fn chatter(mind: &mut Mind, rng: &mut Rng) -> Act {
     let relay = || "telegram".into();
     let deed = match rng.below(10) {
-        0 => plain(What::MessageIn { relay: relay() }),
-        1 => plain(What::MessageOut { relay: relay() }),
+        0 => plain(EventKind::MessageIn { relay: relay() }),
+        1 => plain(EventKind::MessageOut { relay: relay() }),
         _ => {
             mind.begin_ask(rng);
             mind.ask_deed(Vec::new(), rng)
@@ -91,11 +91,11 @@ pub(super) fn sleeper(mind: &mut Mind, rng: &mut Rng) -> Act {
     if mind.turn > mind.task {
         mind.begin_task(rng.between(20, 60), rng);
         mind.name_run(true);
-        return mind.only(plain(What::RunStarted { attended: false, tags: None, limits: None }), rng);
+        return mind.only(plain(EventKind::RunStarted { attended: false, tags: None, limits: None }), rng);
     }
     match mind.turn % 6 {
-        1 => Act { rest_ms: rng.spread(1_000, 7_200_000), ..mind.only(plain(What::RunSlept), rng) },
-        2 => mind.only(plain(What::RunWoke), rng),
+        1 => Act { rest_ms: rng.spread(1_000, 7_200_000), ..mind.only(plain(EventKind::RunSlept), rng) },
+        2 => mind.only(plain(EventKind::RunWoke), rng),
         _ => {
             let step = StepPrint { action: Hash64(rng.bits()), ..new_step("bash", rng) };
             let deed: Deed = mind.ask_deed(vec![step], rng);

@@ -1,7 +1,7 @@
 //! One agent of the world: the judge under test, the rules in force, and the model beside it.
 
 use estop_core::decision::{Decision, Outcome};
-use estop_core::event::{Event, What};
+use estop_core::event::{Event, EventKind};
 use estop_core::ids::Name;
 use estop_core::policy::Policy;
 use estop_core::time::Now;
@@ -60,9 +60,9 @@ impl<J: Judge> Agent<J> {
     }
 
     /// Other rules, as an event.
-    pub(super) fn any_policy(&mut self) -> What {
+    pub(super) fn any_policy(&mut self) -> EventKind {
         let policy = Box::new(policies::any(self.mind.kind, &mut self.rng));
-        What::PolicyChanged { by: "ann".into(), policy }
+        EventKind::PolicyChanged { by: "ann".into(), policy }
     }
 
     /// Chaos deals in numbers that would break any account; it has none with the fleet.
@@ -78,7 +78,7 @@ impl<J: Judge> Agent<J> {
         bookings: &mut Vec<Booking>,
     ) -> (Decision, Holds) {
         // New rules hold from the event that brings them on, as on replay.
-        if let What::PolicyChanged { policy, .. } = &event.what {
+        if let EventKind::PolicyChanged { policy, .. } = &event.what {
             self.policy.clone_from(policy);
         }
         if let Some(log) = &mut self.log {
@@ -88,7 +88,7 @@ impl<J: Judge> Agent<J> {
         let in_force = self.model.snoozes.over(&self.policy);
         let before = Seen::of(&self.judge);
         let decision = self.judge.handle(now, event, &self.policy);
-        if matches!(&event.what, What::RequestReceived(_) | What::ToolRequested(_))
+        if matches!(&event.what, EventKind::RequestReceived(_) | EventKind::ToolRequested(_))
             && !self.client.asks(&event.what)
         {
             self.refused = decision.outcome != Outcome::Allow;
@@ -115,7 +115,7 @@ impl<J: Judge> Agent<J> {
         let mut policy = &Policy::default();
         let mut rebuilt = J::default();
         for (now, event) in log {
-            if let What::PolicyChanged { policy: new, .. } = &event.what {
+            if let EventKind::PolicyChanged { policy: new, .. } = &event.what {
                 policy = new;
             }
             rebuilt.handle(*now, event, policy);

@@ -2,7 +2,7 @@
 //! goes in circles at times says the same again for no reason.
 
 use estop_core::decision::{Decision, Outcome};
-use estop_core::event::{AbortedBy, Ended, Event, RequestReceived, What};
+use estop_core::event::{AbortedBy, Ended, Event, EventKind, RequestReceived};
 use estop_core::ids::{Name, RequestId};
 
 use crate::model::Model;
@@ -24,7 +24,7 @@ pub(super) struct Client {
 impl Client {
     /// Hears what was decided, before the model takes it in: of what was given up nobody hears.
     pub(super) fn hear(&mut self, event: &Event, decision: &Decision, model: &Model) {
-        if let (What::RequestReceived(r), Outcome::Allow) = (&event.what, decision.outcome) {
+        if let (EventKind::RequestReceived(r), Outcome::Allow) = (&event.what, decision.outcome) {
             self.newest = Some((event.run.clone(), r.clone()));
             self.failed = false;
         }
@@ -50,15 +50,15 @@ impl Client {
     }
 
     /// Whether it is the client that asks, not its agent.
-    pub(super) fn asks(&self, what: &What) -> bool {
-        matches!(what, What::RequestReceived(r) if self.retry == Some(r.request))
+    pub(super) fn asks(&self, what: &EventKind) -> bool {
+        matches!(what, EventKind::RequestReceived(r) if self.retry == Some(r.request))
     }
 }
 
-fn failed_by_provider(what: &What) -> Option<RequestId> {
-    if let What::ResponseCompleted(r) = what {
+fn failed_by_provider(what: &EventKind) -> Option<RequestId> {
+    if let EventKind::ResponseCompleted(r) = what {
         return (r.ended == Ended::Failed).then_some(r.request);
     }
-    let What::StreamAborted(a) = what else { return None };
+    let EventKind::StreamAborted(a) = what else { return None };
     (a.by == AbortedBy::Upstream).then_some(a.request)
 }

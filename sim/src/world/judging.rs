@@ -2,7 +2,7 @@
 
 use estop_core::budget::Amount;
 use estop_core::decision::{Decision, Outcome};
-use estop_core::event::{CallKind, Estimate, Event, What};
+use estop_core::event::{CallKind, Estimate, Event, EventKind};
 use estop_core::ids::Name;
 use estop_core::policy::Mode;
 
@@ -20,7 +20,7 @@ impl<J: Judge> World<J> {
         &mut self,
         at: usize,
         run: Option<Name>,
-        what: What,
+        what: EventKind,
     ) -> Result<Decision, Box<Broken>> {
         let now = self.clocks.now(self.at);
         let gate = self.button.view(&mut self.rng);
@@ -46,10 +46,10 @@ impl<J: Judge> World<J> {
 
     /// An event that spends says how the fleet's account stands.
     fn show_fleet(&self, event: &mut Event) {
-        if let What::RequestReceived(r) = &mut event.what {
+        if let EventKind::RequestReceived(r) = &mut event.what {
             r.fleet = self.fleet.view(&r.estimate);
         }
-        if let What::StreamProgressed(p) = &mut event.what {
+        if let EventKind::StreamProgressed(p) = &mut event.what {
             p.fleet = self.fleet.view(&Estimate::default());
         }
     }
@@ -61,7 +61,7 @@ impl<J: Judge> World<J> {
     /// What an agent under an enforced budget is allowed must fit into the fleet's account as well.
     fn fleet_admits(&self, at: usize, event: &Event, decision: &Decision) -> Holds {
         let agent = &self.agents[at];
-        let What::RequestReceived(r) = &event.what else { return Ok(()) };
+        let EventKind::RequestReceived(r) = &event.what else { return Ok(()) };
         let in_force = agent.model.snoozes.over(&agent.policy);
         let counts = decision.outcome == Outcome::Allow && in_force.modes.budget == Mode::Enforce;
         // What costs nothing passes, also when all is spent.
@@ -108,7 +108,7 @@ impl<J: Judge> World<J> {
         agent.tick_at = None;
         let Some(wake) = agent.judge.poll_timeout(&agent.policy) else { return Ok(()) };
         if self.clocks.now(self.at).mono >= wake.at || self.rng.per_mille(10) {
-            return self.judge(at, None, What::Tick).map(|_| ());
+            return self.judge(at, None, EventKind::Tick).map(|_| ());
         }
         let again = self.clocks.shows(wake.at).max(self.at + TICK_AGAIN_MS);
         agent.tick_at = Some(again);

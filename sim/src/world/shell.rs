@@ -1,14 +1,14 @@
 //! What a real shell does: forwards what was allowed, hears of its end, and carries out what a decision asks for.
 
-use estop_core::chant::Chant;
 use estop_core::decision::{Decision, Effect, Outcome};
 use estop_core::event::{
-    AbortedBy, ChantDetected, RequestReceived, ResponseCompleted, StreamAborted, StreamProgressed,
-    ToolFinished, ToolGate, ToolRequested, Usage, What,
+    AbortedBy, ChantDetected, EventKind, RequestReceived, ResponseCompleted, StreamAborted, StreamProgressed,
+    ToolFinished, ToolGate, ToolRequested, Usage,
 };
 use estop_core::ids::{Name, RequestId};
+use estop_core::loop_detector::chant::Chant;
 use estop_core::money::NanoUsd;
-use estop_core::report_tool::is_report;
+use estop_core::run::report_tool::is_report;
 use estop_core::system::Channels;
 
 use super::{Due, World};
@@ -27,7 +27,7 @@ impl<J: Judge> World<J> {
         plan: Plan,
     ) -> Result<(), Box<Broken>> {
         let id = request.request;
-        let decision = self.judge(at, run, What::RequestReceived(request))?;
+        let decision = self.judge(at, run, EventKind::RequestReceived(request))?;
         if decision.outcome == Outcome::Allow {
             self.forward(at, id, plan);
         }
@@ -36,7 +36,8 @@ impl<J: Judge> World<J> {
 
     fn forward(&mut self, at: usize, request: RequestId, plan: Plan) {
         let Plan { answer, ended, usage, took_ms, fate } = plan;
-        let completed = What::ResponseCompleted(ResponseCompleted { request, ended, print: answer, usage });
+        let completed =
+            EventKind::ResponseCompleted(ResponseCompleted { request, ended, print: answer, usage });
         match fate {
             Fate::Plain => self.tell(at, took_ms, completed),
             Fate::Streamed { pieces } => {
@@ -46,11 +47,11 @@ impl<J: Judge> World<J> {
             Fate::Aborted { pieces, by } => {
                 self.stream(at, request, pieces, part(usage, 1, 2), took_ms);
                 let usage = part(usage, 1, 2);
-                self.tell(at, took_ms, What::StreamAborted(StreamAborted { request, by, usage }));
+                self.tell(at, took_ms, EventKind::StreamAborted(StreamAborted { request, by, usage }));
             }
             Fate::Chants => {
                 let chant = Chant { period_chars: 10, repeats: 60, at_char: 600 };
-                self.tell(at, took_ms / 2, What::ChantDetected(ChantDetected { request, chant }));
+                self.tell(at, took_ms / 2, EventKind::ChantDetected(ChantDetected { request, chant }));
                 self.tell(at, took_ms, completed);
             }
             Fate::Lost => {}
@@ -70,7 +71,7 @@ impl<J: Judge> World<J> {
     fn stream(&mut self, at: usize, request: RequestId, pieces: u64, usage: Usage, took_ms: u64) {
         for piece in 1..=pieces {
             let usage = part(usage, piece, pieces);
-            let progressed = What::StreamProgressed(StreamProgressed { request, usage, fleet: None });
+            let progressed = EventKind::StreamProgressed(StreamProgressed { request, usage, fleet: None });
             self.tell(at, took_ms * piece / (pieces + 1), progressed);
         }
     }
@@ -86,15 +87,15 @@ impl<J: Judge> World<J> {
         let call = requested.call;
         // Reports of others are as silent as they were, so that old seeds mean what they meant.
         let reports = requested.gate == ToolGate::Mcp && is_report(&requested.tool);
-        let decision = self.judge(at, run, What::ToolRequested(requested))?;
+        let decision = self.judge(at, run, EventKind::ToolRequested(requested))?;
         if let (Outcome::Allow, Some(took_ms)) = (decision.outcome, plan.took_ms) {
             let finished = ToolFinished { call, result: plan.result, ended: plan.ended, reports };
-            self.tell(at, took_ms, What::ToolFinished(finished));
+            self.tell(at, took_ms, EventKind::ToolFinished(finished));
         }
         Ok(())
     }
 
-    fn tell(&mut self, at: usize, after_ms: u64, what: What) {
+    fn tell(&mut self, at: usize, after_ms: u64, what: EventKind) {
         self.agenda.add(self.at + after_ms, Due::Told(at, None, Box::new(what)));
     }
 
@@ -111,7 +112,7 @@ impl<J: Judge> World<J> {
                 Effect::PressButton => self.system(&button::kill(Channels::ALL))?,
                 Effect::RunTripped { run, .. } | Effect::RunEscalated { run, .. } => {
                     if self.rng.per_mille(200) {
-                        let extended = What::RunExtended { by: "ann".into() };
+                        let extended = EventKind::RunExtended { by: "ann".into() };
                         let later = self.rng.spread(1_000, 3_600_000);
                         self.agenda.add(self.at + later, Due::Told(at, run.clone(), Box::new(extended)));
                     }
@@ -144,7 +145,7 @@ impl<J: Judge> World<J> {
         let usage =
             Usage { input_tokens, usd: NanoUsd(open.held.usd.0 / 2), estimated: true, ..Usage::default() };
         let soon = self.rng.below(1_000);
-        self.tell(at, soon, What::StreamAborted(StreamAborted { request, by, usage }));
+        self.tell(at, soon, EventKind::StreamAborted(StreamAborted { request, by, usage }));
     }
 }
 

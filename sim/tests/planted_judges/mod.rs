@@ -2,13 +2,13 @@
 
 use std::cell::Cell;
 
+use estop_core::agent::standing::Standing;
 use estop_core::decision::{Decision, Effect, Outcome, Retry, Ruling};
 use estop_core::engine::{AgentState, Wake};
-use estop_core::event::{AbortedBy, Ended, Event, Usage, What};
+use estop_core::event::{AbortedBy, Ended, Event, EventKind, Usage};
 use estop_core::fingerprint::RequestPrint;
+use estop_core::fingerprint::simhash::SimHash;
 use estop_core::policy::{Limit, Policy};
-use estop_core::simhash::SimHash;
-use estop_core::standing::Standing;
 use estop_core::time::Now;
 use estop_sim::Judge;
 
@@ -57,8 +57,8 @@ planted! {
 planted! {
     /// A client that goes away takes its reservation with it.
     ForgetsAborts, |state, now, event, policy| {
-        let tick = Event::open(What::Tick);
-        let forgets = matches!(&event.what, What::StreamAborted(a) if a.by == AbortedBy::Client);
+        let tick = Event::open(EventKind::Tick);
+        let forgets = matches!(&event.what, EventKind::StreamAborted(a) if a.by == AbortedBy::Client);
         state.handle(now, if forgets { &tick } else { event }, policy)
     }
 }
@@ -67,10 +67,10 @@ planted! {
     /// Settles reservations, but takes every request for free.
     BooksNothing, |state, now, event, policy| {
         let mut event = event.clone();
-        if let What::ResponseCompleted(r) = &mut event.what {
+        if let EventKind::ResponseCompleted(r) = &mut event.what {
             r.usage = Usage::default();
         }
-        if let What::StreamAborted(a) = &mut event.what {
+        if let EventKind::StreamAborted(a) = &mut event.what {
             a.usage = Usage::default();
         }
         state.handle(now, &event, policy)
@@ -81,7 +81,7 @@ planted! {
     /// Knows only its own budget.
     IgnoresTheFleet, |state, now, event, policy| {
         let mut event = event.clone();
-        if let What::RequestReceived(r) = &mut event.what {
+        if let EventKind::RequestReceived(r) = &mut event.what {
             r.fleet = None;
         }
         state.handle(now, &event, policy)
@@ -112,7 +112,7 @@ planted! {
     /// Does not see what an agent did, unless it failed.
     BlindToSuccess, |state, now, event, policy| {
         let mut event = event.clone();
-        if let What::RequestReceived(r) = &mut event.what {
+        if let EventKind::RequestReceived(r) = &mut event.what {
             r.print.steps.retain(|step| step.ended == Ended::Failed);
         }
         state.handle(now, &event, policy)
@@ -123,7 +123,7 @@ planted! {
     /// Does not see what failed.
     BlindToFailure, |state, now, event, policy| {
         let mut event = event.clone();
-        if let What::RequestReceived(r) = &mut event.what {
+        if let EventKind::RequestReceived(r) = &mut event.what {
             r.print.steps.retain(|step| step.ended != Ended::Failed);
         }
         state.handle(now, &event, policy)
@@ -134,10 +134,10 @@ planted! {
     /// Does not hear that the provider failed: asking again is one more ask, and its steps are taken again.
     CountsRetries, |state, now, event, policy| {
         let mut event = event.clone();
-        if let What::ResponseCompleted(r) = &mut event.what {
+        if let EventKind::ResponseCompleted(r) = &mut event.what {
             r.ended = Ended::Ok;
         }
-        if let What::StreamAborted(a) = &mut event.what && a.by == AbortedBy::Upstream {
+        if let EventKind::StreamAborted(a) = &mut event.what && a.by == AbortedBy::Upstream {
             a.by = AbortedBy::Client;
         }
         state.handle(now, &event, policy)
@@ -148,7 +148,7 @@ planted! {
     /// Takes all prompts for the same.
     CriesLoop, |state, now, event, policy| {
         let mut event = event.clone();
-        if let What::RequestReceived(r) = &mut event.what {
+        if let EventKind::RequestReceived(r) = &mut event.what {
             r.print.prompt = r.print.prompt.map(|_| SimHash(7));
         }
         state.handle(now, &event, policy)
@@ -158,7 +158,7 @@ planted! {
 planted! {
     /// Does nothing when it is woken.
     SleepsThroughTicks, |state, now, event, policy| {
-        if event.what != What::Tick {
+        if event.what != EventKind::Tick {
             return state.handle(now, event, policy);
         }
         Decision { outcome: Outcome::Noted, verdicts: Default::default(), effects: Vec::new() }
@@ -206,7 +206,7 @@ impl Judge for KeepsWindows {
             self.when_stopped = Some(Box::new(before));
         }
         let when_stopped = self.when_stopped.take_if(|_| is_active);
-        if let (Some(state), What::AgentActivated { .. }) = (when_stopped, &event.what) {
+        if let (Some(state), EventKind::AgentActivated { .. }) = (when_stopped, &event.what) {
             self.state = *state;
         }
         decision
@@ -232,16 +232,16 @@ pub(crate) struct ForgivesTooMuch {
 impl Judge for ForgivesTooMuch {
     fn handle(&mut self, now: Now, event: &Event, policy: &Policy) -> Decision {
         let mut seen = event.clone();
-        if let What::RequestReceived(r) = &mut seen.what
+        if let EventKind::RequestReceived(r) = &mut seen.what
             && self.failed
             && r.print == self.newest
         {
             r.print.steps.clear();
         }
         let decision = self.state.handle(now, &seen, policy);
-        self.failed |= matches!(&event.what, What::ResponseCompleted(r) if r.ended == Ended::Failed)
-            || matches!(&event.what, What::StreamAborted(a) if a.by == AbortedBy::Upstream);
-        if let (What::RequestReceived(r), Outcome::Allow) = (&event.what, decision.outcome) {
+        self.failed |= matches!(&event.what, EventKind::ResponseCompleted(r) if r.ended == Ended::Failed)
+            || matches!(&event.what, EventKind::StreamAborted(a) if a.by == AbortedBy::Upstream);
+        if let (EventKind::RequestReceived(r), Outcome::Allow) = (&event.what, decision.outcome) {
             (self.newest, self.failed) = (r.print.clone(), false);
         }
         decision

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use estop_core::agent_status::AgentStatus;
+use estop_core::agent::standing::Standing;
+use estop_core::agent::status::AgentStatus;
 use estop_core::engine::hours_status;
 use estop_core::ids::Name;
 use estop_core::operator::AgentView;
-use estop_core::proof_test::CANARY;
-use estop_core::standing::Standing;
+use estop_core::system::proof_test::CANARY;
 use estop_store::{Agent, Origin, StoreError};
 
 use crate::problem::Problem;

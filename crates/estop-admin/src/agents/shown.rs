@@ -1,10 +1,10 @@
 //! What is shown of an agent.
 
-use estop_core::activity::{ActivityMode, Intensity};
-use estop_core::agent_status::AgentStatus;
+use estop_core::agent::standing::{Cause, DeactivatedBy, Standing};
+use estop_core::agent::status::AgentStatus;
 use estop_core::policy::{Mode, Policy, Preset};
-use estop_core::standing::{Cause, DeactivatedBy, Standing};
 use estop_core::time::date;
+use estop_core::tripwire::activity::{ActivityMode, Intensity};
 use estop_store::Origin;
 use serde::Serialize;
 use utoipa::ToSchema;

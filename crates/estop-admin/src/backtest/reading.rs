@@ -139,7 +139,7 @@ mod tests {
     use std::cell::Cell;
     use std::sync::Arc;
 
-    use estop_core::event::{Event, What};
+    use estop_core::event::{Event, EventKind};
     use estop_core::journal::{Chains, Happened};
     use estop_core::system::GateView;
     use estop_core::time::{Millis, Now};
@@ -154,7 +154,7 @@ mod tests {
         let store = Sqlite::open(&folder.path().join("estop.db"), SqliteOptions::default()).unwrap();
         let (mut chains, mut bytes) = (Chains::default(), Vec::new());
         for minute in 1..=10 {
-            let event = Event { run: None, gate: GateView::OPEN, what: What::Tick };
+            let event = Event { run: None, gate: GateView::OPEN, what: EventKind::Tick };
             let now = Now { mono: Millis(1), wall: minute * 60_000 };
             chains.append("a", now, Happened::Agent(&event), &(), &mut bytes);
         }

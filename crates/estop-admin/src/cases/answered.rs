@@ -4,7 +4,7 @@
 //! A case is stored up to 200 ms after what opened it. The record of what the person did is stored after it: once the store
 //! has that record, no case that it answers is missed.
 
-use estop_core::agent_status::AgentStatus;
+use estop_core::agent::status::AgentStatus;
 use estop_core::escalation_text::what_next;
 use estop_core::ids::Name;
 use estop_core::operator::Steer;

@@ -4,11 +4,12 @@
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, Query, State};
-use estop_core::agent_status::StatusKind;
-use estop_core::operator::{AgentView, RunView};
+use estop_core::agent::standing::Standing;
+use estop_core::agent::status::StatusKind;
+use estop_core::operator::AgentView;
 use estop_core::policy::{Mode, Preset};
 use estop_core::policy_file::{PolicyIn, PolicyOrigin};
-use estop_core::standing::Standing;
+use estop_core::run::RunView;
 use estop_store::EventFilter;
 
 use super::charts::Timelines;

@@ -1,7 +1,7 @@
 //! Charts as values for `templates/charts.html`: SVG made here, each with a text that says the same.
 
-use estop_core::activity::ActivityMode;
 use estop_core::operator::AgentView;
+use estop_core::tripwire::activity::ActivityMode;
 use estop_store::SpendGroup;
 
 use super::hours::{FIVES, Hours, MINUTES, Past, Slot};

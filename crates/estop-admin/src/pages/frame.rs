@@ -1,7 +1,7 @@
 //! What every page has: the state, the channels, the button, the way to the other pages.
 
-use estop_core::button::Latched;
 use estop_core::operator::JournalTrouble;
+use estop_core::system::button::Latched;
 use estop_core::system::{Channel, KillReason, SystemState};
 use estop_store::{OpenCases, TokenRole};
 

@@ -6,10 +6,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use estop_core::activity::ActivityMode;
 use estop_core::guard::Guard;
-use estop_core::health;
 use estop_core::ids::Name;
+use estop_core::tripwire::activity::ActivityMode;
+use estop_core::tripwire::health;
 use estop_store::{Lines, Store, StoreError};
 use serde::Deserialize;
 

@@ -3,8 +3,8 @@
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, Query, State};
+use estop_core::agent::standing::Standing;
 use estop_core::policy::Policy;
-use estop_core::standing::Standing;
 use estop_store::{CaseFilter, CaseStatus, EventFilter, EventKey, Incident, StoreError};
 use serde::Deserialize;
 use serde_json::Value;

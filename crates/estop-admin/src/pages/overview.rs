@@ -3,11 +3,11 @@
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Query, State};
-use estop_core::agent_status::{AgentStatus, StatusKind};
+use estop_core::agent::standing::Standing;
+use estop_core::agent::status::{AgentStatus, StatusKind};
 use estop_core::budget::Amount;
 use estop_core::operator::AgentView;
-use estop_core::proof_test::CANARY;
-use estop_core::standing::Standing;
+use estop_core::system::proof_test::CANARY;
 use estop_core::system::{Channel, GateView};
 use estop_store::{Agent, EventFilter};
 use serde::Deserialize;

@@ -6,7 +6,7 @@ use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, Query, State};
 use estop_core::ended::Ended;
-use estop_core::event::{AbortedBy, RequestReceived, Usage, What};
+use estop_core::event::{AbortedBy, EventKind, RequestReceived, Usage};
 use estop_core::guard::Guard;
 use estop_core::journal::Record;
 use serde::Deserialize;
@@ -98,13 +98,13 @@ pub(super) fn newest(app: &App, agent: &str, before: Option<u64>, rows: usize) -
             let seq = record.head.seq;
             oldest = Some(seq);
             match record.head.event.as_ref().map(|event| &event.what) {
-                Some(What::ResponseCompleted(done)) => {
+                Some(EventKind::ResponseCompleted(done)) => {
                     answers.insert(done.request, (How::Ended(done.ended), done.usage));
                 }
-                Some(What::StreamAborted(cut)) => {
+                Some(EventKind::StreamAborted(cut)) => {
                     answers.insert(cut.request, (How::Cut(cut.by), cut.usage));
                 }
-                Some(What::RequestReceived(request)) => {
+                Some(EventKind::RequestReceived(request)) => {
                     let answer = answers.remove(&request.request);
                     if before.is_none_or(|before| seq < before) {
                         found.rows.push(RequestRow::of(&record, request, answer, app.now()));

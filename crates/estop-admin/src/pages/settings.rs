@@ -5,7 +5,7 @@ use axum::Extension;
 use axum::extract::State;
 use estop_core::operator::AgentView;
 use estop_core::policy::Preset;
-use estop_core::proof_test::CANARY;
+use estop_core::system::proof_test::CANARY;
 use estop_store::TokenRole;
 
 use super::frame::Frame;

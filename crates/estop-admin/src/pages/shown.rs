@@ -2,16 +2,16 @@
 
 use std::borrow::Cow;
 
-use estop_core::activity::ActivityMode;
-use estop_core::agent_status::{AgentStatus, StatusKind};
-use estop_core::breaker::LimitUse;
+use estop_core::agent::standing::{DeactivatedBy, Standing};
+use estop_core::agent::status::{AgentStatus, StatusKind};
 use estop_core::budget::Amount;
+use estop_core::guards::breaker::LimitUse;
 use estop_core::money::NanoUsd;
-use estop_core::operator::{AgentView, RunView};
+use estop_core::operator::AgentView;
 use estop_core::policy::{Limit, Limits, Mode, Policy};
-use estop_core::run::RunState;
-use estop_core::standing::{DeactivatedBy, Standing};
+use estop_core::run::{RunState, RunView};
 use estop_core::time::date;
+use estop_core::tripwire::activity::ActivityMode;
 use estop_store::StoredEvent;
 use serde_json::Value;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use estop_core::agent_status::StatusKind;
+use estop_core::agent::status::StatusKind;
 use estop_core::operator::RunStep;
 use serde::Serialize;
 use utoipa::ToSchema;

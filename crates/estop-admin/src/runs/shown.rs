@@ -1,7 +1,7 @@
 //! What is shown of a run.
 
-use estop_core::operator::RunView;
-use estop_core::run::{RunLimits, RunState};
+use estop_core::policy::RunLimits;
+use estop_core::run::{RunState, RunView};
 use estop_store::Run;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use estop_core::backtest::Backtest;
 use estop_core::engine::AgentState;
-use estop_core::event::{Estimate, Event, RequestReceived, ResponseCompleted, Usage, What};
+use estop_core::event::{Estimate, Event, EventKind, RequestReceived, ResponseCompleted, Usage};
 use estop_core::fingerprint::{RequestPrint, RequestText, ResponsePrint, ResponseText, StepText};
 use estop_core::ids::RequestId;
 use estop_core::journal::{Chains, Happened};
@@ -69,7 +69,7 @@ impl Recorder {
             fleet: None,
             tags: None,
         };
-        let passed = self.tell(agent, run, What::RequestReceived(received));
+        let passed = self.tell(agent, run, EventKind::RequestReceived(received));
         if passed {
             let print = ResponsePrint::of(&ResponseText { text: answer, calls: Vec::new() });
             let completed = ResponseCompleted {
@@ -78,12 +78,12 @@ impl Recorder {
                 print,
                 usage: Usage::default(),
             };
-            self.tell(agent, run, What::ResponseCompleted(completed));
+            self.tell(agent, run, EventKind::ResponseCompleted(completed));
         }
         passed
     }
 
-    fn tell(&mut self, agent: &mut Agent, run: &str, what: What) -> bool {
+    fn tell(&mut self, agent: &mut Agent, run: &str, what: EventKind) -> bool {
         self.wall += MINUTE;
         let now = Now { mono: Millis((self.wall - self.first_wall) as u64), wall: self.wall };
         let event = Event { run: Some(run.into()), gate: GateView::OPEN, what };
@@ -182,7 +182,7 @@ async fn tw_8_each_run_is_judged_for_itself_and_one_that_was_stopped_up_to_its_s
     let mut recorder = Recorder::new(START - DAY);
     assert!(recorder.work(&mut agent, "good", 6, false));
     assert!(!recorder.work(&mut agent, "one", 6, true), "the sixth scores 13");
-    recorder.tell(&mut agent, "one", What::AgentActivated { by: "ada".into() });
+    recorder.tell(&mut agent, "one", EventKind::AgentActivated { by: "ada".into() });
     assert!(recorder.work(&mut agent, "two", 4, true), "the fourth scores 7");
     recorder.keep(&plane);
     let stops = async |threshold: f64| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use estop_core::event::{Event, What};
+use estop_core::event::{Event, EventKind};
 use estop_core::journal::{Chains, Happened};
 use estop_core::money::NanoUsd;
 use estop_core::time::{Millis, Now};
@@ -20,7 +20,7 @@ fn write(plane: &Plane, count: u64) {
     let mut bytes = Vec::new();
     for _ in 0..count {
         let now = Now { mono: Millis(1), wall: START };
-        chains.append("coder", now, Happened::Agent(&Event::open(What::Tick)), &"noted", &mut bytes);
+        chains.append("coder", now, Happened::Agent(&Event::open(EventKind::Tick)), &"noted", &mut bytes);
     }
     let event = |seq| NewEvent {
         seq,
@@ -87,7 +87,7 @@ async fn tw_7_a_changed_record_is_found() {
     let (mut chains, mut bytes) = (Chains::default(), Vec::new());
     for _ in 0..3 {
         let now = Now { mono: Millis(1), wall: START };
-        chains.append("coder", now, Happened::Agent(&Event::open(What::Tick)), &"noted", &mut bytes);
+        chains.append("coder", now, Happened::Agent(&Event::open(EventKind::Tick)), &"noted", &mut bytes);
     }
     let text = String::from_utf8(bytes).unwrap();
     let second = text.lines().nth(1).unwrap();

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use estop_config::data_dir::database;
 use estop_config::printable::escaped;
-use estop_core::button::Latched;
 use estop_core::system::SystemState;
+use estop_core::system::button::Latched;
 use estop_store::{FoundLatch, LatchFile, OpenError, StoredJournal, restore_check, tail_end, tail_rest};
 use jiff::Timestamp;
 use nix::sys::statvfs::{FsFlags, statvfs};

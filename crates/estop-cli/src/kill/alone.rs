@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use estop_config::data_dir::{database, socket};
-use estop_core::button::{Latched, Press};
+use estop_core::system::button::{Latched, Press};
 use estop_core::system::{Channel, Channels, GateView, System, SystemState};
 use estop_core::time::Now;
 use estop_store::latch_slots::{CLI, is_of_daemon};

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use crate::decision::{Decision, Finding, Guard, Ruling};
 use crate::engine::AgentState;
-use crate::event::{Event, What};
+use crate::event::{Event, EventKind};
 use crate::ids::{Hash64, Name};
 use crate::journal::Record;
 use crate::loop_detector::LoopFinding;
@@ -93,7 +93,7 @@ impl LoopBacktest {
                 self.note(seq, now, event, &decision);
             }
             // What is refused by others never ran, and says nothing about loops. A stream that is cut did run.
-            Refusal::ByOthers if !matches!(event.what, What::StreamProgressed(_)) => {}
+            Refusal::ByOthers if !matches!(event.what, EventKind::StreamProgressed(_)) => {}
             Refusal::ByOthers | Refusal::None => {
                 let decision = self.state.handle(now, event, &self.policy);
                 self.note(seq, now, event, &decision);
@@ -107,7 +107,7 @@ impl LoopBacktest {
     }
 
     fn note(&mut self, seq: u64, now: Now, event: &Event, decision: &Decision) {
-        if matches!(event.what, What::AgentActivated { .. }) {
+        if matches!(event.what, EventKind::AgentActivated { .. }) {
             self.stopped.clear();
         }
         let Some(verdict) = decision.verdicts.get(Guard::Loop) else { return };
@@ -168,7 +168,7 @@ fn refusal(decision: &[u8]) -> Refusal {
 fn run_of(event: &Event) -> RunKey {
     match (&event.run, &event.what) {
         (Some(run), _) => RunKey::Named(run.clone()),
-        (None, What::RequestReceived(request)) => RunKey::Conversation(request.print.conversation),
+        (None, EventKind::RequestReceived(request)) => RunKey::Conversation(request.print.conversation),
         (None, _) => RunKey::Implicit,
     }
 }

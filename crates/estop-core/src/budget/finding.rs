@@ -96,7 +96,7 @@ impl Account {
         )
     }
 
-    pub(super) fn is_money(self) -> bool {
+    pub(crate) fn is_money(self) -> bool {
         matches!(
             self,
             Account::UsdPerDay
@@ -173,7 +173,7 @@ impl BudgetFinding {
     }
 
     /// A refusal for what has no price.
-    pub(super) fn unpriced(account: Account) -> Self {
+    pub(crate) fn unpriced(account: Account) -> Self {
         BudgetFinding { account, spent: 0, reserved: 0, asked: 0, cap: 0, fit: Fit::Over }
     }
 

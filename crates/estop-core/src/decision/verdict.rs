@@ -2,23 +2,23 @@
 
 use serde::Serialize;
 
-use crate::breaker::BreakerFinding;
+use crate::agent::standing::StandingFinding;
 use crate::budget::BudgetFinding;
-use crate::chant::Chant;
 use crate::guard::Guard;
-use crate::health::HealthFinding;
-use crate::hours::HoursFinding;
+use crate::guards::breaker::BreakerFinding;
+use crate::guards::hours::HoursFinding;
+use crate::guards::models::ModelsFinding;
+use crate::guards::rate::RateFinding;
+use crate::guards::watchdog::WatchdogFinding;
 use crate::judgement::{Judgement, Level};
 use crate::loop_detector::LoopFinding;
-use crate::models::ModelsFinding;
+use crate::loop_detector::chant::Chant;
+use crate::loop_detector::repetition::ChurnFinding;
 use crate::policy::Mode;
-use crate::rate::RateFinding;
-use crate::repetition::ChurnFinding;
 use crate::run::RunFinding;
-use crate::safety_gate::GateFinding;
-use crate::standing::StandingFinding;
 use crate::system::{GateView, SystemState};
-use crate::watchdog::WatchdogFinding;
+use crate::tripwire::health::HealthFinding;
+use crate::tripwire::safety_gate::GateFinding;
 
 /// What one guard said.
 #[derive(Clone, Debug, PartialEq, Eq)]

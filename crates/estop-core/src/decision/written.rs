@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeStruct};
 
 use super::{Decision, Finding, Guard, Outcome, Ruling, Verdicts};
-use crate::health;
+use crate::tripwire::health;
 
 /// `{"outcome":…,"rulings":"ppp…","seen":{guard: what it saw},"effects":[…]}`, empty parts left out, and the outcome where
 /// nothing was asked. Rulings are one letter for each guard in order: `docs/journal.md` has the key.

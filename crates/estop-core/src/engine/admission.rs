@@ -2,23 +2,23 @@
 //! stops it, that guard acts.
 
 use super::AgentState;
-use super::asking::Asking;
 use super::in_flight::{Flight, LIFETIME_MS};
 use super::pass::Pass;
+use super::pending_request::PendingRequest;
+use crate::agent::standing::Cause;
 use crate::decision::{Effect, Finding, Guard, Ruling};
 use crate::event::{Ended, Event};
 use crate::fingerprint::StepPrint;
 use crate::ids::Hash64;
+use crate::loop_detector::window::NewEntry;
 use crate::loop_detector::{self, LoopEvidence};
 use crate::minute::Mark;
 use crate::policy::WatchdogScope;
-use crate::run::{Adds, Run};
-use crate::standing::Cause;
+use crate::run::{Increments, Run};
 use crate::time::Millis;
-use crate::window::NewEntry;
 
 /// Where a request was put.
-struct Remembered {
+struct StoredEntry {
     /// Serial of its conversation; `None` for what is only counted.
     conversation: Option<u32>,
     /// Serial of its entry there.
@@ -29,21 +29,21 @@ struct Remembered {
 
 impl AgentState {
     /// Nothing objects: remember it, hold its money, count it.
-    pub(super) fn admit(&mut self, now: Millis, asking: &Asking<'_>, effects: &mut Vec<Effect>) {
-        if asking.is_generation() {
-            self.note_results(now, asking, effects);
+    pub(super) fn admit(&mut self, now: Millis, pending: &PendingRequest<'_>, effects: &mut Vec<Effect>) {
+        if pending.is_generation() {
+            self.note_results(now, pending, effects);
         }
-        let run = self.count_in_run(now, asking.event, |run| {
-            if asking.is_generation() {
+        let run = self.count_in_run(now, pending.event, |run| {
+            if pending.is_generation() {
                 run.sums_up();
             }
-            run.request_adds(asking.is_turn())
+            run.request_adds(pending.is_turn())
         });
-        let Remembered { conversation, entry, new_input } = self.remember(now, asking);
-        let held = asking.amount();
+        let StoredEntry { conversation, entry, new_input } = self.remember(now, pending);
+        let held = pending.amount();
         self.budget.reserve(held);
         self.in_flight.add(Flight {
-            request: asking.request.request,
+            request: pending.request.request,
             run,
             conversation,
             entry,
@@ -56,41 +56,41 @@ impl AgentState {
             now,
             Mark {
                 new_tokens: new_input,
-                tokens: asking.request.estimate.input_tokens,
+                tokens: pending.request.estimate.input_tokens,
                 tool_calls: 0,
                 requests: 1,
-                generations: u8::from(asking.is_generation()),
+                generations: u8::from(pending.is_generation()),
             },
         );
     }
 
     /// Results of proxied tool calls: they feed health and test results; of a hooked run only what
     /// its hooks left open.
-    fn note_results(&mut self, now: Millis, asking: &Asking<'_>, effects: &mut Vec<Effect>) {
-        let Some(run) = self.runs.get_mut(asking.run_name()) else { return };
+    fn note_results(&mut self, now: Millis, pending: &PendingRequest<'_>, effects: &mut Vec<Effect>) {
+        let Some(run) = self.runs.get_mut(pending.run_name()) else { return };
         if run.name.is_none() && !run.is_hooked() {
-            self.tell_tests(asking.results());
+            self.record_test_results(pending.results());
         }
-        let Some(run) = self.runs.get_mut(asking.run_name()) else { return };
+        let Some(run) = self.runs.get_mut(pending.run_name()) else { return };
         if run.is_hooked() {
-            let tests = asking.results().iter().filter(|s| s.test_run && s.ended != Ended::Unknown);
-            tests.for_each(|step| run.test_told(step.ended));
+            let tests = pending.results().iter().filter(|s| s.test_run && s.ended != Ended::Unknown);
+            tests.for_each(|step| run.test_reported(step.ended));
             return;
         }
-        for step in asking.results().iter().filter(|s| !s.tool.is_empty()) {
+        for step in pending.results().iter().filter(|s| !s.tool.is_empty()) {
             run.tool_ended(step.action, step.ended);
             self.health.tool_ended(step.ended == Ended::Failed);
         }
-        self.act_on_health(now, asking.policy, effects);
+        self.act_on_health(now, pending.policy, effects);
     }
 
     /// Requests that name no run tell of the tests of the hooked run that waits for a word, if there is only one: clients
     /// that send no header of ours name their run by hook alone.
-    fn tell_tests(&mut self, results: &[StepPrint]) {
+    fn record_test_results(&mut self, results: &[StepPrint]) {
         let mut waiting = self.runs.iter_mut().filter(|run| run.waits_for_test());
         let (Some(run), None) = (waiting.next(), waiting.next()) else { return };
         let tests = results.iter().filter(|s| s.test_run && s.ended != Ended::Unknown);
-        tests.for_each(|step| run.test_told(step.ended));
+        tests.for_each(|step| run.test_reported(step.ended));
     }
 
     /// Counts in the event's run, begun if it is new. Returns its serial.
@@ -98,7 +98,7 @@ impl AgentState {
         &mut self,
         now: Millis,
         event: &Event,
-        adds: impl FnOnce(&mut Run) -> Adds,
+        adds: impl FnOnce(&mut Run) -> Increments,
     ) -> u32 {
         let name = event.run.as_deref();
         if self.runs.get(name).is_none() {
@@ -111,21 +111,21 @@ impl AgentState {
     }
 
     /// Puts the request into its conversation's window.
-    fn remember(&mut self, now: Millis, asking: &Asking<'_>) -> Remembered {
-        let Asking { request: r, steps, policy, .. } = asking;
-        if !asking.is_generation() {
-            return Remembered { conversation: None, entry: 0, new_input: r.estimate.input_tokens };
+    fn remember(&mut self, now: Millis, pending: &PendingRequest<'_>) -> StoredEntry {
+        let PendingRequest { request: r, steps, policy, .. } = pending;
+        if !pending.is_generation() {
+            return StoredEntry { conversation: None, entry: 0, new_input: r.estimate.input_tokens };
         }
         let window = usize::from(policy.loops.window_size);
         let c = self.conversations.open(r.print.conversation, now);
-        c.outputs.add_results(asking.results());
+        c.outputs.add_results(pending.results());
         c.track.remember(steps, window);
-        let entry = if asking.is_retry {
+        let entry = if pending.is_retry {
             c.renew_entry(now)
         } else {
             let new = NewEntry {
                 prompt: r.print.prompt,
-                asks: asking.asks(),
+                asks: pending.is_new_prompt(),
                 steps: steps.len().min(255) as u8,
                 identity: r.print.identity(),
             };
@@ -134,33 +134,34 @@ impl AgentState {
         let new_input = r.estimate.input_tokens.saturating_sub(c.input_tokens);
         c.input_tokens = r.estimate.input_tokens;
         c.in_flight = c.in_flight.saturating_add(1);
-        Remembered { conversation: Some(c.serial), entry, new_input }
+        StoredEntry { conversation: Some(c.serial), entry, new_input }
     }
 
     pub(super) fn act_on_refusal(
         &mut self,
         now: Millis,
         by: Guard,
-        asking: &Asking<'_>,
+        pending: &PendingRequest<'_>,
         pass: &Pass,
         effects: &mut Vec<Effect>,
     ) {
         match by {
             Guard::Loop => {
-                if let Some(c) = self.conversations.get(asking.conversation()) {
-                    let (asked, loops) = (asking.asked(), &asking.policy.loops);
-                    let found = loop_detector::evidence(c, asked, &asking.steps, asking.prints(), now, loops);
+                if let Some(c) = self.conversations.get(pending.conversation()) {
+                    let (asked, loops) = (pending.new_prompt(), &pending.policy.loops);
+                    let found =
+                        loop_detector::evidence(c, asked, &pending.steps, pending.prints(), now, loops);
                     effects.push(Effect::LoopEvidence(found));
                 }
                 self.kill_switch(now, Cause::Loop, effects);
             }
             Guard::Churn => {
-                let tool = asking.prints().last().map(|step| step.tool.clone());
+                let tool = pending.prints().last().map(|step| step.tool.clone());
                 effects.push(Effect::LoopEvidence(LoopEvidence { tool, matched: Vec::new() }));
                 self.kill_switch(now, Cause::Churn, effects);
             }
-            Guard::Breaker => self.trip(now, asking.event, pass, effects),
-            Guard::Watchdog => match asking.policy.watchdog.scope {
+            Guard::Breaker => self.trip(now, pending.event, pass, effects),
+            Guard::Watchdog => match pending.policy.watchdog.scope {
                 // Once an episode: the button stays pressed.
                 WatchdogScope::System => {
                     if !std::mem::replace(&mut self.button_pressed, true) {
@@ -171,7 +172,7 @@ impl AgentState {
             },
             // Asking again is no idleness: a tripped implicit run waits until nobody asks (ID-7).
             Guard::Run => {
-                if let Some(run) = self.runs.get_mut(asking.run_name()) {
+                if let Some(run) = self.runs.get_mut(pending.run_name()) {
                     run.last_activity = now;
                     let serial = run.serial;
                     self.escalate_summed_up(now, serial, effects);
@@ -185,16 +186,16 @@ impl AgentState {
             | Guard::Chanting
             | Guard::Gate
             | Guard::Health => {}
-            Guard::Budget => self.report_refusal(asking, pass, effects),
+            Guard::Budget => self.report_refusal(pending, pass, effects),
         }
     }
 
     /// A budget refused: reported once for each account and kind of refusal in a period.
-    fn report_refusal(&mut self, asking: &Asking<'_>, pass: &Pass, effects: &mut Vec<Effect>) {
+    fn report_refusal(&mut self, pending: &PendingRequest<'_>, pass: &Pass, effects: &mut Vec<Effect>) {
         let Some(Finding::Budget(finding)) = pass.verdicts().get(Guard::Budget).map(|v| &v.finding) else {
             return;
         };
-        let run = self.runs.get_mut(asking.run_name()).filter(|_| finding.account.is_run());
+        let run = self.runs.get_mut(pending.run_name()).filter(|_| finding.account.is_run());
         let is_first = match run {
             Some(run) => run.spent.is_first_refusal(finding),
             None => self.budget.is_first_refusal(finding),
@@ -221,7 +222,12 @@ impl AgentState {
 
     /// Reports guards in shadow that would stop, each once until it passes again: loops by conversation, breakers by
     /// run and limit, the others by agent.
-    pub(super) fn tell_shadows(&mut self, pass: &Pass, of: ToldOf<'_>, effects: &mut Vec<Effect>) {
+    pub(super) fn report_shadow_stops(
+        &mut self,
+        pass: &Pass,
+        of: ShadowScope<'_>,
+        effects: &mut Vec<Effect>,
+    ) {
         for (guard, verdict) in pass.verdicts().iter() {
             let would_stop = match verdict.ruling {
                 Ruling::WouldStop => true,
@@ -229,11 +235,11 @@ impl AgentState {
                 Ruling::Stop | Ruling::Off | Ruling::Skip => continue,
             };
             let news = match guard {
-                Guard::Breaker => would_stop && self.is_news_of_run(of.run, &verdict.finding),
+                Guard::Breaker => would_stop && self.is_first_report_of_run(of.run, &verdict.finding),
                 Guard::Loop | Guard::Churn => {
                     let conversation = of.conversation.and_then(|key| self.conversations.get_mut(key));
                     let told = conversation.map_or(&mut self.shadow_told, |c| &mut c.shadow_told);
-                    is_news(told, guard, would_stop)
+                    is_first_report(told, guard, would_stop)
                 }
                 Guard::System
                 | Guard::Agent
@@ -245,7 +251,7 @@ impl AgentState {
                 | Guard::Chanting
                 | Guard::Gate
                 | Guard::Health
-                | Guard::Watchdog => is_news(&mut self.shadow_told, guard, would_stop),
+                | Guard::Watchdog => is_first_report(&mut self.shadow_told, guard, would_stop),
             };
             if news {
                 effects.push(Effect::WouldHaveStopped { guard });
@@ -253,22 +259,22 @@ impl AgentState {
         }
     }
 
-    fn is_news_of_run(&mut self, run: Option<&str>, finding: &Finding) -> bool {
+    fn is_first_report_of_run(&mut self, run: Option<&str>, finding: &Finding) -> bool {
         let Finding::Breaker(finding) = finding else { return false };
         let Some((run, used)) = self.runs.get_mut(run).zip(finding.reached()) else { return false };
-        run.tell_shadow_trip(used.limit)
+        run.report_shadow_trip(used.limit)
     }
 }
 
-/// Whose memory says what was told already.
+/// Whose memory says which shadow stops were reported already.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ToldOf<'a> {
+pub(super) struct ShadowScope<'a> {
     pub(super) conversation: Option<Hash64>,
     pub(super) run: Option<&'a str>,
 }
 
-/// Whether it was not told yet that `guard` would stop. Bits, one for each guard.
-pub(super) fn is_news(told: &mut u16, guard: Guard, would_stop: bool) -> bool {
+/// Whether it was not reported yet that `guard` would stop. Bits, one for each guard.
+pub(super) fn is_first_report(told: &mut u16, guard: Guard, would_stop: bool) -> bool {
     let bit = 1 << guard.place();
     let news = would_stop && *told & bit == 0;
     *told = if would_stop { *told | bit } else { *told & !bit };

@@ -3,17 +3,17 @@
 use super::AgentState;
 use super::pass::Pass;
 use super::tool::OpenCalls;
-use crate::activity::Activity;
+use crate::agent::standing::{DeactivatedBy, Standing};
 use crate::budget::PeriodSpend;
 use crate::decision::{Decision, Effect, Guard};
 use crate::event::Event;
-use crate::health::Health;
 use crate::judgement::{Judgement, Level};
-use crate::policy::{Mode, Policy};
-use crate::run::{Run, RunFinding, RunLimits, RunProblem, RunState};
-use crate::safety_gate::SafetyGate;
-use crate::standing::{DeactivatedBy, Standing};
+use crate::policy::{Mode, Policy, RunLimits};
+use crate::run::{Run, RunFinding, RunProblem, RunState};
 use crate::time::{Millis, Now};
+use crate::tripwire::activity::Activity;
+use crate::tripwire::health::Health;
+use crate::tripwire::safety_gate::SafetyGate;
 
 impl AgentState {
     /// A fresh run starts anew. An open one is already there; an escalated one stays escalated (CB-7).

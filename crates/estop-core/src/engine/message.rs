@@ -1,11 +1,11 @@
 //! Messages through a relay: under the red button, the agent's standing and its hours.
 
 use super::AgentState;
-use super::admission::ToldOf;
+use super::admission::ShadowScope;
 use super::pass::Pass;
 use crate::decision::{Decision, Guard};
 use crate::event::Event;
-use crate::hours;
+use crate::guards::hours;
 use crate::policy::{Mode, Policy};
 use crate::system::Channel;
 use crate::time::Now;
@@ -16,7 +16,7 @@ impl AgentState {
         pass.ask(Guard::Agent, self.standing.judge(), Mode::Enforce);
         pass.ask(Guard::Hours, hours::judge(policy.hours.as_ref(), now.wall), policy.modes.hours);
         let mut effects = Vec::new();
-        self.tell_shadows(&pass, ToldOf::default(), &mut effects);
+        self.report_shadow_stops(&pass, ShadowScope::default(), &mut effects);
         pass.into_decision(effects)
     }
 }

@@ -2,14 +2,13 @@
 //! in their order. The request is taken to be like the latest one: in its run, and asking for as much.
 
 use super::AgentState;
-use crate::agent_status::{AgentStatus, StatusKind};
+use crate::agent::status::{AgentStatus, StatusKind};
 use crate::budget::{Account, BudgetFinding, Fit, Need, RunSpend};
-use crate::hours;
+use crate::guards::{hours, rate};
 use crate::judgement::Level;
 use crate::policy::{AllowedHours, BudgetPolicy, Mode, Policy};
 use crate::printed_command::Commands;
-use crate::rate;
-use crate::run::{IMPLICIT_IDLE_MS, Run, RunState, Wants};
+use crate::run::{IMPLICIT_IDLE_MS, Run, RunAction, RunState};
 use crate::system::GateView;
 use crate::time::{Now, Zone, date};
 
@@ -64,7 +63,7 @@ impl AgentState {
         let run = self.latest_run(now)?;
         // A completed run is over because somebody said so; the next one begins by itself or by its own name.
         let used = run.tripped().filter(|_| run.state() != RunState::Completed)?;
-        let judgement = run.judge(Wants::Words);
+        let judgement = run.judge(RunAction::ModelCall);
         let which = match &run.name {
             Some(run) => format!("Its run {run}"),
             None => "Its run without a name".to_owned(),

@@ -1,8 +1,9 @@
 //! One pass over the guards, in their order (PO-1): collects the verdicts and draws the outcome.
 
-use crate::budget::{Fit, WAIT_MS};
+use crate::budget::Fit;
 use crate::decision::{Decision, Effect, Finding, Guard, Outcome, Retry, Ruling, Verdict, Verdicts};
 use crate::event::Event;
+use crate::guards::budget::WAIT_MS;
 use crate::judgement::Judgement;
 use crate::policy::Mode;
 use crate::system::Channel;

@@ -1,27 +1,24 @@
 //! A request to a model asks to be forwarded: judge first, change state only afterwards.
 
 use super::AgentState;
-use super::admission::ToldOf;
-use super::asking::Asking;
+use super::admission::ShadowScope;
 use super::pass::Pass;
+use super::pending_request::PendingRequest;
 use super::tripwire::Preview;
-use crate::breaker::{self, BreakerFinding, LimitName};
-use crate::budget::{self, Amount, RunSpend};
+use crate::budget::{Amount, RunSpend};
 use crate::decision::{Decision, Guard};
 use crate::event::{CallKind, Event, RequestReceived};
-use crate::hours;
+use crate::guards::breaker::{self, BreakerFinding};
+use crate::guards::{budget, hours, models, rate, watchdog};
 use crate::judgement::Judgement;
 use crate::loop_detector;
-use crate::models;
-use crate::policy::{Mode, Policy, WatchdogScope};
-use crate::rate;
-use crate::repetition::{ChurnFinding, Track};
-use crate::run::{Adds, Run, RunFinding, RunProblem, RunState, Wants};
-use crate::step::{Step, steps_of};
+use crate::loop_detector::repetition::{ChurnFinding, Track};
+use crate::loop_detector::step::{Step, steps_of};
+use crate::loop_detector::window::Conversation;
+use crate::policy::{LimitName, Mode, Policy, WatchdogScope};
+use crate::run::{Increments, Run, RunAction, RunFinding, RunProblem, RunState};
 use crate::system::Channel;
 use crate::time::{Millis, Now};
-use crate::watchdog;
-use crate::window::Conversation;
 
 impl AgentState {
     pub(super) fn request_received(
@@ -38,22 +35,22 @@ impl AgentState {
         self.conversations.seek(r.print.conversation);
         let is_retry = self.is_retry(r);
         let steps = if is_retry { Vec::new() } else { steps_of(&r.print, &policy.loops) };
-        let asking = Asking { event, request: r, steps, is_retry, policy };
-        let preview = self.preview(now.mono, &asking);
-        let pass = self.judge_request(now, &asking, &preview);
-        self.last_asked = asking.need();
+        let pending = PendingRequest { event, request: r, steps, is_retry, policy };
+        let preview = self.preview(now.mono, &pending);
+        let pass = self.judge_request(now, &pending, &preview);
+        self.last_asked = pending.need();
         let mut effects = Vec::new();
         if pass.stopped_by().is_none_or(|by| by >= Guard::Gate) {
-            self.keep(preview, &pass, asking.conversation());
-            self.act_on_gate(now.mono, &pass, asking.conversation(), policy);
+            self.keep(preview, &pass, pending.conversation());
+            self.act_on_gate(now.mono, &pass, pending.conversation(), policy);
             self.act_on_suspension(now.mono, &pass, policy, &mut effects);
         }
         match pass.stopped_by() {
-            None => self.admit(now.mono, &asking, &mut effects),
-            Some(by) => self.act_on_refusal(now.mono, by, &asking, &pass, &mut effects),
+            None => self.admit(now.mono, &pending, &mut effects),
+            Some(by) => self.act_on_refusal(now.mono, by, &pending, &pass, &mut effects),
         }
-        let of = ToldOf { conversation: Some(asking.conversation()), run: asking.run_name() };
-        self.tell_shadows(&pass, of, &mut effects);
+        let of = ShadowScope { conversation: Some(pending.conversation()), run: pending.run_name() };
+        self.report_shadow_stops(&pass, of, &mut effects);
         pass.into_decision(effects)
     }
 
@@ -63,10 +60,10 @@ impl AgentState {
             && known.is_some_and(|c| c.is_retried_by(r.print.identity(), r.estimate.input_tokens))
     }
 
-    fn judge_request(&self, now: Now, asking: &Asking<'_>, preview: &Preview) -> Pass {
-        let Asking { event, request: r, steps, policy, .. } = asking;
+    fn judge_request(&self, now: Now, pending: &PendingRequest<'_>, preview: &Preview) -> Pass {
+        let PendingRequest { event, request: r, steps, policy, .. } = pending;
         let fresh;
-        let known = self.runs.get(asking.run_name());
+        let known = self.runs.get(pending.run_name());
         let run = match known {
             Some(run) => run,
             None => {
@@ -78,10 +75,13 @@ impl AgentState {
         let conversation = self.conversations.get(r.print.conversation);
         let tokens = u64::from(r.estimate.input_tokens);
         let in_flight = self.in_flight.len() as u32;
-        let run_judgement =
-            if known.is_none() { self.room_for_run(now.mono) } else { run.judge(Wants::Words).some() };
+        let run_judgement = if known.is_none() {
+            self.room_for_run(now.mono)
+        } else {
+            run.judge(RunAction::ModelCall).some()
+        };
         let spend = RunSpend { spent: run.spent.amount, reserved: self.held_by(run, policy) };
-        let own = self.budget.tightest(asking.need(), spend, &policy.budget);
+        let own = self.budget.tightest(pending.need(), spend, &policy.budget);
 
         let mut pass = Pass::of_channel(event, Channel::Llm);
         pass.ask(Guard::Agent, self.standing.judge(), Mode::Enforce);
@@ -99,12 +99,12 @@ impl AgentState {
         pass.ask(Guard::Budget, budget::judge(own, r, &policy.budget), modes.budget);
         pass.ask(
             Guard::Loop,
-            loop_detector::judge(conversation, asking.asked(), steps, &policy.loops),
+            loop_detector::judge(conversation, pending.new_prompt(), steps, &policy.loops),
             modes.loops,
         );
         pass.ask(Guard::Churn, judge_churn(conversation, steps), modes.churn);
         pass.skip(Guard::Chanting);
-        let (breaker, mode) = judge_breaker(run, run.request_adds(asking.is_turn()), now.mono, policy);
+        let (breaker, mode) = judge_breaker(run, run.request_adds(pending.is_turn()), now.mono, policy);
         pass.ask(Guard::Breaker, breaker, mode);
         self.judge_tripwire(&mut pass, now.mono, preview, policy);
         match (r.call, policy.watchdog.scope) {
@@ -146,7 +146,7 @@ fn refuse_duplicate() -> Decision {
 /// What a run's limits say, and in which mode. A tripped run is summing up: its limits have spoken.
 pub(super) fn judge_breaker(
     run: &Run,
-    adds: Adds,
+    adds: Increments,
     now: Millis,
     policy: &Policy,
 ) -> (Judgement<Option<BreakerFinding>>, Mode) {

@@ -1,26 +1,26 @@
 //! What became of a forwarded request: settle its money, remember its answer, watch its stream.
 
 use super::AgentState;
-use super::admission::ToldOf;
+use super::admission::ShadowScope;
 use super::in_flight::LIFETIME_MS;
 use super::pass::Pass;
 use super::request::judge_breaker;
+use crate::agent::standing::Cause;
 use crate::budget::{Amount, BudgetFinding, RunSpend};
 use crate::decision::{Decision, Effect, Finding, Guard, Ruling, Verdict};
 use crate::event::{
     AbortedBy, ChantDetected, Ended, Event, ResponseCompleted, StreamAborted, StreamProgressed, Usage,
 };
 use crate::fingerprint::ResponsePrint;
-use crate::health::Harm;
 use crate::ids::RequestId;
 use crate::judgement::Judgement;
 use crate::minute::Mark;
 use crate::policy::{LoopPolicy, Mode, Policy, Profile};
-use crate::report_tool::is_wrap_up_tool;
-use crate::run::{Adds, Run, RunFinding, RunProblem, RunState};
-use crate::standing::Cause;
+use crate::run::report_tool::is_wrap_up_tool;
+use crate::run::{Increments, Run, RunFinding, RunProblem, RunState};
 use crate::system::Channel;
 use crate::time::Millis;
+use crate::tripwire::health::Harm;
 
 /// Whether a stream that runs may go on.
 struct Running {
@@ -102,14 +102,14 @@ impl AgentState {
         let Some(run) = self.runs.by_serial(run).filter(open) else { return };
         let tests = || print.calls.iter().filter(|c| c.test_run);
         let tool_calls = print.calls.len() as u32 + print.more_calls;
-        let adds = Adds { tool_calls, turn: false, test_runs: tests().count() as u32 };
+        let adds = Increments { tool_calls, turn: false, test_runs: tests().count() as u32 };
         if !run.count_answer(adds, &print.calls, now) {
             return;
         }
         for call in tests() {
             run.await_test(call.action);
         }
-        let (judgement, mode) = judge_breaker(run, Adds::default(), now, policy);
+        let (judgement, mode) = judge_breaker(run, Increments::default(), now, policy);
         let verdict = Verdict::under(judgement, mode);
         if let Finding::Breaker(finding) = &verdict.finding
             && let Some(used) = finding.reached()
@@ -119,7 +119,7 @@ impl AgentState {
                     run.trip(used, now);
                     effects.push(Effect::RunTripped { run: run.name.clone(), used });
                 }
-                Ruling::WouldStop if run.tell_shadow_trip(used.limit) => {
+                Ruling::WouldStop if run.report_shadow_trip(used.limit) => {
                     effects.push(Effect::WouldHaveStopped { guard: Guard::Breaker });
                 }
                 Ruling::Pass | Ruling::Warn | Ruling::WouldStop | Ruling::Off | Ruling::Skip => {}
@@ -228,7 +228,7 @@ impl AgentState {
         let mut pass = Pass::new();
         pass.ask(Guard::Chanting, Judgement::stop(c.chant), policy.modes.chanting);
         let mut effects = Vec::new();
-        self.tell_shadows(&pass, ToldOf::default(), &mut effects);
+        self.report_shadow_stops(&pass, ShadowScope::default(), &mut effects);
         if pass.stopped_by().is_some() {
             effects.push(Effect::CutStream { request: c.request });
             self.kill_switch(now, Cause::Chanting, &mut effects);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::AgentState;
 use crate::decision::Decision;
-use crate::event::{Event, What};
+use crate::event::{Event, EventKind};
 use crate::json;
 use crate::policy::Policy;
 use crate::time::Now;
@@ -63,7 +63,7 @@ impl AgentState {
 impl Snapshot {
     /// Tells it the next record of its chain. New rules hold from the event that brings them on.
     pub fn tell(&mut self, now: Now, event: &Event) -> Decision {
-        if let What::PolicyChanged { policy, .. } = &event.what {
+        if let EventKind::PolicyChanged { policy, .. } = &event.what {
             self.policy.clone_from(policy);
         }
         self.told += 1;

@@ -1,25 +1,25 @@
 //! Tool calls and prompts as hooks see them.
 
 use super::AgentState;
-use super::admission::ToldOf;
+use super::admission::ShadowScope;
 use super::pass::Pass;
 use super::request::judge_breaker;
 use serde::{Deserialize, Serialize};
 
+use crate::agent::standing::{Cause, Standing};
 use crate::decision::{Decision, Effect, Guard};
 use crate::event::{Ended, Event, ToolFinished, ToolGate, ToolRequested};
 use crate::fingerprint::StepPrint;
-use crate::hours;
+use crate::fingerprint::signature::hook_conversation;
+use crate::guards::hours;
 use crate::ids::{CallId, Hash64, Name};
 use crate::judgement::Level;
+use crate::loop_detector::step::step_of;
 use crate::loop_detector::{self, LoopEvidence};
 use crate::minute::Mark;
 use crate::policy::{Mode, Policy};
-use crate::report_tool::is_wrap_up_tool;
-use crate::run::{Adds, AtGate, Run, Wants, is_same_call};
-use crate::signature::hook_conversation;
-use crate::standing::{Cause, Standing};
-use crate::step::step_of;
+use crate::run::report_tool::is_wrap_up_tool;
+use crate::run::{AtGate, Increments, Run, RunAction, is_same_call};
 use crate::system::Channel;
 use crate::time::{Millis, Now};
 
@@ -106,18 +106,18 @@ impl AgentState {
             }
         };
         let adds = if self.is_counted(run, t) {
-            Adds::default()
+            Increments::default()
         } else {
-            Adds { tool_calls: 1, turn: false, test_runs: u32::from(t.test_run) }
+            Increments { tool_calls: 1, turn: false, test_runs: u32::from(t.test_run) }
         };
         let reports = policy.limits.wrap_up_tools.iter().any(|tool| is_wrap_up_tool(&t.tool, tool));
-        let wants = if reports { Wants::ToolToReport } else { Wants::Tool };
+        let action = if reports { RunAction::WrapUpTool } else { RunAction::Tool };
         let modes = &policy.modes;
         let mut pass = Pass::of_channel(event, Channel::Tools);
         pass.ask(Guard::Agent, self.standing.judge(), Mode::Enforce);
         pass.ask(
             Guard::Run,
-            if known.is_none() { self.room_for_run(now.mono) } else { run.judge(wants).some() },
+            if known.is_none() { self.room_for_run(now.mono) } else { run.judge(action).some() },
             Mode::Enforce,
         );
         pass.ask(Guard::Hours, hours::judge(policy.hours.as_ref(), now.wall), modes.hours);
@@ -144,8 +144,8 @@ impl AgentState {
             Some(Guard::Breaker) => self.trip(now.mono, event, &pass, &mut effects),
             Some(_) => {}
         }
-        let of = ToldOf { conversation: Some(conversation), run: event.run.as_deref() };
-        self.tell_shadows(&pass, of, &mut effects);
+        let of = ShadowScope { conversation: Some(conversation), run: event.run.as_deref() };
+        self.report_shadow_stops(&pass, of, &mut effects);
         pass.into_decision(effects)
     }
 
@@ -169,14 +169,14 @@ impl AgentState {
         }
     }
 
-    fn admit_tool(&mut self, now: Millis, event: &Event, t: &ToolRequested, adds: Adds) {
+    fn admit_tool(&mut self, now: Millis, event: &Event, t: &ToolRequested, adds: Increments) {
         self.count_in_run(now, event, |run| {
             if t.gate == ToolGate::Hook {
                 run.hook_tools();
             }
             adds
         });
-        if adds == Adds::default() {
+        if adds == Increments::default() {
             if t.gate == ToolGate::Mcp {
                 self.pair(t, event.run.as_deref());
             }
@@ -209,8 +209,8 @@ impl AgentState {
             }
         }
         let (pass, evidence) = self.judge_step(now, &open, t, policy);
-        let of = ToldOf { conversation: Some(hook_conversation(open.run.as_deref())), run: None };
-        self.tell_shadows(&pass, of, &mut effects);
+        let of = ShadowScope { conversation: Some(hook_conversation(open.run.as_deref())), run: None };
+        self.report_shadow_stops(&pass, of, &mut effects);
         if let Some(by) = pass.stopped_by() {
             if !matches!(self.standing, Standing::Inactive { .. }) {
                 effects.push(Effect::LoopEvidence(evidence));
@@ -275,12 +275,12 @@ impl AgentState {
 
     /// A person's prompt, seen by a hook: a turn (CB-3).
     pub(super) fn prompt_submitted(&mut self, now: Millis, event: &Event, policy: &Policy) -> Decision {
-        let adds = Adds { turn: true, ..Adds::default() };
+        let adds = Increments { turn: true, ..Increments::default() };
         let mut pass = Pass::of_channel(event, Channel::Llm);
         pass.ask(Guard::Agent, self.standing.judge(), Mode::Enforce);
         match self.runs.get(event.run.as_deref()) {
             Some(run) => {
-                pass.ask(Guard::Run, run.judge(Wants::Words), Mode::Enforce);
+                pass.ask(Guard::Run, run.judge(RunAction::ModelCall), Mode::Enforce);
                 let (breaker, mode) = judge_breaker(run, adds, now, policy);
                 pass.ask(Guard::Breaker, breaker, mode);
             }
@@ -302,8 +302,8 @@ impl AgentState {
             Some(Guard::Breaker) => self.trip(now, event, &pass, &mut effects),
             Some(_) => {}
         }
-        let of = ToldOf { conversation: None, run: event.run.as_deref() };
-        self.tell_shadows(&pass, of, &mut effects);
+        let of = ShadowScope { conversation: None, run: event.run.as_deref() };
+        self.report_shadow_stops(&pass, of, &mut effects);
         pass.into_decision(effects)
     }
 }

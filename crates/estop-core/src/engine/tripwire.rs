@@ -1,18 +1,18 @@
 //! The tripwire's part of a pass: activity, gate and health, looked at before anything is changed.
 
 use super::AgentState;
-use super::asking::Asking;
 use super::pass::Pass;
-use crate::activity::{Activity, EnteredCritical, Tempo};
+use super::pending_request::PendingRequest;
 use crate::decision::{Effect, Finding, Guard, Ruling};
 use crate::event::Ended;
 use crate::fingerprint::StepPrint;
-use crate::health::{Harm, Health};
 use crate::ids::Hash64;
-use crate::intent;
 use crate::policy::{Mode, Policy};
-use crate::safety_gate::{SafetyVeto, Weighing};
 use crate::time::Millis;
+use crate::tripwire::activity::{Activity, EnteredCritical, Tempo};
+use crate::tripwire::health::{Harm, Health};
+use crate::tripwire::intent;
+use crate::tripwire::safety_gate::{GateInput, SafetyVeto};
 
 /// What the tripwire would look like with this step in it. Kept only if no guard before it stops.
 pub(super) struct Preview {
@@ -25,21 +25,22 @@ pub(super) struct Preview {
 }
 
 impl AgentState {
-    pub(super) fn preview(&self, now: Millis, asking: &Asking<'_>) -> Preview {
-        let (print, policy) = (&asking.request.print, asking.policy);
+    pub(super) fn preview(&self, now: Millis, pending: &PendingRequest<'_>) -> Preview {
+        let (print, policy) = (&pending.request.print, pending.policy);
         let mut preview = Preview {
             activity: self.activity.clone(),
             health: self.health,
             health_with_results: self.health,
             tempo: None,
         };
-        if !asking.is_generation() {
+        if !pending.is_generation() {
             return preview;
         }
         let (mut looping, mut runaway) = (false, false);
         if let Some(c) = self.conversations.get(print.conversation) {
             let up_to = preview.activity.alike_up_to(&policy.gate);
-            looping = c.outputs.all_alike(asking.results(), usize::from(policy.gate.loop_window_size), up_to);
+            looping =
+                c.outputs.all_alike(pending.results(), usize::from(policy.gate.loop_window_size), up_to);
             let mut tempo = c.tempo;
             // Requests that overlap are one fan-out and have no tempo.
             if c.in_flight == 0 && !c.entries.is_empty() {
@@ -55,21 +56,21 @@ impl AgentState {
             }
         }
         preview.health_with_results = preview.health;
-        for step in self.results(asking) {
+        for step in self.results(pending) {
             preview.health_with_results.tool_ended(step.ended == Ended::Failed);
         }
         preview
     }
 
     /// The results that count once the request is let through.
-    fn results<'r>(&self, asking: &'r Asking<'_>) -> impl Iterator<Item = &'r StepPrint> + use<'r> {
-        let counts = self.runs.get(asking.run_name()).is_some_and(|run| !run.is_hooked());
-        asking.results().iter().filter(move |step| counts && !step.tool.is_empty())
+    fn results<'r>(&self, pending: &'r PendingRequest<'_>) -> impl Iterator<Item = &'r StepPrint> + use<'r> {
+        let counts = self.runs.get(pending.run_name()).is_some_and(|run| !run.is_hooked());
+        pending.results().iter().filter(move |step| counts && !step.tool.is_empty())
     }
 
     pub(super) fn judge_tripwire(&self, pass: &mut Pass, now: Millis, preview: &Preview, policy: &Policy) {
         let activity = preview.activity.state();
-        let weighing = Weighing {
+        let weighing = GateInput {
             activity,
             intent: intent::decide(&activity),
             sums: self.minute.sums(),

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use super::resolve;
 use super::shape::{AllowedHoursIn, GateIn, PolicyFileIn, PolicyIn, WatchdogIn};
 use super::values::{Decimal, clock_text};
-use crate::health::AFTER_ACTIVATION;
 use crate::ids::Name;
-use crate::iteration::{TestRunners, TestRunnersError};
 use crate::journal::SYSTEM;
 use crate::policy::{Mode, WatchdogScope};
+use crate::run::test_command::{TestRunners, TestRunnersError};
 use crate::time::Zone;
+use crate::tripwire::health::AFTER_ACTIVATION;
 
 /// Why a policy file is refused, and which key is to blame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -71,7 +71,7 @@ impl PolicyFile {
     ) -> Vec<(&'static str, PolicyOrigin)> {
         let agent = self.agent(agent);
         let role = role.or_else(|| agent.and_then(|agent| agent.role.as_deref()));
-        let mut origins: Vec<_> = said(&self.file.policy)
+        let mut origins: Vec<_> = keys_set(&self.file.policy)
             .into_iter()
             .map(|(key, said)| (key, if said { PolicyOrigin::File } else { PolicyOrigin::Preset }))
             .collect();
@@ -83,7 +83,7 @@ impl PolicyFile {
         let own =
             [(agent.map(|agent| &agent.policy), PolicyOrigin::AgentInFile), (Some(over), PolicyOrigin::Api)];
         for (layer, origin) in own.into_iter().filter_map(|(layer, origin)| Some((layer?, origin))) {
-            for (slot, (_, said)) in origins.iter_mut().zip(said(layer)) {
+            for (slot, (_, said)) in origins.iter_mut().zip(keys_set(layer)) {
                 slot.1 = if said { origin } else { slot.1 };
             }
         }
@@ -101,7 +101,7 @@ fn limits_by_file(breakers: &CircuitBreakersIn, role: Option<&str>) -> bool {
 }
 
 /// The keys of a section, and whether it says anything about each.
-fn said(policy: &PolicyIn) -> [(&'static str, bool); 16] {
+fn keys_set(policy: &PolicyIn) -> [(&'static str, bool); 16] {
     let PolicyIn {
         preset,
         kill_switch_enabled,

@@ -7,11 +7,10 @@ use super::shape::{
     AllowedHoursIn, BudgetIn, FleetBudgetIn, GateIn, GuardsIn, LimitsIn, PolicyFileIn, PolicyIn, RateLimitIn,
 };
 use super::values::{Days, MicroUsd, Number, ThresholdTenths};
-use crate::breaker::LimitName;
 use crate::ids::Name;
 use crate::money::NanoUsd;
 use crate::policy::{
-    AllowedHours, BudgetPolicy, GatePolicy, Limit, Limits, Mode, Modes, Policy, Preset, RateLimit,
+    AllowedHours, BudgetPolicy, GatePolicy, Limit, LimitName, Limits, Mode, Modes, Policy, Preset, RateLimit,
     WatchdogPolicy, WatchdogScope,
 };
 use crate::time::Zone;
@@ -38,18 +37,18 @@ pub(super) fn policy(
         watchdog,
         ..Policy::default()
     };
-    lay_policy(&mut policy, &file.policy, zones);
-    lay_limits(&mut policy.limits, &file.circuit_breakers.defaults);
+    merge_policy(&mut policy, &file.policy, zones);
+    merge_limits(&mut policy.limits, &file.circuit_breakers.defaults);
     if let Some(role) = role {
         let set = policy.limits.set;
-        lay_limits(&mut policy.limits, &role_preset(role));
+        merge_limits(&mut policy.limits, &role_preset(role));
         // Nobody set those: they come with the role's name.
         policy.limits.set = set;
         if let Some(Some(limits)) = file.circuit_breakers.roles.get(role) {
-            lay_limits(&mut policy.limits, limits);
+            merge_limits(&mut policy.limits, limits);
         }
     }
-    layers.iter().for_each(|layer| lay_policy(&mut policy, layer, zones));
+    layers.iter().for_each(|layer| merge_policy(&mut policy, layer, zones));
     if watchdog.scope == WatchdogScope::Off {
         policy.modes.watchdog = Mode::Off;
     }
@@ -84,7 +83,7 @@ fn role_preset(role: &str) -> LimitsIn {
     }
 }
 
-fn lay_policy(policy: &mut Policy, layer: &PolicyIn, zones: &Zones) {
+fn merge_policy(policy: &mut Policy, layer: &PolicyIn, zones: &Zones) {
     let loops = &mut policy.loops;
     set(&mut loops.window_size, layer.kill_switch_window_size.map(Number::get));
     set(&mut loops.threshold_tenths, layer.kill_switch_threshold.map(ThresholdTenths::get));
@@ -96,15 +95,15 @@ fn lay_policy(policy: &mut Policy, layer: &PolicyIn, zones: &Zones) {
     set(&mut policy.block_response, layer.block_response);
     set(&mut policy.limits.wrap_up_tools, layer.wrap_up_tools.clone());
     set(&mut policy.limits.test_runners, layer.test_runners.clone());
-    lay_guards(&mut policy.modes, layer.kill_switch_enabled, &layer.guards);
-    lay_budget(&mut policy.budget, &layer.budget, zones);
-    lay_rate(&mut policy.rate, &layer.rate_limit);
+    merge_guards(&mut policy.modes, layer.kill_switch_enabled, &layer.guards);
+    merge_budget(&mut policy.budget, &layer.budget, zones);
+    merge_rate(&mut policy.rate, &layer.rate_limit);
     set(&mut policy.models.allow, layer.models.allow.clone());
     set(&mut policy.models.deny, layer.models.deny.clone());
-    lay_limits(&mut policy.limits, &layer.limits);
+    merge_limits(&mut policy.limits, &layer.limits);
 }
 
-fn lay_guards(modes: &mut Modes, kill_switch_enabled: Option<bool>, layer: &GuardsIn) {
+fn merge_guards(modes: &mut Modes, kill_switch_enabled: Option<bool>, layer: &GuardsIn) {
     let GuardsIn { loops, churn, chanting, breaker, gate, health, watchdog, hours, rate, budget, models } =
         *layer;
     set(&mut modes.loops, kill_switch_enabled.map(|on| if on { Mode::Enforce } else { Mode::Shadow }));
@@ -123,7 +122,7 @@ fn lay_guards(modes: &mut Modes, kill_switch_enabled: Option<bool>, layer: &Guar
     set(&mut modes.models, models);
 }
 
-fn lay_budget(budget: &mut BudgetPolicy, layer: &BudgetIn, zones: &Zones) {
+fn merge_budget(budget: &mut BudgetPolicy, layer: &BudgetIn, zones: &Zones) {
     let nano = |micro: MicroUsd| NanoUsd(micro.get() * 1000);
     budget.usd_per_day = layer.usd_per_day.map(nano).or(budget.usd_per_day);
     budget.usd_per_month = layer.usd_per_month.map(nano).or(budget.usd_per_month);
@@ -149,16 +148,16 @@ pub(super) fn fleet_budget(given: &FleetBudgetIn, zones: &Zones) -> BudgetPolicy
         ..BudgetIn::default()
     };
     let mut budget = BudgetPolicy::default();
-    lay_budget(&mut budget, &caps, zones);
+    merge_budget(&mut budget, &caps, zones);
     budget
 }
 
-fn lay_rate(rate: &mut RateLimit, layer: &RateLimitIn) {
+fn merge_rate(rate: &mut RateLimit, layer: &RateLimitIn) {
     rate.requests_per_minute = layer.requests_per_minute.map(Number::get).or(rate.requests_per_minute);
     rate.tokens_per_minute = layer.tokens_per_minute.map(Number::get).or(rate.tokens_per_minute);
 }
 
-fn lay_limits(limits: &mut Limits, layer: &LimitsIn) {
+fn merge_limits(limits: &mut Limits, layer: &LimitsIn) {
     let own = &mut limits.set;
     let mut lay = |name: LimitName, target: &mut Limit, given: Option<Limit>| {
         if let Some(limit) = given {

@@ -1,8 +1,8 @@
 //! A run's clock (CB-5, CB-6, ID-7): time limits, the time to sum up, the end of an idle implicit run.
 
-use super::{Caps, IMPLICIT_IDLE_MS, Run, RunState, WRAP_UP_MS};
-use crate::breaker::{LimitName, LimitUse, granted};
-use crate::policy::{Limits, Mode, Modes};
+use super::{IMPLICIT_IDLE_MS, Run, RunState, WRAP_UP_MS};
+use crate::guards::breaker::{LimitUse, granted};
+use crate::policy::{EffectiveLimits, LimitName, Limits, Mode, Modes};
 use crate::time::Millis;
 
 /// What a run's clock brought about.
@@ -25,14 +25,14 @@ impl Run {
             Some(trip) => (!trip.over).then(|| trip.at.plus(WRAP_UP_MS)),
             None => match self.mode_of(self.clock_limit(), limits, modes) {
                 Mode::Off => None,
-                Mode::Shadow if self.is_told(self.clock_limit()) => None,
+                Mode::Shadow if self.is_shadow_trip_reported(self.clock_limit()) => None,
                 Mode::Shadow | Mode::Enforce => self.limit_due(&self.caps(limits)),
             },
         };
         [close, timer].into_iter().flatten().min()
     }
 
-    fn limit_due(&self, limits: &Caps) -> Option<Millis> {
+    fn limit_due(&self, limits: &EffectiveLimits) -> Option<Millis> {
         let ms = |limit| granted(limit, self.allowances()).map(|s| u64::from(s) * 1000);
         match self.state {
             RunState::Active => {
@@ -84,7 +84,7 @@ impl Run {
             RunState::Completed | RunState::Escalated => return None,
         };
         if self.mode_of(limit, limits, modes) != Mode::Enforce {
-            self.tell_shadow_trip(limit);
+            self.report_shadow_trip(limit);
             return Some(RunDue::WouldTrip);
         }
         let used_ms =

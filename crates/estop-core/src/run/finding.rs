@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::RUNS_MAX;
-use crate::breaker::{LimitName, LimitUse};
+use crate::guards::breaker::LimitUse;
+use crate::policy::LimitName;
 
 /// The states of seed 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

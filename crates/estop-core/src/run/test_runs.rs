@@ -35,7 +35,7 @@ impl Run {
 
     /// A request of a hooked run says how a test run ended. Heard only if no hook said it: Codex never tells an exit
     /// code by hook, and some clients have no hook after a tool.
-    pub(crate) fn test_told(&mut self, ended: Ended) {
+    pub(crate) fn test_reported(&mut self, ended: Ended) {
         if self.untold_tests > 0 {
             self.untold_tests -= 1;
         } else if self.ends_hooked || self.awaited_tests.is_empty() {

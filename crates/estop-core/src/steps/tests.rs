@@ -2,15 +2,17 @@
 //! knows, repeated, and may grow no faster than the text.
 
 use super::{NotLinear, add, counted, found, growth, growth_from, patterns};
-use crate::arguments::first_of;
-use crate::chant::ChantDetector;
 use crate::ended::{Ended, ended_by_text};
-use crate::fingerprint::{RequestPrint, RequestText, ResponsePrint, ResponseText, StepText};
-use crate::iteration::{self, TestRunners, is_shell_tool, says_passed};
-use crate::normalize::{ADVERSARIAL, normalize};
+use crate::fingerprint::arguments::first_of;
+use crate::fingerprint::normalize::{ADVERSARIAL, normalize};
+use crate::fingerprint::{
+    RequestPrint, RequestText, ResponsePrint, ResponseText, StepText, signature, simhash, volatile,
+};
+use crate::loop_detector::chant::ChantDetector;
+use crate::policy::pattern;
 use crate::prices::PriceTable;
-use crate::report_tool::reported;
-use crate::{models, signature, simhash, volatile};
+use crate::run::report_tool::reported;
+use crate::run::test_command::{self, TestRunners, is_shell_tool, says_passed};
 
 const LINEAR: Result<(), NotLinear> = Ok(());
 
@@ -188,7 +190,7 @@ fn se_1_shell_commands_are_read_in_linear_time() {
     assert_eq!(growth(&all, 120, |text| done(runners.is_test_run("bash", text))), LINEAR);
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<String>>();
     assert_eq!(growth(&all, 120, |text| done(runners.is_test_run_argv("bash", &words(text)))), LINEAR);
-    for runner in iteration::DEFAULT_TEST_RUNNERS {
+    for runner in test_command::DEFAULT_TEST_RUNNERS {
         let (program, _) = runner.split_once(' ').unwrap_or((runner, ""));
         let pattern = [format!("-x {runner} ")];
         let command = |text: &str| format!("{program} {text}");
@@ -268,7 +270,7 @@ fn se_1_models_are_looked_up_in_bounded_time() {
         assert!(steps <= 4_000, "{steps} steps for {id:?}");
     }
     for pattern in ["*", "*-*-*-*", "gpt-*5", "*a*a*a*a*b", "*latest"] {
-        assert_eq!(growth(&all, 64, |text| done(models::matches(pattern, text))), LINEAR);
+        assert_eq!(growth(&all, 64, |text| done(pattern::matches(pattern, text))), LINEAR);
     }
 }
 

@@ -17,20 +17,18 @@
 //! Whether a command runs tests is found out as in real life.
 
 use estop_core::budget::{Account, Amount, BudgetFinding, PeriodSpend};
-use estop_core::button::Press;
-use estop_core::chant::ChantDetector;
 use estop_core::event::{
-    AbortedBy, CallKind, ChantDetected, Ended, Estimate, Event, RequestReceived, ResponseCompleted,
-    StreamAborted, StreamProgressed, ToolFinished, ToolGate, ToolRequested, Usage, What,
+    AbortedBy, CallKind, ChantDetected, Ended, Estimate, Event, EventKind, RequestReceived,
+    ResponseCompleted, StreamAborted, StreamProgressed, ToolFinished, ToolGate, ToolRequested, Usage,
 };
-use estop_core::fingerprint::{RequestPrint, RequestText, ResponsePrint, ResponseText, StepText};
+use estop_core::fingerprint::{RequestPrint, RequestText, ResponsePrint, ResponseText, StepText, signature};
 use estop_core::guard::Guard;
 use estop_core::ids::{CallId, RequestId};
-use estop_core::iteration::is_test_run;
+use estop_core::loop_detector::chant::ChantDetector;
 use estop_core::money::NanoUsd;
-use estop_core::policy::Limit;
-use estop_core::run::RunLimits;
-use estop_core::signature;
+use estop_core::policy::{Limit, RunLimits};
+use estop_core::run::test_command::is_test_run;
+use estop_core::system::button::Press;
 use estop_core::system::{Channel, Channels, GateView, KillReason, SystemEvent, SystemState};
 use estop_core::tags::Tags;
 
@@ -56,7 +54,7 @@ pub(super) fn play(world: &mut World, words: &[Word]) -> Result<(), String> {
         "policy" => {
             policy::change(&mut world.policy, &words[1..])?;
             let policy = Box::new(world.policy.clone());
-            world.handle(&Event::open(What::PolicyChanged { by: "ann".into(), policy }))
+            world.handle(&Event::open(EventKind::PolicyChanged { by: "ann".into(), policy }))
         }
         _ => {
             let event = event(world, &mut options)?;
@@ -179,20 +177,20 @@ fn event(world: &mut World, options: &mut Options) -> Result<Event, String> {
     Ok(Event { run: run.map(Into::into), gate, what })
 }
 
-fn what(world: &mut World, run: Option<&str>, options: &mut Options) -> Result<What, String> {
+fn what(world: &mut World, run: Option<&str>, options: &mut Options) -> Result<EventKind, String> {
     let by = || "ann".into();
     let name = options.name.clone();
     Ok(match name.as_str() {
-        "request" => What::RequestReceived(request(world, run, options)?),
-        "response" => What::ResponseCompleted(response(options)?),
-        "progress" => What::StreamProgressed(StreamProgressed {
+        "request" => EventKind::RequestReceived(request(world, run, options)?),
+        "response" => EventKind::ResponseCompleted(response(options)?),
+        "progress" => EventKind::StreamProgressed(StreamProgressed {
             request: RequestId(options.id()?),
             usage: options.usage()?,
             fleet: options.take("fleet").map(|text| fleet(&text, Estimate::default())).transpose()?,
         }),
-        "abort" => What::StreamAborted(aborted(options)?),
-        "chant" => What::ChantDetected(chant(options)?),
-        "tool" => What::ToolRequested(tool(options)?),
+        "abort" => EventKind::StreamAborted(aborted(options)?),
+        "chant" => EventKind::ChantDetected(chant(options)?),
+        "tool" => EventKind::ToolRequested(tool(options)?),
         "finish" => {
             let (call, result) = (CallId(options.id()?), options.next("a result")?);
             let ended = match (options.flag("failed"), options.flag("unsure")) {
@@ -201,38 +199,38 @@ fn what(world: &mut World, run: Option<&str>, options: &mut Options) -> Result<W
                 (false, false) => Ended::Ok,
             };
             let reports = options.flag("reports");
-            What::ToolFinished(ToolFinished { call, result: signature::result(&result), ended, reports })
+            EventKind::ToolFinished(ToolFinished { call, result: signature::result(&result), ended, reports })
         }
-        "prompt" => What::PromptSubmitted,
-        "start" => What::RunStarted {
+        "prompt" => EventKind::PromptSubmitted,
+        "start" => EventKind::RunStarted {
             attended: options.flag("attended"),
             limits: limits(options)?,
             tags: tags(options)?,
         },
-        "sleep" => What::RunSlept,
-        "wake" => What::RunWoke,
-        "complete" => What::RunCompleted,
-        "extend" => What::RunExtended { by: by() },
+        "sleep" => EventKind::RunSlept,
+        "wake" => EventKind::RunWoke,
+        "complete" => EventKind::RunCompleted,
+        "extend" => EventKind::RunExtended { by: by() },
         "message" => match options.next("in or out")?.as_str() {
-            "in" => What::MessageIn { relay: options.next("a relay")?.into() },
-            _ => What::MessageOut { relay: options.next("a relay")?.into() },
+            "in" => EventKind::MessageIn { relay: options.next("a relay")?.into() },
+            _ => EventKind::MessageOut { relay: options.next("a relay")?.into() },
         },
-        "activate" => What::AgentActivated { by: by() },
-        "deactivate" => What::AgentDeactivated { by: by() },
-        "pause" => What::AgentPaused { by: by() },
-        "resume" => What::AgentResumed { by: by() },
+        "activate" => EventKind::AgentActivated { by: by() },
+        "deactivate" => EventKind::AgentDeactivated { by: by() },
+        "pause" => EventKind::AgentPaused { by: by() },
+        "resume" => EventKind::AgentResumed { by: by() },
         "snooze" => {
             let (guard, span) = (guard(options)?, options.next("how long")?);
-            What::GuardSnoozed { by: by(), guard, for_ms: duration_ms(&span)?, until: 0, note: None }
+            EventKind::GuardSnoozed { by: by(), guard, for_ms: duration_ms(&span)?, until: 0, note: None }
         }
-        "unsnooze" => What::GuardWoken { by: by(), guard: guard(options)? },
+        "unsnooze" => EventKind::GuardWoken { by: by(), guard: guard(options)? },
         "renew" => {
             let of = |usd| Amount { usd, tokens: 0 };
             let (today, this_month) = (of(options.money("today")?), of(options.money("month")?));
-            What::BudgetRenewed { by: by(), spent: PeriodSpend { today, this_month } }
+            EventKind::BudgetRenewed { by: by(), spent: PeriodSpend { today, this_month } }
         }
-        "restarted" => What::Restarted { away_ms: options.id()? * 1000 },
-        "tick" => What::Tick,
+        "restarted" => EventKind::Restarted { away_ms: options.id()? * 1000 },
+        "tick" => EventKind::Tick,
         other => return Err(format!("`{other}` is no event")),
     })
 }

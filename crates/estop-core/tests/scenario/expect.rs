@@ -11,14 +11,14 @@
 //! applied | already | stale | illegal STATE | state RUNNING | epoch 3 | shut llm+tools | pressed | not pressed
 //! ```
 
+use estop_core::agent::standing::{DeactivatedBy, Standing};
 use estop_core::budget::Amount;
 use estop_core::decision::{Decision, Effect, Finding, Guard, Outcome, Retry, Ruling};
 use estop_core::engine::{Wake, WakeReason};
 use estop_core::loop_detector::LoopFinding;
 use estop_core::run::RunState;
-use estop_core::safety_gate::GateFinding;
-use estop_core::standing::{DeactivatedBy, Standing};
 use estop_core::system::{GateView, SystemOutcome};
+use estop_core::tripwire::safety_gate::GateFinding;
 
 use super::event::{channels, system_state};
 use super::line::{duration_ms, wall_ms, words};

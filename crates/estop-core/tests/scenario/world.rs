@@ -1,13 +1,13 @@
 //! The one agent and the system a script plays with, and what must hold after every event.
 
+use estop_core::agent::standing::Standing;
 use estop_core::decision::{Decision, Effect, Guard, Outcome, Ruling};
 use estop_core::engine::{AgentState, Snapshot};
-use estop_core::event::{Event, What};
+use estop_core::event::{Event, EventKind};
+use estop_core::guards::watchdog::FleetWatchdog;
 use estop_core::policy::{Mode, Policy};
-use estop_core::standing::Standing;
 use estop_core::system::{System, SystemDecision, SystemEvent};
 use estop_core::time::{Millis, Now};
-use estop_core::watchdog::FleetWatchdog;
 
 use super::line::{Word, duration_ms, wall_ms};
 
@@ -178,7 +178,7 @@ impl World {
         }
         let (conversations, longest) = state.windows();
         let window = usize::from(self.policy.loops.window_size).max(20);
-        let pushed = matches!(&event.what, What::RequestReceived(_) | What::ToolFinished(_));
+        let pushed = matches!(&event.what, EventKind::RequestReceived(_) | EventKind::ToolFinished(_));
         if conversations > CONVERSATIONS_MAX || (pushed && conversations == 1 && longest > window) {
             return Some(format!("windows have an end: {conversations} conversations, longest {longest}"));
         }
@@ -200,7 +200,8 @@ impl World {
         if stops && (was_off || !is_off) {
             return Some("an agent is deactivated once, and then it is".to_owned());
         }
-        if stops && decision.outcome == Outcome::Allow && matches!(event.what, What::RequestReceived(_)) {
+        if stops && decision.outcome == Outcome::Allow && matches!(event.what, EventKind::RequestReceived(_))
+        {
             return Some("a request that stops its agent is not forwarded".to_owned());
         }
         if self.state.health() > 1000 {
@@ -234,7 +235,7 @@ impl World {
         let mut later = self.state.clone();
         let mut now = self.clocks();
         now.mono = wake.at.max(self.now);
-        later.handle(now, &Event::open(What::Tick), &self.policy);
+        later.handle(now, &Event::open(EventKind::Tick), &self.policy);
         let next = later.poll_timeout(&self.policy)?;
         (next.at <= now.mono).then(|| format!("a tick at {now:?} for {wake:?} is followed by {next:?}"))
     }
@@ -246,7 +247,7 @@ impl World {
         for _ in 0..100_000 {
             let wake = self.state.poll_timeout(&self.policy).filter(|wake| wake.at <= until);
             self.now = wake.map_or(until, |wake| wake.at.max(self.before));
-            self.handle(&Event::open(What::Tick))?;
+            self.handle(&Event::open(EventKind::Tick))?;
             if let Last::Agent(decision) = &mut self.last {
                 effects.append(&mut decision.effects);
                 if wake.is_none() {
@@ -264,10 +265,10 @@ fn json(value: &impl serde::Serialize) -> String {
 }
 
 /// A stopped agent may do nothing; a paused one may finish what runs.
-fn is_held_back(standing: Standing, what: &What) -> bool {
+fn is_held_back(standing: Standing, what: &EventKind) -> bool {
     match standing {
         Standing::Active => false,
         Standing::Inactive { .. } => true,
-        Standing::Paused { .. } => !matches!(what, What::StreamProgressed(_)),
+        Standing::Paused { .. } => !matches!(what, EventKind::StreamProgressed(_)),
     }
 }

@@ -1,13 +1,13 @@
 //! Random events for property tests: small id ranges, so that events meet each other.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use estop_core::chant::Chant;
 use estop_core::event::*;
+use estop_core::fingerprint::simhash::SimHash;
 use estop_core::fingerprint::{CallPrint, RequestPrint, ResponsePrint, StepPrint};
 use estop_core::ids::{CallId, Hash64, RequestId};
+use estop_core::loop_detector::chant::Chant;
 use estop_core::money::NanoUsd;
 use estop_core::policy::{Limit, Mode, Modes, Policy, Preset};
-use estop_core::simhash::SimHash;
 use estop_core::system::{Channel, Channels, GateView, SystemState};
 use estop_core::time::{Millis, Now};
 
@@ -85,51 +85,52 @@ fn gate(random: &mut Random) -> GateView {
     GateView { epoch: random.below(9), state: random.pick(&states), shut }
 }
 
-fn what(random: &mut Random) -> What {
+fn what(random: &mut Random) -> EventKind {
     let by = "someone";
     match random.below(100) {
-        0..=34 => What::RequestReceived(request(random)),
-        35..=62 => What::ResponseCompleted(response(random)),
-        63..=66 => What::StreamProgressed(StreamProgressed {
+        0..=34 => EventKind::RequestReceived(request(random)),
+        35..=62 => EventKind::ResponseCompleted(response(random)),
+        63..=66 => EventKind::StreamProgressed(StreamProgressed {
             request: request_id(random),
             usage: usage(random),
             fleet: None,
         }),
-        67..=69 => What::StreamAborted(StreamAborted {
+        67..=69 => EventKind::StreamAborted(StreamAborted {
             request: request_id(random),
             by: random.pick(&[AbortedBy::Client, AbortedBy::Upstream, AbortedBy::Guard, AbortedBy::Kill]),
             usage: usage(random),
         }),
-        70 => What::ChantDetected(ChantDetected {
+        70 => EventKind::ChantDetected(ChantDetected {
             request: request_id(random),
             chant: Chant { period_chars: 10, repeats: 60, at_char: 600 },
         }),
-        71..=78 => What::ToolRequested(ToolRequested {
+        71..=78 => EventKind::ToolRequested(ToolRequested {
             call: CallId(random.below(8)),
             tool: random.pick(&["Bash".into(), "Read".into(), "report_complete".into()]),
             action: hash(random),
             test_run: random.one_in(4),
             gate: ToolGate::Hook,
         }),
-        79..=85 => What::ToolFinished(ToolFinished {
+        79..=85 => EventKind::ToolFinished(ToolFinished {
             call: CallId(random.below(8)),
             result: hash(random),
             ended: ended(random),
             reports: false,
         }),
-        86 => What::PromptSubmitted,
-        87 => What::RunStarted { attended: random.one_in(2), tags: None, limits: None },
-        88 => What::RunSlept,
-        89 => What::RunWoke,
-        90 => What::RunCompleted,
-        91 => What::RunExtended { by: by.into() },
-        92 => What::MessageIn { relay: "telegram".into() },
-        93 => What::MessageOut { relay: "telegram".into() },
-        94 => What::PolicyChanged { by: by.into(), policy: Box::new(policy(random)) },
-        95 | 96 => What::AgentActivated { by: by.into() },
-        97 => random.pick(&[What::AgentDeactivated { by: by.into() }, What::AgentPaused { by: by.into() }]),
-        98 => What::AgentResumed { by: by.into() },
-        _ => What::Tick,
+        86 => EventKind::PromptSubmitted,
+        87 => EventKind::RunStarted { attended: random.one_in(2), tags: None, limits: None },
+        88 => EventKind::RunSlept,
+        89 => EventKind::RunWoke,
+        90 => EventKind::RunCompleted,
+        91 => EventKind::RunExtended { by: by.into() },
+        92 => EventKind::MessageIn { relay: "telegram".into() },
+        93 => EventKind::MessageOut { relay: "telegram".into() },
+        94 => EventKind::PolicyChanged { by: by.into(), policy: Box::new(policy(random)) },
+        95 | 96 => EventKind::AgentActivated { by: by.into() },
+        97 => random
+            .pick(&[EventKind::AgentDeactivated { by: by.into() }, EventKind::AgentPaused { by: by.into() }]),
+        98 => EventKind::AgentResumed { by: by.into() },
+        _ => EventKind::Tick,
     }
 }
 

@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use estop_core::button::Latched;
 use estop_core::ids::Name;
+use estop_core::system::button::Latched;
 use estop_core::system::{Channel, Channels, GateView, KillReason, SystemState};
 use estop_gateway::LatchKeeper;
 use estop_notify::{AlertType, Cost, Detail, Happening, Phase};
@@ -182,7 +182,7 @@ fn names(channels: Channels) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use estop_core::button::{Press, Unlock};
+    use estop_core::system::button::{Press, Unlock};
     use estop_core::system::{System, SystemEvent};
     use estop_core::time::Now;
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use estop_core::ids::Name;
-use estop_core::proof_test::ProofTests;
+use estop_core::system::proof_test::ProofTests;
 use estop_notify::{AlertType, Cost, Detail, Happening, Phase};
 
 const DAY_MS: i64 = 86_400_000;
@@ -136,7 +136,7 @@ fn minutes(ms: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use estop_core::proof_test::{ProofStep, ProofTest};
+    use estop_core::system::proof_test::{ProofStep, ProofTest};
 
     const MINUTE: i64 = 60_000;
 

@@ -7,12 +7,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use estop_core::hours;
+use estop_core::agent::standing::Standing;
+use estop_core::guards::hours;
 use estop_core::ids::Name;
 use estop_core::journal::Record;
 use estop_core::operator::Operator;
 use estop_core::policy::{Mode, Policy};
-use estop_core::standing::Standing;
 use estop_core::system::{Channel, GateView};
 use estop_store::{AgentRepo, Journal};
 

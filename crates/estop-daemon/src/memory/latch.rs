@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context;
-use estop_core::button::Latched;
+use estop_core::system::button::Latched;
 use estop_core::system::{Channels, GateView, SystemState};
 use estop_store::{FoundLatch, LatchFile};
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use estop_core::budget::Amount;
-use estop_core::event::{RequestReceived, What};
+use estop_core::event::{EventKind, RequestReceived};
 use estop_core::ids::{Name, RequestId};
 use estop_core::journal::Record;
 use estop_store::{Journal, Sqlite};
@@ -69,7 +69,7 @@ impl Search<'_> {
             let record = Record::parse(line)?;
             self.before = Some(record.head.seq);
             let Some(event) = record.head.event else { continue };
-            let What::RequestReceived(received) = event.what else { continue };
+            let EventKind::RequestReceived(received) = event.what else { continue };
             if let Some(held) = self.missing.remove(&received.request) {
                 let (agent, request, wall) = (self.agent.clone(), received.request, record.head.wall);
                 let asked = Some((event.run, wall, Box::new(received)));
@@ -117,7 +117,7 @@ mod tests {
             chains.append("coder", Now::default(), Happened::Agent(event), &decision, &mut bytes);
         };
         tell(&asked(7));
-        (0..between).for_each(|_| tell(&Event::open(What::Tick)));
+        (0..between).for_each(|_| tell(&Event::open(EventKind::Tick)));
         tell(&asked(8));
         let lines: Vec<Vec<u8>> = bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
         let last_seq = lines.len() as u64;

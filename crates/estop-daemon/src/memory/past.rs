@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Context;
+use estop_core::agent::standing::Standing;
 use estop_core::budget::Budget;
-use estop_core::button::Latched;
 use estop_core::chain::{ChainHead, Heads};
 use estop_core::decision::Decision;
 use estop_core::engine::Snapshot;
 use estop_core::event::Event;
 use estop_core::ids::Name;
 use estop_core::journal::{Chains, Record, SYSTEM, TailLine};
-use estop_core::standing::Standing;
+use estop_core::system::button::Latched;
 use estop_core::system::{Channels, GateView, System, SystemDecision, SystemEvent, SystemState};
 use estop_core::time::Now;
 use estop_gateway::{Remembered, Resting};

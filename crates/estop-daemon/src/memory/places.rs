@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use estop_config::ServeConfig;
+use estop_core::agent::standing::Standing;
 use estop_core::engine::Snapshot;
 use estop_core::ids::Name;
-use estop_core::standing::Standing;
 use estop_gateway::{Remembered, Rest, Resting};
 use estop_store::Sqlite;
 

@@ -10,14 +10,14 @@ mod of_agent;
 mod runs;
 mod sums;
 
+use estop_core::agent::standing::Cause;
 use estop_core::budget::{Budget, BudgetFinding, PeriodSpend};
 use estop_core::decision::{Decision, Effect, Finding, Guard, Outcome};
-use estop_core::event::{Event, What};
-use estop_core::operator::RunView;
-use estop_core::standing::Cause;
+use estop_core::event::{Event, EventKind};
+use estop_core::guards::watchdog::WINDOW_MS;
+use estop_core::run::RunView;
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_core::time::Now;
-use estop_core::watchdog::WINDOW_MS;
 use estop_store::{JournalBatch, NewEvent};
 use serde_json::{Value, json};
 
@@ -173,18 +173,18 @@ impl Rows {
                 booked.extend(self.books.expire(page, entry, *request, facts, out));
             }
         }
-        if let What::RequestReceived(received) = &told.event.what {
+        if let EventKind::RequestReceived(received) = &told.event.what {
             if told.decision.is_allowed() {
                 let whose = Whose { agent: told.agent, wall: told.now.wall };
                 let tags = self.runs.tags(whose, told.event.run.as_ref(), received.tags.as_deref(), facts);
                 let asked = self.books.remember(page, told.event.run.as_ref(), received, tags);
                 self.books.ask(page, received.request, asked);
             }
-        } else if let What::StreamProgressed(progress) = &told.event.what {
+        } else if let EventKind::StreamProgressed(progress) = &told.event.what {
             self.books.progress(page, progress.request, progress.usage);
-        } else if let What::ResponseCompleted(done) = &told.event.what {
+        } else if let EventKind::ResponseCompleted(done) = &told.event.what {
             booked.extend(self.books.settle(page, entry, done.request, done.usage, facts, out));
-        } else if let What::StreamAborted(cut) = &told.event.what {
+        } else if let EventKind::StreamAborted(cut) = &told.event.what {
             booked.extend(self.books.settle(page, entry, cut.request, cut.usage, facts, out));
         }
         for Booked { run, used } in booked {
@@ -228,49 +228,51 @@ impl Rows {
 }
 
 /// Whether the agent itself did something: it asked a model, used a tool, or was talked to. Some come by hooks alone.
-fn is_call(what: &What) -> bool {
+fn is_call(what: &EventKind) -> bool {
     matches!(
         what,
-        What::RequestReceived(_)
-            | What::ToolRequested(_)
-            | What::ToolFinished(_)
-            | What::PromptSubmitted
-            | What::MessageIn { .. }
-            | What::MessageOut { .. }
+        EventKind::RequestReceived(_)
+            | EventKind::ToolRequested(_)
+            | EventKind::ToolFinished(_)
+            | EventKind::PromptSubmitted
+            | EventKind::MessageIn { .. }
+            | EventKind::MessageOut { .. }
     )
 }
 
 /// What people and supervisors did.
-fn steered(what: &What) -> Option<(&'static str, Value)> {
+fn steered(what: &EventKind) -> Option<(&'static str, Value)> {
     match what {
-        What::AgentActivated { by } => Some(("activated", json!({ "by": by }))),
-        What::AgentDeactivated { by } => Some(("deactivated", json!({ "by": by }))),
-        What::AgentPaused { by } => Some(("paused", json!({ "by": by }))),
-        What::AgentResumed { by } => Some(("resumed", json!({ "by": by }))),
-        What::PolicyChanged { by, .. } => Some(("policy_changed", json!({ "by": by }))),
-        What::RunStarted { attended, .. } => Some(("run_started", json!({ "attended": attended }))),
-        What::RunSlept => Some(("run_slept", json!({}))),
-        What::RunWoke => Some(("run_woke", json!({}))),
-        What::RunCompleted => Some(("run_completed", json!({}))),
-        What::RunExtended { by } => Some(("run_extended", json!({ "by": by }))),
-        What::GuardSnoozed { by, guard, for_ms, until, note } => Some((
+        EventKind::AgentActivated { by } => Some(("activated", json!({ "by": by }))),
+        EventKind::AgentDeactivated { by } => Some(("deactivated", json!({ "by": by }))),
+        EventKind::AgentPaused { by } => Some(("paused", json!({ "by": by }))),
+        EventKind::AgentResumed { by } => Some(("resumed", json!({ "by": by }))),
+        EventKind::PolicyChanged { by, .. } => Some(("policy_changed", json!({ "by": by }))),
+        EventKind::RunStarted { attended, .. } => Some(("run_started", json!({ "attended": attended }))),
+        EventKind::RunSlept => Some(("run_slept", json!({}))),
+        EventKind::RunWoke => Some(("run_woke", json!({}))),
+        EventKind::RunCompleted => Some(("run_completed", json!({}))),
+        EventKind::RunExtended { by } => Some(("run_extended", json!({ "by": by }))),
+        EventKind::GuardSnoozed { by, guard, for_ms, until, note } => Some((
             "guard_snoozed",
             json!({ "by": by, "guard": guard.name(), "for_ms": for_ms, "until": until, "note": note }),
         )),
-        What::GuardWoken { by, guard } => Some(("guard_woken", json!({ "by": by, "guard": guard.name() }))),
-        What::BudgetRenewed { by, spent } => Some(("budget_renewed", renewed(by, *spent))),
-        What::Restarted { away_ms } => Some(("restarted", json!({ "away_ms": away_ms }))),
-        What::RequestReceived(_)
-        | What::ResponseCompleted(_)
-        | What::StreamProgressed(_)
-        | What::StreamAborted(_)
-        | What::ChantDetected(_)
-        | What::ToolRequested(_)
-        | What::ToolFinished(_)
-        | What::PromptSubmitted
-        | What::MessageIn { .. }
-        | What::MessageOut { .. }
-        | What::Tick => None,
+        EventKind::GuardWoken { by, guard } => {
+            Some(("guard_woken", json!({ "by": by, "guard": guard.name() })))
+        }
+        EventKind::BudgetRenewed { by, spent } => Some(("budget_renewed", renewed(by, *spent))),
+        EventKind::Restarted { away_ms } => Some(("restarted", json!({ "away_ms": away_ms }))),
+        EventKind::RequestReceived(_)
+        | EventKind::ResponseCompleted(_)
+        | EventKind::StreamProgressed(_)
+        | EventKind::StreamAborted(_)
+        | EventKind::ChantDetected(_)
+        | EventKind::ToolRequested(_)
+        | EventKind::ToolFinished(_)
+        | EventKind::PromptSubmitted
+        | EventKind::MessageIn { .. }
+        | EventKind::MessageOut { .. }
+        | EventKind::Tick => None,
     }
 }
 

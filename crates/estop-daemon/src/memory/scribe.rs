@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use estop_core::agent::standing::Standing;
 use estop_core::budget::Budget;
 use estop_core::ids::Name;
 use estop_core::journal::{Chains, Happened, SYSTEM, Spans, Written};
 use estop_core::policy_file::PolicyFile;
-use estop_core::standing::Standing;
 use estop_core::system::{System, SystemEvent};
 use estop_core::time::{Millis, Now};
 use estop_gateway::{Handover, Heartbeat, Host, JournalQueue, KeyRing};

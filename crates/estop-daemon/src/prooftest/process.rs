@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use estop_core::proof_test::ProofStep;
+use estop_core::system::proof_test::ProofStep;
 use estop_gateway::{CANARY, RunningTool};
 use estop_supervise::{KILL_AFTER, Orphans, Start, Supervised};
 

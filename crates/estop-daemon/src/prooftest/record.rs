@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use estop_config::data_dir::PROOF_TEST;
-use estop_core::proof_test::{ProofStep, ProofTest};
+use estop_core::system::proof_test::{ProofStep, ProofTest};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use estop_config::{ButtonConfig, OnLost, WhichDevice};
-use estop_core::button::Press;
+use estop_core::system::button::Press;
 use estop_core::system::{GateView, KillReason};
 
 use super::attached::{Attached, Open};

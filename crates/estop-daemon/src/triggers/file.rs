@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use estop_config::printable::escaped;
-use estop_core::button::{NOTE_MAX, Press};
+use estop_core::system::button::{NOTE_MAX, Press};
 use estop_core::system::{GateView, KillReason};
 use nix::fcntl::OFlag;
 use nix::sys::inotify::AddWatchFlags;

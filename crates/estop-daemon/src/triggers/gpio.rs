@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use estop_config::{GpioConfig, OnLost};
-use estop_core::button::Press;
+use estop_core::system::button::Press;
 use estop_core::system::{GateView, KillReason, SystemState};
 
 use super::attached::{Attached, Open};

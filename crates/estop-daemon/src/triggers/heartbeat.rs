@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use estop_core::button::Press;
+use estop_core::system::button::Press;
 use estop_core::system::{GateView, KillReason, SystemState};
 
 use super::watch::{Said, Trigger};

@@ -4,8 +4,8 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use estop_core::button::{Latched, Press};
 use estop_core::system::GateView;
+use estop_core::system::button::{Latched, Press};
 use estop_store::latch_slots::{DAEMON, Kill};
 use estop_store::{FoundLatch, FoundSlot, LatchFile, Mark, latch_path};
 

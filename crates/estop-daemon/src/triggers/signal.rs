@@ -6,7 +6,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
-use estop_core::button::Press;
+use estop_core::system::button::Press;
 use estop_core::system::{GateView, KillReason};
 use nix::sys::signal::{SigSet, Signal as Number};
 use nix::sys::signalfd::{SfdFlags, SignalFd};

@@ -10,7 +10,7 @@ mod keys;
 use std::time::Instant;
 
 use estop_core::ids::Name;
-use estop_core::proof_test::CANARY;
+use estop_core::system::proof_test::CANARY;
 use estop_core::tags::Tags;
 use http::header::HeaderName;
 use http::{HeaderMap, Uri};

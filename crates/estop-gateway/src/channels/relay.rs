@@ -9,7 +9,7 @@ mod path;
 
 use std::sync::Arc;
 
-use estop_core::event::{Estimate, What};
+use estop_core::event::{Estimate, EventKind};
 use estop_core::fingerprint::RequestPrint;
 use estop_core::system::Channel;
 use estop_wire::protocol::{Family, Protocol};
@@ -167,8 +167,8 @@ impl Message<'_> {
         let (way, host) = (self.to.way, &self.worker.host);
         let relay = self.to.name.into();
         let what = match way {
-            Way::In => What::MessageIn { relay },
-            Way::Out => What::MessageOut { relay },
+            Way::In => EventKind::MessageIn { relay },
+            Way::Out => EventKind::MessageOut { relay },
         };
         let decision = host.tell(agent, None, what);
         if !decision.is_allowed() {

@@ -5,13 +5,13 @@ use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use estop_core::agent::standing::Standing;
 use estop_core::engine::AgentState;
+use estop_core::fingerprint::signature;
 use estop_core::ids::{Name, RequestId};
-use estop_core::iteration::TestRunners;
 use estop_core::loop_detector::LoopFinding;
 use estop_core::policy::Policy;
-use estop_core::signature;
-use estop_core::standing::Standing;
+use estop_core::run::test_command::TestRunners;
 use estop_core::time::Millis;
 
 use crate::engine::eviction::{Rest, Resting};

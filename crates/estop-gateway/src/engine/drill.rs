@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use estop_core::operator::Ended;
+use estop_core::operator::EndedWork;
 use estop_wire::protocol::Family;
 use http::{HeaderMap, HeaderName};
 use sha2::{Digest, Sha256};
@@ -17,7 +17,7 @@ use crate::settings::{Auth, Provider};
 use crate::upstream::{Ready, Upstream};
 
 /// Its name.
-pub const AGENT: &str = estop_core::proof_test::CANARY;
+pub const AGENT: &str = estop_core::system::proof_test::CANARY;
 /// Its provider's name in the path.
 pub const PROVIDER: &str = "estop-canary";
 /// Carries the drill's secret; like all of estop's own headers it does not travel on.
@@ -68,7 +68,7 @@ impl Drop for LetIn {
 pub struct Drill {
     host: Arc<Host>,
     /// What was told to end: the canary's, and nobody else's.
-    pub ended: Ended,
+    pub ended: EndedWork,
     /// Until the gate was shut, in microseconds.
     pub gate_us: u64,
     /// Until everything of the canary's was told to end.
@@ -112,7 +112,7 @@ impl Host {
         self.latch.begin_drill();
         // Made at once: from here on it ends with whoever holds it.
         let mut drill =
-            Drill { host: Arc::clone(self), ended: Ended::default(), gate_us: micros(begun), cut_us: 0 };
+            Drill { host: Arc::clone(self), ended: EndedWork::default(), gate_us: micros(begun), cut_us: 0 };
         drill.ended = self.end(|agent| self.gate(agent));
         drill.cut_us = micros(begun);
         drill

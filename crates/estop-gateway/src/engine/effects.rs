@@ -1,12 +1,12 @@
 //! What a decision brings about beside its answer: requests are cut, tools ended, the button pressed.
 
-use estop_core::button::Press;
 use estop_core::decision::{Decision, Effect, Finding, Guard};
-use estop_core::event::{AbortedBy, Event, What};
+use estop_core::event::{AbortedBy, Event, EventKind};
+use estop_core::guards::watchdog::{WINDOW_MS, WatchdogFinding};
 use estop_core::ids::Name;
 use estop_core::run::{RunFinding, RunState};
 use estop_core::system::KillReason;
-use estop_core::watchdog::{WINDOW_MS, WatchdogFinding};
+use estop_core::system::button::Press;
 use estop_wire::refusal::Kind;
 
 use super::{Host, reasons};
@@ -96,9 +96,9 @@ impl Host {
         if !decision.is_allowed() {
             return;
         }
-        if matches!(event.what, What::RunStarted { .. }) {
+        if matches!(event.what, EventKind::RunStarted { .. }) {
             self.words.forget(agent, event.run.as_ref());
-        } else if matches!(event.what, What::RunExtended { .. }) {
+        } else if matches!(event.what, EventKind::RunExtended { .. }) {
             self.words.reopen(agent, event.run.as_ref());
         }
     }

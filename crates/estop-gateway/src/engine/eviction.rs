@@ -87,10 +87,10 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
-    use estop_core::button::Press;
-    use estop_core::event::What;
+    use estop_core::agent::standing::Standing;
+    use estop_core::event::EventKind;
     use estop_core::policy_file::PolicyFile;
-    use estop_core::standing::Standing;
+    use estop_core::system::button::Press;
     use estop_core::system::{Channels, KillReason, System};
     use estop_core::time::Millis;
 
@@ -161,7 +161,7 @@ mod tests {
         let kept = Arc::new(Kept::default());
         let host = host(1, 3, &kept);
         let agent = host.agent("a").expect("there is room");
-        host.tell(&agent, None, What::AgentDeactivated { by: "somebody".into() });
+        host.tell(&agent, None, EventKind::AgentDeactivated { by: "somebody".into() });
         let (told, state) = agent.snapshot();
         *kept.state.lock().expect("not poisoned") = state;
         assert_eq!(host.agents.may_rest(LATER, NOBODY), []);

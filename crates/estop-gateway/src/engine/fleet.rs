@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use estop_core::budget::{Amount, Budget, BudgetFinding, Need, PeriodSpend, RunSpend, Totals};
 use estop_core::engine::AgentState;
-use estop_core::event::{Event, What};
+use estop_core::event::{Event, EventKind};
 use estop_core::operator::FleetView;
 use estop_core::policy::BudgetPolicy;
 use estop_core::time::Now;
@@ -62,7 +62,7 @@ impl Fleet {
         if !self.capped.load(Ordering::Relaxed) {
             return Ahead { reserved, before };
         }
-        if let What::RequestReceived(request) = &mut event.what {
+        if let EventKind::RequestReceived(request) = &mut event.what {
             let need = Need::from(request.estimate);
             let mut inner = self.lock();
             inner.turn(now);
@@ -72,7 +72,7 @@ impl Fleet {
                 inner.account.reserve(need.most);
                 reserved = need.most;
             }
-        } else if let What::StreamProgressed(progress) = &mut event.what
+        } else if let EventKind::StreamProgressed(progress) = &mut event.what
             && let Some(held) = state.held_by_request(progress.request)
         {
             // What a stream has used is used, whether it fits or not.
@@ -179,7 +179,7 @@ mod tests {
     const NOW: Now = Now { mono: estop_core::time::Millis(1_000), wall: 1_763_164_800_000 };
 
     fn request(number: u64) -> Event {
-        Event::open(What::RequestReceived(RequestReceived {
+        Event::open(EventKind::RequestReceived(RequestReceived {
             request: RequestId(number),
             call: Default::default(),
             model: None,
@@ -200,7 +200,7 @@ mod tests {
     }
 
     fn answer(number: u64) -> Event {
-        Event::open(What::ResponseCompleted(ResponseCompleted {
+        Event::open(EventKind::ResponseCompleted(ResponseCompleted {
             request: RequestId(number),
             ended: Default::default(),
             print: Default::default(),
@@ -245,7 +245,7 @@ mod tests {
     }
 
     fn tell_deactivated(fleet: &Fleet, state: &mut AgentState) -> bool {
-        tell(fleet, state, Event::open(What::AgentDeactivated { by: "ann".into() }));
+        tell(fleet, state, Event::open(EventKind::AgentDeactivated { by: "ann".into() }));
         tell(fleet, state, request(1))
     }
 

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use estop_core::fingerprint::signature;
 use estop_core::ids::Name;
-use estop_core::signature;
 
 use crate::engine::shards::Shards;
 

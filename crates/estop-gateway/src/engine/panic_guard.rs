@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use estop_core::button::Press;
 use estop_core::system::KillReason;
+use estop_core::system::button::Press;
 
 use crate::engine::Host;
 

@@ -5,10 +5,10 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 
 use estop_core::budget::Budget;
 use estop_core::ids::Name;
-use estop_core::iteration::TestRunners;
 use estop_core::policy::{Mode, Modes, Policy, Preset};
 use estop_core::policy_file::{PolicyFile, PolicyOverrides};
-use estop_core::proof_test::CANARY;
+use estop_core::run::test_command::TestRunners;
+use estop_core::system::proof_test::CANARY;
 
 use crate::engine::fleet::Fleet;
 use crate::names::{DEFAULT_AGENT, folded};

@@ -4,10 +4,9 @@
 use std::collections::VecDeque;
 
 use estop_core::ended::Ended;
-use estop_core::fingerprint::{RequestPrint, ResponsePrint};
+use estop_core::fingerprint::simhash::SimHash;
+use estop_core::fingerprint::{RequestPrint, ResponsePrint, signature};
 use estop_core::ids::{Hash64, Name};
-use estop_core::signature;
-use estop_core::simhash::SimHash;
 use estop_wire::request::RequestIn;
 use estop_wire::response::Observed;
 

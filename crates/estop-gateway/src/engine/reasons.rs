@@ -1,10 +1,10 @@
 //! Why a decision refuses: the word for machines, the sentence for people, and whether trying again helps.
 
+use estop_core::agent::standing::{Cause, DeactivatedBy, StandingFinding};
 use estop_core::budget::{Account, BudgetFinding, Fit};
 use estop_core::decision::{Decision, Finding, Guard, Outcome, Retry};
-use estop_core::safety_gate::SafetyVeto;
-use estop_core::standing::{Cause, DeactivatedBy, StandingFinding};
 use estop_core::system::GateView;
+use estop_core::tripwire::safety_gate::SafetyVeto;
 use estop_wire::refusal::Kind;
 
 /// What to do about a pressed button, for the sentence an agent's user reads.

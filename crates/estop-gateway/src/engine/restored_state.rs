@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use estop_core::budget::Budget;
-use estop_core::button::Latched;
 use estop_core::engine::Snapshot;
 use estop_core::ids::Name;
 use estop_core::operator::AgentKeyHash;
 use estop_core::system::System;
+use estop_core::system::button::Latched;
 use estop_core::time::Millis;
 
 use crate::engine::background::Job;

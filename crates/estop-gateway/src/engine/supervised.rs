@@ -3,10 +3,10 @@
 
 use std::time::Instant;
 
+use estop_core::agent::standing::Standing;
 use estop_core::ids::Name;
 use estop_core::operator::{OnEnd, OperatorError, Watch, Watched};
 use estop_core::run::RunState;
-use estop_core::standing::Standing;
 use estop_core::system::Channel;
 
 use crate::engine::tickets::{HeldTicket, NoTicket};

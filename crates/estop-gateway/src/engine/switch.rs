@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use estop_core::budget::PeriodSpend;
-use estop_core::button::{Latched, Press, Unlock};
 use estop_core::event::AbortedBy;
 use estop_core::ids::Hash64;
 use estop_core::journal::Digest;
-use estop_core::operator::{Ended, Stopped};
+use estop_core::operator::{EndedWork, Stopped};
 use estop_core::policy::Preset;
+use estop_core::system::button::{Latched, Press, Unlock};
 use estop_core::system::{
     Channel, GateView, System, SystemDecision, SystemEvent, SystemOutcome, SystemState,
 };
@@ -114,8 +114,8 @@ impl Host {
     }
 
     /// What is under way.
-    pub fn under_way(&self) -> Ended {
-        let mut found = Ended { tools: self.tools.count(), ..Ended::default() };
+    pub fn under_way(&self) -> EndedWork {
+        let mut found = EndedWork { tools: self.tools.count(), ..EndedWork::default() };
         self.agents.for_each(|agent| {
             agent.flights.for_each(|flight| match flight.channel {
                 Channel::Llm => found.model_calls += 1,
@@ -127,8 +127,8 @@ impl Host {
     }
 
     /// Ends what is under way and may not pass any more, by the gate as each agent is to see it.
-    pub(crate) fn end(&self, gate: impl Fn(&str) -> GateView) -> Ended {
-        let mut ended = Ended::default();
+    pub(crate) fn end(&self, gate: impl Fn(&str) -> GateView) -> EndedWork {
+        let mut ended = EndedWork::default();
         let now = self.clock.mono();
         self.agents.for_each(|agent| {
             let gate = gate(&agent.name);

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, Weak};
 
-use estop_core::button::{Press, Unlock};
 use estop_core::ended::Ended;
 use estop_core::event::{ToolFinished, ToolRequested};
 use estop_core::ids::{CallId, Hash64};
-use estop_core::policy::Limit;
+use estop_core::policy::{Limit, RunLimits};
 use estop_core::policy_file::{PolicyFile, PolicyFileIn};
-use estop_core::run::{RunLimits, RunState};
+use estop_core::run::RunState;
+use estop_core::system::button::{Press, Unlock};
 use estop_core::system::{Channel, KillReason};
 
 use super::*;
@@ -69,7 +69,8 @@ fn begin(file: PolicyFile, from: Millis, agents: Vec<(Name, Snapshot)>, away_ms:
 fn start(host: &Host, run: &str, attended: bool, limits: RunLimits) {
     let agent = host.agent("a").expect("there is room");
     let limits = (!limits.is_empty()).then(|| Box::new(limits));
-    let decision = host.tell(&agent, Some(run.into()), What::RunStarted { attended, tags: None, limits });
+    let decision =
+        host.tell(&agent, Some(run.into()), EventKind::RunStarted { attended, tags: None, limits });
     assert!(decision.is_allowed(), "{decision:?}");
 }
 
@@ -77,7 +78,7 @@ fn tool(host: &Host, run: &str, call: u64) -> Arc<Decision> {
     let agent = host.agent("a").expect("there is room");
     let (tool, action) = ("bash".into(), Hash64(call));
     let asked = ToolRequested { call: CallId(call), tool, action, test_run: false, gate: Default::default() };
-    host.tell(&agent, Some(run.into()), What::ToolRequested(asked))
+    host.tell(&agent, Some(run.into()), EventKind::ToolRequested(asked))
 }
 
 fn state(host: &Host, run: &str) -> Option<RunState> {
@@ -86,7 +87,7 @@ fn state(host: &Host, run: &str) -> Option<RunState> {
 
 fn active_ms(host: &Host, run: &str) -> u64 {
     let agent = host.agent("a").expect("there is room");
-    host.tell(&agent, None, What::Tick);
+    host.tell(&agent, None, EventKind::Tick);
     let views = agent.judged().state.run_views();
     views.iter().find(|view| view.name.as_deref() == Some(run)).expect("the run is known").active_ms
 }
@@ -173,7 +174,7 @@ fn tl_2_an_agent_that_is_switched_off_loses_its_tools_but_a_person_s() {
     let listed: Arc<dyn RunningTool> = Arc::<Tool>::clone(&elsewhere);
     let _elsewhere = host.tools.register(listed).expect("there is room");
     let agent = host.agent("a").expect("there is room");
-    host.tell(&agent, None, What::AgentDeactivated { by: "ann".into() });
+    host.tell(&agent, None, EventKind::AgentDeactivated { by: "ann".into() });
     assert!(tool.why().is_some_and(|why| why.contains("deactivated")), "{:?}", tool.why());
     assert_eq!(person.why(), None);
     assert_eq!(elsewhere.why(), None, "another agent's");
@@ -188,7 +189,7 @@ fn cb_5_sleep_and_active_time_go_on_over_restarts() {
     start(&host, "r1", false, sleep);
     start(&host, "r2", false, sleep);
     pass(&host, 60);
-    host.tell(&host.agent("a").expect("known"), Some("r2".into()), What::RunSlept);
+    host.tell(&host.agent("a").expect("known"), Some("r2".into()), EventKind::RunSlept);
     pass(&host, 30);
     let before = active_ms(&host, "r1");
     assert!((90_000..91_000).contains(&before), "{before}");
@@ -222,7 +223,7 @@ fn tw_5_health_is_shown_as_the_clock_healed_it() {
         assert!(tool(&host, "r1", call).is_allowed());
         let (result, ended) = (Hash64(call), Ended::Failed);
         let finished = ToolFinished { call: CallId(call), result, ended, reports: false };
-        host.tell(&agent, Some("r1".into()), What::ToolFinished(finished));
+        host.tell(&agent, Some("r1".into()), EventKind::ToolFinished(finished));
     }
     let shown = || {
         let judged = agent.judged();
@@ -245,7 +246,7 @@ fn cb_6_last_words_are_those_before_the_escalation() {
     host.last_words("a", Some("r1"), "API Error: 400");
     assert_eq!(host.words.of("a", Some("r1")).as_deref(), Some("Half of it is done."));
     let agent = host.agent("a").expect("known");
-    host.tell(&agent, Some("r1".into()), What::RunExtended { by: "ann".into() });
+    host.tell(&agent, Some("r1".into()), EventKind::RunExtended { by: "ann".into() });
     assert!(tool(&host, "r1", 3).is_allowed());
     host.last_words("a", Some("r1"), "Done.");
     assert_eq!(host.words.of("a", Some("r1")).as_deref(), Some("Done."));
@@ -259,8 +260,8 @@ fn cb_6_the_implicit_run_may_speak_again_after_an_escalation() {
     let asked = ToolRequested { call, tool, action, test_run: false, gate: Default::default() };
     let again = ToolRequested { call: CallId(2), ..asked.clone() };
     host.last_words("a", None, "The first task.");
-    assert!(host.tell(&agent, None, What::ToolRequested(asked)).is_allowed());
-    assert!(!host.tell(&agent, None, What::ToolRequested(again)).is_allowed());
+    assert!(host.tell(&agent, None, EventKind::ToolRequested(asked)).is_allowed());
+    assert!(!host.tell(&agent, None, EventKind::ToolRequested(again)).is_allowed());
     pass(&host, 61);
     host.last_words("a", None, "The second task.");
     assert_eq!(host.words.of("a", None).as_deref(), Some("The second task."));

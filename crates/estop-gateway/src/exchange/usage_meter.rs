@@ -6,15 +6,15 @@ mod job_watch;
 
 use std::sync::Arc;
 
-use estop_core::chant::ChantDetector;
 use estop_core::ended::Ended;
 use estop_core::event::{
-    AbortedBy, ChantDetected, Estimate, ResponseCompleted, StreamAborted, StreamProgressed, Usage, What,
+    AbortedBy, ChantDetected, Estimate, EventKind, ResponseCompleted, StreamAborted, StreamProgressed, Usage,
 };
 use estop_core::fingerprint::{ResponsePrint, ResponseText};
 use estop_core::ids::{Name, RequestId};
+use estop_core::loop_detector::chant::ChantDetector;
 use estop_core::prices::{MODEL_TOKENS_MAX, TokenUse};
-use estop_core::report_tool::reported;
+use estop_core::run::report_tool::reported;
 use estop_core::time::Millis;
 use estop_wire::response::{Observed, Observer, UsageIn};
 
@@ -189,14 +189,14 @@ impl Account {
         let told = usage.map_or(0, |usage| usage.output);
         let tokens = told.max(output_bytes / BOOKED_BYTES_PER_TOKEN);
         if let Some(chant) = chant {
-            let what = What::ChantDetected(ChantDetected { request: self.request, chant });
+            let what = EventKind::ChantDetected(ChantDetected { request: self.request, chant });
             self.host.tell(&self.agent, self.run.clone(), what);
         }
         if let Some(reading) = self.reading.as_mut().filter(|reading| tokens >= reading.next_report) {
             reading.next_report = tokens + PROGRESS_TOKENS;
             let usage = self.usage(usage, tokens, UsageKnown::SoFar);
             let progress = StreamProgressed { request: self.request, usage, fleet: None };
-            self.host.tell(&self.agent, self.run.clone(), What::StreamProgressed(progress));
+            self.host.tell(&self.agent, self.run.clone(), EventKind::StreamProgressed(progress));
         }
     }
 
@@ -234,7 +234,8 @@ impl Account {
             return;
         }
         let usage = self.all_reserved();
-        let what = What::StreamAborted(StreamAborted { request: self.request, by: AbortedBy::Kill, usage });
+        let what =
+            EventKind::StreamAborted(StreamAborted { request: self.request, by: AbortedBy::Kill, usage });
         self.host.tell(&self.agent, self.run.clone(), what);
     }
 
@@ -272,7 +273,7 @@ impl Account {
         let mut judged = agent.judged();
         judged.recall.remember(self.asked, said, &print);
         let completed = ResponseCompleted { request: self.request, ended, print, usage };
-        self.host.tell_locked(&agent, &mut judged, self.run.clone(), What::ResponseCompleted(completed));
+        self.host.tell_locked(&agent, &mut judged, self.run.clone(), EventKind::ResponseCompleted(completed));
     }
 
     /// Keeps what the agent said last: in a report, or else in its text (CB-6).
@@ -310,7 +311,7 @@ impl Account {
         } else {
             Usage::default()
         };
-        let what = What::StreamAborted(StreamAborted { request: self.request, by, usage });
+        let what = EventKind::StreamAborted(StreamAborted { request: self.request, by, usage });
         self.host.tell(&self.agent, self.run.clone(), what);
     }
 

@@ -7,9 +7,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
+use estop_core::agent::standing::Standing;
 use estop_core::ids::Name;
 use estop_core::run::RunState;
-use estop_core::standing::Standing;
 use estop_core::system::Channel;
 use estop_wire::jobs::{self, JobKind, JobState};
 use estop_wire::protocol::Protocol;

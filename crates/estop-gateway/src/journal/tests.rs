@@ -145,7 +145,7 @@ fn st_1_each_record_is_taken_with_its_line_wherever_the_tail_was_flushed() {
 
 /// A record that nobody hurries for.
 fn push_one(queue: &JournalQueue, wall: i64) {
-    let what = estop_core::event::What::Tick;
+    let what = estop_core::event::EventKind::Tick;
     let decision = Arc::new(Decision::plain(estop_core::decision::Outcome::Noted));
     queue.write("a", NonZeroU64::MIN, Now { wall, ..Now::default() }, Event::open(what), &decision);
 }

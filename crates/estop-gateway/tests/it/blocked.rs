@@ -5,9 +5,9 @@
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex};
 
-use estop_core::button::Press;
-use estop_core::event::What;
+use estop_core::event::EventKind;
 use estop_core::system::KillReason;
+use estop_core::system::button::Press;
 use estop_fake_model::FakeModel;
 use estop_fake_model::script::{Delay, Match, Reply as Said, Rule};
 use estop_gateway::{JournalQueue, PartChange, Tail, TailMark};
@@ -127,7 +127,7 @@ fn ks_11_a_kill_closes_both_sides_while_every_worker_is_blocked() {
 fn ks_11_stopping_one_agent_closes_its_sockets_alone_while_every_worker_is_blocked() {
     let mut at = blocked(&["a", "b"], 10);
     let agent = at.house.host().agents.get("a").unwrap();
-    at.house.host().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+    at.house.host().tell(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
     wait("its streams end", || (open(&at.house) == 10).then_some(()));
     at.streams.drain(..10).for_each(|mut wire| drop(wire.rest()));
     assert_eq!(open(&at.house), 10, "those of its neighbour go on");

@@ -3,19 +3,18 @@
 
 use crate::common::http::{Wire, post_with};
 use crate::common::{DIALECTS, House, PATIENCE};
-use estop_core::event::What;
-use estop_core::policy::Limit;
-use estop_core::run::RunLimits;
+use estop_core::event::EventKind;
+use estop_core::policy::{Limit, RunLimits};
 use estop_fake_model::script::{Delay, Reply};
 
-fn tell(house: &House, run: &str, what: What) {
+fn tell(house: &House, run: &str, what: EventKind) {
     let agent = house.host().agent("a").unwrap();
     assert!(house.host().tell(&agent, Some(run.into()), what).is_allowed());
 }
 
 fn start(house: &House, run: &str, max_turns: u32) {
     let limits = RunLimits { max_turns: Some(Limit::max(max_turns)), ..RunLimits::default() };
-    tell(house, run, What::RunStarted { attended: false, tags: None, limits: Some(Box::new(limits)) });
+    tell(house, run, EventKind::RunStarted { attended: false, tags: None, limits: Some(Box::new(limits)) });
 }
 
 #[test]
@@ -56,7 +55,7 @@ fn cb_6_streams_of_an_escalated_run_are_cut_and_others_go_on() {
             wire
         });
         let requests = house.model.requests();
-        tell(&house, "r1", What::RunCompleted);
+        tell(&house, "r1", EventKind::RunCompleted);
         assert!(house.model.wait_for_end(requests - 1, PATIENCE).is_some(), "{}", dialect.name);
         let rest = wires[0].until("escalated to a human");
         assert!(rest.contains("escalated to a human"), "{}: {rest}", dialect.name);

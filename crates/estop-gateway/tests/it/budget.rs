@@ -7,7 +7,7 @@ use std::sync::{Barrier, Mutex};
 
 use crate::common::http::{Reply as Got, Wire, post};
 use crate::common::{DIALECTS, House, PATIENCE, wait};
-use estop_core::event::{AbortedBy, Usage, What};
+use estop_core::event::{AbortedBy, EventKind, Usage};
 use estop_core::money::NanoUsd;
 use estop_core::prices::PriceTable;
 use estop_fake_model::script::{Abort, AbortAt, AbortHow, Delay, Hold, Reply, UsageReply};
@@ -68,10 +68,10 @@ fn spent(house: &House, agent: &str) -> NanoUsd {
 fn settled(house: &House) -> (Usage, Option<AbortedBy>) {
     let found = house.find(|record| {
         let Recorded::Agent { event, .. } = record else { return None };
-        if let What::ResponseCompleted(completed) = &event.what {
+        if let EventKind::ResponseCompleted(completed) = &event.what {
             return Some((completed.usage, None));
         }
-        let What::StreamAborted(aborted) = &event.what else { return None };
+        let EventKind::StreamAborted(aborted) = &event.what else { return None };
         Some((aborted.usage, Some(aborted.by)))
     });
     found.expect("nothing was settled")
@@ -268,7 +268,7 @@ fn po_2_paths_the_policy_names_pass_and_are_counted_as_unpriced() {
     }
     let unpriced = uncapped.find(|record| {
         let Recorded::Agent { event, .. } = record else { return None };
-        if let What::RequestReceived(received) = &event.what { Some(received.clone()) } else { None }
+        if let EventKind::RequestReceived(received) = &event.what { Some(received.clone()) } else { None }
     });
     let unpriced = unpriced.unwrap();
     assert!(unpriced.estimate.unpriced);

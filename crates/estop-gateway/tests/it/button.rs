@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::http::post;
 use crate::common::{DIALECTS, House, PATIENCE};
-use estop_core::button::{Press, Unlock};
+use estop_core::system::button::{Press, Unlock};
 use estop_core::system::{
     Channel, Channels, GateView, KillReason, System, SystemDecision, SystemEvent, SystemOutcome, SystemState,
 };

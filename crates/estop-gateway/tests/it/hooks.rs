@@ -3,10 +3,10 @@
 
 use crate::common::http::post_with;
 use crate::common::{House, wait};
-use estop_core::button::Press;
-use estop_core::event::What;
-use estop_core::operator::{HookCall, HookFault, HookReply, RunView};
-use estop_core::run::RunState;
+use estop_core::event::EventKind;
+use estop_core::operator::{HookCall, HookFault, HookReply};
+use estop_core::run::{RunState, RunView};
+use estop_core::system::button::Press;
 use estop_core::system::{Channel, Channels, KillReason};
 use estop_wire::hooks::{HookClient, HookEvent};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ fn tool(house: &House, agent: &str, run: &str) -> Value {
     ours(house, "pre-tool-use", &json!({"agent": agent, "run": run, "tool": "Read"}))
 }
 
-fn tell(house: &House, agent: &str, what: What) {
+fn tell(house: &House, agent: &str, what: EventKind) {
     let agent = house.host().agent(agent).unwrap();
     house.host().tell(&agent, None, what);
 }
@@ -50,7 +50,7 @@ fn tl_1_a_deactivated_agent_gets_no_tool_and_its_run_ends() {
     let house = House::new();
     let allowed = json!({"permission": "allow", "reason": null, "context": null, "end": false});
     assert_eq!(tool(&house, "a", "r"), allowed);
-    tell(&house, "a", What::AgentDeactivated { by: "ann".into() });
+    tell(&house, "a", EventKind::AgentDeactivated { by: "ann".into() });
     let refused = tool(&house, "a", "r");
     assert_eq!((&refused["permission"], &refused["end"]), (&json!("deny"), &json!(true)));
     assert!(text(&refused, "reason").contains("a person deactivated it"), "{refused}");
@@ -61,10 +61,10 @@ fn tl_1_a_deactivated_agent_gets_no_tool_and_its_run_ends() {
         assert_eq!(ours(&house, event, &json!({"agent": "a", "run": "r"}))["permission"], "deny", "{event}");
     }
     assert_eq!(tool(&house, "neighbour", "r"), allowed);
-    tell(&house, "a", What::AgentActivated { by: "ann".into() });
+    tell(&house, "a", EventKind::AgentActivated { by: "ann".into() });
     assert_eq!(tool(&house, "a", "r"), allowed);
 
-    tell(&house, "a", What::AgentPaused { by: "ann".into() });
+    tell(&house, "a", EventKind::AgentPaused { by: "ann".into() });
     let paused = tool(&house, "a", "r");
     assert_eq!(
         (&paused["permission"], &paused["end"]),
@@ -463,8 +463,8 @@ fn tl_1_recorded_payloads_of_every_client_pass_and_are_refused_in_its_own_words(
         let before = samples.iter().filter(|sample| is_before_tool(client, &sample.event)).count();
         assert!(calls > 0 && calls as usize <= before, "{client:?}: {calls} calls of {before}");
 
-        tell(&house, "default", What::AgentDeactivated { by: "ann".into() });
-        tell(&house, "builder", What::AgentDeactivated { by: "ann".into() });
+        tell(&house, "default", EventKind::AgentDeactivated { by: "ann".into() });
+        tell(&house, "builder", EventKind::AgentDeactivated { by: "ann".into() });
         for sample in samples.iter().filter(|sample| is_before_tool(client, &sample.event)) {
             let reply = say(sample);
             let refuses = match client {

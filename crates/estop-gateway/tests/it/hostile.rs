@@ -16,9 +16,9 @@ use crate::common::two::{
     WINDOW_UPDATE,
 };
 use crate::common::{DIALECTS, Dialect, House, PATIENCE, aim, wait, what};
-use estop_core::button::Press;
-use estop_core::event::{AbortedBy, What};
+use estop_core::event::{AbortedBy, EventKind};
 use estop_core::system::KillReason;
+use estop_core::system::button::Press;
 use estop_fake_model::script::{Reply as Said, Rule};
 use estop_gateway::Recorded;
 use estop_gateway::settings::{Limits, Settings};
@@ -1011,7 +1011,8 @@ fn st_3_h2_what_is_written_down_of_a_request_is_bounded() {
         let house = limited(|_| {});
         house.model.always(Said { body: Some(answer), ..Said::default() });
         assert_eq!(post(house.address(), "/openai/v1/chat/completions", &body).status, 200, "{name}");
-        let ended = |record: &Recorded| matches!(what(record)?, What::ResponseCompleted(_)).then_some(());
+        let ended =
+            |record: &Recorded| matches!(what(record)?, EventKind::ResponseCompleted(_)).then_some(());
         assert!(house.find(ended).is_some(), "{name}");
         let longest = house.records().iter().map(String::len).max().unwrap();
         assert!(longest < RECORD_MAX, "{name}: a record of {longest} bytes");
@@ -1026,7 +1027,7 @@ fn st_3_h2_a_broken_upload_is_the_clients_fault() {
     wire.send(b"POST /openai/v1/files HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\nzz\r\n");
     assert_eq!(wire.reply().status, 400);
     let aborted = |record: &Recorded| match what(record) {
-        Some(What::StreamAborted(aborted)) => Some(aborted.by),
+        Some(EventKind::StreamAborted(aborted)) => Some(aborted.by),
         Some(_) | None => None,
     };
     assert_eq!(house.find(aborted), Some(AbortedBy::Client));

@@ -5,7 +5,7 @@
 use crate::common;
 use crate::common::http::{Reply, Wire, post, post_with};
 use crate::common::{DIALECTS, House, what};
-use estop_core::event::What;
+use estop_core::event::EventKind;
 use estop_fake_model::script::Reply as Said;
 use estop_gateway::Recorded;
 use estop_gateway::settings::{AgentKey, Settings, UnknownAgents};
@@ -39,7 +39,7 @@ fn chat(model: &str) -> String {
 /// Agent and run of the request that named this model.
 fn judged_as(house: &House, model: &str) -> (String, Option<String>) {
     let found = house.find_noted(|noted| match (&noted.record, what(&noted.record)) {
-        (Recorded::Agent { event, .. }, Some(What::RequestReceived(received)))
+        (Recorded::Agent { event, .. }, Some(EventKind::RequestReceived(received)))
             if received.model.as_deref() == Some(model) =>
         {
             Some((noted.chain.clone(), event.run.as_deref().map(str::to_owned)))
@@ -85,7 +85,7 @@ fn se_5_names_that_differ_in_case_alone_are_one_agent() {
         assert_eq!(judged_as(&house, &model).0, "Coder", "the first spelling stays");
     }
     let agent = house.host().agent("coder").unwrap();
-    house.host().tell(&agent, None, What::AgentDeactivated { by: "ann".into() });
+    house.host().tell(&agent, None, EventKind::AgentDeactivated { by: "ann".into() });
     for name in ["Coder", "coder", "cODER"] {
         let reply = post(house.address(), &format!("/agents/{name}/openai/v1/chat/completions"), &chat("m"));
         assert_ne!(reply.status, 200, "{name} goes on though it is stopped");
@@ -505,7 +505,7 @@ fn id_5_there_are_no_side_doors() {
     let house = House::new();
     house.model.always(Said { body: Some("ok".into()), ..Said::default() });
     let agent = house.host().agent("stopped").unwrap();
-    house.host().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+    house.host().tell(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
     let everything = OTHERS
         .into_iter()
         .chain(SPELLINGS.into_iter().map(|path| ("POST", path, r#"{"messages":[]}"#)))

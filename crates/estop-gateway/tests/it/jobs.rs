@@ -4,9 +4,9 @@
 
 use crate::common::http::{Reply, Wire, post_with};
 use crate::common::{House, wait, what};
-use estop_core::button::Press;
-use estop_core::event::What;
+use estop_core::event::EventKind;
 use estop_core::operator::{BackgroundJob, BackgroundState};
+use estop_core::system::button::Press;
 use estop_core::system::{Channel, Channels, KillReason};
 use estop_fake_model::script::{Hold, Match, Reply as Said, Rule};
 use estop_gateway::settings::Settings;
@@ -112,7 +112,7 @@ fn ks_11_a_stop_of_one_agent_cancels_its_work_and_no_other() {
     kill(&house, Channels::NONE.with(Channel::Tools));
     assert_eq!(job(&house, &ours).state, BackgroundState::Running, "another channel");
     let agent = house.host().agent("a").unwrap();
-    house.host().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+    house.host().tell(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
     until(&house, &ours, "cancelled");
     assert_eq!(job(&house, &other).state, BackgroundState::Running);
     assert!(cancelled(&house, &format!("/v1/batches/{other}/cancel")).is_none());
@@ -131,14 +131,20 @@ fn ks_11_a_run_that_is_escalated_loses_its_work() {
     let gate = estop_core::event::ToolGate::Hook;
     let asks = |tool: &str| {
         let tool = tool.into();
-        What::ToolRequested(estop_core::event::ToolRequested { call, tool, action, test_run: false, gate })
+        EventKind::ToolRequested(estop_core::event::ToolRequested {
+            call,
+            tool,
+            action,
+            test_run: false,
+            gate,
+        })
     };
     for tool in ["Bash", "report_blocked"] {
         house.host().tell(&agent, Some("r1".into()), asks(tool));
     }
     let ended = estop_core::event::Ended::Ok;
     let done = estop_core::event::ToolFinished { call, result: action, ended, reports: true };
-    house.host().tell(&agent, Some("r1".into()), What::ToolFinished(done));
+    house.host().tell(&agent, Some("r1".into()), EventKind::ToolFinished(done));
     until(&house, &ours, "cancelled");
     assert_eq!(job(&house, &other).state, BackgroundState::Running);
 }
@@ -210,7 +216,7 @@ fn ks_11_work_is_cancelled_by_its_plain_path_and_its_agents_own_name() {
     let other = id(&post(&house, "/agents/A/openai/v1/%62atches", BATCH));
     assert_eq!(&*job(&house, &other).agent, "a");
     let agent = house.host().agent("a").unwrap();
-    house.host().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+    house.host().tell(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
     until(&house, &batch, "cancelled");
     wait("the provider is asked", || cancelled(&house, &format!("/v1/batches/{batch}/cancel")));
     wait("the provider is asked", || cancelled(&house, &format!("/v1/batches/{other}/cancel")));
@@ -277,7 +283,7 @@ fn po_2_a_background_response_is_settled_when_its_result_is_polled() {
     assert!(agent.judged().state.budget().reserved().tokens > 0);
     get(&house, &format!("/agents/a/openai/v1/responses/{response}"));
     let usage = house.find(|record| match what(record) {
-        Some(What::ResponseCompleted(done)) if done.usage.output_tokens > 0 => Some(done.usage),
+        Some(EventKind::ResponseCompleted(done)) if done.usage.output_tokens > 0 => Some(done.usage),
         _ => None,
     });
     let usage = usage.expect("it is booked");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::common::http::{Reply, Wire, post};
 use crate::common::two::{End, Two};
 use crate::common::{DIALECTS, Dialect, House, PATIENCE, aim, wait, what};
-use estop_core::event::{AbortedBy, What};
+use estop_core::event::{AbortedBy, EventKind};
 use estop_fake_model::script::{Delay, Hold, Match, Reply as Said, Rule};
 use estop_gateway::Recorded;
 use estop_gateway::settings::{Limits, Settings};
@@ -171,7 +171,7 @@ fn an_2_a_model_that_does_not_begin_to_answer_is_504() {
     }
     assert_all_ended(&house, "late");
     let aborted = |record: &Recorded| match what(record) {
-        Some(What::StreamAborted(aborted)) => Some(aborted.by),
+        Some(EventKind::StreamAborted(aborted)) => Some(aborted.by),
         Some(_) | None => None,
     };
     assert_eq!(house.find(aborted), Some(AbortedBy::Upstream));

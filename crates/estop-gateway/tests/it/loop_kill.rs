@@ -4,7 +4,7 @@
 use crate::common::http::{Reply, Wire, post, post_with};
 use crate::common::{DIALECTS, House, PATIENCE};
 use estop_core::decision::Effect;
-use estop_core::event::What;
+use estop_core::event::EventKind;
 use estop_fake_model::script::{Delay, Hold, Match, Reply as Said, Rule};
 use estop_gateway::Recorded;
 
@@ -82,7 +82,7 @@ fn ld_4_reactivation_clears_the_window_and_detection_is_live_again() {
     };
     let first = passes();
     let agent = house.host().agent("a").unwrap();
-    house.host().tell(&agent, None, What::AgentActivated { by: "test".into() });
+    house.host().tell(&agent, None, EventKind::AgentActivated { by: "test".into() });
     assert_eq!(passes(), first);
 }
 

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use crate::common::http::{Reply, Wire, post_with};
 use crate::common::raw::{Raw, RawRequest};
 use crate::common::{House, wait};
-use estop_core::button::Press;
-use estop_core::event::What;
+use estop_core::event::EventKind;
+use estop_core::system::button::Press;
 use estop_core::system::{Channel, Channels, KillReason};
 use estop_fake_model::FakeModel;
 use estop_gateway::settings::{AgentKey, Auth, McpServer, Provider, Settings, UnknownAgents};
@@ -348,7 +348,7 @@ fn tl_3_a_stopped_agent_loses_its_calls_and_its_stream() {
     stream.send(b"GET /agents/a1/mcp/fs HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\r\n");
     stream.until("notifications/progress");
     let agent = house.host().agent("a1").unwrap();
-    house.host().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+    house.host().tell(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
     call.until("isError");
     wait("both close", || (streaming.closed.load(Ordering::SeqCst) == 2).then_some(()));
     let mut again = Wire::open(house.address());
@@ -372,7 +372,7 @@ fn tl_3_a_stopped_agent_lists_and_reads_nothing() {
     let request = |method: &str| format!(r#"{{"jsonrpc":"2.0","id":5,"method":"{method}"}}"#);
     assert_eq!(post(&house, path, "", &request("resources/read")).text(), RESULT, "while it works, it reads");
     let agent = house.host().agent("a1").unwrap();
-    house.host().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+    house.host().tell(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
     server.reset();
     for method in [
         "resources/read",
@@ -440,11 +440,11 @@ fn tl_3_a_stopped_run_reads_nothing_and_a_shut_channel_passes_nothing() {
     for tool in ["Bash", "report_blocked"] {
         let tool = tool.into();
         let asked = estop_core::event::ToolRequested { call, tool, action, test_run: false, gate };
-        house.host().tell(&agent, Some("r1".into()), What::ToolRequested(asked));
+        house.host().tell(&agent, Some("r1".into()), EventKind::ToolRequested(asked));
     }
     let ended = estop_core::event::Ended::Ok;
     let done = estop_core::event::ToolFinished { call, result: action, ended, reports: true };
-    house.host().tell(&agent, Some("r1".into()), What::ToolFinished(done));
+    house.host().tell(&agent, Some("r1".into()), EventKind::ToolFinished(done));
     let read = r#"{"jsonrpc":"2.0","id":5,"method":"resources/read","params":{"uri":"file:///x"}}"#;
     let refused = post(&house, "/mcp/fs", "x-estop-run: r1\r\n", read);
     assert!(error_of(&refused).1.contains("run r1 reached a limit"), "{}", refused.text());
@@ -512,10 +512,10 @@ fn cb_6_an_escalated_run_loses_its_calls() {
     let action = estop_core::ids::Hash64(1);
     let gate = estop_core::event::ToolGate::Hook;
     let asked = estop_core::event::ToolRequested { call: call_id, tool, action, test_run: false, gate };
-    house.host().tell(&agent, run.clone(), What::ToolRequested(asked));
+    house.host().tell(&agent, run.clone(), EventKind::ToolRequested(asked));
     let ended = estop_core::event::Ended::Ok;
     let done = estop_core::event::ToolFinished { call: call_id, result: action, ended, reports: true };
-    house.host().tell(&agent, run, What::ToolFinished(done));
+    house.host().tell(&agent, run, EventKind::ToolFinished(done));
     call.until("isError");
     wait("the server's stream closes", || (streaming.closed.load(Ordering::SeqCst) == 1).then_some(()));
     wait("the server is told", || streaming.cancelled().pop());

@@ -16,7 +16,7 @@ use crate::common::http::{Reply, Wire};
 use crate::common::raw::Raw;
 use crate::common::two::{DATA, End, HEADERS, Two};
 use crate::common::{DIALECTS, Dialect, House, PATIENCE, aim, wait, what};
-use estop_core::event::What;
+use estop_core::event::EventKind;
 use estop_fake_model::script::{
     Abort, AbortAt, AbortHow, Encoding, Hold, Reply as Said, Rule, Split, UsageReply,
 };
@@ -342,8 +342,8 @@ fn id_6_an_answer_without_a_body_is_a_complete_answer() {
         let house = House::build("{}", |settings| aim(settings, raw.port()));
         assert!(ask_raw(house.address(), line).status > 0, "{wanted}");
         let ended = house.find(|record| match what(record) {
-            Some(What::ResponseCompleted(_)) => Some("completed"),
-            Some(What::StreamAborted(_)) => Some("aborted"),
+            Some(EventKind::ResponseCompleted(_)) => Some("completed"),
+            Some(EventKind::StreamAborted(_)) => Some("aborted"),
             Some(_) | None => None,
         });
         assert_eq!(ended, Some("completed"), "{wanted}");

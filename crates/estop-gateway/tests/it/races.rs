@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::common::http::{Wire, post};
 use crate::common::{DIALECTS, House, wait};
-use estop_core::event::{RequestReceived, ResponseCompleted, StreamAborted, StreamProgressed, What};
+use estop_core::event::{EventKind, RequestReceived, ResponseCompleted, StreamAborted, StreamProgressed};
 use estop_core::fingerprint::{RequestPrint, ResponsePrint};
 use estop_fake_model::FakeModel;
 use estop_fake_model::script::{Abort, AbortAt, AbortHow, Delay, Hold, Match, Reply, Rule, UsageReply};
@@ -83,27 +83,27 @@ fn begin(host: &Host, agent: &Agent, request: u64, held: u64) -> bool {
     let print = to_value(RequestPrint::default()).unwrap();
     let received: RequestReceived =
         from_value(json!({"request": request, "print": print, "estimate": estimate})).unwrap();
-    host.tell(agent, None, What::RequestReceived(received)).is_allowed()
+    host.tell(agent, None, EventKind::RequestReceived(received)).is_allowed()
 }
 
 /// Says how a request ended, in one of many ways; some say it twice. The tokens it used, which are booked once.
 fn end(host: &Host, agent: &Agent, request: u64, held: u64, dice: &mut Dice) -> u64 {
     let used = dice.roll(held + 1);
-    let aborted = |by: &str| -> What {
+    let aborted = |by: &str| -> EventKind {
         let aborted: StreamAborted =
             from_value(json!({"request": request, "by": by, "usage": usage(used)})).unwrap();
-        What::StreamAborted(aborted)
+        EventKind::StreamAborted(aborted)
     };
-    let completed = || -> What {
+    let completed = || -> EventKind {
         let print = to_value(ResponsePrint::default()).unwrap();
         let completed: ResponseCompleted =
             from_value(json!({"request": request, "print": print, "usage": usage(used)})).unwrap();
-        What::ResponseCompleted(completed)
+        EventKind::ResponseCompleted(completed)
     };
     if dice.roll(3) == 0 {
         let progressed: StreamProgressed =
             from_value(json!({"request": request, "usage": usage(used / 2)})).unwrap();
-        host.tell(agent, None, What::StreamProgressed(progressed));
+        host.tell(agent, None, EventKind::StreamProgressed(progressed));
     }
     let ends = match dice.roll(6) {
         0 => vec![aborted("client")],
@@ -144,9 +144,11 @@ fn po_2_a_hundred_thousand_requests_that_end_anyhow_leave_nothing_reserved() {
                     let agent = host.agent(names[which]).unwrap();
                     let (request, held) = (1 + thread * EACH + number, 1 + dice.roll(HELD_MAX));
                     match dice.roll(400) {
-                        0 => drop(host.tell(&agent, None, What::AgentDeactivated { by: "test".into() })),
-                        1 => drop(host.tell(&agent, None, What::AgentPaused { by: "test".into() })),
-                        2..20 => drop(host.tell(&agent, None, What::AgentActivated { by: "test".into() })),
+                        0 => drop(host.tell(&agent, None, EventKind::AgentDeactivated { by: "test".into() })),
+                        1 => drop(host.tell(&agent, None, EventKind::AgentPaused { by: "test".into() })),
+                        2..20 => {
+                            drop(host.tell(&agent, None, EventKind::AgentActivated { by: "test".into() }))
+                        }
                         _ => {}
                     }
                     if begin(host, &agent, request, held) {
@@ -304,9 +306,9 @@ fn po_2_clients_that_go_away_at_any_moment_leave_nothing_reserved() {
             let mut dice = Dice(7);
             while !done.load(Ordering::Relaxed) {
                 let agent = host.agent(["x", "y", "z"][dice.roll(3) as usize]).unwrap();
-                host.tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+                host.tell(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
                 std::thread::sleep(Duration::from_millis(dice.roll(5)));
-                host.tell(&agent, None, What::AgentActivated { by: "test".into() });
+                host.tell(&agent, None, EventKind::AgentActivated { by: "test".into() });
                 std::thread::sleep(Duration::from_millis(dice.roll(50)));
             }
         });

@@ -14,10 +14,10 @@ use crate::common::http::{Reply, Wire, post, post_with};
 use crate::common::raw::{Raw, RawRequest};
 use crate::common::two::{End, Two};
 use crate::common::{DIALECTS, House, PATIENCE, wait, what};
-use estop_core::button::{Press, Unlock};
 use estop_core::engine::Snapshot;
-use estop_core::event::What;
+use estop_core::event::EventKind;
 use estop_core::operator::Stopped;
+use estop_core::system::button::{Press, Unlock};
 use estop_core::system::{Channel, Channels, KillReason};
 use estop_fake_model::FakeModel;
 use estop_fake_model::script::{Hold, Reply as Said};
@@ -427,7 +427,7 @@ fn ks_10_an_agent_that_is_stopped_neither_hears_nor_speaks() {
     poll.post("/relay/support/out/getUpdates", "", "{}");
     wait("it is under way", || (at.arrived().1 == 1).then_some(()));
     let (host, agent) = (at.house.host(), at.house.host().agent("support").unwrap());
-    host.tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+    host.tell(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
     wait("its socket is closed", || (closed.load(Ordering::SeqCst) == 1).then_some(()));
     for reply in [poll.reply(), at.post("/relay/support/out/x", "", "{}")] {
         assert_eq!(reply.status, 403);
@@ -442,9 +442,9 @@ fn ks_10_an_agent_that_is_stopped_neither_hears_nor_speaks() {
     let reply = at.post("/relay/support/in/x", "", "{}");
     assert_eq!(reply.status, 503);
     assert!(reply.text().starts_with(r#"{"status":"rejected","reason":"agent_inactive""#));
-    host.tell(&agent, None, What::AgentActivated { by: "test".into() });
+    host.tell(&agent, None, EventKind::AgentActivated { by: "test".into() });
     assert_eq!(at.post("/relay/support/in/x", "", "{}").text(), "ok");
-    host.tell(&agent, None, What::AgentPaused { by: "test".into() });
+    host.tell(&agent, None, EventKind::AgentPaused { by: "test".into() });
     let (into, out) = (at.post("/relay/support/in/x", "", "{}"), at.post("/relay/support/out/x", "", "{}"));
     assert_eq!((into.status, out.status), (503, 429));
     assert!(into.text().contains("agent_paused") && out.header("retry-after").is_some());
@@ -798,7 +798,7 @@ fn ks_10_messages_are_the_relays_agents_and_counted_by_nobody_else() {
     // Until the journal has them all, not only the first.
     let found = at.house.find_all(
         5,
-        |record| matches!(what(record), Some(What::MessageIn { relay }) if &**relay == "support"),
+        |record| matches!(what(record), Some(EventKind::MessageIn { relay }) if &**relay == "support"),
     );
     assert!(found, "not every message was written down");
     let records = at.house.records();

@@ -8,17 +8,17 @@ use crate::common::http::{Wire, post};
 use crate::common::raw::Raw;
 use crate::common::two::Two;
 use crate::common::{DIALECTS, House, PATIENCE, aim, wait};
-use estop_core::button::Press;
 use estop_core::ended::Ended;
-use estop_core::event::{AbortedBy, ResponseCompleted, StreamAborted, What};
+use estop_core::event::{AbortedBy, EventKind, ResponseCompleted, StreamAborted};
 use estop_core::system::KillReason;
+use estop_core::system::button::Press;
 use estop_fake_model::script::{Delay, Hold, Reply};
 use estop_gateway::{Gateway, JournalQueue, Recorded};
 
 fn completed(house: &House) -> ResponseCompleted {
     let found = house.find(|record| {
         let Recorded::Agent { event, .. } = record else { return None };
-        if let What::ResponseCompleted(completed) = &event.what { Some(completed.clone()) } else { None }
+        if let EventKind::ResponseCompleted(completed) = &event.what { Some(completed.clone()) } else { None }
     });
     found.expect("no answer was completed")
 }
@@ -26,7 +26,7 @@ fn completed(house: &House) -> ResponseCompleted {
 fn aborted(house: &House) -> StreamAborted {
     let found = house.find(|record| {
         let Recorded::Agent { event, .. } = record else { return None };
-        if let What::StreamAborted(aborted) = &event.what { Some(*aborted) } else { None }
+        if let EventKind::StreamAborted(aborted) = &event.what { Some(*aborted) } else { None }
     });
     found.expect("no request was aborted")
 }
@@ -91,7 +91,7 @@ fn an_3_the_journal_says_who_ended_a_request() {
                 house.host().kill(Press::new(KillReason::Manual, "test", "test"));
             } else {
                 let agent = house.host().agent("a").unwrap();
-                house.host().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+                house.host().tell(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
             }
             let by = aborted(&house).by;
             assert_eq!(by, if kill { AbortedBy::Kill } else { AbortedBy::Guard }, "{name}, kill: {kill}");

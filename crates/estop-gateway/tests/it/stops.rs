@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::common::http::{Wire, post};
 use crate::common::{DIALECTS, Dialect, House, PATIENCE};
-use estop_core::button::{Press, Unlock};
-use estop_core::event::What;
+use estop_core::event::EventKind;
 use estop_core::system::KillReason;
+use estop_core::system::button::{Press, Unlock};
 use estop_fake_model::script::{Delay, Hold, Reply};
 use estop_gateway::Recorded;
 
@@ -28,7 +28,7 @@ fn stop(house: &House, how: Stop, agent: &str) {
         }
         Stop::Agent => {
             let agent = house.host().agent(agent).unwrap();
-            house.host().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+            house.host().tell(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
         }
     }
 }
@@ -295,7 +295,7 @@ fn an_3_a_vanished_client_cancels_upstream_and_what_was_used_is_accounted() {
         assert!(house.model.wait_for_end(1, PATIENCE).is_some(), "{}", dialect.name);
         let usage = house.find(|record| {
             let Recorded::Agent { event, .. } = record else { return None };
-            if let What::StreamAborted(aborted) = &event.what {
+            if let EventKind::StreamAborted(aborted) = &event.what {
                 Some((aborted.by, aborted.usage))
             } else {
                 None

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::common::{DIALECTS, Dialect, House, PATIENCE};
 use bytes::Bytes;
-use estop_core::button::Press;
 use estop_core::system::KillReason;
+use estop_core::system::button::Press;
 use estop_fake_model::script::{Delay, Reply};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::{http1, http2};

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use estop_core::breaker::{LimitName, LimitUse};
+use estop_core::guards::breaker::LimitUse;
 use estop_core::money::NanoUsd;
+use estop_core::policy::LimitName;
 use estop_notify::{
     AlertType, BudgetSeen, Channel, ChannelKind, Cost, Detail, Endpoint, EscalationSeen, Happening, Phase,
     Reach, Settings, Webhook,

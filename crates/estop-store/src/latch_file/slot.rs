@@ -1,7 +1,7 @@
 //! One slot of the latch file: text for people, bound by a checksum.
 
-use estop_core::button::Latched;
 use estop_core::hex;
+use estop_core::system::button::Latched;
 use estop_core::system::{Channel, Channels, GateView, KillReason, SystemState};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

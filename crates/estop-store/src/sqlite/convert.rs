@@ -1,6 +1,6 @@
 //! Between rows and types: what SQLite says is made ours, and back.
 
-use estop_core::standing::{Cause, DeactivatedBy, Standing};
+use estop_core::agent::standing::{Cause, DeactivatedBy, Standing};
 use estop_core::system::{KillReason, SystemState};
 use estop_core::time::Millis;
 use rusqlite::{ErrorCode, Row};

@@ -201,7 +201,7 @@ fn take<'a, const N: usize>(from: &mut &'a [u8]) -> Option<&'a [u8; N]> {
 
 #[cfg(test)]
 mod tests {
-    use estop_core::event::{Event, What};
+    use estop_core::event::{Event, EventKind};
     use estop_core::journal::{Chains, Happened, JournalError, Record};
     use estop_core::time::{Millis, Now};
 
@@ -216,7 +216,7 @@ mod tests {
         for n in 0..COUNT {
             let now = Now { mono: Millis(n), wall: n as i64 };
             let chain = ["coder", "quote\"and\\slash", "größe"][((n + n / 5) % 3) as usize];
-            chains.append(chain, now, Happened::Agent(&Event::open(What::Tick)), &n, &mut lines);
+            chains.append(chain, now, Happened::Agent(&Event::open(EventKind::Tick)), &n, &mut lines);
         }
         lines
     }

@@ -36,7 +36,7 @@ fn picked(shorn: &Shorn<'_>, raw_bytes: usize, kept: &[u8], chain: &str) -> Opti
 
 #[cfg(test)]
 mod tests {
-    use estop_core::event::{Event, What};
+    use estop_core::event::{Event, EventKind};
     use estop_core::journal::{Chains, Happened};
     use estop_core::time::{Millis, Now};
 
@@ -54,7 +54,7 @@ mod tests {
         for n in 0..count {
             let now = Now { mono: Millis(n * 3), wall: n as i64 - 5 };
             let at = if n == count / 2 { 3 } else { (n + n / 5) % 3 };
-            let event = Event::open(What::Tick);
+            let event = Event::open(EventKind::Tick);
             chains.append(CHAINS[at as usize], now, Happened::Agent(&event), &n, &mut lines.bytes);
         }
         lines

@@ -247,7 +247,7 @@ pub(super) fn insert(connection: &Connection, block: &Block) -> Result<(), Store
 #[cfg(test)]
 mod tests {
     use estop_core::chain::Digest;
-    use estop_core::event::{Event, What};
+    use estop_core::event::{Event, EventKind};
     use estop_core::journal::{Chains, Happened, Spans, Written, write_hashes};
     use estop_core::time::Now;
 
@@ -287,7 +287,7 @@ mod tests {
         let mut records = Records::from_seq(1, Records::default());
         let (at, chain) = (chains.at("coder"), records.add_chain("coder".into()));
         let mut tail = Vec::new();
-        let happened = Event::open(What::Tick);
+        let happened = Event::open(EventKind::Tick);
         let spans = Spans::write(&mut tail, "coder", Now::default(), Happened::Agent(&happened), &decision);
         for _ in 0..2 * LARGE_BYTES / tail.len() {
             records.add(chain, (&mut chains, at), Now::default(), Written::at(&tail, spans));

@@ -1,6 +1,6 @@
 //! Agents: pages, edits that do not overwrite one another, and what a start loads.
 
-use estop_core::standing::{Cause, DeactivatedBy, Standing};
+use estop_core::agent::standing::{Cause, DeactivatedBy, Standing};
 use estop_core::time::Millis;
 use estop_store::{Access, Agent, AgentKey, AgentRepo, Origin, StoreError};
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use estop_core::agent::standing::{Cause, DeactivatedBy, Standing};
 use estop_core::journal::{Chains, Record};
-use estop_core::standing::{Cause, DeactivatedBy, Standing};
 use estop_core::time::Millis;
 use estop_store::{
     AgentRepo, AgentSeen, Durability, EventFilter, Journal, JournalBatch, NewEvent, Snapshot, StandingChange,

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use estop_core::chain::ChainHead;
-use estop_core::event::{Event, What};
+use estop_core::event::{Event, EventKind};
 use estop_core::ids::Name;
 use estop_core::journal::{Chains, Happened, Record};
 use estop_core::time::{Millis, Now};
@@ -57,7 +57,7 @@ impl Scribe {
             } else {
                 format!("someone {at:0>len$}", len = self.name_len).into()
             };
-            let event = Event::open(What::AgentPaused { by });
+            let event = Event::open(EventKind::AgentPaused { by });
             self.chains.append(agent, now, Happened::Agent(&event), &"noted", &mut lines.bytes);
         }
         lines.last_seq = self.chains.seq();

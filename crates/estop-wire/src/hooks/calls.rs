@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
+use estop_core::fingerprint::signature;
 use estop_core::ids::{CallId, Hash64};
-use estop_core::signature;
 
 use super::{HookIn, HookPrint};
 

@@ -1,12 +1,12 @@
 //! From what a hook said to what the core is told: the tool, its arguments and result as hashes, whether it runs tests.
 
-use estop_core::arguments::{Given, first_of};
 use estop_core::ended::Ended;
 use estop_core::event::{ToolFinished, ToolRequested};
+use estop_core::fingerprint::arguments::{Given, first_of};
+use estop_core::fingerprint::signature;
 use estop_core::ids::{CallId, Hash64, Name};
-use estop_core::iteration::{TestRunners, is_shell_tool, says_passed};
-use estop_core::report_tool::{is_report, reported};
-use estop_core::signature;
+use estop_core::run::report_tool::{is_report, reported};
+use estop_core::run::test_command::{TestRunners, is_shell_tool, says_passed};
 
 use super::{HookClient, HookEvent, HookIn, ToolCall, calls};
 

@@ -5,8 +5,9 @@
 
 use std::borrow::Cow;
 
+use estop_core::fingerprint::signature;
 use estop_core::ids::Hash64;
-use estop_core::{hex, signature, steps};
+use estop_core::{hex, steps};
 
 use crate::json::{Fault, Fields, Kind, Raw, Scanner};
 

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use estop_core::ended::Ended;
+use estop_core::fingerprint::signature;
 use estop_core::ids::CallId;
-use estop_core::iteration::TestRunners;
-use estop_core::signature;
+use estop_core::run::test_command::TestRunners;
 use estop_wire::hooks::{self, CallNumbers, Commands, HookClient, HookEvent, HookIn, HookPrint};
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -1,10 +1,9 @@
 //! From a policy file to the rules of one agent: which layer wins.
 
-use estop_core::breaker::{LimitName, LimitSet};
 use estop_core::money::NanoUsd;
 use estop_core::policy::{
-    AllowedHours, BlockResponse, GatePolicy, Limit, Limits, Mode, Modes, Policy, Preset, Profile, Unpriced,
-    WatchdogScope,
+    AllowedHours, BlockResponse, GatePolicy, Limit, LimitName, LimitSet, Limits, Mode, Modes, Policy, Preset,
+    Profile, Unpriced, WatchdogScope,
 };
 use estop_core::policy_file::PolicyFile;
 use estop_core::time::Zone;

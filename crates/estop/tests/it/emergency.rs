@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::house::person::finish;
 use crate::house::{Estop, House, PATIENCE};
-use estop_core::button::Latched;
+use estop_core::system::button::Latched;
 use estop_core::system::{Channel, SystemState};
 use estop_store::{FoundLatch, LatchFile};
 

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 
 use crate::ran::Ran;
-use estop_core::button::Latched;
+use estop_core::system::button::Latched;
 use estop_core::system::{Channel, Channels, GateView, SystemState};
 use estop_store::{LatchFile, latch_path};
 use estop_wire::hooks::{HookClient, HookEvent, PAYLOAD_BYTES_MAX};

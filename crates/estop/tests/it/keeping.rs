@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::house::{Estop, House, PATIENCE, until};
 use estop_core::engine::Snapshot;
-use estop_core::event::{Event, What};
+use estop_core::event::{Event, EventKind};
 use estop_core::journal::{Chains, Happened, Heads, Record, SYSTEM};
 use estop_core::policy::Policy;
 use estop_core::time::{Millis, Now};
@@ -46,9 +46,11 @@ fn fill(house: &House, records: u64) {
     for number in 0..records {
         let (name, agent) = &mut agents[usize::from(number == 1 || number == 3)];
         let what = match number {
-            0 | 1 => What::PolicyChanged { by: "configuration".into(), policy: Box::new(Policy::default()) },
-            3 => What::AgentDeactivated { by: "somebody".into() },
-            _ => What::AgentActivated { by: unpackable(7200, &mut random).into() },
+            0 | 1 => {
+                EventKind::PolicyChanged { by: "configuration".into(), policy: Box::new(Policy::default()) }
+            }
+            3 => EventKind::AgentDeactivated { by: "somebody".into() },
+            _ => EventKind::AgentActivated { by: unpackable(7200, &mut random).into() },
         };
         now.mono = Millis(now.mono.0 + 1);
         let event = Event::open(what);

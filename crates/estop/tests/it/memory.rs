@@ -38,7 +38,7 @@ fn st_1_a_stopped_agent_stays_stopped_over_kill_9() {
     house.verified();
     let store = house.store();
     let agent = store.agent("stuck").unwrap().unwrap();
-    assert!(matches!(agent.standing, estop_core::standing::Standing::Inactive { .. }), "{agent:?}");
+    assert!(matches!(agent.standing, estop_core::agent::standing::Standing::Inactive { .. }), "{agent:?}");
     let stopped = EventFilter { event_type: Some("kill_switch".into()), ..EventFilter::default() };
     assert_eq!(store.events(&stopped, 10).unwrap().len(), 1);
     assert_eq!(store.incidents(&Default::default(), 10).unwrap().len(), 1);

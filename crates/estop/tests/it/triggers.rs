@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::house::{Estop, House, PATIENCE, until};
-use estop_core::button::Latched;
+use estop_core::system::button::Latched;
 use estop_core::system::{Channels, GateView, KillReason, SystemState};
 use estop_store::LatchFile;
 use serde_json::Value;

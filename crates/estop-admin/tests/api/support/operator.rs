@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use estop_core::budget::PeriodSpend;
-use estop_core::button::{Latched, Press, Unlock};
 use estop_core::decision::Decision;
 use estop_core::engine::{AgentState, StatusQuery};
-use estop_core::event::{Event, What};
+use estop_core::event::{Event, EventKind};
 use estop_core::guard::Guard;
 use estop_core::ids::Name;
 use estop_core::loop_detector::LoopFinding;
 use estop_core::operator::{
-    AgentKeyHash, AgentView, Ended, FleetView, HookCall, HookFault, HookReply, JournalTrouble, NewSnooze,
+    AgentKeyHash, AgentView, EndedWork, FleetView, HookCall, HookFault, HookReply, JournalTrouble, NewSnooze,
     OnEnd, Operator, OperatorError, Overrides, RunStep, Steer, Stopped, TriggerView, Watch, Watched,
 };
 use estop_core::policy::{Policy, Preset};
 use estop_core::policy_file::PolicyFile;
 use estop_core::printed_command::Commands;
-use estop_core::proof_test::{NoProofTest, ProofStep, ProofTest, ProofTests};
+use estop_core::system::button::{Latched, Press, Unlock};
+use estop_core::system::proof_test::{ProofStep, ProofTest, ProofTestError, ProofTests};
 use estop_core::system::{GateView, System, SystemDecision, SystemEvent, SystemState};
 use estop_core::time::{Millis, Now, Zone};
 
@@ -100,7 +100,7 @@ impl FakeOperator {
         let now = Now { mono: Millis(1_000), wall };
         let policy = Policy::default();
         for agent in inner.agents.values_mut() {
-            agent.state.handle(now, &Event::open(What::Tick), &policy);
+            agent.state.handle(now, &Event::open(EventKind::Tick), &policy);
         }
         inner.fleet_latest_day = Some(Zone::default().local(wall).day);
     }
@@ -150,7 +150,7 @@ impl FakeOperator {
         }
     }
 
-    fn handle(&self, name: &str, run: Option<&str>, what: What) -> Result<Decision, OperatorError> {
+    fn handle(&self, name: &str, run: Option<&str>, what: EventKind) -> Result<Decision, OperatorError> {
         let mut inner = self.lock();
         let agent = inner.agents.get_mut(name).ok_or_else(|| OperatorError::UnknownAgent(name.into()))?;
         let policy = self.policy(name, &agent.overrides);
@@ -194,10 +194,10 @@ impl Operator for FakeOperator {
     fn steer(&self, agent: &str, steer: Steer, by: &str) -> Result<AgentView, OperatorError> {
         let who: Name = by.into();
         let what = match steer {
-            Steer::Activate => What::AgentActivated { by: who },
-            Steer::Deactivate => What::AgentDeactivated { by: who },
-            Steer::Pause => What::AgentPaused { by: who },
-            Steer::Resume => What::AgentResumed { by: who },
+            Steer::Activate => EventKind::AgentActivated { by: who },
+            Steer::Deactivate => EventKind::AgentDeactivated { by: who },
+            Steer::Pause => EventKind::AgentPaused { by: who },
+            Steer::Resume => EventKind::AgentResumed { by: who },
         };
         self.handle(agent, None, what)?;
         self.note(format!("{steer:?} {agent} by {by}"));
@@ -206,17 +206,17 @@ impl Operator for FakeOperator {
 
     fn snooze(&self, agent: &str, snooze: NewSnooze, by: &str) -> Result<AgentView, OperatorError> {
         let NewSnooze { guard, for_ms, until, note } = snooze;
-        self.handle(agent, None, What::GuardSnoozed { by: by.into(), guard, for_ms, until, note })?;
+        self.handle(agent, None, EventKind::GuardSnoozed { by: by.into(), guard, for_ms, until, note })?;
         self.agent(agent).ok_or_else(|| OperatorError::UnknownAgent(agent.into()))
     }
 
     fn wake_guard(&self, agent: &str, guard: Guard, by: &str) -> Result<AgentView, OperatorError> {
-        self.handle(agent, None, What::GuardWoken { by: by.into(), guard })?;
+        self.handle(agent, None, EventKind::GuardWoken { by: by.into(), guard })?;
         self.agent(agent).ok_or_else(|| OperatorError::UnknownAgent(agent.into()))
     }
 
     fn renew_budget(&self, agent: &str, spent: PeriodSpend, by: &str) -> Result<AgentView, OperatorError> {
-        self.handle(agent, None, What::BudgetRenewed { by: by.into(), spent })?;
+        self.handle(agent, None, EventKind::BudgetRenewed { by: by.into(), spent })?;
         self.note(format!("Renew {agent} with {} by {by}", spent.this_month.usd));
         self.agent(agent).ok_or_else(|| OperatorError::UnknownAgent(agent.into()))
     }
@@ -255,7 +255,7 @@ impl Operator for FakeOperator {
     }
 
     fn run(&self, agent: &str, run: &str, step: RunStep, by: &str) -> Result<Decision, OperatorError> {
-        self.handle(agent, Some(run).filter(|run| !run.is_empty()), step.told(by))
+        self.handle(agent, Some(run).filter(|run| !run.is_empty()), step.into_event(by))
     }
 
     /// Says what it was told: the answer itself is the data plane's business.
@@ -315,7 +315,7 @@ impl Operator for FakeOperator {
     fn kill(&self, press: Press) -> Stopped {
         self.note(format!("Kill by {}", press.by));
         let decision = self.system(&press.event());
-        Stopped { decision, ended: Ended::default(), gate_us: 1, cut_us: 2, kept_us: Some(3) }
+        Stopped { decision, ended: EndedWork::default(), gate_us: 1, cut_us: 2, kept_us: Some(3) }
     }
 
     fn restart(&self, unlock: Unlock) -> Result<SystemDecision, OperatorError> {
@@ -332,10 +332,10 @@ impl Operator for FakeOperator {
         true
     }
 
-    fn proof_test(&self, by: &str) -> Result<ProofTest, NoProofTest> {
+    fn proof_test(&self, by: &str) -> Result<ProofTest, ProofTestError> {
         let mut inner = self.lock();
         if inner.system.gate().state != SystemState::Running {
-            return Err(NoProofTest::NotRunning);
+            return Err(ProofTestError::NotRunning);
         }
         let step = ProofStep { name: "gate".into(), passed: true, took_us: 12, what: "refused".into() };
         let test = ProofTest { at: NOW.wall, by: by.into(), took_us: 34, steps: vec![step] };
@@ -347,8 +347,8 @@ impl Operator for FakeOperator {
         ProofTests { last: self.lock().proof_test.clone(), every_days: Some(30) }
     }
 
-    fn under_way(&self) -> Ended {
-        Ended { model_calls: 3, tools: 1, messages: 0 }
+    fn under_way(&self) -> EndedWork {
+        EndedWork { model_calls: 3, tools: 1, messages: 0 }
     }
 
     fn pulse(&self) -> u64 {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use estop_core::ended::Ended;
-use estop_core::event::{AbortedBy, What};
+use estop_core::event::{AbortedBy, EventKind};
 use estop_core::ids::Name;
 use estop_store::{EventFilter, EventKey, Journal, StoreError};
 use serde_json::{Value, json};
@@ -52,12 +52,12 @@ impl Window {
 
     /// What a record says about it: an event for people, if it became many or no longer is.
     pub(super) fn note(&mut self, told: &Told<'_>) -> Option<(&'static str, Value)> {
-        let failed = if let What::ResponseCompleted(done) = &told.event.what {
+        let failed = if let EventKind::ResponseCompleted(done) = &told.event.what {
             done.ended == Ended::Failed
-        } else if let What::StreamAborted(cut) = &told.event.what {
+        } else if let EventKind::StreamAborted(cut) = &told.event.what {
             (cut.by == AbortedBy::Upstream).then_some(true)?
         } else {
-            let is_activated = matches!(told.event.what, What::AgentActivated { .. });
+            let is_activated = matches!(told.event.what, EventKind::AgentActivated { .. });
             return if is_activated { self.activated() } else { None };
         };
         self.count(told.now.wall.div_euclid(MINUTE_MS), failed)

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use estop_core::ids::Name;
 use estop_core::money::NanoUsd;
-use estop_core::operator::RunView;
 use estop_core::policy::BudgetPolicy;
 use estop_core::policy_file::PolicyFile;
+use estop_core::run::RunView;
 use estop_core::time::Zone;
 use estop_gateway::{Host, Place};
 use estop_store::{AgentRepo, Cases, Escalation, Ledger, Run, RunRepo, SpendBy, SpendQuery, Sqlite};

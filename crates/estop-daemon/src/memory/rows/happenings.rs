@@ -1,11 +1,11 @@
 //! What people may have to be told, from the events of records (AL-1): the same while it happens and when it is read back
 //! after a crash, with the same ids.
 
-use estop_core::breaker::LimitUse;
+use estop_core::guards::breaker::LimitUse;
 use estop_core::ids::Name;
 use estop_core::journal::{Chains, SYSTEM};
 use estop_core::operator::ADMIN_TOKEN_BY_OWNER;
-use estop_core::proof_test::CANARY;
+use estop_core::system::proof_test::CANARY;
 use estop_core::time::Now;
 use estop_notify::{AlertType, BudgetSeen, Cost, Detail, EscalationSeen, Happening, Phase};
 use estop_store::{

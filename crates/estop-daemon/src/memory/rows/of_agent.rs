@@ -1,8 +1,8 @@
 //! What rows need to remember of one agent from record to record.
 
+use estop_core::agent::standing::{DeactivatedBy, Standing};
 use estop_core::decision::{Effect, Finding, Guard, Outcome};
-use estop_core::event::What;
-use estop_core::standing::{DeactivatedBy, Standing};
+use estop_core::event::EventKind;
 use estop_store::{AgentSeen, JournalBatch, StandingChange};
 use serde_json::json;
 
@@ -70,13 +70,13 @@ impl OfAgent {
         let since = told.now.mono;
         let is_off = matches!(before, Standing::Inactive { .. });
         let what = &told.event.what;
-        let is_back = matches!(what, What::AgentActivated { .. })
-            || (matches!(what, What::AgentResumed { .. }) && !is_off);
+        let is_back = matches!(what, EventKind::AgentActivated { .. })
+            || (matches!(what, EventKind::AgentResumed { .. }) && !is_off);
         let mut after = if is_back {
             Some(Standing::Active)
-        } else if matches!(what, What::AgentDeactivated { .. }) && !is_off {
+        } else if matches!(what, EventKind::AgentDeactivated { .. }) && !is_off {
             Some(Standing::Inactive { by: DeactivatedBy::Manual, since })
-        } else if matches!(what, What::AgentPaused { .. }) && before == Standing::Active {
+        } else if matches!(what, EventKind::AgentPaused { .. }) && before == Standing::Active {
             Some(Standing::Paused { cause: None, since })
         } else {
             None

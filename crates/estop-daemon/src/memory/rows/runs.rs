@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use estop_core::budget::Amount;
 use estop_core::decision::{Effect, Outcome};
-use estop_core::event::What;
+use estop_core::event::EventKind;
 use estop_core::ids::Name;
 use estop_core::money::NanoUsd;
-use estop_core::operator::RunView;
-use estop_core::run::RunState;
+use estop_core::run::{RunState, RunView};
 use estop_core::tags::Tags;
 use estop_store::{JournalBatch, Run};
 use serde_json::json;
@@ -59,7 +58,7 @@ impl RunRows {
     /// What follows from a record for its run.
     pub(super) fn agent(&mut self, told: &Told<'_>, facts: &Facts) {
         // Time comes before what happened; only the end of a run is told with what came of it.
-        let ends = matches!(told.event.what, What::RunCompleted);
+        let ends = matches!(told.event.what, EventKind::RunCompleted);
         if ends {
             self.event(told, facts);
         }
@@ -91,48 +90,50 @@ impl RunRows {
         let (allowed, noted) =
             (told.decision.outcome == Outcome::Allow, told.decision.outcome == Outcome::Noted);
         match &told.event.what {
-            What::RunStarted { attended, tags, .. } if noted => {
+            EventKind::RunStarted { attended, tags, .. } if noted => {
                 let tags = tags.as_deref().cloned().unwrap_or_default();
                 self.begin(told.agent, run, wall, *attended, tags);
             }
-            What::RequestReceived(_) | What::ToolRequested(_) | What::PromptSubmitted if allowed => {
+            EventKind::RequestReceived(_) | EventKind::ToolRequested(_) | EventKind::PromptSubmitted
+                if allowed =>
+            {
                 self.change(told, run, facts, |row| set(row, RunState::Active));
             }
-            What::RunSlept if noted => self.change(told, run, facts, |row| set(row, RunState::Sleeping)),
-            What::RunWoke | What::RunExtended { .. } if noted => {
+            EventKind::RunSlept if noted => self.change(told, run, facts, |row| set(row, RunState::Sleeping)),
+            EventKind::RunWoke | EventKind::RunExtended { .. } if noted => {
                 self.change(told, run, facts, |row| {
                     set(row, RunState::Active);
                     row.ended_at = None;
                 });
             }
-            What::RunCompleted if noted => {
+            EventKind::RunCompleted if noted => {
                 self.change(told, run, facts, |row| end(row, RunState::Completed, wall));
             }
-            What::RequestReceived(_)
-            | What::ResponseCompleted(_)
-            | What::StreamProgressed(_)
-            | What::StreamAborted(_)
-            | What::ChantDetected(_)
-            | What::ToolRequested(_)
-            | What::ToolFinished(_)
-            | What::PromptSubmitted
-            | What::RunStarted { .. }
-            | What::RunSlept
-            | What::RunWoke
-            | What::RunCompleted
-            | What::RunExtended { .. }
-            | What::MessageIn { .. }
-            | What::MessageOut { .. }
-            | What::PolicyChanged { .. }
-            | What::AgentActivated { .. }
-            | What::AgentDeactivated { .. }
-            | What::AgentPaused { .. }
-            | What::AgentResumed { .. }
-            | What::GuardSnoozed { .. }
-            | What::GuardWoken { .. }
-            | What::BudgetRenewed { .. }
-            | What::Restarted { .. }
-            | What::Tick => {}
+            EventKind::RequestReceived(_)
+            | EventKind::ResponseCompleted(_)
+            | EventKind::StreamProgressed(_)
+            | EventKind::StreamAborted(_)
+            | EventKind::ChantDetected(_)
+            | EventKind::ToolRequested(_)
+            | EventKind::ToolFinished(_)
+            | EventKind::PromptSubmitted
+            | EventKind::RunStarted { .. }
+            | EventKind::RunSlept
+            | EventKind::RunWoke
+            | EventKind::RunCompleted
+            | EventKind::RunExtended { .. }
+            | EventKind::MessageIn { .. }
+            | EventKind::MessageOut { .. }
+            | EventKind::PolicyChanged { .. }
+            | EventKind::AgentActivated { .. }
+            | EventKind::AgentDeactivated { .. }
+            | EventKind::AgentPaused { .. }
+            | EventKind::AgentResumed { .. }
+            | EventKind::GuardSnoozed { .. }
+            | EventKind::GuardWoken { .. }
+            | EventKind::BudgetRenewed { .. }
+            | EventKind::Restarted { .. }
+            | EventKind::Tick => {}
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use estop_core::fingerprint::signature;
 use estop_core::ids::Name;
-use estop_core::signature;
 use estop_store::{JournalBatch, Spend, SpendSum};
 
 /// Where the batch's sums are.

@@ -5,7 +5,7 @@
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
-use estop_core::operator::{Ended, Stopped};
+use estop_core::operator::{EndedWork, Stopped};
 use estop_core::system::{Channels, System, SystemEvent, SystemState};
 use estop_core::time::Now;
 
@@ -47,7 +47,7 @@ impl RedButton for Fake {
     fn kill(&self, press: Press) -> Stopped {
         self.done.lock().unwrap().push(format!("kill by {}", press.by));
         let decision = self.system.lock().unwrap().handle(Now::default(), &press.event());
-        Stopped { decision, ended: Ended::default(), gate_us: 0, cut_us: 0, kept_us: None }
+        Stopped { decision, ended: EndedWork::default(), gate_us: 0, cut_us: 0, kept_us: None }
     }
 
     fn gate(&self) -> GateView {

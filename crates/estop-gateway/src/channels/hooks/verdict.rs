@@ -5,10 +5,10 @@
 
 use std::fmt::Display;
 
+use estop_core::agent::standing::{Standing, StandingFinding};
 use estop_core::decision::{Decision, Finding, Guard};
 use estop_core::operator::HookFault;
 use estop_core::run::{RunFinding, RunState};
-use estop_core::standing::{Standing, StandingFinding};
 use estop_core::system::{Channel, GateView};
 use estop_wire::hooks::{HookClient, HookEvent, HookIn, HookOut};
 

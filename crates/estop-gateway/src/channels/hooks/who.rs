@@ -1,8 +1,8 @@
 //! Whose hook it is: agent and run (ID-1, ID-2, ID-7).
 
+use estop_core::fingerprint::signature;
 use estop_core::ids::Name;
 use estop_core::operator::{HookCall, HookFault};
-use estop_core::signature;
 use estop_wire::hooks::{HookClient, HookIn};
 use http::{HeaderMap, HeaderName};
 

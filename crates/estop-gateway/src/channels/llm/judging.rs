@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use estop_core::decision::{Decision, Finding, Guard};
 use estop_core::ended::Ended;
-use estop_core::event::{CallKind, Estimate, Event, RequestReceived, What};
+use estop_core::event::{CallKind, Estimate, Event, EventKind, RequestReceived};
 use estop_core::fingerprint::RequestPrint;
 use estop_core::ids::Name;
-use estop_core::iteration::TestRunners;
 use estop_core::run::RunState;
+use estop_core::run::test_command::TestRunners;
 use estop_core::system::GateView;
 use estop_wire::protocol::Protocol;
 use estop_wire::request::RequestIn;
@@ -71,7 +71,7 @@ impl Asking<'_> {
             fleet: None,
             tags: self.caller.tags.clone(),
         };
-        let what = What::RequestReceived(received);
+        let what = EventKind::RequestReceived(received);
         let decision = host.tell_under(agent, &mut judged, Event { run: run.clone(), gate, what });
         drop(judged);
         let mut account = Account::open(Opened {

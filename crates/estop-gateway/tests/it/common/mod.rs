@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use estop_core::event::What;
+use estop_core::event::EventKind;
 use estop_core::policy_file::{PolicyFile, PolicyFileIn};
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_fake_model::FakeModel;
@@ -303,7 +303,7 @@ pub fn aim(settings: &mut Settings, port: u16) {
 }
 
 /// What a record of an agent says.
-pub fn what(record: &Recorded) -> Option<&What> {
+pub fn what(record: &Recorded) -> Option<&EventKind> {
     match record {
         Recorded::Agent { event, .. } => Some(&event.what),
         Recorded::System { .. } => None,

@@ -1,7 +1,7 @@
 //! What is told of each kind of event, and what is not.
 
-use estop_core::breaker::LimitName;
 use estop_core::money::NanoUsd;
+use estop_core::policy::LimitName;
 use estop_store::CaseStatus;
 
 use super::*;

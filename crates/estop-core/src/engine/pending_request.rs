@@ -1,0 +1,70 @@
+//! A request with all that it takes to judge it.
+
+use crate::budget::{Amount, Need};
+use crate::event::{CallKind, Event, RequestReceived};
+use crate::fingerprint::StepPrint;
+use crate::fingerprint::simhash::SimHash;
+use crate::ids::Hash64;
+use crate::loop_detector::step::Step;
+use crate::policy::Policy;
+
+/// A request with all that it takes to judge it.
+pub(super) struct PendingRequest<'a> {
+    pub(super) event: &'a Event,
+    pub(super) request: &'a RequestReceived,
+    /// What it brings that counts as repetition.
+    pub(super) steps: Vec<Step>,
+    /// It is the one before again, whose provider failed.
+    pub(super) is_retry: bool,
+    pub(super) policy: &'a Policy,
+}
+
+impl PendingRequest<'_> {
+    /// What it may need.
+    pub(super) fn need(&self) -> Need {
+        self.request.estimate.into()
+    }
+
+    /// What is reserved for it.
+    pub(super) fn amount(&self) -> Amount {
+        self.need().most
+    }
+
+    /// A turn: a person's text to a generating model (CB-3).
+    pub(super) fn is_turn(&self) -> bool {
+        self.is_generation() && self.new_prompt().is_some()
+    }
+
+    /// A person's ask, made for the first time.
+    pub(super) fn is_new_prompt(&self) -> bool {
+        !self.request.print.continues && !self.is_retry
+    }
+
+    /// What the person asks, if it is a new ask.
+    pub(super) fn new_prompt(&self) -> Option<SimHash> {
+        self.request.print.prompt.filter(|_| self.is_new_prompt())
+    }
+
+    /// The results it brings for the first time.
+    pub(super) fn results(&self) -> &[StepPrint] {
+        if self.is_retry { &[] } else { &self.request.print.steps }
+    }
+
+    /// Where its steps come from, one for each.
+    pub(super) fn prints(&self) -> impl Iterator<Item = &StepPrint> {
+        let counts = |s: &&StepPrint| !self.policy.loops.exempt_tools.contains(&s.tool);
+        self.request.print.steps.iter().filter(counts)
+    }
+
+    pub(super) fn is_generation(&self) -> bool {
+        self.request.call == CallKind::Generation
+    }
+
+    pub(super) fn conversation(&self) -> Hash64 {
+        self.request.print.conversation
+    }
+
+    pub(super) fn run_name(&self) -> Option<&str> {
+        self.event.run.as_deref()
+    }
+}

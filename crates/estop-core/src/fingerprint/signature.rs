@@ -1,0 +1,170 @@
+//! Exact hashes of what was done and what came of it (FP-4, FP-6).
+//!
+//! XXH3-64: frozen since xxHash 0.8, the same on every machine.
+
+use std::borrow::Cow;
+
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use crate::fingerprint::simhash::normal_hash;
+use crate::fingerprint::{arguments, volatile};
+use crate::ids::Hash64;
+use crate::steps;
+
+/// Several hashes as one, order included.
+pub fn mix(parts: &[Hash64]) -> Hash64 {
+    let mut hasher = Xxh3::new();
+    for part in parts {
+        hasher.update(&part.0.to_le_bytes());
+    }
+    Hash64(hasher.digest())
+}
+
+/// A text, exactly as it is. Empty text is 0 and equals nothing but itself.
+pub fn text(text: &str) -> Hash64 {
+    steps::add(text.len() / 8);
+    if text.is_empty() { Hash64(0) } else { Hash64(xxh3_64(text.as_bytes())) }
+}
+
+/// A tool and its arguments. JSON arguments count by value: key order and white space do not matter. Arguments above
+/// [`TEXT_BYTES_MAX`] count as they are written.
+pub fn action(tool: &str, args: &str) -> Hash64 {
+    let by_value = if args.len() <= TEXT_BYTES_MAX { arguments::value_hash(args) } else { None };
+    mix(&[text(tool), by_value.unwrap_or_else(|| text(args.trim()))])
+}
+
+/// What an agent that acts in text does: its last code block, else all it says.
+pub fn text_action(answer: &str) -> Hash64 {
+    text(last_code_block(answer).unwrap_or(answer).trim())
+}
+
+/// A result, with ids, durations, timestamps and nonces taken out; everything else counts exactly. Of a result above
+/// [`TEXT_BYTES_MAX`] its head, its tail and its length count.
+pub fn result(result: &str) -> Hash64 {
+    let read = text(&volatile::strip(&head_and_tail(result)));
+    if result.len() <= TEXT_BYTES_MAX { read } else { mix(&[read, Hash64(result.len() as u64)]) }
+}
+
+/// Bytes of one text that are normalised: of a longer one the first and the last half of this. Far above what clients let
+/// through of one result (some 30 to 100 kB), and read in a few milliseconds, whatever it is. At half, whole files that
+/// agents read would be cut; at double, one text could hold a thread twice as long.
+pub const TEXT_BYTES_MAX: usize = 256 * 1024;
+
+/// What is read of a text: all of it, or the head and the tail of a long one, as two lines.
+pub(crate) fn head_and_tail(text: &str) -> Cow<'_, str> {
+    if text.len() <= TEXT_BYTES_MAX {
+        return Cow::Borrowed(text);
+    }
+    let head = &text[..text.floor_char_boundary(TEXT_BYTES_MAX / 2)];
+    let tail = &text[text.ceil_char_boundary(text.len() - TEXT_BYTES_MAX / 2)..];
+    Cow::Owned([head, "\n", tail].concat())
+}
+
+/// The conversation a request belongs to: its named run, system prompt and first user message, normalised so
+/// that restarts of the same task share it.
+pub fn conversation(run: Option<&str>, system: &str, first_user: &str) -> Hash64 {
+    conversation_of(run, system, normal_hash(&head_and_tail(first_user)))
+}
+
+/// The same, where the first user message is hashed already.
+pub(crate) fn conversation_of(run: Option<&str>, system: &str, first_user: u64) -> Hash64 {
+    mix(&[text(run.unwrap_or_default()), Hash64(normal_hash(&head_and_tail(system))), Hash64(first_user)])
+}
+
+/// The stream of tool calls that hooks see in one run: a conversation of its own.
+pub fn hook_conversation(run: Option<&str>) -> Hash64 {
+    mix(&[text("hooks"), text(run.unwrap_or_default())])
+}
+
+/// The text between the last pair of fences, without the language name.
+fn last_code_block(answer: &str) -> Option<&str> {
+    // Two searches from the end, each over bytes that the other does not look at, and one over the block.
+    steps::add(2 * answer.len());
+    let (before, _) = answer.rsplit_once("```")?;
+    let (_, block) = before.rsplit_once("```")?;
+    let body = block.split_once('\n').map_or(block, |(_, body)| body);
+    (!body.trim().is_empty()).then_some(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fp_4_key_order_and_white_space_of_arguments_do_not_matter() {
+        let one = action("edit", r#"{"file": "a", "new": {"x": 1, "y": [1, 2]}}"#);
+        assert_eq!(one, action("edit", r#"{"new":{"y":[1,2],"x":1},"file":"a"}"#));
+        assert_ne!(one, action("edit", r#"{"new":{"y":[2,1],"x":1},"file":"a"}"#));
+        assert_ne!(one, action("write", r#"{"new":{"y":[1,2],"x":1},"file":"a"}"#));
+        assert_ne!(action("t", r#"{"a":"b,c"}"#), action("t", r#"{"a":"b","c":""}"#));
+    }
+
+    #[test]
+    fn fp_4_arguments_that_are_not_json_count_as_they_are() {
+        assert_eq!(action("sh", " ls -l "), action("sh", "ls -l"));
+        assert_ne!(action("sh", "ls -l"), action("sh", "ls  -l"));
+    }
+
+    #[test]
+    fn fp_4_long_results_count_by_head_tail_and_length() {
+        let long = |head: &str, middle: char, tail: &str, len: usize| {
+            let middle: String = std::iter::repeat_n(middle, len - head.len() - tail.len()).collect();
+            result(&format!("{head}{middle}{tail}"))
+        };
+        let len = 2 * TEXT_BYTES_MAX;
+        let one = long("3 passed", '.', "end", len);
+        assert_ne!(one, long("4 passed", '.', "end", len), "the head counts");
+        assert_ne!(one, long("3 passed", '.', "END", len), "the tail counts");
+        assert_ne!(one, long("3 passed", '.', "end", len + 1), "the length counts");
+        assert_eq!(
+            long("id=7 ", '.', "id=8", len),
+            long("id=8 ", '.', "id=9", len),
+            "what is volatile does not"
+        );
+        let outer = "x".repeat(TEXT_BYTES_MAX / 2);
+        let around = |middle: &str| result(&[&outer, middle, &outer].concat());
+        assert_eq!(around("1 of 2"), around("2 of 2"), "what stands between them is not read");
+        assert_ne!(result(&"a".repeat(TEXT_BYTES_MAX)), result(&"a".repeat(TEXT_BYTES_MAX + 1)));
+        // A cut in the middle of a character moves to its edge.
+        assert_ne!(result(&"é".repeat(TEXT_BYTES_MAX)), result(&"é".repeat(TEXT_BYTES_MAX + 1)));
+    }
+
+    #[test]
+    fn fp_4_results_up_to_the_cap_count_whole() {
+        let at_cap = |middle: char| {
+            let half = TEXT_BYTES_MAX / 2;
+            result(&format!("{}{middle}{}", "x".repeat(half), "x".repeat(half - 1)))
+        };
+        assert_ne!(at_cap('1'), at_cap('2'));
+    }
+
+    #[test]
+    fn fp_4_long_arguments_count_as_they_are_written() {
+        let filler = "0,".repeat(TEXT_BYTES_MAX);
+        let args = |before: &str, last: char| format!("{before}{{\"a\":[{filler}{last}]}}");
+        assert_eq!(action("t", &args("", '0')), action("t", &args(" \n", '0')));
+        assert_ne!(action("t", &args("", '0')), action("t", &args("", '1')));
+        let middle = |n: char| format!("{{\"a\":[{filler}{n},{filler}0]}}");
+        assert_ne!(action("t", &middle('0')), action("t", &middle('1')), "all of them count");
+    }
+
+    #[test]
+    fn ld_6_the_last_code_block_is_the_action() {
+        let first = text_action("I try again.\n```sql\nSELECT 1;\n```\n");
+        assert_eq!(first, text_action("Another idea!\n```sql\nSELECT 1;\n```"));
+        assert_ne!(first, text_action("Another idea!\n```sql\nSELECT 2;\n```"));
+        assert_eq!(text_action("ls -l"), text_action(" ls -l\n"));
+        assert_eq!(text_action("```ls```"), text("```ls```".trim_matches('`')));
+    }
+
+    #[test]
+    fn fp_6_restarts_of_the_same_task_share_a_conversation() {
+        let key = |first| conversation(None, "You help.", first);
+        assert_eq!(
+            key("Solve issue 7. Started 2025-11-13T04:01:49Z"),
+            key("Solve issue 7. Started 2025-11-13T05:22:01Z")
+        );
+        assert_ne!(key("Solve the issue"), key("Close the issue"));
+        assert_ne!(conversation(Some("a"), "s", "u"), conversation(Some("b"), "s", "u"));
+    }
+}
