@@ -27,7 +27,7 @@ use crate::auth::identity::{self, Caller};
 use crate::body::inbound::Inbound;
 use crate::body::reading::{self, BodyProblem, Share};
 use crate::body::response_body::{self, ResponseBody};
-use crate::body::upload::{self, RequestBody};
+use crate::body::upload::{self, BodyLimit, RequestBody};
 use crate::channels::hooks;
 use crate::engine::agents::Agent;
 use crate::engine::drill;
@@ -82,7 +82,7 @@ async fn exchange(worker: &Worker, inbound: Inbound, busy: Busy) -> Result<Respo
     let family = upstream.ready.provider.family;
     let call = protocol::recognise(family, parts.method.as_str(), route.path);
     let caller = match &canary {
-        Some(_) => Ok(Caller::canary()),
+        Some(_) => Ok(Caller::of(drill::AGENT)),
         None => worker.identify(&route, &parts.uri, &parts.headers, None),
     };
     let caller = caller.map_err(|error| refuse_identity(&error, worker).of(call.protocol))?;
@@ -153,6 +153,7 @@ impl Asking<'_> {
             .register(
                 agent.next_request(),
                 Channel::Llm,
+                "The provider",
                 Arc::clone(&busy.connection),
                 host.clock.about(),
                 max,
@@ -167,13 +168,13 @@ impl Asking<'_> {
         let mut memory = Share::of(&worker.memory);
         let inspected = !matches!(self.call.protocol, Protocol::Other(_));
         if !inspected {
-            if body.size_hint().lower() > worker.limits.upload_bytes {
-                return Err(No::bad(413, "body_too_large", upload::TOO_LARGE).closing());
+            let limit = BodyLimit { bytes: worker.limits.upload_bytes, setting: "limits.upload_bytes" };
+            if body.size_hint().lower() > limit.bytes {
+                return Err(No::bad(413, "body_too_large", limit.exceeded()).closing());
             }
             let (decision, account) = self.judge(&agent, &flight, &RequestIn::default(), 0);
             self.go_on(&decision, &RequestIn::default(), &agent, &flight)?;
-            let max = worker.limits.upload_bytes;
-            let body = RequestBody::passing(body, max, &host.clock, flight.handle())
+            let body = RequestBody::passing(body, limit, &host.clock, flight.handle())
                 .await
                 .map_err(|problem| self.refuse_body(problem, &flight))?;
             // What is not read may ask for it.
@@ -309,7 +310,7 @@ impl Asking<'_> {
         let shape = self.observe(&head, stream, &mut account);
         account.answered(&head);
         let host = self.worker.host.clone();
-        let parts = Parts { body, lease, account, flight, host, shape, busy };
+        let parts = Parts { body, lease, metered: Some((shape, account)), flight, host, busy };
         let body = response_body::boxed(AnswerBody::new(parts));
         Ok(Response::from_parts(head, body))
     }

@@ -27,7 +27,6 @@ use crate::body::inbound::Inbound;
 use crate::body::reading::{self, Share};
 use crate::body::response_body::{self, ResponseBody};
 use crate::body::upload::RequestBody;
-use crate::channels::relay;
 use crate::engine::agents::Agent;
 use crate::engine::reasons;
 use crate::exchange::answer::{AnswerBody, Parts};
@@ -157,7 +156,14 @@ impl Asking<'_> {
         })?;
         let (connection, max) = (Arc::clone(&busy.connection), self.worker.limits.streams_per_agent);
         let now = host.clock.about();
-        let flight = agent.flights.register(agent.next_request(), Channel::Tools, connection, now, max);
+        let flight = agent.flights.register(
+            agent.next_request(),
+            Channel::Tools,
+            "The MCP server",
+            connection,
+            now,
+            max,
+        );
         let flight = flight.ok_or_else(|| {
             No::overload("This agent has too many requests under way: wait for some to end.").closing()
         })?;
@@ -277,9 +283,8 @@ impl Asking<'_> {
         }
         forward::response_headers(&mut head.headers);
         head.version = http::Version::HTTP_11;
-        let account = relay::nothing_to_settle(self.worker, agent, &flight);
         let (shared, host) = (flight.handle(), host.clone());
-        let answer = AnswerBody::new(Parts { body, lease, account, flight, host, shape: relay::SHAPE, busy });
+        let answer = AnswerBody::new(Parts { body, lease, metered: None, flight, host, busy });
         let body = McpBody::new(answer, shared, &head.headers, pending, listens);
         Ok(Response::from_parts(head, response_body::boxed(body)))
     }

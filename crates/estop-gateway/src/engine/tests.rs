@@ -113,7 +113,10 @@ fn flight(host: &Host, run: Option<&str>) -> Registered {
         host.heartbeats.add("test", host.clock.mono()),
     ));
     let (request, now) = (agent.next_request(), host.clock.mono());
-    let flight = agent.flights.register(request, Channel::Llm, connection, now, 10).expect("there is room");
+    let flight = agent
+        .flights
+        .register(request, Channel::Llm, "The provider", connection, now, 10)
+        .expect("there is room");
     flight.set_run(run.map(Name::from));
     flight
 }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use estop_core::event::AbortedBy;
-use estop_wire::protocol::Protocol;
+use estop_wire::protocol::{Family, Protocol};
 use estop_wire::refusal::{self, Refusal};
 use estop_wire::response::Framing;
 use http_body::{Body, Frame, SizeHint};
@@ -17,7 +17,7 @@ use crate::engine::Host;
 use crate::exchange::forward;
 use crate::exchange::usage_meter::Account;
 use crate::killswitch::connection::Busy;
-use crate::killswitch::in_flight::{Phase, Registered};
+use crate::killswitch::in_flight::{Cut, Phase, Registered};
 use crate::upstream::Lease;
 
 /// Why an answer that is there does not end well.
@@ -27,10 +27,10 @@ const NOT_KEPT: &str = "the journal cannot be written";
 pub(crate) struct AnswerBody {
     source: Incoming,
     lease: Option<Lease>,
-    account: Box<Account>,
+    /// How it is written and what it uses; `None` of what costs nothing and is not read.
+    metered: Option<(Shape, Box<Account>)>,
     flight: Registered,
     host: Arc<Host>,
-    shape: Shape,
     ended: bool,
     /// Why the upstream broke off, to be told.
     broken: Option<BodyError>,
@@ -50,20 +50,37 @@ pub(crate) struct Shape {
     pub encoded: bool,
 }
 
+impl Shape {
+    /// One that nobody reads.
+    pub(crate) const OPAQUE: Shape =
+        Shape { protocol: Protocol::Other(Family::OpenAi), framing: Framing::Plain, encoded: true };
+
+    /// What ends the stream here; `None` where nothing readable can be added.
+    fn cut_event(self, meter: &Account, cut: &Cut) -> Option<Vec<u8>> {
+        let Shape { protocol, framing, encoded } = self;
+        if encoded {
+            return None;
+        }
+        let refusal = Refusal { kind: cut.kind, code: cut.code, message: &cut.message };
+        match meter.array_gap() {
+            Some(after_element) => Some(refusal::cut_array(protocol, after_element, &refusal)),
+            None => refusal::cut(protocol, framing, meter.at_boundary(), &refusal),
+        }
+    }
+}
+
 /// Everything an answer's body is made of.
 pub(crate) struct Parts {
     /// The upstream's body.
     pub body: Incoming,
     /// Its connection.
     pub lease: Lease,
-    /// Its account.
-    pub account: Box<Account>,
+    /// How it is written and what it uses; `None` of what costs nothing and is not read.
+    pub metered: Option<(Shape, Box<Account>)>,
     /// Its registration.
     pub flight: Registered,
     /// Where the core is asked.
     pub host: Arc<Host>,
-    /// How it is written.
-    pub shape: Shape,
     /// Its place on the client's connection.
     pub busy: Busy,
 }
@@ -71,16 +88,15 @@ pub(crate) struct Parts {
 impl AnswerBody {
     /// Takes over the upstream's body.
     pub(crate) fn new(parts: Parts) -> AnswerBody {
-        let Parts { body: source, lease, account, flight, host, shape, busy } = parts;
+        let Parts { body: source, lease, metered, flight, host, busy } = parts;
         let is_empty = source.is_end_stream();
         let lease = Some(lease);
         let mut answer = AnswerBody {
             source,
             lease,
-            account,
+            metered,
             flight,
             host,
-            shape,
             ended: false,
             broken: None,
             _busy: busy,
@@ -102,7 +118,9 @@ impl AnswerBody {
 
     fn pass(&mut self, mut frame: Frame<Bytes>) -> Result<Frame<Bytes>, BodyError> {
         if let Some(data) = frame.data_ref() {
-            self.account.observe(data);
+            if let Some((_, meter)) = &mut self.metered {
+                meter.observe(data);
+            }
         }
         if let Some(trailers) = frame.trailers_mut() {
             forward::response_headers(trailers);
@@ -118,7 +136,9 @@ impl AnswerBody {
     /// Before its client sees the end: what was answered is never forgotten. What cannot be kept does not end well.
     fn complete(&mut self) -> Result<(), BodyError> {
         self.ended = true;
-        self.account.complete();
+        if let Some((_, meter)) = &mut self.metered {
+            meter.complete();
+        }
         self.host.journal.flush();
         if let Some(lease) = self.lease.take() {
             lease.finish(&self.flight);
@@ -137,7 +157,9 @@ impl AnswerBody {
         }
         self.ended = true;
         self.lease = None;
-        self.account.abort(AbortedBy::Upstream);
+        if let Some((_, meter)) = &mut self.metered {
+            meter.abort(AbortedBy::Upstream);
+        }
         self.host.journal.flush();
         // Told when the task runs again: what came before is on its way to the client, and would be lost with it.
         self.broken = Some(error);
@@ -151,17 +173,13 @@ impl AnswerBody {
         self.ended = true;
         self.lease = None;
         let cut = self.flight.why_cut().cloned()?;
-        let (at_boundary, gap) = (self.account.at_boundary(), self.account.array_gap());
-        self.account.abort(cut.by);
+        let can_add = self.size_hint().exact().is_none();
+        let event = self.metered.as_mut().and_then(|(shape, meter)| {
+            let event = shape.cut_event(meter, &cut).filter(|_| can_add);
+            meter.abort(cut.by);
+            event
+        });
         self.host.journal.flush();
-        let refusal = Refusal { kind: cut.kind, code: cut.code, message: &cut.message };
-        let Shape { protocol, framing, encoded } = self.shape;
-        let can_add = !encoded && self.size_hint().exact().is_none();
-        let event = match gap {
-            _ if !can_add => None,
-            Some(after_element) => Some(refusal::cut_array(protocol, after_element, &refusal)),
-            None => refusal::cut(protocol, framing, at_boundary, &refusal),
-        };
         Some(match event {
             Some(event) => Ok(Frame::data(Bytes::from(event))),
             None => Err(cut.message.into()),

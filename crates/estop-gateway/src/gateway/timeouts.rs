@@ -85,14 +85,13 @@ fn sweep_flight(flight: &Flight, now: Millis, limits: &Limits) {
             Some(late(AbortedBy::Client, Kind::BadRequest { status: 408 }, "body_timeout", message))
         }
         Phase::Connecting if overdue(limits.connect_timeout) => {
-            let message = "The provider did not accept a connection in time (not estop's refusal).";
-            Some(upstream_late(message))
+            Some(upstream_late(flight, "did not accept a connection in time"))
         }
         Phase::Awaiting if overdue(limits.first_byte_timeout) => {
-            Some(upstream_late("The provider did not begin to answer in time (not estop's refusal)."))
+            Some(upstream_late(flight, "did not begin to answer in time"))
         }
         Phase::Streaming if overdue(limits.stream_idle_timeout) => {
-            Some(upstream_late("The provider's answer stopped in the middle (not estop's refusal)."))
+            Some(upstream_late(flight, "stopped in the middle of its answer"))
         }
         Phase::Writing if overdue(limits.client_write_timeout) => {
             let message = "The client did not take its answer in time.";
@@ -110,8 +109,9 @@ fn sweep_flight(flight: &Flight, now: Millis, limits: &Limits) {
     }
 }
 
-fn upstream_late(message: &str) -> Cut {
-    late(AbortedBy::Upstream, Kind::Upstream { status: 504 }, "upstream_timeout", message)
+fn upstream_late(flight: &Flight, what: &str) -> Cut {
+    let message = format!("{} {what} (not estop's refusal).", flight.upstream_name);
+    late(AbortedBy::Upstream, Kind::Upstream { status: 504 }, "upstream_timeout", &message)
 }
 
 fn late(by: AbortedBy, kind: Kind, code: &'static str, message: &str) -> Cut {

@@ -750,6 +750,19 @@ fn ks_10_targets_that_do_not_answer_are_named_as_such() {
             "{}",
             reply.text()
         );
+        assert_eq!(reply.header("connection"), Some("close"), "what its client still sends is not read");
+    }
+}
+
+#[test]
+fn ks_10_a_shut_channel_says_so_to_a_message_of_any_size() {
+    let at = between_with("{}", |settings| {
+        (settings.limits.body_bytes, settings.limits.upload_bytes) = (1_000, 1_000);
+    });
+    at.kill(Channels::NONE.with(Channel::Messaging));
+    for (way, status, body) in [("in", 503, REJECTED), ("out", 403, BLOCKED)] {
+        let reply = at.post(&format!("/relay/support/{way}/x"), "", &"x".repeat(2_000));
+        assert_eq!((reply.status, &*reply.text()), (status, body));
     }
 }
 

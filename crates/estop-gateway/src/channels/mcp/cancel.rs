@@ -68,7 +68,14 @@ impl Way {
         let (agent, host) = (&self.agent, &self.host);
         let connection = Arc::clone(&self.flight.connection);
         let now = host.clock.about();
-        let flight = agent.flights.register(agent.next_request(), Channel::Tools, connection, now, self.max);
+        let flight = agent.flights.register(
+            agent.next_request(),
+            Channel::Tools,
+            self.flight.upstream_name,
+            connection,
+            now,
+            self.max,
+        );
         let Some(flight) = flight else { return };
         let mut request = Request::new(RequestBody::whole(Bytes::from(message)));
         *request.method_mut() = Method::POST;

@@ -1,0 +1,316 @@
+//! One request from its head to the end of its response, for every channel that forwards:
+//! validate, identify, register, read, decide, forward, observe, settle.
+//!
+//! An error path never allows: whatever cannot be read, found or decided is rejected.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use estop_core::event::AbortedBy;
+use estop_core::system::{self, GateView};
+use http::header::CONTENT_LENGTH;
+use http::request::Parts as Head;
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body::Body;
+use hyper::body::Incoming;
+
+use crate::auth::http_checks::{self, Screened};
+use crate::auth::identity::Caller;
+use crate::body::inbound::Inbound;
+use crate::body::reading::{self, Share};
+use crate::body::response_body::{self, ResponseBody};
+use crate::body::upload::{BodyLimit, Outgoing, RequestBody};
+use crate::engine::agents::Agent;
+use crate::exchange::answer::{AnswerBody, Parts, Shape};
+use crate::exchange::forward;
+use crate::exchange::rejection::Rejection;
+use crate::exchange::usage_meter::Account;
+use crate::exchange::worker::Worker;
+use crate::killswitch::connection::Busy;
+use crate::killswitch::in_flight::{Flight, Registered};
+use crate::upstream::{Sent, Upstream};
+
+/// What a channel adds to the sequence. It lives as long as its request, and keeps what later steps need.
+pub(crate) trait Channel<'w>: Sized + Send {
+    /// What a kill of it shuts.
+    const GATE: system::Channel;
+
+    /// All that is needed to write a rejection; filled as more of the request is known.
+    type ErrorFormat: Send;
+
+    /// What the head alone says about the format.
+    fn error_format(head: &Head) -> Self::ErrorFormat;
+
+    /// Writes a rejection as the protocol's clients expect it.
+    fn render(format: &Self::ErrorFormat, rejection: &Rejection) -> Response<ResponseBody>;
+
+    /// Whether a platform calls from outside, by a tunnel or proxy, under a name of its own.
+    fn is_webhook(_head: &Head) -> bool {
+        false
+    }
+
+    /// Finds out who asks, and where the request goes.
+    fn identify(
+        worker: &'w Worker,
+        head: &Head,
+        format: &mut Self::ErrorFormat,
+    ) -> Result<(Self, Target), Rejection>;
+
+    /// Asks the engine. `body` is there if it is inspected. The meter is of what may cost something.
+    fn decide(
+        &mut self,
+        asked: &Asked<'_>,
+        gate: GateView,
+        body: Option<&Bytes>,
+        format: &mut Self::ErrorFormat,
+    ) -> Result<Option<Box<Account>>, Rejection>;
+
+    /// The last moment before the request is sent, as it will be.
+    fn before_send(
+        &mut self,
+        _asked: &Asked<'_>,
+        _request: &Outgoing,
+        _meter: Option<&mut Account>,
+    ) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    /// Whether the client may see this response.
+    fn check_response(&self, _head: &http::response::Parts) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    /// Begins to meter the response; how it is written.
+    fn observe(&self, _head: &http::response::Parts, _meter: &mut Account) -> Shape {
+        Shape::OPAQUE
+    }
+
+    /// The body that the client gets.
+    fn response_body(
+        self,
+        body: AnswerBody,
+        _head: &http::response::Parts,
+        _flight: &Arc<Flight>,
+    ) -> ResponseBody {
+        response_body::boxed(body)
+    }
+}
+
+/// Who asks, and where the request goes.
+pub(crate) struct Target {
+    pub(crate) caller: Caller,
+    pub(crate) upstream: Arc<Upstream>,
+    /// What its client calls the upstream, at the beginning of a sentence.
+    pub(crate) upstream_name: &'static str,
+    /// The path at the upstream, after its base path.
+    pub(crate) path: String,
+    pub(crate) body: BodyUse,
+}
+
+/// What is done with a request's body.
+#[derive(Clone, Copy)]
+pub(crate) enum BodyUse {
+    /// Nobody looks at it: it is passed on as it comes.
+    Pass(BodyLimit),
+}
+
+/// A registered request, as a decision needs it.
+pub(crate) struct Asked<'a> {
+    pub(crate) worker: &'a Worker,
+    pub(crate) target: &'a Target,
+    pub(crate) agent: &'a Arc<Agent>,
+    pub(crate) flight: &'a Registered,
+}
+
+/// A request that was let through.
+struct Admitted {
+    meter: Option<Box<Account>>,
+    body: RequestBody,
+    /// Given back when the request is sent and answered.
+    _memory: Share,
+}
+
+/// Serves one request.
+pub(crate) async fn serve<'w, C: Channel<'w>>(
+    worker: &'w Worker,
+    inbound: Inbound,
+    busy: Busy,
+) -> Response<ResponseBody> {
+    let mut format = C::error_format(&inbound.head);
+    match run::<C>(worker, inbound, busy, &mut format).await {
+        Ok(response) => response,
+        Err(rejection) => {
+            worker.host.persist(rejection.stops).await;
+            C::render(&format, &rejection)
+        }
+    }
+}
+
+async fn run<'w, C: Channel<'w>>(
+    worker: &'w Worker,
+    inbound: Inbound,
+    busy: Busy,
+    format: &mut C::ErrorFormat,
+) -> Result<Response<ResponseBody>, Rejection> {
+    let Inbound { head, body } = inbound;
+    validate(worker, &head, C::is_webhook(&head)).map_err(|screened| Rejection::head(&screened))?;
+    let (mut channel, target) = C::identify(worker, &head, format)?;
+    let (agent, flight) = register::<C>(worker, &target, &busy).await?;
+    let asked = Asked { worker, target: &target, agent: &agent, flight: &flight };
+    let admitted = admit(&mut channel, asked, body, format).await?;
+    forward(Forward { worker, channel, target, agent, flight, busy }, admitted, head).await
+}
+
+fn validate(worker: &Worker, head: &Head, is_webhook: bool) -> Result<(), Screened> {
+    http_checks::screen(head, worker.loopback && !is_webhook)?;
+    if is_webhook { worker.origins.check_webhook(head) } else { worker.origins.check(head) }
+}
+
+/// Registers it before it is decided: whoever stops the agent or the channel from here on finds it.
+async fn register<'w, C: Channel<'w>>(
+    worker: &Worker,
+    target: &Target,
+    busy: &Busy,
+) -> Result<(Arc<Agent>, Registered), Rejection> {
+    let host = &worker.host;
+    if host.journal.is_full() {
+        return Err(Rejection::no_journal(host.journal.has_failed()));
+    }
+    let agent = host.agent_soon(&target.caller.agent).await.ok_or_else(|| {
+        Rejection::overload("There are too many agents: raise limits.agents or use fewer names.").closing()
+    })?;
+    let (connection, max) = (Arc::clone(&busy.connection), worker.limits.streams_per_agent);
+    let (request, now) = (agent.next_request(), host.clock.about());
+    let flight = agent.flights.register(request, C::GATE, target.upstream_name, connection, now, max);
+    let flight = flight.ok_or_else(|| {
+        Rejection::overload("This agent has too many requests under way: wait for some to end.").closing()
+    })?;
+    Ok((agent, flight))
+}
+
+/// Reads the body as far as it is inspected, and decides.
+async fn admit<'w, C: Channel<'w>>(
+    channel: &mut C,
+    asked: Asked<'_>,
+    body: Incoming,
+    format: &mut C::ErrorFormat,
+) -> Result<Admitted, Rejection> {
+    let (worker, flight) = (asked.worker, asked.flight);
+    let clock = &worker.host.clock;
+    let memory = Share::of(&worker.memory);
+    // Read after it was registered: a kill finds the request, or the request finds the kill.
+    let gate = worker.host.gate(&asked.agent.name);
+    match asked.target.body {
+        BodyUse::Pass(limit) => {
+            let is_too_large = body.size_hint().lower() > limit.bytes && gate.lets_pass(C::GATE);
+            let decided = match is_too_large {
+                true => Err(Rejection::too_large(limit)),
+                false => decide(channel, &asked, gate, None, format),
+            };
+            let meter = match decided {
+                Ok(meter) => meter,
+                Err(rejection) => return Err(unread(body, rejection).await),
+            };
+            let body = RequestBody::passing(body, limit, clock, flight.handle()).await;
+            let body = body.map_err(|problem| Rejection::body(problem, limit, flight))?;
+            Ok(Admitted { meter, body, _memory: memory })
+        }
+    }
+}
+
+/// Goes on only with a positive decision, and only if nothing was shut since (a permit, not an order).
+fn decide<'w, C: Channel<'w>>(
+    channel: &mut C,
+    asked: &Asked<'_>,
+    gate: GateView,
+    body: Option<&Bytes>,
+    format: &mut C::ErrorFormat,
+) -> Result<Option<Box<Account>>, Rejection> {
+    let meter = channel.decide(asked, gate, body, format)?;
+    // The body may have taken long: what cannot be written down any more is not forwarded.
+    if asked.worker.host.journal.has_failed() {
+        return Err(Rejection::no_journal(true));
+    }
+    match asked.flight.why_cut() {
+        Some(cut) => Err(Rejection::cut(Some(cut))),
+        None => Ok(meter),
+    }
+}
+
+/// The rejection of a request whose body was not read: closed with bytes unread, the connection would be reset, and many
+/// clients would never see the response.
+async fn unread(body: Incoming, rejection: Rejection) -> Rejection {
+    if body.is_end_stream() {
+        return rejection;
+    }
+    reading::drain(body).await;
+    rejection.closing()
+}
+
+/// Everything that goes with an admitted request.
+struct Forward<'w, C> {
+    worker: &'w Worker,
+    channel: C,
+    target: Target,
+    agent: Arc<Agent>,
+    flight: Registered,
+    busy: Busy,
+}
+
+/// Sends it, waits for the head of the response, and hands over its body, which settles when it ends.
+async fn forward<'w, C: Channel<'w>>(
+    of: Forward<'w, C>,
+    admitted: Admitted,
+    mut head: Box<Head>,
+) -> Result<Response<ResponseBody>, Rejection> {
+    let Forward { worker, mut channel, target, agent, flight, busy } = of;
+    let Admitted { mut meter, body, _memory } = admitted;
+    // What a client still sends when its request is over is not read.
+    let comes = matches!(body, RequestBody::Passing(_));
+    let rejected = |rejection: Rejection| if comes { rejection.closing() } else { rejection };
+    let Target { upstream, upstream_name, caller, path, .. } = &target;
+    let uri = forward::target(&upstream.ready, path, head.uri.query(), &caller.key_in)
+        .and_then(forward::uri)
+        .ok_or_else(|| rejected(Rejection::bad(400, "bad_path", "The path cannot be sent on.")))?;
+    let said_empty = body.is_end_stream() && head.headers.contains_key(CONTENT_LENGTH);
+    forward::request_headers(&mut head.headers, body.size_hint().exact(), &upstream.ready, &caller.key_in);
+    if said_empty {
+        // No length is written for a body that is not there, and some servers want one.
+        head.headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+    }
+    head.uri = uri;
+    let request = Request::from_parts(*head, body);
+    let asked = Asked { worker, target: &target, agent: &agent, flight: &flight };
+    channel.before_send(&asked, &request, meter.as_deref_mut()).map_err(rejected)?;
+    let (response, lease) = match upstream.send_unless_cut(request, &flight).await {
+        Sent::Answered(response, lease) => (response, lease),
+        Sent::Failed(error) => {
+            abort(meter, AbortedBy::Upstream);
+            return Err(rejected(Rejection::upstream_failed(upstream_name, &error)));
+        }
+        // Its meter says who cut it.
+        Sent::Cut => return Err(rejected(Rejection::cut(flight.why_cut()))),
+    };
+    let (mut head, body) = response.into_parts();
+    let checked = match head.status {
+        StatusCode::SWITCHING_PROTOCOLS => Err(Rejection::switched_protocols(upstream_name)),
+        _ => channel.check_response(&head),
+    };
+    if let Err(rejection) = checked {
+        abort(meter, AbortedBy::Upstream);
+        return Err(rejected(rejection));
+    }
+    forward::response_headers(&mut head.headers);
+    head.version = http::Version::HTTP_11;
+    let metered = meter.map(|mut meter| (channel.observe(&head, &mut meter), meter));
+    let (host, handle) = (Arc::clone(&worker.host), flight.handle());
+    let body = AnswerBody::new(Parts { body, lease, metered, flight, host, busy });
+    let body = channel.response_body(body, &head, &handle);
+    Ok(Response::from_parts(head, body))
+}
+
+fn abort(meter: Option<Box<Account>>, by: AbortedBy) {
+    if let Some(mut meter) = meter {
+        meter.abort(by);
+    }
+}
