@@ -9,10 +9,9 @@ mod path;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use estop_core::event::{Event, What};
 use estop_core::ids::Name;
-use estop_core::system::{self, GateView};
+use estop_core::system;
 use http::Response;
 use http::request::Parts as Head;
 
@@ -20,7 +19,7 @@ use crate::auth::identity::{Caller, Route};
 use crate::body::response_body::{self, ResponseBody};
 use crate::body::upload::BodyLimit;
 use crate::exchange::answer::AnswerBody;
-use crate::exchange::exchange::{Asked, BodyUse, Channel, Target};
+use crate::exchange::exchange::{Asked, BodyUse, Channel, Received, Target};
 use crate::exchange::rejection::{KeyPlace, Rejection};
 use crate::exchange::usage_meter::Account;
 use crate::exchange::worker::Worker;
@@ -53,7 +52,7 @@ pub(crate) struct Message {
     place: Place,
 }
 
-impl<'w> Channel<'w> for Message {
+impl Channel for Message {
     const GATE: system::Channel = system::Channel::Messaging;
     /// Decided by the path: what names neither way is the concern of whoever calls from outside.
     type ErrorFormat = Way;
@@ -70,7 +69,7 @@ impl<'w> Channel<'w> for Message {
         path::leads_in(head.uri.path())
     }
 
-    fn identify(worker: &'w Worker, head: &Head, _: &mut Way) -> Result<(Message, Target), Rejection> {
+    fn identify(worker: &Worker, head: &Head, _: &mut Way) -> Result<(Message, Target), Rejection> {
         let to = path::read(head.uri.path(), &worker.relays)?;
         let caller = identify(worker, head, &to)?;
         let place = to.side.take().ok_or_else(|| Rejection::overload(TOO_MANY).closing())?;
@@ -95,8 +94,7 @@ impl<'w> Channel<'w> for Message {
     fn decide(
         &mut self,
         asked: &Asked<'_>,
-        gate: GateView,
-        _: Option<&Bytes>,
+        received: &Received<'_>,
         _: &mut Way,
     ) -> Result<Option<Box<Account>>, Rejection> {
         let relay = self.relay.clone();
@@ -104,7 +102,7 @@ impl<'w> Channel<'w> for Message {
             Way::In => What::MessageIn { relay },
             Way::Out => What::MessageOut { relay },
         };
-        let event = Event { run: None, gate, what };
+        let event = Event { run: None, gate: received.gate, what };
         let decision = asked.worker.host.tell_under(asked.agent, &mut asked.agent.judged(), event);
         Rejection::unless_allowed(&decision).map(|()| None)
     }
@@ -123,5 +121,7 @@ fn identify(worker: &Worker, head: &Head, to: &RelayPath<'_>) -> Result<Caller, 
     let route = Route { agent: Some(agent), ticket: None, provider: "relay", path: to.path };
     worker
         .identify(&route, &head.uri, &head.headers, Some(agent))
+        // A message belongs to no run.
+        .map(|caller| Caller { run: None, ..caller })
         .map_err(|error| Rejection::identity(&error, &head.headers, KeyPlace::OwnHeader("the platform's")))
 }

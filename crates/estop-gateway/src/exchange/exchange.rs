@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use estop_core::event::AbortedBy;
 use estop_core::system::{self, GateView};
-use http::header::CONTENT_LENGTH;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use http::request::Parts as Head;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
@@ -27,11 +27,11 @@ use crate::exchange::rejection::Rejection;
 use crate::exchange::usage_meter::Account;
 use crate::exchange::worker::Worker;
 use crate::killswitch::connection::Busy;
-use crate::killswitch::in_flight::{Flight, Registered};
+use crate::killswitch::in_flight::{Flight, Phase, Registered};
 use crate::upstream::{Sent, Upstream};
 
 /// What a channel adds to the sequence. It lives as long as its request, and keeps what later steps need.
-pub(crate) trait Channel<'w>: Sized + Send {
+pub(crate) trait Channel: Sized + Send {
     /// What a kill of it shuts.
     const GATE: system::Channel;
 
@@ -51,17 +51,21 @@ pub(crate) trait Channel<'w>: Sized + Send {
 
     /// Finds out who asks, and where the request goes.
     fn identify(
-        worker: &'w Worker,
+        worker: &Worker,
         head: &Head,
         format: &mut Self::ErrorFormat,
     ) -> Result<(Self, Target), Rejection>;
 
-    /// Asks the engine. `body` is there if it is inspected. The meter is of what may cost something.
+    /// Whether a rejection cannot be written before the body was read.
+    fn needs_body_to_reject(&self, _asked: &Asked<'_>) -> bool {
+        false
+    }
+
+    /// Asks the engine. The meter is of what may cost something.
     fn decide(
         &mut self,
         asked: &Asked<'_>,
-        gate: GateView,
-        body: Option<&Bytes>,
+        received: &Received<'_>,
         format: &mut Self::ErrorFormat,
     ) -> Result<Option<Box<Account>>, Rejection>;
 
@@ -110,8 +114,12 @@ pub(crate) struct Target {
 /// What is done with a request's body.
 #[derive(Clone, Copy)]
 pub(crate) enum BodyUse {
+    /// It is read whole and inspected. What is inspected is what is forwarded.
+    Inspect,
     /// Nobody looks at it: it is passed on as it comes.
     Pass(BodyLimit),
+    /// There must be none.
+    None,
 }
 
 /// A registered request, as a decision needs it.
@@ -120,6 +128,15 @@ pub(crate) struct Asked<'a> {
     pub(crate) target: &'a Target,
     pub(crate) agent: &'a Arc<Agent>,
     pub(crate) flight: &'a Registered,
+}
+
+/// What came of it, as far as it is known when it is decided.
+pub(crate) struct Received<'a> {
+    pub(crate) head: &'a Head,
+    /// There if it is inspected and was read.
+    pub(crate) body: Option<&'a Bytes>,
+    /// Read after the request was registered: a kill finds the request, or the request finds the kill.
+    pub(crate) gate: GateView,
 }
 
 /// A request that was let through.
@@ -131,8 +148,8 @@ struct Admitted {
 }
 
 /// Serves one request.
-pub(crate) async fn serve<'w, C: Channel<'w>>(
-    worker: &'w Worker,
+pub(crate) async fn serve<C: Channel>(
+    worker: &Worker,
     inbound: Inbound,
     busy: Busy,
 ) -> Response<ResponseBody> {
@@ -146,8 +163,8 @@ pub(crate) async fn serve<'w, C: Channel<'w>>(
     }
 }
 
-async fn run<'w, C: Channel<'w>>(
-    worker: &'w Worker,
+async fn run<C: Channel>(
+    worker: &Worker,
     inbound: Inbound,
     busy: Busy,
     format: &mut C::ErrorFormat,
@@ -157,7 +174,7 @@ async fn run<'w, C: Channel<'w>>(
     let (mut channel, target) = C::identify(worker, &head, format)?;
     let (agent, flight) = register::<C>(worker, &target, &busy).await?;
     let asked = Asked { worker, target: &target, agent: &agent, flight: &flight };
-    let admitted = admit(&mut channel, asked, body, format).await?;
+    let admitted = admit(&mut channel, asked, &head, body, format).await?;
     forward(Forward { worker, channel, target, agent, flight, busy }, admitted, head).await
 }
 
@@ -167,7 +184,7 @@ fn validate(worker: &Worker, head: &Head, is_webhook: bool) -> Result<(), Screen
 }
 
 /// Registers it before it is decided: whoever stops the agent or the channel from here on finds it.
-async fn register<'w, C: Channel<'w>>(
+async fn register<C: Channel>(
     worker: &Worker,
     target: &Target,
     busy: &Busy,
@@ -185,48 +202,97 @@ async fn register<'w, C: Channel<'w>>(
     let flight = flight.ok_or_else(|| {
         Rejection::overload("This agent has too many requests under way: wait for some to end.").closing()
     })?;
+    if let Some(run) = &target.caller.run {
+        flight.set_run(Some(run.clone()));
+    }
     Ok((agent, flight))
 }
 
 /// Reads the body as far as it is inspected, and decides.
-async fn admit<'w, C: Channel<'w>>(
+async fn admit<C: Channel>(
     channel: &mut C,
     asked: Asked<'_>,
+    head: &Head,
     body: Incoming,
     format: &mut C::ErrorFormat,
 ) -> Result<Admitted, Rejection> {
-    let (worker, flight) = (asked.worker, asked.flight);
-    let clock = &worker.host.clock;
-    let memory = Share::of(&worker.memory);
-    // Read after it was registered: a kill finds the request, or the request finds the kill.
-    let gate = worker.host.gate(&asked.agent.name);
     match asked.target.body {
-        BodyUse::Pass(limit) => {
-            let is_too_large = body.size_hint().lower() > limit.bytes && gate.lets_pass(C::GATE);
-            let decided = match is_too_large {
-                true => Err(Rejection::too_large(limit)),
-                false => decide(channel, &asked, gate, None, format),
-            };
-            let meter = match decided {
-                Ok(meter) => meter,
-                Err(rejection) => return Err(unread(body, rejection).await),
-            };
-            let body = RequestBody::passing(body, limit, clock, flight.handle()).await;
-            let body = body.map_err(|problem| Rejection::body(problem, limit, flight))?;
-            Ok(Admitted { meter, body, _memory: memory })
+        BodyUse::Inspect => admit_inspected(channel, asked, head, body, format).await,
+        BodyUse::Pass(limit) => admit_passed(channel, asked, limit, head, body, format).await,
+        BodyUse::None if body.is_end_stream() => {
+            let limit = BodyLimit { bytes: 0, setting: "nothing" };
+            admit_passed(channel, asked, limit, head, body, format).await
+        }
+        BodyUse::None => {
+            let rejection = Rejection::bad(400, "bad_request", "This method has no body here.");
+            Err(unread(body, rejection).await)
         }
     }
 }
 
+async fn admit_inspected<C: Channel>(
+    channel: &mut C,
+    asked: Asked<'_>,
+    head: &Head,
+    body: Incoming,
+    format: &mut C::ErrorFormat,
+) -> Result<Admitted, Rejection> {
+    let (worker, flight) = (asked.worker, asked.flight);
+    let received = Received { head, body: None, gate: worker.host.gate(&asked.agent.name) };
+    if !received.gate.lets_pass(C::GATE) && !channel.needs_body_to_reject(&asked) {
+        // A shut gate is told at once, without waiting for a body.
+        let decided = decide(channel, &asked, &received, format);
+        let rejection = decided.err().unwrap_or_else(|| Rejection::shut(received.gate));
+        return Err(unread(body, rejection).await);
+    }
+    if head.headers.contains_key(CONTENT_ENCODING) {
+        let message = "The body is compressed (content-encoding) and cannot be inspected: send it plain.";
+        return Err(unread(body, Rejection::bad(415, "content_encoding", message)).await);
+    }
+    let mut memory = Share::of(&worker.memory);
+    let limit = BodyLimit { bytes: worker.limits.body_bytes as u64, setting: "limits.body_bytes" };
+    let clock = &worker.host.clock;
+    let bytes = reading::read(body, worker.limits.body_bytes, &mut memory, flight, clock).await;
+    let bytes = bytes.map_err(|problem| Rejection::body(problem, limit, flight))?;
+    flight.enter(Phase::Judging, clock.about());
+    // Read anew: the body may have taken long.
+    let received = Received { head, body: Some(&bytes), gate: worker.host.gate(&asked.agent.name) };
+    let meter = decide(channel, &asked, &received, format)?;
+    Ok(Admitted { meter, body: RequestBody::whole(bytes), _memory: memory })
+}
+
+async fn admit_passed<C: Channel>(
+    channel: &mut C,
+    asked: Asked<'_>,
+    limit: BodyLimit,
+    head: &Head,
+    body: Incoming,
+    format: &mut C::ErrorFormat,
+) -> Result<Admitted, Rejection> {
+    let (worker, flight) = (asked.worker, asked.flight);
+    let received = Received { head, body: None, gate: worker.host.gate(&asked.agent.name) };
+    let is_too_large = body.size_hint().lower() > limit.bytes && received.gate.lets_pass(C::GATE);
+    let decided = match is_too_large {
+        true => Err(Rejection::too_large(limit)),
+        false => decide(channel, &asked, &received, format),
+    };
+    let meter = match decided {
+        Ok(meter) => meter,
+        Err(rejection) => return Err(unread(body, rejection).await),
+    };
+    let body = RequestBody::passing(body, limit, &worker.host.clock, flight.handle()).await;
+    let body = body.map_err(|problem| Rejection::body(problem, limit, flight))?;
+    Ok(Admitted { meter, body, _memory: Share::of(&worker.memory) })
+}
+
 /// Goes on only with a positive decision, and only if nothing was shut since (a permit, not an order).
-fn decide<'w, C: Channel<'w>>(
+fn decide<C: Channel>(
     channel: &mut C,
     asked: &Asked<'_>,
-    gate: GateView,
-    body: Option<&Bytes>,
+    received: &Received<'_>,
     format: &mut C::ErrorFormat,
 ) -> Result<Option<Box<Account>>, Rejection> {
-    let meter = channel.decide(asked, gate, body, format)?;
+    let meter = channel.decide(asked, received, format)?;
     // The body may have taken long: what cannot be written down any more is not forwarded.
     if asked.worker.host.journal.has_failed() {
         return Err(Rejection::no_journal(true));
@@ -248,8 +314,8 @@ async fn unread(body: Incoming, rejection: Rejection) -> Rejection {
 }
 
 /// Everything that goes with an admitted request.
-struct Forward<'w, C> {
-    worker: &'w Worker,
+struct Forward<'a, C> {
+    worker: &'a Worker,
     channel: C,
     target: Target,
     agent: Arc<Agent>,
@@ -258,8 +324,8 @@ struct Forward<'w, C> {
 }
 
 /// Sends it, waits for the head of the response, and hands over its body, which settles when it ends.
-async fn forward<'w, C: Channel<'w>>(
-    of: Forward<'w, C>,
+async fn forward<C: Channel>(
+    of: Forward<'_, C>,
     admitted: Admitted,
     mut head: Box<Head>,
 ) -> Result<Response<ResponseBody>, Rejection> {

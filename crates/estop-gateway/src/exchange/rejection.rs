@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use estop_core::decision::Decision;
+use estop_core::system::GateView;
 use estop_wire::refusal::Kind;
 use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
@@ -64,6 +65,12 @@ impl Rejection {
             Some(cut) => Rejection::new(cut.kind, cut.code, cut.message.clone()),
             None => Rejection::new(Kind::Stop, "stopped", "Stopped by estop."),
         }
+    }
+
+    /// The gate is shut.
+    pub(crate) fn shut(gate: GateView) -> Rejection {
+        let message = format!("{} {}", reasons::system_sentence(gate), reasons::AFTER_KILL);
+        Rejection::new(Kind::Stop, "system", message)
     }
 
     /// What cannot be written down is not let through.

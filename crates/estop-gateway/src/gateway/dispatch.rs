@@ -18,7 +18,7 @@ pub(crate) async fn serve(worker: &Worker, inbound: Inbound, busy: Busy) -> Resp
         return Box::pin(exchange::serve::<relay::Message>(worker, inbound, busy)).await;
     }
     if mcp::is_mcps(inbound.head.uri.path()) {
-        return Box::pin(mcp::serve(worker, inbound, busy)).await;
+        return Box::pin(exchange::serve::<mcp::McpRequest>(worker, inbound, busy)).await;
     }
     llm::serve(worker, inbound, busy).await
 }
