@@ -9,7 +9,7 @@
 //!
 //! It may use `estop-wire` and `estop-core`, and is used by `estop`.
 //!
-//! Read `channels/llm.rs` first: one request from its head to its answer.
+//! Read `exchange/exchange.rs` first: one request from its head to the end of its response.
 
 mod auth;
 mod body;

@@ -25,7 +25,7 @@ use crate::auth::identity::{self, Route};
 use crate::body::response_body::{self, ResponseBody};
 use crate::body::upload::Outgoing;
 use crate::exchange::answer::AnswerBody;
-use crate::exchange::exchange::{Asked, BodyUse, Channel, Received, Target};
+use crate::exchange::exchange::{BodyUse, Channel, ExchangeContext, Received, Target};
 use crate::exchange::rejection::{KeyPlace, Rejection};
 use crate::exchange::usage_meter::Account;
 use crate::exchange::worker::Worker;
@@ -100,14 +100,14 @@ impl Channel for McpRequest {
     }
 
     /// A request is answered under its id, which is in its body.
-    fn needs_body_to_reject(&self, _: &Asked<'_>) -> bool {
+    fn needs_body_to_reject(&self, _: &ExchangeContext<'_>) -> bool {
         true
     }
 
     /// Asks about each call. Everything else passes while the channel is open, and a stopped agent may only look around.
     fn decide(
         &mut self,
-        asked: &Asked<'_>,
+        context: &ExchangeContext<'_>,
         received: &Received<'_>,
         format: &mut ErrorFormat,
     ) -> Result<Option<Box<Account>>, Rejection> {
@@ -118,7 +118,7 @@ impl Channel for McpRequest {
         if let Some(message) = &message {
             format.set_message(message);
             if message.calls().next().is_some() {
-                self.pending = self.ask(asked, message)?;
+                self.pending = self.ask(context, message)?;
                 return Ok(None);
             }
         }
@@ -131,8 +131,8 @@ impl Channel for McpRequest {
             // what cannot be read could be anything (TL-3).
             None => received.head.method != Method::DELETE,
         };
-        let run = asked.target.caller.run.as_deref();
-        match asked.worker.host.why_not(&asked.agent.name, run, false).filter(|_| is_work) {
+        let run = context.target.caller.run.as_deref();
+        match context.worker.host.why_not(&context.agent.name, run, false).filter(|_| is_work) {
             Some(why) => {
                 let message = format!("{why} Look at what it did, then let it go on.");
                 Err(Rejection::new(Kind::Stop, "denied", message))
@@ -143,20 +143,20 @@ impl Channel for McpRequest {
 
     fn before_send(
         &mut self,
-        asked: &Asked<'_>,
+        context: &ExchangeContext<'_>,
         request: &Outgoing,
         _: Option<&mut Account>,
     ) -> Result<(), Rejection> {
         if !self.pending.is_empty() {
             cancel::when_cut(cancel::Way {
-                host: Arc::clone(&asked.worker.host),
-                upstream: Arc::clone(&asked.target.upstream),
-                agent: Arc::clone(asked.agent),
-                flight: asked.flight.handle(),
+                host: Arc::clone(&context.worker.host),
+                upstream: Arc::clone(&context.target.upstream),
+                agent: Arc::clone(context.agent),
+                flight: context.flight.handle(),
                 pending: self.pending.clone(),
                 uri: request.uri().clone(),
                 headers: request.headers().clone(),
-                max: asked.worker.limits.streams_per_agent,
+                max: context.worker.limits.streams_per_agent,
             });
         }
         Ok(())
@@ -186,15 +186,15 @@ impl Channel for McpRequest {
 }
 
 impl McpRequest {
-    fn ask(&self, asked: &Asked<'_>, message: &Message<'_>) -> Result<Pending, Rejection> {
+    fn ask(&self, context: &ExchangeContext<'_>, message: &Message<'_>) -> Result<Pending, Rejection> {
         let asker = Asker {
-            host: Arc::clone(&asked.worker.host),
+            host: Arc::clone(&context.worker.host),
             server: self.server.clone(),
-            agent: Arc::clone(asked.agent),
-            run: asked.target.caller.run.clone(),
+            agent: Arc::clone(context.agent),
+            run: context.target.caller.run.clone(),
             is_supervised: self.is_supervised,
         };
-        let (pending, stops) = asker.ask(message, asked.flight.request);
+        let (pending, stops) = asker.ask(message, context.flight.request);
         pending.map_err(|reason| Rejection { stops, ..Rejection::new(Kind::Stop, "denied", reason) })
     }
 }

@@ -19,7 +19,7 @@ use crate::auth::identity::{Caller, Route};
 use crate::body::response_body::{self, ResponseBody};
 use crate::body::upload::BodyLimit;
 use crate::exchange::answer::AnswerBody;
-use crate::exchange::exchange::{Asked, BodyUse, Channel, Received, Target};
+use crate::exchange::exchange::{BodyUse, Channel, ExchangeContext, Received, Target};
 use crate::exchange::rejection::{KeyPlace, Rejection};
 use crate::exchange::usage_meter::Account;
 use crate::exchange::worker::Worker;
@@ -93,7 +93,7 @@ impl Channel for Message {
 
     fn decide(
         &mut self,
-        asked: &Asked<'_>,
+        context: &ExchangeContext<'_>,
         received: &Received<'_>,
         _: &mut Way,
     ) -> Result<Option<Box<Account>>, Rejection> {
@@ -103,7 +103,7 @@ impl Channel for Message {
             Way::Out => What::MessageOut { relay },
         };
         let event = Event { run: None, gate: received.gate, what };
-        let decision = asked.worker.host.tell_under(asked.agent, &mut asked.agent.judged(), event);
+        let decision = context.worker.host.tell_under(context.agent, &mut context.agent.judged(), event);
         Rejection::unless_allowed(&decision).map(|()| None)
     }
 

@@ -57,14 +57,14 @@ pub(crate) trait Channel: Sized + Send {
     ) -> Result<(Self, Target), Rejection>;
 
     /// Whether a rejection cannot be written before the body was read.
-    fn needs_body_to_reject(&self, _asked: &Asked<'_>) -> bool {
+    fn needs_body_to_reject(&self, _context: &ExchangeContext<'_>) -> bool {
         false
     }
 
     /// Asks the engine. The meter is of what may cost something.
     fn decide(
         &mut self,
-        asked: &Asked<'_>,
+        context: &ExchangeContext<'_>,
         received: &Received<'_>,
         format: &mut Self::ErrorFormat,
     ) -> Result<Option<Box<Account>>, Rejection>;
@@ -72,7 +72,7 @@ pub(crate) trait Channel: Sized + Send {
     /// The last moment before the request is sent, as it will be.
     fn before_send(
         &mut self,
-        _asked: &Asked<'_>,
+        _context: &ExchangeContext<'_>,
         _request: &Outgoing,
         _meter: Option<&mut Account>,
     ) -> Result<(), Rejection> {
@@ -123,7 +123,7 @@ pub(crate) enum BodyUse {
 }
 
 /// A registered request, as a decision needs it.
-pub(crate) struct Asked<'a> {
+pub(crate) struct ExchangeContext<'a> {
     pub(crate) worker: &'a Worker,
     pub(crate) target: &'a Target,
     pub(crate) agent: &'a Arc<Agent>,
@@ -173,8 +173,8 @@ async fn run<C: Channel>(
     validate(worker, &head, C::is_webhook(&head)).map_err(|screened| Rejection::head(&screened))?;
     let (mut channel, target) = C::identify(worker, &head, format)?;
     let (agent, flight) = register::<C>(worker, &target, &busy).await?;
-    let asked = Asked { worker, target: &target, agent: &agent, flight: &flight };
-    let admitted = admit(&mut channel, asked, &head, body, format).await?;
+    let context = ExchangeContext { worker, target: &target, agent: &agent, flight: &flight };
+    let admitted = admit(&mut channel, context, &head, body, format).await?;
     forward(Forward { worker, channel, target, agent, flight, busy }, admitted, head).await
 }
 
@@ -211,17 +211,17 @@ async fn register<C: Channel>(
 /// Reads the body as far as it is inspected, and decides.
 async fn admit<C: Channel>(
     channel: &mut C,
-    asked: Asked<'_>,
+    context: ExchangeContext<'_>,
     head: &Head,
     body: Incoming,
     format: &mut C::ErrorFormat,
 ) -> Result<Admitted, Rejection> {
-    match asked.target.body {
-        BodyUse::Inspect => admit_inspected(channel, asked, head, body, format).await,
-        BodyUse::Pass(limit) => admit_passed(channel, asked, limit, head, body, format).await,
+    match context.target.body {
+        BodyUse::Inspect => admit_inspected(channel, context, head, body, format).await,
+        BodyUse::Pass(limit) => admit_passed(channel, context, limit, head, body, format).await,
         BodyUse::None if body.is_end_stream() => {
             let limit = BodyLimit { bytes: 0, setting: "nothing" };
-            admit_passed(channel, asked, limit, head, body, format).await
+            admit_passed(channel, context, limit, head, body, format).await
         }
         BodyUse::None => {
             let rejection = Rejection::bad(400, "bad_request", "This method has no body here.");
@@ -232,16 +232,16 @@ async fn admit<C: Channel>(
 
 async fn admit_inspected<C: Channel>(
     channel: &mut C,
-    asked: Asked<'_>,
+    context: ExchangeContext<'_>,
     head: &Head,
     body: Incoming,
     format: &mut C::ErrorFormat,
 ) -> Result<Admitted, Rejection> {
-    let (worker, flight) = (asked.worker, asked.flight);
-    let received = Received { head, body: None, gate: worker.host.gate(&asked.agent.name) };
-    if !received.gate.lets_pass(C::GATE) && !channel.needs_body_to_reject(&asked) {
+    let (worker, flight) = (context.worker, context.flight);
+    let received = Received { head, body: None, gate: worker.host.gate(&context.agent.name) };
+    if !received.gate.lets_pass(C::GATE) && !channel.needs_body_to_reject(&context) {
         // A shut gate is told at once, without waiting for a body.
-        let decided = decide(channel, &asked, &received, format);
+        let decided = decide(channel, &context, &received, format);
         let rejection = decided.err().unwrap_or_else(|| Rejection::shut(received.gate));
         return Err(unread(body, rejection).await);
     }
@@ -256,25 +256,25 @@ async fn admit_inspected<C: Channel>(
     let bytes = bytes.map_err(|problem| Rejection::body(problem, limit, flight))?;
     flight.enter(Phase::Judging, clock.about());
     // Read anew: the body may have taken long.
-    let received = Received { head, body: Some(&bytes), gate: worker.host.gate(&asked.agent.name) };
-    let meter = decide(channel, &asked, &received, format)?;
+    let received = Received { head, body: Some(&bytes), gate: worker.host.gate(&context.agent.name) };
+    let meter = decide(channel, &context, &received, format)?;
     Ok(Admitted { meter, body: RequestBody::whole(bytes), _memory: memory })
 }
 
 async fn admit_passed<C: Channel>(
     channel: &mut C,
-    asked: Asked<'_>,
+    context: ExchangeContext<'_>,
     limit: BodyLimit,
     head: &Head,
     body: Incoming,
     format: &mut C::ErrorFormat,
 ) -> Result<Admitted, Rejection> {
-    let (worker, flight) = (asked.worker, asked.flight);
-    let received = Received { head, body: None, gate: worker.host.gate(&asked.agent.name) };
+    let (worker, flight) = (context.worker, context.flight);
+    let received = Received { head, body: None, gate: worker.host.gate(&context.agent.name) };
     let is_too_large = body.size_hint().lower() > limit.bytes && received.gate.lets_pass(C::GATE);
     let decided = match is_too_large {
         true => Err(Rejection::too_large(limit)),
-        false => decide(channel, &asked, &received, format),
+        false => decide(channel, &context, &received, format),
     };
     let meter = match decided {
         Ok(meter) => meter,
@@ -288,16 +288,16 @@ async fn admit_passed<C: Channel>(
 /// Goes on only with a positive decision, and only if nothing was shut since (a permit, not an order).
 fn decide<C: Channel>(
     channel: &mut C,
-    asked: &Asked<'_>,
+    context: &ExchangeContext<'_>,
     received: &Received<'_>,
     format: &mut C::ErrorFormat,
 ) -> Result<Option<Box<Account>>, Rejection> {
-    let meter = channel.decide(asked, received, format)?;
+    let meter = channel.decide(context, received, format)?;
     // The body may have taken long: what cannot be written down any more is not forwarded.
-    if asked.worker.host.journal.has_failed() {
+    if context.worker.host.journal.has_failed() {
         return Err(Rejection::no_journal(true));
     }
-    match asked.flight.why_cut() {
+    match context.flight.why_cut() {
         Some(cut) => Err(Rejection::cut(Some(cut))),
         None => Ok(meter),
     }
@@ -346,8 +346,8 @@ async fn forward<C: Channel>(
     }
     head.uri = uri;
     let request = Request::from_parts(*head, body);
-    let asked = Asked { worker, target: &target, agent: &agent, flight: &flight };
-    channel.before_send(&asked, &request, meter.as_deref_mut()).map_err(rejected)?;
+    let context = ExchangeContext { worker, target: &target, agent: &agent, flight: &flight };
+    channel.before_send(&context, &request, meter.as_deref_mut()).map_err(rejected)?;
     let (response, lease) = match upstream.send_unless_cut(request, &flight).await {
         Sent::Answered(response, lease) => (response, lease),
         Sent::Failed(error) => {

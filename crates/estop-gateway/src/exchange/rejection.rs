@@ -182,6 +182,8 @@ impl Rejection {
 /// Where a channel's clients put an agent's key.
 #[derive(Clone, Copy)]
 pub(crate) enum KeyPlace {
+    /// Where the provider's key is, or in `x-estop-key`.
+    ApiKey,
     /// In `x-estop-key` alone; the other credentials are somebody else's, who is named here.
     OwnHeader(&'static str),
 }
@@ -189,6 +191,11 @@ pub(crate) enum KeyPlace {
 impl KeyPlace {
     fn missing(self) -> Rejection {
         match self {
+            KeyPlace::ApiKey => Rejection::bad(
+                401,
+                "key_missing",
+                "estop wants this agent's key: send it as the API key, or in the header x-estop-key.",
+            ),
             KeyPlace::OwnHeader(others) => Rejection::bad(
                 401,
                 "key_missing",
@@ -199,6 +206,9 @@ impl KeyPlace {
 
     fn unknown(self, headers: &HeaderMap) -> Rejection {
         match self {
+            KeyPlace::ApiKey => {
+                Rejection::bad(401, "key_unknown", "This is no agent's estop key: check agents.NAME.key_env.")
+            }
             KeyPlace::OwnHeader(_) if !headers.contains_key(KEY_HEADER) => self.missing(),
             KeyPlace::OwnHeader(_) => Rejection::bad(
                 401,

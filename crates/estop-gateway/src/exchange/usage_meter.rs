@@ -123,21 +123,9 @@ impl Account {
         self.job = job;
     }
 
-    /// The head of the answer came.
-    pub(crate) fn answered(&mut self, head: &http::response::Parts) {
-        if let Some(job) = &mut self.job {
-            job.begin(head);
-        }
-    }
-
     /// Where the core is asked.
     pub(crate) fn host(&self) -> &Host {
         &self.host
-    }
-
-    /// Whose.
-    pub(crate) fn agent(&self) -> &Agent {
-        &self.agent
     }
 
     /// Which run.
@@ -167,9 +155,12 @@ impl Account {
         })
     }
 
-    /// The answer begins: how it is read, and whether its status says that it failed.
-    pub(crate) fn begin(&mut self, observer: Option<Observer>, streams: bool, failed: bool) {
-        self.failed = failed;
+    /// The head of the answer came, and this is how the rest is read.
+    pub(crate) fn begin(&mut self, observer: Option<Observer>, streams: bool, head: &http::response::Parts) {
+        if let Some(job) = &mut self.job {
+            job.begin(head);
+        }
+        self.failed = head.status.as_u16() >= 400;
         self.answered = true;
         self.reading = observer.map(|observer| {
             let chant = streams.then(ChantDetector::default);

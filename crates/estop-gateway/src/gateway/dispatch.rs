@@ -20,5 +20,5 @@ pub(crate) async fn serve(worker: &Worker, inbound: Inbound, busy: Busy) -> Resp
     if mcp::is_mcps(inbound.head.uri.path()) {
         return Box::pin(exchange::serve::<mcp::McpRequest>(worker, inbound, busy)).await;
     }
-    llm::serve(worker, inbound, busy).await
+    exchange::serve::<llm::LlmRequest>(worker, inbound, busy).await
 }

@@ -379,3 +379,40 @@ fn wait<T>(mut ready: impl FnMut() -> Option<T>) -> T {
         std::thread::sleep(Duration::from_millis(2));
     }
 }
+
+#[test]
+fn an_1_a_policy_that_answers_by_message_does_so_for_requests_under_way() {
+    for dialect in &DIALECTS {
+        for stream in [false, true] {
+            let house = House::with_policy(r#"{"policy":{"block_response":"message"}}"#);
+            house.model.always(Reply { hold: Some(Hold::Headers), ..Reply::default() });
+            let mut wire = Wire::open(house.address());
+            wire.post(&dialect.path("a", stream), "", &dialect.body("hello", stream));
+            assert!(house.model.wait_for_requests(1, PATIENCE), "{}", dialect.name);
+            stop(&house, Stop::Kill, "a");
+            let reply = wire.reply();
+            assert_eq!(
+                (reply.status, reply.header("x-estop-reason")),
+                (200, Some("system")),
+                "{}: {reply:?}",
+                dialect.name
+            );
+            assert!(reply.text().contains("Stopped by estop"), "{}: {reply:?}", dialect.name);
+        }
+    }
+}
+
+#[test]
+fn an_1_a_refused_upload_is_told_so_however_large_it_is() {
+    let house = House::new();
+    stop(&house, Stop::Agent, "a");
+    let mut wire = Wire::open(house.address());
+    wire.post("/agents/a/openai/v1/files", "", &"x".repeat(16 << 20));
+    let reply = wire.reply();
+    assert_eq!(
+        (reply.status, reply.header("x-estop-reason"), reply.header("connection")),
+        (400, Some("agent_inactive"), Some("close")),
+        "{reply:?}"
+    );
+    assert_eq!(house.model.requests(), 0);
+}

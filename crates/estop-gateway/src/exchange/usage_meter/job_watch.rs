@@ -5,9 +5,9 @@ use estop_wire::jobs::{self, JobKind, JobReader, JobState};
 use estop_wire::protocol::Protocol;
 use estop_wire::response::{Observed, Observer, framing};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use http::request::Parts as Head;
 
 use super::Account;
+use crate::body::upload::Outgoing;
 use crate::engine::background::{Found, Job, JobStanding, Jobs, OpenAccount};
 use crate::upstream::Ready;
 
@@ -58,8 +58,8 @@ pub(crate) struct Sending<'a> {
     pub(crate) provider: &'a str,
     /// The provider.
     pub(crate) ready: &'a Ready,
-    /// Method and headers, as the client sent them.
-    pub(crate) head: &'a Head,
+    /// The request, as it is sent.
+    pub(crate) request: &'a Outgoing,
     /// The client's path, without what the base path has already.
     pub(crate) path: &'a str,
     /// It asks for work in the background.
@@ -71,8 +71,8 @@ pub(crate) struct Sending<'a> {
 impl JobWatch {
     /// For a request that begins work, or is about some that is remembered; `None` for every other.
     pub(crate) fn of(sending: &Sending<'_>, jobs: &Jobs) -> Result<Option<Box<JobWatch>>, MayNotBegin> {
-        let Sending { agent, provider, ready, head, path, background, .. } = *sending;
-        let kind = jobs::begun_by(head.method.as_str(), path);
+        let Sending { agent, provider, ready, request, path, background, .. } = *sending;
+        let kind = jobs::begun_by(request.method().as_str(), path);
         let plain = jobs::plain_path(&format!("{}{path}", ready.provider.base_path));
         let what = match kind.filter(|kind| background || !kind.is_on_request()) {
             Some(kind) => {
@@ -168,10 +168,10 @@ impl JobWatch {
 impl Sending<'_> {
     fn job(&self, kind: JobKind, path: String) -> Job {
         let kept = |name: &&str| {
-            let value = self.head.headers.get(*name)?.to_str().ok()?;
+            let value = self.request.headers().get(*name)?.to_str().ok()?;
             (value.len() <= KEPT_BYTES_MAX).then(|| ((*name).to_owned(), value.to_owned()))
         };
-        let pairs = self.head.uri.query().unwrap_or_default().split('&');
+        let pairs = self.request.uri().query().unwrap_or_default().split('&');
         let version = |pair: &&str| pair.starts_with("api-version=") && pair.len() <= KEPT_BYTES_MAX;
         Job {
             agent: Name::from(self.agent),
