@@ -45,7 +45,7 @@ use drill::Cage;
 use switch::{Button, LatchKeeper};
 
 /// The agents, the button, the clock and the way to the journal.
-pub struct Host {
+pub struct Engine {
     /// All agents.
     pub agents: Agents,
     /// The gate word.
@@ -70,8 +70,8 @@ pub struct Host {
     pub jobs: Jobs,
 }
 
-impl Host {
-    /// A host that is still starting: nothing passes until [`Host::open`].
+impl Engine {
+    /// An engine that is still starting: nothing passes until [`Engine::open`].
     /// Channels in `always_shut` stay so, whatever is cleared.
     pub fn new(
         rulebook: Rulebook,
@@ -80,9 +80,9 @@ impl Host {
         always_shut: Channels,
         from: Millis,
         system: System,
-    ) -> Host {
+    ) -> Engine {
         let clock = Arc::new(Clock::starting_at(from));
-        Host {
+        Engine {
             agents,
             latch: Latch::new(System::default().gate(), always_shut),
             upstream: Arc::new(Shared::new(Arc::clone(&clock))),
@@ -136,8 +136,8 @@ impl Host {
         if self.agents.resting.get(name).is_none() {
             return self.agent(name);
         }
-        let (host, name) = (Arc::clone(self), name.to_owned());
-        tokio::task::spawn_blocking(move || host.agent(&name)).await.ok().flatten()
+        let (engine, name) = (Arc::clone(self), name.to_owned());
+        tokio::task::spawn_blocking(move || engine.agent(&name)).await.ok().flatten()
     }
 
     fn begin(&self, name: &str) -> Agent {
@@ -252,9 +252,9 @@ impl Host {
         if !stops {
             return self.journal.flush();
         }
-        let host = Arc::clone(self);
+        let engine = Arc::clone(self);
         // A disk takes its time; others on this thread do not wait for it. If the task is lost, so is the process.
-        let _ = tokio::task::spawn_blocking(move || host.journal.sync()).await;
+        let _ = tokio::task::spawn_blocking(move || engine.journal.sync()).await;
     }
 
     /// What the gate word says to an agent, as it is written down. The epoch of an open gate is nobody's business but the system's, and left out of records.

@@ -40,7 +40,7 @@ pub use engine::policies::{Over, Rulebook};
 pub use engine::restored_state::Remembered;
 pub use engine::switch::{LatchKeeper, NotKept};
 pub use engine::tools::{RegisteredTool, RunningTool, Tools};
-pub use engine::{Host, Keeping};
+pub use engine::{Engine, Keeping};
 pub use gateway::Gateway;
 pub use journal::{Decided, Handover, JournalQueue, Portion, Recorded, Tail, TailMark};
 pub use killswitch::heartbeat::{Heartbeat, Heartbeats, PartChange};

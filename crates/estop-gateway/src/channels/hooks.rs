@@ -23,7 +23,7 @@ use estop_wire::hooks::{
     self, HookAnswer, HookClient, HookError, HookEvent, HookIn, HookOut, HookPrint, HookVerdict,
 };
 
-use crate::engine::Host;
+use crate::engine::Engine;
 use crate::engine::agents::{Agent, Judged};
 use crate::engine::last_output::Place;
 
@@ -35,7 +35,7 @@ const _: () = assert!(HOOK_BODY_MAX > hooks::PAYLOAD_BYTES_MAX, "too large is fo
 /// Who begins, ends and puts runs to sleep, where a hook brings it about.
 const BY: &str = "hook";
 
-impl Host {
+impl Engine {
     /// Answers a hook. May wait for the disk: if its agent is at rest, and if it switches its agent off.
     pub fn hook(&self, call: HookCall<'_>) -> HookReply {
         let (reply, stops) = self.hook_unsynced(call);
@@ -78,7 +78,7 @@ impl Host {
         let print = &hook.print(&runners);
         let mut judged = agent.judged();
         let mut asked =
-            Asked { host: self, agent: &agent, judged: &mut judged, who, hook, print, stops: false };
+            Asked { engine: self, agent: &agent, judged: &mut judged, who, hook, print, stops: false };
         #[cfg(test)]
         let before = estop_core::steps::taken();
         let (out, stops) = (asked.answer(), asked.stops);
@@ -129,7 +129,7 @@ fn unknown(client: &str) -> HookReply {
 
 /// One hook and everything it takes to answer it.
 struct Asked<'a> {
-    host: &'a Host,
+    engine: &'a Engine,
     agent: &'a Agent,
     judged: &'a mut Judged,
     who: &'a Who,
@@ -254,7 +254,7 @@ impl Asked<'_> {
             }
         };
         let may_work = self.judged.state.standing() == Standing::Active
-            && self.host.gate(&self.agent.name).lets_pass(Channel::Tools);
+            && self.engine.gate(&self.agent.name).lets_pass(Channel::Tools);
         if !may_work {
             return None;
         }
@@ -279,13 +279,13 @@ impl Asked<'_> {
     /// Whoever began the run may not know where it works; its hooks do (CB-8).
     fn locate(&self) {
         if let RunOf::Supervised(run) | RunOf::Named(run) = &self.who.run_of {
-            self.host.words.locate(&self.agent.name, Some(run), self.place());
+            self.engine.words.locate(&self.agent.name, Some(run), self.place());
         }
     }
 
     /// What the agent's standing, the button and the run say though nothing was asked.
     fn standing(&self) -> HookOut {
-        let gate = self.host.gate(&self.agent.name);
+        let gate = self.engine.gate(&self.agent.name);
         let run = self.judged.state.run_finding(self.who.run().map(|run| &**run));
         verdict::standing(gate, self.judged.state.standing(), run, self.hook)
     }
@@ -293,7 +293,7 @@ impl Asked<'_> {
     /// The agent's words, in case they are the last of a run that is stopped (CB-6).
     fn say(&self, text: Option<&str>) {
         if let Some(text) = text {
-            self.host.last_words(&self.agent.name, self.who.run().map(|run| &**run), text);
+            self.engine.last_words(&self.agent.name, self.who.run().map(|run| &**run), text);
         }
     }
 
@@ -308,7 +308,7 @@ impl Asked<'_> {
 
     fn tell(&mut self, what: What) -> Arc<Decision> {
         let run: Option<Name> = self.who.run().cloned();
-        let decision = self.host.tell_locked(self.agent, self.judged, run, what);
+        let decision = self.engine.tell_locked(self.agent, self.judged, run, what);
         self.stops |= decision.deactivated().is_some();
         decision
     }

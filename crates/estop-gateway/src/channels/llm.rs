@@ -72,7 +72,7 @@ impl Channel for LlmRequest {
             error => Rejection::identity(&error, &head.headers, KeyPlace::ApiKey),
         };
         let route = identity::route(head.uri.path()).map_err(refused)?;
-        let canary = worker.host.cage.admits(route.provider, &head.headers);
+        let canary = worker.engine.cage.admits(route.provider, &head.headers);
         let is_canary = canary.is_some();
         let (provider, upstream) = match canary {
             Some(upstream) => (drill::PROVIDER, upstream),
@@ -165,7 +165,7 @@ impl Channel for LlmRequest {
             | Protocol::Embeddings(_) => false,
         };
         let Some(meter) = meter.filter(|_| may_be) else { return Ok(()) };
-        let host = &context.worker.host;
+        let engine = &context.worker.engine;
         let sending = Sending {
             agent: &context.agent.name,
             provider: &self.provider,
@@ -173,9 +173,9 @@ impl Channel for LlmRequest {
             request,
             path: &context.target.path,
             background: self.background,
-            now: host.clock.about_wall(),
+            now: engine.clock.about_wall(),
         };
-        meter.watch_job(JobWatch::of(&sending, &host.jobs).map_err(may_not_begin)?);
+        meter.watch_job(JobWatch::of(&sending, &engine.jobs).map_err(may_not_begin)?);
         Ok(())
     }
 
@@ -208,7 +208,7 @@ fn costs_nothing(head: &Head, path: &str) -> bool {
 
 /// The model is replaced by a canned answer (KS-9): in safe mode, and where the environment shut the channel.
 fn is_safe_mode(worker: &Worker) -> bool {
-    match worker.host.latch.view().state {
+    match worker.engine.latch.view().state {
         SystemState::SafeMode => true,
         SystemState::Running => !worker.llm_enabled,
         SystemState::Starting | SystemState::Shutdown => false,

@@ -132,7 +132,7 @@ impl Channel for McpRequest {
             None => received.head.method != Method::DELETE,
         };
         let run = context.target.caller.run.as_deref();
-        match context.worker.host.why_not(&context.agent.name, run, false).filter(|_| is_work) {
+        match context.worker.engine.why_not(&context.agent.name, run, false).filter(|_| is_work) {
             Some(why) => {
                 let message = format!("{why} Look at what it did, then let it go on.");
                 Err(Rejection::new(Kind::Stop, "denied", message))
@@ -149,7 +149,7 @@ impl Channel for McpRequest {
     ) -> Result<(), Rejection> {
         if !self.pending.is_empty() {
             cancel::when_cut(cancel::Way {
-                host: Arc::clone(&context.worker.host),
+                engine: Arc::clone(&context.worker.engine),
                 upstream: Arc::clone(&context.target.upstream),
                 agent: Arc::clone(context.agent),
                 flight: context.flight.handle(),
@@ -188,7 +188,7 @@ impl Channel for McpRequest {
 impl McpRequest {
     fn ask(&self, context: &ExchangeContext<'_>, message: &Message<'_>) -> Result<Pending, Rejection> {
         let asker = Asker {
-            host: Arc::clone(&context.worker.host),
+            engine: Arc::clone(&context.worker.engine),
             server: self.server.clone(),
             agent: Arc::clone(context.agent),
             run: context.target.caller.run.clone(),

@@ -9,12 +9,12 @@ use estop_core::system::KillReason;
 use estop_core::watchdog::{WINDOW_MS, WatchdogFinding};
 use estop_wire::refusal::Kind;
 
-use super::{Host, reasons};
+use super::{Engine, reasons};
 use crate::engine::agents::Agent;
 use crate::engine::background::Job;
 use crate::killswitch::in_flight::Cut;
 
-impl Host {
+impl Engine {
     /// Does what a decision says. The caller holds the agent's lock: nothing here waits.
     pub(super) fn act(&self, agent: &Agent, decision: &Decision) {
         for effect in &decision.effects {

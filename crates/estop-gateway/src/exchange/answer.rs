@@ -13,7 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use crate::body::response_body::BodyError;
-use crate::engine::Host;
+use crate::engine::Engine;
 use crate::exchange::forward;
 use crate::exchange::usage_meter::Account;
 use crate::killswitch::connection::Busy;
@@ -30,7 +30,7 @@ pub(crate) struct AnswerBody {
     /// How it is written and what it uses; `None` of what costs nothing and is not read.
     metered: Option<(Shape, Box<Account>)>,
     flight: Registered,
-    host: Arc<Host>,
+    engine: Arc<Engine>,
     ended: bool,
     /// Why the upstream broke off, to be told.
     broken: Option<BodyError>,
@@ -80,7 +80,7 @@ pub(crate) struct Parts {
     /// Its registration.
     pub flight: Registered,
     /// Where the core is asked.
-    pub host: Arc<Host>,
+    pub engine: Arc<Engine>,
     /// Its place on the client's connection.
     pub busy: Busy,
 }
@@ -88,7 +88,7 @@ pub(crate) struct Parts {
 impl AnswerBody {
     /// Takes over the upstream's body.
     pub(crate) fn new(parts: Parts) -> AnswerBody {
-        let Parts { body: source, lease, metered, flight, host, busy } = parts;
+        let Parts { body: source, lease, metered, flight, engine, busy } = parts;
         let is_empty = source.is_end_stream();
         let lease = Some(lease);
         let mut answer = AnswerBody {
@@ -96,7 +96,7 @@ impl AnswerBody {
             lease,
             metered,
             flight,
-            host,
+            engine,
             ended: false,
             broken: None,
             _busy: busy,
@@ -125,7 +125,7 @@ impl AnswerBody {
         if let Some(trailers) = frame.trailers_mut() {
             forward::response_headers(trailers);
         }
-        self.flight.enter(Phase::Writing, self.host.clock.about());
+        self.flight.enter(Phase::Writing, self.engine.clock.about());
         // Of a body with a known length, and after trailers, nobody asks for the end.
         if self.source.is_end_stream() || frame.is_trailers() {
             self.complete()?;
@@ -139,11 +139,11 @@ impl AnswerBody {
         if let Some((_, meter)) = &mut self.metered {
             meter.complete();
         }
-        self.host.journal.flush();
+        self.engine.journal.flush();
         if let Some(lease) = self.lease.take() {
             lease.finish(&self.flight);
         }
-        if self.host.journal.has_failed() { Err(NOT_KEPT.into()) } else { Ok(()) }
+        if self.engine.journal.has_failed() { Err(NOT_KEPT.into()) } else { Ok(()) }
     }
 
     /// The upstream broke off, or we made it do so.
@@ -160,7 +160,7 @@ impl AnswerBody {
         if let Some((_, meter)) = &mut self.metered {
             meter.abort(AbortedBy::Upstream);
         }
-        self.host.journal.flush();
+        self.engine.journal.flush();
         // Told when the task runs again: what came before is on its way to the client, and would be lost with it.
         self.broken = Some(error);
         cx.waker().wake_by_ref();
@@ -179,7 +179,7 @@ impl AnswerBody {
             meter.abort(cut.by);
             event
         });
-        self.host.journal.flush();
+        self.engine.journal.flush();
         Some(match event {
             Some(event) => Ok(Frame::data(Bytes::from(event))),
             None => Err(cut.message.into()),
@@ -206,7 +206,7 @@ impl Body for AnswerBody {
         }
         match Pin::new(&mut self.source).poll_frame(cx) {
             Poll::Pending => {
-                self.flight.enter(Phase::Streaming, self.host.clock.about());
+                self.flight.enter(Phase::Streaming, self.engine.clock.about());
                 Poll::Pending
             }
             Poll::Ready(Some(Ok(frame))) => Poll::Ready(Some(self.pass(frame))),

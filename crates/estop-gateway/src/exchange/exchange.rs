@@ -157,7 +157,7 @@ pub(crate) async fn serve<C: Channel>(
     match run::<C>(worker, inbound, busy, &mut format).await {
         Ok(response) => response,
         Err(rejection) => {
-            worker.host.persist(rejection.stops).await;
+            worker.engine.persist(rejection.stops).await;
             C::render(&format, &rejection)
         }
     }
@@ -189,15 +189,15 @@ async fn register<C: Channel>(
     target: &Target,
     busy: &Busy,
 ) -> Result<(Arc<Agent>, Registered), Rejection> {
-    let host = &worker.host;
-    if host.journal.is_full() {
-        return Err(Rejection::no_journal(host.journal.has_failed()));
+    let engine = &worker.engine;
+    if engine.journal.is_full() {
+        return Err(Rejection::no_journal(engine.journal.has_failed()));
     }
-    let agent = host.agent_soon(&target.caller.agent).await.ok_or_else(|| {
+    let agent = engine.agent_soon(&target.caller.agent).await.ok_or_else(|| {
         Rejection::overload("There are too many agents: raise limits.agents or use fewer names.").closing()
     })?;
     let (connection, max) = (Arc::clone(&busy.connection), worker.limits.streams_per_agent);
-    let (request, now) = (agent.next_request(), host.clock.about());
+    let (request, now) = (agent.next_request(), engine.clock.about());
     let flight = agent.flights.register(request, C::GATE, target.upstream_name, connection, now, max);
     let flight = flight.ok_or_else(|| {
         Rejection::overload("This agent has too many requests under way: wait for some to end.").closing()
@@ -238,7 +238,7 @@ async fn admit_inspected<C: Channel>(
     format: &mut C::ErrorFormat,
 ) -> Result<Admitted, Rejection> {
     let (worker, flight) = (context.worker, context.flight);
-    let received = Received { head, body: None, gate: worker.host.gate(&context.agent.name) };
+    let received = Received { head, body: None, gate: worker.engine.gate(&context.agent.name) };
     if !received.gate.lets_pass(C::GATE) && !channel.needs_body_to_reject(&context) {
         // A shut gate is told at once, without waiting for a body.
         let decided = decide(channel, &context, &received, format);
@@ -251,12 +251,12 @@ async fn admit_inspected<C: Channel>(
     }
     let mut memory = Share::of(&worker.memory);
     let limit = BodyLimit { bytes: worker.limits.body_bytes as u64, setting: "limits.body_bytes" };
-    let clock = &worker.host.clock;
+    let clock = &worker.engine.clock;
     let bytes = reading::read(body, worker.limits.body_bytes, &mut memory, flight, clock).await;
     let bytes = bytes.map_err(|problem| Rejection::body(problem, limit, flight))?;
     flight.enter(Phase::Judging, clock.about());
     // Read anew: the body may have taken long.
-    let received = Received { head, body: Some(&bytes), gate: worker.host.gate(&context.agent.name) };
+    let received = Received { head, body: Some(&bytes), gate: worker.engine.gate(&context.agent.name) };
     let meter = decide(channel, &context, &received, format)?;
     Ok(Admitted { meter, body: RequestBody::whole(bytes), _memory: memory })
 }
@@ -270,7 +270,7 @@ async fn admit_passed<C: Channel>(
     format: &mut C::ErrorFormat,
 ) -> Result<Admitted, Rejection> {
     let (worker, flight) = (context.worker, context.flight);
-    let received = Received { head, body: None, gate: worker.host.gate(&context.agent.name) };
+    let received = Received { head, body: None, gate: worker.engine.gate(&context.agent.name) };
     let is_too_large = body.size_hint().lower() > limit.bytes && received.gate.lets_pass(C::GATE);
     let decided = match is_too_large {
         true => Err(Rejection::too_large(limit)),
@@ -280,7 +280,7 @@ async fn admit_passed<C: Channel>(
         Ok(meter) => meter,
         Err(rejection) => return Err(unread(body, rejection).await),
     };
-    let body = RequestBody::passing(body, limit, &worker.host.clock, flight.handle()).await;
+    let body = RequestBody::passing(body, limit, &worker.engine.clock, flight.handle()).await;
     let body = body.map_err(|problem| Rejection::body(problem, limit, flight))?;
     Ok(Admitted { meter, body, _memory: Share::of(&worker.memory) })
 }
@@ -294,7 +294,7 @@ fn decide<C: Channel>(
 ) -> Result<Option<Box<Account>>, Rejection> {
     let meter = channel.decide(context, received, format)?;
     // The body may have taken long: what cannot be written down any more is not forwarded.
-    if context.worker.host.journal.has_failed() {
+    if context.worker.engine.journal.has_failed() {
         return Err(Rejection::no_journal(true));
     }
     match context.flight.why_cut() {
@@ -369,8 +369,8 @@ async fn forward<C: Channel>(
     forward::response_headers(&mut head.headers);
     head.version = http::Version::HTTP_11;
     let metered = meter.map(|mut meter| (channel.observe(&head, &mut meter), meter));
-    let (host, handle) = (Arc::clone(&worker.host), flight.handle());
-    let body = AnswerBody::new(Parts { body, lease, metered, flight, host, busy });
+    let (engine, handle) = (Arc::clone(&worker.engine), flight.handle());
+    let body = AnswerBody::new(Parts { body, lease, metered, flight, engine, busy });
     let body = channel.response_body(body, &head, &handle);
     Ok(Response::from_parts(head, body))
 }

@@ -18,7 +18,7 @@ use estop_core::report_tool::reported;
 use estop_core::time::Millis;
 use estop_wire::response::{Observed, Observer, UsageIn};
 
-use crate::engine::Host;
+use crate::engine::Engine;
 use crate::engine::agents::Agent;
 use crate::engine::background::OpenAccount;
 use crate::engine::previous_responses::Asked;
@@ -40,7 +40,7 @@ const PROGRESS_TOKENS: u64 = 1_024;
 
 /// One forwarded request's account.
 pub(crate) struct Account {
-    host: Arc<Host>,
+    engine: Arc<Engine>,
     agent: Arc<Agent>,
     run: Option<Name>,
     request: RequestId,
@@ -71,7 +71,7 @@ struct Reading {
 /// Whose account it is.
 pub(crate) struct Opened {
     /// Where the core is asked.
-    pub host: Arc<Host>,
+    pub engine: Arc<Engine>,
     /// Which agent.
     pub agent: Arc<Agent>,
     /// Which run.
@@ -93,10 +93,10 @@ pub(crate) struct Opened {
 impl Account {
     /// Opens the account of a request that was let through. Boxed: it goes from hand to hand until the answer ends.
     pub(crate) fn open(of: Opened) -> Box<Account> {
-        let Opened { host, agent, run, request, asked, estimate, prices, streams, flight } = of;
+        let Opened { engine, agent, run, request, asked, estimate, prices, streams, flight } = of;
         Box::new(Account {
-            began: host.clock.about(),
-            host,
+            began: engine.clock.about(),
+            engine,
             agent,
             run,
             request,
@@ -124,8 +124,8 @@ impl Account {
     }
 
     /// Where the core is asked.
-    pub(crate) fn host(&self) -> &Host {
-        &self.host
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
     }
 
     /// Which run.
@@ -137,7 +137,7 @@ impl Account {
     /// reservation without a sign of life.
     pub(crate) fn parked(&self) -> Box<Account> {
         Box::new(Account {
-            host: self.host.clone(),
+            engine: self.engine.clone(),
             agent: Arc::clone(&self.agent),
             run: self.run.clone(),
             request: self.request,
@@ -181,13 +181,13 @@ impl Account {
         let tokens = told.max(output_bytes / BOOKED_BYTES_PER_TOKEN);
         if let Some(chant) = chant {
             let what = What::ChantDetected(ChantDetected { request: self.request, chant });
-            self.host.tell(&self.agent, self.run.clone(), what);
+            self.engine.tell(&self.agent, self.run.clone(), what);
         }
         if let Some(reading) = self.reading.as_mut().filter(|reading| tokens >= reading.next_report) {
             reading.next_report = tokens + PROGRESS_TOKENS;
             let usage = self.usage(usage, tokens, UsageKnown::SoFar);
             let progress = StreamProgressed { request: self.request, usage, fleet: None };
-            self.host.tell(&self.agent, self.run.clone(), What::StreamProgressed(progress));
+            self.engine.tell(&self.agent, self.run.clone(), What::StreamProgressed(progress));
         }
     }
 
@@ -226,7 +226,7 @@ impl Account {
         }
         let usage = self.all_reserved();
         let what = What::StreamAborted(StreamAborted { request: self.request, by: AbortedBy::Kill, usage });
-        self.host.tell(&self.agent, self.run.clone(), what);
+        self.engine.tell(&self.agent, self.run.clone(), what);
     }
 
     /// Remembers work that began and settles what ended; whether this account is settled too.
@@ -263,14 +263,14 @@ impl Account {
         let mut judged = agent.judged();
         judged.recall.remember(self.asked, said, &print);
         let completed = ResponseCompleted { request: self.request, ended, print, usage };
-        self.host.tell_locked(&agent, &mut judged, self.run.clone(), What::ResponseCompleted(completed));
+        self.engine.tell_locked(&agent, &mut judged, self.run.clone(), What::ResponseCompleted(completed));
     }
 
     /// Keeps what the agent said last: in a report, or else in its text (CB-6).
     fn note_words(&self, said: &Observed) {
         let report = said.calls.iter().find_map(|call| reported(&call.name, &call.args));
         let text = report.as_deref().unwrap_or(&said.text);
-        self.host.last_words(&self.agent.name, self.run.as_deref(), text);
+        self.engine.last_words(&self.agent.name, self.run.as_deref(), text);
     }
 
     fn print(&self, said: &Observed) -> ResponsePrint {
@@ -302,7 +302,7 @@ impl Account {
             Usage::default()
         };
         let what = What::StreamAborted(StreamAborted { request: self.request, by, usage });
-        self.host.tell(&self.agent, self.run.clone(), what);
+        self.engine.tell(&self.agent, self.run.clone(), what);
     }
 
     /// What a request used whose answer did not come to its end.
@@ -319,7 +319,7 @@ impl Account {
             };
         }
         let unseen = if self.prices.reasons() {
-            let seconds = self.host.clock.about().since(self.began).div_ceil(1_000);
+            let seconds = self.engine.clock.about().since(self.began).div_ceil(1_000);
             seconds.saturating_mul(TOKENS_PER_SECOND).min(self.estimate.output_tokens.into())
         } else {
             0

@@ -12,7 +12,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::auth::cross_site::AllowedOrigins;
 use crate::auth::identity::{self, Authority, Caller, IdentityError, IdentityRules, KeysAtHand, Route};
 use crate::body::reading::Memory;
-use crate::engine::Host;
+use crate::engine::Engine;
 use crate::killswitch::connections::Connections;
 use crate::killswitch::heartbeat::Heartbeat;
 use crate::settings::Limits;
@@ -23,7 +23,7 @@ use crate::upstream::relays::Relay;
 /// What one worker thread has.
 pub(crate) struct Worker {
     /// Where the core is asked.
-    pub host: Arc<Host>,
+    pub engine: Arc<Engine>,
     /// Providers, by the name in the path, with this worker's connections.
     pub upstreams: BTreeMap<Box<str>, Arc<Upstream>>,
     /// Relays of messages, by the name in the path, with this worker's connections.
@@ -75,8 +75,8 @@ impl Worker {
         let authority = Authority {
             keys: &self.keys,
             rules: self.identity,
-            rulebook: &self.host.rulebook,
-            tickets: &self.host.tools.tickets,
+            rulebook: &self.engine.rulebook,
+            tickets: &self.engine.tools.tickets,
         };
         identity::identify(&authority, route, uri, headers, configured)
     }

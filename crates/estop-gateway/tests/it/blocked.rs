@@ -133,19 +133,19 @@ fn open(house: &House) -> usize {
 fn ks_11_a_kill_closes_both_sides_while_every_worker_is_blocked() {
     let mut at = blocked(&["a", "b"], 100);
     assert_eq!(open(&at.house), 200);
-    let stopped = at.house.host().kill(Press::new(KillReason::Manual, "test", "test"));
+    let stopped = at.house.engine().kill(Press::new(KillReason::Manual, "test", "test"));
     assert!(stopped.ended.model_calls >= 200, "{stopped:?}");
     wait("the model works on nothing", || (open(&at.house) == 0).then_some(()));
     // The killing thread has closed these too: nobody else could.
     at.streams.iter_mut().for_each(|wire| drop(wire.rest()));
-    assert_eq!(at.house.host().heartbeats.stuck().len(), 2, "both are still blocked");
+    assert_eq!(at.house.engine().heartbeats.stuck().len(), 2, "both are still blocked");
 }
 
 #[test]
 fn ks_11_stopping_one_agent_closes_its_sockets_alone_while_every_worker_is_blocked() {
     let mut at = blocked(&["a", "b"], 10);
-    let agent = at.house.host().agents.get("a").unwrap();
-    at.house.host().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+    let agent = at.house.engine().agents.get("a").unwrap();
+    at.house.engine().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
     wait("its streams end", || (open(&at.house) == 10).then_some(()));
     at.streams.drain(..10).for_each(|mut wire| drop(wire.rest()));
     assert_eq!(open(&at.house), 10, "those of its neighbour go on");
@@ -173,18 +173,18 @@ fn ks_11_a_kill_closes_idle_upstream_connections_while_every_worker_is_blocked()
         },
     );
     assert_eq!(closed.load(Ordering::SeqCst), 0, "it is kept for the next request");
-    at.house.host().kill(Press::new(KillReason::Manual, "test", "test"));
+    at.house.engine().kill(Press::new(KillReason::Manual, "test", "test"));
     wait("it is closed", || (closed.load(Ordering::SeqCst) == 1).then_some(()));
-    assert_eq!(at.house.host().heartbeats.stuck().len(), 2, "both are still blocked");
+    assert_eq!(at.house.engine().heartbeats.stuck().len(), 2, "both are still blocked");
 }
 
 /// A worker may be blocked where it judges an agent, and hold its lock.
 #[test]
 fn ks_11_an_agents_requests_end_while_its_lock_is_held() {
     let at = blocked(&["a"], 5);
-    let agent = at.house.host().agents.get("a").unwrap();
+    let agent = at.house.engine().agents.get("a").unwrap();
     let lock = agent.judged();
-    at.house.host().end_requests(&agent);
+    at.house.engine().end_requests(&agent);
     wait("its streams end", || (open(&at.house) == 0).then_some(()));
     drop(lock);
 }
@@ -193,9 +193,9 @@ fn ks_11_an_agents_requests_end_while_its_lock_is_held() {
 #[test]
 fn ks_11_a_kill_takes_no_agents_lock() {
     let at = blocked(&["a"], 5);
-    let agent = at.house.host().agents.get("a").unwrap();
+    let agent = at.house.engine().agents.get("a").unwrap();
     let lock = agent.judged();
-    at.house.host().kill(Press::new(KillReason::Manual, "test", "test"));
+    at.house.engine().kill(Press::new(KillReason::Manual, "test", "test"));
     wait("its streams end", || (open(&at.house) == 0).then_some(()));
     drop(lock);
 }
@@ -210,5 +210,5 @@ fn ks_11_workers_that_run_again_are_noticed() {
             well.push(name);
         }
     }
-    wait("nothing is stuck", || at.house.host().heartbeats.stuck().is_empty().then_some(()));
+    wait("nothing is stuck", || at.house.engine().heartbeats.stuck().is_empty().then_some(()));
 }

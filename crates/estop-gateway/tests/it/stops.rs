@@ -24,11 +24,11 @@ enum Stop {
 fn stop(house: &House, how: Stop, agent: &str) {
     match how {
         Stop::Kill => {
-            house.host().kill(Press::new(KillReason::Manual, "test", "test"));
+            house.engine().kill(Press::new(KillReason::Manual, "test", "test"));
         }
         Stop::Agent => {
-            let agent = house.host().agent(agent).unwrap();
-            house.host().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+            let agent = house.engine().agent(agent).unwrap();
+            house.engine().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
         }
     }
 }
@@ -172,7 +172,7 @@ fn ld_3_stop_while_the_client_still_sends() {
             wire.send(head.as_bytes());
             // Registered as soon as its head was read.
             let registered = || {
-                let agent = house.host().agents.get(&agent)?;
+                let agent = house.engine().agents.get(&agent)?;
                 (agent.flights.count() == 1).then_some(())
             };
             wait(registered);
@@ -276,7 +276,7 @@ fn ks_2_a_client_that_does_not_read_cannot_keep_the_model_working() {
     let dialect = &DIALECTS[0];
     let (wire, _) = stops_upstream(&house, Stop::Kill, dialect, true, (&dialect.body("hello", true), ""));
     // And it is shown the door: its own connection closes too, though it never read a byte.
-    wait(|| (house.host().agents.get("a-openai_chat")?.flights.count() == 0).then_some(()));
+    wait(|| (house.engine().agents.get("a-openai_chat")?.flights.count() == 0).then_some(()));
     drop(wire);
 }
 
@@ -350,21 +350,21 @@ fn ks_2_a_shut_channel_holds_no_connection_to_a_model() {
     let house = House::new();
     let reply = post(house.address(), &DIALECTS[0].path("a", false), &DIALECTS[0].body("hello", false));
     assert_eq!((reply.status, house.model.connections().open), (200, 1), "{reply:?}");
-    house.host().kill(Press::new(KillReason::Manual, "test", "test"));
+    house.engine().kill(Press::new(KillReason::Manual, "test", "test"));
     wait(|| (house.model.connections().open == 0).then_some(()));
 }
 
 #[test]
 fn ks_9_safe_mode_answers_without_touching_an_upstream() {
     let house = House::new();
-    let host = house.host();
-    host.kill(Press::new(KillReason::Manual, "test", "test"));
+    let engine = house.engine();
+    engine.kill(Press::new(KillReason::Manual, "test", "test"));
     let shut = post(house.address(), &DIALECTS[0].path("a", false), &DIALECTS[0].body("hello", false));
     assert_eq!(shut.status, 400, "a pressed button is no answer: {shut:?}");
-    let unlock = Unlock { by: "test".into(), epoch: host.latch.view().epoch, note: None };
-    host.restart(unlock.clone()).unwrap();
+    let unlock = Unlock { by: "test".into(), epoch: engine.latch.view().epoch, note: None };
+    engine.restart(unlock.clone()).unwrap();
     is_canned(&house);
-    host.clear(Unlock { epoch: host.latch.view().epoch, ..unlock }).unwrap();
+    engine.clear(Unlock { epoch: engine.latch.view().epoch, ..unlock }).unwrap();
     let open = post(house.address(), &DIALECTS[0].path("a", false), &DIALECTS[0].body("hello", false));
     assert_eq!((open.status, open.header("x-estop-reason")), (200, None), "{open:?}");
 }

@@ -44,7 +44,7 @@ impl LlmRequest {
         print.steps.iter_mut().for_each(|step| shorten(&mut step.tool));
         let prices = self.prices(worker, said);
         let estimate = self.estimate(worker, said, body_bytes, &prices);
-        let host = &worker.host;
+        let engine = &worker.engine;
         // Commands are read before the lock is taken: nobody else waits for them.
         if !print.steps.is_empty() {
             let runners = Arc::clone(&agent.judged().runners);
@@ -65,10 +65,10 @@ impl LlmRequest {
             tags: caller.tags.clone(),
         };
         let what = What::RequestReceived(received);
-        let decision = host.tell_under(agent, &mut judged, Event { run: run.clone(), gate, what });
+        let decision = engine.tell_under(agent, &mut judged, Event { run: run.clone(), gate, what });
         drop(judged);
         let mut account = Account::open(Opened {
-            host: host.clone(),
+            engine: engine.clone(),
             agent: Arc::clone(agent),
             run,
             request: flight.request,
@@ -82,7 +82,7 @@ impl LlmRequest {
             account.never_opened();
         } else if has_cap(&decision) {
             // A reservation that a killed process forgets would be money over the cap.
-            host.journal.flush();
+            engine.journal.flush();
         }
         (decision, account)
     }

@@ -128,7 +128,7 @@ impl JobWatch {
                 job.run = of.run().cloned();
                 let Some(seen) = seen else {
                     if was_sent {
-                        of.host().remember_job(*job, signs, None);
+                        of.engine().remember_job(*job, signs, None);
                     }
                     return AccountEnd::Settle;
                 };
@@ -138,7 +138,7 @@ impl JobWatch {
                 let account = (job.kind == JobKind::Response).then(|| of.parked() as Box<dyn OpenAccount>);
                 let told = if account.is_some() { AccountEnd::StaysOpen } else { AccountEnd::Settle };
                 (job.id, job.thread) = (Some(seen.id), seen.thread);
-                of.host().remember_job(*job, signs, account);
+                of.engine().remember_job(*job, signs, account);
                 told
             }
             What::Asks { found, result } => {
@@ -155,7 +155,7 @@ impl JobWatch {
                     None => JobState::Running,
                 };
                 if matches!(state, JobState::Ended | JobState::Cancelled)
-                    && let Some(account) = of.host().jobs.over(found.number, state)
+                    && let Some(account) = of.engine().jobs.over(found.number, state)
                 {
                     account.settle(said);
                 }
