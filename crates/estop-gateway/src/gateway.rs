@@ -198,7 +198,7 @@ impl Gateway {
         }
         gateway.threads.push(job_canceller::start(Arc::clone(&engine), &ready, jobs, stopped)?);
         gateway.watcher("estop-sweep", move |engine, stopping| {
-            timeouts::run(engine, &workers, &limits, stopping)
+            timeouts::run(engine, &workers, &limits, stopping);
         })?;
         gateway.watcher("estop-timer", timeouts::run_timer)?;
         Ok(gateway)

@@ -67,9 +67,11 @@ impl Channel for LlmRequest {
         head: &Head,
         format: &mut ErrorFormat,
     ) -> Result<(LlmRequest, Target), Rejection> {
-        let refused = |error| match error {
-            IdentityError::NoProvider => no_provider(worker),
-            error => Rejection::identity(&error, &head.headers, KeyPlace::ApiKey),
+        let refused = |error| {
+            if error == IdentityError::NoProvider {
+                return no_provider(worker);
+            }
+            Rejection::identity(&error, &head.headers, KeyPlace::ApiKey)
         };
         let route = identity::route(head.uri.path()).map_err(refused)?;
         let canary = worker.engine.cage.admits(route.provider, &head.headers);

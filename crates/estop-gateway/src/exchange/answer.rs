@@ -117,10 +117,8 @@ impl AnswerBody {
     }
 
     fn pass(&mut self, mut frame: Frame<Bytes>) -> Result<Frame<Bytes>, BodyError> {
-        if let Some(data) = frame.data_ref() {
-            if let Some((_, meter)) = &mut self.metered {
-                meter.observe(data);
-            }
+        if let (Some(data), Some((_, meter))) = (frame.data_ref(), &mut self.metered) {
+            meter.observe(data);
         }
         if let Some(trailers) = frame.trailers_mut() {
             forward::response_headers(trailers);
