@@ -1,20 +1,26 @@
 //! Breakers by the clock and what they bring about, with a clock that tests put ahead.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use estop_core::button::{Press, Unlock};
+use estop_core::decision::Decision;
 use estop_core::ended::Ended;
-use estop_core::event::{ToolFinished, ToolRequested};
-use estop_core::ids::{CallId, Hash64};
+use estop_core::engine::Snapshot;
+use estop_core::event::{ToolFinished, ToolRequested, What};
+use estop_core::ids::{CallId, Hash64, Name};
 use estop_core::policy::Limit;
 use estop_core::policy_file::{PolicyFile, PolicyFileIn};
 use estop_core::run::{RunLimits, RunState};
-use estop_core::system::{Channel, KillReason};
+use estop_core::system::{Channel, Channels, KillReason, System};
+use estop_core::time::Millis;
 
-use super::*;
+use super::Engine;
+use crate::engine::agents::Agents;
 use crate::engine::eviction::Resting;
+use crate::engine::policies::Rulebook;
 use crate::engine::tools::{RegisteredTool, RunningTool};
+use crate::journal::JournalQueue;
 use crate::killswitch::connection::Connection;
 use crate::killswitch::in_flight::Registered;
 
