@@ -118,7 +118,7 @@ impl ProofTester {
             self.engine.let_canary_in(secret.text(), upstream.port()).ok_or(NoProofTest::UnderWay)?;
         let canary = self.engine.agent(CANARY).ok_or_else(|| cannot("no agent", &"there are too many"))?;
         // Whatever was done to it before: it must work, or there is nothing to stop.
-        self.engine.tell(&canary, None, What::AgentActivated { by: "proof test".into() });
+        self.engine.apply(&canary, None, What::AgentActivated { by: "proof test".into() });
         let process = CanaryProcess::start().map_err(|error| cannot("no process", &format!("{error:#}")))?;
         let tool = self.engine.tools.register(process.tool());
         let tool = tool.ok_or_else(|| cannot("no tool", &"too many run"))?;

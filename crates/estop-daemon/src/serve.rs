@@ -171,7 +171,7 @@ fn dashboard(at: SocketAddr) -> (String, String) {
 /// Agents whose own rules do not fit over the configuration any more do not work with looser ones.
 fn pause(engine: &Engine, unfit: &[Name]) {
     for agent in unfit.iter().filter_map(|name| engine.agent(name)) {
-        engine.tell(&agent, None, What::AgentPaused { by: "configuration".into() });
+        engine.apply(&agent, None, What::AgentPaused { by: "configuration".into() });
     }
 }
 

@@ -174,7 +174,7 @@ impl Operator for Steering {
             Steer::Pause => What::AgentPaused { by },
             Steer::Resume => What::AgentResumed { by },
         };
-        self.engine.tell(&agent, None, what);
+        self.engine.apply(&agent, None, what);
         if steer == Steer::Activate {
             // Its window begins anew, and so does what is shown of it.
             agent.judged().score = None;
@@ -186,21 +186,21 @@ impl Operator for Steering {
     fn snooze(&self, agent: &str, snooze: NewSnooze, by: &str) -> Result<AgentView, OperatorError> {
         let agent = self.find(agent)?;
         let NewSnooze { guard, for_ms, until, note } = snooze;
-        self.engine.tell(&agent, None, What::GuardSnoozed { by: by.into(), guard, for_ms, until, note });
+        self.engine.apply(&agent, None, What::GuardSnoozed { by: by.into(), guard, for_ms, until, note });
         self.keep()?;
         Ok(self.view(&agent))
     }
 
     fn wake_guard(&self, agent: &str, guard: Guard, by: &str) -> Result<AgentView, OperatorError> {
         let agent = self.find(agent)?;
-        self.engine.tell(&agent, None, What::GuardWoken { by: by.into(), guard });
+        self.engine.apply(&agent, None, What::GuardWoken { by: by.into(), guard });
         self.keep()?;
         Ok(self.view(&agent))
     }
 
     fn renew_budget(&self, agent: &str, spent: PeriodSpend, by: &str) -> Result<AgentView, OperatorError> {
         let agent = self.find(agent)?;
-        self.engine.tell(&agent, None, What::BudgetRenewed { by: by.into(), spent });
+        self.engine.apply(&agent, None, What::BudgetRenewed { by: by.into(), spent });
         self.keep()?;
         Ok(self.view(&agent))
     }
@@ -239,7 +239,7 @@ impl Operator for Steering {
         let agent = self.find(agent)?;
         // The run without a name is the implicit one.
         let run = Some(run).filter(|run| !run.is_empty()).map(Name::from);
-        let decision = self.engine.tell(&agent, run, step.told(by));
+        let decision = self.engine.apply(&agent, run, step.told(by));
         self.keep()?;
         Ok((*decision).clone())
     }

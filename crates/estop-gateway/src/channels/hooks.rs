@@ -184,7 +184,7 @@ impl Asked<'_> {
         if let Some(refused) = self.begin() {
             return verdict::of(&refused, self.hook);
         }
-        let decision = self.tell(What::PromptSubmitted);
+        let decision = self.apply(What::PromptSubmitted);
         verdict::of(&decision, self.hook)
     }
 
@@ -197,7 +197,7 @@ impl Asked<'_> {
             // The reader refuses a payload without a tool: nothing comes here.
             return HookOut::deny("estop refused this: it names no tool.");
         };
-        let decision = self.tell(What::ToolRequested(told));
+        let decision = self.apply(What::ToolRequested(told));
         if decision.is_allowed() {
             self.say(self.print.report.as_deref());
         } else {
@@ -210,7 +210,7 @@ impl Asked<'_> {
     fn tool_finished(&mut self) -> HookOut {
         let call = self.judged.hooks.calls(self.judged.told).finished(self.print);
         if let Some(told) = call.and_then(|call| self.print.tool_finished(call)) {
-            let decision = self.tell(What::ToolFinished(told));
+            let decision = self.apply(What::ToolFinished(told));
             if decision.deactivated().is_some() {
                 return verdict::of(&decision, self.hook);
             }
@@ -223,7 +223,7 @@ impl Asked<'_> {
         self.say(self.hook.last_words.as_deref());
         let is_awake = self.state() == Some(RunState::Active) && !self.is_tripped();
         if is_awake {
-            self.tell(RunStep::Sleep.told(BY));
+            self.apply(RunStep::Sleep.told(BY));
         }
         HookOut::allow()
     }
@@ -232,7 +232,7 @@ impl Asked<'_> {
     fn session_ended(&mut self) -> HookOut {
         let is_open = matches!(self.state(), Some(RunState::Active | RunState::Sleeping));
         if is_open && matches!(self.who.run_of, RunOf::Named(_) | RunOf::Session(_)) {
-            self.tell(RunStep::Complete.told(BY));
+            self.apply(RunStep::Complete.told(BY));
         }
         self.judged.hooks.forget(self.who.run());
         HookOut::allow()
@@ -258,7 +258,7 @@ impl Asked<'_> {
         if !may_work {
             return None;
         }
-        let decision = self.tell(self.start(attended).told(BY));
+        let decision = self.apply(self.start(attended).told(BY));
         (!decision.is_allowed()).then_some(decision)
     }
 
@@ -306,9 +306,9 @@ impl Asked<'_> {
         self.judged.state.run_views().iter().any(|view| view.name.as_ref() == run && view.tripped)
     }
 
-    fn tell(&mut self, what: What) -> Arc<Decision> {
+    fn apply(&mut self, what: What) -> Arc<Decision> {
         let run: Option<Name> = self.who.run().cloned();
-        let decision = self.engine.tell_locked(self.agent, self.judged, run, what);
+        let decision = self.engine.apply_locked(self.agent, self.judged, run, what);
         self.stops |= decision.deactivated().is_some();
         decision
     }

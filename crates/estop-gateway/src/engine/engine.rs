@@ -126,7 +126,7 @@ impl Engine {
         let agent = Agent::new(name, self.rulebook.rules(name));
         // A journal begins with the rules: they are told before anybody else can find the agent.
         let policy = Box::new((*agent.judged().policy).clone());
-        self.tell(&agent, None, What::PolicyChanged { by: "configuration".into(), policy });
+        self.apply(&agent, None, What::PolicyChanged { by: "configuration".into(), policy });
         agent
     }
 
@@ -158,7 +158,7 @@ impl Engine {
             let agent = self.agents.put(Agent::remembered(&name, rules, state, told));
             agent.judged().last = self.clock.mono();
             if is_under_way {
-                self.tell(&agent, None, What::Restarted { away_ms });
+                self.apply(&agent, None, What::Restarted { away_ms });
             }
             self.apply_rules_to(&agent, "configuration");
             agent.set_wake(agent.judged().next_wake());
@@ -181,7 +181,7 @@ impl Engine {
         let told = Box::new((*policy).clone());
         judged.runners = runners(&policy);
         judged.policy = policy;
-        self.tell_locked(agent, &mut judged, None, What::PolicyChanged { by: by.into(), policy: told });
+        self.apply_locked(agent, &mut judged, None, What::PolicyChanged { by: by.into(), policy: told });
     }
 
     /// Gives the agents of the configuration, and the default one, their places: made-up names cannot take them.
@@ -194,24 +194,24 @@ impl Engine {
     }
 
     /// Judges an event of an agent, writes it down and does what the decision says.
-    pub fn tell(&self, agent: &Agent, run: Option<Name>, what: What) -> Arc<Decision> {
+    pub fn apply(&self, agent: &Agent, run: Option<Name>, what: What) -> Arc<Decision> {
         let mut judged = agent.judged();
-        self.tell_locked(agent, &mut judged, run, what)
+        self.apply_locked(agent, &mut judged, run, what)
     }
 
     /// The same for a caller that holds the agent's lock.
-    pub fn tell_locked(
+    pub fn apply_locked(
         &self,
         agent: &Agent,
         judged: &mut Judged,
         run: Option<Name>,
         what: What,
     ) -> Arc<Decision> {
-        self.tell_under(agent, judged, Event { run, gate: self.gate(&agent.name), what })
+        self.apply_under(agent, judged, Event { run, gate: self.gate(&agent.name), what })
     }
 
     /// The same under a gate word that was read before.
-    pub(crate) fn tell_under(&self, agent: &Agent, judged: &mut Judged, mut event: Event) -> Arc<Decision> {
+    pub(crate) fn apply_under(&self, agent: &Agent, judged: &mut Judged, mut event: Event) -> Arc<Decision> {
         let now = self.clock.now();
         let ahead = self.rulebook.fleet.show(now, &judged.state, &mut event);
         let decision = Arc::new(judged.state.handle(now, &event, &judged.policy));
@@ -263,7 +263,7 @@ impl Engine {
         let now = self.clock.mono().0;
         self.agents.for_each(|agent| {
             if agent.wake() <= now {
-                self.tell(agent, None, What::Tick);
+                self.apply(agent, None, What::Tick);
             }
         });
     }

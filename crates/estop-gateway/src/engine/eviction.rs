@@ -162,7 +162,7 @@ mod tests {
         let kept = Arc::new(Kept::default());
         let engine = engine(1, 3, &kept);
         let agent = engine.agent("a").expect("there is room");
-        engine.tell(&agent, None, What::AgentDeactivated { by: "somebody".into() });
+        engine.apply(&agent, None, What::AgentDeactivated { by: "somebody".into() });
         let (told, state) = agent.snapshot();
         *kept.state.lock().expect("not poisoned") = state;
         assert_eq!(engine.agents.may_rest(LATER, NOBODY), []);

@@ -75,7 +75,7 @@ fn begin(file: PolicyFile, from: Millis, agents: Vec<(Name, Snapshot)>, away_ms:
 fn start(engine: &Engine, run: &str, attended: bool, limits: RunLimits) {
     let agent = engine.agent("a").expect("there is room");
     let limits = (!limits.is_empty()).then(|| Box::new(limits));
-    let decision = engine.tell(&agent, Some(run.into()), What::RunStarted { attended, tags: None, limits });
+    let decision = engine.apply(&agent, Some(run.into()), What::RunStarted { attended, tags: None, limits });
     assert!(decision.is_allowed(), "{decision:?}");
 }
 
@@ -83,7 +83,7 @@ fn tool(engine: &Engine, run: &str, call: u64) -> Arc<Decision> {
     let agent = engine.agent("a").expect("there is room");
     let (tool, action) = ("bash".into(), Hash64(call));
     let asked = ToolRequested { call: CallId(call), tool, action, test_run: false, gate: Default::default() };
-    engine.tell(&agent, Some(run.into()), What::ToolRequested(asked))
+    engine.apply(&agent, Some(run.into()), What::ToolRequested(asked))
 }
 
 fn state(engine: &Engine, run: &str) -> Option<RunState> {
@@ -92,7 +92,7 @@ fn state(engine: &Engine, run: &str) -> Option<RunState> {
 
 fn active_ms(engine: &Engine, run: &str) -> u64 {
     let agent = engine.agent("a").expect("there is room");
-    engine.tell(&agent, None, What::Tick);
+    engine.apply(&agent, None, What::Tick);
     let views = agent.judged().state.run_views();
     views.iter().find(|view| view.name.as_deref() == Some(run)).expect("the run is known").active_ms
 }
@@ -183,7 +183,7 @@ fn tl_2_an_agent_that_is_switched_off_loses_its_tools_but_a_person_s() {
     let listed: Arc<dyn RunningTool> = Arc::<Tool>::clone(&elsewhere);
     let _elsewhere = engine.tools.register(listed).expect("there is room");
     let agent = engine.agent("a").expect("there is room");
-    engine.tell(&agent, None, What::AgentDeactivated { by: "ann".into() });
+    engine.apply(&agent, None, What::AgentDeactivated { by: "ann".into() });
     assert!(tool.why().is_some_and(|why| why.contains("deactivated")), "{:?}", tool.why());
     assert_eq!(person.why(), None);
     assert_eq!(elsewhere.why(), None, "another agent's");
@@ -198,7 +198,7 @@ fn cb_5_sleep_and_active_time_go_on_over_restarts() {
     start(&engine, "r1", false, sleep);
     start(&engine, "r2", false, sleep);
     pass(&engine, 60);
-    engine.tell(&engine.agent("a").expect("known"), Some("r2".into()), What::RunSlept);
+    engine.apply(&engine.agent("a").expect("known"), Some("r2".into()), What::RunSlept);
     pass(&engine, 30);
     let before = active_ms(&engine, "r1");
     assert!((90_000..91_000).contains(&before), "{before}");
@@ -232,7 +232,7 @@ fn tw_5_health_is_shown_as_the_clock_healed_it() {
         assert!(tool(&engine, "r1", call).is_allowed());
         let (result, ended) = (Hash64(call), Ended::Failed);
         let finished = ToolFinished { call: CallId(call), result, ended, reports: false };
-        engine.tell(&agent, Some("r1".into()), What::ToolFinished(finished));
+        engine.apply(&agent, Some("r1".into()), What::ToolFinished(finished));
     }
     let shown = || {
         let judged = agent.judged();
@@ -255,7 +255,7 @@ fn cb_6_last_words_are_those_before_the_escalation() {
     engine.last_words("a", Some("r1"), "API Error: 400");
     assert_eq!(engine.words.of("a", Some("r1")).as_deref(), Some("Half of it is done."));
     let agent = engine.agent("a").expect("known");
-    engine.tell(&agent, Some("r1".into()), What::RunExtended { by: "ann".into() });
+    engine.apply(&agent, Some("r1".into()), What::RunExtended { by: "ann".into() });
     assert!(tool(&engine, "r1", 3).is_allowed());
     engine.last_words("a", Some("r1"), "Done.");
     assert_eq!(engine.words.of("a", Some("r1")).as_deref(), Some("Done."));
@@ -269,8 +269,8 @@ fn cb_6_the_implicit_run_may_speak_again_after_an_escalation() {
     let asked = ToolRequested { call, tool, action, test_run: false, gate: Default::default() };
     let again = ToolRequested { call: CallId(2), ..asked.clone() };
     engine.last_words("a", None, "The first task.");
-    assert!(engine.tell(&agent, None, What::ToolRequested(asked)).is_allowed());
-    assert!(!engine.tell(&agent, None, What::ToolRequested(again)).is_allowed());
+    assert!(engine.apply(&agent, None, What::ToolRequested(asked)).is_allowed());
+    assert!(!engine.apply(&agent, None, What::ToolRequested(again)).is_allowed());
     pass(&engine, 61);
     engine.last_words("a", None, "The second task.");
     assert_eq!(engine.words.of("a", None).as_deref(), Some("The second task."));

@@ -181,13 +181,13 @@ impl Account {
         let tokens = told.max(output_bytes / BOOKED_BYTES_PER_TOKEN);
         if let Some(chant) = chant {
             let what = What::ChantDetected(ChantDetected { request: self.request, chant });
-            self.engine.tell(&self.agent, self.run.clone(), what);
+            self.engine.apply(&self.agent, self.run.clone(), what);
         }
         if let Some(reading) = self.reading.as_mut().filter(|reading| tokens >= reading.next_report) {
             reading.next_report = tokens + PROGRESS_TOKENS;
             let usage = self.usage(usage, tokens, UsageKnown::SoFar);
             let progress = StreamProgressed { request: self.request, usage, fleet: None };
-            self.engine.tell(&self.agent, self.run.clone(), What::StreamProgressed(progress));
+            self.engine.apply(&self.agent, self.run.clone(), What::StreamProgressed(progress));
         }
     }
 
@@ -226,7 +226,7 @@ impl Account {
         }
         let usage = self.all_reserved();
         let what = What::StreamAborted(StreamAborted { request: self.request, by: AbortedBy::Kill, usage });
-        self.engine.tell(&self.agent, self.run.clone(), what);
+        self.engine.apply(&self.agent, self.run.clone(), what);
     }
 
     /// Remembers work that began and settles what ended; whether this account is settled too.
@@ -263,7 +263,7 @@ impl Account {
         let mut judged = agent.judged();
         judged.recall.remember(self.asked, said, &print);
         let completed = ResponseCompleted { request: self.request, ended, print, usage };
-        self.engine.tell_locked(&agent, &mut judged, self.run.clone(), What::ResponseCompleted(completed));
+        self.engine.apply_locked(&agent, &mut judged, self.run.clone(), What::ResponseCompleted(completed));
     }
 
     /// Keeps what the agent said last: in a report, or else in its text (CB-6).
@@ -302,7 +302,7 @@ impl Account {
             Usage::default()
         };
         let what = What::StreamAborted(StreamAborted { request: self.request, by, usage });
-        self.engine.tell(&self.agent, self.run.clone(), what);
+        self.engine.apply(&self.agent, self.run.clone(), what);
     }
 
     /// What a request used whose answer did not come to its end.

@@ -145,7 +145,7 @@ fn ks_11_a_kill_closes_both_sides_while_every_worker_is_blocked() {
 fn ks_11_stopping_one_agent_closes_its_sockets_alone_while_every_worker_is_blocked() {
     let mut at = blocked(&["a", "b"], 10);
     let agent = at.house.engine().agents.get("a").unwrap();
-    at.house.engine().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+    at.house.engine().apply(&agent, None, What::AgentDeactivated { by: "test".into() });
     wait("its streams end", || (open(&at.house) == 10).then_some(()));
     at.streams.drain(..10).for_each(|mut wire| drop(wire.rest()));
     assert_eq!(open(&at.house), 10, "those of its neighbour go on");

@@ -10,7 +10,7 @@ use estop_fake_model::script::{Delay, Reply};
 
 fn tell(house: &House, run: &str, what: What) {
     let agent = house.engine().agent("a").unwrap();
-    assert!(house.engine().tell(&agent, Some(run.into()), what).is_allowed());
+    assert!(house.engine().apply(&agent, Some(run.into()), what).is_allowed());
 }
 
 fn start(house: &House, run: &str, max_turns: u32) {

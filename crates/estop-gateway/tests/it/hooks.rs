@@ -32,7 +32,7 @@ fn tool(house: &House, agent: &str, run: &str) -> Value {
 
 fn tell(house: &House, agent: &str, what: What) {
     let agent = house.engine().agent(agent).unwrap();
-    house.engine().tell(&agent, None, what);
+    house.engine().apply(&agent, None, what);
 }
 
 fn run(house: &House, agent: &str, name: &str) -> RunView {

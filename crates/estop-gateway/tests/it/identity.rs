@@ -85,7 +85,7 @@ fn se_5_names_that_differ_in_case_alone_are_one_agent() {
         assert_eq!(judged_as(&house, &model).0, "Coder", "the first spelling stays");
     }
     let agent = house.engine().agent("coder").unwrap();
-    house.engine().tell(&agent, None, What::AgentDeactivated { by: "ann".into() });
+    house.engine().apply(&agent, None, What::AgentDeactivated { by: "ann".into() });
     for name in ["Coder", "coder", "cODER"] {
         let reply = post(house.address(), &format!("/agents/{name}/openai/v1/chat/completions"), &chat("m"));
         assert_ne!(reply.status, 200, "{name} goes on though it is stopped");
@@ -505,7 +505,7 @@ fn id_5_there_are_no_side_doors() {
     let house = House::new();
     house.model.always(Said { body: Some("ok".into()), ..Said::default() });
     let agent = house.engine().agent("stopped").unwrap();
-    house.engine().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+    house.engine().apply(&agent, None, What::AgentDeactivated { by: "test".into() });
     let everything = OTHERS
         .into_iter()
         .chain(SPELLINGS.into_iter().map(|path| ("POST", path, r#"{"messages":[]}"#)))

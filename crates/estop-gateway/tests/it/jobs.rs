@@ -112,7 +112,7 @@ fn ks_11_a_stop_of_one_agent_cancels_its_work_and_no_other() {
     kill(&house, Channels::NONE.with(Channel::Tools));
     assert_eq!(job(&house, &ours).state, BackgroundState::Running, "another channel");
     let agent = house.engine().agent("a").unwrap();
-    house.engine().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+    house.engine().apply(&agent, None, What::AgentDeactivated { by: "test".into() });
     until(&house, &ours, "cancelled");
     assert_eq!(job(&house, &other).state, BackgroundState::Running);
     assert!(cancelled(&house, &format!("/v1/batches/{other}/cancel")).is_none());
@@ -134,11 +134,11 @@ fn ks_11_a_run_that_is_escalated_loses_its_work() {
         What::ToolRequested(estop_core::event::ToolRequested { call, tool, action, test_run: false, gate })
     };
     for tool in ["Bash", "report_blocked"] {
-        house.engine().tell(&agent, Some("r1".into()), asks(tool));
+        house.engine().apply(&agent, Some("r1".into()), asks(tool));
     }
     let ended = estop_core::event::Ended::Ok;
     let done = estop_core::event::ToolFinished { call, result: action, ended, reports: true };
-    house.engine().tell(&agent, Some("r1".into()), What::ToolFinished(done));
+    house.engine().apply(&agent, Some("r1".into()), What::ToolFinished(done));
     until(&house, &ours, "cancelled");
     assert_eq!(job(&house, &other).state, BackgroundState::Running);
 }
@@ -210,7 +210,7 @@ fn ks_11_work_is_cancelled_by_its_plain_path_and_its_agents_own_name() {
     let other = id(&post(&house, "/agents/A/openai/v1/%62atches", BATCH));
     assert_eq!(&*job(&house, &other).agent, "a");
     let agent = house.engine().agent("a").unwrap();
-    house.engine().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+    house.engine().apply(&agent, None, What::AgentDeactivated { by: "test".into() });
     until(&house, &batch, "cancelled");
     wait("the provider is asked", || cancelled(&house, &format!("/v1/batches/{batch}/cancel")));
     wait("the provider is asked", || cancelled(&house, &format!("/v1/batches/{other}/cancel")));

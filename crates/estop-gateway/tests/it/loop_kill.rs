@@ -82,7 +82,7 @@ fn ld_4_reactivation_clears_the_window_and_detection_is_live_again() {
     };
     let first = passes();
     let agent = house.engine().agent("a").unwrap();
-    house.engine().tell(&agent, None, What::AgentActivated { by: "test".into() });
+    house.engine().apply(&agent, None, What::AgentActivated { by: "test".into() });
     assert_eq!(passes(), first);
 }
 

@@ -348,7 +348,7 @@ fn tl_3_a_stopped_agent_loses_its_calls_and_its_stream() {
     stream.send(b"GET /agents/a1/mcp/fs HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\r\n");
     stream.until("notifications/progress");
     let agent = house.engine().agent("a1").unwrap();
-    house.engine().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+    house.engine().apply(&agent, None, What::AgentDeactivated { by: "test".into() });
     call.until("isError");
     wait("both close", || (streaming.closed.load(Ordering::SeqCst) == 2).then_some(()));
     let mut again = Wire::open(house.address());
@@ -372,7 +372,7 @@ fn tl_3_a_stopped_agent_lists_and_reads_nothing() {
     let request = |method: &str| format!(r#"{{"jsonrpc":"2.0","id":5,"method":"{method}"}}"#);
     assert_eq!(post(&house, path, "", &request("resources/read")).text(), RESULT, "while it works, it reads");
     let agent = house.engine().agent("a1").unwrap();
-    house.engine().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+    house.engine().apply(&agent, None, What::AgentDeactivated { by: "test".into() });
     server.reset();
     for method in [
         "resources/read",
@@ -440,11 +440,11 @@ fn tl_3_a_stopped_run_reads_nothing_and_a_shut_channel_passes_nothing() {
     for tool in ["Bash", "report_blocked"] {
         let tool = tool.into();
         let asked = estop_core::event::ToolRequested { call, tool, action, test_run: false, gate };
-        house.engine().tell(&agent, Some("r1".into()), What::ToolRequested(asked));
+        house.engine().apply(&agent, Some("r1".into()), What::ToolRequested(asked));
     }
     let ended = estop_core::event::Ended::Ok;
     let done = estop_core::event::ToolFinished { call, result: action, ended, reports: true };
-    house.engine().tell(&agent, Some("r1".into()), What::ToolFinished(done));
+    house.engine().apply(&agent, Some("r1".into()), What::ToolFinished(done));
     let read = r#"{"jsonrpc":"2.0","id":5,"method":"resources/read","params":{"uri":"file:///x"}}"#;
     let refused = post(&house, "/mcp/fs", "x-estop-run: r1\r\n", read);
     assert!(error_of(&refused).1.contains("run r1 reached a limit"), "{}", refused.text());
@@ -512,10 +512,10 @@ fn cb_6_an_escalated_run_loses_its_calls() {
     let action = estop_core::ids::Hash64(1);
     let gate = estop_core::event::ToolGate::Hook;
     let asked = estop_core::event::ToolRequested { call: call_id, tool, action, test_run: false, gate };
-    house.engine().tell(&agent, run.clone(), What::ToolRequested(asked));
+    house.engine().apply(&agent, run.clone(), What::ToolRequested(asked));
     let ended = estop_core::event::Ended::Ok;
     let done = estop_core::event::ToolFinished { call: call_id, result: action, ended, reports: true };
-    house.engine().tell(&agent, run, What::ToolFinished(done));
+    house.engine().apply(&agent, run, What::ToolFinished(done));
     call.until("isError");
     wait("the server's stream closes", || (streaming.closed.load(Ordering::SeqCst) == 1).then_some(()));
     wait("the server is told", || streaming.cancelled().pop());
@@ -595,7 +595,7 @@ fn tl_3_a_stream_is_refused_for_the_same_reason_as_a_message() {
         (reply.status, reply.header("x-estop-reason").map(str::to_owned))
     };
     let agent = house.engine().agent("a1").unwrap();
-    house.engine().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+    house.engine().apply(&agent, None, What::AgentDeactivated { by: "test".into() });
     assert_eq!(listen(), (403, Some("denied".to_owned())));
     kill(&house, Channels::NONE.with(Channel::Tools));
     assert_eq!(listen(), (403, Some("system".to_owned())));

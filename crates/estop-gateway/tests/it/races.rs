@@ -83,7 +83,7 @@ fn begin(engine: &Engine, agent: &Agent, request: u64, held: u64) -> bool {
     let print = to_value(RequestPrint::default()).unwrap();
     let received: RequestReceived =
         from_value(json!({"request": request, "print": print, "estimate": estimate})).unwrap();
-    engine.tell(agent, None, What::RequestReceived(received)).is_allowed()
+    engine.apply(agent, None, What::RequestReceived(received)).is_allowed()
 }
 
 /// Says how a request ended, in one of many ways; some say it twice. The tokens it used, which are booked once.
@@ -103,7 +103,7 @@ fn end(engine: &Engine, agent: &Agent, request: u64, held: u64, dice: &mut Dice)
     if dice.roll(3) == 0 {
         let progressed: StreamProgressed =
             from_value(json!({"request": request, "usage": usage(used / 2)})).unwrap();
-        engine.tell(agent, None, What::StreamProgressed(progressed));
+        engine.apply(agent, None, What::StreamProgressed(progressed));
     }
     let ends = match dice.roll(6) {
         0 => vec![aborted("client")],
@@ -114,7 +114,7 @@ fn end(engine: &Engine, agent: &Agent, request: u64, held: u64, dice: &mut Dice)
         _ => vec![completed()],
     };
     for what in ends {
-        engine.tell(agent, None, what);
+        engine.apply(agent, None, what);
     }
     used
 }
@@ -144,9 +144,9 @@ fn po_2_a_hundred_thousand_requests_that_end_anyhow_leave_nothing_reserved() {
                     let agent = engine.agent(names[which]).unwrap();
                     let (request, held) = (1 + thread * EACH + number, 1 + dice.roll(HELD_MAX));
                     match dice.roll(400) {
-                        0 => drop(engine.tell(&agent, None, What::AgentDeactivated { by: "test".into() })),
-                        1 => drop(engine.tell(&agent, None, What::AgentPaused { by: "test".into() })),
-                        2..20 => drop(engine.tell(&agent, None, What::AgentActivated { by: "test".into() })),
+                        0 => drop(engine.apply(&agent, None, What::AgentDeactivated { by: "test".into() })),
+                        1 => drop(engine.apply(&agent, None, What::AgentPaused { by: "test".into() })),
+                        2..20 => drop(engine.apply(&agent, None, What::AgentActivated { by: "test".into() })),
                         _ => {}
                     }
                     if begin(engine, &agent, request, held) {
@@ -305,9 +305,9 @@ fn po_2_clients_that_go_away_at_any_moment_leave_nothing_reserved() {
             let mut dice = Dice(7);
             while !done.load(Ordering::Relaxed) {
                 let agent = engine.agent(["x", "y", "z"][dice.roll(3) as usize]).unwrap();
-                engine.tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+                engine.apply(&agent, None, What::AgentDeactivated { by: "test".into() });
                 std::thread::sleep(Duration::from_millis(dice.roll(5)));
-                engine.tell(&agent, None, What::AgentActivated { by: "test".into() });
+                engine.apply(&agent, None, What::AgentActivated { by: "test".into() });
                 std::thread::sleep(Duration::from_millis(dice.roll(50)));
             }
         });

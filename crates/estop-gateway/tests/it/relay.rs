@@ -427,7 +427,7 @@ fn ks_10_an_agent_that_is_stopped_neither_hears_nor_speaks() {
     poll.post("/relay/support/out/getUpdates", "", "{}");
     wait("it is under way", || (at.arrived().1 == 1).then_some(()));
     let (engine, agent) = (at.house.engine(), at.house.engine().agent("support").unwrap());
-    engine.tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+    engine.apply(&agent, None, What::AgentDeactivated { by: "test".into() });
     wait("its socket is closed", || (closed.load(Ordering::SeqCst) == 1).then_some(()));
     for reply in [poll.reply(), at.post("/relay/support/out/x", "", "{}")] {
         assert_eq!(reply.status, 403);
@@ -442,9 +442,9 @@ fn ks_10_an_agent_that_is_stopped_neither_hears_nor_speaks() {
     let reply = at.post("/relay/support/in/x", "", "{}");
     assert_eq!(reply.status, 503);
     assert!(reply.text().starts_with(r#"{"status":"rejected","reason":"agent_inactive""#));
-    engine.tell(&agent, None, What::AgentActivated { by: "test".into() });
+    engine.apply(&agent, None, What::AgentActivated { by: "test".into() });
     assert_eq!(at.post("/relay/support/in/x", "", "{}").text(), "ok");
-    engine.tell(&agent, None, What::AgentPaused { by: "test".into() });
+    engine.apply(&agent, None, What::AgentPaused { by: "test".into() });
     let (into, out) = (at.post("/relay/support/in/x", "", "{}"), at.post("/relay/support/out/x", "", "{}"));
     assert_eq!((into.status, out.status), (503, 429));
     assert!(into.text().contains("agent_paused") && out.header("retry-after").is_some());

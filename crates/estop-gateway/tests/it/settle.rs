@@ -91,7 +91,7 @@ fn an_3_the_journal_says_who_ended_a_request() {
                 house.engine().kill(Press::new(KillReason::Manual, "test", "test"));
             } else {
                 let agent = house.engine().agent("a").unwrap();
-                house.engine().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+                house.engine().apply(&agent, None, What::AgentDeactivated { by: "test".into() });
             }
             let by = aborted(&house).by;
             assert_eq!(by, if kill { AbortedBy::Kill } else { AbortedBy::Guard }, "{name}, kill: {kill}");

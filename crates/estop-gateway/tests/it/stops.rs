@@ -28,7 +28,7 @@ fn stop(house: &House, how: Stop, agent: &str) {
         }
         Stop::Agent => {
             let agent = house.engine().agent(agent).unwrap();
-            house.engine().tell(&agent, None, What::AgentDeactivated { by: "test".into() });
+            house.engine().apply(&agent, None, What::AgentDeactivated { by: "test".into() });
         }
     }
 }

@@ -65,7 +65,7 @@ impl LlmRequest {
             tags: caller.tags.clone(),
         };
         let what = What::RequestReceived(received);
-        let decision = engine.tell_under(agent, &mut judged, Event { run: run.clone(), gate, what });
+        let decision = engine.apply_under(agent, &mut judged, Event { run: run.clone(), gate, what });
         drop(judged);
         let mut account = Account::open(Opened {
             engine: engine.clone(),
