@@ -28,7 +28,7 @@ use crate::engine::drill;
 use crate::exchange::answer::Shape;
 use crate::exchange::exchange::{BodyUse, Channel, ExchangeContext, Received, Target};
 use crate::exchange::rejection::{KeyPlace, Rejection};
-use crate::exchange::usage_meter::{Account, JobWatch, MayNotBegin, Sending};
+use crate::exchange::usage_meter::{JobWatch, MayNotBegin, Sending, UsageMeter};
 use crate::exchange::worker::Worker;
 use crate::upstream::Upstream;
 use error_format::ErrorFormat;
@@ -120,7 +120,7 @@ impl Channel for LlmRequest {
         context: &ExchangeContext<'_>,
         received: &Received<'_>,
         format: &mut ErrorFormat,
-    ) -> Result<Option<Box<Account>>, Rejection> {
+    ) -> Result<Option<Box<UsageMeter>>, Rejection> {
         let said = match received.body {
             Some(bytes) => request::read(self.call.protocol, bytes).map_err(|error| {
                 let message = format!("estop cannot read this request: {error}");
@@ -153,7 +153,7 @@ impl Channel for LlmRequest {
         &mut self,
         context: &ExchangeContext<'_>,
         request: &Outgoing,
-        meter: Option<&mut Account>,
+        meter: Option<&mut UsageMeter>,
     ) -> Result<(), Rejection> {
         let may_be = match self.call.protocol {
             Protocol::OpenAiResponses => self.background,
@@ -181,7 +181,7 @@ impl Channel for LlmRequest {
         Ok(())
     }
 
-    fn observe(&self, head: &http::response::Parts, meter: &mut Account) -> Shape {
+    fn observe(&self, head: &http::response::Parts, meter: &mut UsageMeter) -> Shape {
         let text = |name| head.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default();
         let protocol = self.call.protocol;
         let framing = framing(text(CONTENT_TYPE), protocol);

@@ -27,7 +27,7 @@ use crate::body::upload::Outgoing;
 use crate::exchange::answer::AnswerBody;
 use crate::exchange::exchange::{BodyUse, Channel, ExchangeContext, Received, Target};
 use crate::exchange::rejection::{KeyPlace, Rejection};
-use crate::exchange::usage_meter::Account;
+use crate::exchange::usage_meter::UsageMeter;
 use crate::exchange::worker::Worker;
 use crate::killswitch::in_flight::Flight;
 use crate::upstream::mcp_servers::McpServer;
@@ -110,7 +110,7 @@ impl Channel for McpRequest {
         context: &ExchangeContext<'_>,
         received: &Received<'_>,
         format: &mut ErrorFormat,
-    ) -> Result<Option<Box<Account>>, Rejection> {
+    ) -> Result<Option<Box<UsageMeter>>, Rejection> {
         let message = match received.body {
             Some(bytes) => understand(bytes, &received.head.headers, format)?,
             None => None,
@@ -145,7 +145,7 @@ impl Channel for McpRequest {
         &mut self,
         context: &ExchangeContext<'_>,
         request: &Outgoing,
-        _: Option<&mut Account>,
+        _: Option<&mut UsageMeter>,
     ) -> Result<(), Rejection> {
         if !self.pending.is_empty() {
             cancel::when_cut(cancel::Way {

@@ -21,7 +21,7 @@ use crate::body::upload::BodyLimit;
 use crate::exchange::answer::AnswerBody;
 use crate::exchange::exchange::{BodyUse, Channel, ExchangeContext, Received, Target};
 use crate::exchange::rejection::{KeyPlace, Rejection};
-use crate::exchange::usage_meter::Account;
+use crate::exchange::usage_meter::UsageMeter;
 use crate::exchange::worker::Worker;
 use crate::killswitch::in_flight::Flight;
 use crate::upstream::relays::Place;
@@ -96,7 +96,7 @@ impl Channel for Message {
         context: &ExchangeContext<'_>,
         received: &Received<'_>,
         _: &mut Way,
-    ) -> Result<Option<Box<Account>>, Rejection> {
+    ) -> Result<Option<Box<UsageMeter>>, Rejection> {
         let relay = self.relay.clone();
         let what = match self.way {
             Way::In => What::MessageIn { relay },

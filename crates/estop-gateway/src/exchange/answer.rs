@@ -15,7 +15,7 @@ use hyper::body::Incoming;
 use crate::body::response_body::BodyError;
 use crate::engine::Engine;
 use crate::exchange::forward;
-use crate::exchange::usage_meter::Account;
+use crate::exchange::usage_meter::UsageMeter;
 use crate::killswitch::connection::Busy;
 use crate::killswitch::in_flight::{Cut, Phase, Registered};
 use crate::upstream::Lease;
@@ -28,7 +28,7 @@ pub(crate) struct AnswerBody {
     source: Incoming,
     lease: Option<Lease>,
     /// How it is written and what it uses; `None` of what costs nothing and is not read.
-    metered: Option<(Shape, Box<Account>)>,
+    metered: Option<(Shape, Box<UsageMeter>)>,
     flight: Registered,
     engine: Arc<Engine>,
     ended: bool,
@@ -56,7 +56,7 @@ impl Shape {
         Shape { protocol: Protocol::Other(Family::OpenAi), framing: Framing::Plain, encoded: true };
 
     /// What ends the stream here; `None` where nothing readable can be added.
-    fn cut_event(self, meter: &Account, cut: &Cut) -> Option<Vec<u8>> {
+    fn cut_event(self, meter: &UsageMeter, cut: &Cut) -> Option<Vec<u8>> {
         let Shape { protocol, framing, encoded } = self;
         if encoded {
             return None;
@@ -76,7 +76,7 @@ pub(crate) struct Parts {
     /// Its connection.
     pub lease: Lease,
     /// How it is written and what it uses; `None` of what costs nothing and is not read.
-    pub metered: Option<(Shape, Box<Account>)>,
+    pub metered: Option<(Shape, Box<UsageMeter>)>,
     /// Its registration.
     pub flight: Registered,
     /// Where the core is asked.

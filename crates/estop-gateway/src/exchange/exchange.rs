@@ -24,7 +24,7 @@ use crate::engine::agents::Agent;
 use crate::exchange::answer::{AnswerBody, Parts, Shape};
 use crate::exchange::forward;
 use crate::exchange::rejection::Rejection;
-use crate::exchange::usage_meter::Account;
+use crate::exchange::usage_meter::UsageMeter;
 use crate::exchange::worker::Worker;
 use crate::killswitch::connection::Busy;
 use crate::killswitch::in_flight::{Flight, Phase, Registered};
@@ -67,14 +67,14 @@ pub(crate) trait Channel: Sized + Send {
         context: &ExchangeContext<'_>,
         received: &Received<'_>,
         format: &mut Self::ErrorFormat,
-    ) -> Result<Option<Box<Account>>, Rejection>;
+    ) -> Result<Option<Box<UsageMeter>>, Rejection>;
 
     /// The last moment before the request is sent, as it will be.
     fn before_send(
         &mut self,
         _context: &ExchangeContext<'_>,
         _request: &Outgoing,
-        _meter: Option<&mut Account>,
+        _meter: Option<&mut UsageMeter>,
     ) -> Result<(), Rejection> {
         Ok(())
     }
@@ -85,7 +85,7 @@ pub(crate) trait Channel: Sized + Send {
     }
 
     /// Begins to meter the response; how it is written.
-    fn observe(&self, _head: &http::response::Parts, _meter: &mut Account) -> Shape {
+    fn observe(&self, _head: &http::response::Parts, _meter: &mut UsageMeter) -> Shape {
         Shape::OPAQUE
     }
 
@@ -141,7 +141,7 @@ pub(crate) struct Received<'a> {
 
 /// A request that was let through.
 struct Admitted {
-    meter: Option<Box<Account>>,
+    meter: Option<Box<UsageMeter>>,
     body: RequestBody,
     /// Given back when the request is sent and answered.
     _memory: Share,
@@ -291,7 +291,7 @@ fn decide<C: Channel>(
     context: &ExchangeContext<'_>,
     received: &Received<'_>,
     format: &mut C::ErrorFormat,
-) -> Result<Option<Box<Account>>, Rejection> {
+) -> Result<Option<Box<UsageMeter>>, Rejection> {
     let meter = channel.decide(context, received, format)?;
     // The body may have taken long: what cannot be written down any more is not forwarded.
     if context.worker.engine.journal.has_failed() {
@@ -375,7 +375,7 @@ async fn forward<C: Channel>(
     Ok(Response::from_parts(head, body))
 }
 
-fn abort(meter: Option<Box<Account>>, by: AbortedBy) {
+fn abort(meter: Option<Box<UsageMeter>>, by: AbortedBy) {
     if let Some(mut meter) = meter {
         meter.abort(by);
     }

@@ -1,6 +1,6 @@
-//! One forwarded request's account: what its answer says, what it uses, and the word to the core when it ends.
+//! One forwarded request's meter: what its answer says, what it uses, and the word to the core when it ends.
 //!
-//! An account is settled exactly once. Dropped unsettled, it says who cut the request, or else that its client went away.
+//! A meter is settled exactly once. Dropped unsettled, it says who cut the request, or else that its client went away.
 
 mod job_watch;
 
@@ -20,12 +20,12 @@ use estop_wire::response::{Observed, Observer, UsageIn};
 
 use crate::engine::Engine;
 use crate::engine::agents::Agent;
-use crate::engine::background::OpenAccount;
+use crate::engine::background::OpenMeter;
 use crate::engine::previous_responses::Asked;
 use crate::exchange::pricing::{self, ModelPrices};
 use crate::journal::shorten;
 use crate::killswitch::in_flight::Flight;
-use job_watch::AccountEnd;
+use job_watch::MeterEnd;
 pub(crate) use job_watch::{JobWatch, MayNotBegin, Sending};
 
 /// Bytes to a token where nobody says how many there were. English has four and more, code three to four, most other
@@ -38,8 +38,8 @@ const TOKENS_PER_SECOND: u64 = 1_000;
 /// the records of long answers.
 const PROGRESS_TOKENS: u64 = 1_024;
 
-/// One forwarded request's account.
-pub(crate) struct Account {
+/// One forwarded request's meter.
+pub(crate) struct UsageMeter {
     engine: Arc<Engine>,
     agent: Arc<Agent>,
     run: Option<Name>,
@@ -68,7 +68,7 @@ struct Reading {
     next_report: u64,
 }
 
-/// Whose account it is.
+/// Whose meter it is.
 pub(crate) struct Opened {
     /// Where the core is asked.
     pub engine: Arc<Engine>,
@@ -90,11 +90,11 @@ pub(crate) struct Opened {
     pub flight: Arc<Flight>,
 }
 
-impl Account {
-    /// Opens the account of a request that was let through. Boxed: it goes from hand to hand until the answer ends.
-    pub(crate) fn open(of: Opened) -> Box<Account> {
+impl UsageMeter {
+    /// Opens the meter of a request that was let through. Boxed: it goes from hand to hand until the answer ends.
+    pub(crate) fn open(of: Opened) -> Box<UsageMeter> {
         let Opened { engine, agent, run, request, asked, estimate, prices, streams, flight } = of;
-        Box::new(Account {
+        Box::new(UsageMeter {
             began: engine.clock.about(),
             engine,
             agent,
@@ -133,10 +133,10 @@ impl Account {
         self.run.as_ref()
     }
 
-    /// The same account, to be settled when the result is seen: what is reserved stays so, no longer than the core keeps a
+    /// The same meter, to be settled when the result is seen: what is reserved stays so, no longer than the core keeps a
     /// reservation without a sign of life.
-    pub(crate) fn parked(&self) -> Box<Account> {
-        Box::new(Account {
+    pub(crate) fn parked(&self) -> Box<UsageMeter> {
+        Box::new(UsageMeter {
             engine: self.engine.clone(),
             agent: Arc::clone(&self.agent),
             run: self.run.clone(),
@@ -207,7 +207,7 @@ impl Account {
             return;
         }
         let said = self.reading.take().map(|reading| reading.observer.finish()).unwrap_or_default();
-        if self.end_job(Some(&said)) == AccountEnd::Settle {
+        if self.end_job(Some(&said)) == MeterEnd::Settle {
             self.book(&said);
         }
     }
@@ -229,10 +229,10 @@ impl Account {
         self.engine.apply(&self.agent, self.run.clone(), what);
     }
 
-    /// Remembers work that began and settles what ended; whether this account is settled too.
-    fn end_job(&mut self, said: Option<&Observed>) -> AccountEnd {
+    /// Remembers work that began and settles what ended; whether this meter is settled too.
+    fn end_job(&mut self, said: Option<&Observed>) -> MeterEnd {
         let was_sent = self.was_sent();
-        self.job.take().map_or(AccountEnd::Settle, |job| job.end(self, said, was_sent))
+        self.job.take().map_or(MeterEnd::Settle, |job| job.end(self, said, was_sent))
     }
 
     fn was_sent(&self) -> bool {
@@ -293,7 +293,7 @@ impl Account {
             Some(reading) => reading.observer.progress(),
             None => (None, 0),
         };
-        if self.end_job(None) == AccountEnd::StaysOpen {
+        if self.end_job(None) == MeterEnd::StaysOpen {
             return;
         }
         let usage = if self.was_sent() {
@@ -409,7 +409,7 @@ fn tokens(told: &UsageIn) -> TokenUse {
     TokenUse { input, cache_read, cache_write, cache_write_1h, output, reasoning }
 }
 
-impl OpenAccount for Account {
+impl OpenMeter for UsageMeter {
     fn settle(mut self: Box<Self>, said: Option<Observed>) {
         match said.filter(|said| said.usage.is_some()) {
             Some(said) => self.settle_with(&said),
@@ -422,7 +422,7 @@ impl OpenAccount for Account {
     }
 }
 
-impl Drop for Account {
+impl Drop for UsageMeter {
     fn drop(&mut self) {
         // Nobody asks any more: its client is gone, unless it was cut and could not be told.
         let cut = self.flight.as_ref().and_then(|flight| flight.why_cut());

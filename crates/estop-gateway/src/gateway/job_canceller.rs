@@ -22,7 +22,7 @@ use tokio::time::{interval, sleep, timeout};
 
 use crate::body::upload::RequestBody;
 use crate::engine::Engine;
-use crate::engine::background::{Job, JobStanding, OpenAccount};
+use crate::engine::background::{Job, JobStanding, OpenMeter};
 use crate::engine::panic_guard::ShutIfPanicking;
 use crate::exchange::forward;
 use crate::killswitch::heartbeat::{BEAT_EVERY, Heartbeat};
@@ -224,9 +224,9 @@ async fn ask(upstream: &Arc<Upstream>, job: &Job, method: Method, path: &str) ->
 
 impl Engine {
     /// Remembers work that began, and cancels it at once if its agent was stopped meanwhile. Called with no lock held.
-    pub(crate) fn remember_job(&self, job: Job, signs: bool, account: Option<Box<dyn OpenAccount>>) {
+    pub(crate) fn remember_job(&self, job: Job, signs: bool, meter: Option<Box<dyn OpenMeter>>) {
         let (agent, run) = (job.agent.clone(), job.run.clone());
-        if let Some(forgotten) = self.jobs.add(job, signs, account) {
+        if let Some(forgotten) = self.jobs.add(job, signs, meter) {
             forgotten.settle(None);
         }
         // After it is on the list: whoever stops its agent from here on finds it there, whoever did before is seen here.
@@ -235,15 +235,15 @@ impl Engine {
 
     /// How trying to cancel it ended, and what the provider says it used.
     fn job_tried(&self, number: u64, state: JobStanding, said: Option<Observed>) {
-        if let Some(account) = self.jobs.tried(number, state) {
-            account.settle(said);
+        if let Some(meter) = self.jobs.tried(number, state) {
+            meter.settle(said);
         }
     }
 
     /// Finds what was stopped unnoticed, such as before a restart, and settles what is over by its age.
     fn look_after_jobs(&self) {
         let expired = self.jobs.expire(self.clock.now().wall);
-        expired.into_iter().for_each(|account| account.settle(None));
+        expired.into_iter().for_each(|meter| meter.settle(None));
         for (agent, run) in self.jobs.running() {
             self.stop_jobs_if_stopped(&agent, run.as_ref());
         }

@@ -19,7 +19,7 @@ use crate::engine::agents::Agent;
 use crate::engine::previous_responses::Asked as Steps;
 use crate::exchange::exchange::ExchangeContext;
 use crate::exchange::pricing::{ModelPrices, Size};
-use crate::exchange::usage_meter::{Account, Opened};
+use crate::exchange::usage_meter::{Opened, UsageMeter};
 use crate::exchange::worker::Worker;
 use crate::journal::{short_name, shorten};
 
@@ -31,7 +31,7 @@ impl LlmRequest {
         gate: GateView,
         said: &RequestIn<'_>,
         body_bytes: usize,
-    ) -> (Arc<Decision>, Box<Account>) {
+    ) -> (Arc<Decision>, Box<UsageMeter>) {
         let ExchangeContext { worker, target, agent, flight } = *context;
         let caller = &target.caller;
         let run = self.run(agent, caller);
@@ -67,7 +67,7 @@ impl LlmRequest {
         let what = What::RequestReceived(received);
         let decision = engine.apply_under(agent, &mut judged, Event { run: run.clone(), gate, what });
         drop(judged);
-        let mut account = Account::open(Opened {
+        let mut account = UsageMeter::open(Opened {
             engine: engine.clone(),
             agent: Arc::clone(agent),
             run,
