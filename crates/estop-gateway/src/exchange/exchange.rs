@@ -14,7 +14,7 @@ use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
 
-use crate::auth::http_checks::{self, Screened};
+use crate::auth::http_checks::{self, BadHead};
 use crate::auth::identity::Caller;
 use crate::body::inbound::Inbound;
 use crate::body::reading::{self, Share};
@@ -170,7 +170,7 @@ async fn run<C: Channel>(
     format: &mut C::ErrorFormat,
 ) -> Result<Response<ResponseBody>, Rejection> {
     let Inbound { head, body } = inbound;
-    validate(worker, &head, C::is_webhook(&head)).map_err(|screened| Rejection::head(&screened))?;
+    validate_head(worker, &head, C::is_webhook(&head)).map_err(|bad| Rejection::head(&bad))?;
     let (mut channel, target) = C::identify(worker, &head, format)?;
     let (agent, flight) = register::<C>(worker, &target, &busy).await?;
     let context = ExchangeContext { worker, target: &target, agent: &agent, flight: &flight };
@@ -178,8 +178,8 @@ async fn run<C: Channel>(
     forward(Forward { worker, channel, target, agent, flight, busy }, admitted, head).await
 }
 
-fn validate(worker: &Worker, head: &Head, is_webhook: bool) -> Result<(), Screened> {
-    http_checks::screen(head, worker.loopback && !is_webhook)?;
+fn validate_head(worker: &Worker, head: &Head, is_webhook: bool) -> Result<(), BadHead> {
+    http_checks::validate_head(head, worker.loopback && !is_webhook)?;
     if is_webhook { worker.origins.check_webhook(head) } else { worker.origins.check(head) }
 }
 

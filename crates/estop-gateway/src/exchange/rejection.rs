@@ -7,7 +7,7 @@ use estop_wire::refusal::Kind;
 use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
-use crate::auth::http_checks::Screened;
+use crate::auth::http_checks::BadHead;
 use crate::auth::identity::{IdentityError, KEY_HEADER, TOO_MANY_GUESSES, agent_unknown, key_needed};
 use crate::body::reading::BodyProblem;
 use crate::body::response_body::{self, ResponseBody};
@@ -83,8 +83,8 @@ impl Rejection {
         .closing()
     }
 
-    pub(crate) fn head(screened: &Screened) -> Rejection {
-        Rejection::bad(screened.status, screened.code, screened.message).closing()
+    pub(crate) fn head(head: &BadHead) -> Rejection {
+        Rejection::bad(head.status, head.code, head.message).closing()
     }
 
     pub(crate) fn too_large(limit: BodyLimit) -> Rejection {
