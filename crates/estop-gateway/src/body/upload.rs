@@ -93,7 +93,7 @@ impl Passing {
         }
         loop {
             let next = Pin::new(&mut self.body).poll_frame(cx);
-            let now = self.clock.about();
+            let now = self.clock.now_coarse();
             let frame = match next {
                 Poll::Pending => {
                     // It is the client who keeps us waiting, not the provider.

@@ -175,7 +175,7 @@ impl Channel for LlmRequest {
             request,
             path: &context.target.path,
             background: self.background,
-            now: engine.clock.about_wall(),
+            now: engine.clock.wall_coarse(),
         };
         meter.watch_job(JobWatch::of(&sending, &engine.jobs).map_err(may_not_begin)?);
         Ok(())

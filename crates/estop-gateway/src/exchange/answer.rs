@@ -123,7 +123,7 @@ impl AnswerBody {
         if let Some(trailers) = frame.trailers_mut() {
             forward::response_headers(trailers);
         }
-        self.flight.enter(Phase::Writing, self.engine.clock.about());
+        self.flight.enter(Phase::Writing, self.engine.clock.now_coarse());
         // Of a body with a known length, and after trailers, nobody asks for the end.
         if self.source.is_end_stream() || frame.is_trailers() {
             self.complete()?;
@@ -204,7 +204,7 @@ impl Body for AnswerBody {
         }
         match Pin::new(&mut self.source).poll_frame(cx) {
             Poll::Pending => {
-                self.flight.enter(Phase::Streaming, self.engine.clock.about());
+                self.flight.enter(Phase::Streaming, self.engine.clock.now_coarse());
                 Poll::Pending
             }
             Poll::Ready(Some(Ok(frame))) => Poll::Ready(Some(self.pass(frame))),

@@ -197,7 +197,7 @@ async fn register<C: Channel>(
         Rejection::overload("There are too many agents: raise limits.agents or use fewer names.").closing()
     })?;
     let (connection, max) = (Arc::clone(&busy.connection), worker.limits.streams_per_agent);
-    let (request, now) = (agent.next_request(), engine.clock.about());
+    let (request, now) = (agent.next_request(), engine.clock.now_coarse());
     let flight = agent.flights.register(request, C::GATE, target.upstream_name, connection, now, max);
     let flight = flight.ok_or_else(|| {
         Rejection::overload("This agent has too many requests under way: wait for some to end.").closing()
@@ -254,7 +254,7 @@ async fn admit_inspected<C: Channel>(
     let clock = &worker.engine.clock;
     let bytes = reading::read(body, worker.limits.body_bytes, &mut memory, flight, clock).await;
     let bytes = bytes.map_err(|problem| Rejection::body(problem, limit, flight))?;
-    flight.enter(Phase::Judging, clock.about());
+    flight.enter(Phase::Judging, clock.now_coarse());
     // Read anew: the body may have taken long.
     let received = Received { head, body: Some(&bytes), gate: worker.engine.gate(&context.agent.name) };
     let meter = decide(channel, &context, &received, format)?;

@@ -95,7 +95,7 @@ impl UsageMeter {
     pub(crate) fn open(of: Opened) -> Box<UsageMeter> {
         let Opened { engine, agent, run, request, asked, estimate, prices, streams, flight } = of;
         Box::new(UsageMeter {
-            began: engine.clock.about(),
+            began: engine.clock.now_coarse(),
             engine,
             agent,
             run,
@@ -319,7 +319,7 @@ impl UsageMeter {
             };
         }
         let unseen = if self.prices.reasons() {
-            let seconds = self.engine.clock.about().since(self.began).div_ceil(1_000);
+            let seconds = self.engine.clock.now_coarse().since(self.began).div_ceil(1_000);
             seconds.saturating_mul(TOKENS_PER_SECOND).min(self.estimate.output_tokens.into())
         } else {
             0

@@ -67,7 +67,7 @@ impl Way {
     async fn tell(&self, message: String) {
         let (agent, engine) = (&self.agent, &self.engine);
         let connection = Arc::clone(&self.flight.connection);
-        let now = engine.clock.about();
+        let now = engine.clock.now_coarse();
         let flight = agent.flights.register(
             agent.next_request(),
             Channel::Tools,
