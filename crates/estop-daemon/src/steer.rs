@@ -92,7 +92,7 @@ impl Steering {
     }
 
     fn view(&self, agent: &Agent) -> AgentView {
-        let judged = agent.judged();
+        let judged = agent.lock_state();
         let (state, clocks) = (&judged.state, self.engine.clock.now());
         let now = clocks.mono;
         AgentView {
@@ -177,7 +177,7 @@ impl Operator for Steering {
         self.engine.apply(&agent, None, what);
         if steer == Steer::Activate {
             // Its window begins anew, and so does what is shown of it.
-            agent.judged().score = None;
+            agent.lock_state().score = None;
         }
         self.keep()?;
         Ok(self.view(&agent))

@@ -287,7 +287,7 @@ impl Scribe {
         }
         for name in due {
             let Some(agent) = engine.agents.get(&name) else { continue };
-            self.rows.count_runs(&name, &agent.judged().state.run_views());
+            self.rows.count_runs(&name, &agent.lock_state().state.run_views());
             let (told, state) = agent.snapshot();
             self.taken.insert(name, Taken { told, seq: self.chains.seq(), state });
         }

@@ -74,9 +74,9 @@ impl Engine {
             return (verdict::no_journal(self.journal.has_failed()), false);
         }
         let Some(agent) = self.agent(&who.agent) else { return (verdict::no_room(), false) };
-        let runners = Arc::clone(&agent.judged().runners);
+        let runners = Arc::clone(&agent.lock_state().runners);
         let print = &hook.print(&runners);
-        let mut judged = agent.judged();
+        let mut judged = agent.lock_state();
         let mut asked =
             Asked { engine: self, agent: &agent, judged: &mut judged, who, hook, print, stops: false };
         #[cfg(test)]

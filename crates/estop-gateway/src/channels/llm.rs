@@ -223,7 +223,7 @@ fn is_canned(worker: &Worker, decision: &Decision) -> bool {
 
 /// How an agent's requests are refused: as its policy says, in safe mode by an answer that ends the turn.
 fn style(worker: &Worker, agent: &Agent) -> BlockResponse {
-    if is_safe_mode(worker) { BlockResponse::Message } else { agent.judged().policy.block_response }
+    if is_safe_mode(worker) { BlockResponse::Message } else { agent.lock_state().policy.block_response }
 }
 
 /// Work at a provider that estop could not cancel is not begun.

@@ -103,7 +103,8 @@ impl Channel for Message {
             Way::Out => What::MessageOut { relay },
         };
         let event = Event { run: None, gate: received.gate, what };
-        let decision = context.worker.engine.apply_under(context.agent, &mut context.agent.judged(), event);
+        let decision =
+            context.worker.engine.apply_under(context.agent, &mut context.agent.lock_state(), event);
         Rejection::unless_allowed(&decision).map(|()| None)
     }
 

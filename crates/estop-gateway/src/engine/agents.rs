@@ -106,7 +106,7 @@ impl Agent {
     /// Whether nothing would be missed if only the store knew it: nothing is under way or due, and nobody waits to be
     /// let go on.
     fn may_rest(&self, idle_since: Millis) -> bool {
-        let judged = self.judged();
+        let judged = self.lock_state();
         let is_done = judged.state.in_flight() == 0 && self.flights.count() == 0;
         if self.is_leaving() {
             return is_done;
@@ -121,13 +121,13 @@ impl Agent {
     }
 
     /// Locks what its judgement reads. Held for microseconds, never over an await.
-    pub fn judged(&self) -> MutexGuard<'_, Judged> {
+    pub fn lock_state(&self) -> MutexGuard<'_, Judged> {
         self.judged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Its state and rules as bytes, and how many records of its chain they cover.
     pub fn snapshot(&self) -> (u64, Vec<u8>) {
-        let judged = self.judged();
+        let judged = self.lock_state();
         (judged.told, judged.state.snapshot(judged.told, &judged.policy))
     }
 
@@ -232,7 +232,7 @@ impl Agents {
         self.for_each(|agent| {
             let is_leaving = agent.is_leaving();
             if (is_leaving || (is_crowded && !keep(&agent.name))) && agent.may_rest(idle_since) {
-                found.push((Name::from(&*agent.name), agent.judged().told));
+                found.push((Name::from(&*agent.name), agent.lock_state().told));
             }
             if is_leaving {
                 // Until it is gone.
@@ -250,7 +250,7 @@ impl Agents {
         let Some(agent) = shard.get(&*key) else { return false };
         // Nobody can find it while the shard is locked: whoever has it now is all there is.
         let is_alone = Arc::strong_count(agent) == 1;
-        if !is_alone || agent.judged().told != told || !agent.may_rest(idle_since) {
+        if !is_alone || agent.lock_state().told != told || !agent.may_rest(idle_since) {
             return false;
         }
         self.resting.put(&agent.name, Rest { told, deleted: agent.is_leaving() });

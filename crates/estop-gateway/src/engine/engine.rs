@@ -125,7 +125,7 @@ impl Engine {
     fn begin(&self, name: &str) -> Agent {
         let agent = Agent::new(name, self.rulebook.rules(name));
         // A journal begins with the rules: they are told before anybody else can find the agent.
-        let policy = Box::new((*agent.judged().policy).clone());
+        let policy = Box::new((*agent.lock_state().policy).clone());
         self.apply(&agent, None, What::PolicyChanged { by: "configuration".into(), policy });
         agent
     }
@@ -142,9 +142,9 @@ impl Engine {
         rules.policy = Arc::new(policy);
         let agent = Agent::remembered(name, rules, state, told);
         agent.set_leaving(rest.deleted);
-        agent.judged().last = self.clock.mono();
+        agent.lock_state().last = self.clock.mono();
         self.apply_rules_to(&agent, "configuration");
-        agent.set_wake(agent.judged().next_wake());
+        agent.set_wake(agent.lock_state().next_wake());
         agent
     }
 
@@ -156,12 +156,12 @@ impl Engine {
             let is_under_way = state.is_under_way();
             self.rulebook.fleet.take_up(&state);
             let agent = self.agents.put(Agent::remembered(&name, rules, state, told));
-            agent.judged().last = self.clock.mono();
+            agent.lock_state().last = self.clock.mono();
             if is_under_way {
                 self.apply(&agent, None, What::Restarted { away_ms });
             }
             self.apply_rules_to(&agent, "configuration");
-            agent.set_wake(agent.judged().next_wake());
+            agent.set_wake(agent.lock_state().next_wake());
         }
     }
 
@@ -173,7 +173,7 @@ impl Engine {
     /// The same for one agent. What the rulebook says is read under the agent's lock: of two who change it, the later one
     /// has the last word.
     pub fn apply_rules_to(&self, agent: &Agent, by: &str) {
-        let mut judged = agent.judged();
+        let mut judged = agent.lock_state();
         let policy = Arc::new(self.rulebook.resolve(&agent.name));
         if judged.policy == policy {
             return;
@@ -195,7 +195,7 @@ impl Engine {
 
     /// Judges an event of an agent, writes it down and does what the decision says.
     pub fn apply(&self, agent: &Agent, run: Option<Name>, what: What) -> Arc<Decision> {
-        let mut judged = agent.judged();
+        let mut judged = agent.lock_state();
         self.apply_locked(agent, &mut judged, run, what)
     }
 

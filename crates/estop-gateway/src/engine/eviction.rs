@@ -172,7 +172,10 @@ mod tests {
         assert!(engine.agents.rest("a", told, Millis(0)));
         assert_eq!(engine.agents.resting.get("a"), Some(Rest { told, deleted: true }));
         let again = engine.agent("a").expect("there is room");
-        assert!(matches!(again.judged().state.standing(), Standing::Inactive { .. }), "it is still stopped");
+        assert!(
+            matches!(again.lock_state().state.standing(), Standing::Inactive { .. }),
+            "it is still stopped"
+        );
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl Engine {
             return None;
         }
         let known = self.known_agent(agent)?;
-        let judged = known.judged();
+        let judged = known.lock_state();
         if let Standing::Inactive { .. } = judged.state.standing() {
             return Some(format!("Stopped by estop: agent {agent} is switched off."));
         }

@@ -87,13 +87,13 @@ fn tool(engine: &Engine, run: &str, call: u64) -> Arc<Decision> {
 }
 
 fn state(engine: &Engine, run: &str) -> Option<RunState> {
-    engine.agent("a").expect("there is room").judged().state.run_state(Some(run))
+    engine.agent("a").expect("there is room").lock_state().state.run_state(Some(run))
 }
 
 fn active_ms(engine: &Engine, run: &str) -> u64 {
     let agent = engine.agent("a").expect("there is room");
     engine.apply(&agent, None, What::Tick);
-    let views = agent.judged().state.run_views();
+    let views = agent.lock_state().state.run_views();
     views.iter().find(|view| view.name.as_deref() == Some(run)).expect("the run is known").active_ms
 }
 
@@ -235,7 +235,7 @@ fn tw_5_health_is_shown_as_the_clock_healed_it() {
         engine.apply(&agent, Some("r1".into()), What::ToolFinished(finished));
     }
     let shown = || {
-        let judged = agent.judged();
+        let judged = agent.lock_state();
         judged.state.health_at(engine.clock.mono(), &judged.policy)
     };
     assert_eq!(shown(), 650);

@@ -260,7 +260,7 @@ impl UsageMeter {
             self.note_words(said);
         }
         let print = self.print(said);
-        let mut judged = agent.judged();
+        let mut judged = agent.lock_state();
         judged.recall.remember(self.asked, said, &print);
         let completed = ResponseCompleted { request: self.request, ended, print, usage };
         self.engine.apply_locked(&agent, &mut judged, self.run.clone(), What::ResponseCompleted(completed));
@@ -275,7 +275,7 @@ impl UsageMeter {
 
     fn print(&self, said: &Observed) -> ResponsePrint {
         let runners =
-            if said.calls.is_empty() { None } else { Some(Arc::clone(&self.agent.judged().runners)) };
+            if said.calls.is_empty() { None } else { Some(Arc::clone(&self.agent.lock_state().runners)) };
         let is_test = |name: &str, args: &str| runners.as_ref().is_some_and(|r| r.is_test_call(name, args));
         let calls = said.calls.iter();
         let calls = calls.map(|c| (c.name.as_str(), c.args.as_str(), is_test(&c.name, &c.args))).collect();

@@ -257,7 +257,7 @@ impl Engine {
         // An agent at rest is well.
         let Some(known) = self.agents.get(agent) else { return };
         let (is_off, is_over) = {
-            let judged = known.judged();
+            let judged = known.lock_state();
             let is_off = matches!(judged.state.standing(), Standing::Inactive { .. });
             let is_over =
                 run.is_some_and(|run| judged.state.run_state(Some(run)) == Some(RunState::Escalated));

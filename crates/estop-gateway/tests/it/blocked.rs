@@ -183,7 +183,7 @@ fn ks_11_a_kill_closes_idle_upstream_connections_while_every_worker_is_blocked()
 fn ks_11_an_agents_requests_end_while_its_lock_is_held() {
     let at = blocked(&["a"], 5);
     let agent = at.house.engine().agents.get("a").unwrap();
-    let lock = agent.judged();
+    let lock = agent.lock_state();
     at.house.engine().end_requests(&agent);
     wait("its streams end", || (open(&at.house) == 0).then_some(()));
     drop(lock);
@@ -194,7 +194,7 @@ fn ks_11_an_agents_requests_end_while_its_lock_is_held() {
 fn ks_11_a_kill_takes_no_agents_lock() {
     let at = blocked(&["a"], 5);
     let agent = at.house.engine().agents.get("a").unwrap();
-    let lock = agent.judged();
+    let lock = agent.lock_state();
     at.house.engine().kill(Press::new(KillReason::Manual, "test", "test"));
     wait("its streams end", || (open(&at.house) == 0).then_some(()));
     drop(lock);

@@ -37,7 +37,7 @@ fn tell(house: &House, agent: &str, what: What) {
 
 fn run(house: &House, agent: &str, name: &str) -> RunView {
     let agent = house.engine().agent(agent).unwrap();
-    let views = agent.judged().state.run_views();
+    let views = agent.lock_state().state.run_views();
     views.into_iter().find(|view| view.name.as_deref() == Some(name)).unwrap()
 }
 
@@ -459,7 +459,7 @@ fn tl_1_recorded_payloads_of_every_client_pass_and_are_refused_in_its_own_words(
         }
         let agents = ["default", "builder"].into_iter().filter_map(|name| house.engine().known_agent(name));
         let calls: u32 =
-            agents.flat_map(|agent| agent.judged().state.run_views()).map(|view| view.tool_calls).sum();
+            agents.flat_map(|agent| agent.lock_state().state.run_views()).map(|view| view.tool_calls).sum();
         let before = samples.iter().filter(|sample| is_before_tool(client, &sample.event)).count();
         assert!(calls > 0 && calls as usize <= before, "{client:?}: {calls} calls of {before}");
 

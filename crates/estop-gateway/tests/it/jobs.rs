@@ -273,8 +273,8 @@ fn po_2_a_background_response_is_settled_when_its_result_is_polled() {
     let house = house();
     let response = id(&post(&house, "/agents/a/openai/v1/responses", QUICK));
     let agent = house.engine().agent("a").unwrap();
-    assert_eq!(agent.judged().state.in_flight(), 1, "what it reserved stays reserved");
-    assert!(agent.judged().state.budget().reserved().tokens > 0);
+    assert_eq!(agent.lock_state().state.in_flight(), 1, "what it reserved stays reserved");
+    assert!(agent.lock_state().state.budget().reserved().tokens > 0);
     get(&house, &format!("/agents/a/openai/v1/responses/{response}"));
     let usage = house.find(|record| match what(record) {
         Some(What::ResponseCompleted(done)) if done.usage.output_tokens > 0 => Some(done.usage),
@@ -282,12 +282,12 @@ fn po_2_a_background_response_is_settled_when_its_result_is_polled() {
     });
     let usage = usage.expect("it is booked");
     assert_eq!((usage.input_tokens, usage.output_tokens, usage.estimated), (1_000, 2_000, false));
-    let judged = agent.judged();
+    let judged = agent.lock_state();
     assert_eq!((judged.state.in_flight(), judged.state.budget().spent_today().tokens), (0, 3_000));
     drop(judged);
     // Polled again, nothing is booked twice.
     get(&house, &format!("/agents/a/openai/v1/responses/{response}"));
-    assert_eq!(agent.judged().state.budget().spent_today().tokens, 3_000);
+    assert_eq!(agent.lock_state().state.budget().spent_today().tokens, 3_000);
 }
 
 #[test]
@@ -295,9 +295,9 @@ fn po_2_a_cancelled_background_response_is_settled_at_what_was_reserved() {
     let house = house();
     let response = id(&post(&house, "/agents/a/openai/v1/responses", HELD));
     let agent = house.engine().agent("a").unwrap();
-    let reserved = agent.judged().state.budget().reserved().tokens;
+    let reserved = agent.lock_state().state.budget().reserved().tokens;
     kill(&house, Channels::ALL);
     until(&house, &response, "cancelled");
-    wait("it is settled", || (agent.judged().state.in_flight() == 0).then_some(()));
-    assert_eq!(agent.judged().state.budget().spent_today().tokens, reserved);
+    wait("it is settled", || (agent.lock_state().state.in_flight() == 0).then_some(()));
+    assert_eq!(agent.lock_state().state.budget().spent_today().tokens, reserved);
 }

@@ -67,7 +67,7 @@ impl Drop for Bare {
 
 /// Tokens held and spent by an agent. By the month, so that no midnight comes between.
 fn books(agent: &Agent) -> (u64, u64) {
-    let judged = agent.judged();
+    let judged = agent.lock_state();
     let budget = judged.state.budget();
     assert_eq!(budget.reserved(), judged.state.reservations_sum(), "the sum of what is reserved");
     (budget.reserved().tokens, budget.spent_this_month().tokens)
@@ -171,7 +171,7 @@ fn po_2_a_hundred_thousand_requests_that_end_anyhow_leave_nothing_reserved() {
         assert_eq!(books(&agent), (0, used), "{name}: reserved, and spent");
         assert!(used <= CAP, "{name}: {used} of {CAP} were spent");
         assert!(used > CAP / 2, "{name}: {used} of {CAP}: hardly anything was tried");
-        assert_eq!(agent.judged().state.in_flight(), 0, "{name}: under way");
+        assert_eq!(agent.lock_state().state.in_flight(), 0, "{name}: under way");
     }
     assert!(refused.load(Ordering::Relaxed) > EACH / 10, "nobody was ever refused");
 }
@@ -319,7 +319,7 @@ fn po_2_clients_that_go_away_at_any_moment_leave_nothing_reserved() {
         let agent = engine.agent(name).unwrap();
         wait("the last request to end", || (agent.flights.count() == 0).then_some(()));
         wait("nothing to be reserved", || (books(&agent).0 == 0).then_some(()));
-        assert_eq!(agent.judged().state.in_flight(), 0, "{name}");
+        assert_eq!(agent.lock_state().state.in_flight(), 0, "{name}");
         assert!(books(&agent).1 > 0, "{name}: nothing was ever forwarded");
     }
     assert!(model.requests() > 500, "only {} requests reached the model", model.requests());

@@ -61,14 +61,14 @@ impl Facts {
     /// What the core counts of a run.
     pub(super) fn run_view(&self, agent: &str, run: Option<&str>) -> Option<RunView> {
         let agent = self.engine.as_ref()?.agents.get(agent)?;
-        let views = agent.judged().state.run_views();
+        let views = agent.lock_state().state.run_views();
         views.into_iter().find(|view| view.name.as_deref() == run)
     }
 
     /// What an agent spent today: by its own budget's day, or by UTC's before the data plane began.
     pub(super) fn spent_today(&self, agent: &str) -> Option<NanoUsd> {
         let spent = match self.engine.as_ref().and_then(|engine| engine.agents.get(agent)) {
-            Some(agent) => agent.judged().state.budget().spent_today().usd,
+            Some(agent) => agent.lock_state().state.budget().spent_today().usd,
             None => {
                 let day = Zone::default().local(Timestamp::now().as_millisecond()).day;
                 let query = SpendQuery {

@@ -47,10 +47,10 @@ impl LlmRequest {
         let engine = &worker.engine;
         // Commands are read before the lock is taken: nobody else waits for them.
         if !print.steps.is_empty() {
-            let runners = Arc::clone(&agent.judged().runners);
+            let runners = Arc::clone(&agent.lock_state().runners);
             note_test_runs(&runners, said, &mut print);
         }
-        let mut judged = agent.judged();
+        let mut judged = agent.lock_state();
         judged.recall.complete(said, &mut print);
         let steps = Steps::of(&print);
         let received = RequestReceived {
@@ -91,7 +91,7 @@ impl LlmRequest {
     /// its tools is refused here, too (TL-1). A session that ended may have something to say all the same.
     fn run(&self, agent: &Agent, caller: &Caller) -> Option<Name> {
         let has_begun = |run: &Name| {
-            let state = agent.judged().state.run_state(Some(run));
+            let state = agent.lock_state().state.run_state(Some(run));
             matches!(state, Some(RunState::Active | RunState::Sleeping | RunState::Escalated))
         };
         caller.run.clone().or_else(|| self.session_run.clone().filter(has_begun))
