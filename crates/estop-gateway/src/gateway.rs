@@ -97,12 +97,12 @@ impl Gateway {
             added,
             fleet,
             made_keys,
-            resting,
+            evicted,
             jobs,
         } = remembered;
         let engine = Arc::new(Engine::new(
             Rulebook::new(policies, over, fleet),
-            Agents::new(limits.agents, limits.agent_names, resting),
+            Agents::new(limits.agents, limits.agent_names, evicted),
             keeping.into(),
             always_shut,
             mono,
@@ -170,7 +170,7 @@ impl Gateway {
         engine.open(latch, told);
         // Nobody accepts a connection so far.
         watch(&engine)?;
-        engine.take_up(agents, away_ms);
+        engine.restore(agents, away_ms);
         engine.welcome_configured();
         // As the agents of the configuration: made-up names cannot take their places.
         relays.values().for_each(|relay| drop(engine.agent(relay.agent())));

@@ -33,7 +33,7 @@ pub use engine::background::{JOBS_MAX, JOBS_PER_AGENT_MAX, Job, JobStanding, Job
 pub use engine::drill::{
     AGENT as CANARY, Drill, HEADER as CANARY_HEADER, LetIn, PROVIDER as CANARY_PROVIDER,
 };
-pub use engine::eviction::{Rest, Resting, States};
+pub use engine::eviction::{Evicted, EvictedAgents, States};
 pub use engine::fleet::Fleet;
 pub use engine::last_output::Place;
 pub use engine::policies::{Over, Rulebook};

@@ -310,10 +310,10 @@ impl Scribe {
             named.extend(places.keys.owners());
             named
         });
-        for (agent, told) in engine.agents.may_rest(idle_since, |name| named.contains(name)) {
+        for (agent, told) in engine.agents.evictable(idle_since, |name| named.contains(name)) {
             let is_kept = !self.desks.is_unsaved(&agent) && !self.taken.contains_key(&agent);
             if is_kept && self.chains.head(&agent).is_some_and(|head| head.count == told) {
-                engine.agents.rest(&agent, told, idle_since);
+                engine.agents.evict(&agent, told, idle_since);
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::engine::agents::{Agent, Agents, Judged};
 use crate::engine::background::Jobs;
 use crate::engine::drill::{self, Cage};
-use crate::engine::eviction::Rest;
+use crate::engine::eviction::Evicted;
 use crate::engine::last_output::Words;
 use crate::engine::policies::{Rulebook, runners};
 use crate::engine::switch::{Button, LatchKeeper};
@@ -87,10 +87,10 @@ impl Engine {
             if let Some(agent) = self.agents.get(name) {
                 return Some(agent);
             }
-            let spelled = self.agents.resting.spelling(name);
+            let spelled = self.agents.evicted.spelling(name);
             let name = spelled.as_deref().unwrap_or(name);
-            let read = match self.agents.resting.get(name) {
-                Some(rest) => Some((rest, self.agents.resting.fetch(name, rest.told)?)),
+            let read = match self.agents.evicted.get(name) {
+                Some(rest) => Some((rest, self.agents.evicted.fetch(name, rest.told)?)),
                 None => None,
             };
             let seen = read.as_ref().map(|(rest, _)| *rest);
@@ -100,7 +100,7 @@ impl Engine {
                 changed = rest != seen;
                 match read {
                     _ if changed => None,
-                    Some((rest, state)) => Some(self.wake_up(name, rest, state)),
+                    Some((rest, state)) => Some(self.reload(name, rest, state)),
                     None => Some(self.begin(name)),
                 }
             });
@@ -115,7 +115,7 @@ impl Engine {
         if let Some(agent) = self.agents.get(name) {
             return Some(agent);
         }
-        if self.agents.resting.get(name).is_none() {
+        if self.agents.evicted.get(name).is_none() {
             return self.agent(name);
         }
         let (engine, name) = (Arc::clone(self), name.to_owned());
@@ -132,11 +132,11 @@ impl Engine {
 
     /// The agent of this name, if it was ever known.
     pub fn known_agent(&self, name: &str) -> Option<Arc<Agent>> {
-        self.agents.get(name).or_else(|| self.agents.resting.get(name).and_then(|_| self.agent(name)))
+        self.agents.get(name).or_else(|| self.agents.evicted.get(name).and_then(|_| self.agent(name)))
     }
 
     /// Takes an agent up from its rest, as it was.
-    fn wake_up(&self, name: &str, rest: Rest, snapshot: Snapshot) -> Agent {
+    fn reload(&self, name: &str, rest: Evicted, snapshot: Snapshot) -> Agent {
         let Snapshot { told, policy, state } = snapshot;
         let mut rules = self.rulebook.rules(name);
         rules.policy = Arc::new(policy);
@@ -149,12 +149,12 @@ impl Engine {
     }
 
     /// Takes up the agents of the time before. What was under way then is over; rules that changed meanwhile are told.
-    pub(crate) fn take_up(&self, agents: Vec<(Name, Snapshot)>, away_ms: u64) {
+    pub(crate) fn restore(&self, agents: Vec<(Name, Snapshot)>, away_ms: u64) {
         for (name, Snapshot { told, policy, state }) in agents {
             let mut rules = self.rulebook.rules(&name);
             rules.policy = Arc::new(policy);
             let is_under_way = state.is_under_way();
-            self.rulebook.fleet.take_up(&state);
+            self.rulebook.fleet.restore(&state);
             let agent = self.agents.put(Agent::remembered(&name, rules, state, told));
             agent.lock_state().last = self.clock.mono();
             if is_under_way {

@@ -17,7 +17,7 @@ pub trait States: Send + Sync {
 
 /// What is remembered of an agent at rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rest {
+pub struct Evicted {
     /// Records of its chain.
     pub told: u64,
     /// It was deleted: it gives its place back as soon as it can.
@@ -26,23 +26,23 @@ pub struct Rest {
 
 /// The agents at rest.
 #[derive(Default)]
-pub struct Resting {
+pub struct EvictedAgents {
     /// By name whatever its case, with the agent's own spelling.
-    agents: Mutex<BTreeMap<Name, (Name, Rest)>>,
+    agents: Mutex<BTreeMap<Name, (Name, Evicted)>>,
     states: Option<Arc<dyn States>>,
 }
 
-impl std::fmt::Debug for Resting {
+impl std::fmt::Debug for EvictedAgents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Resting").field("agents", &self.len()).finish_non_exhaustive()
+        f.debug_struct("EvictedAgents").field("agents", &self.len()).finish_non_exhaustive()
     }
 }
 
-impl Resting {
+impl EvictedAgents {
     /// Agents whose states are in a store.
-    pub fn new(agents: BTreeMap<Name, Rest>, states: Arc<dyn States>) -> Resting {
+    pub fn new(agents: BTreeMap<Name, Evicted>, states: Arc<dyn States>) -> EvictedAgents {
         let agents = agents.into_iter().map(|(name, rest)| (folded(&name).into(), (name, rest)));
-        Resting { agents: Mutex::new(agents.collect()), states: Some(states) }
+        EvictedAgents { agents: Mutex::new(agents.collect()), states: Some(states) }
     }
 
     /// Whether states are kept anywhere: without that, nobody can rest.
@@ -55,7 +55,7 @@ impl Resting {
     }
 
     /// Whether this agent rests.
-    pub fn get(&self, name: &str) -> Option<Rest> {
+    pub fn get(&self, name: &str) -> Option<Evicted> {
         self.agents().get(&*folded(name)).map(|(_, rest)| *rest)
     }
 
@@ -68,7 +68,7 @@ impl Resting {
         self.states.as_ref()?.fetch(name, told)
     }
 
-    pub(crate) fn put(&self, name: &str, rest: Rest) {
+    pub(crate) fn put(&self, name: &str, rest: Evicted) {
         self.agents().insert(folded(name).into(), (name.into(), rest));
     }
 
@@ -76,7 +76,7 @@ impl Resting {
         self.agents().remove(&*folded(name));
     }
 
-    fn agents(&self) -> MutexGuard<'_, BTreeMap<Name, (Name, Rest)>> {
+    fn agents(&self) -> MutexGuard<'_, BTreeMap<Name, (Name, Evicted)>> {
         self.agents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -116,7 +116,7 @@ mod tests {
 
     fn engine(max: usize, names: usize, kept: &Arc<Kept>) -> Engine {
         let states: Arc<dyn States> = Arc::<Kept>::clone(kept);
-        let agents = Agents::new(max, names, Resting::new(BTreeMap::new(), states));
+        let agents = Agents::new(max, names, EvictedAgents::new(BTreeMap::new(), states));
         let rulebook = Rulebook::new(PolicyFile::default(), BTreeMap::new(), Default::default());
         let queue = Arc::new(JournalQueue::default());
         let engine =
@@ -135,19 +135,19 @@ mod tests {
         let (told, before) = engine.agent("a").expect("there is room").snapshot();
         assert!(engine.agent("b").is_none(), "the place is taken");
         kept.state.lock().expect("not poisoned").clone_from(&before);
-        assert_eq!(engine.agents.may_rest(Millis(0), NOBODY), [], "it was not idle for long");
-        assert_eq!(engine.agents.may_rest(LATER, |name| name == "a"), [], "it is named");
-        assert_eq!(engine.agents.may_rest(LATER, NOBODY), [("a".into(), told)]);
+        assert_eq!(engine.agents.evictable(Millis(0), NOBODY), [], "it was not idle for long");
+        assert_eq!(engine.agents.evictable(LATER, |name| name == "a"), [], "it is named");
+        assert_eq!(engine.agents.evictable(LATER, NOBODY), [("a".into(), told)]);
 
         let held = engine.agents.get("a");
-        assert!(!engine.agents.rest("a", told, LATER), "somebody has it");
+        assert!(!engine.agents.evict("a", told, LATER), "somebody has it");
         drop(held);
-        assert!(!engine.agents.rest("a", told + 1, LATER), "something happened since");
-        assert!(engine.agents.rest("a", told, LATER));
+        assert!(!engine.agents.evict("a", told + 1, LATER), "something happened since");
+        assert!(engine.agents.evict("a", told, LATER));
         assert!(engine.agents.get("a").is_none());
         let (of_b, state) = engine.agent("b").expect("there is room now").snapshot();
         assert!(engine.known_agent("a").is_none(), "b has the place");
-        assert!(engine.agents.rest("b", of_b, LATER));
+        assert!(engine.agents.evict("b", of_b, LATER));
 
         kept.broken.store(true, Ordering::Relaxed);
         assert!(engine.agent("a").is_none(), "whose state cannot be read is not let in as a new one");
@@ -165,12 +165,12 @@ mod tests {
         engine.apply(&agent, None, What::AgentDeactivated { by: "somebody".into() });
         let (told, state) = agent.snapshot();
         *kept.state.lock().expect("not poisoned") = state;
-        assert_eq!(engine.agents.may_rest(LATER, NOBODY), []);
+        assert_eq!(engine.agents.evictable(LATER, NOBODY), []);
         engine.agents.release(&agent);
         drop(agent);
-        assert_eq!(engine.agents.may_rest(Millis(0), NOBODY), [("a".into(), told)]);
-        assert!(engine.agents.rest("a", told, Millis(0)));
-        assert_eq!(engine.agents.resting.get("a"), Some(Rest { told, deleted: true }));
+        assert_eq!(engine.agents.evictable(Millis(0), NOBODY), [("a".into(), told)]);
+        assert!(engine.agents.evict("a", told, Millis(0)));
+        assert_eq!(engine.agents.evicted.get("a"), Some(Evicted { told, deleted: true }));
         let again = engine.agent("a").expect("there is room");
         assert!(
             matches!(again.lock_state().state.standing(), Standing::Inactive { .. }),
@@ -184,7 +184,7 @@ mod tests {
         let engine = engine(1, 2, &kept);
         for name in ["a", "b"] {
             let (told, _) = engine.agent(name).expect("there is room").snapshot();
-            assert!(engine.agents.rest(name, told, LATER));
+            assert!(engine.agents.evict(name, told, LATER));
         }
         assert!(engine.agent("c").is_none());
     }
@@ -207,8 +207,8 @@ mod tests {
     fn ks_2_a_kill_does_not_wait_for_a_disk_that_hangs() {
         let disk = Arc::new(Hanging { begun: Barrier::new(2), released: Barrier::new(2) });
         let states: Arc<dyn States> = Arc::<Hanging>::clone(&disk);
-        let resting = BTreeMap::from([(Name::from("a"), Rest { told: 1, deleted: false })]);
-        let agents = Agents::new(4, 4, Resting::new(resting, states));
+        let evicted = BTreeMap::from([(Name::from("a"), Evicted { told: 1, deleted: false })]);
+        let agents = Agents::new(4, 4, EvictedAgents::new(evicted, states));
         let rulebook = Rulebook::new(PolicyFile::default(), BTreeMap::new(), Default::default());
         let queue = Arc::new(JournalQueue::default());
         let engine =

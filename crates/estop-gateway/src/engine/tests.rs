@@ -17,7 +17,7 @@ use estop_core::time::Millis;
 
 use super::Engine;
 use crate::engine::agents::Agents;
-use crate::engine::eviction::Resting;
+use crate::engine::eviction::EvictedAgents;
 use crate::engine::policies::Rulebook;
 use crate::engine::tools::{RegisteredTool, RunningTool};
 use crate::journal::JournalQueue;
@@ -65,10 +65,10 @@ pub(crate) fn engine_with(policy: &str) -> Engine {
 fn begin(file: PolicyFile, from: Millis, agents: Vec<(Name, Snapshot)>, away_ms: u64) -> Engine {
     let queue = Arc::new(JournalQueue::default());
     let rulebook = Rulebook::new(file, BTreeMap::new(), Default::default());
-    let places = Agents::new(10, 10, Resting::default());
+    let places = Agents::new(10, 10, EvictedAgents::default());
     let engine = Engine::new(rulebook, places, queue.into(), Channels::NONE, from, System::default());
     engine.open(None, None);
-    engine.take_up(agents, away_ms);
+    engine.restore(agents, away_ms);
     engine
 }
 
