@@ -17,7 +17,7 @@ use estop_core::time::Millis;
 use crate::engine::eviction::{Evicted, EvictedAgents};
 use crate::engine::hook_memory::HookMemory;
 use crate::engine::policies::Rules;
-use crate::engine::previous_responses::Recall;
+use crate::engine::previous_responses::PreviousResponses;
 use crate::engine::shards::Shards;
 use crate::killswitch::in_flight::Flights;
 use crate::names::folded;
@@ -47,7 +47,7 @@ pub struct Judged {
     /// What its policy takes for test runs.
     pub runners: Arc<TestRunners>,
     /// What it was answered lately.
-    pub recall: Recall,
+    pub previous_responses: PreviousResponses,
     /// What its hooks need from one to the next.
     pub(crate) hooks: HookMemory,
     /// Records of its chain so far.
@@ -81,7 +81,7 @@ impl Agent {
                 state,
                 policy: rules.policy,
                 runners: rules.runners,
-                recall: Recall::default(),
+                previous_responses: PreviousResponses::default(),
                 hooks: HookMemory::default(),
                 told,
                 score: None,

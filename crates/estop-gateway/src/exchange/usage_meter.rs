@@ -21,7 +21,7 @@ use estop_wire::response::{Observed, Observer, UsageIn};
 use crate::engine::Engine;
 use crate::engine::agents::Agent;
 use crate::engine::background::OpenMeter;
-use crate::engine::previous_responses::Asked;
+use crate::engine::previous_responses::RequestSummary;
 use crate::exchange::pricing::{self, ModelPrices};
 use crate::journal::shorten;
 use crate::killswitch::in_flight::Flight;
@@ -44,10 +44,10 @@ pub(crate) struct UsageMeter {
     agent: Arc<Agent>,
     run: Option<Name>,
     request: RequestId,
-    asked: Asked,
+    summary: RequestSummary,
     estimate: Estimate,
     prices: ModelPrices,
-    /// The client asked for a stream.
+    /// The client summary for a stream.
     streams: bool,
     began: Millis,
     /// `None` once its answer is over and its result is awaited.
@@ -70,7 +70,7 @@ struct Reading {
 
 /// Whose meter it is.
 pub(crate) struct Opened {
-    /// Where the core is asked.
+    /// Where the core is summary.
     pub engine: Arc<Engine>,
     /// Which agent.
     pub agent: Arc<Agent>,
@@ -78,13 +78,13 @@ pub(crate) struct Opened {
     pub run: Option<Name>,
     /// Which request.
     pub request: RequestId,
-    /// What it asked.
-    pub asked: Asked,
+    /// What it summary.
+    pub summary: RequestSummary,
     /// What it may cost.
     pub estimate: Estimate,
     /// What its models cost, as far as that is known.
     pub prices: ModelPrices,
-    /// The client asked for a stream.
+    /// The client summary for a stream.
     pub streams: bool,
     /// Its place among the requests under way.
     pub flight: Arc<Flight>,
@@ -93,14 +93,14 @@ pub(crate) struct Opened {
 impl UsageMeter {
     /// Opens the meter of a request that was let through. Boxed: it goes from hand to hand until the answer ends.
     pub(crate) fn open(of: Opened) -> Box<UsageMeter> {
-        let Opened { engine, agent, run, request, asked, estimate, prices, streams, flight } = of;
+        let Opened { engine, agent, run, request, summary, estimate, prices, streams, flight } = of;
         Box::new(UsageMeter {
             began: engine.clock.now_coarse(),
             engine,
             agent,
             run,
             request,
-            asked,
+            summary,
             estimate,
             prices,
             streams,
@@ -123,7 +123,7 @@ impl UsageMeter {
         self.job = job;
     }
 
-    /// Where the core is asked.
+    /// Where the core is summary.
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
     }
@@ -141,7 +141,7 @@ impl UsageMeter {
             agent: Arc::clone(&self.agent),
             run: self.run.clone(),
             request: self.request,
-            asked: self.asked,
+            summary: self.summary,
             estimate: self.estimate,
             prices: self.prices.clone(),
             streams: self.streams,
@@ -261,7 +261,7 @@ impl UsageMeter {
         }
         let print = self.print(said);
         let mut judged = agent.lock_state();
-        judged.recall.remember(self.asked, said, &print);
+        judged.previous_responses.remember(self.summary, said, &print);
         let completed = ResponseCompleted { request: self.request, ended, print, usage };
         self.engine.apply_locked(&agent, &mut judged, self.run.clone(), What::ResponseCompleted(completed));
     }

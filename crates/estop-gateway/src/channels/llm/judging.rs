@@ -16,7 +16,7 @@ use estop_wire::request::RequestIn;
 use super::LlmRequest;
 use crate::auth::identity::Caller;
 use crate::engine::agents::Agent;
-use crate::engine::previous_responses::Asked as Steps;
+use crate::engine::previous_responses::RequestSummary;
 use crate::exchange::exchange::ExchangeContext;
 use crate::exchange::pricing::{ModelPrices, Size};
 use crate::exchange::usage_meter::{Opened, UsageMeter};
@@ -51,8 +51,8 @@ impl LlmRequest {
             note_test_runs(&runners, said, &mut print);
         }
         let mut judged = agent.lock_state();
-        judged.recall.complete(said, &mut print);
-        let steps = Steps::of(&print);
+        judged.previous_responses.complete(said, &mut print);
+        let summary = RequestSummary::of(&print);
         let received = RequestReceived {
             request: flight.request,
             call: self.kind(),
@@ -72,7 +72,7 @@ impl LlmRequest {
             agent: Arc::clone(agent),
             run,
             request: flight.request,
-            asked: steps,
+            summary,
             estimate,
             prices,
             streams: self.stream,
