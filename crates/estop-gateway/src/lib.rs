@@ -35,7 +35,7 @@ pub use engine::drill::{
 };
 pub use engine::eviction::{Evicted, EvictedAgents, States};
 pub use engine::fleet::Fleet;
-pub use engine::last_output::Place;
+pub use engine::last_output::RunLocation;
 pub use engine::policies::{Over, Rulebook};
 pub use engine::restored_state::Remembered;
 pub use engine::switch::{LatchKeeper, NotKept};

@@ -25,7 +25,7 @@ use estop_wire::hooks::{
 
 use crate::engine::Engine;
 use crate::engine::agents::{Agent, Judged};
-use crate::engine::last_output::Place;
+use crate::engine::last_output::RunLocation;
 
 pub(crate) use who::session_run;
 use who::{RunOf, Who};
@@ -263,7 +263,7 @@ impl Asked<'_> {
     }
 
     fn start(&self, attended: bool) -> RunStep {
-        let Place { session, branch } = self.place();
+        let RunLocation { session, branch } = self.place();
         RunStep::Start {
             attended,
             tags: Tags { branch, session, ..Tags::default() },
@@ -271,15 +271,15 @@ impl Asked<'_> {
         }
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> RunLocation {
         let session = Some(&*self.hook.session).filter(|session| !session.is_empty());
-        Place { session: session.map(who::line), branch: self.who.branch.clone() }
+        RunLocation { session: session.map(who::line), branch: self.who.branch.clone() }
     }
 
     /// Whoever began the run may not know where it works; its hooks do (CB-8).
     fn locate(&self) {
         if let RunOf::Supervised(run) | RunOf::Named(run) = &self.who.run_of {
-            self.engine.words.locate(&self.agent.name, Some(run), self.place());
+            self.engine.last_output.locate(&self.agent.name, Some(run), self.place());
         }
     }
 
@@ -293,7 +293,7 @@ impl Asked<'_> {
     /// The agent's words, in case they are the last of a run that is stopped (CB-6).
     fn say(&self, text: Option<&str>) {
         if let Some(text) = text {
-            self.engine.last_words(&self.agent.name, self.who.run().map(|run| &**run), text);
+            self.engine.record_output(&self.agent.name, self.who.run().map(|run| &**run), text);
         }
     }
 

@@ -39,14 +39,14 @@ impl Engine {
                     let press = Press::new(KillReason::RunawayAgent, &by, "watchdog");
                     self.kill(Press { metadata: runaway(decision), ..press });
                 }
-                Effect::RunTripped { run, .. } => self.words.trip(&agent.name, run.as_ref()),
+                Effect::RunTripped { run, .. } => self.last_output.trip(&agent.name, run.as_ref()),
                 Effect::RunEscalated { run, used, .. } => {
                     // An implicit run is refused what is new and never ended for good (ID-7): the next one speaks.
                     let Some(run) = run else {
-                        self.words.reopen(&agent.name, None);
+                        self.last_output.reopen(&agent.name, None);
                         continue;
                     };
-                    self.words.close(&agent.name, Some(run));
+                    self.last_output.close(&agent.name, Some(run));
                     let (state, tripped) = (RunState::Escalated, Some(*used));
                     let seen = RunFinding { state, tripped, requests_left: None, problem: None };
                     self.end_run(agent, run, &escalated(&seen));
@@ -87,19 +87,19 @@ impl Engine {
     }
 
     /// An agent's last words in a run: at the end of a turn, or in an answer. Takes no agent's lock.
-    pub fn last_words(&self, agent: &str, run: Option<&str>, text: &str) {
-        self.words.say(agent, run, text);
+    pub fn record_output(&self, agent: &str, run: Option<&str>, text: &str) {
+        self.last_output.record(agent, run, text);
     }
 
     /// A run that begins anew has said nothing yet; one that goes on may speak again.
-    pub(super) fn note_words(&self, agent: &str, event: &Event, decision: &Decision) {
+    pub(super) fn follow_runs(&self, agent: &str, event: &Event, decision: &Decision) {
         if !decision.is_allowed() {
             return;
         }
         if matches!(event.what, What::RunStarted { .. }) {
-            self.words.forget(agent, event.run.as_ref());
+            self.last_output.forget(agent, event.run.as_ref());
         } else if matches!(event.what, What::RunExtended { .. }) {
-            self.words.reopen(agent, event.run.as_ref());
+            self.last_output.reopen(agent, event.run.as_ref());
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::engine::agents::{Agent, Agents, Judged};
 use crate::engine::background::Jobs;
 use crate::engine::drill::{self, Cage};
 use crate::engine::eviction::Evicted;
-use crate::engine::last_output::Words;
+use crate::engine::last_output::LastOutput;
 use crate::engine::policies::{Rulebook, runners};
 use crate::engine::switch::{Button, LatchKeeper};
 use crate::engine::tools::Tools;
@@ -45,7 +45,7 @@ pub struct Engine {
     /// The rules of all agents.
     pub rulebook: Rulebook,
     /// What runs said last.
-    pub words: Words,
+    pub last_output: LastOutput,
     /// Whether the parts of estop run.
     pub heartbeats: Heartbeats,
     /// Work that goes on at providers.
@@ -74,7 +74,7 @@ impl Engine {
             cage: Cage::default(),
             tools: Arc::default(),
             rulebook,
-            words: Words::default(),
+            last_output: LastOutput::default(),
             heartbeats: Heartbeats::default(),
             jobs: Jobs::default(),
         }
@@ -223,7 +223,7 @@ impl Engine {
         {
             judged.score = Some(*score);
         }
-        self.note_words(&agent.name, &event, &decision);
+        self.follow_runs(&agent.name, &event, &decision);
         self.journal.write(&agent.name, agent.number, now, event, &decision);
         self.act(agent, &decision);
         decision

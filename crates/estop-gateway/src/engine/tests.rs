@@ -249,16 +249,16 @@ fn tw_5_health_is_shown_as_the_clock_healed_it() {
 fn cb_6_last_words_are_those_before_the_escalation() {
     let engine = engine_with("{}");
     start(&engine, "r1", false, SECONDS_100);
-    engine.last_words("a", Some("r1"), "Half of it is done.");
+    engine.record_output("a", Some("r1"), "Half of it is done.");
     pass(&engine, 101);
     pass(&engine, 61);
-    engine.last_words("a", Some("r1"), "API Error: 400");
-    assert_eq!(engine.words.of("a", Some("r1")).as_deref(), Some("Half of it is done."));
+    engine.record_output("a", Some("r1"), "API Error: 400");
+    assert_eq!(engine.last_output.of("a", Some("r1")).as_deref(), Some("Half of it is done."));
     let agent = engine.agent("a").expect("known");
     engine.apply(&agent, Some("r1".into()), What::RunExtended { by: "ann".into() });
     assert!(tool(&engine, "r1", 3).is_allowed());
-    engine.last_words("a", Some("r1"), "Done.");
-    assert_eq!(engine.words.of("a", Some("r1")).as_deref(), Some("Done."));
+    engine.record_output("a", Some("r1"), "Done.");
+    assert_eq!(engine.last_output.of("a", Some("r1")).as_deref(), Some("Done."));
 }
 
 #[test]
@@ -268,12 +268,12 @@ fn cb_6_the_implicit_run_may_speak_again_after_an_escalation() {
     let (call, tool, action) = (CallId(1), "bash".into(), Hash64(1));
     let asked = ToolRequested { call, tool, action, test_run: false, gate: Default::default() };
     let again = ToolRequested { call: CallId(2), ..asked.clone() };
-    engine.last_words("a", None, "The first task.");
+    engine.record_output("a", None, "The first task.");
     assert!(engine.apply(&agent, None, What::ToolRequested(asked)).is_allowed());
     assert!(!engine.apply(&agent, None, What::ToolRequested(again)).is_allowed());
     pass(&engine, 61);
-    engine.last_words("a", None, "The second task.");
-    assert_eq!(engine.words.of("a", None).as_deref(), Some("The second task."));
+    engine.record_output("a", None, "The second task.");
+    assert_eq!(engine.last_output.of("a", None).as_deref(), Some("The second task."));
 }
 
 #[test]

@@ -257,7 +257,7 @@ impl UsageMeter {
         let ended = if self.failed || said.failed { Ended::Failed } else { Ended::Ok };
         let agent = Arc::clone(&self.agent);
         if ended == Ended::Ok {
-            self.note_words(said);
+            self.record_output(said);
         }
         let print = self.print(said);
         let mut judged = agent.lock_state();
@@ -267,10 +267,10 @@ impl UsageMeter {
     }
 
     /// Keeps what the agent said last: in a report, or else in its text (CB-6).
-    fn note_words(&self, said: &Observed) {
+    fn record_output(&self, said: &Observed) {
         let report = said.calls.iter().find_map(|call| reported(&call.name, &call.args));
         let text = report.as_deref().unwrap_or(&said.text);
-        self.engine.last_words(&self.agent.name, self.run.as_deref(), text);
+        self.engine.record_output(&self.agent.name, self.run.as_deref(), text);
     }
 
     fn print(&self, said: &Observed) -> ResponsePrint {

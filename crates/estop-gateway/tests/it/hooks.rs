@@ -306,7 +306,7 @@ fn id_7_a_supervised_run_is_ended_by_its_supervisor() {
     };
     assert_eq!(said("pre-tool-use", json!({"session": "s", "tool": "x", "run": "other"})).exit_code, 0);
     // CB-8: an escalation of it names them, though its supervisor knew neither.
-    let place = house.engine().words.place_of("a", Some("task"));
+    let place = house.engine().last_output.place_of("a", Some("task"));
     assert_eq!((place.session.as_deref(), place.branch.as_deref()), (Some("s"), Some("fix/7")));
     said("session-end", json!({"session": "s"}));
     let view = run(&house, "a", "task");
@@ -329,7 +329,7 @@ fn id_7_a_supervised_run_is_ended_by_its_supervisor() {
 #[test]
 fn cb_6_last_words_and_reports_are_kept_for_whoever_is_called() {
     let house = House::with_policy(r#"{"circuit_breakers": {"defaults": {"max_tool_calls": 1}}}"#);
-    let kept = || house.engine().words.of("a", Some("r"));
+    let kept = || house.engine().last_output.of("a", Some("r"));
     assert_eq!(tool(&house, "a", "r")["permission"], "deny");
     let said = json!({"agent": "a", "run": "r", "last_words": "Two of three tests pass."});
     ours(&house, "subagent-end", &json!({"agent": "a", "run": "r", "last_words": "not mine"}));

@@ -8,7 +8,7 @@ use estop_core::operator::RunView;
 use estop_core::policy::BudgetPolicy;
 use estop_core::policy_file::PolicyFile;
 use estop_core::time::Zone;
-use estop_gateway::{Engine, Place};
+use estop_gateway::{Engine, RunLocation};
 use estop_store::{AgentRepo, Cases, Escalation, Ledger, Run, RunRepo, SpendBy, SpendQuery, Sqlite};
 use jiff::Timestamp;
 
@@ -50,12 +50,12 @@ impl Facts {
 
     /// What a run said last. Whatever was said before this process is gone.
     pub(super) fn words(&self, agent: &str, run: Option<&str>) -> Option<String> {
-        self.engine.as_ref()?.words.of(agent, run)
+        self.engine.as_ref()?.last_output.of(agent, run)
     }
 
     /// Where a run works, as its hooks said.
-    pub(super) fn place(&self, agent: &str, run: Option<&str>) -> Place {
-        self.engine.as_ref().map(|engine| engine.words.place_of(agent, run)).unwrap_or_default()
+    pub(super) fn place(&self, agent: &str, run: Option<&str>) -> RunLocation {
+        self.engine.as_ref().map(|engine| engine.last_output.place_of(agent, run)).unwrap_or_default()
     }
 
     /// What the core counts of a run.
