@@ -77,11 +77,11 @@ impl Engine {
         let runners = Arc::clone(&agent.lock_state().runners);
         let print = &hook.print(&runners);
         let mut judged = agent.lock_state();
-        let mut asked =
-            Asked { engine: self, agent: &agent, judged: &mut judged, who, hook, print, stops: false };
+        let mut request =
+            HookRequest { engine: self, agent: &agent, judged: &mut judged, who, hook, print, stops: false };
         #[cfg(test)]
         let before = estop_core::steps::taken();
-        let (out, stops) = (asked.answer(), asked.stops);
+        let (out, stops) = (request.answer(), request.stops);
         #[cfg(test)]
         tests::LOCKED_STEPS.set(estop_core::steps::taken() - before);
         drop(judged);
@@ -128,7 +128,7 @@ fn unknown(client: &str) -> HookReply {
 }
 
 /// One hook and everything it takes to answer it.
-struct Asked<'a> {
+struct HookRequest<'a> {
     engine: &'a Engine,
     agent: &'a Agent,
     judged: &'a mut Judged,
@@ -139,7 +139,7 @@ struct Asked<'a> {
     stops: bool,
 }
 
-impl Asked<'_> {
+impl HookRequest<'_> {
     fn answer(&mut self) -> HookOut {
         self.locate();
         let out = match self.hook.event {
