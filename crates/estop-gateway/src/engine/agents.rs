@@ -176,7 +176,7 @@ impl Agents {
         shard.get(&*name).map(Arc::clone)
     }
 
-    /// The agent of this name; if it has no place, `make` takes it up from its rest, or makes a new one. `None` if there
+    /// The agent of this name; if it has no place, `make` reloads it, or makes a new one. `None` if there
     /// is no room, or it cannot be made.
     pub fn get_or_add(
         &self,

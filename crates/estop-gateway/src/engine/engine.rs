@@ -80,7 +80,7 @@ impl Engine {
         }
     }
 
-    /// The agent of this name, with its rules; `None` if there is no room for one more. One at rest is read from the
+    /// The agent of this name, with its rules; `None` if there is no room for one more. An evicted one is read from the
     /// disk, before anything is locked: whoever stops agents must not wait for it.
     pub fn agent(&self, name: &str) -> Option<Arc<Agent>> {
         loop {
@@ -96,7 +96,7 @@ impl Engine {
             let seen = read.as_ref().map(|(rest, _)| *rest);
             let mut changed = false;
             let agent = self.agents.get_or_add(name, |rest| {
-                // It went to rest, or came back and went again, while the disk was read.
+                // It was evicted, or came back and was evicted again, while the disk was read.
                 changed = rest != seen;
                 match read {
                     _ if changed => None,
@@ -135,7 +135,7 @@ impl Engine {
         self.agents.get(name).or_else(|| self.agents.evicted.get(name).and_then(|_| self.agent(name)))
     }
 
-    /// Takes an agent up from its rest, as it was.
+    /// Makes an evicted agent again, as it was.
     fn reload(&self, name: &str, rest: Evicted, snapshot: Snapshot) -> Agent {
         let Snapshot { told, policy, state } = snapshot;
         let mut rules = self.rulebook.rules(name);

@@ -1,4 +1,4 @@
-//! Agents at rest: known by name, their states in the store. They give their places to others, lose nothing by it, and are
+//! Evicted agents: known by name, their states in the store. They give their places to others, lose nothing by it, and are
 //! taken up again when they call.
 
 use std::collections::BTreeMap;
@@ -9,13 +9,13 @@ use estop_core::ids::Name;
 
 use crate::names::folded;
 
-/// What has the states of agents at rest.
+/// What has the states of evicted agents.
 pub trait States: Send + Sync {
     /// An agent after `told` records of its chain; `None` if it cannot be read.
     fn fetch(&self, agent: &str, told: u64) -> Option<Snapshot>;
 }
 
-/// What is remembered of an agent at rest.
+/// What is remembered of an evicted agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evicted {
     /// Records of its chain.
@@ -24,7 +24,7 @@ pub struct Evicted {
     pub deleted: bool,
 }
 
-/// The agents at rest.
+/// The evicted agents.
 #[derive(Default)]
 pub struct EvictedAgents {
     /// By name whatever its case, with the agent's own spelling.
@@ -45,7 +45,7 @@ impl EvictedAgents {
         EvictedAgents { agents: Mutex::new(agents.collect()), states: Some(states) }
     }
 
-    /// Whether states are kept anywhere: without that, nobody can rest.
+    /// Whether states are kept anywhere: without that, nobody can be evicted.
     pub(crate) fn is_possible(&self) -> bool {
         self.states.is_some()
     }
@@ -59,7 +59,7 @@ impl EvictedAgents {
         self.agents().get(&*folded(name)).map(|(_, rest)| *rest)
     }
 
-    /// How an agent at rest spells its name.
+    /// How an evicted agent spells its name.
     pub(crate) fn spelling(&self, name: &str) -> Option<Name> {
         self.agents().get(&*folded(name)).map(|(name, _)| name.clone())
     }
