@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use estop_config::data_dir::BACKGROUND;
-use estop_gateway::{Host, Job};
+use estop_gateway::{Engine, Job};
 use estop_store::open_regular;
 
 /// Chosen: what a crash may lose; more often would only wear the disk.
@@ -55,16 +55,16 @@ pub struct BackgroundFile {
 
 impl BackgroundFile {
     /// Starts the thread.
-    pub fn start(host: Arc<Host>, data_dir: &Path) -> io::Result<BackgroundFile> {
+    pub fn start(engine: Arc<Engine>, data_dir: &Path) -> io::Result<BackgroundFile> {
         let path = BACKGROUND.path(data_dir);
         let (end, ends) = channel();
         let work = move || {
-            let (mut written, mut is_said) = (host.jobs.changes(), false);
+            let (mut written, mut is_said) = (engine.jobs.changes(), false);
             loop {
                 let is_last = ends.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout);
-                let changes = host.jobs.changes();
+                let changes = engine.jobs.changes();
                 if changes != written {
-                    match write(&path, &host.jobs.all()) {
+                    match write(&path, &engine.jobs.all()) {
                         Ok(()) => (written, is_said) = (changes, false),
                         Err(error) if !is_said => {
                             is_said = true;

@@ -15,7 +15,7 @@ use std::time::Duration;
 use estop_config::data_dir::{database, socket};
 use estop_core::system::KillReason;
 use estop_core::system::button::Press;
-use estop_gateway::Host;
+use estop_gateway::Engine;
 use estop_store::{DataLock, FileId, FoundLatch, LatchFile, Sqlite, TailFile};
 
 use crate::admin_plane::Rebinder;
@@ -38,7 +38,7 @@ pub struct Watched {
     /// The journal's tail.
     pub tail: Arc<TailFile>,
     /// Where the button is pressed.
-    pub host: Arc<Host>,
+    pub engine: Arc<Engine>,
     /// Makes the owner's socket anew.
     pub rebinder: Rebinder,
 }
@@ -112,7 +112,7 @@ impl Looking {
         {
             self.is_lost = true;
             // First of all, and whatever becomes of the disk.
-            self.watched.host.journal.lose_files();
+            self.watched.engine.journal.lose_files();
             self.stop_everything(&format!("data lost: {lost}"));
         }
         if let Some(gone) = self.latch_gone().or_else(|| self.way_gone()).filter(|_| !self.is_lost) {
@@ -167,7 +167,7 @@ impl Looking {
             self.watched.data_dir.display()
         );
         let press = Press::new(KillReason::Emergency, "estop", "data_files");
-        self.watched.host.kill(Press { note: Some(why.into()), ..press });
+        self.watched.engine.kill(Press { note: Some(why.into()), ..press });
         say(text);
     }
 

@@ -35,7 +35,7 @@ use estop_core::ids::Name;
 use estop_core::operator::AgentKeyHash;
 use estop_core::policy::Preset;
 use estop_core::policy_file::PolicyFile;
-use estop_gateway::{Gateway, Host, JournalQueue, Over, Remembered};
+use estop_gateway::{Engine, Gateway, JournalQueue, Over, Remembered};
 use estop_store::{
     Access, Agent, AgentRepo, DataLock, OpenError, Origin, RESTORING, Sqlite, SqliteOptions, StoreError,
     TailFile, check_folder, lock, tail_end,
@@ -71,7 +71,7 @@ pub struct Memory {
     pub problem: Option<String>,
     /// The journal's tail; `None` if the store could not be trusted.
     pub tail_file: Option<Arc<TailFile>>,
-    host: Arc<OnceLock<Arc<Host>>>,
+    engine: Arc<OnceLock<Arc<Engine>>>,
     places: Arc<OnceLock<Places>>,
     known: Vec<Known>,
     data_dir: PathBuf,
@@ -130,7 +130,7 @@ impl Memory {
         let (tail, tail_file) =
             tail::begin(data_dir, past.generation).context("data_dir: cannot write the journal's tail")?;
         let queue = Arc::new(JournalQueue::with_tail(tail, start));
-        let host: Arc<OnceLock<Arc<Host>>> = Arc::default();
+        let engine: Arc<OnceLock<Arc<Engine>>> = Arc::default();
         let places: Arc<OnceLock<Places>> = Arc::default();
         let commands = estop_config::commands(data_dir, &estop_config::Env::of_process());
         let alerting = Arc::new(Alerting::start(&store, alerts, past.chains.seq(), commands)?);
@@ -139,7 +139,7 @@ impl Memory {
             store.clone(),
             Arc::clone(&queue),
             Beside {
-                host: Arc::clone(&host),
+                engine: Arc::clone(&engine),
                 places: Arc::clone(&places),
                 policies: Arc::new(policies.clone()),
                 alerting: Arc::clone(&alerting),
@@ -162,7 +162,7 @@ impl Memory {
                 alerting: Some(alerting),
                 problem: None,
                 tail_file: Some(tail_file),
-                host,
+                engine,
                 places,
                 known,
                 data_dir: data_dir.to_owned(),
@@ -196,7 +196,7 @@ impl Memory {
             alerting: Alerting::while_shut(data_dir, alerts).map(Arc::new),
             problem: Some(problem),
             tail_file: None,
-            host: Arc::default(),
+            engine: Arc::default(),
             places: Arc::default(),
             known: Vec::new(),
             data_dir: data_dir.to_owned(),
@@ -247,7 +247,7 @@ impl Memory {
     /// From here on the agents' states are remembered too, and agents that have been idle this long may rest.
     pub fn watch(&self, gateway: &Gateway, agent_idle: Duration) {
         // Set once, right after the data plane started.
-        let _ = self.host.set(Arc::clone(gateway.host()));
+        let _ = self.engine.set(Arc::clone(gateway.engine()));
         let idle_ms = u64::try_from(agent_idle.as_millis()).unwrap_or(u64::MAX);
         let _ = self.places.set(Places { keys: gateway.keys(), idle_ms });
         if self.store.is_some() {
@@ -257,8 +257,8 @@ impl Memory {
 
     /// From here on it is known until when estop was alive.
     fn beat(&self, gateway: &Gateway) {
-        let host = Arc::clone(gateway.host());
-        match Heartbeat::start(&self.data_dir, self.generation, move || host.clock.now()) {
+        let engine = Arc::clone(gateway.engine());
+        match Heartbeat::start(&self.data_dir, self.generation, move || engine.clock.now()) {
             Ok(heartbeat) => drop(self.alive.set(heartbeat)),
             Err(error) => eprintln!(
                 "estop: cannot write {}/alive: {error}. Runs that say nothing lose their active time when estop ends.",

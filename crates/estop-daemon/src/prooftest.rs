@@ -23,7 +23,7 @@ use estop_core::event::EventKind;
 use estop_core::operator::EndedWork;
 use estop_core::system::SystemState;
 use estop_core::system::proof_test::{ProofStep, ProofTest, ProofTestError, ProofTests};
-use estop_gateway::{CANARY, Host};
+use estop_gateway::{CANARY, Engine};
 
 use crate::latch_keeper::Asked;
 use client::{Client, Secret, StreamEnd};
@@ -36,7 +36,7 @@ const WITHIN: Duration = Duration::from_secs(2);
 
 /// Tries out the stop, and knows when that was last done.
 pub struct ProofTester {
-    host: Arc<Host>,
+    engine: Arc<Engine>,
     latch: Asked,
     /// Where agents connect, and how.
     door: Door,
@@ -58,7 +58,7 @@ pub struct Door {
 impl ProofTester {
     /// For this data plane, whose button is kept by `latch`. The last result is read from the data directory.
     pub fn new(
-        host: Arc<Host>,
+        engine: Arc<Engine>,
         latch: Asked,
         door: Door,
         every_days: Option<u32>,
@@ -66,7 +66,7 @@ impl ProofTester {
     ) -> ProofTester {
         let record = Record::of(data_dir);
         let last = Mutex::new(record.read());
-        ProofTester { host, latch, door, every_days, record, last, under_way: Mutex::default() }
+        ProofTester { engine, latch, door, every_days, record, last, under_way: Mutex::default() }
     }
 
     /// When it was last done.
@@ -82,19 +82,19 @@ impl ProofTester {
             Err(TryLockError::Poisoned(broken)) => broken.into_inner(),
             Err(TryLockError::WouldBlock) => return Err(ProofTestError::UnderWay),
         };
-        let gate = self.host.latch.view();
+        let gate = self.engine.latch.view();
         if gate.state != SystemState::Running || !gate.shut.is_empty() {
             return Err(ProofTestError::NotRunning);
         }
         let drilled = self.drill();
-        if self.host.latch.view().epoch != gate.epoch {
+        if self.engine.latch.view().epoch != gate.epoch {
             return Err(ProofTestError::Interrupted);
         }
         let (took_us, steps) = drilled?;
         let mut test = ProofTest { at: wall, by: by.into(), took_us, steps };
-        self.host.proof_tested(by, test.passed(), took_us);
+        self.engine.proof_tested(by, test.passed(), took_us);
         let begun = Instant::now();
-        let kept = self.host.journal.sync();
+        let kept = self.engine.journal.sync();
         test.steps.push(step(
             "journal",
             kept,
@@ -116,12 +116,12 @@ impl ProofTester {
         let secret = Secret::random().map_err(|error| cannot("no random numbers", &error))?;
         let upstream = CanaryUpstream::start(&secret).map_err(|error| cannot("no upstream", &error))?;
         let _let_in =
-            self.host.let_canary_in(secret.text(), upstream.port()).ok_or(ProofTestError::UnderWay)?;
-        let canary = self.host.agent(CANARY).ok_or_else(|| cannot("no agent", &"there are too many"))?;
+            self.engine.let_canary_in(secret.text(), upstream.port()).ok_or(ProofTestError::UnderWay)?;
+        let canary = self.engine.agent(CANARY).ok_or_else(|| cannot("no agent", &"there are too many"))?;
         // Whatever was done to it before: it must work, or there is nothing to stop.
-        self.host.tell(&canary, None, EventKind::AgentActivated { by: "proof test".into() });
+        self.engine.apply(&canary, None, EventKind::AgentActivated { by: "proof test".into() });
         let process = CanaryProcess::start().map_err(|error| cannot("no process", &format!("{error:#}")))?;
-        let tool = self.host.tools.register(process.tool());
+        let tool = self.engine.tools.register(process.tool());
         let tool = tool.ok_or_else(|| cannot("no tool", &"too many run"))?;
         let client = Client::new(&self.door, &secret);
         let stream = client.stream(WITHIN).map_err(|error| cannot("the canary got no answer", &error))?;
@@ -131,7 +131,7 @@ impl ProofTester {
 
         let stream = stream.end_beside(WITHIN).map_err(|error| cannot("no thread", &error))?;
         let begun = Instant::now();
-        let drill = self.host.drill();
+        let drill = self.engine.drill();
         let mut steps = vec![trigger(drill.ended, drill.gate_us, drill.cut_us)];
         steps.push(process.told(WITHIN, begun));
         steps.push(ended_stream(&stream, begun));
@@ -148,7 +148,7 @@ impl ProofTester {
     /// The present state, written once more.
     fn latch_takes_it(&self) -> ProofStep {
         let begun = Instant::now();
-        self.host.keep_again();
+        self.engine.keep_again();
         let kept = self.latch.wait(WITHIN);
         let what =
             if kept { "the latch file was written and synced" } else { "the latch file CANNOT be written" };

@@ -15,7 +15,7 @@ use estop_config::{Env, ServeConfig};
 use estop_core::fingerprint::signature;
 use estop_core::ids::{Hash64, Name};
 use estop_core::policy_file::PolicyFile;
-use estop_gateway::{Host, KeyRing, Over};
+use estop_gateway::{Engine, KeyRing, Over};
 use estop_store::Sqlite;
 
 use crate::alerting::Alerting;
@@ -41,7 +41,7 @@ pub struct Running {
     /// What it said at the start.
     pub config: ServeConfig,
     /// Where rules are in force.
-    pub host: Arc<Host>,
+    pub engine: Arc<Engine>,
     /// The keys in force.
     pub keys: KeyRing,
     /// Where rules of the API are kept.
@@ -133,23 +133,23 @@ impl Running {
         let _edit = self.edits.lock().unwrap_or_else(PoisonError::into_inner);
         match self.read() {
             Ok((config, over)) => {
-                self.host.configuration_read(by, digest, true);
+                self.engine.configuration_read(by, digest, true);
                 let keys = wiring::agent_keys(&config);
                 self.keys.configure(&keys);
-                self.host.rulebook.replace(config.policies, over);
-                self.host.apply_rules("configuration");
-                self.host.welcome_configured();
+                self.engine.rulebook.replace(config.policies, over);
+                self.engine.apply_rules("configuration");
+                self.engine.welcome_configured();
                 eprintln!("estop: {} was read again ({by}) and is in force.", self.path.display());
             }
             Err(problem) => {
-                self.host.configuration_read(by, digest, false);
+                self.engine.configuration_read(by, digest, false);
                 let problem = escaped_lines(&problem);
                 eprintln!(
                     "estop: the configuration stays as it is, because the new one cannot be used:\n{problem}"
                 );
             }
         }
-        self.host.journal.sync();
+        self.engine.journal.sync();
     }
 
     /// The new configuration, with what was set over it; or why it cannot be used.

@@ -14,7 +14,7 @@ use estop_config::{Env, SecretVariables, ServeConfig};
 use estop_core::event::EventKind;
 use estop_core::ids::Name;
 use estop_core::operator::Operator;
-use estop_gateway::{Gateway, Host, Keeping, LatchKeeper};
+use estop_gateway::{Engine, Gateway, Keeping, LatchKeeper};
 use estop_store::Sqlite;
 use jiff::Timestamp;
 use secrecy::SecretString;
@@ -78,15 +78,15 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let seen = remembered.latch.clone();
     let triggers = Triggers::new(&config.triggers, &config.data_dir, seen, latch.asked())?;
     let (board, mut watching) = (triggers.board(), None);
-    let mut gateway = Gateway::start_watched(settings, keeping, remembered, |host| {
-        let button = Arc::clone(host);
+    let mut gateway = Gateway::start_watched(settings, keeping, remembered, |engine| {
+        let button = Arc::clone(engine);
         watching = Some(triggers.start(button)?);
         Ok(())
     })?;
     memory.watch(&gateway, config.limits.agent_idle);
     stuck::watch(&mut gateway, memory.alerting.clone(), config.on_stuck_worker)?;
-    let background = BackgroundFile::start(Arc::clone(gateway.host()), &config.data_dir)?;
-    pause(gateway.host(), &unfit);
+    let background = BackgroundFile::start(Arc::clone(gateway.engine()), &config.data_dir)?;
+    pause(gateway.engine(), &unfit);
     if let Some(problem) = &memory.problem {
         eprintln!(
             "estop: {}. Nothing passes until this is mended and estop is started again.",
@@ -94,7 +94,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         );
     }
     let commands = estop_config::commands(&config.data_dir, &Env::of_process());
-    if let Some(line) = button_log::at_start(&gateway.host().button(), &commands) {
+    if let Some(line) = button_log::at_start(&gateway.engine().button(), &commands) {
         eprintln!("estop: {line}");
     }
     let mut welcome = welcome(&gateway, config.tls.is_some(), &config.data_dir);
@@ -126,7 +126,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let files = watch_files(&config.data_dir, &memory, &gateway, plane.as_ref())?;
     let reloading = reloading(file, &config, &gateway, &memory, edits)?;
     let tidying = memory.store.clone().map(|store| {
-        Tidying::start(store, Arc::clone(gateway.host()), config.retention).context("cannot start a thread")
+        Tidying::start(store, Arc::clone(gateway.engine()), config.retention).context("cannot start a thread")
     });
     let tidying = tidying.transpose()?;
     let ended = wait_for_signals(reloading.as_ref(), &welcome);
@@ -169,9 +169,9 @@ fn dashboard(at: SocketAddr) -> (String, String) {
 }
 
 /// Agents whose own rules do not fit over the configuration any more do not work with looser ones.
-fn pause(host: &Host, unfit: &[Name]) {
-    for agent in unfit.iter().filter_map(|name| host.agent(name)) {
-        host.tell(&agent, None, EventKind::AgentPaused { by: "configuration".into() });
+fn pause(engine: &Engine, unfit: &[Name]) {
+    for agent in unfit.iter().filter_map(|name| engine.agent(name)) {
+        engine.apply(&agent, None, EventKind::AgentPaused { by: "configuration".into() });
     }
 }
 
@@ -192,8 +192,8 @@ fn steering(
     board: Arc<Board>,
 ) -> anyhow::Result<Arc<dyn Operator>> {
     let door = Door { address: gateway.address(), certificate: estop_config::certificate(config)? };
-    let (host, every_days) = (Arc::clone(gateway.host()), config.prooftest_every_days);
-    let proof = ProofTester::new(host, latch.clone(), door, every_days, &config.data_dir);
+    let (engine, every_days) = (Arc::clone(gateway.engine()), config.prooftest_every_days);
+    let proof = ProofTester::new(engine, latch.clone(), door, every_days, &config.data_dir);
     let commands = estop_config::commands(&config.data_dir, &Env::of_process());
     Ok(Arc::new(Steering::new(gateway, latch, board, proof, commands)))
 }
@@ -213,8 +213,8 @@ fn watch_files(
 ) -> anyhow::Result<Option<DataWatch>> {
     let parts = memory.store.clone().zip(memory.tail_file.clone()).zip(plane);
     let Some(((store, tail), plane)) = parts else { return Ok(None) };
-    let (host, rebinder) = (Arc::clone(gateway.host()), plane.rebinder());
-    let watched = Watched { data_dir: data_dir.to_owned(), store, tail, host, rebinder };
+    let (engine, rebinder) = (Arc::clone(gateway.engine()), plane.rebinder());
+    let watched = Watched { data_dir: data_dir.to_owned(), store, tail, engine, rebinder };
     DataWatch::start(watched).context("data_dir: cannot watch its files").map(Some)
 }
 
@@ -228,12 +228,12 @@ fn admin(
     operator: Arc<dyn Operator>,
     memory: &Memory,
 ) -> anyhow::Result<Admin> {
-    let host = Arc::clone(gateway.host());
+    let engine = Arc::clone(gateway.engine());
     Ok(Admin::open(AdminState {
         operator,
         store: Arc::new(store),
         clock: Arc::new(now),
-        policy_file: Arc::new(move || host.rulebook.file()),
+        policy_file: Arc::new(move || engine.rulebook.file()),
         edits: Arc::clone(edits),
         options,
         place,
@@ -282,7 +282,7 @@ fn reloading(
         path: path.to_owned(),
         seen,
         config: config.clone(),
-        host: Arc::clone(gateway.host()),
+        engine: Arc::clone(gateway.engine()),
         keys: gateway.keys(),
         store,
         alerting,

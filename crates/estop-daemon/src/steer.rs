@@ -1,4 +1,4 @@
-//! What people do to a running estop, carried out: the core's `Operator` over the data plane's host.
+//! What people do to a running estop, carried out: the core's `Operator` over the data plane's engine.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use estop_core::printed_command::Commands;
 use estop_core::system::button::{Latched, Press, Unlock};
 use estop_core::system::proof_test::{ProofTest, ProofTestError, ProofTests};
 use estop_core::system::{GateView, SystemDecision, SystemOutcome};
-use estop_gateway::{Agent, Gateway, Host, Judged, KeyRing, NotKept, Over, is_agent_name};
+use estop_gateway::{Agent, Engine, Gateway, Judged, KeyRing, NotKept, Over, is_agent_name};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::button_log;
@@ -32,7 +32,7 @@ use crate::triggers::board::Board;
 
 /// Steers the data plane.
 pub struct Steering {
-    host: Arc<Host>,
+    engine: Arc<Engine>,
     keys: KeyRing,
     latch: Asked,
     board: Arc<Board>,
@@ -53,16 +53,16 @@ impl Steering {
         proof: ProofTester,
         commands: Commands,
     ) -> Steering {
-        Steering { host: Arc::clone(gateway.host()), keys: gateway.keys(), latch, board, proof, commands }
+        Steering { engine: Arc::clone(gateway.engine()), keys: gateway.keys(), latch, board, proof, commands }
     }
 
     fn find(&self, name: &str) -> Result<Arc<Agent>, OperatorError> {
-        self.host.known_agent(name).ok_or_else(|| OperatorError::UnknownAgent(name.into()))
+        self.engine.known_agent(name).ok_or_else(|| OperatorError::UnknownAgent(name.into()))
     }
 
     /// Waits until the disk has what was told.
     fn keep(&self) -> Result<(), OperatorError> {
-        if !self.host.journal.sync() {
+        if !self.engine.journal.sync() {
             return Err(OperatorError::NotKept("the journal cannot be written".to_owned()));
         }
         Ok(())
@@ -77,23 +77,23 @@ impl Steering {
 
     /// What an agent's next request would get.
     fn status(&self, agent: &Agent, judged: &Judged) -> AgentStatus {
-        if let Some(trouble) = self.host.journal.trouble() {
+        if let Some(trouble) = self.engine.journal.trouble() {
             return AgentStatus::shut(trouble.text());
         }
-        let (state, now) = (&judged.state, self.host.clock.now());
+        let (state, now) = (&judged.state, self.engine.clock.now());
         state.status(&StatusQuery {
             agent: &agent.name,
             now,
-            gate: self.host.latch.view(),
-            fleet: self.host.rulebook.fleet.outlook(now, state.last_asked()),
+            gate: self.engine.latch.view(),
+            fleet: self.engine.rulebook.fleet.outlook(now, state.last_asked()),
             policy: &judged.policy,
             commands: &self.commands,
         })
     }
 
     fn view(&self, agent: &Agent) -> AgentView {
-        let judged = agent.judged();
-        let (state, clocks) = (&judged.state, self.host.clock.now());
+        let judged = agent.lock_state();
+        let (state, clocks) = (&judged.state, self.engine.clock.now());
         let now = clocks.mono;
         AgentView {
             name: (&*agent.name).into(),
@@ -101,7 +101,7 @@ impl Steering {
             status: self.status(agent, &judged),
             health: state.health_at(now, &judged.policy),
             activity: state.activity(),
-            role: self.host.rulebook.role(&agent.name),
+            role: self.engine.rulebook.role(&agent.name),
             policy: Arc::clone(&judged.policy),
             score: judged.score,
             in_flight: state.in_flight(),
@@ -116,7 +116,7 @@ impl Steering {
 
     fn over(&self, agent: Option<&str>, overrides: &Overrides) -> Result<Over, OperatorError> {
         let rules = self
-            .host
+            .engine
             .rulebook
             .file()
             .check_overrides(agent, overrides.policy.clone(), &find_zone)
@@ -128,36 +128,36 @@ impl Steering {
 impl Operator for Steering {
     fn agents(&self) -> Vec<AgentView> {
         let mut views = Vec::new();
-        self.host.agents.for_each(|agent| views.push(self.view(agent)));
+        self.engine.agents.for_each(|agent| views.push(self.view(agent)));
         views.sort_by(|a, b| a.name.cmp(&b.name));
         views
     }
 
     fn agent(&self, name: &str) -> Option<AgentView> {
-        self.host.agents.get(name).map(|agent| self.view(&agent))
+        self.engine.agents.get(name).map(|agent| self.view(&agent))
     }
 
     fn canonical(&self, name: &str) -> Name {
-        self.host.agents.canonical(name)
+        self.engine.agents.canonical(name)
     }
 
     fn name_agent(&self, name: &str) {
-        self.host.rulebook.set_added(name, true);
+        self.engine.rulebook.set_added(name, true);
     }
 
     fn add_agent(&self, name: &str) -> Result<AgentView, OperatorError> {
         if !is_agent_name(name) {
             return Err(OperatorError::BadName);
         }
-        let agent = self.host.agent(name).ok_or(OperatorError::TooManyAgents)?;
+        let agent = self.engine.agent(name).ok_or(OperatorError::TooManyAgents)?;
         agent.set_leaving(false);
         Ok(self.view(&agent))
     }
 
     fn release_agent(&self, name: &str) {
-        self.host.rulebook.set_added(name, false);
-        if let Some(agent) = self.host.agents.get(name) {
-            self.host.agents.release(&agent);
+        self.engine.rulebook.set_added(name, false);
+        if let Some(agent) = self.engine.agents.get(name) {
+            self.engine.agents.release(&agent);
         }
     }
 
@@ -165,7 +165,7 @@ impl Operator for Steering {
         let agent = self.find(agent)?;
         if steer == Steer::Deactivate {
             // First, and without the agent's lock: its requests end also while a worker that judges it is blocked.
-            self.host.end_requests(&agent);
+            self.engine.end_requests(&agent);
         }
         let by = by.into();
         let what = match steer {
@@ -174,10 +174,10 @@ impl Operator for Steering {
             Steer::Pause => EventKind::AgentPaused { by },
             Steer::Resume => EventKind::AgentResumed { by },
         };
-        self.host.tell(&agent, None, what);
+        self.engine.apply(&agent, None, what);
         if steer == Steer::Activate {
             // Its window begins anew, and so does what is shown of it.
-            agent.judged().score = None;
+            agent.lock_state().score = None;
         }
         self.keep()?;
         Ok(self.view(&agent))
@@ -186,48 +186,52 @@ impl Operator for Steering {
     fn snooze(&self, agent: &str, snooze: NewSnooze, by: &str) -> Result<AgentView, OperatorError> {
         let agent = self.find(agent)?;
         let NewSnooze { guard, for_ms, until, note } = snooze;
-        self.host.tell(&agent, None, EventKind::GuardSnoozed { by: by.into(), guard, for_ms, until, note });
+        self.engine.apply(
+            &agent,
+            None,
+            EventKind::GuardSnoozed { by: by.into(), guard, for_ms, until, note },
+        );
         self.keep()?;
         Ok(self.view(&agent))
     }
 
     fn wake_guard(&self, agent: &str, guard: Guard, by: &str) -> Result<AgentView, OperatorError> {
         let agent = self.find(agent)?;
-        self.host.tell(&agent, None, EventKind::GuardWoken { by: by.into(), guard });
+        self.engine.apply(&agent, None, EventKind::GuardWoken { by: by.into(), guard });
         self.keep()?;
         Ok(self.view(&agent))
     }
 
     fn renew_budget(&self, agent: &str, spent: PeriodSpend, by: &str) -> Result<AgentView, OperatorError> {
         let agent = self.find(agent)?;
-        self.host.tell(&agent, None, EventKind::BudgetRenewed { by: by.into(), spent });
+        self.engine.apply(&agent, None, EventKind::BudgetRenewed { by: by.into(), spent });
         self.keep()?;
         Ok(self.view(&agent))
     }
 
     fn renew_fleet_budget(&self, spent: PeriodSpend, by: &str) -> Result<FleetView, OperatorError> {
-        self.host.renew_fleet_budget(by, spent);
+        self.engine.renew_fleet_budget(by, spent);
         self.keep()?;
         Ok(self.fleet())
     }
 
     fn fleet(&self) -> FleetView {
-        self.host.rulebook.fleet.view(self.host.clock.now())
+        self.engine.rulebook.fleet.view(self.engine.clock.now())
     }
 
     fn set_overrides(&self, agent: &str, overrides: Overrides, by: &str) -> Result<AgentView, OperatorError> {
         let agent = self.find(agent)?;
         let over = self.over(Some(&agent.name), &overrides)?;
-        self.host.rulebook.set(&agent.name, (over != Over::default()).then_some(over));
-        self.host.apply_rules_to(&agent, by);
+        self.engine.rulebook.set(&agent.name, (over != Over::default()).then_some(over));
+        self.engine.apply_rules_to(&agent, by);
         self.keep()?;
         Ok(self.view(&agent))
     }
 
     fn set_preset(&self, preset: Option<Preset>, by: &str) -> Result<(), OperatorError> {
-        self.host.preset_changed(by, preset);
-        self.host.rulebook.set_preset(preset);
-        self.host.apply_rules(by);
+        self.engine.preset_changed(by, preset);
+        self.engine.rulebook.set_preset(preset);
+        self.engine.apply_rules(by);
         self.keep()
     }
 
@@ -239,13 +243,13 @@ impl Operator for Steering {
         let agent = self.find(agent)?;
         // The run without a name is the implicit one.
         let run = Some(run).filter(|run| !run.is_empty()).map(Name::from);
-        let decision = self.host.tell(&agent, run, step.into_event(by));
+        let decision = self.engine.apply(&agent, run, step.into_event(by));
         self.keep()?;
         Ok((*decision).clone())
     }
 
     fn hook(&self, call: HookCall<'_>) -> HookReply {
-        self.host.hook(call)
+        self.engine.hook(call)
     }
 
     fn key_owner(&self, sha256: [u8; 32]) -> Option<Name> {
@@ -257,7 +261,7 @@ impl Operator for Steering {
     }
 
     fn access_changed(&self, what: &str, by: &str) {
-        self.host.access_changed(by, what);
+        self.engine.access_changed(by, what);
         self.keep_or_say();
     }
 
@@ -266,33 +270,33 @@ impl Operator for Steering {
     }
 
     fn is_stored(&self) -> bool {
-        self.host.journal.is_stored()
+        self.engine.journal.is_stored()
     }
 
     fn journal_trouble(&self) -> Option<JournalTrouble> {
-        self.host.journal.trouble()
+        self.engine.journal.trouble()
     }
 
     fn stuck_parts(&self) -> Vec<StuckPart> {
-        self.host.heartbeats.stuck()
+        self.engine.heartbeats.stuck()
     }
 
     fn checkpoint(&self) -> Option<u64> {
-        self.host.journal.checkpoint(CHECKPOINT_WITHIN)
+        self.engine.journal.checkpoint(CHECKPOINT_WITHIN)
     }
 
     fn gate(&self) -> GateView {
-        self.host.latch.view()
+        self.engine.latch.view()
     }
 
     fn button(&self) -> Latched {
-        self.host.button()
+        self.engine.button()
     }
 
     fn kill(&self, press: Press) -> Stopped {
         let begun = Instant::now();
         let (reason, by, source) = (press.reason, press.by.clone(), press.source.clone());
-        let stopped = self.host.kill(press);
+        let stopped = self.engine.kill(press);
         button_log::say(button_log::killed(reason, &by, &source, &stopped));
         let kept_us = self.latch.wait(KEPT_WITHIN).then(|| begun.elapsed().as_micros());
         Stopped { kept_us: kept_us.and_then(|us| u64::try_from(us).ok()), ..stopped }
@@ -300,7 +304,7 @@ impl Operator for Steering {
 
     fn restart(&self, unlock: Unlock) -> Result<SystemDecision, OperatorError> {
         let by = unlock.by.clone();
-        let decision = self.host.restart(unlock).map_err(not_kept)?;
+        let decision = self.engine.restart(unlock).map_err(not_kept)?;
         self.latch.wait(KEPT_WITHIN);
         button_log::released(&by, &decision).into_iter().for_each(button_log::say);
         Ok(decision)
@@ -308,7 +312,7 @@ impl Operator for Steering {
 
     fn clear(&self, unlock: Unlock) -> Result<SystemDecision, OperatorError> {
         let by = unlock.by.clone();
-        let decision = self.host.clear(unlock).map_err(not_kept)?;
+        let decision = self.engine.clear(unlock).map_err(not_kept)?;
         self.latch.wait(KEPT_WITHIN);
         button_log::released(&by, &decision).into_iter().for_each(button_log::say);
         if decision.outcome == SystemOutcome::Applied {
@@ -322,7 +326,7 @@ impl Operator for Steering {
     }
 
     fn proof_test(&self, by: &str) -> Result<ProofTest, ProofTestError> {
-        self.proof.test(by, self.host.clock.now().wall)
+        self.proof.test(by, self.engine.clock.now().wall)
     }
 
     fn proof_tests(&self) -> ProofTests {
@@ -334,15 +338,15 @@ impl Operator for Steering {
     }
 
     fn under_way(&self) -> EndedWork {
-        self.host.under_way()
+        self.engine.under_way()
     }
 
     fn background(&self) -> BackgroundWork {
-        self.host.jobs.view()
+        self.engine.jobs.view()
     }
 
     fn pulse(&self) -> u64 {
-        self.host.journal.pushed()
+        self.engine.journal.pushed()
     }
 
     fn triggers(&self) -> Vec<TriggerView> {
@@ -357,11 +361,11 @@ impl Operator for Steering {
                 wake(supervisor);
             }
         };
-        self.host.watch(who, Box::new(wake_and_tell))
+        self.engine.watch(who, Box::new(wake_and_tell))
     }
 
     fn ticket(&self, sha256: [u8; 32]) -> Option<(Name, Name)> {
-        self.host.ticket(&sha256)
+        self.engine.ticket(&sha256)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use estop_config::OnStuckWorker;
 use estop_core::system::KillReason;
 use estop_core::system::button::Press;
-use estop_gateway::{Gateway, Host, PartChange};
+use estop_gateway::{Engine, Gateway, PartChange};
 use estop_notify::{AlertType, Cost, Detail, Happening, Phase};
 use jiff::Timestamp;
 
@@ -19,12 +19,12 @@ pub fn watch(
     alerting: Option<Arc<Alerting>>,
     on_stuck: OnStuckWorker,
 ) -> std::io::Result<()> {
-    let host = Arc::clone(gateway.host());
+    let engine = Arc::clone(gateway.engine());
     gateway.watch_parts(move |change| {
         if let PartChange::Stuck(_) = &change
             && on_stuck == OnStuckWorker::Kill
         {
-            press(&host, &change);
+            press(&engine, &change);
         }
         let at = Timestamp::now().as_millisecond();
         log(format!("estop: {}", sentence(&change)));
@@ -32,13 +32,13 @@ pub fn watch(
             // Directly: the journal's writer, from which other alerts come, may be what is stuck.
             alerting.tell(happening(&change, at));
         }
-        host.part_changed(&change);
+        engine.part_changed(&change);
     })
 }
 
-fn press(host: &Host, change: &PartChange) {
+fn press(engine: &Engine, change: &PartChange) {
     let press = Press::new(KillReason::Emergency, "estop", "stuck_worker");
-    host.kill(Press { note: Some(sentence(change).into()), ..press });
+    engine.kill(Press { note: Some(sentence(change).into()), ..press });
 }
 
 fn sentence(change: &PartChange) -> String {

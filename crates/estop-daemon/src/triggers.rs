@@ -26,7 +26,7 @@ use estop_config::TriggersConfig;
 use estop_core::operator::Stopped;
 use estop_core::system::GateView;
 use estop_core::system::button::{Latched, Press};
-use estop_gateway::Host;
+use estop_gateway::Engine;
 
 use crate::latch_keeper::Asked;
 use board::Board;
@@ -46,9 +46,9 @@ pub trait RedButton: Send + Sync {
     fn trigger_changed(&self, trigger: &str, working: bool, what: &str);
 }
 
-impl RedButton for Host {
+impl RedButton for Engine {
     fn kill(&self, press: Press) -> Stopped {
-        Host::kill(self, press)
+        Engine::kill(self, press)
     }
 
     fn gate(&self) -> GateView {
@@ -56,7 +56,7 @@ impl RedButton for Host {
     }
 
     fn trigger_changed(&self, trigger: &str, working: bool, what: &str) {
-        Host::trigger_changed(self, trigger, working, what);
+        Engine::trigger_changed(self, trigger, working, what);
     }
 }
 

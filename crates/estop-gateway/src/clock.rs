@@ -42,7 +42,7 @@ impl Clock {
 
     /// Both clocks at this moment.
     pub fn now(&self) -> Now {
-        Now { mono: self.mono(), wall: self.about_wall() }
+        Now { mono: self.mono(), wall: self.wall_coarse() }
     }
 
     /// Monotonic time alone.
@@ -60,12 +60,12 @@ impl Clock {
 
     /// Monotonic time as it was last read by anybody: by whoever received the latest bytes of any connection, and by
     /// the sweeper four times a second. For limits in seconds, where reading the clock would cost more than it tells.
-    pub fn about(&self) -> Millis {
+    pub fn now_coarse(&self) -> Millis {
         Millis(self.last.load(Ordering::Relaxed))
     }
 
     /// What the clock on the wall said then, in milliseconds since 1970.
-    pub(crate) fn about_wall(&self) -> i64 {
+    pub(crate) fn wall_coarse(&self) -> i64 {
         self.wall.load(Ordering::Relaxed)
     }
 }

@@ -26,7 +26,7 @@ use crate::engine::agents::Agents;
 use crate::engine::panic_guard::ShutIfPanicking;
 use crate::engine::policies::Rulebook;
 use crate::engine::restored_state::Remembered;
-use crate::engine::{Host, Keeping};
+use crate::engine::{Engine, Keeping};
 use crate::exchange::worker::Worker;
 use crate::killswitch::heartbeat::{self, BEAT_EVERY, Heartbeat, PartChange};
 use crate::killswitch::in_flight::Cut;
@@ -43,7 +43,7 @@ const SHUTDOWN_WITHIN: Duration = Duration::from_secs(1);
 /// A running data plane. Dropping it ends every request and closes every connection.
 pub struct Gateway {
     address: SocketAddr,
-    host: Arc<Host>,
+    engine: Arc<Engine>,
     keys: KeyRing,
     stop: watch::Sender<bool>,
     stopping: Arc<AtomicBool>,
@@ -67,7 +67,7 @@ impl Gateway {
         settings: Settings,
         keeping: impl Into<Keeping>,
         remembered: Remembered,
-        watch: impl FnOnce(&Arc<Host>) -> std::io::Result<()>,
+        watch: impl FnOnce(&Arc<Engine>) -> std::io::Result<()>,
     ) -> Result<Gateway, StartError> {
         let Settings {
             listen,
@@ -97,18 +97,18 @@ impl Gateway {
             added,
             fleet,
             made_keys,
-            resting,
+            evicted,
             jobs,
         } = remembered;
-        let host = Arc::new(Host::new(
+        let engine = Arc::new(Engine::new(
             Rulebook::new(policies, over, fleet),
-            Agents::new(limits.agents, limits.agent_names, resting),
+            Agents::new(limits.agents, limits.agent_names, evicted),
             keeping.into(),
             always_shut,
             mono,
             system,
         ));
-        added.iter().for_each(|agent| host.rulebook.set_added(agent, true));
+        added.iter().for_each(|agent| engine.rulebook.set_added(agent, true));
         let ready = providers
             .into_iter()
             .map(|(name, provider)| Ok((name.clone(), Arc::new(Ready::new(&name, provider)?))))
@@ -134,16 +134,19 @@ impl Gateway {
         let memory = Arc::new(Memory::new(limits.memory_bytes));
         let open = Arc::new(AtomicUsize::new(0));
         let worker = |heartbeat: Arc<Heartbeat>| Worker {
-            host: Arc::clone(&host),
+            engine: Arc::clone(&engine),
             upstreams: ready
                 .iter()
-                .map(|(name, r)| (name.clone(), Upstream::new(Arc::clone(r), &host.upstream)))
+                .map(|(name, r)| (name.clone(), Upstream::new(Arc::clone(r), &engine.upstream)))
                 .collect(),
             relays: relays
                 .iter()
-                .map(|(name, relay)| (name.clone(), relay.for_worker(&host.upstream)))
+                .map(|(name, relay)| (name.clone(), relay.for_worker(&engine.upstream)))
                 .collect(),
-            mcp: mcp.iter().map(|(name, server)| (name.clone(), server.for_worker(&host.upstream))).collect(),
+            mcp: mcp
+                .iter()
+                .map(|(name, server)| (name.clone(), server.for_worker(&engine.upstream)))
+                .collect(),
             keys: keys.at_hand(),
             origins: origins.clone(),
             identity: IdentityRules { require_keys, unknown_agents },
@@ -157,25 +160,25 @@ impl Gateway {
             loopback: address.ip().is_loopback(),
             llm_enabled,
         };
-        let heartbeat = |index| host.heartbeats.add(&format!("worker {index}"), host.clock.mono());
+        let heartbeat = |index| engine.heartbeats.add(&format!("worker {index}"), engine.clock.mono());
         let workers: Vec<Arc<Worker>> =
             (0..sockets.len()).map(|index| Arc::new(worker(heartbeat(index)))).collect();
         let pools: Vec<Weak<Worker>> = workers.iter().map(Arc::downgrade).collect();
-        host.upstream.limit(limits.upstream_connections, move || {
+        engine.upstream.limit(limits.upstream_connections, move || {
             pools.iter().filter_map(Weak::upgrade).for_each(|worker| worker.close_idle_upstreams());
         });
-        host.open(latch, told);
+        engine.open(latch, told);
         // Nobody accepts a connection so far.
-        watch(&host)?;
-        host.take_up(agents, away_ms);
-        host.welcome_configured();
+        watch(&engine)?;
+        engine.restore(agents, away_ms);
+        engine.welcome_configured();
         // As the agents of the configuration: made-up names cannot take their places.
-        relays.values().for_each(|relay| drop(host.agent(relay.agent())));
-        mcp.values().filter_map(ReadyMcp::agent).for_each(|agent| drop(host.agent(agent)));
+        relays.values().for_each(|relay| drop(engine.agent(relay.agent())));
+        mcp.values().filter_map(ReadyMcp::agent).for_each(|agent| drop(engine.agent(agent)));
         let (stop, stopped) = watch::channel(false);
         let mut gateway = Gateway {
             address,
-            host: Arc::clone(&host),
+            engine: Arc::clone(&engine),
             keys: keys.clone(),
             stop,
             stopping: Arc::default(),
@@ -193,18 +196,19 @@ impl Gateway {
             };
             gateway.threads.push(std::thread::Builder::new().name(name).spawn(work)?);
         }
-        gateway.threads.push(job_canceller::start(Arc::clone(&host), &ready, jobs, stopped)?);
-        gateway
-            .watcher("estop-sweep", move |host, stopping| timeouts::run(host, &workers, &limits, stopping))?;
+        gateway.threads.push(job_canceller::start(Arc::clone(&engine), &ready, jobs, stopped)?);
+        gateway.watcher("estop-sweep", move |engine, stopping| {
+            timeouts::run(engine, &workers, &limits, stopping);
+        })?;
         gateway.watcher("estop-timer", timeouts::run_timer)?;
         Ok(gateway)
     }
 
     /// Calls `told` whenever a part gets stuck or runs again (KS-11), from a thread that does nothing else.
     pub fn watch_parts(&mut self, told: impl FnMut(PartChange) + Send + 'static) -> std::io::Result<()> {
-        self.watcher("estop-watch", move |host, stopping| {
+        self.watcher("estop-watch", move |engine, stopping| {
             let is_over = || stopping.load(Ordering::Relaxed);
-            heartbeat::watch(&host.heartbeats, &host.clock, is_over, told);
+            heartbeat::watch(&engine.heartbeats, &engine.clock, is_over, told);
         })
     }
 
@@ -212,12 +216,12 @@ impl Gateway {
     fn watcher(
         &mut self,
         name: &str,
-        run: impl FnOnce(&Host, &AtomicBool) + Send + 'static,
+        run: impl FnOnce(&Engine, &AtomicBool) + Send + 'static,
     ) -> std::io::Result<()> {
-        let (host, stopping) = (Arc::clone(&self.host), Arc::clone(&self.stopping));
+        let (engine, stopping) = (Arc::clone(&self.engine), Arc::clone(&self.stopping));
         let run = move || {
-            let _guard = ShutIfPanicking(Arc::clone(&host));
-            run(&host, &stopping);
+            let _guard = ShutIfPanicking(Arc::clone(&engine));
+            run(&engine, &stopping);
         };
         self.watchers.push(std::thread::Builder::new().name(name.into()).spawn(run)?);
         Ok(())
@@ -234,14 +238,14 @@ impl Gateway {
     }
 
     /// Where agents are judged and the button is pressed.
-    pub fn host(&self) -> &Arc<Host> {
-        &self.host
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
     }
 }
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        if self.host.cut_all(&stopping()) > 0 {
+        if self.engine.cut_all(&stopping()) > 0 {
             std::thread::sleep(FAREWELL);
         }
         self.stopping.store(true, Ordering::Relaxed);
@@ -275,6 +279,6 @@ async fn beat(worker: Arc<Worker>) {
     let mut every = tokio::time::interval(BEAT_EVERY);
     loop {
         every.tick().await;
-        worker.heartbeat.beat(worker.host.clock.mono());
+        worker.heartbeat.beat(worker.engine.clock.mono());
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! It may use `estop-wire` and `estop-core`, and is used by `estop`.
 //!
-//! Read `channels/llm.rs` first: one request from its head to its answer.
+//! Read `exchange/exchange.rs` first: one request from its head to the end of its response.
 
 mod auth;
 mod body;
@@ -33,14 +33,14 @@ pub use engine::background::{JOBS_MAX, JOBS_PER_AGENT_MAX, Job, JobStanding, Job
 pub use engine::drill::{
     AGENT as CANARY, Drill, HEADER as CANARY_HEADER, LetIn, PROVIDER as CANARY_PROVIDER,
 };
-pub use engine::eviction::{Rest, Resting, States};
+pub use engine::eviction::{Evicted, EvictedAgents, States};
 pub use engine::fleet::Fleet;
-pub use engine::last_output::Place;
+pub use engine::last_output::RunLocation;
 pub use engine::policies::{Over, Rulebook};
 pub use engine::restored_state::Remembered;
 pub use engine::switch::{LatchKeeper, NotKept};
 pub use engine::tools::{RegisteredTool, RunningTool, Tools};
-pub use engine::{Host, Keeping};
+pub use engine::{Engine, Keeping};
 pub use gateway::Gateway;
 pub use journal::{Decided, Handover, JournalQueue, Portion, Recorded, Tail, TailMark};
 pub use killswitch::heartbeat::{Heartbeat, Heartbeats, PartChange};

@@ -95,7 +95,7 @@ impl Upstream {
         self.address(&mut request);
         let clock = &self.shared.clock;
         loop {
-            let (mut lease, reused) = match self.pooled(clock.about()) {
+            let (mut lease, reused) = match self.pooled(clock.now_coarse()) {
                 Some(lease) => (lease, true),
                 None => {
                     flight.enter(Phase::Connecting, clock.mono());
@@ -103,7 +103,7 @@ impl Upstream {
                     (Lease::new(Arc::clone(self), Box::pin(self.dial()).await?), false)
                 }
             };
-            flight.enter(Phase::Awaiting, clock.about());
+            flight.enter(Phase::Awaiting, clock.now_coarse());
             lease.hold(flight);
             flight.set_sent(true);
             match lease.try_send(request).await {

@@ -93,6 +93,17 @@ pub enum Kind {
     Overload,
 }
 
+impl Kind {
+    /// Whole seconds after which a client may try again, at least 1; `None` if that is no use or not known.
+    pub fn retry_after_s(self) -> Option<u64> {
+        match self {
+            Kind::Wait { after_ms } => Some(after_ms.div_ceil(1000).max(1)),
+            Kind::Overload => Some(1),
+            Kind::Stop | Kind::BadRequest { .. } | Kind::Upstream { .. } => None,
+        }
+    }
+}
+
 /// The request that is refused.
 #[derive(Clone, Copy, Debug)]
 pub struct Refused<'a> {
@@ -151,11 +162,11 @@ fn headers(content_type: &str, refusal: &Refusal<'_>) -> Vec<(&'static str, Stri
         ("cache-control", "no-store".to_owned()),
         ("x-estop-reason", header_code(refusal.code)),
     ];
-    match refusal.kind {
-        Kind::Stop | Kind::BadRequest { .. } => headers.push(("x-should-retry", "false".to_owned())),
-        Kind::Wait { after_ms } => headers.push(("retry-after", after_ms.div_ceil(1000).max(1).to_string())),
-        Kind::Upstream { .. } => {}
-        Kind::Overload => headers.push(("retry-after", "1".to_owned())),
+    if matches!(refusal.kind, Kind::Stop | Kind::BadRequest { .. }) {
+        headers.push(("x-should-retry", "false".to_owned()));
+    }
+    if let Some(seconds) = refusal.kind.retry_after_s() {
+        headers.push(("retry-after", seconds.to_string()));
     }
     headers
 }

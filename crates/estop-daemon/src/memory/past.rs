@@ -15,7 +15,7 @@ use estop_core::journal::{Chains, Record, SYSTEM, TailLine};
 use estop_core::system::button::Latched;
 use estop_core::system::{Channels, GateView, System, SystemDecision, SystemEvent, SystemState};
 use estop_core::time::Now;
-use estop_gateway::{Remembered, Resting};
+use estop_gateway::{EvictedAgents, Remembered};
 use estop_store::{AgentRepo, Journal, Sqlite, tail_rest};
 
 use super::alive::{self, Alive};
@@ -90,7 +90,7 @@ impl Past {
             over: BTreeMap::new(),
             fleet: Budget::default(),
             made_keys: Vec::new(),
-            resting: Resting::default(),
+            evicted: EvictedAgents::default(),
             jobs: Vec::new(),
         };
         let heads = heads.into_iter().map(|head| (head.chain.clone(), heads_of(&head)));

@@ -7,7 +7,7 @@ use estop_config::ServeConfig;
 use estop_core::agent::standing::Standing;
 use estop_core::engine::Snapshot;
 use estop_core::ids::Name;
-use estop_gateway::{Remembered, Rest, Resting};
+use estop_gateway::{Evicted, EvictedAgents, Remembered};
 use estop_store::Sqlite;
 
 use super::past::Known;
@@ -41,12 +41,12 @@ pub(super) fn settle(store: &Sqlite, known: &[Known], config: &ServeConfig, reme
     for (at, (name, kept)) in agents.into_iter().enumerate() {
         if resting.contains(&at) {
             let deleted = is_deleted(&name);
-            at_rest.insert(name, Rest { told: kept.told, deleted });
+            at_rest.insert(name, Evicted { told: kept.told, deleted });
         } else {
             remembered.agents.push((name, kept));
         }
     }
-    remembered.resting = Resting::new(at_rest, Arc::new(StoredStates(store.clone())));
+    remembered.evicted = EvictedAgents::new(at_rest, Arc::new(StoredStates(store.clone())));
 }
 
 fn may_rest(kept: &Snapshot) -> bool {

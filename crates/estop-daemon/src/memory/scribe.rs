@@ -17,7 +17,7 @@ use estop_core::journal::{Chains, Happened, SYSTEM, Spans, Written};
 use estop_core::policy_file::PolicyFile;
 use estop_core::system::{System, SystemEvent};
 use estop_core::time::{Millis, Now};
-use estop_gateway::{Handover, Heartbeat, Host, JournalQueue, KeyRing};
+use estop_gateway::{Engine, Handover, Heartbeat, JournalQueue, KeyRing};
 use estop_store::{
     Durability, Journal, JournalBatch, Records, Snapshot, Sqlite, SystemStateRepo, TailMark,
     forget_tails_before,
@@ -47,7 +47,7 @@ pub(super) struct Scribe {
     data_dir: PathBuf,
     store: Sqlite,
     queue: Arc<JournalQueue>,
-    host: Later<Arc<Host>>,
+    engine: Later<Arc<Engine>>,
     places: Later<Places>,
     /// The rules at the start, until the data plane has its own.
     policies: Arc<PolicyFile>,
@@ -83,7 +83,7 @@ pub(super) struct Places {
 /// What the scribe looks at beside the records.
 pub(super) struct Beside {
     /// The data plane, once it runs.
-    pub(super) host: Arc<OnceLock<Arc<Host>>>,
+    pub(super) engine: Arc<OnceLock<Arc<Engine>>>,
     /// Who may rest, once the data plane runs.
     pub(super) places: Arc<OnceLock<Places>>,
     /// The rules at the start.
@@ -109,12 +109,12 @@ impl Scribe {
         chains: Chains,
         system: System,
     ) -> Scribe {
-        let Beside { host, places, policies, alerting } = beside;
+        let Beside { engine, places, policies, alerting } = beside;
         Scribe {
             data_dir: data_dir.to_owned(),
             store,
             queue,
-            host,
+            engine,
             places,
             policies,
             alerting,
@@ -156,7 +156,7 @@ impl Scribe {
     /// What holds while the next batch is made.
     fn facts(&mut self) -> Facts {
         self.batches += 1;
-        Facts::new(self.batches, self.store.clone(), self.host.get().cloned(), Arc::clone(&self.policies))
+        Facts::new(self.batches, self.store.clone(), self.engine.get().cloned(), Arc::clone(&self.policies))
     }
 
     fn batch(&mut self) -> Batch {
@@ -204,9 +204,9 @@ impl Scribe {
 
     /// Says that it runs, once there is a data plane to say it to.
     fn beat(&self, heartbeat: &mut Option<Arc<Heartbeat>>) {
-        if let Some(host) = self.host.get() {
-            let now = host.clock.mono();
-            heartbeat.get_or_insert_with(|| host.heartbeats.add("journal writer", now)).beat(now);
+        if let Some(engine) = self.engine.get() {
+            let now = engine.clock.mono();
+            heartbeat.get_or_insert_with(|| engine.heartbeats.add("journal writer", now)).beat(now);
         }
     }
 
@@ -261,9 +261,9 @@ impl Scribe {
         let durability = if urgent || is_rotated { Durability::Disk } else { Durability::Process };
         self.commit(out, durability)?;
         self.alerting.tell_records(news, self.chains.seq());
-        if let Some(host) = self.host.get().filter(|_| steered) {
+        if let Some(engine) = self.engine.get().filter(|_| steered) {
             // Who and why, for those who look; the state itself is in the latch and the journal.
-            let _ = self.store.put_system(&host.button());
+            let _ = self.store.put_system(&engine.button());
         }
         if durability == Durability::Disk {
             self.queue.all_stored(self.taken_so_far);
@@ -280,14 +280,14 @@ impl Scribe {
 
     /// Takes the states that are due. One whose records are all stored is kept at once, others with their records.
     fn keep_states(&mut self, is_due: impl Fn(&(u32, Instant)) -> bool) -> anyhow::Result<()> {
-        let Some(host) = self.host.get() else { return Ok(()) };
+        let Some(engine) = self.engine.get() else { return Ok(()) };
         let due = self.desks.take_due(is_due);
         if due.is_empty() {
             return Ok(());
         }
         for name in due {
-            let Some(agent) = host.agents.get(&name) else { continue };
-            self.rows.count_runs(&name, &agent.judged().state.run_views());
+            let Some(agent) = engine.agents.get(&name) else { continue };
+            self.rows.count_runs(&name, &agent.lock_state().state.run_views());
             let (told, state) = agent.snapshot();
             self.taken.insert(name, Taken { told, seq: self.chains.seq(), state });
         }
@@ -303,17 +303,17 @@ impl Scribe {
 
     /// Lets agents rest whose places others may need, once everything of them is stored.
     fn let_rest(&mut self) {
-        let (Some(host), Some(places)) = (self.host.get(), self.places.get()) else { return };
-        let idle_since = Millis(host.clock.mono().0.saturating_sub(places.idle_ms));
+        let (Some(engine), Some(places)) = (self.engine.get(), self.places.get()) else { return };
+        let idle_since = Millis(engine.clock.mono().0.saturating_sub(places.idle_ms));
         let named = std::cell::LazyCell::new(|| {
-            let mut named = host.rulebook.named();
+            let mut named = engine.rulebook.named();
             named.extend(places.keys.owners());
             named
         });
-        for (agent, told) in host.agents.may_rest(idle_since, |name| named.contains(name)) {
+        for (agent, told) in engine.agents.evictable(idle_since, |name| named.contains(name)) {
             let is_kept = !self.desks.is_unsaved(&agent) && !self.taken.contains_key(&agent);
             if is_kept && self.chains.head(&agent).is_some_and(|head| head.count == told) {
-                host.agents.rest(&agent, told, idle_since);
+                engine.agents.evict(&agent, told, idle_since);
             }
         }
     }

@@ -18,7 +18,7 @@ use estop_core::ids::Name;
 use estop_core::journal::{Base, Beginning, Record, SYSTEM};
 use estop_core::system::System;
 use estop_core::time::{Now, Zone};
-use estop_gateway::Host;
+use estop_gateway::Engine;
 use estop_store::{BaseState, Journal, Lines, Old, Prunable, Retention as Going, Sqlite, StoreError, Upkeep};
 use jiff::Timestamp;
 
@@ -45,9 +45,9 @@ pub struct Tidying {
 
 impl Tidying {
     /// Begins.
-    pub fn start(store: Sqlite, host: Arc<Host>, retention: Retention) -> std::io::Result<Tidying> {
+    pub fn start(store: Sqlite, engine: Arc<Engine>, retention: Retention) -> std::io::Result<Tidying> {
         let (stop, stopped) = channel();
-        let tidier = Tidier { store, host, retention, stopped };
+        let tidier = Tidier { store, engine, retention, stopped };
         let thread = std::thread::Builder::new().name("estop-tidy".into()).spawn(move || tidier.run())?;
         Ok(Tidying { stop: Some(stop), thread: Some(thread) })
     }
@@ -65,7 +65,7 @@ impl Drop for Tidying {
 
 struct Tidier {
     store: Sqlite,
-    host: Arc<Host>,
+    engine: Arc<Engine>,
     retention: Retention,
     stopped: Receiver<()>,
 }
@@ -79,7 +79,7 @@ impl Tidier {
         let mut growth = Growth::new(self.retention.journal_bytes);
         while self.rest(growth.look_within(next.saturating_duration_since(Instant::now()))).is_ok() {
             let is_time = Instant::now() >= next;
-            let has_grown = growth.is_due(self.host.journal.pushed_bytes());
+            let has_grown = growth.is_due(self.engine.journal.pushed_bytes());
             if !is_time && !has_grown {
                 continue;
             }
@@ -166,9 +166,9 @@ impl Tidier {
     fn let_go(&self, part: &Prunable) -> anyhow::Result<()> {
         let bases = bases(&self.store, part)?;
         let digest = digest(&self.store, part, &bases)?;
-        self.host.pruned(BY, part.to_seq, digest);
+        self.engine.pruned(BY, part.to_seq, digest);
         // Whatever happens from here on, the journal knows what its rest begins with.
-        anyhow::ensure!(self.host.journal.sync(), "the journal cannot be written");
+        anyhow::ensure!(self.engine.journal.sync(), "the journal cannot be written");
         Ok(self.store.prune(part.to_seq, bases)?)
     }
 }

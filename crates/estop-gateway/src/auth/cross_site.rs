@@ -10,12 +10,12 @@ use std::net::IpAddr;
 use http::header::{HOST, HeaderName, HeaderValue, ORIGIN};
 use http::request::Parts;
 
-use crate::auth::http_checks::Screened;
+use crate::auth::http_checks::BadHead;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-const REFUSED: Screened = Screened {
+const REFUSED: BadHead = BadHead {
     status: 403,
     code: "cross_site",
     message: "A web page of another site may not use estop. If this is an app of yours, add the origin it sends (the \
@@ -39,13 +39,13 @@ impl AllowedOrigins {
 
     /// Refuses what a browser sends for a page of another origin. Looks at the head alone: nothing is counted, and no
     /// agent is made.
-    pub(crate) fn check(&self, head: &Parts) -> Result<(), Screened> {
+    pub(crate) fn check(&self, head: &Parts) -> Result<(), BadHead> {
         if self.is_foreign(head) { Err(REFUSED) } else { Ok(()) }
     }
 
     /// The same for what comes in by a relay, where a browser may be sent to the app at the end of a sign-in: a
     /// navigation that changes nothing passes.
-    pub(crate) fn check_webhook(&self, head: &Parts) -> Result<(), Screened> {
+    pub(crate) fn check_webhook(&self, head: &Parts) -> Result<(), BadHead> {
         let navigates = head.headers.get(SEC_FETCH_MODE).is_some_and(|mode| mode == "navigate");
         if head.method.is_safe() && navigates { Ok(()) } else { self.check(head) }
     }

@@ -11,7 +11,7 @@ use http::{HeaderMap, Method, Version};
 
 /// Why a request is refused at sight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Screened {
+pub(crate) struct BadHead {
     /// HTTP status.
     pub status: u16,
     /// For machines.
@@ -20,15 +20,15 @@ pub(crate) struct Screened {
     pub message: &'static str,
 }
 
-const fn bad(message: &'static str) -> Screened {
-    Screened { status: 400, code: "bad_request", message }
+const fn bad(message: &'static str) -> BadHead {
+    BadHead { status: 400, code: "bad_request", message }
 }
 
 /// Looks at the head alone. `loopback`: the listener is reachable from this machine only.
-pub(crate) fn screen(head: &Parts, loopback: bool) -> Result<(), Screened> {
+pub(crate) fn validate_head(head: &Parts, loopback: bool) -> Result<(), BadHead> {
     let headers = &head.headers;
     if headers.contains_key(UPGRADE) && is_websocket(headers) {
-        return Err(Screened {
+        return Err(BadHead {
             status: 426,
             code: "websocket_not_supported",
             message: "estop does not relay WebSockets: use HTTP (POST) instead.",
@@ -36,7 +36,7 @@ pub(crate) fn screen(head: &Parts, loopback: bool) -> Result<(), Screened> {
     }
     if matches!(head.method, Method::CONNECT | Method::TRACE) {
         let message = "This method is not forwarded: use the provider's own API calls.";
-        return Err(Screened { status: 405, code: "method_not_allowed", message });
+        return Err(BadHead { status: 405, code: "method_not_allowed", message });
     }
     if head.version < Version::HTTP_2 {
         if head.uri.authority().is_some() || head.uri.scheme().is_some() {
@@ -50,7 +50,7 @@ pub(crate) fn screen(head: &Parts, loopback: bool) -> Result<(), Screened> {
     }
     let host = host_of(head)?;
     if loopback && !is_loopback_name(host) {
-        return Err(Screened {
+        return Err(BadHead {
             status: 421,
             code: "wrong_host",
             message: "The Host header does not name this machine. estop listens on loopback only: \
@@ -77,7 +77,7 @@ fn transfer_encoding_is_clear(headers: &HeaderMap) -> bool {
 }
 
 /// The host the client asked for, without its port. Exactly one, and nothing in it that is not a host.
-fn host_of(head: &Parts) -> Result<&str, Screened> {
+fn host_of(head: &Parts) -> Result<&str, BadHead> {
     let headers = &head.headers;
     let mut hosts = headers.get_all(HOST).iter();
     let named = match (hosts.next(), hosts.next()) {

@@ -10,7 +10,6 @@ mod keys;
 use std::time::Instant;
 
 use estop_core::ids::Name;
-use estop_core::system::proof_test::CANARY;
 use estop_core::tags::Tags;
 use http::header::HeaderName;
 use http::{HeaderMap, Uri};
@@ -178,9 +177,9 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// The canary, whose drill was found by its secret.
-    pub(crate) fn canary() -> Caller {
-        Caller { agent: CANARY.into(), run: None, tags: None, key_in: KeyIn::default(), by_chosen_key: false }
+    /// An agent that is known without a key: by a relay's secret, or by a drill's.
+    pub(crate) fn of(agent: &str) -> Caller {
+        Caller { agent: agent.into(), run: None, tags: None, key_in: KeyIn::default(), by_chosen_key: false }
     }
 }
 

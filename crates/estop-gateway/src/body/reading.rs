@@ -99,7 +99,7 @@ pub(crate) async fn read(
     let mut first: Option<Bytes> = None;
     let mut all = BytesMut::new();
     while let Some(data) = next_data(&mut body, flight).await? {
-        flight.enter(Phase::Reading, clock.about());
+        flight.enter(Phase::Reading, clock.now_coarse());
         let length = first.as_ref().map_or(all.len(), Bytes::len) + data.len();
         if length > max {
             return Err(BodyProblem::TooLarge);

@@ -18,8 +18,21 @@ use crate::killswitch::in_flight::{Cut, Flight, Phase};
 
 /// A body whose client broke off, or framed it wrongly.
 pub(crate) const BROKEN: &str = "The request body ended early or is framed wrongly.";
-/// A body of a path that is not inspected, and that is too large.
-pub(crate) const TOO_LARGE: &str = "The request body is too large. Send less, or raise limits.upload_bytes.";
+
+/// How large a body may be, and the setting that says so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BodyLimit {
+    pub bytes: u64,
+    pub setting: &'static str,
+}
+
+impl BodyLimit {
+    /// For a client whose body is larger.
+    pub(crate) fn exceeded(self) -> String {
+        let BodyLimit { bytes, setting } = self;
+        format!("The request body is larger than {bytes} bytes. Send less, or raise {setting}.")
+    }
+}
 
 /// A request on its way to the provider.
 pub(crate) type Outgoing = Request<RequestBody>;
@@ -37,6 +50,7 @@ pub(crate) struct Passing {
     body: Incoming,
     /// How many bytes may still come.
     left: u64,
+    limit: BodyLimit,
     clock: Arc<Clock>,
     flight: Arc<Flight>,
 }
@@ -47,13 +61,13 @@ impl RequestBody {
         RequestBody::Whole(Some(bytes).filter(|bytes| !bytes.is_empty()))
     }
 
-    /// As it comes, at most `max` bytes.
+    /// As it comes, within a limit.
     ///
     /// Of a request without a body the head is everything. It is not sent before that body has ended, and well: a stream of
     /// HTTP/2 that announced another length is reset only then.
     pub(crate) async fn passing(
         body: Incoming,
-        max: u64,
+        limit: BodyLimit,
         clock: &Arc<Clock>,
         flight: Arc<Flight>,
     ) -> Result<RequestBody, BodyProblem> {
@@ -61,7 +75,13 @@ impl RequestBody {
             reading::ends_empty(body, &flight).await?;
             return Ok(RequestBody::Whole(None));
         }
-        Ok(RequestBody::Passing(Box::new(Passing { body, left: max, clock: Arc::clone(clock), flight })))
+        Ok(RequestBody::Passing(Box::new(Passing {
+            body,
+            left: limit.bytes,
+            limit,
+            clock: Arc::clone(clock),
+            flight,
+        })))
     }
 }
 
@@ -73,7 +93,7 @@ impl Passing {
         }
         loop {
             let next = Pin::new(&mut self.body).poll_frame(cx);
-            let now = self.clock.about();
+            let now = self.clock.now_coarse();
             let frame = match next {
                 Poll::Pending => {
                     // It is the client who keeps us waiting, not the provider.
@@ -94,8 +114,9 @@ impl Passing {
             let Ok(data) = frame.into_data() else { continue };
             self.flight.enter(Phase::Awaiting, now);
             let Some(left) = self.left.checked_sub(data.len() as u64) else {
-                self.give_up(413, "body_too_large", TOO_LARGE);
-                return Poll::Ready(Some(Err(TOO_LARGE.into())));
+                let message = self.limit.exceeded();
+                self.give_up(413, "body_too_large", &message);
+                return Poll::Ready(Some(Err(message.into())));
             };
             self.left = left;
             return Poll::Ready(Some(Ok(Frame::data(data))));

@@ -24,9 +24,9 @@ use estop_wire::hooks::{
     self, HookAnswer, HookClient, HookError, HookEvent, HookIn, HookOut, HookPrint, HookVerdict,
 };
 
-use crate::engine::Host;
+use crate::engine::Engine;
 use crate::engine::agents::{Agent, Judged};
-use crate::engine::last_output::Place;
+use crate::engine::last_output::RunLocation;
 
 pub(crate) use who::session_run;
 use who::{RunOf, Who};
@@ -36,7 +36,7 @@ const _: () = assert!(HOOK_BODY_MAX > hooks::PAYLOAD_BYTES_MAX, "too large is fo
 /// Who begins, ends and puts runs to sleep, where a hook brings it about.
 const BY: &str = "hook";
 
-impl Host {
+impl Engine {
     /// Answers a hook. May wait for the disk: if its agent is at rest, and if it switches its agent off.
     pub fn hook(&self, call: HookCall<'_>) -> HookReply {
         let (reply, stops) = self.hook_unsynced(call);
@@ -75,14 +75,14 @@ impl Host {
             return (verdict::no_journal(self.journal.has_failed()), false);
         }
         let Some(agent) = self.agent(&who.agent) else { return (verdict::no_room(), false) };
-        let runners = Arc::clone(&agent.judged().runners);
+        let runners = Arc::clone(&agent.lock_state().runners);
         let print = &hook.print(&runners);
-        let mut judged = agent.judged();
-        let mut asked =
-            Asked { host: self, agent: &agent, judged: &mut judged, who, hook, print, stops: false };
+        let mut judged = agent.lock_state();
+        let mut request =
+            HookRequest { engine: self, agent: &agent, judged: &mut judged, who, hook, print, stops: false };
         #[cfg(test)]
         let before = estop_core::steps::taken();
-        let (out, stops) = (asked.answer(), asked.stops);
+        let (out, stops) = (request.answer(), request.stops);
         #[cfg(test)]
         tests::LOCKED_STEPS.set(estop_core::steps::taken() - before);
         drop(judged);
@@ -129,8 +129,8 @@ fn unknown(client: &str) -> HookReply {
 }
 
 /// One hook and everything it takes to answer it.
-struct Asked<'a> {
-    host: &'a Host,
+struct HookRequest<'a> {
+    engine: &'a Engine,
     agent: &'a Agent,
     judged: &'a mut Judged,
     who: &'a Who,
@@ -140,7 +140,7 @@ struct Asked<'a> {
     stops: bool,
 }
 
-impl Asked<'_> {
+impl HookRequest<'_> {
     fn answer(&mut self) -> HookOut {
         self.locate();
         let out = match self.hook.event {
@@ -185,7 +185,7 @@ impl Asked<'_> {
         if let Some(refused) = self.begin() {
             return verdict::of(&refused, self.hook);
         }
-        let decision = self.tell(EventKind::PromptSubmitted);
+        let decision = self.apply(EventKind::PromptSubmitted);
         verdict::of(&decision, self.hook)
     }
 
@@ -198,7 +198,7 @@ impl Asked<'_> {
             // The reader refuses a payload without a tool: nothing comes here.
             return HookOut::deny("estop refused this: it names no tool.");
         };
-        let decision = self.tell(EventKind::ToolRequested(told));
+        let decision = self.apply(EventKind::ToolRequested(told));
         if decision.is_allowed() {
             self.say(self.print.report.as_deref());
         } else {
@@ -211,7 +211,7 @@ impl Asked<'_> {
     fn tool_finished(&mut self) -> HookOut {
         let call = self.judged.hooks.calls(self.judged.told).finished(self.print);
         if let Some(told) = call.and_then(|call| self.print.tool_finished(call)) {
-            let decision = self.tell(EventKind::ToolFinished(told));
+            let decision = self.apply(EventKind::ToolFinished(told));
             if decision.deactivated().is_some() {
                 return verdict::of(&decision, self.hook);
             }
@@ -224,7 +224,7 @@ impl Asked<'_> {
         self.say(self.hook.last_words.as_deref());
         let is_awake = self.state() == Some(RunState::Active) && !self.is_tripped();
         if is_awake {
-            self.tell(RunStep::Sleep.into_event(BY));
+            self.apply(RunStep::Sleep.into_event(BY));
         }
         HookOut::allow()
     }
@@ -233,7 +233,7 @@ impl Asked<'_> {
     fn session_ended(&mut self) -> HookOut {
         let is_open = matches!(self.state(), Some(RunState::Active | RunState::Sleeping));
         if is_open && matches!(self.who.run_of, RunOf::Named(_) | RunOf::Session(_)) {
-            self.tell(RunStep::Complete.into_event(BY));
+            self.apply(RunStep::Complete.into_event(BY));
         }
         self.judged.hooks.forget(self.who.run());
         HookOut::allow()
@@ -255,16 +255,16 @@ impl Asked<'_> {
             }
         };
         let may_work = self.judged.state.standing() == Standing::Active
-            && self.host.gate(&self.agent.name).lets_pass(Channel::Tools);
+            && self.engine.gate(&self.agent.name).lets_pass(Channel::Tools);
         if !may_work {
             return None;
         }
-        let decision = self.tell(self.start(attended).into_event(BY));
+        let decision = self.apply(self.start(attended).into_event(BY));
         (!decision.is_allowed()).then_some(decision)
     }
 
     fn start(&self, attended: bool) -> RunStep {
-        let Place { session, branch } = self.place();
+        let RunLocation { session, branch } = self.place();
         RunStep::Start {
             attended,
             tags: Tags { branch, session, ..Tags::default() },
@@ -272,21 +272,21 @@ impl Asked<'_> {
         }
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> RunLocation {
         let session = Some(&*self.hook.session).filter(|session| !session.is_empty());
-        Place { session: session.map(who::line), branch: self.who.branch.clone() }
+        RunLocation { session: session.map(who::line), branch: self.who.branch.clone() }
     }
 
     /// Whoever began the run may not know where it works; its hooks do (CB-8).
     fn locate(&self) {
         if let RunOf::Supervised(run) | RunOf::Named(run) = &self.who.run_of {
-            self.host.words.locate(&self.agent.name, Some(run), self.place());
+            self.engine.last_output.locate(&self.agent.name, Some(run), self.place());
         }
     }
 
     /// What the agent's standing, the button and the run say though nothing was asked.
     fn standing(&self) -> HookOut {
-        let gate = self.host.gate(&self.agent.name);
+        let gate = self.engine.gate(&self.agent.name);
         let run = self.judged.state.run_finding(self.who.run().map(|run| &**run));
         verdict::standing(gate, self.judged.state.standing(), run, self.hook)
     }
@@ -294,7 +294,7 @@ impl Asked<'_> {
     /// The agent's words, in case they are the last of a run that is stopped (CB-6).
     fn say(&self, text: Option<&str>) {
         if let Some(text) = text {
-            self.host.last_words(&self.agent.name, self.who.run().map(|run| &**run), text);
+            self.engine.record_output(&self.agent.name, self.who.run().map(|run| &**run), text);
         }
     }
 
@@ -307,9 +307,9 @@ impl Asked<'_> {
         self.judged.state.run_views().iter().any(|view| view.name.as_ref() == run && view.tripped)
     }
 
-    fn tell(&mut self, what: EventKind) -> Arc<Decision> {
+    fn apply(&mut self, what: EventKind) -> Arc<Decision> {
         let run: Option<Name> = self.who.run().cloned();
-        let decision = self.host.tell_locked(self.agent, self.judged, run, what);
+        let decision = self.engine.apply_locked(self.agent, self.judged, run, what);
         self.stops |= decision.deactivated().is_some();
         decision
     }

@@ -8,38 +8,32 @@
 mod body;
 mod calls;
 mod cancel;
+mod error_format;
 mod headers;
-mod no;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use estop_core::ids::Name;
-use estop_core::system::Channel;
+use estop_core::system;
 use estop_wire::mcp::{self, Message};
+use estop_wire::refusal::Kind;
 use http::request::Parts as Head;
-use http::{HeaderMap, Method, Request, Response, StatusCode};
-use http_body::Body;
-use hyper::body::Incoming;
+use http::{HeaderMap, Method, Response};
 
-use crate::auth::http_checks;
-use crate::auth::identity::{self, Caller, Route};
-use crate::body::inbound::Inbound;
-use crate::body::reading::{self, Share};
+use crate::auth::identity::{self, Route};
 use crate::body::response_body::{self, ResponseBody};
-use crate::body::upload::RequestBody;
-use crate::channels::relay;
-use crate::engine::agents::Agent;
-use crate::engine::reasons;
-use crate::exchange::answer::{AnswerBody, Parts};
-use crate::exchange::forward;
+use crate::body::upload::Outgoing;
+use crate::exchange::answer::AnswerBody;
+use crate::exchange::exchange::{BodyUse, Channel, ExchangeContext, Received, Target};
+use crate::exchange::rejection::{KeyPlace, Rejection};
+use crate::exchange::usage_meter::UsageMeter;
 use crate::exchange::worker::Worker;
-use crate::killswitch::connection::Busy;
-use crate::killswitch::in_flight::{Phase, Registered};
-use crate::upstream::Sent;
+use crate::killswitch::in_flight::Flight;
 use crate::upstream::mcp_servers::McpServer;
 use body::McpBody;
 use calls::{Asker, Pending};
-use no::No;
+use error_format::ErrorFormat;
 
 /// The first part of a path after agent or ticket, by which the gate is known.
 const SEGMENT: &str = "mcp";
@@ -50,249 +44,200 @@ pub(crate) fn is_mcps(path: &str) -> bool {
     path.contains("/mcp") && identity::route(path).is_ok_and(|route| route.provider == SEGMENT)
 }
 
-/// Serves one request.
-pub(crate) async fn serve(worker: &Worker, inbound: Inbound, busy: Busy) -> Response<ResponseBody> {
-    match exchange(worker, inbound, busy).await {
-        Ok(response) => response,
-        Err(no) => {
-            worker.host.persist(no.stops).await;
-            no.answer()
+/// A request whose server is known.
+pub(crate) struct McpRequest {
+    server: Name,
+    /// Its address was made for a run, whose supervisor begins and ends it.
+    is_supervised: bool,
+    /// A stream on which its server may say something at any time.
+    listens: bool,
+    /// The calls in it.
+    pending: Pending,
+}
+
+impl Channel for McpRequest {
+    const GATE: system::Channel = system::Channel::Tools;
+    type ErrorFormat = ErrorFormat;
+
+    fn error_format(_: &Head) -> ErrorFormat {
+        ErrorFormat::default()
+    }
+
+    fn render(format: &ErrorFormat, rejection: &Rejection) -> Response<ResponseBody> {
+        format.render(rejection)
+    }
+
+    fn identify(worker: &Worker, head: &Head, _: &mut ErrorFormat) -> Result<(Self, Target), Rejection> {
+        let refused =
+            |error| Rejection::identity(&error, &head.headers, KeyPlace::OwnHeader("the MCP server's"));
+        let route = identity::route(head.uri.path()).map_err(refused)?;
+        let (name, server, slash) = server_of(&route, worker)?;
+        let caller =
+            worker.identify(&route, &head.uri, &head.headers, server.agent.as_deref()).map_err(refused)?;
+        let body = match head.method {
+            Method::POST => BodyUse::Inspect,
+            Method::GET | Method::DELETE => BodyUse::None,
+            _ => {
+                let message = "MCP has POST, GET and DELETE.";
+                return Err(Rejection::bad(405, "method_not_allowed", message).closing());
+            }
+        };
+        headers::refuse_other_charset(&head.headers)?;
+        let target = Target {
+            caller,
+            upstream: Arc::clone(&server.upstream),
+            upstream_name: "The MCP server",
+            path: if server.ends_with_slash { "/" } else { slash }.to_owned(),
+            body,
+        };
+        let request = McpRequest {
+            server: name.into(),
+            is_supervised: route.ticket.is_some(),
+            listens: head.method == Method::GET,
+            pending: Pending::default(),
+        };
+        Ok((request, target))
+    }
+
+    /// A request is answered under its id, which is in its body.
+    fn needs_body_to_reject(&self, _: &ExchangeContext<'_>) -> bool {
+        true
+    }
+
+    /// Asks about each call. Everything else passes while the channel is open, and a stopped agent may only look around.
+    fn decide(
+        &mut self,
+        context: &ExchangeContext<'_>,
+        received: &Received<'_>,
+        format: &mut ErrorFormat,
+    ) -> Result<Option<Box<UsageMeter>>, Rejection> {
+        let message = match received.body {
+            Some(bytes) => understand(bytes, &received.head.headers, format)?,
+            None => None,
+        };
+        if let Some(message) = &message {
+            format.set_message(message);
+            if message.calls().next().is_some() {
+                self.pending = self.ask(context, message)?;
+                return Ok(None);
+            }
         }
+        if !received.gate.lets_pass(Self::GATE) {
+            return Err(Rejection::shut(received.gate));
+        }
+        let is_work = match &message {
+            Some(message) => message.is_work(),
+            // A session may end whoever stops. A stream on which a server may ask for things is for agents that work, and
+            // what cannot be read could be anything (TL-3).
+            None => received.head.method != Method::DELETE,
+        };
+        let run = context.target.caller.run.as_deref();
+        match context.worker.engine.why_not(&context.agent.name, run, false).filter(|_| is_work) {
+            Some(why) => {
+                let message = format!("{why} Look at what it did, then let it go on.");
+                Err(Rejection::new(Kind::Stop, "denied", message))
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn before_send(
+        &mut self,
+        context: &ExchangeContext<'_>,
+        request: &Outgoing,
+        _: Option<&mut UsageMeter>,
+    ) -> Result<(), Rejection> {
+        if !self.pending.is_empty() {
+            cancel::when_cut(cancel::Way {
+                engine: Arc::clone(&context.worker.engine),
+                upstream: Arc::clone(&context.target.upstream),
+                agent: Arc::clone(context.agent),
+                flight: context.flight.handle(),
+                pending: self.pending.clone(),
+                uri: request.uri().clone(),
+                headers: request.headers().clone(),
+                max: context.worker.limits.streams_per_agent,
+            });
+        }
+        Ok(())
+    }
+
+    /// A redirect, followed, would lead the client around the gate.
+    fn check_response(&self, head: &http::response::Parts) -> Result<(), Rejection> {
+        if !head.status.is_redirection() || !head.headers.contains_key(http::header::LOCATION) {
+            return Ok(());
+        }
+        let message = format!(
+            "The MCP server sends its clients elsewhere (a redirect). Put its real address into mcp.servers.{}.url.",
+            self.server
+        );
+        Err(Rejection::new(Kind::Upstream { status: 502 }, "upstream_redirect", message))
+    }
+
+    fn response_body(
+        self,
+        body: AnswerBody,
+        head: &http::response::Parts,
+        flight: &Arc<Flight>,
+    ) -> ResponseBody {
+        let body = McpBody::new(body, Arc::clone(flight), &head.headers, self.pending, self.listens);
+        response_body::boxed(body)
     }
 }
 
-async fn exchange(worker: &Worker, inbound: Inbound, busy: Busy) -> Result<Response<ResponseBody>, No> {
-    let Inbound { head, body } = inbound;
-    http_checks::screen(&head, worker.loopback)
-        .and_then(|()| worker.origins.check(&head))
-        .map_err(|screened| No::screened(&screened))?;
-    let uri = head.uri.clone();
-    let route = identity::route(uri.path()).map_err(|error| No::identity(&error, &head.headers))?;
-    let (name, server, slash) = server_of(&route, worker)?;
-    let caller = worker
-        .identify(&route, &uri, &head.headers, server.agent.as_deref())
-        .map_err(|error| No::identity(&error, &head.headers))?;
-    let agent = caller.agent.clone();
-    let is_supervised = route.ticket.is_some();
-    let asking = Asking { worker, name, server, slash, caller: &caller, agent, is_supervised };
-    let admitted = asking.admit(&head, body, &busy).await?;
-    asking.forward(*head, admitted, busy).await
+impl McpRequest {
+    fn ask(&self, context: &ExchangeContext<'_>, message: &Message<'_>) -> Result<Pending, Rejection> {
+        let asker = Asker {
+            engine: Arc::clone(&context.worker.engine),
+            server: self.server.clone(),
+            agent: Arc::clone(context.agent),
+            run: context.target.caller.run.clone(),
+            is_supervised: self.is_supervised,
+        };
+        let (pending, stops) = asker.ask(message, context.flight.request);
+        pending.map_err(|reason| Rejection { stops, ..Rejection::new(Kind::Stop, "denied", reason) })
+    }
 }
 
 /// The server a path names, and the slash at its end, if there is one.
-fn server_of<'a>(route: &Route<'a>, worker: &'a Worker) -> Result<(&'a str, &'a McpServer, &'a str), No> {
+fn server_of<'w, 'p>(
+    route: &Route<'p>,
+    worker: &'w Worker,
+) -> Result<(&'w str, &'w McpServer, &'p str), Rejection> {
     let rest = route.path.strip_prefix('/').unwrap_or_default();
     let (name, slash) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     match worker.mcp.get_key_value(name) {
         Some((name, server)) if matches!(slash, "" | "/") => Ok((name, server, slash)),
-        Some(_) | None => Err(No::unknown_server(worker.mcp.keys().map(AsRef::as_ref))),
+        Some(_) | None => Err(unknown_server(worker)),
     }
 }
 
-/// A request whose server and agent are known.
-struct Asking<'a> {
-    worker: &'a Worker,
-    name: &'a str,
-    server: &'a McpServer,
-    slash: &'a str,
-    caller: &'a Caller,
-    agent: Name,
-    is_supervised: bool,
-}
-
-/// A request that was let through.
-struct Admitted {
-    agent: Arc<Agent>,
-    flight: Registered,
-    body: RequestBody,
-    /// The calls in it.
-    pending: Pending,
-    /// Given back when the request is sent and answered.
-    _memory: Share,
-}
-
-impl Asking<'_> {
-    /// Registers, reads, understands and judges.
-    async fn admit(&self, head: &Head, body: Incoming, busy: &Busy) -> Result<Admitted, No> {
-        let worker = self.worker;
-        let has_body = match head.method {
-            Method::POST => true,
-            Method::GET | Method::DELETE => false,
-            _ => return Err(No::method()),
-        };
-        if !has_body && !body.is_end_stream() {
-            return Err(No::bad(400, "bad_request", "A GET or DELETE has no body here.").closing());
-        }
-        headers::refuse_unreadable(&head.headers)?;
-        let (agent, flight) = self.register(busy).await?;
-        let mut memory = Share::of(&worker.memory);
-        if !has_body {
-            match head.method {
-                Method::GET => self.refuse_if_stopped(&flight, None)?,
-                // A session may end whoever stops.
-                _ => self.refuse_if_shut(&flight, None)?,
-            }
-            let (body, pending) = (RequestBody::whole(bytes::Bytes::new()), Pending::default());
-            return Ok(Admitted { agent, flight, body, pending, _memory: memory });
-        }
-        let host = &worker.host;
-        let bytes = reading::read(body, worker.limits.body_bytes, &mut memory, &flight, &host.clock)
-            .await
-            .map_err(|problem| No::body(problem, worker.limits.body_bytes, flight.why_cut()))?;
-        flight.enter(Phase::Judging, host.clock.about());
-        let message = understand(&bytes, &head.headers)?;
-        let pending = self.judge(message.as_ref(), &agent, &flight)?;
-        let body = RequestBody::whole(bytes.clone());
-        Ok(Admitted { agent, flight, body, pending, _memory: memory })
-    }
-
-    /// Registered before it is judged: whoever stops the agent or the channel from here on finds it.
-    async fn register(&self, busy: &Busy) -> Result<(Arc<Agent>, Registered), No> {
-        let host = &self.worker.host;
-        if host.journal.is_full() {
-            return Err(No::no_journal(host.journal.has_failed()).closing());
-        }
-        let agent = host.agent_soon(&self.agent).await.ok_or_else(|| {
-            No::overload("There are too many agents: raise limits.agents or use fewer names.").closing()
-        })?;
-        let (connection, max) = (Arc::clone(&busy.connection), self.worker.limits.streams_per_agent);
-        let now = host.clock.about();
-        let flight = agent.flights.register(agent.next_request(), Channel::Tools, connection, now, max);
-        let flight = flight.ok_or_else(|| {
-            No::overload("This agent has too many requests under way: wait for some to end.").closing()
-        })?;
-        flight.set_run(self.caller.run.clone());
-        Ok((agent, flight))
-    }
-
-    /// Asks about each call. Everything else passes while the channel is open, and a stopped agent may only look around.
-    fn judge(
-        &self,
-        message: Option<&Message<'_>>,
-        agent: &Arc<Agent>,
-        flight: &Registered,
-    ) -> Result<Pending, No> {
-        let has_calls = message.is_some_and(|message| message.calls().next().is_some());
-        if !has_calls {
-            self.refuse_if_shut(flight, message)?;
-            // What cannot be read could be anything.
-            if message.is_none_or(Message::is_work) {
-                self.refuse_if_stopped(flight, message)?;
-            }
-            return Ok(Pending::default());
-        }
-        let Some(message) = message else { return Ok(Pending::default()) };
-        let asker = Asker {
-            host: Arc::clone(&self.worker.host),
-            server: self.name.into(),
-            agent: Arc::clone(agent),
-            run: self.caller.run.clone(),
-            is_supervised: self.is_supervised,
-        };
-        let (asked, stops) = asker.ask(message, flight.request);
-        let pending = asked.map_err(|reason| No::denied(message, &reason).stopping(stops))?;
-        if self.worker.host.journal.has_failed() {
-            return Err(No::no_journal(true).closing());
-        }
-        match flight.why_cut() {
-            // A permit, not an order.
-            Some(cut) => Err(No::denied(message, &cut.message).stopping(stops)),
-            None => Ok(pending),
-        }
-    }
-
-    /// While the channel is shut, nothing reaches a server.
-    fn refuse_if_shut(&self, flight: &Registered, message: Option<&Message<'_>>) -> Result<(), No> {
-        let gate = self.worker.host.gate(&self.agent);
-        let words = if gate.lets_pass(Channel::Tools) {
-            flight.why_cut().map(|cut| cut.message.clone())
-        } else {
-            Some(format!("{} {}", reasons::system_sentence(gate), reasons::AFTER_KILL))
-        };
-        match (words, message) {
-            (None, _) => Ok(()),
-            (Some(words), Some(message)) => Err(No::shut(message, &words)),
-            (Some(words), None) => Err(No::stopped(&words)),
-        }
-    }
-
-    /// A stream on which a server may ask for things, and everything that reads, is for agents and runs that work (TL-3).
-    fn refuse_if_stopped(&self, flight: &Registered, message: Option<&Message<'_>>) -> Result<(), No> {
-        self.refuse_if_shut(flight, message)?;
-        let Some(why) = self.worker.host.why_not(&self.agent, self.caller.run.as_deref(), false) else {
-            return Ok(());
-        };
-        let words = format!("{why} Look at what it did, then let it go on.");
-        Err(message.map_or_else(|| No::stopped(&words), |message| No::denied(message, &words)))
-    }
-
-    /// Sends it, waits for the answer's head, and hands over its body.
-    async fn forward(
-        &self,
-        mut head: Head,
-        admitted: Admitted,
-        busy: Busy,
-    ) -> Result<Response<ResponseBody>, No> {
-        let Admitted { agent, flight, body, pending, _memory } = admitted;
-        let (host, upstream) = (&self.worker.host, &self.server.upstream);
-        let slash = if self.server.ends_with_slash { "/" } else { self.slash };
-        let uri = forward::target(&upstream.ready, slash, head.uri.query(), &self.caller.key_in)
-            .and_then(forward::uri)
-            .ok_or_else(|| No::bad(400, "bad_path", "The path cannot be sent on.").closing())?;
-        let length = body.size_hint().exact();
-        let listens = head.method == Method::GET;
-        let mut request = Request::new(body);
-        *request.method_mut() = head.method;
-        *request.uri_mut() = uri;
-        forward::request_headers(&mut head.headers, length, &upstream.ready, &self.caller.key_in);
-        *request.headers_mut() = head.headers;
-        if !pending.is_empty() {
-            cancel::when_cut(cancel::Way {
-                host: Arc::clone(host),
-                upstream: Arc::clone(upstream),
-                agent: Arc::clone(&agent),
-                flight: flight.handle(),
-                pending: pending.clone(),
-                uri: request.uri().clone(),
-                headers: request.headers().clone(),
-                max: self.worker.limits.streams_per_agent,
-            });
-        }
-        let (response, lease) = match upstream.send_unless_cut(request, &flight).await {
-            Sent::Answered(response, lease) => (response, lease),
-            Sent::Failed(error) => return Err(No::unreachable(&error)),
-            Sent::Cut => return Err(No::cut(&pending, flight.why_cut())),
-        };
-        let (mut head, body) = response.into_parts();
-        if head.status == StatusCode::SWITCHING_PROTOCOLS {
-            return Err(No::bad(
-                502,
-                "upstream_error",
-                "The MCP server switched protocols, which nobody asked for.",
-            ));
-        }
-        if head.status.is_redirection() && head.headers.contains_key(http::header::LOCATION) {
-            // Followed, it would lead the client around the gate.
-            return Err(No::redirected(self.name));
-        }
-        forward::response_headers(&mut head.headers);
-        head.version = http::Version::HTTP_11;
-        let account = relay::nothing_to_settle(self.worker, agent, &flight);
-        let (shared, host) = (flight.handle(), host.clone());
-        let answer = AnswerBody::new(Parts { body, lease, account, flight, host, shape: relay::SHAPE, busy });
-        let body = McpBody::new(answer, shared, &head.headers, pending, listens);
-        Ok(Response::from_parts(head, response_body::boxed(body)))
-    }
+fn unknown_server(worker: &Worker) -> Rejection {
+    let known: Vec<&str> = worker.mcp.keys().map(AsRef::as_ref).collect();
+    let message = match known.as_slice() {
+        [] => "There is no MCP server: name one in the configuration, under `mcp.servers`.".to_owned(),
+        known => format!("There is no such MCP server. Known: {}. Use /mcp/{{server}}.", known.join(", ")),
+    };
+    Rejection::bad(404, "unknown_server", message).closing()
 }
 
 /// Reads a message; `None` for one that is broken and cannot be a call.
-fn understand<'b>(bytes: &'b bytes::Bytes, said: &HeaderMap) -> Result<Option<Message<'b>>, No> {
+fn understand<'b>(
+    bytes: &'b Bytes,
+    said: &HeaderMap,
+    format: &mut ErrorFormat,
+) -> Result<Option<Message<'b>>, Rejection> {
     match mcp::read(bytes) {
         Ok(message) => {
             headers::agree(said, Some(&message))?;
             Ok(Some(message))
         }
         Err(_) if mcp::cannot_be_call(bytes) => headers::agree(said, None).map(|()| None),
-        Err(unread) => Err(No::unread(&unread)),
+        Err(unread) => {
+            let message =
+                format!("estop cannot read this message, so it does not reach the server: {unread}.");
+            format.set_unread(unread);
+            Err(Rejection::bad(400, "unreadable_request", message))
+        }
     }
 }

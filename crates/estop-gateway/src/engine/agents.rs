@@ -14,10 +14,10 @@ use estop_core::policy::Policy;
 use estop_core::run::test_command::TestRunners;
 use estop_core::time::Millis;
 
-use crate::engine::eviction::{Rest, Resting};
+use crate::engine::eviction::{Evicted, EvictedAgents};
 use crate::engine::hook_memory::HookMemory;
 use crate::engine::policies::Rules;
-use crate::engine::previous_responses::Recall;
+use crate::engine::previous_responses::PreviousResponses;
 use crate::engine::shards::Shards;
 use crate::killswitch::in_flight::Flights;
 use crate::names::folded;
@@ -47,7 +47,7 @@ pub struct Judged {
     /// What its policy takes for test runs.
     pub runners: Arc<TestRunners>,
     /// What it was answered lately.
-    pub recall: Recall,
+    pub previous_responses: PreviousResponses,
     /// What its hooks need from one to the next.
     pub(crate) hooks: HookMemory,
     /// Records of its chain so far.
@@ -81,7 +81,7 @@ impl Agent {
                 state,
                 policy: rules.policy,
                 runners: rules.runners,
-                recall: Recall::default(),
+                previous_responses: PreviousResponses::default(),
                 hooks: HookMemory::default(),
                 told,
                 score: None,
@@ -105,8 +105,8 @@ impl Agent {
 
     /// Whether nothing would be missed if only the store knew it: nothing is under way or due, and nobody waits to be
     /// let go on.
-    fn may_rest(&self, idle_since: Millis) -> bool {
-        let judged = self.judged();
+    fn is_evictable(&self, idle_since: Millis) -> bool {
+        let judged = self.lock_state();
         let is_done = judged.state.in_flight() == 0 && self.flights.count() == 0;
         if self.is_leaving() {
             return is_done;
@@ -121,13 +121,13 @@ impl Agent {
     }
 
     /// Locks what its judgement reads. Held for microseconds, never over an await.
-    pub fn judged(&self) -> MutexGuard<'_, Judged> {
+    pub fn lock_state(&self) -> MutexGuard<'_, Judged> {
         self.judged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Its state and rules as bytes, and how many records of its chain they cover.
     pub fn snapshot(&self) -> (u64, Vec<u8>) {
-        let judged = self.judged();
+        let judged = self.lock_state();
         (judged.told, judged.state.snapshot(judged.told, &judged.policy))
     }
 
@@ -153,19 +153,19 @@ pub struct Agents {
     max: u64,
     names_max: u64,
     /// Those that gave their places to others.
-    pub resting: Resting,
+    pub evicted: EvictedAgents,
 }
 
 impl Agents {
     /// No agents yet, and room for `max` at once, of at most `names_max` names.
-    pub fn new(max: usize, names_max: usize, resting: Resting) -> Agents {
+    pub fn new(max: usize, names_max: usize, evicted: EvictedAgents) -> Agents {
         Agents {
             shards: Shards::default(),
             count: AtomicU64::new(0),
             leaving: AtomicBool::new(false),
             max: max as u64,
             names_max: names_max as u64,
-            resting,
+            evicted,
         }
     }
 
@@ -176,12 +176,12 @@ impl Agents {
         shard.get(&*name).map(Arc::clone)
     }
 
-    /// The agent of this name; if it has no place, `make` takes it up from its rest, or makes a new one. `None` if there
+    /// The agent of this name; if it has no place, `make` reloads it, or makes a new one. `None` if there
     /// is no room, or it cannot be made.
     pub fn get_or_add(
         &self,
         name: &str,
-        make: impl FnOnce(Option<Rest>) -> Option<Agent>,
+        make: impl FnOnce(Option<Evicted>) -> Option<Agent>,
     ) -> Option<Arc<Agent>> {
         if let Some(agent) = self.get(name) {
             return Some(agent);
@@ -191,8 +191,8 @@ impl Agents {
         if let Some(agent) = shard.get(&*name) {
             return Some(Arc::clone(agent));
         }
-        let rest = self.resting.get(&name);
-        let names = || self.count.load(Ordering::Relaxed) + self.resting.len() as u64;
+        let rest = self.evicted.get(&name);
+        let names = || self.count.load(Ordering::Relaxed) + self.evicted.len() as u64;
         if rest.is_none() && names() >= self.names_max {
             return None;
         }
@@ -202,7 +202,7 @@ impl Agents {
             self.count.fetch_sub(1, Ordering::Relaxed);
             return None;
         };
-        self.resting.remove(&name);
+        self.evicted.remove(&name);
         let agent = Arc::new(agent);
         shard.insert(name.into(), Arc::clone(&agent));
         Some(agent)
@@ -211,7 +211,7 @@ impl Agents {
     /// An agent's name as it is kept; a name nobody has is as it is given.
     pub fn canonical(&self, name: &str) -> Name {
         let known = self.get(name).map(|agent| Name::from(&*agent.name));
-        known.or_else(|| self.resting.spelling(name)).unwrap_or_else(|| name.into())
+        known.or_else(|| self.evicted.spelling(name)).unwrap_or_else(|| name.into())
     }
 
     /// An agent was deleted: whoever stores states looks for it.
@@ -222,17 +222,17 @@ impl Agents {
 
     /// Agents that may give their places to others, and how many records each has: deleted ones, and when places grow few
     /// those that have been idle since then.
-    pub fn may_rest(&self, idle_since: Millis, keep: impl Fn(&str) -> bool) -> Vec<(Name, u64)> {
+    pub fn evictable(&self, idle_since: Millis, keep: impl Fn(&str) -> bool) -> Vec<(Name, u64)> {
         let is_crowded = self.count.load(Ordering::Relaxed) > self.max / 4 * 3;
         let has_leaving = self.leaving.swap(false, Ordering::Relaxed);
-        if !self.resting.is_possible() || !(is_crowded || has_leaving) {
+        if !self.evicted.is_possible() || !(is_crowded || has_leaving) {
             return Vec::new();
         }
         let mut found = Vec::new();
         self.for_each(|agent| {
             let is_leaving = agent.is_leaving();
-            if (is_leaving || (is_crowded && !keep(&agent.name))) && agent.may_rest(idle_since) {
-                found.push((Name::from(&*agent.name), agent.judged().told));
+            if (is_leaving || (is_crowded && !keep(&agent.name))) && agent.is_evictable(idle_since) {
+                found.push((Name::from(&*agent.name), agent.lock_state().told));
             }
             if is_leaving {
                 // Until it is gone.
@@ -244,16 +244,16 @@ impl Agents {
 
     /// Takes an agent's place away, if nobody holds it and nothing happened to it after `told` records, all of which
     /// must be stored; whether it did.
-    pub fn rest(&self, name: &str, told: u64, idle_since: Millis) -> bool {
+    pub fn evict(&self, name: &str, told: u64, idle_since: Millis) -> bool {
         let key = folded(name);
         let mut shard = self.shard(&key).write().unwrap_or_else(PoisonError::into_inner);
         let Some(agent) = shard.get(&*key) else { return false };
         // Nobody can find it while the shard is locked: whoever has it now is all there is.
         let is_alone = Arc::strong_count(agent) == 1;
-        if !is_alone || agent.judged().told != told || !agent.may_rest(idle_since) {
+        if !is_alone || agent.lock_state().told != told || !agent.is_evictable(idle_since) {
             return false;
         }
-        self.resting.put(&agent.name, Rest { told, deleted: agent.is_leaving() });
+        self.evicted.put(&agent.name, Evicted { told, deleted: agent.is_leaving() });
         shard.remove(&*key);
         self.count.fetch_sub(1, Ordering::Relaxed);
         true

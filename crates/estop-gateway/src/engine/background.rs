@@ -95,7 +95,7 @@ impl Job {
 }
 
 /// What a request reserved, still to be settled.
-pub(crate) trait OpenAccount: Send {
+pub(crate) trait OpenMeter: Send {
     /// Settles with what the provider says it used; where it does not say, with what was reserved.
     fn settle(self: Box<Self>, said: Option<Observed>);
 
@@ -131,7 +131,7 @@ struct Entry {
     /// Somebody is cancelling it.
     is_tried: bool,
     /// What its request reserved, settled when its result is seen.
-    account: Option<Box<dyn OpenAccount>>,
+    meter: Option<Box<dyn OpenMeter>>,
 }
 
 /// One that a request is about.
@@ -174,15 +174,15 @@ impl Jobs {
         of_all < JOBS_MAX && of_agent < JOBS_PER_AGENT_MAX
     }
 
-    /// Remembers work. If something is forgotten for it, its account is given back: it is settled where no lock is held.
+    /// Remembers work. If something is forgotten for it, its meter is given back: it is settled where no lock is held.
     /// Requests that were all let through before any of them was answered may make the list longer than its bound, by no
     /// more than there are requests in flight.
     pub(crate) fn add(
         &self,
         job: Job,
         signs: bool,
-        account: Option<Box<dyn OpenAccount>>,
-    ) -> Option<Box<dyn OpenAccount>> {
+        meter: Option<Box<dyn OpenMeter>>,
+    ) -> Option<Box<dyn OpenMeter>> {
         let mut held = self.held();
         let of_agent = held.list.iter().filter(|entry| entry.job.agent == job.agent).count();
         let mut out = None;
@@ -193,7 +193,7 @@ impl Jobs {
         }
         held.numbers += 1;
         let number = held.numbers;
-        held.list.push_back(Entry { number, job, signs, is_tried: false, account });
+        held.list.push_back(Entry { number, job, signs, is_tried: false, meter });
         self.changed(&held);
         drop(held);
         self.bell.notify_one();
@@ -214,13 +214,13 @@ impl Jobs {
         })
     }
 
-    /// The provider says that it is over. What nobody stopped is forgotten; what was stopped stays to be shown. Its account,
+    /// The provider says that it is over. What nobody stopped is forgotten; what was stopped stays to be shown. Its meter,
     /// if it is open, is the caller's to settle.
-    pub(crate) fn over(&self, number: u64, state: JobState) -> Option<Box<dyn OpenAccount>> {
+    pub(crate) fn over(&self, number: u64, state: JobState) -> Option<Box<dyn OpenMeter>> {
         let mut held = self.held();
         let at = held.list.iter().position(|entry| entry.number == number)?;
         let entry = held.list.get_mut(at)?;
-        let account = entry.account.take();
+        let meter = entry.meter.take();
         if entry.job.stopped.is_none() {
             held.list.remove(at);
         } else {
@@ -230,18 +230,18 @@ impl Jobs {
             };
         }
         self.changed(&held);
-        account
+        meter
     }
 
     /// How trying to cancel it ended.
-    pub(crate) fn tried(&self, number: u64, state: JobStanding) -> Option<Box<dyn OpenAccount>> {
+    pub(crate) fn tried(&self, number: u64, state: JobStanding) -> Option<Box<dyn OpenMeter>> {
         let mut held = self.held();
         let entry = held.list.iter_mut().find(|entry| entry.number == number)?;
         entry.is_tried = false;
         entry.job.state = state;
-        let account = entry.account.take();
+        let meter = entry.meter.take();
         self.changed(&held);
-        account
+        meter
     }
 
     /// Work that runs and is meant is stopped: to be cancelled, if that can be. Waits for nothing.
@@ -287,7 +287,7 @@ impl Jobs {
     }
 
     /// Forgets what must have ended by itself, and what was shown long enough.
-    pub(crate) fn expire(&self, now: i64) -> Vec<Box<dyn OpenAccount>> {
+    pub(crate) fn expire(&self, now: i64) -> Vec<Box<dyn OpenMeter>> {
         let is_old = |entry: &Entry| {
             let lifetime = i64::try_from(entry.job.kind.lifetime_ms()).unwrap_or(i64::MAX);
             match (&entry.job.state, entry.job.stopped) {
@@ -304,7 +304,7 @@ impl Jobs {
         held.list = kept;
         self.changed(&held);
         let old: VecDeque<Entry> = old;
-        old.into_iter().filter_map(|entry| entry.account).collect()
+        old.into_iter().filter_map(|entry| entry.meter).collect()
     }
 
     /// What was remembered from the time before.
@@ -317,8 +317,8 @@ impl Jobs {
 
     /// Nobody settles any more: what is reserved is over at the next start, as for every request under way.
     pub(crate) fn close(&self) {
-        let accounts: Vec<_> = self.held().list.iter_mut().filter_map(|entry| entry.account.take()).collect();
-        accounts.into_iter().for_each(|mut account| account.close());
+        let meters: Vec<_> = self.held().list.iter_mut().filter_map(|entry| entry.meter.take()).collect();
+        meters.into_iter().for_each(|mut meter| meter.close());
     }
 
     /// As people see it, the newest first.
@@ -353,12 +353,12 @@ impl Entry {
 
 impl Held {
     /// Makes a place, if it can: of what is shown only, or else of what no stop could cancel, the oldest first.
-    fn forget(&mut self, is_meant: impl Fn(&Entry) -> bool) -> Option<Box<dyn OpenAccount>> {
+    fn forget(&mut self, is_meant: impl Fn(&Entry) -> bool) -> Option<Box<dyn OpenMeter>> {
         let done = self.list.iter().position(|entry| is_meant(entry) && entry.is_done());
         let at =
             done.or_else(|| self.list.iter().position(|entry| is_meant(entry) && !entry.can_be_cancelled()))?;
         self.forgotten += u64::from(done.is_none());
-        self.list.remove(at).and_then(|entry| entry.account)
+        self.list.remove(at).and_then(|entry| entry.meter)
     }
 }
 

@@ -11,7 +11,7 @@ use estop_wire::protocol::Family;
 use http::{HeaderMap, HeaderName};
 use sha2::{Digest, Sha256};
 
-use super::Host;
+use super::Engine;
 use super::switch::micros;
 use crate::settings::{Auth, Provider};
 use crate::upstream::{Ready, Upstream};
@@ -56,7 +56,7 @@ fn digest(secret: &[u8]) -> [u8; 32] {
 }
 
 /// The canary is in until this is dropped.
-pub struct LetIn(Arc<Host>);
+pub struct LetIn(Arc<Engine>);
 
 impl Drop for LetIn {
     fn drop(&mut self) {
@@ -66,7 +66,7 @@ impl Drop for LetIn {
 
 /// The gate is shut to the canary until this is dropped, whatever becomes of whoever holds it.
 pub struct Drill {
-    host: Arc<Host>,
+    engine: Arc<Engine>,
     /// What was told to end: the canary's, and nobody else's.
     pub ended: EndedWork,
     /// Until the gate was shut, in microseconds.
@@ -77,11 +77,11 @@ pub struct Drill {
 
 impl Drop for Drill {
     fn drop(&mut self) {
-        self.host.latch.end_drill();
+        self.engine.latch.end_drill();
     }
 }
 
-impl Host {
+impl Engine {
     /// Lets the canary in, for one drill: with this secret it reaches an upstream on this machine's port. `None` if it is
     /// in already.
     pub fn let_canary_in(self: &Arc<Self>, secret: &str, port: u16) -> Option<LetIn> {
@@ -111,8 +111,12 @@ impl Host {
         let begun = Instant::now();
         self.latch.begin_drill();
         // Made at once: from here on it ends with whoever holds it.
-        let mut drill =
-            Drill { host: Arc::clone(self), ended: EndedWork::default(), gate_us: micros(begun), cut_us: 0 };
+        let mut drill = Drill {
+            engine: Arc::clone(self),
+            ended: EndedWork::default(),
+            gate_us: micros(begun),
+            cut_us: 0,
+        };
         drill.ended = self.end(|agent| self.gate(agent));
         drill.cut_us = micros(begun);
         drill

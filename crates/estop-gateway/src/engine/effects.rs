@@ -9,12 +9,12 @@ use estop_core::system::KillReason;
 use estop_core::system::button::Press;
 use estop_wire::refusal::Kind;
 
-use super::{Host, reasons};
+use super::{Engine, reasons};
 use crate::engine::agents::Agent;
 use crate::engine::background::Job;
 use crate::killswitch::in_flight::Cut;
 
-impl Host {
+impl Engine {
     /// Does what a decision says. The caller holds the agent's lock: nothing here waits.
     pub(super) fn act(&self, agent: &Agent, decision: &Decision) {
         for effect in &decision.effects {
@@ -39,14 +39,14 @@ impl Host {
                     let press = Press::new(KillReason::RunawayAgent, &by, "watchdog");
                     self.kill(Press { metadata: runaway(decision), ..press });
                 }
-                Effect::RunTripped { run, .. } => self.words.trip(&agent.name, run.as_ref()),
+                Effect::RunTripped { run, .. } => self.last_output.trip(&agent.name, run.as_ref()),
                 Effect::RunEscalated { run, used, .. } => {
                     // An implicit run is refused what is new and never ended for good (ID-7): the next one speaks.
                     let Some(run) = run else {
-                        self.words.reopen(&agent.name, None);
+                        self.last_output.reopen(&agent.name, None);
                         continue;
                     };
-                    self.words.close(&agent.name, Some(run));
+                    self.last_output.close(&agent.name, Some(run));
                     let (state, tripped) = (RunState::Escalated, Some(*used));
                     let seen = RunFinding { state, tripped, requests_left: None, problem: None };
                     self.end_run(agent, run, &escalated(&seen));
@@ -87,19 +87,19 @@ impl Host {
     }
 
     /// An agent's last words in a run: at the end of a turn, or in an answer. Takes no agent's lock.
-    pub fn last_words(&self, agent: &str, run: Option<&str>, text: &str) {
-        self.words.say(agent, run, text);
+    pub fn record_output(&self, agent: &str, run: Option<&str>, text: &str) {
+        self.last_output.record(agent, run, text);
     }
 
     /// A run that begins anew has said nothing yet; one that goes on may speak again.
-    pub(super) fn note_words(&self, agent: &str, event: &Event, decision: &Decision) {
+    pub(super) fn follow_runs(&self, agent: &str, event: &Event, decision: &Decision) {
         if !decision.is_allowed() {
             return;
         }
         if matches!(event.what, EventKind::RunStarted { .. }) {
-            self.words.forget(agent, event.run.as_ref());
+            self.last_output.forget(agent, event.run.as_ref());
         } else if matches!(event.what, EventKind::RunExtended { .. }) {
-            self.words.reopen(agent, event.run.as_ref());
+            self.last_output.reopen(agent, event.run.as_ref());
         }
     }
 }

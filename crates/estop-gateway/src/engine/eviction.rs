@@ -1,4 +1,4 @@
-//! Agents at rest: known by name, their states in the store. They give their places to others, lose nothing by it, and are
+//! Evicted agents: known by name, their states in the store. They give their places to others, lose nothing by it, and are
 //! taken up again when they call.
 
 use std::collections::BTreeMap;
@@ -9,43 +9,43 @@ use estop_core::ids::Name;
 
 use crate::names::folded;
 
-/// What has the states of agents at rest.
+/// What has the states of evicted agents.
 pub trait States: Send + Sync {
     /// An agent after `told` records of its chain; `None` if it cannot be read.
     fn fetch(&self, agent: &str, told: u64) -> Option<Snapshot>;
 }
 
-/// What is remembered of an agent at rest.
+/// What is remembered of an evicted agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rest {
+pub struct Evicted {
     /// Records of its chain.
     pub told: u64,
     /// It was deleted: it gives its place back as soon as it can.
     pub deleted: bool,
 }
 
-/// The agents at rest.
+/// The evicted agents.
 #[derive(Default)]
-pub struct Resting {
+pub struct EvictedAgents {
     /// By name whatever its case, with the agent's own spelling.
-    agents: Mutex<BTreeMap<Name, (Name, Rest)>>,
+    agents: Mutex<BTreeMap<Name, (Name, Evicted)>>,
     states: Option<Arc<dyn States>>,
 }
 
-impl std::fmt::Debug for Resting {
+impl std::fmt::Debug for EvictedAgents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Resting").field("agents", &self.len()).finish_non_exhaustive()
+        f.debug_struct("EvictedAgents").field("agents", &self.len()).finish_non_exhaustive()
     }
 }
 
-impl Resting {
+impl EvictedAgents {
     /// Agents whose states are in a store.
-    pub fn new(agents: BTreeMap<Name, Rest>, states: Arc<dyn States>) -> Resting {
+    pub fn new(agents: BTreeMap<Name, Evicted>, states: Arc<dyn States>) -> EvictedAgents {
         let agents = agents.into_iter().map(|(name, rest)| (folded(&name).into(), (name, rest)));
-        Resting { agents: Mutex::new(agents.collect()), states: Some(states) }
+        EvictedAgents { agents: Mutex::new(agents.collect()), states: Some(states) }
     }
 
-    /// Whether states are kept anywhere: without that, nobody can rest.
+    /// Whether states are kept anywhere: without that, nobody can be evicted.
     pub(crate) fn is_possible(&self) -> bool {
         self.states.is_some()
     }
@@ -55,11 +55,11 @@ impl Resting {
     }
 
     /// Whether this agent rests.
-    pub fn get(&self, name: &str) -> Option<Rest> {
+    pub fn get(&self, name: &str) -> Option<Evicted> {
         self.agents().get(&*folded(name)).map(|(_, rest)| *rest)
     }
 
-    /// How an agent at rest spells its name.
+    /// How an evicted agent spells its name.
     pub(crate) fn spelling(&self, name: &str) -> Option<Name> {
         self.agents().get(&*folded(name)).map(|(name, _)| name.clone())
     }
@@ -68,7 +68,7 @@ impl Resting {
         self.states.as_ref()?.fetch(name, told)
     }
 
-    pub(crate) fn put(&self, name: &str, rest: Rest) {
+    pub(crate) fn put(&self, name: &str, rest: Evicted) {
         self.agents().insert(folded(name).into(), (name.into(), rest));
     }
 
@@ -76,7 +76,7 @@ impl Resting {
         self.agents().remove(&*folded(name));
     }
 
-    fn agents(&self) -> MutexGuard<'_, BTreeMap<Name, (Name, Rest)>> {
+    fn agents(&self) -> MutexGuard<'_, BTreeMap<Name, (Name, Evicted)>> {
         self.agents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -95,7 +95,7 @@ mod tests {
     use estop_core::time::Millis;
 
     use super::*;
-    use crate::engine::Host;
+    use crate::engine::Engine;
     use crate::engine::agents::Agents;
     use crate::engine::policies::Rulebook;
     use crate::journal::JournalQueue;
@@ -114,14 +114,15 @@ mod tests {
         }
     }
 
-    fn host(max: usize, names: usize, kept: &Arc<Kept>) -> Host {
+    fn engine(max: usize, names: usize, kept: &Arc<Kept>) -> Engine {
         let states: Arc<dyn States> = Arc::<Kept>::clone(kept);
-        let agents = Agents::new(max, names, Resting::new(BTreeMap::new(), states));
+        let agents = Agents::new(max, names, EvictedAgents::new(BTreeMap::new(), states));
         let rulebook = Rulebook::new(PolicyFile::default(), BTreeMap::new(), Default::default());
         let queue = Arc::new(JournalQueue::default());
-        let host = Host::new(rulebook, agents, queue.into(), Channels::NONE, Millis(1000), System::default());
-        host.open(None, None);
-        host
+        let engine =
+            Engine::new(rulebook, agents, queue.into(), Channels::NONE, Millis(1000), System::default());
+        engine.open(None, None);
+        engine
     }
 
     const LATER: Millis = Millis(u64::MAX);
@@ -130,28 +131,28 @@ mod tests {
     #[test]
     fn st_3_an_agent_that_rests_gives_its_place_and_comes_back_as_it_was() {
         let kept = Arc::new(Kept::default());
-        let host = host(1, 3, &kept);
-        let (told, before) = host.agent("a").expect("there is room").snapshot();
-        assert!(host.agent("b").is_none(), "the place is taken");
+        let engine = engine(1, 3, &kept);
+        let (told, before) = engine.agent("a").expect("there is room").snapshot();
+        assert!(engine.agent("b").is_none(), "the place is taken");
         kept.state.lock().expect("not poisoned").clone_from(&before);
-        assert_eq!(host.agents.may_rest(Millis(0), NOBODY), [], "it was not idle for long");
-        assert_eq!(host.agents.may_rest(LATER, |name| name == "a"), [], "it is named");
-        assert_eq!(host.agents.may_rest(LATER, NOBODY), [("a".into(), told)]);
+        assert_eq!(engine.agents.evictable(Millis(0), NOBODY), [], "it was not idle for long");
+        assert_eq!(engine.agents.evictable(LATER, |name| name == "a"), [], "it is named");
+        assert_eq!(engine.agents.evictable(LATER, NOBODY), [("a".into(), told)]);
 
-        let held = host.agents.get("a");
-        assert!(!host.agents.rest("a", told, LATER), "somebody has it");
+        let held = engine.agents.get("a");
+        assert!(!engine.agents.evict("a", told, LATER), "somebody has it");
         drop(held);
-        assert!(!host.agents.rest("a", told + 1, LATER), "something happened since");
-        assert!(host.agents.rest("a", told, LATER));
-        assert!(host.agents.get("a").is_none());
-        let (of_b, state) = host.agent("b").expect("there is room now").snapshot();
-        assert!(host.known_agent("a").is_none(), "b has the place");
-        assert!(host.agents.rest("b", of_b, LATER));
+        assert!(!engine.agents.evict("a", told + 1, LATER), "something happened since");
+        assert!(engine.agents.evict("a", told, LATER));
+        assert!(engine.agents.get("a").is_none());
+        let (of_b, state) = engine.agent("b").expect("there is room now").snapshot();
+        assert!(engine.known_agent("a").is_none(), "b has the place");
+        assert!(engine.agents.evict("b", of_b, LATER));
 
         kept.broken.store(true, Ordering::Relaxed);
-        assert!(host.agent("a").is_none(), "whose state cannot be read is not let in as a new one");
+        assert!(engine.agent("a").is_none(), "whose state cannot be read is not let in as a new one");
         kept.broken.store(false, Ordering::Relaxed);
-        let again = host.known_agent("a").expect("it is known");
+        let again = engine.known_agent("a").expect("it is known");
         assert_eq!(again.snapshot(), (told, before));
         drop((again, state));
     }
@@ -159,30 +160,33 @@ mod tests {
     #[test]
     fn st_3_only_a_deleted_agent_rests_while_it_is_stopped() {
         let kept = Arc::new(Kept::default());
-        let host = host(1, 3, &kept);
-        let agent = host.agent("a").expect("there is room");
-        host.tell(&agent, None, EventKind::AgentDeactivated { by: "somebody".into() });
+        let engine = engine(1, 3, &kept);
+        let agent = engine.agent("a").expect("there is room");
+        engine.apply(&agent, None, EventKind::AgentDeactivated { by: "somebody".into() });
         let (told, state) = agent.snapshot();
         *kept.state.lock().expect("not poisoned") = state;
-        assert_eq!(host.agents.may_rest(LATER, NOBODY), []);
-        host.agents.release(&agent);
+        assert_eq!(engine.agents.evictable(LATER, NOBODY), []);
+        engine.agents.release(&agent);
         drop(agent);
-        assert_eq!(host.agents.may_rest(Millis(0), NOBODY), [("a".into(), told)]);
-        assert!(host.agents.rest("a", told, Millis(0)));
-        assert_eq!(host.agents.resting.get("a"), Some(Rest { told, deleted: true }));
-        let again = host.agent("a").expect("there is room");
-        assert!(matches!(again.judged().state.standing(), Standing::Inactive { .. }), "it is still stopped");
+        assert_eq!(engine.agents.evictable(Millis(0), NOBODY), [("a".into(), told)]);
+        assert!(engine.agents.evict("a", told, Millis(0)));
+        assert_eq!(engine.agents.evicted.get("a"), Some(Evicted { told, deleted: true }));
+        let again = engine.agent("a").expect("there is room");
+        assert!(
+            matches!(again.lock_state().state.standing(), Standing::Inactive { .. }),
+            "it is still stopped"
+        );
     }
 
     #[test]
     fn st_3_there_are_not_more_names_than_there_may_be() {
         let kept = Arc::new(Kept::default());
-        let host = host(1, 2, &kept);
+        let engine = engine(1, 2, &kept);
         for name in ["a", "b"] {
-            let (told, _) = host.agent(name).expect("there is room").snapshot();
-            assert!(host.agents.rest(name, told, LATER));
+            let (told, _) = engine.agent(name).expect("there is room").snapshot();
+            assert!(engine.agents.evict(name, told, LATER));
         }
-        assert!(host.agent("c").is_none());
+        assert!(engine.agent("c").is_none());
     }
 
     /// A disk that hangs while an agent is woken.
@@ -203,18 +207,19 @@ mod tests {
     fn ks_2_a_kill_does_not_wait_for_a_disk_that_hangs() {
         let disk = Arc::new(Hanging { begun: Barrier::new(2), released: Barrier::new(2) });
         let states: Arc<dyn States> = Arc::<Hanging>::clone(&disk);
-        let resting = BTreeMap::from([(Name::from("a"), Rest { told: 1, deleted: false })]);
-        let agents = Agents::new(4, 4, Resting::new(resting, states));
+        let evicted = BTreeMap::from([(Name::from("a"), Evicted { told: 1, deleted: false })]);
+        let agents = Agents::new(4, 4, EvictedAgents::new(evicted, states));
         let rulebook = Rulebook::new(PolicyFile::default(), BTreeMap::new(), Default::default());
         let queue = Arc::new(JournalQueue::default());
-        let host = Host::new(rulebook, agents, queue.into(), Channels::NONE, Millis(1000), System::default());
-        host.open(None, None);
+        let engine =
+            Engine::new(rulebook, agents, queue.into(), Channels::NONE, Millis(1000), System::default());
+        engine.open(None, None);
         let (done, killed) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
-            scope.spawn(|| assert!(host.agent("a").is_none(), "its state could not be read"));
+            scope.spawn(|| assert!(engine.agent("a").is_none(), "its state could not be read"));
             disk.begun.wait();
             scope.spawn(|| {
-                host.kill(Press::new(KillReason::Manual, "test", "test"));
+                engine.kill(Press::new(KillReason::Manual, "test", "test"));
                 done.send(()).expect("somebody waits");
             });
             let in_time = killed.recv_timeout(Duration::from_secs(10));

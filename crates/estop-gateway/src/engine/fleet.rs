@@ -50,7 +50,7 @@ impl Fleet {
     }
 
     /// An agent of the time before is taken up with what its requests hold.
-    pub(crate) fn take_up(&self, state: &AgentState) {
+    pub(crate) fn restore(&self, state: &AgentState) {
         self.lock().account.reserve(state.budget().reserved());
     }
 

@@ -18,11 +18,11 @@ const RUNS_MAX: usize = 32;
 
 /// The last words of runs.
 #[derive(Default)]
-pub struct Words(Shards<Mutex<Kept>>);
+pub struct LastOutput(Shards<Mutex<Kept>>);
 
 #[derive(Default)]
 struct Kept {
-    runs: BTreeMap<Name, Said>,
+    runs: BTreeMap<Name, RunOutput>,
     /// Counts what was said, to tell which is older.
     spoken: u64,
     /// The key that is looked for: made here, so that an answer costs no memory.
@@ -30,28 +30,28 @@ struct Kept {
 }
 
 #[derive(Default)]
-struct Said {
+struct RunOutput {
     /// Empty if it said nothing yet.
     text: String,
     spoken: u64,
     tripped: bool,
     /// The run is over: what comes now is an error's text or another's.
     closed: bool,
-    place: Place,
+    place: RunLocation,
 }
 
 /// Where a run works, as its hooks say it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct RunLocation {
     /// The client's session.
     pub session: Option<Name>,
     /// The branch its work is on.
     pub branch: Option<Name>,
 }
 
-impl Words {
+impl LastOutput {
     /// A run said something.
-    pub fn say(&self, agent: &str, run: Option<&str>, text: &str) {
+    pub fn record(&self, agent: &str, run: Option<&str>, text: &str) {
         let text = text.trim();
         if text.is_empty() {
             return;
@@ -75,20 +75,20 @@ impl Words {
     }
 
     /// A hook says where a run works. The first one that knows counts.
-    pub(crate) fn locate(&self, agent: &str, run: Option<&Name>, place: Place) {
-        if place == Place::default() {
+    pub(crate) fn locate(&self, agent: &str, run: Option<&Name>, place: RunLocation) {
+        if place == RunLocation::default() {
             return;
         }
         let run = run.map(AsRef::as_ref);
         self.kept(agent, run).enter(agent, run, |said| {
-            let Place { session, branch } = &mut said.place;
+            let RunLocation { session, branch } = &mut said.place;
             *session = session.take().or(place.session);
             *branch = branch.take().or(place.branch);
         });
     }
 
     /// Where a run works, if its hooks said it.
-    pub fn place_of(&self, agent: &str, run: Option<&str>) -> Place {
+    pub fn place_of(&self, agent: &str, run: Option<&str>) -> RunLocation {
         self.kept(agent, run).get(agent, run).map(|said| said.place.clone()).unwrap_or_default()
     }
 
@@ -97,7 +97,7 @@ impl Words {
         self.change(agent, run, |said| said.tripped = true);
     }
 
-    /// A run was escalated: these were its last words.
+    /// A run was escalated: this was its last output.
     pub(crate) fn close(&self, agent: &str, run: Option<&Name>) {
         self.change(agent, run, |said| said.closed = true);
     }
@@ -116,7 +116,7 @@ impl Words {
         runs.remove(key.as_str());
     }
 
-    fn change(&self, agent: &str, run: Option<&Name>, change: impl FnOnce(&mut Said)) {
+    fn change(&self, agent: &str, run: Option<&Name>, change: impl FnOnce(&mut RunOutput)) {
         let run = run.map(AsRef::as_ref);
         if let Some(said) = self.kept(agent, run).get(agent, run) {
             change(said);
@@ -140,19 +140,19 @@ impl Kept {
         }
     }
 
-    fn get(&mut self, agent: &str, run: Option<&str>) -> Option<&mut Said> {
+    fn get(&mut self, agent: &str, run: Option<&str>) -> Option<&mut RunOutput> {
         self.look_for(agent, run);
         self.runs.get_mut(self.key.as_str())
     }
 
     /// Changes it, made if it is not there.
-    fn enter(&mut self, agent: &str, run: Option<&str>, change: impl FnOnce(&mut Said)) {
+    fn enter(&mut self, agent: &str, run: Option<&str>, change: impl FnOnce(&mut RunOutput)) {
         if let Some(said) = self.get(agent, run) {
             return change(said);
         }
         self.make_room();
         self.spoken += 1;
-        let mut said = Said { spoken: self.spoken, ..Said::default() };
+        let mut said = RunOutput { spoken: self.spoken, ..RunOutput::default() };
         change(&mut said);
         self.runs.insert(self.key.as_str().into(), said);
     }
@@ -185,56 +185,60 @@ mod tests {
 
     #[test]
     fn cb_6_the_latest_words_of_a_run_are_kept_until_it_is_closed() {
-        let words = Words::default();
+        let output = LastOutput::default();
         let run = Name::from("r1");
-        words.say("a", Some("r1"), "first");
-        words.say("a", Some("r1"), "  second \n");
-        words.say("a", Some("r1"), " ");
-        words.say("a", None, "implicit");
-        assert_eq!(words.of("a", Some("r1")).as_deref(), Some("second"));
-        assert_eq!(words.of("a", None).as_deref(), Some("implicit"));
-        assert_eq!(words.of("b", Some("r1")), None);
-        words.close("a", Some(&run));
-        words.say("a", Some("r1"), "API Error: 400");
-        assert_eq!(words.of("a", Some("r1")).as_deref(), Some("second"));
-        words.reopen("a", Some(&run));
-        words.say("a", Some("r1"), "third");
-        assert_eq!(words.of("a", Some("r1")).as_deref(), Some("third"));
-        words.forget("a", Some(&run));
-        assert_eq!(words.of("a", Some("r1")), None);
+        output.record("a", Some("r1"), "first");
+        output.record("a", Some("r1"), "  second \n");
+        output.record("a", Some("r1"), " ");
+        output.record("a", None, "implicit");
+        assert_eq!(output.of("a", Some("r1")).as_deref(), Some("second"));
+        assert_eq!(output.of("a", None).as_deref(), Some("implicit"));
+        assert_eq!(output.of("b", Some("r1")), None);
+        output.close("a", Some(&run));
+        output.record("a", Some("r1"), "API Error: 400");
+        assert_eq!(output.of("a", Some("r1")).as_deref(), Some("second"));
+        output.reopen("a", Some(&run));
+        output.record("a", Some("r1"), "third");
+        assert_eq!(output.of("a", Some("r1")).as_deref(), Some("third"));
+        output.forget("a", Some(&run));
+        assert_eq!(output.of("a", Some("r1")), None);
     }
 
     #[test]
     fn cb_8_where_a_run_works_is_kept_beside_its_words() {
-        let words = Words::default();
+        let output = LastOutput::default();
         let run = Name::from("r1");
-        let place = |session: Option<&str>, branch: Option<&str>| Place {
+        let place = |session: Option<&str>, branch: Option<&str>| RunLocation {
             session: session.map(Name::from),
             branch: branch.map(Name::from),
         };
-        words.locate("a", Some(&run), place(Some("s1"), None));
-        assert_eq!(words.of("a", Some("r1")), None, "it said nothing");
-        words.say("a", Some("r1"), "first");
-        words.locate("a", Some(&run), place(Some("s2"), Some("main")));
-        assert_eq!(words.place_of("a", Some("r1")), place(Some("s1"), Some("main")));
-        assert_eq!(words.of("a", Some("r1")).as_deref(), Some("first"));
-        assert_eq!(words.place_of("a", None), Place::default());
-        words.forget("a", Some(&run));
-        assert_eq!(words.place_of("a", Some("r1")), Place::default(), "begun anew, it may be elsewhere");
+        output.locate("a", Some(&run), place(Some("s1"), None));
+        assert_eq!(output.of("a", Some("r1")), None, "it said nothing");
+        output.record("a", Some("r1"), "first");
+        output.locate("a", Some(&run), place(Some("s2"), Some("main")));
+        assert_eq!(output.place_of("a", Some("r1")), place(Some("s1"), Some("main")));
+        assert_eq!(output.of("a", Some("r1")).as_deref(), Some("first"));
+        assert_eq!(output.place_of("a", None), RunLocation::default());
+        output.forget("a", Some(&run));
+        assert_eq!(
+            output.place_of("a", Some("r1")),
+            RunLocation::default(),
+            "begun anew, it may be elsewhere"
+        );
     }
 
     #[test]
     fn cb_6_words_are_bounded_in_length_and_number() {
-        let words = Words::default();
-        words.say("a", Some("long"), &"ü".repeat(10_000));
-        let kept = words.of("a", Some("long")).expect("it was said");
+        let output = LastOutput::default();
+        output.record("a", Some("long"), &"ü".repeat(10_000));
+        let kept = output.of("a", Some("long")).expect("it was said");
         assert!(kept.len() <= TEXT_MAX && kept.starts_with('…') && kept.ends_with('ü'), "{}", kept.len());
-        words.trip("a", Some(&"long".into()));
+        output.trip("a", Some(&"long".into()));
         for n in 0..3 * RUNS_MAX * SHARDS {
-            words.say("a", Some(&format!("r{n}")), "x");
+            output.record("a", Some(&format!("r{n}")), "x");
         }
-        assert_eq!(words.0.iter().map(|part| part.lock().expect("a part").runs.len()).max(), Some(RUNS_MAX));
-        assert!(words.of("a", Some("long")).is_some(), "a tripped run's words are wanted");
-        assert_eq!(words.of("a", Some("r0")), None);
+        assert_eq!(output.0.iter().map(|part| part.lock().expect("a part").runs.len()).max(), Some(RUNS_MAX));
+        assert!(output.of("a", Some("long")).is_some(), "a tripped run's words are wanted");
+        assert_eq!(output.of("a", Some("r0")), None);
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use estop_core::system::KillReason;
 use estop_core::system::button::Press;
 
-use crate::engine::Host;
+use crate::engine::Engine;
 
 /// Held by such a thread for as long as it runs: the ones that look after time, and the one that cancels work at providers.
-pub(crate) struct ShutIfPanicking(pub(crate) Arc<Host>);
+pub(crate) struct ShutIfPanicking(pub(crate) Arc<Engine>);
 
 impl Drop for ShutIfPanicking {
     fn drop(&mut self) {

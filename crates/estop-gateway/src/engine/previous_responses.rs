@@ -17,7 +17,7 @@ const CALLS_MAX: usize = 256;
 
 /// What an agent was answered lately.
 #[derive(Default)]
-pub struct Recall {
+pub struct PreviousResponses {
     answers: VecDeque<Answer>,
     calls: VecDeque<Call>,
 }
@@ -38,20 +38,20 @@ struct Call {
 
 /// The part of a request's print that its answer is remembered with.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub struct RequestSummary {
     conversation: Hash64,
     ask: Hash64,
     prompt: Option<SimHash>,
 }
 
-impl Asked {
+impl RequestSummary {
     /// Of a request's print.
-    pub fn of(print: &RequestPrint) -> Asked {
-        Asked { conversation: print.conversation, ask: print.ask, prompt: print.prompt }
+    pub fn of(print: &RequestPrint) -> RequestSummary {
+        RequestSummary { conversation: print.conversation, ask: print.ask, prompt: print.prompt }
     }
 }
 
-impl Recall {
+impl PreviousResponses {
     /// Fills in what a request leaves to the answer it goes on from.
     pub fn complete(&self, request: &RequestIn<'_>, print: &mut RequestPrint) {
         let Some(previous) = &request.previous_response else { return };
@@ -74,9 +74,9 @@ impl Recall {
     }
 
     /// Remembers an answer that a later request may name.
-    pub fn remember(&mut self, asked: Asked, said: &Observed, print: &ResponsePrint) {
+    pub fn remember(&mut self, summary: RequestSummary, said: &Observed, print: &ResponsePrint) {
         let Some(id) = said.id.as_deref().map(signature::text) else { return };
-        let Asked { conversation, ask, prompt } = asked;
+        let RequestSummary { conversation, ask, prompt } = summary;
         push(&mut self.answers, Answer { id, conversation, ask, prompt }, ANSWERS_MAX);
         for (call, print) in said.calls.iter().zip(&print.calls).filter(|(call, _)| !call.id.is_empty()) {
             let (tool, action, test_run) = (print.tool.clone(), print.action, print.test_run);

@@ -11,7 +11,7 @@ use estop_core::system::button::Latched;
 use estop_core::time::Millis;
 
 use crate::engine::background::Job;
-use crate::engine::eviction::Resting;
+use crate::engine::eviction::EvictedAgents;
 use crate::engine::policies::Over;
 
 /// What is remembered of the time before this process began.
@@ -38,7 +38,7 @@ pub struct Remembered {
     /// Keys that were made while estop ran.
     pub made_keys: Vec<AgentKeyHash>,
     /// Agents that only the store has.
-    pub resting: Resting,
+    pub evicted: EvictedAgents,
     /// Work that went on at providers.
     pub jobs: Vec<Job>,
 }

@@ -11,7 +11,7 @@ use estop_core::system::Channel;
 
 use crate::engine::tickets::{HeldTicket, NoTicket};
 use crate::engine::tools::RunningTool;
-use crate::engine::{Host, reasons};
+use crate::engine::{Engine, reasons};
 
 /// One that is watched.
 struct Far {
@@ -39,7 +39,7 @@ impl RunningTool for Far {
     }
 }
 
-impl Host {
+impl Engine {
     /// Has `on_end` told when this one must end, for as long as the result is held.
     pub fn watch(&self, who: Watched, on_end: OnEnd) -> Result<Watch, OperatorError> {
         let Watched { agent, run, attended, ticket, supervisor: _ } = who;
@@ -79,7 +79,7 @@ impl Host {
             return None;
         }
         let known = self.known_agent(agent)?;
-        let judged = known.judged();
+        let judged = known.lock_state();
         if let Standing::Inactive { .. } = judged.state.standing() {
             return Some(format!("Stopped by estop: agent {agent} is switched off."));
         }

@@ -19,7 +19,7 @@ use estop_core::system::{
 };
 use estop_wire::refusal::Kind;
 
-use super::{Host, reasons};
+use super::{Engine, reasons};
 use crate::engine::agents::Agent;
 use crate::killswitch::heartbeat::PartChange;
 use crate::killswitch::in_flight::Cut;
@@ -65,7 +65,7 @@ impl Button {
     }
 }
 
-impl Host {
+impl Engine {
     /// Lets work begin, as far as the latch found at start allows it (`None`: a first start). `told` is who and why by
     /// the journal; the newer of the two counts.
     pub fn open(&self, found: Option<Latched>, told: Option<Latched>) -> SystemDecision {

@@ -6,18 +6,18 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use estop_core::event::AbortedBy;
-use estop_wire::protocol::Protocol;
+use estop_wire::protocol::{Family, Protocol};
 use estop_wire::refusal::{self, Refusal};
 use estop_wire::response::Framing;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use crate::body::response_body::BodyError;
-use crate::engine::Host;
+use crate::engine::Engine;
 use crate::exchange::forward;
-use crate::exchange::usage_meter::Account;
+use crate::exchange::usage_meter::UsageMeter;
 use crate::killswitch::connection::Busy;
-use crate::killswitch::in_flight::{Phase, Registered};
+use crate::killswitch::in_flight::{Cut, Phase, Registered};
 use crate::upstream::Lease;
 
 /// Why an answer that is there does not end well.
@@ -27,10 +27,10 @@ const NOT_KEPT: &str = "the journal cannot be written";
 pub(crate) struct AnswerBody {
     source: Incoming,
     lease: Option<Lease>,
-    account: Box<Account>,
+    /// How it is written and what it uses; `None` of what costs nothing and is not read.
+    metered: Option<(Shape, Box<UsageMeter>)>,
     flight: Registered,
-    host: Arc<Host>,
-    shape: Shape,
+    engine: Arc<Engine>,
     ended: bool,
     /// Why the upstream broke off, to be told.
     broken: Option<BodyError>,
@@ -50,20 +50,37 @@ pub(crate) struct Shape {
     pub encoded: bool,
 }
 
+impl Shape {
+    /// One that nobody reads.
+    pub(crate) const OPAQUE: Shape =
+        Shape { protocol: Protocol::Other(Family::OpenAi), framing: Framing::Plain, encoded: true };
+
+    /// What ends the stream here; `None` where nothing readable can be added.
+    fn cut_event(self, meter: &UsageMeter, cut: &Cut) -> Option<Vec<u8>> {
+        let Shape { protocol, framing, encoded } = self;
+        if encoded {
+            return None;
+        }
+        let refusal = Refusal { kind: cut.kind, code: cut.code, message: &cut.message };
+        match meter.array_gap() {
+            Some(after_element) => Some(refusal::cut_array(protocol, after_element, &refusal)),
+            None => refusal::cut(protocol, framing, meter.at_boundary(), &refusal),
+        }
+    }
+}
+
 /// Everything an answer's body is made of.
 pub(crate) struct Parts {
     /// The upstream's body.
     pub body: Incoming,
     /// Its connection.
     pub lease: Lease,
-    /// Its account.
-    pub account: Box<Account>,
+    /// How it is written and what it uses; `None` of what costs nothing and is not read.
+    pub metered: Option<(Shape, Box<UsageMeter>)>,
     /// Its registration.
     pub flight: Registered,
     /// Where the core is asked.
-    pub host: Arc<Host>,
-    /// How it is written.
-    pub shape: Shape,
+    pub engine: Arc<Engine>,
     /// Its place on the client's connection.
     pub busy: Busy,
 }
@@ -71,16 +88,15 @@ pub(crate) struct Parts {
 impl AnswerBody {
     /// Takes over the upstream's body.
     pub(crate) fn new(parts: Parts) -> AnswerBody {
-        let Parts { body: source, lease, account, flight, host, shape, busy } = parts;
+        let Parts { body: source, lease, metered, flight, engine, busy } = parts;
         let is_empty = source.is_end_stream();
         let lease = Some(lease);
         let mut answer = AnswerBody {
             source,
             lease,
-            account,
+            metered,
             flight,
-            host,
-            shape,
+            engine,
             ended: false,
             broken: None,
             _busy: busy,
@@ -101,13 +117,13 @@ impl AnswerBody {
     }
 
     fn pass(&mut self, mut frame: Frame<Bytes>) -> Result<Frame<Bytes>, BodyError> {
-        if let Some(data) = frame.data_ref() {
-            self.account.observe(data);
+        if let (Some(data), Some((_, meter))) = (frame.data_ref(), &mut self.metered) {
+            meter.observe(data);
         }
         if let Some(trailers) = frame.trailers_mut() {
             forward::response_headers(trailers);
         }
-        self.flight.enter(Phase::Writing, self.host.clock.about());
+        self.flight.enter(Phase::Writing, self.engine.clock.now_coarse());
         // Of a body with a known length, and after trailers, nobody asks for the end.
         if self.source.is_end_stream() || frame.is_trailers() {
             self.complete()?;
@@ -118,12 +134,14 @@ impl AnswerBody {
     /// Before its client sees the end: what was answered is never forgotten. What cannot be kept does not end well.
     fn complete(&mut self) -> Result<(), BodyError> {
         self.ended = true;
-        self.account.complete();
-        self.host.journal.flush();
+        if let Some((_, meter)) = &mut self.metered {
+            meter.complete();
+        }
+        self.engine.journal.flush();
         if let Some(lease) = self.lease.take() {
             lease.finish(&self.flight);
         }
-        if self.host.journal.has_failed() { Err(NOT_KEPT.into()) } else { Ok(()) }
+        if self.engine.journal.has_failed() { Err(NOT_KEPT.into()) } else { Ok(()) }
     }
 
     /// The upstream broke off, or we made it do so.
@@ -137,8 +155,10 @@ impl AnswerBody {
         }
         self.ended = true;
         self.lease = None;
-        self.account.abort(AbortedBy::Upstream);
-        self.host.journal.flush();
+        if let Some((_, meter)) = &mut self.metered {
+            meter.abort(AbortedBy::Upstream);
+        }
+        self.engine.journal.flush();
         // Told when the task runs again: what came before is on its way to the client, and would be lost with it.
         self.broken = Some(error);
         cx.waker().wake_by_ref();
@@ -151,17 +171,13 @@ impl AnswerBody {
         self.ended = true;
         self.lease = None;
         let cut = self.flight.why_cut().cloned()?;
-        let (at_boundary, gap) = (self.account.at_boundary(), self.account.array_gap());
-        self.account.abort(cut.by);
-        self.host.journal.flush();
-        let refusal = Refusal { kind: cut.kind, code: cut.code, message: &cut.message };
-        let Shape { protocol, framing, encoded } = self.shape;
-        let can_add = !encoded && self.size_hint().exact().is_none();
-        let event = match gap {
-            _ if !can_add => None,
-            Some(after_element) => Some(refusal::cut_array(protocol, after_element, &refusal)),
-            None => refusal::cut(protocol, framing, at_boundary, &refusal),
-        };
+        let can_add = self.size_hint().exact().is_none();
+        let event = self.metered.as_mut().and_then(|(shape, meter)| {
+            let event = shape.cut_event(meter, &cut).filter(|_| can_add);
+            meter.abort(cut.by);
+            event
+        });
+        self.engine.journal.flush();
         Some(match event {
             Some(event) => Ok(Frame::data(Bytes::from(event))),
             None => Err(cut.message.into()),
@@ -188,7 +204,7 @@ impl Body for AnswerBody {
         }
         match Pin::new(&mut self.source).poll_frame(cx) {
             Poll::Pending => {
-                self.flight.enter(Phase::Streaming, self.host.clock.about());
+                self.flight.enter(Phase::Streaming, self.engine.clock.now_coarse());
                 Poll::Pending
             }
             Poll::Ready(Some(Ok(frame))) => Poll::Ready(Some(self.pass(frame))),

@@ -1,6 +1,6 @@
-//! One forwarded request's account: what its answer says, what it uses, and the word to the core when it ends.
+//! One forwarded request's meter: what its answer says, what it uses, and the word to the core when it ends.
 //!
-//! An account is settled exactly once. Dropped unsettled, it says who cut the request, or else that its client went away.
+//! A meter is settled exactly once. Dropped unsettled, it says who cut the request, or else that its client went away.
 
 mod job_watch;
 
@@ -18,14 +18,14 @@ use estop_core::run::report_tool::reported;
 use estop_core::time::Millis;
 use estop_wire::response::{Observed, Observer, UsageIn};
 
-use crate::engine::Host;
+use crate::engine::Engine;
 use crate::engine::agents::Agent;
-use crate::engine::background::OpenAccount;
-use crate::engine::previous_responses::Asked;
+use crate::engine::background::OpenMeter;
+use crate::engine::previous_responses::RequestSummary;
 use crate::exchange::pricing::{self, ModelPrices};
 use crate::journal::shorten;
 use crate::killswitch::in_flight::Flight;
-use job_watch::AccountEnd;
+use job_watch::MeterEnd;
 pub(crate) use job_watch::{JobWatch, MayNotBegin, Sending};
 
 /// Bytes to a token where nobody says how many there were. English has four and more, code three to four, most other
@@ -38,16 +38,16 @@ const TOKENS_PER_SECOND: u64 = 1_000;
 /// the records of long answers.
 const PROGRESS_TOKENS: u64 = 1_024;
 
-/// One forwarded request's account.
-pub(crate) struct Account {
-    host: Arc<Host>,
+/// One forwarded request's meter.
+pub(crate) struct UsageMeter {
+    engine: Arc<Engine>,
     agent: Arc<Agent>,
     run: Option<Name>,
     request: RequestId,
-    asked: Asked,
+    summary: RequestSummary,
     estimate: Estimate,
     prices: ModelPrices,
-    /// The client asked for a stream.
+    /// The client summary for a stream.
     streams: bool,
     began: Millis,
     /// `None` once its answer is over and its result is awaited.
@@ -68,39 +68,39 @@ struct Reading {
     next_report: u64,
 }
 
-/// Whose account it is.
+/// Whose meter it is.
 pub(crate) struct Opened {
-    /// Where the core is asked.
-    pub host: Arc<Host>,
+    /// Where the core is summary.
+    pub engine: Arc<Engine>,
     /// Which agent.
     pub agent: Arc<Agent>,
     /// Which run.
     pub run: Option<Name>,
     /// Which request.
     pub request: RequestId,
-    /// What it asked.
-    pub asked: Asked,
+    /// What it summary.
+    pub summary: RequestSummary,
     /// What it may cost.
     pub estimate: Estimate,
     /// What its models cost, as far as that is known.
     pub prices: ModelPrices,
-    /// The client asked for a stream.
+    /// The client summary for a stream.
     pub streams: bool,
     /// Its place among the requests under way.
     pub flight: Arc<Flight>,
 }
 
-impl Account {
-    /// Opens the account of a request that was let through. Boxed: it goes from hand to hand until the answer ends.
-    pub(crate) fn open(of: Opened) -> Box<Account> {
-        let Opened { host, agent, run, request, asked, estimate, prices, streams, flight } = of;
-        Box::new(Account {
-            began: host.clock.about(),
-            host,
+impl UsageMeter {
+    /// Opens the meter of a request that was let through. Boxed: it goes from hand to hand until the answer ends.
+    pub(crate) fn open(of: Opened) -> Box<UsageMeter> {
+        let Opened { engine, agent, run, request, summary, estimate, prices, streams, flight } = of;
+        Box::new(UsageMeter {
+            began: engine.clock.now_coarse(),
+            engine,
             agent,
             run,
             request,
-            asked,
+            summary,
             estimate,
             prices,
             streams,
@@ -123,21 +123,9 @@ impl Account {
         self.job = job;
     }
 
-    /// The head of the answer came.
-    pub(crate) fn answered(&mut self, head: &http::response::Parts) {
-        if let Some(job) = &mut self.job {
-            job.begin(head);
-        }
-    }
-
-    /// Where the core is asked.
-    pub(crate) fn host(&self) -> &Host {
-        &self.host
-    }
-
-    /// Whose.
-    pub(crate) fn agent(&self) -> &Agent {
-        &self.agent
+    /// Where the core is summary.
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
     }
 
     /// Which run.
@@ -145,15 +133,15 @@ impl Account {
         self.run.as_ref()
     }
 
-    /// The same account, to be settled when the result is seen: what is reserved stays so, no longer than the core keeps a
+    /// The same meter, to be settled when the result is seen: what is reserved stays so, no longer than the core keeps a
     /// reservation without a sign of life.
-    pub(crate) fn parked(&self) -> Box<Account> {
-        Box::new(Account {
-            host: self.host.clone(),
+    pub(crate) fn parked(&self) -> Box<UsageMeter> {
+        Box::new(UsageMeter {
+            engine: self.engine.clone(),
             agent: Arc::clone(&self.agent),
             run: self.run.clone(),
             request: self.request,
-            asked: self.asked,
+            summary: self.summary,
             estimate: self.estimate,
             prices: self.prices.clone(),
             streams: self.streams,
@@ -167,9 +155,12 @@ impl Account {
         })
     }
 
-    /// The answer begins: how it is read, and whether its status says that it failed.
-    pub(crate) fn begin(&mut self, observer: Option<Observer>, streams: bool, failed: bool) {
-        self.failed = failed;
+    /// The head of the answer came, and this is how the rest is read.
+    pub(crate) fn begin(&mut self, observer: Option<Observer>, streams: bool, head: &http::response::Parts) {
+        if let Some(job) = &mut self.job {
+            job.begin(head);
+        }
+        self.failed = head.status.as_u16() >= 400;
         self.answered = true;
         self.reading = observer.map(|observer| {
             let chant = streams.then(ChantDetector::default);
@@ -190,13 +181,13 @@ impl Account {
         let tokens = told.max(output_bytes / BOOKED_BYTES_PER_TOKEN);
         if let Some(chant) = chant {
             let what = EventKind::ChantDetected(ChantDetected { request: self.request, chant });
-            self.host.tell(&self.agent, self.run.clone(), what);
+            self.engine.apply(&self.agent, self.run.clone(), what);
         }
         if let Some(reading) = self.reading.as_mut().filter(|reading| tokens >= reading.next_report) {
             reading.next_report = tokens + PROGRESS_TOKENS;
             let usage = self.usage(usage, tokens, UsageKnown::SoFar);
             let progress = StreamProgressed { request: self.request, usage, fleet: None };
-            self.host.tell(&self.agent, self.run.clone(), EventKind::StreamProgressed(progress));
+            self.engine.apply(&self.agent, self.run.clone(), EventKind::StreamProgressed(progress));
         }
     }
 
@@ -216,7 +207,7 @@ impl Account {
             return;
         }
         let said = self.reading.take().map(|reading| reading.observer.finish()).unwrap_or_default();
-        if self.end_job(Some(&said)) == AccountEnd::Settle {
+        if self.end_job(Some(&said)) == MeterEnd::Settle {
             self.book(&said);
         }
     }
@@ -236,13 +227,13 @@ impl Account {
         let usage = self.all_reserved();
         let what =
             EventKind::StreamAborted(StreamAborted { request: self.request, by: AbortedBy::Kill, usage });
-        self.host.tell(&self.agent, self.run.clone(), what);
+        self.engine.apply(&self.agent, self.run.clone(), what);
     }
 
-    /// Remembers work that began and settles what ended; whether this account is settled too.
-    fn end_job(&mut self, said: Option<&Observed>) -> AccountEnd {
+    /// Remembers work that began and settles what ended; whether this meter is settled too.
+    fn end_job(&mut self, said: Option<&Observed>) -> MeterEnd {
         let was_sent = self.was_sent();
-        self.job.take().map_or(AccountEnd::Settle, |job| job.end(self, said, was_sent))
+        self.job.take().map_or(MeterEnd::Settle, |job| job.end(self, said, was_sent))
     }
 
     fn was_sent(&self) -> bool {
@@ -267,25 +258,30 @@ impl Account {
         let ended = if self.failed || said.failed { Ended::Failed } else { Ended::Ok };
         let agent = Arc::clone(&self.agent);
         if ended == Ended::Ok {
-            self.note_words(said);
+            self.record_output(said);
         }
         let print = self.print(said);
-        let mut judged = agent.judged();
-        judged.recall.remember(self.asked, said, &print);
+        let mut judged = agent.lock_state();
+        judged.previous_responses.remember(self.summary, said, &print);
         let completed = ResponseCompleted { request: self.request, ended, print, usage };
-        self.host.tell_locked(&agent, &mut judged, self.run.clone(), EventKind::ResponseCompleted(completed));
+        self.engine.apply_locked(
+            &agent,
+            &mut judged,
+            self.run.clone(),
+            EventKind::ResponseCompleted(completed),
+        );
     }
 
     /// Keeps what the agent said last: in a report, or else in its text (CB-6).
-    fn note_words(&self, said: &Observed) {
+    fn record_output(&self, said: &Observed) {
         let report = said.calls.iter().find_map(|call| reported(&call.name, &call.args));
         let text = report.as_deref().unwrap_or(&said.text);
-        self.host.last_words(&self.agent.name, self.run.as_deref(), text);
+        self.engine.record_output(&self.agent.name, self.run.as_deref(), text);
     }
 
     fn print(&self, said: &Observed) -> ResponsePrint {
         let runners =
-            if said.calls.is_empty() { None } else { Some(Arc::clone(&self.agent.judged().runners)) };
+            if said.calls.is_empty() { None } else { Some(Arc::clone(&self.agent.lock_state().runners)) };
         let is_test = |name: &str, args: &str| runners.as_ref().is_some_and(|r| r.is_test_call(name, args));
         let calls = said.calls.iter();
         let calls = calls.map(|c| (c.name.as_str(), c.args.as_str(), is_test(&c.name, &c.args))).collect();
@@ -303,7 +299,7 @@ impl Account {
             Some(reading) => reading.observer.progress(),
             None => (None, 0),
         };
-        if self.end_job(None) == AccountEnd::StaysOpen {
+        if self.end_job(None) == MeterEnd::StaysOpen {
             return;
         }
         let usage = if self.was_sent() {
@@ -312,7 +308,7 @@ impl Account {
             Usage::default()
         };
         let what = EventKind::StreamAborted(StreamAborted { request: self.request, by, usage });
-        self.host.tell(&self.agent, self.run.clone(), what);
+        self.engine.apply(&self.agent, self.run.clone(), what);
     }
 
     /// What a request used whose answer did not come to its end.
@@ -329,7 +325,7 @@ impl Account {
             };
         }
         let unseen = if self.prices.reasons() {
-            let seconds = self.host.clock.about().since(self.began).div_ceil(1_000);
+            let seconds = self.engine.clock.now_coarse().since(self.began).div_ceil(1_000);
             seconds.saturating_mul(TOKENS_PER_SECOND).min(self.estimate.output_tokens.into())
         } else {
             0
@@ -419,7 +415,7 @@ fn tokens(told: &UsageIn) -> TokenUse {
     TokenUse { input, cache_read, cache_write, cache_write_1h, output, reasoning }
 }
 
-impl OpenAccount for Account {
+impl OpenMeter for UsageMeter {
     fn settle(mut self: Box<Self>, said: Option<Observed>) {
         match said.filter(|said| said.usage.is_some()) {
             Some(said) => self.settle_with(&said),
@@ -432,7 +428,7 @@ impl OpenAccount for Account {
     }
 }
 
-impl Drop for Account {
+impl Drop for UsageMeter {
     fn drop(&mut self) {
         // Nobody asks any more: its client is gone, unless it was cut and could not be told.
         let cut = self.flight.as_ref().and_then(|flight| flight.why_cut());

@@ -4,20 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use estop_core::decision::{Decision, Guard};
 use estop_core::ids::Name;
-use estop_core::policy::BlockResponse;
 use estop_core::prices::{Price, PriceTable};
-use estop_core::system::SystemState;
 use http::{HeaderMap, Uri};
 use tokio_rustls::TlsAcceptor;
 
 use crate::auth::cross_site::AllowedOrigins;
 use crate::auth::identity::{self, Authority, Caller, IdentityError, IdentityRules, KeysAtHand, Route};
 use crate::body::reading::Memory;
-use crate::engine::Host;
-use crate::engine::agents::Agent;
-use crate::engine::reasons;
+use crate::engine::Engine;
 use crate::killswitch::connections::Connections;
 use crate::killswitch::heartbeat::Heartbeat;
 use crate::settings::Limits;
@@ -28,7 +23,7 @@ use crate::upstream::relays::Relay;
 /// What one worker thread has.
 pub(crate) struct Worker {
     /// Where the core is asked.
-    pub host: Arc<Host>,
+    pub engine: Arc<Engine>,
     /// Providers, by the name in the path, with this worker's connections.
     pub upstreams: BTreeMap<Box<str>, Arc<Upstream>>,
     /// Relays of messages, by the name in the path, with this worker's connections.
@@ -80,32 +75,10 @@ impl Worker {
         let authority = Authority {
             keys: &self.keys,
             rules: self.identity,
-            rulebook: &self.host.rulebook,
-            tickets: &self.host.tools.tickets,
+            rulebook: &self.engine.rulebook,
+            tickets: &self.engine.tools.tickets,
         };
         identity::identify(&authority, route, uri, headers, configured)
-    }
-
-    /// Why a request is refused.
-    pub(crate) fn sentence(&self, decision: &Decision) -> String {
-        if decision.refused_by() == Some(Guard::System) && self.is_safe_mode() {
-            return "System is in safe mode. LLM is disabled.".into();
-        }
-        reasons::sentence(decision)
-    }
-
-    /// The model is replaced by a canned answer (KS-9): in safe mode, and where the environment shut the channel.
-    fn is_safe_mode(&self) -> bool {
-        match self.host.latch.view().state {
-            SystemState::SafeMode => true,
-            SystemState::Running => !self.llm_enabled,
-            SystemState::Starting | SystemState::Shutdown => false,
-        }
-    }
-
-    /// How an agent's requests are refused: as its policy says, in safe mode by an answer that ends the turn.
-    pub(crate) fn style(&self, agent: &Agent) -> BlockResponse {
-        if self.is_safe_mode() { BlockResponse::Message } else { agent.judged().policy.block_response }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::body::response_body::ResponseBody;
 use crate::channels::llm;
 use crate::channels::mcp;
 use crate::channels::relay;
+use crate::exchange::exchange;
 use crate::exchange::worker::Worker;
 use crate::killswitch::connection::Busy;
 
@@ -14,10 +15,10 @@ use crate::killswitch::connection::Busy;
 pub(crate) async fn serve(worker: &Worker, inbound: Inbound, busy: Busy) -> Response<ResponseBody> {
     // Each has room of its own: requests to models would carry it.
     if relay::is_relays(inbound.head.uri.path()) {
-        return Box::pin(relay::serve(worker, inbound, busy)).await;
+        return Box::pin(exchange::serve::<relay::Message>(worker, inbound, busy)).await;
     }
     if mcp::is_mcps(inbound.head.uri.path()) {
-        return Box::pin(mcp::serve(worker, inbound, busy)).await;
+        return Box::pin(exchange::serve::<mcp::McpRequest>(worker, inbound, busy)).await;
     }
-    llm::serve(worker, inbound, busy).await
+    exchange::serve::<llm::LlmRequest>(worker, inbound, busy).await
 }

@@ -21,8 +21,8 @@ use tokio::task::JoinSet;
 use tokio::time::{interval, sleep, timeout};
 
 use crate::body::upload::RequestBody;
-use crate::engine::Host;
-use crate::engine::background::{Job, JobStanding, OpenAccount};
+use crate::engine::Engine;
+use crate::engine::background::{Job, JobStanding, OpenMeter};
 use crate::engine::panic_guard::ShutIfPanicking;
 use crate::exchange::forward;
 use crate::killswitch::heartbeat::{BEAT_EVERY, Heartbeat};
@@ -42,22 +42,22 @@ type Upstreams = BTreeMap<Box<str>, Arc<Upstream>>;
 
 /// Starts the thread; it ends when `stopped` says so. `before` is what was remembered from the time before.
 pub(crate) fn start(
-    host: Arc<Host>,
+    engine: Arc<Engine>,
     ready: &BTreeMap<Box<str>, Arc<Ready>>,
     before: Vec<Job>,
     stopped: watch::Receiver<bool>,
 ) -> std::io::Result<JoinHandle<()>> {
-    host.jobs.restore(before, |provider| ready.get(provider).is_some_and(|ready| ready.can_sign()));
+    engine.jobs.restore(before, |provider| ready.get(provider).is_some_and(|ready| ready.can_sign()));
     let upstreams: Upstreams = ready
         .iter()
-        .map(|(name, ready)| (name.clone(), Upstream::new(Arc::clone(ready), &host.upstream)))
+        .map(|(name, ready)| (name.clone(), Upstream::new(Arc::clone(ready), &engine.upstream)))
         .collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let heartbeat = host.heartbeats.add("canceller of work at providers", host.clock.mono());
+    let heartbeat = engine.heartbeats.add("canceller of work at providers", engine.clock.mono());
     let work = move || {
-        let _guard = ShutIfPanicking(Arc::clone(&host));
-        runtime.block_on(run(&host, Arc::new(upstreams), &heartbeat, stopped));
-        host.jobs.close();
+        let _guard = ShutIfPanicking(Arc::clone(&engine));
+        runtime.block_on(run(&engine, Arc::new(upstreams), &heartbeat, stopped));
+        engine.jobs.close();
         // A lookup of a name may hang; nobody waits for it.
         runtime.shutdown_background();
     };
@@ -65,7 +65,7 @@ pub(crate) fn start(
 }
 
 async fn run(
-    host: &Arc<Host>,
+    engine: &Arc<Engine>,
     upstreams: Arc<Upstreams>,
     heartbeat: &Heartbeat,
     mut stopped: watch::Receiver<bool>,
@@ -74,27 +74,27 @@ async fn run(
     let mut beat = interval(BEAT_EVERY);
     let mut look = interval(LOOK_EVERY);
     loop {
-        for (number, job) in host.jobs.due(AT_ONCE.saturating_sub(tries.len())) {
-            let (host, upstreams) = (Arc::clone(host), Arc::clone(&upstreams));
+        for (number, job) in engine.jobs.due(AT_ONCE.saturating_sub(tries.len())) {
+            let (engine, upstreams) = (Arc::clone(engine), Arc::clone(&upstreams));
             tries.spawn(async move {
-                let _failing = Failing { host: &host, number };
+                let _failing = Failing { engine: &engine, number };
                 let (state, said) = cancel(upstreams.get(&*job.provider), &job).await;
-                host.job_tried(number, state, said);
+                engine.job_tried(number, state, said);
             });
         }
         tokio::select! {
             _ = stopped.changed() => return,
-            () = host.jobs.bell.notified() => {}
+            () = engine.jobs.bell.notified() => {}
             Some(_) = tries.join_next() => {}
-            _ = beat.tick() => heartbeat.beat(host.clock.mono()),
-            _ = look.tick() => host.look_after_jobs(),
+            _ = beat.tick() => heartbeat.beat(engine.clock.mono()),
+            _ = look.tick() => engine.look_after_jobs(),
         }
     }
 }
 
 /// A try that panics is said as one that failed: a person looks.
 struct Failing<'a> {
-    host: &'a Host,
+    engine: &'a Engine,
     number: u64,
 }
 
@@ -102,7 +102,7 @@ impl Drop for Failing<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let why = "estop broke while it cancelled it: look at it there, it may still run".to_owned();
-            self.host.job_tried(self.number, JobStanding::NotCancelled(why), None);
+            self.engine.job_tried(self.number, JobStanding::NotCancelled(why), None);
         }
     }
 }
@@ -222,11 +222,11 @@ async fn ask(upstream: &Arc<Upstream>, job: &Job, method: Method, path: &str) ->
     }
 }
 
-impl Host {
+impl Engine {
     /// Remembers work that began, and cancels it at once if its agent was stopped meanwhile. Called with no lock held.
-    pub(crate) fn remember_job(&self, job: Job, signs: bool, account: Option<Box<dyn OpenAccount>>) {
+    pub(crate) fn remember_job(&self, job: Job, signs: bool, meter: Option<Box<dyn OpenMeter>>) {
         let (agent, run) = (job.agent.clone(), job.run.clone());
-        if let Some(forgotten) = self.jobs.add(job, signs, account) {
+        if let Some(forgotten) = self.jobs.add(job, signs, meter) {
             forgotten.settle(None);
         }
         // After it is on the list: whoever stops its agent from here on finds it there, whoever did before is seen here.
@@ -235,15 +235,15 @@ impl Host {
 
     /// How trying to cancel it ended, and what the provider says it used.
     fn job_tried(&self, number: u64, state: JobStanding, said: Option<Observed>) {
-        if let Some(account) = self.jobs.tried(number, state) {
-            account.settle(said);
+        if let Some(meter) = self.jobs.tried(number, state) {
+            meter.settle(said);
         }
     }
 
     /// Finds what was stopped unnoticed, such as before a restart, and settles what is over by its age.
     fn look_after_jobs(&self) {
         let expired = self.jobs.expire(self.clock.now().wall);
-        expired.into_iter().for_each(|account| account.settle(None));
+        expired.into_iter().for_each(|meter| meter.settle(None));
         for (agent, run) in self.jobs.running() {
             self.stop_jobs_if_stopped(&agent, run.as_ref());
         }
@@ -257,7 +257,7 @@ impl Host {
         // An agent at rest is well.
         let Some(known) = self.agents.get(agent) else { return };
         let (is_off, is_over) = {
-            let judged = known.judged();
+            let judged = known.lock_state();
             let is_off = matches!(judged.state.standing(), Standing::Inactive { .. });
             let is_over =
                 run.is_some_and(|run| judged.state.run_state(Some(run)) == Some(RunState::Escalated));

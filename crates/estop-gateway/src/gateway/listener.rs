@@ -75,7 +75,7 @@ pub(crate) async fn accept(listener: TcpListener, worker: Arc<Worker>) {
             continue;
         }
         // Whoever comes again finds a place, if somebody holds one without using it.
-        worker.connections.close_longest_idle(worker.host.clock.mono());
+        worker.connections.close_longest_idle(worker.engine.clock.mono());
         // By TLS nothing can be said before the handshake, which costs more than there is.
         if worker.tls.is_none()
             && let Some(place) = Place::take(&refused, refused_max)
@@ -169,10 +169,10 @@ fn serve<S>(stream: S, socket: Weak<AbortableSocket>, is_two: bool, worker: Arc<
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (now, heartbeat) = (worker.host.clock.mono(), Arc::clone(&worker.heartbeat));
+    let (now, heartbeat) = (worker.engine.clock.mono(), Arc::clone(&worker.heartbeat));
     let connection = Arc::new(Connection::new(!is_two, now, socket, heartbeat));
     let listed = worker.connections.add(Arc::clone(&connection));
-    let (served, clock) = (Arc::clone(&connection), Arc::clone(&worker.host.clock));
+    let (served, clock) = (Arc::clone(&connection), Arc::clone(&worker.engine.clock));
     let watched = Watched { stream, connection: served, clock };
     let task = tokio::spawn(async move {
         if is_two {
@@ -227,6 +227,6 @@ type Serving = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infall
 
 /// One request's way. Boxed: its connection would keep the room for as long as it streams the answer.
 fn boxed(worker: Arc<Worker>, request: Request<Incoming>, connection: &Arc<Connection>) -> Serving {
-    let busy = connection.begin(&worker.host.clock);
+    let busy = connection.begin(&worker.engine.clock);
     Box::pin(async move { Ok(dispatch::serve(&worker, request.into(), busy).await) })
 }

@@ -13,7 +13,7 @@ use estop_core::system::Channel;
 use estop_core::time::Millis;
 use estop_wire::refusal::Kind;
 
-use crate::engine::Host;
+use crate::engine::Engine;
 use crate::exchange::worker::Worker;
 use crate::killswitch::connection::Waiting;
 use crate::killswitch::in_flight::{Cut, Flight, Phase};
@@ -30,28 +30,28 @@ const LINGER_SWEEPS: u8 = 2;
 const IDLE_MAX_MS: u64 = 120_000;
 
 /// Wakes agents until `stop` is set.
-pub(crate) fn run_timer(host: &Host, stop: &AtomicBool) {
-    let heartbeat = host.heartbeats.add("timer", host.clock.mono());
+pub(crate) fn run_timer(engine: &Engine, stop: &AtomicBool) {
+    let heartbeat = engine.heartbeats.add("timer", engine.clock.mono());
     while !stop.load(Ordering::Relaxed) {
         std::thread::park_timeout(EVERY);
-        host.tick();
-        heartbeat.beat(host.clock.mono());
+        engine.tick();
+        heartbeat.beat(engine.clock.mono());
     }
 }
 
 /// Sweeps until `stop` is set.
-pub(crate) fn run(host: &Host, workers: &[Arc<Worker>], limits: &Limits, stop: &AtomicBool) {
-    let heartbeat = host.heartbeats.add("sweeper", host.clock.mono());
+pub(crate) fn run(engine: &Engine, workers: &[Arc<Worker>], limits: &Limits, stop: &AtomicBool) {
+    let heartbeat = engine.heartbeats.add("sweeper", engine.clock.mono());
     while !stop.load(Ordering::Relaxed) {
         std::thread::park_timeout(EVERY);
-        let now = host.clock.mono();
+        let now = engine.clock.mono();
         heartbeat.beat(now);
-        let gate = host.latch.view();
+        let gate = engine.latch.view();
         // What is shut holds no connection either (KS-2, KS-10).
         let tend = |upstream: &Upstream, channel| {
             if gate.lets_pass(channel) { upstream.sweep(now) } else { upstream.close_idle() }
         };
-        host.agents.for_each(|agent| agent.flights.for_each(|flight| sweep_flight(flight, now, limits)));
+        engine.agents.for_each(|agent| agent.flights.for_each(|flight| sweep_flight(flight, now, limits)));
         for worker in workers {
             worker.connections.for_each(|connection| {
                 let late = match connection.waiting(now) {
@@ -85,14 +85,13 @@ fn sweep_flight(flight: &Flight, now: Millis, limits: &Limits) {
             Some(late(AbortedBy::Client, Kind::BadRequest { status: 408 }, "body_timeout", message))
         }
         Phase::Connecting if overdue(limits.connect_timeout) => {
-            let message = "The provider did not accept a connection in time (not estop's refusal).";
-            Some(upstream_late(message))
+            Some(upstream_late(flight, "did not accept a connection in time"))
         }
         Phase::Awaiting if overdue(limits.first_byte_timeout) => {
-            Some(upstream_late("The provider did not begin to answer in time (not estop's refusal)."))
+            Some(upstream_late(flight, "did not begin to answer in time"))
         }
         Phase::Streaming if overdue(limits.stream_idle_timeout) => {
-            Some(upstream_late("The provider's answer stopped in the middle (not estop's refusal)."))
+            Some(upstream_late(flight, "stopped in the middle of its answer"))
         }
         Phase::Writing if overdue(limits.client_write_timeout) => {
             let message = "The client did not take its answer in time.";
@@ -110,8 +109,9 @@ fn sweep_flight(flight: &Flight, now: Millis, limits: &Limits) {
     }
 }
 
-fn upstream_late(message: &str) -> Cut {
-    late(AbortedBy::Upstream, Kind::Upstream { status: 504 }, "upstream_timeout", message)
+fn upstream_late(flight: &Flight, what: &str) -> Cut {
+    let message = format!("{} {what} (not estop's refusal).", flight.upstream_name);
+    late(AbortedBy::Upstream, Kind::Upstream { status: 504 }, "upstream_timeout", &message)
 }
 
 fn late(by: AbortedBy, kind: Kind, code: &'static str, message: &str) -> Cut {

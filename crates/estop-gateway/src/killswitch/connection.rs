@@ -137,7 +137,7 @@ pub(crate) struct Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.connection.idle_since.store(self.clock.about().0, Ordering::Relaxed);
+        self.connection.idle_since.store(self.clock.now_coarse().0, Ordering::Relaxed);
         self.connection.busy.fetch_sub(1, Ordering::Relaxed);
     }
 }

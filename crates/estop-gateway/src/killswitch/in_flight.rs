@@ -66,6 +66,8 @@ pub struct Flight {
     pub request: RequestId,
     /// What it goes through: a kill of that channel ends it.
     pub channel: Channel,
+    /// What its client calls the upstream, at the beginning of a sentence.
+    pub upstream_name: &'static str,
     /// The client's connection.
     pub connection: Arc<Connection>,
     phase: AtomicU8,
@@ -87,10 +89,17 @@ pub struct Flight {
 }
 
 impl Flight {
-    fn new(request: RequestId, channel: Channel, connection: Arc<Connection>, now: Millis) -> Flight {
+    fn new(
+        request: RequestId,
+        channel: Channel,
+        upstream_name: &'static str,
+        connection: Arc<Connection>,
+        now: Millis,
+    ) -> Flight {
         Flight {
             request,
             channel,
+            upstream_name,
             connection,
             phase: AtomicU8::new(Phase::Reading as u8),
             moved: AtomicU64::new(now.0),
@@ -228,11 +237,12 @@ impl Flights {
         &self,
         request: RequestId,
         channel: Channel,
+        upstream_name: &'static str,
         connection: Arc<Connection>,
         now: Millis,
         max: usize,
     ) -> Option<Registered> {
-        self.0.register(Flight::new(request, channel, connection, now), max).map(Registered)
+        self.0.register(Flight::new(request, channel, upstream_name, connection, now), max).map(Registered)
     }
 
     /// Does something with each of them.

@@ -23,8 +23,14 @@ impl AbortableSocket {
         // stays open until its owner drops it, so its number cannot become another connection's meanwhile.
         if rustix::net::connect_unspec(&self.0).is_err() {
             // Not connected any more, or a system without it: then this ends it as far as that can be.
-            let _ = SockRef::from(&self.0).shutdown(Shutdown::Both);
+            self.close();
         }
+    }
+
+    /// Ends the connection in both directions, after what was written. For one that carries nothing.
+    pub(crate) fn close(&self) {
+        // It fails where the connection has ended already.
+        let _ = SockRef::from(&self.0).shutdown(Shutdown::Both);
     }
 }
 

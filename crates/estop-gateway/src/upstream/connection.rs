@@ -102,6 +102,10 @@ impl UpstreamConnection {
 
 impl Drop for UpstreamConnection {
     fn drop(&mut self) {
+        // By whoever drops it, such as the sweeper: its worker, on which the task would end, may be blocked (KS-11).
+        if let Some(socket) = self.socket.upgrade() {
+            socket.close();
+        }
         self.task.abort();
     }
 }

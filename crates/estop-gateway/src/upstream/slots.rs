@@ -51,7 +51,7 @@ impl Shared {
 pub(super) struct Slot(Arc<Shared>);
 
 impl Slot {
-    /// One of those that are left. If there is none, idle connections are closed, each by its worker, and waited for.
+    /// One of those that are left. If there is none, idle connections are closed, and waited for.
     pub(super) async fn take(shared: &Arc<Shared>) -> Option<Slot> {
         for _ in 0..TRIES {
             if shared.take() {

@@ -2,6 +2,8 @@
 //! the test has seen what it wants to see.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -10,9 +12,11 @@ use estop_core::system::KillReason;
 use estop_core::system::button::Press;
 use estop_fake_model::FakeModel;
 use estop_fake_model::script::{Delay, Match, Reply as Said, Rule};
+use estop_gateway::settings::Settings;
 use estop_gateway::{JournalQueue, PartChange, Tail, TailMark};
 
 use crate::common::http::Wire;
+use crate::common::raw::Raw;
 use crate::common::{DIALECTS, House, PATIENCE, wait};
 
 /// A tail on a disk that hangs while this is set.
@@ -65,10 +69,23 @@ const QUICK: &str = "quick";
 
 /// Opens so many endless streams for each of these agents, one after the other, then blocks all workers.
 fn blocked(agents: &[&str], each: usize) -> Blocked {
+    blocked_after(agents, each, |_| {}, |_| {})
+}
+
+/// The same with changed settings, and with something done before the workers are blocked.
+fn blocked_after(
+    agents: &[&str],
+    each: usize,
+    change: impl FnOnce(&mut Settings),
+    before: impl FnOnce(&House),
+) -> Blocked {
     let disk = Disk::default();
     let queue = JournalQueue::with_tail(Box::new(disk.clone()), TailMark::default());
     let model = FakeModel::start(Default::default()).unwrap();
-    let mut house = House::keeping(model, "{}", queue, |settings| settings.workers = 2);
+    let mut house = House::keeping(model, "{}", queue, |settings| {
+        settings.workers = 2;
+        change(settings);
+    });
     let when = Match { contains: Some(QUICK.into()), ..Match::default() };
     let delay = Delay { chunk_ms: 20, ..Delay::default() };
     let endless = Said { endless: true, delay, ..Said::default() };
@@ -88,6 +105,7 @@ fn blocked(agents: &[&str], each: usize) -> Blocked {
             streams.push(wire);
         }
     }
+    before(&house);
     disk.set_hanging(true);
     let ask = |_| {
         let mut wire = Wire::open(house.address());
@@ -115,31 +133,58 @@ fn open(house: &House) -> usize {
 fn ks_11_a_kill_closes_both_sides_while_every_worker_is_blocked() {
     let mut at = blocked(&["a", "b"], 100);
     assert_eq!(open(&at.house), 200);
-    let stopped = at.house.host().kill(Press::new(KillReason::Manual, "test", "test"));
+    let stopped = at.house.engine().kill(Press::new(KillReason::Manual, "test", "test"));
     assert!(stopped.ended.model_calls >= 200, "{stopped:?}");
     wait("the model works on nothing", || (open(&at.house) == 0).then_some(()));
     // The killing thread has closed these too: nobody else could.
     at.streams.iter_mut().for_each(|wire| drop(wire.rest()));
-    assert_eq!(at.house.host().heartbeats.stuck().len(), 2, "both are still blocked");
+    assert_eq!(at.house.engine().heartbeats.stuck().len(), 2, "both are still blocked");
 }
 
 #[test]
 fn ks_11_stopping_one_agent_closes_its_sockets_alone_while_every_worker_is_blocked() {
     let mut at = blocked(&["a", "b"], 10);
-    let agent = at.house.host().agents.get("a").unwrap();
-    at.house.host().tell(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
+    let agent = at.house.engine().agents.get("a").unwrap();
+    at.house.engine().apply(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
     wait("its streams end", || (open(&at.house) == 10).then_some(()));
     at.streams.drain(..10).for_each(|mut wire| drop(wire.rest()));
     assert_eq!(open(&at.house), 10, "those of its neighbour go on");
+}
+
+/// The connections that carry nothing, too: their worker is the one that would close them.
+#[test]
+fn ks_11_a_kill_closes_idle_upstream_connections_while_every_worker_is_blocked() {
+    let closed: Arc<AtomicUsize> = Arc::default();
+    let counted = Arc::clone(&closed);
+    let idle = Raw::start(move |socket, _, _| {
+        let _ = socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
+        while matches!(socket.read(&mut [0]), Ok(1)) {}
+        counted.fetch_add(1, Ordering::SeqCst);
+    });
+    let port = idle.port();
+    let at = blocked_after(
+        &["a"],
+        1,
+        |settings| settings.providers.get_mut("anthropic").unwrap().port = port,
+        |house| {
+            let mut wire = Wire::open(house.address());
+            wire.post(&DIALECTS[3].path("a", false), "", &DIALECTS[3].body("hello", false));
+            assert_eq!(wire.reply().status, 200);
+        },
+    );
+    assert_eq!(closed.load(Ordering::SeqCst), 0, "it is kept for the next request");
+    at.house.engine().kill(Press::new(KillReason::Manual, "test", "test"));
+    wait("it is closed", || (closed.load(Ordering::SeqCst) == 1).then_some(()));
+    assert_eq!(at.house.engine().heartbeats.stuck().len(), 2, "both are still blocked");
 }
 
 /// A worker may be blocked where it judges an agent, and hold its lock.
 #[test]
 fn ks_11_an_agents_requests_end_while_its_lock_is_held() {
     let at = blocked(&["a"], 5);
-    let agent = at.house.host().agents.get("a").unwrap();
-    let lock = agent.judged();
-    at.house.host().end_requests(&agent);
+    let agent = at.house.engine().agents.get("a").unwrap();
+    let lock = agent.lock_state();
+    at.house.engine().end_requests(&agent);
     wait("its streams end", || (open(&at.house) == 0).then_some(()));
     drop(lock);
 }
@@ -148,9 +193,9 @@ fn ks_11_an_agents_requests_end_while_its_lock_is_held() {
 #[test]
 fn ks_11_a_kill_takes_no_agents_lock() {
     let at = blocked(&["a"], 5);
-    let agent = at.house.host().agents.get("a").unwrap();
-    let lock = agent.judged();
-    at.house.host().kill(Press::new(KillReason::Manual, "test", "test"));
+    let agent = at.house.engine().agents.get("a").unwrap();
+    let lock = agent.lock_state();
+    at.house.engine().kill(Press::new(KillReason::Manual, "test", "test"));
     wait("its streams end", || (open(&at.house) == 0).then_some(()));
     drop(lock);
 }
@@ -165,5 +210,5 @@ fn ks_11_workers_that_run_again_are_noticed() {
             well.push(name);
         }
     }
-    wait("nothing is stuck", || at.house.host().heartbeats.stuck().is_empty().then_some(()));
+    wait("nothing is stuck", || at.house.engine().heartbeats.stuck().is_empty().then_some(()));
 }

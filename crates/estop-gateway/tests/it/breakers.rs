@@ -8,8 +8,8 @@ use estop_core::policy::{Limit, RunLimits};
 use estop_fake_model::script::{Delay, Reply};
 
 fn tell(house: &House, run: &str, what: EventKind) {
-    let agent = house.host().agent("a").unwrap();
-    assert!(house.host().tell(&agent, Some(run.into()), what).is_allowed());
+    let agent = house.engine().agent("a").unwrap();
+    assert!(house.engine().apply(&agent, Some(run.into()), what).is_allowed());
 }
 
 fn start(house: &House, run: &str, max_turns: u32) {
@@ -59,9 +59,9 @@ fn cb_6_streams_of_an_escalated_run_are_cut_and_others_go_on() {
         assert!(house.model.wait_for_end(requests - 1, PATIENCE).is_some(), "{}", dialect.name);
         let rest = wires[0].until("escalated to a human");
         assert!(rest.contains("escalated to a human"), "{}: {rest}", dialect.name);
-        let agent = house.host().agent("a").unwrap();
+        let agent = house.engine().agent("a").unwrap();
         assert_eq!(agent.flights.count(), 1, "{}: the other run's goes on", dialect.name);
-        assert_eq!(house.host().words.of("a", Some("r1")).as_deref(), Some("Half of it is done."));
+        assert_eq!(house.engine().last_output.of("a", Some("r1")).as_deref(), Some("Half of it is done."));
         assert!(ask("r1", "once more").text().contains("escalated to a human"));
         assert_eq!(house.model.requests(), requests, "{}", dialect.name);
     }

@@ -57,9 +57,9 @@ fn question(model: &str, more: &str) -> String {
 }
 
 fn spent(house: &House, agent: &str) -> NanoUsd {
-    let agent = house.host().agent(agent).unwrap();
-    wait("all requests to end", || (agent.judged().state.in_flight() == 0).then_some(()));
-    let judged = agent.judged();
+    let agent = house.engine().agent(agent).unwrap();
+    wait("all requests to end", || (agent.lock_state().state.in_flight() == 0).then_some(()));
+    let judged = agent.lock_state();
     assert_eq!(judged.state.budget().reserved(), Default::default(), "nothing stays reserved");
     judged.state.budget().spent_today().usd
 }
@@ -388,9 +388,9 @@ fn po_2_a_stream_that_runs_alone_is_cut_at_the_cap() {
         house.model.always(Reply { endless: true, text: Some(words), ..Reply::default() });
         let reply = post(house.address(), &dialect.path("a", true), &dialect.body("Write a book", true));
         assert!(reply.text().contains("Stopped by estop"), "{}", dialect.name);
-        let agent = house.host().agent("a").unwrap();
-        wait("the flight to end", || (agent.judged().state.in_flight() == 0).then_some(()));
-        let tokens = agent.judged().state.budget().spent_today().tokens;
+        let agent = house.engine().agent("a").unwrap();
+        wait("the flight to end", || (agent.lock_state().state.in_flight() == 0).then_some(()));
+        let tokens = agent.lock_state().state.budget().spent_today().tokens;
         // It is cut with the piece that passes the cap, and a piece is as large as one read.
         assert!((5_000..40_000).contains(&tokens), "{tokens}");
     }

@@ -18,7 +18,7 @@ use estop_core::system::{
     Channel, Channels, GateView, KillReason, System, SystemDecision, SystemEvent, SystemOutcome, SystemState,
 };
 use estop_core::time::Now;
-use estop_gateway::Host;
+use estop_gateway::Engine;
 
 /// A small generator: tests need many different orders, not good randomness.
 struct Dice(u64);
@@ -32,12 +32,12 @@ impl Dice {
     }
 }
 
-fn kill(host: &Host) -> SystemDecision {
-    host.kill(Press::new(KillReason::Manual, "test", "test")).decision
+fn kill(engine: &Engine) -> SystemDecision {
+    engine.kill(Press::new(KillReason::Manual, "test", "test")).decision
 }
 
-fn unlock(host: &Host) -> Unlock {
-    Unlock { by: "test".into(), epoch: host.latch.view().epoch, note: None }
+fn unlock(engine: &Engine) -> Unlock {
+    Unlock { by: "test".into(), epoch: engine.latch.view().epoch, note: None }
 }
 
 /// Rounds of kill and clear; `ESTOP_KILL_ROUNDS=10000` for the long run.
@@ -80,7 +80,7 @@ fn ks_2_what_begins_after_the_acknowledgement_never_reaches_a_model() {
         for round in 0..rounds() {
             std::thread::sleep(Duration::from_micros(dice.roll(4_000)));
             let before = refused.load(Ordering::Relaxed);
-            assert_eq!(kill(house.host()).gate.state, SystemState::Shutdown);
+            assert_eq!(kill(house.engine()).gate.state, SystemState::Shutdown);
             *acknowledged.write().unwrap() = true;
             let end = Instant::now() + PATIENCE;
             while refused.load(Ordering::Relaxed) < before + 6 {
@@ -91,8 +91,11 @@ fn ks_2_what_begins_after_the_acknowledgement_never_reaches_a_model() {
             let late = house.model.seen().into_iter().find(|seen| seen.body.contains(AFTER));
             assert!(late.is_none(), "round {round}: {late:?}");
             house.model.reset();
-            house.host().restart(unlock(house.host())).unwrap();
-            assert_eq!(house.host().clear(unlock(house.host())).unwrap().gate.state, SystemState::Running);
+            house.engine().restart(unlock(house.engine())).unwrap();
+            assert_eq!(
+                house.engine().clear(unlock(house.engine())).unwrap().gate.state,
+                SystemState::Running
+            );
             *open = false;
         }
         over.store(true, Ordering::Relaxed);
@@ -117,23 +120,23 @@ fn ks_1_fifty_people_at_once_have_one_order_in_which_kill_dominates() {
     let start = Barrier::new(PEOPLE as usize);
     std::thread::scope(|scope| {
         for person in 0..PEOPLE {
-            let (host, done, start) = (house.host(), &done, &start);
+            let (engine, done, start) = (house.engine(), &done, &start);
             scope.spawn(move || {
                 let mut dice = Dice(person * 7 + 1);
                 start.wait();
                 for step in 0..EACH {
                     let by: Box<str> = format!("{person}-{step}").into();
-                    let unlock = Unlock { by: by.clone(), epoch: host.latch.view().epoch, note: None };
+                    let unlock = Unlock { by: by.clone(), epoch: engine.latch.view().epoch, note: None };
                     let began = Instant::now();
                     let decision = match dice.roll(8) {
-                        0 | 1 => host.kill(Press::new(KillReason::Manual, &by, "test")).decision,
+                        0 | 1 => engine.kill(Press::new(KillReason::Manual, &by, "test")).decision,
                         2 => {
                             let channels = Channels::NONE.with(Channel::Messaging);
                             let press = Press::new(KillReason::Manual, &by, "test");
-                            host.kill(Press { channels, ..press }).decision
+                            engine.kill(Press { channels, ..press }).decision
                         }
-                        3 | 4 => host.restart(unlock).unwrap(),
-                        _ => host.clear(unlock).unwrap(),
+                        3 | 4 => engine.restart(unlock).unwrap(),
+                        _ => engine.clear(unlock).unwrap(),
                     };
                     let ended = Instant::now();
                     done.lock().unwrap().push(Done { began, ended, decision, by });

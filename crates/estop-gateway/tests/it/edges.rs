@@ -32,7 +32,7 @@ fn se_2_a_web_page_reaches_nothing_and_counts_as_nobody() {
         }
     }
     assert_eq!(house.model.requests(), 0);
-    assert!(house.host().known_agent("coder").is_none(), "no agent is made");
+    assert!(house.engine().known_agent("coder").is_none(), "no agent is made");
     assert!(house.records().iter().all(|record| record.starts_with("default ")), "nothing is counted");
     let own = post_with(house.address(), "/agents/coder/openai/v1/chat/completions", "", CHAT);
     assert_eq!(own.status, 200, "its own program works: {}", own.text());

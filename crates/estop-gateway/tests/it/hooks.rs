@@ -23,7 +23,7 @@ fn ours(house: &House, event: &str, body: &Value) -> Value {
 
 fn of(house: &House, client: &str, event: &str, body: &Value) -> HookReply {
     let body = body.to_string();
-    house.host().hook(HookCall { client, event, body: body.as_bytes(), ..HookCall::default() })
+    house.engine().hook(HookCall { client, event, body: body.as_bytes(), ..HookCall::default() })
 }
 
 fn tool(house: &House, agent: &str, run: &str) -> Value {
@@ -31,13 +31,13 @@ fn tool(house: &House, agent: &str, run: &str) -> Value {
 }
 
 fn tell(house: &House, agent: &str, what: EventKind) {
-    let agent = house.host().agent(agent).unwrap();
-    house.host().tell(&agent, None, what);
+    let agent = house.engine().agent(agent).unwrap();
+    house.engine().apply(&agent, None, what);
 }
 
 fn run(house: &House, agent: &str, name: &str) -> RunView {
-    let agent = house.host().agent(agent).unwrap();
-    let views = agent.judged().state.run_views();
+    let agent = house.engine().agent(agent).unwrap();
+    let views = agent.lock_state().state.run_views();
     views.into_iter().find(|view| view.name.as_deref() == Some(name)).unwrap()
 }
 
@@ -78,13 +78,13 @@ fn ks_1_the_button_refuses_tools_by_channel() {
     let house = House::new();
     let press = Press::new(KillReason::Manual, "ann", "test");
     let tools = Channels::NONE.with(Channel::Tools);
-    house.host().kill(Press { channels: tools, ..press.clone() });
+    house.engine().kill(Press { channels: tools, ..press.clone() });
     let refused = tool(&house, "a", "r");
     assert_eq!((&refused["permission"], &refused["end"]), (&json!("deny"), &json!(true)));
     assert!(text(&refused, "reason").contains("An admin must clear it"), "{refused}");
     let prompt = json!({"agent": "a", "run": "r", "prompt": "hello"});
     assert_eq!(ours(&house, "prompt-submit", &prompt)["permission"], "allow", "words are another channel");
-    house.host().kill(press);
+    house.engine().kill(press);
     let refused = ours(&house, "prompt-submit", &prompt);
     assert!(text(&refused, "reason").contains("The emergency stop is pressed."), "{refused}");
 }
@@ -302,11 +302,11 @@ fn id_7_a_supervised_run_is_ended_by_its_supervisor() {
             branch: Some("fix/7"),
             ..HookCall::default()
         };
-        house.host().hook(call)
+        house.engine().hook(call)
     };
     assert_eq!(said("pre-tool-use", json!({"session": "s", "tool": "x", "run": "other"})).exit_code, 0);
     // CB-8: an escalation of it names them, though its supervisor knew neither.
-    let place = house.host().words.place_of("a", Some("task"));
+    let place = house.engine().last_output.place_of("a", Some("task"));
     assert_eq!((place.session.as_deref(), place.branch.as_deref()), (Some("s"), Some("fix/7")));
     said("session-end", json!({"session": "s"}));
     let view = run(&house, "a", "task");
@@ -319,17 +319,17 @@ fn id_7_a_supervised_run_is_ended_by_its_supervisor() {
         bound: true,
         ..HookCall::default()
     };
-    assert_eq!(house.host().hook(by_key).exit_code, 0);
+    assert_eq!(house.engine().hook(by_key).exit_code, 0);
     assert!(!run(&house, "a", "generic-s").attended, "an agent does not vouch for a person");
     let foreign = said("pre-tool-use", json!({"agent": "b", "tool": "x"}));
     assert!(matches!(foreign.fault, Some(HookFault::NotYours(_))), "{foreign:?}");
-    assert_eq!((foreign.exit_code, house.host().known_agent("b").is_none()), (2, true));
+    assert_eq!((foreign.exit_code, house.engine().known_agent("b").is_none()), (2, true));
 }
 
 #[test]
 fn cb_6_last_words_and_reports_are_kept_for_whoever_is_called() {
     let house = House::with_policy(r#"{"circuit_breakers": {"defaults": {"max_tool_calls": 1}}}"#);
-    let kept = || house.host().words.of("a", Some("r"));
+    let kept = || house.engine().last_output.of("a", Some("r"));
     assert_eq!(tool(&house, "a", "r")["permission"], "deny");
     let said = json!({"agent": "a", "run": "r", "last_words": "Two of three tests pass."});
     ours(&house, "subagent-end", &json!({"agent": "a", "run": "r", "last_words": "not mine"}));
@@ -359,7 +359,7 @@ fn tl_1_what_cannot_be_read_or_has_no_name_or_room_is_refused() {
     let house = House::build("{}", |settings| settings.limits.agents = 2);
     for client in HookClient::ALL {
         let (name, _) = client.events().iter().find(|(_, event)| *event == HookEvent::ToolRequested).unwrap();
-        let reply = house.host().hook(HookCall {
+        let reply = house.engine().hook(HookCall {
             client: client.name(),
             event: name,
             body: b"{\"tool\": ",
@@ -457,9 +457,9 @@ fn tl_1_recorded_payloads_of_every_client_pass_and_are_refused_in_its_own_words(
             let reply = say(sample);
             assert_eq!((reply.exit_code, &reply.fault), (0, &None), "{client:?} {}: {reply:?}", sample.event);
         }
-        let agents = ["default", "builder"].into_iter().filter_map(|name| house.host().known_agent(name));
+        let agents = ["default", "builder"].into_iter().filter_map(|name| house.engine().known_agent(name));
         let calls: u32 =
-            agents.flat_map(|agent| agent.judged().state.run_views()).map(|view| view.tool_calls).sum();
+            agents.flat_map(|agent| agent.lock_state().state.run_views()).map(|view| view.tool_calls).sum();
         let before = samples.iter().filter(|sample| is_before_tool(client, &sample.event)).count();
         assert!(calls > 0 && calls as usize <= before, "{client:?}: {calls} calls of {before}");
 

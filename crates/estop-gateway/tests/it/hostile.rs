@@ -171,7 +171,7 @@ fn st_3_h1_many_slow_bodies_hold_up_nobody() {
     for mut wire in files.into_iter().chain(chats) {
         assert_eq!(wire.reply().status, 408);
     }
-    wait("all gone", || (house.host().agents.get("slow")?.flights.count() == 0).then_some(()));
+    wait("all gone", || (house.engine().agents.get("slow")?.flights.count() == 0).then_some(()));
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn st_3_h1_clients_that_do_not_read_are_shown_the_door() {
     for seen in house.model.seen().iter().filter(|seen| seen.body.contains("for ever")) {
         assert!(house.model.wait_for_end(seen.number, PATIENCE).is_some(), "the model still works");
     }
-    wait("all gone", || (house.host().agents.get("slow")?.flights.count() == 0).then_some(()));
+    wait("all gone", || (house.engine().agents.get("slow")?.flights.count() == 0).then_some(()));
     drop(unread);
 }
 
@@ -259,7 +259,7 @@ fn ks_2_an_upload_stops_with_the_button() {
     let mut wire = Wire::open(house.address());
     wire.send(b"POST /openai/v1/files HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n");
     assert!(house.model.wait_for_requests(1, PATIENCE));
-    house.host().kill(Press::new(KillReason::Manual, "test", "test"));
+    house.engine().kill(Press::new(KillReason::Manual, "test", "test"));
     wire.send(b"4\r\nhalf\r\n0\r\n\r\n");
     let reply = wire.reply();
     assert!((400..500).contains(&reply.status) && reply.text().contains("Stopped by estop"), "{reply:?}");
@@ -350,7 +350,7 @@ fn st_3_h2_bodies_share_a_memory_and_announcing_one_takes_none() {
     };
     // Announced alone, they cost nobody anything.
     let idle: Vec<Wire> = (0..50).map(|_| half(0)).collect();
-    wait("all announced", || (house.host().agents.get("a")?.flights.count() == 50).then_some(()));
+    wait("all announced", || (house.engine().agents.get("a")?.flights.count() == 50).then_some(()));
     assert_eq!(ask().status, 200, "crowded out by announcements");
     // Sent, they fill it: the second of two has no room, whichever it is.
     let (held, reply) = wait("memory is full", || {
@@ -609,7 +609,7 @@ fn st_3_h5_floods_end_their_own_connection_and_others_are_served() {
             assert!(given_up || !ends, "{name}: nobody stops it");
         });
         assert_served(&house, name);
-        wait("all gone", || match house.host().agents.get("flood") {
+        wait("all gone", || match house.engine().agents.get("flood") {
             None => Some(()),
             Some(agent) => (agent.flights.count() == 0).then_some(()),
         });
@@ -968,7 +968,7 @@ fn st_3_h1_connections_that_come_and_go_leave_nothing_behind() {
         let reply = post(house.address(), "/agents/honest/openai/v1/files", "{}");
         (reply.status == 200).then_some(())
     });
-    wait("nothing under way", || match house.host().agents.get("gone") {
+    wait("nothing under way", || match house.engine().agents.get("gone") {
         None => Some(()),
         Some(agent) => (agent.flights.count() == 0).then_some(()),
     });
@@ -1037,7 +1037,7 @@ fn st_3_h2_a_broken_upload_is_the_clients_fault() {
 #[test]
 fn an_1_a_refusal_reaches_a_client_that_is_still_sending() {
     let house = House::new();
-    house.host().kill(Press::new(KillReason::Manual, "test", "test"));
+    house.engine().kill(Press::new(KillReason::Manual, "test", "test"));
     let long = "x".repeat(8 << 20);
     for dialect in &DIALECTS {
         let mut wire = Wire::open(house.address());

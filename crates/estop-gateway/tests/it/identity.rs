@@ -84,8 +84,8 @@ fn se_5_names_that_differ_in_case_alone_are_one_agent() {
         assert_eq!(post(house.address(), &path, &chat(&model)).status, 200);
         assert_eq!(judged_as(&house, &model).0, "Coder", "the first spelling stays");
     }
-    let agent = house.host().agent("coder").unwrap();
-    house.host().tell(&agent, None, EventKind::AgentDeactivated { by: "ann".into() });
+    let agent = house.engine().agent("coder").unwrap();
+    house.engine().apply(&agent, None, EventKind::AgentDeactivated { by: "ann".into() });
     for name in ["Coder", "coder", "cODER"] {
         let reply = post(house.address(), &format!("/agents/{name}/openai/v1/chat/completions"), &chat("m"));
         assert_ne!(reply.status, 200, "{name} goes on though it is stopped");
@@ -126,7 +126,7 @@ fn se_5_once_an_agent_has_a_key_others_must_be_named_by_a_person() {
     assert_eq!(status(&house, "anything"), refused);
     assert_eq!(status(&house, "default"), refused, "a stopped agent does not go on as nobody");
     assert_eq!((status(&house, "filed").0, status(&house, "Filed").0), (200, 200));
-    house.host().rulebook.set_added("Added", true);
+    house.engine().rulebook.set_added("Added", true);
     assert_eq!(status(&house, "added").0, 200, "by the API");
     assert_eq!(house.model.requests(), 3);
 
@@ -504,8 +504,8 @@ fn id_5_other_paths_are_forwarded() {
 fn id_5_there_are_no_side_doors() {
     let house = House::new();
     house.model.always(Said { body: Some("ok".into()), ..Said::default() });
-    let agent = house.host().agent("stopped").unwrap();
-    house.host().tell(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
+    let agent = house.engine().agent("stopped").unwrap();
+    house.engine().apply(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
     let everything = OTHERS
         .into_iter()
         .chain(SPELLINGS.into_iter().map(|path| ("POST", path, r#"{"messages":[]}"#)))

@@ -46,11 +46,11 @@ fn id(reply: &Reply) -> String {
 }
 
 fn kill(house: &House, channels: Channels) {
-    house.host().kill(Press { channels, ..Press::new(KillReason::Manual, "test", "test") });
+    house.engine().kill(Press { channels, ..Press::new(KillReason::Manual, "test", "test") });
 }
 
 fn job(house: &House, id: &str) -> BackgroundJob {
-    house.host().jobs.view().jobs.into_iter().find(|job| job.id.as_deref() == Some(id)).unwrap()
+    house.engine().jobs.view().jobs.into_iter().find(|job| job.id.as_deref() == Some(id)).unwrap()
 }
 
 fn until(house: &House, id: &str, state: &str) -> BackgroundJob {
@@ -78,7 +78,7 @@ fn ks_11_a_kill_cancels_background_work_with_the_key_estop_holds() {
     let messages = id(&post(&house, "/agents/b/anthropic/v1/messages/batches", r#"{"requests":[]}"#));
     kill(&house, Channels::ALL);
     assert!(
-        !house.host().latch.view().lets_pass(Channel::Llm),
+        !house.engine().latch.view().lets_pass(Channel::Llm),
         "the gate is shut before anything is cancelled"
     );
     for (id, path, key) in [
@@ -111,8 +111,8 @@ fn ks_11_a_stop_of_one_agent_cancels_its_work_and_no_other() {
     let other = id(&post(&house, "/agents/b/openai/v1/batches", BATCH));
     kill(&house, Channels::NONE.with(Channel::Tools));
     assert_eq!(job(&house, &ours).state, BackgroundState::Running, "another channel");
-    let agent = house.host().agent("a").unwrap();
-    house.host().tell(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
+    let agent = house.engine().agent("a").unwrap();
+    house.engine().apply(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
     until(&house, &ours, "cancelled");
     assert_eq!(job(&house, &other).state, BackgroundState::Running);
     assert!(cancelled(&house, &format!("/v1/batches/{other}/cancel")).is_none());
@@ -126,7 +126,7 @@ fn ks_11_a_run_that_is_escalated_loses_its_work() {
         id(&post_with(house.address(), "/agents/a/openai/v1/batches", &extra, BATCH))
     };
     let (ours, other) = (begin("r1"), begin("r2"));
-    let agent = house.host().agent("a").unwrap();
+    let agent = house.engine().agent("a").unwrap();
     let (call, action) = (estop_core::ids::CallId(1), estop_core::ids::Hash64(1));
     let gate = estop_core::event::ToolGate::Hook;
     let asks = |tool: &str| {
@@ -140,11 +140,11 @@ fn ks_11_a_run_that_is_escalated_loses_its_work() {
         })
     };
     for tool in ["Bash", "report_blocked"] {
-        house.host().tell(&agent, Some("r1".into()), asks(tool));
+        house.engine().apply(&agent, Some("r1".into()), asks(tool));
     }
     let ended = estop_core::event::Ended::Ok;
     let done = estop_core::event::ToolFinished { call, result: action, ended, reports: true };
-    house.host().tell(&agent, Some("r1".into()), EventKind::ToolFinished(done));
+    house.engine().apply(&agent, Some("r1".into()), EventKind::ToolFinished(done));
     until(&house, &ours, "cancelled");
     assert_eq!(job(&house, &other).state, BackgroundState::Running);
 }
@@ -155,17 +155,17 @@ fn ks_11_what_ended_by_itself_is_forgotten_and_what_the_client_cancels_too() {
     let response = id(&post(&house, "/agents/a/openai/v1/responses", QUICK));
     assert_eq!(job(&house, &response).state, BackgroundState::Running);
     assert_eq!(get(&house, &format!("/agents/b/openai/v1/responses/{response}")).status, 200);
-    assert_eq!(house.host().jobs.view().jobs.len(), 1, "another agent's poll says nothing of ours");
+    assert_eq!(house.engine().jobs.view().jobs.len(), 1, "another agent's poll says nothing of ours");
     assert_eq!(get(&house, &format!("/agents/a/openai/v1/responses/{response}")).status, 200);
-    assert_eq!(house.host().jobs.view().jobs.len(), 0);
+    assert_eq!(house.engine().jobs.view().jobs.len(), 0);
     let held = id(&post(&house, "/agents/a/openai/v1/responses", HELD));
     get(&house, &format!("/agents/a/openai/v1/responses/{held}"));
     assert_eq!(job(&house, &held).state, BackgroundState::Running, "a poll that says so");
     post(&house, &format!("/agents/a/openai/v1/responses/{held}/cancel"), "{}");
-    assert_eq!(house.host().jobs.view().jobs.len(), 0);
+    assert_eq!(house.engine().jobs.view().jobs.len(), 0);
     // A plain response is no work in the background.
     post(&house, "/agents/a/openai/v1/responses", r#"{"model":"fake","input":"hello"}"#);
-    assert_eq!(house.host().jobs.view().jobs.len(), 0);
+    assert_eq!(house.engine().jobs.view().jobs.len(), 0);
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn ks_11_only_an_answer_about_the_work_itself_ends_it() {
     house.model.script(vec![says(format!("/v1//%62atches/{batch}"), &batch)]);
     // However the agent's name and the path are spelled.
     get(&house, &format!("/agents/A/openai/v1//%62atches/{batch}"));
-    assert_eq!(house.host().jobs.view().jobs.len(), 0);
+    assert_eq!(house.engine().jobs.view().jobs.len(), 0);
 }
 
 #[test]
@@ -215,8 +215,8 @@ fn ks_11_work_is_cancelled_by_its_plain_path_and_its_agents_own_name() {
     }]);
     let other = id(&post(&house, "/agents/A/openai/v1/%62atches", BATCH));
     assert_eq!(&*job(&house, &other).agent, "a");
-    let agent = house.host().agent("a").unwrap();
-    house.host().tell(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
+    let agent = house.engine().agent("a").unwrap();
+    house.engine().apply(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
     until(&house, &batch, "cancelled");
     wait("the provider is asked", || cancelled(&house, &format!("/v1/batches/{batch}/cancel")));
     wait("the provider is asked", || cancelled(&house, &format!("/v1/batches/{other}/cancel")));
@@ -269,7 +269,7 @@ fn ks_11_work_whose_id_was_not_seen_is_listed() {
     wire.post("/agents/a/openai/v1/batches", "", BATCH);
     wait("it is sent", || (house.model.requests() == 1).then_some(()));
     kill(&house, Channels::ALL);
-    let listed = wait("it is listed", || house.host().jobs.view().jobs.pop());
+    let listed = wait("it is listed", || house.engine().jobs.view().jobs.pop());
     let BackgroundState::NotCancelled(why) = listed.state else { panic!("{listed:?}") };
     assert!(why.contains("did not see its id"), "{why}");
 }
@@ -278,9 +278,9 @@ fn ks_11_work_whose_id_was_not_seen_is_listed() {
 fn po_2_a_background_response_is_settled_when_its_result_is_polled() {
     let house = house();
     let response = id(&post(&house, "/agents/a/openai/v1/responses", QUICK));
-    let agent = house.host().agent("a").unwrap();
-    assert_eq!(agent.judged().state.in_flight(), 1, "what it reserved stays reserved");
-    assert!(agent.judged().state.budget().reserved().tokens > 0);
+    let agent = house.engine().agent("a").unwrap();
+    assert_eq!(agent.lock_state().state.in_flight(), 1, "what it reserved stays reserved");
+    assert!(agent.lock_state().state.budget().reserved().tokens > 0);
     get(&house, &format!("/agents/a/openai/v1/responses/{response}"));
     let usage = house.find(|record| match what(record) {
         Some(EventKind::ResponseCompleted(done)) if done.usage.output_tokens > 0 => Some(done.usage),
@@ -288,22 +288,22 @@ fn po_2_a_background_response_is_settled_when_its_result_is_polled() {
     });
     let usage = usage.expect("it is booked");
     assert_eq!((usage.input_tokens, usage.output_tokens, usage.estimated), (1_000, 2_000, false));
-    let judged = agent.judged();
+    let judged = agent.lock_state();
     assert_eq!((judged.state.in_flight(), judged.state.budget().spent_today().tokens), (0, 3_000));
     drop(judged);
     // Polled again, nothing is booked twice.
     get(&house, &format!("/agents/a/openai/v1/responses/{response}"));
-    assert_eq!(agent.judged().state.budget().spent_today().tokens, 3_000);
+    assert_eq!(agent.lock_state().state.budget().spent_today().tokens, 3_000);
 }
 
 #[test]
 fn po_2_a_cancelled_background_response_is_settled_at_what_was_reserved() {
     let house = house();
     let response = id(&post(&house, "/agents/a/openai/v1/responses", HELD));
-    let agent = house.host().agent("a").unwrap();
-    let reserved = agent.judged().state.budget().reserved().tokens;
+    let agent = house.engine().agent("a").unwrap();
+    let reserved = agent.lock_state().state.budget().reserved().tokens;
     kill(&house, Channels::ALL);
     until(&house, &response, "cancelled");
-    wait("it is settled", || (agent.judged().state.in_flight() == 0).then_some(()));
-    assert_eq!(agent.judged().state.budget().spent_today().tokens, reserved);
+    wait("it is settled", || (agent.lock_state().state.in_flight() == 0).then_some(()));
+    assert_eq!(agent.lock_state().state.budget().spent_today().tokens, reserved);
 }

@@ -53,7 +53,7 @@ fn st_3_a_connection_too_many_is_told_so() {
         }
     }
     assert_eq!(house.model.requests(), forwarded, "a connection too many was served");
-    let agent = house.host().agents.get("a").unwrap();
+    let agent = house.engine().agents.get("a").unwrap();
     assert_eq!(agent.flights.count(), 5, "those within are served on");
     open.pop();
     wait("room for one more", || {

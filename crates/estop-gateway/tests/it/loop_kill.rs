@@ -81,8 +81,8 @@ fn ld_4_reactivation_clears_the_window_and_detection_is_live_again() {
         passed
     };
     let first = passes();
-    let agent = house.host().agent("a").unwrap();
-    house.host().tell(&agent, None, EventKind::AgentActivated { by: "test".into() });
+    let agent = house.engine().agent("a").unwrap();
+    house.engine().apply(&agent, None, EventKind::AgentActivated { by: "test".into() });
     assert_eq!(passes(), first);
 }
 

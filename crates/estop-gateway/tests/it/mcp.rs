@@ -64,7 +64,7 @@ fn said(reply: &Reply) -> Value {
 
 fn kill(house: &House, channels: Channels) -> usize {
     let press = Press::new(KillReason::Manual, "test", "test");
-    house.host().kill(Press { channels, ..press }).ended.tools
+    house.engine().kill(Press { channels, ..press }).ended.tools
 }
 
 #[test]
@@ -347,8 +347,8 @@ fn tl_3_a_stopped_agent_loses_its_calls_and_its_stream() {
     let mut stream = Wire::open(house.address());
     stream.send(b"GET /agents/a1/mcp/fs HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\r\n");
     stream.until("notifications/progress");
-    let agent = house.host().agent("a1").unwrap();
-    house.host().tell(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
+    let agent = house.engine().agent("a1").unwrap();
+    house.engine().apply(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
     call.until("isError");
     wait("both close", || (streaming.closed.load(Ordering::SeqCst) == 2).then_some(()));
     let mut again = Wire::open(house.address());
@@ -371,8 +371,8 @@ fn tl_3_a_stopped_agent_lists_and_reads_nothing() {
     let path = "/agents/a1/mcp/fs";
     let request = |method: &str| format!(r#"{{"jsonrpc":"2.0","id":5,"method":"{method}"}}"#);
     assert_eq!(post(&house, path, "", &request("resources/read")).text(), RESULT, "while it works, it reads");
-    let agent = house.host().agent("a1").unwrap();
-    house.host().tell(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
+    let agent = house.engine().agent("a1").unwrap();
+    house.engine().apply(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
     server.reset();
     for method in [
         "resources/read",
@@ -434,17 +434,17 @@ fn tl_3_a_stopped_run_reads_nothing_and_a_shut_channel_passes_nothing() {
     let server = Raw::saying(json_answer(RESULT));
     let policy = r#"{"preset":"strict","policy":{"limits":{"max_tool_calls":1}}}"#;
     let house = house(&server, policy, |_| {});
-    let agent = house.host().agent("files").unwrap();
+    let agent = house.engine().agent("files").unwrap();
     let (call, action) = (estop_core::ids::CallId(1), estop_core::ids::Hash64(1));
     let gate = estop_core::event::ToolGate::Hook;
     for tool in ["Bash", "report_blocked"] {
         let tool = tool.into();
         let asked = estop_core::event::ToolRequested { call, tool, action, test_run: false, gate };
-        house.host().tell(&agent, Some("r1".into()), EventKind::ToolRequested(asked));
+        house.engine().apply(&agent, Some("r1".into()), EventKind::ToolRequested(asked));
     }
     let ended = estop_core::event::Ended::Ok;
     let done = estop_core::event::ToolFinished { call, result: action, ended, reports: true };
-    house.host().tell(&agent, Some("r1".into()), EventKind::ToolFinished(done));
+    house.engine().apply(&agent, Some("r1".into()), EventKind::ToolFinished(done));
     let read = r#"{"jsonrpc":"2.0","id":5,"method":"resources/read","params":{"uri":"file:///x"}}"#;
     let refused = post(&house, "/mcp/fs", "x-estop-run: r1\r\n", read);
     assert!(error_of(&refused).1.contains("run r1 reached a limit"), "{}", refused.text());
@@ -505,19 +505,109 @@ fn cb_6_an_escalated_run_loses_its_calls() {
     let second = CALL.replace("\"id\":7", "\"id\":8");
     let denied = said(&post(&house, "/mcp/fs", "x-estop-run: r1\r\n", &second));
     assert_eq!(denied["result"]["isError"], true, "{denied}");
-    let agent = house.host().agent("files").unwrap();
+    let agent = house.engine().agent("files").unwrap();
     let run = Some("r1".into());
     let call_id = estop_core::ids::CallId(99);
     let tool = "report_blocked".into();
     let action = estop_core::ids::Hash64(1);
     let gate = estop_core::event::ToolGate::Hook;
     let asked = estop_core::event::ToolRequested { call: call_id, tool, action, test_run: false, gate };
-    house.host().tell(&agent, run.clone(), EventKind::ToolRequested(asked));
+    house.engine().apply(&agent, run.clone(), EventKind::ToolRequested(asked));
     let ended = estop_core::event::Ended::Ok;
     let done = estop_core::event::ToolFinished { call: call_id, result: action, ended, reports: true };
-    house.host().tell(&agent, run, EventKind::ToolFinished(done));
+    house.engine().apply(&agent, run, EventKind::ToolFinished(done));
     call.until("isError");
     wait("the server's stream closes", || (streaming.closed.load(Ordering::SeqCst) == 1).then_some(()));
     wait("the server is told", || streaming.cancelled().pop());
     assert_eq!(streaming.closed.load(Ordering::SeqCst), 1, "the other run's call goes on");
+}
+
+const READ: &str = r#"{"jsonrpc":"2.0","id":5,"method":"resources/read","params":{"uri":"file:///x"}}"#;
+
+/// A server that takes requests and says nothing.
+fn silent() -> Raw {
+    Raw::start(|socket: &mut TcpStream, _: &RawRequest, _| {
+        let mut more = [0; 1];
+        while matches!(socket.read(&mut more), Ok(1)) {}
+    })
+}
+
+#[test]
+fn tl_3_a_request_that_is_stopped_under_way_is_answered_under_its_id() {
+    let server = silent();
+    let house = house(&server, "{}", |_| {});
+    let batch = format!("[{CALL}]");
+    let mut wires: Vec<Wire> = [READ, &batch]
+        .map(|body| {
+            let mut wire = Wire::open(house.address());
+            wire.post("/mcp/fs", "", body);
+            wire
+        })
+        .into();
+    wait("both arrive", || (server.log().requests.len() == 2).then_some(()));
+    kill(&house, Channels::NONE.with(Channel::Tools));
+    let read = wires[0].reply();
+    assert_eq!((read.status, read.header("x-estop-reason")), (200, Some("system")), "{}", read.text());
+    assert_eq!((said(&read)["id"].as_i64(), error_of(&read).0), (Some(5), -32001));
+    let batch = said(&wires[1].reply());
+    assert_eq!(batch[0]["result"]["isError"], true, "a batch is answered by a batch: {batch}");
+}
+
+#[test]
+fn tl_3_a_server_that_is_late_is_named_as_such() {
+    let server = silent();
+    let limits = |settings: &mut Settings| {
+        settings.limits.first_byte_timeout = std::time::Duration::from_millis(50);
+    };
+    let house = house(&server, "{}", limits);
+    for body in [READ, CALL] {
+        let reply = post(&house, "/mcp/fs", "", body);
+        assert_eq!((reply.status, reply.header("x-estop-reason")), (200, Some("upstream_timeout")));
+        assert!(reply.text().contains("The MCP server did not begin to answer"), "{}", reply.text());
+    }
+    let mut wire = Wire::open(house.address());
+    wire.send(b"DELETE /mcp/fs HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    let reply = wire.reply();
+    assert_eq!((reply.status, reply.header("x-estop-reason")), (504, Some("upstream_timeout")));
+}
+
+#[test]
+fn tl_3_a_message_that_does_not_arrive_is_the_clients_fault() {
+    let server = silent();
+    let limits = |settings: &mut Settings| {
+        settings.limits.body_idle_timeout = std::time::Duration::from_millis(50);
+    };
+    let house = house(&server, "{}", limits);
+    let mut wire = Wire::open(house.address());
+    wire.send(b"POST /mcp/fs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{");
+    let reply = wire.reply();
+    assert_eq!((reply.status, reply.header("x-estop-reason")), (408, Some("body_timeout")));
+}
+
+#[test]
+fn tl_3_a_stream_is_refused_for_the_same_reason_as_a_message() {
+    let server = silent();
+    let house = house(&server, "{}", |_| {});
+    let listen = || {
+        let mut wire = Wire::open(house.address());
+        wire.send(b"GET /agents/a1/mcp/fs HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        let reply = wire.reply();
+        (reply.status, reply.header("x-estop-reason").map(str::to_owned))
+    };
+    let agent = house.engine().agent("a1").unwrap();
+    house.engine().apply(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
+    assert_eq!(listen(), (403, Some("denied".to_owned())));
+    kill(&house, Channels::NONE.with(Channel::Tools));
+    assert_eq!(listen(), (403, Some("system".to_owned())));
+    assert_eq!(server.log().requests.len(), 0);
+}
+
+#[test]
+fn st_1_without_its_journal_no_message_reaches_a_server() {
+    let server = Raw::saying(json_answer(RESULT));
+    let house = house(&server, "{}", |_| {});
+    house.queue.fail();
+    let reply = post(&house, "/mcp/fs", "", READ);
+    assert_eq!((reply.status, reply.header("retry-after")), (503, Some("1")), "{}", reply.text());
+    assert_eq!(server.log().requests.len(), 0);
 }

@@ -13,7 +13,7 @@ use estop_core::event::{EventKind, RequestReceived, ResponseCompleted, StreamAbo
 use estop_core::fingerprint::{RequestPrint, ResponsePrint};
 use estop_fake_model::FakeModel;
 use estop_fake_model::script::{Abort, AbortAt, AbortHow, Delay, Hold, Match, Reply, Rule, UsageReply};
-use estop_gateway::{Agent, Gateway, Handover, Host, JournalQueue};
+use estop_gateway::{Agent, Engine, Gateway, Handover, JournalQueue};
 use serde_json::{Value, from_value, json, to_value};
 
 /// Random numbers: the same each time for the same seed.
@@ -52,8 +52,8 @@ impl Bare {
         Bare { gateway: Some(gateway), queue, writer: Some(writer) }
     }
 
-    fn host(&self) -> &Arc<Host> {
-        self.gateway.as_ref().unwrap().host()
+    fn engine(&self) -> &Arc<Engine> {
+        self.gateway.as_ref().unwrap().engine()
     }
 }
 
@@ -67,7 +67,7 @@ impl Drop for Bare {
 
 /// Tokens held and spent by an agent. By the month, so that no midnight comes between.
 fn books(agent: &Agent) -> (u64, u64) {
-    let judged = agent.judged();
+    let judged = agent.lock_state();
     let budget = judged.state.budget();
     assert_eq!(budget.reserved(), judged.state.reservations_sum(), "the sum of what is reserved");
     (budget.reserved().tokens, budget.spent_this_month().tokens)
@@ -78,16 +78,16 @@ fn usage(tokens: u64) -> Value {
 }
 
 /// Asks for `held` tokens; whether they were granted.
-fn begin(host: &Host, agent: &Agent, request: u64, held: u64) -> bool {
+fn begin(engine: &Engine, agent: &Agent, request: u64, held: u64) -> bool {
     let estimate = json!({"input_tokens": 0, "output_tokens": held, "usd": 0, "unpriced": true});
     let print = to_value(RequestPrint::default()).unwrap();
     let received: RequestReceived =
         from_value(json!({"request": request, "print": print, "estimate": estimate})).unwrap();
-    host.tell(agent, None, EventKind::RequestReceived(received)).is_allowed()
+    engine.apply(agent, None, EventKind::RequestReceived(received)).is_allowed()
 }
 
 /// Says how a request ended, in one of many ways; some say it twice. The tokens it used, which are booked once.
-fn end(host: &Host, agent: &Agent, request: u64, held: u64, dice: &mut Dice) -> u64 {
+fn end(engine: &Engine, agent: &Agent, request: u64, held: u64, dice: &mut Dice) -> u64 {
     let used = dice.roll(held + 1);
     let aborted = |by: &str| -> EventKind {
         let aborted: StreamAborted =
@@ -103,7 +103,7 @@ fn end(host: &Host, agent: &Agent, request: u64, held: u64, dice: &mut Dice) -> 
     if dice.roll(3) == 0 {
         let progressed: StreamProgressed =
             from_value(json!({"request": request, "usage": usage(used / 2)})).unwrap();
-        host.tell(agent, None, EventKind::StreamProgressed(progressed));
+        engine.apply(agent, None, EventKind::StreamProgressed(progressed));
     }
     let ends = match dice.roll(6) {
         0 => vec![aborted("client")],
@@ -114,7 +114,7 @@ fn end(host: &Host, agent: &Agent, request: u64, held: u64, dice: &mut Dice) -> 
         _ => vec![completed()],
     };
     for what in ends {
-        host.tell(agent, None, what);
+        engine.apply(agent, None, what);
     }
     used
 }
@@ -129,7 +129,7 @@ fn po_2_a_hundred_thousand_requests_that_end_anyhow_leave_nothing_reserved() {
     let model = FakeModel::start(Default::default()).unwrap();
     let policy = json!({"policy": {"budget": {"tokens_per_month": CAP}}, "watchdog": {"scope": "off"}});
     let bare = Bare::new(&model, &policy.to_string());
-    let host = bare.host();
+    let engine = bare.engine();
     let names = ["a", "b"];
     let used: [AtomicU64; 2] = Default::default();
     let refused = AtomicU64::new(0);
@@ -141,17 +141,21 @@ fn po_2_a_hundred_thousand_requests_that_end_anyhow_leave_nothing_reserved() {
                 let mut open = Vec::new();
                 for number in 0..EACH {
                     let which = dice.roll(2) as usize;
-                    let agent = host.agent(names[which]).unwrap();
+                    let agent = engine.agent(names[which]).unwrap();
                     let (request, held) = (1 + thread * EACH + number, 1 + dice.roll(HELD_MAX));
                     match dice.roll(400) {
-                        0 => drop(host.tell(&agent, None, EventKind::AgentDeactivated { by: "test".into() })),
-                        1 => drop(host.tell(&agent, None, EventKind::AgentPaused { by: "test".into() })),
+                        0 => drop(engine.apply(
+                            &agent,
+                            None,
+                            EventKind::AgentDeactivated { by: "test".into() },
+                        )),
+                        1 => drop(engine.apply(&agent, None, EventKind::AgentPaused { by: "test".into() })),
                         2..20 => {
-                            drop(host.tell(&agent, None, EventKind::AgentActivated { by: "test".into() }))
+                            drop(engine.apply(&agent, None, EventKind::AgentActivated { by: "test".into() }))
                         }
                         _ => {}
                     }
-                    if begin(host, &agent, request, held) {
+                    if begin(engine, &agent, request, held) {
                         open.push((which, agent, request, held));
                     } else {
                         refused.fetch_add(1, Ordering::Relaxed);
@@ -160,19 +164,20 @@ fn po_2_a_hundred_thousand_requests_that_end_anyhow_leave_nothing_reserved() {
                     while open.len() > 8 || (number + 1 == EACH && !open.is_empty()) {
                         let at = dice.roll(open.len() as u64) as usize;
                         let (which, agent, request, held) = open.swap_remove(at);
-                        used[which].fetch_add(end(host, &agent, request, held, &mut dice), Ordering::Relaxed);
+                        used[which]
+                            .fetch_add(end(engine, &agent, request, held, &mut dice), Ordering::Relaxed);
                     }
                 }
             });
         }
     });
     for (name, used) in names.iter().zip(&used) {
-        let agent = host.agent(name).unwrap();
+        let agent = engine.agent(name).unwrap();
         let used = used.load(Ordering::Relaxed);
         assert_eq!(books(&agent), (0, used), "{name}: reserved, and spent");
         assert!(used <= CAP, "{name}: {used} of {CAP} were spent");
         assert!(used > CAP / 2, "{name}: {used} of {CAP}: hardly anything was tried");
-        assert_eq!(agent.judged().state.in_flight(), 0, "{name}: under way");
+        assert_eq!(agent.lock_state().state.in_flight(), 0, "{name}: under way");
     }
     assert!(refused.load(Ordering::Relaxed) > EACH / 10, "nobody was ever refused");
 }
@@ -208,7 +213,7 @@ fn po_2_512_requests_at_once_spend_no_more_than_the_cap() {
             });
         }
     });
-    let agent = house.host().agent("racer").unwrap();
+    let agent = house.engine().agent("racer").unwrap();
     let (reserved, spent) = books(&agent);
     let passed = passed.load(Ordering::Relaxed);
     assert_eq!((reserved, house.model.requests()), (0, passed));
@@ -291,7 +296,7 @@ fn po_2_clients_that_go_away_at_any_moment_leave_nothing_reserved() {
     let model = FakeModel::start(Default::default()).unwrap();
     model.script(rules());
     let bare = Bare::new(&model, &policy.to_string());
-    let (host, address) = (bare.host(), bare.gateway.as_ref().unwrap().address());
+    let (engine, address) = (bare.engine(), bare.gateway.as_ref().unwrap().address());
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let clients: Vec<_> = (0..16)
@@ -305,10 +310,10 @@ fn po_2_clients_that_go_away_at_any_moment_leave_nothing_reserved() {
         scope.spawn(|| {
             let mut dice = Dice(7);
             while !done.load(Ordering::Relaxed) {
-                let agent = host.agent(["x", "y", "z"][dice.roll(3) as usize]).unwrap();
-                host.tell(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
+                let agent = engine.agent(["x", "y", "z"][dice.roll(3) as usize]).unwrap();
+                engine.apply(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
                 std::thread::sleep(Duration::from_millis(dice.roll(5)));
-                host.tell(&agent, None, EventKind::AgentActivated { by: "test".into() });
+                engine.apply(&agent, None, EventKind::AgentActivated { by: "test".into() });
                 std::thread::sleep(Duration::from_millis(dice.roll(50)));
             }
         });
@@ -317,10 +322,10 @@ fn po_2_clients_that_go_away_at_any_moment_leave_nothing_reserved() {
         assert!(ended.iter().all(Result::is_ok), "a client failed");
     });
     for name in ["x", "y", "z"] {
-        let agent = host.agent(name).unwrap();
+        let agent = engine.agent(name).unwrap();
         wait("the last request to end", || (agent.flights.count() == 0).then_some(()));
         wait("nothing to be reserved", || (books(&agent).0 == 0).then_some(()));
-        assert_eq!(agent.judged().state.in_flight(), 0, "{name}");
+        assert_eq!(agent.lock_state().state.in_flight(), 0, "{name}");
         assert!(books(&agent).1 > 0, "{name}: nothing was ever forwarded");
     }
     assert!(model.requests() > 500, "only {} requests reached the model", model.requests());

@@ -22,7 +22,7 @@ use estop_core::system::{Channel, Channels, KillReason};
 use estop_fake_model::FakeModel;
 use estop_fake_model::script::{Hold, Reply as Said};
 use estop_gateway::settings::{AgentKey, Auth, Provider, Relay, Settings};
-use estop_gateway::{JournalQueue, Remembered, Rest, Resting, States};
+use estop_gateway::{Evicted, EvictedAgents, JournalQueue, Remembered, States};
 use estop_wire::protocol::Family;
 use sha2::{Digest, Sha256};
 
@@ -80,7 +80,7 @@ impl Between {
 
     fn kill(&self, channels: Channels) -> Stopped {
         let press = Press::new(KillReason::Manual, "test", "test");
-        self.house.host().kill(Press { channels, ..press })
+        self.house.engine().kill(Press { channels, ..press })
     }
 
     /// Requests that reached the app, and the platform.
@@ -357,11 +357,11 @@ fn ks_10_nothing_passes_after_a_kill_until_it_is_cleared() {
         assert_eq!(wire.reply().status, 403);
     }
     let unlock = |epoch| Unlock { by: "test".into(), epoch, note: None };
-    let host = at.house.host();
-    host.restart(unlock(host.button().gate.epoch)).unwrap();
+    let engine = at.house.engine();
+    engine.restart(unlock(engine.button().gate.epoch)).unwrap();
     assert_eq!(at.post("/relay/support/in/x", "", "{}").text(), REJECTED, "shut in safe mode too");
     assert_eq!(at.arrived(), (0, 0));
-    host.clear(unlock(host.button().gate.epoch)).unwrap();
+    engine.clear(unlock(engine.button().gate.epoch)).unwrap();
     assert_eq!(at.post("/relay/support/in/x", "", "{}").text(), "ok");
     assert_eq!(at.arrived(), (1, 0));
     let records = at.house.records();
@@ -426,8 +426,8 @@ fn ks_10_an_agent_that_is_stopped_neither_hears_nor_speaks() {
     let mut poll = Wire::open(at.house.address());
     poll.post("/relay/support/out/getUpdates", "", "{}");
     wait("it is under way", || (at.arrived().1 == 1).then_some(()));
-    let (host, agent) = (at.house.host(), at.house.host().agent("support").unwrap());
-    host.tell(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
+    let (engine, agent) = (at.house.engine(), at.house.engine().agent("support").unwrap());
+    engine.apply(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
     wait("its socket is closed", || (closed.load(Ordering::SeqCst) == 1).then_some(()));
     for reply in [poll.reply(), at.post("/relay/support/out/x", "", "{}")] {
         assert_eq!(reply.status, 403);
@@ -442,9 +442,9 @@ fn ks_10_an_agent_that_is_stopped_neither_hears_nor_speaks() {
     let reply = at.post("/relay/support/in/x", "", "{}");
     assert_eq!(reply.status, 503);
     assert!(reply.text().starts_with(r#"{"status":"rejected","reason":"agent_inactive""#));
-    host.tell(&agent, None, EventKind::AgentActivated { by: "test".into() });
+    engine.apply(&agent, None, EventKind::AgentActivated { by: "test".into() });
     assert_eq!(at.post("/relay/support/in/x", "", "{}").text(), "ok");
-    host.tell(&agent, None, EventKind::AgentPaused { by: "test".into() });
+    engine.apply(&agent, None, EventKind::AgentPaused { by: "test".into() });
     let (into, out) = (at.post("/relay/support/in/x", "", "{}"), at.post("/relay/support/out/x", "", "{}"));
     assert_eq!((into.status, out.status), (503, 429));
     assert!(into.text().contains("agent_paused") && out.header("retry-after").is_some());
@@ -722,7 +722,7 @@ fn ks_10_a_client_that_goes_away_ends_its_message() {
     poll.socket.shutdown(Shutdown::Both).unwrap();
     wait("its socket is closed", || (closed.load(Ordering::SeqCst) == 1).then_some(()));
     wait("it is off the list", || {
-        (at.house.host().agent("support").unwrap().flights.count() == 0).then_some(())
+        (at.house.engine().agent("support").unwrap().flights.count() == 0).then_some(())
     });
 }
 
@@ -750,6 +750,19 @@ fn ks_10_targets_that_do_not_answer_are_named_as_such() {
             "{}",
             reply.text()
         );
+        assert_eq!(reply.header("connection"), Some("close"), "what its client still sends is not read");
+    }
+}
+
+#[test]
+fn ks_10_a_shut_channel_says_so_to_a_message_of_any_size() {
+    let at = between_with("{}", |settings| {
+        (settings.limits.body_bytes, settings.limits.upload_bytes) = (1_000, 1_000);
+    });
+    at.kill(Channels::NONE.with(Channel::Messaging));
+    for (way, status, body) in [("in", 503, REJECTED), ("out", 403, BLOCKED)] {
+        let reply = at.post(&format!("/relay/support/{way}/x"), "", &"x".repeat(2_000));
+        assert_eq!((reply.status, &*reply.text()), (status, body));
     }
 }
 
@@ -825,7 +838,7 @@ fn ks_10_a_kill_ends_messages_to_one_platform() {
     let mut wires: Vec<Wire> = (0..2).map(|_| Wire::open(house.address())).collect();
     wires.iter_mut().for_each(|wire| wire.post("/relay/two/out/v1/chat/completions", "", ask));
     assert!(house.model.wait_for_requests(2, PATIENCE));
-    let stopped = house.host().kill(Press::new(KillReason::Manual, "test", "test"));
+    let stopped = house.engine().kill(Press::new(KillReason::Manual, "test", "test"));
     assert_eq!(stopped.ended.messages, 2);
     for (number, wire) in [1, 2].into_iter().zip(&mut wires) {
         assert!(house.model.wait_for_end(number, PATIENCE).is_some(), "the platform still works");
@@ -884,9 +897,9 @@ fn ks_10_a_relay_whose_agent_is_read_from_a_hanging_disk_holds_up_nobody() {
     let dialect = &DIALECTS[0];
     for path in ["/relay/support/out/x".to_owned(), dialect.path("support", false)] {
         let store = Arc::new(HangingStore::default());
-        let at_rest = BTreeMap::from([("support".into(), Rest { told: 1, deleted: false })]);
+        let at_rest = BTreeMap::from([("support".into(), Evicted { told: 1, deleted: false })]);
         let states: Arc<dyn States> = Arc::<HangingStore>::clone(&store);
-        let remembered = Remembered { resting: Resting::new(at_rest, states), ..Remembered::default() };
+        let remembered = Remembered { evicted: EvictedAgents::new(at_rest, states), ..Remembered::default() };
         let model = FakeModel::start(Default::default()).unwrap();
         let house = House::remembering(model, "{}", JournalQueue::default(), remembered, |settings| {
             settings.workers = 1;

@@ -88,10 +88,10 @@ fn an_3_the_journal_says_who_ended_a_request() {
             wire.post(&DIALECTS[0].path("a", true), "", &DIALECTS[0].body("hello", true));
             assert!(house.model.wait_for_requests(1, PATIENCE));
             if kill {
-                house.host().kill(Press::new(KillReason::Manual, "test", "test"));
+                house.engine().kill(Press::new(KillReason::Manual, "test", "test"));
             } else {
-                let agent = house.host().agent("a").unwrap();
-                house.host().tell(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
+                let agent = house.engine().agent("a").unwrap();
+                house.engine().apply(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
             }
             let by = aborted(&house).by;
             assert_eq!(by, if kill { AbortedBy::Kill } else { AbortedBy::Guard }, "{name}, kill: {kill}");
@@ -120,8 +120,8 @@ fn ks_2_a_client_of_http_2_that_does_not_read_is_shown_the_door() {
     two.headers(1, false, &head);
     two.data(1, true, DIALECTS[0].body("hello", true).as_bytes());
     assert!(house.model.wait_for_requests(1, PATIENCE));
-    house.host().kill(Press::new(KillReason::Manual, "test", "test"));
-    wait("the flight to end", || (house.host().agents.get("slow")?.flights.count() == 0).then_some(()));
+    house.engine().kill(Press::new(KillReason::Manual, "test", "test"));
+    wait("the flight to end", || (house.engine().agents.get("slow")?.flights.count() == 0).then_some(()));
     assert_eq!(aborted(&house).by, AbortedBy::Kill);
 }
 

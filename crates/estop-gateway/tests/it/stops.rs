@@ -24,11 +24,11 @@ enum Stop {
 fn stop(house: &House, how: Stop, agent: &str) {
     match how {
         Stop::Kill => {
-            house.host().kill(Press::new(KillReason::Manual, "test", "test"));
+            house.engine().kill(Press::new(KillReason::Manual, "test", "test"));
         }
         Stop::Agent => {
-            let agent = house.host().agent(agent).unwrap();
-            house.host().tell(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
+            let agent = house.engine().agent(agent).unwrap();
+            house.engine().apply(&agent, None, EventKind::AgentDeactivated { by: "test".into() });
         }
     }
 }
@@ -172,7 +172,7 @@ fn ld_3_stop_while_the_client_still_sends() {
             wire.send(head.as_bytes());
             // Registered as soon as its head was read.
             let registered = || {
-                let agent = house.host().agents.get(&agent)?;
+                let agent = house.engine().agents.get(&agent)?;
                 (agent.flights.count() == 1).then_some(())
             };
             wait(registered);
@@ -276,7 +276,7 @@ fn ks_2_a_client_that_does_not_read_cannot_keep_the_model_working() {
     let dialect = &DIALECTS[0];
     let (wire, _) = stops_upstream(&house, Stop::Kill, dialect, true, (&dialect.body("hello", true), ""));
     // And it is shown the door: its own connection closes too, though it never read a byte.
-    wait(|| (house.host().agents.get("a-openai_chat")?.flights.count() == 0).then_some(()));
+    wait(|| (house.engine().agents.get("a-openai_chat")?.flights.count() == 0).then_some(()));
     drop(wire);
 }
 
@@ -350,21 +350,21 @@ fn ks_2_a_shut_channel_holds_no_connection_to_a_model() {
     let house = House::new();
     let reply = post(house.address(), &DIALECTS[0].path("a", false), &DIALECTS[0].body("hello", false));
     assert_eq!((reply.status, house.model.connections().open), (200, 1), "{reply:?}");
-    house.host().kill(Press::new(KillReason::Manual, "test", "test"));
+    house.engine().kill(Press::new(KillReason::Manual, "test", "test"));
     wait(|| (house.model.connections().open == 0).then_some(()));
 }
 
 #[test]
 fn ks_9_safe_mode_answers_without_touching_an_upstream() {
     let house = House::new();
-    let host = house.host();
-    host.kill(Press::new(KillReason::Manual, "test", "test"));
+    let engine = house.engine();
+    engine.kill(Press::new(KillReason::Manual, "test", "test"));
     let shut = post(house.address(), &DIALECTS[0].path("a", false), &DIALECTS[0].body("hello", false));
     assert_eq!(shut.status, 400, "a pressed button is no answer: {shut:?}");
-    let unlock = Unlock { by: "test".into(), epoch: host.latch.view().epoch, note: None };
-    host.restart(unlock.clone()).unwrap();
+    let unlock = Unlock { by: "test".into(), epoch: engine.latch.view().epoch, note: None };
+    engine.restart(unlock.clone()).unwrap();
     is_canned(&house);
-    host.clear(Unlock { epoch: host.latch.view().epoch, ..unlock }).unwrap();
+    engine.clear(Unlock { epoch: engine.latch.view().epoch, ..unlock }).unwrap();
     let open = post(house.address(), &DIALECTS[0].path("a", false), &DIALECTS[0].body("hello", false));
     assert_eq!((open.status, open.header("x-estop-reason")), (200, None), "{open:?}");
 }
@@ -378,4 +378,41 @@ fn wait<T>(mut ready: impl FnMut() -> Option<T>) -> T {
         assert!(Instant::now() < end, "waited in vain");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+#[test]
+fn an_1_a_policy_that_answers_by_message_does_so_for_requests_under_way() {
+    for dialect in &DIALECTS {
+        for stream in [false, true] {
+            let house = House::with_policy(r#"{"policy":{"block_response":"message"}}"#);
+            house.model.always(Reply { hold: Some(Hold::Headers), ..Reply::default() });
+            let mut wire = Wire::open(house.address());
+            wire.post(&dialect.path("a", stream), "", &dialect.body("hello", stream));
+            assert!(house.model.wait_for_requests(1, PATIENCE), "{}", dialect.name);
+            stop(&house, Stop::Kill, "a");
+            let reply = wire.reply();
+            assert_eq!(
+                (reply.status, reply.header("x-estop-reason")),
+                (200, Some("system")),
+                "{}: {reply:?}",
+                dialect.name
+            );
+            assert!(reply.text().contains("Stopped by estop"), "{}: {reply:?}", dialect.name);
+        }
+    }
+}
+
+#[test]
+fn an_1_a_refused_upload_is_told_so_however_large_it_is() {
+    let house = House::new();
+    stop(&house, Stop::Agent, "a");
+    let mut wire = Wire::open(house.address());
+    wire.post("/agents/a/openai/v1/files", "", &"x".repeat(16 << 20));
+    let reply = wire.reply();
+    assert_eq!(
+        (reply.status, reply.header("x-estop-reason"), reply.header("connection")),
+        (400, Some("agent_inactive"), Some("close")),
+        "{reply:?}"
+    );
+    assert_eq!(house.model.requests(), 0);
 }

@@ -145,10 +145,10 @@ fn an_3_a_stream_by_tls_or_http_2_is_stopped_with_an_error_event() {
     each(&async |house, speaks, tls, dialect| {
         let delay = Delay { chunk_ms: 10, ..Delay::default() };
         house.model.always(Reply { endless: true, delay, ..Reply::default() });
-        let host = Arc::clone(house.host());
+        let engine = Arc::clone(house.engine());
         let press = tokio::task::spawn_blocking(move || {
             std::thread::sleep(std::time::Duration::from_millis(150));
-            host.kill(Press::new(KillReason::Manual, "test", "test"));
+            engine.kill(Press::new(KillReason::Manual, "test", "test"));
         });
         let (status, body, _) = send(house, speaks, tls, request(house, speaks, dialect, true)).await;
         press.await.unwrap();

@@ -8,7 +8,7 @@ use estop_core::policy::BudgetPolicy;
 use estop_core::policy_file::PolicyFile;
 use estop_core::run::RunView;
 use estop_core::time::Zone;
-use estop_gateway::{Host, Place};
+use estop_gateway::{Engine, RunLocation};
 use estop_store::{AgentRepo, Cases, Escalation, Ledger, Run, RunRepo, SpendBy, SpendQuery, Sqlite};
 use jiff::Timestamp;
 
@@ -21,7 +21,7 @@ pub(in crate::memory) struct Facts {
     pub(in crate::memory) caps: BudgetPolicy,
     store: Sqlite,
     /// `None` before the data plane began.
-    host: Option<Arc<Host>>,
+    engine: Option<Arc<Engine>>,
     /// The rules at the start.
     policies: Arc<PolicyFile>,
 }
@@ -30,18 +30,19 @@ impl Facts {
     pub(in crate::memory) fn new(
         batch: u64,
         store: Sqlite,
-        host: Option<Arc<Host>>,
+        engine: Option<Arc<Engine>>,
         policies: Arc<PolicyFile>,
     ) -> Facts {
-        let caps =
-            host.as_ref().map_or_else(|| policies.fleet_budget(), |host| host.rulebook.file().fleet_budget());
-        Facts { batch, caps, store, host, policies }
+        let caps = engine
+            .as_ref()
+            .map_or_else(|| policies.fleet_budget(), |engine| engine.rulebook.file().fleet_budget());
+        Facts { batch, caps, store, engine, policies }
     }
 
     /// The role of an agent.
     pub(super) fn role(&self, agent: &str) -> Option<Name> {
-        if let Some(host) = &self.host {
-            return host.rulebook.role(agent);
+        if let Some(engine) = &self.engine {
+            return engine.rulebook.role(agent);
         }
         let set = self.store.agent(agent).ok().flatten().and_then(|agent| agent.role);
         set.or_else(|| self.policies.role(agent).map(Name::from))
@@ -49,25 +50,25 @@ impl Facts {
 
     /// What a run said last. Whatever was said before this process is gone.
     pub(super) fn words(&self, agent: &str, run: Option<&str>) -> Option<String> {
-        self.host.as_ref()?.words.of(agent, run)
+        self.engine.as_ref()?.last_output.of(agent, run)
     }
 
     /// Where a run works, as its hooks said.
-    pub(super) fn place(&self, agent: &str, run: Option<&str>) -> Place {
-        self.host.as_ref().map(|host| host.words.place_of(agent, run)).unwrap_or_default()
+    pub(super) fn place(&self, agent: &str, run: Option<&str>) -> RunLocation {
+        self.engine.as_ref().map(|engine| engine.last_output.place_of(agent, run)).unwrap_or_default()
     }
 
     /// What the core counts of a run.
     pub(super) fn run_view(&self, agent: &str, run: Option<&str>) -> Option<RunView> {
-        let agent = self.host.as_ref()?.agents.get(agent)?;
-        let views = agent.judged().state.run_views();
+        let agent = self.engine.as_ref()?.agents.get(agent)?;
+        let views = agent.lock_state().state.run_views();
         views.into_iter().find(|view| view.name.as_deref() == run)
     }
 
     /// What an agent spent today: by its own budget's day, or by UTC's before the data plane began.
     pub(super) fn spent_today(&self, agent: &str) -> Option<NanoUsd> {
-        let spent = match self.host.as_ref().and_then(|host| host.agents.get(agent)) {
-            Some(agent) => agent.judged().state.budget().spent_today().usd,
+        let spent = match self.engine.as_ref().and_then(|engine| engine.agents.get(agent)) {
+            Some(agent) => agent.lock_state().state.budget().spent_today().usd,
             None => {
                 let day = Zone::default().local(Timestamp::now().as_millisecond()).day;
                 let query = SpendQuery {

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use estop_core::operator::HookCall;
 use estop_core::steps;
 
-use crate::engine::tests::host_with;
+use crate::engine::tests::engine_with;
 
 thread_local! {
     /// Steps over foreign text that the newest hook of this thread did while it held its agent's lock.
@@ -15,7 +15,7 @@ thread_local! {
 /// Whoever needs the lock (a deactivation, a list, the sweeper) waits for no text, however long or hostile.
 #[test]
 fn se_1_no_text_of_a_hook_is_read_under_the_agents_lock() {
-    let host = host_with("{}");
+    let engine = engine_with("{}");
     let hostile = "id=(,".repeat(40_000);
     let args = format!(r#"{{"command":"make test # {hostile}","a":[{}0]}}"#, "0,".repeat(40_000));
     let bodies = [
@@ -36,7 +36,7 @@ fn se_1_no_text_of_a_hook_is_read_under_the_agents_lock() {
         };
         LOCKED_STEPS.set(u64::MAX);
         let all = steps::counted(u64::MAX, || {
-            let reply = host.hook(call);
+            let reply = engine.hook(call);
             assert!(reply.fault.is_none(), "{reply:?}");
         });
         assert!(all >= body.len() as u64 / 8, "{all} steps for {event}: they are counted");

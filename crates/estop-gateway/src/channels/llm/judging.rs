@@ -1,4 +1,4 @@
-//! A request as the core is asked about it: its prints, what it may cost, and its account if it is let through.
+//! A request as the core is context about it: its prints, what it may cost, and its account if it is let through.
 
 use std::sync::Arc;
 
@@ -13,53 +13,46 @@ use estop_core::system::GateView;
 use estop_wire::protocol::Protocol;
 use estop_wire::request::RequestIn;
 
-use super::Asking;
+use super::LlmRequest;
+use crate::auth::identity::Caller;
 use crate::engine::agents::Agent;
-use crate::engine::previous_responses::Asked;
+use crate::engine::previous_responses::RequestSummary;
+use crate::exchange::exchange::ExchangeContext;
 use crate::exchange::pricing::{ModelPrices, Size};
-use crate::exchange::usage_meter::{Account, Opened};
+use crate::exchange::usage_meter::{Opened, UsageMeter};
+use crate::exchange::worker::Worker;
 use crate::journal::{short_name, shorten};
-use crate::killswitch::in_flight::Registered;
 
-impl Asking<'_> {
+impl LlmRequest {
     /// Asks the core. The account is open only if the request was let through.
     pub(super) fn judge(
         &self,
-        agent: &Arc<Agent>,
-        flight: &Registered,
-        said: &RequestIn<'_>,
-        body_bytes: usize,
-    ) -> (Arc<Decision>, Box<Account>) {
-        self.judge_under(self.worker.host.gate(&agent.name), agent, flight, said, body_bytes)
-    }
-
-    pub(super) fn judge_under(
-        &self,
+        context: &ExchangeContext<'_>,
         gate: GateView,
-        agent: &Arc<Agent>,
-        flight: &Registered,
         said: &RequestIn<'_>,
         body_bytes: usize,
-    ) -> (Arc<Decision>, Box<Account>) {
-        let run = self.run(agent);
+    ) -> (Arc<Decision>, Box<UsageMeter>) {
+        let ExchangeContext { worker, target, agent, flight } = *context;
+        let caller = &target.caller;
+        let run = self.run(agent, caller);
         flight.set_run(run.clone());
         let mut print = match self.kind() {
             // A session has many conversations, of sub-agents and helpers: only a run that was named is one.
-            CallKind::Generation => RequestPrint::of(&said.text(self.caller.run.as_deref())),
+            CallKind::Generation => RequestPrint::of(&said.text(caller.run.as_deref())),
             CallKind::Embedding | CallKind::Other => RequestPrint::default(),
         };
         print.steps.iter_mut().for_each(|step| shorten(&mut step.tool));
-        let prices = self.prices(said);
-        let estimate = self.estimate(said, body_bytes, &prices);
-        let host = &self.worker.host;
+        let prices = self.prices(worker, said);
+        let estimate = self.estimate(worker, said, body_bytes, &prices);
+        let engine = &worker.engine;
         // Commands are read before the lock is taken: nobody else waits for them.
         if !print.steps.is_empty() {
-            let runners = Arc::clone(&agent.judged().runners);
+            let runners = Arc::clone(&agent.lock_state().runners);
             note_test_runs(&runners, said, &mut print);
         }
-        let mut judged = agent.judged();
-        judged.recall.complete(said, &mut print);
-        let asked = Asked::of(&print);
+        let mut judged = agent.lock_state();
+        judged.previous_responses.complete(said, &mut print);
+        let summary = RequestSummary::of(&print);
         let received = RequestReceived {
             request: flight.request,
             call: self.kind(),
@@ -69,39 +62,39 @@ impl Asking<'_> {
             print,
             estimate,
             fleet: None,
-            tags: self.caller.tags.clone(),
+            tags: caller.tags.clone(),
         };
         let what = EventKind::RequestReceived(received);
-        let decision = host.tell_under(agent, &mut judged, Event { run: run.clone(), gate, what });
+        let decision = engine.apply_under(agent, &mut judged, Event { run: run.clone(), gate, what });
         drop(judged);
-        let mut account = Account::open(Opened {
-            host: host.clone(),
+        let mut account = UsageMeter::open(Opened {
+            engine: engine.clone(),
             agent: Arc::clone(agent),
             run,
             request: flight.request,
-            asked,
+            summary,
             estimate,
             prices,
-            streams: said.stream || self.call.stream,
+            streams: self.stream,
             flight: flight.handle(),
         });
         if !decision.is_allowed() {
             account.never_opened();
         } else if has_cap(&decision) {
             // A reservation that a killed process forgets would be money over the cap.
-            host.journal.flush();
+            engine.journal.flush();
         }
         (decision, account)
     }
 
     /// The run it names, or that of its client's session, if hooks of that session have begun one: a run that is refused
     /// its tools is refused here, too (TL-1). A session that ended may have something to say all the same.
-    fn run(&self, agent: &Agent) -> Option<Name> {
+    fn run(&self, agent: &Agent, caller: &Caller) -> Option<Name> {
         let has_begun = |run: &Name| {
-            let state = agent.judged().state.run_state(Some(run));
+            let state = agent.lock_state().state.run_state(Some(run));
             matches!(state, Some(RunState::Active | RunState::Sleeping | RunState::Escalated))
         };
-        self.caller.run.clone().or_else(|| self.session_run.clone().filter(has_begun))
+        caller.run.clone().or_else(|| self.session_run.clone().filter(has_begun))
     }
 
     pub(super) fn kind(&self) -> CallKind {
@@ -134,12 +127,18 @@ impl Asking<'_> {
         self.path_model(said).into_iter().chain(said.other_models.iter().map(AsRef::as_ref))
     }
 
-    fn prices(&self, said: &RequestIn<'_>) -> ModelPrices {
-        let find = |model: &str| self.worker.prices.find(self.provider, model);
+    fn prices(&self, worker: &Worker, said: &RequestIn<'_>) -> ModelPrices {
+        let find = |model: &str| worker.prices.find(&self.provider, model);
         ModelPrices::new(self.model(said).and_then(find), self.other_models(said).map(find).collect())
     }
 
-    fn estimate(&self, said: &RequestIn<'_>, body_bytes: usize, prices: &ModelPrices) -> Estimate {
+    fn estimate(
+        &self,
+        worker: &Worker,
+        said: &RequestIn<'_>,
+        body_bytes: usize,
+        prices: &ModelPrices,
+    ) -> Estimate {
         if self.kind() == CallKind::Other {
             // Nobody reads it: what it costs is either nothing or not to be known.
             return Estimate { unpriced: !self.is_free, ..Estimate::default() };
@@ -152,7 +151,7 @@ impl Asking<'_> {
             answers: said.answers,
             generates: self.kind() == CallKind::Generation,
         };
-        prices.estimate(size, self.worker.limits.output_reserve)
+        prices.estimate(size, worker.limits.output_reserve)
     }
 }
 

@@ -7,7 +7,7 @@ use estop_core::operator::HookCall;
 use estop_wire::mcp::{self, Call, Id, Message};
 use tokio::task::JoinHandle;
 
-use crate::engine::Host;
+use crate::engine::Engine;
 use crate::engine::agents::Agent;
 
 /// Tells the calls of this process from those of others: numbers of requests begin anew.
@@ -18,7 +18,7 @@ static PROCESS: LazyLock<String> = LazyLock::new(|| {
 
 /// Asks about calls, as a hook does.
 pub(super) struct Asker {
-    pub(super) host: Arc<Host>,
+    pub(super) engine: Arc<Engine>,
     pub(super) server: Box<str>,
     pub(super) agent: Arc<Agent>,
     pub(super) run: Option<Name>,
@@ -46,7 +46,7 @@ impl Asker {
 
     /// Why it may not run; whether the agent was switched off. This is a runtime's thread: others wait for no disk.
     fn hook(&self, event: &str, body: &str) -> (Option<String>, bool) {
-        let (reply, stops) = self.host.hook_unsynced(HookCall {
+        let (reply, stops) = self.engine.hook_unsynced(HookCall {
             client: "generic",
             event,
             body: body.as_bytes(),
@@ -101,9 +101,9 @@ impl Pending {
 
     /// Syncs the journal, on a thread that may wait for the disk.
     pub(super) fn sync(&self) -> Option<JoinHandle<()>> {
-        let host = Arc::clone(&self.0.as_ref()?.asker.host);
+        let engine = Arc::clone(&self.0.as_ref()?.asker.engine);
         Some(tokio::task::spawn_blocking(move || {
-            host.journal.sync();
+            engine.journal.sync();
         }))
     }
 

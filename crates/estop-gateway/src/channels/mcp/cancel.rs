@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::calls::Pending;
 use crate::body::upload::RequestBody;
-use crate::engine::Host;
+use crate::engine::Engine;
 use crate::engine::agents::Agent;
 use crate::killswitch::in_flight::Flight;
 use crate::upstream::Upstream;
@@ -26,7 +26,7 @@ const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// How a server is told.
 pub(super) struct Way {
-    pub(super) host: Arc<Host>,
+    pub(super) engine: Arc<Engine>,
     pub(super) upstream: Arc<Upstream>,
     pub(super) agent: Arc<Agent>,
     /// The request with the calls.
@@ -65,10 +65,17 @@ async fn tell_all(way: &Arc<Way>, reason: &str) {
 
 impl Way {
     async fn tell(&self, message: String) {
-        let (agent, host) = (&self.agent, &self.host);
+        let (agent, engine) = (&self.agent, &self.engine);
         let connection = Arc::clone(&self.flight.connection);
-        let now = host.clock.about();
-        let flight = agent.flights.register(agent.next_request(), Channel::Tools, connection, now, self.max);
+        let now = engine.clock.now_coarse();
+        let flight = agent.flights.register(
+            agent.next_request(),
+            Channel::Tools,
+            self.flight.upstream_name,
+            connection,
+            now,
+            self.max,
+        );
         let Some(flight) = flight else { return };
         let mut request = Request::new(RequestBody::whole(Bytes::from(message)));
         *request.method_mut() = Method::POST;

@@ -1,27 +1,23 @@
 //! What headers say about a message, where somebody could believe them instead of the message.
 
 use estop_wire::mcp::Message;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::no::No;
+use crate::exchange::rejection::Rejection;
 
 const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
 const TOOLS_CALL: &str = "tools/call";
 
 /// What cannot be read is not let through.
-pub(super) fn refuse_unreadable(headers: &HeaderMap) -> Result<(), No> {
-    if headers.contains_key(CONTENT_ENCODING) {
-        let message = "The body is compressed (content-encoding) and cannot be inspected: send it plain.";
-        return Err(No::bad(415, "content_encoding", message).closing());
-    }
+pub(super) fn refuse_other_charset(headers: &HeaderMap) -> Result<(), Rejection> {
     // A server that decodes what the header says would read another message than we do.
     let kinds: Vec<&HeaderValue> = headers.get_all(CONTENT_TYPE).iter().collect();
     if kinds.len() > 1 || !kinds.iter().all(|kind| is_utf8(kind)) {
         let message =
             "The body must be UTF-8: send one content-type, application/json, without another charset.";
-        return Err(No::bad(415, "charset", message).closing());
+        return Err(Rejection::bad(415, "charset", message).closing());
     }
     Ok(())
 }
@@ -43,11 +39,11 @@ fn is_utf8(kind: &HeaderValue) -> bool {
 
 /// Since 2026-07-28 method and name stand in headers too, for those who route by them. A server that believed another
 /// header than the message would run a call that nobody was asked about.
-pub(super) fn agree(headers: &HeaderMap, message: Option<&Message<'_>>) -> Result<(), No> {
+pub(super) fn agree(headers: &HeaderMap, message: Option<&Message<'_>>) -> Result<(), Rejection> {
     let disagree = || {
         let message =
             "The header mcp-method or mcp-name says something else than the message: send the same in both.";
-        Err(No::bad(400, "bad_header", message).closing())
+        Err(Rejection::bad(400, "bad_header", message).closing())
     };
     let mut calls = message.iter().flat_map(|message| message.calls());
     let (first, second) = (calls.next(), calls.next());

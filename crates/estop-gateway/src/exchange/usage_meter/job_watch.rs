@@ -5,10 +5,10 @@ use estop_wire::jobs::{self, JobKind, JobReader, JobState};
 use estop_wire::protocol::Protocol;
 use estop_wire::response::{Observed, Observer, framing};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use http::request::Parts as Head;
 
-use super::Account;
-use crate::engine::background::{Found, Job, JobStanding, Jobs, OpenAccount};
+use super::UsageMeter;
+use crate::body::upload::Outgoing;
+use crate::engine::background::{Found, Job, JobStanding, Jobs, OpenMeter};
 use crate::upstream::Ready;
 
 /// Headers that say how a request is to be read, and that a later one about the same work needs. None of them is a secret.
@@ -41,9 +41,9 @@ pub(crate) enum MayNotBegin {
     Full,
 }
 
-/// What became of the account of a request.
+/// What became of the meter of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AccountEnd {
+pub(crate) enum MeterEnd {
     /// It is settled as every other.
     Settle,
     /// It stays open until the result is seen.
@@ -58,8 +58,8 @@ pub(crate) struct Sending<'a> {
     pub(crate) provider: &'a str,
     /// The provider.
     pub(crate) ready: &'a Ready,
-    /// Method and headers, as the client sent them.
-    pub(crate) head: &'a Head,
+    /// The request, as it is sent.
+    pub(crate) request: &'a Outgoing,
     /// The client's path, without what the base path has already.
     pub(crate) path: &'a str,
     /// It asks for work in the background.
@@ -71,8 +71,8 @@ pub(crate) struct Sending<'a> {
 impl JobWatch {
     /// For a request that begins work, or is about some that is remembered; `None` for every other.
     pub(crate) fn of(sending: &Sending<'_>, jobs: &Jobs) -> Result<Option<Box<JobWatch>>, MayNotBegin> {
-        let Sending { agent, provider, ready, head, path, background, .. } = *sending;
-        let kind = jobs::begun_by(head.method.as_str(), path);
+        let Sending { agent, provider, ready, request, path, background, .. } = *sending;
+        let kind = jobs::begun_by(request.method().as_str(), path);
         let plain = jobs::plain_path(&format!("{}{path}", ready.provider.base_path));
         let what = match kind.filter(|kind| background || !kind.is_on_request()) {
             Some(kind) => {
@@ -113,38 +113,38 @@ impl JobWatch {
         }
     }
 
-    /// The answer is over, whole or not, or none came: remembers what began, settles what ended. `of` is the account of the
+    /// The answer is over, whole or not, or none came: remembers what began, settles what ended. `of` is the meter of the
     /// request itself, `said` what its answer said, `was_sent` whether the provider may have it.
-    pub(crate) fn end(self, of: &Account, said: Option<&Observed>, was_sent: bool) -> AccountEnd {
+    pub(crate) fn end(self, of: &UsageMeter, said: Option<&Observed>, was_sent: bool) -> MeterEnd {
         let has_answer = self.reader.is_some();
         let seen = self.reader.as_ref().filter(|_| self.is_good).and_then(JobReader::seen);
         match self.what {
-            What::Begins { .. } if has_answer && !self.is_good => AccountEnd::Settle,
+            What::Begins { .. } if has_answer && !self.is_good => MeterEnd::Settle,
             What::Begins { mut job, signs } => {
                 // Streamed to its end: it is over.
                 if said.is_some_and(|said| said.finish.is_some()) {
-                    return AccountEnd::Settle;
+                    return MeterEnd::Settle;
                 }
                 job.run = of.run().cloned();
                 let Some(seen) = seen else {
                     if was_sent {
-                        of.host().remember_job(*job, signs, None);
+                        of.engine().remember_job(*job, signs, None);
                     }
-                    return AccountEnd::Settle;
+                    return MeterEnd::Settle;
                 };
                 if matches!(seen.state, JobState::Ended | JobState::Cancelled) {
-                    return AccountEnd::Settle;
+                    return MeterEnd::Settle;
                 }
-                let account = (job.kind == JobKind::Response).then(|| of.parked() as Box<dyn OpenAccount>);
-                let told = if account.is_some() { AccountEnd::StaysOpen } else { AccountEnd::Settle };
+                let meter = (job.kind == JobKind::Response).then(|| of.parked() as Box<dyn OpenMeter>);
+                let told = if meter.is_some() { MeterEnd::StaysOpen } else { MeterEnd::Settle };
                 (job.id, job.thread) = (Some(seen.id), seen.thread);
-                of.host().remember_job(*job, signs, account);
+                of.engine().remember_job(*job, signs, meter);
                 told
             }
             What::Asks { found, result } => {
                 let said: Option<Observed> = result.map(|result| result.finish());
                 if seen.as_ref().is_some_and(|seen| seen.id != found.id) {
-                    return AccountEnd::Settle;
+                    return MeterEnd::Settle;
                 }
                 // What is streamed, or too large to be read whole, is over if it says why the model stopped.
                 let is_done = self.is_good && said.as_ref().is_some_and(|said| said.finish.is_some());
@@ -155,11 +155,11 @@ impl JobWatch {
                     None => JobState::Running,
                 };
                 if matches!(state, JobState::Ended | JobState::Cancelled)
-                    && let Some(account) = of.host().jobs.over(found.number, state)
+                    && let Some(meter) = of.engine().jobs.over(found.number, state)
                 {
-                    account.settle(said);
+                    meter.settle(said);
                 }
-                AccountEnd::Settle
+                MeterEnd::Settle
             }
         }
     }
@@ -168,10 +168,10 @@ impl JobWatch {
 impl Sending<'_> {
     fn job(&self, kind: JobKind, path: String) -> Job {
         let kept = |name: &&str| {
-            let value = self.head.headers.get(*name)?.to_str().ok()?;
+            let value = self.request.headers().get(*name)?.to_str().ok()?;
             (value.len() <= KEPT_BYTES_MAX).then(|| ((*name).to_owned(), value.to_owned()))
         };
-        let pairs = self.head.uri.query().unwrap_or_default().split('&');
+        let pairs = self.request.uri().query().unwrap_or_default().split('&');
         let version = |pair: &&str| pair.starts_with("api-version=") && pair.len() <= KEPT_BYTES_MAX;
         Job {
             agent: Name::from(self.agent),

@@ -21,7 +21,7 @@ use estop_core::policy_file::{PolicyFile, PolicyFileIn};
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_fake_model::FakeModel;
 use estop_gateway::settings::{Auth, Limits, Provider, Settings, UnknownAgents};
-use estop_gateway::{Gateway, Handover, Host, JournalQueue, Recorded, Remembered};
+use estop_gateway::{Engine, Gateway, Handover, JournalQueue, Recorded, Remembered};
 use estop_wire::protocol::Family;
 
 /// Long enough for a loaded machine, short enough to fail.
@@ -105,8 +105,8 @@ impl House {
         House { gateway: Some(gateway), model, queue, records, writer: Some(writer) }
     }
 
-    pub fn host(&self) -> &Arc<Host> {
-        self.gateway.as_ref().unwrap().host()
+    pub fn engine(&self) -> &Arc<Engine> {
+        self.gateway.as_ref().unwrap().engine()
     }
 
     pub fn address(&self) -> std::net::SocketAddr {
