@@ -4,6 +4,7 @@
 //! with a token.
 //! It never retries: whoever asked decides what a failure means.
 
+mod daemon;
 mod exchange;
 mod path;
 mod refusal;
@@ -17,6 +18,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
+pub(crate) use daemon::{Daemon, DaemonArgs, Listing, Whereabouts};
 use exchange::{Received, exchange};
 pub use path::{path, with_query};
 pub use refusal::Refusal;

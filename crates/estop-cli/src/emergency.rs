@@ -10,10 +10,9 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::Exit;
-use super::daemon::{Daemon, DaemonArgs};
 use super::kill::{self, Pressing};
 use super::table::{cell, moment, properties};
-use crate::client::path;
+use crate::client::{Daemon, DaemonArgs, path};
 pub(super) use admin_token::AdminTokenArg;
 
 /// Longest reason that is read from a terminal.

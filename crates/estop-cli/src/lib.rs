@@ -3,7 +3,6 @@
 // What commands share.
 pub mod backup_files;
 pub mod client;
-mod daemon;
 mod data_dir;
 pub mod journal_writer;
 pub mod lines;

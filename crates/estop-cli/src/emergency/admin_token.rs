@@ -5,7 +5,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use secrecy::SecretString;
 
-use crate::daemon::{Daemon, DaemonArgs, Whereabouts};
+use crate::client::{Daemon, DaemonArgs, Whereabouts};
 
 /// Beside ESTOP_TOKEN, as estop itself reads it.
 const VARIABLE: &str = "ESTOP_ADMIN_TOKEN";

@@ -11,9 +11,9 @@ use http::Method;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-use super::data_dir::DataDirArgs;
-use super::{say, say_json};
-use crate::client::{Answer, Ask, Client, ClientError, path, with_query};
+use super::{Answer, Ask, Client, ClientError, path, with_query};
+use crate::data_dir::DataDirArgs;
+use crate::{say, say_json};
 
 const URL_VARIABLE: &str = "ESTOP_URL";
 const TOKEN_VARIABLE: &str = "ESTOP_TOKEN";
@@ -26,7 +26,7 @@ const PAGE: usize = 500;
 
 /// Which estop, and how to answer.
 #[derive(Debug, clap::Args)]
-pub(super) struct DaemonArgs {
+pub(crate) struct DaemonArgs {
     #[command(flatten)]
     place: DataDirArgs,
     /// Reach estop at its admin port, as http://127.0.0.1:4101, instead of through the owner's socket in the data
@@ -44,12 +44,12 @@ pub(super) struct DaemonArgs {
 
 impl DaemonArgs {
     /// The estop they name.
-    pub(super) fn daemon(&self) -> anyhow::Result<Daemon> {
+    pub(crate) fn daemon(&self) -> anyhow::Result<Daemon> {
         self.daemon_with(None)
     }
 
     /// The same with a token from somewhere else, if there is one. Over the owner's socket no other is shown.
-    pub(super) fn daemon_with(&self, token: Option<&SecretString>) -> anyhow::Result<Daemon> {
+    pub(crate) fn daemon_with(&self, token: Option<&SecretString>) -> anyhow::Result<Daemon> {
         let client = match self.whereabouts()? {
             Whereabouts::Url(url) => {
                 let own = if token.is_some() { None } else { self.token()? };
@@ -61,7 +61,7 @@ impl DaemonArgs {
     }
 
     /// Where estop is.
-    pub(super) fn whereabouts(&self) -> anyhow::Result<Whereabouts> {
+    pub(crate) fn whereabouts(&self) -> anyhow::Result<Whereabouts> {
         Ok(match self.url() {
             Some(url) => Whereabouts::Url(url),
             None => Whereabouts::DataDir(self.place.folder()?),
@@ -69,7 +69,7 @@ impl DaemonArgs {
     }
 
     /// The same for what only the owner may do.
-    pub(super) fn daemon_of_owner(&self, what: &str) -> anyhow::Result<Daemon> {
+    pub(crate) fn daemon_of_owner(&self, what: &str) -> anyhow::Result<Daemon> {
         anyhow::ensure!(
             self.url().is_none(),
             "{what} goes through the owner's socket only: run it on estop's own machine, without --url and \
@@ -85,12 +85,12 @@ impl DaemonArgs {
     }
 
     /// Whether a token is given in one of the usual ways.
-    pub(super) fn has_token(&self) -> bool {
+    pub(crate) fn has_token(&self) -> bool {
         self.token_file.is_some() || std::env::var_os(TOKEN_VARIABLE).is_some_and(|token| !token.is_empty())
     }
 
     /// The token that is given in one of the usual ways.
-    pub(super) fn token(&self) -> anyhow::Result<Option<SecretString>> {
+    pub(crate) fn token(&self) -> anyhow::Result<Option<SecretString>> {
         match &self.token_file {
             Some(file) => read_token(file).map(Some),
             None => Ok(std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty()).map(Into::into)),
@@ -99,7 +99,7 @@ impl DaemonArgs {
 }
 
 /// Where estop is.
-pub(super) enum Whereabouts {
+pub(crate) enum Whereabouts {
     /// Behind its admin port.
     Url(String),
     /// On this machine.
@@ -118,41 +118,41 @@ fn read_token(file: &Path) -> anyhow::Result<SecretString> {
 }
 
 /// A running estop.
-pub(super) struct Daemon {
+pub(crate) struct Daemon {
     client: Client,
-    pub(super) json: bool,
+    pub(crate) json: bool,
 }
 
 /// A list that comes in pages.
-pub(super) struct Listing<'a> {
-    pub(super) path: &'a str,
-    pub(super) query: Vec<(&'a str, Option<String>)>,
+pub(crate) struct Listing<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) query: Vec<(&'a str, Option<String>)>,
     /// Under which key the entries are.
-    pub(super) key: &'a str,
+    pub(crate) key: &'a str,
     /// The parameter that takes the `next` of the page before.
-    pub(super) cursor: &'a str,
+    pub(crate) cursor: &'a str,
     /// As many as there are, if left out.
-    pub(super) limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
 }
 
 impl Daemon {
     /// With less patience, or more.
-    pub(super) fn within(self, within: std::time::Duration) -> Daemon {
+    pub(crate) fn within(self, within: std::time::Duration) -> Daemon {
         Daemon { client: self.client.within(within), ..self }
     }
 
-    pub(super) fn get(&self, target: String) -> anyhow::Result<Value> {
+    pub(crate) fn get(&self, target: String) -> anyhow::Result<Value> {
         self.send(Method::GET, target, None)
     }
 
-    pub(super) fn send(&self, method: Method, target: String, body: Option<&Value>) -> anyhow::Result<Value> {
+    pub(crate) fn send(&self, method: Method, target: String, body: Option<&Value>) -> anyhow::Result<Value> {
         let ask = Ask { body, ..Ask::new(method, target) };
         Ok(self.attempt(|client| client.ask(&ask))?.json)
     }
 
     /// Asks again where something else was changed in between: nothing was done then, and the journal's scribe changes
     /// agents too. With `--json` a refusal is an answer: the problem document.
-    pub(super) fn attempt(
+    pub(crate) fn attempt(
         &self,
         attempt: impl Fn(&Client) -> Result<Answer, ClientError>,
     ) -> anyhow::Result<Answer> {
@@ -170,7 +170,7 @@ impl Daemon {
     }
 
     /// Reads page after page into one.
-    pub(super) fn list(&self, listing: Listing<'_>) -> anyhow::Result<Value> {
+    pub(crate) fn list(&self, listing: Listing<'_>) -> anyhow::Result<Value> {
         let Listing { path, mut query, key, cursor, limit } = listing;
         let mut entries: Vec<Value> = Vec::new();
         let mut next = Value::Null;
@@ -196,7 +196,7 @@ impl Daemon {
     }
 
     /// Takes back the entry with this id of a list of the API, and says so; `done` is the sentence about the id.
-    pub(super) fn revoke(
+    pub(crate) fn revoke(
         &self,
         list: &str,
         id: &str,
@@ -207,7 +207,7 @@ impl Daemon {
     }
 
     /// Prints the API's JSON, or what it means.
-    pub(super) fn say(&self, answer: &Value, text: impl FnOnce(&Value) -> String) -> anyhow::Result<()> {
+    pub(crate) fn say(&self, answer: &Value, text: impl FnOnce(&Value) -> String) -> anyhow::Result<()> {
         if self.json { say_json(answer) } else { say(&text(answer)) }
     }
 }
