@@ -1,7 +1,7 @@
 //! `estop hook CLIENT [EVENT]`: what a coding agent starts before and after each of its tools (TL-1).
 //!
 //! It passes on what the client wrote, and prints what the running estop answers; the contracts of the clients are
-//! `estop_wire::hooks`. It runs before every tool call, so it reads no configuration and starts no runtime.
+//! `estop_wire::hooks`. It runs before every tool call, so it reads no configuration.
 //!
 //! It ends with 0 or 2 and never with 1: for most clients 1 means that the hook is broken and the tool may run. An
 //! error of its own refuses before a tool, a panic too.
@@ -12,9 +12,9 @@ mod latch;
 mod payload;
 mod unheard;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -24,11 +24,9 @@ use clap::Parser;
 use estop_wire::hooks::{HookAnswer, HookClient};
 
 use super::Exit;
-pub(super) use exchange::{is_of, of_both};
+use crate::client::{CallerOptions, OnUnreachable};
 use payload::Moment;
 use unheard::Unheard;
-
-pub use unheard::OnUnreachable;
 
 /// All of it: reading, asking, answering. Clients wait a minute; people at a keyboard do not. A daemon answers within
 /// milliseconds, at half of this it is in trouble as well.
@@ -66,6 +64,18 @@ pub struct Args {
     /// Reach estop at its admin port instead, with the token in ESTOP_TOKEN [env: ESTOP_URL]
     #[arg(long, value_name = "URL", conflicts_with = "data_dir")]
     url: Option<String>,
+}
+
+impl Args {
+    fn caller(&self) -> CallerOptions<'_> {
+        CallerOptions {
+            agent: self.agent.as_ref(),
+            run: self.run.as_ref(),
+            installed: self.installed,
+            data_dir: self.data_dir.as_deref(),
+            url: self.url.as_deref(),
+        }
+    }
 }
 
 /// The same as a command of its own: building all of estop's commands takes longer than everything else here.
@@ -130,11 +140,11 @@ fn run(args: Args) -> ExitCode {
 
 fn answer(args: Args, moment: &Moment) -> HookAnswer {
     let rule = unheard::rule(args.on_unreachable, args.run.is_some());
-    let folder = exchange::data_dir(&args);
+    let folder = args.caller().endpoint().ok().and_then(|endpoint| endpoint.data_dir().map(Path::to_owned));
     // A pressed button goes before every rule for an estop that is away.
     let away = |moment: &Moment, why: &str| match folder.as_deref().and_then(latch::why_shut) {
         Some(why) => unheard::pressed(moment, &why),
-        None => rule.answer(moment, why),
+        None => unheard::unreachable(rule, moment, why),
     };
     let (tell, told) = mpsc::sync_channel(1);
     let client = moment.client;
@@ -198,11 +208,6 @@ fn place_of_hook(words: &[OsString]) -> Option<usize> {
 
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
-}
-
-/// A variable that says something.
-fn variable(name: impl AsRef<OsStr>) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 #[cfg(test)]

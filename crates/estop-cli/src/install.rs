@@ -26,8 +26,8 @@ use estop_wire::hooks::HookClient;
 use serde::Serialize;
 use serde_json::json;
 
-use super::hook::OnUnreachable;
 use super::{Exit, say, say_json};
+use crate::client::OnUnreachable;
 pub(super) use codex::is_trusted as codex_trusts;
 use edit::{Edit, Outcome};
 pub(super) use list::{Installed, Standing, standings};

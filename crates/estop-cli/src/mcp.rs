@@ -29,7 +29,7 @@ use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Exit;
-use super::hook::OnUnreachable;
+use crate::client::OnUnreachable;
 use daemon::Daemon;
 use lines::{Lines, Piece};
 use outbox::Outbox;

@@ -11,7 +11,7 @@ use http::Method;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-use super::{Answer, Ask, Client, ClientError, path, with_query};
+use super::{Answer, Ask, Client, ClientError, path, variable, with_query};
 use crate::data_dir::DataDirArgs;
 use crate::{say, say_json};
 
@@ -80,7 +80,7 @@ impl DaemonArgs {
 
     /// What the command line names comes before the environment.
     fn url(&self) -> Option<String> {
-        let from_env = || std::env::var(URL_VARIABLE).ok().filter(|url| !url.is_empty());
+        let from_env = || variable(URL_VARIABLE);
         self.url.clone().or_else(|| if self.place.is_given() { None } else { from_env() })
     }
 
@@ -93,7 +93,7 @@ impl DaemonArgs {
     pub(crate) fn token(&self) -> anyhow::Result<Option<SecretString>> {
         match &self.token_file {
             Some(file) => read_token(file).map(Some),
-            None => Ok(std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty()).map(Into::into)),
+            None => Ok(variable(TOKEN_VARIABLE).map(Into::into)),
         }
     }
 }

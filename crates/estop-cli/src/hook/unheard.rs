@@ -3,28 +3,7 @@
 use estop_wire::hooks::{self, HookAnswer, HookEvent, HookIn, HookOut};
 
 use super::payload::Moment;
-use super::variable;
-
-const ON_UNREACHABLE: &str = "ESTOP_ON_UNREACHABLE";
-
-/// What to answer when estop cannot be asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum OnUnreachable {
-    /// No tool runs.
-    Deny,
-    /// Tools run, and the person is told.
-    Allow,
-}
-
-impl OnUnreachable {
-    /// As the command line spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            OnUnreachable::Deny => "deny",
-            OnUnreachable::Allow => "allow",
-        }
-    }
-}
+use crate::client::{OnUnreachable, UnreachableRule, variable};
 
 /// Why there is no answer of estop.
 pub(super) enum Unheard {
@@ -38,51 +17,22 @@ pub(super) enum Unheard {
     Unread(HookAnswer),
 }
 
-/// What is answered, and why that.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Rule {
-    on_unreachable: OnUnreachable,
-    because: &'static str,
-}
-
-/// The option, else the variable, else: nothing runs unseen inside a run, and no editor stops working outside.
-pub(super) fn rule(option: Option<OnUnreachable>, names_run: bool) -> Rule {
+/// Inside a run nothing runs unseen.
+pub(super) fn rule(option: Option<OnUnreachable>, names_run: bool) -> UnreachableRule {
     let is_inside = names_run || ["ESTOP_TICKET", "ESTOP_RUN"].iter().any(|name| variable(name).is_some());
-    rule_of(option, variable(ON_UNREACHABLE).as_deref(), is_inside)
+    UnreachableRule::of(option, is_inside)
 }
 
-fn rule_of(option: Option<OnUnreachable>, said: Option<&str>, is_inside: bool) -> Rule {
-    let (on_unreachable, because) = match (option, said) {
-        (Some(option), _) => (option, "--on-unreachable says so"),
-        (None, Some("deny")) => (OnUnreachable::Deny, "ESTOP_ON_UNREACHABLE says so"),
-        (None, Some("allow")) => (OnUnreachable::Allow, "ESTOP_ON_UNREACHABLE says so"),
-        (None, Some(_)) => (OnUnreachable::Deny, "ESTOP_ON_UNREACHABLE is neither deny nor allow"),
-        (None, None) if is_inside => (OnUnreachable::Deny, "inside a run nothing runs unseen"),
-        (None, None) => (OnUnreachable::Allow, "outside of a run tools do not wait for estop"),
-    };
-    Rule { on_unreachable, because }
-}
-
-impl Rule {
-    pub(super) fn answer(&self, moment: &Moment, why: &str) -> HookAnswer {
-        let Rule { on_unreachable, because } = self;
-        match on_unreachable {
-            OnUnreachable::Deny => refuse(
-                moment,
-                &format!(
-                    "estop refused this, because it cannot be asked: {why}, and {because}. Nothing is wrong with the \
-                     call itself, and trying again does not help. Tell the person at the keyboard to start estop with \
-                     `estop serve`."
-                ),
-            ),
-            OnUnreachable::Allow => {
-                let line = format!(
-                    "estop was not asked, and this runs unseen: {why}; {because}. Start estop with `estop serve`."
-                );
-                hooks::allow_and_tell(moment.client, moment.event, &moment.name, &line)
-            }
-        }
+/// Nobody answers: what the rule says.
+pub(super) fn unreachable(rule: UnreachableRule, moment: &Moment, why: &str) -> HookAnswer {
+    if let Some(reason) = rule.refusal(why) {
+        return refuse(moment, &reason);
     }
+    let because = rule.because;
+    let line = format!(
+        "estop was not asked, and this runs unseen: {why}; {because}. Start estop with `estop serve`."
+    );
+    hooks::allow_and_tell(moment.client, moment.event, &moment.name, &line)
 }
 
 /// The hook is installed or called in a way that cannot work.
@@ -133,20 +83,4 @@ fn refuse(moment: &Moment, reason: &str) -> HookAnswer {
         | HookEvent::Other => HookOut::allow(),
     };
     hooks::write(&HookIn::empty(moment.client, moment.event, &moment.name), &out)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tl_1_the_option_goes_before_the_variable_and_a_run_before_neither() {
-        let told = |option, said, is_inside| rule_of(option, said, is_inside).on_unreachable;
-        assert_eq!(told(Some(OnUnreachable::Allow), Some("deny"), true), OnUnreachable::Allow);
-        assert_eq!(told(None, Some("deny"), false), OnUnreachable::Deny);
-        assert_eq!(told(None, Some("allow"), true), OnUnreachable::Allow);
-        assert_eq!(told(None, Some("alow"), false), OnUnreachable::Deny);
-        assert_eq!(told(None, None, true), OnUnreachable::Deny);
-        assert_eq!(told(None, None, false), OnUnreachable::Allow);
-    }
 }

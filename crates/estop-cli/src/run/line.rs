@@ -2,31 +2,21 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream as Bell;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use anyhow::Context;
-use bytes::Bytes;
 use estop_config::SecretVariables;
-use http::header::{CONTENT_TYPE, HOST};
-use http::{Method, Request, StatusCode};
-use http_body_util::{BodyExt, Collected, Full, Limited};
-use hyper::body::Incoming;
-use hyper_util::rt::TokioIo;
+use http::StatusCode;
 use serde_json::Value;
-use tokio::net::UnixStream;
 
-use crate::client::{ClientError, Refusal};
+use crate::client::{ClientError, Endpoint, Opened, Refusal, Transport, WatchMessage};
 
 /// The first answer waits for the daemon's disk.
 const FIRST_WITHIN: Duration = Duration::from_secs(15);
 /// A daemon that is gone is looked for this often.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
-/// The daemon says every ten seconds that it is alive; after three times that it is not.
-const SILENT_MAX: Duration = Duration::from_secs(30);
-/// A line of it is shorter.
-const WORD_MAX: usize = 64 << 10;
 
 /// What was heard.
 #[derive(Debug)]
@@ -67,7 +57,8 @@ pub(super) fn open(socket: &Path, about: Value) -> anyhow::Result<(Line, Watchin
     rings.set_nonblocking(true)?;
     let (tell, words) = channel();
     let (stop, stopped) = tokio::sync::oneshot::channel();
-    let keeper = Keeper { socket: socket.to_owned(), about, tell: Teller { tell, rings } };
+    let transport = Transport::new(Endpoint::Socket(socket.to_owned()));
+    let keeper = Keeper { transport, about, tell: Teller { tell, rings } };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name("estop-line".into()).spawn(move || {
         runtime.block_on(async {
@@ -130,7 +121,7 @@ impl Teller {
 }
 
 struct Keeper {
-    socket: PathBuf,
+    transport: Transport,
     about: Value,
     tell: Teller,
 }
@@ -178,63 +169,24 @@ impl Keeper {
     }
 
     async fn attempt(&self, begin: bool) -> Attempt {
-        match tokio::time::timeout(FIRST_WITHIN, self.ask(begin)).await {
-            Ok(Ok((StatusCode::OK, body))) => {
-                self.listen(body).await;
-                Attempt::Broke
-            }
-            Ok(Ok((status, body))) => {
-                let body = Limited::new(body, WORD_MAX).collect().await;
-                let body = body.map(Collected::to_bytes).unwrap_or_default();
-                match Refusal::read(status, &body) {
-                    Some(refusal) => Attempt::No(status, refusal),
-                    None => {
-                        Attempt::Nobody(format!("what answers at {} is not estop", self.socket.display()))
-                    }
-                }
-            }
-            Ok(Err(why)) => Attempt::Nobody(why),
-            Err(_) => Attempt::Nobody(format!("estop did not answer in time ({})", self.socket.display())),
-        }
-    }
-
-    async fn ask(&self, begin: bool) -> Result<(StatusCode, Incoming), String> {
-        let broke = |why: String| format!("cannot reach estop at {}: {why}", self.socket.display());
-        let stream = UnixStream::connect(&self.socket).await.map_err(|error| broke(error.to_string()))?;
-        let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-        let (mut sender, connection) = shaken.map_err(|error| broke(error.to_string()))?;
-        // How it ends is told by the answer, or by its end.
-        tokio::spawn(async move { drop(connection.await) });
         let mut about = self.about.clone();
         about["begin"] = begin.into();
-        let request = Request::builder()
-            .method(Method::POST)
-            .uri("/api/runs/watch")
-            .header(HOST, "localhost")
-            .header(CONTENT_TYPE, "application/json")
-            .body(Full::new(Bytes::from(about.to_string())))
-            .map_err(|error| broke(error.to_string()))?;
-        let answer = sender.send_request(request).await.map_err(|error| broke(error.to_string()))?;
-        Ok((answer.status(), answer.into_body()))
-    }
-
-    /// Passes on what is said until the line breaks.
-    async fn listen(&self, mut body: Incoming) {
-        let mut rest: Vec<u8> = Vec::new();
-        while let Ok(Some(Ok(frame))) = tokio::time::timeout(SILENT_MAX, body.frame()).await {
-            rest.extend_from_slice(frame.data_ref().map(AsRef::as_ref).unwrap_or_default());
-            while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = rest.drain(..=end).collect();
-                let said: Value = serde_json::from_slice(&line).unwrap_or_default();
-                if said["watching"] == true {
-                    self.tell.tell(Word::Watching(said));
-                } else if let Some(why) = said["end"].as_str() {
-                    self.tell.tell(Word::End(why.to_owned()));
+        match self.transport.watch(&about, FIRST_WITHIN).await {
+            // Passes on what is said until the line breaks.
+            Ok(Opened::Watching(mut watch)) => {
+                while let Some(message) = watch.next().await {
+                    self.tell.tell(match message {
+                        WatchMessage::Watching(said) => Word::Watching(said),
+                        WatchMessage::End(why) => Word::End(why),
+                    });
                 }
+                Attempt::Broke
             }
-            if rest.len() > WORD_MAX {
-                return;
-            }
+            Ok(Opened::Answered(received)) => match Refusal::read(received.status, &received.body) {
+                Some(refusal) => Attempt::No(received.status, refusal),
+                None => Attempt::Nobody(format!("what answers at {} is not estop", self.transport.endpoint)),
+            },
+            Err(error) => Attempt::Nobody(error.to_string()),
         }
     }
 }
