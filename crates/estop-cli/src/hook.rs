@@ -41,7 +41,7 @@ const OPTIONS: &[&str] = &["--agent", "--run", "--on-unreachable", "--data-dir",
 /// error and exit code, which is 0 or 2. Options may also stand before `hook`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Whose contract: claude-code, codex, gemini-cli, copilot, cline, qwen, cursor, opencode, openclaw, generic
+    #[arg(help = format!("Whose contract: {}", HookClient::ALL.map(HookClient::name).join(", ")))]
     client: String,
     /// The event in the client's own words; without it, the payload names it
     event: Option<String>,

@@ -3,6 +3,7 @@
 // What commands share.
 pub mod backup_files;
 pub mod client;
+mod clients;
 mod data_dir;
 pub mod journal_writer;
 pub mod lines;

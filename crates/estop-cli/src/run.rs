@@ -4,7 +4,6 @@
 //! terminal stays the program's. What cannot be covered is said, not hidden.
 
 mod base_urls;
-mod clients;
 mod codex;
 mod daemon;
 mod folder;
@@ -12,7 +11,10 @@ mod hooks;
 mod job;
 mod latch;
 mod line;
+mod model_calls;
+mod opencode;
 mod outfit;
+mod prepare;
 mod project;
 mod signals;
 mod summary;
@@ -129,7 +131,7 @@ fn run(args: &Args) -> anyhow::Result<u8> {
     let (line, watching) = line::open(&socket, wish.about(&ticket))?;
     let (providers, secrets) =
         config.map(|config| (config.providers, config.secret_variables)).unwrap_or_default();
-    let place = outfit::Place {
+    let place = prepare::Place {
         agent: wish.agent.clone(),
         run: watching.run.clone(),
         data_url: watching.data_url.clone(),
@@ -139,7 +141,7 @@ fn run(args: &Args) -> anyhow::Result<u8> {
         hooks: !args.no_hooks,
         secrets: secrets.and(watching.secrets.clone()),
     };
-    let outfit = outfit::Outfit::of(program, rest, &place, &providers);
+    let outfit = prepare::outfit(program, rest, &place, &providers);
     if !args.quiet {
         started.iter().for_each(|said| eprintln!("estop: {}", escaped_lines(said)));
         let how = if wish.attended { "" } else { " (unattended)" };

@@ -13,10 +13,8 @@ use estop_wire::hooks::HookClient;
 use serde_json::{Map, Value, json};
 
 use super::base_urls::BaseUrls;
-use super::clients::put_first;
-use super::hooks::settings;
 use super::outfit::Outfit;
-use crate::install::settings::Scope;
+use crate::install::settings::{Scope, with_hooks};
 
 /// Where it says that hooks of its command line are from.
 const COMMAND_LINE: &str = "/<session-flags>/config.toml";
@@ -32,7 +30,7 @@ pub(super) fn point(outfit: &mut Outfit, urls: &BaseUrls<'_>) {
     } else {
         urls.of("openai", "/v1")
     };
-    put_first(outfit, vec!["-c".into(), format!("openai_base_url={}", json!(url)).into()]);
+    outfit.put_first(vec!["-c".into(), format!("openai_base_url={}", json!(url)).into()]);
 }
 
 /// Whether it is logged in with ChatGPT, not with a key. Only that is looked at.
@@ -46,7 +44,7 @@ fn has_login(outfit: &Outfit) -> bool {
 
 /// Its hooks, with its trust in them, all for this run.
 pub(super) fn hooks(program: &OsStr, outfit: &mut Outfit, estop: &[String]) -> Result<(), String> {
-    let text = settings(HookClient::Codex, Scope::User, estop, None)?;
+    let text = with_hooks(HookClient::Codex, Scope::User, estop, None)?;
     let file: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     let mut options = on();
     for (event, entries) in file["hooks"].as_object().into_iter().flatten() {
@@ -54,13 +52,13 @@ pub(super) fn hooks(program: &OsStr, outfit: &mut Outfit, estop: &[String]) -> R
     }
     let trusted = ask(program, &options, &commands(&file))?;
     options.extend(["-c".into(), format!("hooks.state={}", toml(&Value::Object(trusted))).into()]);
-    put_first(outfit, options);
+    outfit.put_first(options);
     Ok(())
 }
 
 /// Hooks that are installed, in spite of a project's file.
 pub(super) fn switch_on(outfit: &mut Outfit) {
-    put_first(outfit, on());
+    outfit.put_first(on());
 }
 
 /// A project's file may switch hooks off; this wins.

@@ -2,40 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
 
-use estop_config::{Provider, SecretVariables, is_own_secret};
+use estop_config::{SecretVariables, is_own_secret};
 
-use super::base_urls::{self, BaseUrls};
-use super::clients::{self, Client};
 use super::folder::Folder;
-use super::hooks;
-
-/// Where the program runs, and as what.
-pub(super) struct Place {
-    pub(super) agent: String,
-    pub(super) run: String,
-    /// The data plane.
-    pub(super) data_url: String,
-    pub(super) data_dir: PathBuf,
-    pub(super) socket: PathBuf,
-    /// Whoever shows it acts as this run.
-    pub(super) ticket: String,
-    /// Whether hooks are wanted.
-    pub(super) hooks: bool,
-    /// Which variables hold secrets.
-    pub(super) secrets: SecretVariables,
-}
 
 /// Stands where a provider's key was: estop puts the real one into each request, and clients do not start without any.
 const INJECTED: &str = "estop-injected";
-
-impl Place {
-    /// What all model calls of this run begin with.
-    pub(super) fn base_url(&self) -> String {
-        format!("{}/runs/{}", self.data_url, self.ticket)
-    }
-}
 
 /// What the program gets.
 pub(super) struct Outfit {
@@ -52,48 +25,19 @@ pub(super) struct Outfit {
 }
 
 impl Outfit {
-    /// For this program.
-    pub(super) fn of(
-        program: &OsStr,
-        args: &[OsString],
-        place: &Place,
-        providers: &BTreeMap<String, Provider>,
-    ) -> Outfit {
-        let mut outfit = Outfit {
+    /// Nothing yet but the program's own arguments.
+    pub(super) fn new(args: &[OsString], folder: Folder) -> Outfit {
+        Outfit {
             args: args.to_vec(),
             variables: BTreeMap::new(),
             removed: BTreeSet::new(),
             said: Vec::new(),
-            folder: Folder::of(&place.data_dir, &place.run),
-        };
-        outfit.keep_secrets(&place.secrets);
-        let base = place.base_url();
-        for (name, value) in [
-            ("ESTOP_AGENT", place.agent.as_str()),
-            ("ESTOP_RUN", &place.run),
-            ("ESTOP_TICKET", &place.ticket),
-            ("ESTOP_BASE_URL", &base),
-        ] {
-            outfit.set(name, value);
+            folder,
         }
-        outfit.variables.insert("ESTOP_SOCKET".into(), place.socket.clone().into());
-        if place.data_url.starts_with("https:") {
-            outfit.say(
-                "this daemon speaks TLS: the program must trust its certificate (SSL_CERT_FILE, NODE_EXTRA_CA_CERTS).",
-            );
-        }
-        let urls = BaseUrls { data_url: &place.data_url, base: &base, providers };
-        base_urls::set(&mut outfit, &urls);
-        let client = Client::of(program);
-        clients::dress(client, &mut outfit, &urls);
-        if place.hooks {
-            hooks::inject(client, program, &place.data_dir, &mut outfit);
-        }
-        outfit
     }
 
     /// The program inherits none of estop's secrets (SE-3).
-    fn keep_secrets(&mut self, secrets: &SecretVariables) {
+    pub(super) fn keep_secrets(&mut self, secrets: &SecretVariables) {
         let is_set = |name: &&String| std::env::var_os(name.as_str()).is_some();
         let own = std::env::vars_os().map(|(name, _)| name);
         self.removed.extend(own.filter(|name| name.to_str().is_some_and(is_own_secret)));
@@ -105,6 +49,11 @@ impl Outfit {
 
     pub(super) fn set(&mut self, name: &str, value: &str) {
         self.variables.insert(name.into(), value.into());
+    }
+
+    /// Puts options right after the program, before its own arguments.
+    pub(super) fn put_first(&mut self, options: Vec<OsString>) {
+        self.args.splice(0..0, options);
     }
 
     pub(super) fn say(&mut self, said: impl Into<String>) {
