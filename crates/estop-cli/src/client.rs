@@ -9,6 +9,7 @@
 //!
 //! It never retries: whoever asked decides what a failure means.
 
+mod admin_token;
 mod caller;
 mod daemon;
 mod endpoint;
@@ -29,6 +30,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
+pub(crate) use admin_token::AdminTokenArg;
 pub(crate) use caller::{Caller, CallerOptions, variable};
 pub(crate) use daemon::{Daemon, DaemonArgs, Listing, Whereabouts};
 pub use endpoint::BadTarget;

@@ -12,11 +12,11 @@ use estop_core::system::{Channel, Channels, KillReason};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::emergency::{AdminTokenArg, persisted, state};
+use super::emergency_text::{persisted, state};
 use super::prooftest::millis;
 use super::table::cell;
 use super::{Exit, say, say_json};
-use crate::client::{ClientError, DaemonArgs, Whereabouts, path};
+use crate::client::{AdminTokenArg, ClientError, DaemonArgs, Whereabouts, path};
 use alone::Alone;
 pub(super) use holder::Holder;
 

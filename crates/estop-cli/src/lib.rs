@@ -5,6 +5,7 @@ pub mod backup_files;
 pub mod client;
 mod clients;
 mod data_dir;
+mod emergency_text;
 pub mod journal_writer;
 pub mod lines;
 mod open_store;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Exit;
 use super::alerts::failing;
-use super::emergency::{proof_test, state_of};
+use super::emergency_text::{proof_test, state_of};
 use super::table::{cell, dollars, each, moment, properties};
 use crate::client::{DaemonArgs, path};
 

@@ -5,7 +5,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use secrecy::SecretString;
 
-use crate::client::{Daemon, DaemonArgs, Whereabouts};
+use super::daemon::{Daemon, DaemonArgs, Whereabouts};
 
 /// Beside ESTOP_TOKEN, as estop itself reads it.
 const VARIABLE: &str = "ESTOP_ADMIN_TOKEN";
@@ -34,7 +34,7 @@ impl AdminTokenArg {
     }
 
     /// The daemon for what always needs an admin token (KS-5): one that is given, or else asked for on a terminal.
-    pub(super) fn daemon_to_unlock(&self, daemon: &DaemonArgs) -> anyhow::Result<Daemon> {
+    pub(crate) fn daemon_to_unlock(&self, daemon: &DaemonArgs) -> anyhow::Result<Daemon> {
         let token = match self.given()? {
             Some(token) => Some(token),
             None if daemon.has_token() => daemon.token()?,
