@@ -10,7 +10,7 @@ pub(super) mod branch;
 mod exchange;
 mod latch;
 mod payload;
-mod unheard;
+mod unreachable;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -26,7 +26,7 @@ use estop_wire::hooks::{HookAnswer, HookClient};
 use super::Exit;
 use crate::client::{CallerOptions, OnUnreachable};
 use payload::Moment;
-use unheard::Unheard;
+use unreachable::NoAnswer;
 
 /// All of it: reading, asking, answering. Clients wait a minute; people at a keyboard do not. A daemon answers within
 /// milliseconds, at half of this it is in trouble as well.
@@ -102,7 +102,7 @@ pub fn if_asked(words: impl Iterator<Item = OsString>) -> Option<ExitCode> {
         Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => {
             return Some(match moment {
-                Some(moment) => say(&unheard::misused(&moment, &first_line(&error.to_string()))),
+                Some(moment) => say(&unreachable::misused(&moment, &first_line(&error.to_string()))),
                 None => {
                     eprintln!("{error}");
                     Exit::Usage.into()
@@ -135,16 +135,16 @@ fn run(args: Args) -> ExitCode {
     // A panic says nothing on its own: what is printed must be an answer.
     std::panic::set_hook(Box::new(|_| {}));
     let answer = std::panic::catch_unwind(|| answer(args, &moment));
-    say(&answer.unwrap_or_else(|_| unheard::broken(&moment)))
+    say(&answer.unwrap_or_else(|_| unreachable::broken(&moment)))
 }
 
 fn answer(args: Args, moment: &Moment) -> HookAnswer {
-    let rule = unheard::rule(args.on_unreachable, args.run.is_some());
+    let rule = unreachable::rule(args.on_unreachable, args.run.is_some());
     let folder = args.caller().endpoint().ok().and_then(|endpoint| endpoint.data_dir().map(Path::to_owned));
     // A pressed button goes before every rule for an estop that is away.
     let away = |moment: &Moment, why: &str| match folder.as_deref().and_then(latch::why_shut) {
-        Some(why) => unheard::pressed(moment, &why),
-        None => unheard::unreachable(rule, moment, why),
+        Some(why) => unreachable::pressed(moment, &why),
+        None => unreachable::by_rule(rule, moment, why),
     };
     let (tell, told) = mpsc::sync_channel(1);
     let client = moment.client;
@@ -160,19 +160,22 @@ fn answer(args: Args, moment: &Moment) -> HookAnswer {
     }
     match told.recv_timeout(TIME_LIMIT) {
         Ok(Ok(answer)) => answer,
-        Ok(Err(Unheard::Unreachable { moment, why })) => away(&moment, &why),
-        Ok(Err(Unheard::Refused { moment, why })) => unheard::refused(&moment, &why),
-        Ok(Err(Unheard::Misused { moment, why })) => unheard::misused(&moment, &why),
-        Ok(Err(Unheard::Unread(answer))) => answer,
+        Ok(Err(NoAnswer::Unreachable { moment, why })) => away(&moment, &why),
+        Ok(Err(NoAnswer::Refused { moment, why })) => unreachable::refused(&moment, &why),
+        Ok(Err(NoAnswer::Misused { moment, why })) => unreachable::misused(&moment, &why),
+        Ok(Err(NoAnswer::Unread(answer))) => answer,
         Err(mpsc::RecvTimeoutError::Timeout) => {
             let seconds = TIME_LIMIT.as_secs();
             if !is_read.load(Ordering::Relaxed) {
                 // estop may well be there: what never came cannot be allowed.
-                return unheard::refused(moment, &format!("the payload did not arrive within {seconds} s"));
+                return unreachable::refused(
+                    moment,
+                    &format!("the payload did not arrive within {seconds} s"),
+                );
             }
             away(moment, &format!("there was no answer within {seconds} s"))
         }
-        Err(mpsc::RecvTimeoutError::Disconnected) => unheard::broken(moment),
+        Err(mpsc::RecvTimeoutError::Disconnected) => unreachable::broken(moment),
     }
 }
 

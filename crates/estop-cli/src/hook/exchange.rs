@@ -8,17 +8,17 @@ use http::{HeaderValue, StatusCode};
 use serde::Deserialize;
 
 use super::payload::{self, Moment, Payload};
-use super::unheard::Unheard;
+use super::unreachable::NoAnswer;
 use super::{Args, TIME_LIMIT, branch};
 use crate::client::{Client, Endpoint, Received, path, post};
 
 /// Reads the payload, asks, and reads the answer.
-pub(super) fn ask(args: &Args, client: HookClient, is_read: &AtomicBool) -> Result<HookAnswer, Unheard> {
+pub(super) fn ask(args: &Args, client: HookClient, is_read: &AtomicBool) -> Result<HookAnswer, NoAnswer> {
     let payload = payload::read(std::io::stdin().lock(), client, args.event.as_deref());
     is_read.store(true, Ordering::Relaxed);
-    let payload = payload.map_err(Unheard::Unread)?;
-    let unreachable = |why: String| Unheard::Unreachable { moment: payload.moment.clone(), why };
-    let misused = |why: String| Unheard::Misused { moment: payload.moment.clone(), why };
+    let payload = payload.map_err(NoAnswer::Unread)?;
+    let unreachable = |why: String| NoAnswer::Unreachable { moment: payload.moment.clone(), why };
+    let misused = |why: String| NoAnswer::Misused { moment: payload.moment.clone(), why };
     let mut transport = args.caller().caller().map_err(|error| misused(error.to_string()))?.transport;
     if let Some(branch) = branch_of(&payload) {
         transport.headers.insert("x-estop-branch", branch);
@@ -45,15 +45,15 @@ struct CommandAnswer {
     exit_code: u8,
 }
 
-fn judge(received: &Received, moment: &Moment, endpoint: &Endpoint) -> Result<HookAnswer, Unheard> {
-    let strange = |what: String| Unheard::Unreachable {
+fn judge(received: &Received, moment: &Moment, endpoint: &Endpoint) -> Result<HookAnswer, NoAnswer> {
+    let strange = |what: String| NoAnswer::Unreachable {
         moment: moment.clone(),
         why: format!("what answers at {endpoint} {what}; after an update of estop, restart it"),
     };
     if received.status != StatusCode::OK {
         return Err(match received.own_detail() {
             // It is estop, and it has no yes: then no tool runs, whatever holds when it is away.
-            Some(why) => Unheard::Refused { moment: moment.clone(), why },
+            Some(why) => NoAnswer::Refused { moment: moment.clone(), why },
             None => strange(format!("has no answer to hooks (status {})", received.status.as_u16())),
         });
     }

@@ -7,40 +7,40 @@ use std::path::{Path, PathBuf};
 use estop_wire::hooks::HookClient;
 use serde_json::Value;
 
-use super::outfit::Outfit;
+use super::environment::Environment;
 use super::{codex, opencode};
 use crate::clients::{Descriptor, RunHooks};
 use crate::install;
 use crate::install::settings::{Scope, estop_words, targets, with_hooks};
 
 /// Gives a client its hooks.
-pub(super) fn inject(client: &Descriptor, program: &OsStr, data_dir: &Path, outfit: &mut Outfit) {
+pub(super) fn inject(client: &Descriptor, program: &OsStr, data_dir: &Path, environment: &mut Environment) {
     // With the data directory: what is written goes before what a repository may set in a hook's environment.
     let estop = match install::this_program() {
         Ok(estop) => [estop, "--data-dir".to_owned(), data_dir.display().to_string()],
         Err(why) => {
-            return outfit
+            return environment
                 .say(format!("estop does not find itself ({why:#}): the program's tools do NOT ask it."));
         }
     };
     if is_installed(client, Path::new(&estop[0]), data_dir) {
         if client.needs_trust {
-            codex::switch_on(outfit);
+            codex::switch_on(environment);
         }
-        return warn_if_off(client, outfit);
+        return warn_if_off(client, environment);
     }
     let done = match client.run_hooks {
-        RunHooks::SettingsOption(option) => settings_option(client.client, option, outfit, &estop),
+        RunHooks::SettingsOption(option) => settings_option(client.client, option, environment, &estop),
         RunHooks::SystemSettings { variable, file } => {
-            system_settings(client.client, (variable, file), outfit, &estop)
+            system_settings(client.client, (variable, file), environment, &estop)
         }
-        RunHooks::Codex => codex::hooks(program, outfit, &estop),
-        RunHooks::Opencode => opencode::hooks(outfit, &estop),
+        RunHooks::Codex => codex::hooks(program, environment, &estop),
+        RunHooks::Opencode => opencode::hooks(environment, &estop),
         RunHooks::None => Err("it reads hooks from its own files alone".to_owned()),
     };
     match done {
-        Ok(()) => warn_if_off(client, outfit),
-        Err(why) => outfit.say(format!(
+        Ok(()) => warn_if_off(client, environment),
+        Err(why) => environment.say(format!(
             "no hooks for this run ({why}): its tool calls are counted from the model's answers, and are not asked for one by \
              one. `estop install {}` changes that.",
             client.client.name()
@@ -87,10 +87,11 @@ fn is_same(a: &Path, b: &Path) -> bool {
 }
 
 /// A file of the repository may switch hooks off.
-fn warn_if_off(client: &Descriptor, outfit: &mut Outfit) {
+fn warn_if_off(client: &Descriptor, environment: &mut Environment) {
     // For Codex, its command line wins over that.
     for (path, key) in install::switches_set(client.client).into_iter().filter(|_| !client.needs_trust) {
-        outfit.say(format!("`{key}` in {} switches hooks off: its tools do NOT ask estop.", path.display()));
+        environment
+            .say(format!("`{key}` in {} switches hooks off: its tools do NOT ask estop.", path.display()));
     }
 }
 
@@ -98,17 +99,17 @@ fn warn_if_off(client: &Descriptor, outfit: &mut Outfit) {
 fn settings_option(
     client: HookClient,
     option: &str,
-    outfit: &mut Outfit,
+    environment: &mut Environment,
     estop: &[String],
 ) -> Result<(), String> {
     let is_option =
         |word: &str| word == option || word.strip_prefix(option).is_some_and(|rest| rest.starts_with('='));
-    if outfit.args.iter().filter_map(|word| word.to_str()).any(is_option) {
+    if environment.args.iter().filter_map(|word| word.to_str()).any(is_option) {
         return Err(format!("it is given {option} already"));
     }
     let text = with_hooks(client, Scope::User, estop, None)?;
     let json: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-    outfit.put_first(vec![option.into(), OsString::from(json.to_string())]);
+    environment.put_first(vec![option.into(), OsString::from(json.to_string())]);
     Ok(())
 }
 
@@ -116,16 +117,16 @@ fn settings_option(
 fn system_settings(
     client: HookClient,
     (variable, file): (&str, &str),
-    outfit: &mut Outfit,
+    environment: &mut Environment,
     estop: &[String],
 ) -> Result<(), String> {
-    let system = outfit.variable(variable).unwrap_or_else(|| file.to_owned());
+    let system = environment.variable(variable).unwrap_or_else(|| file.to_owned());
     let given = std::fs::read_to_string(&system).ok();
     let text = with_hooks(client, Scope::System, estop, given.as_deref())?;
     let name = format!("{}.json", client.name());
-    let path = outfit.folder.write(&name, &text).map_err(|error| error.to_string())?;
+    let path = environment.folder.write(&name, &text).map_err(|error| error.to_string())?;
     let path = path.into_os_string().into_string().map_err(|_| "its path is not text".to_owned())?;
-    outfit.set(variable, &path);
+    environment.set(variable, &path);
     Ok(())
 }
 

@@ -20,7 +20,7 @@ const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 /// What was heard.
 #[derive(Debug)]
-pub(super) enum Word {
+pub(super) enum Message {
     /// The run began, or goes on.
     Watching(Value),
     /// It must not run.
@@ -35,8 +35,8 @@ pub(super) enum Word {
 
 /// The line. Dropping it ends it.
 pub(super) struct Line {
-    words: Receiver<Word>,
-    /// Rings for each word.
+    messages: Receiver<Message>,
+    /// Rings for each message.
     bell: Bell,
     _stop: tokio::sync::oneshot::Sender<()>,
 }
@@ -55,10 +55,10 @@ pub(super) fn open(socket: &Path, about: Value) -> anyhow::Result<(Line, Watchin
     let (bell, rings) = Bell::pair().context("cannot make a pipe")?;
     bell.set_nonblocking(true)?;
     rings.set_nonblocking(true)?;
-    let (tell, words) = channel();
+    let (sender, messages) = channel();
     let (stop, stopped) = tokio::sync::oneshot::channel();
     let transport = Transport::new(Endpoint::Socket(socket.to_owned()));
-    let keeper = Keeper { transport, about, tell: Teller { tell, rings } };
+    let keeper = Keeper { transport, about, messages: MessageSender { sender, rings } };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name("estop-line".into()).spawn(move || {
         runtime.block_on(async {
@@ -68,11 +68,11 @@ pub(super) fn open(socket: &Path, about: Value) -> anyhow::Result<(Line, Watchin
             }
         });
     })?;
-    let line = Line { words, bell, _stop: stop };
-    let first = line.words.recv_timeout(FIRST_WITHIN);
+    let line = Line { messages, bell, _stop: stop };
+    let first = line.messages.recv_timeout(FIRST_WITHIN);
     let slow = |_| ClientError::Unreachable("estop did not answer in time: look at its log".to_owned());
     match first.map_err(slow)? {
-        Word::Watching(said) => {
+        Message::Watching(said) => {
             let text = |key: &str| said[key].as_str().unwrap_or_default().to_owned();
             let names = |key: &str| {
                 let names = said[key].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -85,10 +85,10 @@ pub(super) fn open(socket: &Path, about: Value) -> anyhow::Result<(Line, Watchin
             let watching = Watching { id: text("id"), run: text("run"), data_url: text("data_url"), secrets };
             Ok((line, watching))
         }
-        Word::Refused(refusal) => Err(ClientError::Refused(refusal).into()),
-        Word::Unreachable(why) => Err(ClientError::Unreachable(why).into()),
-        Word::End(why) => super::super::refused(why),
-        Word::Lost => Err(ClientError::Unreachable("estop ended: start it again".to_owned()).into()),
+        Message::Refused(refusal) => Err(ClientError::Refused(refusal).into()),
+        Message::Unreachable(why) => Err(ClientError::Unreachable(why).into()),
+        Message::End(why) => super::super::refused(why),
+        Message::Lost => Err(ClientError::Unreachable("estop ended: start it again".to_owned()).into()),
     }
 }
 
@@ -98,24 +98,24 @@ impl Line {
         &self.bell
     }
 
-    /// The next word, if there is one.
-    pub(super) fn word(&self) -> Option<Word> {
+    /// The next message, if there is one.
+    pub(super) fn next_message(&self) -> Option<Message> {
         let mut rung = [0; 64];
-        // Nobody rings: then there may still be a word that rang before.
+        // Nobody rings: then there may still be a message that rang before.
         let _ = (&self.bell).read(&mut rung);
-        self.words.try_recv().ok()
+        self.messages.try_recv().ok()
     }
 }
 
-struct Teller {
-    tell: Sender<Word>,
+struct MessageSender {
+    sender: Sender<Message>,
     rings: Bell,
 }
 
-impl Teller {
-    fn tell(&self, word: Word) {
+impl MessageSender {
+    fn send(&self, message: Message) {
         // Nobody listens any more, or the bell is full and rings already.
-        let _ = self.tell.send(word);
+        let _ = self.sender.send(message);
         let _ = (&self.rings).write(&[1]);
     }
 }
@@ -123,7 +123,7 @@ impl Teller {
 struct Keeper {
     transport: Transport,
     about: Value,
-    tell: Teller,
+    messages: MessageSender,
 }
 
 /// How an attempt went.
@@ -145,21 +145,21 @@ impl Keeper {
             match self.attempt(begin).await {
                 Attempt::Broke => {
                     (begin, was_open, is_lost) = (false, true, true);
-                    self.tell.tell(Word::Lost);
+                    self.messages.send(Message::Lost);
                 }
-                Attempt::Nobody(why) if !was_open => return self.tell.tell(Word::Unreachable(why)),
-                Attempt::No(_, refusal) if !was_open => return self.tell.tell(Word::Refused(refusal)),
+                Attempt::Nobody(why) if !was_open => return self.messages.send(Message::Unreachable(why)),
+                Attempt::No(_, refusal) if !was_open => return self.messages.send(Message::Refused(refusal)),
                 Attempt::Nobody(_) => {
                     if !is_lost {
                         is_lost = true;
-                        self.tell.tell(Word::Lost);
+                        self.messages.send(Message::Lost);
                     }
                 }
                 // The daemon that is back does not know the run: it begins there.
                 Attempt::No(StatusCode::NOT_FOUND, _) => begin = true,
                 Attempt::No(StatusCode::CONFLICT, _) if begin => begin = false,
                 Attempt::No(status, refusal) if status.is_client_error() => {
-                    self.tell.tell(Word::End(refusal.to_string()));
+                    self.messages.send(Message::End(refusal.to_string()));
                 }
                 // In trouble, and perhaps better in a moment.
                 Attempt::No(..) => {}
@@ -175,9 +175,9 @@ impl Keeper {
             // Passes on what is said until the line breaks.
             Ok(Opened::Watching(mut watch)) => {
                 while let Some(message) = watch.next().await {
-                    self.tell.tell(match message {
-                        WatchMessage::Watching(said) => Word::Watching(said),
-                        WatchMessage::End(why) => Word::End(why),
+                    self.messages.send(match message {
+                        WatchMessage::Watching(said) => Message::Watching(said),
+                        WatchMessage::End(why) => Message::End(why),
                     });
                 }
                 Attempt::Broke

@@ -4,16 +4,16 @@ use estop_wire::hooks::HookClient;
 use serde_json::{Map, Value, json};
 
 use super::base_urls::BaseUrls;
-use super::outfit::Outfit;
+use super::environment::Environment;
 use crate::install::settings::{Scope, with_hooks};
 
 /// opencode's configuration as a variable.
 const CONFIG: &str = "OPENCODE_CONFIG_CONTENT";
 
 /// Points its model calls at estop.
-pub(super) fn point(outfit: &mut Outfit, urls: &BaseUrls<'_>) {
-    let Some(mut config) = config(outfit) else {
-        return outfit.say(format!(
+pub(super) fn point(environment: &mut Environment, urls: &BaseUrls<'_>) {
+    let Some(mut config) = config(environment) else {
+        return environment.say(format!(
             "{CONFIG} is no JSON object and stays: opencode's model calls do NOT go through estop."
         ));
     };
@@ -29,27 +29,27 @@ pub(super) fn point(outfit: &mut Outfit, urls: &BaseUrls<'_>) {
             options.entry("baseURL").or_insert_with(|| json!(url));
         }
     }
-    outfit.set(CONFIG, &Value::Object(config).to_string());
+    environment.set(CONFIG, &Value::Object(config).to_string());
 }
 
 /// Its hooks, as a plugin for this run.
-pub(super) fn hooks(outfit: &mut Outfit, estop: &[String]) -> Result<(), String> {
+pub(super) fn hooks(environment: &mut Environment, estop: &[String]) -> Result<(), String> {
     let text = with_hooks(HookClient::Opencode, Scope::User, estop, None)?;
-    let path = outfit.folder.write("estop.js", &text).map_err(|error| error.to_string())?;
-    let mut config = config(outfit).ok_or_else(|| format!("{CONFIG} is no JSON object"))?;
+    let path = environment.folder.write("estop.js", &text).map_err(|error| error.to_string())?;
+    let mut config = config(environment).ok_or_else(|| format!("{CONFIG} is no JSON object"))?;
     let plugin = json!(format!("file://{}", path.display()));
     let plugins = config.entry("plugin").or_insert_with(|| json!([]));
     match plugins.as_array_mut() {
         Some(plugins) => plugins.push(plugin),
         None => return Err(format!("`plugin` in {CONFIG} is no list")),
     }
-    outfit.set(CONFIG, &Value::Object(config).to_string());
+    environment.set(CONFIG, &Value::Object(config).to_string());
     Ok(())
 }
 
 /// What the variable gives it; `None` if that is no object.
-fn config(outfit: &Outfit) -> Option<Map<String, Value>> {
-    let given = outfit.variable(CONFIG).unwrap_or_else(|| "{}".to_owned());
+fn config(environment: &Environment) -> Option<Map<String, Value>> {
+    let given = environment.variable(CONFIG).unwrap_or_else(|| "{}".to_owned());
     serde_json::from_str(&given).ok()
 }
 

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use estop_config::{Provider, SecretVariables};
 
 use super::base_urls::{self, BaseUrls};
+use super::environment::Environment;
 use super::folder::Folder;
-use super::outfit::Outfit;
 use super::project::base_name;
 use super::{hooks, model_calls};
 use crate::clients::Descriptor;
@@ -37,14 +37,14 @@ impl Place {
 }
 
 /// For this program.
-pub(super) fn outfit(
+pub(super) fn environment(
     program: &OsStr,
     args: &[OsString],
     place: &Place,
     providers: &BTreeMap<String, Provider>,
-) -> Outfit {
-    let mut outfit = Outfit::new(args, Folder::of(&place.data_dir, &place.run));
-    outfit.keep_secrets(&place.secrets);
+) -> Environment {
+    let mut environment = Environment::new(args, Folder::of(&place.data_dir, &place.run));
+    environment.keep_secrets(&place.secrets);
     let base = place.base_url();
     for (name, value) in [
         ("ESTOP_AGENT", place.agent.as_str()),
@@ -52,22 +52,22 @@ pub(super) fn outfit(
         ("ESTOP_TICKET", &place.ticket),
         ("ESTOP_BASE_URL", &base),
     ] {
-        outfit.set(name, value);
+        environment.set(name, value);
     }
-    outfit.variables.insert("ESTOP_SOCKET".into(), place.socket.clone().into());
+    environment.variables.insert("ESTOP_SOCKET".into(), place.socket.clone().into());
     if place.data_url.starts_with("https:") {
-        outfit.say(
+        environment.say(
             "this daemon speaks TLS: the program must trust its certificate (SSL_CERT_FILE, NODE_EXTRA_CA_CERTS).",
         );
     }
     let urls = BaseUrls { data_url: &place.data_url, base: &base, providers };
-    base_urls::set(&mut outfit, &urls);
+    base_urls::set(&mut environment, &urls);
     // Any other program: the variables do, or nothing does.
     if let Some(client) = Descriptor::of_program(&base_name(program)) {
-        model_calls::configure(client, &mut outfit, &urls);
+        model_calls::configure(client, &mut environment, &urls);
         if place.hooks {
-            hooks::inject(client, program, &place.data_dir, &mut outfit);
+            hooks::inject(client, program, &place.data_dir, &mut environment);
         }
     }
-    outfit
+    environment
 }

@@ -11,7 +11,7 @@ use super::folder::Folder;
 const INJECTED: &str = "estop-injected";
 
 /// What the program gets.
-pub(super) struct Outfit {
+pub(super) struct Environment {
     /// All its arguments.
     pub(super) args: Vec<OsString>,
     /// Variables over its environment.
@@ -24,10 +24,10 @@ pub(super) struct Outfit {
     pub(super) folder: Folder,
 }
 
-impl Outfit {
+impl Environment {
     /// Nothing yet but the program's own arguments.
-    pub(super) fn new(args: &[OsString], folder: Folder) -> Outfit {
-        Outfit {
+    pub(super) fn new(args: &[OsString], folder: Folder) -> Environment {
+        Environment {
             args: args.to_vec(),
             variables: BTreeMap::new(),
             removed: BTreeSet::new(),

@@ -19,7 +19,7 @@ const TICKET_BYTES: usize = 32;
 const RUN_BYTES: usize = 4;
 
 /// What is asked for.
-pub(super) struct Wish {
+pub(super) struct RunOptions {
     pub(super) agent: String,
     pub(super) attended: bool,
     pub(super) data_dir: Option<PathBuf>,
@@ -32,8 +32,8 @@ pub(super) struct Wish {
     labels: BTreeMap<String, String>,
 }
 
-impl Wish {
-    pub(super) fn read(args: &Args) -> anyhow::Result<Wish> {
+impl RunOptions {
+    pub(super) fn read(args: &Args) -> anyhow::Result<RunOptions> {
         let folder = std::env::current_dir().context("the working folder cannot be read")?;
         let agent = match &args.agent {
             Some(agent) => agent.clone(),
@@ -46,7 +46,7 @@ impl Wish {
         };
         let (data_dir, config) = args.place.named();
         let absolute = |path: Option<PathBuf>| path.map(std::path::absolute).transpose();
-        Ok(Wish {
+        Ok(RunOptions {
             agent,
             attended: std::io::stdin().is_terminal(),
             data_dir: absolute(data_dir)?,

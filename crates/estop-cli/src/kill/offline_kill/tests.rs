@@ -53,14 +53,14 @@ fn ks_3_kills_alone_at_once_all_count() {
 #[test]
 fn ks_5_another_kill_alone_is_not_estops_obedience() {
     let dir = folder();
-    let alone = Alone { folder: dir.path(), press: press(Channels::ALL), force: false };
+    let kill = OfflineKill { folder: dir.path(), press: press(Channels::ALL), force: false };
     LatchFile::of(dir.path(), "estop-1").write(&gate(1, SystemState::Running, Channels::NONE)).unwrap();
-    let written = write(dir.path(), &alone.press, "cli-1").unwrap();
-    assert!(!alone.is_obeyed(Some(&written)));
-    write(dir.path(), &alone.press, "cli-2").unwrap();
-    assert!(!alone.is_obeyed(Some(&written)), "somebody else at the command line");
+    let written = write(dir.path(), &kill.press, "cli-1").unwrap();
+    assert!(!kill.is_obeyed(Some(&written)));
+    write(dir.path(), &kill.press, "cli-2").unwrap();
+    assert!(!kill.is_obeyed(Some(&written)), "somebody else at the command line");
     LatchFile::of(dir.path(), "estop-1").write(&gate(9, SystemState::Running, LLM)).unwrap();
-    assert!(!alone.is_obeyed(Some(&written)), "estop, but not stopped");
+    assert!(!kill.is_obeyed(Some(&written)), "estop, but not stopped");
     LatchFile::of(dir.path(), "estop-1").write(&gate(9, SystemState::Shutdown, Channels::ALL)).unwrap();
-    assert!(alone.is_obeyed(Some(&written)));
+    assert!(kill.is_obeyed(Some(&written)));
 }

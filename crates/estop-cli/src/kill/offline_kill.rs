@@ -31,7 +31,7 @@ const GONE_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A kill that must do without estop's answer.
-pub(super) struct Alone<'a> {
+pub(super) struct OfflineKill<'a> {
     pub(super) folder: &'a Path,
     pub(super) press: Press,
     /// End the process if nothing else helps.
@@ -43,14 +43,14 @@ pub(super) struct Done {
     folder: PathBuf,
     /// How the latch stands on the disk, or why it could not be written.
     written: Result<Written, String>,
-    daemon: Fate,
+    daemon: Outcome,
 }
 
 /// The latch as it was written, and by which write.
 type Written = (Latched, Mark);
 
 /// What became of the process that holds the data directory.
-enum Fate {
+enum Outcome {
     /// There is no such folder.
     NoFolder,
     /// Nobody holds it.
@@ -63,12 +63,12 @@ enum Fate {
     MayRun(Option<i32>, bool),
 }
 
-impl Alone<'_> {
+impl OfflineKill<'_> {
     pub(super) fn stop(self) -> Done {
         let folder = self.folder.to_owned();
         if !folder.is_dir() {
             let written = Err("there is no such folder".to_owned());
-            return Done { folder, written, daemon: Fate::NoFolder };
+            return Done { folder, written, daemon: Outcome::NoFolder };
         }
         // Held while the latch is written: nobody starts in between without seeing it.
         let free = is_free(&folder);
@@ -76,7 +76,7 @@ impl Alone<'_> {
         let daemon = match free {
             Some(lock) => {
                 drop(lock);
-                Fate::None
+                Outcome::None
             }
             None => self.tell_holder(written.as_ref().ok()),
         };
@@ -86,18 +86,18 @@ impl Alone<'_> {
     /// Writes the latch as a kill leaves it. On a thread of its own: a disk may hang.
     fn write_latch(&self) -> Result<Written, String> {
         let (folder, press) = (self.folder.to_owned(), self.press.clone());
-        let (tell, told) = channel();
+        let (send, written) = channel();
         std::thread::spawn(move || {
             // Nobody listens any more after a while.
-            let _ = tell.send(write(&folder, &press, &CLI));
+            let _ = send.send(write(&folder, &press, &CLI));
         });
-        match told.recv_timeout(WRITTEN_WITHIN) {
+        match written.recv_timeout(WRITTEN_WITHIN) {
             Ok(written) => written.map_err(|error| error.to_string()),
             Err(_) => Err("the disk does not answer".to_owned()),
         }
     }
 
-    fn tell_holder(&self, written: Option<&Written>) -> Fate {
+    fn tell_holder(&self, written: Option<&Written>) -> Outcome {
         let holder = Holder::of_folder(self.folder);
         // SIGUSR1 stops everything. Who asked for single channels has the latch, which a working estop reads.
         let is_all = self.press.channels == Channels::ALL;
@@ -109,19 +109,19 @@ impl Alone<'_> {
             let may_tell = is_all && !told && (written.is_none() || begun.elapsed() > TOLD_AFTER);
             told |= may_tell && holder.as_ref().is_some_and(Holder::press);
             if is_free(self.folder).is_some() {
-                return pid.map_or(Fate::None, Fate::Ended);
+                return pid.map_or(Outcome::None, Outcome::Ended);
             }
             if self.is_obeyed(written) {
-                return Fate::Obeyed(pid);
+                return Outcome::Obeyed(pid);
             }
             std::thread::sleep(LOOK_EVERY);
         }
         if self.says_so() {
-            return Fate::Obeyed(pid);
+            return Outcome::Obeyed(pid);
         }
         match holder.filter(|_| self.force) {
-            Some(holder) if holder.kill() && gone(self.folder) => Fate::Ended(holder.pid),
-            _ => Fate::MayRun(pid, told),
+            Some(holder) if holder.kill() && gone(self.folder) => Outcome::Ended(holder.pid),
+            _ => Outcome::MayRun(pid, told),
         }
     }
 
@@ -202,10 +202,10 @@ fn killed(slot: FoundSlot, press: &Press, is_first_start: bool, wall: i64) -> En
 impl Done {
     pub(super) fn exit(&self) -> Exit {
         match (&self.daemon, &self.written) {
-            (Fate::Obeyed(_), _) | (Fate::None | Fate::Ended(_), Ok(_)) => Exit::Fine,
+            (Outcome::Obeyed(_), _) | (Outcome::None | Outcome::Ended(_), Ok(_)) => Exit::Fine,
             // Nothing runs, but the next start would.
-            (Fate::None | Fate::Ended(_), Err(_)) => Exit::No,
-            (Fate::NoFolder | Fate::MayRun(..), _) => Exit::Unreachable,
+            (Outcome::None | Outcome::Ended(_), Err(_)) => Exit::No,
+            (Outcome::NoFolder | Outcome::MayRun(..), _) => Exit::Unreachable,
         }
     }
 
@@ -232,16 +232,18 @@ impl Done {
     fn daemon_text(&self) -> String {
         let folder = self.folder.display();
         match &self.daemon {
-            Fate::NoFolder => format!(
+            Outcome::NoFolder => format!(
                 "NOTHING WAS STOPPED: {folder} is not there, so no estop keeps its data in it. Name the right one with \
                  --data-dir or --config."
             ),
-            Fate::None => "STOPPED: no estop runs on this data directory, so nothing passes.".to_owned(),
-            Fate::Obeyed(_) => "STOPPED: estop did not answer, but it obeyed: its gate is shut.".to_owned(),
-            Fate::Ended(pid) => {
+            Outcome::None => "STOPPED: no estop runs on this data directory, so nothing passes.".to_owned(),
+            Outcome::Obeyed(_) => {
+                "STOPPED: estop did not answer, but it obeyed: its gate is shut.".to_owned()
+            }
+            Outcome::Ended(pid) => {
                 format!("STOPPED: the estop process {pid} is gone. estop down means agents stopped.")
             }
-            Fate::MayRun(pid, told) => {
+            Outcome::MayRun(pid, told) => {
                 let told = if *told { "It was sent SIGUSR1 and did not obey so far. " } else { "" };
                 let mend = match pid {
                     Some(pid) => format!(
@@ -258,12 +260,12 @@ impl Done {
     }
 
     pub(super) fn json(&self, why: &str) -> Value {
-        let (fate, pid) = match &self.daemon {
-            Fate::NoFolder => ("no_data_dir", None),
-            Fate::None => ("none", None),
-            Fate::Obeyed(pid) => ("obeyed", *pid),
-            Fate::Ended(pid) => ("ended", Some(*pid)),
-            Fate::MayRun(pid, _) => ("may_run", *pid),
+        let (outcome, pid) = match &self.daemon {
+            Outcome::NoFolder => ("no_data_dir", None),
+            Outcome::None => ("none", None),
+            Outcome::Obeyed(pid) => ("obeyed", *pid),
+            Outcome::Ended(pid) => ("ended", Some(*pid)),
+            Outcome::MayRun(pid, _) => ("may_run", *pid),
         };
         let error = self.written.as_ref().err();
         let epoch = self.written.as_ref().ok().map(|(latched, _)| latched.gate.epoch);
@@ -271,7 +273,7 @@ impl Done {
             "answered": false,
             "why": why,
             "latch": {"written": error.is_none(), "error": error, "epoch": epoch},
-            "daemon": {"state": fate, "pid": pid},
+            "daemon": {"state": outcome, "pid": pid},
             "stopped": self.exit() == Exit::Fine,
             "message": format!("{} {}", self.latch_text(), self.daemon_text()),
         })

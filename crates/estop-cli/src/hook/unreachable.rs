@@ -6,7 +6,7 @@ use super::payload::Moment;
 use crate::client::{OnUnreachable, UnreachableRule, variable};
 
 /// Why there is no answer of estop.
-pub(super) enum Unheard {
+pub(super) enum NoAnswer {
     /// Nobody answers, or not estop.
     Unreachable { moment: Moment, why: String },
     /// estop is there and has no yes: a ticket that is over, a wrong token, too much to do.
@@ -24,7 +24,7 @@ pub(super) fn rule(option: Option<OnUnreachable>, names_run: bool) -> Unreachabl
 }
 
 /// Nobody answers: what the rule says.
-pub(super) fn unreachable(rule: UnreachableRule, moment: &Moment, why: &str) -> HookAnswer {
+pub(super) fn by_rule(rule: UnreachableRule, moment: &Moment, why: &str) -> HookAnswer {
     if let Some(reason) = rule.refusal(why) {
         return refuse(moment, &reason);
     }
