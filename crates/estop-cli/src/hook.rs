@@ -8,7 +8,6 @@
 
 pub(super) mod branch;
 mod exchange;
-mod latch;
 mod payload;
 mod unreachable;
 
@@ -23,7 +22,7 @@ use std::time::Duration;
 use clap::Parser;
 use estop_wire::hooks::{HookAnswer, HookClient};
 
-use super::Exit;
+use super::{Exit, latch};
 use crate::client::{CallerOptions, OnUnreachable};
 use payload::Moment;
 use unreachable::NoAnswer;
@@ -142,7 +141,7 @@ fn answer(args: Args, moment: &Moment) -> HookAnswer {
     let rule = unreachable::rule(args.on_unreachable, args.run.is_some());
     let folder = args.caller().endpoint().ok().and_then(|endpoint| endpoint.data_dir().map(Path::to_owned));
     // A pressed button goes before every rule for an estop that is away.
-    let away = |moment: &Moment, why: &str| match folder.as_deref().and_then(latch::why_shut) {
+    let away = |moment: &Moment, why: &str| match folder.as_deref().and_then(latch::why_tools_are_shut) {
         Some(why) => unreachable::pressed(moment, &why),
         None => unreachable::by_rule(rule, moment, why),
     };

@@ -7,6 +7,7 @@ mod clients;
 mod data_dir;
 mod emergency_text;
 pub mod journal_writer;
+mod latch;
 pub mod lines;
 mod open_store;
 mod table;

@@ -10,7 +10,6 @@ mod environment;
 mod folder;
 mod hooks;
 mod job;
-mod latch;
 mod line;
 mod model_calls;
 mod opencode;
@@ -32,6 +31,7 @@ use estop_config::printable::escaped_lines;
 
 use super::Exit;
 use super::data_dir::DataDirArgs;
+use crate::latch::LatchWatch;
 
 /// Run a program under estop, with everything it starts
 ///
@@ -125,7 +125,7 @@ fn run(args: &Args) -> anyhow::Result<u8> {
         (None, None) => anyhow::bail!("no data directory is known: name one with --data-dir"),
     };
     let started = daemon::find_or_start(&data_dir, options.config.as_deref())?;
-    let latch = latch::Latch::begin(&data_dir);
+    let latch = LatchWatch::begin(&data_dir);
     let ticket = options.ticket()?;
     let socket = socket(&data_dir);
     let (line, watching) = line::open(&socket, options.about(&ticket))?;

@@ -14,8 +14,6 @@ use estop_core::button::Latched;
 use estop_gateway::{JournalQueue, LatchKeeper};
 use estop_store::{LatchFile, Mark};
 
-use estop_store::latch_slots::{DAEMON, Kill};
-
 /// How long the thread waits before it tries a disk again that failed.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// How long an answer waits for the disk; a disk that takes longer is as good as none.
@@ -157,9 +155,9 @@ impl Shared {
     }
 
     fn run(&self, data_dir: &Path, journal: &JournalQueue) {
-        let mut file = LatchFile::of(data_dir, &DAEMON);
+        let mut file = LatchFile::as_daemon(data_dir);
         while let Some((latched, handed)) = self.next() {
-            match self.write(&mut file, &latched) {
+            match file.keep(&latched, |mark| self.work().taken_up.as_ref() == Some(mark)) {
                 Ok(Some(_)) => {
                     self.succeeded(handed);
                     // The journal knows who and why for ever; the latch alone must not wait for it.
@@ -169,18 +167,6 @@ impl Shared {
                 Err(error) => self.failed(latched, handed, &error),
             }
         }
-    }
-
-    /// Writes it, unless somebody else's kill must stay there for now.
-    fn write(&self, file: &mut LatchFile, latched: &Latched) -> std::io::Result<Option<Mark>> {
-        file.update(|slot| {
-            let is_news = slot
-                .mark
-                .as_ref()
-                .is_some_and(|mark| mark.writer != *DAEMON && self.work().taken_up.as_ref() != Some(mark));
-            let stays = is_news && Kill::of(&slot).is_some_and(|kill| kill.outranks(latched.gate));
-            (!stays).then(|| latched.clone().into())
-        })
     }
 
     /// What to write next, once there is something; `None` when there will be nothing more.

@@ -8,10 +8,8 @@ use std::time::{Duration, Instant};
 
 use estop_config::data_dir::{database, socket};
 use estop_core::button::{Latched, Press};
-use estop_core::system::{Channel, Channels, GateView, System, SystemState};
-use estop_core::time::Now;
-use estop_store::latch_slots::{CLI, is_of_daemon};
-use estop_store::{DataLock, Entry, FoundLatch, FoundSlot, LatchFile, Mark, latch_path};
+use estop_core::system::{Channel, Channels, SystemState};
+use estop_store::{DataLock, FoundLatch, FoundSlot, LatchFile, Mark, is_of_daemon, latch_path};
 use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -89,7 +87,7 @@ impl OfflineKill<'_> {
         let (send, written) = channel();
         std::thread::spawn(move || {
             // Nobody listens any more after a while.
-            let _ = send.send(write(&folder, &press, &CLI));
+            let _ = send.send(write(&folder, &press, &mut LatchFile::as_cli(&folder)));
         });
         match written.recv_timeout(WRITTEN_WITHIN) {
             Ok(written) => written.map_err(|error| error.to_string()),
@@ -174,29 +172,8 @@ fn gone(folder: &Path) -> bool {
     false
 }
 
-/// By the core's own rules, so that a start finds what a running estop would have written.
-fn write(folder: &Path, press: &Press, writer: &str) -> io::Result<Written> {
-    let wall = Timestamp::now().as_millisecond();
-    let is_first_start = !database(folder).exists();
-    let mut after = None;
-    let mark = LatchFile::of(folder, writer).update(|slot| {
-        let entry = killed(slot, press, is_first_start, wall);
-        after = Some(entry.latched.clone());
-        Some(entry)
-    })?;
-    after.zip(mark).ok_or_else(|| io::Error::other("it was not written"))
-}
-
-/// What a slot must say after a kill. Never less than it said before.
-fn killed(slot: FoundSlot, press: &Press, is_first_start: bool, wall: i64) -> Entry {
-    // What another one asked for who killed alone, and no estop has heard so far.
-    let unheard = slot.mark.is_some_and(|mark| !is_of_daemon(&mark));
-    let asked = if unheard { slot.asked.union(press.channels) } else { press.channels };
-    let found = slot.found.believed(is_first_start, wall);
-    let before = found.unwrap_or_else(|| Latched::at_start(GateView::OPEN, wall));
-    let event = press.clone().event();
-    let decision = System::at(before.gate).handle(Now { wall, ..Now::default() }, &event);
-    Entry { latched: before.after(&event, &decision, wall), asked }
+fn write(folder: &Path, press: &Press, file: &mut LatchFile) -> io::Result<Written> {
+    file.kill(press, !database(folder).exists(), Timestamp::now().as_millisecond())
 }
 
 impl Done {

@@ -12,10 +12,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::{Pid, Signal, getpgrp, kill_process_group};
 
 use super::environment::Environment;
-use super::latch::Latch;
 use super::line::{Line, Message};
 use super::signals::{Came, Signals, be_stopped};
 use super::terminal::{Terminal, wants_own_group};
+use crate::latch::LatchWatch;
 use crate::refused;
 
 /// The latch is looked at this often, whether or not anybody says that it changed.
@@ -29,7 +29,7 @@ pub(super) struct Job<'a> {
     pub(super) environment: &'a Environment,
     pub(super) agent: &'a str,
     pub(super) signals: Signals,
-    pub(super) latch: Latch,
+    pub(super) latch: LatchWatch,
     pub(super) line: &'a Line,
 }
 

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use estop_core::button::{Latched, Press};
 use estop_core::system::GateView;
-use estop_store::latch_slots::{DAEMON, Kill};
-use estop_store::{FoundLatch, FoundSlot, LatchFile, Mark, latch_path};
+use estop_store::{FoundLatch, FoundSlot, LatchFile, Mark, RequestedKill, is_of_this_daemon, latch_path};
 
 use super::folder::{Folder, Seen};
 use super::watch::{Said, Trigger};
@@ -72,11 +71,11 @@ impl LatchWatch {
     fn presses(&mut self, slot: &FoundSlot, gate: GateView) -> Vec<Press> {
         let seen = self.seen.take();
         let Some(mark) = slot.mark.clone() else { return Vec::new() };
-        if mark.writer == *DAEMON || self.latch.is_taken_up(&mark) {
+        if is_of_this_daemon(&mark) || self.latch.is_taken_up(&mark) {
             return Vec::new();
         }
         self.read = Some(mark);
-        let Some(kill) = Kill::of(slot) else { return Vec::new() };
+        let Some(kill) = RequestedKill::of(slot) else { return Vec::new() };
         match (&slot.found, seen) {
             // The start has joined its state already.
             (FoundLatch::Said(latched), Some(seen)) if *latched == seen => kill.beside_the_state(),

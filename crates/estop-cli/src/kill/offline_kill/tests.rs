@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use estop_core::system::KillReason;
+use estop_core::system::{GateView, KillReason};
 use tempfile::TempDir;
 
 use super::*;
@@ -27,7 +27,7 @@ fn folder() -> TempDir {
 fn ks_3_a_channel_killed_alone_never_writes_over_a_shutdown() {
     let dir = folder();
     LatchFile::of(dir.path(), "estop-1").write(&gate(4, SystemState::Shutdown, Channels::ALL)).unwrap();
-    let (after, _) = write(dir.path(), &press(LLM), "cli-1").unwrap();
+    let (after, _) = write(dir.path(), &press(LLM), &mut LatchFile::of(dir.path(), "cli-1")).unwrap();
     assert_eq!((after.gate.state, after.gate.epoch), (SystemState::Shutdown, 5));
     assert_eq!(LatchFile::look(dir.path()), FoundLatch::Said(after));
 }
@@ -39,7 +39,9 @@ fn ks_3_kills_alone_at_once_all_count() {
     std::thread::scope(|scope| {
         for channel in [Channel::Llm, Channel::Tools] {
             let path = dir.path();
-            scope.spawn(move || write(path, &press(Channels::NONE.with(channel)), "cli-1").unwrap());
+            scope.spawn(move || {
+                write(path, &press(Channels::NONE.with(channel)), &mut LatchFile::of(path, "cli-1")).unwrap()
+            });
         }
     });
     let slot = LatchFile::look_at_slot(dir.path());
@@ -55,9 +57,9 @@ fn ks_5_another_kill_alone_is_not_estops_obedience() {
     let dir = folder();
     let kill = OfflineKill { folder: dir.path(), press: press(Channels::ALL), force: false };
     LatchFile::of(dir.path(), "estop-1").write(&gate(1, SystemState::Running, Channels::NONE)).unwrap();
-    let written = write(dir.path(), &kill.press, "cli-1").unwrap();
+    let written = write(dir.path(), &kill.press, &mut LatchFile::of(dir.path(), "cli-1")).unwrap();
     assert!(!kill.is_obeyed(Some(&written)));
-    write(dir.path(), &kill.press, "cli-2").unwrap();
+    write(dir.path(), &kill.press, &mut LatchFile::of(dir.path(), "cli-2")).unwrap();
     assert!(!kill.is_obeyed(Some(&written)), "somebody else at the command line");
     LatchFile::of(dir.path(), "estop-1").write(&gate(9, SystemState::Running, LLM)).unwrap();
     assert!(!kill.is_obeyed(Some(&written)), "estop, but not stopped");

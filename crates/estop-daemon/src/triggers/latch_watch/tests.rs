@@ -20,6 +20,10 @@ fn write(dir: &TempDir, writer: &str, gate: GateView, asked: Channels) {
     LatchFile::of(dir.path(), writer).update(|_| Some(entry)).unwrap();
 }
 
+fn write_own(dir: &TempDir, gate: GateView) {
+    LatchFile::as_daemon(dir.path()).write(&Latched::at_start(gate, 1)).unwrap();
+}
+
 /// Looks and hears, as the thread does: the channels that are pressed.
 fn look(watch: &mut LatchWatch, gate: GateView) -> Vec<Channels> {
     let said = watch.look(Instant::now(), gate);
@@ -35,7 +39,7 @@ fn look(watch: &mut LatchWatch, gate: GateView) -> Vec<Channels> {
 fn ks_5_somebody_elses_kill_presses_once_whatever_its_epoch() {
     let dir = TempDir::new().unwrap();
     let running = gate(7, SystemState::Running);
-    write(&dir, &DAEMON, running, Channels::NONE);
+    write_own(&dir, running);
     let mut watch = LatchWatch::new(dir.path(), None, Asked::default());
     assert!(look(&mut watch, running).is_empty());
     for epoch in [7, 3] {
@@ -45,7 +49,7 @@ fn ks_5_somebody_elses_kill_presses_once_whatever_its_epoch() {
         drop(std::fs::OpenOptions::new().append(true).open(latch_path(dir.path())).unwrap());
         assert!(look(&mut watch, running).is_empty(), "taken up");
     }
-    write(&dir, &DAEMON, gate(9, SystemState::Shutdown), Channels::NONE);
+    write_own(&dir, gate(9, SystemState::Shutdown));
     assert!(look(&mut watch, running).is_empty(), "its own");
     write(&dir, "cli-1", gate(9, SystemState::SafeMode), LLM);
     assert_eq!(look(&mut watch, gate(9, SystemState::SafeMode)), [LLM]);
@@ -71,7 +75,7 @@ fn ks_5_a_start_presses_what_came_in_between_and_nothing_twice() {
 fn ks_5_a_torn_read_is_tried_again_soon_and_told_if_it_stays() {
     let dir = TempDir::new().unwrap();
     let running = gate(1, SystemState::Running);
-    write(&dir, &DAEMON, running, Channels::NONE);
+    write_own(&dir, running);
     let mut watch = LatchWatch::new(dir.path(), None, Asked::default());
     let begun = Instant::now();
     watch.look(begun, running);

@@ -2,17 +2,18 @@
 
 use std::sync::LazyLock;
 
-use crate::{FoundLatch, FoundSlot, Mark};
 use estop_core::button::{Latched, Press};
 use estop_core::system::{Channel, Channels, GateView, KillReason, SystemState};
 
+use super::{FoundLatch, FoundSlot, Mark};
+
 /// What the names of those begin with who write without estop.
-const ALONE: &str = "cli-";
+const WITHOUT_ESTOP: &str = "cli-";
 
 /// This process's name as the estop that holds a data directory.
-pub static DAEMON: LazyLock<String> = LazyLock::new(|| named("estop-"));
+pub(super) static DAEMON: LazyLock<String> = LazyLock::new(|| named("estop-"));
 /// This process's name as one that kills without estop.
-pub static CLI: LazyLock<String> = LazyLock::new(|| named(ALONE));
+pub(super) static CLI: LazyLock<String> = LazyLock::new(|| named(WITHOUT_ESTOP));
 
 /// Numbers of processes repeat, and in containers they are all the same.
 fn named(kind: &str) -> String {
@@ -25,12 +26,17 @@ fn named(kind: &str) -> String {
 
 /// Whether an estop wrote it, not somebody who killed without one.
 pub fn is_of_daemon(mark: &Mark) -> bool {
-    !mark.writer.starts_with(ALONE)
+    !mark.writer.starts_with(WITHOUT_ESTOP)
+}
+
+/// Whether this very process wrote it, as the estop that holds the data directory.
+pub fn is_of_this_daemon(mark: &Mark) -> bool {
+    mark.writer == *DAEMON
 }
 
 /// A kill that somebody wrote into the latch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kill {
+pub struct RequestedKill {
     latched: Latched,
     /// The whole system.
     is_all: bool,
@@ -38,16 +44,16 @@ pub struct Kill {
     channels: Channels,
 }
 
-impl Kill {
+impl RequestedKill {
     /// The kill in a slot; `None` if it holds none: nobody unlocks in this way.
-    pub fn of(slot: &FoundSlot) -> Option<Kill> {
+    pub fn of(slot: &FoundSlot) -> Option<RequestedKill> {
         let FoundLatch::Said(latched) = &slot.found else { return None };
         let gate = latched.gate;
         let shut = if gate.state == SystemState::Running { gate.shut } else { Channels::NONE };
         let asked = slot.asked.union(shut);
         let is_all = gate.state == SystemState::Shutdown || asked == Channels::ALL;
         let channels = if asked == Channels::ALL { Channels::NONE } else { asked };
-        (is_all || !channels.is_empty()).then(|| Kill { latched: latched.clone(), is_all, channels })
+        (is_all || !channels.is_empty()).then(|| RequestedKill { latched: latched.clone(), is_all, channels })
     }
 
     /// What has to be killed so that a gate is as strict as the kill asks for.

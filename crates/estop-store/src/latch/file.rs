@@ -1,12 +1,4 @@
-//! The latch file: the red button's state on the disk, beside the database and independent of it (KS-3).
-//!
-//! One small file of two slots, allocated once, so that a full disk cannot keep a kill from being written. Each write
-//! goes to the older slot and is synced; the other one still holds what was before. Both are plain text with a
-//! checksum: a person can read them with `cat`. A slot that is not exactly as it was written means that nobody knows
-//! what was acknowledged, and the system starts shut down.
-//!
-//! Two processes write it: estop, and `estop kill` when estop does not answer. Each reads, decides and writes under a
-//! lock of the data directory, and signs what it writes.
+//! The file: two slots, read and written whole, under a lock of the data directory.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read};
@@ -15,16 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use estop_core::button::Latched;
-use estop_core::system::{Channels, GateView, SystemState};
+use estop_core::system::Channels;
 
+use super::slot::{self, SLOT};
+use super::{Entry, FoundLatch, FoundSlot, Mark};
 use crate::data_folder::open_regular;
-
-mod slot;
 
 /// The file's name in the data directory.
 const NAME: &str = "estop.latch";
-/// Bytes of a slot: a page, which disks write whole.
-const SLOT: usize = 4096;
 /// How long the lock is tried for. A holder that is stuck must not keep a kill from the disk: then it is written anyway.
 const LOCK_WITHIN: Duration = Duration::from_millis(300);
 const LOCK_EVERY: Duration = Duration::from_millis(5);
@@ -32,67 +22,6 @@ const LOCK_EVERY: Duration = Duration::from_millis(5);
 /// Where the latch of a data directory is.
 pub fn latch_path(data_dir: &Path) -> PathBuf {
     data_dir.join(NAME)
-}
-
-/// What a latch file said.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FoundLatch {
-    /// There is none.
-    Missing,
-    /// This.
-    Said(Latched),
-    /// It cannot be trusted, for this reason.
-    Damaged(String),
-}
-
-impl FoundLatch {
-    /// What a start must believe (KS-3): a latch that is missing beside a database, or cannot be read, is a pressed
-    /// button. `None` is a first start.
-    pub fn believed(self, is_first_start: bool, wall: i64) -> Option<Latched> {
-        let why = match self {
-            FoundLatch::Said(latched) => return Some(latched),
-            FoundLatch::Missing if is_first_start => return None,
-            FoundLatch::Missing => "the latch file is missing beside its database".to_owned(),
-            FoundLatch::Damaged(why) => why,
-        };
-        let shut = GateView { epoch: 0, state: SystemState::Shutdown, shut: Channels::ALL };
-        Some(Latched { note: Some(why), ..Latched::at_start(shut, wall) })
-    }
-}
-
-/// Who wrote a slot, and the number of the write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// A name that no other process has; empty in files of before.
-    pub writer: String,
-    /// Grows with each write, whoever writes.
-    pub serial: u64,
-}
-
-/// What is written into a slot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// How the button stands.
-    pub latched: Latched,
-    /// The channels whose kill the writer asks estop for: while nothing passes, the shut ones do not tell.
-    pub asked: Channels,
-}
-
-impl From<Latched> for Entry {
-    fn from(latched: Latched) -> Entry {
-        Entry { latched, asked: Channels::NONE }
-    }
-}
-
-/// The newest slot, as it was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FoundSlot {
-    /// What it says.
-    pub found: FoundLatch,
-    /// Whose it is; `None` if it cannot be read.
-    pub mark: Option<Mark>,
-    /// See [`Entry::asked`].
-    pub asked: Channels,
 }
 
 /// A latch file that can be written.

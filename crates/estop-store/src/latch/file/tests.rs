@@ -1,7 +1,7 @@
 //! KS-3: what a latch file keeps, and what a start believes of one that is not whole.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use estop_core::system::KillReason;
+use estop_core::system::{GateView, KillReason, SystemState};
 use tempfile::TempDir;
 
 use super::*;

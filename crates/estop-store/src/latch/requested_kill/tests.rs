@@ -11,9 +11,9 @@ fn gate(epoch: u64, state: SystemState, shut: Channels) -> GateView {
     GateView { epoch, state, shut }
 }
 
-fn kill(gate: GateView, asked: Channels) -> Option<Kill> {
+fn kill(gate: GateView, asked: Channels) -> Option<RequestedKill> {
     let found = FoundLatch::Said(Latched::at_start(gate, 1));
-    Kill::of(&FoundSlot { found, mark: None, asked })
+    RequestedKill::of(&FoundSlot { found, mark: None, asked })
 }
 
 fn channels(presses: &[Press]) -> Vec<Channels> {
@@ -75,5 +75,5 @@ fn ks_5_who_kills_alone_is_never_taken_for_an_estop() {
     let mark = |writer: &str| Mark { writer: writer.to_owned(), serial: 1 };
     assert!(is_of_daemon(&mark(&DAEMON)) && is_of_daemon(&mark("")));
     assert!(!is_of_daemon(&mark(&CLI)));
-    assert_ne!(named(ALONE), named(ALONE));
+    assert_ne!(named(WITHOUT_ESTOP), named(WITHOUT_ESTOP));
 }

@@ -7,7 +7,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Entry, FoundLatch, FoundSlot, Mark, SLOT};
+use super::{Entry, FoundLatch, FoundSlot, Mark};
+
+/// Bytes of a slot: a page, which disks write whole.
+pub(super) const SLOT: usize = 4096;
 
 /// What the first line begins with; the checksum of the rest follows.
 const TITLE: &str = "estop latch 1, xxh3 ";
