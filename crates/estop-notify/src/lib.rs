@@ -37,12 +37,12 @@ mod sign;
 mod file;
 mod notifier;
 
-pub use channel::{
-    Channel, ChannelKind, Email, EmailError, GitHub, MailTls, Ntfy, PagerDuty, TIMEOUT_USUAL, Telegram,
-    Webhook,
-};
 pub use desk::Desk;
-pub use file::{AlertsIn, ChannelIn, ChannelType, Lookup, MailTlsIn, Problem};
+pub use channel::{
+    Channel, ChannelIn, ChannelKind, ChannelType, Email, EmailError, GitHub, Lookup, MailTls, MailTlsIn,
+    Ntfy, PagerDuty, TIMEOUT_USUAL, Telegram, Webhook,
+};
+pub use file::{AlertsIn, Problem};
 pub use happening::{AlertType, BudgetSeen, Cost, Detail, EscalationSeen, Happening, Phase};
 pub use message::{Fact, Message, MessageKind, Severity, Step};
 pub use net::{Endpoint, EndpointError, Reach, Resolve, SystemResolver};
