@@ -1,6 +1,6 @@
 //! estop-notify: telling people.
 //!
-//! A [`Happening`] is told to the [`Notifier`]; rules decide who hears of it ([`Desk`]), messages say it in words that a
+//! A [`Happening`] is told to the [`Notifier`]; rules decide who hears of it ([`AlertRouter`]), messages say it in words that a
 //! tired person understands, and the [`Outbox`] sends them until they arrive:
 //!
 //! - rules by type and agent, repeat intervals, reminders, recovery notices, mutes, digests in a storm (AL-1)
@@ -17,7 +17,8 @@ mod message;
 mod plain;
 mod words;
 
-mod desk;
+mod alert_router;
+mod ids;
 mod rule;
 mod storm;
 
@@ -37,7 +38,7 @@ mod sign;
 mod file;
 mod notifier;
 
-pub use desk::Desk;
+pub use alert_router::AlertRouter;
 pub use channel::{
     Channel, ChannelIn, ChannelKind, ChannelType, Email, EmailError, GitHub, Lookup, MailTls, MailTlsIn,
     Ntfy, PagerDuty, TIMEOUT_USUAL, Telegram, Webhook,

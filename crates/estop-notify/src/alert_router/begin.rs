@@ -1,10 +1,10 @@
-//! Where the first desk of a store begins.
+//! Where the first router of a store begins.
 
 use estop_store::{AlertCommit, Alerts, Remembered, StoreError};
 
-use super::{CURSOR, Desk};
+use super::{AlertRouter, CURSOR};
 
-impl Desk {
+impl AlertRouter {
     /// A store that has no such place yet begins here: whatever stands before was never to be told.
     pub(crate) fn begin_at(store: &dyn Alerts, now: i64, seq: u64) -> Result<(), StoreError> {
         let begun = store.alert_memory(CURSOR)?.iter().any(|(name, _)| &**name == CURSOR);

@@ -1,10 +1,9 @@
-//! The desk where it is decided who is told what: rules, repeats, reminders, recoveries, mutes, storms.
+//! Decides who is told what: rules, repeats, reminders, recoveries, mutes, storms.
 //!
-//! It has no clock and no store: time is an argument, and what it wants kept comes out of [`Desk::take`], together with
-//! the alerts that follow from it. What a desk was told before a restart it recalls from what was kept.
+//! It has no clock and no store: time is an argument, and what it wants kept comes out of [`AlertRouter::take`], together with
+//! the alerts that follow from it. What a router was told before a restart it recalls from what was kept.
 
 mod begin;
-mod ids;
 mod over;
 
 use std::collections::BTreeMap;
@@ -15,12 +14,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::happening::{AlertType, Detail, Happening, Phase};
+use crate::ids::{key, message_id};
 use crate::message::Message;
 use crate::rule::{Mute, Rule, RuleBook, RuleError, Takes};
 use crate::storm::Storm;
 use crate::words::{Again, Words};
-use ids::key;
-pub(crate) use ids::{message_id, test_message};
 
 /// Things that were told and are not over. Beyond it the ones longest ago are forgotten: they are told again if they
 /// happen again, and their end is not told.
@@ -52,7 +50,7 @@ struct Told {
 
 /// Who was told what, and what goes out next.
 #[derive(Debug, Default)]
-pub struct Desk {
+pub struct AlertRouter {
     told: BTreeMap<Name, Told>,
     storms: BTreeMap<Name, Storm>,
     mutes: BTreeMap<Name, Mute>,
@@ -61,29 +59,29 @@ pub struct Desk {
     out: AlertCommit,
 }
 
-impl Desk {
-    /// A desk as it was when it was last kept. What cannot be read is forgotten: at worst something is told twice.
-    pub fn recall(memory: Vec<(Name, String)>) -> Desk {
-        let mut desk = Desk::default();
+impl AlertRouter {
+    /// A router as it was when it was last kept. What cannot be read is forgotten: at worst something is told twice.
+    pub fn recall(memory: Vec<(Name, String)>) -> AlertRouter {
+        let mut router = AlertRouter::default();
         for (name, value) in memory {
             if name.starts_with(TOLD) {
                 if let Ok(told) = serde_json::from_str(&value) {
-                    desk.told.insert(name, told);
+                    router.told.insert(name, told);
                 }
             } else if let Some(channel) = name.strip_prefix(STORM) {
                 if let Ok(storm) = serde_json::from_str(&value) {
-                    desk.storms.insert(channel.into(), storm);
+                    router.storms.insert(channel.into(), storm);
                 }
             } else if let Some(id) = name.strip_prefix(MUTE) {
                 if let Ok(mute) = serde_json::from_str(&value) {
-                    desk.mutes.insert(id.into(), mute);
+                    router.mutes.insert(id.into(), mute);
                 }
             } else if &*name == CURSOR {
-                desk.cursor = value.parse().unwrap_or(0);
+                router.cursor = value.parse().unwrap_or(0);
             }
         }
-        desk.wake = Some(i64::MIN);
-        desk
+        router.wake = Some(i64::MIN);
+        router
     }
 
     /// The last journal record whose happenings were told; 0 = none.
@@ -124,7 +122,7 @@ impl Desk {
         was
     }
 
-    /// Something happened. Up to which record everything was told is said by [`Desk::told_up_to`] alone: a later record
+    /// Something happened. Up to which record everything was told is said by [`AlertRouter::told_up_to`] alone: a later record
     /// may be told before this one.
     pub fn handle(&mut self, now: i64, happening: &Happening, book: &RuleBook, words: &Words) {
         for (name, rule) in &book.rules {

@@ -2,12 +2,12 @@
 
 use estop_core::ids::Name;
 
-use super::{Desk, TOLD, Told, key};
+use super::{AlertRouter, TOLD, Told, key};
 use crate::happening::{AlertType, Detail, Happening, Phase};
 use crate::rule::{Rule, RuleBook};
 use crate::words::{Again, Words};
 
-impl Desk {
+impl AlertRouter {
     pub(super) fn cleared(
         &mut self,
         now: i64,

@@ -30,7 +30,7 @@ pub(crate) fn test_message((now, nth): (i64, u64), channel: &str, by: &str, word
 }
 
 /// What tells one condition from another: type, agent, and whatever of it there can be several.
-pub(super) fn key(happening: &Happening) -> Name {
+pub(crate) fn key(happening: &Happening) -> Name {
     let agent = happening.agent.as_deref().unwrap_or("*");
     let of = match (&happening.detail, happening.alert) {
         (Detail::Budget(seen), _) if seen.account.ends_with("_per_run") => {
