@@ -12,10 +12,14 @@
 
 // Who may come in, and what they bring and get.
 mod access;
+mod guard;
+mod hours;
 mod input;
 mod output;
 mod problem;
+mod seat;
 mod state;
+mod supervisor_lines;
 
 // The routes, the most urgent first.
 mod background;
@@ -24,7 +28,6 @@ mod prooftest;
 
 mod agents;
 mod backtest;
-mod kill_switch;
 mod overrides;
 mod policy;
 mod presets;
@@ -44,7 +47,6 @@ mod journal;
 mod spend;
 mod teller;
 
-mod docs;
 mod health;
 mod openapi;
 mod pages;
@@ -54,6 +56,6 @@ mod admin;
 pub use admin::{Admin, FirstStartError};
 pub use overrides::overrides_of;
 pub use presets::kept_preset;
-pub use runs::Seat;
+pub use seat::Seat;
 pub use state::{AdminState, Clock, Options, Place, PolicyFileNow};
 pub use teller::{ChannelView, MuteView, NoTeller, TellError, Teller};

@@ -11,9 +11,9 @@ use estop_store::{Store, StoreError};
 use tokio::sync::Semaphore;
 
 use crate::access::{Sessions, TOKENS_MAX, Tokens};
-use crate::pages::{FOLLOWERS_MAX, Hours};
+use crate::hours::Hours;
 use crate::problem::{Kind, Problem};
-use crate::runs::Lines;
+use crate::supervisor_lines::Lines;
 use crate::teller::Teller;
 
 /// Wall-clock milliseconds since 1970.
@@ -75,6 +75,8 @@ impl Options {
     }
 }
 
+/// Pages that follow at once. Each is a connection, and the admin port has 128 places in all.
+const FOLLOWERS_MAX: usize = 64;
 /// Store calls at a time. The blocking pool has 512 threads; what is left of it is for kills.
 const STORE_CALLS_MAX: usize = 64;
 /// Hooks at a time. Each takes microseconds, or one read of the disk if its agent is at rest.

@@ -1,6 +1,9 @@
 //! The guard before every route: is the request clear, who asks, and may they. It also puts the safe headers on every
 //! answer.
 
+mod body_token;
+mod screen;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -16,12 +19,12 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::secret::sha256;
-use super::sessions::{Found, csrf_fits, is_idle};
-use super::table::{Needs, allow, methods_of, needs};
-use super::{Caller, Only, Peer, SessionKey, body_token, rank, role_name, screen};
+use crate::access::{
+    Caller, Found, Needs, Only, Peer, SessionKey, allow, csrf_fits, is_idle, methods_of, needs, rank,
+    role_name, sha256,
+};
 use crate::problem::{Kind, Problem};
-use crate::runs::Seat;
+use crate::seat::Seat;
 use crate::state::App;
 
 /// The header unsafe requests of the dashboard carry.
@@ -30,9 +33,9 @@ pub(crate) const CSRF: HeaderName = HeaderName::from_static("x-estop-csrf");
 /// The header a supervised run shows its ticket in.
 const TICKET: HeaderName = HeaderName::from_static("x-estop-ticket");
 
-/// By which door a request comes in.
+/// Where a request comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Door {
+pub(crate) enum Origin {
     /// The admin port: everybody says who they are.
     Network,
     /// The owner's socket: whoever can open it owns this estop, and needs a token only to unlock the button (KS-5).
@@ -43,7 +46,7 @@ pub(crate) enum Door {
 #[derive(Clone)]
 pub(crate) struct Gate {
     pub(crate) app: App,
-    pub(crate) door: Door,
+    pub(crate) origin: Origin,
 }
 
 /// Lets a request through, or answers it.
@@ -62,14 +65,14 @@ pub(crate) async fn guard(State(gate): State<Gate>, request: Request, next: Next
     response
 }
 
-/// Who looks at a page. It needs a session, or the owner's door; it changes nothing, so that no role is asked for.
+/// Who looks at a page. It needs a session, or the owner's socket; it changes nothing, so that no role is asked for.
 pub(crate) async fn visitor(gate: &Gate, request: &Parts) -> Result<Caller, Problem> {
     gate.screen(request)?;
-    match gate.door {
+    match gate.origin {
         _ if !is_safe(&request.method) => Err(Problem::allow("GET")),
         _ if request.headers.contains_key(&TICKET) => Err(not_by_ticket()),
-        Door::Owner => Ok(Caller::owner()),
-        Door::Network => recognise(&gate.app, request, Needs::Role(TokenRole::Viewer)).await,
+        Origin::Owner => Ok(Caller::owner()),
+        Origin::Network => recognise(&gate.app, request, Needs::Role(TokenRole::Viewer)).await,
     }
 }
 
@@ -86,7 +89,7 @@ async fn let_in(gate: &Gate, request: Request) -> Result<Request, Problem> {
 
 /// Who asks; `None` where nobody is asked.
 async fn admit(gate: &Gate, request: &Parts) -> Result<Option<Caller>, Problem> {
-    if gate.door == Door::Network {
+    if gate.origin == Origin::Network {
         screen::screen(request, gate.app.options.loopback)?;
     }
     let path = request.extensions.get::<MatchedPath>().map(MatchedPath::as_str).and_then(methods_of);
@@ -107,9 +110,9 @@ async fn admit(gate: &Gate, request: &Parts) -> Result<Option<Caller>, Problem> 
     if let Some(caller) = by_ticket(&gate.app, request, needed)? {
         return Ok(Some(caller));
     }
-    let caller = match gate.door {
-        Door::Owner => at_socket(&gate.app, request, needed).await?,
-        Door::Network => recognise(&gate.app, request, needed).await?,
+    let caller = match gate.origin {
+        Origin::Owner => at_socket(&gate.app, request, needed).await?,
+        Origin::Network => recognise(&gate.app, request, needed).await?,
     };
     // A key was recognised only where keys are good.
     if caller.only.is_none() && rank(caller.role) < rank(role) {
@@ -120,7 +123,7 @@ async fn admit(gate: &Gate, request: &Parts) -> Result<Option<Caller>, Problem> 
     Ok(Some(caller))
 }
 
-/// A ticket says whose run it is, by whichever door: it can only narrow what its bearer may do. Nobody guesses 256 bits,
+/// A ticket says whose run it is, from wherever: it can only narrow what its bearer may do. Nobody guesses 256 bits,
 /// and a program that outlives its run must not use up other people's attempts: failures are not counted.
 fn by_ticket(app: &App, request: &Parts, needed: Needs) -> Result<Option<Caller>, Problem> {
     let mut values = request.headers.get_all(&TICKET).iter();
@@ -279,14 +282,18 @@ pub(crate) fn put_headers(headers: &mut HeaderMap) {
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
 }
 
-/// What every door has in common.
+/// What both origins have in common.
 impl Gate {
     /// What is refused at sight.
     pub(crate) fn screen(&self, request: &Parts) -> Result<(), Problem> {
-        if self.door == Door::Network { screen::screen(request, self.app.options.loopback) } else { Ok(()) }
+        if self.origin == Origin::Network {
+            screen::screen(request, self.app.options.loopback)
+        } else {
+            Ok(())
+        }
     }
 
-    pub(crate) fn new(app: &App, door: Door) -> Gate {
-        Gate { app: Arc::clone(app), door }
+    pub(crate) fn new(app: &App, origin: Origin) -> Gate {
+        Gate { app: Arc::clone(app), origin }
     }
 }

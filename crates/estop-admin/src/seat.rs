@@ -1,9 +1,9 @@
-//! The place of a connection at a door of the admin plane, as whoever serves it and whoever answers it share it.
+//! The place of a connection at a listener of the admin plane, as whoever serves it and whoever answers it share it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The place a connection has at a door. One with a supervisor's line keeps it, whoever else comes.
+/// The place a connection has at a listener. One with a supervisor's line keeps it, whoever else comes.
 #[derive(Clone, Debug, Default)]
 pub struct Seat(Arc<Standing>);
 
@@ -27,7 +27,7 @@ impl Seat {
         u8::from(known) + u8::from(known && self.0.busy.load(Ordering::Relaxed))
     }
 
-    pub(super) fn keep(&self, kept: bool) {
+    pub(crate) fn keep(&self, kept: bool) {
         self.0.kept.store(kept, Ordering::Relaxed);
     }
 

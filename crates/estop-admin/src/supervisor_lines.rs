@@ -79,7 +79,7 @@ impl Lines {
     }
 
     /// A place for one more; `None` if there is none for this agent, or for anybody.
-    pub(super) fn place(self: &Arc<Self>, agent: &str, others: bool) -> Option<Place> {
+    pub(crate) fn place(self: &Arc<Self>, agent: &str, others: bool) -> Option<Place> {
         let mut inner = self.lock();
         let own = inner.agents.get(agent).copied().unwrap_or_default();
         let share = |of: usize| (inner.max * of / LINES_MAX).max(1);
@@ -94,7 +94,7 @@ impl Lines {
     }
 
     /// A program of this run has a line, from here to [`Lines::leave`].
-    pub(super) fn come(&self, agent: &Name, run: &Name, has_ticket: bool) {
+    pub(crate) fn come(&self, agent: &Name, run: &Name, has_ticket: bool) {
         let mut inner = self.lock();
         let run = inner.runs.entry((agent.clone(), run.clone())).or_default();
         run.lines += 1;
@@ -102,7 +102,7 @@ impl Lines {
     }
 
     /// It has none any more; which leaving this was.
-    pub(super) fn leave(&self, agent: &Name, run: &Name) -> u64 {
+    pub(crate) fn leave(&self, agent: &Name, run: &Name) -> u64 {
         let mut inner = self.lock();
         inner.leavings += 1;
         let leaving = inner.leavings;
@@ -114,7 +114,7 @@ impl Lines {
     }
 
     /// Whether nobody came to the run, or left it, since this leaving, and it is over with that. Says so once.
-    pub(super) fn is_over(&self, agent: &Name, run: &Name, leaving: u64) -> bool {
+    pub(crate) fn is_over(&self, agent: &Name, run: &Name, leaving: u64) -> bool {
         let mut inner = self.lock();
         let key = (agent.clone(), run.clone());
         let is_left = inner.runs.get(&key).is_some_and(|run| run.lines == 0 && run.left == leaving);
@@ -122,7 +122,7 @@ impl Lines {
     }
 
     /// Whether a program of this run has a line, or had one a moment ago.
-    pub(super) fn has(&self, agent: &str, run: &str) -> bool {
+    pub(crate) fn has(&self, agent: &str, run: &str) -> bool {
         self.lock().runs.contains_key(&(agent.into(), run.into()))
     }
 
@@ -133,7 +133,7 @@ impl Lines {
 
 /// The place of one line.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     lines: Arc<Lines>,
     agent: Name,
     others: bool,

@@ -26,12 +26,12 @@ fn is_button(head: &Parts) -> bool {
 }
 
 /// Whether the button is pressed.
-pub(super) fn is_kill(head: &Parts) -> bool {
+pub(crate) fn is_kill(head: &Parts) -> bool {
     head.method == Method::POST && head.uri.path() == "/api/emergency/kill"
 }
 
 /// Makes a header of the token, where the path may have one in its body and no header says who asks.
-pub(super) async fn lift(head: &mut Parts, body: Body) -> Result<Body, Problem> {
+pub(crate) async fn lift(head: &mut Parts, body: Body) -> Result<Body, Problem> {
     if !is_button(head) || head.headers.contains_key(AUTHORIZATION) {
         return Ok(body);
     }
@@ -56,7 +56,7 @@ pub(super) async fn lift(head: &mut Parts, body: Body) -> Result<Body, Problem> 
 
 /// Without a good token the red button answers 403 with `error: "Unauthorized"`, wherever the token was expected (KS-6). A
 /// session that has ended stays a 401: its page then asks to log in again.
-pub(super) fn refused(head: &Parts, problem: Problem) -> Problem {
+pub(crate) fn refused(head: &Parts, problem: Problem) -> Problem {
     if problem.kind() != Kind::Unauthenticated || !is_button(head) {
         return problem;
     }

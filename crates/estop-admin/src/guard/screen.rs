@@ -14,7 +14,7 @@ use crate::problem::{Kind, Problem};
 const HEADERS_MAX: usize = 64;
 
 /// Looks at the head alone. `loopback`: the listener is reachable from this machine only.
-pub(super) fn screen(request: &Parts, loopback: bool) -> Result<(), Problem> {
+pub(crate) fn screen(request: &Parts, loopback: bool) -> Result<(), Problem> {
     if request.headers.len() > HEADERS_MAX {
         let detail = format!("A request may have at most {HEADERS_MAX} headers.");
         return Err(Problem::new(Kind::TooManyHeaders, detail));
@@ -29,7 +29,7 @@ pub(super) fn screen(request: &Parts, loopback: bool) -> Result<(), Problem> {
 }
 
 /// A browser says which page a request comes from. Another site's page has no business here.
-pub(super) fn same_site(headers: &HeaderMap) -> Result<(), Problem> {
+pub(crate) fn same_site(headers: &HeaderMap) -> Result<(), Problem> {
     let site = headers.get("sec-fetch-site").map(|value| value.to_str().unwrap_or_default());
     let from_here = site.is_none_or(|site| matches!(site, "same-origin" | "none"));
     let host = headers.get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();

@@ -15,9 +15,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 /// Slots of the short view: an hour by minutes.
-pub(super) const MINUTES: usize = 60;
+pub(crate) const MINUTES: usize = 60;
 /// Slots of the long view: six hours, five minutes each.
-pub(super) const FIVES: usize = 72;
+pub(crate) const FIVES: usize = 72;
 const MINUTE_MS: i64 = 60_000;
 const FIVE_MS: i64 = 5 * MINUTE_MS;
 const LONGEST_MS: i64 = FIVE_MS * FIVES as i64;
@@ -31,19 +31,19 @@ const AGENTS_MAX: usize = 10_000;
 
 /// What happened in one slot of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Slot {
-    pub(super) passed: u16,
-    pub(super) refused: u16,
+pub(crate) struct Slot {
+    pub(crate) passed: u16,
+    pub(crate) refused: u16,
     /// The lowest health a request found, in thousandths, if it found one.
-    pub(super) health: Option<u16>,
+    pub(crate) health: Option<u16>,
     /// The most alarming mode a request found.
-    pub(super) mode: ActivityMode,
+    pub(crate) mode: ActivityMode,
 }
 
 /// Both views of one agent, the oldest slot first.
-pub(super) struct Past {
-    pub(super) minutes: [Slot; MINUTES],
-    pub(super) fives: [Slot; FIVES],
+pub(crate) struct Past {
+    pub(crate) minutes: [Slot; MINUTES],
+    pub(crate) fives: [Slot; FIVES],
 }
 
 /// The last hours of all agents.
@@ -57,7 +57,7 @@ pub(crate) struct Hours {
 
 impl Hours {
     /// Reads what was written since the last look, or the newest of it.
-    pub(super) fn read_on(&mut self, store: &dyn Store, now: i64) -> Result<(), StoreError> {
+    pub(crate) fn read_on(&mut self, store: &dyn Store, now: i64) -> Result<(), StoreError> {
         let last = store.last_seq()?;
         let from = (self.read_to + 1).max(last.saturating_sub(READ_MAX - 1));
         if last < self.read_to || from > self.read_to + 1 {
@@ -119,7 +119,7 @@ impl Hours {
     }
 
     /// What is known of an agent; all quiet if it asked nothing.
-    pub(super) fn of(&self, agent: &str, now: i64) -> Past {
+    pub(crate) fn of(&self, agent: &str, now: i64) -> Past {
         let quiet = Rings::default();
         let rings = self.agents.get(agent).unwrap_or(&quiet);
         Past {
@@ -129,7 +129,7 @@ impl Hours {
     }
 
     /// When that lies within the view: since when it is known.
-    pub(super) fn since(&self, now: i64, view_ms: i64) -> Option<i64> {
+    pub(crate) fn since(&self, now: i64, view_ms: i64) -> Option<i64> {
         self.since.filter(|since| *since > now - view_ms)
     }
 }
