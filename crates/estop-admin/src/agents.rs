@@ -316,7 +316,7 @@ fn answered(app: &App, agent: &str, by: &str) -> Result<ClosedOut, Problem> {
     let incidents = cases::close_incidents(app, agent, by, Steer::Activate)?;
     let closed = incidents.and(cases::close_escalations(app, agent, None, by)?);
     for escalation in closed.escalations() {
-        app.teller.escalation_resolved(escalation, agent, "", by);
+        app.alerts_api.escalation_resolved(escalation, agent, "", by);
     }
     Ok(closed)
 }

@@ -40,12 +40,12 @@ mod people;
 mod sessions;
 
 mod alerts;
+mod alerts_api;
 mod budgets;
 mod cases;
 mod events;
 mod journal;
 mod spend;
-mod teller;
 
 mod health;
 mod openapi;
@@ -54,8 +54,8 @@ mod pages;
 mod admin;
 
 pub use admin::{Admin, FirstStartError};
+pub use alerts_api::{AlertsApi, AlertsError, ChannelView, MuteView, NoAlerts};
 pub use overrides::overrides_of;
 pub use presets::kept_preset;
 pub use seat::Seat;
 pub use state::{AdminState, Clock, Options, Place, PolicyFileNow};
-pub use teller::{ChannelView, MuteView, NoTeller, TellError, Teller};

@@ -11,10 +11,10 @@ use estop_store::{Store, StoreError};
 use tokio::sync::Semaphore;
 
 use crate::access::{Sessions, TOKENS_MAX, Tokens};
+use crate::alerts_api::AlertsApi;
 use crate::hours::Hours;
 use crate::problem::{Kind, Problem};
 use crate::supervisor_lines::Lines;
-use crate::teller::Teller;
 
 /// Wall-clock milliseconds since 1970.
 pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
@@ -41,7 +41,7 @@ pub struct AdminState {
     /// Where the rest of this estop is.
     pub place: Place,
     /// Those who tell people.
-    pub teller: Arc<dyn Teller>,
+    pub alerts_api: Arc<dyn AlertsApi>,
 }
 
 /// Where estop is, for those who start programs under it.
@@ -112,7 +112,7 @@ pub(crate) struct Shared {
     pub(crate) place: Place,
     /// What charts show.
     hours: Mutex<Hours>,
-    pub(crate) teller: Arc<dyn Teller>,
+    pub(crate) alerts_api: Arc<dyn AlertsApi>,
 }
 
 impl Shared {
@@ -137,7 +137,7 @@ impl Shared {
             lines: Arc::default(),
             place: state.place,
             hours: Mutex::default(),
-            teller: state.teller,
+            alerts_api: state.alerts_api,
         };
         shared.tell_keys(&*shared.store)?;
         Ok(shared)

@@ -44,7 +44,7 @@ impl KillSwitchOut {
             enabled: policy.modes.loops == Mode::Enforce,
             window_size: policy.loops.window_size,
             threshold: tenths(policy.loops.threshold_tenths.into()),
-            notification_missing: !app.teller.is_told_of_stops(Some(found.name())),
+            notification_missing: !app.alerts_api.is_told_of_stops(Some(found.name())),
         }
     }
 }

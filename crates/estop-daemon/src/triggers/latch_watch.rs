@@ -10,7 +10,7 @@ use estop_store::{FoundLatch, FoundSlot, LatchFile, Mark, RequestedKill, is_of_t
 
 use super::folder::{Folder, Seen};
 use super::watch::{Said, Trigger};
-use crate::latch_keeper::Asked;
+use crate::latch_writer::LatchStatus;
 
 /// A slot that is not whole may be one that is just written: it is read again after this time.
 const TORN_AGAIN: Duration = Duration::from_millis(50);
@@ -24,7 +24,7 @@ pub(super) struct LatchWatch {
     /// What the latch said when the start read it; only until the first look.
     seen: Option<Latched>,
     has_looked: bool,
-    latch: Asked,
+    latch: LatchStatus,
     /// What was read of somebody else, and is pressed once this is heard.
     read: Option<Mark>,
     is_torn: bool,
@@ -32,7 +32,7 @@ pub(super) struct LatchWatch {
 }
 
 impl LatchWatch {
-    pub(super) fn new(data_dir: &Path, seen: Option<Latched>, latch: Asked) -> LatchWatch {
+    pub(super) fn new(data_dir: &Path, seen: Option<Latched>, latch: LatchStatus) -> LatchWatch {
         LatchWatch {
             data_dir: data_dir.to_owned(),
             folder: Folder::of(&latch_path(data_dir)),

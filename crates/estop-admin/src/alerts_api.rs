@@ -4,7 +4,7 @@
 use estop_core::ids::Name;
 
 /// Those who tell people. Nothing here waits for a network or a receiver; `rules_changed` may read the store.
-pub trait Teller: Send + Sync {
+pub trait AlertsApi: Send + Sync {
     /// Every channel and how it does, in order of name.
     fn channels(&self) -> Vec<ChannelView>;
     /// Whether anybody is told when a guard switches this agent off (AL-3); `None` = any agent at all.
@@ -20,13 +20,13 @@ pub trait Teller: Send + Sync {
     /// The rules in the store changed: takes them up. Whoever calls it holds `AdminState::edits`.
     fn rules_changed(&self) -> Result<(), String>;
     /// Sends a test; the delivery log says how it ended.
-    fn test(&self, channel: &str, by: &str) -> Result<(), TellError>;
+    fn test(&self, channel: &str, by: &str) -> Result<(), AlertsError>;
     /// Mutes that hold.
     fn mutes(&self) -> Vec<MuteView>;
     /// Mutes for a while; a mute of the same id is replaced.
-    fn mute(&self, mute: MuteView) -> Result<(), TellError>;
+    fn mute(&self, mute: MuteView) -> Result<(), AlertsError>;
     /// Ends a mute; `false` if there was none.
-    fn unmute(&self, id: &str) -> Result<bool, TellError>;
+    fn unmute(&self, id: &str) -> Result<bool, AlertsError>;
     /// An escalation was resolved by a person: its alert is over. `run` is empty if it has none.
     fn escalation_resolved(&self, escalation: &str, agent: &str, run: &str, by: &str);
     /// Why alerts cannot be stored at the moment.
@@ -69,7 +69,7 @@ pub struct MuteView {
 
 /// Why a wish was not granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TellError {
+pub enum AlertsError {
     /// There is no such channel.
     UnknownChannel(Name),
     /// A value cannot be used.
@@ -85,9 +85,9 @@ pub enum TellError {
 
 /// Nobody is told of anything, so nothing can be muted.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoTeller;
+pub struct NoAlerts;
 
-impl Teller for NoTeller {
+impl AlertsApi for NoAlerts {
     fn channels(&self) -> Vec<ChannelView> {
         Vec::new()
     }
@@ -108,20 +108,20 @@ impl Teller for NoTeller {
         Ok(())
     }
 
-    fn test(&self, channel: &str, _by: &str) -> Result<(), TellError> {
-        Err(TellError::UnknownChannel(channel.into()))
+    fn test(&self, channel: &str, _by: &str) -> Result<(), AlertsError> {
+        Err(AlertsError::UnknownChannel(channel.into()))
     }
 
     fn mutes(&self) -> Vec<MuteView> {
         Vec::new()
     }
 
-    fn mute(&self, _mute: MuteView) -> Result<(), TellError> {
+    fn mute(&self, _mute: MuteView) -> Result<(), AlertsError> {
         let problem = "nobody is told of anything here, so there is nothing to mute".to_owned();
-        Err(TellError::Invalid { field: "types", problem })
+        Err(AlertsError::Invalid { field: "types", problem })
     }
 
-    fn unmute(&self, _id: &str) -> Result<bool, TellError> {
+    fn unmute(&self, _id: &str) -> Result<bool, AlertsError> {
         Ok(false)
     }
 
@@ -146,6 +146,6 @@ mod tests {
             by: "ada".into(),
             why: "x".into(),
         };
-        assert!(matches!(NoTeller.mute(mute), Err(TellError::Invalid { .. })));
+        assert!(matches!(NoAlerts.mute(mute), Err(AlertsError::Invalid { .. })));
     }
 }

@@ -26,16 +26,16 @@ use estop_gateway::{Agent, Gateway, Host, Judged, KeyRing, NotKept, Over, is_age
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::button_log;
-use crate::latch_keeper::{Asked, KEPT_WITHIN};
+use crate::latch_writer::{KEPT_WITHIN, LatchStatus};
 use crate::prooftest::ProofTester;
-use crate::triggers::board::Board;
+use crate::triggers::status::TriggerStatus;
 
 /// Steers the data plane.
-pub struct Steering {
+pub struct Controller {
     host: Arc<Host>,
     keys: KeyRing,
-    latch: Asked,
-    board: Arc<Board>,
+    latch: LatchStatus,
+    trigger_status: Arc<TriggerStatus>,
     proof: ProofTester,
     commands: Commands,
 }
@@ -43,17 +43,24 @@ pub struct Steering {
 /// How long a copy of the journal waits for its checkpoint. The writer looks at least once a second.
 const CHECKPOINT_WITHIN: Duration = Duration::from_secs(10);
 
-impl Steering {
-    /// Of this data plane, whose button is kept by `latch`, pressed by the triggers on `board` too, and tried out by
+impl Controller {
+    /// Of this data plane, whose button is kept by `latch`, pressed by the triggers on `trigger_status` too, and tried out by
     /// `proof`. `commands` are those people type to find it.
     pub fn new(
         gateway: &Gateway,
-        latch: Asked,
-        board: Arc<Board>,
+        latch: LatchStatus,
+        trigger_status: Arc<TriggerStatus>,
         proof: ProofTester,
         commands: Commands,
-    ) -> Steering {
-        Steering { host: Arc::clone(gateway.host()), keys: gateway.keys(), latch, board, proof, commands }
+    ) -> Controller {
+        Controller {
+            host: Arc::clone(gateway.host()),
+            keys: gateway.keys(),
+            latch,
+            trigger_status,
+            proof,
+            commands,
+        }
     }
 
     fn find(&self, name: &str) -> Result<Arc<Agent>, OperatorError> {
@@ -125,7 +132,7 @@ impl Steering {
     }
 }
 
-impl Operator for Steering {
+impl Operator for Controller {
     fn agents(&self) -> Vec<AgentView> {
         let mut views = Vec::new();
         self.host.agents.for_each(|agent| views.push(self.view(agent)));
@@ -313,8 +320,8 @@ impl Operator for Steering {
         button_log::released(&by, &decision).into_iter().for_each(button_log::say);
         if decision.outcome == SystemOutcome::Applied {
             // Whoever clears is there: a dead man's switch waits anew. A clear that is refused says nothing of the kind.
-            self.board.beat();
-            if let Some(why) = self.board.lies_in_wait() {
+            self.trigger_status.beat();
+            if let Some(why) = self.trigger_status.lies_in_wait() {
                 eprintln!("estop: cleared, but {}.", escaped(&why));
             }
         }
@@ -330,7 +337,7 @@ impl Operator for Steering {
     }
 
     fn heartbeat(&self) -> bool {
-        self.board.beat()
+        self.trigger_status.beat()
     }
 
     fn under_way(&self) -> Ended {
@@ -346,7 +353,7 @@ impl Operator for Steering {
     }
 
     fn triggers(&self) -> Vec<TriggerView> {
-        self.board.views()
+        self.trigger_status.views()
     }
 
     fn watch(&self, who: Watched, on_end: OnEnd) -> Result<Watch, OperatorError> {

@@ -15,8 +15,8 @@ fn latched(epoch: u64, state: SystemState) -> Latched {
     Latched::at_start(GateView { epoch, state, shut }, 1)
 }
 
-fn keeper(dir: &TempDir) -> Keeper {
-    Keeper::start(dir.path(), Arc::new(JournalQueue::default())).unwrap()
+fn keeper(dir: &TempDir) -> LatchWriter {
+    LatchWriter::start(dir.path(), Arc::new(JournalQueue::default())).unwrap()
 }
 
 fn state(dir: &TempDir) -> SystemState {
@@ -31,14 +31,14 @@ fn ks_3_somebody_elses_kill_stays_until_it_is_taken_up() {
     let dir = TempDir::new().unwrap();
     let keeper = keeper(&dir);
     keeper.handle().keep(&latched(1, SystemState::Running));
-    assert!(keeper.asked().wait(PATIENCE));
+    assert!(keeper.status().wait(PATIENCE));
     let killed = Entry { latched: latched(2, SystemState::Shutdown), asked: Channels::ALL };
     let mark = LatchFile::of(dir.path(), "cli-1").update(|_| Some(killed)).unwrap().unwrap();
     keeper.handle().keep(&latched(5, SystemState::Running));
-    assert!(!keeper.asked().wait(Duration::from_millis(300)), "it is not written");
+    assert!(!keeper.status().wait(Duration::from_millis(300)), "it is not written");
     assert_eq!(state(&dir), SystemState::Shutdown);
-    keeper.asked().take_up(mark);
-    assert!(keeper.asked().wait(PATIENCE));
+    keeper.status().take_up(mark);
+    assert!(keeper.status().wait(PATIENCE));
     assert_eq!(state(&dir), SystemState::Running);
 }
 
@@ -49,7 +49,7 @@ fn ks_3_what_is_no_less_strict_is_written_at_once_and_a_kill_outlives_the_keeper
     let mut other = LatchFile::of(dir.path(), "cli-1");
     other.write(&latched(2, SystemState::Shutdown)).unwrap();
     keeper.handle().keep(&latched(3, SystemState::Shutdown));
-    assert!(keeper.asked().wait(PATIENCE));
+    assert!(keeper.status().wait(PATIENCE));
     other.write(&latched(4, SystemState::Shutdown)).unwrap();
     keeper.handle().keep(&latched(5, SystemState::SafeMode));
     drop(keeper);
@@ -63,9 +63,9 @@ fn ks_2_a_new_hand_over_is_tried_before_it_is_said_that_the_disk_fails() {
     let path = latch_path(dir.path());
     std::fs::create_dir(&path).unwrap();
     keeper.handle().keep(&latched(1, SystemState::Running));
-    assert!(!keeper.asked().wait(PATIENCE), "it failed");
+    assert!(!keeper.status().wait(PATIENCE), "it failed");
     std::fs::remove_dir(&path).unwrap();
     keeper.handle().keep(&latched(2, SystemState::Shutdown));
-    assert!(keeper.asked().wait(PATIENCE), "the disk works again");
+    assert!(keeper.status().wait(PATIENCE), "the disk works again");
     assert_eq!(state(&dir), SystemState::Shutdown);
 }

@@ -9,24 +9,24 @@ use jiff::Timestamp;
 use super::heartbeat::Heart;
 
 /// The triggers, as people see them.
-pub struct Board {
+pub struct TriggerStatus {
     rows: Mutex<Vec<(&'static str, TriggerView)>>,
     file: Option<PathBuf>,
     heart: Option<Arc<Heart>>,
 }
 
-impl Board {
+impl TriggerStatus {
     /// Of these triggers; none of them has been looked at.
     pub fn new(
         names: impl IntoIterator<Item = &'static str>,
         file: Option<PathBuf>,
         heart: Option<Arc<Heart>>,
-    ) -> Board {
+    ) -> TriggerStatus {
         let row = |name: &'static str| {
             let what = "was not looked at so far".into();
             (name, TriggerView { name: name.into(), working: true, what, since: wall() })
         };
-        Board { rows: Mutex::new(names.into_iter().map(row).collect()), file, heart }
+        TriggerStatus { rows: Mutex::new(names.into_iter().map(row).collect()), file, heart }
     }
 
     /// Each trigger.

@@ -1,12 +1,12 @@
-//! What people ask of alerts, by the API (`estop_admin::Teller`).
+//! What people ask of alerts, by the API (`estop_admin::AlertsApi`).
 
-use estop_admin::{ChannelView, MuteView, TellError, Teller};
+use estop_admin::{AlertsApi, AlertsError, ChannelView, MuteView};
 use estop_core::ids::Name;
 use estop_notify::{AlertType, Cost, Detail, Happening, Mute, NotifyError, Phase, Rule, RuleError};
 
 use super::{Alerting, laid_over, now};
 
-impl Teller for Alerting {
+impl AlertsApi for Alerting {
     fn channels(&self) -> Vec<ChannelView> {
         let health = self.notifier.health();
         let file = self.file();
@@ -57,7 +57,7 @@ impl Teller for Alerting {
         Ok(())
     }
 
-    fn test(&self, channel: &str, by: &str) -> Result<(), TellError> {
+    fn test(&self, channel: &str, by: &str) -> Result<(), AlertsError> {
         self.notifier.test(channel, by).map_err(|error| refused("channel", error))
     }
 
@@ -73,14 +73,14 @@ impl Teller for Alerting {
         self.notifier.mutes().into_iter().map(view).collect()
     }
 
-    fn mute(&self, mute: MuteView) -> Result<(), TellError> {
+    fn mute(&self, mute: MuteView) -> Result<(), AlertsError> {
         let MuteView { id, types, agents, until, by, why } = mute;
         let known = |name: Name| {
             let found = AlertType::ALL.into_iter().find(|alert| alert.name() == &*name);
             found.ok_or_else(|| {
                 let all: Vec<&str> = AlertType::ALL.iter().map(|alert| alert.name()).collect();
                 let problem = format!("there is no type `{name}`: it is one of {}", all.join(", "));
-                TellError::Invalid { field: "types", problem }
+                AlertsError::Invalid { field: "types", problem }
             })
         };
         let types = types.into_iter().map(known).collect::<Result<Vec<_>, _>>()?;
@@ -88,7 +88,7 @@ impl Teller for Alerting {
         self.notifier.mute(&id, mute).map_err(|error| refused("until", error))
     }
 
-    fn unmute(&self, id: &str) -> Result<bool, TellError> {
+    fn unmute(&self, id: &str) -> Result<bool, AlertsError> {
         let was = self.notifier.mutes().contains_key(id);
         if was {
             self.notifier.unmute(id).map_err(|error| refused("id", error))?;
@@ -118,19 +118,19 @@ impl Teller for Alerting {
     }
 }
 
-fn refused(field: &'static str, error: NotifyError) -> TellError {
+fn refused(field: &'static str, error: NotifyError) -> AlertsError {
     match error {
-        NotifyError::Rule(RuleError::UnknownChannel(name)) => TellError::UnknownChannel(name),
+        NotifyError::Rule(RuleError::UnknownChannel(name)) => AlertsError::UnknownChannel(name),
         NotifyError::Rule(RuleError::NoOwner) => {
-            TellError::Invalid { field: "by", problem: RuleError::NoOwner.to_string() }
+            AlertsError::Invalid { field: "by", problem: RuleError::NoOwner.to_string() }
         }
         NotifyError::Rule(RuleError::NeverMuted) => {
-            TellError::Invalid { field: "types", problem: RuleError::NeverMuted.to_string() }
+            AlertsError::Invalid { field: "types", problem: RuleError::NeverMuted.to_string() }
         }
-        NotifyError::Busy | NotifyError::Store(_) => TellError::Busy,
+        NotifyError::Busy | NotifyError::Store(_) => AlertsError::Busy,
         NotifyError::Rule(_)
         | NotifyError::Channel { .. }
         | NotifyError::TooMany
-        | NotifyError::Thread(_) => TellError::Invalid { field, problem: error.to_string() },
+        | NotifyError::Thread(_) => AlertsError::Invalid { field, problem: error.to_string() },
     }
 }

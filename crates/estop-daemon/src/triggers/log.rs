@@ -9,7 +9,7 @@ use estop_config::printable::escaped;
 use estop_core::ids::Name;
 use estop_core::operator::Stopped;
 
-use crate::latch_keeper::Asked;
+use crate::latch_writer::LatchStatus;
 
 /// What is not said yet. Beyond it nobody reads anyway; the journal has all of it.
 const WAITING_MAX: usize = 64;
@@ -25,10 +25,10 @@ pub(super) enum TriggerNotice {
     Works { name: &'static str, what: String },
 }
 
-/// The way to the teller.
-pub(super) struct Line(SyncSender<TriggerNotice>);
+/// The way to the log.
+pub(super) struct TriggerLogSender(SyncSender<TriggerNotice>);
 
-impl Line {
+impl TriggerLogSender {
     /// Hands it over and does not wait.
     pub(super) fn tell(&self, told: TriggerNotice) {
         let _ = self.0.try_send(told);
@@ -36,17 +36,17 @@ impl Line {
 }
 
 /// The thread that speaks.
-pub(super) struct Teller {
+pub(super) struct TriggerLog {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Teller {
+impl TriggerLog {
     /// It ends when the line is dropped and everything is said.
-    pub(super) fn start(latch: Asked) -> std::io::Result<(Teller, Line)> {
+    pub(super) fn start(latch: LatchStatus) -> std::io::Result<(TriggerLog, TriggerLogSender)> {
         let (line, told) = sync_channel(WAITING_MAX);
         let speak = move || speak(&told, &latch);
-        let thread = std::thread::Builder::new().name("estop-teller".into()).spawn(speak)?;
-        Ok((Teller { thread: Some(thread) }, Line(line)))
+        let thread = std::thread::Builder::new().name("estop-log".into()).spawn(speak)?;
+        Ok((TriggerLog { thread: Some(thread) }, TriggerLogSender(line)))
     }
 
     /// Waits for what is left to say, not for ever.
@@ -59,7 +59,7 @@ impl Teller {
     }
 }
 
-fn speak(told: &Receiver<TriggerNotice>, latch: &Asked) {
+fn speak(told: &Receiver<TriggerNotice>, latch: &LatchStatus) {
     for told in told {
         match told {
             TriggerNotice::Pressed { by, source, note, stopped, all_us } => {

@@ -22,7 +22,7 @@ pub(crate) const KEPT_WITHIN: Duration = Duration::from_secs(2);
 const TAKEN_UP_SOON: Duration = Duration::from_millis(50);
 
 /// The latch's keeper. Dropping it waits for what is still to be written, not for ever.
-pub struct Keeper {
+pub struct LatchWriter {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -49,14 +49,14 @@ struct Work {
     closed: bool,
 }
 
-impl Keeper {
+impl LatchWriter {
     /// Begins to keep the latch of a data directory. The journal is synced after it.
-    pub fn start(data_dir: &Path, journal: Arc<JournalQueue>) -> anyhow::Result<Keeper> {
+    pub fn start(data_dir: &Path, journal: Arc<JournalQueue>) -> anyhow::Result<LatchWriter> {
         let shared: Arc<Shared> = Arc::default();
         let (data_dir, working) = (data_dir.to_owned(), Arc::clone(&shared));
         let work = move || working.run(&data_dir, &journal);
         let thread = std::thread::Builder::new().name("estop-latch".into()).spawn(work)?;
-        Ok(Keeper { shared, thread: Some(thread) })
+        Ok(LatchWriter { shared, thread: Some(thread) })
     }
 
     /// For the data plane.
@@ -65,14 +65,14 @@ impl Keeper {
     }
 
     /// For those who ask whether it is kept.
-    pub fn asked(&self) -> Asked {
-        Asked(Arc::clone(&self.shared))
+    pub fn status(&self) -> LatchStatus {
+        LatchStatus(Arc::clone(&self.shared))
     }
 }
 
-impl Drop for Keeper {
+impl Drop for LatchWriter {
     fn drop(&mut self) {
-        Asked(Arc::clone(&self.shared)).wait(AGAIN_AFTER);
+        LatchStatus(Arc::clone(&self.shared)).wait(AGAIN_AFTER);
         self.shared.work().closed = true;
         self.shared.bell.notify_all();
         let is_idle = self.shared.work().is_kept();
@@ -98,15 +98,15 @@ impl LatchKeeper for Handle {
     }
 
     fn is_kept(&self) -> bool {
-        Asked(Arc::clone(&self.0)).wait(KEPT_WITHIN)
+        LatchStatus(Arc::clone(&self.0)).wait(KEPT_WITHIN)
     }
 }
 
 /// Tells whether the disk has what was handed over.
 #[derive(Clone, Default)]
-pub struct Asked(Arc<Shared>);
+pub struct LatchStatus(Arc<Shared>);
 
-impl Asked {
+impl LatchStatus {
     /// Waits until the disk has everything that was handed over so far; not longer than `within`. Whether it has.
     pub fn wait(&self, within: Duration) -> bool {
         let begun = Instant::now();

@@ -2,11 +2,11 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use estop_admin::{ChannelView, MuteView, TellError, Teller};
+use estop_admin::{AlertsApi, AlertsError, ChannelView, MuteView};
 use estop_core::ids::Name;
 
 #[derive(Default)]
-pub(crate) struct FakeTeller(Mutex<Told>);
+pub(crate) struct FakeAlerts(Mutex<Told>);
 
 #[derive(Default)]
 pub(crate) struct Told {
@@ -22,7 +22,7 @@ pub(crate) struct Told {
     pub(crate) notes: Vec<String>,
 }
 
-impl FakeTeller {
+impl FakeAlerts {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Told> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -39,13 +39,13 @@ impl FakeTeller {
         std::mem::take(&mut self.lock().notes)
     }
 
-    fn ready(&self) -> Result<MutexGuard<'_, Told>, TellError> {
+    fn ready(&self) -> Result<MutexGuard<'_, Told>, AlertsError> {
         let told = self.lock();
-        if told.busy { Err(TellError::Busy) } else { Ok(told) }
+        if told.busy { Err(AlertsError::Busy) } else { Ok(told) }
     }
 }
 
-impl Teller for FakeTeller {
+impl AlertsApi for FakeAlerts {
     fn channels(&self) -> Vec<ChannelView> {
         self.lock().channels.clone()
     }
@@ -74,10 +74,10 @@ impl Teller for FakeTeller {
         Ok(())
     }
 
-    fn test(&self, channel: &str, by: &str) -> Result<(), TellError> {
+    fn test(&self, channel: &str, by: &str) -> Result<(), AlertsError> {
         let mut told = self.ready()?;
         if !told.channels.iter().any(|known| &*known.name == channel) {
-            return Err(TellError::UnknownChannel(channel.into()));
+            return Err(AlertsError::UnknownChannel(channel.into()));
         }
         told.notes.push(format!("test of {channel} by {by}"));
         Ok(())
@@ -87,14 +87,14 @@ impl Teller for FakeTeller {
         self.lock().mutes.clone()
     }
 
-    fn mute(&self, mute: MuteView) -> Result<(), TellError> {
+    fn mute(&self, mute: MuteView) -> Result<(), AlertsError> {
         let mut told = self.ready()?;
         told.mutes.retain(|held| held.id != mute.id);
         told.mutes.push(mute);
         Ok(())
     }
 
-    fn unmute(&self, id: &str) -> Result<bool, TellError> {
+    fn unmute(&self, id: &str) -> Result<bool, AlertsError> {
         let mut told = self.ready()?;
         let before = told.mutes.len();
         told.mutes.retain(|held| &*held.id != id);
