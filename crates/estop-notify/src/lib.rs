@@ -39,10 +39,7 @@ mod file;
 mod notifier;
 
 pub use alert_router::AlertRouter;
-pub use channel::{
-    Channel, ChannelIn, ChannelKind, ChannelType, Email, EmailError, GitHub, Lookup, MailTls, MailTlsIn,
-    Ntfy, PagerDuty, TIMEOUT_USUAL, Telegram, Webhook,
-};
+pub use channel::*;
 pub use file::{AlertsIn, Problem};
 pub use happening::{AlertType, BudgetSeen, Cost, Detail, EscalationSeen, Happening, Phase};
 pub use message::{Fact, Message, MessageKind, Severity, Step};
