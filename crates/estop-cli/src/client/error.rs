@@ -78,15 +78,15 @@ impl TransportError {
         match self {
             TransportError::Connect(Endpoint::Socket(path), error) => {
                 let path = path.display();
-                match error.kind() {
-                    ErrorKind::NotFound => format!("it does not run, there is no socket {path}"),
-                    ErrorKind::ConnectionRefused => {
-                        format!("it does not run, nobody listens behind {path} any more")
-                    }
-                    ErrorKind::PermissionDenied => {
-                        format!("{path} is for its owner alone, and this is another user")
-                    }
-                    _ => format!("{path}: {error}"),
+                let kind = error.kind();
+                if kind == ErrorKind::NotFound {
+                    format!("it does not run, there is no socket {path}")
+                } else if kind == ErrorKind::ConnectionRefused {
+                    format!("it does not run, nobody listens behind {path} any more")
+                } else if kind == ErrorKind::PermissionDenied {
+                    format!("{path} is for its owner alone, and this is another user")
+                } else {
+                    format!("{path}: {error}")
                 }
             }
             TransportError::Connect(endpoint @ Endpoint::Tcp { .. }, error) => {
@@ -105,16 +105,17 @@ impl TransportError {
 fn no_socket(path: &Path, error: &Error) -> String {
     let path = path.display();
     let elsewhere = "with the same --config or --data-dir, or name the running one with --data-dir or --url";
-    let why = match error.kind() {
-        ErrorKind::PermissionDenied => {
-            return format!(
-                "cannot reach estop: {path} is its owner's alone. Run this as the user estop runs as, or use --url with \
-                 a token."
-            );
-        }
-        ErrorKind::NotFound => format!("there is no socket {path}"),
-        ErrorKind::ConnectionRefused => format!("nobody listens behind {path} any more"),
-        _ => format!("{path}: {error}"),
+    let why = if error.kind() == ErrorKind::PermissionDenied {
+        return format!(
+            "cannot reach estop: {path} is its owner's alone. Run this as the user estop runs as, or use --url with a \
+             token."
+        );
+    } else if error.kind() == ErrorKind::NotFound {
+        format!("there is no socket {path}")
+    } else if error.kind() == ErrorKind::ConnectionRefused {
+        format!("nobody listens behind {path} any more")
+    } else {
+        format!("{path}: {error}")
     };
     format!("cannot reach estop: {why}. {START} {elsewhere}.")
 }
