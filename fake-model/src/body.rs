@@ -10,11 +10,11 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
 
+use crate::connection::{Connection, Order, Ticket};
 use crate::encoding::Encoder;
 use crate::framing::{Event, Events, Framing};
 use crate::script::{Abort, AbortAt, AbortHow, Hold, Reply, Split};
 use crate::seen::Outcome;
-use crate::server::{Connection, Order, Ticket};
 
 /// What an answer consists of.
 pub(crate) enum Source {

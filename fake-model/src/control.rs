@@ -9,9 +9,9 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 
 use crate::body::Outgoing;
+use crate::connection::{Connection, Shared};
 use crate::script::{Rule, Script};
 use crate::seen::{Outcome, Seen};
-use crate::server::{Connection, Shared};
 
 /// Answers a request about the model itself.
 pub(crate) async fn handle(

@@ -15,6 +15,7 @@
 mod answer;
 mod ask;
 mod body;
+mod connection;
 mod control;
 mod dialogue;
 mod encoding;
@@ -44,9 +45,9 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::oneshot;
 
+use crate::connection::Shared;
 use crate::script::{Rule, Script};
 use crate::seen::Log;
-use crate::server::Shared;
 
 /// How to start.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::net::TcpStream as StdTcpStream;
 use std::os::fd::AsFd as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::service::service_fn;
@@ -12,34 +12,9 @@ use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
-use tokio_rustls::TlsAcceptor;
 
-use crate::jobs::Jobs;
-use crate::script::Script;
-use crate::seen::{Log, Outcome};
+use crate::connection::{Connection, Order, Shared};
 use crate::service;
-
-/// What all connections share.
-pub(crate) struct Shared {
-    pub(crate) log: Log,
-    script: Mutex<Script>,
-    jobs: Mutex<Jobs>,
-    pub(crate) tls: Option<TlsAcceptor>,
-}
-
-impl Shared {
-    pub(crate) fn new(log: Log, tls: Option<TlsAcceptor>) -> Self {
-        Self { log, script: Mutex::default(), jobs: Mutex::default(), tls }
-    }
-
-    pub(crate) fn script<T>(&self, change: impl FnOnce(&mut Script) -> T) -> T {
-        change(&mut self.script.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    pub(crate) fn jobs<T>(&self, change: impl FnOnce(&mut Jobs) -> T) -> T {
-        change(&mut self.jobs.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
 
 /// Serves until it is dropped.
 pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
@@ -49,80 +24,6 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
             // Out of descriptors, most likely: the next one may succeed.
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
         }
-    }
-}
-
-/// What the script wants done to a whole connection.
-pub(crate) enum Order {
-    /// Reset it: RST instead of FIN.
-    Reset,
-    /// Write these bytes past HTTP and close.
-    Raw(Vec<u8>),
-}
-
-/// A connection, as its requests see it.
-pub(crate) struct Connection {
-    pub(crate) number: u64,
-    shared: Arc<Shared>,
-    orders: mpsc::UnboundedSender<Order>,
-    gone: watch::Sender<bool>,
-}
-
-impl Connection {
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
-    }
-
-    pub(crate) fn order(&self, order: Order) {
-        // A connection that is over needs no orders.
-        drop(self.orders.send(order));
-    }
-
-    /// Returns when the other end is gone.
-    pub(crate) async fn gone(&self) {
-        if self.gone.subscribe().wait_for(|gone| *gone).await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
-
-    pub(crate) fn aborted(&self, request: u64) {
-        self.shared.log.end(request, Outcome::Aborted);
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.shared.log.connection_closed(self.number);
-    }
-}
-
-/// A request under way; dropped before its end, the client went away.
-pub(crate) struct Ticket {
-    number: u64,
-    connection: Arc<Connection>,
-}
-
-impl Ticket {
-    pub(crate) fn new(number: u64, connection: Arc<Connection>) -> Self {
-        Self { number, connection }
-    }
-
-    pub(crate) fn number(&self) -> u64 {
-        self.number
-    }
-
-    pub(crate) fn sent(&self, bytes: usize) {
-        self.connection.shared.log.sent(self.number, bytes);
-    }
-
-    pub(crate) fn end(self, outcome: Outcome) {
-        self.connection.shared.log.end(self.number, outcome);
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        self.connection.shared.log.end(self.number, Outcome::Gone);
     }
 }
 

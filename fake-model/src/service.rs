@@ -13,12 +13,12 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 
 use crate::body::{Outgoing, Source};
+use crate::connection::{Connection, Order, Ticket};
 use crate::dialogue::{answer, reply_by_model};
 use crate::models;
 use crate::protocols::{Endpoint, Generation, embeddings, error_body};
 use crate::script::{AbortAt, Delay, Hold, Reply};
 use crate::seen::Outcome;
-use crate::server::{Connection, Order, Ticket};
 use crate::{control, encoding};
 
 /// Answers a request, or breaks the connection off.

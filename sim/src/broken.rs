@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::world::Config;
+use crate::config::Config;
 
 /// One named rule found broken, without the circumstances.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,18 +8,10 @@ use estop_core::system::{SystemDecision, SystemEvent};
 use estop_core::time::Now;
 
 use crate::broken::{Breach, Holds};
+use crate::config::Replaying;
 
 /// Lines are replayed in pieces of about this many bytes, so that memory does not grow with the run.
 const CHUNK_BYTES: usize = 1 << 20;
-
-/// Whether a run is replayed while it goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replaying {
-    /// Each record.
-    On,
-    /// Only written, for the digest.
-    Off,
-}
 
 /// The journal so far.
 pub struct History {

@@ -13,6 +13,7 @@
 
 // The run, and what may break in it.
 pub mod broken;
+pub mod config;
 pub mod invariants;
 pub mod summary;
 pub mod world;
@@ -34,7 +35,7 @@ pub mod clock;
 pub mod prng;
 
 pub use broken::Broken;
-pub use history::Replaying;
+pub use config::{Config, Replaying};
 pub use judge::Judge;
 pub use summary::Summary;
-pub use world::{Config, run};
+pub use world::run;

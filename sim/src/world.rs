@@ -14,35 +14,15 @@ use crate::agenda::Agenda;
 use crate::broken::{Breach, Broken};
 use crate::button::Button;
 use crate::clock::Clocks;
+use crate::config::Config;
 use crate::fleet::Fleet;
-use crate::history::{History, Replaying};
+use crate::history::History;
 use crate::judge::Judge;
 use crate::model::May;
 use crate::prng::Rng;
 use crate::summary::Summary;
 use crate::temperament::{Deed, Kind};
 use agent::Agent;
-
-/// What a run is made of. Seed and agents decide all that happens; events only when it ends.
-#[derive(Clone, Copy, Debug)]
-pub struct Config {
-    /// The seed.
-    pub seed: u64,
-    /// How many agents take part.
-    pub agents: usize,
-    /// How many events are judged.
-    pub events: u64,
-    /// Whether the journal is replayed on the way.
-    pub replaying: Replaying,
-    /// Whether every third agent has its tools behind the gate of an MCP server.
-    pub gated: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Config { seed: 1, agents: 2_000, events: 1_000_000, replaying: Replaying::On, gated: false }
-    }
-}
 
 /// Simulates until enough events were judged or an invariant is broken.
 pub fn run<J: Judge>(config: &Config) -> Result<Summary, Box<Broken>> {

@@ -1,19 +1,15 @@
 //! Who may do what. One table says which role each route needs; one guard asks it before any handler runs.
 
 mod attempts;
-mod body_token;
-mod guard;
-mod screen;
 mod secret;
 mod sessions;
 mod slow_hash;
 mod table;
 mod tokens;
 
-pub(crate) use guard::{Door, Gate, guard, put_headers, visitor};
-pub(crate) use secret::{AGENT_KEY_PREFIX, make, random_id};
-pub(crate) use sessions::{SESSION_MS, Sessions, is_idle, shown_id};
-pub(crate) use table::{Needs, ROUTES};
+pub(crate) use secret::{AGENT_KEY_PREFIX, make, random_id, sha256};
+pub(crate) use sessions::{Found, SESSION_MS, Sessions, csrf_fits, is_idle, shown_id};
+pub(crate) use table::{Needs, ROUTES, allow, methods_of, needs};
 pub(crate) use tokens::{ENV_NAME, TOKENS_MAX, Tokens, chosen_token, is_kept_as, made_token};
 
 use std::net::IpAddr;
@@ -55,12 +51,12 @@ impl Caller {
     }
 
     /// Whoever can open the owner's socket, without a token.
-    fn owner() -> Caller {
+    pub(crate) fn owner() -> Caller {
         Caller { is_owner: true, ..Caller::person("owner".into(), TokenRole::Admin) }
     }
 
     /// An agent by its key or ticket. What a person's least role may do is the most it could do by rank.
-    fn agent(only: Only) -> Caller {
+    pub(crate) fn agent(only: Only) -> Caller {
         let by = format!("agent {}", only.agent).into();
         Caller { only: Some(only), ..Caller::person(by, TokenRole::Viewer) }
     }

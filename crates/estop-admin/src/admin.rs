@@ -1,4 +1,4 @@
-//! The admin plane as the binary sees it: opened once, served on two doors.
+//! The admin plane as the binary sees it: opened once, served on two listeners.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use axum::middleware::from_fn_with_state;
 use estop_store::{StoreError, Token, TokenRole};
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::access::{Door, ENV_NAME, Gate, chosen_token, guard, is_kept_as, made_token};
+use crate::access::{ENV_NAME, chosen_token, is_kept_as, made_token};
+use crate::guard::{Gate, Origin, guard};
 use crate::problem::Problem;
 use crate::state::{AdminState, App, Shared};
 use crate::{openapi, pages};
@@ -110,17 +111,17 @@ impl Admin {
     /// For the admin port. Callers say who they are; serve it with `ConnectInfo<SocketAddr>`, so that failed attempts
     /// are counted for each address.
     pub fn router(&self) -> Router {
-        self.through(Door::Network)
+        self.through(Origin::Network)
     }
 
     /// For the owner-only socket: whoever can open it is an admin, `owner` in the journal, but for unlocking the button, which
     /// needs a token there too (KS-5).
     pub fn router_for_owner(&self) -> Router {
-        self.through(Door::Owner)
+        self.through(Origin::Owner)
     }
 
-    fn through(&self, door: Door) -> Router {
-        let gate = Gate::new(&self.app, door);
+    fn through(&self, origin: Origin) -> Router {
+        let gate = Gate::new(&self.app, origin);
         let api = openapi::handlers().layer(from_fn_with_state(gate.clone(), guard));
         pages::routes(gate).merge(api).with_state(Arc::clone(&self.app))
     }

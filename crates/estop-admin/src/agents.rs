@@ -1,5 +1,6 @@
 //! Agents: list, look, add, change, delete, and switch on and off.
 
+pub(crate) mod kill_switch;
 pub(crate) mod row;
 pub(crate) mod shown;
 mod snooze;
@@ -24,11 +25,11 @@ use crate::cases::{self, ClosedOut};
 use crate::input::{
     Checks, IfMatch, IfMatchGiven, IfMatchNeeded, InPath, JsonIn, PathIn, QueryIn, Whole, nullable, page_size,
 };
-use crate::kill_switch::{self, KillSwitchIn};
 use crate::output::{Answer, Tagged};
 use crate::overrides;
 use crate::problem::{Kind, Problem};
 use crate::state::{App, at_once};
+use kill_switch::KillSwitchIn;
 use row::Found;
 pub(crate) use shown::AgentOut;
 use shown::SteeredOut;
@@ -315,7 +316,7 @@ fn answered(app: &App, agent: &str, by: &str) -> Result<ClosedOut, Problem> {
     let incidents = cases::close_incidents(app, agent, by, Steer::Activate)?;
     let closed = incidents.and(cases::close_escalations(app, agent, None, by)?);
     for escalation in closed.escalations() {
-        app.teller.escalation_resolved(escalation, agent, "", by);
+        app.alerts_api.escalation_resolved(escalation, agent, "", by);
     }
     Ok(closed)
 }

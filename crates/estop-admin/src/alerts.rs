@@ -22,11 +22,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::Caller;
+use crate::alerts_api::{AlertsError, ChannelView};
 use crate::input::{InPath, PathIn, QueryIn, page_size};
 use crate::output::{Answer, kept_json, moment};
 use crate::problem::{Kind, Problem};
 use crate::state::App;
-use crate::teller::{ChannelView, TellError};
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::default()
@@ -37,12 +37,12 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .merge(mutes::routes())
 }
 
-impl From<TellError> for Problem {
-    fn from(error: TellError) -> Problem {
+impl From<AlertsError> for Problem {
+    fn from(error: AlertsError) -> Problem {
         match error {
-            TellError::UnknownChannel(name) => Problem::not_found("channel", &name),
-            TellError::Invalid { field, problem } => Problem::field(field, problem),
-            TellError::Busy => {
+            AlertsError::UnknownChannel(name) => Problem::not_found("channel", &name),
+            AlertsError::Invalid { field, problem } => Problem::field(field, problem),
+            AlertsError::Busy => {
                 Problem::new(Kind::Unavailable, "Alerts have too much to do right now: try again.")
                     .retry_after(1)
             }
@@ -112,9 +112,9 @@ async fn channels(State(app): State<App>) -> Answer<ChannelsOut> {
         ChannelOut::of(view, count)
     };
     Ok(Json(ChannelsOut {
-        channels: app.teller.channels().into_iter().map(shown).collect(),
-        told_of_stops: app.teller.is_told_of_stops(None),
-        store_error: app.teller.store_error(),
+        channels: app.alerts_api.channels().into_iter().map(shown).collect(),
+        told_of_stops: app.alerts_api.is_told_of_stops(None),
+        store_error: app.alerts_api.store_error(),
     }))
 }
 
@@ -144,7 +144,7 @@ async fn test(
     Extension(caller): Extension<Caller>,
     PathIn(path): PathIn<ChannelPath>,
 ) -> Result<(StatusCode, Json<TestOut>), Problem> {
-    app.teller.test(&path.name, &caller.by)?;
+    app.alerts_api.test(&path.name, &caller.by)?;
     let message = format!("A test is on its way to {}; the delivery log says how it ends.", path.name);
     Ok((StatusCode::ACCEPTED, Json(TestOut { channel: path.name, message })))
 }

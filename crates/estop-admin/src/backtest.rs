@@ -19,9 +19,9 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::agents::kill_switch::{self, KillSwitchIn};
 use crate::agents::{AgentPath, row, shown};
 use crate::input::{JsonIn, PathIn, Whole};
-use crate::kill_switch::{self, KillSwitchIn};
 use crate::output::Answer;
 use crate::problem::{Kind, Problem};
 use crate::state::{App, at_once};

@@ -333,7 +333,7 @@ async fn change_escalation(
     change.owner.iter().flatten().for_each(|owner| checks.line("owner", owner, 256));
     change.notes.iter().for_each(|notes| checks.text("notes", notes, TEXT_MAX));
     checks.done()?;
-    let (now, teller, asked) = (app.now(), Arc::clone(&app.teller), Arc::clone(&app));
+    let (now, alerts_api, asked) = (app.now(), Arc::clone(&app.alerts_api), Arc::clone(&app));
     app.store(move |store| {
         let found = store.escalation(&path.id)?;
         let mut escalation = found.ok_or_else(|| Problem::not_found("escalation", &path.id))?;
@@ -343,7 +343,7 @@ async fn change_escalation(
         escalation.version = store.update_escalation(&escalation)?;
         if was_open && escalation.status == CaseStatus::Closed {
             let run = escalation.run.as_deref().unwrap_or_default();
-            teller.escalation_resolved(&escalation.id, &escalation.agent, run, &caller.by);
+            alerts_api.escalation_resolved(&escalation.id, &escalation.agent, run, &caller.by);
         }
         Ok::<_, Problem>(Tagged(escalation.version, EscalationOut::of(&asked, escalation)))
     })

@@ -319,7 +319,7 @@ async fn kill(
     Extension(caller): Extension<Caller>,
     JsonIfReadable(kill): JsonIfReadable<KillIn>,
 ) -> Answer<StoppedOut> {
-    let (operator, teller) = (Arc::clone(&app.operator), Arc::clone(&app.teller));
+    let (operator, alerts_api) = (Arc::clone(&app.operator), Arc::clone(&app.alerts_api));
     let press = kill.press(&caller);
     at_once(move || {
         let Stopped { decision, ended, gate_us, cut_us, kept_us } = operator.kill(press);
@@ -336,7 +336,7 @@ async fn kill(
             },
             background: crate::background::stopped(operator.background(), app.now()),
             took: TookOut { gate_us, cut_us, persisted_us: kept_us },
-            told: teller.is_told_of_kills(),
+            told: alerts_api.is_told_of_kills(),
         }))
     })
     .await

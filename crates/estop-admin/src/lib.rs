@@ -12,10 +12,14 @@
 
 // Who may come in, and what they bring and get.
 mod access;
+mod guard;
+mod hours;
 mod input;
 mod output;
 mod problem;
+mod seat;
 mod state;
+mod supervisor_lines;
 
 // The routes, the most urgent first.
 mod background;
@@ -24,7 +28,6 @@ mod prooftest;
 
 mod agents;
 mod backtest;
-mod kill_switch;
 mod overrides;
 mod policy;
 mod presets;
@@ -37,14 +40,13 @@ mod people;
 mod sessions;
 
 mod alerts;
+mod alerts_api;
 mod budgets;
 mod cases;
 mod events;
 mod journal;
 mod spend;
-mod teller;
 
-mod docs;
 mod health;
 mod openapi;
 mod pages;
@@ -52,8 +54,8 @@ mod pages;
 mod admin;
 
 pub use admin::{Admin, FirstStartError};
+pub use alerts_api::{AlertsApi, AlertsError, ChannelView, MuteView, NoAlerts};
 pub use overrides::overrides_of;
 pub use presets::kept_preset;
-pub use runs::Seat;
+pub use seat::Seat;
 pub use state::{AdminState, Clock, Options, Place, PolicyFileNow};
-pub use teller::{ChannelView, MuteView, NoTeller, TellError, Teller};

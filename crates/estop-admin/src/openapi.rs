@@ -1,6 +1,8 @@
 //! The OpenAPI document (UI-3): put together from the handlers, completed with what is the same everywhere: who may
 //! call each route, and which problems it can answer.
 
+mod docs;
+
 use std::sync::LazyLock;
 
 use axum::Router;
@@ -14,8 +16,8 @@ use crate::access::{Needs, ROUTES, role_name};
 use crate::problem::{FieldError, Kind, ProblemOut};
 use crate::state::App;
 use crate::{
-    agents, alerts, background, backtest, budgets, cases, docs, emergency, events, health, hooks, journal,
-    keys, kill_switch, people, policy, presets, prooftest, runs, sessions, spend,
+    agents, alerts, background, backtest, budgets, cases, emergency, events, health, hooks, journal, keys,
+    people, policy, presets, prooftest, runs, sessions, spend,
 };
 
 /// Every handler with its part of the document.
@@ -29,7 +31,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(background::routes())
         .merge(prooftest::routes())
         .merge(agents::routes())
-        .merge(kill_switch::routes())
+        .merge(agents::kill_switch::routes())
         .merge(backtest::routes())
         .merge(policy::routes())
         .merge(presets::routes())

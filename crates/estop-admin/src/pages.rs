@@ -11,7 +11,6 @@ mod connect;
 mod effect;
 mod frame;
 mod guard;
-mod hours;
 mod incidents;
 mod journal;
 mod live;
@@ -32,10 +31,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 
-pub(crate) use hours::Hours;
-pub(crate) use live::FOLLOWERS_MAX;
-
-use crate::access::Gate;
+use crate::guard::Gate;
 use crate::problem::{Kind, Problem};
 use crate::state::App;
 

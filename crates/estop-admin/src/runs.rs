@@ -1,9 +1,7 @@
 //! Runs: list, start, look, and change their state (CB-7). A run's id is `agent:run`.
 
 mod extend;
-mod lines;
 mod own;
-mod seat;
 mod shown;
 mod watch;
 
@@ -30,8 +28,6 @@ use crate::input::{Checks, InPath, JsonIn, PathIn, QueryIn, page_size};
 use crate::output::{Answer, read_time_cursor, time_cursor};
 use crate::problem::{Kind, Problem};
 use crate::state::App;
-pub(crate) use lines::Lines;
-pub use seat::Seat;
 use shown::{RunOut, RunStateName};
 
 /// Labels of one run.

@@ -266,7 +266,7 @@ async fn stats(State(app): State<App>) -> Answer<StatsOut> {
             open_incidents: open.incidents,
             open_escalations: open.escalations,
             last_seq: store.last_seq()?,
-            notification_missing: !asked.teller.is_told_of_stops(None),
+            notification_missing: !asked.alerts_api.is_told_of_stops(None),
         }))
     })
     .await

@@ -11,10 +11,10 @@ use estop_store::{Store, StoreError};
 use tokio::sync::Semaphore;
 
 use crate::access::{Sessions, TOKENS_MAX, Tokens};
-use crate::pages::{FOLLOWERS_MAX, Hours};
+use crate::alerts_api::AlertsApi;
+use crate::hours::Hours;
 use crate::problem::{Kind, Problem};
-use crate::runs::Lines;
-use crate::teller::Teller;
+use crate::supervisor_lines::Lines;
 
 /// Wall-clock milliseconds since 1970.
 pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
@@ -41,7 +41,7 @@ pub struct AdminState {
     /// Where the rest of this estop is.
     pub place: Place,
     /// Those who tell people.
-    pub teller: Arc<dyn Teller>,
+    pub alerts_api: Arc<dyn AlertsApi>,
 }
 
 /// Where estop is, for those who start programs under it.
@@ -75,6 +75,8 @@ impl Options {
     }
 }
 
+/// Pages that follow at once. Each is a connection, and the admin port has 128 places in all.
+const FOLLOWERS_MAX: usize = 64;
 /// Store calls at a time. The blocking pool has 512 threads; what is left of it is for kills.
 const STORE_CALLS_MAX: usize = 64;
 /// Hooks at a time. Each takes microseconds, or one read of the disk if its agent is at rest.
@@ -110,7 +112,7 @@ pub(crate) struct Shared {
     pub(crate) place: Place,
     /// What charts show.
     hours: Mutex<Hours>,
-    pub(crate) teller: Arc<dyn Teller>,
+    pub(crate) alerts_api: Arc<dyn AlertsApi>,
 }
 
 impl Shared {
@@ -135,7 +137,7 @@ impl Shared {
             lines: Arc::default(),
             place: state.place,
             hours: Mutex::default(),
-            teller: state.teller,
+            alerts_api: state.alerts_api,
         };
         shared.tell_keys(&*shared.store)?;
         Ok(shared)

@@ -12,9 +12,8 @@ use estop_config::printable::escaped;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::daemon::{Daemon, DaemonArgs, Listing};
 use super::{Exit, say};
-use crate::client::{Ask, path};
+use crate::client::{Ask, Daemon, DaemonArgs, Listing, path};
 
 /// Look at agents, switch them on and off, and set their kill switches
 #[derive(Debug, clap::Args)]

@@ -9,10 +9,9 @@ use estop_config::printable::escaped;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::daemon::{Daemon, DaemonArgs, Listing};
 use super::table::{cell, each, list, moment};
 use super::{Exit, agents};
-use crate::client::{path, with_query};
+use crate::client::{Daemon, DaemonArgs, Listing, path, with_query};
 
 const LOG: &str = "/api/alerts/deliveries";
 /// A try takes ten seconds at most, unless a channel says otherwise.

@@ -4,9 +4,8 @@ use http::Method;
 use serde_json::Value;
 
 use super::Exit;
-use super::daemon::DaemonArgs;
 use super::table::cell;
-use crate::client::path;
+use crate::client::{DaemonArgs, path};
 
 /// Show work that goes on at providers: background responses, batches, fine-tuning; and what a stop cancelled
 #[derive(Debug, clap::Args)]

@@ -6,8 +6,7 @@ use http::Method;
 use serde_json::json;
 
 use super::Exit;
-use super::daemon::DaemonArgs;
-use crate::client::path;
+use crate::client::{DaemonArgs, path};
 
 /// Begin the present day and month of budgets that have seen later ones, because the clock was ahead
 #[derive(Debug, clap::Args)]

@@ -6,9 +6,8 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::Exit;
-use super::daemon::{Daemon, DaemonArgs, Listing};
 use super::table::{cell, list, moment};
-use crate::client::path;
+use crate::client::{Daemon, DaemonArgs, Listing, path};
 
 /// Of a summary, in a table.
 const SUMMARY_CHARS: usize = 80;

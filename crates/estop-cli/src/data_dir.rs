@@ -6,7 +6,7 @@ use estop_config::Env;
 
 /// Which data directory.
 #[derive(Debug, clap::Args)]
-pub(super) struct DataDirArgs {
+pub(crate) struct DataDirArgs {
     /// Where estop keeps everything, instead of the configuration's `data_dir`
     #[arg(long, value_name = "FOLDER", global = true)]
     data_dir: Option<PathBuf>,
@@ -17,7 +17,7 @@ pub(super) struct DataDirArgs {
 
 impl DataDirArgs {
     /// The folder.
-    pub(super) fn folder(&self) -> anyhow::Result<PathBuf> {
+    pub(crate) fn folder(&self) -> anyhow::Result<PathBuf> {
         Ok(match &self.data_dir {
             Some(folder) => folder.clone(),
             None => estop_config::data_dir(self.config.as_deref(), &Env::of_process())?,
@@ -25,12 +25,12 @@ impl DataDirArgs {
     }
 
     /// What the command line names: the folder, and the configuration file.
-    pub(super) fn named(&self) -> (Option<PathBuf>, Option<PathBuf>) {
+    pub(crate) fn named(&self) -> (Option<PathBuf>, Option<PathBuf>) {
         (self.data_dir.clone(), self.config.clone())
     }
 
     /// Whether the command line names one.
-    pub(super) fn is_given(&self) -> bool {
+    pub(crate) fn is_given(&self) -> bool {
         self.data_dir.is_some() || self.config.is_some()
     }
 }

@@ -1,8 +1,6 @@
 //! `estop emergency …`: the red button (KS-5, KS-6). Killing is easy; restarting and clearing need an admin token and say which
 //! kill they mean.
 
-mod admin_token;
-
 use std::io::{BufRead, IsTerminal, Write};
 
 use estop_config::printable::escaped;
@@ -10,11 +8,10 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::Exit;
-use super::daemon::{Daemon, DaemonArgs};
+use super::emergency_text::{persisted, proof_test, state, state_of};
 use super::kill::{self, Pressing};
 use super::table::{cell, moment, properties};
-use crate::client::path;
-pub(super) use admin_token::AdminTokenArg;
+use crate::client::{AdminTokenArg, Daemon, DaemonArgs, path};
 
 /// Longest reason that is read from a terminal.
 const REASON_MAX: usize = 500;
@@ -122,44 +119,4 @@ fn status(daemon: &Daemon) -> anyhow::Result<Exit> {
         ])
     })?;
     Ok(if status["operational"] == true { Exit::Fine } else { Exit::No })
-}
-
-/// When the stop was last tried out, in one line.
-pub(super) fn proof_test(tests: &Value) -> String {
-    let last = &tests["last"];
-    let mut text = if last.is_null() {
-        "never".to_owned()
-    } else {
-        format!("{}, {}", if last["passed"] == true { "passed" } else { "FAILED" }, moment(&last["at"]))
-    };
-    if tests["overdue"] == true {
-        text += "; due: run estop prooftest";
-    }
-    text
-}
-
-/// A state's name, as people say it.
-pub(super) fn state(name: &Value) -> String {
-    cell(name).to_uppercase()
-}
-
-/// How everything stands; and why nothing passes, if it is not the button.
-pub(super) fn state_of(status: &Value) -> String {
-    let state = state(&status["state"]);
-    match status["journalProblem"].as_str() {
-        Some(problem) if status["state"] == "running" => format!("{state}, BUT NOTHING PASSES: {problem}"),
-        _ => match status["stuckParts"][0]["problem"].as_str() {
-            Some(problem) => format!("{state}, BUT STUCK: {problem}"),
-            None => state,
-        },
-    }
-}
-
-/// What to add if it is not on the disk.
-pub(super) fn persisted(done: &Value) -> &'static str {
-    if done["persisted"] == false {
-        "\nNOT ON DISK: it holds, but a restart would not know of it. Mend the disk; estop tries again every second."
-    } else {
-        ""
-    }
 }

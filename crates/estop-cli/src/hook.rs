@@ -1,20 +1,19 @@
 //! `estop hook CLIENT [EVENT]`: what a coding agent starts before and after each of its tools (TL-1).
 //!
 //! It passes on what the client wrote, and prints what the running estop answers; the contracts of the clients are
-//! `estop_wire::hooks`. It runs before every tool call, so it reads no configuration and starts no runtime.
+//! `estop_wire::hooks`. It runs before every tool call, so it reads no configuration.
 //!
 //! It ends with 0 or 2 and never with 1: for most clients 1 means that the hook is broken and the tool may run. An
 //! error of its own refuses before a tool, a panic too.
 
 pub(super) mod branch;
 mod exchange;
-mod latch;
 mod payload;
-mod unheard;
+mod unreachable;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -23,12 +22,10 @@ use std::time::Duration;
 use clap::Parser;
 use estop_wire::hooks::{HookAnswer, HookClient};
 
-use super::Exit;
-pub(super) use exchange::{is_of, of_both};
+use super::{Exit, latch};
+use crate::client::{CallerOptions, OnUnreachable};
 use payload::Moment;
-use unheard::Unheard;
-
-pub use unheard::OnUnreachable;
+use unreachable::NoAnswer;
 
 /// All of it: reading, asking, answering. Clients wait a minute; people at a keyboard do not. A daemon answers within
 /// milliseconds, at half of this it is in trouble as well.
@@ -43,7 +40,7 @@ const OPTIONS: &[&str] = &["--agent", "--run", "--on-unreachable", "--data-dir",
 /// error and exit code, which is 0 or 2. Options may also stand before `hook`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Whose contract: claude-code, codex, gemini-cli, copilot, cline, qwen, cursor, opencode, openclaw, generic
+    #[arg(help = format!("Whose contract: {}", HookClient::ALL.map(HookClient::name).join(", ")))]
     client: String,
     /// The event in the client's own words; without it, the payload names it
     event: Option<String>,
@@ -66,6 +63,18 @@ pub struct Args {
     /// Reach estop at its admin port instead, with the token in ESTOP_TOKEN [env: ESTOP_URL]
     #[arg(long, value_name = "URL", conflicts_with = "data_dir")]
     url: Option<String>,
+}
+
+impl Args {
+    fn caller(&self) -> CallerOptions<'_> {
+        CallerOptions {
+            agent: self.agent.as_ref(),
+            run: self.run.as_ref(),
+            installed: self.installed,
+            data_dir: self.data_dir.as_deref(),
+            url: self.url.as_deref(),
+        }
+    }
 }
 
 /// The same as a command of its own: building all of estop's commands takes longer than everything else here.
@@ -92,7 +101,7 @@ pub fn if_asked(words: impl Iterator<Item = OsString>) -> Option<ExitCode> {
         Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => {
             return Some(match moment {
-                Some(moment) => say(&unheard::misused(&moment, &first_line(&error.to_string()))),
+                Some(moment) => say(&unreachable::misused(&moment, &first_line(&error.to_string()))),
                 None => {
                     eprintln!("{error}");
                     Exit::Usage.into()
@@ -125,16 +134,16 @@ fn run(args: Args) -> ExitCode {
     // A panic says nothing on its own: what is printed must be an answer.
     std::panic::set_hook(Box::new(|_| {}));
     let answer = std::panic::catch_unwind(|| answer(args, &moment));
-    say(&answer.unwrap_or_else(|_| unheard::broken(&moment)))
+    say(&answer.unwrap_or_else(|_| unreachable::broken(&moment)))
 }
 
 fn answer(args: Args, moment: &Moment) -> HookAnswer {
-    let rule = unheard::rule(args.on_unreachable, args.run.is_some());
-    let folder = exchange::data_dir(&args);
+    let rule = unreachable::rule(args.on_unreachable, args.run.is_some());
+    let folder = args.caller().endpoint().ok().and_then(|endpoint| endpoint.data_dir().map(Path::to_owned));
     // A pressed button goes before every rule for an estop that is away.
-    let away = |moment: &Moment, why: &str| match folder.as_deref().and_then(latch::why_shut) {
-        Some(why) => unheard::pressed(moment, &why),
-        None => rule.answer(moment, why),
+    let away = |moment: &Moment, why: &str| match folder.as_deref().and_then(latch::why_tools_are_shut) {
+        Some(why) => unreachable::pressed(moment, &why),
+        None => unreachable::by_rule(rule, moment, why),
     };
     let (tell, told) = mpsc::sync_channel(1);
     let client = moment.client;
@@ -150,19 +159,22 @@ fn answer(args: Args, moment: &Moment) -> HookAnswer {
     }
     match told.recv_timeout(TIME_LIMIT) {
         Ok(Ok(answer)) => answer,
-        Ok(Err(Unheard::Unreachable { moment, why })) => away(&moment, &why),
-        Ok(Err(Unheard::Refused { moment, why })) => unheard::refused(&moment, &why),
-        Ok(Err(Unheard::Misused { moment, why })) => unheard::misused(&moment, &why),
-        Ok(Err(Unheard::Unread(answer))) => answer,
+        Ok(Err(NoAnswer::Unreachable { moment, why })) => away(&moment, &why),
+        Ok(Err(NoAnswer::Refused { moment, why })) => unreachable::refused(&moment, &why),
+        Ok(Err(NoAnswer::Misused { moment, why })) => unreachable::misused(&moment, &why),
+        Ok(Err(NoAnswer::Unread(answer))) => answer,
         Err(mpsc::RecvTimeoutError::Timeout) => {
             let seconds = TIME_LIMIT.as_secs();
             if !is_read.load(Ordering::Relaxed) {
                 // estop may well be there: what never came cannot be allowed.
-                return unheard::refused(moment, &format!("the payload did not arrive within {seconds} s"));
+                return unreachable::refused(
+                    moment,
+                    &format!("the payload did not arrive within {seconds} s"),
+                );
             }
             away(moment, &format!("there was no answer within {seconds} s"))
         }
-        Err(mpsc::RecvTimeoutError::Disconnected) => unheard::broken(moment),
+        Err(mpsc::RecvTimeoutError::Disconnected) => unreachable::broken(moment),
     }
 }
 
@@ -198,11 +210,6 @@ fn place_of_hook(words: &[OsString]) -> Option<usize> {
 
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
-}
-
-/// A variable that says something.
-fn variable(name: impl AsRef<OsStr>) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ mod list;
 mod mcp;
 mod ours;
 mod place;
-mod plugins;
 mod program;
 pub mod settings;
 mod strict;
@@ -26,8 +25,9 @@ use estop_wire::hooks::HookClient;
 use serde::Serialize;
 use serde_json::json;
 
-use super::hook::OnUnreachable;
 use super::{Exit, say, say_json};
+use crate::client::OnUnreachable;
+use crate::clients::{self, Descriptor};
 pub(super) use codex::is_trusted as codex_trusts;
 use edit::{Edit, Outcome};
 pub(super) use list::{Installed, Standing, standings};
@@ -42,8 +42,7 @@ use settings::{Scope, survives_repository, switched_off};
 /// a copy is kept beside them (FILE.estop-backup), and installing twice changes nothing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// claude-code, codex, gemini-cli, copilot, cline, qwen, cursor, opencode or openclaw; or `mcp`, for a client's MCP
-    /// servers
+    #[arg(help = format!("{}; or `mcp`, for a client's MCP servers", clients::names()))]
     client: Option<String>,
     #[command(flatten)]
     mcp: McpArgs,
@@ -114,7 +113,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         .collect::<anyhow::Result<Vec<_>>>()?;
     let mut report = Report::of(client, &args.where_to);
     report.carry_out(edits, args.where_to.dry_run)?;
-    if client == HookClient::Codex {
+    if needs_trust(client) {
         codex::trust(&mut report, scope, args.where_to.dry_run)?;
     }
     report.note_repository(client, scope);
@@ -135,7 +134,7 @@ pub(super) fn remove(name: &str, mcp: &McpArgs, where_from: &WhereArgs) -> anyho
     // Whatever the words were then: our commands are known by their end.
     let targets = targets(client, scope, &["estop".to_owned()])?;
     let mut edits = Vec::new();
-    if client == HookClient::Codex {
+    if needs_trust(client) {
         edits.extend(codex::distrust(&targets)?);
     }
     for (path, target) in targets {
@@ -147,10 +146,14 @@ pub(super) fn remove(name: &str, mcp: &McpArgs, where_from: &WhereArgs) -> anyho
     report.answer(where_from.json)
 }
 
+fn needs_trust(client: HookClient) -> bool {
+    Descriptor::of(client).is_some_and(|descriptor| descriptor.needs_trust)
+}
+
 fn client(name: &str) -> anyhow::Result<HookClient> {
-    let can = |client: &HookClient| *client != HookClient::Generic;
-    HookClient::from_name(name).filter(can).with_context(|| {
-        let known: Vec<&str> = HookClient::ALL.into_iter().filter(can).map(HookClient::name).collect();
+    let found = clients::ALL.iter().map(|descriptor| descriptor.client).find(|client| client.name() == name);
+    found.with_context(|| {
+        let known: Vec<&str> = clients::ALL.iter().map(|descriptor| descriptor.client.name()).collect();
         format!(
             "there is nothing to install for `{name}`. Known are: {}. Every other framework calls `estop hook generic` \
              or POST /api/hooks/…: see docs/hooks.md",
@@ -298,8 +301,8 @@ impl Report {
         } else {
             String::new()
         };
-        let way = place::way_to_switch_off(client);
-        self.notes.push(format!("A repository can switch these hooks off {way}.{stronger}"));
+        let how = Descriptor::of(client).map_or("", |descriptor| descriptor.switch.how);
+        self.notes.push(format!("A repository can switch these hooks off {how}.{stronger}"));
     }
 
     /// What was chosen for the time when estop cannot be asked, and how to choose again.
@@ -352,7 +355,7 @@ pub(super) fn switches_set(client: HookClient) -> Vec<(PathBuf, &'static str)> {
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         switched_off(client, &text).map(|key| (path, key))
     };
-    place::switches(client).into_iter().filter_map(set).collect()
+    Descriptor::of(client).map(place::switches).into_iter().flatten().filter_map(set).collect()
 }
 
 fn shown(path: &Path) -> String {

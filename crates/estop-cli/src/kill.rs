@@ -1,7 +1,7 @@
 //! `estop kill`: everything stops (KS-5). It does not give up when estop does not answer.
 
-mod alone;
 mod holder;
+mod offline_kill;
 
 use std::time::Duration;
 
@@ -12,14 +12,13 @@ use estop_core::system::{Channel, Channels, KillReason};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::daemon::{DaemonArgs, Whereabouts};
-use super::emergency::{AdminTokenArg, persisted, state};
+use super::emergency_text::{persisted, state};
 use super::prooftest::millis;
 use super::table::cell;
 use super::{Exit, say, say_json};
-use crate::client::{ClientError, path};
-use alone::Alone;
+use crate::client::{AdminTokenArg, ClientError, DaemonArgs, Whereabouts, path};
 pub(super) use holder::Holder;
+use offline_kill::OfflineKill;
 
 /// Who does not answer a kill within this time is treated as one that hangs.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
@@ -81,7 +80,7 @@ pub(super) fn press(pressing: &Pressing, token: &AdminTokenArg, args: &DaemonArg
         matches!(error.downcast_ref(), Some(ClientError::Refused(refusal)) if refusal.is_callers_fault());
     match whereabouts {
         Whereabouts::DataDir(folder) if !is_no => {
-            let done = Alone { folder: &folder, press: pressing.press(), force: pressing.force }.stop();
+            let done = OfflineKill { folder: &folder, press: pressing.press(), force: pressing.force }.stop();
             // What to do about it is said below, and is not to start it.
             let (exit, why) = (done.exit(), escaped(error.to_string().split(". ").next().unwrap_or_default()));
             if daemon.json { say_json(&done.json(&why))? } else { say(&done.text(&why))? }

@@ -3,9 +3,11 @@
 // What commands share.
 pub mod backup_files;
 pub mod client;
-mod daemon;
+mod clients;
 mod data_dir;
+mod emergency_text;
 pub mod journal_writer;
+mod latch;
 pub mod lines;
 mod open_store;
 mod table;

@@ -7,7 +7,6 @@
 //! It never holds a message back, except a call that nobody has decided about.
 
 mod daemon;
-mod latch;
 mod lines;
 mod outbox;
 mod reading;
@@ -28,8 +27,8 @@ use estop_supervise::{KILL_AFTER, Orphans, Start, Supervised};
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::Exit;
-use super::hook::OnUnreachable;
+use super::{Exit, latch};
+use crate::client::OnUnreachable;
 use daemon::Daemon;
 use lines::{Lines, Piece};
 use outbox::Outbox;
@@ -99,7 +98,7 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
         anyhow::bail!("name the server's command after `--`");
     };
     let daemon = Daemon::of(args)?;
-    if let Some(why) = daemon.data_dir().and_then(latch::why_shut) {
+    if let Some(why) = daemon.data_dir().and_then(latch::why_tools_are_killed) {
         eprintln!("estop: this MCP server is not started. {why}");
         return Ok(Exit::No.into());
     }
@@ -211,7 +210,7 @@ fn watch(session: &Arc<Session>, runtime: &Handle, tell: &Sender<Event>) {
     if let Some(folder) = session.daemon().data_dir().map(PathBuf::from) {
         let pressed = tell.clone();
         runtime.spawn(async move {
-            let why = latch::until_shut(&folder).await;
+            let why = latch::until_tools_are_shut(&folder).await;
             tells(&pressed, Event::Pressed(why));
         });
     }

@@ -11,10 +11,9 @@ use estop_core::policy_file::PolicyIn;
 use http::Method;
 use serde_json::Value;
 
-use super::daemon::{Daemon, DaemonArgs};
 use super::table::{cell, table};
 use super::{Exit, Refused, say_json};
-use crate::client::path;
+use crate::client::{Daemon, DaemonArgs, path};
 
 /// Look at an agent's rules, and lay rules over the configuration's
 #[derive(Debug, clap::Args)]

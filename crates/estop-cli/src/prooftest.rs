@@ -6,9 +6,8 @@ use http::Method;
 use serde_json::Value;
 
 use super::Exit;
-use super::daemon::DaemonArgs;
 use super::table::{cell, list as table_of};
-use crate::client::path;
+use crate::client::{DaemonArgs, path};
 
 /// It takes two seconds until SIGKILL, and some patience for a busy machine.
 const WITHIN: Duration = Duration::from_secs(60);

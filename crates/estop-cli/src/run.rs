@@ -4,20 +4,21 @@
 //! terminal stays the program's. What cannot be covered is said, not hidden.
 
 mod base_urls;
-mod clients;
 mod codex;
 mod daemon;
+mod environment;
 mod folder;
 mod hooks;
 mod job;
-mod latch;
 mod line;
-mod outfit;
+mod model_calls;
+mod opencode;
+mod options;
+mod prepare;
 mod project;
 mod signals;
 mod summary;
 mod terminal;
-mod wish;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -30,6 +31,7 @@ use estop_config::printable::escaped_lines;
 
 use super::Exit;
 use super::data_dir::DataDirArgs;
+use crate::latch::LatchWatch;
 
 /// Run a program under estop, with everything it starts
 ///
@@ -108,29 +110,29 @@ fn run(args: &Args) -> anyhow::Result<u8> {
             "this is inside a run already, whose limits hold: start the program without `estop run`",
         );
     }
-    let wish = wish::Wish::read(args)?;
+    let options = options::RunOptions::read(args)?;
     let (program, rest) = args.command.split_first().context("no program is named")?;
     project::find_program(program)?;
     // Before the first thread: none of them is interrupted, and the kernel keeps what comes meanwhile.
     let signals = signals::Signals::hold_back()?;
-    let config = estop_config::load_serve(wish.config.as_deref(), &Env::of_process());
+    let config = estop_config::load_serve(options.config.as_deref(), &Env::of_process());
     // Beside a named data directory it only tells the providers; the daemon there says itself what it cannot read.
-    let is_needed = wish.data_dir.is_none() || wish.config.is_some();
+    let is_needed = options.data_dir.is_none() || options.config.is_some();
     let config = if is_needed { Some(config?) } else { config.ok() };
-    let data_dir = match (&wish.data_dir, &config) {
+    let data_dir = match (&options.data_dir, &config) {
         (Some(folder), _) => folder.clone(),
         (None, Some(config)) => std::path::absolute(&config.data_dir)?,
         (None, None) => anyhow::bail!("no data directory is known: name one with --data-dir"),
     };
-    let started = daemon::find_or_start(&data_dir, wish.config.as_deref())?;
-    let latch = latch::Latch::begin(&data_dir);
-    let ticket = wish.ticket()?;
+    let started = daemon::find_or_start(&data_dir, options.config.as_deref())?;
+    let latch = LatchWatch::begin(&data_dir);
+    let ticket = options.ticket()?;
     let socket = socket(&data_dir);
-    let (line, watching) = line::open(&socket, wish.about(&ticket))?;
+    let (line, watching) = line::open(&socket, options.about(&ticket))?;
     let (providers, secrets) =
         config.map(|config| (config.providers, config.secret_variables)).unwrap_or_default();
-    let place = outfit::Place {
-        agent: wish.agent.clone(),
+    let place = prepare::Place {
+        agent: options.agent.clone(),
         run: watching.run.clone(),
         data_url: watching.data_url.clone(),
         data_dir: data_dir.clone(),
@@ -139,20 +141,22 @@ fn run(args: &Args) -> anyhow::Result<u8> {
         hooks: !args.no_hooks,
         secrets: secrets.and(watching.secrets.clone()),
     };
-    let outfit = outfit::Outfit::of(program, rest, &place, &providers);
+    let environment = prepare::environment(program, rest, &place, &providers);
     if !args.quiet {
         started.iter().for_each(|said| eprintln!("estop: {}", escaped_lines(said)));
-        let how = if wish.attended { "" } else { " (unattended)" };
+        let how = if options.attended { "" } else { " (unattended)" };
         eprintln!("estop: run {} begins{how}.", watching.id);
-        outfit.said.iter().for_each(|said| eprintln!("estop: {}", escaped_lines(said)));
+        environment.said.iter().for_each(|said| eprintln!("estop: {}", escaped_lines(said)));
     }
-    let done = job::Job { program, outfit: &outfit, agent: &wish.agent, signals, latch, line: &line }.run();
+    let done =
+        job::Job { program, environment: &environment, agent: &options.agent, signals, latch, line: &line }
+            .run();
     // A run whose program could not be started is over, too.
     let is_read = !args.quiet || args.summary.is_some();
     let summary = summary::close(&socket, &watching.id, is_read);
     // Only now: until here its ticket was good and its run watched.
     drop(line);
-    drop(outfit);
+    drop(environment);
     let done = done?;
     if !args.quiet {
         eprint!("{}", summary.text(&done, &estop_config::commands(&data_dir, &Env::of_process())));

@@ -5,9 +5,8 @@ use estop_config::printable::escaped;
 use http::Method;
 
 use super::Exit;
-use super::daemon::{Daemon, DaemonArgs, Listing};
 use super::table::{cell, dollars, list as table_of, moment};
-use crate::client::path;
+use crate::client::{Daemon, DaemonArgs, Listing, path};
 
 /// Look at runs, and let one go on that reached a limit
 #[derive(Debug, clap::Args)]

@@ -3,9 +3,8 @@
 use clap::builder::NonEmptyStringValueParser;
 
 use super::Exit;
-use super::daemon::{Daemon, DaemonArgs};
 use super::table::{cell, list as table_of, moment};
-use crate::client::path;
+use crate::client::{Daemon, DaemonArgs, path};
 
 /// List the sessions of the dashboard, and end one
 #[derive(Debug, clap::Args)]

@@ -4,9 +4,8 @@ use clap::builder::PossibleValuesParser;
 use serde_json::Value;
 
 use super::Exit;
-use super::daemon::DaemonArgs;
 use super::table::{cell, dollars, list};
-use crate::client::with_query;
+use crate::client::{DaemonArgs, with_query};
 
 /// Show what was spent
 #[derive(Debug, clap::Args)]

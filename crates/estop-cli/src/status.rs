@@ -4,10 +4,9 @@ use serde_json::{Value, json};
 
 use super::Exit;
 use super::alerts::failing;
-use super::daemon::DaemonArgs;
-use super::emergency::{proof_test, state_of};
+use super::emergency_text::{proof_test, state_of};
 use super::table::{cell, dollars, each, moment, properties};
-use crate::client::path;
+use crate::client::{DaemonArgs, path};
 
 /// Show how the system stands; exit code 1 if it is not running, or nothing passes
 #[derive(Debug, clap::Args)]

@@ -8,9 +8,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Exit;
-use super::daemon::{Daemon, DaemonArgs, Whereabouts};
 use super::table::{cell, each, list as table_of, moment};
-use crate::client::path;
+use crate::client::{Daemon, DaemonArgs, Whereabouts, path};
 
 /// Tokens of the environment come back with the next start.
 const ENV_NAME: &str = "ESTOP_ADMIN_TOKEN";

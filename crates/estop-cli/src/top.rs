@@ -13,8 +13,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::Exit;
-use super::daemon::{Daemon, DaemonArgs, Listing};
-use crate::client::path;
+use crate::client::{Daemon, DaemonArgs, Listing, path};
 use model::{Model, Order, Seen};
 
 /// How often estop is asked.

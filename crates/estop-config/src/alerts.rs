@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject;
 use secrecy::SecretString;
 
 use super::env::Env;
-use super::origin::Fault;
+use super::fault::Fault;
 use super::paths;
 use super::values::FilePath;
 

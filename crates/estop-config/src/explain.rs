@@ -1,11 +1,11 @@
 //! From the parser's errors to sentences for people.
 
 use estop_core::policy_file::{LimitsIn, PolicyError, PolicyIn, PolicyProblem};
-use serde::de::DeserializeOwned;
 use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
 
 use super::conceal;
-use super::origin::Fault;
+use super::fault::Fault;
+use super::known_keys::keys_of;
 use super::overrides::Override;
 use super::place::{Place, Step, path_text, place};
 use super::problem::{Problem, Spot, printable, printable_sentence};
@@ -183,15 +183,6 @@ fn unknown_key(key: &str, known: &[&str], path: &[Step]) -> (String, Option<Stri
         format!("Known keys: {known_keys}")
     };
     (message, Some(help))
-}
-
-/// The keys of a section. The type knows them; asked for one it cannot have, it lists them.
-pub(super) fn keys_of<T: DeserializeOwned>() -> Vec<&'static str> {
-    let refused = serde_saphyr::from_str::<T>("{'': }").err();
-    match refused.as_ref().map(Error::without_snippet) {
-        Some(Error::SerdeUnknownField { expected, .. }) => expected.clone(),
-        _ => Vec::new(),
-    }
 }
 
 /// Keys of providers are easily written into the file.

@@ -25,6 +25,7 @@ mod serve;
 mod alerts;
 mod base_url;
 mod limits;
+mod listen;
 mod mcp;
 mod prices;
 mod providers;
@@ -45,12 +46,15 @@ mod secrets;
 
 mod conceal;
 mod explain;
+mod fault;
 mod fixed;
+mod known_keys;
 mod origin;
 mod place;
 mod problem;
 mod suggest;
 mod yaml;
+mod yaml_options;
 mod zones;
 
 use std::fs::File;
@@ -71,6 +75,7 @@ pub use base_url::BaseUrl;
 pub use env::Env;
 pub use fixed::Fixed;
 pub use limits::Limits;
+pub use listen::Listen;
 pub use mcp::McpServer;
 pub use overrides::OF_A_RUN;
 pub use pem_files::{PemFiles, certificate};
@@ -79,7 +84,8 @@ pub use providers::{AuthStyle, Protocol, Provider};
 pub use relays::{Relay, RelayKind};
 pub use retention::Retention;
 pub use secret_variables::{SecretVariables, is_own_secret};
-pub use serve::{Listen, OnStuckWorker, ServeConfig, TlsFiles, UnknownAgents};
+pub use serve::{ServeConfig, TlsFiles, UnknownAgents};
+pub use shape::OnStuckWorker;
 pub use suggest::closest;
 pub use triggers::{ButtonConfig, FileSetting, GpioConfig, Key, OnLost, TriggersConfig, WhichDevice};
 pub use yaml::read as read_yaml;
@@ -184,7 +190,7 @@ pub fn commands(data_dir: &Path, env: &Env) -> Commands {
 
 /// The keys at the top of a configuration.
 pub fn top_keys() -> Vec<&'static str> {
-    explain::keys_of::<FileIn>()
+    known_keys::keys_of::<FileIn>()
 }
 
 fn policies(file: FileIn, origin: Origin<'_>) -> Result<PolicyFile, Problem> {

@@ -4,9 +4,50 @@ use std::time::Duration;
 
 use estop_core::policy_file::Number;
 
-use super::origin::Fault;
-use super::shape::LimitsIn;
-use super::values::{Seconds, Size, size_text};
+use serde::Deserialize;
+
+use super::fault::Fault;
+use super::values::{Bytes, Count, HeaderBytes, HeaderCount, ModelTokens, Seconds, Size, given, size_text};
+
+/// `limits:`, what estop itself takes in. Limits of a run are `policy.limits`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct LimitsIn {
+    #[serde(deserialize_with = "given")]
+    pub(super) body_bytes: Option<Bytes>,
+    #[serde(deserialize_with = "given")]
+    pub(super) header_bytes: Option<HeaderBytes>,
+    #[serde(deserialize_with = "given")]
+    pub(super) headers: Option<HeaderCount>,
+    #[serde(deserialize_with = "given")]
+    pub(super) connections: Option<Count>,
+    #[serde(deserialize_with = "given")]
+    pub(super) streams_per_agent: Option<Count>,
+    #[serde(deserialize_with = "given")]
+    pub(super) agents: Option<Count>,
+    #[serde(deserialize_with = "given")]
+    pub(super) agent_names: Option<Count>,
+    #[serde(deserialize_with = "given")]
+    pub(super) agent_idle_s: Option<Seconds>,
+    #[serde(deserialize_with = "given")]
+    pub(super) upload_bytes: Option<Bytes>,
+    #[serde(deserialize_with = "given")]
+    pub(super) memory_bytes: Option<Bytes>,
+    #[serde(deserialize_with = "given")]
+    pub(super) output_reserve: Option<ModelTokens>,
+    #[serde(deserialize_with = "given")]
+    pub(super) header_timeout_s: Option<Seconds>,
+    #[serde(deserialize_with = "given")]
+    pub(super) body_idle_timeout_s: Option<Seconds>,
+    #[serde(deserialize_with = "given")]
+    pub(super) connect_timeout_s: Option<Seconds>,
+    #[serde(deserialize_with = "given")]
+    pub(super) first_byte_timeout_s: Option<Seconds>,
+    #[serde(deserialize_with = "given")]
+    pub(super) stream_idle_timeout_s: Option<Seconds>,
+    #[serde(deserialize_with = "given")]
+    pub(super) client_write_timeout_s: Option<Seconds>,
+}
 
 /// Limits on everything that grows. Each is at least 1.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde::de::Deserializer;
 
 use super::base_url::BaseUrl;
-use super::origin::Fault;
-use super::serve::Listen;
+use super::fault::Fault;
+use super::listen::Listen;
 use super::values::{Reading, from_text, given};
 
 /// One MCP server, complete.

@@ -1,28 +1,9 @@
 //! Where a key of the configuration was set: in the file, or by a variable.
 
+use super::fault::Fault;
 use super::overrides::Override;
 use super::place::{Step, place};
 use super::problem::{Problem, Spot, printable_sentence};
-
-/// What is wrong with a value that can be read, before it is known where it stands.
-#[derive(Debug)]
-pub(super) struct Fault {
-    /// The way to the key, from the top.
-    keys: Vec<String>,
-    message: String,
-    help: Option<String>,
-}
-
-impl Fault {
-    pub(super) fn new(keys: &[&str], message: impl Into<String>) -> Fault {
-        let keys = keys.iter().map(|key| (*key).to_owned()).collect();
-        Fault { keys, message: message.into(), help: None }
-    }
-
-    pub(super) fn with_help(self, help: impl Into<Option<String>>) -> Fault {
-        Fault { help: help.into(), ..self }
-    }
-}
 
 /// What a configuration was made of.
 #[derive(Clone, Copy)]

@@ -17,7 +17,7 @@ use super::explain;
 use super::overrides::{Override, is_meant};
 use super::place::Step;
 use super::problem::Problem;
-use super::yaml::options;
+use super::yaml_options::options;
 
 /// Reads `text`, which is known to be readable, with `overrides` in place of what it says.
 pub(super) fn read<T: DeserializeOwned>(text: &str, overrides: &[Override]) -> Result<T, Problem> {

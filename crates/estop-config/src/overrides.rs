@@ -1,7 +1,7 @@
 //! Keys of the configuration that the environment sets: `ESTOP_LISTEN__DATA` is `listen.data`.
 
 use super::env::{Env, NotText};
-use super::explain::keys_of;
+use super::known_keys::keys_of;
 use super::problem::Problem;
 use super::shape::FileIn;
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::env::Env;
-use super::origin::Fault;
+use super::fault::Fault;
 use super::values::FilePath;
 
 /// The path with `~/` filled in.

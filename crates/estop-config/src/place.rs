@@ -7,7 +7,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_saphyr::{Location, Spanned};
 
 use super::problem::printable;
-use super::yaml::options;
+use super::yaml_options::options;
 
 /// One step of the way from the top of a document to a value.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,15 +6,53 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::LazyLock;
 
+use estop_core::ids::Name;
 use estop_core::policy_file::Number;
 use estop_core::prices::{ModelLimits, Price, PriceTable, RatesIn, Tariff};
 
+use serde::Deserialize;
+
 use super::env::Env;
-use super::origin::Fault;
+use super::fault::Fault;
 use super::paths;
-use super::providers::{Protocol, Provider};
-use super::shape::{FileIn, ModelPriceIn};
+use super::providers::{Protocol, Provider, ProviderIn};
 use super::suggest::closest;
+use super::values::{FilePath, ModelTokens, Rate, given};
+
+/// `prices:`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct PricesIn {
+    #[serde(deserialize_with = "given")]
+    pub(super) file: Option<FilePath>,
+    /// By `model` or `provider/model`.
+    pub(super) models: BTreeMap<Name, ModelPriceIn>,
+}
+
+/// What a million tokens of one model cost.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ModelPriceIn {
+    pub(super) input: Rate,
+    pub(super) output: Rate,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) cache_read: Option<Rate>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) cache_write: Option<Rate>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) cache_write_1h: Option<Rate>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) reasoning: Option<Rate>,
+    /// Tokens of one answer at most.
+    #[serde(default, deserialize_with = "given")]
+    pub(super) max_output: Option<ModelTokens>,
+    /// Tokens that can be sent at most.
+    #[serde(default, deserialize_with = "given")]
+    pub(super) max_input: Option<ModelTokens>,
+    /// It may write tokens that are billed and never shown.
+    #[serde(default, deserialize_with = "given")]
+    pub(super) reasons: Option<bool>,
+}
 
 /// Written by `scripts/prices`.
 const SHIPPED: &str = include_str!("../prices/prices.json");
@@ -30,25 +68,26 @@ const FREE: &str = "free";
 
 /// The whole table for these providers.
 pub(super) fn prices(
-    file: &FileIn,
+    given: &PricesIn,
+    named_providers: &BTreeMap<Name, Option<ProviderIn>>,
     providers: &BTreeMap<String, Provider>,
     env: &Env,
 ) -> Result<PriceTable, Fault> {
-    let mut table = match &file.prices.file {
+    let mut table = match &given.file {
         Some(path) => from_file(&paths::expanded(path, &["prices", "file"], env)?)?,
         None => TABLE.clone(),
     };
     for (name, provider) in providers {
-        let given = file.providers.get(name.as_str()).and_then(Option::as_ref);
-        let tariff = match given.and_then(|given| given.prices.as_deref()) {
+        let named_provider = named_providers.get(name.as_str()).and_then(Option::as_ref);
+        let tariff = match named_provider.and_then(|provider| provider.prices.as_deref()) {
             Some(FREE) => Tariff::Free,
             Some(other) => named(other, name, &table)?,
             None => usual(name, provider, &table),
         };
         table.set_provider(name, tariff);
     }
-    for (model, given) in &file.prices.models {
-        set(&mut table, model, given)?;
+    for (model, price) in &given.models {
+        set(&mut table, model, price)?;
     }
     Ok(table)
 }

@@ -3,17 +3,40 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use estop_core::ids::Name;
 use secrecy::SecretString;
 use serde::Deserialize;
 
 use super::base_url::BaseUrl;
 use super::env::Env;
-use super::origin::Fault;
+use super::fault::Fault;
 use super::paths;
 use super::secrets;
-use super::shape::ProviderIn;
 use super::suggest::closest;
-use super::values::Reading;
+use super::values::{FilePath, Reading, VariableName, given};
+
+/// One provider. What a preset leaves open, or what differs from it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ProviderIn {
+    #[serde(deserialize_with = "given")]
+    pub(super) base_url: Option<BaseUrl>,
+    #[serde(deserialize_with = "given")]
+    pub(super) protocol: Option<Protocol>,
+    #[serde(deserialize_with = "given")]
+    pub(super) api_key_env: Option<VariableName>,
+    #[serde(deserialize_with = "given")]
+    pub(super) api_key_file: Option<FilePath>,
+    #[serde(deserialize_with = "given")]
+    pub(super) auth: Option<AuthStyle>,
+    #[serde(deserialize_with = "given")]
+    pub(super) ca_file: Option<FilePath>,
+    #[serde(deserialize_with = "given")]
+    pub(super) allow_plain_http: Option<bool>,
+    /// Whose prices it has: `free`, or a provider of the price table.
+    #[serde(deserialize_with = "given")]
+    pub(super) prices: Option<Name>,
+}
 
 /// One provider, complete.
 #[derive(Clone, Debug)]

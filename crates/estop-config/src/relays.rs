@@ -11,12 +11,33 @@ use serde::Deserialize;
 
 use super::base_url::BaseUrl;
 use super::env::Env;
-use super::origin::Fault;
+use super::fault::Fault;
+use super::listen::Listen;
 use super::paths;
 use super::secrets;
-use super::serve::Listen;
-use super::shape::RelayIn;
-use super::values::Reading;
+use super::values::{Count, FilePath, Reading, VariableName, given};
+
+/// One relay of messages.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RelayIn {
+    #[serde(deserialize_with = "given")]
+    pub(super) kind: Option<RelayKind>,
+    #[serde(rename = "in", deserialize_with = "given")]
+    pub(super) into: Option<BaseUrl>,
+    #[serde(deserialize_with = "given")]
+    pub(super) out: Option<BaseUrl>,
+    #[serde(deserialize_with = "given")]
+    pub(super) agent: Option<Name>,
+    #[serde(deserialize_with = "given")]
+    pub(super) secret_path_env: Option<VariableName>,
+    #[serde(deserialize_with = "given")]
+    pub(super) secret_path_file: Option<FilePath>,
+    #[serde(deserialize_with = "given")]
+    pub(super) concurrency: Option<Count>,
+    #[serde(deserialize_with = "given")]
+    pub(super) allow_plain_http: Option<bool>,
+}
 
 /// One relay, complete. It has at least one of `into` and `out`.
 #[derive(Clone, Debug)]

@@ -5,8 +5,37 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
-use super::shape::{ProoftestIn, RetentionIn};
-use super::values::{Bytes, size_text};
+use super::values::{Bytes, given, size_text};
+
+/// `prooftest:`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ProoftestIn {
+    #[serde(deserialize_with = "given")]
+    pub(super) every_days: Option<KeepDays>,
+}
+
+/// `retention:`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RetentionIn {
+    #[serde(deserialize_with = "given")]
+    pub(super) journal_days: Option<KeepDays>,
+    #[serde(deserialize_with = "given")]
+    pub(super) journal_bytes: Option<KeepBytes>,
+    #[serde(deserialize_with = "given")]
+    pub(super) events_days: Option<KeepDays>,
+    #[serde(deserialize_with = "given")]
+    pub(super) cases_days: Option<KeepDays>,
+    #[serde(deserialize_with = "given")]
+    pub(super) runs_days: Option<KeepDays>,
+    #[serde(deserialize_with = "given")]
+    pub(super) spend_days: Option<KeepDays>,
+    #[serde(deserialize_with = "given")]
+    pub(super) alerts_days: Option<KeepDays>,
+    #[serde(deserialize_with = "given")]
+    pub(super) access_days: Option<KeepDays>,
+}
 
 /// How long things are kept; `None` = for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

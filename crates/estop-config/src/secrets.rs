@@ -8,7 +8,7 @@ use secrecy::SecretString;
 use secrecy::zeroize::Zeroize;
 
 use super::env::{Env, NotText};
-use super::origin::Fault;
+use super::fault::Fault;
 use super::values::VariableName;
 
 /// A key has some hundred characters; a signed token a few thousand.

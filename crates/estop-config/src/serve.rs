@@ -11,14 +11,14 @@ use estop_core::prices::PriceTable;
 use estop_core::system::proof_test::CANARY;
 use estop_wire::agent_name::{NAME_MAX, is_agent_name};
 use secrecy::{ExposeSecret, SecretString};
-use serde::Deserialize;
 
 use super::alerts::{Alerts, alerts};
 use super::env::{Env, NotText};
+use super::fault::Fault;
 use super::fixed::Fixed;
 use super::limits::{Limits, limits};
+use super::listen::Listen;
 use super::mcp::{McpServer, mcp_servers};
-use super::origin::Fault;
 use super::overrides;
 use super::paths;
 use super::prices::prices;
@@ -28,19 +28,8 @@ use super::relays::{Relay, relays};
 use super::retention::{Retention, prooftest_every_days, retention};
 use super::secret_variables::SecretVariables;
 use super::secrets;
-use super::shape::{FileIn, ListenIn, TlsIn, UnknownAgentsIn};
+use super::shape::{FileIn, ListenIn, OnStuckWorker, TlsIn, UnknownAgentsIn};
 use super::triggers::{TriggersConfig, triggers};
-
-/// What is done when a part of estop stops running (KS-11). People are alerted in any case.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnStuckWorker {
-    /// Alert, and go on.
-    #[default]
-    Alert,
-    /// Press the red button.
-    Kill,
-}
 
 /// What becomes of a request as an agent that nobody named: neither the configuration, nor the API, nor a key or ticket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,15 +96,6 @@ pub struct ServeConfig {
 /// names one.
 const ORIGINS_MAX: usize = 64;
 
-/// Where to listen. The two differ, unless a port is 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listen {
-    /// For agents.
-    pub data: SocketAddr,
-    /// For people: API and dashboard.
-    pub admin: SocketAddr,
-}
-
 /// PEM files, not read so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
@@ -148,7 +128,7 @@ pub(super) fn check(
         data_dir: paths::data_dir(file.data_dir.as_ref(), env)?,
         tls,
         behind_tls_proxy,
-        prices: prices(file, &providers, env)?,
+        prices: prices(&file.prices, &file.providers, &providers, env)?,
         providers,
         require_keys,
         unknown_agents: match file.unknown_agents {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::Deserializer;
 
 use super::env::Env;
-use super::origin::Fault;
+use super::fault::Fault;
 use super::paths;
 use super::values::{FilePath, Reading, Seconds, from_text, given};
 

@@ -1,11 +1,11 @@
 //! YAML text to any type, with errors for people.
 
 use serde::de::DeserializeOwned;
-use serde_saphyr::options::{DuplicateKeyPolicy, Options};
 
 use super::explain;
 use super::place::Step;
 use super::problem::Problem;
+use super::yaml_options::options;
 
 /// Reads one YAML document. An empty text is an empty mapping.
 pub fn read<T: DeserializeOwned>(text: &str, name: &str) -> Result<T, Problem> {
@@ -17,26 +17,4 @@ pub fn read<T: DeserializeOwned>(text: &str, name: &str) -> Result<T, Problem> {
         })
     })
     .map_err(|error| explain::yaml_error(&error, &path, text, name))
-}
-
-/// YAML 1.2 booleans only, so that `off` stays a word; small budgets, because a configuration is small.
-pub(super) fn options() -> Options {
-    serde_saphyr::options! {
-        strict_booleans: true,
-        duplicate_keys: DuplicateKeyPolicy::Error,
-        non_finite_float_policy: serde_saphyr::NonFiniteFloatPolicy::PassThrough,
-        reject_unsupported_tags: true,
-        with_snippet: false,
-        emit_comments: false,
-        budget: serde_saphyr::budget! {
-            max_depth: 16,
-            max_aliases: 1_000,
-            max_anchors: 1_000,
-            max_merge_keys: 1_000,
-        },
-        alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: 50_000,
-            max_replay_stack_depth: 8,
-        },
-    }
 }

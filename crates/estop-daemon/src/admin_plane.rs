@@ -42,16 +42,16 @@ const ENFILE: i32 = nix::errno::Errno::ENFILE as i32;
 /// Connections the kernel may hold for us: a kill waits among them in a flood, and is not turned away.
 const BACKLOG: i32 = 4096;
 
-/// The doors, open but not served yet.
-pub struct Doors {
+/// The listeners, open but not served yet.
+pub struct AdminListeners {
     network: TcpListener,
     owner: UnixListener,
     shares: Shares,
 }
 
-impl Doors {
+impl AdminListeners {
     /// Opens both. Only the owner of the data directory can open the socket.
-    pub fn open(address: SocketAddr, data_dir: &Path, shares: Shares) -> anyhow::Result<Doors> {
+    pub fn open(address: SocketAddr, data_dir: &Path, shares: Shares) -> anyhow::Result<AdminListeners> {
         let network = listen(address).with_context(|| format!("listen.admin: cannot listen on {address}"))?;
         let path = socket(data_dir);
         // One that is left is of a process that is gone: this one holds the database's lock.
@@ -59,7 +59,7 @@ impl Doors {
             std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
         }
         let owner = bind_owner(&path).with_context(|| format!("cannot listen on {}", path.display()))?;
-        Ok(Doors { network, owner, shares })
+        Ok(AdminListeners { network, owner, shares })
     }
 
     /// Where people connect.
@@ -199,7 +199,7 @@ fn bind_owner(path: &Path) -> std::io::Result<UnixListener> {
     named.map(|()| owner)
 }
 
-/// The admin plane while it is served. Dropping it closes its doors.
+/// The admin plane while it is served. Dropping it closes its listeners.
 pub struct AdminPlane {
     stop: watch::Sender<bool>,
     rebind: watch::Sender<u64>,

@@ -3,9 +3,9 @@
 //! Records are told by the scribe once they are stored, the red button the moment it is pressed. Whatever happens is told
 //! with the id it has in the journal, so that what is told again after a crash is known.
 
+mod api;
 pub(crate) mod button;
 mod silence;
-mod teller;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use estop_notify::{AlertType, Happening, Notifier, Outside, Settings};
 use estop_store::{Alerts as _, Sqlite, SqliteOptions};
 use jiff::Timestamp;
 
-pub use button::TellingKeeper;
+pub use button::NotifyingLatchStore;
 use button::ToldButton;
 pub use watch::Watching;
 

@@ -7,12 +7,12 @@ pub mod admin_plane;
 pub mod alerting;
 pub mod background_file;
 pub mod button_log;
+pub mod control;
 pub mod data_watch;
-pub mod latch_keeper;
+pub mod latch_writer;
 pub mod memory;
 pub mod prooftest;
 pub mod reload;
-pub mod steer;
 pub mod stuck;
 pub mod triggers;
 

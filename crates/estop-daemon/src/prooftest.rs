@@ -25,7 +25,7 @@ use estop_core::system::SystemState;
 use estop_core::system::proof_test::{ProofStep, ProofTest, ProofTestError, ProofTests};
 use estop_gateway::{CANARY, Engine};
 
-use crate::latch_keeper::Asked;
+use crate::latch_writer::LatchStatus;
 use client::{Client, Secret, StreamEnd};
 use process::CanaryProcess;
 use record::Record;
@@ -37,9 +37,9 @@ const WITHIN: Duration = Duration::from_secs(2);
 /// Tries out the stop, and knows when that was last done.
 pub struct ProofTester {
     engine: Arc<Engine>,
-    latch: Asked,
+    latch: LatchStatus,
     /// Where agents connect, and how.
-    door: Door,
+    listener: DataListener,
     every_days: Option<u32>,
     record: Record,
     last: Mutex<Option<ProofTest>>,
@@ -48,7 +48,7 @@ pub struct ProofTester {
 
 /// The data plane's listener.
 #[derive(Clone, Debug)]
-pub struct Door {
+pub struct DataListener {
     /// Its address.
     pub address: SocketAddr,
     /// The certificate it shows, if it speaks TLS.
@@ -59,14 +59,14 @@ impl ProofTester {
     /// For this data plane, whose button is kept by `latch`. The last result is read from the data directory.
     pub fn new(
         engine: Arc<Engine>,
-        latch: Asked,
-        door: Door,
+        latch: LatchStatus,
+        listener: DataListener,
         every_days: Option<u32>,
         data_dir: &Path,
     ) -> ProofTester {
         let record = Record::of(data_dir);
         let last = Mutex::new(record.read());
-        ProofTester { engine, latch, door, every_days, record, last, under_way: Mutex::default() }
+        ProofTester { engine, latch, listener, every_days, record, last, under_way: Mutex::default() }
     }
 
     /// When it was last done.
@@ -123,7 +123,7 @@ impl ProofTester {
         let process = CanaryProcess::start().map_err(|error| cannot("no process", &format!("{error:#}")))?;
         let tool = self.engine.tools.register(process.tool());
         let tool = tool.ok_or_else(|| cannot("no tool", &"too many run"))?;
-        let client = Client::new(&self.door, &secret);
+        let client = Client::new(&self.listener, &secret);
         let stream = client.stream(WITHIN).map_err(|error| cannot("the canary got no answer", &error))?;
         if upstream.requests() != 1 {
             return Err(cannot("the canary's request", &"did not reach its upstream"));
@@ -224,7 +224,7 @@ mod tests {
     const SOON: Duration = Duration::from_millis(100);
 
     /// A data plane that forwards whatever comes, or answers by itself, and knows nothing of a button.
-    fn careless(forwards_to: Option<u16>) -> Door {
+    fn careless(forwards_to: Option<u16>) -> DataListener {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         std::thread::spawn(move || {
@@ -242,18 +242,18 @@ mod tests {
                 }
             }
         });
-        Door { address, certificate: None }
+        DataListener { address, certificate: None }
     }
 
     #[test]
     fn ks_2_a_proof_test_fails_when_a_request_is_forwarded_or_answered_by_something_else() {
         let secret = Secret::random().expect("random numbers");
         let upstream = CanaryUpstream::start(&secret).expect("a port");
-        let door = careless(None);
-        let answered = refused(&Client::new(&door, &secret), &upstream, Instant::now());
+        let listener = careless(None);
+        let answered = refused(&Client::new(&listener, &secret), &upstream, Instant::now());
         assert!(!answered.passed && answered.what.contains("something else"), "{answered:?}");
-        let door = careless(Some(upstream.port()));
-        let client = Client::new(&door, &secret);
+        let listener = careless(Some(upstream.port()));
+        let client = Client::new(&listener, &secret);
         assert!(client.ask(WITHIN).is_ok());
         let forwarded = refused(&client, &upstream, Instant::now());
         assert!(!forwarded.passed && forwarded.what.contains("FORWARDED"), "{forwarded:?}");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
-use estop_admin::{Admin, AdminState, NoTeller, Options, Place, Teller};
+use estop_admin::{Admin, AdminState, AlertsApi, NoAlerts, Options, Place};
 use estop_config::descriptors::{self, Shares};
 use estop_config::printable::escaped;
 use estop_config::{Env, SecretVariables, ServeConfig};
@@ -20,20 +20,20 @@ use jiff::Timestamp;
 use secrecy::SecretString;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::admin_plane::{AdminPlane, Doors};
-use crate::alerting::{Alerting, TellingKeeper, Watching};
+use crate::admin_plane::{AdminListeners, AdminPlane};
+use crate::alerting::{Alerting, NotifyingLatchStore, Watching};
 use crate::background_file::{self, BackgroundFile};
 use crate::button_log;
+use crate::control::Controller;
 use crate::data_watch::{DataWatch, Watched};
-use crate::latch_keeper::{Asked, Keeper};
+use crate::latch_writer::{LatchStatus, LatchWriter};
 use crate::memory::{Memory, Tidying};
-use crate::prooftest::{Door, ProofTester};
+use crate::prooftest::{DataListener, ProofTester};
 use crate::reload::{Reloading, Running, Seen};
 use crate::say;
-use crate::steer::Steering;
 use crate::stuck;
 use crate::triggers::Triggers;
-use crate::triggers::board::Board;
+use crate::triggers::status::TriggerStatus;
 use crate::wiring;
 
 /// Stand between agents and their models: forward what is healthy, stop what is not
@@ -72,12 +72,12 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     settings.policies = settings.policies.with_preset(memory.preset()?);
     memory.settle(&config, &mut remembered);
     remembered.jobs = background_file::read(&config.data_dir);
-    let doors = Doors::open(config.listen.admin, &config.data_dir, shares)?;
-    let latch = Keeper::start(&config.data_dir, Arc::clone(&memory.queue))?;
+    let listeners = AdminListeners::open(config.listen.admin, &config.data_dir, shares)?;
+    let latch = LatchWriter::start(&config.data_dir, Arc::clone(&memory.queue))?;
     let keeping = keeping(&memory, latch.handle());
     let seen = remembered.latch.clone();
-    let triggers = Triggers::new(&config.triggers, &config.data_dir, seen, latch.asked())?;
-    let (board, mut watching) = (triggers.board(), None);
+    let triggers = Triggers::new(&config.triggers, &config.data_dir, seen, latch.status())?;
+    let (trigger_status, mut watching) = (triggers.status(), None);
     let mut gateway = Gateway::start_watched(settings, keeping, remembered, |engine| {
         let button = Arc::clone(engine);
         watching = Some(triggers.start(button)?);
@@ -104,16 +104,16 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let edits: Arc<Mutex<()>> = Arc::default();
     let mut silence = None;
     let plane = memory.store.clone().map(|store| {
-        let doors_at = doors.address()?;
+        let doors_at = listeners.address()?;
         let url = format!("http://{doors_at}");
-        let steering = steering(&config, &gateway, latch.asked(), board)?;
-        silence = watch_silence(&memory, &steering)?;
+        let controller = controller(&config, &gateway, latch.status(), trigger_status)?;
+        silence = watch_silence(&memory, &controller)?;
         let options = Options { loopback: doors_at.ip().is_loopback(), https: config.behind_tls_proxy };
-        let admin = admin(options, place(&config, &gateway), &gateway, store, &edits, steering, &memory)?;
+        let admin = admin(options, place(&config, &gateway), &gateway, store, &edits, controller, &memory)?;
         let chosen = std::env::var("ESTOP_ADMIN_TOKEN").ok().map(SecretString::from);
         let makes_none = args.no_token && chosen.is_none();
         let token = if makes_none { None } else { admin.first_start(chosen.as_ref())? };
-        let plane = doors.serve(admin, &config.data_dir)?;
+        let plane = listeners.serve(admin, &config.data_dir)?;
         let (dashboard, or_else) = dashboard(doors_at);
         welcome += &format!("\nDashboard: {dashboard}/{or_else}\nAdmin API: {url}/api/docs");
         welcome += &token.map(|token| first_token::told(&token, &config.data_dir)).unwrap_or_default();
@@ -178,24 +178,25 @@ fn pause(engine: &Engine, unfit: &[Name]) {
 /// What keeps things: whoever keeps the button tells people of it too.
 fn keeping(memory: &Memory, latch: Arc<dyn LatchKeeper>) -> Keeping {
     let latch = match &memory.alerting {
-        Some(alerting) => Arc::new(TellingKeeper::over(latch, Arc::clone(alerting))),
+        Some(alerting) => Arc::new(NotifyingLatchStore::over(latch, Arc::clone(alerting))),
         None => latch,
     };
     Keeping { journal: Arc::clone(&memory.queue), latch: Some(latch) }
 }
 
 /// What people may do to this estop.
-fn steering(
+fn controller(
     config: &ServeConfig,
     gateway: &Gateway,
-    latch: Asked,
-    board: Arc<Board>,
+    latch: LatchStatus,
+    trigger_status: Arc<TriggerStatus>,
 ) -> anyhow::Result<Arc<dyn Operator>> {
-    let door = Door { address: gateway.address(), certificate: estop_config::certificate(config)? };
+    let listener =
+        DataListener { address: gateway.address(), certificate: estop_config::certificate(config)? };
     let (engine, every_days) = (Arc::clone(gateway.engine()), config.prooftest_every_days);
-    let proof = ProofTester::new(engine, latch.clone(), door, every_days, &config.data_dir);
+    let proof = ProofTester::new(engine, latch.clone(), listener, every_days, &config.data_dir);
     let commands = estop_config::commands(&config.data_dir, &Env::of_process());
-    Ok(Arc::new(Steering::new(gateway, latch, board, proof, commands)))
+    Ok(Arc::new(Controller::new(gateway, latch, trigger_status, proof, commands)))
 }
 
 /// Looks for agents that are silent, and for a stop that nobody tries out.
@@ -237,9 +238,9 @@ fn admin(
         edits: Arc::clone(edits),
         options,
         place,
-        teller: match &memory.alerting {
-            Some(alerting) => Arc::clone(alerting) as Arc<dyn Teller>,
-            None => Arc::new(NoTeller),
+        alerts_api: match &memory.alerting {
+            Some(alerting) => Arc::clone(alerting) as Arc<dyn AlertsApi>,
+            None => Arc::new(NoAlerts),
         },
     })?)
 }

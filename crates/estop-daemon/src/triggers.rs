@@ -3,8 +3,8 @@
 //! One thread waits for all of them and does nothing else: no runtime, no database and no disk stands between an event
 //! and the shut gate. What it has to tell goes to another thread, so that a terminal nobody reads cannot hold it up.
 
-pub mod board;
 pub mod heartbeat;
+pub mod status;
 
 mod attached;
 mod evdev;
@@ -12,8 +12,8 @@ mod file;
 mod folder;
 mod gpio;
 mod latch_watch;
+mod log;
 mod signal;
-mod teller;
 mod watch;
 
 use std::io::PipeWriter;
@@ -28,10 +28,10 @@ use estop_core::system::GateView;
 use estop_core::system::button::{Latched, Press};
 use estop_gateway::Engine;
 
-use crate::latch_keeper::Asked;
-use board::Board;
+use crate::latch_writer::LatchStatus;
 use heartbeat::Heart;
-use teller::Teller;
+use log::TriggerLog;
+use status::TriggerStatus;
 use watch::{Trigger, Watch};
 
 pub use signal::hold_back;
@@ -63,8 +63,8 @@ impl RedButton for Engine {
 /// Triggers as they are configured, not watched so far.
 pub struct Triggers {
     list: Vec<Box<dyn Trigger>>,
-    board: Arc<Board>,
-    latch: Asked,
+    status: Arc<TriggerStatus>,
+    latch: LatchStatus,
 }
 
 impl Triggers {
@@ -74,7 +74,7 @@ impl Triggers {
         config: &TriggersConfig,
         data_dir: &Path,
         seen: Option<Latched>,
-        latch: Asked,
+        latch: LatchStatus,
     ) -> std::io::Result<Triggers> {
         let file = config.file.path(data_dir);
         let heart = config.heartbeat.map(|_| Arc::new(Heart::new()));
@@ -93,23 +93,23 @@ impl Triggers {
             list.push(Box::new(heartbeat::Missed::new(heart, within)));
         }
         let names = list.iter().map(|trigger| trigger.name());
-        let board = Arc::new(Board::new(names, file, heart));
-        Ok(Triggers { list, board, latch })
+        let status = Arc::new(TriggerStatus::new(names, file, heart));
+        Ok(Triggers { list, status, latch })
     }
 
     /// What people see of them.
-    pub fn board(&self) -> Arc<Board> {
-        Arc::clone(&self.board)
+    pub fn status(&self) -> Arc<TriggerStatus> {
+        Arc::clone(&self.status)
     }
 
     /// Looks at each once, on this thread: whoever pressed before now has pressed when this returns. Then watches.
     pub fn start(self, button: Arc<dyn RedButton>) -> std::io::Result<Watching> {
         let (stopped, stop) = std::io::pipe()?;
-        let (teller, line) = Teller::start(self.latch)?;
-        let mut watch = Watch::new(self.list, button, self.board, line, stopped);
+        let (log, line) = TriggerLog::start(self.latch)?;
+        let mut watch = Watch::new(self.list, button, self.status, line, stopped);
         watch.look_at_all(Instant::now());
         let thread = std::thread::Builder::new().name("estop-triggers".into()).spawn(move || watch.run())?;
-        Ok(Watching { stop: Some(stop), thread: Some(thread), teller })
+        Ok(Watching { stop: Some(stop), thread: Some(thread), log })
     }
 }
 
@@ -117,7 +117,7 @@ impl Triggers {
 pub struct Watching {
     stop: Option<PipeWriter>,
     thread: Option<JoinHandle<()>>,
-    teller: Teller,
+    log: TriggerLog,
 }
 
 impl Drop for Watching {
@@ -128,6 +128,6 @@ impl Drop for Watching {
             // One that panicked has pressed the button and said so.
             let _ = thread.join();
         }
-        self.teller.finish();
+        self.log.finish();
     }
 }

@@ -1,14 +1,22 @@
-//! Channels: where people are told, as the configuration says it. Checked once, when they are made.
+//! Channels: where people are told. All that differs between their kinds is here and in the kind's own type: its keys in
+//! the configuration file, where it leads, what it sends, and what must not be seen of it.
 
+mod kinds;
+
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lettre::message::Mailbox;
 use rustls::pki_types::CertificateDer;
 use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use serde_json::Value;
 
-use crate::net::{Endpoint, EndpointError, Reach};
+use crate::message::Message;
+use crate::net::{Call, Endpoint, EndpointError, Reach};
 use crate::rule::Takes;
+use crate::shape;
 use crate::sign::SigningSecret;
+pub use kinds::{Email, EmailError, GitHub, MailTls, Ntfy, PagerDuty, Telegram, Webhook};
 
 /// A message and its answer must be done within this time, unless a channel says otherwise.
 pub const TIMEOUT_USUAL: Duration = Duration::from_secs(10);
@@ -95,156 +103,291 @@ pub enum ChannelKind {
     GitHub(GitHub),
 }
 
-/// A webhook for programs.
-#[derive(Clone, Debug)]
-pub struct Webhook {
-    /// Where to.
-    pub endpoint: Endpoint,
-    /// Secrets to sign with; two while one is being replaced.
-    pub secrets: Vec<SigningSecret>,
+/// How a message goes out.
+pub(crate) enum Sending<'a> {
+    /// By one call.
+    Call(Result<Call, String>),
+    Mail(&'a Email),
+    GitHub(&'a GitHub),
 }
 
-/// A chat of a Telegram bot.
-#[derive(Clone, Debug)]
-pub struct Telegram {
-    pub(crate) api: Endpoint,
-    pub(crate) token: SecretString,
-    pub(crate) chat: String,
-}
-
-impl Telegram {
-    /// The bot's token, and the chat's number or `@name`.
-    pub fn new(api: Endpoint, token: SecretString, chat: String) -> Result<Telegram, EndpointError> {
-        let is_fit = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b':' | b'_' | b'-');
-        let fits = |text: &str| !text.is_empty() && text.bytes().all(is_fit);
-        if !fits(token.expose_secret()) || !fits(chat.strip_prefix('@').unwrap_or(&chat)) {
-            return Err(EndpointError::OddText);
+impl ChannelKind {
+    /// How a message goes out. `now` is the time the receiver is told.
+    pub(crate) fn sending(&self, now: i64, message: &Message) -> Sending<'_> {
+        let post = |endpoint: &Endpoint, body: Value| Sending::Call(Ok(Call::post(endpoint.clone(), &body)));
+        match self {
+            ChannelKind::Email(mail) => Sending::Mail(mail),
+            ChannelKind::GitHub(repository) => Sending::GitHub(repository),
+            ChannelKind::Webhook(webhook) => Sending::Call(webhook.call(now, message)),
+            ChannelKind::Slack(endpoint) => post(endpoint, shape::slack(message)),
+            ChannelKind::Discord(endpoint) => post(endpoint, shape::discord(message)),
+            ChannelKind::Teams(endpoint) => post(endpoint, shape::teams(message)),
+            ChannelKind::Telegram(telegram) => Sending::Call(Ok(telegram.call(message))),
+            ChannelKind::Ntfy(ntfy) => Sending::Call(ntfy.call(message)),
+            ChannelKind::PagerDuty(PagerDuty { endpoint, routing_key }) => {
+                post(endpoint, shape::pagerduty(message, routing_key.expose_secret()))
+            }
         }
-        Ok(Telegram { api, token, chat })
+    }
+
+    /// What must not be seen in an error.
+    pub(crate) fn secrets(&self) -> Vec<SecretString> {
+        let mut all: Vec<SecretString> = Vec::new();
+        match self {
+            ChannelKind::Webhook(Webhook { endpoint, .. })
+            | ChannelKind::Slack(endpoint)
+            | ChannelKind::Discord(endpoint)
+            | ChannelKind::Teams(endpoint) => all.push(endpoint.path().to_owned().into()),
+            ChannelKind::Telegram(telegram) => all.push(telegram.token.clone()),
+            ChannelKind::Ntfy(ntfy) => all.extend(ntfy.token.clone()),
+            ChannelKind::PagerDuty(pagerduty) => all.push(pagerduty.routing_key.clone()),
+            ChannelKind::Email(mail) => all.extend(mail.login.as_ref().map(|(_, password)| password.clone())),
+            ChannelKind::GitHub(repository) => all.push(repository.token.clone()),
+        }
+        // A path of a few letters is no secret, and would make every text unreadable.
+        all.retain(|secret| secret.expose_secret().len() >= 6);
+        all
     }
 }
 
-/// A topic of ntfy.
-#[derive(Clone, Debug)]
-pub struct Ntfy {
-    pub(crate) server: Endpoint,
-    pub(crate) topic: String,
-    pub(crate) token: Option<SecretString>,
+/// What the section needs from outside.
+pub struct Lookup<'a> {
+    /// The value of an environment variable.
+    pub secret: &'a dyn Fn(&str) -> Option<SecretString>,
+    /// The certificates of a file.
+    pub certificates: &'a dyn Fn(&Path) -> Result<Vec<CertificateDer<'static>>, String>,
 }
 
-impl Ntfy {
-    /// The server, the topic and, if the topic is protected, a token.
-    pub fn new(server: Endpoint, topic: String, token: Option<SecretString>) -> Result<Ntfy, EndpointError> {
-        let is_fit = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-');
-        let fits = (1..=64).contains(&topic.len()) && topic.bytes().all(is_fit);
-        let token_fits = token.as_ref().is_none_or(|token| is_header(token.expose_secret()));
-        (fits && token_fits).then_some(Ntfy { server, topic, token }).ok_or(EndpointError::OddText)
-    }
-}
-
-/// A service of PagerDuty.
-#[derive(Clone, Debug)]
-pub struct PagerDuty {
-    /// The Events API; usually `https://events.pagerduty.com/v2/enqueue`.
-    pub endpoint: Endpoint,
-    /// The service's integration key.
-    pub routing_key: SecretString,
+/// What a channel is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChannelType {
+    /// Signed JSON.
+    Webhook,
+    /// Slack.
+    Slack,
+    /// Discord.
+    Discord,
+    /// Microsoft Teams.
+    Teams,
+    /// Telegram.
+    Telegram,
+    /// ntfy.
+    Ntfy,
+    /// PagerDuty.
+    PagerDuty,
+    /// E-mail.
+    Email,
+    /// GitHub, for escalations.
+    GitHub,
 }
 
 /// How a mail server is spoken to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MailTls {
-    /// TLS from the first byte (port 465).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MailTlsIn {
+    /// TLS from the first byte.
     Implicit,
-    /// STARTTLS, or nothing is sent (port 587).
+    /// STARTTLS, or nothing is sent.
     StartTls,
-    /// None at all: only to this machine or a private network that is allowed, and without a password.
+    /// None.
     None,
 }
 
-/// E-mail.
-#[derive(Clone, Debug)]
-pub struct Email {
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    pub(crate) tls: MailTls,
-    pub(crate) login: Option<(String, SecretString)>,
-    pub(crate) from: Mailbox,
-    pub(crate) to: Vec<Mailbox>,
+/// One channel. Which keys it needs depends on its type; `docs/alerts.md` has a table.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChannelIn {
+    /// What it is.
+    #[serde(rename = "type")]
+    pub kind: ChannelType,
+    /// Where to, or the API's base.
+    pub url: Option<String>,
+    /// The variable that holds the URL, where it is a secret.
+    pub url_env: Option<String>,
+    /// Webhook: the variables that hold `whsec_` secrets; two while one is replaced.
+    #[serde(default)]
+    pub secret_env: Vec<String>,
+    /// Telegram, ntfy, GitHub: the variable that holds the token; PagerDuty: the integration key.
+    pub token_env: Option<String>,
+    /// Telegram: the chat.
+    pub chat: Option<String>,
+    /// ntfy: the topic.
+    pub topic: Option<String>,
+    /// GitHub: `owner/name`.
+    pub repository: Option<String>,
+    /// E-mail: the server.
+    pub host: Option<String>,
+    /// E-mail: its port; 465 or 587 if left out.
+    pub port: Option<u16>,
+    /// E-mail: how it is spoken to; `starttls` if left out.
+    pub tls: Option<MailTlsIn>,
+    /// E-mail: who logs in.
+    pub user: Option<String>,
+    /// E-mail: the variable that holds the password.
+    pub password_env: Option<String>,
+    /// E-mail: who writes.
+    pub from: Option<String>,
+    /// E-mail: who is written to.
+    #[serde(default)]
+    pub to: Vec<String>,
+    /// Addresses of private networks may be reached.
+    #[serde(default)]
+    pub allow_private: bool,
+    /// This machine may be reached.
+    #[serde(default)]
+    pub allow_loopback: bool,
+    /// Authorities to trust instead of the usual ones.
+    pub ca_file: Option<PathBuf>,
+    /// How long a try may take.
+    pub timeout_s: Option<u16>,
 }
 
-/// Why mail settings are refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EmailError {
-    /// The host is odd.
-    #[error("the mail server's host cannot be used: {0}")]
-    Host(EndpointError),
-    /// The writer's address cannot be read.
-    #[error("`{0}` is not a mail address like `estop <estop@example.com>`")]
-    From(String),
-    /// An address cannot be read.
-    #[error("`{0}` is not a mail address like `Anna <anna@example.com>`")]
-    Address(String),
-    /// Nobody to send to, or too many.
-    #[error("there must be between 1 and 50 addresses to send to")]
-    Recipients,
-    /// A password would be readable on the way.
-    #[error("a password is not sent without TLS: set `tls: starttls` or `tls: implicit`")]
-    PlainPassword,
-}
+type Wrong = (&'static str, String);
 
-impl Email {
-    /// Checks mail settings.
-    pub fn new(
-        (host, port, tls): (&str, u16, MailTls),
-        login: Option<(String, SecretString)>,
-        from: &str,
-        to: &[String],
-    ) -> Result<Email, EmailError> {
-        let host = crate::net::host(host).map_err(EmailError::Host)?;
-        let mailbox = |text: &str| {
-            let is_plain = !text.chars().any(char::is_control);
-            let parsed = text.parse::<Mailbox>().ok().filter(|_| is_plain);
-            parsed.ok_or_else(|| crate::plain::one_line(text, 80))
+impl ChannelIn {
+    pub(crate) fn resolve(&self, lookup: &Lookup<'_>) -> Result<Channel, Wrong> {
+        self.check_keys()?;
+        let kind = self.kind(lookup)?;
+        let ca = match &self.ca_file {
+            None => Vec::new(),
+            Some(path) => (lookup.certificates)(path).map_err(|problem| ("ca_file", problem))?,
         };
-        let from = mailbox(from).map_err(EmailError::From)?;
-        let to = to.iter().map(|text| mailbox(text)).collect::<Result<Vec<_>, _>>();
-        let to = to.map_err(EmailError::Address)?;
-        if !(1..=50).contains(&to.len()) {
-            return Err(EmailError::Recipients);
+        let timeout = match self.timeout_s {
+            None => TIMEOUT_USUAL,
+            Some(seconds @ 1..=60) => Duration::from_secs(seconds.into()),
+            Some(_) => return Err(("timeout_s", "it must be between 1 and 60".to_owned())),
+        };
+        let reach = Reach { allow_private: self.allow_private, allow_loopback: self.allow_loopback };
+        Ok(Channel { kind, reach, ca, timeout })
+    }
+
+    fn kind(&self, lookup: &Lookup<'_>) -> Result<ChannelKind, Wrong> {
+        let odd = |key: &'static str| move |error: EndpointError| (key, error.to_string());
+        Ok(match self.kind {
+            ChannelType::Webhook => {
+                let mut secrets = Vec::new();
+                for variable in &self.secret_env {
+                    let secret = secret("secret_env", variable, lookup)?;
+                    let parsed = SigningSecret::parse(&secret);
+                    secrets.push(parsed.map_err(|error| ("secret_env", error.to_string()))?);
+                }
+                ChannelKind::Webhook(Webhook { endpoint: self.endpoint(None, lookup)?, secrets })
+            }
+            ChannelType::Slack => ChannelKind::Slack(self.endpoint(None, lookup)?),
+            ChannelType::Discord => ChannelKind::Discord(self.endpoint(None, lookup)?),
+            ChannelType::Teams => ChannelKind::Teams(self.endpoint(None, lookup)?),
+            ChannelType::Telegram => {
+                let api = self.endpoint(Some("https://api.telegram.org"), lookup)?;
+                let chat = needed("chat", self.chat.as_ref())?.clone();
+                ChannelKind::Telegram(Telegram::new(api, self.token(lookup)?, chat).map_err(odd("chat"))?)
+            }
+            ChannelType::Ntfy => {
+                let server = self.endpoint(Some("https://ntfy.sh"), lookup)?;
+                let topic = needed("topic", self.topic.as_ref())?.clone();
+                let token = self.token_env.as_ref().map(|_| self.token(lookup)).transpose()?;
+                ChannelKind::Ntfy(Ntfy::new(server, topic, token).map_err(odd("topic"))?)
+            }
+            ChannelType::PagerDuty => {
+                let endpoint = self.endpoint(Some("https://events.pagerduty.com/v2/enqueue"), lookup)?;
+                ChannelKind::PagerDuty(PagerDuty { endpoint, routing_key: self.token(lookup)? })
+            }
+            ChannelType::Email => ChannelKind::Email(Box::new(self.email(lookup)?)),
+            ChannelType::GitHub => {
+                let api = self.endpoint(Some("https://api.github.com"), lookup)?;
+                let repository = needed("repository", self.repository.as_ref())?;
+                let github = GitHub::new(api, self.token(lookup)?, repository).map_err(odd("repository"))?;
+                ChannelKind::GitHub(github)
+            }
+        })
+    }
+
+    fn email(&self, lookup: &Lookup<'_>) -> Result<Email, Wrong> {
+        let tls = match self.tls {
+            None | Some(MailTlsIn::StartTls) => MailTls::StartTls,
+            Some(MailTlsIn::Implicit) => MailTls::Implicit,
+            Some(MailTlsIn::None) => MailTls::None,
+        };
+        let usual = if tls == MailTls::Implicit { 465 } else { 587 };
+        let login = match (&self.user, &self.password_env) {
+            (None, None) => None,
+            (Some(user), Some(variable)) => Some((user.clone(), secret("password_env", variable, lookup)?)),
+            (Some(_), None) => return Err(("password_env", "a user needs a password".to_owned())),
+            (None, Some(_)) => return Err(("user", "a password needs a user".to_owned())),
+        };
+        let host = needed("host", self.host.as_ref())?;
+        let from = needed("from", self.from.as_ref())?;
+        let server = (host.as_str(), self.port.unwrap_or(usual), tls);
+        Email::new(server, login, from, &self.to).map_err(|error| {
+            let key = match error {
+                EmailError::Host(_) => "host",
+                EmailError::From(_) => "from",
+                EmailError::Address(_) | EmailError::Recipients => "to",
+                EmailError::PlainPassword => "tls",
+            };
+            (key, error.to_string())
+        })
+    }
+
+    /// The URL; the usual one if the type has one.
+    fn endpoint(&self, usual: Option<&str>, lookup: &Lookup<'_>) -> Result<Endpoint, Wrong> {
+        let (key, url): (_, SecretString) = match (&self.url, &self.url_env) {
+            (Some(_), Some(_)) => return Err(("url", "give either `url` or `url_env`".to_owned())),
+            (Some(url), None) => ("url", url.clone().into()),
+            (None, Some(variable)) => ("url_env", secret("url_env", variable, lookup)?),
+            (None, None) => {
+                let usual = usual.ok_or_else(|| ("url", "it is missing: say where to send".to_owned()))?;
+                ("url", usual.to_owned().into())
+            }
+        };
+        Endpoint::parse(url.expose_secret()).map_err(|error| (key, error.to_string()))
+    }
+
+    fn token(&self, lookup: &Lookup<'_>) -> Result<SecretString, Wrong> {
+        secret("token_env", needed("token_env", self.token_env.as_ref())?, lookup)
+    }
+
+    /// A key that this type does not know would be ignored; its writer should hear of that.
+    fn check_keys(&self) -> Result<(), Wrong> {
+        use ChannelType::{Discord, Email, GitHub, Ntfy, PagerDuty, Slack, Teams, Telegram, Webhook};
+        let given: [(&'static str, bool, &[ChannelType]); 13] = [
+            ("url", self.url.is_some(), &[Webhook, Slack, Discord, Teams, Telegram, Ntfy, PagerDuty, GitHub]),
+            (
+                "url_env",
+                self.url_env.is_some(),
+                &[Webhook, Slack, Discord, Teams, Telegram, Ntfy, PagerDuty, GitHub],
+            ),
+            ("secret_env", !self.secret_env.is_empty(), &[Webhook]),
+            ("token_env", self.token_env.is_some(), &[Telegram, Ntfy, PagerDuty, GitHub]),
+            ("chat", self.chat.is_some(), &[Telegram]),
+            ("topic", self.topic.is_some(), &[Ntfy]),
+            ("repository", self.repository.is_some(), &[GitHub]),
+            ("host", self.host.is_some(), &[Email]),
+            ("port", self.port.is_some(), &[Email]),
+            ("tls", self.tls.is_some(), &[Email]),
+            ("user", self.user.is_some() || self.password_env.is_some(), &[Email]),
+            ("from", self.from.is_some(), &[Email]),
+            ("to", !self.to.is_empty(), &[Email]),
+        ];
+        let foreign = given.iter().find(|(_, is_given, of)| *is_given && !of.contains(&self.kind));
+        match foreign {
+            Some((key, ..)) => Err((key, "a channel of this type has no such key".to_owned())),
+            None => Ok(()),
         }
-        if login.is_some() && tls == MailTls::None {
-            return Err(EmailError::PlainPassword);
-        }
-        Ok(Email { host, port, tls, login, from, to })
     }
 }
 
-/// Escalations in a GitHub repository.
-#[derive(Clone, Debug)]
-pub struct GitHub {
-    pub(crate) api: Endpoint,
-    pub(crate) token: SecretString,
-    pub(crate) owner: String,
-    pub(crate) repo: String,
+fn needed<'a, T>(key: &'static str, value: Option<&'a T>) -> Result<&'a T, Wrong> {
+    value.ok_or_else(|| (key, "it is missing".to_owned()))
 }
 
-impl GitHub {
-    /// The API (usually `https://api.github.com`), a token that may write issues and statuses, and `owner/name`.
-    pub fn new(api: Endpoint, token: SecretString, repository: &str) -> Result<GitHub, EndpointError> {
-        let is_fit = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-');
-        let fits = |text: &str| {
-            (1..=100).contains(&text.len()) && text.bytes().all(is_fit) && !text.starts_with('.')
-        };
-        let (owner, repo) = repository.split_once('/').ok_or(EndpointError::OddText)?;
-        if !fits(owner) || !fits(repo) || !is_header(token.expose_secret()) {
-            return Err(EndpointError::OddText);
-        }
-        Ok(GitHub { api, token, owner: owner.to_owned(), repo: repo.to_owned() })
-    }
-}
-
-/// Whether a secret can stand in a header.
-fn is_header(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|c| (0x21..=0x7e).contains(&c))
+fn secret(key: &'static str, variable: &str, lookup: &Lookup<'_>) -> Result<SecretString, Wrong> {
+    let found = (lookup.secret)(variable).filter(|secret| !secret.expose_secret().is_empty());
+    found.ok_or_else(|| {
+        // A secret is easily put where its variable's name belongs: what does not look like a name is not shown.
+        let is_capital = |c: u8| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_';
+        let is_name = variable.contains('_') && variable.bytes().all(is_capital);
+        let named = if is_name { format!("no variable `{variable}`") } else { "no such variable".to_owned() };
+        (key, format!("the environment has {named}: name the variable that holds it"))
+    })
 }

@@ -1,22 +1,17 @@
 //! The section `alerts:` of the configuration file: its shape, and the settings it means. Secrets are named by the
 //! environment variable that holds them; the caller looks them up, as it reads files of certificates.
 
-mod channel;
-
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use estop_core::ids::Name;
 use jiff::tz::TimeZone;
-use rustls::pki_types::CertificateDer;
-use secrecy::SecretString;
 use serde::Deserialize;
 
+use crate::channel::{ChannelIn, Lookup};
 use crate::net::Endpoint;
 use crate::notifier::{CHANNELS_MAX, Settings};
 use crate::rule::Rule;
 use crate::words::Words;
-pub use channel::{ChannelIn, ChannelType, MailTlsIn};
 
 /// Shorter silences are pauses between two calls.
 const DOWN_AFTER_S_MIN: u32 = 60;
@@ -46,14 +41,6 @@ pub struct Problem {
     pub keys: Vec<String>,
     /// What is wrong, and how to mend it; no secret.
     pub problem: String,
-}
-
-/// What the section needs from outside.
-pub struct Lookup<'a> {
-    /// The value of an environment variable.
-    pub secret: &'a dyn Fn(&str) -> Option<SecretString>,
-    /// The certificates of a file.
-    pub certificates: &'a dyn Fn(&Path) -> Result<Vec<CertificateDer<'static>>, String>,
 }
 
 impl AlertsIn {

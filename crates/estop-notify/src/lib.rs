@@ -1,6 +1,6 @@
 //! estop-notify: telling people.
 //!
-//! A [`Happening`] is told to the [`Notifier`]; rules decide who hears of it ([`Desk`]), messages say it in words that a
+//! A [`Happening`] is told to the [`Notifier`]; rules decide who hears of it ([`AlertRouter`]), messages say it in words that a
 //! tired person understands, and the [`Outbox`] sends them until they arrive:
 //!
 //! - rules by type and agent, repeat intervals, reminders, recovery notices, mutes, digests in a storm (AL-1)
@@ -17,7 +17,8 @@ mod message;
 mod plain;
 mod words;
 
-mod desk;
+mod alert_router;
+mod ids;
 mod rule;
 mod storm;
 
@@ -37,12 +38,9 @@ mod sign;
 mod file;
 mod notifier;
 
-pub use channel::{
-    Channel, ChannelKind, Email, EmailError, GitHub, MailTls, Ntfy, PagerDuty, TIMEOUT_USUAL, Telegram,
-    Webhook,
-};
-pub use desk::Desk;
-pub use file::{AlertsIn, ChannelIn, ChannelType, Lookup, MailTlsIn, Problem};
+pub use alert_router::AlertRouter;
+pub use channel::*;
+pub use file::{AlertsIn, Problem};
 pub use happening::{AlertType, BudgetSeen, Cost, Detail, EscalationSeen, Happening, Phase};
 pub use message::{Fact, Message, MessageKind, Severity, Step};
 pub use net::{Endpoint, EndpointError, Reach, Resolve, SystemResolver};

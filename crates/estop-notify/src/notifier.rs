@@ -15,8 +15,8 @@ use estop_core::ids::Name;
 use estop_store::{AlertRule, Alerts, StoreError};
 use tokio::sync::mpsc;
 
+use crate::alert_router::AlertRouter;
 use crate::channel::Channel;
-use crate::desk::Desk;
 use crate::happening::{AlertType, Happening};
 use crate::net::{Resolve, SystemResolver};
 use crate::outbox::GIVE_UP_AFTER_MS;
@@ -208,7 +208,7 @@ impl Notifier {
         settings: Settings,
         outside: Outside,
     ) -> Result<Notifier, NotifyError> {
-        Desk::begin_at(&*store, (outside.clock)(), last_seq)?;
+        AlertRouter::begin_at(&*store, (outside.clock)(), last_seq)?;
         Notifier::start(store, settings, outside)
     }
 
@@ -219,17 +219,17 @@ impl Notifier {
         outside: Outside,
     ) -> Result<Notifier, NotifyError> {
         let ready = Ready::new(settings, &outside.resolver)?;
-        let desk = Desk::recall(store.alert_memory("")?);
+        let router = AlertRouter::recall(store.alert_memory("")?);
         let no_thread = |error: std::io::Error| NotifyError::Thread(error.to_string());
         let store: Arc<dyn Alerts> = Arc::new(Timely::new(store).map_err(no_thread)?);
         let (wishes, waiting) = mpsc::channel(WAITING_MAX);
         let (urgent, urging) = mpsc::channel(URGENT_MAX);
         let missed = Arc::new(AtomicU64::new(0));
-        let (cursor, mutes) = (desk.cursor(), desk.mutes().clone());
+        let (cursor, mutes) = (router.cursor(), router.mutes().clone());
         let shown = Shown { book: ready.book.clone(), cursor, mutes, ..Shown::default() };
         let shown = Arc::new(Mutex::new(shown));
         let worker =
-            Worker::new(store, desk, ready, outside.clone(), (Arc::clone(&missed), Arc::clone(&shown)));
+            Worker::new(store, router, ready, outside.clone(), (Arc::clone(&missed), Arc::clone(&shown)));
         let runtime = worker::runtime().map_err(no_thread)?;
         let thread = std::thread::Builder::new()
             .name("estop-notify".to_owned())

@@ -90,7 +90,7 @@ impl Storm {
         let alert =
             by_type.iter().max_by_key(|(_, count)| **count).map_or(AlertType::KillSwitch, |(a, _)| *a);
         Message {
-            id: crate::desk::message_id(channel, &key, &since.to_string(), "digest"),
+            id: crate::ids::message_id(channel, &key, &since.to_string(), "digest"),
             key,
             alert,
             kind: MessageKind::Digest,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use estop_core::ids::Name;
 use estop_notify::{
-    AlertType, Desk, Detail, Happening, Message, MessageKind, Mute, Phase, Rule, RuleBook, RuleError,
+    AlertRouter, AlertType, Detail, Happening, Message, MessageKind, Mute, Phase, Rule, RuleBook, RuleError,
     STORM_AFTER, Takes, Words,
 };
 use estop_store::AlertRule;
@@ -15,9 +15,9 @@ use house::{NIGHT, budget, cleared, escalated, happening, looped};
 
 const MINUTE: i64 = 60_000;
 
-/// A desk with its rules, and what has come out of it.
+/// A router with its rules, and what has come out of it.
 struct Room {
-    desk: Desk,
+    router: AlertRouter,
     book: RuleBook,
     words: Words,
     memory: BTreeMap<Name, String>,
@@ -30,7 +30,7 @@ impl Room {
         let rules = rules.iter().map(|(name, rule)| ((*name).into(), rule.clone())).collect();
         let channels = channels.iter().map(|(name, takes)| ((*name).into(), *takes)).collect();
         Room {
-            desk: Desk::default(),
+            router: AlertRouter::default(),
             book: RuleBook::new(rules, channels).unwrap(),
             words: Words::default(),
             memory: BTreeMap::new(),
@@ -44,23 +44,23 @@ impl Room {
     }
 
     fn tell(&mut self, happening: &Happening) {
-        self.desk.handle(self.now, happening, &self.book, &self.words);
+        self.router.handle(self.now, happening, &self.book, &self.words);
         self.take();
     }
 
-    /// Time passes, a second at a time; the desk is asked whenever it wants to be.
+    /// Time passes, a second at a time; the router is asked whenever it wants to be.
     fn pass(&mut self, ms: i64) {
         let end = self.now + ms;
-        while let Some(wake) = self.desk.next_wake().filter(|wake| *wake <= end) {
+        while let Some(wake) = self.router.next_wake().filter(|wake| *wake <= end) {
             self.now = self.now.max(wake);
-            self.desk.poll(self.now, &self.book, &self.words);
+            self.router.poll(self.now, &self.book, &self.words);
             self.take();
         }
         self.now = end;
     }
 
     fn take(&mut self) {
-        let Some(commit) = self.desk.take(self.now) else { return };
+        let Some(commit) = self.router.take(self.now) else { return };
         for kept in commit.memory {
             match kept.value {
                 Some(value) => drop(self.memory.insert(kept.name, value)),
@@ -78,7 +78,7 @@ impl Room {
 
     /// As after a restart: only what was kept is known.
     fn restart(&mut self) {
-        self.desk = Desk::recall(self.memory.clone().into_iter().collect());
+        self.router = AlertRouter::recall(self.memory.clone().into_iter().collect());
     }
 
     fn told(&mut self) -> Vec<String> {
@@ -197,7 +197,7 @@ fn al_1_checkpoints_go_to_who_asks_for_them_and_none_is_held_back() {
     let types = vec![AlertType::Checkpoint];
     let until = room.now + MINUTE;
     let mute = Mute { types, agents: Vec::new(), until, by: "anna".into(), why: String::new() };
-    room.desk.mute(room.now, "m".into(), mute).unwrap();
+    room.router.mute(room.now, "m".into(), mute).unwrap();
     room.tell(&happening(AlertType::Checkpoint, "coder", 3));
     assert_eq!(room.count(), 0, "it may be muted like everything else");
 }
@@ -207,9 +207,9 @@ fn ks_5_a_new_admin_token_cannot_be_muted() {
     let mut room = Room::plain();
     let (now, until) = (room.now, room.now + MINUTE);
     let mute = |types| Mute { types, agents: Vec::new(), until, by: "anna".into(), why: String::new() };
-    let named = room.desk.mute(now, "m".into(), mute(vec![AlertType::AdminToken]));
+    let named = room.router.mute(now, "m".into(), mute(vec![AlertType::AdminToken]));
     assert_eq!(named, Err(RuleError::NeverMuted));
-    room.desk.mute(now, "m".into(), mute(Vec::new())).unwrap();
+    room.router.mute(now, "m".into(), mute(Vec::new())).unwrap();
     room.tell(&happening(AlertType::Budget, "coder", 1));
     assert_eq!(room.count(), 0);
     room.tell(&happening(AlertType::AdminToken, "coder", 2));
@@ -227,12 +227,12 @@ fn al_1_a_mute_has_an_owner_and_an_end() {
         why: "deploy".to_owned(),
     };
     let now = room.now;
-    assert_eq!(room.desk.mute(now, "m".into(), mute(now + MINUTE, " ")), Err(RuleError::NoOwner));
+    assert_eq!(room.router.mute(now, "m".into(), mute(now + MINUTE, " ")), Err(RuleError::NoOwner));
     assert!(
-        room.desk.mute(now, "m".into(), mute(now + 8 * 24 * 60 * MINUTE, "anna")).is_err(),
+        room.router.mute(now, "m".into(), mute(now + 8 * 24 * 60 * MINUTE, "anna")).is_err(),
         "a week at most"
     );
-    room.desk.mute(now, "m".into(), mute(now + 30 * MINUTE, "anna")).unwrap();
+    room.router.mute(now, "m".into(), mute(now + 30 * MINUTE, "anna")).unwrap();
     room.take();
     room.tell(&looped("coder", 1));
     room.tell(&looped("tester", 2));
@@ -245,7 +245,7 @@ fn al_1_a_mute_has_an_owner_and_an_end() {
         room.told().contains(&"Agent coder was stopped: it goes in circles".to_owned()),
         "what still lasts is told when the mute ends"
     );
-    assert!(room.desk.mutes().is_empty());
+    assert!(room.router.mutes().is_empty());
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn al_1_a_mute_of_everything_does_not_hide_the_red_button() {
         by: "anna".into(),
         why: String::new(),
     };
-    room.desk.mute(room.now, "all".into(), all).unwrap();
+    room.router.mute(room.now, "all".into(), all).unwrap();
     let mut killed = happening(AlertType::SystemKill, "x", 1);
     killed.agent = None;
     room.tell(&killed);
@@ -349,16 +349,16 @@ fn ks_2_the_same_channel_pressed_twice_is_counted_and_not_lifted() {
 #[test]
 fn al_1_up_to_where_all_was_told_is_said_by_nobody_else() {
     let mut room = Room::plain();
-    room.desk.told_up_to(9);
+    room.router.told_up_to(9);
     // The red button goes before everything else: record 10 may still wait.
     room.tell(&Happening { agent: None, ..happening(AlertType::SystemKill, "x", 12) });
     room.restart();
-    assert_eq!(room.desk.cursor(), 9);
+    assert_eq!(room.router.cursor(), 9);
     room.tell(&looped("coder", 10));
-    room.desk.told_up_to(12);
+    room.router.told_up_to(12);
     room.take();
     room.restart();
-    assert_eq!(room.desk.cursor(), 12);
+    assert_eq!(room.router.cursor(), 12);
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use estop_core::money::NanoUsd;
 use estop_notify::{
-    AlertType, AlertsIn, ChannelKind, Cost, Desk, Detail, Happening, Lookup, Message, Notifier, Outside,
-    Phase, Rule, RuleBook, Takes, Words,
+    AlertRouter, AlertType, AlertsIn, ChannelKind, Cost, Detail, Happening, Lookup, Message, Notifier,
+    Outside, Phase, Rule, RuleBook, Takes, Words,
 };
 use house::{NIGHT, Receiver, Reply, budget, cleared, escalated, happening, looped, open};
 use secrecy::SecretString;
@@ -73,13 +73,13 @@ fn all() -> Vec<Happening> {
     ]
 }
 
-/// What a desk makes of everything.
+/// What a router makes of everything.
 fn messages(happenings: &[Happening], words: &Words) -> Vec<Message> {
     let rule = Rule { types: AlertType::ALL.to_vec(), ..Rule::default() };
     let book = RuleBook::new([("all".into(), rule)].into(), [("ops".into(), Takes::All)].into()).unwrap();
-    let mut desk = Desk::default();
-    happenings.iter().for_each(|happening| desk.handle(NIGHT, happening, &book, words));
-    let commit = desk.take(NIGHT).unwrap();
+    let mut router = AlertRouter::default();
+    happenings.iter().for_each(|happening| router.handle(NIGHT, happening, &book, words));
+    let commit = router.take(NIGHT).unwrap();
     commit.alerts.iter().map(|alert| serde_json::from_str(&alert.payload).unwrap()).collect()
 }
 

@@ -19,8 +19,7 @@ mod alerts;
 mod cases;
 mod data_folder;
 mod journal;
-mod latch_file;
-pub mod latch_slots;
+mod latch;
 mod ledger;
 mod runs;
 pub mod segments;
@@ -45,7 +44,9 @@ pub use journal::{
     AgentSeen, BaseState, Durability, EachBlock, EventFilter, EventKey, Journal, JournalBatch, Lines,
     NewEvent, Prunable, Pruned, Retention, Snapshot, StandingChange, StoredEvent, TailMark,
 };
-pub use latch_file::{Entry, FoundLatch, FoundSlot, LatchFile, Mark, latch_path};
+pub use latch::{
+    Entry, FoundLatch, FoundSlot, LatchFile, Mark, RequestedKill, is_of_daemon, is_of_this_daemon, latch_path,
+};
 pub use ledger::{Ledger, Spend, SpendBy, SpendGroup, SpendQuery, SpendSum};
 pub use records::{Records, RecordsChain};
 pub use runs::{Run, RunFilter, RunRepo};

@@ -87,20 +87,24 @@ impl HookClient {
         HookClient::Generic,
     ];
 
+    fn contract(self) -> &'static ClientContract {
+        match self {
+            HookClient::ClaudeCode => &claude_code::CLIENT,
+            HookClient::Codex => &codex::CLIENT,
+            HookClient::GeminiCli => &gemini_cli::CLIENT,
+            HookClient::Copilot => &copilot::CLIENT,
+            HookClient::Cline => &cline::CLIENT,
+            HookClient::Qwen => &qwen::CLIENT,
+            HookClient::Cursor => &cursor::CLIENT,
+            HookClient::Opencode => &generic::OPENCODE,
+            HookClient::OpenClaw => &generic::OPENCLAW,
+            HookClient::Generic => &generic::CLIENT,
+        }
+    }
+
     /// Its name in `estop hook <client>`.
     pub fn name(self) -> &'static str {
-        match self {
-            HookClient::ClaudeCode => "claude-code",
-            HookClient::Codex => "codex",
-            HookClient::GeminiCli => "gemini-cli",
-            HookClient::Copilot => "copilot",
-            HookClient::Cline => "cline",
-            HookClient::Qwen => "qwen",
-            HookClient::Cursor => "cursor",
-            HookClient::Opencode => "opencode",
-            HookClient::OpenClaw => "openclaw",
-            HookClient::Generic => "generic",
-        }
+        self.contract().name
     }
 
     /// The client of this name.
@@ -110,17 +114,29 @@ impl HookClient {
 
     /// Its events, in its own words, and what each is to us. Events it has beside these are [`HookEvent::Other`].
     pub fn events(self) -> &'static [(&'static str, HookEvent)] {
-        match self {
-            HookClient::ClaudeCode => claude_code::EVENTS,
-            HookClient::Codex => codex::EVENTS,
-            HookClient::GeminiCli => gemini_cli::EVENTS,
-            HookClient::Copilot => copilot::EVENTS,
-            HookClient::Cline => cline::EVENTS,
-            HookClient::Qwen => qwen::EVENTS,
-            HookClient::Cursor => cursor::EVENTS,
-            HookClient::Opencode | HookClient::OpenClaw | HookClient::Generic => generic::EVENTS,
-        }
+        self.contract().events
     }
+}
+
+/// All we know of a client's hooks; each file beside this one has those of one client.
+struct ClientContract {
+    name: &'static str,
+    events: &'static [(&'static str, HookEvent)],
+    read: fn(Option<&str>, &[u8]) -> Result<HookIn, HookError>,
+    write: fn(&HookIn, &HookOut) -> HookAnswer,
+    notice: Notice,
+    /// Whether what we tell beside an answer to this event reaches the agent, where the contract has a place for it.
+    passes_on: fn(HookEvent) -> bool,
+    /// Its shell-like tools, beside those the core knows by name.
+    shell_tools: &'static [&'static str],
+}
+
+/// Where a word to the person goes, beside an answer that objects to nothing.
+enum Notice {
+    /// Into the key `systemMessage`.
+    SystemMessage,
+    /// To standard error.
+    Stderr,
 }
 
 /// What a hook is about.
@@ -298,18 +314,7 @@ pub fn read(client: HookClient, event: Option<&str>, stdin: &[u8]) -> Result<Hoo
     if stdin.len() > PAYLOAD_BYTES_MAX {
         return Err(error(client, event, None, HookFault::TooLarge(stdin.len())));
     }
-    match client {
-        HookClient::ClaudeCode => claude_code::read(event, stdin),
-        HookClient::Codex => codex::read(event, stdin),
-        HookClient::GeminiCli => gemini_cli::read(event, stdin),
-        HookClient::Copilot => copilot::read(event, stdin),
-        HookClient::Cline => cline::read(event, stdin),
-        HookClient::Qwen => qwen::read(event, stdin),
-        HookClient::Cursor => cursor::read(event, stdin),
-        HookClient::Opencode | HookClient::OpenClaw | HookClient::Generic => {
-            generic::read(client, event, stdin)
-        }
-    }
+    (client.contract().read)(event, stdin)
 }
 
 /// For a payload that nobody could read, because it did not arrive or was not taken.
@@ -319,16 +324,7 @@ pub fn lost(client: HookClient, event: Option<&str>, why: &str) -> HookError {
 
 /// Our answer in the client's contract.
 pub fn write(hook: &HookIn, out: &HookOut) -> HookAnswer {
-    match hook.client {
-        HookClient::ClaudeCode => claude_code::write(hook, out),
-        HookClient::Codex => codex::write(hook, out),
-        HookClient::GeminiCli => gemini_cli::write(hook, out),
-        HookClient::Copilot => copilot::write(hook, out),
-        HookClient::Cline => cline::write(hook, out),
-        HookClient::Qwen => qwen::write(hook, out),
-        HookClient::Cursor => cursor::write(hook, out),
-        HookClient::Opencode | HookClient::OpenClaw | HookClient::Generic => generic::write(hook, out),
-    }
+    (hook.client.contract().write)(hook, out)
 }
 
 /// The answer to a payload that could not be read: a refusal if a tool may be waiting for it, else nothing.
@@ -370,7 +366,7 @@ impl HookIn {
     pub fn hears_context(&self) -> bool {
         // What an MCP server answers passes as it is: nothing can be told beside it.
         self.gate == ToolGate::Hook
-            && generic::passes_on(self)
+            && (self.client.contract().passes_on)(self.event)
             && write(self, &HookOut::warn("anything")) != write(self, &HookOut::allow())
     }
 }

@@ -92,15 +92,7 @@ const LINES_MAX: usize = 500;
 const LONG_FILES: &[(&str, &str)] = &[];
 
 /// Loops of imports that are not cut yet, by crate, and how many files are in the largest. It only grows smaller.
-const LOOPS: &[(&str, usize)] = &[
-    ("crates/estop-admin", 12),
-    ("crates/estop-cli", 5),
-    ("crates/estop-config", 19),
-    ("crates/estop-notify", 2),
-    ("crates/estop-store", 2),
-    ("fake-model", 4),
-    ("sim", 7),
-];
+const LOOPS: &[(&str, usize)] = &[("crates/estop-store", 2)];
 
 struct Package {
     name: String,

@@ -13,11 +13,11 @@ use utoipa_axum::routes;
 
 use super::shape::{MuteIn, NameIn};
 use crate::access::Caller;
+use crate::alerts_api::MuteView;
 use crate::input::{Checks, InPath, JsonIn, PathIn};
 use crate::output::{Answer, moment};
 use crate::problem::{Kind, Problem};
 use crate::state::App;
-use crate::teller::MuteView;
 
 /// Mutes that may hold at once: each is looked at for every alert.
 const MUTES_MAX: usize = 100;
@@ -64,7 +64,7 @@ impl From<MuteView> for MuteOut {
 /// Lists mutes that hold.
 #[utoipa::path(get, path = "/api/alerts/mutes", tag = "alerts", responses((status = 200, body = MutesOut)))]
 async fn list(State(app): State<App>) -> Answer<MutesOut> {
-    Ok(Json(MutesOut { mutes: app.teller.mutes().into_iter().map(Into::into).collect() }))
+    Ok(Json(MutesOut { mutes: app.alerts_api.mutes().into_iter().map(Into::into).collect() }))
 }
 
 /// Which mute.
@@ -82,7 +82,7 @@ impl InPath for MutePath {}
 #[utoipa::path(get, path = "/api/alerts/mutes/{id}", tag = "alerts", params(MutePath),
     responses((status = 200, body = MuteOut)))]
 async fn read(State(app): State<App>, PathIn(path): PathIn<MutePath>) -> Answer<MuteOut> {
-    let found = app.teller.mutes().into_iter().find(|mute| *mute.id == *path.id);
+    let found = app.alerts_api.mutes().into_iter().find(|mute| *mute.id == *path.id);
     Ok(Json(found.ok_or_else(|| Problem::not_found("mute", &path.id))?.into()))
 }
 
@@ -122,7 +122,7 @@ async fn hold(app: &App, id: String, mute: MuteIn, caller: Caller) -> Result<Mut
     let asked = Arc::clone(app);
     let work = move || {
         let _edit = asked.edit();
-        let held = asked.teller.mutes();
+        let held = asked.alerts_api.mutes();
         if held.len() >= MUTES_MAX && !held.iter().any(|held| *held.id == *id) {
             let detail = format!("{MUTES_MAX} mutes hold already: end some first.");
             return Err(Problem::new(Kind::Conflict, detail));
@@ -135,7 +135,7 @@ async fn hold(app: &App, id: String, mute: MuteIn, caller: Caller) -> Result<Mut
             by: caller.by.clone(),
             why: mute.why.into(),
         };
-        asked.teller.mute(view.clone())?;
+        asked.alerts_api.mute(view.clone())?;
         asked.operator.access_changed(&told(&view), &caller.by);
         Ok(view.into())
     };
@@ -170,7 +170,7 @@ async fn delete(
     let asked = Arc::clone(&app);
     let work = move || {
         let _edit = asked.edit();
-        if !asked.teller.unmute(&path.id)? {
+        if !asked.alerts_api.unmute(&path.id)? {
             return Err(Problem::not_found("mute", &path.id));
         }
         asked.operator.access_changed(&format!("alerts unmuted ({})", path.id), &caller.by);

@@ -50,7 +50,7 @@ pub(crate) struct RuleView {
 
 /// All rules by name, the API's before the file's. May wait for the store.
 pub(crate) fn every(app: &App) -> Result<Vec<RuleView>, Problem> {
-    let channels: Vec<Name> = app.teller.channels().into_iter().map(|channel| channel.name).collect();
+    let channels: Vec<Name> = app.alerts_api.channels().into_iter().map(|channel| channel.name).collect();
     let mut rules = Vec::new();
     for AlertRule { id, rule, enabled, version, updated_at } in app.store_here().rules()? {
         let rule = kept_json(&rule);
@@ -59,7 +59,7 @@ pub(crate) fn every(app: &App) -> Result<Vec<RuleView>, Problem> {
         let origin = Origin::Api;
         rules.push(RuleView { id, origin, enabled, in_force, problem, rule, version, updated_at });
     }
-    let filed = app.teller.file_rules().into_iter().map(|(id, rule)| {
+    let filed = app.alerts_api.file_rules().into_iter().map(|(id, rule)| {
         // An unusable one of the API leaves the file's in force.
         let over = rules.iter().find(|over| over.id == id && (over.in_force || !over.enabled));
         let problem = over.map(|over| match over.enabled {
@@ -92,7 +92,7 @@ fn usable(app: &App, rule: &Value, channels: &[Name]) -> (bool, Option<String>) 
     if let (Some(rest), true) = (rest.as_object_mut(), gone.is_some()) {
         rest.insert("channels".to_owned(), left.into_iter().cloned().collect());
     }
-    match app.teller.check_rule(&rest.to_string()) {
+    match app.alerts_api.check_rule(&rest.to_string()) {
         Ok(()) => (true, gone),
         Err(problem) => (false, Some(problem)),
     }
@@ -229,7 +229,7 @@ fn set(
     }
     know_channels(app, &change.rule)?;
     let (enabled, rule) = (change.enabled, change.rule.into_json().to_string());
-    app.teller.check_rule(&rule).map_err(|problem| Problem::field("rule", problem))?;
+    app.alerts_api.check_rule(&rule).map_err(|problem| Problem::field("rule", problem))?;
     let (version, updated_at) = (known.unwrap_or(0), app.now());
     app.store_here().put_rule(&AlertRule { id: id.into(), rule, enabled, version, updated_at })?;
     let how = if enabled { "set" } else { "set, disabled" };
@@ -239,7 +239,7 @@ fn set(
 
 /// A rule for nobody would look like one for somebody.
 fn know_channels(app: &App, rule: &RuleIn) -> Result<(), Problem> {
-    let there: Vec<Name> = app.teller.channels().into_iter().map(|channel| channel.name).collect();
+    let there: Vec<Name> = app.alerts_api.channels().into_iter().map(|channel| channel.name).collect();
     let Some(unknown) = rule.channels().find(|name| !there.iter().any(|known| &**known == *name)) else {
         return Ok(());
     };
@@ -280,7 +280,7 @@ async fn delete(
 /// Writes down who changed whom is told, and has it take effect.
 fn take_up(app: &App, what: &str, caller: &Caller) -> Result<(), Problem> {
     app.operator.access_changed(what, &caller.by);
-    app.teller.rules_changed().map_err(|why| {
+    app.alerts_api.rules_changed().map_err(|why| {
         let detail = format!("It is stored, and not in force yet: {why}. Set it again, or restart estop.");
         Problem::new(Kind::Unavailable, detail)
     })

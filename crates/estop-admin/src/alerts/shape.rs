@@ -1,5 +1,5 @@
 //! Rules and mutes as people write them: the shape of `alerts.rules` in the configuration, bounded, each mistake with its
-//! field. Which channels there are only the teller knows.
+//! field. Which channels there are only the alerts API knows.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -153,7 +153,7 @@ impl RuleIn {
         self.channels.iter().map(|NameIn(name)| name.as_str())
     }
 
-    /// As the store and the teller read it: what was left out stays out.
+    /// As the store and the alerts API read it: what was left out stays out.
     pub(super) fn into_json(self) -> Value {
         let mut rule = Map::new();
         let mut put = |key: &str, value: Value| {

@@ -133,7 +133,7 @@ fn agent(
     let threshold = view.policy.loops.threshold_tenths;
     let score = view.score;
     let frame = Frame {
-        alerts_missing: !app.teller.is_told_of_stops(Some(name)),
+        alerts_missing: !app.alerts_api.is_told_of_stops(Some(name)),
         ..Frame::of(app, caller, "", name)?
     };
     Ok(AgentPage {

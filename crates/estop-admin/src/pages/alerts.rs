@@ -16,11 +16,11 @@ use super::{Page, made};
 use crate::access::Caller;
 use crate::alerts::rules::{Origin, RuleView, every};
 use crate::alerts::{read_cursor, text, type_names, waiting};
+use crate::alerts_api::{ChannelView, MuteView};
 use crate::input::etag;
 use crate::output::{kept_json, moment};
 use crate::problem::Problem;
 use crate::state::App;
-use crate::teller::{ChannelView, MuteView};
 
 const ROWS: usize = 25;
 
@@ -130,7 +130,7 @@ fn alerts(app: &App, caller: &Caller, asked: &Asked) -> Result<AlertsPage, Probl
     let next = next.map(|last| format!("/alerts?channel={}&before={}#log", plain(&only), last.id));
     let waiting = waiting(app)?;
     let rules = every(app)?;
-    let mutes = app.teller.mutes();
+    let mutes = app.alerts_api.mutes();
     let muted = mutes.iter().filter(|mute| hides_stops(mute)).map(|mute| mute.until).max();
     let channel = |view: ChannelView| {
         let count = waiting.get(&view.name).copied().unwrap_or(0);
@@ -139,8 +139,8 @@ fn alerts(app: &App, caller: &Caller, asked: &Asked) -> Result<AlertsPage, Probl
     Ok(AlertsPage {
         frame: Frame::of(app, caller, "/alerts", "Alerts")?,
         yaml: YAML,
-        store_error: app.teller.store_error(),
-        channels: app.teller.channels().into_iter().map(channel).collect(),
+        store_error: app.alerts_api.store_error(),
+        channels: app.alerts_api.channels().into_iter().map(channel).collect(),
         everything: !rules.iter().any(|rule| rule.in_force),
         rules: rule_rows(rules),
         muted: muted.map(|until| span(until - now)),

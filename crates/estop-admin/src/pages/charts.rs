@@ -4,8 +4,8 @@ use estop_core::operator::AgentView;
 use estop_core::tripwire::activity::ActivityMode;
 use estop_store::SpendGroup;
 
-use super::hours::{FIVES, Hours, MINUTES, Past, Slot};
 use super::shown::{money, when};
+use crate::hours::{FIVES, Hours, MINUTES, Past, Slot};
 use crate::problem::Problem;
 use crate::spend::date_of;
 use crate::state::App;

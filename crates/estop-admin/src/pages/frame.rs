@@ -78,7 +78,7 @@ impl Frame {
     /// May wait for the store.
     pub(super) fn of(app: &App, caller: &Caller, here: &str, title: &str) -> Result<Frame, Problem> {
         let OpenCases { incidents, escalations: needs_human } = app.store_here().open_cases()?;
-        let failing = app.teller.channels().iter().filter(|channel| channel.failures > 0).count() as u64;
+        let failing = app.alerts_api.channels().iter().filter(|channel| channel.failures > 0).count() as u64;
         let nav = PAGES.iter().map(|(href, label)| NavItem {
             href,
             label,
@@ -114,7 +114,7 @@ impl Frame {
             may_operate: rank(caller.role) >= rank(TokenRole::Operator),
             may_admin: rank(caller.role) >= rank(TokenRole::Admin),
             name: caller.by.to_string(),
-            alerts_missing: !app.teller.is_told_of_stops(None),
+            alerts_missing: !app.alerts_api.is_told_of_stops(None),
             incidents,
             needs_human,
         })

@@ -8,7 +8,7 @@ use http::Method;
 use serde::Deserialize;
 
 use super::{Page, render};
-use crate::access::{Gate, put_headers, visitor};
+use crate::guard::{Gate, put_headers, visitor};
 use crate::problem::{Kind, Problem};
 
 /// Pages of people who are logged in.

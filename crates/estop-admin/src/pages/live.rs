@@ -23,8 +23,6 @@ const STORED_AFTER: Duration = Duration::from_millis(300);
 const LOOKS: u32 = 5;
 /// Looks after which a word is said in any case, so that a dead connection is noticed.
 const LOOKS_QUIET: u32 = 150;
-/// Pages that follow at once. Each is a connection, and the admin port has 128 places in all.
-pub(crate) const FOLLOWERS_MAX: usize = 64;
 
 pub(super) async fn stream(State(app): State<App>) -> Page {
     let place = Arc::clone(&app.followers).try_acquire_owned();

@@ -26,13 +26,13 @@ use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior};
 use utoipa::ToSchema;
 
-use super::lines::Place;
-use super::seat::Seat;
 use super::{RunIn, begin, id_of, live_runs, own, shown};
 use crate::access::{Caller, random_id};
 use crate::input::JsonIn;
 use crate::problem::{Kind, Problem};
+use crate::seat::Seat;
 use crate::state::App;
+use crate::supervisor_lines::Place;
 
 /// How often a line says that it is alive: a supervisor notices a broken one.
 const ALIVE_EVERY: Duration = Duration::from_secs(10);

@@ -44,7 +44,7 @@ async fn al_3_a_missing_notification_is_told_until_somebody_is_told() {
     let rule = AlertRule { id: "r".into(), rule: "{}".into(), enabled: true, version: 0, updated_at: 1 };
     plane.store.put_rule(&rule).unwrap();
     assert_eq!(missing(a0).await, true);
-    plane.teller.lock().told_of.push("a0".into());
+    plane.alerts_api.lock().told_of.push("a0".into());
     assert_eq!((missing(a0).await, missing("/api/stats").await), (json!(false), json!(false)));
     assert_eq!(missing(a1).await, true, "each agent for itself");
     assert!(!plane.get("/").await.text().contains("Set up alerts"));
@@ -57,9 +57,9 @@ async fn al_1_channels_are_shown_with_their_health_and_tested() {
     let plane = Plane::new();
     let none = plane.get("/api/alerts/channels").await.expect(200).json();
     assert_eq!(none, json!({"channels": [], "told_of_stops": false, "store_error": null}));
-    plane.teller.add_channel("ops", 0, "200 ok");
-    plane.teller.add_channel("pager", 6, "401 bad key");
-    plane.teller.lock().store_error = Some("the disk is full".to_owned());
+    plane.alerts_api.add_channel("ops", 0, "200 ok");
+    plane.alerts_api.add_channel("pager", 6, "401 bad key");
+    plane.alerts_api.lock().store_error = Some("the disk is full".to_owned());
     tried(&plane, "pager", 1, "A", DeliveryOutcome::RetryAt(START + 90_000), "401 bad key");
     let shown = plane.get("/api/alerts/channels").await.expect(200).json();
     assert_eq!(shown["store_error"], "the disk is full");
@@ -79,9 +79,9 @@ async fn al_1_channels_are_shown_with_their_health_and_tested() {
         plane.send(plane.request("POST", &path, None)).await
     };
     assert_eq!(test("ops").await.expect(202).json()["channel"], "ops");
-    assert_eq!(plane.teller.notes(), ["test of ops by admin"]);
+    assert_eq!(plane.alerts_api.notes(), ["test of ops by admin"]);
     test("nobody").await.expect(404);
-    plane.teller.lock().busy = true;
+    plane.alerts_api.lock().busy = true;
     assert_eq!(test("ops").await.expect(503).header("retry-after"), "1");
 }
 
@@ -114,8 +114,8 @@ async fn al_1_the_delivery_log_comes_in_pages_and_by_channel() {
 #[tokio::test]
 async fn al_1_rules_of_the_api_win_over_the_files() {
     let plane = Plane::new();
-    plane.teller.add_channel("ops", 0, "");
-    plane.teller.lock().file_rules = vec![
+    plane.alerts_api.add_channel("ops", 0, "");
+    plane.alerts_api.lock().file_rules = vec![
         ("money".into(), r#"{"types":["budget"]}"#.to_owned()),
         ("stops".into(), r#"{"types":["kill_switch"]}"#.to_owned()),
     ];
@@ -135,7 +135,7 @@ async fn al_1_rules_of_the_api_win_over_the_files() {
         "repeat_every_s": 60, "reminders": 0, "recovery": false, "budget_percent": [100]});
     let put_one = put(&plane, "/api/alerts/rules/stops", json!({"rule": rule})).await.expect(200);
     assert_eq!((put_one.header("etag"), &put_one.json()["rule"]), ("\"1\"".to_owned(), &rule));
-    assert_eq!(plane.teller.notes(), ["rules changed"]);
+    assert_eq!(plane.alerts_api.notes(), ["rules changed"]);
     assert_eq!(
         states().await.0,
         [is("money", "file", true), is("stops", "api", true), is("stops", "file", false)]
@@ -149,7 +149,7 @@ async fn al_1_rules_of_the_api_win_over_the_files() {
 
     // A rule whose channels are all gone leaves the file's in force.
     put(&plane, "/api/alerts/rules/stops", json!({"rule": {"channels": ["ops"]}})).await.expect(200);
-    plane.teller.lock().channels.clear();
+    plane.alerts_api.lock().channels.clear();
     let gone = plane.get("/api/alerts/rules/stops").await.expect(200).json();
     assert_eq!(
         (&gone["in_force"], &gone["problem"]),
@@ -167,7 +167,7 @@ async fn al_1_rules_of_the_api_win_over_the_files() {
 #[tokio::test]
 async fn al_1_rules_are_checked_guarded_and_bounded() {
     let plane = Plane::new();
-    plane.teller.add_channel("ops", 0, "");
+    plane.alerts_api.add_channel("ops", 0, "");
     for (rule, wrong) in [
         (json!({"types": ["nonsense"]}), "rule.types[0]"),
         (json!({"repeat_every_s": 59}), "rule.repeat_every_s"),
@@ -184,7 +184,7 @@ async fn al_1_rules_are_checked_guarded_and_bounded() {
     let problem = put(&plane, "/api/alerts/rules/r", unknown).await.expect(409).json();
     assert_eq!(problem["detail"], "rule.channels: there is no channel `opps`; name one of ops.");
     assert_eq!(field(&put(&plane, "/api/alerts/rules/.r", json!({})).await.expect(400).json()), "id");
-    plane.teller.lock().bad_rule = Some("recovery");
+    plane.alerts_api.lock().bad_rule = Some("recovery");
     let refused = put(&plane, "/api/alerts/rules/r", json!({"rule": {"recovery": true}})).await.expect(400);
     assert_eq!(field(&refused.json()), "rule");
     assert!(plane.store.rules().unwrap().is_empty(), "nothing wrong is stored");
@@ -234,7 +234,7 @@ async fn al_1_mutes_have_an_owner_a_reason_an_end_and_a_bound() {
         assert_eq!(field(&plane.post("/api/alerts/mutes", body).await.expect(400).json()), wrong);
     }
     put(&plane, &format!("/api/alerts/mutes/{id}"), body.clone()).await.expect(200);
-    assert_eq!(plane.teller.lock().mutes.len(), 1, "the same id is replaced");
+    assert_eq!(plane.alerts_api.lock().mutes.len(), 1, "the same id is replaced");
     for nth in 1..100 {
         put(&plane, &format!("/api/alerts/mutes/m{nth}"), body.clone()).await.expect(200);
     }
@@ -269,11 +269,11 @@ async fn al_2_whoever_resolves_an_escalation_ends_its_alert() {
         plane.send(plane.request("PATCH", "/api/escalations/e1", Some(body))).await.expect(200)
     };
     patch(json!({"notes": "looking"})).await;
-    assert!(plane.teller.notes().is_empty());
+    assert!(plane.alerts_api.notes().is_empty());
     patch(json!({"resolved": true})).await;
-    assert_eq!(plane.teller.notes(), ["e1 of coder:nightly resolved by admin"]);
+    assert_eq!(plane.alerts_api.notes(), ["e1 of coder:nightly resolved by admin"]);
     patch(json!({"resolved": true})).await;
-    assert!(plane.teller.notes().is_empty(), "once");
+    assert!(plane.alerts_api.notes().is_empty(), "once");
 }
 
 #[tokio::test]
@@ -289,11 +289,11 @@ async fn ui_1_the_page_for_alerts_shows_everything_and_what_to_do_without_any() 
         assert!(empty.contains(text), "{text}");
     }
     let nasty = "<script>alert(1)</script>'\"";
-    plane.teller.add_channel("ops", 0, "200 ok");
-    plane.teller.add_channel("pager", 6, nasty);
-    plane.teller.lock().told_of.push("a".into());
-    plane.teller.lock().file_rules = vec![("stops".into(), json!({"agents": [nasty]}).to_string())];
-    plane.teller.lock().store_error = Some(nasty.to_owned());
+    plane.alerts_api.add_channel("ops", 0, "200 ok");
+    plane.alerts_api.add_channel("pager", 6, nasty);
+    plane.alerts_api.lock().told_of.push("a".into());
+    plane.alerts_api.lock().file_rules = vec![("stops".into(), json!({"agents": [nasty]}).to_string())];
+    plane.alerts_api.lock().store_error = Some(nasty.to_owned());
     put(&plane, "/api/alerts/mutes/m1", json!({"minutes": 90, "why": nasty})).await.expect(200);
     for nth in 0..26 {
         tried(&plane, "ops", nth, &format!("{nasty} {nth}"), DeliveryOutcome::Delivered, nasty);
@@ -327,8 +327,8 @@ async fn ui_1_the_page_for_alerts_shows_everything_and_what_to_do_without_any() 
 #[tokio::test]
 async fn ui_1_who_may_what_about_alerts_shows_in_the_buttons() {
     let plane = Plane::new();
-    plane.teller.add_channel("ops", 0, "200 ok");
-    plane.teller.lock().file_rules = vec![("stops".into(), "{}".to_owned())];
+    plane.alerts_api.add_channel("ops", 0, "200 ok");
+    plane.alerts_api.lock().file_rules = vec![("stops".into(), "{}".to_owned())];
     put(&plane, "/api/alerts/mutes/m1", json!({"minutes": 90, "why": "x"})).await.expect(200);
     for (role, buttons) in [("viewer", [false, false, false]), ("operator", [true, true, false])] {
         let token = plane.token(role).await;
@@ -342,9 +342,9 @@ async fn ui_1_who_may_what_about_alerts_shows_in_the_buttons() {
 #[tokio::test]
 async fn al_1_a_switched_rule_is_the_one_that_was_seen() {
     let plane = Plane::new();
-    plane.teller.add_channel("ops", 0, "200 ok");
+    plane.alerts_api.add_channel("ops", 0, "200 ok");
     let filed = r#"{"types":["kill_switch"],"agents":[],"channels":[]}"#.to_owned();
-    plane.teller.lock().file_rules = vec![("stops".into(), filed)];
+    plane.alerts_api.lock().file_rules = vec![("stops".into(), filed)];
     let button = async |label: &str| {
         let html = plane.get("/alerts").await.expect(200).text();
         let buttons = html.split("<button ").find(|one| one.contains(&format!("aria-label=\"{label}\"")));

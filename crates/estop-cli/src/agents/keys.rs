@@ -5,8 +5,7 @@ use http::Method;
 use serde_json::json;
 
 use super::NameArgs;
-use crate::client::path;
-use crate::daemon::Daemon;
+use crate::client::{Daemon, path};
 use crate::table::{cell, list, moment};
 use crate::{say, say_json};
 

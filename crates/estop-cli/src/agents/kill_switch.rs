@@ -8,8 +8,7 @@ use serde_json::{Map, Value};
 
 use super::NameArgs;
 use crate::alerts::how_to_add;
-use crate::client::path;
-use crate::daemon::Daemon;
+use crate::client::{Daemon, path};
 use crate::table::cell;
 
 /// Show or set an agent's kill switch

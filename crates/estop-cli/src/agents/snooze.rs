@@ -5,8 +5,7 @@ use http::Method;
 use serde_json::json;
 
 use super::{NameArgs, shown};
-use crate::client::{path, with_query};
-use crate::daemon::Daemon;
+use crate::client::{Daemon, path, with_query};
 
 /// Have a guard of an agent only warn for a while, seven days at most
 #[derive(Debug, clap::Args)]

@@ -10,8 +10,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::names;
-use crate::client::{Ask, path};
-use crate::daemon::Daemon;
+use crate::client::{Ask, Daemon, path};
 use crate::policy::text_of;
 use crate::table::{cell, list};
 use crate::{Refused, say_json};

@@ -6,6 +6,7 @@ use estop_config::{Env, usual_data_dir};
 use estop_wire::hooks::HookClient;
 
 use super::{Area, Finding};
+use crate::clients::Descriptor;
 use crate::install::settings::{Scope, estop_words, survives_repository};
 use crate::install::{self, Installed, Standing};
 
@@ -41,7 +42,7 @@ fn of_client(standing: &Standing, folder: Option<&Path>, env: &Env) -> Vec<Findi
     }
     if findings.is_empty() {
         let scopes: Vec<&str> = standing.installed.iter().map(Installed::name).collect();
-        let but = if client == HookClient::Opencode { "; `opencode --pure` skips it" } else { "" };
+        let but = Descriptor::of(client).map_or("", |descriptor| descriptor.caveat);
         findings.push(AREA.ok(format!("{name} asks estop ({}){but}", scopes.join(", "))));
     }
     findings
@@ -147,9 +148,7 @@ fn asks(words: &[String], folder: Option<&Path>, env: &Env) -> Option<String> {
 
 /// Codex skips hooks it does not trust, without a word.
 fn trust(client: HookClient, installed: &Installed) -> Option<Finding> {
-    if client != HookClient::Codex {
-        return None;
-    }
+    Descriptor::of(client).filter(|descriptor| descriptor.needs_trust)?;
     let (path, _) = installed.files.first()?;
     let mend = format!(
         "`estop install codex --scope {}`, or start `codex`, open /hooks and trust them",

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::settings::{Removed, Scope, targets};
 use super::{file, place, program, strict};
+use crate::clients::{self, Descriptor};
 use crate::table::table;
 use crate::{Exit, say, say_json};
 
@@ -57,7 +58,7 @@ fn as_names<S: Serializer>(scopes: &[Installed], s: S) -> Result<S::Ok, S::Error
 
 /// Every client there is, and how it stands.
 pub(crate) fn standings() -> Vec<Standing> {
-    HookClient::ALL.into_iter().filter(|client| *client != HookClient::Generic).map(standing).collect()
+    clients::ALL.iter().map(standing).collect()
 }
 
 pub(super) fn main(as_json: bool) -> anyhow::Result<Exit> {
@@ -87,10 +88,10 @@ pub(super) fn main(as_json: bool) -> anyhow::Result<Exit> {
     Ok(Exit::Fine)
 }
 
-fn standing(client: HookClient) -> Standing {
-    let (programs, folder) = place::traces(client);
-    let program = programs.iter().find_map(|name| program::find(name));
-    let has_folder = place::resolved(folder).is_ok_and(|folder| folder.is_dir());
+fn standing(descriptor: &Descriptor) -> Standing {
+    let client = descriptor.client;
+    let program = descriptor.programs().find_map(program::find);
+    let has_folder = place::resolved(descriptor.home).is_ok_and(|folder| folder.is_dir());
     let mut standing = Standing {
         client,
         found: program.is_some() || has_folder,

@@ -18,5 +18,5 @@ pub(super) fn stand_in(client: HookClient, path: &Path, text: &str) -> bool {
         let mut servers = servers.iter().filter(|place| is_here(place.path));
         hooks.any(|target| target.remove(text).is_ok_and(|removed| removed != Removed::Unchanged))
             || servers.any(|place| mcp::has_gated(place, text))
-    }) || (client == HookClient::Codex && codex::trusts_ours(text))
+    }) || (super::needs_trust(client) && codex::trusts_ours(text))
 }

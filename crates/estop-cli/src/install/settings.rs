@@ -27,14 +27,16 @@ mod places;
 mod whole;
 mod words;
 
-use estop_wire::hooks::{HookClient, HookEvent};
+use estop_wire::hooks::HookClient;
 
+use crate::clients::{Descriptor, SwitchKey};
 use entries::Entries;
 use whole::Whole;
 
+pub use crate::clients::Scope;
 pub use codex_config::{CodexTrust, distrust_codex, trust_codex};
 pub use mcp::{McpEntry, McpGate, McpOutcome, McpPlace, mcp_places};
-pub use places::{Scope, survives_repository, targets};
+pub use places::{survives_repository, targets};
 pub use words::estop_words;
 
 /// Says that a command was written by `estop install`; `estop hook` ignores it.
@@ -130,26 +132,27 @@ impl Target {
 /// `text` is a file of any scope: the repository's own can switch off what stands in the person's. What cannot be read
 /// switches nothing off.
 pub fn switched_off(client: HookClient, text: &str) -> Option<&'static str> {
-    if client == HookClient::Codex {
-        return codex_config::is_switched_off(text).then_some("features.hooks");
-    }
-    let root = entries::read(text).ok()?;
-    let is = |path: &[&str], value: &str| {
-        let node = path.iter().try_fold(&root, |node, key| node.get(key));
-        node.is_some_and(|node| text.get(node.span.clone()) == Some(value))
-    };
-    match client {
-        HookClient::ClaudeCode | HookClient::Copilot | HookClient::Qwen => {
-            is(&["disableAllHooks"], "true").then_some("disableAllHooks")
+    match Descriptor::of(client)?.switch.key {
+        SwitchKey::None => None,
+        SwitchKey::CodexToml => codex_config::is_switched_off(text).then_some("features.hooks"),
+        SwitchKey::Json { name, path, off } => {
+            let root = entries::read(text).ok()?;
+            let node = path.iter().try_fold(&root, |node, key| node.get(key))?;
+            (text.get(node.span.clone()) == Some(off)).then_some(name)
         }
-        HookClient::GeminiCli => is(&["hooksConfig", "enabled"], "false").then_some("hooksConfig.enabled"),
-        HookClient::Codex
-        | HookClient::Cline
-        | HookClient::Cursor
-        | HookClient::Opencode
-        | HookClient::OpenClaw
-        | HookClient::Generic => None,
     }
+}
+
+/// The client's own file as it would be with our hooks.
+pub(crate) fn with_hooks(
+    client: HookClient,
+    scope: Scope,
+    estop: &[String],
+    existing: Option<&str>,
+) -> Result<String, String> {
+    let targets = targets(client, scope, estop).map_err(|error| error.to_string())?;
+    let target = targets.first().ok_or("there is no place for them")?;
+    target.add(existing).map_err(|error| error.to_string())
 }
 
 /// `estop hook claude-code PreToolUse --installed` as one line for a shell.
@@ -181,22 +184,4 @@ fn quoted(word: &str) -> String {
         return format!("'{}'", word.replace('\'', r"'\''"));
     }
     format!("\"{word}\"")
-}
-
-/// Events we register: those we have a use for, in the client's newest form.
-fn registered(client: HookClient) -> impl Iterator<Item = (&'static str, HookEvent)> {
-    const OLDER: &[&str] = &[
-        "StopFailure",
-        "TaskError",
-        // Copilot's second form, and Cursor's older events: with both a call would be counted twice.
-        "beforeShellExecution",
-        "beforeMCPExecution",
-        "afterShellExecution",
-        "afterMCPExecution",
-    ];
-    let is_second = move |name: &str| client == HookClient::Copilot && name == "PreToolUse";
-    let events = client.events().iter().copied();
-    events.filter(move |(name, event)| {
-        !OLDER.contains(name) && !is_second(name) && *event != HookEvent::SubagentEnded
-    })
 }

@@ -5,18 +5,16 @@ use std::path::Path;
 
 use estop_wire::hooks::HookClient;
 
+use crate::clients::{Descriptor, HookForm};
+
 /// Refuses a file that its client would not read.
 pub(super) fn check(client: HookClient, path: &Path, text: &str) -> anyhow::Result<()> {
     let text = text.trim_start_matches('\u{feff}');
-    let plain = match client {
-        HookClient::ClaudeCode | HookClient::Codex | HookClient::Cursor => text.to_owned(),
-        HookClient::GeminiCli | HookClient::Qwen => without_comments(text),
+    let plain = match Descriptor::of(client).map(|found| &found.hook_form) {
+        Some(HookForm::Entries { comments: false, .. }) => text.to_owned(),
+        Some(HookForm::Entries { comments: true, .. }) => without_comments(text),
         // Their files are ours alone.
-        HookClient::Copilot
-        | HookClient::Cline
-        | HookClient::Opencode
-        | HookClient::OpenClaw
-        | HookClient::Generic => return Ok(()),
+        Some(HookForm::OwnFile | HookForm::Scripts | HookForm::Plugin(_)) | None => return Ok(()),
     };
     if plain.trim().is_empty() {
         return Ok(());

@@ -1,7 +1,7 @@
 //! `estop journal events`: what happened, newest first.
 
 use crate::Exit;
-use crate::daemon::{DaemonArgs, Listing};
+use crate::client::{DaemonArgs, Listing};
 use crate::table::{cell, list, moment};
 
 /// List what happened, newest first

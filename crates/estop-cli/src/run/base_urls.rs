@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use estop_config::Provider;
 
-use super::outfit::Outfit;
+use super::environment::Environment;
 
 /// Where the providers are under estop.
 pub(super) struct BaseUrls<'a> {
@@ -67,41 +67,41 @@ fn is_local(host: &str) -> bool {
 }
 
 /// Sets them.
-pub(super) fn set(outfit: &mut Outfit, urls: &BaseUrls<'_>) {
+pub(super) fn set(environment: &mut Environment, urls: &BaseUrls<'_>) {
     for (variable, provider, rest) in VARIABLES {
-        match outfit.variable(variable) {
-            None => outfit.set(variable, &urls.of(provider, rest)),
-            Some(given) => replace(outfit, urls, variable, &given),
+        match environment.variable(variable) {
+            None => environment.set(variable, &urls.of(provider, rest)),
+            Some(given) => replace(environment, urls, variable, &given),
         }
     }
     for (variable, ..) in IF_SET {
-        if let Some(given) = outfit.variable(variable) {
-            replace(outfit, urls, variable, &given);
+        if let Some(given) = environment.variable(variable) {
+            replace(environment, urls, variable, &given);
         }
     }
     for variable in ELSEWHERE {
-        if outfit.variable(variable).is_some() {
-            outfit.say(format!("{variable} is set: model calls to that cloud do NOT go through estop."));
+        if environment.variable(variable).is_some() {
+            environment.say(format!("{variable} is set: model calls to that cloud do NOT go through estop."));
         }
     }
-    leave_out_proxies(outfit);
+    leave_out_proxies(environment);
 }
 
-fn replace(outfit: &mut Outfit, urls: &BaseUrls<'_>, variable: &str, given: &str) {
+fn replace(environment: &mut Environment, urls: &BaseUrls<'_>, variable: &str, given: &str) {
     let under = given.strip_prefix(urls.data_url).filter(|rest| rest.starts_with('/'));
     match under {
         // Of the run around this one.
         Some(rest) if rest.starts_with("/runs/") => {
             let tail = rest.splitn(4, '/').nth(3).unwrap_or_default();
-            outfit.set(variable, &format!("{}/{tail}", urls.base));
+            environment.set(variable, &format!("{}/{tail}", urls.base));
         }
-        Some(_) => outfit.say(format!(
+        Some(_) => environment.say(format!(
             "{variable} leads to estop already ({}) and stays: what it carries counts for that agent, not in this run.",
             shown(given)
         )),
         None => match urls.through(given) {
-            Some(through) => outfit.set(variable, &through),
-            None => outfit.say(format!(
+            Some(through) => environment.set(variable, &through),
+            None => environment.say(format!(
                 "{variable} ({}) stays: estop knows no provider there, so these model calls do NOT go through it. Add it \
                  under `providers:` of its configuration, or unset the variable.",
                 shown(given)
@@ -121,13 +121,13 @@ fn shown(url: &str) -> String {
 }
 
 /// estop's own address is asked directly.
-fn leave_out_proxies(outfit: &mut Outfit) {
-    if !PROXIES.iter().any(|proxy| outfit.variable(proxy).is_some()) {
+fn leave_out_proxies(environment: &mut Environment) {
+    if !PROXIES.iter().any(|proxy| environment.variable(proxy).is_some()) {
         return;
     }
     for variable in NO_PROXY {
-        let given = outfit.variable(variable).map(|given| format!("{given},")).unwrap_or_default();
-        outfit.set(variable, &format!("{given}127.0.0.1,localhost,::1"));
+        let given = environment.variable(variable).map(|given| format!("{given},")).unwrap_or_default();
+        environment.set(variable, &format!("{given}127.0.0.1,localhost,::1"));
     }
 }
 

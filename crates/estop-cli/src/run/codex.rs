@@ -13,10 +13,8 @@ use estop_wire::hooks::HookClient;
 use serde_json::{Map, Value, json};
 
 use super::base_urls::BaseUrls;
-use super::clients::put_first;
-use super::hooks::settings;
-use super::outfit::Outfit;
-use crate::install::settings::Scope;
+use super::environment::Environment;
+use crate::install::settings::{Scope, with_hooks};
 
 /// Where it says that hooks of its command line are from.
 const COMMAND_LINE: &str = "/<session-flags>/config.toml";
@@ -24,29 +22,30 @@ const COMMAND_LINE: &str = "/<session-flags>/config.toml";
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// Points its model calls at estop: it ignores the variable that others read.
-pub(super) fn point(outfit: &mut Outfit, urls: &BaseUrls<'_>) {
-    let has_key = ["OPENAI_API_KEY", "CODEX_API_KEY"].iter().any(|key| outfit.variable(key).is_some());
-    let url = if !has_key && has_login(outfit) {
-        outfit.say("Codex is logged in with ChatGPT: its model calls go through estop's provider `chatgpt`.");
+pub(super) fn point(environment: &mut Environment, urls: &BaseUrls<'_>) {
+    let has_key = ["OPENAI_API_KEY", "CODEX_API_KEY"].iter().any(|key| environment.variable(key).is_some());
+    let url = if !has_key && has_login(environment) {
+        environment
+            .say("Codex is logged in with ChatGPT: its model calls go through estop's provider `chatgpt`.");
         urls.of("chatgpt", "")
     } else {
         urls.of("openai", "/v1")
     };
-    put_first(outfit, vec!["-c".into(), format!("openai_base_url={}", json!(url)).into()]);
+    environment.put_first(vec!["-c".into(), format!("openai_base_url={}", json!(url)).into()]);
 }
 
 /// Whether it is logged in with ChatGPT, not with a key. Only that is looked at.
-fn has_login(outfit: &Outfit) -> bool {
-    let home = outfit.variable("CODEX_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(PathBuf::from(outfit.variable("HOME")?).join(".codex")));
+fn has_login(environment: &Environment) -> bool {
+    let home = environment.variable("CODEX_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(environment.variable("HOME")?).join(".codex")));
     let text = home.and_then(|home| std::fs::read_to_string(home.join("auth.json")).ok()).unwrap_or_default();
     let auth: Value = serde_json::from_str(&text).unwrap_or_default();
     auth["tokens"].is_object() && !auth["OPENAI_API_KEY"].is_string()
 }
 
 /// Its hooks, with its trust in them, all for this run.
-pub(super) fn hooks(program: &OsStr, outfit: &mut Outfit, estop: &[String]) -> Result<(), String> {
-    let text = settings(HookClient::Codex, Scope::User, estop, None)?;
+pub(super) fn hooks(program: &OsStr, environment: &mut Environment, estop: &[String]) -> Result<(), String> {
+    let text = with_hooks(HookClient::Codex, Scope::User, estop, None)?;
     let file: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     let mut options = on();
     for (event, entries) in file["hooks"].as_object().into_iter().flatten() {
@@ -54,13 +53,13 @@ pub(super) fn hooks(program: &OsStr, outfit: &mut Outfit, estop: &[String]) -> R
     }
     let trusted = ask(program, &options, &commands(&file))?;
     options.extend(["-c".into(), format!("hooks.state={}", toml(&Value::Object(trusted))).into()]);
-    put_first(outfit, options);
+    environment.put_first(options);
     Ok(())
 }
 
 /// Hooks that are installed, in spite of a project's file.
-pub(super) fn switch_on(outfit: &mut Outfit) {
-    put_first(outfit, on());
+pub(super) fn switch_on(environment: &mut Environment) {
+    environment.put_first(on());
 }
 
 /// A project's file may switch hooks off; this wins.

@@ -2,9 +2,8 @@
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -13,7 +12,7 @@ use anyhow::Context;
 use estop_config::data_dir::socket;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::client::ClientError;
+use crate::client::{Client, ClientError, Endpoint};
 use crate::detach;
 
 /// A daemon with a large journal on a slow disk takes seconds to start.
@@ -30,7 +29,7 @@ const LOG_TAIL: u64 = 2048;
 
 /// Sees to it that a daemon answers. What to tell the person, if one was started.
 pub(super) fn find_or_start(data_dir: &Path, config: Option<&Path>) -> anyhow::Result<Option<String>> {
-    if listens(data_dir) {
+    if Endpoint::in_folder(data_dir).listens() {
         return Ok(None);
     }
     if let Some(parent) = data_dir.parent() {
@@ -47,28 +46,10 @@ pub(super) fn find_or_start(data_dir: &Path, config: Option<&Path>) -> anyhow::R
     let lock = lock.with_context(|| format!("cannot write into {}", data_dir.display()))?;
     lock.lock().context("cannot wait for another `estop run` that starts a daemon")?;
     // Another one was faster.
-    if listens(data_dir) {
+    if Endpoint::in_folder(data_dir).listens() {
         return Ok(None);
     }
     start(data_dir, config).map(Some)
-}
-
-/// Whether there is one. It may still be starting; then it answers a little later.
-fn listens(data_dir: &Path) -> bool {
-    UnixStream::connect(socket(data_dir)).is_ok()
-}
-
-/// Whether it is up: it listens before it knows whether it can start.
-fn answers(data_dir: &Path) -> bool {
-    let ask = || {
-        let mut stream = UnixStream::connect(socket(data_dir))?;
-        stream.set_read_timeout(Some(ANSWER_WITHIN))?;
-        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
-        let mut said = [0; 12];
-        stream.read_exact(&mut said).map(|()| said.starts_with(b"HTTP/1.1 "))
-    };
-    let asked: std::io::Result<bool> = ask();
-    asked.unwrap_or(false)
 }
 
 fn start(data_dir: &Path, config: Option<&Path>) -> anyhow::Result<String> {
@@ -85,8 +66,9 @@ fn start(data_dir: &Path, config: Option<&Path>) -> anyhow::Result<String> {
     let made = made.context("cannot start a daemon")?;
     let pid: Option<u32> = std::str::from_utf8(&made.stdout).ok().and_then(|text| text.trim().parse().ok());
     let pid = pid.context("cannot start a daemon")?;
+    let client = Client::to_socket(&socket(data_dir))?.within(ANSWER_WITHIN);
     let begun = Instant::now();
-    while !answers(data_dir) {
+    while !client.is_answered() {
         let is_gone = !Path::new("/proc").join(pid.to_string()).exists();
         if is_gone || begun.elapsed() > UP_WITHIN {
             let why = if is_gone { "it ended at once" } else { "it did not answer, and was ended again" };

@@ -5,85 +5,55 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use estop_wire::hooks::HookClient;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::clients::{Client, OPENCODE, opencode_config, put_first};
-use super::codex;
-use super::outfit::Outfit;
+use super::environment::Environment;
+use super::{codex, opencode};
+use crate::clients::{Descriptor, RunHooks};
 use crate::install;
-use crate::install::settings::{Scope, estop_words, targets};
+use crate::install::settings::{Scope, estop_words, targets, with_hooks};
 
-const GEMINI: &str = "GEMINI_CLI_SYSTEM_SETTINGS_PATH";
-const GEMINI_SYSTEM: &str = "/etc/gemini-cli/settings.json";
-
-/// Puts the hooks of a client into its outfit.
-pub(super) fn inject(client: Client, program: &OsStr, data_dir: &Path, outfit: &mut Outfit) {
-    let kind = match client {
-        Client::ClaudeCode => HookClient::ClaudeCode,
-        Client::Codex => HookClient::Codex,
-        Client::GeminiCli => HookClient::GeminiCli,
-        Client::Opencode => HookClient::Opencode,
-        Client::Copilot => HookClient::Copilot,
-        Client::Qwen => HookClient::Qwen,
-        Client::Cline => HookClient::Cline,
-        Client::OpenClaw => HookClient::OpenClaw,
-        Client::Cursor => HookClient::Cursor,
-        Client::Other => return,
-    };
+/// Gives a client its hooks.
+pub(super) fn inject(client: &Descriptor, program: &OsStr, data_dir: &Path, environment: &mut Environment) {
     // With the data directory: what is written goes before what a repository may set in a hook's environment.
     let estop = match install::this_program() {
         Ok(estop) => [estop, "--data-dir".to_owned(), data_dir.display().to_string()],
         Err(why) => {
-            return outfit
+            return environment
                 .say(format!("estop does not find itself ({why:#}): the program's tools do NOT ask it."));
         }
     };
-    if is_installed(kind, Path::new(&estop[0]), data_dir) {
-        if client == Client::Codex {
-            codex::switch_on(outfit);
+    if is_installed(client, Path::new(&estop[0]), data_dir) {
+        if client.needs_trust {
+            codex::switch_on(environment);
         }
-        return warn_if_off(kind, outfit);
+        return warn_if_off(client, environment);
     }
-    let done = match client {
-        Client::ClaudeCode => claude_code(outfit, &estop),
-        Client::Codex => codex::hooks(program, outfit, &estop),
-        Client::GeminiCli => gemini(outfit, &estop),
-        Client::Opencode => opencode(outfit, &estop),
-        Client::Copilot
-        | Client::Qwen
-        | Client::Cline
-        | Client::OpenClaw
-        | Client::Cursor
-        | Client::Other => Err("it reads hooks from its own files alone".to_owned()),
+    let done = match client.run_hooks {
+        RunHooks::SettingsOption(option) => settings_option(client.client, option, environment, &estop),
+        RunHooks::SystemSettings { variable, file } => {
+            system_settings(client.client, (variable, file), environment, &estop)
+        }
+        RunHooks::Codex => codex::hooks(program, environment, &estop),
+        RunHooks::Opencode => opencode::hooks(environment, &estop),
+        RunHooks::None => Err("it reads hooks from its own files alone".to_owned()),
     };
     match done {
-        Ok(()) => warn_if_off(kind, outfit),
-        Err(why) => outfit.say(format!(
+        Ok(()) => warn_if_off(client, environment),
+        Err(why) => environment.say(format!(
             "no hooks for this run ({why}): its tool calls are counted from the model's answers, and are not asked for one by \
              one. `estop install {}` changes that.",
-            kind.name()
+            client.client.name()
         )),
     }
 }
 
-/// The settings with our hooks, as the client's own file would have them.
-pub(super) fn settings(
-    kind: HookClient,
-    scope: Scope,
-    estop: &[String],
-    given: Option<&str>,
-) -> Result<String, String> {
-    let targets = targets(kind, scope, estop).map_err(|error| error.to_string())?;
-    let target = targets.first().ok_or("there is no place for them")?;
-    target.add(given).map_err(|error| error.to_string())
-}
-
 /// Whether `estop install` did it already, for the person or the machine, all of it and with this estop and its data
 /// directory: a turn would count twice. What a repository's files say is not believed.
-fn is_installed(kind: HookClient, estop: &Path, data_dir: &Path) -> bool {
+fn is_installed(client: &Descriptor, estop: &Path, data_dir: &Path) -> bool {
     let place = |path: &str| install::place_of(path).ok();
-    [Scope::User, Scope::System].into_iter().any(|scope| is_complete(kind, scope, (estop, data_dir), place))
-        && (kind != HookClient::Codex || codex_trusts())
+    let is_whole = |scope| is_complete(client.client, scope, (estop, data_dir), place);
+    [Scope::User, Scope::System].into_iter().any(is_whole) && (!client.needs_trust || codex_trusts())
 }
 
 fn codex_trusts() -> bool {
@@ -117,51 +87,46 @@ fn is_same(a: &Path, b: &Path) -> bool {
 }
 
 /// A file of the repository may switch hooks off.
-fn warn_if_off(kind: HookClient, outfit: &mut Outfit) {
+fn warn_if_off(client: &Descriptor, environment: &mut Environment) {
     // For Codex, its command line wins over that.
-    for (path, key) in install::switches_set(kind).into_iter().filter(|_| kind != HookClient::Codex) {
-        outfit.say(format!("`{key}` in {} switches hooks off: its tools do NOT ask estop.", path.display()));
+    for (path, key) in install::switches_set(client.client).into_iter().filter(|_| !client.needs_trust) {
+        environment
+            .say(format!("`{key}` in {} switches hooks off: its tools do NOT ask estop.", path.display()));
     }
 }
 
-fn claude_code(outfit: &mut Outfit, estop: &[String]) -> Result<(), String> {
-    let has =
-        |option: &str| {
-            outfit.args.iter().filter_map(|word| word.to_str()).any(|word| {
-                word == option || word.strip_prefix(option).is_some_and(|rest| rest.starts_with('='))
-            })
-        };
-    if has("--settings") {
-        return Err("it is given --settings already".to_owned());
+/// By an option that takes settings as JSON.
+fn settings_option(
+    client: HookClient,
+    option: &str,
+    environment: &mut Environment,
+    estop: &[String],
+) -> Result<(), String> {
+    let is_option =
+        |word: &str| word == option || word.strip_prefix(option).is_some_and(|rest| rest.starts_with('='));
+    if environment.args.iter().filter_map(|word| word.to_str()).any(is_option) {
+        return Err(format!("it is given {option} already"));
     }
-    let text = settings(HookClient::ClaudeCode, Scope::User, estop, None)?;
+    let text = with_hooks(client, Scope::User, estop, None)?;
     let json: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-    put_first(outfit, vec!["--settings".into(), OsString::from(json.to_string())]);
+    environment.put_first(vec![option.into(), OsString::from(json.to_string())]);
     Ok(())
 }
 
 /// The system's settings win over a project's that switch hooks off; what is there stays.
-fn gemini(outfit: &mut Outfit, estop: &[String]) -> Result<(), String> {
-    let system = outfit.variable(GEMINI).unwrap_or_else(|| GEMINI_SYSTEM.to_owned());
+fn system_settings(
+    client: HookClient,
+    (variable, file): (&str, &str),
+    environment: &mut Environment,
+    estop: &[String],
+) -> Result<(), String> {
+    let system = environment.variable(variable).unwrap_or_else(|| file.to_owned());
     let given = std::fs::read_to_string(&system).ok();
-    let text = settings(HookClient::GeminiCli, Scope::System, estop, given.as_deref())?;
-    let path = outfit.folder.write("gemini.json", &text).map_err(|error| error.to_string())?;
+    let text = with_hooks(client, Scope::System, estop, given.as_deref())?;
+    let name = format!("{}.json", client.name());
+    let path = environment.folder.write(&name, &text).map_err(|error| error.to_string())?;
     let path = path.into_os_string().into_string().map_err(|_| "its path is not text".to_owned())?;
-    outfit.set(GEMINI, &path);
-    Ok(())
-}
-
-fn opencode(outfit: &mut Outfit, estop: &[String]) -> Result<(), String> {
-    let text = settings(HookClient::Opencode, Scope::User, estop, None)?;
-    let path = outfit.folder.write("estop.js", &text).map_err(|error| error.to_string())?;
-    let mut config = opencode_config(outfit).ok_or_else(|| format!("{OPENCODE} is no JSON object"))?;
-    let plugin = json!(format!("file://{}", path.display()));
-    let plugins = config.entry("plugin").or_insert_with(|| json!([]));
-    match plugins.as_array_mut() {
-        Some(plugins) => plugins.push(plugin),
-        None => return Err(format!("`plugin` in {OPENCODE} is no list")),
-    }
-    outfit.set(OPENCODE, &Value::Object(config).to_string());
+    environment.set(variable, &path);
     Ok(())
 }
 
@@ -180,7 +145,7 @@ mod tests {
         };
         let at = |program: &str, data_dir: &str| {
             let words = [program, "--data-dir", data_dir].map(str::to_owned);
-            settings(HookClient::ClaudeCode, Scope::User, &words, None).expect("settings")
+            with_hooks(HookClient::ClaudeCode, Scope::User, &words, None).expect("settings")
         };
         let with = |program: &str| at(program, "/d");
         let whole = with(&this.display().to_string());

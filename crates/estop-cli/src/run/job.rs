@@ -11,11 +11,11 @@ use estop_supervise::{Change, Ended, Orphans, Start, Supervised};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::{Pid, Signal, getpgrp, kill_process_group};
 
-use super::latch::Latch;
-use super::line::{Line, Word};
-use super::outfit::Outfit;
+use super::environment::Environment;
+use super::line::{Line, Message};
 use super::signals::{Came, Signals, be_stopped};
 use super::terminal::{Terminal, wants_own_group};
+use crate::latch::LatchWatch;
 use crate::refused;
 
 /// The latch is looked at this often, whether or not anybody says that it changed.
@@ -26,10 +26,10 @@ const GONE_WITHIN: Duration = Duration::from_secs(30);
 /// A program to run.
 pub(super) struct Job<'a> {
     pub(super) program: &'a OsStr,
-    pub(super) outfit: &'a Outfit,
+    pub(super) environment: &'a Environment,
     pub(super) agent: &'a str,
     pub(super) signals: Signals,
-    pub(super) latch: Latch,
+    pub(super) latch: LatchWatch,
     pub(super) line: &'a Line,
 }
 
@@ -65,16 +65,16 @@ struct Daemon {
 
 impl Daemon {
     /// Why the program must end, if this says so.
-    fn hear(&mut self, word: Word) -> Option<String> {
-        match word {
-            Word::End(why) => return Some(why),
-            Word::Refused(refusal) => return Some(refusal.to_string()),
-            Word::Lost => {
+    fn hear(&mut self, message: Message) -> Option<String> {
+        match message {
+            Message::End(why) => return Some(why),
+            Message::Refused(refusal) => return Some(refusal.to_string()),
+            Message::Lost => {
                 self.lost += usize::from(!self.is_lost);
                 self.is_lost = true;
             }
-            Word::Watching(_) => self.is_lost = false,
-            Word::Unreachable(_) => {}
+            Message::Watching(_) => self.is_lost = false,
+            Message::Unreachable(_) => {}
         }
         None
     }
@@ -86,14 +86,14 @@ impl Job<'_> {
         let own_group = wants_own_group();
         // Much may have been said since the run began: getting ready takes seconds with some clients.
         let mut daemon = Daemon::default();
-        let said = std::iter::from_fn(|| self.line.word()).find_map(|word| daemon.hear(word));
+        let said = std::iter::from_fn(|| self.line.next_message()).find_map(|message| daemon.hear(message));
         if let Some(why) = said.or_else(|| self.latch.why_end()) {
             return refused(format!("the program was not started: {why}"));
         }
         let begun = Instant::now();
         let start = Start {
             program: self.program,
-            args: &self.outfit.args,
+            args: &self.environment.args,
             agent: Some(self.agent),
             orphans: Orphans::All,
             shim: std::env::current_exe().ok(),
@@ -101,10 +101,10 @@ impl Job<'_> {
             own_group,
         };
         let (supervised, child) = start.start(|command| {
-            for name in &self.outfit.removed {
+            for name in &self.environment.removed {
                 command.env_remove(name);
             }
-            command.envs(&self.outfit.variables);
+            command.envs(&self.environment.variables);
         })?;
         let group = Pid::from_raw(supervised.root()).filter(|_| own_group);
         let terminal = if own_group { Terminal::open() } else { None };
@@ -130,8 +130,8 @@ impl Running<'_> {
             while let Some(came) = self.job.signals.next() {
                 self.handle(came);
             }
-            while let Some(word) = self.job.line.word() {
-                self.hear(word);
+            while let Some(message) = self.job.line.next_message() {
+                self.hear(message);
             }
             if let Some(why) = self.job.latch.why_end() {
                 self.end(why);
@@ -176,8 +176,8 @@ impl Running<'_> {
         }
     }
 
-    fn hear(&mut self, word: Word) {
-        if let Some(why) = self.daemon.hear(word) {
+    fn hear(&mut self, message: Message) {
+        if let Some(why) = self.daemon.hear(message) {
             self.end(why);
         }
     }

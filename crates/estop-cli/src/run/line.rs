@@ -2,35 +2,25 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream as Bell;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use anyhow::Context;
-use bytes::Bytes;
 use estop_config::SecretVariables;
-use http::header::{CONTENT_TYPE, HOST};
-use http::{Method, Request, StatusCode};
-use http_body_util::{BodyExt, Collected, Full, Limited};
-use hyper::body::Incoming;
-use hyper_util::rt::TokioIo;
+use http::StatusCode;
 use serde_json::Value;
-use tokio::net::UnixStream;
 
-use crate::client::{ClientError, Refusal};
+use crate::client::{ClientError, Endpoint, Opened, Refusal, Transport, WatchMessage};
 
 /// The first answer waits for the daemon's disk.
 const FIRST_WITHIN: Duration = Duration::from_secs(15);
 /// A daemon that is gone is looked for this often.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
-/// The daemon says every ten seconds that it is alive; after three times that it is not.
-const SILENT_MAX: Duration = Duration::from_secs(30);
-/// A line of it is shorter.
-const WORD_MAX: usize = 64 << 10;
 
 /// What was heard.
 #[derive(Debug)]
-pub(super) enum Word {
+pub(super) enum Message {
     /// The run began, or goes on.
     Watching(Value),
     /// It must not run.
@@ -45,8 +35,8 @@ pub(super) enum Word {
 
 /// The line. Dropping it ends it.
 pub(super) struct Line {
-    words: Receiver<Word>,
-    /// Rings for each word.
+    messages: Receiver<Message>,
+    /// Rings for each message.
     bell: Bell,
     _stop: tokio::sync::oneshot::Sender<()>,
 }
@@ -65,9 +55,10 @@ pub(super) fn open(socket: &Path, about: Value) -> anyhow::Result<(Line, Watchin
     let (bell, rings) = Bell::pair().context("cannot make a pipe")?;
     bell.set_nonblocking(true)?;
     rings.set_nonblocking(true)?;
-    let (tell, words) = channel();
+    let (sender, messages) = channel();
     let (stop, stopped) = tokio::sync::oneshot::channel();
-    let keeper = Keeper { socket: socket.to_owned(), about, tell: Teller { tell, rings } };
+    let transport = Transport::new(Endpoint::Socket(socket.to_owned()));
+    let keeper = Keeper { transport, about, messages: MessageSender { sender, rings } };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name("estop-line".into()).spawn(move || {
         runtime.block_on(async {
@@ -77,11 +68,11 @@ pub(super) fn open(socket: &Path, about: Value) -> anyhow::Result<(Line, Watchin
             }
         });
     })?;
-    let line = Line { words, bell, _stop: stop };
-    let first = line.words.recv_timeout(FIRST_WITHIN);
+    let line = Line { messages, bell, _stop: stop };
+    let first = line.messages.recv_timeout(FIRST_WITHIN);
     let slow = |_| ClientError::Unreachable("estop did not answer in time: look at its log".to_owned());
     match first.map_err(slow)? {
-        Word::Watching(said) => {
+        Message::Watching(said) => {
             let text = |key: &str| said[key].as_str().unwrap_or_default().to_owned();
             let names = |key: &str| {
                 let names = said[key].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -94,10 +85,10 @@ pub(super) fn open(socket: &Path, about: Value) -> anyhow::Result<(Line, Watchin
             let watching = Watching { id: text("id"), run: text("run"), data_url: text("data_url"), secrets };
             Ok((line, watching))
         }
-        Word::Refused(refusal) => Err(ClientError::Refused(refusal).into()),
-        Word::Unreachable(why) => Err(ClientError::Unreachable(why).into()),
-        Word::End(why) => super::super::refused(why),
-        Word::Lost => Err(ClientError::Unreachable("estop ended: start it again".to_owned()).into()),
+        Message::Refused(refusal) => Err(ClientError::Refused(refusal).into()),
+        Message::Unreachable(why) => Err(ClientError::Unreachable(why).into()),
+        Message::End(why) => super::super::refused(why),
+        Message::Lost => Err(ClientError::Unreachable("estop ended: start it again".to_owned()).into()),
     }
 }
 
@@ -107,32 +98,32 @@ impl Line {
         &self.bell
     }
 
-    /// The next word, if there is one.
-    pub(super) fn word(&self) -> Option<Word> {
+    /// The next message, if there is one.
+    pub(super) fn next_message(&self) -> Option<Message> {
         let mut rung = [0; 64];
-        // Nobody rings: then there may still be a word that rang before.
+        // Nobody rings: then there may still be a message that rang before.
         let _ = (&self.bell).read(&mut rung);
-        self.words.try_recv().ok()
+        self.messages.try_recv().ok()
     }
 }
 
-struct Teller {
-    tell: Sender<Word>,
+struct MessageSender {
+    sender: Sender<Message>,
     rings: Bell,
 }
 
-impl Teller {
-    fn tell(&self, word: Word) {
+impl MessageSender {
+    fn send(&self, message: Message) {
         // Nobody listens any more, or the bell is full and rings already.
-        let _ = self.tell.send(word);
+        let _ = self.sender.send(message);
         let _ = (&self.rings).write(&[1]);
     }
 }
 
 struct Keeper {
-    socket: PathBuf,
+    transport: Transport,
     about: Value,
-    tell: Teller,
+    messages: MessageSender,
 }
 
 /// How an attempt went.
@@ -154,21 +145,21 @@ impl Keeper {
             match self.attempt(begin).await {
                 Attempt::Broke => {
                     (begin, was_open, is_lost) = (false, true, true);
-                    self.tell.tell(Word::Lost);
+                    self.messages.send(Message::Lost);
                 }
-                Attempt::Nobody(why) if !was_open => return self.tell.tell(Word::Unreachable(why)),
-                Attempt::No(_, refusal) if !was_open => return self.tell.tell(Word::Refused(refusal)),
+                Attempt::Nobody(why) if !was_open => return self.messages.send(Message::Unreachable(why)),
+                Attempt::No(_, refusal) if !was_open => return self.messages.send(Message::Refused(refusal)),
                 Attempt::Nobody(_) => {
                     if !is_lost {
                         is_lost = true;
-                        self.tell.tell(Word::Lost);
+                        self.messages.send(Message::Lost);
                     }
                 }
                 // The daemon that is back does not know the run: it begins there.
                 Attempt::No(StatusCode::NOT_FOUND, _) => begin = true,
                 Attempt::No(StatusCode::CONFLICT, _) if begin => begin = false,
                 Attempt::No(status, refusal) if status.is_client_error() => {
-                    self.tell.tell(Word::End(refusal.to_string()));
+                    self.messages.send(Message::End(refusal.to_string()));
                 }
                 // In trouble, and perhaps better in a moment.
                 Attempt::No(..) => {}
@@ -178,63 +169,24 @@ impl Keeper {
     }
 
     async fn attempt(&self, begin: bool) -> Attempt {
-        match tokio::time::timeout(FIRST_WITHIN, self.ask(begin)).await {
-            Ok(Ok((StatusCode::OK, body))) => {
-                self.listen(body).await;
-                Attempt::Broke
-            }
-            Ok(Ok((status, body))) => {
-                let body = Limited::new(body, WORD_MAX).collect().await;
-                let body = body.map(Collected::to_bytes).unwrap_or_default();
-                match Refusal::read(status, &body) {
-                    Some(refusal) => Attempt::No(status, refusal),
-                    None => {
-                        Attempt::Nobody(format!("what answers at {} is not estop", self.socket.display()))
-                    }
-                }
-            }
-            Ok(Err(why)) => Attempt::Nobody(why),
-            Err(_) => Attempt::Nobody(format!("estop did not answer in time ({})", self.socket.display())),
-        }
-    }
-
-    async fn ask(&self, begin: bool) -> Result<(StatusCode, Incoming), String> {
-        let broke = |why: String| format!("cannot reach estop at {}: {why}", self.socket.display());
-        let stream = UnixStream::connect(&self.socket).await.map_err(|error| broke(error.to_string()))?;
-        let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-        let (mut sender, connection) = shaken.map_err(|error| broke(error.to_string()))?;
-        // How it ends is told by the answer, or by its end.
-        tokio::spawn(async move { drop(connection.await) });
         let mut about = self.about.clone();
         about["begin"] = begin.into();
-        let request = Request::builder()
-            .method(Method::POST)
-            .uri("/api/runs/watch")
-            .header(HOST, "localhost")
-            .header(CONTENT_TYPE, "application/json")
-            .body(Full::new(Bytes::from(about.to_string())))
-            .map_err(|error| broke(error.to_string()))?;
-        let answer = sender.send_request(request).await.map_err(|error| broke(error.to_string()))?;
-        Ok((answer.status(), answer.into_body()))
-    }
-
-    /// Passes on what is said until the line breaks.
-    async fn listen(&self, mut body: Incoming) {
-        let mut rest: Vec<u8> = Vec::new();
-        while let Ok(Some(Ok(frame))) = tokio::time::timeout(SILENT_MAX, body.frame()).await {
-            rest.extend_from_slice(frame.data_ref().map(AsRef::as_ref).unwrap_or_default());
-            while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = rest.drain(..=end).collect();
-                let said: Value = serde_json::from_slice(&line).unwrap_or_default();
-                if said["watching"] == true {
-                    self.tell.tell(Word::Watching(said));
-                } else if let Some(why) = said["end"].as_str() {
-                    self.tell.tell(Word::End(why.to_owned()));
+        match self.transport.watch(&about, FIRST_WITHIN).await {
+            // Passes on what is said until the line breaks.
+            Ok(Opened::Watching(mut watch)) => {
+                while let Some(message) = watch.next().await {
+                    self.messages.send(match message {
+                        WatchMessage::Watching(said) => Message::Watching(said),
+                        WatchMessage::End(why) => Message::End(why),
+                    });
                 }
+                Attempt::Broke
             }
-            if rest.len() > WORD_MAX {
-                return;
-            }
+            Ok(Opened::Answered(received)) => match Refusal::read(received.status, &received.body) {
+                Some(refusal) => Attempt::No(received.status, refusal),
+                None => Attempt::Nobody(format!("what answers at {} is not estop", self.transport.endpoint)),
+            },
+            Err(error) => Attempt::Nobody(error.to_string()),
         }
     }
 }

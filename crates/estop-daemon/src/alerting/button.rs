@@ -16,19 +16,19 @@ use super::Alerting;
 const FOUND: &str = "Found at the start";
 
 /// Keeps the latch, and tells people.
-pub struct TellingKeeper {
+pub struct NotifyingLatchStore {
     keeper: Arc<dyn LatchKeeper>,
     alerting: Arc<Alerting>,
 }
 
-impl TellingKeeper {
+impl NotifyingLatchStore {
     /// Over a keeper, which is always asked first.
-    pub fn over(keeper: Arc<dyn LatchKeeper>, alerting: Arc<Alerting>) -> TellingKeeper {
-        TellingKeeper { keeper, alerting }
+    pub fn over(keeper: Arc<dyn LatchKeeper>, alerting: Arc<Alerting>) -> NotifyingLatchStore {
+        NotifyingLatchStore { keeper, alerting }
     }
 }
 
-impl LatchKeeper for TellingKeeper {
+impl LatchKeeper for NotifyingLatchStore {
     fn keep(&self, latched: &Latched) {
         self.keeper.keep(latched);
         if let Some(happening) = self.alerting.button.step(latched) {

@@ -8,7 +8,6 @@ use estop_core::system::{Channels, GateView, SystemState};
 use estop_store::{FoundLatch, LatchFile};
 
 use estop_config::printable::escaped;
-use estop_store::latch_slots::DAEMON;
 
 /// What the latch of a data directory says; `None` on a first start, which leaves a latch before anything else is
 /// written: from then on a missing one is a pressed button.
@@ -16,7 +15,7 @@ pub(super) fn believed(data_dir: &Path, is_first_start: bool, wall: i64) -> anyh
     let found = LatchFile::look(data_dir);
     if is_first_start && found == FoundLatch::Missing {
         let first = Latched::at_start(GateView::OPEN, wall);
-        let made = LatchFile::of(data_dir, &DAEMON).write(&first);
+        let made = LatchFile::as_daemon(data_dir).write(&first);
         made.context("data_dir: cannot make the latch file")?;
         return Ok(None);
     }

@@ -12,7 +12,7 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
 
-use super::Door;
+use super::DataListener;
 
 /// What only this drill's canary knows.
 pub(super) struct Secret(String);
@@ -37,13 +37,13 @@ impl Secret {
 
 /// Asks as the canary.
 pub(super) struct Client<'a> {
-    door: &'a Door,
+    listener: &'a DataListener,
     secret: &'a Secret,
 }
 
 impl<'a> Client<'a> {
-    pub(super) fn new(door: &'a Door, secret: &'a Secret) -> Client<'a> {
-        Client { door, secret }
+    pub(super) fn new(listener: &'a DataListener, secret: &'a Secret) -> Client<'a> {
+        Client { listener, secret }
     }
 
     /// Asks for a stream, and waits for its beginning.
@@ -59,10 +59,10 @@ impl<'a> Client<'a> {
     }
 
     fn send(&self, within: Duration) -> io::Result<Box<dyn Line>> {
-        let address = reachable(self.door.address);
+        let address = reachable(self.listener.address);
         let socket = TcpStream::connect_timeout(&address, within)?;
         socket.set_write_timeout(Some(within))?;
-        let mut line: Box<dyn Line> = match &self.door.certificate {
+        let mut line: Box<dyn Line> = match &self.listener.certificate {
             None => Box::new(socket),
             Some(certificate) => Box::new(tls(socket, address, certificate.clone())?),
         };

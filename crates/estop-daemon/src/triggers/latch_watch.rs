@@ -6,12 +6,11 @@ use std::time::{Duration, Instant};
 
 use estop_core::system::GateView;
 use estop_core::system::button::{Latched, Press};
-use estop_store::latch_slots::{DAEMON, Kill};
-use estop_store::{FoundLatch, FoundSlot, LatchFile, Mark, latch_path};
+use estop_store::{FoundLatch, FoundSlot, LatchFile, Mark, RequestedKill, is_of_this_daemon, latch_path};
 
 use super::folder::{Folder, Seen};
 use super::watch::{Said, Trigger};
-use crate::latch_keeper::Asked;
+use crate::latch_writer::LatchStatus;
 
 /// A slot that is not whole may be one that is just written: it is read again after this time.
 const TORN_AGAIN: Duration = Duration::from_millis(50);
@@ -25,7 +24,7 @@ pub(super) struct LatchWatch {
     /// What the latch said when the start read it; only until the first look.
     seen: Option<Latched>,
     has_looked: bool,
-    latch: Asked,
+    latch: LatchStatus,
     /// What was read of somebody else, and is pressed once this is heard.
     read: Option<Mark>,
     is_torn: bool,
@@ -33,7 +32,7 @@ pub(super) struct LatchWatch {
 }
 
 impl LatchWatch {
-    pub(super) fn new(data_dir: &Path, seen: Option<Latched>, latch: Asked) -> LatchWatch {
+    pub(super) fn new(data_dir: &Path, seen: Option<Latched>, latch: LatchStatus) -> LatchWatch {
         LatchWatch {
             data_dir: data_dir.to_owned(),
             folder: Folder::of(&latch_path(data_dir)),
@@ -72,11 +71,11 @@ impl LatchWatch {
     fn presses(&mut self, slot: &FoundSlot, gate: GateView) -> Vec<Press> {
         let seen = self.seen.take();
         let Some(mark) = slot.mark.clone() else { return Vec::new() };
-        if mark.writer == *DAEMON || self.latch.is_taken_up(&mark) {
+        if is_of_this_daemon(&mark) || self.latch.is_taken_up(&mark) {
             return Vec::new();
         }
         self.read = Some(mark);
-        let Some(kill) = Kill::of(slot) else { return Vec::new() };
+        let Some(kill) = RequestedKill::of(slot) else { return Vec::new() };
         match (&slot.found, seen) {
             // The start has joined its state already.
             (FoundLatch::Said(latched), Some(seen)) if *latched == seen => kill.beside_the_state(),

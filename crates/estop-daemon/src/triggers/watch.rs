@@ -11,8 +11,8 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::RedButton;
-use super::board::Board;
-use super::teller::{Line, TriggerNotice};
+use super::log::{TriggerLogSender, TriggerNotice};
+use super::status::TriggerStatus;
 
 /// Without `poll`, everything is looked at this often. Chosen: late by a tenth of a second is still within a second.
 const BLIND_EVERY: Duration = Duration::from_millis(100);
@@ -61,8 +61,8 @@ pub(crate) trait Trigger: Send {
 pub(crate) struct Watch {
     triggers: Vec<Box<dyn Trigger>>,
     button: Arc<dyn RedButton>,
-    board: Arc<Board>,
-    line: Line,
+    status: Arc<TriggerStatus>,
+    line: TriggerLogSender,
     stop: PipeReader,
 }
 
@@ -70,16 +70,16 @@ impl Watch {
     pub(crate) fn new(
         triggers: Vec<Box<dyn Trigger>>,
         button: Arc<dyn RedButton>,
-        board: Arc<Board>,
-        line: Line,
+        status: Arc<TriggerStatus>,
+        line: TriggerLogSender,
         stop: PipeReader,
     ) -> Watch {
-        Watch { triggers, button, board, line, stop }
+        Watch { triggers, button, status, line, stop }
     }
 
     /// Waits and presses until it is told to stop.
     pub(crate) fn run(mut self) {
-        let _guard = PressIfPanicking { button: Arc::clone(&self.button), board: Arc::clone(&self.board) };
+        let _guard = PressIfPanicking { button: Arc::clone(&self.button), status: Arc::clone(&self.status) };
         // Not being allowed to is no reason not to watch.
         let _ = rustix::process::nice(NICE);
         while let Some(ready) = self.wait() {
@@ -157,7 +157,7 @@ impl Watch {
     }
 
     fn lost(&self, name: &'static str, why: &str, kills: bool, now: Instant) {
-        let is_news = self.board.set(name, false, why);
+        let is_news = self.status.set(name, false, why);
         if kills && (is_news || self.button.gate().state == estop_core::system::SystemState::Running) {
             let by = format!("{name}: lost");
             let press = Press { note: Some(why.into()), ..Press::new(KillReason::Emergency, &by, name) };
@@ -170,8 +170,8 @@ impl Watch {
     }
 
     fn works(&self, name: &'static str, what: &str) {
-        let was_lost = self.board.is_lost(name);
-        self.board.set(name, true, what);
+        let was_lost = self.status.is_lost(name);
+        self.status.set(name, true, what);
         if was_lost {
             self.button.trigger_changed(name, true, what);
             self.line.tell(TriggerNotice::Works { name, what: what.to_owned() });
@@ -190,7 +190,7 @@ fn timeout(due: Option<Instant>) -> PollTimeout {
 /// Without the thread that watches, nobody could press: then nothing passes.
 struct PressIfPanicking {
     button: Arc<dyn RedButton>,
-    board: Arc<Board>,
+    status: Arc<TriggerStatus>,
 }
 
 impl Drop for PressIfPanicking {
@@ -198,7 +198,7 @@ impl Drop for PressIfPanicking {
         if std::thread::panicking() {
             self.button.kill(Press::new(KillReason::Emergency, "the triggers' thread broke", "estop"));
             let why = "the thread that watches it broke: restart estop";
-            for name in self.board.all_lost(why) {
+            for name in self.status.all_lost(why) {
                 self.button.trigger_changed(name, false, why);
             }
         }

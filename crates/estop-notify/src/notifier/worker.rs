@@ -13,8 +13,9 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 use super::{CHANNELS_MAX, ChannelHealth, Outside, Ready, Shown, Wish};
-use crate::desk::{Desk, test_message};
+use crate::alert_router::AlertRouter;
 use crate::github::REF;
+use crate::ids::test_message;
 use crate::message::Message;
 use crate::outbox::Outbox;
 use crate::outcome::Tried;
@@ -34,7 +35,7 @@ const SWEEP_EVERY_MS: i64 = 3_600_000;
 
 pub(super) struct Worker {
     store: Arc<dyn Alerts>,
-    desk: Desk,
+    router: AlertRouter,
     outbox: Outbox,
     book: RuleBook,
     words: Words,
@@ -62,7 +63,7 @@ pub(super) fn runtime() -> std::io::Result<Runtime> {
 impl Worker {
     pub(super) fn new(
         store: Arc<dyn Alerts>,
-        desk: Desk,
+        router: AlertRouter,
         ready: Ready,
         outside: Outside,
         (missed, shown): (Arc<AtomicU64>, Arc<Mutex<Shown>>),
@@ -71,7 +72,7 @@ impl Worker {
         let outbox = Outbox::new(senders.keys().cloned(), outside.seed);
         Worker {
             store,
-            desk,
+            router,
             outbox,
             book,
             words,
@@ -142,10 +143,10 @@ impl Worker {
         }
         let missed = self.missed.swap(0, Ordering::Relaxed) + self.outbox.take_dropped();
         if missed > 0 {
-            self.desk.handle_missed(now, missed, &self.book);
+            self.router.handle_missed(now, missed, &self.book);
         }
-        self.desk.poll(now, &self.book, &self.words);
-        if let Some(commit) = self.desk.take(now) {
+        self.router.poll(now, &self.book, &self.words);
+        if let Some(commit) = self.router.take(now) {
             self.outbox.commit(&*self.store, now, commit);
         }
         for due in self.outbox.due(&*self.store, now) {
@@ -153,15 +154,15 @@ impl Worker {
         }
         self.sweep(now);
         self.show(now);
-        let wakes = [self.desk.next_wake(), self.outbox.next_wake()];
+        let wakes = [self.router.next_wake(), self.outbox.next_wake()];
         let wait = wakes.into_iter().flatten().min().map_or(i64::MAX, |at| at.saturating_sub(now).max(1));
         Instant::now() + LOOK_WITHIN.min(Duration::from_millis(u64::try_from(wait).unwrap_or(1)))
     }
 
     fn grant(&mut self, now: i64, wish: Wish) {
         match wish {
-            Wish::Tell(happening) => self.desk.handle(now, &happening, &self.book, &self.words),
-            Wish::ToldUpTo(seq) => self.desk.told_up_to(seq),
+            Wish::Tell(happening) => self.router.handle(now, &happening, &self.book, &self.words),
+            Wish::ToldUpTo(seq) => self.router.told_up_to(seq),
             Wish::Change(ready) => {
                 let Ready { book, words, senders } = *ready;
                 self.outbox.set_channels(senders.keys().cloned());
@@ -170,16 +171,16 @@ impl Worker {
             Wish::Test { channel, by } => {
                 self.nth_test += 1;
                 let message = test_message((now, self.nth_test), &channel, &by, &self.words);
-                self.desk.push(now, &channel, &message);
+                self.router.push(now, &channel, &message);
                 self.tests.insert(channel, message.id);
             }
             Wish::Mute { id, mute } => {
                 // It was checked by whoever asked.
-                let _ = self.desk.mute(now, id, mute);
+                let _ = self.router.mute(now, id, mute);
                 self.mutes_granted += 1;
             }
             Wish::Unmute(id) => {
-                self.desk.unmute(&id);
+                self.router.unmute(&id);
                 self.mutes_granted += 1;
             }
         }
@@ -247,12 +248,12 @@ impl Worker {
         shown.mutes_waiting = shown.mutes_waiting.saturating_sub(granted);
         // Whoever asked for a change sees it already.
         if shown.mutes_waiting == 0 {
-            shown.mutes = self.desk.mutes().clone();
+            shown.mutes = self.router.mutes().clone();
             shown.mutes_kept.notify_all();
         }
         shown.store_error = self.outbox.last_error.clone();
         if self.outbox.is_stored() {
-            shown.cursor = self.desk.cursor();
+            shown.cursor = self.router.cursor();
         }
     }
 }

@@ -4,10 +4,20 @@ use serde_json::json;
 
 use super::answer::{HookAnswer, Plain, context};
 use super::payload::{Contract, Key, result_by_event};
-use super::{HookClient, HookError, HookEvent, HookIn, HookOut};
+use super::{ClientContract, HookClient, HookError, HookEvent, HookIn, HookOut, Notice};
 use crate::json::Fields;
 
-pub(super) const EVENTS: &[(&str, HookEvent)] = &[
+pub(super) const CLIENT: ClientContract = ClientContract {
+    name: "claude-code",
+    events: EVENTS,
+    read,
+    write,
+    notice: Notice::SystemMessage,
+    passes_on: |_| true,
+    shell_tools: &[],
+};
+
+const EVENTS: &[(&str, HookEvent)] = &[
     ("SessionStart", HookEvent::SessionStarted),
     ("UserPromptSubmit", HookEvent::PromptSubmitted),
     ("PreToolUse", HookEvent::ToolRequested),
@@ -46,7 +56,7 @@ const CONTRACT: Contract = Contract {
     result: result_by_event,
 };
 
-pub(super) fn read(event: Option<&str>, stdin: &[u8]) -> Result<HookIn, HookError> {
+fn read(event: Option<&str>, stdin: &[u8]) -> Result<HookIn, HookError> {
     CONTRACT.read(event, stdin)
 }
 

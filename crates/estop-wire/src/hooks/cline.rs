@@ -8,10 +8,20 @@ use serde_json::value::RawValue;
 
 use super::answer::{HookAnswer, Plain};
 use super::payload::{Contract, Key, Seen, text_or_json};
-use super::{HookClient, HookError, HookEvent, HookIn, HookOut, ToolResult};
+use super::{ClientContract, HookClient, HookError, HookEvent, HookIn, HookOut, Notice, ToolResult};
 use crate::response::field::{Maybe, each_element};
 
-pub(super) const EVENTS: &[(&str, HookEvent)] = &[
+pub(super) const CLIENT: ClientContract = ClientContract {
+    name: "cline",
+    events: EVENTS,
+    read,
+    write,
+    notice: Notice::Stderr,
+    passes_on: |_| true,
+    shell_tools: &[],
+};
+
+const EVENTS: &[(&str, HookEvent)] = &[
     ("TaskStart", HookEvent::SessionStarted),
     ("TaskResume", HookEvent::SessionStarted),
     ("UserPromptSubmit", HookEvent::PromptSubmitted),
@@ -71,7 +81,7 @@ const CONTRACT: Contract = Contract {
     result,
 };
 
-pub(super) fn read(event: Option<&str>, stdin: &[u8]) -> Result<HookIn, HookError> {
+fn read(event: Option<&str>, stdin: &[u8]) -> Result<HookIn, HookError> {
     CONTRACT.read(event, stdin)
 }
 
@@ -97,7 +107,7 @@ fn any_failed(list: &str) -> bool {
     read.is_ok() && failed
 }
 
-pub(super) fn write(hook: &HookIn, out: &HookOut) -> HookAnswer {
+fn write(hook: &HookIn, out: &HookOut) -> HookAnswer {
     let plain = Plain::of(out);
     match hook.event {
         // Before the task and the prompt only the editor obeys; the CLI goes on, and its first tool is refused.

@@ -7,9 +7,19 @@ use serde_json::json;
 use super::answer::{HookAnswer, Plain, context};
 use super::claude_code::{KEYS, before_prompt};
 use super::payload::{Contract, Seen, text_or_json};
-use super::{HookClient, HookError, HookEvent, HookIn, HookOut, ToolResult};
+use super::{ClientContract, HookClient, HookError, HookEvent, HookIn, HookOut, Notice, ToolResult};
 
-pub(super) const EVENTS: &[(&str, HookEvent)] = &[
+pub(super) const CLIENT: ClientContract = ClientContract {
+    name: "codex",
+    events: EVENTS,
+    read,
+    write,
+    notice: Notice::Stderr,
+    passes_on: |_| true,
+    shell_tools: &["write_stdin"],
+};
+
+const EVENTS: &[(&str, HookEvent)] = &[
     ("SessionStart", HookEvent::SessionStarted),
     ("UserPromptSubmit", HookEvent::PromptSubmitted),
     ("PreToolUse", HookEvent::ToolRequested),
@@ -22,7 +32,7 @@ pub(super) const EVENTS: &[(&str, HookEvent)] = &[
 const CONTRACT: Contract =
     Contract { client: HookClient::Codex, keys: KEYS, inside: &[], said: |name| Some(name), result };
 
-pub(super) fn read(event: Option<&str>, stdin: &[u8]) -> Result<HookIn, HookError> {
+fn read(event: Option<&str>, stdin: &[u8]) -> Result<HookIn, HookError> {
     CONTRACT.read(event, stdin)
 }
 
@@ -33,7 +43,7 @@ fn result(seen: &Seen<'_>, _: &str) -> ToolResult {
     ToolResult { text, ended }
 }
 
-pub(super) fn write(hook: &HookIn, out: &HookOut) -> HookAnswer {
+fn write(hook: &HookIn, out: &HookOut) -> HookAnswer {
     let plain = Plain::of(out);
     let name = hook.event_name.as_str();
     match hook.event {

@@ -6,9 +6,22 @@ use serde_json::json;
 
 use super::answer::{HookAnswer, Plain};
 use super::payload::{Contract, Key, Seen, inner, last_exit_code, text_or_json};
-use super::{HookClient, HookError, HookEvent, HookIn, HookOut, ToolResult, claude_code};
+use super::{
+    ClientContract, HookClient, HookError, HookEvent, HookIn, HookOut, Notice, ToolResult, claude_code,
+};
 
-pub(super) const EVENTS: &[(&str, HookEvent)] = &[
+pub(super) const CLIENT: ClientContract = ClientContract {
+    name: "copilot",
+    events: EVENTS,
+    read,
+    write,
+    notice: Notice::Stderr,
+    passes_on: |_| true,
+    // The same tool on Windows, and text typed into a shell that is open.
+    shell_tools: &["powershell", "write_bash", "write_powershell"],
+};
+
+const EVENTS: &[(&str, HookEvent)] = &[
     ("sessionStart", HookEvent::SessionStarted),
     ("userPromptSubmitted", HookEvent::PromptSubmitted),
     ("preToolUse", HookEvent::ToolRequested),
@@ -43,7 +56,7 @@ const CONTRACT: Contract = Contract {
     result,
 };
 
-pub(super) fn read(event: Option<&str>, stdin: &[u8]) -> Result<HookIn, HookError> {
+fn read(event: Option<&str>, stdin: &[u8]) -> Result<HookIn, HookError> {
     CONTRACT.read(event, stdin)
 }
 
@@ -62,7 +75,7 @@ fn result(seen: &Seen<'_>, name: &str) -> ToolResult {
     ToolResult { text, ended: if has_failed { Ended::Failed } else { Ended::Ok } }
 }
 
-pub(super) fn write(hook: &HookIn, out: &HookOut) -> HookAnswer {
+fn write(hook: &HookIn, out: &HookOut) -> HookAnswer {
     // Asked in Claude Code's words, it takes Claude Code's answer. `continue: false` in it is ignored.
     if hook.event_name == "PreToolUse" {
         return claude_code::write(hook, out);

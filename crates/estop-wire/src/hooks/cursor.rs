@@ -7,9 +7,19 @@ use serde_json::json;
 
 use super::answer::{HookAnswer, Plain};
 use super::payload::{Contract, Key, Seen, result_by_event};
-use super::{HookClient, HookError, HookEvent, HookIn, HookOut, ToolResult};
+use super::{ClientContract, HookClient, HookError, HookEvent, HookIn, HookOut, Notice, ToolResult};
 
-pub(super) const EVENTS: &[(&str, HookEvent)] = &[
+pub(super) const CLIENT: ClientContract = ClientContract {
+    name: "cursor",
+    events: EVENTS,
+    read,
+    write,
+    notice: Notice::Stderr,
+    passes_on: |_| true,
+    shell_tools: &[],
+};
+
+const EVENTS: &[(&str, HookEvent)] = &[
     ("sessionStart", HookEvent::SessionStarted),
     ("beforeSubmitPrompt", HookEvent::PromptSubmitted),
     ("preToolUse", HookEvent::ToolRequested),
@@ -50,7 +60,7 @@ const CONTRACT: Contract = Contract {
     result,
 };
 
-pub(super) fn read(event: Option<&str>, stdin: &[u8]) -> Result<HookIn, HookError> {
+fn read(event: Option<&str>, stdin: &[u8]) -> Result<HookIn, HookError> {
     CONTRACT.read(event, stdin)
 }
 
@@ -63,7 +73,7 @@ fn result(seen: &Seen<'_>, name: &str) -> ToolResult {
     }
 }
 
-pub(super) fn write(hook: &HookIn, out: &HookOut) -> HookAnswer {
+fn write(hook: &HookIn, out: &HookOut) -> HookAnswer {
     let plain = Plain::of(out);
     match hook.event {
         HookEvent::ToolRequested => before_tool(hook, &plain),

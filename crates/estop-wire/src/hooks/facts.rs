@@ -8,7 +8,7 @@ use estop_core::ids::{CallId, Hash64, Name};
 use estop_core::run::report_tool::{is_report, reported};
 use estop_core::run::test_command::{TestRunners, is_shell_tool, says_passed};
 
-use super::{HookClient, HookEvent, HookIn, ToolCall, calls};
+use super::{HookEvent, HookIn, ToolCall, calls};
 
 /// Names of tools as the core keeps them; MCP servers make long ones, nobody makes these.
 const TOOL_NAME_CHARS_MAX: usize = 256;
@@ -26,13 +26,6 @@ pub enum Commands {
 
 /// The keys under which the shell-like tools of the known clients keep their command.
 const COMMAND_KEYS: &[&str] = &["command", "cmd", "commands", "script", "input"];
-
-/// Shell-like tools of each client, for those the core does not know by name.
-const SHELL_TOOLS: &[(HookClient, &[&str])] = &[
-    // The same tool on Windows, and text typed into a shell that is open.
-    (HookClient::Copilot, &["powershell", "write_bash", "write_powershell"]),
-    (HookClient::Codex, &["write_stdin"]),
-];
 
 /// All that takes a look at the texts of a hook: its hashes, and what its command is. Made before anything is locked, so
 /// that nobody waits for a text that is long or meant to be slow (SE-1).
@@ -103,8 +96,8 @@ impl HookIn {
     }
 
     fn is_shell(&self, tool: &ToolCall) -> bool {
-        let mut of_client = SHELL_TOOLS.iter().filter(|(client, _)| *client == self.client);
-        is_shell_tool(&tool.name) || of_client.any(|(_, names)| names.contains(&tool.name.as_str()))
+        let of_client = self.client.contract().shell_tools;
+        is_shell_tool(&tool.name) || of_client.contains(&tool.name.as_str())
     }
 
     /// Whether the call runs tests (CB-4).

@@ -6,9 +6,19 @@ use serde_json::{Value, json};
 use super::answer::{HookAnswer, Plain, context};
 use super::claude_code::KEYS;
 use super::payload::{Contract, Seen, inner, last_exit_code, text_or_json};
-use super::{HookClient, HookError, HookEvent, HookIn, HookOut, ToolResult};
+use super::{ClientContract, HookClient, HookError, HookEvent, HookIn, HookOut, Notice, ToolResult};
 
-pub(super) const EVENTS: &[(&str, HookEvent)] = &[
+pub(super) const CLIENT: ClientContract = ClientContract {
+    name: "gemini-cli",
+    events: EVENTS,
+    read,
+    write,
+    notice: Notice::SystemMessage,
+    passes_on: |_| true,
+    shell_tools: &[],
+};
+
+const EVENTS: &[(&str, HookEvent)] = &[
     ("SessionStart", HookEvent::SessionStarted),
     ("BeforeAgent", HookEvent::PromptSubmitted),
     ("BeforeTool", HookEvent::ToolRequested),
@@ -20,7 +30,7 @@ pub(super) const EVENTS: &[(&str, HookEvent)] = &[
 const CONTRACT: Contract =
     Contract { client: HookClient::GeminiCli, keys: KEYS, inside: &[], said: |name| Some(name), result };
 
-pub(super) fn read(event: Option<&str>, stdin: &[u8]) -> Result<HookIn, HookError> {
+fn read(event: Option<&str>, stdin: &[u8]) -> Result<HookIn, HookError> {
     CONTRACT.read(event, stdin)
 }
 
@@ -42,7 +52,7 @@ pub(super) fn ended_by_lines(text: &str, has_error: bool) -> Ended {
     if has_failed { Ended::Failed } else { Ended::Ok }
 }
 
-pub(super) fn write(hook: &HookIn, out: &HookOut) -> HookAnswer {
+fn write(hook: &HookIn, out: &HookOut) -> HookAnswer {
     let plain = Plain::of(out);
     let name = hook.event_name.as_str();
     match hook.event {

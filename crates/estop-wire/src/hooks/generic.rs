@@ -7,10 +7,36 @@ use serde_json::json;
 
 use super::answer::{HookAnswer, Plain};
 use super::payload::{Contract, Key, Seen, text_or_json};
-use super::{HookClient, HookError, HookEvent, HookIn, HookOut, ToolResult};
+use super::{ClientContract, HookClient, HookError, HookEvent, HookIn, HookOut, Notice, ToolResult};
 use crate::json::Fields;
 
-pub(super) const EVENTS: &[(&str, HookEvent)] = &[
+pub(super) const CLIENT: ClientContract = ClientContract {
+    name: "generic",
+    events: EVENTS,
+    read: |event, stdin| read(HookClient::Generic, event, stdin),
+    write,
+    notice: Notice::Stderr,
+    passes_on: |_| true,
+    shell_tools: &[],
+};
+
+/// By our plugin, which passes on what is told beside an answer with the result of a tool only.
+pub(super) const OPENCODE: ClientContract = ClientContract {
+    name: "opencode",
+    read: |event, stdin| read(HookClient::Opencode, event, stdin),
+    passes_on: |event| matches!(event, HookEvent::ToolFinished),
+    ..CLIENT
+};
+
+/// By our plugin, which passes it on nowhere.
+pub(super) const OPENCLAW: ClientContract = ClientContract {
+    name: "openclaw",
+    read: |event, stdin| read(HookClient::OpenClaw, event, stdin),
+    passes_on: |_| false,
+    ..CLIENT
+};
+
+const EVENTS: &[(&str, HookEvent)] = &[
     ("session-start", HookEvent::SessionStarted),
     ("prompt-submit", HookEvent::PromptSubmitted),
     ("pre-tool-use", HookEvent::ToolRequested),
@@ -40,7 +66,7 @@ const KEYS: &Fields<Key> = &[
     ("gate", Key::Gate),
 ];
 
-pub(super) fn read(client: HookClient, event: Option<&str>, stdin: &[u8]) -> Result<HookIn, HookError> {
+fn read(client: HookClient, event: Option<&str>, stdin: &[u8]) -> Result<HookIn, HookError> {
     Contract { client, keys: KEYS, inside: &[], said: |name| Some(name), result }.read(event, stdin)
 }
 
@@ -56,7 +82,7 @@ fn result(seen: &Seen<'_>, _: &str) -> ToolResult {
 }
 
 /// All keys are always there, so that a reader that finds one missing knows that something went wrong.
-pub(super) fn write(hook: &HookIn, out: &HookOut) -> HookAnswer {
+fn write(hook: &HookIn, out: &HookOut) -> HookAnswer {
     let plain = Plain::of(out);
     let answer = json!({
         "permission": if plain.reason.is_some() { "deny" } else { "allow" },
@@ -80,22 +106,5 @@ pub(super) fn write(hook: &HookIn, out: &HookOut) -> HookAnswer {
             | HookEvent::Other,
             _,
         ) => HookAnswer::json(&answer),
-    }
-}
-
-/// Whether what we tell beside an answer reaches the agent. The form has a place for it everywhere, but opencode's plugin
-/// passes it on with the result of a tool only, and OpenClaw's nowhere.
-pub(super) fn passes_on(hook: &HookIn) -> bool {
-    match hook.client {
-        HookClient::Opencode => hook.event == HookEvent::ToolFinished,
-        HookClient::OpenClaw => false,
-        HookClient::ClaudeCode
-        | HookClient::Codex
-        | HookClient::GeminiCli
-        | HookClient::Copilot
-        | HookClient::Cline
-        | HookClient::Qwen
-        | HookClient::Cursor
-        | HookClient::Generic => true,
     }
 }

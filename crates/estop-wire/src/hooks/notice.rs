@@ -6,7 +6,7 @@
 
 use serde_json::json;
 
-use super::{HookAnswer, HookClient, HookEvent, HookIn, HookOut, write};
+use super::{HookAnswer, HookClient, HookEvent, HookIn, HookOut, Notice, write};
 
 /// No objection, and a line for the person. Silent where the client has nobody to show it to, or where the moment
 /// would repeat it: it is said before a tool and at a prompt only.
@@ -15,16 +15,8 @@ pub fn allow_and_tell(client: HookClient, event: HookEvent, name: &str, line: &s
     if !matches!(event, HookEvent::ToolRequested | HookEvent::PromptSubmitted) {
         return allowed;
     }
-    match client {
-        HookClient::ClaudeCode | HookClient::GeminiCli | HookClient::Qwen => {
-            HookAnswer::json(&json!({"systemMessage": line}))
-        }
-        HookClient::Codex
-        | HookClient::Copilot
-        | HookClient::Cline
-        | HookClient::Cursor
-        | HookClient::Opencode
-        | HookClient::OpenClaw
-        | HookClient::Generic => HookAnswer { stderr: line.to_owned(), ..allowed },
+    match client.contract().notice {
+        Notice::SystemMessage => HookAnswer::json(&json!({"systemMessage": line})),
+        Notice::Stderr => HookAnswer { stderr: line.to_owned(), ..allowed },
     }
 }

@@ -7,9 +7,19 @@ use super::answer::{HookAnswer, Plain, context};
 use super::claude_code::{KEYS, before_prompt};
 use super::gemini_cli::ended_by_lines;
 use super::payload::{Contract, Seen, result_by_event};
-use super::{HookClient, HookError, HookEvent, HookIn, HookOut, ToolResult};
+use super::{ClientContract, HookClient, HookError, HookEvent, HookIn, HookOut, Notice, ToolResult};
 
-pub(super) const EVENTS: &[(&str, HookEvent)] = &[
+pub(super) const CLIENT: ClientContract = ClientContract {
+    name: "qwen",
+    events: EVENTS,
+    read,
+    write,
+    notice: Notice::SystemMessage,
+    passes_on: |_| true,
+    shell_tools: &[],
+};
+
+const EVENTS: &[(&str, HookEvent)] = &[
     ("SessionStart", HookEvent::SessionStarted),
     ("UserPromptSubmit", HookEvent::PromptSubmitted),
     ("PreToolUse", HookEvent::ToolRequested),
@@ -24,7 +34,7 @@ pub(super) const EVENTS: &[(&str, HookEvent)] = &[
 const CONTRACT: Contract =
     Contract { client: HookClient::Qwen, keys: KEYS, inside: &[], said: |name| Some(name), result };
 
-pub(super) fn read(event: Option<&str>, stdin: &[u8]) -> Result<HookIn, HookError> {
+fn read(event: Option<&str>, stdin: &[u8]) -> Result<HookIn, HookError> {
     let mut hook = CONTRACT.read(event, stdin)?;
     // It sends UserPromptSubmit again with an empty prompt after each tool result: nobody's turn.
     let is_empty = hook.prompt.as_deref().is_none_or(|prompt| prompt.trim().is_empty());
@@ -42,7 +52,7 @@ fn result(seen: &Seen<'_>, name: &str) -> ToolResult {
     }
 }
 
-pub(super) fn write(hook: &HookIn, out: &HookOut) -> HookAnswer {
+fn write(hook: &HookIn, out: &HookOut) -> HookAnswer {
     let plain = Plain::of(out);
     let name = hook.event_name.as_str();
     match hook.event {

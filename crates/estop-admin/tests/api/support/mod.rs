@@ -1,7 +1,7 @@
 //! A whole admin plane without a port: the real store in a folder of its own, and an operator in memory.
 
+pub(crate) mod alerts_api;
 pub(crate) mod operator;
-pub(crate) mod teller;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use estop_admin::{Admin, AdminState, Options, Place, Teller};
+use estop_admin::{Admin, AdminState, AlertsApi, Options, Place};
 use estop_core::operator::Operator;
 use estop_core::policy_file::{PolicyFile, PolicyFileIn};
 use estop_store::{Sqlite, SqliteOptions};
@@ -21,8 +21,8 @@ use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
+use alerts_api::FakeAlerts;
 use operator::{FakeOperator, zones};
-use teller::FakeTeller;
 
 pub(crate) const START: i64 = 1_763_164_800_000;
 
@@ -31,7 +31,7 @@ pub(crate) struct Plane {
     pub(crate) admin: Admin,
     pub(crate) operator: Arc<FakeOperator>,
     pub(crate) store: Arc<Sqlite>,
-    pub(crate) teller: Arc<FakeTeller>,
+    pub(crate) alerts_api: Arc<FakeAlerts>,
     pub(crate) router: Router,
     /// The admin's token.
     pub(crate) token: String,
@@ -99,7 +99,7 @@ impl Plane {
         let file: Arc<PolicyFile> = Arc::new(file.check(&zones).expect("it fits"));
         let operator = Arc::new(FakeOperator::new(file));
         let ruled = Arc::clone(&operator);
-        let teller = Arc::new(FakeTeller::default());
+        let alerts_api = Arc::new(FakeAlerts::default());
         let clock = Arc::new(AtomicI64::new(START));
         let ticking = Arc::clone(&clock);
         let state = AdminState {
@@ -114,13 +114,13 @@ impl Plane {
                 data_dir: "/data".into(),
                 ..Place::default()
             },
-            teller: Arc::clone(&teller) as Arc<dyn Teller>,
+            alerts_api: Arc::clone(&alerts_api) as Arc<dyn AlertsApi>,
         };
         let admin = Admin::open(state.clone()).expect("it opens");
         let token = admin.first_start(None).expect("a token").expect("it is the first start");
         let token = token.expose_secret().to_owned();
         let router = admin.router();
-        Plane { admin, operator, store, teller, router, token, clock, state, _folder: folder }
+        Plane { admin, operator, store, alerts_api, router, token, clock, state, _folder: folder }
     }
 
     /// With agents `a0`, `a1`, … that the API added.

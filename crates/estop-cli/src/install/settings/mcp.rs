@@ -11,6 +11,7 @@ use super::entries;
 use super::jsonc::{Node, Value};
 use super::mcp_toml;
 use super::{HookClient, NoPlace, Removed, Scope, SettingsError};
+use crate::clients::{Descriptor, McpForm, McpPaths};
 
 /// Written behind our options: what stands before it is ours, what follows is the server's command.
 pub(super) const MARK: [&str; 2] = ["--installed", "--"];
@@ -20,15 +21,7 @@ pub(super) const MARK: [&str; 2] = ["--installed", "--"];
 pub struct McpPlace {
     /// As in [`super::Target::path`].
     pub path: &'static str,
-    form: Form,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Form {
-    /// JSON, with the servers under these keys; `*` is any key. The URL of a server by streamable HTTP has this key.
-    Json { under: &'static [&'static [&'static str]], url: &'static str },
-    /// Codex's `config.toml`.
-    Toml,
+    form: McpForm,
 }
 
 /// What became of one server.
@@ -65,52 +58,23 @@ pub struct McpGate<'a> {
     pub behind: &'a dyn Fn(&str, &str) -> Option<String>,
 }
 
-const TOP: &[&[&str]] = &[&["mcpServers"]];
-
 /// The files with a client's MCP servers.
 pub fn mcp_places(client: HookClient, scope: Scope) -> Result<Vec<McpPlace>, NoPlace> {
-    let json = |path, under, url| McpPlace { path, form: Form::Json { under, url } };
-    Ok(vec![match (client, scope) {
-        (HookClient::ClaudeCode, Scope::User) => {
-            json("~/.claude.json", &[&["mcpServers"], &["projects", "*", "mcpServers"]], "url")
-        }
-        (HookClient::ClaudeCode, Scope::Project) => json(".mcp.json", TOP, "url"),
-        (HookClient::Codex, Scope::User) => McpPlace { path: "~/.codex/config.toml", form: Form::Toml },
-        (HookClient::Codex, Scope::Project) => McpPlace { path: ".codex/config.toml", form: Form::Toml },
-        (HookClient::GeminiCli, Scope::User) => json("~/.gemini/settings.json", TOP, "httpUrl"),
-        (HookClient::GeminiCli, Scope::Project) => json(".gemini/settings.json", TOP, "httpUrl"),
-        (HookClient::Qwen, Scope::User) => json("~/.qwen/settings.json", TOP, "httpUrl"),
-        (HookClient::Qwen, Scope::Project) => json(".qwen/settings.json", TOP, "httpUrl"),
-        (HookClient::Cursor, Scope::User) => json("~/.cursor/mcp.json", TOP, "url"),
-        (HookClient::Cursor, Scope::Project) => json(".cursor/mcp.json", TOP, "url"),
-        (HookClient::Copilot, Scope::User) => json("~/.copilot/mcp-config.json", TOP, "url"),
-        (HookClient::Cline, Scope::User) => {
-            json("~/.cline/data/settings/cline_mcp_settings.json", TOP, "url")
-        }
-        (HookClient::Opencode, Scope::User) => json("~/.config/opencode/opencode.json", &[&["mcp"]], "url"),
-        (HookClient::Opencode, Scope::Project) => json("opencode.json", &[&["mcp"]], "url"),
-        (
-            HookClient::ClaudeCode
-            | HookClient::Codex
-            | HookClient::GeminiCli
-            | HookClient::Qwen
-            | HookClient::Cursor
-            | HookClient::Copilot
-            | HookClient::Cline
-            | HookClient::Opencode
-            | HookClient::OpenClaw
-            | HookClient::Generic,
-            Scope::User | Scope::Project | Scope::System,
-        ) => return Err(NoPlace { client, scope }),
-    }])
+    let place = |mcp: &McpPaths| match scope {
+        Scope::User => Some(McpPlace { path: mcp.user?, form: mcp.user_form }),
+        Scope::Project => Some(McpPlace { path: mcp.project?, form: mcp.project_form }),
+        Scope::System => None,
+    };
+    let found = Descriptor::of(client).and_then(|descriptor| place(&descriptor.mcp));
+    found.map(|place| vec![place]).ok_or(NoPlace { client, scope })
 }
 
 impl McpPlace {
     /// The file with its servers behind the gate.
     pub fn add(&self, text: &str, gate: &McpGate<'_>) -> Result<(String, Vec<McpEntry>), SettingsError> {
         match self.form {
-            Form::Toml => mcp_toml::add(text, gate),
-            Form::Json { under, url } => {
+            McpForm::Toml => mcp_toml::add(text, gate),
+            McpForm::Json { under, url } => {
                 let root = entries::read(text)?;
                 let (mut edits, mut all) = (Vec::new(), Vec::new());
                 for (name, node) in servers(&root, under).into_iter().filter(|(name, _)| gate.takes(name)) {
@@ -125,8 +89,8 @@ impl McpPlace {
     /// The file with its servers as they were.
     pub fn remove(&self, text: &str, gate: &McpGate<'_>) -> Result<Removed, SettingsError> {
         let after = match self.form {
-            Form::Toml => mcp_toml::remove(text, gate)?,
-            Form::Json { under, url } => {
+            McpForm::Toml => mcp_toml::remove(text, gate)?,
+            McpForm::Json { under, url } => {
                 let root = entries::read(text)?;
                 let mut edits = Vec::new();
                 for (name, node) in servers(&root, under).into_iter().filter(|(name, _)| gate.takes(name)) {
@@ -140,7 +104,7 @@ impl McpPlace {
 
     /// The servers whose command is behind the gate, each with the estop that is started for it.
     pub fn programs(&self, text: &str) -> Result<Vec<(String, String)>, SettingsError> {
-        let Form::Json { under, .. } = self.form else { return mcp_toml::programs(text) };
+        let McpForm::Json { under, .. } = self.form else { return mcp_toml::programs(text) };
         let root = entries::read(text)?;
         let program = |(name, node): (&str, &Node)| {
             let command = node.get("command")?;

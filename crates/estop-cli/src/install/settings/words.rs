@@ -4,6 +4,7 @@ use estop_wire::hooks::HookClient;
 
 use super::jsonc::{Node, Value};
 use super::{entries, is_marked, mark};
+use crate::clients::{Descriptor, HookForm};
 
 /// The words that start estop in a file with our hooks, without `hook …`: the program and its options. Each once; none
 /// if the file has none of ours or cannot be read.
@@ -19,16 +20,10 @@ use super::{entries, is_marked, mark};
 /// }
 /// ```
 pub fn estop_words(client: HookClient, text: &str) -> Vec<Vec<String>> {
-    let mut found: Vec<Vec<String>> = match client {
-        HookClient::Opencode | HookClient::OpenClaw => text.lines().filter_map(plugin_words).collect(),
-        HookClient::Cline => text.lines().filter_map(|line| line_words(line, client)).collect(),
-        HookClient::ClaudeCode
-        | HookClient::Codex
-        | HookClient::GeminiCli
-        | HookClient::Copilot
-        | HookClient::Qwen
-        | HookClient::Cursor
-        | HookClient::Generic => {
+    let mut found: Vec<Vec<String>> = match Descriptor::of(client).map(|found| &found.hook_form) {
+        Some(HookForm::Plugin(_)) => text.lines().filter_map(plugin_words).collect(),
+        Some(HookForm::Scripts) => text.lines().filter_map(|line| line_words(line, client)).collect(),
+        Some(HookForm::Entries { .. } | HookForm::OwnFile) | None => {
             let Ok(root) = entries::read(text) else { return Vec::new() };
             let mut lines = Vec::new();
             texts(&root, &mut lines);

@@ -20,6 +20,10 @@ fn write(dir: &TempDir, writer: &str, gate: GateView, asked: Channels) {
     LatchFile::of(dir.path(), writer).update(|_| Some(entry)).unwrap();
 }
 
+fn write_own(dir: &TempDir, gate: GateView) {
+    LatchFile::as_daemon(dir.path()).write(&Latched::at_start(gate, 1)).unwrap();
+}
+
 /// Looks and hears, as the thread does: the channels that are pressed.
 fn look(watch: &mut LatchWatch, gate: GateView) -> Vec<Channels> {
     let said = watch.look(Instant::now(), gate);
@@ -35,8 +39,8 @@ fn look(watch: &mut LatchWatch, gate: GateView) -> Vec<Channels> {
 fn ks_5_somebody_elses_kill_presses_once_whatever_its_epoch() {
     let dir = TempDir::new().unwrap();
     let running = gate(7, SystemState::Running);
-    write(&dir, &DAEMON, running, Channels::NONE);
-    let mut watch = LatchWatch::new(dir.path(), None, Asked::default());
+    write_own(&dir, running);
+    let mut watch = LatchWatch::new(dir.path(), None, LatchStatus::default());
     assert!(look(&mut watch, running).is_empty());
     for epoch in [7, 3] {
         write(&dir, "cli-1", gate(epoch, SystemState::Shutdown), Channels::ALL);
@@ -45,7 +49,7 @@ fn ks_5_somebody_elses_kill_presses_once_whatever_its_epoch() {
         drop(std::fs::OpenOptions::new().append(true).open(latch_path(dir.path())).unwrap());
         assert!(look(&mut watch, running).is_empty(), "taken up");
     }
-    write(&dir, &DAEMON, gate(9, SystemState::Shutdown), Channels::NONE);
+    write_own(&dir, gate(9, SystemState::Shutdown));
     assert!(look(&mut watch, running).is_empty(), "its own");
     write(&dir, "cli-1", gate(9, SystemState::SafeMode), LLM);
     assert_eq!(look(&mut watch, gate(9, SystemState::SafeMode)), [LLM]);
@@ -58,21 +62,26 @@ fn ks_5_a_start_presses_what_came_in_between_and_nothing_twice() {
     write(&dir, "estop-before", shut, Channels::NONE);
     let seen = Some(Latched::at_start(shut, 1));
     let starting = gate(0, SystemState::Starting);
-    assert!(look(&mut LatchWatch::new(dir.path(), seen.clone(), Asked::default()), starting).is_empty());
+    assert!(
+        look(&mut LatchWatch::new(dir.path(), seen.clone(), LatchStatus::default()), starting).is_empty()
+    );
     write(&dir, "cli-1", gate(3, SystemState::Shutdown), Channels::ALL);
-    assert_eq!(look(&mut LatchWatch::new(dir.path(), seen, Asked::default()), starting), [Channels::ALL]);
+    assert_eq!(
+        look(&mut LatchWatch::new(dir.path(), seen, LatchStatus::default()), starting),
+        [Channels::ALL]
+    );
     let safe = gate(4, SystemState::SafeMode);
     write(&dir, "cli-1", safe, LLM);
     let seen = Some(Latched::at_start(safe, 1));
-    assert_eq!(look(&mut LatchWatch::new(dir.path(), seen, Asked::default()), starting), [LLM]);
+    assert_eq!(look(&mut LatchWatch::new(dir.path(), seen, LatchStatus::default()), starting), [LLM]);
 }
 
 #[test]
 fn ks_5_a_torn_read_is_tried_again_soon_and_told_if_it_stays() {
     let dir = TempDir::new().unwrap();
     let running = gate(1, SystemState::Running);
-    write(&dir, &DAEMON, running, Channels::NONE);
-    let mut watch = LatchWatch::new(dir.path(), None, Asked::default());
+    write_own(&dir, running);
+    let mut watch = LatchWatch::new(dir.path(), None, LatchStatus::default());
     let begun = Instant::now();
     watch.look(begun, running);
     assert_eq!(watch.due(running), None);

@@ -10,9 +10,9 @@ use estop_core::system::{Channels, System, SystemEvent, SystemState};
 use estop_core::time::Now;
 
 use super::*;
-use crate::latch_keeper::Asked;
+use crate::latch_writer::LatchStatus;
 use crate::triggers::heartbeat::{Heart, Missed};
-use crate::triggers::teller::Teller;
+use crate::triggers::log::TriggerLog;
 
 /// A system behind the button, and what was done.
 struct Fake {
@@ -80,12 +80,15 @@ impl Trigger for Scripted {
     }
 }
 
-fn watch(trigger: impl Trigger + 'static, button: &Arc<Fake>) -> (Watch, Arc<Board>, std::io::PipeWriter) {
+fn watch(
+    trigger: impl Trigger + 'static,
+    button: &Arc<Fake>,
+) -> (Watch, Arc<TriggerStatus>, std::io::PipeWriter) {
     let (stopped, stop) = std::io::pipe().unwrap();
-    let board = Arc::new(Board::new([trigger.name()], None, None));
-    let (_, line) = Teller::start(Asked::default()).unwrap();
+    let status = Arc::new(TriggerStatus::new([trigger.name()], None, None));
+    let (_, line) = TriggerLog::start(LatchStatus::default()).unwrap();
     let button: Arc<dyn RedButton> = Arc::clone(button) as _;
-    (Watch::new(vec![Box::new(trigger)], button, Arc::clone(&board), line, stopped), board, stop)
+    (Watch::new(vec![Box::new(trigger)], button, Arc::clone(&status), line, stopped), status, stop)
 }
 
 fn lost() -> Vec<Said> {
@@ -100,11 +103,11 @@ fn works() -> Vec<Said> {
 fn ks_7_a_lost_trigger_is_told_once_and_again_when_it_is_back() {
     let button = Fake::running();
     let says = vec![lost(), lost(), works(), works(), lost()];
-    let (mut watch, board, _stop) = watch(Scripted { says, kills: false }, &button);
+    let (mut watch, status, _stop) = watch(Scripted { says, kills: false }, &button);
     let mut seen = Vec::new();
     for _ in 0..5 {
         watch.look_at_all(Instant::now());
-        seen.push(board.views()[0].working);
+        seen.push(status.views()[0].working);
     }
     assert_eq!(seen, [false, false, true, true, false]);
     assert_eq!(button.done(), ["gpio lost: no chip", "gpio works: line 17", "gpio lost: no chip"]);
@@ -164,12 +167,12 @@ impl Trigger for Broken {
 #[test]
 fn ks_5_a_panic_of_the_thread_presses_the_button() {
     let button = Fake::running();
-    let (watch, board, _stop) = watch(Broken(Instant::now()), &button);
+    let (watch, status, _stop) = watch(Broken(Instant::now()), &button);
     assert!(std::thread::spawn(move || watch.run()).join().is_err());
     assert_eq!(button.gate().state, SystemState::Shutdown);
     assert_eq!(button.gate().shut, Channels::ALL);
     assert_eq!(button.done()[0], "kill by the triggers' thread broke");
-    assert!(!board.views()[0].working, "nobody watches any more, and it is shown");
+    assert!(!status.views()[0].working, "nobody watches any more, and it is shown");
 }
 
 /// Presses when something can be read.

@@ -1,0 +1,390 @@
+//! What people do to a running estop, carried out: the core's `Operator` over the data plane's engine.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use estop_config::find_zone;
+use estop_config::printable::escaped;
+use estop_core::agent::status::AgentStatus;
+use estop_core::budget::PeriodSpend;
+use estop_core::decision::Decision;
+use estop_core::engine::StatusQuery;
+use estop_core::event::EventKind;
+use estop_core::guard::Guard;
+use estop_core::ids::Name;
+use estop_core::operator::{
+    AgentKeyHash, AgentView, BackgroundWork, EndedWork, FleetView, HookCall, HookReply, JournalTrouble,
+    NewSnooze, OnEnd, Operator, OperatorError, Overrides, RunStep, Steer, Stopped, StuckPart, TriggerView,
+    Watch, Watched,
+};
+use estop_core::policy::Preset;
+use estop_core::printed_command::Commands;
+use estop_core::system::button::{Latched, Press, Unlock};
+use estop_core::system::proof_test::{ProofTest, ProofTestError, ProofTests};
+use estop_core::system::{GateView, SystemDecision, SystemOutcome};
+use estop_gateway::{Agent, Engine, Gateway, Judged, KeyRing, NotKept, Over, is_agent_name};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::button_log;
+use crate::latch_writer::{KEPT_WITHIN, LatchStatus};
+use crate::prooftest::ProofTester;
+use crate::triggers::status::TriggerStatus;
+
+/// Steers the data plane.
+pub struct Controller {
+    engine: Arc<Engine>,
+    keys: KeyRing,
+    latch: LatchStatus,
+    trigger_status: Arc<TriggerStatus>,
+    proof: ProofTester,
+    commands: Commands,
+}
+
+/// How long a copy of the journal waits for its checkpoint. The writer looks at least once a second.
+const CHECKPOINT_WITHIN: Duration = Duration::from_secs(10);
+
+impl Controller {
+    /// Of this data plane, whose button is kept by `latch`, pressed by the triggers on `trigger_status` too, and tried out by
+    /// `proof`. `commands` are those people type to find it.
+    pub fn new(
+        gateway: &Gateway,
+        latch: LatchStatus,
+        trigger_status: Arc<TriggerStatus>,
+        proof: ProofTester,
+        commands: Commands,
+    ) -> Controller {
+        Controller {
+            engine: Arc::clone(gateway.engine()),
+            keys: gateway.keys(),
+            latch,
+            trigger_status,
+            proof,
+            commands,
+        }
+    }
+
+    fn find(&self, name: &str) -> Result<Arc<Agent>, OperatorError> {
+        self.engine.known_agent(name).ok_or_else(|| OperatorError::UnknownAgent(name.into()))
+    }
+
+    /// Waits until the disk has what was told.
+    fn keep(&self) -> Result<(), OperatorError> {
+        if !self.engine.journal.sync() {
+            return Err(OperatorError::NotKept("the journal cannot be written".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// A failed write never undoes a kill; it is said loudly (KS-2).
+    fn keep_or_say(&self) {
+        if self.keep().is_err() {
+            eprintln!("estop: what was just done is NOT on disk: a restart would not know of it.");
+        }
+    }
+
+    /// What an agent's next request would get.
+    fn status(&self, agent: &Agent, judged: &Judged) -> AgentStatus {
+        if let Some(trouble) = self.engine.journal.trouble() {
+            return AgentStatus::shut(trouble.text());
+        }
+        let (state, now) = (&judged.state, self.engine.clock.now());
+        state.status(&StatusQuery {
+            agent: &agent.name,
+            now,
+            gate: self.engine.latch.view(),
+            fleet: self.engine.rulebook.fleet.outlook(now, state.last_asked()),
+            policy: &judged.policy,
+            commands: &self.commands,
+        })
+    }
+
+    fn view(&self, agent: &Agent) -> AgentView {
+        let judged = agent.lock_state();
+        let (state, clocks) = (&judged.state, self.engine.clock.now());
+        let now = clocks.mono;
+        AgentView {
+            name: (&*agent.name).into(),
+            standing: state.standing(),
+            status: self.status(agent, &judged),
+            health: state.health_at(now, &judged.policy),
+            activity: state.activity(),
+            role: self.engine.rulebook.role(&agent.name),
+            policy: Arc::clone(&judged.policy),
+            score: judged.score,
+            in_flight: state.in_flight(),
+            spent_today: state.budget().spent_today(),
+            spent_this_month: state.budget().spent_this_month(),
+            reserved: state.budget().reserved(),
+            budget_latest_day: state.budget().latest_day_ahead(clocks, &judged.policy.budget),
+            runs: state.run_views_at(now),
+            snoozes: state.snoozes().cloned().collect(),
+        }
+    }
+
+    fn over(&self, agent: Option<&str>, overrides: &Overrides) -> Result<Over, OperatorError> {
+        let rules = self
+            .engine
+            .rulebook
+            .file()
+            .check_overrides(agent, overrides.policy.clone(), &find_zone)
+            .map_err(OperatorError::BadPolicy)?;
+        Ok(Over { role: overrides.role.clone(), rules })
+    }
+}
+
+impl Operator for Controller {
+    fn agents(&self) -> Vec<AgentView> {
+        let mut views = Vec::new();
+        self.engine.agents.for_each(|agent| views.push(self.view(agent)));
+        views.sort_by(|a, b| a.name.cmp(&b.name));
+        views
+    }
+
+    fn agent(&self, name: &str) -> Option<AgentView> {
+        self.engine.agents.get(name).map(|agent| self.view(&agent))
+    }
+
+    fn canonical(&self, name: &str) -> Name {
+        self.engine.agents.canonical(name)
+    }
+
+    fn name_agent(&self, name: &str) {
+        self.engine.rulebook.set_added(name, true);
+    }
+
+    fn add_agent(&self, name: &str) -> Result<AgentView, OperatorError> {
+        if !is_agent_name(name) {
+            return Err(OperatorError::BadName);
+        }
+        let agent = self.engine.agent(name).ok_or(OperatorError::TooManyAgents)?;
+        agent.set_leaving(false);
+        Ok(self.view(&agent))
+    }
+
+    fn release_agent(&self, name: &str) {
+        self.engine.rulebook.set_added(name, false);
+        if let Some(agent) = self.engine.agents.get(name) {
+            self.engine.agents.release(&agent);
+        }
+    }
+
+    fn steer(&self, agent: &str, steer: Steer, by: &str) -> Result<AgentView, OperatorError> {
+        let agent = self.find(agent)?;
+        if steer == Steer::Deactivate {
+            // First, and without the agent's lock: its requests end also while a worker that judges it is blocked.
+            self.engine.end_requests(&agent);
+        }
+        let by = by.into();
+        let what = match steer {
+            Steer::Activate => EventKind::AgentActivated { by },
+            Steer::Deactivate => EventKind::AgentDeactivated { by },
+            Steer::Pause => EventKind::AgentPaused { by },
+            Steer::Resume => EventKind::AgentResumed { by },
+        };
+        self.engine.apply(&agent, None, what);
+        if steer == Steer::Activate {
+            // Its window begins anew, and so does what is shown of it.
+            agent.lock_state().score = None;
+        }
+        self.keep()?;
+        Ok(self.view(&agent))
+    }
+
+    fn snooze(&self, agent: &str, snooze: NewSnooze, by: &str) -> Result<AgentView, OperatorError> {
+        let agent = self.find(agent)?;
+        let NewSnooze { guard, for_ms, until, note } = snooze;
+        self.engine.apply(
+            &agent,
+            None,
+            EventKind::GuardSnoozed { by: by.into(), guard, for_ms, until, note },
+        );
+        self.keep()?;
+        Ok(self.view(&agent))
+    }
+
+    fn wake_guard(&self, agent: &str, guard: Guard, by: &str) -> Result<AgentView, OperatorError> {
+        let agent = self.find(agent)?;
+        self.engine.apply(&agent, None, EventKind::GuardWoken { by: by.into(), guard });
+        self.keep()?;
+        Ok(self.view(&agent))
+    }
+
+    fn renew_budget(&self, agent: &str, spent: PeriodSpend, by: &str) -> Result<AgentView, OperatorError> {
+        let agent = self.find(agent)?;
+        self.engine.apply(&agent, None, EventKind::BudgetRenewed { by: by.into(), spent });
+        self.keep()?;
+        Ok(self.view(&agent))
+    }
+
+    fn renew_fleet_budget(&self, spent: PeriodSpend, by: &str) -> Result<FleetView, OperatorError> {
+        self.engine.renew_fleet_budget(by, spent);
+        self.keep()?;
+        Ok(self.fleet())
+    }
+
+    fn fleet(&self) -> FleetView {
+        self.engine.rulebook.fleet.view(self.engine.clock.now())
+    }
+
+    fn set_overrides(&self, agent: &str, overrides: Overrides, by: &str) -> Result<AgentView, OperatorError> {
+        let agent = self.find(agent)?;
+        let over = self.over(Some(&agent.name), &overrides)?;
+        self.engine.rulebook.set(&agent.name, (over != Over::default()).then_some(over));
+        self.engine.apply_rules_to(&agent, by);
+        self.keep()?;
+        Ok(self.view(&agent))
+    }
+
+    fn set_preset(&self, preset: Option<Preset>, by: &str) -> Result<(), OperatorError> {
+        self.engine.preset_changed(by, preset);
+        self.engine.rulebook.set_preset(preset);
+        self.engine.apply_rules(by);
+        self.keep()
+    }
+
+    fn check_overrides(&self, agent: Option<&str>, overrides: &Overrides) -> Result<(), OperatorError> {
+        self.over(agent, overrides).map(drop)
+    }
+
+    fn run(&self, agent: &str, run: &str, step: RunStep, by: &str) -> Result<Decision, OperatorError> {
+        let agent = self.find(agent)?;
+        // The run without a name is the implicit one.
+        let run = Some(run).filter(|run| !run.is_empty()).map(Name::from);
+        let decision = self.engine.apply(&agent, run, step.into_event(by));
+        self.keep()?;
+        Ok((*decision).clone())
+    }
+
+    fn hook(&self, call: HookCall<'_>) -> HookReply {
+        self.engine.hook(call)
+    }
+
+    fn key_owner(&self, sha256: [u8; 32]) -> Option<Name> {
+        self.keys.owner_of(&sha256)
+    }
+
+    fn set_keys(&self, keys: Vec<AgentKeyHash>) {
+        self.keys.set(keys);
+    }
+
+    fn access_changed(&self, what: &str, by: &str) {
+        self.engine.access_changed(by, what);
+        self.keep_or_say();
+    }
+
+    fn is_kept(&self) -> bool {
+        self.latch.is_kept()
+    }
+
+    fn is_stored(&self) -> bool {
+        self.engine.journal.is_stored()
+    }
+
+    fn journal_trouble(&self) -> Option<JournalTrouble> {
+        self.engine.journal.trouble()
+    }
+
+    fn stuck_parts(&self) -> Vec<StuckPart> {
+        self.engine.heartbeats.stuck()
+    }
+
+    fn checkpoint(&self) -> Option<u64> {
+        self.engine.journal.checkpoint(CHECKPOINT_WITHIN)
+    }
+
+    fn gate(&self) -> GateView {
+        self.engine.latch.view()
+    }
+
+    fn button(&self) -> Latched {
+        self.engine.button()
+    }
+
+    fn kill(&self, press: Press) -> Stopped {
+        let begun = Instant::now();
+        let (reason, by, source) = (press.reason, press.by.clone(), press.source.clone());
+        let stopped = self.engine.kill(press);
+        button_log::say(button_log::killed(reason, &by, &source, &stopped));
+        let kept_us = self.latch.wait(KEPT_WITHIN).then(|| begun.elapsed().as_micros());
+        Stopped { kept_us: kept_us.and_then(|us| u64::try_from(us).ok()), ..stopped }
+    }
+
+    fn restart(&self, unlock: Unlock) -> Result<SystemDecision, OperatorError> {
+        let by = unlock.by.clone();
+        let decision = self.engine.restart(unlock).map_err(not_kept)?;
+        self.latch.wait(KEPT_WITHIN);
+        button_log::released(&by, &decision).into_iter().for_each(button_log::say);
+        Ok(decision)
+    }
+
+    fn clear(&self, unlock: Unlock) -> Result<SystemDecision, OperatorError> {
+        let by = unlock.by.clone();
+        let decision = self.engine.clear(unlock).map_err(not_kept)?;
+        self.latch.wait(KEPT_WITHIN);
+        button_log::released(&by, &decision).into_iter().for_each(button_log::say);
+        if decision.outcome == SystemOutcome::Applied {
+            // Whoever clears is there: a dead man's switch waits anew. A clear that is refused says nothing of the kind.
+            self.trigger_status.beat();
+            if let Some(why) = self.trigger_status.lies_in_wait() {
+                eprintln!("estop: cleared, but {}.", escaped(&why));
+            }
+        }
+        Ok(decision)
+    }
+
+    fn proof_test(&self, by: &str) -> Result<ProofTest, ProofTestError> {
+        self.proof.test(by, self.engine.clock.now().wall)
+    }
+
+    fn proof_tests(&self) -> ProofTests {
+        self.proof.tests()
+    }
+
+    fn heartbeat(&self) -> bool {
+        self.trigger_status.beat()
+    }
+
+    fn under_way(&self) -> EndedWork {
+        self.engine.under_way()
+    }
+
+    fn background(&self) -> BackgroundWork {
+        self.engine.jobs.view()
+    }
+
+    fn pulse(&self) -> u64 {
+        self.engine.journal.pushed()
+    }
+
+    fn triggers(&self) -> Vec<TriggerView> {
+        self.trigger_status.views()
+    }
+
+    fn watch(&self, who: Watched, on_end: OnEnd) -> Result<Watch, OperatorError> {
+        let supervisor = who.supervisor;
+        let wake_and_tell = move |why: &str| {
+            on_end(why);
+            if let Some(supervisor) = supervisor {
+                wake(supervisor);
+            }
+        };
+        self.engine.watch(who, Box::new(wake_and_tell))
+    }
+
+    fn ticket(&self, sha256: [u8; 32]) -> Option<(Name, Name)> {
+        self.engine.ticket(&sha256)
+    }
+}
+
+fn not_kept(error: NotKept) -> OperatorError {
+    OperatorError::NotKept(error.to_string())
+}
+
+/// A supervisor that was stopped, by Ctrl-Z or by what it supervises, could not end anything.
+fn wake(supervisor: u32) {
+    let pid = i32::try_from(supervisor).ok().filter(|pid| *pid > 1).and_then(Pid::from_raw);
+    // Gone, or another's by now: the signal does nothing to one that runs.
+    if let Some(pid) = pid {
+        let _ = kill_process(pid, Signal::CONT);
+    }
+}
