@@ -151,7 +151,7 @@ fn po_2_a_hundred_thousand_requests_that_end_anyhow_leave_nothing_reserved() {
                         )),
                         1 => drop(engine.apply(&agent, None, EventKind::AgentPaused { by: "test".into() })),
                         2..20 => {
-                            drop(engine.apply(&agent, None, EventKind::AgentActivated { by: "test".into() }))
+                            drop(engine.apply(&agent, None, EventKind::AgentActivated { by: "test".into() }));
                         }
                         _ => {}
                     }
