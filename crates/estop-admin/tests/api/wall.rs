@@ -21,7 +21,7 @@ fn record(seq: u64, agent: &str, wall: i64, refused: bool) -> String {
     let (mode, health) = if refused { ("LOOPING", 550) } else { ("WORKING", 1000) };
     let zeros = "0".repeat(64);
     format!(
-        r#"{{"record":{{"seq":{seq},"chain":"{agent}","mono":1,"wall":{wall},"event":{{}}}},"decision":{{"outcome":{outcome},"seen":{{"gate":{{"mode":"{mode}"}},"health":{health}}}}},"eh":"{zeros}","dh":"{zeros}"}}"#
+        r#"{{"record":{{"seq":{seq},"chain":"{agent}","mono":1,"wall":{wall},"event":{{}}}},"decision":{{"outcome":{outcome},"seen":{{"gate":{{"mode":"{mode}"}},"health":{{"health":{health}}}}}}},"eh":"{zeros}","dh":"{zeros}"}}"#
     ) + "\n"
 }
 
