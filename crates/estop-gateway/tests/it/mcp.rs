@@ -103,7 +103,8 @@ fn told(house: &House) -> (Vec<String>, usize) {
     let records = house.records();
     let asked = records.iter().filter_map(|record| {
         let json: Value = serde_json::from_str(record.split(' ').nth(1)?).ok()?;
-        let asked = json.get("what")?.get("tool_requested")?.clone();
+        let what = json.get("what")?;
+        let asked = what.get("data").filter(|_| what["type"] == "tool_requested")?.clone();
         let gate = asked.get("gate").and_then(Value::as_str).unwrap_or("hook");
         Some(format!("{} {gate}", asked.get("tool")?.as_str()?))
     });

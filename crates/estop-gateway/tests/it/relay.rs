@@ -368,9 +368,8 @@ fn ks_10_nothing_passes_after_a_kill_until_it_is_cleared() {
     let refused = records.iter().filter(|r| r.contains("\"message_") && r.contains("\"refuse\"")).count();
     assert_eq!(refused, 5, "each is written down: {records:#?}");
     assert!(
-        records
-            .iter()
-            .any(|r| r.starts_with("support ") && r.contains(r#"{"message_in":{"relay":"support"}}"#))
+        records.iter().any(|r| r.starts_with("support ")
+            && r.contains(r#"{"type":"message_in","data":{"relay":"support"}}"#))
     );
 }
 
