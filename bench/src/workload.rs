@@ -9,10 +9,10 @@ use estop_core::event::{
 use estop_core::fingerprint::simhash::SimHash;
 use estop_core::fingerprint::{CallPrint, RequestPrint, ResponsePrint, StepPrint};
 use estop_core::ids::{CallId, Hash64, RequestId};
-use estop_core::journal::{Chains, Happened};
 use estop_core::money::NanoUsd;
 use estop_core::policy::Policy;
 use estop_core::time::{Millis, Now};
+use estop_journal::LineWriter;
 
 use crate::random::Random;
 
@@ -150,13 +150,13 @@ pub fn judge(
 
 /// The journal of the events: the policy first, then everything.
 pub fn journal(events: &[Happening], agents: usize, policy: &Policy) -> Vec<u8> {
-    let mut chains = Chains::default();
     let mut out = Vec::new();
+    let mut writer = LineWriter::begin(&mut out);
     let names: Vec<String> = (0..agents).map(|at| format!("agent-{at}")).collect();
     let mut states: Vec<AgentState> = (0..agents).map(|_| AgentState::default()).collect();
     let mut tell = |agent: usize, now: Now, event: &Event| {
         let decision = states[agent].handle(now, event, policy);
-        chains.append(&names[agent], now, Happened::Agent(event), &decision, &mut out);
+        writer.agent(&names[agent], now, event, &decision, &mut out);
     };
     for agent in 0..agents {
         let learn =
@@ -166,5 +166,6 @@ pub fn journal(events: &[Happening], agents: usize, policy: &Policy) -> Vec<u8> 
     for happening in events {
         tell(happening.agent, happening.now, &happening.event);
     }
+    writer.end(&mut out);
     out
 }

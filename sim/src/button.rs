@@ -67,14 +67,13 @@ impl Button {
             SystemEvent::RestartRequested { .. }
             | SystemEvent::ConfigurationRead { .. }
             | SystemEvent::AccessChanged { .. }
-            | SystemEvent::SettingChanged { .. }
+            | SystemEvent::SettingsChanged { .. }
             | SystemEvent::PresetChanged { .. }
             | SystemEvent::FleetBudgetRenewed { .. }
             | SystemEvent::TriggerChanged { .. }
             | SystemEvent::PartChanged { .. }
             | SystemEvent::Pruned { .. }
-            | SystemEvent::ProofTested { .. }
-            | SystemEvent::Checkpointed { .. } => {}
+            | SystemEvent::ProofTested { .. } => {}
         }
     }
 

@@ -2,10 +2,10 @@
 
 use estop_core::decision::Decision;
 use estop_core::event::Event;
-use estop_core::journal::{Chains, Happened, SYSTEM};
-use estop_core::replay::Replay;
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_core::time::Now;
+use estop_journal::{LineWriter, Replay};
+use sha2::{Digest, Sha256};
 
 use crate::broken::{Breach, Holds};
 use crate::config::Replaying;
@@ -15,33 +15,37 @@ const CHUNK_BYTES: usize = 1 << 20;
 
 /// The journal so far.
 pub struct History {
-    chains: Chains,
+    writer: LineWriter,
     lines: Vec<u8>,
     replay: Replay,
     replaying: Replaying,
+    sha256: Sha256,
 }
 
 impl History {
     /// An empty journal.
     pub fn new(replaying: Replaying) -> History {
-        History { chains: Chains::default(), lines: Vec::new(), replay: Replay::default(), replaying }
+        let mut lines = Vec::new();
+        let writer = LineWriter::begin(&mut lines);
+        History { writer, lines, replay: Replay::default(), replaying, sha256: Sha256::new() }
     }
 
     /// Writes what happened to an agent.
     pub fn agent(&mut self, agent: &str, now: Now, event: &Event, decision: &Decision) -> Holds {
-        self.chains.append(agent, now, Happened::Agent(event), decision, &mut self.lines);
+        self.writer.agent(agent, now, event, decision, &mut self.lines);
         self.replay_full_chunk()
     }
 
     /// Writes what happened to the system.
     pub fn system(&mut self, now: Now, event: &SystemEvent, decision: &SystemDecision) -> Holds {
-        self.chains.append(SYSTEM, now, Happened::System(event), decision, &mut self.lines);
+        self.writer.system(now, event, decision, &mut self.lines);
         self.replay_full_chunk()
     }
 
-    /// The event that seals the journal.
-    pub fn checkpoint(&self) -> SystemEvent {
-        SystemEvent::Checkpointed { heads: self.chains.heads() }
+    /// Writes the last line and replays the rest.
+    pub fn end(&mut self) -> Holds {
+        self.writer.end(&mut self.lines);
+        self.replay_rest()
     }
 
     fn replay_full_chunk(&mut self) -> Holds {
@@ -49,18 +53,19 @@ impl History {
     }
 
     /// Replays what was written and not read yet.
-    pub fn replay_rest(&mut self) -> Holds {
+    fn replay_rest(&mut self) -> Holds {
         if self.replaying == Replaying::On {
-            for line in self.lines.split_inclusive(|byte| *byte == b'\n') {
+            for line in self.lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
                 self.replay.feed(line).map_err(|error| Breach::new("replay_is_equal", error.to_string()))?;
             }
         }
+        self.sha256.update(&self.lines);
         self.lines.clear();
         Ok(())
     }
 
-    /// One number for all that happened and was decided: the head of the system's chain, once the journal is sealed.
+    /// One number for all that happened and was decided.
     pub fn digest(&self) -> String {
-        self.chains.head(SYSTEM).map_or_else(String::new, |head| head.events.to_string())
+        self.sha256.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }

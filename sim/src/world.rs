@@ -95,9 +95,7 @@ impl<J: Judge> World<J> {
             self.handle(due)?;
             self.disturb()?;
         }
-        let checkpoint = self.history.checkpoint();
-        self.system(&checkpoint)?;
-        self.history.replay_rest().map_err(|breach| self.broken_between(breach))?;
+        self.history.end().map_err(|breach| self.broken_between(breach))?;
         self.summary.simulated_ms = self.clocks.now(self.at).mono.since(begun.mono);
         self.summary.digest = self.history.digest();
         Ok(self.summary)

@@ -8,7 +8,7 @@
 use estop_core::engine::AgentState;
 use estop_sim::{Config, run};
 
-const SEED_1: &str = "bebd542498ab8a88ad0d1cba6b95f96ddda714c94f3639f4c7abbf59c6310a42";
+const SEED_1: &str = "38198e166f523904d179fed685e98688aa18c0538f6de09df8a36ea20b3b4595";
 
 #[test]
 fn seed_1_has_its_digest() {

@@ -328,7 +328,7 @@ def judge_the_judge(port):
 
 def judge_secrets():
     hidden = [*SECRETS.values(), SLACK_PATH, *(base64.b64encode(value.encode()).decode() for value in SECRETS.values())]
-    written = b"".join(file.read_bytes() for file in FOLDER.rglob("*") if file.is_file() and file.name.startswith(("estop.db", "tail-", "said")))
+    written = b"".join(file.read_bytes() for file in FOLDER.rglob("*") if file.is_file() and (file.parent.name == "journal" or file.name.startswith(("estop.db", "said"))))
     leaked = [word for word in hidden if word.encode() in written]
     check("al_1 no secret is in the store or in what was said", not leaked and len(written) > 10_000, str(leaked))
 

@@ -79,9 +79,9 @@ class Estop:
     def read_deactivations(self, agent):
         for line in self.export().splitlines():
             row = json.loads(line)
-            if row["record"]["chain"] != agent:
+            if row.get("agent") != agent or "seq" not in row:
                 continue
-            for effect in row["decision"].get("effects", []):
+            for effect in row.get("decision", {}).get("effects", []):
                 if isinstance(effect, dict) and "deactivated" in effect:
                     yield effect["deactivated"]["cause"]
 

@@ -109,7 +109,7 @@ async def press(binary, folder, count):
         wires = await open_streams(port, count)
         print(f"{upstream.open} streams are open")
         calls = "write,pwrite64,fdatasync,fsync"
-        files = [word for file in (folder / "data").iterdir() if file.is_file() for word in ("-P", str(file))]
+        files = [word for file in (folder / "data").rglob("*") if file.is_file() for word in ("-P", str(file))]
         hang = ["-e", f"trace={calls}", "-e", f"inject={calls}:delay_enter={HANG_S * 1_000_000}"]
         tracer = subprocess.Popen(["strace", "-f", "-qq", "-o", "/dev/null", *files, *hang, "-p", str(estop.pid)])
         await wait_for("strace is attached", lambda: "TracerPid:\t0" not in pathlib.Path(f"/proc/{estop.pid}/status").read_text(), 10)

@@ -33,7 +33,7 @@ WRITES = "pwrite64,write,fdatasync,fsync,ftruncate,unlink,rename"
 FAULTS = {
     "killed": (WRITES, "signal=SIGKILL:when={n}"),
     "EIO once": ("pwrite64,write,fdatasync,fsync", "error=EIO:when={n}"),
-    "disk full from there on": ("pwrite64,write", "error=ENOSPC:when={n}+"),
+    "disk full from there on": ("pwrite64,write,fallocate", "error=ENOSPC:when={n}+"),
 }
 CONFIG = """
 listen: {{data: 127.0.0.1:0, admin: 127.0.0.1:0}}

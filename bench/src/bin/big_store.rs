@@ -9,16 +9,22 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use estop_core::engine::AgentState;
 use estop_core::event::{Event, EventKind};
-use estop_core::journal::{Chains, Happened, SYSTEM};
+use estop_core::ids::Hash64;
 use estop_core::policy::Policy;
-use estop_core::system::{System, SystemEvent};
+use estop_core::system::SystemEvent;
 use estop_core::time::{Millis, Now};
-use estop_store::{AgentSeen, Durability, Journal, JournalBatch, Lines, Snapshot, Sqlite, SqliteOptions};
+use estop_journal::{Body, Manifest, Payload, SYSTEM, State, write_record};
+use estop_store::segments::{JOURNAL_FOLDER, SegmentWriter, seal};
+use estop_store::{AgentSeen, Cursor, Durability, Journal, JournalBatch, Snapshot, Sqlite, SqliteOptions};
 
 /// Records stored at once.
 const BATCH: u64 = 10_000;
+/// As the daemon's.
+const SEGMENT_BYTES: u64 = 16 << 20;
 /// Milliseconds from record to record. The last is of now: nothing is so old that estop lets it go while it is measured.
 const BETWEEN_MS: u64 = 500;
+/// Which journal it is.
+const JOURNAL: Hash64 = Hash64(1);
 
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
@@ -26,16 +32,24 @@ fn main() -> anyhow::Result<()> {
     let mut number = |what| arguments.next().context(what)?.parse::<u64>().context(what);
     let (agents, records) = (number("AGENTS")?, number("RECORDS")?);
     std::fs::create_dir_all(&folder)?;
-    let store = Sqlite::open(&Path::new(&folder).join("estop.db"), SqliteOptions::default())?;
+    let folder = Path::new(&folder);
+    let store = Sqlite::open(&folder.join("estop.db"), SqliteOptions::default())?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
     let begin = i64::try_from(now)?.saturating_sub_unsigned(records * BETWEEN_MS);
     let states = vec![AgentState::default(); agents as usize];
-    Making { store, chains: Chains::default(), states, begin }.fill(records)
+    let first = Now { mono: Millis(0), wall: begin };
+    let writer = SegmentWriter::create(&folder.join(JOURNAL_FOLDER), JOURNAL, "bench", first)?;
+    let (body, lines, manifest) = Default::default();
+    Making { store, writer, manifest, state: State::default(), body, lines, states, begin }.fill(records)
 }
 
 struct Making {
     store: Sqlite,
-    chains: Chains,
+    writer: SegmentWriter,
+    manifest: Manifest,
+    state: State,
+    body: Body,
+    lines: Vec<u8>,
     states: Vec<AgentState>,
     begin: i64,
 }
@@ -44,16 +58,11 @@ impl Making {
     fn fill(mut self, records: u64) -> anyhow::Result<()> {
         let policy = Policy::default();
         let mut batch = JournalBatch::default();
-        let mut lines = Lines { first_seq: 1, first_wall: self.begin, ..Lines::default() };
         let started = SystemEvent::Started { found: None };
-        let decision = System::default().handle(Now::default(), &started);
-        self.chains.append(
-            SYSTEM,
-            Now { mono: Millis(0), wall: self.begin },
-            Happened::System(&started),
-            &decision,
-            &mut lines.bytes,
-        );
+        let now = Now { mono: Millis(0), wall: self.begin };
+        let decision = self.state.apply(now, &started);
+        self.body.write(SYSTEM, now, Payload::System(&started), &decision);
+        self.append(SYSTEM);
         for number in 1..records {
             let (at, name) = self.agent(number);
             let since = number * BETWEEN_MS;
@@ -62,18 +71,38 @@ impl Making {
             let what = if first { policy_changed(&policy) } else { EventKind::PromptSubmitted };
             let event = Event::open(what);
             let decision = self.states[at].handle(now, &event, &policy);
-            self.chains.append(&name, now, Happened::Agent(&event), &decision, &mut lines.bytes);
+            self.body.write(&name, now, Payload::Agent(&event), &decision);
+            self.append(&name);
             if first {
                 batch.seen.push(AgentSeen { agent: name.into(), at: now.wall });
             }
             if number % BATCH == 0 || number + 1 == records {
-                (lines.last_seq, lines.last_wall) = (self.chains.seq(), now.wall);
-                let next = Lines { first_seq: lines.last_seq + 1, first_wall: now.wall, ..Lines::default() };
-                batch.lines = Some(std::mem::replace(&mut lines, next));
+                self.write()?;
+                batch.cursor = Some(Cursor { journal: JOURNAL, seq: self.state.seq });
                 self.store.append(Arc::new(std::mem::take(&mut batch)), Durability::Process)?;
             }
         }
+        self.writer.sync()?;
+        self.store.index_segments()?;
         self.keep_states(&policy)
+    }
+
+    fn append(&mut self, agent: &str) {
+        let (seq, n) = self.state.next(agent);
+        write_record(&mut self.lines, seq, n, &self.body);
+        self.state.add(agent);
+    }
+
+    fn write(&mut self) -> anyhow::Result<()> {
+        self.writer.write(&self.lines, self.state.seq)?;
+        self.lines.clear();
+        let at = self.writer.position();
+        if at.bytes >= SEGMENT_BYTES {
+            self.writer.begin_segment(&self.state)?;
+            self.writer.sync()?;
+            seal(self.writer.folder(), at.segment, &mut self.manifest)?;
+        }
+        Ok(())
     }
 
     fn agent(&self, number: u64) -> (usize, String) {
@@ -82,11 +111,11 @@ impl Making {
     }
 
     fn keep_states(self, policy: &Policy) -> anyhow::Result<()> {
-        let seq = self.chains.seq();
+        let seq = self.state.seq;
         let mut batch = JournalBatch::default();
         for (at, state) in self.states.iter().enumerate() {
             let agent = format!("agent-{at}");
-            let told = self.chains.head(&agent).map_or(0, |head| head.count);
+            let told = self.state.count(&agent);
             batch.snapshots.push(Snapshot { agent: agent.into(), seq, state: state.snapshot(told, policy) });
         }
         Ok(self.store.append(Arc::new(batch), Durability::Disk)?)

@@ -5,8 +5,7 @@
 
 use estop_bench::stopwatch::{best_of, ns_each};
 use estop_bench::workload;
-use estop_core::journal::{Chains, Record};
-use estop_core::replay::Replay;
+use estop_journal::{Checker, Replay};
 
 const AGENTS: usize = 100;
 
@@ -29,12 +28,11 @@ fn main() {
     );
 
     let journal = workload::journal(&events, AGENTS, &policy);
-    let lines: Vec<&[u8]> = journal.split_inclusive(|b| *b == b'\n').collect();
+    let lines: Vec<&[u8]> = journal.split(|b| *b == b'\n').filter(|line| !line.is_empty()).collect();
     let records = lines.len();
     let verified = best_of(rounds, || {
-        let mut chains = Chains::default();
-        let broken =
-            lines.iter().filter(|line| Record::parse(line).and_then(|r| chains.check(&r)).is_err()).count();
+        let mut checker = Checker::default();
+        let broken = lines.iter().filter(|line| checker.take(line).is_err()).count();
         assert_eq!(broken, 0);
     });
     report("verify", verified, records, journal.len());

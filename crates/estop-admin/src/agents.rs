@@ -117,7 +117,7 @@ async fn add(
     let mut checks = Checks::default();
     checks.name("id", &new.id);
     new.role.iter().for_each(|role| checks.name("role", role));
-    checks.expect(new.id != estop_core::journal::SYSTEM, "id", "must not be `system`");
+    checks.expect(new.id != estop_core::system::SYSTEM, "id", "must not be `system`");
     checks.done()?;
     let location = HeaderValue::from_str(&format!("/api/agents/{}", new.id));
     let asked = std::sync::Arc::clone(&app);
@@ -244,6 +244,8 @@ fn remove(app: &App, name: &str, if_match: &IfMatch, caller: &Caller) -> Result<
     // One that rests in the store is stopped too.
     app.operator.add_agent(name)?;
     app.operator.steer(name, Steer::Deactivate, &caller.by)?;
+    // The stop changes its row, too: not between here and the deletion.
+    app.operator.is_stored();
     let stored = row::stored(app, &row::find(app, name)?)?;
     let store = app.store_here();
     store.delete_agent(name, stored.version, app.now())?;

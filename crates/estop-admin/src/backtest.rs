@@ -1,5 +1,5 @@
 //! What another window or threshold of the kill switch would have done (TW-8, LD-1): an agent's recorded traffic judged
-//! by it, beside what today's values give. The core judges (`estop_core::backtest`); this reads, within bounds.
+//! by it, beside what today's values give. The core judges (`estop_journal`); this reads, within bounds.
 
 mod effect;
 mod reading;
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::State;
-use estop_core::backtest::{LoopBacktest, LoopOutcome};
 use estop_core::ids::Name;
 use estop_core::policy::{Mode, Policy};
 use estop_core::policy_file::ThresholdTenths;
+use estop_journal::{LoopBacktest, LoopOutcome};
 use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;

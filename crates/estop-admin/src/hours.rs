@@ -10,7 +10,8 @@ use estop_core::guard::Guard;
 use estop_core::ids::Name;
 use estop_core::tripwire::activity::ActivityMode;
 use estop_core::tripwire::health;
-use estop_store::{Lines, Store, StoreError};
+use estop_store::{Store, StoreError};
+use jiff::Timestamp;
 use serde::Deserialize;
 
 /// Slots of the short view: an hour by minutes.
@@ -23,8 +24,6 @@ const LONGEST_MS: i64 = FIVE_MS * FIVES as i64;
 /// Records read at one look. At double, the first page after a start takes 40 ms longer; at half, a busy fleet knows half as
 /// much of what was before.
 const READ_MAX: u64 = 10_000;
-/// What every line ends with: `,"eh":"…","dh":"…"}`, two hashes of 64 digits.
-const HASHES_LEN: usize = 145;
 /// Agents counted at once, about a kilobyte each. Further ones have no chart until others have been quiet for six hours.
 const AGENTS_MAX: usize = 10_000;
 
@@ -70,19 +69,23 @@ impl Hours {
         Ok(())
     }
 
-    fn take(&mut self, lines: &Lines, now: i64) {
-        let text = str::from_utf8(&lines.bytes).unwrap_or_default();
-        if self.read_to == 0 && lines.first_seq > 1 {
-            // Not the block's time: it may have begun before the part that is read.
-            let first = text.lines().next().and_then(|line| serde_json::from_str::<Head<'_>>(line).ok());
-            self.since = first.map(|head| head.record.wall).or(Some(lines.last_wall));
+    fn take(&mut self, lines: &[u8], now: i64) {
+        let text = str::from_utf8(lines).unwrap_or_default();
+        let read = |line: &str| serde_json::from_str::<Head>(line).ok();
+        let (Some(first), Some(last)) =
+            (text.lines().next().and_then(read), text.lines().next_back().and_then(read))
+        else {
+            return;
+        };
+        if self.read_to == 0 && first.seq > 1 {
+            self.since = Some(first.at.as_millisecond());
         }
         // One by one: a look that fails goes on here the next time.
-        self.read_to = lines.last_seq;
-        if lines.last_wall < now - LONGEST_MS {
+        self.read_to = last.seq;
+        if last.at.as_millisecond() < now - LONGEST_MS {
             return;
         }
-        for line in text.lines().filter(|line| !is_noted(line)) {
+        for line in text.lines().filter(|line| line.contains(DECIDES)) {
             // The system's records decide other things, and are no requests.
             if let Ok(line) = serde_json::from_str::<Line<'_>>(line) {
                 self.count(&line);
@@ -97,7 +100,7 @@ impl Hours {
             Outcome::Noted => return,
         };
         let is_judged = !line.decision.outcome.is_turned_away();
-        let chain: &str = &line.record.chain;
+        let (chain, wall): (&str, i64) = (&line.agent, line.at.as_millisecond());
         if !self.agents.contains_key(chain) {
             if self.agents.len() >= AGENTS_MAX {
                 return;
@@ -112,8 +115,8 @@ impl Hours {
                 health: line.decision.health().filter(|_| is_judged),
                 mode: gate.as_ref().filter(|_| is_judged).map(|seen| seen.mode).unwrap_or_default(),
             };
-            rings.minutes.add(line.record.wall.div_euclid(MINUTE_MS), one);
-            rings.fives.add(line.record.wall.div_euclid(FIVE_MS), one);
+            rings.minutes.add(wall.div_euclid(MINUTE_MS), one);
+            rings.fives.add(wall.div_euclid(FIVE_MS), one);
         }
     }
 
@@ -133,11 +136,8 @@ impl Hours {
     }
 }
 
-/// Half of all lines only note something, answers above all: seen at their end, without reading them.
-fn is_noted(line: &str) -> bool {
-    let rest = line.len().checked_sub(HASHES_LEN).and_then(|end| line.get(..end));
-    rest.is_some_and(|rest| rest.ends_with(r#""decision":{}"#))
-}
+/// Half of all lines only note something, answers above all, and have no outcome.
+const DECIDES: &str = r#""decision":{"outcome""#;
 
 struct Rings {
     minutes: Ring<MINUTES>,
@@ -212,23 +212,17 @@ fn alarm(mode: ActivityMode) -> u8 {
 #[derive(Deserialize)]
 struct Line<'l> {
     #[serde(borrow)]
-    record: Record<'l>,
+    agent: Cow<'l, str>,
+    at: Timestamp,
     #[serde(borrow)]
     decision: Decided<'l>,
 }
 
 /// The part that all lines have.
 #[derive(Deserialize)]
-struct Head<'l> {
-    #[serde(borrow)]
-    record: Record<'l>,
-}
-
-#[derive(Deserialize)]
-struct Record<'l> {
-    #[serde(borrow)]
-    chain: Cow<'l, str>,
-    wall: i64,
+struct Head {
+    seq: u64,
+    at: Timestamp,
 }
 
 #[derive(Deserialize)]
@@ -313,16 +307,31 @@ mod tests {
 
     #[test]
     fn ui_1_lines_are_read_as_the_journal_writes_them() {
-        let lines = r#"{"record":{"seq":1,"chain":"system","mono":0,"wall":60000,"system":"x"},"decision":{"outcome":"applied"},"eh":"","dh":""}
-{"record":{"seq":2,"chain":"a","mono":0,"wall":60000,"event":{}},"decision":{"outcome":"allow","rulings":"p","seen":{"gate":{"mode":"WORKING"},"health":{"health":1000}}},"eh":"","dh":""}
-{"record":{"seq":3,"chain":"a","mono":0,"wall":60001,"event":{}},"decision":{"effects":[]},"eh":"","dh":""}
-{"record":{"seq":4,"chain":"a","mono":0,"wall":60002,"event":{}},"decision":{"outcome":{"refuse":{"by":"gate","retry":"never"}},"seen":{"gate":{"mode":"LOOPING","intensity":"HIGH"},"health":{"health":250,"suspend_below":600}}},"eh":"","dh":""}
-"#;
-        let lines = lines.to_owned()
-            + r#"{"record":{"seq":5,"chain":"a","mono":0,"wall":60003,"event":{}},"decision":{"outcome":{"refuse":{"by":"agent","retry":"never"}},"seen":{"gate":{"mode":"RUNAWAY"},"health":{"health":1}}},"eh":"","dh":""}"#;
-        let lines = Lines { first_seq: 1, last_seq: 5, first_wall: 0, last_wall: 60002, bytes: lines.into() };
+        let line = |seq: u64, agent: &str, rest: &str| {
+            format!(
+                r#"{{"seq":{seq},"n":1,"agent":"{agent}","at":"1970-01-01T00:01:00.00{seq}Z","mono":0,{rest},"crc":""}}"#
+            )
+        };
+        let of_a = |seq, decision: &str| line(seq, "a", &format!(r#""event":{{"type":"tick"}}{decision}"#));
+        let lines = [
+            line(1, "system", r#""system":{"type":"x"},"decision":{"outcome":"applied"}"#),
+            of_a(
+                2,
+                r#","decision":{"outcome":"allow","rulings":"p","seen":{"gate":{"mode":"WORKING"},"health":{"health":1000}}}"#,
+            ),
+            of_a(3, ""),
+            of_a(
+                4,
+                r#","decision":{"outcome":{"refuse":{"by":"gate","retry":"never"}},"seen":{"gate":{"mode":"LOOPING","intensity":"HIGH"},"health":{"health":250,"suspend_below":600}}}"#,
+            ),
+            of_a(
+                5,
+                r#","decision":{"outcome":{"refuse":{"by":"agent","retry":"never"}},"seen":{"gate":{"mode":"RUNAWAY"},"health":{"health":1}}}"#,
+            ),
+        ];
+        let lines = lines.join("\n");
         let mut hours = Hours::default();
-        hours.take(&lines, 60_100);
+        hours.take(lines.as_bytes(), 60_100);
         let last = Slot { passed: 1, refused: 2, health: Some(250), mode: ActivityMode::Looping };
         assert_eq!(hours.of("a", 60_100).minutes.last(), Some(&last));
         assert_eq!(hours.of("a", 60_100).fives.last(), Some(&last));
@@ -332,10 +341,6 @@ mod tests {
             let decided = format!(r#"{{"outcome":"allow","rulings":"{rulings}","seen":{seen}}}"#);
             assert_eq!(serde_json::from_str::<Decided<'_>>(&decided).expect("a decision").health(), health);
         }
-        let hashes = format!(r#","eh":"{0}","dh":"{0}"}}"#, "0".repeat(64));
-        assert_eq!(hashes.len(), HASHES_LEN);
-        assert!(is_noted(&format!(r#"{{"record":{{}},"decision":{{}}{hashes}"#)));
-        assert!(!is_noted(&format!(r#"{{"record":{{}},"decision":{{"outcome":"allow"}}{hashes}"#)));
         assert_eq!((hours.agents.len(), hours.since(60_100, LONGEST_MS)), (1, None));
     }
 }

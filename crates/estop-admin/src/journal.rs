@@ -9,8 +9,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use estop_core::chain::Heads;
-use estop_core::journal::{Base, Beginning, Chains, JournalError, Record};
+use estop_journal::{Checker, JournalError, records};
 use estop_store::{Store, StoreError};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http_body::Frame;
@@ -43,6 +42,8 @@ struct Range {
     /// The last record; the newest if left out.
     #[param(minimum = 1, maximum = 1_000_000_000_000_000_u64)]
     to: Option<u64>,
+    /// Only this agent's records. Without `from` and `to`, `estop verify` and `estop replay` take them.
+    agent: Option<String>,
 }
 
 impl Range {
@@ -61,43 +62,49 @@ impl Range {
 #[derive(Serialize, ToSchema)]
 #[schema(as = JournalCheckpoint)]
 struct CheckpointOut {
-    /// Its record; an export up to it is sealed.
+    /// The newest record.
     seq: u64,
 }
 
-/// Stores a checkpoint after all records there are: an export that ends with it is sealed.
+/// Syncs the journal: the disk has all records up to the one that is named.
 #[utoipa::path(post, path = "/api/journal/checkpoint", tag = "journal",
     responses((status = 200, body = CheckpointOut)))]
 async fn checkpoint(State(app): State<App>) -> Answer<CheckpointOut> {
     let operator = Arc::clone(&app.operator);
     let seq = app.work(move || Ok(operator.checkpoint())).await?;
     seq.map(|seq| Json(CheckpointOut { seq })).ok_or_else(|| {
-        let detail = "The journal's writer did not store a checkpoint in time. Try again.";
+        let detail = "The disk does not take the journal. Look at `estop status`.";
         Problem::new(Kind::Unavailable, detail).retry_after(5)
     })
 }
 
-/// Exports records as they were written, one line each. Without `to` it ends with a checkpoint, so that `estop verify` notices
-/// if its end was cut off.
+/// Exports records as they were written, one line each. Without `from` and `to` it is the whole journal and ends with a line
+/// that says so, so that `estop verify` notices if its end was cut off.
 #[utoipa::path(get, path = "/api/journal/export", tag = "journal", params(Range),
     responses((status = 200, body = String, content_type = "application/jsonl")))]
 async fn export(State(app): State<App>, QueryIn(range): QueryIn<Range>) -> Result<Response, Problem> {
-    let (from, mut to) = range.check()?;
+    let (from, to) = range.check()?;
+    let is_whole = range.from.is_none() && range.to.is_none();
     let permit = one_of_few(&app)?;
-    if range.to.is_none() {
-        let operator = Arc::clone(&app.operator);
-        // Without one the export is as whole, and says that it is not sealed.
-        to = app.work(move || Ok(operator.checkpoint())).await?.unwrap_or(to);
-    }
+    let operator = Arc::clone(&app.operator);
+    // What happened until now is part of it.
+    app.work(move || Ok(operator.checkpoint())).await?;
     let (sender, receiver) = mpsc::channel(BLOCKS_AHEAD);
     let store = app.store_handle();
     tokio::task::spawn_blocking(move || {
         let _permit = permit;
-        let mut send = |lines: &estop_store::Lines| {
-            sender.blocking_send(Ok(Bytes::copy_from_slice(&lines.bytes))).is_ok()
+        let mut send = |lines: &[u8]| sender.blocking_send(Ok(Bytes::copy_from_slice(lines))).is_ok();
+        let sent = match range.agent {
+            Some(agent) if is_whole => store.export_agent(&agent, &mut send),
+            Some(agent) => store.blocks(from, to, &mut |lines| {
+                let its = records(lines).filter(|(_, head)| head.agent == agent);
+                let its = its.flat_map(|(line, _)| [line, b"\n"]).collect::<Vec<_>>().concat();
+                its.is_empty() || send(&its)
+            }),
+            None if is_whole => store.export(&mut send),
+            None => store.blocks(from, to, &mut send),
         };
-        let beginning = send_beginning(&*store, from, &sender);
-        if let Err(error) = beginning.and_then(|first| store.blocks(from.max(first), to, &mut send)) {
+        if let Err(error) = sent {
             // The answer ends without its end, so that nobody takes it for whole.
             let _ = sender.blocking_send(Err(error));
         }
@@ -107,29 +114,6 @@ async fn export(State(app): State<App>, QueryIn(range): QueryIn<Range>) -> Resul
         (CONTENT_DISPOSITION, "attachment; filename=\"estop-journal.jsonl\""),
     ];
     Ok((headers, Body::new(Blocks(receiver))).into_response())
-}
-
-/// What the first records that are left are replayed from, if those before them are gone; the number of the first.
-fn send_beginning(
-    store: &dyn Store,
-    from: u64,
-    sender: &mpsc::Sender<Result<Bytes, StoreError>>,
-) -> Result<u64, StoreError> {
-    let pruned = store.pruned()?;
-    let first = pruned.to_seq + 1;
-    if pruned.to_seq == 0 || from > first {
-        return Ok(first);
-    }
-    let mut lines = Beginning::new(pruned.to_seq, pruned.heads.len() as u64).line();
-    for head in pruned.heads {
-        let state = store.base_state(&head.chain)?.unwrap_or_default();
-        lines.extend(Base { head, state: &state }.line());
-        if sender.blocking_send(Ok(std::mem::take(&mut lines).into())).is_err() {
-            break;
-        }
-    }
-    // More was let go meanwhile: what was sent does not fit together.
-    if store.pruned()?.to_seq == pruned.to_seq { Ok(first) } else { Err(StoreError::Busy) }
 }
 
 /// Long readings are few at a time: they would take the store's readers from everybody else.
@@ -163,11 +147,11 @@ struct VerifyOut {
     ok: bool,
     /// Records that were checked.
     count: u64,
-    /// Records up to this one were pruned; what follows is checked against their heads.
+    /// Records up to this one were pruned.
     pruned_to: u64,
     /// The last record that was checked.
     to: u64,
-    /// The last record is a checkpoint, so a cut tail would be noticed.
+    /// Everything reaches as far as it must, so a cut end would be noticed.
     sealed: bool,
     /// The first record that is wrong.
     problem: Option<FoundWrong>,
@@ -181,46 +165,45 @@ struct FoundWrong {
     message: String,
 }
 
-/// Checks the chains over all records that are kept.
+/// Checks every line that is kept, and that none is missing.
 #[utoipa::path(get, path = "/api/journal/verify", tag = "journal", responses((status = 200, body = VerifyOut)))]
 async fn verify(State(app): State<App>) -> Answer<VerifyOut> {
     let permit = one_of_few(&app)?;
     let store = app.store_handle();
     at_once(move || {
         let _permit = permit;
-        Ok(Json(check_chains(&*store)?))
+        Ok(Json(check_journal(&*store)?))
     })
     .await
 }
 
-fn check_chains(store: &dyn Store) -> Result<VerifyOut, StoreError> {
-    let pruned = store.pruned()?;
-    let heads = pruned.heads.into_iter().map(|head| {
-        (head.chain, Heads { count: head.count, events: head.events, decisions: head.decisions })
-    });
-    let mut chains = Chains::resume(pruned.to_seq, heads);
-    let mut wrong = None;
-    let last = store.last_seq()?;
-    store.blocks(pruned.to_seq + 1, last, &mut |block| {
-        let lines = block.bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        wrong = lines.into_iter().find_map(|line| check_line(&mut chains, line).err());
+fn check_journal(store: &dyn Store) -> Result<VerifyOut, StoreError> {
+    let mut checker = Checker::default();
+    let (mut wrong, last) = (None, store.last_seq()?);
+    let read = store.lines(&mut |lines| {
+        let mut lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        wrong = lines.find_map(|line| checker.take(line).err());
         wrong.is_none()
-    })?;
-    if wrong.is_none() && chains.seq() < last {
-        wrong = Some(JournalError::OutOfOrder { expected: chains.seq() + 1, found: last });
+    });
+    let (seq, pruned_to) = (checker.state().seq, checker.begins_after());
+    let unreadable = match read {
+        Err(StoreError::Corrupt(message)) => Some(message),
+        read => {
+            read?;
+            None
+        }
+    };
+    if wrong.is_none() && unreadable.is_none() && seq < last {
+        wrong = Some(JournalError::OutOfOrder { expected: seq + 1, found: last });
     }
-    let seq = chains.seq();
-    let problem = wrong.map(|error| FoundWrong { seq: seq + 1, message: error.to_string() });
+    let message = wrong.map(|error| error.to_string()).or(unreadable);
+    let problem = message.map(|message| FoundWrong { seq: seq + 1, message });
     Ok(VerifyOut {
         ok: problem.is_none(),
-        count: seq - pruned.to_seq,
-        pruned_to: pruned.to_seq,
+        count: seq - pruned_to,
+        pruned_to,
         to: seq,
-        sealed: chains.is_sealed(),
+        sealed: problem.is_none(),
         problem,
     })
-}
-
-fn check_line(chains: &mut Chains, line: &[u8]) -> Result<(), JournalError> {
-    chains.check(&Record::parse(line)?)
 }

@@ -1,26 +1,20 @@
 //! `estop backup FILE`: copies everything estop keeps, while it runs or not (ST-1).
 
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use estop_config::data_dir::{database, socket};
+use estop_config::data_dir::database;
 use estop_config::printable::escaped;
-use estop_store::{StoreError, StoredJournal, restore_check, tail_end, tail_rest};
+use estop_store::{Sqlite, StoreError};
 use serde_json::json;
 
 use super::data_dir::DataDirArgs;
-use super::{Exit, Refused, refused, say, say_json};
+use super::{Exit, refused, say, say_json};
 use crate::backup_files::BACKUP_FILES;
-
-/// A running estop stores what happened some 200 ms later; one that takes much longer has a disk in trouble.
-const STORED_WITHIN: Duration = Duration::from_secs(10);
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Copy everything estop keeps into one file; estop may be running meanwhile
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The copy holds hashes of tokens and keys, and the journal: keep it as safe as the data directory."
+    after_help = "The copy is a tar file. It holds hashes of tokens and keys, and the journal: keep it as safe as the data directory."
 )]
 pub struct Args {
     /// The copy; there must be no such file yet
@@ -41,28 +35,27 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         "there is nothing to copy in {}: has estop run there?",
         folder.display()
     );
-    // Before anything is opened: reading a large database takes its time.
+    // Before anything is read: a large journal takes its time.
     if args.file.symlink_metadata().is_ok() {
         return taken(&args.file);
     }
-    let journal = StoredJournal::open(&database).map_err(|error| Refused(error.to_string()))?;
-    let is_behind = !wait_for_tail(&folder, &journal, STORED_WITHIN)?;
-    match estop_store::backup(&database, &args.file) {
-        Ok(()) => {}
-        Err(StoreError::Exists { .. }) => return taken(&args.file),
-        Err(error) => anyhow::bail!("{} cannot be written: {error}", args.file.display()),
+    // A pipe in its place would be waited for.
+    if let Err(error) = Sqlite::looks_sound(&database) {
+        return refused(format!("nothing was copied: {error}"));
     }
+    let copy = match estop_store::backup(&database, &args.file) {
+        Ok(copy) => copy,
+        Err(StoreError::Exists { .. }) => return taken(&args.file),
+        Err(StoreError::Corrupt(problem)) => {
+            return refused(format!("nothing was copied, because what is there is damaged: {problem}"));
+        }
+        Err(error) => anyhow::bail!("{} cannot be written: {error}", args.file.display()),
+    };
     for beside in BACKUP_FILES {
         if let Err(error) = beside.copy_beside(&folder, &args.file) {
             eprintln!("estop: {} could not be copied: {error}", beside.what);
         }
     }
-    let copy = restore_check(&args.file).map_err(|error| {
-        Refused(format!(
-            "{} was written, but the database is damaged, and so is this copy: {error}",
-            args.file.display()
-        ))
-    })?;
     let bytes = std::fs::metadata(&args.file)?.len();
     let file = args.file.display().to_string();
     if args.json {
@@ -75,39 +68,9 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
             copy.last_seq
         ))?;
     }
-    if is_behind {
-        eprintln!(
-            "estop: not everything that happened in {} is stored yet, and what is not is not in this copy. If no estop \
-             runs there, start it once; then copy again.",
-            escaped(&folder.display().to_string())
-        );
-    }
     Ok(Exit::Fine)
 }
 
 fn taken(file: &Path) -> anyhow::Result<Exit> {
     refused(format!("{} is there already: name another file, or move that one away", file.display()))
-}
-
-/// Waits until the store has what the tail had when the copy was asked for; whether it has.
-pub(super) fn wait_for_tail(
-    folder: &Path,
-    journal: &StoredJournal,
-    within: Duration,
-) -> anyhow::Result<bool> {
-    let end = tail_end(folder)?.unwrap_or_default();
-    let is_running = UnixStream::connect(socket(folder)).is_ok();
-    let begun = Instant::now();
-    loop {
-        let mark = journal.tail()?;
-        if (mark.generation, mark.offset) >= (end.generation, end.offset)
-            || tail_rest(folder, mark)?.lines.is_empty()
-        {
-            return Ok(true);
-        }
-        if !is_running || begun.elapsed() > within {
-            return Ok(false);
-        }
-        std::thread::sleep(LOOK_EVERY);
-    }
 }

@@ -9,8 +9,8 @@ use anyhow::Context;
 use estop_config::printable::escaped;
 use estop_core::policy::{Mode, Policy};
 use estop_core::policy_file::PolicyFile;
-use estop_core::replay::is_agent_name;
 use estop_core::run::test_command::TestRunners;
+use estop_journal::is_agent_name;
 
 use super::{Exit, say, say_json};
 use crate::journal_writer::JournalWriter;

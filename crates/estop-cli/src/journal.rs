@@ -5,9 +5,9 @@ mod export;
 mod file;
 mod verify;
 
-use std::path::PathBuf;
-
 use estop_config::data_dir::database;
+use estop_store::check_restored;
+use estop_store::segments::{JOURNAL_FOLDER, JournalReader};
 
 use super::Exit;
 use super::data_dir::DataDirArgs;
@@ -45,11 +45,16 @@ struct StoreArgs {
 }
 
 impl StoreArgs {
-    /// The database it is in.
-    fn database(&self) -> anyhow::Result<PathBuf> {
+    /// The journal in it.
+    fn journal(&self) -> anyhow::Result<JournalReader> {
         let folder = self.place.folder()?;
-        let path = database(&folder);
-        anyhow::ensure!(path.exists(), "there is no journal in {}: has estop run there?", folder.display());
-        Ok(path)
+        let journal = folder.join(JOURNAL_FOLDER);
+        check_restored(&database(&folder))?;
+        anyhow::ensure!(
+            journal.exists(),
+            "there is no journal in {}: has estop run there?",
+            folder.display()
+        );
+        Ok(JournalReader::new(&journal))
     }
 }

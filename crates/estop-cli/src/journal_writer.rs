@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use estop_core::decision::Decision;
 use estop_core::event::Event;
-use estop_core::journal::{Chains, Happened, SYSTEM};
-use estop_core::system::{System, SystemDecision, SystemEvent};
+use estop_core::system::{SystemDecision, SystemEvent};
 use estop_core::time::Now;
+use estop_journal::LineWriter;
 
 /// Some four hundred records: a busy estop writes so many in a few milliseconds.
 const BUFFER: usize = 256 << 10;
@@ -17,11 +17,8 @@ const BUFFER: usize = 256 << 10;
 /// An open journal file. Unless it is kept, it is removed again if it is dropped before it is sealed.
 pub struct JournalWriter {
     out: BufWriter<File>,
-    chains: Chains,
-    /// The system as its records tell it: what a checkpoint is decided by.
-    system: System,
+    lines: LineWriter,
     line: Vec<u8>,
-    last: Now,
     failed: Option<std::io::Error>,
     // Dropped after `out`, which may still write.
     unfinished: Unfinished,
@@ -37,22 +34,21 @@ impl JournalWriter {
             }
             anyhow::Error::new(error).context(format!("cannot create {name}"))
         })?;
-        Ok(JournalWriter {
+        let mut line = Vec::new();
+        let mut writer = JournalWriter {
             out: BufWriter::with_capacity(BUFFER, file),
-            chains: Chains::default(),
-            system: System::default(),
-            line: Vec::new(),
-            last: Now::default(),
+            lines: LineWriter::begin(&mut line),
+            line,
             failed: None,
             unfinished: Unfinished(Some(path.to_owned())),
-        })
+        };
+        writer.flush_line();
+        Ok(writer)
     }
 
     /// Appends a record. An error is kept until [`JournalWriter::seal`].
     pub fn write(&mut self, agent: &str, now: Now, event: &Event, decision: &Decision) {
-        self.line.clear();
-        self.chains.append(agent, now, Happened::Agent(event), decision, &mut self.line);
-        self.last = now;
+        self.lines.agent(agent, now, event, decision, &mut self.line);
         self.flush_line();
     }
 
@@ -64,10 +60,7 @@ impl JournalWriter {
 
     /// Appends a record of the system.
     pub fn write_system(&mut self, now: Now, event: &SystemEvent, decision: &SystemDecision) {
-        self.system.handle(now, event);
-        self.line.clear();
-        self.chains.append(SYSTEM, now, Happened::System(event), decision, &mut self.line);
-        self.last = now;
+        self.lines.system(now, event, decision, &mut self.line);
         self.flush_line();
     }
 
@@ -83,14 +76,12 @@ impl JournalWriter {
         if let Err(error) = self.out.write_all(&self.line) {
             self.failed.get_or_insert(error);
         }
+        self.line.clear();
     }
 
-    /// Ends the journal with a checkpoint, so that a cut tail is noticed.
+    /// Ends the journal, so that a cut end is noticed.
     pub fn seal(mut self) -> anyhow::Result<()> {
-        let checkpoint = SystemEvent::Checkpointed { heads: self.chains.heads() };
-        let decision = self.system.handle(self.last, &checkpoint);
-        self.line.clear();
-        self.chains.append(SYSTEM, self.last, Happened::System(&checkpoint), &decision, &mut self.line);
+        self.lines.end(&mut self.line);
         self.flush_line();
         if let Some(error) = self.failed {
             return Err(error).context("the journal could not be written");

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use estop_config::printable::escaped;
-use estop_core::backtest::{AgentOutcome, Backtest};
-use estop_core::replay::Replay;
+use estop_journal::{AgentOutcome, Backtest, Replay};
 
 use super::journal::{Broken, JournalArgs, beginning_text, read, seal_text};
 use super::{Exit, say, say_json};
@@ -35,14 +34,14 @@ fn compare(args: &JournalArgs) -> anyhow::Result<Exit> {
 }
 
 fn print_comparison(args: &JournalArgs, replay: &Replay, broken: Option<&Broken>) -> anyhow::Result<()> {
-    let (chains, agents) = (replay.chains(), replay.agents());
-    let records = chains.seq() - chains.begins_after();
+    let (checker, agents) = (replay.checker(), replay.agents());
+    let records = checker.state().seq - checker.begins_after();
     if args.json {
         return say_json(&serde_json::json!({
             "equal": broken.is_none(),
             "records": records,
-            "begins_after": chains.begins_after(),
-            "sealed": chains.is_sealed(),
+            "begins_after": checker.begins_after(),
+            "sealed": checker.is_ended(),
             "agents": agents,
             "line": broken.map(|broken| broken.line),
             "problem": broken.map(|broken| broken.error.to_string()),
@@ -51,8 +50,8 @@ fn print_comparison(args: &JournalArgs, replay: &Replay, broken: Option<&Broken>
     match broken {
         None => say(&format!(
             "Equal: {records} records of {agents} agents decide the same on replay, {}.{}",
-            seal_text(chains),
-            beginning_text(chains)
+            seal_text(checker),
+            beginning_text(checker)
         )),
         Some(broken) => say(&broken.text(args)),
     }
@@ -62,7 +61,7 @@ fn backtest(args: &JournalArgs, policy: &Path) -> anyhow::Result<Exit> {
     let file = estop_config::load(policy)?;
     let mut backtest = Backtest::new(|agent: &str| file.resolve(Some(agent), None));
     let broken = read(args, "judging", &mut backtest)?;
-    let sealed = backtest.chains().is_sealed();
+    let sealed = backtest.checker().is_ended();
     match &broken {
         None => print_backtest(args, sealed, &backtest.outcomes().collect::<Vec<_>>())?,
         Some(broken) if args.json => say_json(&serde_json::json!({

@@ -1,26 +1,31 @@
-//! `estop restore FILE`: puts a copy in the place of the database (ST-1). What was there is kept beside it.
+//! `estop restore FILE`: puts a copy in the place of the journal and the database (ST-1). What was there is kept beside it.
 
-use std::ffi::OsString;
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use estop_config::data_dir::database;
 use estop_config::printable::escaped;
-use estop_store::{RESTORING, Restorable, restore_check};
+use estop_store::segments::JOURNAL_FOLDER;
+use estop_store::{Backup, RESTORING, StoreError, check_unpacked, unpack};
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::data_dir::DataDirArgs;
 use super::open_store::lock;
-use super::{Exit, Refused, refused, say, say_json};
+use super::{Exit, refused, say, say_json};
 use crate::backup_files::BACKUP_FILES;
 
-/// What is added to the name of a database whose place was taken, before the time.
-const KEPT: &str = ".before-restore-";
+/// The folder that a copy is unpacked into, before it counts.
+const UNPACKED: &str = ".unpacked";
+/// What was there before, while it is replaced; in the folder of the copy.
+const BEFORE: &str = "before";
+/// And afterwards, with the time behind it; in the data directory.
+const KEPT: &str = "before-restore-";
 
-/// Put a copy made by `estop backup` in the place of the database; no estop may be running there
+/// Put a copy made by `estop backup` in the place of what estop keeps; no estop may be running there
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The copy
@@ -39,135 +44,128 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     made.with_context(|| format!("cannot create {}", folder.display()))?;
     let database = database(&folder);
     let _lock = lock(&database)?;
-    let copy = check(&args.file)?;
-    let draft = beside(&database, ".restored");
-    let kept = place(&args.file, &draft, &database).with_context(|| {
-        format!("{} could not be restored to {}", args.file.display(), database.display())
+    let ready = beside(&database, RESTORING);
+    let copy = if ready.exists() {
+        go_on(&args.file, &ready)?
+    } else {
+        unpack_copy(&args.file, &folder, &database)?
+    };
+    // From here on until all is in its place no estop starts.
+    let kept = swap(&ready, &folder, &database).with_context(|| {
+        format!("estop starts shut until this is done: run `estop restore {}`", ready.display())
     })?;
-    for beside in BACKUP_FILES {
-        if let Err(error) = beside.copy_back(&args.file, &folder) {
-            eprintln!("estop: {} could not be put back: {error}. {}", beside.what, beside.next_step);
-        }
-    }
     print(args, &folder, copy, kept.as_deref())?;
     Ok(Exit::Fine)
 }
 
-/// A copy is one file; one with a log beside it was taken in another way, and lacks what is in the log.
-fn check(file: &Path) -> anyhow::Result<Restorable> {
-    anyhow::ensure!(file.is_file(), "there is no file {}", file.display());
-    let log = beside(file, "-wal");
-    if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
-        return refused(format!(
-            "{} is not a copy made by `estop backup`: some of it is still in {}. Copy the data directory's database \
-             with `estop backup`",
-            file.display(),
-            log.display()
-        ));
+/// One that was cut short is ended first: some of it may be in its place already.
+fn go_on(file: &Path, ready: &Path) -> anyhow::Result<Option<Backup>> {
+    let is_it = file.canonicalize().is_ok_and(|file| ready.canonicalize().is_ok_and(|ready| file == ready));
+    if is_it {
+        return Ok(None);
     }
-    Ok(restore_check(file).map_err(|error| Refused(error.to_string()))?)
+    refused(format!(
+        "an earlier restore was cut short: run `estop restore {}`, which ends it, then this one again",
+        ready.display()
+    ))
 }
 
-/// Everything is on the disk before the first name changes; the last step puts the copy in its place at once.
-fn place(file: &Path, draft: &Path, database: &Path) -> anyhow::Result<Option<PathBuf>> {
-    write_draft(file, draft)?;
-    // Made from the copy, so that nobody could have changed the file in between.
-    restore_check(draft)?;
-    // From here on until it is in its place no estop starts: the old one lacks more and more of what belongs to it.
-    let ready = beside(database, RESTORING);
-    std::fs::rename(draft, &ready)?;
-    swap(&ready, database).with_context(|| {
-        format!("estop starts shut until this is done: run `estop restore {}`", ready.display())
-    })
+/// Unpacks a copy and reads all of it; everything is on the disk before the first name changes.
+fn unpack_copy(file: &Path, folder: &Path, database: &Path) -> anyhow::Result<Option<Backup>> {
+    anyhow::ensure!(file.is_file(), "there is no file {}", file.display());
+    let draft = beside(database, UNPACKED);
+    remove_folder(&draft)?;
+    let copy = match unpack(file, &draft) {
+        Ok(copy) => copy,
+        Err(error) => {
+            // The first error is the one to tell.
+            let _ = remove_folder(&draft);
+            if let StoreError::Corrupt(problem) = error {
+                return refused(format!("{} cannot be trusted: {problem}", file.display()));
+            }
+            return Err(error).with_context(|| format!("{} cannot be unpacked", file.display()));
+        }
+    };
+    for beside in BACKUP_FILES {
+        if let Err(error) = beside.copy_back(file, folder) {
+            eprintln!("estop: {} could not be put back: {error}. {}", beside.what, beside.next_step);
+        }
+    }
+    std::fs::rename(&draft, beside(database, RESTORING))?;
+    Ok(Some(copy))
 }
 
-/// What is ready takes the place of what is there.
-fn swap(ready: &Path, database: &Path) -> anyhow::Result<Option<PathBuf>> {
-    sync_folder(database)?;
-    let kept = keep_old(database)?;
-    sync_folder(database)?;
-    std::fs::rename(ready, database)?;
-    sync_folder(database)?;
+fn remove_folder(folder: &Path) -> io::Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// What is ready takes the place of what is there. Cut short anywhere, it can be done again: a part that is still in the
+/// folder of the copy has not taken its place.
+fn swap(ready: &Path, folder: &Path, database: &Path) -> anyhow::Result<Option<PathBuf>> {
+    sync(folder)?;
+    let before = ready.join(BEFORE);
+    let name = database.file_name().context("the database has no name")?;
+    let journal = folder.join(JOURNAL_FOLDER);
+    if ready.join(JOURNAL_FOLDER).exists() {
+        set_aside(&journal, &before)?;
+        std::fs::rename(ready.join(JOURNAL_FOLDER), &journal)?;
+        sync(folder)?;
+    }
+    if ready.join(name).exists() {
+        // Its log and index first: without its database a log is nothing.
+        for suffix in ["-wal", "-shm", ""] {
+            set_aside(&beside(database, suffix), &before)?;
+        }
+        std::fs::rename(ready.join(name), database)?;
+        sync(folder)?;
+    }
+    let kept = before.exists().then(|| free_name(folder)).transpose()?;
+    if let Some(kept) = &kept {
+        std::fs::rename(&before, kept)?;
+        sync(folder)?;
+    }
+    std::fs::remove_dir(ready)?;
+    sync(folder)?;
     Ok(kept)
 }
 
-fn write_draft(file: &Path, draft: &Path) -> anyhow::Result<()> {
-    let _ = std::fs::remove_file(draft);
-    let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
-    std::io::copy(&mut File::open(file)?, &mut out)?;
-    Ok(out.sync_all()?)
+/// Moves what was there away.
+fn set_aside(path: &Path, before: &Path) -> anyhow::Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    DirBuilder::new().recursive(true).mode(0o700).create(before)?;
+    let name = path.file_name().context("it has no name")?;
+    std::fs::rename(path, before.join(name))?;
+    sync(before)
 }
 
-/// Gives the database a second name, and takes away from its first what belongs to it: its log and the tail of its
-/// journal. Without them the first name would still be a database, so estop never finds none.
-fn keep_old(database: &Path) -> anyhow::Result<Option<PathBuf>> {
-    let mut has_kept = database.exists();
-    // One that was cut short may have begun: what belongs together stays together.
-    let begun = second_name(database)?;
-    let kept = begun.clone().map_or_else(|| free_name(database), Ok)?;
-    if has_kept && begun.is_none() {
-        // Where a file cannot have two names it is moved.
-        std::fs::hard_link(database, &kept).or_else(|_| std::fs::rename(database, &kept))?;
-    }
-    for suffix in ["-wal", "-shm"] {
-        let from = beside(database, suffix);
-        if from.exists() {
-            std::fs::rename(from, beside(&kept, suffix))?;
-        }
-    }
-    let folder = database.parent().context("the database is in no folder")?;
-    for entry in std::fs::read_dir(folder)? {
-        let name = entry?.file_name();
-        let is_tail = name.to_str().is_some_and(|name| name.starts_with("tail-") && name.ends_with(".jsonl"));
-        if is_tail {
-            let mut suffix = OsString::from(".");
-            suffix.push(&name);
-            std::fs::rename(folder.join(&name), beside(&kept, suffix))?;
-            has_kept = true;
-        }
-    }
-    Ok(has_kept.then_some(kept))
-}
-
-/// The name a database that is there was given by a restore that was cut short.
-fn second_name(database: &Path) -> anyhow::Result<Option<PathBuf>> {
-    let Ok(about) = database.metadata() else { return Ok(None) };
-    let folder = database.parent().context("the database is in no folder")?;
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        let is_kept = entry.file_name().to_str().is_some_and(|name| name.contains(KEPT));
-        if is_kept
-            && entry.metadata().is_ok_and(|found| (found.dev(), found.ino()) == (about.dev(), about.ino()))
-        {
-            return Ok(Some(entry.path()));
-        }
-    }
-    Ok(None)
-}
-
-fn free_name(database: &Path) -> anyhow::Result<PathBuf> {
+fn free_name(folder: &Path) -> anyhow::Result<PathBuf> {
     let now = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
     let names = (1..100).map(|number| match number {
-        1 => beside(database, format!("{KEPT}{now}")),
-        _ => beside(database, format!("{KEPT}{now}-{number}")),
+        1 => folder.join(format!("{KEPT}{now}")),
+        _ => folder.join(format!("{KEPT}{now}-{number}")),
     });
     let mut free = names.filter(|name| !name.exists());
-    free.next().context("a hundred databases were replaced in this second")
+    free.next().context("a hundred copies were restored in this second")
 }
 
-fn sync_folder(database: &Path) -> anyhow::Result<()> {
-    let folder = database.parent().context("the database is in no folder")?;
+fn sync(folder: &Path) -> anyhow::Result<()> {
     Ok(File::open(folder)?.sync_all()?)
 }
 
-fn beside(path: &Path, suffix: impl AsRef<std::ffi::OsStr>) -> PathBuf {
+fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
-fn print(args: &Args, folder: &Path, copy: Restorable, kept: Option<&Path>) -> anyhow::Result<()> {
+fn print(args: &Args, folder: &Path, copy: Option<Backup>, kept: Option<&Path>) -> anyhow::Result<()> {
     let kept = kept.map(|kept| kept.display().to_string());
+    let copy = copy.map_or_else(|| check_unpacked(folder), Ok)?;
     if args.json {
         return say_json(&json!({
             "data_dir": folder.display().to_string(), "records": copy.last_seq, "schema": copy.schema, "kept_as": kept,
@@ -176,10 +174,10 @@ fn print(args: &Args, folder: &Path, copy: Restorable, kept: Option<&Path>) -> a
     let mut text =
         format!("Restored {} records to {}.", copy.last_seq, escaped(&folder.display().to_string()));
     if let Some(kept) = kept {
-        text += &format!("\nThe database that was there is kept as {}.", escaped(&kept));
+        text += &format!("\nWhat was there is kept in {}.", escaped(&kept));
     }
-    text += "\nAgents, rules, tokens and the emergency stop are as they were when the copy was made: a token taken back \
-             since then works again.\nNext: start estop with `estop serve`, look at `estop status` and `estop token \
+    text += "\nAgents, rules and tokens are as they were when the copy was made: a token taken back since then works again. \
+             The emergency stop stays pressed if it is pressed now, or was then.\nNext: start estop with `estop serve`, look at `estop status` and `estop token \
              list`.";
     say(&text)
 }

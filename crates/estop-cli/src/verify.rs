@@ -1,6 +1,8 @@
 //! `estop verify J.jsonl`: whether a journal is whole and unchanged.
 
-use estop_core::journal::Chains;
+use std::collections::BTreeMap;
+
+use estop_journal::{Checker, SYSTEM};
 
 use super::journal::{Broken, JournalArgs, beginning_text, read, seal_text};
 use super::{Exit, say, say_json};
@@ -14,32 +16,37 @@ pub struct Args {
 
 /// Runs the command.
 pub fn main(args: &Args) -> anyhow::Result<Exit> {
-    let mut chains = Chains::default();
-    let broken = read(&args.journal, "verifying", &mut chains)?;
-    print(&args.journal, &chains, broken.as_ref())?;
+    let mut checker = Checker::default();
+    let broken = read(&args.journal, "verifying", &mut checker)?;
+    print(&args.journal, &checker, broken.as_ref())?;
     Ok(if broken.is_some() { Exit::No } else { Exit::Fine })
 }
 
-fn print(args: &JournalArgs, chains: &Chains, broken: Option<&Broken>) -> anyhow::Result<()> {
+fn print(args: &JournalArgs, checker: &Checker, broken: Option<&Broken>) -> anyhow::Result<()> {
     if args.json {
         return say_json(&serde_json::json!({
             "whole": broken.is_none(),
-            "records": chains.seq() - chains.begins_after(),
-            "begins_after": chains.begins_after(),
-            "sealed": chains.is_sealed(),
-            "chains": chains.heads(),
+            "records": checker.state().seq - checker.begins_after(),
+            "begins_after": checker.begins_after(),
+            "sealed": checker.is_ended(),
+            "agents": counts(checker),
             "line": broken.map(|broken| broken.line),
             "problem": broken.map(|broken| broken.error.to_string()),
         }));
     }
     match broken {
         None => say(&format!(
-            "Whole: {} records in {} chains, {}.{}",
-            chains.seq() - chains.begins_after(),
-            chains.heads().len(),
-            seal_text(chains),
-            beginning_text(chains)
+            "Whole: {} records of {} agents, {}.{}",
+            checker.state().seq - checker.begins_after(),
+            counts(checker).len(),
+            seal_text(checker),
+            beginning_text(checker)
         )),
         Some(broken) => say(&broken.text(args)),
     }
+}
+
+/// How many records there are of each agent, in order of name.
+fn counts(checker: &Checker) -> BTreeMap<&str, u64> {
+    checker.state().counts().filter(|(agent, _)| *agent != SYSTEM).collect()
 }

@@ -5,9 +5,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use estop_core::ids::Name;
-use estop_core::journal::SYSTEM;
 use estop_core::policy_file::PolicyFile;
 use estop_core::prices::PriceTable;
+use estop_core::system::SYSTEM;
 use estop_core::system::proof_test::CANARY;
 use estop_wire::agent_name::{NAME_MAX, is_agent_name};
 use secrecy::{ExposeSecret, SecretString};

@@ -36,11 +36,7 @@ pub mod tripwire;
 
 // What is written down, and what comes of reading it again.
 mod as_list;
-pub mod backtest;
-pub mod chain;
-pub mod journal;
 mod json;
-pub mod replay;
 
 // What everything else is made of. These import nothing above.
 pub mod ended;

@@ -121,7 +121,7 @@ pub trait Operator: Send + Sync {
         Vec::new()
     }
 
-    /// Stores a checkpoint of the journal after all that happened so far; its record, or `None` if that takes too long.
+    /// Syncs the journal; the newest record, or `None` if the disk does not take it.
     fn checkpoint(&self) -> Option<u64> {
         None
     }

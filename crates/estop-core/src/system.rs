@@ -9,9 +9,12 @@ pub mod proof_test;
 
 use serde::{Deserialize, Serialize};
 
-pub use event::{KillReason, SystemEvent};
+pub use event::{KillReason, SettingChange, SystemEvent};
 
 use crate::time::Now;
+
+/// Whose records are the system's. No agent may be called so.
+pub const SYSTEM: &str = "system";
 
 /// The state of the whole system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -222,12 +225,11 @@ impl System {
             | SystemEvent::PresetChanged { .. }
             | SystemEvent::FleetBudgetRenewed { .. }
             | SystemEvent::AccessChanged { .. }
-            | SystemEvent::SettingChanged { .. }
+            | SystemEvent::SettingsChanged { .. }
             | SystemEvent::TriggerChanged { .. }
             | SystemEvent::PartChanged { .. }
             | SystemEvent::ProofTested { .. }
-            | SystemEvent::Pruned { .. }
-            | SystemEvent::Checkpointed { .. } => SystemOutcome::Noted,
+            | SystemEvent::Pruned { .. } => SystemOutcome::Noted,
         };
         SystemDecision { outcome, gate: self.gate }
     }

@@ -1,7 +1,7 @@
 //! What people do to a running estop, carried out: the core's `Operator` over the data plane's engine.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use estop_config::find_zone;
 use estop_config::printable::escaped;
@@ -39,9 +39,6 @@ pub struct Controller {
     proof: ProofTester,
     commands: Commands,
 }
-
-/// How long a copy of the journal waits for its checkpoint. The writer looks at least once a second.
-const CHECKPOINT_WITHIN: Duration = Duration::from_secs(10);
 
 impl Controller {
     /// Of this data plane, whose button is kept by `latch`, pressed by the triggers on `trigger_status` too, and tried out by
@@ -289,7 +286,10 @@ impl Operator for Controller {
     }
 
     fn checkpoint(&self) -> Option<u64> {
-        self.engine.journal.checkpoint(CHECKPOINT_WITHIN)
+        let journal = &self.engine.journal;
+        // What comes while it is synced is not part of it.
+        let seq = journal.seq();
+        journal.sync().then_some(seq)
     }
 
     fn gate(&self) -> GateView {
@@ -353,7 +353,7 @@ impl Operator for Controller {
     }
 
     fn pulse(&self) -> u64 {
-        self.engine.journal.pushed()
+        self.engine.journal.seq()
     }
 
     fn triggers(&self) -> Vec<TriggerView> {

@@ -16,7 +16,8 @@ use estop_config::data_dir::{database, socket};
 use estop_core::system::KillReason;
 use estop_core::system::button::Press;
 use estop_gateway::Engine;
-use estop_store::{DataLock, FileId, FoundLatch, LatchFile, Sqlite, TailFile};
+use estop_store::segments::{SegmentWriter, lost_file};
+use estop_store::{DataLock, FileId, FoundLatch, LatchFile, Sqlite};
 
 use crate::admin_plane::Rebinder;
 
@@ -35,8 +36,8 @@ pub struct Watched {
     pub data_dir: PathBuf,
     /// The database.
     pub store: Sqlite,
-    /// The journal's tail.
-    pub tail: Arc<TailFile>,
+    /// The journal.
+    pub writer: Arc<SegmentWriter>,
     /// Where the button is pressed.
     pub engine: Arc<Engine>,
     /// Makes the owner's socket anew.
@@ -71,6 +72,8 @@ impl Drop for DataWatch {
     }
 }
 
+/// Every so many looks the journal's packed segments are looked at too.
+const PACKED_LOOKS: u32 = 3;
 /// Looks in a row that find the lock, the socket or the latch missing before the button is pressed: nothing is lost with
 /// them, and somebody may just be moving one.
 const MISSING_LOOKS: u8 = 3;
@@ -82,6 +85,7 @@ struct Looking {
     /// The lock and the socket.
     ways: [Way; 2],
     latch_missing: u8,
+    looks: u32,
     is_lost: bool,
     /// The lock, made anew.
     lock: Option<File>,
@@ -103,7 +107,7 @@ impl Looking {
         let ways = [way(lock_path(&watched.data_dir))?, way(socket(&watched.data_dir))?];
         let folder = std::fs::canonicalize(&watched.data_dir)?;
         let folder = (folder.clone(), there(&folder)?);
-        Ok(Looking { watched, folder, ways, latch_missing: 0, is_lost: false, lock: None })
+        Ok(Looking { watched, folder, ways, latch_missing: 0, looks: 0, is_lost: false, lock: None })
     }
 
     fn look(&mut self) {
@@ -122,10 +126,14 @@ impl Looking {
     }
 
     /// What is lost with everything in it, if something is.
-    fn lost(&self) -> Option<String> {
+    fn lost(&mut self) -> Option<String> {
         let (path, id) = &self.folder;
-        let folder = id.lost(path);
-        folder.or_else(|| self.watched.store.lost_file()).or_else(|| self.watched.tail.lost_file())
+        let (store, writer) = (&self.watched.store, &self.watched.writer);
+        let lost = id.lost(path).or_else(|| store.lost_file()).or_else(|| writer.lost_file());
+        self.looks = self.looks.wrapping_add(1);
+        // There may be thousands of packed segments.
+        let is_time = self.looks.is_multiple_of(PACKED_LOOKS);
+        lost.or_else(|| is_time.then(|| lost_file(writer.folder())).flatten())
     }
 
     /// The latch, if it is gone for good. The button's keeper makes it anew when it is pressed.

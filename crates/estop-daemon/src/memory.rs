@@ -1,11 +1,8 @@
-//! What estop remembers: the store, the tail in front of it, and the thread that takes one into the other (ST-1).
+//! What estop remembers: the journal, and the store with what follows from it (ST-1).
 //!
-//! A record goes to the tail before anybody is told what was decided, so that a killed process loses nothing it said;
-//! the scribe numbers it, links it into its chain and stores it some milliseconds later, with everything that follows
-//! from it, in one transaction.
+//! A record is in the journal before anybody is told what was decided, so that a killed process loses nothing it said; the
+//! scribe makes rows of it some milliseconds later, in one transaction for all of them.
 
-mod alive;
-mod batch;
 mod desks;
 mod fleet;
 mod latch;
@@ -15,8 +12,9 @@ mod past;
 mod places;
 mod rows;
 mod scribe;
+mod segment_file;
+mod settings;
 mod states;
-mod tail;
 mod upkeep;
 
 use std::collections::BTreeMap;
@@ -28,36 +26,28 @@ use std::time::Duration;
 
 use anyhow::Context;
 use estop_admin::overrides_of;
-use estop_config::data_dir::{DATABASE, database};
+use estop_config::data_dir::database;
 use estop_config::printable::escaped;
 use estop_config::{Alerts, ServeConfig, find_zone};
-use estop_core::ids::Name;
+use estop_core::ids::{Hash64, Name};
 use estop_core::operator::AgentKeyHash;
 use estop_core::policy::Preset;
 use estop_core::policy_file::PolicyFile;
+use estop_core::time::{Millis, Now};
 use estop_gateway::{Engine, Gateway, JournalQueue, Over, Remembered};
+use estop_store::segments::{RecoverError, Recovered, SegmentWriter, boot_id, recover};
 use estop_store::{
-    Access, Agent, AgentRepo, DataLock, OpenError, Origin, RESTORING, Sqlite, SqliteOptions, StoreError,
-    TailFile, check_folder, lock, tail_end,
+    Access, Agent, AgentRepo, Cursor, DataLock, OpenError, Origin, Sqlite, SqliteOptions, StoreError,
+    check_folder, lock,
 };
 use rustix::process::geteuid;
 
 use crate::alerting::Alerting;
-use alive::Heartbeat;
 use past::{Known, Past};
 use scribe::{Beside, Places, Scribe};
+use segment_file::{SegmentFile, SignOfLife};
+use settings::RecordSettings;
 pub use upkeep::Tidying;
-
-/// Why nothing passes if only the database is gone.
-const DATABASE_GONE: &str = "the database is gone, but the tail of its journal is still there: put it back, or move tail-*.jsonl away to start anew";
-
-/// Whether there is no database, although there was one: the next start would take what is left of its journal into a new one. Half a restore
-/// is told by whoever opens it.
-fn is_gone(data_dir: &Path) -> std::io::Result<bool> {
-    let restoring = data_dir.join(format!("{DATABASE}{RESTORING}"));
-    let is_there = database(data_dir).try_exists()? || restoring.try_exists()?;
-    Ok(!is_there && tail_end(data_dir)?.is_some())
-}
 
 /// A memory that is being written.
 pub struct Memory {
@@ -69,15 +59,13 @@ pub struct Memory {
     pub alerting: Option<Arc<Alerting>>,
     /// Why nothing passes, if the store could not be trusted.
     pub problem: Option<String>,
-    /// The journal's tail; `None` if the store could not be trusted.
-    pub tail_file: Option<Arc<TailFile>>,
+    /// Writes the journal; `None` if it could not be trusted.
+    pub writer: Option<Arc<SegmentWriter>>,
     engine: Arc<OnceLock<Arc<Engine>>>,
     places: Arc<OnceLock<Places>>,
     known: Vec<Known>,
     data_dir: PathBuf,
-    /// The tail's generation when this process began.
-    generation: u64,
-    alive: OnceLock<Heartbeat>,
+    alive: OnceLock<SignOfLife>,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
     /// Keeps others away where there is no store that does.
     _lock: Option<DataLock>,
@@ -91,16 +79,14 @@ impl Memory {
         wall: i64,
         policies: &PolicyFile,
         alerts: &Alerts,
+        journal_bytes: Option<u64>,
     ) -> anyhow::Result<(Memory, Remembered)> {
         // Its owner's alone: whoever may write here may press the button, and read what agents did.
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
         made.with_context(|| format!("data_dir: cannot create {}", data_dir.display()))?;
         check_folder(data_dir, geteuid().as_raw()).context("data_dir")?;
-        if is_gone(data_dir).with_context(|| format!("data_dir: cannot look into {}", data_dir.display()))? {
-            return Memory::untrusted(data_dir, wall, alerts, DATABASE_GONE.to_owned());
-        }
         match Sqlite::open(&database(data_dir), SqliteOptions::default()) {
-            Ok(store) => Memory::begin(data_dir, store, wall, policies, alerts),
+            Ok(store) => Memory::begin(data_dir, store, wall, policies, alerts, journal_bytes),
             Err(
                 error @ (OpenError::Corrupt { .. } | OpenError::Foreign { .. } | OpenError::Newer { .. }),
             ) => Memory::untrusted(data_dir, wall, alerts, error.to_string()),
@@ -114,59 +100,68 @@ impl Memory {
         wall: i64,
         policies: &PolicyFile,
         alerts: &Alerts,
+        journal_bytes: Option<u64>,
     ) -> anyhow::Result<(Memory, Remembered)> {
-        let past = match Past::read(data_dir, &store, wall) {
-            Ok(past) => past,
+        let boot = boot_id();
+        let read = recover(store.journal().folder(), &boot, &mut |_, _| {}).map_err(anyhow::Error::from);
+        let read = read.and_then(|recovered| {
+            let past = Past::read(&store, recovered.as_ref())?;
+            settings::restore(&store, &past.state.settings)?;
+            Ok((recovered, past))
+        });
+        let (recovered, mut past) = match read {
+            Ok(read) => read,
+            // The system refuses to read it, and it may be as it was.
+            Err(error) if is_refused(&error) => return Err(error).context("data_dir"),
             Err(error) => {
                 // Its lock is taken again below.
                 drop(store);
-                let problem = format!("the journal cannot be trusted: {error:#}");
+                let problem = format!(
+                    "the journal cannot be trusted: {error:#}. Restore a backup with `estop restore FILE`, or move {} away to \
+                     start anew",
+                    data_dir.display()
+                );
                 return Memory::untrusted(data_dir, wall, alerts, problem);
             }
         };
         Alerting::forget_shut(data_dir);
-        let mut remembered = past.remembered;
-        let start = estop_gateway::TailMark { generation: past.generation, offset: 0 };
-        let (tail, tail_file) =
-            tail::begin(data_dir, past.generation).context("data_dir: cannot write the journal's tail")?;
-        let queue = Arc::new(JournalQueue::with_tail(tail, start));
+        let (writer, cursor) = begin_writing(&store, recovered.as_ref(), &boot, wall)
+            .context("data_dir: cannot write the journal")?;
+        let writer = Arc::new(writer);
+        let file = SegmentFile::new(Arc::clone(&writer), journal_bytes);
+        let queue = Arc::new(JournalQueue::with_file(Box::new(file), past.state.clone()));
         let engine: Arc<OnceLock<Arc<Engine>>> = Arc::default();
         let places: Arc<OnceLock<Places>> = Arc::default();
         let commands = estop_config::commands(data_dir, &estop_config::Env::of_process());
-        let alerting = Arc::new(Alerting::start(&store, alerts, past.chains.seq(), commands)?);
-        let mut scribe = Scribe::new(
-            data_dir,
-            store.clone(),
-            Arc::clone(&queue),
-            Beside {
-                engine: Arc::clone(&engine),
-                places: Arc::clone(&places),
-                policies: Arc::new(policies.clone()),
-                alerting: Arc::clone(&alerting),
-            },
-            past.chains,
-            remembered.system.clone(),
-        );
-        scribe.know(past.standings);
-        scribe.take_up(fleet::account(&store, wall)?, past.open);
-        scribe.catch_up(past.leftover, start)?;
+        let alerting = Arc::new(Alerting::start(&store, alerts, past.state.seq, commands)?);
+        let beside = Beside {
+            engine: Arc::clone(&engine),
+            places: Arc::clone(&places),
+            policies: Arc::new(policies.clone()),
+            alerting: Arc::clone(&alerting),
+        };
+        let cursor = Cursor { seq: past.cursor, ..cursor };
+        let mut scribe = Scribe::new(store.clone(), Arc::clone(&queue), beside, cursor);
+        scribe.know(&mut past, fleet::account(&store, wall)?)?;
+        scribe.catch_up(&mut past)?;
         scribe.tell_missed()?;
+        let known = std::mem::take(&mut past.known);
+        let mut remembered = past.remembered(data_dir, wall)?;
         remembered.fleet = scribe.fleet();
         let write = move || scribe.run();
         let thread = std::thread::Builder::new().name("estop-scribe".into()).spawn(write)?;
-        let (known, thread) = (past.known, Some(thread));
+        let thread = Some(thread);
         Ok((
             Memory {
                 queue,
                 store: Some(store),
                 alerting: Some(alerting),
                 problem: None,
-                tail_file: Some(tail_file),
+                writer: Some(writer),
                 engine,
                 places,
                 known,
                 data_dir: data_dir.to_owned(),
-                generation: start.generation,
                 alive: OnceLock::new(),
                 thread,
                 _lock: None,
@@ -195,12 +190,11 @@ impl Memory {
             store: None,
             alerting: Alerting::while_shut(data_dir, alerts).map(Arc::new),
             problem: Some(problem),
-            tail_file: None,
+            writer: None,
             engine: Arc::default(),
             places: Arc::default(),
             known: Vec::new(),
             data_dir: data_dir.to_owned(),
-            generation: 0,
             alive: OnceLock::new(),
             thread: None,
             _lock: lock,
@@ -245,37 +239,80 @@ impl Memory {
     }
 
     /// From here on the agents' states are remembered too, and agents that have been idle this long may rest.
-    pub fn watch(&self, gateway: &Gateway, agent_idle: Duration) {
+    pub fn watch(&self, gateway: &Gateway, agent_idle: Duration) -> anyhow::Result<()> {
         // Set once, right after the data plane started.
         let _ = self.engine.set(Arc::clone(gateway.engine()));
         let idle_ms = u64::try_from(agent_idle.as_millis()).unwrap_or(u64::MAX);
         let _ = self.places.set(Places { keys: gateway.keys(), idle_ms });
-        if self.store.is_some() {
+        if let Some(store) = &self.store {
             self.beat(gateway);
+            store.record_settings(Arc::new(RecordSettings(Arc::clone(gateway.engine()))))?;
         }
+        Ok(())
     }
 
     /// From here on it is known until when estop was alive.
     fn beat(&self, gateway: &Gateway) {
         let engine = Arc::clone(gateway.engine());
-        match Heartbeat::start(&self.data_dir, self.generation, move || engine.clock.now()) {
-            Ok(heartbeat) => drop(self.alive.set(heartbeat)),
+        let Some(writer) = self.writer.clone() else { return };
+        match SignOfLife::start(writer, move || engine.clock.now()) {
+            Ok(sign) => drop(self.alive.set(sign)),
             Err(error) => eprintln!(
-                "estop: cannot write {}/alive: {error}. Runs that say nothing lose their active time when estop ends.",
+                "estop: cannot say in {}/journal/mark until when estop is alive: {error}. Runs that say nothing lose their \
+                 active time when estop ends.",
                 self.data_dir.display()
             ),
         }
     }
 
-    /// Stores what is left, seals the journal and closes the database.
+    /// Stores what is left, syncs the journal and closes the database.
     pub fn finish(mut self) -> anyhow::Result<()> {
-        if let Some(heartbeat) = self.alive.take() {
-            heartbeat.end();
+        if let Some(sign) = self.alive.take() {
+            sign.end();
         }
         self.queue.close();
         let Some(thread) = self.thread.take() else { return Ok(()) };
         thread.join().map_err(|_| anyhow::anyhow!("the journal's scribe panicked"))?
     }
+}
+
+/// Goes on with a journal, or begins one; and which one it is.
+fn begin_writing(
+    store: &Sqlite,
+    recovered: Option<&Recovered>,
+    boot: &str,
+    wall: i64,
+) -> anyhow::Result<(SegmentWriter, Cursor)> {
+    let folder = store.journal().folder();
+    let Some(recovered) = recovered else {
+        let journal = Hash64(getrandom::u64()?);
+        let now = Now { mono: Millis(0), wall };
+        let writer = SegmentWriter::create(folder, journal, boot, now)?;
+        return Ok((writer, Cursor { journal, seq: 0 }));
+    };
+    if recovered.torn > 0 {
+        eprintln!(
+            "estop: the journal ends with {} bytes of a record that was never acknowledged: they are cut off.",
+            recovered.torn
+        );
+    }
+    if recovered.lost > 0 {
+        eprintln!(
+            "estop: the machine stopped before its disk had the last {} records of the journal: they are lost. No stop is \
+             among them.",
+            recovered.lost
+        );
+    }
+    let writer = SegmentWriter::open(folder, recovered, boot, recovered.last)?;
+    Ok((writer, Cursor { journal: recovered.journal, seq: recovered.state.seq }))
+}
+
+/// Whether the system refused something, and nothing is known to be damaged.
+fn is_refused(error: &anyhow::Error) -> bool {
+    let io =
+        error.downcast_ref::<RecoverError>().is_some_and(|error| matches!(error, RecoverError::Io { .. }));
+    let store = error.downcast_ref::<StoreError>();
+    io || store.is_some_and(|error| matches!(error, StoreError::Io(_) | StoreError::Busy | StoreError::Full))
 }
 
 /// The rules set for agents, and those that do not fit over the configuration.

@@ -67,7 +67,13 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let shares = Shares::of(limit, settings.workers, config.alerts.settings.channels.len())?;
     settings.limits.connections = settings.limits.connections.min(shares.connections);
     settings.limits.upstream_connections = shares.connections;
-    let (memory, mut remembered) = Memory::open(&config.data_dir, now(), &config.policies, &config.alerts)?;
+    let (memory, mut remembered) = Memory::open(
+        &config.data_dir,
+        now(),
+        &config.policies,
+        &config.alerts,
+        config.retention.journal_bytes,
+    )?;
     let unfit = memory.set_over(&config.policies, &mut remembered)?;
     settings.policies = settings.policies.with_preset(memory.preset()?);
     memory.settle(&config, &mut remembered);
@@ -83,7 +89,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         watching = Some(triggers.start(button)?);
         Ok(())
     })?;
-    memory.watch(&gateway, config.limits.agent_idle);
+    memory.watch(&gateway, config.limits.agent_idle)?;
     stuck::watch(&mut gateway, memory.alerting.clone(), config.on_stuck_worker)?;
     let background = BackgroundFile::start(Arc::clone(gateway.engine()), &config.data_dir)?;
     pause(gateway.engine(), &unfit);
@@ -125,8 +131,9 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let plane = plane.transpose()?;
     let files = watch_files(&config.data_dir, &memory, &gateway, plane.as_ref())?;
     let reloading = reloading(file, &config, &gateway, &memory, edits)?;
-    let tidying = memory.store.clone().map(|store| {
-        Tidying::start(store, Arc::clone(gateway.engine()), config.retention).context("cannot start a thread")
+    let tidying = memory.store.clone().zip(memory.writer.clone()).map(|(store, writer)| {
+        let engine = Arc::clone(gateway.engine());
+        Tidying::start(store, writer, engine, config.retention).context("cannot start a thread")
     });
     let tidying = tidying.transpose()?;
     let ended = wait_for_signals(reloading.as_ref(), &welcome);
@@ -212,10 +219,10 @@ fn watch_files(
     gateway: &Gateway,
     plane: Option<&AdminPlane>,
 ) -> anyhow::Result<Option<DataWatch>> {
-    let parts = memory.store.clone().zip(memory.tail_file.clone()).zip(plane);
-    let Some(((store, tail), plane)) = parts else { return Ok(None) };
+    let parts = memory.store.clone().zip(memory.writer.clone()).zip(plane);
+    let Some(((store, writer), plane)) = parts else { return Ok(None) };
     let (engine, rebinder) = (Arc::clone(gateway.engine()), plane.rebinder());
-    let watched = Watched { data_dir: data_dir.to_owned(), store, tail, engine, rebinder };
+    let watched = Watched { data_dir: data_dir.to_owned(), store, writer, engine, rebinder };
     DataWatch::start(watched).context("data_dir: cannot watch its files").map(Some)
 }
 

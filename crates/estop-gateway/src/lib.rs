@@ -42,7 +42,7 @@ pub use engine::switch::{LatchKeeper, NotKept};
 pub use engine::tools::{RegisteredTool, RunningTool, Tools};
 pub use engine::{Engine, Keeping};
 pub use gateway::Gateway;
-pub use journal::{Decided, Handover, JournalQueue, Portion, Recorded, Tail, TailMark};
+pub use journal::{Decided, JournalFile, JournalQueue, Portion, Queued, Recorded};
 pub use killswitch::heartbeat::{Heartbeat, Heartbeats, PartChange};
 pub use killswitch::in_flight::{Flight, Phase};
 pub use names::{NAME_MAX, is_agent_name, is_name};

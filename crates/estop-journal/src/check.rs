@@ -1,7 +1,10 @@
 //! Checks a journal line by line: every checksum, and that no record is missing, doubled or moved.
 
+use std::collections::BTreeMap;
+
 use estop_core::ids::{Hash64, Name};
 
+use crate::base::{BASE_KEY, Base};
 use crate::line::{LineError, check_line};
 use crate::record::{Head, Record, SYSTEM};
 use crate::segment::{END_KEY, End, FORMAT, HEADER_KEY, Header};
@@ -66,10 +69,8 @@ pub enum JournalError {
         /// The record before.
         after: u64,
     },
-    /// A segment is of another journal, or was there before a restore.
-    #[error(
-        "segment {segment} belongs to another journal, or to this one before it was restored from a backup"
-    )]
+    /// A segment is of another journal.
+    #[error("segment {segment} belongs to another journal")]
     Foreign {
         /// Which.
         segment: u64,
@@ -82,6 +83,12 @@ pub enum JournalError {
         /// Which.
         segment: u64,
     },
+    /// A journal whose first records are gone lacks the states after them.
+    #[error("the journal begins after record {after}, and the agents' states after that record are missing")]
+    NoStates {
+        /// The last record that is gone.
+        after: u64,
+    },
     /// The journal does not end with an end.
     #[error("the journal does not end with the last line of a segment, so a cut end cannot be noticed")]
     NoEnd,
@@ -90,6 +97,8 @@ pub enum JournalError {
 /// What a line is.
 #[derive(Clone, Debug)]
 pub enum Found<'a> {
+    /// An agent's state after records that are gone.
+    Base(Base<'a>),
     /// A segment begins.
     Header(Header),
     /// A record.
@@ -105,11 +114,15 @@ pub enum Found<'a> {
 pub struct Checker {
     state: State,
     /// The segment that was begun last.
-    segment: Option<(Hash64, u64, u64)>,
+    segment: Option<(Hash64, u64)>,
     /// It has ended.
     is_ended: bool,
     /// The first record is the one after this.
     begins_after: u64,
+    /// Only records of this agent are here.
+    only: Option<Name>,
+    /// Agents whose states come before the first segment, and how many records of each are gone.
+    bases: BTreeMap<Name, u64>,
 }
 
 impl Checker {
@@ -123,7 +136,14 @@ impl Checker {
             self.begin(&header)?;
             return Ok(Found::Header(header));
         }
-        let Some((_, _, segment)) = self.segment else { return Err(JournalError::NoHeader) };
+        let Some((_, segment)) = self.segment else {
+            if !line.starts_with(BASE_KEY) {
+                return Err(JournalError::NoHeader);
+            }
+            let base = Base::parse(line).map_err(|error| unreadable(error.to_string()))?;
+            self.bases.insert(base.agent.as_ref().into(), base.n);
+            return Ok(Found::Base(base));
+        };
         if self.is_ended {
             return Err(JournalError::Misplaced { segment: segment + 1, should: "begin", after });
         }
@@ -139,6 +159,7 @@ impl Checker {
         self.follow(&head)?;
         if head.agent != SYSTEM {
             self.state.add(head.agent);
+            self.state.seq = head.seq;
             return Ok(Found::Record(head));
         }
         let record = Record::parse(line).map_err(|error| unreadable(error.to_string()))?;
@@ -151,7 +172,12 @@ impl Checker {
 
     fn follow(&self, head: &Head<'_>) -> Result<(), JournalError> {
         let (expected, n) = self.state.next(head.agent);
-        if head.seq != expected {
+        let is_next = match &self.only {
+            // Those of others are between them.
+            Some(agent) => head.seq >= expected && head.agent == &**agent,
+            None => head.seq == expected,
+        };
+        if !is_next {
             return Err(JournalError::OutOfOrder { expected, found: head.seq });
         }
         if head.n != n {
@@ -162,29 +188,39 @@ impl Checker {
     }
 
     fn begin(&mut self, header: &Header) -> Result<(), JournalError> {
-        let Header { format, journal, generation, segment, state, .. } = header;
+        let Header { format, journal, segment, state, .. } = header;
         if *format != FORMAT {
             return Err(JournalError::Format(*format));
         }
-        let Some((known, known_generation, before)) = self.segment else {
+        let Some((known, before)) = self.segment else {
+            if !self.bases.is_empty() && !self.fits_bases(state) {
+                return Err(JournalError::StateDiffers { segment: *segment });
+            }
             self.begins_after = state.seq;
             self.state = state.clone();
-            self.segment = Some((*journal, *generation, *segment));
+            self.segment = Some((*journal, *segment));
+            self.only = header.agent.clone();
             return Ok(());
         };
         if !self.is_ended || *segment != before + 1 {
             let should = if self.is_ended { "not stand here" } else { "not begin" };
             return Err(JournalError::Misplaced { segment: *segment, should, after: self.state.seq });
         }
-        if known != *journal || *generation < known_generation {
+        if known != *journal {
             return Err(JournalError::Foreign { segment: *segment });
         }
         if self.state != *state {
             return Err(JournalError::StateDiffers { segment: *segment });
         }
-        self.segment = Some((*journal, *generation, *segment));
+        self.segment = Some((*journal, *segment));
         self.is_ended = false;
         Ok(())
+    }
+
+    /// Whether there is a state of each agent some of whose records are gone, after exactly as many.
+    fn fits_bases(&self, state: &State) -> bool {
+        let agents = || state.counts().filter(|(agent, _)| *agent != SYSTEM);
+        agents().count() == self.bases.len() && agents().all(|(agent, n)| self.bases.get(agent) == Some(&n))
     }
 
     /// What the records so far add up to.
@@ -200,6 +236,21 @@ impl Checker {
     /// The record after which the journal begins; 0 = it is whole.
     pub fn begins_after(&self) -> u64 {
         self.begins_after
+    }
+
+    /// An error if records are gone and the agents' states after them were not there.
+    pub fn has_states(&self) -> Result<(), JournalError> {
+        let agents = |state: &State| state.counts().any(|(agent, _)| agent != SYSTEM);
+        match self.begins_after {
+            0 => Ok(()),
+            after if self.bases.is_empty() && agents(&self.state) => Err(JournalError::NoStates { after }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The segment that was begun last.
+    pub fn segment(&self) -> Option<u64> {
+        self.segment.map(|(_, segment)| segment)
     }
 
     /// Whether the last line was the end of a segment.

@@ -5,8 +5,11 @@
 //!
 //! Pure: it reads and writes no files, has no clock and judges nothing by itself; [`Replay`] asks the core.
 
+mod backtest;
+mod base;
 mod check;
 mod line;
+mod lines;
 mod manifest;
 mod mark;
 mod record;
@@ -14,11 +17,14 @@ mod replay;
 mod segment;
 mod state;
 
+pub use backtest::{AgentOutcome, Backtest, LoopBacktest, LoopOutcome, LoopStop, Stop};
+pub use base::Base;
 pub use check::{Checker, Found, JournalError};
 pub use line::{LineError, check_line, seal_line};
+pub use lines::LineWriter;
 pub use manifest::{Entry, Manifest, ManifestError, Sealed};
 pub use mark::{Mark, Position, SLOT_LEN};
-pub use record::{Body, Head, Payload, Record, SYSTEM, write_record};
+pub use record::{Body, Head, Payload, Record, SYSTEM, records, write_record};
 pub use replay::{Replay, ReplayError, is_agent_name};
 pub use segment::{End, FORMAT, Header};
 pub use state::{Settings, State};

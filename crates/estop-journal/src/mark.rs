@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::line::check_line;
 use crate::segment::sealed;
 
-/// Bytes of a slot.
-pub const SLOT_LEN: usize = 1024;
+/// Bytes of a slot: one sector of any disk, so that a torn write takes one slot with it.
+pub const SLOT_LEN: usize = 4096;
 
 /// A place in the journal: everything before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -31,8 +31,6 @@ pub struct Mark {
     pub serial: u64,
     /// Which journal.
     pub journal: Hash64,
-    /// How often it was restored from a backup.
-    pub generation: u64,
     /// Which start of the machine: after another, only what was synced must be there.
     pub boot: Name,
     /// What the operating system has.
@@ -88,7 +86,7 @@ mod tests {
         let synced = Position { segment: 1, bytes: 2, seq: 3 };
         let boot = "01234567-89ab-cdef-0123-456789abcdef".into();
         let now = Now { mono: estop_core::time::Millis(u64::MAX), wall: i64::MIN };
-        Mark { serial, journal: Hash64(7), generation: u64::MAX, boot, written, synced, now }
+        Mark { serial, journal: Hash64(7), boot, written, synced, now }
     }
 
     #[test]

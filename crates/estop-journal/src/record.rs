@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 use estop_core::event::{Event, EventKind};
 use estop_core::ids::Name;
+pub use estop_core::system::SYSTEM;
 use estop_core::system::{GateView, SystemEvent};
 use estop_core::time::{Millis, Now};
 use jiff::Timestamp;
@@ -16,9 +17,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::line::seal_line;
-
-/// Whose records are the system's. No agent may be called so.
-pub const SYSTEM: &str = "system";
 
 const SEQ_KEY: &[u8] = b"{\"seq\":";
 const N_KEY: &[u8] = b",\"n\":";
@@ -128,7 +126,8 @@ pub struct Head<'a> {
     pub seq: u64,
     /// Number of the record among its agent's, from 1.
     pub n: u64,
-    /// Whose.
+    /// Whose, as it stands there. The names of traces that are evaluated may have anything in them; agents' have nothing
+    /// that is written in another way.
     pub agent: &'a str,
 }
 
@@ -137,11 +136,25 @@ impl<'a> Head<'a> {
     pub fn read(line: &'a [u8]) -> Option<Head<'a>> {
         let (seq, rest) = number(line.strip_prefix(SEQ_KEY)?)?;
         let (n, rest) = number(rest.strip_prefix(N_KEY)?)?;
-        // Names have no quotes in them.
         let rest = rest.strip_prefix(AGENT_KEY)?;
-        let agent = rest.split(|byte| *byte == b'"').next()?;
+        let agent = rest.get(..closing_quote(rest)?)?;
         Some(Head { seq, n, agent: std::str::from_utf8(agent).ok()? })
     }
+}
+
+/// Where a text of JSON ends whose first quote was read.
+fn closing_quote(text: &[u8]) -> Option<usize> {
+    let mut is_escaped = false;
+    text.iter().position(|byte| {
+        let is_end = *byte == b'"' && !is_escaped;
+        is_escaped = *byte == b'\\' && !is_escaped;
+        is_end
+    })
+}
+
+/// The records among some lines.
+pub fn records(lines: &[u8]) -> impl Iterator<Item = (&[u8], Head<'_>)> {
+    lines.split(|byte| *byte == b'\n').filter_map(|line| Some((line, Head::read(line)?)))
 }
 
 fn number(text: &[u8]) -> Option<(u64, &[u8])> {
@@ -241,6 +254,15 @@ mod tests {
         let record = Record::parse(&text).expect("a record");
         assert_eq!((record.seq, record.n, &*record.agent, record.now), (7, 3, "coder", now));
         assert_eq!((record.event, record.decision), (Some(event), r#"{"outcome":"allow"}"#));
+    }
+
+    #[test]
+    fn tw_7_names_with_quotes_are_told_apart() {
+        for name in ["x\"1", "x\"2", "x\\", "\\\"", "\"", ""] {
+            let text = line(name, Now::default(), Payload::Agent(&Event::open(EventKind::Tick)), &());
+            let written = serde_json::to_string(name).expect("JSON");
+            assert_eq!(Head::read(&text).map(|head| format!("\"{}\"", head.agent)), Some(written));
+        }
     }
 
     #[test]

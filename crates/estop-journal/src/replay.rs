@@ -41,16 +41,23 @@ pub enum ReplayError {
 }
 
 impl Replay {
-    /// An agent's state where the journal begins, if records before it are gone.
-    pub fn resume(&mut self, agent: &str, state: Snapshot) {
-        self.agents.insert(agent.into(), state);
-    }
-
     /// Takes the next line in, without its end.
     pub fn feed(&mut self, line: &[u8]) -> Result<(), ReplayError> {
         let mut system = self.checker.state().system.clone();
         match self.checker.take(line)? {
             Found::Header(_) | Found::End(_) => Ok(()),
+            Found::Base(base) => {
+                let state = Snapshot::read(base.state.get().as_bytes())
+                    .ok()
+                    .filter(|state| state.told == base.n)
+                    .ok_or_else(|| {
+                        let problem =
+                            format!("the state of {} is not that of its {}. record", base.agent, base.n);
+                        JournalError::Unreadable { after: 0, problem }
+                    })?;
+                self.agents.insert(base.agent.as_ref().into(), state);
+                Ok(())
+            }
             Found::System(record) => {
                 let event = record.system.as_ref();
                 let decision = event.map(|event| serde_json::to_string(&system.handle(record.now, event)));

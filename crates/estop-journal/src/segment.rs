@@ -1,7 +1,7 @@
 //! A segment's first and last line.
 //!
 //! ```text
-//! {"estop_journal":1,"journal":"9f3ac01d7be25544","generation":1,"segment":12,"now":{…},"state":{…},"crc":"…"}
+//! {"estop_journal":1,"journal":"9f3ac01d7be25544","segment":12,"now":{…},"state":{…},"crc":"…"}
 //! {"end":{"segment":12,"last_seq":908233},"crc":"…"}
 //! ```
 
@@ -28,14 +28,15 @@ pub struct Header {
     pub format: u32,
     /// Which journal: no other has the same.
     pub journal: Hash64,
-    /// How often it was restored from a backup: files of before and after do not mix.
-    pub generation: u64,
     /// Its number, from 1.
     pub segment: u64,
     /// When it was begun.
     pub now: Now,
     /// What the records before it add up to.
     pub state: State,
+    /// In an export of one agent: whose records follow, and nobody else's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Name>,
 }
 
 /// A segment's last line: nothing was cut off.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use estop_core::ids::Name;
 use estop_core::system::button::Latched;
-use estop_core::system::{System, SystemDecision, SystemEvent};
+use estop_core::system::{SettingChange, System, SystemDecision, SystemEvent};
 use estop_core::time::Now;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -37,6 +37,12 @@ fn in_order<S: serde::Serializer>(counts: &HashMap<Name, u64>, s: S) -> Result<S
 }
 
 impl State {
+    /// What is known of one agent alone after `seq` records, `n` of which are its own.
+    pub fn of_agent(seq: u64, agent: &str, n: u64) -> State {
+        let counts = (n > 0).then(|| (agent.into(), n)).into_iter().collect();
+        State { seq, counts, ..State::default() }
+    }
+
     /// The numbers of the next record, in the journal and among the agent's.
     pub fn next(&self, agent: &str) -> (u64, u64) {
         (self.seq + 1, self.count(agent) + 1)
@@ -66,8 +72,10 @@ impl State {
         let decision = self.system.handle(now, event);
         let button = self.button.take().unwrap_or_else(|| Latched::at_start(decision.gate, now.wall));
         self.button = Some(button.after(event, &decision, now.wall));
-        if let SystemEvent::SettingChanged { kind, id, value, .. } = event {
-            self.set(kind, id, value.as_ref());
+        if let SystemEvent::SettingsChanged { changes } = event {
+            for SettingChange { kind, id, value } in changes {
+                self.set(kind, id, value.as_ref());
+            }
         }
         decision
     }
@@ -97,7 +105,8 @@ mod tests {
     use super::*;
 
     fn set(state: &mut State, kind: &str, id: &str, value: Option<Value>) {
-        let event = SystemEvent::SettingChanged { by: "ann".into(), kind: kind.into(), id: id.into(), value };
+        let change = SettingChange { kind: kind.into(), id: id.into(), value };
+        let event = SystemEvent::SettingsChanged { changes: vec![change] };
         state.add(SYSTEM);
         state.apply(Now::default(), &event);
     }

@@ -165,7 +165,7 @@ pub enum Detail {
     Escalation(Box<EscalationSeen>),
     /// Of a button that was pressed for some channels alone: which, in words. Of one that was lifted: what stays shut.
     Shut(String),
-    /// Of a checkpoint: the last record and the digest of all heads.
+    /// Of a checkpoint: the last record and the digest of the journal.
     Checkpoint {
         /// The last record.
         last_seq: u64,

@@ -117,7 +117,7 @@ impl Words {
         }
         if let Detail::Checkpoint { last_seq, digest } = &told.detail {
             add("Last record", last_seq.to_string());
-            add("Digest of all heads", one_line(digest, 128));
+            add("Digest of the journal", one_line(digest, 128));
         }
         add("When", self.when(told.at));
         if again.more > 0 {

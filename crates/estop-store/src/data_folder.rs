@@ -9,8 +9,10 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Names in a data directory that are estop's: these, and what begins with one and goes on with `-` or `.`.
-const FILES: [&str; 5] = ["estop.db", "estop.latch", "alive", "background.json", "admin-token"];
+const FILES: [&str; 4] = ["estop.db", "estop.latch", "background.json", "admin-token"];
 const SOCKET: &str = "estop.sock";
+/// Folders that are estop's: the journal, and a copy that is being restored.
+const FOLDERS: [&str; 3] = ["journal", "estop.db.restoring", "estop.db.unpacked"];
 
 /// What is wrong with a data directory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,18 +66,20 @@ pub enum FolderFault {
 
 /// Whether a data directory and what estop keeps in it are safe to use for user `me`.
 pub fn check_folder(folder: &Path, me: u32) -> Result<(), FolderFault> {
-    let io =
-        |path: &Path, error: &io::Error| FolderFault::Io { path: path.to_owned(), detail: error.to_string() };
     // The folder itself may be a link, to another disk.
-    let about = std::fs::metadata(folder).map_err(|error| io(folder, &error))?;
+    let about = std::fs::metadata(folder).map_err(|error| fault(folder, &error))?;
     if !about.is_dir() {
         return Err(wrong_kind(folder, &about, "a folder"));
     }
     check_owner(folder, &about, me, "700")?;
-    for entry in std::fs::read_dir(folder).map_err(|error| io(folder, &error))? {
-        let entry = entry.map_err(|error| io(folder, &error))?;
+    for entry in std::fs::read_dir(folder).map_err(|error| fault(folder, &error))? {
+        let entry = entry.map_err(|error| fault(folder, &error))?;
         let (name, path) = (entry.file_name(), entry.path());
         let name = name.to_string_lossy();
+        if FOLDERS.contains(&&*name) {
+            check_files_in(&path, me)?;
+            continue;
+        }
         let is_file = is_ours(&name);
         if !is_file && name != SOCKET {
             continue;
@@ -84,7 +88,7 @@ pub fn check_folder(folder: &Path, me: u32) -> Result<(), FolderFault> {
             Ok(about) => about,
             // A running estop may have removed it meanwhile.
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            Err(error) => return Err(io(&path, &error)),
+            Err(error) => return Err(fault(&path, &error)),
         };
         let kind = about.file_type();
         if is_file && !kind.is_file() {
@@ -98,12 +102,42 @@ pub fn check_folder(folder: &Path, me: u32) -> Result<(), FolderFault> {
     Ok(())
 }
 
+/// Whether a folder of the data directory and the files in it are safe to use.
+fn check_files_in(folder: &Path, me: u32) -> Result<(), FolderFault> {
+    let about = std::fs::symlink_metadata(folder).map_err(|error| fault(folder, &error))?;
+    if !about.is_dir() {
+        return Err(wrong_kind(folder, &about, "a folder"));
+    }
+    check_owner(folder, &about, me, "700")?;
+    for entry in std::fs::read_dir(folder).map_err(|error| fault(folder, &error))? {
+        let path = entry.map_err(|error| fault(folder, &error))?.path();
+        let about = match std::fs::symlink_metadata(&path) {
+            Ok(about) => about,
+            // A running estop packs and prunes.
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => return Err(fault(&path, &error)),
+        };
+        // A copy that is being restored has a journal in it.
+        if about.is_dir() {
+            check_owner(&path, &about, me, "700")?;
+        } else if about.is_file() {
+            check_owner(&path, &about, me, "600")?;
+        } else {
+            return Err(wrong_kind(&path, &about, "a regular file"));
+        }
+    }
+    Ok(())
+}
+
+fn fault(path: &Path, error: &io::Error) -> FolderFault {
+    FolderFault::Io { path: path.to_owned(), detail: error.to_string() }
+}
+
 fn is_ours(name: &str) -> bool {
-    let is_tail = name.starts_with("tail-") && name.ends_with(".jsonl");
     let begins = |file: &&str| {
         name.strip_prefix(*file).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '.']))
     };
-    is_tail || FILES.iter().any(begins)
+    FILES.iter().any(begins)
 }
 
 fn check_owner(path: &Path, about: &Metadata, me: u32, fix: &'static str) -> Result<(), FolderFault> {
@@ -225,8 +259,7 @@ mod tests {
 
     #[test]
     fn st_1_files_that_are_links_pipes_or_others_are_refused() {
-        for name in ["estop.db", "estop.db-wal", "estop.db.lock", "estop.latch", "tail-7.jsonl", "estop.sock"]
-        {
+        for name in ["estop.db", "estop.db-wal", "estop.db.lock", "estop.latch", "estop.sock"] {
             let (folder, me) = folder();
             let path = folder.path().join(name);
             symlink("/etc/passwd", &path).expect("a link");

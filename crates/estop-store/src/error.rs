@@ -108,3 +108,17 @@ pub enum StoreError {
     #[error("the database refused: {0}")]
     Database(String),
 }
+
+/// Of the journal's files.
+impl From<std::io::Error> for StoreError {
+    fn from(error: std::io::Error) -> StoreError {
+        let kind = error.kind();
+        if kind == std::io::ErrorKind::InvalidData {
+            StoreError::Corrupt(format!("the journal: {error}"))
+        } else if kind == std::io::ErrorKind::StorageFull {
+            StoreError::Full
+        } else {
+            StoreError::Io(error.to_string())
+        }
+    }
+}

@@ -1,27 +1,18 @@
-//! The journal: blocks of lines that only grow at the end and shrink at the beginning.
-//!
-//! The store takes records as they are. It checks that they follow one another, and knows of each no more than its
-//! chain, its time and its two hashes; judging and verifying are the core's.
+//! What follows from the journal's records, stored with how far it goes; and the records themselves.
 
 use std::sync::Arc;
 
 use estop_core::agent::standing::Standing;
-use estop_core::chain::{ChainHead, Digest};
-use estop_core::ids::Name;
+use estop_core::ids::{Hash64, Name};
 
 use crate::cases::{Escalation, Incident};
 use crate::error::StoreError;
 use crate::ledger::Spend;
-use crate::records::Records;
 use crate::runs::Run;
 
-/// Everything that happened since the last batch. It is stored as a whole or not at all.
+/// What follows from the records since the last batch. It is stored as a whole or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JournalBatch {
-    /// The records, by whoever just linked them; `None` if only the rest is to be stored.
-    pub records: Option<Records>,
-    /// The records as lines, by whoever has no more than these.
-    pub lines: Option<Lines>,
     /// Events people look for.
     pub events: Vec<NewEvent>,
     /// Agents that called; unknown ones are added with origin `traffic`.
@@ -40,23 +31,17 @@ pub struct JournalBatch {
     pub incidents: Vec<Incident>,
     /// Escalations that were opened.
     pub escalations: Vec<Escalation>,
-    /// How far the write-ahead tail was taken in with this batch.
-    pub tail: Option<TailMark>,
+    /// Up to which record this is what follows.
+    pub cursor: Option<Cursor>,
 }
 
-/// Whole journal lines, each ended by `\n`, numbered without a gap.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lines {
-    /// Number of the first record.
-    pub first_seq: u64,
-    /// Number of the last record.
-    pub last_seq: u64,
-    /// Wall-clock time of the first record.
-    pub first_wall: i64,
-    /// Wall-clock time of the last record.
-    pub last_wall: i64,
-    /// The lines.
-    pub bytes: Vec<u8>,
+/// How far into which journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// Which journal.
+    pub journal: Hash64,
+    /// The newest record.
+    pub seq: u64,
 }
 
 /// When a write counts as done.
@@ -143,74 +128,40 @@ pub struct Snapshot {
     pub state: Vec<u8>,
 }
 
-/// A place in the write-ahead tail, a file of lines that are not in the store yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TailMark {
-    /// Which file.
-    pub generation: u64,
-    /// How many of its bytes were taken in.
-    pub offset: u64,
-}
+/// Takes whole lines; `false` ends the reading.
+pub type EachBlock<'a> = &'a mut dyn FnMut(&[u8]) -> bool;
 
-/// What goes. Either bound is enough; without any, nothing goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Retention {
-    /// Records older than this go.
-    pub before_wall: Option<i64>,
-    /// The oldest records go beyond so many bytes.
-    pub keep_bytes: Option<u64>,
-    /// Nothing after this record goes.
-    pub checkpoint: u64,
-}
-
-/// Records that go next, all at once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prunable {
-    /// The first of them.
-    pub from_seq: u64,
-    /// The last of them.
-    pub to_seq: u64,
-    /// The heads of all chains after the last.
-    pub heads: Vec<ChainHead>,
-}
-
-/// A chain's state after the last record that was pruned; the store does not look into it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BaseState {
-    /// Whose.
-    pub chain: Name,
-    /// The state.
-    pub state: Vec<u8>,
-}
-
-/// How far the journal was pruned, and what the rest verifies from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pruned {
-    /// The last record that is gone; 0 = none.
-    pub to_seq: u64,
-    /// The heads of all chains after that record.
-    pub heads: Vec<ChainHead>,
-}
-
-/// Takes each block of a range in turn; `false` ends the reading.
-pub type EachBlock<'a> = &'a mut dyn FnMut(&Lines) -> bool;
-
-/// What keeps the journal.
+/// The journal and what follows from it.
 pub trait Journal: Send + Sync {
     /// Stores a batch. An error means that nothing of it was stored; the same batch may be tried again.
     fn append(&self, batch: Arc<JournalBatch>, durability: Durability) -> Result<(), StoreError>;
 
-    /// The newest record; 0 if there is none.
-    fn last_seq(&self) -> Result<u64, StoreError>;
+    /// Waits until the disk has all rows so far.
+    fn sync_rows(&self) -> Result<(), StoreError>;
 
-    /// The heads of all chains after the newest record, in order of name.
-    fn heads(&self) -> Result<Vec<ChainHead>, StoreError>;
+    /// How far into which journal rows were made; `None` if none were.
+    fn cursor(&self) -> Result<Option<Cursor>, StoreError>;
 
-    /// How far the write-ahead tail was taken in.
-    fn tail(&self) -> Result<TailMark, StoreError>;
+    /// The newest record of which rows were made; 0 if none were.
+    fn last_seq(&self) -> Result<u64, StoreError> {
+        Ok(self.cursor()?.map_or(0, |cursor| cursor.seq))
+    }
+
+    /// The record after which the journal begins; 0 = it is whole.
+    fn begins_after(&self) -> Result<u64, StoreError>;
 
     /// Reads the records `from_seq..=to_seq`, some hundreds at a time, without holding anything back meanwhile.
     fn blocks(&self, from_seq: u64, to_seq: u64, each: EachBlock<'_>) -> Result<(), StoreError>;
+
+    /// Reads all lines as they were written, also those that begin and end segments.
+    fn lines(&self, each: EachBlock<'_>) -> Result<(), StoreError>;
+
+    /// Reads the whole journal for people: the states it begins with if records are gone, all lines, and a last one that says
+    /// that nothing was cut off.
+    fn export(&self, each: EachBlock<'_>) -> Result<(), StoreError>;
+
+    /// The same of one agent alone.
+    fn export_agent(&self, agent: &str, each: EachBlock<'_>) -> Result<(), StoreError>;
 
     /// Lines of one agent older than `before_seq`, newest first, without their ends.
     fn records_of(
@@ -223,25 +174,12 @@ pub trait Journal: Send + Sync {
     /// Events, newest first.
     fn events(&self, filter: &EventFilter, limit: usize) -> Result<Vec<StoredEvent>, StoreError>;
 
-    /// Merges small blocks. The store does it by itself when many have gathered.
-    fn compact(&self) -> Result<(), StoreError>;
+    /// Notes where agents have records in packed segments that were not looked through yet.
+    fn index_segments(&self) -> Result<(), StoreError>;
 
-    /// The records that go next, if any: a part that is written in one step.
-    fn prunable(&self, retention: Retention) -> Result<Option<Prunable>, StoreError>;
+    /// Forgets where agents had records in segments that were pruned.
+    fn forget_segments(&self, to_segment: u64) -> Result<(), StoreError>;
 
-    /// Lets the records go up to `to_seq`, as [`Journal::prunable`] gave it, and keeps the states of their chains after
-    /// it, all at once.
-    fn prune(&self, to_seq: u64, bases: Vec<BaseState>) -> Result<(), StoreError>;
-
-    /// A chain's state after the last record that was pruned; `None` if none of its records was.
-    fn base_state(&self, chain: &str) -> Result<Option<Vec<u8>>, StoreError>;
-
-    /// The SHA-256 of each of these states, in order of name.
-    fn base_digests(&self) -> Result<Vec<(Name, Digest)>, StoreError>;
-
-    /// Gives some free room back to the system; whether there is more.
-    fn give_back(&self) -> Result<bool, StoreError>;
-
-    /// How far it was pruned.
-    fn pruned(&self) -> Result<Pruned, StoreError>;
+    /// An agent's state after the last record that was pruned; `None` if none of its records was.
+    fn base_state(&self, agent: &str) -> Result<Option<Vec<u8>>, StoreError>;
 }

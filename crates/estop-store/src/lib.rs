@@ -16,6 +16,7 @@ mod error;
 mod access;
 mod agents;
 mod alerts;
+mod backup;
 mod cases;
 mod data_folder;
 mod journal;
@@ -23,12 +24,10 @@ mod latch;
 mod ledger;
 mod runs;
 pub mod segments;
+mod settings;
 mod system_state;
-mod tail_file;
 mod upkeep;
 
-mod line;
-mod records;
 mod sqlite;
 
 pub use access::{Access, AgentKey, SESSIONS_MAX, Session, Token, TokenKind, TokenRole};
@@ -37,24 +36,22 @@ pub use alerts::{
     AlertCommit, AlertRule, Alerts, Delivery, DeliveryFilter, DeliveryOutcome, DueAlert, LoggedDelivery,
     NewAlert, Remembered, Waiting,
 };
+pub use backup::{Backup, backup, check_unpacked, unpack};
 pub use cases::{CaseFilter, CaseStatus, Cases, Escalation, Incident, OpenCases};
 pub use data_folder::{FileId, FolderFault, check_folder, open_regular};
 pub use error::{OpenError, StoreError};
 pub use journal::{
-    AgentSeen, BaseState, Durability, EachBlock, EventFilter, EventKey, Journal, JournalBatch, Lines,
-    NewEvent, Prunable, Pruned, Retention, Snapshot, StandingChange, StoredEvent, TailMark,
+    AgentSeen, Cursor, Durability, EachBlock, EventFilter, EventKey, Journal, JournalBatch, NewEvent,
+    Snapshot, StandingChange, StoredEvent,
 };
 pub use latch::{
     Entry, FoundLatch, FoundSlot, LatchFile, Mark, RequestedKill, is_of_daemon, is_of_this_daemon, latch_path,
 };
 pub use ledger::{Ledger, Spend, SpendBy, SpendGroup, SpendQuery, SpendSum};
-pub use records::{Records, RecordsChain};
 pub use runs::{Run, RunFilter, RunRepo};
-pub use sqlite::{
-    DataLock, RESTORING, Restorable, Sqlite, SqliteOptions, StoredJournal, backup, lock, restore_check,
-};
+pub use settings::{RestoredSettings, SettingsJournal};
+pub use sqlite::{DataLock, RESTORING, Sqlite, SqliteOptions, check_restored, lock};
 pub use system_state::{StoredSystem, SystemStateRepo};
-pub use tail_file::{TailFile, TailRest, forget_tails_before, tail_end, tail_rest};
 pub use upkeep::{Old, Upkeep};
 
 /// Everything a store keeps.

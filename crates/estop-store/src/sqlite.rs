@@ -9,41 +9,34 @@ mod alerts;
 mod append;
 mod backup;
 mod cases;
-mod compact;
 mod convert;
-mod digests;
 mod files;
 mod journal;
 mod ledger;
 mod meta;
 mod migrate;
-mod one_chain;
 mod open;
-mod packed;
 mod query;
 mod readers;
-mod reading;
-mod retention;
 mod runs;
-mod shorn;
+mod settings;
 mod system_state;
-mod tally;
 mod upkeep;
 mod writer;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rusqlite::Connection;
 
 use crate::error::{OpenError, StoreError};
-use crate::journal::Durability;
-pub use backup::{Restorable, backup, restore_check};
-use compact::Fresh;
+use crate::journal::{Cursor, Durability};
+use crate::segments::{JOURNAL_FOLDER, JournalReader};
+pub(crate) use backup::{Copied, check_copy, copy_database};
 use files::Files;
-pub use open::{DataLock, RESTORING, lock};
+pub use open::{DataLock, RESTORING, check_restored, lock};
 use readers::Readers;
-pub use reading::StoredJournal;
+use settings::RecordedSettings;
 use writer::Writer;
 
 /// How the database is used.
@@ -75,7 +68,8 @@ pub struct Sqlite {
 struct Shared {
     readers: Readers,
     writer: Writer,
-    fresh: Arc<Fresh>,
+    journal: JournalReader,
+    settings: Mutex<RecordedSettings>,
     path: PathBuf,
     files: Arc<Files>,
     _lock: DataLock,
@@ -85,22 +79,50 @@ impl Sqlite {
     /// Opens the database, or creates it if there is none.
     pub fn open(path: &Path, options: SqliteOptions) -> Result<Sqlite, OpenError> {
         let mut lock = lock(path)?;
-        open::check_restored(path)?;
+        check_restored(path)?;
         open::create_if_missing(path)?;
         lock.hold(path)?;
         let connection = open::existing(path, options)?;
-        let fresh = Arc::new(Fresh::count(&connection).map_err(|error| open::refuse(path, error))?);
         let readers = Readers::new(path, options.readers_max);
         let files = Arc::new(Files::of(path));
-        let writer = Writer::start(path, options, connection, Arc::clone(&fresh), Arc::clone(&files))
+        let writer = Writer::start(path, options, connection, Arc::clone(&files))
             .map_err(|error| OpenError::Io { path: path.to_owned(), detail: error.to_string() })?;
-        let shared = Shared { writer, readers, fresh, path: path.to_owned(), files, _lock: lock };
+        let folder = path.parent().unwrap_or(Path::new(".")).join(JOURNAL_FOLDER);
+        let journal = JournalReader::new(&folder);
+        let settings = Mutex::default();
+        let shared = Shared { writer, readers, journal, settings, path: path.to_owned(), files, _lock: lock };
         Ok(Sqlite { shared: Arc::new(shared) })
+    }
+
+    /// Whether a database that may be in use is ours and of a schema we know.
+    pub fn looks_sound(path: &Path) -> Result<(), OpenError> {
+        check_restored(path)?;
+        open::check_header(path)?;
+        let connection = open::reader(path).map_err(|error| open::refuse(path, error))?;
+        open::check_owner(path, &connection).map(drop)
+    }
+
+    /// The same, and reads all of it: slow with many records.
+    pub fn is_sound(path: &Path) -> Result<(), OpenError> {
+        check_restored(path)?;
+        check_copy(path).map(drop)
+    }
+
+    /// How far into which journal the rows of a database that may be in use were made.
+    pub fn cursor_of(path: &Path) -> Result<Option<Cursor>, OpenError> {
+        let refused = |error| open::refuse(path, error);
+        let connection = open::reader(path).map_err(refused)?;
+        append::cursor(&connection).map_err(refused)
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.shared.path
+    }
+
+    /// The journal beside it.
+    pub fn journal(&self) -> &JournalReader {
+        &self.shared.journal
     }
 
     /// What became of the database's files, if somebody removed, cut or replaced one: what is stored from then on is lost.

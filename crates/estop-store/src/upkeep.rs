@@ -25,4 +25,7 @@ pub struct Old {
 pub trait Upkeep: Send + Sync {
     /// Lets some of what is old go; how many rows. 0 = there is nothing more.
     fn sweep(&self, old: Old) -> Result<usize, StoreError>;
+
+    /// Gives some free room back to the system; whether there is more.
+    fn give_back(&self) -> Result<bool, StoreError>;
 }

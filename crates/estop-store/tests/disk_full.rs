@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use contract::{Scribe, prune, read_from, verify};
+use contract::{MINUTE, Scribe, exported, replay};
+use estop_store::segments::recover;
 use estop_store::{
-    AgentRepo, AgentSeen, Durability, Journal, Meta, Pruned, Retention, Sqlite, SqliteOptions, StoreError,
-    SystemStateRepo,
+    AgentRepo, AgentSeen, Durability, EventFilter, Journal, Meta, NewEvent, Old, Sqlite, SqliteOptions,
+    StoreError, SystemStateRepo, Upkeep,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
@@ -18,46 +19,61 @@ use nix::sys::signal::{SigSet, Signal};
 #[test]
 fn st_1_a_full_disk_is_told_and_leaves_nothing_half_stored() {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = SqliteOptions { size_max_bytes: Some(12 << 20), ..SqliteOptions::default() };
+    let options = SqliteOptions { size_max_bytes: Some(4 << 20), ..SqliteOptions::default() };
     let store = Sqlite::open(&folder.path().join("estop.db"), options).expect("it opens");
-    let mut scribe = Scribe { name_len: 500, ..Scribe::default() };
-    let error = fill(&store, &mut scribe);
-    assert_eq!(error, StoreError::Full);
+    let mut scribe = Scribe::open(folder.path());
+    assert_eq!(fill(&store, &mut scribe), StoreError::Full);
     check(&store, &scribe);
-    let all = Retention { keep_bytes: Some(0), checkpoint: u64::MAX, ..Retention::default() };
-    let pruned = prune(&store, all).expect("pruning works on a full disk");
-    assert!(pruned.to_seq > 0);
+    let stored = store.last_seq().expect("a number");
+    let old = Old { events_before: Some(i64::MAX), ..Old::default() };
+    while store.sweep(old).expect("letting go works on a full disk") > 0 {}
+    while store.give_back().expect("so does giving back") {}
+    assert_eq!(store.events(&EventFilter::default(), 9), Ok(Vec::new()));
     for _ in 0..100 {
-        scribe.write(&store, &["a", "b"]);
+        put(&store, &mut scribe).expect("there is room again");
     }
-    assert_eq!(store.heads(), Ok(scribe.chains.heads()));
+    assert_eq!(store.last_seq(), Ok(scribe.seq()));
+    assert!(scribe.seq() > stored && replay(&exported(&store)) == scribe.seq());
 }
 
-/// Appends until it fails; the scribe stands at the last record that was stored.
+/// Writes some records, then what follows from them and from those before them that have no rows yet.
+fn put(store: &Sqlite, scribe: &mut Scribe) -> Result<(), StoreError> {
+    let from = store.last_seq()? + 1;
+    for agent in ["a", "b", "a", "c"].repeat(5) {
+        scribe.try_write(agent)?;
+    }
+    let mut batch = scribe.batch();
+    batch.seen.push(AgentSeen { agent: format!("seen after {}", from - 1).into(), at: 1 });
+    batch.events.extend((from..=scribe.seq()).map(event));
+    store.append(Arc::new(batch), Durability::Disk)
+}
+
+fn event(seq: u64) -> NewEvent {
+    let detail = format!("{{\"why\":\"{}\"}}", "x".repeat(500));
+    NewEvent { seq, wall: seq as i64 * MINUTE, agent: None, event_type: "paused".into(), detail }
+}
+
+/// Writes until it fails.
 fn fill(store: &Sqlite, scribe: &mut Scribe) -> StoreError {
-    for _ in 0..10_000 {
-        let before = scribe.clone();
-        let mut batch = scribe.batch(&["a", "b", "a", "c"].repeat(50));
-        batch.seen.push(AgentSeen { agent: format!("seen with {}", before.chains.seq()).into(), at: 1 });
-        if let Err(error) = store.append(Arc::new(batch), Durability::Disk) {
-            *scribe = before;
-            return error;
-        }
-    }
-    panic!("it never filled up");
+    (0..10_000).find_map(|_| put(store, scribe).err()).expect("it fills up")
 }
 
+/// Every record of which rows were made has one event, the journal is whole, and nothing is there of what failed.
 fn check(store: &Sqlite, scribe: &Scribe) {
-    assert_eq!(store.last_seq(), Ok(scribe.chains.seq()));
-    let heads = verify(&Pruned::default(), &read_from(store, 1));
-    assert_eq!(heads, scribe.chains.heads());
-    assert_eq!(store.heads(), Ok(heads));
-    assert_eq!(store.agent(&format!("seen with {}", scribe.chains.seq())), Ok(None));
+    let stored = store.last_seq().expect("a number");
+    let events = store.events(&EventFilter::default(), usize::MAX >> 1).expect("events");
+    let seqs: Vec<u64> = events.iter().rev().map(|stored| stored.event.seq).collect();
+    assert_eq!(seqs, Vec::from_iter(1..=stored));
+    assert_eq!(store.agent(&format!("seen after {stored}")), Ok(None));
+    assert_eq!(replay(&exported(store)), scribe.seq());
+    let found = recover(scribe.journal.writer.folder(), "", &mut |_, _| {}).expect("it can be trusted");
+    let found = found.expect("there is a journal");
+    assert_eq!((&found.state, found.torn), (&scribe.journal.state, 0));
     store.check().expect("it is undamaged");
 }
 
-/// The system refuses to write beyond a length: SQLite sees it as a failing disk. It holds for a whole process, so
-/// a child does it.
+/// The system refuses to write beyond a length: SQLite and the journal see it as a failing disk. It holds for a whole
+/// process, so a child does it.
 #[test]
 fn st_1_a_failing_disk_is_told_and_works_again_when_it_is_mended() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -84,22 +100,27 @@ fn the_child_has_a_failing_disk() {
     let limit = |bytes| setrlimit(Resource::RLIMIT_FSIZE, bytes, hard).expect("a limit can be set");
 
     let store = Sqlite::open(&path, SqliteOptions::default()).expect("it opens");
-    let mut scribe = Scribe::default();
+    let folder = path.parent().expect("a folder");
+    let mut scribe = Scribe::open(folder);
     store.put_meta("before", "kept").expect("a value");
-    for bytes in [600_000, 1_000_000, 1_500_000] {
+    for (bytes, name_len) in [(600_000, 0), (1_000_000, 0), (1_500_000, 0), (1_800_000, 20_000)] {
+        // With long names, the journal is what grows too long first.
+        scribe.name_len = name_len;
         limit(bytes);
         let error = fill(&store, &mut scribe);
         assert!(matches!(error, StoreError::Io(_) | StoreError::Full), "{error:?}");
-        assert!(store.put_meta("while", "lost").is_err() || path_len(&path) <= bytes);
+        let is_of_journal = error.to_string().contains("File too large");
+        assert_eq!(is_of_journal, name_len > 0, "{error}");
+        assert!(is_of_journal || store.put_meta("while", "lost").is_err() || path_len(&path) <= bytes);
         limit(hard);
         check(&store, &scribe);
-        scribe.write(&store, &["a", "b"]);
-        assert_eq!(store.heads(), Ok(scribe.chains.heads()));
+        put(&store, &mut scribe).expect("the disk is mended");
+        assert_eq!(store.last_seq(), Ok(scribe.seq()));
     }
     assert_eq!(store.meta("before"), Ok(Some("kept".to_owned())));
-    drop(store);
+    drop((store, scribe));
     let store = Sqlite::open(&path, SqliteOptions::default()).expect("it opens again");
-    check(&store, &scribe);
+    check(&store, &Scribe::open(folder));
     assert_eq!(store.system(), Ok(None));
 }
 

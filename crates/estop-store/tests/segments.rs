@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use estop_core::decision::{Decision, Outcome};
 use estop_core::event::{Event, EventKind};
 use estop_core::ids::Hash64;
-use estop_core::system::{SystemEvent, SystemState};
+use estop_core::system::{SettingChange, SystemEvent, SystemState};
 use estop_core::time::{Millis, Now};
 use estop_journal::{Body, Payload, Position, Record, SYSTEM, State, write_record};
 use estop_store::segments::{
@@ -59,7 +59,7 @@ impl Live {
     }
 
     fn next_segment(&mut self) {
-        self.writer.begin_segment(&self.state, self.now).expect("begun");
+        self.writer.begin_segment(&self.state).expect("begun");
     }
 
     /// Some records of some agents.
@@ -103,11 +103,10 @@ fn st_1_a_journal_is_found_as_it_was_written() {
     let mut live = Live::begin(&folder);
     live.tell_system(&started());
     live.work(10);
-    let key = |value: Option<u8>| SystemEvent::SettingChanged {
-        by: "ann".into(),
-        kind: "agent_key".into(),
-        id: "k1".into(),
-        value: value.map(Into::into),
+    let key = |value: Option<u8>| {
+        let change =
+            SettingChange { kind: "agent_key".into(), id: "k1".into(), value: value.map(Into::into) };
+        SystemEvent::SettingsChanged { changes: vec![change] }
     };
     live.tell_system(&key(Some(1)));
     live.next_segment();
@@ -217,7 +216,7 @@ fn st_1_what_is_missing_or_of_another_journal_is_refused() {
         live.next_segment();
     }
     live.work(2);
-    live.writer.sync(live.now).expect("synced");
+    live.writer.sync().expect("synced");
     let mut manifest = found(&folder).manifest;
     seal(&folder, 1, &mut manifest).expect("packed");
     seal(&folder, 2, &mut manifest).expect("packed");
@@ -280,7 +279,7 @@ fn st_1_a_cut_at_the_end_of_a_line_is_noticed() {
         let after = try_recover(&folder, "another start").expect("trusted").expect("there");
         assert_eq!((after.state.seq, after.lost), (lines as u64, 30_u64.saturating_sub(lines as u64)));
     }
-    live.writer.sync(live.now).expect("synced");
+    live.writer.sync().expect("synced");
     assert!(try_recover(&folder, "another start").is_ok());
     std::fs::write(raw_path(&folder, 1), &text[..ends[34]]).expect("written");
     assert!(try_recover(&folder, "another start").is_err(), "it was synced");
@@ -313,7 +312,7 @@ fn st_1_every_damage_before_the_mark_is_refused() {
     let mut live = Live::begin(&folder);
     live.tell_system(&started());
     live.work(40);
-    live.writer.sync(live.now).expect("synced");
+    live.writer.sync().expect("synced");
     let marked = live.writer.position().bytes as usize;
     live.work(8);
     let path = raw_path(&folder, 1);
@@ -363,11 +362,35 @@ fn st_1_a_running_journal_whose_file_is_removed_cut_or_replaced_is_noticed() {
     let path = raw_path(&folder, 1);
     std::fs::OpenOptions::new().write(true).open(&path).expect("it is there").set_len(100).expect("cut");
     assert!(live.writer.lost_file().is_some_and(|lost| lost.contains("was cut to 100")));
-    live.work(1);
-    // Nothing hides that: there is a hole now.
+    // Nothing hides that: what comes next would stand behind a hole.
+    let line = live.line("a", Payload::Agent(&Event::open(EventKind::Tick)));
+    assert!(live.writer.write(&line, 11).is_err());
     assert!(!refused(&folder).is_empty());
     std::fs::remove_file(&path).expect("it is there");
     assert!(live.writer.lost_file().is_some_and(|lost| lost.contains("was removed")));
     std::fs::write(&path, "").expect("written");
     assert!(live.writer.lost_file().is_some_and(|lost| lost.contains("was replaced")));
+}
+
+#[test]
+fn st_1_a_journal_whose_beginning_was_cut_short_is_begun_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let begin = || SegmentWriter::create(folder.path(), Hash64(7), BOOT, Now::default());
+    drop(begin().expect("begun"));
+    let mark = folder.path().join("mark");
+    for left in [&b""[..], b"{\"serial\":1,"] {
+        std::fs::write(&mark, left).expect("a mark that is not whole");
+        assert!(
+            recover(folder.path(), BOOT, &mut |_, _| {}).expect("nothing was ever acknowledged").is_none()
+        );
+        drop(begin().expect("begun again"));
+        assert!(recover(folder.path(), BOOT, &mut |_, _| {}).expect("a journal").is_some());
+    }
+    // With a record behind its first line it was begun, and the mark was lost.
+    let segment = raw_path(folder.path(), 1);
+    let mut lines = std::fs::read(&segment).expect("a segment");
+    lines.extend_from_slice(b"{\"seq\":1}\n");
+    std::fs::write(&segment, lines).expect("a record");
+    std::fs::remove_file(&mark).expect("no mark");
+    assert!(recover(folder.path(), BOOT, &mut |_, _| {}).is_err());
 }

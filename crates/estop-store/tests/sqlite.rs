@@ -3,6 +3,8 @@
 
 mod contract;
 
+use std::path::Path;
+
 use contract::Place;
 use estop_store::{Sqlite, SqliteOptions};
 
@@ -20,6 +22,10 @@ impl Place for SqlitePlace {
     fn open(&self) -> Sqlite {
         Sqlite::open(&self.0.path().join("estop.db"), SqliteOptions::default()).expect("it opens")
     }
+
+    fn data_dir(&self) -> &Path {
+        self.0.path()
+    }
 }
 
 macro_rules! contract {
@@ -36,20 +42,20 @@ macro_rules! contract {
 contract! {
     journal:
         st_1_what_was_appended_is_there_after_opening_again,
-        st_1_merging_blocks_changes_nothing_that_can_be_read,
-        st_1_many_records_merge_by_themselves_and_stay_readable,
+        st_1_packing_segments_changes_nothing_that_can_be_read,
+        st_1_many_records_in_many_segments_stay_readable,
         st_1_a_range_is_cut_to_the_record,
         st_1_records_of_an_agent_come_newest_first_page_by_page,
-        st_1_a_batch_that_does_not_follow_is_refused_whole,
-        st_1_lines_that_are_not_records_are_refused,
+        st_1_a_batch_of_records_that_were_stored_is_refused_whole,
+        st_1_numbers_of_journals_are_kept_whole,
         st_1_a_batch_is_stored_whole_or_not_at_all,
         ld_3_a_deactivation_is_stored_with_the_record_that_caused_it,
         ui_1_events_are_found_by_agent_and_type_page_by_page;
     retention:
-        st_1_chain_verifies_across_pruning,
-        st_1_everything_may_go_and_the_journal_goes_on,
-        st_1_nothing_goes_without_a_rule_or_after_the_checkpoint,
-        st_1_each_chain_has_its_state_after_what_was_pruned,
+        st_1_an_export_verifies_and_replays_across_pruning,
+        st_1_a_part_that_is_missing_from_an_export_is_noticed,
+        st_1_everything_packed_may_go_and_the_journal_goes_on,
+        st_1_each_agent_has_its_state_after_what_was_pruned,
         st_1_events_are_kept_as_long_as_asked,
         st_3_old_rows_go_and_what_is_open_stays;
     agents:

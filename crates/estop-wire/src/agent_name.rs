@@ -1,6 +1,6 @@
 //! Names of agents and runs, as they stand in paths, headers, hooks and settings (ID-1).
 
-use estop_core::journal::SYSTEM;
+use estop_core::system::SYSTEM;
 use estop_core::system::proof_test::CANARY;
 
 /// Longest name of an agent or a run. Chosen: a UUID with a prefix fits; it stands in every record.

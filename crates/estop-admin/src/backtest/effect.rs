@@ -1,7 +1,7 @@
 //! What a backtest found, for machines and in a sentence for people.
 
-use estop_core::backtest::{LoopOutcome, LoopStop};
 use estop_core::policy::LoopPolicy;
+use estop_journal::{LoopOutcome, LoopStop};
 use serde::Serialize;
 use utoipa::ToSchema;
 

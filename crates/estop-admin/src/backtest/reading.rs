@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use estop_core::journal::Record;
+use estop_journal::Record;
 use estop_store::Store;
 
 use super::DAY_MS;
@@ -63,8 +63,8 @@ impl Asked<'_> {
                 let record = record(line)?;
                 each(Step::Next(&record));
                 done.records += 1;
-                done.from.get_or_insert(record.head.wall);
-                done.to = Some(record.head.wall);
+                done.from.get_or_insert(record.now.wall);
+                done.to = Some(record.now.wall);
             }
             // The oldest page tells how fast it goes: whether all of them fit is known at once.
             let now = (self.spent)();
@@ -88,14 +88,14 @@ impl Asked<'_> {
             let page = store.records_of(self.agent, before, self.page)?;
             let (Some(newest), Some(oldest)) = (page.first(), page.last()) else { break };
             // More is written meanwhile: a page is named by its newest record.
-            pages.before.push(record(newest)?.head.seq + 1);
-            let oldest = record(oldest)?.head;
-            if page.len() < self.page || oldest.wall < self.since - WARM_UP_MS {
+            pages.before.push(record(newest)?.seq + 1);
+            let oldest = record(oldest)?;
+            if page.len() < self.page || oldest.now.wall < self.since - WARM_UP_MS {
                 break;
             }
             let is_full = pages.before.len() * self.page >= self.records_max;
             if is_full || (self.spent)() > self.within / 4 {
-                pages.complete = oldest.wall < self.since;
+                pages.complete = oldest.now.wall < self.since;
                 break;
             }
             before = Some(oldest.seq);
@@ -134,17 +134,20 @@ fn record(line: &[u8]) -> Result<Record<'_>, Problem> {
 }
 
 #[cfg(test)]
+#[path = "../../../estop-store/tests/support/written_journal.rs"]
+#[allow(unreachable_pub, reason = "it is a module of several test binaries")]
+mod written_journal;
+
+#[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use std::cell::Cell;
-    use std::sync::Arc;
 
     use estop_core::event::{Event, EventKind};
-    use estop_core::journal::{Chains, Happened};
-    use estop_core::system::GateView;
     use estop_core::time::{Millis, Now};
-    use estop_store::{Durability, Journal, JournalBatch, Lines, Sqlite, SqliteOptions};
+    use estop_store::{Sqlite, SqliteOptions};
 
+    use super::written_journal::WrittenJournal;
     use super::*;
 
     /// Ten records of `a` in pages of two, with eighty seconds for all: what is judged if a look at the clock, and the
@@ -152,16 +155,11 @@ mod tests {
     fn judged(look_s: u32, judge_s: u32) -> (Vec<u64>, bool) {
         let folder = tempfile::tempdir().unwrap();
         let store = Sqlite::open(&folder.path().join("estop.db"), SqliteOptions::default()).unwrap();
-        let (mut chains, mut bytes) = (Chains::default(), Vec::new());
+        let mut journal = WrittenJournal::open(folder.path());
         for minute in 1..=10 {
-            let event = Event { run: None, gate: GateView::OPEN, what: EventKind::Tick };
             let now = Now { mono: Millis(1), wall: minute * 60_000 };
-            chains.append("a", now, Happened::Agent(&event), &(), &mut bytes);
+            journal.agent("a", now, &Event::open(EventKind::Tick), &());
         }
-        let (first_wall, last_wall) = (60_000, 600_000);
-        let lines = Lines { first_seq: 1, last_seq: 10, first_wall, last_wall, bytes };
-        let batch = JournalBatch { lines: Some(lines), ..JournalBatch::default() };
-        store.append(Arc::new(batch), Durability::Process).unwrap();
         let clock = Cell::new(Duration::ZERO);
         let pass = |seconds: u32| clock.set(clock.get() + Duration::from_secs(seconds.into()));
         let spent = || {
@@ -182,7 +180,7 @@ mod tests {
             Step::Afresh => seqs.clear(),
             Step::Next(record) => {
                 pass(judge_s);
-                seqs.push(record.head.seq);
+                seqs.push(record.seq);
             }
         };
         let read = asked.read(&store, &mut each).unwrap();

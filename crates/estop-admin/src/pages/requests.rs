@@ -8,7 +8,7 @@ use axum::extract::{Path, Query, State};
 use estop_core::ended::Ended;
 use estop_core::event::{AbortedBy, EventKind, RequestReceived, Usage};
 use estop_core::guard::Guard;
-use estop_core::journal::Record;
+use estop_journal::Record;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -95,9 +95,9 @@ pub(super) fn newest(app: &App, agent: &str, before: Option<u64>, rows: usize) -
         let page = app.store_here().records_of(agent, place, read)?;
         let mut oldest = None;
         for record in page.iter().filter_map(|line| Record::parse(line).ok()) {
-            let seq = record.head.seq;
+            let seq = record.seq;
             oldest = Some(seq);
-            match record.head.event.as_ref().map(|event| &event.what) {
+            match record.event.as_ref().map(|event| &event.what) {
                 Some(EventKind::ResponseCompleted(done)) => {
                     answers.insert(done.request, (How::Ended(done.ended), done.usage));
                 }
@@ -142,13 +142,13 @@ impl RequestRow {
         answer: Option<(How, Usage)>,
         now: i64,
     ) -> RequestRow {
-        let run = record.head.event.as_ref().and_then(|event| event.run.as_deref());
-        let (badge, by) = became(record.decision_bytes, answer.map(|(how, _)| how));
+        let run = record.event.as_ref().and_then(|event| event.run.as_deref());
+        let (badge, by) = became(record.decision, answer.map(|(how, _)| how));
         let used = answer.map(|(_, usage)| usage);
         let about = |usage: Usage| if usage.estimated { "about " } else { "" };
         RequestRow {
-            at: moment(record.head.wall),
-            when: when(record.head.wall, now),
+            at: moment(record.now.wall),
+            when: when(record.now.wall, now),
             run: run.unwrap_or_default().to_owned(),
             model: request.model.as_deref().unwrap_or_default().to_owned(),
             badge,
@@ -157,7 +157,7 @@ impl RequestRow {
                 format!("{}{} in, {} out", about(used), used.input_tokens, used.output_tokens)
             }),
             cost: used.map_or_else(String::new, |used| format!("{}{}", about(used), money(used.usd))),
-            seq: record.head.seq,
+            seq: record.seq,
         }
     }
 }
@@ -171,8 +171,8 @@ fn refused_by(guard: &str) -> String {
     }
 }
 
-fn became(decision: &[u8], how: Option<How>) -> (Badge, String) {
-    let decision: Value = serde_json::from_slice(decision).unwrap_or_default();
+fn became(decision: &str, how: Option<How>) -> (Badge, String) {
+    let decision: Value = serde_json::from_str(decision).unwrap_or_default();
     if let Some(by) = decision["outcome"]["refuse"]["by"].as_str() {
         return (Badge::new("stop", "refused"), refused_by(by));
     }
@@ -197,13 +197,13 @@ mod tests {
     fn ui_1_a_refused_request_says_by_whom() {
         let by = |guard: &str| {
             let decision = format!(r#"{{"outcome":{{"refuse":{{"by":"{guard}"}}}}}}"#);
-            let (badge, by) = became(decision.as_bytes(), None);
+            let (badge, by) = became(&decision, None);
             assert_eq!(badge.text, "refused");
             by
         };
         assert_eq!(by("loop"), "by loop");
         assert_eq!(by("agent"), "because it was stopped or paused");
         assert_eq!(by("system"), "by the red button");
-        assert_eq!(became(br#"{"outcome":"allow"}"#, None).0.text, "let through");
+        assert_eq!(became(r#"{"outcome":"allow"}"#, None).0.text, "let through");
     }
 }

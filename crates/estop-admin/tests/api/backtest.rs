@@ -2,35 +2,34 @@
 
 use std::sync::Arc;
 
-use estop_core::backtest::Backtest;
 use estop_core::engine::AgentState;
 use estop_core::event::{Estimate, Event, EventKind, RequestReceived, ResponseCompleted, Usage};
 use estop_core::fingerprint::{RequestPrint, RequestText, ResponsePrint, ResponseText, StepText};
 use estop_core::ids::RequestId;
-use estop_core::journal::{Chains, Happened};
 use estop_core::policy::{Mode, Policy};
 use estop_core::system::GateView;
 use estop_core::time::{Millis, Now};
-use estop_store::{CaseStatus, Durability, Incident, Journal, JournalBatch, Lines, NewEvent};
+use estop_journal::Backtest;
+use estop_store::{CaseStatus, Durability, Incident, Journal, JournalBatch, NewEvent};
 use serde_json::{Value, json};
 
 use crate::support::{Answered, Plane, START, anonymous, set};
+use crate::written_journal::WrittenJournal;
 
 const MINUTE: i64 = 60_000;
 const DAY: i64 = 86_400_000;
 
 /// Agents that call, judged and written down as a live estop does.
 struct Recorder {
-    chains: Chains,
-    bytes: Vec<u8>,
+    journal: WrittenJournal,
     wall: i64,
     requests: u64,
     first_wall: i64,
 }
 
 impl Recorder {
-    fn new(first_wall: i64) -> Recorder {
-        Recorder { chains: Chains::default(), bytes: Vec::new(), wall: first_wall, requests: 0, first_wall }
+    fn new(plane: &Plane, first_wall: i64) -> Recorder {
+        Recorder { journal: plane.journal(), wall: first_wall, requests: 0, first_wall }
     }
 
     /// `times` requests of a run, all the same or each another; whether the last passed.
@@ -88,20 +87,12 @@ impl Recorder {
         let now = Now { mono: Millis((self.wall - self.first_wall) as u64), wall: self.wall };
         let event = Event { run: Some(run.into()), gate: GateView::OPEN, what };
         let decision = agent.state.handle(now, &event, &agent.policy);
-        self.chains.append(&agent.name, now, Happened::Agent(&event), &decision, &mut self.bytes);
+        self.journal.agent(&agent.name, now, &event, &decision);
         decision.is_allowed()
     }
 
     fn keep(&self, plane: &Plane) {
-        let lines = Lines {
-            first_seq: 1,
-            last_seq: self.chains.seq(),
-            first_wall: self.first_wall,
-            last_wall: self.wall,
-            bytes: self.bytes.clone(),
-        };
-        let batch = JournalBatch { lines: Some(lines), ..JournalBatch::default() };
-        plane.store.append(Arc::new(batch), Durability::Process).unwrap();
+        plane.keep(&self.journal, JournalBatch::default());
     }
 }
 
@@ -134,7 +125,7 @@ async fn backtest(plane: &Plane, agent: &str, values: Value) -> Answered {
 #[tokio::test]
 async fn tw_8_a_backtest_agrees_with_a_replay_by_the_same_rules() {
     let plane = Plane::with_agents(4).await;
-    let mut recorder = Recorder::new(START - DAY);
+    let mut recorder = Recorder::new(&plane, START - DAY);
     // The nth same request scores (n-1) + 2(n-2): 1, 4, 7, 10, 13.
     for (number, times) in [(0, 3), (1, 4), (2, 7)] {
         recorder.work(&mut Agent::new(&format!("a{number}"), Mode::Shadow), "task", times, true);
@@ -145,7 +136,12 @@ async fn tw_8_a_backtest_agrees_with_a_replay_by_the_same_rules() {
         let mut policy = Agent::new("any", Mode::Enforce).policy;
         policy.loops.threshold_tenths = (threshold * 10.0) as u16;
         let mut replay = Backtest::new(|_: &str| policy.clone());
-        recorder.bytes.split_inclusive(|byte| *byte == b'\n').for_each(|line| replay.feed(line).unwrap());
+        let mut feed = |lines: &[u8]| {
+            let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+            lines.for_each(|line| replay.feed(line).unwrap());
+            true
+        };
+        plane.store.lines(&mut feed).unwrap();
         let outcomes: Vec<_> = replay.outcomes().collect();
         assert_eq!(outcomes.len(), 4);
         for (agent, outcome) in outcomes {
@@ -179,7 +175,7 @@ async fn tw_8_a_backtest_agrees_with_a_replay_by_the_same_rules() {
 async fn tw_8_each_run_is_judged_for_itself_and_one_that_was_stopped_up_to_its_stop() {
     let plane = Plane::with_agents(1).await;
     let mut agent = Agent::new("a0", Mode::Enforce);
-    let mut recorder = Recorder::new(START - DAY);
+    let mut recorder = Recorder::new(&plane, START - DAY);
     assert!(recorder.work(&mut agent, "good", 6, false));
     assert!(!recorder.work(&mut agent, "one", 6, true), "the sixth scores 13");
     recorder.tell(&mut agent, "one", EventKind::AgentActivated { by: "ada".into() });
@@ -202,7 +198,7 @@ async fn tw_8_each_run_is_judged_for_itself_and_one_that_was_stopped_up_to_its_s
 async fn tw_8_a_plain_repetition_is_no_matter_of_the_threshold() {
     let plane = Plane::with_agents(1).await;
     let mut agent = Agent::new("a0", Mode::Shadow);
-    let mut recorder = Recorder::new(START - DAY);
+    let mut recorder = Recorder::new(&plane, START - DAY);
     for answer in WORDS {
         let ended = estop_core::event::Ended::Ok;
         let step = StepText { tool: "read", args: r#"{"path": "a"}"#, result: "empty", ended };
@@ -217,7 +213,7 @@ async fn tw_8_a_plain_repetition_is_no_matter_of_the_threshold() {
 #[tokio::test]
 async fn tw_8_a_backtest_is_bounded_and_strict_about_what_it_is_asked() {
     let plane = Plane::with_agents(1).await;
-    let mut recorder = Recorder::new(START - 10 * DAY);
+    let mut recorder = Recorder::new(&plane, START - 10 * DAY);
     recorder.work(&mut Agent::new("a0", Mode::Shadow), "old", 7, true);
     recorder.keep(&plane);
     for (values, field) in [
@@ -247,7 +243,7 @@ async fn tw_8_a_backtest_is_bounded_and_strict_about_what_it_is_asked() {
 #[tokio::test]
 async fn ui_1_the_agent_page_shows_the_effect_before_it_is_saved_also_without_a_script() {
     let plane = Plane::with_agents(1).await;
-    let mut recorder = Recorder::new(START - DAY);
+    let mut recorder = Recorder::new(&plane, START - DAY);
     recorder.work(&mut Agent::new("a0", Mode::Shadow), "task", 5, true);
     recorder.keep(&plane);
     let plain = plane.get("/agents/a0").await.expect(200).text();
@@ -379,7 +375,7 @@ async fn ui_1_an_agents_requests_are_listed_with_what_became_of_them() {
     let plane = Plane::with_agents(1).await;
     assert!(plane.get("/agents/a0").await.expect(200).text().contains("None among its newest records"));
     let mut agent = Agent::new("a0", Mode::Enforce);
-    let mut recorder = Recorder::new(START - DAY);
+    let mut recorder = Recorder::new(&plane, START - DAY);
     for run in 0..12 {
         assert!(recorder.work(&mut agent, &format!("good-{run}"), 5, false));
     }

@@ -2,6 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
+#[path = "../../../estop-store/tests/support/written_journal.rs"]
+#[allow(unreachable_pub, reason = "it is a module of several test binaries")]
+mod written_journal;
 
 mod access;
 mod agents;

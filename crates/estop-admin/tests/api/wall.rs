@@ -1,13 +1,13 @@
 //! The dashboard on a screen on the wall: many agents, charts, pages that stay light.
 
-use std::sync::Arc;
-
+use estop_core::event::{Event, EventKind};
 use estop_core::money::NanoUsd;
 use estop_core::operator::Operator;
+use estop_core::time::{Millis, Now};
 use estop_store::{
-    AgentSeen, CaseStatus, Durability, Escalation, Incident, Journal, JournalBatch, Ledger, Lines, NewEvent,
-    Spend, SpendSum,
+    AgentSeen, CaseStatus, Escalation, Incident, JournalBatch, Ledger, NewEvent, Spend, SpendSum,
 };
+use serde_json::{Value, json};
 
 use crate::support::{Plane, START, anonymous};
 
@@ -15,33 +15,21 @@ use crate::support::{Plane, START, anonymous};
 const WEIGHT_MAX: usize = 200_000;
 const MINUTE: i64 = 60_000;
 
-/// A record of a request, as the journal has it.
-fn record(seq: u64, agent: &str, wall: i64, refused: bool) -> String {
-    let outcome = if refused { r#"{"refuse":{"by":"loop","retry":"never"}}"# } else { r#""allow""# };
+/// What was decided of a request, as the journal has it.
+fn decision(refused: bool) -> Value {
+    let outcome = if refused { json!({"refuse": {"by": "loop", "retry": "never"}}) } else { json!("allow") };
     let (mode, health) = if refused { ("LOOPING", 550) } else { ("WORKING", 1000) };
-    let zeros = "0".repeat(64);
-    format!(
-        r#"{{"record":{{"seq":{seq},"chain":"{agent}","mono":1,"wall":{wall},"event":{{}}}},"decision":{{"outcome":{outcome},"seen":{{"gate":{{"mode":"{mode}"}},"health":{{"health":{health}}}}}}},"eh":"{zeros}","dh":"{zeros}"}}"#
-    ) + "\n"
+    json!({"outcome": outcome, "seen": {"gate": {"mode": mode}, "health": {"health": health}}})
 }
 
-fn lines(first_seq: u64, records: &[(&str, i64, bool)]) -> Lines {
-    let bytes: String = (first_seq..)
-        .zip(records)
-        .map(|(seq, (agent, wall, refused))| record(seq, agent, *wall, *refused))
-        .collect();
-    let wall = |record: Option<&(&str, i64, bool)>| record.map_or(0, |record| record.1);
-    Lines {
-        first_seq,
-        last_seq: first_seq + records.len() as u64 - 1,
-        first_wall: wall(records.first()),
-        last_wall: wall(records.last()),
-        bytes: bytes.into_bytes(),
+/// Writes records of requests: of which agent, when, and whether it was refused; and keeps rows with them.
+fn keep(plane: &Plane, records: &[(&str, i64, bool)], rows: JournalBatch) {
+    let mut journal = plane.journal();
+    for (agent, wall, refused) in records {
+        let now = Now { mono: Millis(1), wall: *wall };
+        journal.agent(agent, now, &Event::open(EventKind::Tick), &decision(*refused));
     }
-}
-
-fn keep(plane: &Plane, batch: JournalBatch) {
-    plane.store.append(Arc::new(batch), Durability::Process).expect("it is stored");
+    plane.keep(&journal, rows);
 }
 
 /// As long as a name may be.
@@ -64,7 +52,6 @@ fn crowded() -> Plane {
             records.push((agent.as_str(), START - (59 - minute) * MINUTE, true));
         }
     }
-    batch.lines = Some(lines(1, &records));
     for (number, agent) in names.iter().enumerate().take(500) {
         batch.incidents.push(Incident {
             id: format!("i{number}").into(),
@@ -104,7 +91,7 @@ fn crowded() -> Plane {
             detail,
         });
     }
-    keep(&plane, batch);
+    keep(&plane, &records, batch);
     let spend = names.iter().map(|agent| Spend {
         day: i32::try_from(START / 86_400_000).unwrap(),
         agent: agent.as_str().into(),
@@ -179,9 +166,8 @@ async fn ui_1_charts_say_what_the_journal_says_and_since_when() {
     let plane = Plane::with_agents(1).await;
     let quiet = plane.get("/agents/a0").await.expect(200).text();
     assert!(quiet.contains("Health 1000 of 1000, 1000 at its lowest; quiet."), "{quiet}");
-    let last = plane.store.last_seq().unwrap();
     let asked = [("a0", START - 2 * MINUTE, false), ("a0", START - MINUTE, true), ("a0", START, false)];
-    keep(&plane, JournalBatch { lines: Some(lines(last + 1, &asked)), ..JournalBatch::default() });
+    keep(&plane, &asked, JournalBatch::default());
     let page = plane.get("/agents/a0").await.expect(200).text();
     assert!(
         page.contains("Health 1000 of 1000, 550 at its lowest; 3 asked, 1 refused; alarming in 1 min."),
@@ -208,12 +194,11 @@ async fn ui_1_charts_say_what_the_journal_says_and_since_when() {
 #[tokio::test]
 async fn ui_1_a_journal_too_long_to_read_says_since_when_it_is_counted() {
     let plane = Plane::with_agents(1).await;
-    let last = plane.store.last_seq().unwrap();
     let old = ("a0", START - 10 * MINUTE, false);
     let mut records = vec![old; 5_000];
     records.extend(vec![("a0", START - 3 * MINUTE, false); 10_000]);
-    // One block: its own time is older than what is read of it.
-    keep(&plane, JournalBatch { lines: Some(lines(last + 1, &records)), ..JournalBatch::default() });
+    // What is read begins in the middle of a segment.
+    keep(&plane, &records, JournalBatch::default());
     let page = plane.get("/").await.expect(200).text();
     assert!(page.contains("10000 asked") && page.contains("counted since 3 min ago"), "{page}");
     let agent = plane.get("/agents/a0").await.expect(200).text();
@@ -255,7 +240,7 @@ async fn ui_1_an_agent_at_work_is_listed_however_many_come_before_it() {
     let plane = Plane::new();
     let seen = (0..20_001).map(|n| AgentSeen { agent: format!("n{n:05}").into(), at: START });
     let last = AgentSeen { agent: "zoe".into(), at: START };
-    keep(&plane, JournalBatch { seen: seen.chain([last]).collect(), ..JournalBatch::default() });
+    keep(&plane, &[], JournalBatch { seen: seen.chain([last]).collect(), ..JournalBatch::default() });
     plane.operator.add_agent("zoe").unwrap();
     plane.operator.steer("zoe", estop_core::operator::Steer::Pause, "ada").unwrap();
     let html = plane.get("/?show=stopped").await.expect(200).text();

@@ -4,9 +4,8 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use estop_config::ServeConfig;
-use estop_config::data_dir::database;
-use estop_core::journal::Record;
-use estop_store::StoredJournal;
+use estop_journal::Record;
+use estop_store::segments::{JOURNAL_FOLDER, JournalReader};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -45,15 +44,10 @@ fn shown(at: i64) -> String {
 
 /// When the newest record was written; `None` if there is none, or it cannot be read.
 fn newest_record(folder: &Path) -> Option<i64> {
-    let path = database(folder);
-    path.exists().then_some(())?;
-    let journal = StoredJournal::open(&path).ok()?;
-    let last = journal.last_seq().ok()?;
     let mut newest = None;
-    let read = journal.blocks(last, last, &mut |block| {
-        let line = block.bytes.split(|byte| *byte == b'\n').rfind(|line| !line.is_empty());
-        newest = line.and_then(|line| Some(Record::parse(line).ok()?.head.wall));
-        true
+    let read = JournalReader::new(&folder.join(JOURNAL_FOLDER)).back(u64::MAX, |_| None, &mut |line, _| {
+        newest = Record::parse(line).ok().map(|record| record.now.wall);
+        false
     });
     read.ok().and(newest)
 }

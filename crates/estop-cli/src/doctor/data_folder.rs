@@ -3,13 +3,13 @@
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::Duration;
 
 use estop_config::data_dir::database;
 use estop_config::printable::escaped;
 use estop_core::system::SystemState;
 use estop_core::system::button::Latched;
-use estop_store::{FoundLatch, LatchFile, OpenError, StoredJournal, restore_check, tail_end, tail_rest};
+use estop_store::segments::{JOURNAL_FOLDER, look};
+use estop_store::{FoundLatch, LatchFile, OpenError, Sqlite};
 use jiff::Timestamp;
 use nix::sys::statvfs::{FsFlags, statvfs};
 use rustix::process::geteuid;
@@ -17,7 +17,6 @@ use serde_json::Value;
 
 use super::running::Daemon;
 use super::{Area, Finding, Place};
-use crate::backup::wait_for_tail;
 
 const AREA: Area = Area("data directory");
 /// A busy day of a hundred agents writes some 500 MB; below the second the next burst may fill the disk.
@@ -25,8 +24,6 @@ const ROOM_MIN_BYTES: u64 = 1 << 30;
 const ROOM_LEAST_BYTES: u64 = 64 << 20;
 /// Read whole within a second. Larger ones are looked at as a start does; `estop journal verify` reads all.
 const CHECKED_BYTES_MAX: u64 = 64 << 20;
-/// A running estop stores what happened some 200 ms later.
-const STORED_WITHIN: Duration = Duration::from_secs(3);
 
 pub(super) fn check(place: &Place, folder: &Path, daemon: &Daemon) -> Vec<Finding> {
     let about = match std::fs::metadata(folder) {
@@ -54,16 +51,8 @@ pub(super) fn check(place: &Place, folder: &Path, daemon: &Daemon) -> Vec<Findin
     let has_database = database(folder).exists();
     if has_database {
         findings.push(stored(place, folder));
-        findings.extend(tail(place, folder, daemon));
-    } else if tail_end(folder).is_ok_and(|end| end.is_some()) {
-        findings.push(AREA.wrong(
-            "the database is gone, but the tail of its journal is there: estop starts shut",
-            format!(
-                "put it back; or put a backup in its place with {}; or move tail-*.jsonl away to start anew",
-                place.command("restore FILE")
-            ),
-        ));
     }
+    findings.extend(journal(place, folder, has_database, daemon));
     findings.extend(latch(place, folder, has_database, daemon));
     findings
 }
@@ -126,10 +115,9 @@ fn stored(place: &Place, folder: &Path) -> Finding {
     let path = database(folder);
     let bytes = path.metadata().map_or(0, |about| about.len());
     let opened = if bytes <= CHECKED_BYTES_MAX {
-        restore_check(&path).map(|known| format!("the database is whole, with {} records", known.last_seq))
+        Sqlite::is_sound(&path).map(|()| "the database is whole".to_owned())
     } else {
-        let journal = StoredJournal::open(&path);
-        journal.map(|_| format!("the database ({} MB) can be opened", bytes >> 20))
+        Sqlite::looks_sound(&path).map(|()| format!("the database ({} MB) can be opened", bytes >> 20))
     };
     let mend = match &opened {
         Ok(what) => return AREA.ok(what.as_str()),
@@ -149,29 +137,29 @@ fn stored(place: &Place, folder: &Path) -> Finding {
     AREA.wrong(format!("the database cannot be used: {why}"), mend)
 }
 
-/// Records that are in the tail and not in the store: a killed estop leaves some, a stuck one gathers them.
-fn tail(place: &Place, folder: &Path, daemon: &Daemon) -> Option<Finding> {
-    // A database that cannot be read is said already.
-    let journal = StoredJournal::open(&database(folder)).ok()?;
-    if daemon.is_there() {
-        let is_stored = wait_for_tail(folder, &journal, STORED_WITHIN).ok()?;
-        return Some(if is_stored {
-            AREA.ok("what happened is stored")
-        } else {
-            AREA.wrong(
-                "the store does not keep up: what happened seconds ago is not in the database",
-                "look at the disk; nothing is lost as long as estop runs or starts again",
-            )
-        });
+/// The journal, as a start would find it.
+fn journal(place: &Place, folder: &Path, has_database: bool, daemon: &Daemon) -> Option<Finding> {
+    let restore = || format!("{} puts a backup in its place", place.command("restore FILE"));
+    match look(&folder.join(JOURNAL_FOLDER)) {
+        Ok(None) => has_database
+            .then(|| AREA.wrong("the journal is gone, but estop has run here: estop starts shut", restore())),
+        Ok(Some(found)) => {
+            let cursor = Sqlite::cursor_of(&database(folder)).ok().flatten();
+            let fits =
+                cursor.is_none_or(|cursor| cursor.journal == found.journal && cursor.seq <= found.state.seq);
+            // A running estop may have written more meanwhile.
+            Some(if fits || daemon.answers() {
+                AREA.ok(format!("the journal has {} records", found.state.seq))
+            } else {
+                let what = "the database knows of records that this journal does not have: estop starts shut";
+                AREA.wrong(what, restore())
+            })
+        }
+        Err(error) => {
+            let what = format!("the journal cannot be trusted: {error}: estop starts shut");
+            Some(AREA.wrong(what, restore()))
+        }
     }
-    let rest = tail_rest(folder, journal.tail().ok()?).ok()?;
-    let lines = rest.lines.iter().filter(|byte| **byte == b'\n').count();
-    (lines > 0).then(|| {
-        AREA.warning(
-            format!("{lines} records of an estop that was killed are not in the database yet"),
-            format!("nothing is lost: `{}` takes them in", place.serve()),
-        )
-    })
 }
 
 /// The latch: what the next start believes of the button.

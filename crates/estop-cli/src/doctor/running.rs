@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use estop_config::data_dir::{database, socket};
-use estop_store::tail_end;
+use estop_store::segments::{JOURNAL_FOLDER, Listing};
 use http::Method;
 use rustix::process::geteuid;
 use serde_json::Value;
@@ -96,7 +96,8 @@ pub(super) fn look(folder: &Path) -> Daemon {
 
 /// Whether no estop left anything there.
 fn is_unused(folder: &Path) -> bool {
-    !database(folder).exists() && !tail_end(folder).is_ok_and(|end| end.is_some())
+    !database(folder).exists()
+        && Listing::of(&folder.join(JOURNAL_FOLDER)).is_ok_and(|journal| journal.is_empty())
 }
 
 fn is_mine(owner: u32) -> bool {

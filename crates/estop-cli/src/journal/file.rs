@@ -4,10 +4,8 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use estop_config::printable::escaped;
-use estop_core::backtest::Backtest;
-use estop_core::journal::{Chains, JournalError};
 use estop_core::policy::Policy;
-use estop_core::replay::{Replay, ReplayError};
+use estop_journal::{Backtest, Checker, JournalError, Replay, ReplayError};
 
 use crate::lines::Lines;
 
@@ -50,8 +48,8 @@ impl JournalArgs {
 pub(crate) trait Reader {
     /// The next line.
     fn feed(&mut self, line: &[u8]) -> Result<(), ReplayError>;
-    /// The chains as far as they were read.
-    fn chains(&self) -> &Chains;
+    /// The journal as far as it was read.
+    fn checker(&self) -> &Checker;
 }
 
 /// What is wrong with a journal, and in which line.
@@ -68,55 +66,53 @@ pub(crate) fn read(
 ) -> anyhow::Result<Option<Broken>> {
     let mut lines = args.open(what)?;
     while let Some((line, bytes)) = lines.next_line()? {
-        match reader.feed(bytes) {
-            Ok(()) => {}
+        let Some(whole) = bytes.strip_suffix(b"\n") else {
             // Still being written: what stands before it is the journal.
-            Err(ReplayError::Journal(JournalError::NotARecord))
-                if args.allow_unsealed && !bytes.ends_with(b"\n") => {}
-            Err(error) => return Ok(Some(Broken { line, error })),
+            if args.allow_unsealed {
+                break;
+            }
+            let error = JournalError::NoEnd.into();
+            return Ok(Some(Broken { line, error }));
+        };
+        if let Err(error) = reader.feed(whole) {
+            return Ok(Some(Broken { line, error }));
         }
     }
-    let chains = reader.chains();
-    match chains.confirm() {
-        Ok(()) => {}
-        Err(JournalError::BeginningUnconfirmed) if args.allow_unsealed => {}
-        Err(error) => return Ok(Some(Broken { line: 1, error: error.into() })),
+    let line = lines.count().max(1);
+    if let Err(error) = reader.checker().has_states() {
+        return Ok(Some(Broken { line: 1, error: error.into() }));
     }
-    if chains.is_sealed() || args.allow_unsealed {
+    if reader.checker().is_ended() || args.allow_unsealed {
         return Ok(None);
     }
-    let line = lines.count().max(1);
-    Ok(Some(Broken { line, error: JournalError::NotSealed.into() }))
+    Ok(Some(Broken { line, error: JournalError::NoEnd.into() }))
 }
 
 /// Where a journal begins whose first records are gone; empty if it is whole.
-pub(crate) fn beginning_text(chains: &Chains) -> String {
-    match chains.begins_after() {
+pub(crate) fn beginning_text(checker: &Checker) -> String {
+    match checker.begins_after() {
         0 => String::new(),
-        seq if chains.is_confirmed() => {
-            format!(" Records up to {seq} were let go; the rest goes on from there.")
-        }
-        seq => format!(" Records up to {seq} were let go; no record confirms what the rest goes on from."),
+        seq => format!(" Records up to {seq} were let go; the rest goes on from there."),
     }
 }
 
 /// How far an unbroken journal can be trusted.
-pub(crate) fn seal_text(chains: &Chains) -> &'static str {
-    if chains.is_sealed() { "sealed" } else { "not sealed: a cut tail would not be noticed" }
+pub(crate) fn seal_text(checker: &Checker) -> &'static str {
+    if checker.is_ended() { "sealed" } else { "not sealed: a cut end would not be noticed" }
 }
 
 impl Broken {
     /// What is wrong, safe to print.
     pub(crate) fn problem(&self) -> String {
         match &self.error {
-            ReplayError::Journal(JournalError::NotSealed) => {
+            ReplayError::Journal(JournalError::NoEnd) => {
                 let seal = "`estop journal export` of a running estop ends with one";
-                format!("{}; {seal}, --allow-unsealed accepts it as it is", JournalError::NotSealed)
+                format!("{}; {seal}, --allow-unsealed accepts it as it is", JournalError::NoEnd)
             }
             ReplayError::Journal(error) => escaped(&error.to_string()),
-            ReplayError::Differs { seq, chain, recorded, recomputed } => ReplayError::Differs {
+            ReplayError::Differs { seq, agent, recorded, recomputed } => ReplayError::Differs {
                 seq: *seq,
-                chain: escaped(chain).into(),
+                agent: escaped(agent).into(),
                 recorded: escaped(recorded),
                 recomputed: escaped(recomputed),
             }
@@ -130,12 +126,12 @@ impl Broken {
     }
 }
 
-impl Reader for Chains {
+impl Reader for Checker {
     fn feed(&mut self, line: &[u8]) -> Result<(), ReplayError> {
         Ok(self.take(line).map(drop)?)
     }
 
-    fn chains(&self) -> &Chains {
+    fn checker(&self) -> &Checker {
         self
     }
 }
@@ -145,8 +141,8 @@ impl Reader for Replay {
         Replay::feed(self, line)
     }
 
-    fn chains(&self) -> &Chains {
-        Replay::chains(self)
+    fn checker(&self) -> &Checker {
+        Replay::checker(self)
     }
 }
 
@@ -155,7 +151,7 @@ impl<F: Fn(&str) -> Policy> Reader for Backtest<F> {
         Ok(Backtest::feed(self, line)?)
     }
 
-    fn chains(&self) -> &Chains {
-        Backtest::chains(self)
+    fn checker(&self) -> &Checker {
+        Backtest::checker(self)
     }
 }

@@ -1,14 +1,16 @@
-//! `estop journal verify`: whether the stored journal is whole and unchanged, read straight from the database.
+//! `estop journal verify`: whether the journal of a data directory is whole and unchanged.
 
 use std::path::Path;
 
+use estop_config::data_dir::database;
 use estop_config::printable::escaped;
-use estop_core::journal::{Base, Beginning, Chains, JournalError};
-use estop_store::{OpenError, StoreError, StoredJournal, restore_check};
+use estop_journal::{Checker, SYSTEM};
+use estop_store::Sqlite;
+use estop_store::segments::{JournalReader, RecoverError, is_whole, look};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::{StoreArgs, seal_text};
+use super::StoreArgs;
 use crate::{Exit, say, say_json};
 
 /// Check that the stored journal is whole and unchanged; estop may be running meanwhile
@@ -27,11 +29,13 @@ struct Report {
     ok: bool,
     /// Records that were checked.
     count: u64,
-    /// Records up to this one were pruned; what follows is checked against their heads.
+    /// Records up to this one were pruned.
     pruned_to: u64,
     /// The last record that was checked.
     to: u64,
     sealed: bool,
+    /// What everything comes to: the same as long as nothing was added or changed.
+    digest: Option<String>,
     problem: Option<Wrong>,
     #[serde(skip)]
     text: String,
@@ -39,109 +43,109 @@ struct Report {
 
 #[derive(Serialize)]
 struct Wrong {
-    /// The record; null = the file itself.
+    /// The record; null = a file itself.
     seq: Option<u64>,
     message: String,
 }
 
 pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
-    let path = args.store.database()?;
-    let report = match restore_check(&path) {
-        Ok(known) => check(&path, known.last_seq)?,
-        Err(OpenError::Corrupt { detail, .. }) => Report::damaged(detail),
-        Err(
-            error @ (OpenError::Newer { .. }
-            | OpenError::Foreign { .. }
-            | OpenError::Locked { .. }
-            | OpenError::Io { .. }),
-        ) => return Err(error.into()),
-    };
+    let mut report = check(&args.store.journal()?)?;
+    if report.ok
+        && let Some(problem) =
+            ahead(&database(&args.store.place.folder()?), &args.store.journal()?, report.to)
+    {
+        report = Report::damaged(problem);
+    }
     if args.json { say_json(&report) } else { say(&report.text) }?;
     Ok(if report.ok { Exit::Fine } else { Exit::No })
 }
 
-/// Old records may be let go while the rest is checked; then it is begun again.
-const TRIES: u32 = 3;
-
-/// Checks every record that is kept, and that none is missing up to `last_seq`.
-fn check(path: &Path, last_seq: u64) -> anyhow::Result<Report> {
-    let journal = StoredJournal::open(path)?;
-    for _ in 1..TRIES {
-        let report = check_once(&journal, last_seq)?;
-        if report.ok || journal.pruned()?.to_seq == report.pruned_to {
-            return Ok(report);
-        }
+/// What is wrong if the database knows of another journal, or of more than this one has: a start would refuse them.
+fn ahead(database: &Path, journal: &JournalReader, to: u64) -> Option<String> {
+    let cursor = Sqlite::cursor_of(database).ok().flatten()?;
+    if journal.id().ok().flatten().is_some_and(|id| id != cursor.journal) {
+        return Some("the database belongs to another journal".to_owned());
     }
-    check_once(&journal, last_seq)
+    // A running estop has written more since this was read.
+    let newest = || look(journal.folder()).ok().flatten().map_or(to, |found| found.state.seq);
+    (cursor.seq > to && cursor.seq > newest())
+        .then(|| format!("the database knows of record {}, but the journal ends with {to}", cursor.seq))
 }
 
-fn check_once(journal: &StoredJournal, last_seq: u64) -> anyhow::Result<Report> {
-    let mut chains = Chains::default();
-    let mut wrong = None;
-    let mut pruned_to = 0;
-    let feed = |chains: &mut Chains, line: &[u8]| chains.take(line).map(drop);
-    journal.beginning(|pruned, chain| {
-        pruned_to = pruned.to_seq;
-        let line = match chain {
-            None => Beginning::new(pruned_to, pruned.heads.len() as u64).line(),
-            Some((head, state)) => Base { head: head.clone(), state }.line(),
-        };
-        wrong = (pruned_to > 0).then(|| feed(&mut chains, &line).err()).flatten();
-        pruned_to > 0 && wrong.is_none()
-    })?;
-    let bar = ProgressBar::new(last_seq.saturating_sub(pruned_to))
-        .with_style(ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}")?)
-        .with_message("verifying");
-    if wrong.is_none() {
-        let read = journal.blocks(pruned_to + 1, u64::MAX, &mut |block| {
-            let mut lines = block.bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-            wrong = lines.find_map(|line| feed(&mut chains, line).err());
-            bar.set_position(chains.seq() - pruned_to);
-            wrong.is_none()
-        });
-        bar.finish_and_clear();
-        match read {
-            Ok(()) => {}
-            Err(StoreError::Corrupt(detail)) => return Ok(Report::damaged(detail)),
+/// Checks every file and every line that is kept, and that none is missing.
+fn check(journal: &JournalReader) -> anyhow::Result<Report> {
+    match look(journal.folder()) {
+        Ok(_) => {}
+        Err(RecoverError::Untrusted(problem)) => return Ok(Report::damaged(problem)),
+        Err(error @ RecoverError::Io { .. }) => return Err(error.into()),
+    }
+    let manifest = journal.manifest()?;
+    for sealed in &manifest.sealed {
+        match is_whole(journal.folder(), sealed) {
+            Ok(true) => {}
+            Ok(false) => {
+                return Ok(Report::damaged(format!(
+                    "segment {} was changed after it was packed",
+                    sealed.segment
+                )));
+            }
+            // Pruned meanwhile.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(error.into()),
         }
     }
-    if wrong.is_none() && chains.seq() < last_seq {
-        wrong = Some(JournalError::OutOfOrder { expected: chains.seq() + 1, found: last_seq });
+    match journal.base_lines() {
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            return Ok(Report::damaged(error.to_string()));
+        }
+        read => drop(read?),
     }
-    wrong = wrong.or_else(|| chains.confirm().err());
-    Ok(Report::of(&chains, pruned_to, wrong))
+    let last = manifest.sealed.last().map_or(0, |sealed| sealed.last_seq);
+    let bar = ProgressBar::new(last)
+        .with_style(ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}")?)
+        .with_message("verifying");
+    let (mut checker, mut wrong) = (Checker::default(), None);
+    let read = journal.lines(&mut |lines| {
+        let mut lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        wrong = lines.find_map(|line| checker.take(line).err());
+        bar.set_position(checker.state().seq);
+        wrong.is_none()
+    });
+    bar.finish_and_clear();
+    match read {
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            return Ok(Report::damaged(error.to_string()));
+        }
+        read => read?,
+    }
+    Ok(Report::of(&checker, journal.digest().ok(), wrong.map(|error| error.to_string())))
 }
 
 impl Report {
-    fn damaged(detail: String) -> Report {
+    fn damaged(message: String) -> Report {
         let text = format!(
-            "The database cannot be trusted: {}. Restore a backup with `estop restore`.",
-            escaped(&detail)
+            "The journal cannot be trusted: {}. Restore a backup with `estop restore`.",
+            escaped(&message)
         );
-        let problem = Some(Wrong { seq: None, message: detail });
-        Report { ok: false, count: 0, pruned_to: 0, to: 0, sealed: false, problem, text }
+        let problem = Some(Wrong { seq: None, message });
+        Report { ok: false, count: 0, pruned_to: 0, to: 0, sealed: false, digest: None, problem, text }
     }
 
-    fn of(chains: &Chains, pruned_to: u64, wrong: Option<JournalError>) -> Report {
-        let (to, sealed) = (chains.seq(), chains.is_sealed());
+    fn of(checker: &Checker, digest: Option<String>, wrong: Option<String>) -> Report {
+        let (to, pruned_to) = (checker.state().seq, checker.begins_after());
         let count = to.saturating_sub(pruned_to);
+        let agents = checker.state().counts().filter(|(agent, _)| *agent != SYSTEM).count();
+        let pruned =
+            if pruned_to > 0 { format!(" Records up to {pruned_to} were pruned.") } else { String::new() };
         let text = match &wrong {
             None => format!(
-                "Whole: {count} records in {} chains, {}.{}",
-                chains.heads().len(),
-                seal_text(chains),
-                if pruned_to > 0 {
-                    format!(" Records up to {pruned_to} were pruned.")
-                } else {
-                    String::new()
-                }
+                "Whole: {count} records of {agents} agents.{pruned}\nDigest: {}",
+                digest.as_deref().unwrap_or("unknown")
             ),
-            Some(error) => {
-                format!("Broken after {count} good records: {}.", escaped(&error.to_string()))
-            }
+            Some(error) => format!("Broken after {count} good records: {}.", escaped(error)),
         };
-        let problem = wrong.map(|error| Wrong { seq: Some(to + 1), message: error.to_string() });
-        Report { ok: problem.is_none(), count, pruned_to, to, sealed, problem, text }
+        let problem = wrong.map(|message| Wrong { seq: Some(to + 1), message });
+        let ok = problem.is_none();
+        Report { ok, count, pruned_to, to, sealed: ok, digest, problem, text }
     }
 }

@@ -6,9 +6,9 @@ use super::resolve;
 use super::shape::{AllowedHoursIn, GateIn, PolicyFileIn, PolicyIn, WatchdogIn};
 use super::values::{Decimal, clock_text};
 use crate::ids::Name;
-use crate::journal::SYSTEM;
 use crate::policy::{Mode, WatchdogScope};
 use crate::run::test_command::{TestRunners, TestRunnersError};
+use crate::system::SYSTEM;
 use crate::time::Zone;
 use crate::tripwire::health::AFTER_ACTIVATION;
 

@@ -129,17 +129,10 @@ pub enum SystemEvent {
         /// What: which token or key, made or taken back; which alert rule or mute. Never a secret.
         what: Name,
     },
-    /// A setting was made, changed or removed (`value` is missing then).
-    SettingChanged {
-        /// Who.
-        by: Name,
-        /// What kind of setting: `agent_key`, `token`, `overrides`, …
-        kind: Name,
-        /// Which of its kind.
-        id: Name,
-        /// What it is from here on. Never a secret: of keys and passwords only hashes.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        value: Option<serde_json::Value>,
+    /// Settings were made, changed or removed, all of them at once. Who did it stands in the record of what was asked.
+    SettingsChanged {
+        /// What changed.
+        changes: Vec<SettingChange>,
     },
     /// Old records are let go: from here on the journal may begin after one of them.
     Pruned {
@@ -147,12 +140,18 @@ pub enum SystemEvent {
         by: Name,
         /// The last record that goes.
         to: u64,
-        /// Of the heads and states of all chains after it: what the rest begins with.
-        digest: crate::chain::Digest,
     },
-    /// Heads of all chains, so that a cut tail is noticed.
-    Checkpointed {
-        /// Chain name, number of records, head of the event chain, head of the decision chain.
-        heads: Vec<crate::chain::ChainHead>,
-    },
+}
+
+/// A setting that was made, changed or removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettingChange {
+    /// What kind of setting: `agent_key`, `token`, `agent`, …
+    pub kind: Name,
+    /// Which of its kind.
+    pub id: Name,
+    /// What it is from here on; `None` = it is gone. Never a secret: of keys and passwords only hashes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<serde_json::Value>,
 }

@@ -10,10 +10,10 @@ use std::time::Duration;
 use estop_core::agent::standing::Standing;
 use estop_core::guards::hours;
 use estop_core::ids::Name;
-use estop_core::journal::Record;
 use estop_core::operator::Operator;
 use estop_core::policy::{Mode, Policy};
 use estop_core::system::{Channel, GateView};
+use estop_journal::Record;
 use estop_store::{AgentRepo, Journal};
 
 use super::silence::{Seen, Silences, prooftest};
@@ -103,10 +103,10 @@ impl Watch {
     /// When the journal begins, as far as it is kept.
     fn first_record(&self) -> Option<i64> {
         let store = &self.alerting.store;
-        let from = store.pruned().ok()?.to_seq + 1;
+        let from = store.begins_after().ok()? + 1;
         let mut first = None;
-        let read = store.blocks(from, from, &mut |block| {
-            first = Record::parse(&block.bytes).ok().map(|record| record.head.wall);
+        let read = store.blocks(from, from, &mut |lines| {
+            first = Record::parse(lines).ok().map(|record| record.now.wall);
             false
         });
         read.ok().and(first)

@@ -1,4 +1,4 @@
-//! What was before this process: chains, agents and the gate, as the store and the tail tell it.
+//! What was before this process: agents and the gate, as the journal tells them, and how far rows were made of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -6,43 +6,37 @@ use std::path::Path;
 use anyhow::Context;
 use estop_core::agent::standing::Standing;
 use estop_core::budget::Budget;
-use estop_core::chain::{ChainHead, Heads};
 use estop_core::decision::Decision;
 use estop_core::engine::Snapshot;
 use estop_core::event::Event;
 use estop_core::ids::Name;
-use estop_core::journal::{Chains, Record, SYSTEM, TailLine};
-use estop_core::system::button::Latched;
-use estop_core::system::{Channels, GateView, System, SystemDecision, SystemEvent, SystemState};
 use estop_core::time::Now;
 use estop_gateway::{EvictedAgents, Remembered};
-use estop_store::{AgentRepo, Journal, Sqlite, tail_rest};
+use estop_journal::{Record, SYSTEM, State, records};
+use estop_store::segments::{Recovered, base_states};
+use estop_store::{AgentRepo, Journal, Sqlite};
 
-use super::alive::{self, Alive};
 use super::latch;
 use super::missing::{Missing, Newest};
 use super::open::{self, Open};
-use super::states::last_known;
 
-/// Records of the system that are told again at a start: years of them.
-const SYSTEM_RECORDS_MAX: usize = 100_000;
-
-/// What was before this process.
+/// What was before this process, up to the record of which the last row was made.
 pub(super) struct Past {
-    /// For the data plane.
-    pub(super) remembered: Remembered,
-    /// The chains as they are stored.
-    pub(super) chains: Chains,
-    /// Records of the tail that are not stored yet.
-    pub(super) leftover: Vec<Leftover>,
-    /// How the agents stood after the stored records.
-    pub(super) standings: Vec<(Name, Standing)>,
-    /// The generation the new tail has.
-    pub(super) generation: u64,
+    /// What all records add up to.
+    pub(super) state: State,
+    /// The record of which the last row was made.
+    pub(super) cursor: u64,
+    /// The agents after that record.
+    agents: BTreeMap<Name, Snapshot>,
+    /// When estop was last alive.
+    last: Now,
     /// What else is known of the agents.
     pub(super) known: Vec<Known>,
-    /// Requests that were under way after the stored records.
+    /// Agents whose kept states lack records.
+    pub(super) lagging: Vec<Name>,
+    /// Requests that were under way after that record.
     pub(super) open: Vec<Open>,
+    is_first: bool,
 }
 
 /// What else is known of an agent.
@@ -53,205 +47,179 @@ pub(super) struct Known {
     pub(super) seen: i64,
 }
 
-/// A record of the tail that is not stored yet.
-pub(super) struct Leftover {
-    pub(super) line: TailLine,
-    /// What was decided, judged again; `None` for the system.
-    pub(super) decision: Option<Decision>,
-}
-
 impl Past {
-    pub(super) fn read(data_dir: &Path, store: &Sqlite, wall: i64) -> anyhow::Result<Past> {
-        let heads = store.heads()?;
-        let last_seq = store.last_seq()?;
-        let (agents, known) = snapshots(store, &heads)?;
-        let mut folding = Folding { agents, last: Now::default(), system: System::default(), told: None };
-        let newest = folding.catch_up(store, &heads, last_seq)?;
-        folding.read_last(store, last_seq)?;
-        folding.read_system(store, &heads)?;
-        let rest = tail_rest(data_dir, mark(store)?).context("the journal's tail")?;
-        let standing = |(name, kept): (&Name, &Snapshot)| (name.clone(), kept.state.standing());
-        let standings = folding.agents.iter().map(standing).collect();
-        let open = folding.open_requests(store, &newest)?;
-        drop(newest);
-        let leftover = folding.take_tail(&rest.lines)?;
-        folding.read_alive(data_dir, mark(store)?.generation);
-        let away_ms = u64::try_from(wall.saturating_sub(folding.last.wall)).unwrap_or(0);
-        let is_first = last_seq == 0 && leftover.is_empty();
-        let away_ms = if is_first { 0 } else { away_ms };
-        let remembered = Remembered {
-            system: folding.system,
-            told: folding.told,
-            latch: latch::believed(data_dir, is_first, wall)?,
-            mono: folding.last.mono.plus(away_ms),
+    pub(super) fn read(store: &Sqlite, recovered: Option<&Recovered>) -> anyhow::Result<Past> {
+        let Some(recovered) = recovered else {
+            anyhow::ensure!(store.cursor()?.is_none(), "the journal is gone, but estop has run here");
+            return Ok(Past::first());
+        };
+        let Recovered { state, last, .. } = recovered;
+        let begins_after = store.begins_after()?;
+        let cursor = match store.cursor()? {
+            None => begins_after,
+            Some(cursor) => {
+                let is_same = cursor.journal == recovered.journal;
+                anyhow::ensure!(
+                    is_same,
+                    "the database belongs to another journal: move it away to have it made anew"
+                );
+                anyhow::ensure!(
+                    cursor.seq <= state.seq,
+                    "the database knows of record {}, but the journal ends with {}: it was cut or replaced",
+                    cursor.seq,
+                    state.seq
+                );
+                anyhow::ensure!(
+                    cursor.seq >= begins_after,
+                    "records up to {begins_after} were pruned, but the database has only taken in those up to {}: \
+                     move it away to have it made anew",
+                    cursor.seq
+                );
+                cursor.seq
+            }
+        };
+        let counts = counts_at(store, state, cursor)?;
+        let (mut agents, known) = snapshots(store, state, &counts)?;
+        let is_lagging =
+            |agent: &&Name| agents.get(*agent).is_none_or(|kept| Some(&kept.told) < counts.get(*agent));
+        let lagging = counts.keys().filter(is_lagging).cloned().collect();
+        let newest = catch_up(store, &mut agents, &counts, cursor)?;
+        let mut open = Vec::new();
+        for (agent, kept) in agents.iter().filter(|(_, kept)| kept.state.in_flight() > 0) {
+            let newest = newest.get(agent).map_or(&[][..], Vec::as_slice);
+            open.append(&mut open::find(store, agent, cursor, kept.state.open_requests(), newest)?);
+        }
+        let (state, last) = (state.clone(), *last);
+        Ok(Past { state, cursor, agents, last, known, lagging, open, is_first: false })
+    }
+
+    fn first() -> Past {
+        Past {
+            state: State::default(),
+            cursor: 0,
+            agents: BTreeMap::new(),
+            last: Now::default(),
+            known: Vec::new(),
+            lagging: Vec::new(),
+            open: Vec::new(),
+            is_first: true,
+        }
+    }
+
+    /// How the agents stood after the last record of which rows were made, and how many records each had.
+    pub(super) fn standings(&self) -> impl Iterator<Item = (&Name, Standing, u64)> {
+        self.agents.iter().map(|(name, kept)| (name, kept.state.standing(), kept.told))
+    }
+
+    /// The next record of an agent: what is decided of it again.
+    pub(super) fn tell(&mut self, agent: &str, now: Now, event: &Event) -> Decision {
+        if !self.agents.contains_key(agent) {
+            self.agents.insert(agent.into(), Snapshot::default());
+        }
+        self.agents.get_mut(agent).expect("it was just inserted if it was missing").tell(now, event)
+    }
+
+    /// For the data plane, once all records were told.
+    pub(super) fn remembered(self, data_dir: &Path, wall: i64) -> anyhow::Result<Remembered> {
+        let away_ms = u64::try_from(wall.saturating_sub(self.last.wall)).unwrap_or(0);
+        let away_ms = if self.is_first { 0 } else { away_ms };
+        Ok(Remembered {
+            system: self.state.system,
+            told: self.state.button,
+            latch: latch::believed(data_dir, self.is_first, wall)?,
+            mono: self.last.mono.plus(away_ms),
             away_ms,
-            agents: folding.agents.into_iter().collect(),
+            agents: self.agents.into_iter().collect(),
             added: BTreeSet::new(),
             over: BTreeMap::new(),
             fleet: Budget::default(),
             made_keys: Vec::new(),
             evicted: EvictedAgents::default(),
             jobs: Vec::new(),
-        };
-        let heads = heads.into_iter().map(|head| (head.chain.clone(), heads_of(&head)));
-        Ok(Past {
-            remembered,
-            chains: Chains::resume(last_seq, heads),
-            leftover,
-            standings,
-            generation: rest.next_generation,
-            known,
-            open,
         })
     }
 }
 
-fn mark(store: &Sqlite) -> anyhow::Result<estop_store::TailMark> {
-    Ok(store.tail()?)
+/// How many records each agent had after a record.
+fn counts_at(store: &Sqlite, state: &State, seq: u64) -> anyhow::Result<BTreeMap<Name, u64>> {
+    let agents = state.counts().filter(|(agent, _)| *agent != SYSTEM);
+    let mut counts: BTreeMap<Name, u64> = agents.map(|(agent, count)| (agent.into(), count)).collect();
+    store.blocks(seq + 1, state.seq, &mut |lines| {
+        for (_, head) in records(lines) {
+            if let Some(count) = counts.get_mut(head.agent) {
+                *count = (*count).min(head.n - 1);
+            }
+        }
+        true
+    })?;
+    Ok(counts)
 }
 
-fn heads_of(head: &ChainHead) -> Heads {
-    Heads { count: head.count, events: head.events, decisions: head.decisions }
-}
-
-/// The agents' states as they were last kept. One that cannot be read begins where its journal does.
-fn snapshots(store: &Sqlite, heads: &[ChainHead]) -> anyhow::Result<(BTreeMap<Name, Snapshot>, Vec<Known>)> {
-    let (mut agents, mut known) = (BTreeMap::new(), Vec::new());
+/// The agents' states as they were last kept. One that cannot be used begins where its journal does.
+fn snapshots(
+    store: &Sqlite,
+    state: &State,
+    counts: &BTreeMap<Name, u64>,
+) -> anyhow::Result<(BTreeMap<Name, Snapshot>, Vec<Known>)> {
+    let (mut kept_states, mut seen) = (BTreeMap::new(), BTreeMap::new());
     for kept in store.states()? {
-        agents.insert(kept.agent.clone(), last_known(store, &kept.agent, Some(&kept.state))?);
-        let seen = kept.last_seen_at.unwrap_or(0);
-        known.push(Known { agent: kept.agent, deleted: kept.deleted, seen });
+        if let Ok(state) = Snapshot::read(&kept.state) {
+            kept_states.insert(kept.agent.clone(), state);
+        }
+        seen.insert(kept.agent, kept.last_seen_at.unwrap_or(0));
     }
-    for head in heads
-        .iter()
-        .filter(|head| &*head.chain != SYSTEM && !agents.contains_key(&head.chain))
-        .collect::<Vec<_>>()
-    {
-        agents.insert(head.chain.clone(), last_known(store, &head.chain, None)?);
+    let set = state.settings.get("agent");
+    let is_deleted = |agent: &Name| set.and_then(|set| set.get(agent)).is_some_and(|set| set["deleted"] == 1);
+    let known = counts.keys().map(|agent| Known {
+        agent: agent.clone(),
+        deleted: is_deleted(agent),
+        seen: seen.get(agent).copied().unwrap_or(0),
+    });
+    let known = known.collect();
+    let (mut agents, mut bases, pruned) = (BTreeMap::new(), None, store.journal().first_state()?);
+    for (agent, count) in counts.iter().filter(|(_, count)| **count > 0) {
+        // One from before what was pruned lacks records that are gone.
+        let fits = |state: &Snapshot| (pruned.count(agent)..=*count).contains(&state.told);
+        let state = match kept_states.remove(agent).filter(fits) {
+            Some(state) => state,
+            None => {
+                let journal = store.journal();
+                let bases = match &mut bases {
+                    Some(bases) => bases,
+                    none @ None => none.insert(base_states(journal.folder(), &journal.manifest()?)?),
+                };
+                let base = bases.get(agent).map(|base| Snapshot::read(base));
+                base.transpose().context("a state after what was pruned")?.unwrap_or_default()
+            }
+        };
+        agents.insert(agent.clone(), state);
     }
     Ok((agents, known))
 }
 
-/// Brings states up to the newest record.
-struct Folding {
-    agents: BTreeMap<Name, Snapshot>,
-    last: Now,
-    system: System,
-    /// Who brought the system's state about, and why.
-    told: Option<Latched>,
-}
-
-impl Folding {
-    /// Tells each agent what its state does not cover yet: its newest records, which stand near the end. Those of
-    /// agents with requests under way are given back, the newest first.
-    fn catch_up(&mut self, store: &Sqlite, heads: &[ChainHead], last_seq: u64) -> anyhow::Result<Newest> {
-        let mut missing = Missing::default();
-        for head in heads.iter().filter(|head| &*head.chain != SYSTEM) {
-            let told = self.agents.get(&head.chain).map_or(0, |kept| kept.told);
-            missing.expect(&head.chain, head.count.saturating_sub(told));
-        }
-        missing.read_back(store, last_seq)?;
-        let mut newest = missing.found()?;
-        for (agent, lines) in &newest {
-            for line in lines.iter().rev() {
-                let record = Record::parse(line)?;
-                let now = Now { mono: record.head.mono, wall: record.head.wall };
-                let event = record.head.event.context("a record of an agent has no event")?;
-                self.tell(agent, now, &event);
-            }
-        }
-        newest.retain(|agent, _| self.agents.get(agent).is_some_and(|kept| kept.state.in_flight() > 0));
-        Ok(newest)
+/// Tells each agent what its state does not cover yet: its newest records, which stand near the end. Those of agents with
+/// requests under way are given back, the newest first.
+fn catch_up(
+    store: &Sqlite,
+    agents: &mut BTreeMap<Name, Snapshot>,
+    counts: &BTreeMap<Name, u64>,
+    last_seq: u64,
+) -> anyhow::Result<Newest> {
+    let mut missing = Missing::default();
+    for (agent, count) in counts {
+        let told = agents.get(agent).map_or(0, |kept| kept.told);
+        missing.expect(agent, count.saturating_sub(told));
     }
-
-    /// The newest record says what time it was.
-    fn read_last(&mut self, store: &Sqlite, last_seq: u64) -> anyhow::Result<()> {
-        let mut newest = Vec::new();
-        store.blocks(last_seq, last_seq, &mut |block| {
-            newest.clone_from(&block.bytes);
-            true
-        })?;
-        if let Some(line) = newest.split_inclusive(|byte| *byte == b'\n').next_back() {
-            let head = Record::parse(line)?.head;
-            self.last = Now { mono: head.mono, wall: head.wall };
-        }
-        Ok(())
-    }
-
-    /// Tells the system its whole chain; of one whose beginning is gone, from the state after that on.
-    fn read_system(&mut self, store: &Sqlite, heads: &[ChainHead]) -> anyhow::Result<()> {
-        let count = |heads: &[ChainHead]| {
-            heads.iter().find(|head| &*head.chain == SYSTEM).map_or(0, |head| head.count)
-        };
-        let mut expected = count(heads);
-        if let Some(base) = store.base_state(SYSTEM)? {
-            self.system = serde_json::from_slice(&base).context("the system's state")?;
-            expected = expected.saturating_sub(count(&store.pruned()?.heads));
-        }
-        let lines = store.records_of(SYSTEM, None, SYSTEM_RECORDS_MAX)?;
-        let is_whole = lines.len() as u64 == expected;
-        if lines.is_empty() && !is_whole {
-            // There was a gate word, and it is gone.
-            self.system =
-                System::at(GateView { epoch: 0, state: SystemState::Shutdown, shut: Channels::ALL });
-        }
-        for (at, line) in lines.iter().rev().enumerate() {
+    missing.read_back(store.journal(), last_seq)?;
+    let mut newest = missing.found()?;
+    for (agent, lines) in &newest {
+        let state = agents.entry(agent.clone()).or_default();
+        for line in lines.iter().rev() {
             let record = Record::parse(line)?;
-            if at == 0 && !is_whole {
-                self.system = System::at(gate_after(record.decision_bytes)?);
-                continue;
-            }
-            let now = Now { mono: record.head.mono, wall: record.head.wall };
-            let event = record.head.system.context("a record of the system has no event")?;
-            self.tell_system(now, &event);
-        }
-        Ok(())
-    }
-
-    fn tell_system(&mut self, now: Now, event: &SystemEvent) {
-        let decision = self.system.handle(now, event);
-        let told = self.told.take().unwrap_or_else(|| Latched::at_start(decision.gate, now.wall));
-        self.told = Some(told.after(event, &decision, now.wall));
-    }
-
-    fn open_requests(&self, store: &Sqlite, newest: &Newest) -> anyhow::Result<Vec<Open>> {
-        let mut all = Vec::new();
-        for (agent, kept) in self.agents.iter().filter(|(_, kept)| kept.state.in_flight() > 0) {
-            let newest = newest.get(agent).map_or(&[][..], Vec::as_slice);
-            all.append(&mut open::find(store, agent, kept.state.open_requests(), newest)?);
-        }
-        Ok(all)
-    }
-
-    fn take_tail(&mut self, lines: &[u8]) -> anyhow::Result<Vec<Leftover>> {
-        let mut taken = Vec::new();
-        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            let line = TailLine::parse(line).context("the journal's tail")?;
-            self.last = Now { mono: self.last.mono.max(line.now.mono), wall: line.now.wall };
-            let decision = line.event.as_ref().map(|event| self.tell(&line.chain, line.now, event));
-            if let Some(event) = &line.system {
-                self.tell_system(line.now, event);
-            }
-            taken.push(Leftover { line, decision });
-        }
-        Ok(taken)
-    }
-
-    /// Nothing may have happened in the last hours of the process before: it was alive all the same.
-    fn read_alive(&mut self, data_dir: &Path, generation: u64) {
-        let seen = alive::read(data_dir).filter(|seen| seen.generation <= generation);
-        if let Some(Alive { now, .. }) = seen.filter(|seen| seen.now.mono > self.last.mono) {
-            self.last = now;
+            let event = record.event.context("a record of an agent has no event")?;
+            state.tell(record.now, &event);
         }
     }
-
-    fn tell(&mut self, chain: &str, now: Now, event: &Event) -> Decision {
-        self.last.mono = self.last.mono.max(now.mono);
-        self.agents.entry(chain.into()).or_default().tell(now, event)
-    }
-}
-
-fn gate_after(decision: &[u8]) -> anyhow::Result<GateView> {
-    let decision: SystemDecision = serde_json::from_slice(decision).context("a decision of the system")?;
-    Ok(decision.gate)
+    newest.retain(|agent, _| agents.get(agent).is_some_and(|kept| kept.state.in_flight() > 0));
+    Ok(newest)
 }

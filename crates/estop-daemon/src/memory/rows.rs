@@ -125,7 +125,7 @@ impl Rows {
             SystemEvent::ProofTested { by, .. } => ("prooftest_failed", Some(by)),
             SystemEvent::Pruned { by, .. } => ("pruned", Some(by)),
             // Whoever changed it tells people by another record.
-            SystemEvent::SettingChanged { .. } | SystemEvent::Checkpointed { .. } => return,
+            SystemEvent::SettingsChanged { .. } => return,
         };
         let detail = match what {
             SystemEvent::KillRequested { reason, source, note, metadata, .. } => json!({
@@ -147,11 +147,10 @@ impl Rows {
                 json!({ "part": part, "silent_ms": silent_ms })
             }
             SystemEvent::ProofTested { took_us, .. } => json!({ "by": by, "took_us": took_us }),
-            SystemEvent::Pruned { to, digest, .. } => json!({ "by": by, "to": to, "digest": digest }),
+            SystemEvent::Pruned { to, .. } => json!({ "by": by, "to": to }),
             SystemEvent::Started { .. }
             | SystemEvent::ConfigurationRead { .. }
-            | SystemEvent::SettingChanged { .. }
-            | SystemEvent::Checkpointed { .. } => {
+            | SystemEvent::SettingsChanged { .. } => {
                 json!({ "by": by, "outcome": decision.outcome, "gate": decision.gate })
             }
         };

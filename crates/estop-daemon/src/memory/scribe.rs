@@ -1,50 +1,41 @@
-//! The thread that stores what the data plane tells: numbers and links each record, and keeps what follows from it.
+//! The thread that makes rows of what the data plane tells, and keeps the agents' states.
 //!
-//! It fails closed: while the store does not take a batch, nothing new is let through; what was decided waits in the
-//! tail and is stored later, by this process or the next.
-
-mod making;
+//! The journal has each record before it comes here. It fails closed: while the store does not take a batch, nothing new is
+//! let through; what was decided waits in the journal, and rows are made of it later, by this process or the next.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use estop_core::agent::standing::Standing;
 use estop_core::budget::Budget;
 use estop_core::ids::Name;
-use estop_core::journal::{Chains, Happened, SYSTEM, Spans, Written};
 use estop_core::policy_file::PolicyFile;
-use estop_core::system::{System, SystemEvent};
-use estop_core::time::{Millis, Now};
-use estop_gateway::{Engine, Handover, Heartbeat, JournalQueue, KeyRing};
-use estop_store::{
-    Durability, Journal, JournalBatch, Records, Snapshot, Sqlite, SystemStateRepo, TailMark,
-    forget_tails_before,
-};
+use estop_core::time::Millis;
+use estop_gateway::{Engine, Heartbeat, JournalQueue, KeyRing, Queued, Recorded};
+use estop_journal::{Record, SYSTEM, records};
+use estop_store::{Cursor, Durability, Journal, JournalBatch, Snapshot, Sqlite, SystemStateRepo};
 
-use super::batch::Batch;
 use super::desks::Desks;
-use super::open::Open;
-use super::past::Leftover;
+use super::past::Past;
 use super::rows::{Facts, Rows, Told, happenings, heard_failing};
 use crate::alerting::Alerting;
-use making::Making;
 
 /// An agent's state is kept after so many records. Chosen: told again in some milliseconds at a start; half costs each
 /// record twice as much of a state, which is a hundred times as long.
 const RECORDS_MAX: u32 = 2048;
 /// And at the latest after this long, so that a start after a crash has little to tell again.
 const KEPT_WITHIN: Duration = Duration::from_secs(10);
-/// How long a store that fails is waited for when estop ends; what is left stays in the tail.
+/// How long a store that fails is waited for when estop ends; what is left is in the journal.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
-/// Room for lines that is kept from batch to batch, twice that of a usual one: that of a burst is given back.
-const ROOM_MAX: usize = 2 * making::ROOM_USUAL;
+/// How long records are gathered before rows are stored. What a batch changes is written once, so longer ones cost less;
+/// people who look should not notice. Pages are told to look again a little later.
+const GATHER_FOR: Duration = Duration::from_millis(200);
+/// So many records are enough for a batch.
+const BATCH_MAX: usize = 16_384;
 
 pub(super) struct Scribe {
-    data_dir: PathBuf,
     store: Sqlite,
     queue: Arc<JournalQueue>,
     engine: Later<Arc<Engine>>,
@@ -52,22 +43,17 @@ pub(super) struct Scribe {
     /// The rules at the start, until the data plane has its own.
     policies: Arc<PolicyFile>,
     alerting: Arc<Alerting>,
-    chains: Chains,
-    /// The system as its records tell it: what a checkpoint is decided by.
-    system: System,
+    /// The newest record of which rows were made, stored or gathered.
+    cursor: Cursor,
+    /// The newest record of which rows are stored.
+    stored: u64,
     rows: Rows,
-    last: Now,
     /// What is remembered of each agent.
     desks: Desks,
     /// Batches so far.
     batches: u64,
     /// States that were taken, and wait for the records they cover.
     taken: BTreeMap<Name, Taken>,
-    generation: u64,
-    /// Records taken from the queue.
-    taken_so_far: u64,
-    /// Room for the next batch's records.
-    room: Records,
 }
 
 /// Set once the data plane runs.
@@ -95,57 +81,76 @@ pub(super) struct Beside {
 /// A state that waits for the records it covers.
 struct Taken {
     told: u64,
-    /// Everything up to here was stored when it was taken.
+    /// Rows of everything up to here were stored when it was taken.
     seq: u64,
     state: Vec<u8>,
 }
 
+/// A batch that is being made, portion by portion.
+struct Making {
+    facts: Facts,
+    out: JournalBatch,
+    /// Records so far.
+    count: usize,
+    /// When it was begun.
+    since: Instant,
+    /// Somebody was stopped or steered: whoever waits for the rows is not kept waiting.
+    urgent: bool,
+    /// The system was steered.
+    steered: bool,
+}
+
+impl Making {
+    /// How long more records may be waited for.
+    fn left(&self) -> Duration {
+        GATHER_FOR.saturating_sub(self.since.elapsed())
+    }
+
+    fn is_due(&self) -> bool {
+        self.count >= BATCH_MAX || self.left().is_zero()
+    }
+}
+
 impl Scribe {
-    pub(super) fn new(
-        data_dir: &Path,
-        store: Sqlite,
-        queue: Arc<JournalQueue>,
-        beside: Beside,
-        chains: Chains,
-        system: System,
-    ) -> Scribe {
+    pub(super) fn new(store: Sqlite, queue: Arc<JournalQueue>, beside: Beside, cursor: Cursor) -> Scribe {
         let Beside { engine, places, policies, alerting } = beside;
         Scribe {
-            data_dir: data_dir.to_owned(),
             store,
             queue,
             engine,
             places,
             policies,
             alerting,
-            chains,
-            system,
+            stored: cursor.seq,
+            cursor,
             rows: Rows::default(),
-            last: Now::default(),
             desks: Desks::default(),
             batches: 0,
             taken: BTreeMap::new(),
-            generation: 0,
-            taken_so_far: 0,
-            room: Records::default(),
         }
     }
 
-    /// How the agents stand before anything new happens.
-    pub(super) fn know(&mut self, standings: Vec<(Name, Standing)>) {
-        for (agent, standing) in standings {
-            self.desks.named(&agent, &mut self.chains).rows.know(standing);
+    /// How everything stood after the last record of which rows were made: the agents, the account of all of them together,
+    /// and the requests under way.
+    pub(super) fn know(&mut self, past: &mut Past, fleet: Budget) -> anyhow::Result<()> {
+        for (agent, standing, count) in past.standings() {
+            let desk = self.desks.named(agent);
+            desk.count = count;
+            desk.rows.know(standing);
         }
-    }
-
-    /// The account of all agents together and the requests under way, as the store has them.
-    pub(super) fn take_up(&mut self, fleet: Budget, open: Vec<Open>) {
+        for agent in std::mem::take(&mut past.lagging) {
+            self.desks.note_unsaved(&agent);
+        }
+        for agent in heard_failing(&self.store)? {
+            self.desks.named(&agent).rows.heard_failing();
+        }
         let facts = self.facts();
         self.rows.open_fleet(fleet);
-        for open in open {
-            let desk = self.desks.named(&open.agent, &mut self.chains);
+        for open in std::mem::take(&mut past.open) {
+            let desk = self.desks.named(&open.agent);
             self.rows.know_open(&mut desk.rows, open, &facts);
         }
+        Ok(())
     }
 
     /// The account of all agents together.
@@ -159,38 +164,60 @@ impl Scribe {
         Facts::new(self.batches, self.store.clone(), self.engine.get().cloned(), Arc::clone(&self.policies))
     }
 
-    fn batch(&mut self) -> Batch {
-        Batch::new(self.batches, &self.chains, std::mem::take(&mut self.room))
+    fn begin(&mut self) -> Making {
+        Making {
+            facts: self.facts(),
+            out: JournalBatch::default(),
+            count: 0,
+            since: Instant::now(),
+            urgent: false,
+            steered: false,
+        }
     }
 
-    /// Stores what a killed process left in the tail, before anything new happens.
-    pub(super) fn catch_up(
-        &mut self,
-        leftover: Vec<Leftover>,
-        start: estop_gateway::TailMark,
-    ) -> anyhow::Result<()> {
-        for agent in heard_failing(&self.store)? {
-            self.desks.named(&agent, &mut self.chains).rows.heard_failing();
+    /// Makes rows of the records that a killed process left, before anything new happens.
+    pub(super) fn catch_up(&mut self, past: &mut Past) -> anyhow::Result<()> {
+        let mut making = self.begin();
+        let (store, from, to) = (self.store.clone(), self.cursor.seq + 1, past.state.seq);
+        let mut failed = None;
+        store.blocks(from, to, &mut |lines| {
+            let done = records(lines).try_for_each(|(line, _)| self.take_past(past, &mut making, line));
+            let stored = done.and_then(|()| {
+                if making.count >= BATCH_MAX {
+                    let made = std::mem::replace(&mut making, self.begin());
+                    self.store_made(made)?;
+                }
+                anyhow::Ok(())
+            });
+            failed = stored.err();
+            failed.is_none()
+        })?;
+        if let Some(error) = failed {
+            return Err(error);
         }
-        let facts = self.facts();
-        let mut batch = self.batch();
-        for Leftover { line, decision } in leftover {
-            let at = self.desks.find(&line.chain, &mut self.chains);
-            let desk = self.desks.at(at);
-            batch.add(&mut self.chains, desk, line.now, line.written());
-            self.last = line.now;
-            if let Some((event, decision)) = line.event.as_ref().zip(decision) {
-                let told = Told { agent: &desk.name, now: line.now, event, decision: &decision };
-                self.rows.agent(&mut desk.rows, self.chains.seq(), &told, &facts, &mut batch.out);
-                self.desks.note_unsaved(at);
+        anyhow::ensure!(self.cursor.seq == to, "record {} is missing", self.cursor.seq + 1);
+        self.store_made(making)
+    }
+
+    fn take_past(&mut self, past: &mut Past, making: &mut Making, line: &[u8]) -> anyhow::Result<()> {
+        let record = Record::parse(line)?;
+        self.cursor.seq = record.seq;
+        making.count += 1;
+        match (&record.event, &record.system) {
+            (Some(event), _) => {
+                let decision = past.tell(&record.agent, record.now, event);
+                let desk = self.desks.named(&record.agent);
+                desk.count = record.n;
+                let told = Told { agent: &desk.name, now: record.now, event, decision: &decision };
+                self.rows.agent(&mut desk.rows, record.seq, &told, &making.facts, &mut making.out);
+                self.desks.note_unsaved(&record.agent);
             }
+            (None, Some(event)) => {
+                let decision = serde_json::from_str(record.decision)?;
+                self.rows.system(record.seq, record.now, event, &decision, &making.facts, &mut making.out);
+            }
+            (None, None) => {}
         }
-        self.rows.finish(&mut batch.out);
-        let mut batch = batch.finish(&mut self.chains);
-        batch.tail = Some(TailMark { generation: start.generation, offset: start.offset });
-        self.store.append(Arc::new(batch), Durability::Disk)?;
-        self.generation = start.generation;
-        forget_tails_before(&self.data_dir, start.generation)?;
         Ok(())
     }
 
@@ -198,7 +225,7 @@ impl Scribe {
     pub(super) fn tell_missed(&mut self) -> anyhow::Result<()> {
         let facts = self.facts();
         let missed = happenings::since(&self.store, self.alerting.cursor(), &facts)?;
-        self.alerting.tell_records(missed, self.chains.seq());
+        self.alerting.tell_records(missed, self.cursor.seq);
         Ok(())
     }
 
@@ -210,28 +237,22 @@ impl Scribe {
         }
     }
 
-    /// Stores until the queue is closed. However it ends, from then on nothing is let through.
+    /// Makes rows until the queue is closed. However it ends, from then on nothing is let through.
     pub(super) fn run(mut self) -> anyhow::Result<()> {
         let queue = Arc::clone(&self.queue);
         let _gone = FailWhenGone(&queue);
-        let mut records = Handover::default();
+        let mut records = Vec::new();
         let mut making: Option<Making> = None;
         let mut heartbeat = None;
-        loop {
-            let wanted = queue.checkpoints.wanted();
-            let Some(portion) = queue.take(&mut records, making.as_ref().map(Making::left)) else { break };
+        while let Some(portion) = queue.take(&mut records, making.as_ref().map(Making::left)) {
             self.beat(&mut heartbeat);
             if !records.is_empty() {
-                let making = making.get_or_insert_with(|| self.begin(portion.mark));
-                self.gather(making, &records, portion.mark);
+                let mut made = making.take().unwrap_or_else(|| self.begin());
+                self.gather(&mut made, &records);
+                making = Some(made);
             }
-            let hurries = portion.hurries || wanted.is_some();
-            if let Some(made) = making.take_if(|made| hurries || made.is_due()) {
+            if let Some(made) = making.take_if(|made| portion.hurries || made.is_due()) {
                 self.store_made(made)?;
-            }
-            if let Some(request) = wanted {
-                self.checkpoint(false)?;
-                queue.checkpoints.serve(request, self.chains.seq());
             }
             // What is gathered and not stored yet would be missing behind a state.
             if making.is_none() {
@@ -239,48 +260,77 @@ impl Scribe {
                 self.let_rest();
             }
         }
-        self.seal()
+        self.keep_states(|_| true)?;
+        anyhow::ensure!(queue.sync(), "the journal could not be written to its end");
+        self.tell_end()
+    }
+
+    /// Tells people what the journal's end is: who keeps that elsewhere can tell whether anything was changed since.
+    fn tell_end(&mut self) -> anyhow::Result<()> {
+        let facts = self.facts();
+        let digest = self.store.journal().digest()?;
+        let wall = jiff::Timestamp::now().as_millisecond();
+        let events = vec![happenings::checkpoint(self.cursor.seq, &digest, wall)];
+        let out = JournalBatch { events, cursor: Some(self.cursor), ..JournalBatch::default() };
+        let news = happenings::of_batch(&out, &facts);
+        self.commit(out, Durability::Disk)?;
+        self.alerting.tell_records(news, self.cursor.seq);
+        Ok(())
+    }
+
+    /// Gathers a portion of records, and notes what follows from them.
+    fn gather(&mut self, making: &mut Making, records: &[Queued]) {
+        // What holds may have changed since the portion before.
+        making.facts = self.facts();
+        for Queued { seq, n, record, .. } in records {
+            self.cursor.seq = *seq;
+            match record {
+                Recorded::Agent { agent, now, event, decision } => {
+                    let desk = self.desks.named(agent);
+                    desk.count = *n;
+                    let told = Told { agent: &desk.name, now: *now, event, decision };
+                    making.urgent |= told.is_urgent();
+                    self.rows.agent(&mut desk.rows, *seq, &told, &making.facts, &mut making.out);
+                    self.desks.note_unsaved(agent);
+                }
+                Recorded::System { now, event, decision } => {
+                    self.rows.system(*seq, *now, event, decision, &making.facts, &mut making.out);
+                    self.desks.named(SYSTEM).count = *n;
+                    (making.urgent, making.steered) = (true, true);
+                }
+            }
+        }
+        making.count += records.len();
     }
 
     /// Stores a batch that was made, and does what waited for it.
     fn store_made(&mut self, made: Making) -> anyhow::Result<()> {
-        let Making { facts, mut batch, mark, urgent, steered, .. } = made;
-        let has_failed = self.queue.has_failed();
-        // Without a tail, whoever waits for the disk waits for this very batch.
-        if urgent && !has_failed {
-            self.queue.sync();
-        }
-        let urgent = urgent || has_failed;
-        self.rows.finish(&mut batch.out);
-        let mut out = batch.finish(&mut self.chains);
+        let Making { facts, mut out, urgent, steered, .. } = made;
+        self.rows.finish(&mut out);
         self.covered(&mut out);
-        out.tail = Some(TailMark { generation: mark.generation, offset: mark.offset });
-        // A tail that is done goes away: the store must have it on the disk before.
-        let is_rotated = mark.generation > self.generation;
+        out.cursor = Some(self.cursor);
         let news = happenings::of_batch(&out, &facts);
-        let durability = if urgent || is_rotated { Durability::Disk } else { Durability::Process };
+        // Rows never know of more than the disk has of the journal: a power cut would take the records, and leave the rows.
+        if !self.queue.sync() {
+            self.alerting.tell_records(news, self.stored);
+            return Ok(());
+        }
+        let durability = if urgent { Durability::Disk } else { Durability::Process };
         self.commit(out, durability)?;
-        self.alerting.tell_records(news, self.chains.seq());
+        self.stored = self.cursor.seq;
+        self.alerting.tell_records(news, self.cursor.seq);
         if let Some(engine) = self.engine.get().filter(|_| steered) {
             // Who and why, for those who look; the state itself is in the latch and the journal.
             let _ = self.store.put_system(&engine.button());
         }
-        if durability == Durability::Disk {
-            self.queue.all_stored(self.taken_so_far);
-        }
-        if is_rotated {
-            // The store has all of it on the disk: that of the old file is not written for nothing.
-            self.queue.forget_before();
-            // What cannot be removed is removed at the next start.
-            let _ = forget_tails_before(&self.data_dir, mark.generation);
-            self.generation = mark.generation;
-        }
+        self.queue.all_stored(self.cursor.seq);
         Ok(())
     }
 
     /// Takes the states that are due. One whose records are all stored is kept at once, others with their records.
     fn keep_states(&mut self, is_due: impl Fn(&(u32, Instant)) -> bool) -> anyhow::Result<()> {
-        let Some(engine) = self.engine.get() else { return Ok(()) };
+        // What the journal does not have, no state may know.
+        let Some(engine) = self.engine.get().filter(|_| !self.queue.has_failed()) else { return Ok(()) };
         let due = self.desks.take_due(is_due);
         if due.is_empty() {
             return Ok(());
@@ -289,7 +339,7 @@ impl Scribe {
             let Some(agent) = engine.agents.get(&name) else { continue };
             self.rows.count_runs(&name, &agent.lock_state().state.run_views());
             let (told, state) = agent.snapshot();
-            self.taken.insert(name, Taken { told, seq: self.chains.seq(), state });
+            self.taken.insert(name, Taken { told, seq: self.cursor.seq, state });
         }
         let mut out = JournalBatch::default();
         self.covered(&mut out);
@@ -312,7 +362,7 @@ impl Scribe {
         });
         for (agent, told) in engine.agents.evictable(idle_since, |name| named.contains(name)) {
             let is_kept = !self.desks.is_unsaved(&agent) && !self.taken.contains_key(&agent);
-            if is_kept && self.chains.head(&agent).is_some_and(|head| head.count == told) {
+            if is_kept && self.desks.count(&agent) == told {
                 engine.agents.evict(&agent, told, idle_since);
             }
         }
@@ -320,9 +370,8 @@ impl Scribe {
 
     /// Adds the states all of whose records are stored, or in this batch.
     fn covered(&mut self, out: &mut JournalBatch) {
-        let chains = &self.chains;
-        let is_covered = |name: &str, told: u64| chains.head(name).is_some_and(|head| head.count >= told);
-        let covered = self.taken.extract_if(.., |name, taken| is_covered(name, taken.told));
+        let desks = &self.desks;
+        let covered = self.taken.extract_if(.., |name, taken| desks.count(name) >= taken.told);
         let kept = |(agent, Taken { seq, state, .. })| Snapshot { agent, seq, state };
         out.snapshots.extend(covered.map(kept));
     }
@@ -346,37 +395,6 @@ impl Scribe {
             pause = (pause * 2).min(RETRY_MAX);
         }
         self.queue.set_stuck(false);
-        // The store is done with it.
-        let records = Arc::into_inner(batch).and_then(|batch| batch.records);
-        if let Some(records) = records.filter(|records| records.room() <= ROOM_MAX) {
-            self.room = records;
-        }
-        Ok(())
-    }
-
-    /// Ends the journal with a checkpoint, so that a cut tail is noticed, and keeps every state.
-    fn seal(&mut self) -> anyhow::Result<()> {
-        self.keep_states(|_| true)?;
-        self.checkpoint(true)
-    }
-
-    /// Stores a checkpoint after all records there are; people are told of the one at the end.
-    fn checkpoint(&mut self, is_last: bool) -> anyhow::Result<()> {
-        let checkpoint = SystemEvent::Checkpointed { heads: self.chains.heads() };
-        let decision = self.system.handle(self.last, &checkpoint);
-        let facts = self.facts();
-        let mut batch = self.batch();
-        let mut line = Vec::new();
-        let spans = Spans::write(&mut line, SYSTEM, self.last, Happened::System(&checkpoint), &decision);
-        let desk = self.desks.named(SYSTEM, &mut self.chains);
-        batch.add(&mut self.chains, desk, self.last, Written::at(&line, spans));
-        let mut out = batch.finish(&mut self.chains);
-        if is_last {
-            out.events.extend(happenings::checkpoint(&self.chains, self.last));
-        }
-        let news = happenings::of_batch(&out, &facts);
-        self.commit(out, Durability::Disk)?;
-        self.alerting.tell_records(news, self.chains.seq());
         Ok(())
     }
 }

@@ -1,11 +1,10 @@
-//! The states of agents as the store has them, for agents at rest and for a start.
+//! The states of agents as the store has them, for evicted agents.
 
 use anyhow::Context;
 use estop_config::printable::escaped;
 use estop_core::engine::Snapshot;
-use estop_core::journal::Record;
-use estop_core::time::Now;
 use estop_gateway::States;
+use estop_journal::Record;
 use estop_store::{AgentRepo, Journal, Sqlite};
 
 /// The store, asked by the data plane.
@@ -24,29 +23,36 @@ impl States for StoredStates {
     }
 }
 
-/// An agent after `told` records: as it was last kept, told what is missing.
+/// An agent after `told` records: as it was last kept, told what is missing. If some of that was pruned, the state after what
+/// was pruned is told instead.
 fn state_after(store: &Sqlite, agent: &str, told: u64) -> anyhow::Result<Snapshot> {
-    let kept = store.state(agent)?.map(|kept| kept.state);
-    let mut state = last_known(store, agent, kept.as_deref())?;
-    let missing = told.checked_sub(state.told).context("it is of a later record")?;
-    if missing == 0 {
-        return Ok(state);
-    }
-    let lines = store.records_of(agent, None, usize::try_from(missing)?)?;
-    anyhow::ensure!(lines.len() as u64 == missing, "{missing} records are needed, {} are left", lines.len());
-    for line in lines.iter().rev() {
-        let head = Record::parse(line)?.head;
-        let event = head.event.context("a record of an agent has no event")?;
-        state.tell(Now { mono: head.mono, wall: head.wall }, &event);
-    }
-    Ok(state)
-}
-
-/// A state as it was kept; one that cannot be read is replaced by the one after what was pruned, or by none.
-pub(super) fn last_known(store: &Sqlite, agent: &str, kept: Option<&[u8]>) -> anyhow::Result<Snapshot> {
-    if let Some(state) = kept.and_then(|kept| Snapshot::read(kept).ok()) {
+    let kept = store.state(agent)?.and_then(|kept| Snapshot::read(&kept.state).ok());
+    if let Some(state) = kept.filter(|kept| kept.told <= told)
+        && let Some(state) = tell_missing(store, agent, state, told)?
+    {
         return Ok(state);
     }
     let base = store.base_state(agent)?;
-    Ok(base.map_or_else(|| Ok(Snapshot::default()), |base| Snapshot::read(&base))?)
+    let base = base.map_or_else(|| Ok(Snapshot::default()), |base| Snapshot::read(&base))?;
+    tell_missing(store, agent, base, told)?.context("records that it needs are gone")
+}
+
+/// `None` if some of the missing records are gone.
+fn tell_missing(
+    store: &Sqlite,
+    agent: &str,
+    mut state: Snapshot,
+    told: u64,
+) -> anyhow::Result<Option<Snapshot>> {
+    let missing = told.checked_sub(state.told).context("it is of a later record")?;
+    let lines = store.records_of(agent, None, usize::try_from(missing)?)?;
+    if (lines.len() as u64) < missing {
+        return Ok(None);
+    }
+    for line in lines.iter().rev() {
+        let record = Record::parse(line)?;
+        let event = record.event.context("a record of an agent has no event")?;
+        state.tell(record.now, &event);
+    }
+    Ok(Some(state))
 }

@@ -1,7 +1,6 @@
 //! The agents this process knows: their state, their rules, their requests under way.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -26,8 +25,6 @@ use crate::names::folded;
 pub struct Agent {
     /// Its name.
     pub name: Arc<str>,
-    /// No other agent of this process has it, also none of the same name.
-    pub(crate) number: NonZeroU64,
     /// Its requests under way.
     pub flights: Flights,
     judged: Mutex<Judged>,
@@ -72,10 +69,8 @@ impl Agent {
 
     /// An agent after `told` records.
     pub(crate) fn remembered(name: &str, rules: Rules, state: AgentState, told: u64) -> Agent {
-        static NUMBERS: AtomicU64 = AtomicU64::new(0);
         Agent {
             name: Arc::from(name),
-            number: NonZeroU64::MIN.saturating_add(NUMBERS.fetch_add(1, Ordering::Relaxed)),
             flights: Flights::default(),
             judged: Mutex::new(Judged {
                 state,

@@ -224,7 +224,7 @@ impl Engine {
             judged.score = Some(*score);
         }
         self.follow_runs(&agent.name, &event, &decision);
-        self.journal.write(&agent.name, agent.number, now, event, &decision);
+        self.journal.write(&agent.name, now, event, &decision);
         self.act(agent, &decision);
         decision
     }

@@ -10,12 +10,11 @@ use std::time::Instant;
 use estop_core::budget::PeriodSpend;
 use estop_core::event::AbortedBy;
 use estop_core::ids::Hash64;
-use estop_core::journal::Digest;
 use estop_core::operator::{EndedWork, Stopped};
 use estop_core::policy::Preset;
 use estop_core::system::button::{Latched, Press, Unlock};
 use estop_core::system::{
-    Channel, GateView, System, SystemDecision, SystemEvent, SystemOutcome, SystemState,
+    Channel, GateView, SettingChange, System, SystemDecision, SystemEvent, SystemOutcome, SystemState,
 };
 use estop_wire::refusal::Kind;
 
@@ -229,9 +228,14 @@ impl Engine {
         self.system_event(SystemEvent::AccessChanged { by: by.into(), what: what.into() });
     }
 
-    /// Old records are let go; `digest` is of what the rest of the journal begins with.
-    pub fn pruned(&self, by: &str, to: u64, digest: Digest) {
-        self.system_event(SystemEvent::Pruned { by: by.into(), to, digest });
+    /// Old records are let go, up to this one.
+    pub fn pruned(&self, by: &str, to: u64) {
+        self.system_event(SystemEvent::Pruned { by: by.into(), to });
+    }
+
+    /// Settings were made, changed or removed.
+    pub fn settings_changed(&self, changes: Vec<SettingChange>) {
+        self.system_event(SystemEvent::SettingsChanged { changes });
     }
 
     /// A trigger of the button stopped working, or works again.

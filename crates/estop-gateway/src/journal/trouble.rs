@@ -17,14 +17,15 @@ impl JournalQueue {
         if self.files_lost.load(Ordering::Relaxed) {
             return Some(JournalTrouble::FilesLost);
         }
-        let is_stuck = self.stuck.load(Ordering::Relaxed);
+        let is_short = self.file.as_ref().is_some_and(|file| file.is_short());
+        let is_stuck = is_short || self.stuck.load(Ordering::Relaxed);
         let stuck = is_stuck.then_some(JournalTrouble::Stuck);
         if self.has_failed() { Some(JournalTrouble::Failed) } else { stuck }
     }
 
     /// Whether what happens cannot be written down any more, or not in time.
     pub fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Relaxed) || self.tail_failed.load(Ordering::Relaxed)
+        self.failed.load(Ordering::Relaxed) || self.has_file_failed()
     }
 
     /// The store takes nothing for now (`true`), or does again.

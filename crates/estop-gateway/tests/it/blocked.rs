@@ -13,13 +13,14 @@ use estop_core::system::button::Press;
 use estop_fake_model::FakeModel;
 use estop_fake_model::script::{Delay, Match, Reply as Said, Rule};
 use estop_gateway::settings::Settings;
-use estop_gateway::{JournalQueue, PartChange, Tail, TailMark};
+use estop_gateway::{JournalFile, JournalQueue, PartChange};
+use estop_journal::State;
 
 use crate::common::http::Wire;
 use crate::common::raw::Raw;
 use crate::common::{DIALECTS, House, PATIENCE, wait};
 
-/// A tail on a disk that hangs while this is set.
+/// A journal on a disk that hangs while this is set.
 #[derive(Clone, Debug, Default)]
 struct Disk(Arc<(Mutex<bool>, Condvar)>);
 
@@ -30,19 +31,22 @@ impl Disk {
     }
 }
 
-impl Tail for Disk {
-    fn write(&self, _: &[u8]) -> std::io::Result<()> {
+impl JournalFile for Disk {
+    fn write(&self, _: &[u8], _: u64) -> std::io::Result<()> {
         drop(self.0.1.wait_while(self.0.0.lock().unwrap(), |hangs| *hangs).unwrap());
         Ok(())
     }
     fn sync(&self) -> std::io::Result<()> {
-        self.write(b"")
+        self.write(b"", 0)
     }
-    fn next_generation(&self) -> std::io::Result<()> {
+    fn is_long(&self) -> bool {
+        false
+    }
+    fn begin_next(&self, _: &State) -> std::io::Result<()> {
         Ok(())
     }
-    fn forget_before(&self) -> std::io::Result<()> {
-        Ok(())
+    fn is_short(&self) -> bool {
+        false
     }
 }
 
@@ -80,7 +84,7 @@ fn blocked_after(
     before: impl FnOnce(&House),
 ) -> Blocked {
     let disk = Disk::default();
-    let queue = JournalQueue::with_tail(Box::new(disk.clone()), TailMark::default());
+    let queue = JournalQueue::with_file(Box::new(disk.clone()), State::default());
     let model = FakeModel::start(Default::default()).unwrap();
     let mut house = House::keeping(model, "{}", queue, |settings| {
         settings.workers = 2;

@@ -13,7 +13,8 @@ use crate::common::raw::Raw;
 use crate::common::{DIALECTS, House, PATIENCE, aim};
 use estop_fake_model::FakeModel;
 use estop_fake_model::script::{Delay, Match, Reply as Said, Rule};
-use estop_gateway::{JournalQueue, Tail, TailMark};
+use estop_gateway::{JournalFile, JournalQueue};
+use estop_journal::State;
 use sha2::{Digest, Sha256};
 
 /// As many small pieces as fill every socket.
@@ -196,30 +197,33 @@ fn st_1_the_end_of_an_answer_arrives_though_the_socket_was_full() {
     sending.join().unwrap().unwrap();
 }
 
-/// A tail whose disk gets full.
+/// A journal whose disk gets full.
 #[derive(Clone, Debug, Default)]
 struct Filling(Arc<AtomicBool>);
 
-impl Tail for Filling {
-    fn write(&self, _: &[u8]) -> std::io::Result<()> {
+impl JournalFile for Filling {
+    fn write(&self, _: &[u8], _: u64) -> std::io::Result<()> {
         let is_full = self.0.load(Ordering::Relaxed);
         if is_full { Err(std::io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
     fn sync(&self) -> std::io::Result<()> {
         Ok(())
     }
-    fn next_generation(&self) -> std::io::Result<()> {
+    fn is_long(&self) -> bool {
+        false
+    }
+    fn begin_next(&self, _: &State) -> std::io::Result<()> {
         Ok(())
     }
-    fn forget_before(&self) -> std::io::Result<()> {
-        Ok(())
+    fn is_short(&self) -> bool {
+        false
     }
 }
 
 #[test]
 fn st_1_an_answer_that_cannot_be_kept_is_broken_off_at_once() {
-    let tail = Filling::default();
-    let queue = JournalQueue::with_tail(Box::new(tail.clone()), TailMark::default());
+    let file = Filling::default();
+    let queue = JournalQueue::with_file(Box::new(file.clone()), State::default());
     let model = FakeModel::start(Default::default()).unwrap();
     let delay = Delay { first_byte_ms: 300, ..Delay::default() };
     let held = Said { body: Some("ok".into()), delay, ..Said::default() };
@@ -228,7 +232,7 @@ fn st_1_an_answer_that_cannot_be_kept_is_broken_off_at_once() {
     let mut wire = Wire::open(house.address());
     wire.send(request(DIALECTS[0].plain, r#"{"messages":[]}"#).as_bytes());
     assert!(house.model.wait_for_requests(1, PATIENCE));
-    tail.0.store(true, Ordering::Relaxed);
+    file.0.store(true, Ordering::Relaxed);
     let asked = Instant::now();
     assert!(!wire.rest().ends_with(b"ok"), "nobody is told what a dead process would not remember");
     assert!(asked.elapsed() < PATIENCE, "it was broken off, and not left to whoever sweeps");

@@ -38,11 +38,11 @@ fn chat(model: &str) -> String {
 
 /// Agent and run of the request that named this model.
 fn judged_as(house: &House, model: &str) -> (String, Option<String>) {
-    let found = house.find_noted(|noted| match (&noted.record, what(&noted.record)) {
-        (Recorded::Agent { event, .. }, Some(EventKind::RequestReceived(received)))
+    let found = house.find(|record| match (record, what(record)) {
+        (Recorded::Agent { agent, event, .. }, Some(EventKind::RequestReceived(received)))
             if received.model.as_deref() == Some(model) =>
         {
-            Some((noted.chain.clone(), event.run.as_deref().map(str::to_owned)))
+            Some((agent.to_string(), event.run.as_deref().map(str::to_owned)))
         }
         (Recorded::Agent { .. } | Recorded::System { .. }, _) => None,
     });

@@ -15,7 +15,8 @@ use estop_core::system::button::Press;
 use estop_core::system::{Channel, Channels, KillReason};
 use estop_fake_model::FakeModel;
 use estop_gateway::settings::{AgentKey, Auth, McpServer, Provider, Settings, UnknownAgents};
-use estop_gateway::{JournalQueue, Tail, TailMark};
+use estop_gateway::{JournalFile, JournalQueue};
+use estop_journal::State;
 use estop_wire::protocol::Family;
 use serde_json::{Value, json};
 
@@ -33,10 +34,20 @@ fn json_answer(body: &str) -> String {
 }
 
 fn house(server: &Raw, policy: &str, change: impl FnOnce(&mut Settings)) -> House {
-    keeping(server, policy, JournalQueue::default(), change)
+    House::build(policy, |settings| {
+        settings.mcp.insert("fs".into(), files(server));
+        change(settings);
+    })
 }
 
 fn keeping(server: &Raw, policy: &str, queue: JournalQueue, change: impl FnOnce(&mut Settings)) -> House {
+    House::keeping(FakeModel::start(Default::default()).unwrap(), policy, queue, |settings| {
+        settings.mcp.insert("fs".into(), files(server));
+        change(settings);
+    })
+}
+
+fn files(server: &Raw) -> McpServer {
     let target = Provider {
         family: Family::OpenAi,
         tls: false,
@@ -47,11 +58,7 @@ fn keeping(server: &Raw, policy: &str, queue: JournalQueue, change: impl FnOnce(
         key: None,
         ca: None,
     };
-    House::keeping(FakeModel::start(Default::default()).unwrap(), policy, queue, |settings| {
-        let server = McpServer { agent: Some("files".into()), target, ends_with_slash: false };
-        settings.mcp.insert("fs".into(), server);
-        change(settings);
-    })
+    McpServer { agent: Some("files".into()), target, ends_with_slash: false }
 }
 
 fn post(house: &House, path: &str, extra: &str, body: &str) -> Reply {
@@ -102,8 +109,8 @@ fn tl_3_everything_passes_byte_for_byte_and_calls_are_told() {
 fn told(house: &House) -> (Vec<String>, usize) {
     let records = house.records();
     let asked = records.iter().filter_map(|record| {
-        let json: Value = serde_json::from_str(record.split(' ').nth(1)?).ok()?;
-        let what = json.get("what")?;
+        let json: Value = serde_json::from_str(record.split_once(' ')?.1).ok()?;
+        let what = json.get("event")?;
         let asked = what.get("data").filter(|_| what["type"] == "tool_requested")?.clone();
         let gate = asked.get("gate").and_then(Value::as_str).unwrap_or("hook");
         Some(format!("{} {gate}", asked.get("tool")?.as_str()?))
@@ -282,8 +289,8 @@ struct Disk {
     asked: Arc<AtomicUsize>,
 }
 
-impl Tail for Disk {
-    fn write(&self, _: &[u8]) -> std::io::Result<()> {
+impl JournalFile for Disk {
+    fn write(&self, _: &[u8], _: u64) -> std::io::Result<()> {
         Ok(())
     }
     fn sync(&self) -> std::io::Result<()> {
@@ -291,18 +298,21 @@ impl Tail for Disk {
         drop(self.held.lock());
         Ok(())
     }
-    fn next_generation(&self) -> std::io::Result<()> {
+    fn is_long(&self) -> bool {
+        false
+    }
+    fn begin_next(&self, _: &State) -> std::io::Result<()> {
         Ok(())
     }
-    fn forget_before(&self) -> std::io::Result<()> {
-        Ok(())
+    fn is_short(&self) -> bool {
+        false
     }
 }
 
 #[test]
 fn tl_3_an_answer_that_switches_its_agent_off_holds_up_nobody_on_a_slow_disk() {
     let (disk, server) = (Disk::default(), Raw::saying(json_answer(RESULT)));
-    let queue = JournalQueue::with_tail(Box::new(disk.clone()), TailMark::default());
+    let queue = JournalQueue::with_file(Box::new(disk.clone()), State::default());
     let loops = r#"{"policy": {"kill_switch_enabled": true}}"#;
     let house = keeping(&server, loops, queue, |settings| settings.workers = 1);
     let held = disk.held.lock().unwrap();

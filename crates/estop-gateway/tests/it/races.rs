@@ -13,7 +13,7 @@ use estop_core::event::{EventKind, RequestReceived, ResponseCompleted, StreamAbo
 use estop_core::fingerprint::{RequestPrint, ResponsePrint};
 use estop_fake_model::FakeModel;
 use estop_fake_model::script::{Abort, AbortAt, AbortHow, Delay, Hold, Match, Reply, Rule, UsageReply};
-use estop_gateway::{Agent, Engine, Gateway, Handover, JournalQueue};
+use estop_gateway::{Agent, Engine, Gateway, JournalQueue};
 use serde_json::{Value, from_value, json, to_value};
 
 /// Random numbers: the same each time for the same seed.
@@ -44,7 +44,7 @@ impl Bare {
         let gateway = Gateway::start(settings, Arc::clone(&queue), Default::default()).unwrap();
         let taken = Arc::clone(&queue);
         let writer = std::thread::spawn(move || {
-            let mut batch = Handover::default();
+            let mut batch = Vec::new();
             while taken.take(&mut batch, None).is_some() {
                 batch.clear();
             }

@@ -1,53 +1,21 @@
 -- What estop keeps. Times are milliseconds since 1970 (UTC), money is nano-dollars, booleans are 0/1.
 -- JSON columns hold what only people and the layers above read; nothing here is judged by SQL.
 
--- The journal: whole lines, many in a row; each commit adds one. From time to time the newest blocks become a
--- segment, which is indexed by chain; small blocks are merged on that occasion.
-CREATE TABLE block (
-    first_seq  INTEGER PRIMARY KEY,
-    last_seq   INTEGER NOT NULL,
-    first_wall INTEGER NOT NULL,
-    last_wall  INTEGER NOT NULL,
-    lines      BLOB NOT NULL
-) STRICT;
-
-CREATE TABLE segment (
-    first_seq   INTEGER PRIMARY KEY,
-    last_seq    INTEGER NOT NULL,
-    newest_wall INTEGER NOT NULL,
-    bytes       INTEGER NOT NULL
-) STRICT;
-
--- A chain is an agent's, or the system's; with its heads after the newest segment.
-CREATE TABLE chain (
-    id        INTEGER PRIMARY KEY,
-    name      TEXT NOT NULL UNIQUE,
-    count     INTEGER NOT NULL,
-    events    BLOB NOT NULL,
-    decisions BLOB NOT NULL
-) STRICT;
-
--- Which segments hold records of a chain, and the chain's heads after each. The newest row of a chain outlives its
--- segment, so that what remains after pruning still verifies.
-CREATE TABLE segment_chain (
-    chain       INTEGER NOT NULL,
-    first_seq   INTEGER NOT NULL,
-    last_record INTEGER NOT NULL,
-    count       INTEGER NOT NULL,
-    events      BLOB NOT NULL,
-    decisions   BLOB NOT NULL,
-    PRIMARY KEY (chain, first_seq)
-) STRICT, WITHOUT ROWID;
-
--- One row: how far the journal is indexed and pruned, and how far the write-ahead tail file was taken in.
-CREATE TABLE journal_mark (
+-- One row: up to which record of which journal the rows below were made, and the last packed segment that is indexed.
+CREATE TABLE journal_cursor (
     one             INTEGER PRIMARY KEY CHECK (one = 1),
-    indexed_to      INTEGER NOT NULL,
-    pruned_to       INTEGER NOT NULL,
-    tail_generation INTEGER NOT NULL,
-    tail_offset     INTEGER NOT NULL
+    journal         INTEGER NOT NULL,
+    seq             INTEGER NOT NULL,
+    indexed_segment INTEGER NOT NULL
 ) STRICT;
-INSERT INTO journal_mark VALUES (1, 0, 0, 0, 0);
+
+-- In which frames of a packed segment an agent has records: distances from one to the next, seven bits a byte.
+CREATE TABLE posting (
+    agent   TEXT NOT NULL,
+    segment INTEGER NOT NULL,
+    frames  BLOB NOT NULL,
+    PRIMARY KEY (agent, segment)
+) STRICT, WITHOUT ROWID;
 
 -- What people look for: kills, stops, changes of policy. `nth` tells the events of one record apart.
 CREATE TABLE event (
@@ -132,6 +100,8 @@ CREATE TABLE spend (
     reasoning_tokens   INTEGER NOT NULL,
     usd_nano           INTEGER NOT NULL,
     unpriced           INTEGER NOT NULL,
+    -- Their provider did not say what they used, or nobody lived to hear it.
+    estimated          INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (day, agent, run, model, role, issue, labels)
 ) STRICT, WITHOUT ROWID;
 
@@ -177,7 +147,10 @@ CREATE TABLE session (
     token       TEXT NOT NULL,
     csrf_sha256 BLOB NOT NULL CHECK (length(csrf_sha256) = 32),
     created_at  INTEGER NOT NULL,
-    expires_at  INTEGER NOT NULL
+    expires_at  INTEGER NOT NULL,
+    -- When it was last used, so that its idle end survives a restart.
+    used_at     INTEGER NOT NULL DEFAULT 0,
+    user_agent  TEXT NOT NULL DEFAULT ''
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE incident (
@@ -195,6 +168,8 @@ CREATE TABLE incident (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX incident_by_time ON incident (opened_at, id);
 CREATE INDEX incident_by_agent ON incident (agent, opened_at, id);
+-- What is open is counted for every page, and is little beside all that was ever closed.
+CREATE INDEX incident_open ON incident (status, opened_at, id) WHERE status = 'open';
 
 CREATE TABLE escalation (
     id          TEXT NOT NULL PRIMARY KEY,
@@ -207,10 +182,14 @@ CREATE TABLE escalation (
     notes       TEXT NOT NULL,
     resolved_at INTEGER,
     resolved_by TEXT,
-    version     INTEGER NOT NULL
+    version     INTEGER NOT NULL,
+    -- What whoever is called for help needs to know: the agent's last words, and where its work is.
+    summary     TEXT,
+    facts       TEXT NOT NULL DEFAULT '{}'
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX escalation_by_time ON escalation (opened_at, id);
 CREATE INDEX escalation_by_agent ON escalation (agent, opened_at, id);
+CREATE INDEX escalation_open ON escalation (status, opened_at, id) WHERE status = 'open';
 
 CREATE TABLE alert_rule (
     id         TEXT NOT NULL PRIMARY KEY,
@@ -231,15 +210,27 @@ CREATE TABLE outbox (
     attempts   INTEGER NOT NULL,
     status     TEXT NOT NULL CHECK (status IN ('waiting', 'delivered', 'given_up'))
 ) STRICT;
-CREATE INDEX outbox_due ON outbox (due_at, id) WHERE status = 'waiting';
+-- The alerts of a target go out one after the other, in the order they were made.
+CREATE INDEX outbox_by_target ON outbox (target, id) WHERE status = 'waiting';
 
-CREATE TABLE delivery (
-    outbox     INTEGER NOT NULL REFERENCES outbox (id) ON DELETE CASCADE,
-    attempt    INTEGER NOT NULL,
-    at         INTEGER NOT NULL,
-    is_success INTEGER NOT NULL CHECK (is_success IN (0, 1)),
-    detail     TEXT NOT NULL,
-    PRIMARY KEY (outbox, attempt)
+-- Every try to deliver, newest last. It outlives its alert and is bounded by number.
+CREATE TABLE delivery_log (
+    id      INTEGER PRIMARY KEY AUTOINCREMENT,
+    outbox  INTEGER NOT NULL,
+    dedupe  TEXT NOT NULL,
+    target  TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    at      INTEGER NOT NULL,
+    outcome TEXT NOT NULL CHECK (outcome IN ('delivered', 'retry', 'given_up')),
+    detail  TEXT NOT NULL
+) STRICT;
+CREATE INDEX delivery_log_by_target ON delivery_log (target, id);
+
+-- What alert rules and sinks must know after a restart: what was told when, which issue was opened for which escalation.
+CREATE TABLE alert_memory (
+    name       TEXT NOT NULL PRIMARY KEY,
+    value      TEXT NOT NULL CHECK (json_valid(value)),
+    updated_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE meta (

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 /// The journal's folder in the data directory.
 pub const JOURNAL_FOLDER: &str = "journal";
 
-pub(super) const MANIFEST: &str = "manifest.jsonl";
-pub(super) const MARK: &str = "mark";
+pub(crate) const MANIFEST: &str = "manifest.jsonl";
+pub(crate) const MARK: &str = "mark";
 const RAW: &str = ".jsonl";
 const SEALED: &str = ".jsonl.zst";
 const UNFINISHED: &str = ".new";

@@ -13,6 +13,9 @@ use super::files::{Listing, MANIFEST, base_path, raw_path, sealed_path};
 use super::mark_file;
 use crate::data_folder::open_regular;
 
+/// One segment is packed in a second or more.
+const LOOKS: u32 = 4;
+
 /// Why nothing is known of a journal.
 #[derive(Debug, thiserror::Error)]
 pub enum RecoverError {
@@ -34,8 +37,6 @@ pub enum RecoverError {
 pub struct Recovered {
     /// Which journal.
     pub journal: Hash64,
-    /// How often it was restored.
-    pub generation: u64,
     /// What its records add up to.
     pub state: State,
     /// Where it ends; `None` if the newest segment has ended and no other has begun.
@@ -50,6 +51,10 @@ pub struct Recovered {
     pub torn: u64,
     /// Records that were written and not synced when the machine stopped, and are gone.
     pub lost: u64,
+    /// When the newest segment was begun, by the wall clock, and after which record.
+    pub(super) begun: (i64, u64),
+    /// What the disk is known to have.
+    pub(super) synced: Position,
     /// The newest mark's number.
     pub(super) mark_serial: u64,
 }
@@ -59,6 +64,39 @@ impl Recovered {
     pub(super) fn next_segment(&self) -> u64 {
         self.unsealed.last().copied().unwrap_or_else(|| self.manifest.last_segment()) + 1
     }
+}
+
+/// Which start of the machine this is.
+pub fn boot_id() -> String {
+    let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    // Where nobody says, what was written counts as what must be there.
+    read.map_or_else(|_| "unknown".to_owned(), |id| id.trim().to_owned())
+}
+
+/// The same of a journal that somebody may be writing: a segment may be packed between two looks.
+pub fn look(folder: &Path) -> Result<Option<Recovered>, RecoverError> {
+    let boot = boot_id();
+    let look = || recover(folder, &boot, &mut |_, _| {});
+    (0..LOOKS).map(|_| look()).find(Result::is_ok).unwrap_or_else(look)
+}
+
+/// What became of the manifest, the mark or a packed segment, if somebody removed, cut or replaced one while estop runs: the
+/// next start would refuse the journal.
+pub fn lost_file(folder: &Path) -> Option<String> {
+    let look = || {
+        let listing = Listing::of(folder).ok()?;
+        let found = read_manifest(folder, &listing).and_then(|manifest| {
+            check_sealed(folder, &listing, &manifest)?;
+            if listing.has_mark { Ok(()) } else { Err(untrusted("journal/mark is missing")) }
+        });
+        match found {
+            Err(RecoverError::Untrusted(problem)) => Some(problem),
+            // A system that refuses to look has lost nothing.
+            Ok(()) | Err(RecoverError::Io { .. }) => None,
+        }
+    };
+    // Between two looks a segment may be packed or pruned.
+    (0..LOOKS).map(|_| look()).find(Option::is_none).unwrap_or_else(look)
 }
 
 /// Reads a journal; `None` if there is none. `boot` names this start of the machine. `each` gets every line of the
@@ -78,9 +116,12 @@ pub fn recover(
     }
     let mark = mark_file::read(folder).map_err(io(&folder.join(super::files::MARK)))?;
     let Some(mark) = mark else {
-        // The mark is made last: before it, nothing was ever acknowledged.
-        let is_begun =
-            listing.has_mark || listing.has_manifest || listing.raw.len() > 1 || !listing.sealed.is_empty();
+        // The mark is made before the first record: without a whole one there is at most the first line of the first segment.
+        let has_more = listing.raw.iter().try_fold(false, |has, segment| {
+            let text = read_file(&raw_path(folder, *segment))?;
+            Ok(has || *segment > 1 || memchr::memchr_iter(b'\n', &text).count() > 1)
+        })?;
+        let is_begun = listing.has_manifest || !listing.sealed.is_empty() || has_more;
         return if is_begun { Err(untrusted("journal/mark is missing or damaged")) } else { Ok(None) };
     };
     let manifest = read_manifest(folder, &listing)?;
@@ -89,17 +130,18 @@ pub fn recover(
         folder,
         mark: &mark,
         must: mark.must_reach(boot),
+        is_same_boot: *mark.boot == *boot,
         checker: Checker::default(),
         last: mark.now,
+        begun: (mark.now.wall, 0),
         each,
     };
     let (active, unsealed, torn) = reading.raw_segments(&listing, &manifest)?;
-    let Reading { checker, last, must, .. } = reading;
+    let Reading { checker, last, begun, must, .. } = reading;
     let state = checker.into_state();
     let lost = mark.written.seq.max(must.seq).saturating_sub(state.seq);
     Ok(Some(Recovered {
         journal: mark.journal,
-        generation: mark.generation,
         state,
         active,
         manifest,
@@ -107,6 +149,8 @@ pub fn recover(
         last,
         torn,
         lost,
+        begun,
+        synced: mark.synced,
         mark_serial: mark.serial,
     }))
 }
@@ -172,8 +216,12 @@ struct Reading<'a> {
     folder: &'a Path,
     mark: &'a Mark,
     must: Position,
+    /// The machine has not stopped since: what was written is there. After a stop, behind what was synced some pages and files
+    /// may be missing and later ones be there.
+    is_same_boot: bool,
     checker: Checker,
     last: Now,
+    begun: (i64, u64),
     each: &'a mut dyn FnMut(Position, &[u8]),
 }
 
@@ -189,39 +237,40 @@ impl Reading<'_> {
         };
         let mut unsealed = Vec::new();
         for segment in first..=newest {
+            // Where the journal may end.
+            let is_last = segment == newest || !self.is_same_boot;
             if !listing.raw.contains(&segment) {
+                if is_last && segment > first {
+                    break;
+                }
                 return Err(untrusted(format!("segment {segment} is missing")));
             }
-            let path = raw_path(self.folder, segment);
-            let text = read_file(&path)?;
+            let text = read_file(&raw_path(self.folder, segment))?;
             let (good, problem) = self.lines(segment, &text);
-            let is_newest = segment == newest;
             if segment == first && good > 0 {
                 self.check_first(segment, manifest)?;
             }
-            if good == 0 && problem.is_none() && is_newest {
+            if good == 0 && problem.is_none() && is_last {
                 // Not even its first line was written.
                 break;
             }
-            let Some(problem) = problem else {
-                if self.checker.is_ended() {
-                    unsealed.push(segment);
-                    continue;
-                }
-                if is_newest {
-                    let at = Position { segment, bytes: good as u64, seq: self.checker.state().seq };
-                    self.reaches(at, None)?;
-                    return Ok((Some(at), unsealed, 0));
-                }
-                return Err(untrusted(format!("segment {segment} was cut: its last line is missing")));
-            };
-            if !is_newest {
-                return Err(untrusted(problem));
+            if problem.is_none() && self.checker.is_ended() {
+                unsealed.push(segment);
+                continue;
+            }
+            let cut = || format!("segment {segment} was cut: its last line is missing");
+            let problem = problem.or_else(|| (segment != newest).then(cut));
+            if let Some(problem) = problem.as_ref().filter(|_| !is_last) {
+                return Err(untrusted(problem.clone()));
             }
             let at = Position { segment, bytes: good as u64, seq: self.checker.state().seq };
-            self.reaches(at, Some(&problem))?;
+            self.reaches(at, problem.as_deref())?;
             // A line behind it that is whole was written later: this one was not cut off, but changed.
-            if text[good..].split(|byte| *byte == b'\n').skip(1).any(|line| check_line(line).is_ok()) {
+            let mut behind = text[good..].split(|byte| *byte == b'\n').skip(1);
+            if let Some(problem) = problem
+                && self.is_same_boot
+                && behind.any(|line| check_line(line).is_ok())
+            {
                 return Err(untrusted(problem));
             }
             let torn = (text.len() - good) as u64;
@@ -247,17 +296,18 @@ impl Reading<'_> {
             };
             match self.checker.take(whole) {
                 Ok(Found::Header(header)) => {
-                    if (header.journal, header.generation, header.segment)
-                        != (self.mark.journal, self.mark.generation, segment)
-                    {
-                        problem = Some(format!(
-                            "{name} belongs to another journal, or to this one before it was restored"
-                        ));
+                    if (header.journal, header.segment) != (self.mark.journal, segment) {
+                        problem = Some(format!("{name} belongs to another journal"));
                         break;
                     }
                     self.alive(header.now);
+                    self.begun = (header.now.wall, header.state.seq);
                 }
                 Ok(Found::Record(_) | Found::System(_)) => newest = Some(whole),
+                Ok(Found::Base(_)) => {
+                    problem = Some(format!("{name}:{number}: a state stands in a segment"));
+                    break;
+                }
                 Ok(Found::End(_)) => {}
                 Err(error) => {
                     problem = Some(format!("{name}:{number}: {error}"));

@@ -9,7 +9,7 @@ use std::path::Path;
 use estop_journal::{Checker, Entry, Found, Manifest, ManifestError, Record, Sealed};
 use sha2::{Digest, Sha256};
 
-use super::files::{MANIFEST, raw_path, sealed_path, sync_folder, unfinished};
+use super::files::{MANIFEST, base_path, raw_path, sealed_path, sync_folder, unfinished};
 use super::frames::{self, Frames};
 use crate::data_folder::open_regular;
 
@@ -92,6 +92,7 @@ fn read(segment: u64, lines: &[u8]) -> Result<(u64, u64, i64), SealError> {
             }
             Found::Header(header) => newest = newest.or(Some(Err(header.now.wall))),
             Found::Record(_) | Found::System(_) => newest = Some(Ok(line)),
+            Found::Base(_) => return Err(damaged("a state stands in a segment".to_owned())),
             Found::End(_) => {}
         }
     }
@@ -125,7 +126,7 @@ fn compare(segment: u64, packed: &Path, lines: &[u8]) -> Result<(), SealError> {
 }
 
 /// As 64 hex digits.
-fn sha256(bytes: &[u8]) -> Box<str> {
+pub(super) fn sha256(bytes: &[u8]) -> Box<str> {
     let mut digits = [0; 64];
     estop_core::hex::encode_into(&Sha256::digest(bytes), &mut digits);
     String::from_utf8_lossy(&digits).into()
@@ -133,8 +134,22 @@ fn sha256(bytes: &[u8]) -> Box<str> {
 
 /// Whether a packed segment is still what was packed.
 pub fn is_whole(folder: &Path, sealed: &Sealed) -> io::Result<bool> {
-    let path = sealed_path(folder, sealed.segment);
-    let (mut file, mut packed) = (open_regular(&path, OpenOptions::new().read(true))?, Vec::new());
-    file.read_to_end(&mut packed)?;
-    Ok(sha256(&packed) == sealed.sha256)
+    has_sha256(&sealed_path(folder, sealed.segment), &sealed.sha256)
+}
+
+/// Whether the states that a pruned journal begins with are still what was written.
+pub fn is_base_whole(folder: &Path, manifest: &Manifest) -> io::Result<bool> {
+    let base = manifest.pruned.as_ref();
+    base.map_or(Ok(true), |(segment, wanted)| has_sha256(&base_path(folder, *segment), wanted))
+}
+
+fn has_sha256(path: &Path, wanted: &str) -> io::Result<bool> {
+    Ok(*sha256_of(path)? == *wanted)
+}
+
+/// A file's SHA-256, as 64 hex digits.
+pub(crate) fn sha256_of(path: &Path) -> io::Result<Box<str>> {
+    let (mut file, mut bytes) = (open_regular(path, OpenOptions::new().read(true))?, Vec::new());
+    file.read_to_end(&mut bytes)?;
+    Ok(sha256(&bytes))
 }

@@ -16,7 +16,7 @@ use estop_core::time::Now;
 use estop_journal::{End, FORMAT, Header, Mark, Position, State};
 use nix::fcntl::{FallocateFlags, fallocate};
 
-use super::files::{Listing, raw_path, sync_folder};
+use super::files::{Listing, base_path, raw_path, sealed_path, sync_folder};
 use super::mark_file;
 use super::recovery::Recovered;
 use crate::data_folder::{FileId, open_regular};
@@ -29,10 +29,15 @@ const RESERVED: u64 = 1 << 20;
 pub struct SegmentWriter {
     folder: PathBuf,
     journal: Hash64,
-    generation: u64,
     boot: Name,
     current: Mutex<Current>,
+    /// Taken before `current`, never after it.
     marks: Mutex<Marks>,
+    /// One sync at a time: of two, only one would be told that it failed. Whether one has: then nobody knows what the disk
+    /// has, and a later one would not say. Taken before the others.
+    syncing: Mutex<bool>,
+    /// When estop was last known to be alive.
+    alive: Mutex<Now>,
     /// No more room could be reserved.
     is_short: AtomicBool,
 }
@@ -43,8 +48,10 @@ struct Current {
     at: Position,
     /// Where the room that was reserved ends.
     reserved: u64,
-    /// The segment before, until the disk has it.
-    before: Option<Arc<File>>,
+    /// When it was begun, by the wall clock, and after which record.
+    begun: (i64, u64),
+    /// Segments before, until the disk has them.
+    before: Vec<Arc<File>>,
 }
 
 #[derive(Debug)]
@@ -59,51 +66,55 @@ impl SegmentWriter {
     pub fn create(folder: &Path, journal: Hash64, boot: &str, now: Now) -> io::Result<SegmentWriter> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let state = State::default();
-        let header = Header { format: FORMAT, journal, generation: 1, segment: 1, now, state };
+        let header = Header { format: FORMAT, journal, segment: 1, now, state, agent: None };
         // The mark comes last: without it nothing was begun.
         let (file, at) = create_segment(folder, &header)?;
         file.sync_data()?;
-        SegmentWriter::with(folder, (journal, 1), boot, (file, at), 0)?.begun(now)
+        let begun = (now.wall, at.seq);
+        SegmentWriter::with(folder, journal, boot, (file, at, begun), (0, now))?.marked()
     }
 
     /// Goes on where a journal ends.
     pub fn open(folder: &Path, recovered: &Recovered, boot: &str, now: Now) -> io::Result<SegmentWriter> {
-        let Recovered { journal, generation, .. } = *recovered;
-        let (file, at) = match recovered.active {
+        let journal = recovered.journal;
+        let (file, at, begun) = match recovered.active {
             Some(at) => {
                 let options = &mut OpenOptions::new();
                 let file = open_regular(&raw_path(folder, at.segment), options.write(true))?;
                 // What stands behind the last whole line was never acknowledged.
                 file.set_len(at.bytes)?;
-                (file, at)
+                (file, at, recovered.begun)
             }
             None => {
                 let (segment, state) = (recovered.next_segment(), recovered.state.clone());
-                create_segment(folder, &Header { format: FORMAT, journal, generation, segment, now, state })?
+                let header = Header { format: FORMAT, journal, segment, now, state, agent: None };
+                let (file, at) = create_segment(folder, &header)?;
+                (file, at, (now.wall, at.seq))
             }
         };
+        write_again(folder, recovered)?;
         file.sync_data()?;
         remove_leftovers(folder, recovered)?;
-        SegmentWriter::with(folder, (journal, generation), boot, (file, at), recovered.mark_serial)?
-            .begun(now)
+        SegmentWriter::with(folder, journal, boot, (file, at, begun), (recovered.mark_serial, now))?.marked()
     }
 
     fn with(
         folder: &Path,
-        (journal, generation): (Hash64, u64),
+        journal: Hash64,
         boot: &str,
-        (file, at): (File, Position),
-        serial: u64,
+        (file, at, begun): (File, Position, (i64, u64)),
+        (serial, now): (u64, Now),
     ) -> io::Result<SegmentWriter> {
-        let current = Current { file: Arc::new(file), at, reserved: at.bytes, before: None };
-        let marks = Marks { file: mark_file::open(folder)?, serial, synced: at };
+        let current = Current { file: Arc::new(file), at, reserved: at.bytes, begun, before: Vec::new() };
+        let marks = Marks { file: mark_file::open(folder)?, serial, synced: Position::default() };
         let writer = SegmentWriter {
             folder: folder.to_owned(),
             journal,
-            generation,
             boot: boot.into(),
             current: Mutex::new(current),
             marks: Mutex::new(marks),
+            syncing: Mutex::new(false),
+            alive: Mutex::new(now),
             is_short: AtomicBool::new(false),
         };
         writer.reserve();
@@ -111,9 +122,11 @@ impl SegmentWriter {
     }
 
     /// From here on everything so far must be there.
-    fn begun(self, now: Now) -> io::Result<SegmentWriter> {
-        self.sync(now)?;
+    fn marked(self) -> io::Result<SegmentWriter> {
+        // Before the mark, which names a file in it.
         sync_folder(&self.folder)?;
+        sync_folder(self.folder.parent().unwrap_or(Path::new("/")))?;
+        self.sync()?;
         Ok(self)
     }
 
@@ -123,6 +136,10 @@ impl SegmentWriter {
             let current = self.current();
             (Arc::clone(&current.file), current.at)
         };
+        if file.metadata()?.len() < at.bytes {
+            // What is written behind the hole would be lost with it.
+            return Err(io::Error::other(format!("segment {} was cut while it was written", at.segment)));
+        }
         if let Err(error) = file.write_all_at(lines, at.bytes) {
             // Half a line would stand where the next is to begin.
             let _ = file.set_len(at.bytes);
@@ -140,42 +157,56 @@ impl SegmentWriter {
 
     /// Ends the segment and begins the next with what the records so far add up to. The disk has the old one with the next
     /// [`SegmentWriter::sync`].
-    pub fn begin_segment(&self, state: &State, now: Now) -> io::Result<()> {
-        let at = self.current().at;
+    pub fn begin_segment(&self, state: &State) -> io::Result<()> {
+        let (at, now) = (self.position(), self.last_alive());
         let end = End { segment: at.segment, last_seq: at.seq, manifest: None };
         self.write(&end.line(), at.seq)?;
-        let (journal, generation) = (self.journal, self.generation);
+        let journal = self.journal;
         let (segment, state) = (at.segment + 1, state.clone());
         let (file, at) = create_segment(
             &self.folder,
-            &Header { format: FORMAT, journal, generation, segment, now, state },
+            &Header { format: FORMAT, journal, segment, now, state, agent: None },
         )?;
         let mut current = self.current();
-        let before = Some(Arc::clone(&current.file));
-        *current = Current { file: Arc::new(file), at, reserved: at.bytes, before };
+        let before = std::mem::replace(&mut current.file, Arc::new(file));
+        current.before.push(before);
+        (current.at, current.reserved, current.begun) = (at, at.bytes, (now.wall, at.seq));
         drop(current);
         self.reserve();
         Ok(())
     }
 
-    /// Waits until the disk has everything so far, and says so in the mark.
-    pub fn sync(&self, now: Now) -> io::Result<()> {
+    /// Waits until the disk has everything so far, and says so in the mark. Once it has failed it fails for ever.
+    pub fn sync(&self) -> io::Result<()> {
+        let wanted = self.position();
+        let mut has_failed = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        if *has_failed {
+            return Err(io::Error::other("an earlier sync failed"));
+        }
+        // Whoever was waited for may have done it.
+        if self.synced() >= wanted {
+            return Ok(());
+        }
+        let synced = self.sync_all();
+        *has_failed = synced.is_err();
+        synced
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
         let (before, file, at) = {
             let current = self.current();
             (current.before.clone(), Arc::clone(&current.file), current.at)
         };
-        if let Some(before) = before {
-            before.sync_data()?;
+        if !before.is_empty() {
+            before.iter().try_for_each(|file| file.sync_data())?;
             sync_folder(&self.folder)?;
-            let mut current = self.current();
-            if current.before.as_ref().is_some_and(|still| Arc::ptr_eq(still, &before)) {
-                current.before = None;
-            }
+            let is_synced = |file: &Arc<File>| before.iter().any(|synced| Arc::ptr_eq(synced, file));
+            self.current().before.retain(|file| !is_synced(file));
         }
         file.sync_data()?;
         let mut marks = self.marks();
         marks.synced = marks.synced.max(at);
-        self.write_mark(&mut marks, now)?;
+        self.write_mark(&mut marks)?;
         marks.file.sync_data()
     }
 
@@ -184,19 +215,26 @@ impl SegmentWriter {
         if self.is_short() {
             self.reserve();
         }
-        self.write_mark(&mut self.marks(), now)
+        *self.alive.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        self.write_mark(&mut self.marks())
     }
 
-    fn write_mark(&self, marks: &mut Marks, now: Now) -> io::Result<()> {
+    fn write_mark(&self, marks: &mut Marks) -> io::Result<()> {
+        let now = self.last_alive();
         marks.serial += 1;
-        let (journal, generation, boot) = (self.journal, self.generation, self.boot.clone());
+        let (journal, boot) = (self.journal, self.boot.clone());
         let (written, synced, serial) = (self.position(), marks.synced, marks.serial);
-        mark_file::write(&marks.file, &Mark { serial, journal, generation, boot, written, synced, now })
+        mark_file::write(&marks.file, &Mark { serial, journal, boot, written, synced, now })
     }
 
     /// How far the journal reaches.
     pub fn position(&self) -> Position {
         self.current().at
+    }
+
+    /// When the newest segment was begun, by the wall clock, and after which record.
+    pub fn begun(&self) -> (i64, u64) {
+        self.current().begun
     }
 
     /// How far the disk has it.
@@ -245,6 +283,10 @@ impl SegmentWriter {
         (self.position().segment == at.segment).then_some(lost)
     }
 
+    fn last_alive(&self) -> Now {
+        *self.alive.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn current(&self) -> MutexGuard<'_, Current> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -254,11 +296,39 @@ impl SegmentWriter {
     }
 }
 
-/// Removes what a crash left: raw files of segments that are packed and listed.
+/// Writes again what the disk may not have, and syncs it. An earlier sync may have failed: then the system has the bytes,
+/// takes them for written, and would never write them.
+fn write_again(folder: &Path, recovered: &Recovered) -> io::Result<()> {
+    let synced = recovered.synced;
+    let active = recovered.active.map(|at| at.segment);
+    for segment in
+        recovered.unsealed.iter().copied().chain(active).filter(|segment| *segment >= synced.segment)
+    {
+        let file = open_regular(&raw_path(folder, segment), OpenOptions::new().read(true).write(true))?;
+        let from = if segment == synced.segment { synced.bytes } else { 0 };
+        let rest = file.metadata()?.len().saturating_sub(from);
+        let mut bytes = vec![0; usize::try_from(rest).map_err(io::Error::other)?];
+        file.read_exact_at(&mut bytes, from)?;
+        file.write_all_at(&bytes, from)?;
+        file.sync_data()?;
+    }
+    Ok(())
+}
+
+/// Removes what a crash left: raw files of segments that are packed and listed, segments that were pruned, states that newer
+/// ones replace, and segments behind the place where a power cut ended the journal.
 fn remove_leftovers(folder: &Path, recovered: &Recovered) -> io::Result<()> {
-    let mut packed =
-        Listing::of(folder)?.raw.into_iter().filter(|raw| *raw <= recovered.manifest.last_segment());
-    packed.try_for_each(|segment| std::fs::remove_file(raw_path(folder, segment)))
+    let Listing { raw, sealed, bases, .. } = Listing::of(folder)?;
+    let manifest = &recovered.manifest;
+    let pruned = manifest.pruned.as_ref().map(|(segment, _)| *segment);
+    let newest = recovered.active.map_or_else(|| recovered.next_segment(), |at| at.segment);
+    let raw = raw.into_iter().filter(|segment| *segment <= manifest.last_segment() || *segment > newest);
+    let sealed = sealed.into_iter().filter(|segment| pruned.is_some_and(|pruned| *segment <= pruned));
+    let bases = bases.into_iter().filter(|segment| Some(*segment) != pruned);
+    let paths = raw.map(|segment| raw_path(folder, segment));
+    let paths = paths.chain(sealed.map(|segment| sealed_path(folder, segment)));
+    let mut paths = paths.chain(bases.map(|segment| base_path(folder, segment)));
+    paths.try_for_each(std::fs::remove_file)
 }
 
 /// Makes a segment's file with its first line.

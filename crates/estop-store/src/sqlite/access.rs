@@ -13,7 +13,7 @@ use crate::journal::Durability;
 impl Access for Sqlite {
     fn insert_token(&self, token: &Token) -> Result<(), StoreError> {
         let token = token.clone();
-        self.write(Durability::Disk, move |connection| insert_token(connection, &token))
+        self.write_settings(move |connection| insert_token(connection, &token))
     }
 
     fn tokens(&self) -> Result<Vec<Token>, StoreError> {
@@ -25,7 +25,7 @@ impl Access for Sqlite {
 
     fn revoke_token(&self, id: &str, at: i64) -> Result<(), StoreError> {
         let id = id.to_owned();
-        self.write(Durability::Disk, move |connection| {
+        self.write_settings(move |connection| {
             let revoke = "UPDATE token SET revoked_at = ifnull(revoked_at, ?) WHERE id = ?";
             expect_one(change(connection, revoke, params![at, id])?, "token", &id)?;
             change(connection, "DELETE FROM session WHERE token = ?", [id])?;
@@ -44,7 +44,7 @@ impl Access for Sqlite {
 
     fn insert_key(&self, key: &AgentKey) -> Result<(), StoreError> {
         let key = key.clone();
-        self.write(Durability::Disk, move |connection| insert_key(connection, &key))
+        self.write_settings(move |connection| insert_key(connection, &key))
     }
 
     fn keys(&self) -> Result<Vec<AgentKey>, StoreError> {
@@ -55,7 +55,7 @@ impl Access for Sqlite {
 
     fn revoke_key(&self, id: &str, at: i64) -> Result<(), StoreError> {
         let id = id.to_owned();
-        self.write(Durability::Disk, move |connection| {
+        self.write_settings(move |connection| {
             let revoke = "UPDATE agent_key SET revoked_at = ifnull(revoked_at, ?) WHERE id = ?";
             expect_one(change(connection, revoke, params![at, id])?, "key", &id)
         })

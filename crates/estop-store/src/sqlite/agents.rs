@@ -4,11 +4,10 @@ use estop_core::ids::Name;
 use rusqlite::{Connection, Row, params};
 
 use super::Sqlite;
-use super::convert::{Named, StandingColumns, checksum, standing, unreadable};
+use super::convert::{Named, StandingColumns, checksum, standing};
 use super::query::{all, change, one};
 use crate::agents::{Agent, AgentRepo, KeptState, Origin, StoredAgent};
 use crate::error::StoreError;
-use crate::journal::Durability;
 
 const COLUMNS: &str = "name, active, deactivated_by, deactivation_cause, paused, pause_cause, standing_since_mono, role,
     kill_switch_enabled, kill_switch_window_size, kill_switch_threshold_tenths, policy_overrides, origin, version,
@@ -26,17 +25,17 @@ impl AgentRepo for Sqlite {
 
     fn insert_agent(&self, agent: &Agent) -> Result<Agent, StoreError> {
         let agent = agent.clone();
-        self.write(Durability::Disk, move |connection| insert(connection, &agent))
+        self.write_settings(move |connection| insert(connection, &agent))
     }
 
     fn update_agent(&self, agent: &Agent) -> Result<Agent, StoreError> {
         let agent = agent.clone();
-        self.write(Durability::Disk, move |connection| update(connection, &agent))
+        self.write_settings(move |connection| update(connection, &agent))
     }
 
     fn delete_agent(&self, name: &str, version: u64, at: i64) -> Result<(), StoreError> {
         let name = name.to_owned();
-        self.write(Durability::Disk, move |connection| {
+        self.write_settings(move |connection| {
             let mark = "UPDATE agent SET deleted = 1, version = version + 1, updated_at = ?
                 WHERE name = ? AND version = ? AND deleted = 0";
             if change(connection, mark, params![at, name, version])? == 0 {
@@ -77,9 +76,10 @@ impl Sqlite {
 }
 
 fn kept_state(row: &Row<'_>) -> Result<KeptState, StoreError> {
-    let (agent, state): (Name, Vec<u8>) = (row.get(0)?, row.get(1)?);
+    let (agent, mut state): (Name, Vec<u8>) = (row.get(0)?, row.get(1)?);
     if row.get::<_, i64>(2)? != checksum(&state) {
-        return Err(unreadable(&format!("the state of agent `{agent}`")));
+        // It can be computed from the records.
+        state.clear();
     }
     Ok(KeptState { agent, state, deleted: row.get(3)?, last_seen_at: row.get(4)? })
 }
@@ -168,10 +168,11 @@ fn not_found(name: &str) -> StoreError {
 /// An agent with its state, which is empty if there is none.
 fn stored(row: &Row<'_>) -> Result<StoredAgent, StoreError> {
     let (agent, snapshot_seq) = (agent(row)?, row.get(18)?);
-    let snapshot: Vec<u8> = row.get::<_, Option<_>>(19)?.unwrap_or_default();
+    let mut snapshot: Vec<u8> = row.get::<_, Option<_>>(19)?.unwrap_or_default();
     let sum: Option<i64> = row.get(20)?;
     if sum.is_some_and(|sum| sum != checksum(&snapshot)) {
-        return Err(unreadable(&format!("the state of agent `{}`", agent.name)));
+        // It can be computed from the records.
+        snapshot.clear();
     }
     Ok(StoredAgent { agent, snapshot_seq, snapshot })
 }

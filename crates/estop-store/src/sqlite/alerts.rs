@@ -27,7 +27,7 @@ const LOG_MAX: u64 = 10_000;
 impl Alerts for Sqlite {
     fn put_rule(&self, rule: &AlertRule) -> Result<u64, StoreError> {
         let rule = rule.clone();
-        self.write(Durability::Disk, move |connection| put_rule(connection, &rule))
+        self.write_settings(move |connection| put_rule(connection, &rule))
     }
 
     fn rules(&self) -> Result<Vec<AlertRule>, StoreError> {
@@ -37,7 +37,7 @@ impl Alerts for Sqlite {
 
     fn delete_rule(&self, id: &str) -> Result<(), StoreError> {
         let id = id.to_owned();
-        self.write(Durability::Disk, move |connection| {
+        self.write_settings(move |connection| {
             match change(connection, "DELETE FROM alert_rule WHERE id = ?", [&id])? {
                 0 => Err(StoreError::NotFound { what: "alert rule", id }),
                 _ => Ok(()),

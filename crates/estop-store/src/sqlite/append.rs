@@ -1,24 +1,18 @@
-//! Stores a batch of the journal: one row for the lines, and a row for each thing that changed.
+//! Stores what follows from some records: a row for each thing that changed, and how far that goes.
 
+use estop_core::ids::Hash64;
 use rusqlite::{Connection, params};
 
-use super::convert::{Named, StandingColumns, checksum};
-use super::packed::{self, Packed};
+use super::convert::{Named, StandingColumns, capped, checksum};
 use super::query::{change, one};
 use super::{cases, ledger, meta, runs};
 use crate::agents::Origin;
 use crate::error::StoreError;
-use crate::journal::{AgentSeen, JournalBatch, NewEvent, Snapshot, StandingChange, TailMark};
+use crate::journal::{AgentSeen, Cursor, JournalBatch, NewEvent, Snapshot, StandingChange};
 
 /// Stores a batch.
-pub(super) fn append(
-    connection: &Connection,
-    batch: &JournalBatch,
-    packed: Option<&Packed>,
-) -> Result<(), StoreError> {
-    if let Some(packed) = packed {
-        append_lines(connection, packed)?;
-    }
+pub(super) fn append(connection: &Connection, batch: &JournalBatch) -> Result<(), StoreError> {
+    batch.cursor.iter().try_for_each(|cursor| set_cursor(connection, cursor))?;
     append_events(connection, &batch.events)?;
     batch.seen.iter().try_for_each(|seen| see(connection, seen))?;
     batch.standings.iter().try_for_each(|change| set_standing(connection, change))?;
@@ -27,23 +21,29 @@ pub(super) fn append(
     batch.spend.iter().try_for_each(|spend| ledger::add(connection, spend))?;
     batch.fleet.iter().try_for_each(|account| meta::put(connection, crate::FLEET_ACCOUNT, account))?;
     batch.incidents.iter().try_for_each(|incident| cases::open_incident(connection, incident))?;
-    batch.escalations.iter().try_for_each(|escalation| cases::open_escalation(connection, escalation))?;
-    batch.tail.iter().try_for_each(|tail| set_tail(connection, tail))
+    batch.escalations.iter().try_for_each(|escalation| cases::open_escalation(connection, escalation))
 }
 
-/// The newest record; 0 if there is none.
-pub(super) fn last_seq(connection: &Connection) -> Result<u64, StoreError> {
-    let sql = "SELECT coalesce((SELECT last_seq FROM block ORDER BY first_seq DESC LIMIT 1),
-        (SELECT pruned_to FROM journal_mark), 0)";
-    Ok(one(connection, sql, [], |row| Ok(row.get(0)?))?.unwrap_or(0))
+/// Up to which record rows were made; `None` in a new database.
+pub(super) fn cursor(connection: &Connection) -> Result<Option<Cursor>, StoreError> {
+    let sql = "SELECT journal, seq FROM journal_cursor";
+    one(connection, sql, [], |row| {
+        let journal = Hash64(row.get::<_, i64>(0)?.cast_unsigned());
+        Ok(Cursor { journal, seq: row.get(1)? })
+    })
 }
 
-fn append_lines(connection: &Connection, packed: &Packed) -> Result<(), StoreError> {
-    let (expected, found) = (last_seq(connection)? + 1, packed.tally.first_seq);
-    if found != expected {
-        return Err(StoreError::OutOfOrder { expected, found });
+/// Rows are never made twice: they sum up.
+fn set_cursor(connection: &Connection, new: &Cursor) -> Result<(), StoreError> {
+    let known = cursor(connection)?;
+    if let Some(known) = known.filter(|known| known.seq > new.seq) {
+        return Err(StoreError::OutOfOrder { expected: known.seq + 1, found: new.seq });
     }
-    packed.blocks.iter().try_for_each(|block| packed::insert(connection, block))
+    let upsert = "INSERT INTO journal_cursor (one, journal, seq, indexed_segment) VALUES (1, ?1, ?2, 0)
+        ON CONFLICT (one) DO UPDATE SET journal = ?1, seq = ?2";
+    let journal = new.journal.0.cast_signed();
+    change(connection, upsert, params![journal, capped(new.seq)])?;
+    Ok(())
 }
 
 fn append_events(connection: &Connection, events: &[NewEvent]) -> Result<(), StoreError> {
@@ -93,11 +93,5 @@ fn put_snapshot(connection: &Connection, snapshot: &Snapshot) -> Result<(), Stor
         ON CONFLICT (agent) DO UPDATE SET seq = ?2, state = ?3, xxh3 = ?4 WHERE seq <= ?2";
     let Snapshot { agent, seq, state } = snapshot;
     change(connection, upsert, params![agent, seq, state, checksum(state)])?;
-    Ok(())
-}
-
-fn set_tail(connection: &Connection, tail: &TailMark) -> Result<(), StoreError> {
-    let update = "UPDATE journal_mark SET tail_generation = ?, tail_offset = ?";
-    change(connection, update, params![tail.generation, tail.offset])?;
     Ok(())
 }

@@ -6,7 +6,6 @@ use super::Sqlite;
 use super::query::{change, one};
 use crate::Meta;
 use crate::error::StoreError;
-use crate::journal::Durability;
 
 impl Meta for Sqlite {
     fn meta(&self, name: &str) -> Result<Option<String>, StoreError> {
@@ -17,7 +16,7 @@ impl Meta for Sqlite {
 
     fn put_meta(&self, name: &str, value: &str) -> Result<(), StoreError> {
         let (name, value) = (name.to_owned(), value.to_owned());
-        self.write(Durability::Disk, move |connection| put(connection, &name, &value))
+        self.write_settings(move |connection| put(connection, &name, &value))
     }
 }
 

@@ -1,8 +1,7 @@
 //! Opens the database, and refuses one that cannot be trusted, with the reason.
 //!
 //! A start must stay under a second with millions of records, so the whole file is not read. What is checked: the
-//! header, that the file is as long as it says, and every page of the small tables a start depends on. A damaged
-//! block of the journal is found by whoever reads it: its lines are hash-chained.
+//! header, that the file is as long as it says, and every page of the small tables a start depends on.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -34,9 +33,7 @@ const WRITER_CACHE_KB: i64 = 16 << 10;
 
 /// What a start reads, checked page by page. The rest grows with the traffic and is checked when it is read.
 const CHECKED: &[&str] = &[
-    "journal_mark",
-    "segment",
-    "chain",
+    "journal_cursor",
     "agent",
     "agent_snapshot",
     "system_state",
@@ -104,7 +101,7 @@ fn locked(file: File, path: &Path) -> Result<File, OpenError> {
 }
 
 /// Refuses a database whose restore was cut short.
-pub(super) fn check_restored(path: &Path) -> Result<(), OpenError> {
+pub fn check_restored(path: &Path) -> Result<(), OpenError> {
     let is_begun = beside(path, RESTORING).try_exists().map_err(|error| io(path, &error))?;
     let detail =
         || format!("`estop restore` was cut short. `estop restore {}{RESTORING}` ends it", path.display());

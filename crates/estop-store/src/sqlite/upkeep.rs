@@ -10,6 +10,8 @@ use crate::upkeep::{Old, Upkeep};
 
 /// Rows of a table that go in one step: a few milliseconds.
 const ROWS_A_STEP: i64 = 500;
+/// Pages given back to the system in one step: 2 MB.
+const PAGES_A_STEP: usize = 500;
 
 /// Incidents, and as many escalations. Beyond it the oldest go, closed ones first: whoever opens a hundred thousand
 /// cases is no person.
@@ -19,7 +21,11 @@ const RUNS_MAX: i64 = 1_000_000;
 
 impl Upkeep for Sqlite {
     fn sweep(&self, old: Old) -> Result<usize, StoreError> {
-        self.write(Durability::Process, move |connection| sweep(connection, old))
+        self.write_settings(move |connection| sweep(connection, old))
+    }
+
+    fn give_back(&self) -> Result<bool, StoreError> {
+        self.write(Durability::Process, give_back)
     }
 }
 
@@ -89,4 +95,22 @@ fn beyond(connection: &Connection) -> Result<usize, StoreError> {
             (SELECT id FROM run ORDER BY ended_at IS NULL, started_at, id LIMIT {limit})"
     );
     Ok(gone + change(connection, &sql, [])?)
+}
+
+/// Gives free pages back to the system, down to a quarter of the file: what is to come fits in there, and each page
+/// given back costs moving another into its place. Whether more are to be given.
+fn give_back(connection: &Connection) -> Result<bool, StoreError> {
+    let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, usize>(0));
+    let surplus = || Ok::<_, StoreError>(number("freelist_count")?.saturating_sub(number("page_count")? / 4));
+    let before = surplus()?;
+    if before == 0 {
+        return Ok(false);
+    }
+    let mut statement =
+        connection.prepare(&format!("PRAGMA incremental_vacuum({})", before.min(PAGES_A_STEP)))?;
+    let mut pages = statement.query([])?;
+    while pages.next()?.is_some() {}
+    let after = surplus()?;
+    // Without progress there is nothing more to be had.
+    Ok(after > 0 && after < before)
 }

@@ -10,7 +10,6 @@ use std::thread::JoinHandle;
 
 use rusqlite::Connection;
 
-use super::compact::{Fresh, compact};
 use super::files::Files;
 use super::{SqliteOptions, open};
 use crate::error::StoreError;
@@ -36,7 +35,6 @@ impl Writer {
         path: &Path,
         options: SqliteOptions,
         connection: Connection,
-        fresh: Arc<Fresh>,
         files: Arc<Files>,
     ) -> std::io::Result<Writer> {
         let (jobs, waiting) = sync_channel(JOBS_MAX);
@@ -45,7 +43,6 @@ impl Writer {
             synced: Durability::Process,
             path: path.to_owned(),
             options,
-            fresh,
             files,
         };
         let thread =
@@ -117,7 +114,6 @@ struct Desk {
     synced: Durability,
     path: PathBuf,
     options: SqliteOptions,
-    fresh: Arc<Fresh>,
     files: Arc<Files>,
 }
 
@@ -177,24 +173,13 @@ impl Desk {
         Ok(connection)
     }
 
-    /// What need not be waited for: merging fresh blocks, and moving the write-ahead log into the database. If it
-    /// fails, nothing is lost, and it is tried again after the next commit.
+    /// Moves the write-ahead log into the database. If it fails, nothing is lost, and it is tried again after the next
+    /// commit.
     fn tidy(&mut self) {
-        if self.fresh.is_due() {
-            // A block that cannot be read must not keep the log from being moved: it would grow for ever.
-            let _ = self.commit(&mut [merge(&self.fresh)]);
-        }
         if let Some(connection) = &self.connection {
             let _ = checkpoint_if_due(connection, &self.path);
         }
     }
-}
-
-fn merge(fresh: &Arc<Fresh>) -> Box<dyn Job> {
-    let fresh = Arc::clone(fresh);
-    let work = move |connection: &Connection| compact(connection, &fresh);
-    let (reply, _) = sync_channel(1);
-    Box::new(Task { durability: Durability::Process, work: Some(work), done: Ok(()), reply })
 }
 
 fn transact(connection: &Connection, group: &mut [Box<dyn Job>]) -> Result<(), StoreError> {

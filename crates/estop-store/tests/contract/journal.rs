@@ -1,87 +1,103 @@
-//! The journal: it keeps lines in order, whole batches or nothing, and finds them again.
+//! The journal: its records are read in order, what follows from them is stored in whole batches or not at all, and both
+//! are found again.
 
 use std::sync::Arc;
 
 use estop_core::agent::standing::{Cause, DeactivatedBy, Standing};
-use estop_core::journal::{Chains, Record};
+use estop_core::ids::Hash64;
 use estop_core::time::Millis;
+use estop_journal::SYSTEM;
 use estop_store::{
-    AgentRepo, AgentSeen, Durability, EventFilter, Journal, JournalBatch, NewEvent, Snapshot, StandingChange,
-    StoreError, TailMark,
+    AgentRepo, AgentSeen, Cursor, Durability, EventFilter, Journal, JournalBatch, NewEvent, Snapshot,
+    StandingChange, StoreError,
 };
 
-use super::{Place, Scribe, read_from};
+use super::written_journal::JOURNAL;
+use super::{Place, Scribe, exported, read_from, replay, seq};
 
 pub(crate) fn st_1_what_was_appended_is_there_after_opening_again(place: &impl Place) {
-    let mut scribe = Scribe::default();
-    {
+    let cursor = {
         let store = place.open();
-        assert_eq!(store.last_seq(), Ok(0));
-        assert_eq!(store.heads(), Ok(Vec::new()));
-        scribe.write(&store, &["a", "b", "a"]);
-        scribe.write(&store, &["system"]);
-        assert_eq!(store.heads(), Ok(scribe.chains.heads()));
-    }
+        assert_eq!((store.cursor(), store.last_seq(), store.begins_after()), (Ok(None), Ok(0), Ok(0)));
+        assert!(read_from(&store, 1).is_empty(), "before there is a journal there are no records");
+        let mut scribe = Scribe::open(place.data_dir());
+        scribe.write(&["a", "b", "a", SYSTEM]);
+        scribe.store(&store);
+        scribe.journal.cursor()
+    };
     let store = place.open();
-    assert_eq!(store.last_seq(), Ok(4));
-    assert_eq!(store.heads(), Ok(scribe.chains.heads()));
-    let mut checked = Chains::default();
-    for line in read_from(&store, 1).split_inclusive(|byte| *byte == b'\n') {
-        // The scribe's `system` lines are an agent's event, which the core's reader refuses.
-        if let Ok(record) = Record::parse(line) {
-            checked.check(&record).expect("the chain holds");
-        }
-    }
-    assert_eq!(checked.seq(), 3);
+    assert_eq!((cursor.journal, cursor.seq), (JOURNAL, 4));
+    assert_eq!((store.cursor(), store.last_seq()), (Ok(Some(cursor)), Ok(4)));
+    assert_eq!(read_from(&store, 1).split_inclusive(|byte| *byte == b'\n').count(), 4);
+    assert_eq!(replay(&exported(&store)), 4);
+    let mut scribe = Scribe::open(place.data_dir());
+    scribe.write(&["a", "new"]);
+    scribe.store(&store);
+    assert_eq!((store.last_seq(), replay(&exported(&store))), (Ok(6), 6));
 }
 
-pub(crate) fn st_1_merging_blocks_changes_nothing_that_can_be_read(place: &impl Place) {
+pub(crate) fn st_1_packing_segments_changes_nothing_that_can_be_read(place: &impl Place) {
     let store = place.open();
-    let mut scribe = Scribe::default();
+    let mut scribe = Scribe::open(place.data_dir());
     for round in 0..30 {
-        scribe.write(&store, &["a", if round % 7 == 0 { "rare" } else { "b" }]);
+        scribe.write(&["a", if round % 7 == 0 { "rare" } else { "b" }]);
         if round % 11 == 10 {
-            store.compact().expect("blocks merge");
+            scribe.pack(&store);
         }
     }
-    let before = (read_from(&store, 1), store.heads(), store.records_of("rare", None, 100));
-    store.compact().expect("blocks merge");
-    store.compact().expect("merging nothing is fine");
-    assert_eq!(before, (read_from(&store, 1), store.heads(), store.records_of("rare", None, 100)));
-    assert_eq!(store.heads(), Ok(scribe.chains.heads()));
+    let all = || {
+        let mut lines = Vec::new();
+        let mut each = |part: &[u8]| {
+            lines.extend_from_slice(part);
+            true
+        };
+        store.lines(&mut each).expect("lines");
+        (read_from(&store, 1), store.records_of("rare", None, 100), store.begins_after(), lines)
+    };
+    let before = all();
+    assert_eq!(before.1.as_ref().map(Vec::len), Ok(5));
+    scribe.pack(&store);
+    store.index_segments().expect("indexing nothing is fine");
+    let after = all();
+    assert_eq!((&after.0, &after.1, &after.2), (&before.0, &before.1, &before.2));
+    assert!(after.3.starts_with(&before.3), "and a last line, and the first of the next segment");
+    assert_eq!(replay(&exported(&store)), 60);
     assert_eq!(store.last_seq(), Ok(60));
 }
 
-pub(crate) fn st_1_many_records_merge_by_themselves_and_stay_readable(place: &impl Place) {
+pub(crate) fn st_1_many_records_in_many_segments_stay_readable(place: &impl Place) {
     let store = place.open();
-    let mut scribe = Scribe::default();
+    let mut scribe = Scribe::open(place.data_dir());
     let names: Vec<String> = (0..50).map(|n| format!("agent-{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    for _ in 0..200 {
-        scribe.write(&store, &names);
+    for round in 0..200 {
+        scribe.write(&names);
+        if round % 60 == 59 {
+            scribe.pack(&store);
+        }
     }
-    assert_eq!(store.heads(), Ok(scribe.chains.heads()));
     let lines = read_from(&store, 1);
     assert_eq!(lines.iter().filter(|byte| **byte == b'\n').count(), 10_000);
     let found = store.records_of("agent-7", None, 1000).expect("records of an agent");
     let seqs: Vec<u64> = found.iter().map(|line| seq(line)).collect();
     let expected: Vec<u64> = (0..200).rev().map(|round| round * 50 + 8).collect();
     assert_eq!(seqs, expected);
+    assert_eq!(replay(&exported(&store)), 10_000);
 }
 
 pub(crate) fn st_1_a_range_is_cut_to_the_record(place: &impl Place) {
     let store = place.open();
-    let mut scribe = Scribe::default();
+    let mut scribe = Scribe::open(place.data_dir());
     for round in 0..10 {
-        scribe.write(&store, &["a"; 7]);
-        if round == 4 {
-            store.compact().expect("blocks merge");
+        scribe.write(&["a"; 7]);
+        if round % 3 == 2 {
+            scribe.pack(&store);
         }
     }
-    for (from, to) in [(1, 70), (3, 3), (5, 44), (35, 36), (70, 70), (60, 900)] {
+    for (from, to) in [(1, 70), (3, 3), (5, 44), (21, 22), (35, 36), (70, 70), (60, 900), (71, 900), (9, 8)] {
         let mut seqs = Vec::new();
-        let mut each = |lines: &estop_store::Lines| {
-            seqs.extend(lines.bytes.split_inclusive(|byte| *byte == b'\n').map(seq));
+        let mut each = |lines: &[u8]| {
+            seqs.extend(lines.split_inclusive(|byte| *byte == b'\n').map(seq));
             true
         };
         store.blocks(from, to, &mut each).expect("a range");
@@ -89,7 +105,7 @@ pub(crate) fn st_1_a_range_is_cut_to_the_record(place: &impl Place) {
         assert_eq!(seqs, expected, "{from}..={to}");
     }
     let mut blocks = 0;
-    let mut first_only = |_: &estop_store::Lines| {
+    let mut first_only = |_: &[u8]| {
         blocks += 1;
         false
     };
@@ -99,11 +115,11 @@ pub(crate) fn st_1_a_range_is_cut_to_the_record(place: &impl Place) {
 
 pub(crate) fn st_1_records_of_an_agent_come_newest_first_page_by_page(place: &impl Place) {
     let store = place.open();
-    let mut scribe = Scribe::default();
+    let mut scribe = Scribe::open(place.data_dir());
     for round in 0..20 {
-        scribe.write(&store, &["a", "b", "a"]);
-        if round == 12 {
-            store.compact().expect("blocks merge");
+        scribe.write(&["a", "b", "a"]);
+        if round == 6 || round == 12 {
+            scribe.pack(&store);
         }
     }
     let (mut before, mut seqs) = (None, Vec::new());
@@ -116,74 +132,73 @@ pub(crate) fn st_1_records_of_an_agent_come_newest_first_page_by_page(place: &im
     let expected: Vec<u64> = (1..=60).rev().filter(|seq| seq % 3 != 2).collect();
     assert_eq!(seqs, expected);
     assert_eq!(store.records_of("nobody", None, 7), Ok(Vec::new()));
+    assert_eq!(store.records_of("a", None, 0), Ok(Vec::new()));
 }
 
-pub(crate) fn st_1_a_batch_that_does_not_follow_is_refused_whole(place: &impl Place) {
-    let store = place.open();
-    let mut scribe = Scribe::default();
-    scribe.write(&store, &["a", "a"]);
-    let mut ahead = scribe.clone();
-    ahead.batch(&["a"]);
-    let mut skipped = ahead.batch(&["a"]);
-    skipped.seen.push(AgentSeen { agent: "ghost".into(), at: 1 });
-    let out_of_order = StoreError::OutOfOrder { expected: 3, found: 4 };
-    assert_eq!(store.append(Arc::new(skipped), Durability::Process), Err(out_of_order));
-    assert_eq!(store.agent("ghost"), Ok(None));
-
-    let again = Scribe::default().batch(&["a", "a"]);
-    let out_of_order = StoreError::OutOfOrder { expected: 3, found: 1 };
-    assert_eq!(store.append(Arc::new(again), Durability::Process), Err(out_of_order));
-    scribe.write(&store, &["a"]);
-    assert_eq!(store.last_seq(), Ok(3));
-}
-
-pub(crate) fn st_1_lines_that_are_not_records_are_refused(place: &impl Place) {
-    let store = place.open();
-    let good = Scribe::default().batch(&["a", "b"]);
-    let refused = |spoil: fn(&mut estop_store::Lines)| {
-        let mut batch = good.clone();
-        batch.lines.as_mut().map(spoil).expect("it has lines");
-        let result = store.append(Arc::new(batch), Durability::Process);
-        assert!(matches!(result, Err(StoreError::Invalid(_))), "{result:?}");
+pub(crate) fn st_1_a_batch_of_records_that_were_stored_is_refused_whole(place: &impl Place) {
+    let cursor = |seq| Cursor { journal: JOURNAL, seq };
+    let batch = |agent: &str, seq| {
+        let seen = vec![AgentSeen { agent: agent.into(), at: 1 }];
+        Arc::new(JournalBatch { seen, cursor: Some(cursor(seq)), ..JournalBatch::default() })
     };
-    refused(|lines| lines.bytes.clear());
-    refused(|lines| lines.last_seq = 1);
-    refused(|lines| lines.last_seq = 3);
-    refused(|lines| lines.bytes.truncate(lines.bytes.len() - 1));
-    refused(|lines| lines.bytes[0] = b' ');
-    refused(|lines| lines.bytes.extend_from_slice(b"{}\n"));
-    assert_eq!(store.last_seq(), Ok(0));
-    store.append(Arc::new(good), Durability::Process).expect("the good one");
+    {
+        let store = place.open();
+        store.append(batch("a", 3), Durability::Process).expect("the first");
+        for back in [0, 1, 2] {
+            let out_of_order = StoreError::OutOfOrder { expected: 4, found: back };
+            assert_eq!(store.append(batch("ghost", back), Durability::Disk), Err(out_of_order));
+        }
+        assert_eq!((store.agent("ghost"), store.cursor()), (Ok(None), Ok(Some(cursor(3)))));
+    }
+    let store = place.open();
+    let out_of_order = StoreError::OutOfOrder { expected: 4, found: 2 };
+    assert_eq!(store.append(batch("ghost", 2), Durability::Process), Err(out_of_order));
+    // What comes with no new record, such as a checkpoint, is stored; so is what leaves the cursor alone.
+    store.append(batch("b", 3), Durability::Process).expect("no new record");
+    let seen = vec![AgentSeen { agent: "c".into(), at: 1 }];
+    let beside = Arc::new(JournalBatch { seen, ..JournalBatch::default() });
+    store.append(beside, Durability::Process).expect("no cursor");
+    store.append(batch("d", 9), Durability::Process).expect("the next");
+    assert_eq!(store.cursor(), Ok(Some(cursor(9))));
+    let names =
+        ["a", "b", "c", "d", "ghost"].map(|name| store.agent(name).expect("it can be read").is_some());
+    assert_eq!(names, [true, true, true, true, false]);
+}
+
+pub(crate) fn st_1_numbers_of_journals_are_kept_whole(place: &impl Place) {
+    for journal in [Hash64(0), Hash64(u64::MAX), Hash64(1 << 63)] {
+        let cursor = Some(Cursor { journal, seq: 5 });
+        let batch = JournalBatch { cursor, ..JournalBatch::default() };
+        place.open().append(Arc::new(batch), Durability::Process).expect("stored");
+        assert_eq!(place.open().cursor(), Ok(cursor));
+    }
 }
 
 pub(crate) fn st_1_a_batch_is_stored_whole_or_not_at_all(place: &impl Place) {
     let store = place.open();
-    let mut scribe = Scribe::default();
-    let mut batch = scribe.batch(&["a"]);
+    let mut scribe = Scribe::open(place.data_dir());
+    scribe.write(&["a"]);
+    let mut batch = scribe.batch();
     batch.seen.push(AgentSeen { agent: "a".into(), at: 5 });
     batch.events.push(event(1, "a", "kill_switch", "{}"));
-    batch.tail = Some(TailMark { generation: 2, offset: 90 });
     batch.events.push(event(1, "a", "paused", "not JSON"));
     let result = store.append(Arc::new(batch.clone()), Durability::Disk);
     assert!(matches!(result, Err(StoreError::Invalid(_))), "{result:?}");
-    assert_eq!(
-        (store.last_seq(), store.agent("a"), store.tail()),
-        (Ok(0), Ok(None), Ok(TailMark::default()))
-    );
+    assert_eq!((store.cursor(), store.agent("a")), (Ok(None), Ok(None)));
+    assert_eq!(store.events(&EventFilter::default(), 9), Ok(Vec::new()));
 
     batch.events[1].detail = "{\"why\":1}".to_owned();
     store.append(Arc::new(batch), Durability::Disk).expect("mended");
-    assert_eq!((store.last_seq(), store.tail()), (Ok(1), Ok(TailMark { generation: 2, offset: 90 })));
+    assert_eq!(store.last_seq(), Ok(1));
     assert_eq!(store.events(&EventFilter::default(), 9).map(|events| events.len()), Ok(2));
 }
 
 pub(crate) fn ld_3_a_deactivation_is_stored_with_the_record_that_caused_it(place: &impl Place) {
-    let mut scribe = Scribe::default();
     let by = DeactivatedBy::KillSwitch(Cause::Loop);
     let standing = Standing::Inactive { by, since: Millis(77) };
     {
         let store = place.open();
-        let mut batch = scribe.batch(&["a"]);
+        let mut batch = JournalBatch::default();
         batch.seen.push(AgentSeen { agent: "a".into(), at: 5 });
         batch.standings.push(StandingChange { agent: "a".into(), standing, at: 6 });
         batch.standings.push(StandingChange { agent: "unseen".into(), standing, at: 6 });
@@ -203,15 +218,15 @@ pub(crate) fn ld_3_a_deactivation_is_stored_with_the_record_that_caused_it(place
     // A snapshot that comes late does not replace a newer one.
     let late = Snapshot { agent: "a".into(), seq: 0, state: b"state 0".to_vec() };
     let batch = JournalBatch { snapshots: vec![late], ..JournalBatch::default() };
-    store.append(Arc::new(batch), Durability::Process).expect("a batch without lines");
+    store.append(Arc::new(batch), Durability::Process).expect("a batch without a cursor");
     assert_eq!(store.load_agents().expect("agents load")[0].snapshot, b"state 1");
 }
 
 pub(crate) fn ui_1_events_are_found_by_agent_and_type_page_by_page(place: &impl Place) {
     let store = place.open();
-    let mut scribe = Scribe::default();
     for seq in 1..=20 {
-        let mut batch = scribe.batch(&["a"]);
+        let cursor = Some(Cursor { journal: JOURNAL, seq });
+        let mut batch = JournalBatch { cursor, ..JournalBatch::default() };
         let agent = if seq % 2 == 0 { "even" } else { "odd" };
         batch.events.push(event(seq, agent, "kill_switch", "{}"));
         batch.events.push(event(seq, agent, "paused", "{}"));
@@ -241,8 +256,4 @@ pub(crate) fn ui_1_events_are_found_by_agent_and_type_page_by_page(place: &impl 
 pub(crate) fn event(seq: u64, agent: &str, event_type: &str, detail: &str) -> NewEvent {
     let (agent, event_type) = (Some(agent.into()), event_type.into());
     NewEvent { seq, wall: seq as i64 * super::MINUTE, agent, event_type, detail: detail.to_owned() }
-}
-
-fn seq(line: &[u8]) -> u64 {
-    Record::parse(line).expect("a record").head.seq
 }

@@ -11,19 +11,23 @@ pub(crate) mod ledger;
 pub(crate) mod retention;
 pub(crate) mod runs;
 pub(crate) mod system;
+#[path = "../support/written_journal.rs"]
+pub(crate) mod written_journal;
 
 use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
-use estop_core::chain::ChainHead;
+use estop_core::engine::Snapshot;
 use estop_core::event::{Event, EventKind};
 use estop_core::ids::Name;
-use estop_core::journal::{Chains, Happened, Record};
+use estop_core::system::{SettingChange, SystemEvent};
 use estop_core::time::{Millis, Now};
-use estop_store::{
-    BaseState, Durability, Journal, JournalBatch, Lines, Prunable, Pruned, Retention, Store, StoreError,
-};
-use sha2::{Digest as _, Sha256};
+use estop_journal::{Head, Record, Replay, SYSTEM};
+use estop_store::segments::{JournalReader, base_states};
+use estop_store::{Durability, Journal, JournalBatch, Store};
+use written_journal::WrittenJournal;
 
 /// Somewhere to keep things. What was stored is there when it is opened again.
 pub(crate) trait Place {
@@ -31,45 +35,99 @@ pub(crate) trait Place {
 
     /// Opens it; only one at a time may be open.
     fn open(&self) -> Self::Store;
-}
 
-/// Writes real journal lines, a minute apart.
-#[derive(Clone, Default)]
-pub(crate) struct Scribe {
-    pub(crate) chains: Chains,
-    /// How long a name in the lines is, to make them fill much room.
-    pub(crate) name_len: usize,
-    /// Whether the names hardly get shorter when they are packed.
-    pub(crate) noisy: bool,
+    /// The data directory, with the journal in it.
+    fn data_dir(&self) -> &Path;
 }
 
 pub(crate) const MINUTE: i64 = 60_000;
 
+/// Writes a real journal, a minute from record to record.
+pub(crate) struct Scribe {
+    pub(crate) journal: WrittenJournal,
+    /// What each agent's records add up to.
+    pub(crate) agents: BTreeMap<Name, Snapshot>,
+    /// How long a name in the lines is, to make them fill much room.
+    pub(crate) name_len: usize,
+}
+
 impl Scribe {
-    /// A batch with one record for each name.
-    pub(crate) fn batch(&mut self, agents: &[&str]) -> JournalBatch {
-        let mut lines = Lines { first_seq: self.chains.seq() + 1, ..Lines::default() };
-        for agent in agents {
-            let at = self.chains.seq() + 1;
-            let now = Now { mono: Millis(at), wall: at as i64 * MINUTE };
-            let by = if self.noisy {
-                noise(self.name_len, at).into()
-            } else {
-                format!("someone {at:0>len$}", len = self.name_len).into()
-            };
-            let event = Event::open(EventKind::AgentPaused { by });
-            self.chains.append(agent, now, Happened::Agent(&event), &"noted", &mut lines.bytes);
-        }
-        lines.last_seq = self.chains.seq();
-        lines.first_wall = lines.first_seq as i64 * MINUTE;
-        lines.last_wall = lines.last_seq as i64 * MINUTE;
-        JournalBatch { lines: Some(lines), ..JournalBatch::default() }
+    /// Begins a journal, or goes on with the one that is there.
+    pub(crate) fn open(data_dir: &Path) -> Scribe {
+        let journal = WrittenJournal::open(data_dir);
+        let reader = JournalReader::new(journal.writer.folder());
+        let states = base_states(reader.folder(), &reader.manifest().expect("a manifest")).expect("states");
+        let read = |state: &Vec<u8>| Snapshot::read(state).expect("a state");
+        let mut agents: BTreeMap<Name, Snapshot> =
+            states.iter().map(|(agent, state)| (agent.clone(), read(state))).collect();
+        let mut each = |lines: &[u8]| {
+            for record in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+                let record = Record::parse(record).expect("a record");
+                if let Some(event) = &record.event {
+                    agents.entry(record.agent.as_ref().into()).or_default().tell(record.now, event);
+                }
+            }
+            true
+        };
+        reader.records(1, u64::MAX, &mut each).expect("its records");
+        Scribe { journal, agents, name_len: 0 }
     }
 
-    /// Writes a batch and stores it.
-    pub(crate) fn write(&mut self, store: &impl Journal, agents: &[&str]) {
-        let batch = self.batch(agents);
-        store.append(Arc::new(batch), Durability::Process).expect("the next batch is stored");
+    /// The newest record.
+    pub(crate) fn seq(&self) -> u64 {
+        self.journal.state.seq
+    }
+
+    /// One record for each name.
+    pub(crate) fn write(&mut self, agents: &[&str]) {
+        for agent in agents {
+            self.try_write(agent).expect("written");
+        }
+    }
+
+    /// A record on a disk that may refuse: then nothing has happened.
+    pub(crate) fn try_write(&mut self, agent: &str) -> io::Result<u64> {
+        let at = self.seq() + 1;
+        let now = Now { mono: Millis(at), wall: at as i64 * MINUTE };
+        if agent == SYSTEM {
+            let (kind, id) = ("preset".into(), "all".into());
+            let changes = vec![SettingChange { kind, id, value: Some(at.into()) }];
+            let event = SystemEvent::SettingsChanged { changes };
+            return Ok(self.journal.system(now, &event));
+        }
+        let by = format!("someone {}", noise(self.name_len, at)).into();
+        let event = Event::open(EventKind::AgentPaused { by });
+        let mut after = self.agents.get(agent).cloned().unwrap_or_default();
+        let decision = after.tell(now, &event);
+        let seq = self.journal.try_agent(agent, now, &event, &decision)?;
+        self.agents.insert(agent.into(), after);
+        Ok(seq)
+    }
+
+    /// A batch that says that rows were made of everything so far.
+    pub(crate) fn batch(&self) -> JournalBatch {
+        JournalBatch { cursor: Some(self.journal.cursor()), ..JournalBatch::default() }
+    }
+
+    /// Rows of everything so far are made.
+    pub(crate) fn store(&self, store: &impl Journal) {
+        store.append(Arc::new(self.batch()), Durability::Process).expect("the next batch is stored");
+    }
+
+    /// Packs what there is, and notes where agents have records.
+    pub(crate) fn pack(&mut self, store: &impl Journal) {
+        self.store(store);
+        self.journal.pack();
+        store.index_segments().expect("indexed");
+    }
+
+    /// Lets the oldest packed segment go, as estop does it; gives the newest record that is gone.
+    pub(crate) fn prune(&self, store: &impl Journal) -> u64 {
+        let reader = JournalReader::new(self.journal.writer.folder());
+        let oldest = reader.manifest().expect("a manifest").sealed.first().map_or(0, |sealed| sealed.segment);
+        let gone = self.journal.prune();
+        store.forget_segments(oldest).expect("forgotten");
+        gone
     }
 }
 
@@ -82,94 +140,44 @@ fn noise(len: usize, mut seed: u64) -> String {
     (0..len).map(next).collect()
 }
 
-/// Lets go what may go, as estop does it, and gives the room back.
-pub(crate) fn prune(store: &impl Journal, retention: Retention) -> Result<Pruned, StoreError> {
-    let is_full = match store.compact() {
-        Err(StoreError::Full) => true,
-        done => done.map(|()| false)?,
-    };
-    prune_parts(store, retention)?;
-    if is_full {
-        store.compact()?;
-        prune_parts(store, retention)?;
-    }
-    while store.give_back()? {}
-    store.pruned()
-}
-
-fn prune_parts(store: &impl Journal, retention: Retention) -> Result<(), StoreError> {
-    while let Some(part) = store.prunable(retention)? {
-        let bases = states(store, &part);
-        store.prune(part.to_seq, bases)?;
-    }
-    Ok(())
-}
-
-/// What a chain's state is taken for: which of its records came last.
-fn states(store: &impl Journal, part: &Prunable) -> Vec<BaseState> {
-    let mut last: BTreeMap<Name, u64> = BTreeMap::new();
-    let mut each = |lines: &Lines| {
-        for line in lines.bytes.split_inclusive(|byte| *byte == b'\n') {
-            let head = Record::parse(line).expect("a record").head;
-            last.insert(Name::from(head.chain), head.seq);
-        }
-        true
-    };
-    store.blocks(part.from_seq, part.to_seq, &mut each).expect("what goes can be read");
-    let state = |(chain, seq): (Name, u64)| BaseState { chain, state: format!("{seq}").into_bytes() };
-    last.into_iter().map(state).collect()
-}
-
-/// All lines from one record on.
+/// All records from one on.
 pub(crate) fn read_from(store: &impl Journal, from: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut next = from;
+    let (mut bytes, mut next) = (Vec::new(), from);
     store
         .blocks(from, u64::MAX, &mut |lines| {
-            assert_eq!(lines.first_seq, next, "blocks follow one another");
-            next = lines.last_seq + 1;
-            bytes.extend_from_slice(&lines.bytes);
+            for line in lines.split_inclusive(|byte| *byte == b'\n') {
+                assert_eq!(seq(line), next, "records follow one another");
+                next += 1;
+            }
+            bytes.extend_from_slice(lines);
             true
         })
         .expect("the journal can be read");
     bytes
 }
 
-/// Checks what is left of a journal against the heads at which it was pruned; the heads after it.
-pub(crate) fn verify(pruned: &Pruned, lines: &[u8]) -> Vec<ChainHead> {
-    try_verify(pruned, lines).expect("the chains hold")
+/// A record's number.
+pub(crate) fn seq(line: &[u8]) -> u64 {
+    Head::read(line).expect("a record").seq
 }
 
-/// The same, or the record that is wrong.
-pub(crate) fn try_verify(pruned: &Pruned, lines: &[u8]) -> Result<Vec<ChainHead>, u64> {
-    let mut heads: BTreeMap<Name, ChainHead> =
-        pruned.heads.iter().map(|head| (head.chain.clone(), head.clone())).collect();
-    let mut seq = pruned.to_seq;
-    for line in lines.split_inclusive(|byte| *byte == b'\n') {
-        seq += 1;
-        let record = Record::parse(line).ok().filter(|record| record.head.seq == seq).ok_or(seq)?;
-        let chain = Name::from(record.head.chain);
-        let head = heads.entry(chain.clone()).or_insert_with(|| genesis(&chain));
-        head.count += 1;
-        head.events.0 = link(head.events.0, record.event_bytes);
-        head.decisions.0 = link(head.decisions.0, record.decision_bytes);
-        let hashes = format!("\"eh\":\"{}\",\"dh\":\"{}\"}}\n", head.events, head.decisions);
-        line.ends_with(hashes.as_bytes()).then_some(()).ok_or(seq)?;
+/// The whole journal as people get it.
+pub(crate) fn exported(store: &impl Journal) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut each = |lines: &[u8]| {
+        bytes.extend_from_slice(lines);
+        true
+    };
+    store.export(&mut each).expect("the journal can be exported");
+    bytes
+}
+
+/// Checks an export and recomputes every decision in it: nothing is missing, also at its end. Gives the newest record.
+pub(crate) fn replay(lines: &[u8]) -> u64 {
+    let mut replay = Replay::default();
+    for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        replay.feed(line).expect("it is as it was written");
     }
-    Ok(heads.into_values().collect())
-}
-
-fn genesis(chain: &str) -> ChainHead {
-    let start = |kind: &str| Sha256::digest(format!("estop journal 1\n{kind}\n{chain}")).into();
-    let (events, decisions) = (start("events"), start("decisions"));
-    let digest = estop_core::chain::Digest;
-    ChainHead { chain: chain.into(), count: 0, events: digest(events), decisions: digest(decisions) }
-}
-
-fn link(before: [u8; 32], bytes: &[u8]) -> [u8; 32] {
-    let mut hasher = Sha256::new();
-    hasher.update(before);
-    hasher.update((bytes.len() as u64).to_le_bytes());
-    hasher.update(bytes);
-    hasher.finalize().into()
+    assert!(replay.checker().is_ended(), "nothing was cut off");
+    replay.checker().state().seq
 }

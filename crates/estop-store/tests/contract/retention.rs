@@ -1,129 +1,154 @@
-//! Pruning: old records go, and what is left still verifies.
+//! Pruning: old records go, and what is left still verifies and replays.
 
 use std::sync::Arc;
 
-use estop_core::journal::Base;
+use estop_core::engine::Snapshot;
+use estop_journal::SYSTEM;
 use estop_store::{
     Access, CaseFilter, CaseStatus, Cases, Durability, EventFilter, Incident, Journal, Ledger, Old,
-    Retention, RunFilter, RunRepo, Spend, SpendBy, SpendQuery, StoreError, Token, Upkeep,
+    RunFilter, RunRepo, Spend, SpendBy, SpendQuery, Token, Upkeep,
 };
 
 use super::journal::event;
-use super::{MINUTE, Place, Scribe, prune, read_from, verify};
+use super::{MINUTE, Place, Scribe, exported, read_from, replay, seq};
 
-/// Enough lines that a store has reason to keep them in several parts.
-fn fill(store: &impl Journal, scribe: &mut Scribe) {
-    scribe.name_len = 8000;
-    for _ in 0..100 {
-        scribe.write(store, &["a", "b", "a", "c", "a", "b", "a", "d", "a", "b"].repeat(4));
+/// Segments of 400 records each, and as many again that are not packed.
+fn fill(store: &impl Journal, scribe: &mut Scribe, segments: usize) {
+    let agents = ["a", "b", "a", "c", "a", "b", "a", "d", "a", SYSTEM];
+    scribe.name_len = 200;
+    for _ in 0..segments {
+        scribe.write(&agents.repeat(40));
+        scribe.pack(store);
     }
+    scribe.write(&agents.repeat(40));
+    scribe.store(store);
 }
 
-const ALL: Retention = Retention { before_wall: None, keep_bytes: Some(0), checkpoint: u64::MAX };
+/// The agents whose states an export begins with, and the first line behind them.
+fn beginning(lines: &[u8]) -> (Vec<String>, String) {
+    let (mut bases, mut rest) = (Vec::new(), String::new());
+    for line in lines.split(|byte| *byte == b'\n') {
+        let line = String::from_utf8_lossy(line).into_owned();
+        match line.strip_prefix("{\"base\":\"").and_then(|line| line.split('"').next()) {
+            Some(agent) => bases.push(agent.to_owned()),
+            None => {
+                rest = line;
+                break;
+            }
+        }
+    }
+    (bases, rest)
+}
 
-/// What a record of `fill` takes.
-const RECORD_BYTES: u64 = 8250;
-
-pub(crate) fn st_1_chain_verifies_across_pruning(place: &impl Place) {
-    let mut scribe = Scribe::default();
+pub(crate) fn st_1_an_export_verifies_and_replays_across_pruning(place: &impl Place) {
     let store = place.open();
-    // One chain that is older than everything that stays, one that begins later.
-    scribe.write(&store, &["gone"]);
-    fill(&store, &mut scribe);
-    let first = prune(&store, Retention { keep_bytes: Some(2500 * RECORD_BYTES), ..ALL }).expect("it prunes");
-    assert!((1501..2100).contains(&first.to_seq), "{}", first.to_seq);
-    assert_eq!(verify(&first, &read_from(&store, first.to_seq + 1)), scribe.chains.heads());
-
-    scribe.write(&store, &["late", "gone"]);
-    let second = prune(&store, Retention { before_wall: Some(3000 * MINUTE), keep_bytes: None, ..ALL })
-        .expect("it prunes");
-    assert!(second.to_seq > first.to_seq && second.to_seq < 3000, "{}", second.to_seq);
-    assert_eq!(store.pruned(), Ok(second.clone()));
+    let mut scribe = Scribe::open(place.data_dir());
+    // One agent that is older than everything that stays, one that begins later.
+    scribe.write(&["gone"]);
+    fill(&store, &mut scribe, 3);
+    let whole = exported(&store);
+    assert_eq!((replay(&whole), beginning(&whole).0.len()), (1601, 0));
+    assert_eq!(scribe.prune(&store), 401);
+    scribe.write(&["late", "gone"]);
+    assert_eq!(scribe.prune(&store), 801);
+    scribe.store(&store);
     drop(store);
 
     let store = place.open();
-    scribe.write(&store, &["a", "late"]);
-    assert_eq!(store.pruned(), Ok(second.clone()));
-    assert_eq!(store.heads(), Ok(scribe.chains.heads()));
-    assert_eq!(verify(&second, &read_from(&store, second.to_seq + 1)), scribe.chains.heads());
-    assert_eq!(read_from_start(&store), second.to_seq + 1, "a range that begins in the gap begins after it");
-}
-
-fn read_from_start(store: &impl Journal) -> u64 {
-    let mut first = 0;
-    let mut each = |lines: &estop_store::Lines| {
-        first = lines.first_seq;
+    let mut scribe = Scribe::open(place.data_dir());
+    scribe.write(&["a", "late"]);
+    assert_eq!((store.begins_after(), store.last_seq()), (Ok(801), Ok(1603)));
+    let left = exported(&store);
+    assert_eq!(replay(&left), 1605);
+    let (bases, first) = beginning(&left);
+    assert_eq!(bases, ["a", "b", "c", "d", "gone"], "in order of name");
+    assert!(first.starts_with("{\"estop_journal\":1,") && first.contains("\"segment\":3,"), "{first}");
+    let mut found = 0;
+    let mut each = |lines: &[u8]| {
+        found = lines.split_inclusive(|byte| *byte == b'\n').next().map_or(0, seq);
         false
     };
     store.blocks(1, u64::MAX, &mut each).expect("a range");
-    first
+    assert_eq!(found, 802, "a range that begins in the gap begins after it");
 }
 
-pub(crate) fn st_1_everything_may_go_and_the_journal_goes_on(place: &impl Place) {
-    let mut scribe = Scribe::default();
+pub(crate) fn st_1_a_part_that_is_missing_from_an_export_is_noticed(place: &impl Place) {
+    let store = place.open();
+    let mut scribe = Scribe::open(place.data_dir());
+    fill(&store, &mut scribe, 2);
+    scribe.prune(&store);
+    let whole = exported(&store);
+    let lines: Vec<&[u8]> = whole.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
+    assert_eq!(replay(&whole), 1200);
+    for missing in [0, 3, 4, 5, 200, lines.len() - 2, lines.len() - 1] {
+        let mut checker = estop_journal::Checker::default();
+        let rest = lines.iter().enumerate().filter(|(at, _)| *at != missing);
+        let is_wrong = rest.map(|(_, line)| checker.take(line)).any(|found| found.is_err());
+        assert!(is_wrong || !checker.is_ended(), "line {missing}");
+    }
+}
+
+pub(crate) fn st_1_everything_packed_may_go_and_the_journal_goes_on(place: &impl Place) {
     {
         let store = place.open();
-        fill(&store, &mut scribe);
-        let pruned = prune(&store, ALL).expect("it prunes");
-        assert_eq!((pruned.to_seq, pruned.heads), (4000, scribe.chains.heads()));
-        assert_eq!((store.last_seq(), store.heads()), (Ok(4000), Ok(scribe.chains.heads())));
-        assert!(read_from(&store, 4001).is_empty());
+        let mut scribe = Scribe::open(place.data_dir());
+        fill(&store, &mut scribe, 2);
+        scribe.pack(&store);
+        assert_eq!([scribe.prune(&store), scribe.prune(&store), scribe.prune(&store)], [400, 800, 1200]);
+        assert_eq!(scribe.prune(&store), 0, "the newest segment is never pruned");
+        assert_eq!((store.begins_after(), store.last_seq()), (Ok(1200), Ok(1200)));
+        assert!(read_from(&store, 1201).is_empty());
     }
     let store = place.open();
-    scribe.write(&store, &["a", "new"]);
-    assert_eq!(store.heads(), Ok(scribe.chains.heads()));
-    let pruned = store.pruned().expect("it was pruned");
-    assert_eq!(verify(&pruned, &read_from(&store, 4001)), scribe.chains.heads());
+    let mut scribe = Scribe::open(place.data_dir());
+    scribe.write(&["a", "new"]);
     assert_eq!(store.records_of("a", None, 10).map(|lines| lines.len()), Ok(1));
+    assert_eq!(replay(&exported(&store)), 1202);
+    scribe.pack(&store);
+    assert_eq!((scribe.prune(&store), store.records_of("a", None, 10)), (1202, Ok(Vec::new())));
+    assert_eq!(replay(&exported(&store)), 1202);
 }
 
-pub(crate) fn st_1_nothing_goes_without_a_rule_or_after_the_checkpoint(place: &impl Place) {
-    let store = place.open();
-    fill(&store, &mut Scribe::default());
-    assert_eq!(prune(&store, Retention { keep_bytes: None, ..ALL }).map(|pruned| pruned.to_seq), Ok(0));
-    assert_eq!(prune(&store, Retention { checkpoint: 0, ..ALL }).map(|pruned| pruned.to_seq), Ok(0));
-    let pruned = prune(&store, Retention { checkpoint: 2000, ..ALL }).expect("it prunes");
-    assert!(pruned.to_seq > 0 && pruned.to_seq <= 2000, "{}", pruned.to_seq);
-}
-
-pub(crate) fn st_1_each_chain_has_its_state_after_what_was_pruned(place: &impl Place) {
-    let mut scribe = Scribe::default();
-    let pruned = {
+pub(crate) fn st_1_each_agent_has_its_state_after_what_was_pruned(place: &impl Place) {
+    let (after_one, after_two) = {
         let store = place.open();
-        scribe.write(&store, &["gone"]);
-        fill(&store, &mut scribe);
-        assert_eq!(store.base_state("gone"), Ok(None));
-        assert!(
-            matches!(store.prune(3, Vec::new()), Err(StoreError::Invalid(_))),
-            "not in the middle of a part"
-        );
-        prune(&store, Retention { keep_bytes: Some(2500 * RECORD_BYTES), ..ALL }).expect("it prunes")
+        let mut scribe = Scribe::open(place.data_dir());
+        scribe.write(&["gone"]);
+        scribe.pack(&store);
+        let one = scribe.agents.clone();
+        fill(&store, &mut scribe, 0);
+        scribe.pack(&store);
+        let two = scribe.agents.clone();
+        scribe.write(&["late", "a"]);
+        assert_eq!(store.base_state("gone"), Ok(None), "nothing was pruned yet");
+        assert_eq!(scribe.prune(&store), 1);
+        (one, two)
     };
     let store = place.open();
-    assert_eq!(store.base_state("gone"), Ok(Some(b"1".to_vec())), "it is not in the later parts");
-    assert_eq!(store.base_state("late"), Ok(None));
-    // Every second record is of `a`, from the second on.
-    let last = if pruned.to_seq.is_multiple_of(2) { pruned.to_seq } else { pruned.to_seq - 1 };
+    assert_eq!(store.base_state("gone"), Ok(Some(after_one["gone"].write())));
+    assert_eq!(store.base_state("a"), Ok(None));
+    let scribe = Scribe::open(place.data_dir());
+    assert_eq!(scribe.prune(&store), 401);
+    for (agent, state) in &after_two {
+        assert_eq!(store.base_state(agent), Ok(Some(state.write())), "{agent}");
+    }
     let state = store.base_state("a").expect("it can be read").expect("it is there");
-    assert_eq!(String::from_utf8_lossy(&state), last.to_string());
-    let digests = store.base_digests().expect("they can be read");
-    let names: Vec<&str> = digests.iter().map(|(chain, _)| &**chain).collect();
-    assert_eq!(names, ["a", "b", "c", "d", "gone"]);
-    assert_eq!(digests[0].1, Base::state_digest(&state));
-    let chains: Vec<&str> = pruned.heads.iter().map(|head| &*head.chain).collect();
-    assert_eq!(chains, names, "each chain that is checked from its heads can be replayed from its state");
+    assert_eq!(Snapshot::read(&state).expect("a state").told, 200);
+    assert_eq!((store.base_state("late"), store.base_state(SYSTEM)), (Ok(None), Ok(None)));
 }
 
 pub(crate) fn st_1_events_are_kept_as_long_as_asked(place: &impl Place) {
     let store = place.open();
-    let mut scribe = Scribe::default();
+    let mut scribe = Scribe::open(place.data_dir());
     for seq in 1..=30 {
-        let mut batch = scribe.batch(&["a"]);
+        scribe.write(&["a"]);
+        let mut batch = scribe.batch();
         batch.events.push(event(seq, "a", "paused", "{}"));
         store.append(Arc::new(batch), Durability::Process).expect("an event");
     }
     let left = || store.events(&EventFilter::default(), 100).map(|events| events.len());
-    prune(&store, ALL).expect("it prunes");
+    scribe.pack(&store);
+    assert_eq!(scribe.prune(&store), 30);
     assert_eq!(left(), Ok(30));
     let old = Old { events_before: Some(11 * MINUTE), ..Old::default() };
     while store.sweep(old).expect("it sweeps") > 0 {}

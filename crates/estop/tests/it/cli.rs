@@ -122,7 +122,7 @@ fn tw_7_a_changed_journal_is_found_with_its_line() {
     for command in ["verify", "replay"] {
         let ran = estop(&[command, &journal]);
         assert_eq!(ran.code, 1, "{}", ran.out);
-        assert!(ran.out.contains("changed.jsonl:5: record 5"), "{}", ran.out);
+        assert!(ran.out.contains("changed.jsonl:5: the line after record 3 was changed"), "{}", ran.out);
     }
 }
 
@@ -139,10 +139,10 @@ fn tw_7_a_cut_or_empty_journal_is_not_vouched_for() {
         for reader in readers(&policy) {
             let strict = estop(&[&reader[..], &[&journal]].concat());
             assert_eq!(strict.code, 1, "{reader:?}");
-            assert!(strict.out.contains("does not end with a checkpoint"), "{}", strict.out);
+            assert!(strict.out.contains("does not end with the last line of a segment"), "{}", strict.out);
             let told = json(&estop(&[&reader[..], &[&journal, "--json"]].concat()));
             assert_eq!(told["sealed"], false, "{told}");
-            assert!(told["problem"].as_str().is_some_and(|p| p.contains("checkpoint")), "{told}");
+            assert!(told["problem"].as_str().is_some_and(|p| p.contains("last line")), "{told}");
             let lenient = estop(&[&reader[..], &[&journal, "--allow-unsealed", "--json"]].concat());
             assert_eq!((lenient.code, &json(&lenient)["sealed"]), (0, &false.into()), "{reader:?}");
         }
@@ -161,11 +161,11 @@ fn tw_7_a_half_written_last_line_is_the_end_of_an_unsealed_journal() {
         assert_eq!(ran.code, 0, "{reader:?}: {}", ran.out);
         let strict = estop(&[&reader[..], &[&half]].concat());
         assert_eq!(strict.code, 1);
-        assert!(strict.out.contains("half.jsonl:20: this line is not a journal record"), "{}", strict.out);
+        assert!(strict.out.contains("half.jsonl:20: the journal does not end"), "{}", strict.out);
         assert_eq!(estop(&[&reader[..], &[&in_the_middle, "--allow-unsealed"]].concat()).code, 1);
     }
     let verified = estop(&["verify", &half, "--allow-unsealed"]);
-    assert!(verified.out.contains("Whole: 19 records"), "{}", verified.out);
+    assert!(verified.out.contains("Whole: 18 records"), "{}", verified.out);
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn ui_2_json_is_json_even_when_the_answer_is_no() {
         let ran = estop(&[&reader[..], &[&journal, "--json"]].concat());
         let told = json(&ran);
         assert_eq!((ran.code, &told["line"]), (1, &5.into()), "{told}");
-        assert!(told["problem"].as_str().is_some_and(|p| p.starts_with("record 5")), "{told}");
+        assert!(told["problem"].as_str().is_some_and(|p| p.contains("after record 3 was changed")), "{told}");
     }
 }
 
@@ -360,7 +360,14 @@ fn ui_2_names_cannot_command_the_terminal() {
     let listed = estop(&["eval", &traces, "--list", "--journal", &journal]);
     let backtest = estop(&["replay", &journal, "--policy", &policy]);
     let text = std::fs::read_to_string(&journal).expect("it was just written");
-    let changed = folder.write("changed.jsonl", &text.replacen("\"mono\":0", "\"mono\":1", 1));
+    // A record that says it is another of its agent's, as it would be written.
+    let (first, _) = text.lines().nth(1).and_then(|line| line.rsplit_once(",\"crc\"")).expect("a record");
+    let mut changed = text.lines().next().expect("a header").as_bytes().to_vec();
+    changed.push(b'\n');
+    let start = changed.len();
+    changed.extend_from_slice(first.replacen("\"n\":1,", "\"n\":7,", 1).as_bytes());
+    estop_journal::seal_line(&mut changed, start);
+    let changed = folder.write("changed.jsonl", &String::from_utf8(changed).expect("text"));
     let twice = folder.write("twice.jsonl", &looping(evil, 1).repeat(2));
     let refused = estop(&["eval", &twice, "--journal", &folder.file("j2.jsonl")]);
     let printed = [listed.out, backtest.out, estop(&["verify", &changed]).out, refused.err];

@@ -23,9 +23,8 @@ fn ready(estop: &Estop) -> (u16, String) {
     (answer.split(' ').nth(1).unwrap().parse().unwrap(), answer)
 }
 
-fn tail(house: &House) -> PathBuf {
-    let files = std::fs::read_dir(house.data()).unwrap().map(|file| file.unwrap().path());
-    files.filter(|path| path.extension().is_some_and(|end| end == "jsonl")).max().unwrap()
+fn segment(house: &House) -> PathBuf {
+    house.data().join("journal/00000001.jsonl")
 }
 
 /// Puts another file in the place of one, with the same content.
@@ -81,7 +80,7 @@ fn ks_3_files_that_are_removed_under_a_running_estop_are_noticed() {
             std::fs::remove_file(house.data().join(name)).unwrap();
         });
     }
-    is_noticed("the tail removed", |house| std::fs::remove_file(tail(house)).unwrap());
+    is_noticed("the segment removed", |house| std::fs::remove_file(segment(house)).unwrap());
 }
 
 #[test]
@@ -89,9 +88,9 @@ fn ks_3_files_that_are_cut_or_replaced_under_a_running_estop_are_noticed() {
     for name in ["estop.db", "estop.db-wal"] {
         is_noticed(&format!("{name} emptied"), |house| std::fs::write(house.data().join(name), "").unwrap());
     }
-    is_noticed("the tail emptied", |house| std::fs::write(tail(house), "").unwrap());
+    is_noticed("the segment emptied", |house| std::fs::write(segment(house), "").unwrap());
     is_noticed("the database replaced", |house| replace(&house.data().join("estop.db")));
-    is_noticed("the tail replaced", |house| replace(&tail(house)));
+    is_noticed("the segment replaced", |house| replace(&segment(house)));
 }
 
 /// Nothing is lost with the lock, the socket and the latch: the button is pressed, they are made anew, and after that estop
@@ -148,8 +147,10 @@ fn st_1_a_second_estop_is_kept_out_though_the_lock_was_removed() {
 
 #[test]
 fn st_1_a_pipe_or_a_link_in_the_place_of_a_file_is_refused_at_once() {
-    let names = ["estop.db", "estop.db-wal", "estop.db.lock", "estop.latch", "tail-1.jsonl"];
-    for name in names.into_iter().chain(["alive", "background.json", "admin-token"]) {
+    let names =
+        ["estop.db", "estop.db-wal", "estop.db.lock", "estop.latch", "background.json", "admin-token"];
+    let journal = ["journal/00000001.jsonl", "journal/mark", "journal/manifest.jsonl"];
+    for name in names.into_iter().chain(journal) {
         let house = House::new("");
         house.start().end();
         let path = house.data().join(name);
@@ -177,12 +178,19 @@ fn st_1_a_pipe_or_a_link_in_the_place_of_a_file_is_refused_at_once() {
 fn st_1_a_data_directory_that_others_can_write_is_refused_with_the_fix() {
     let house = House::new("");
     house.start().end();
-    let mode = |mode| std::fs::set_permissions(house.data(), std::fs::Permissions::from_mode(mode)).unwrap();
-    for shared in [0o777, 0o770] {
-        mode(shared);
-        start_is_refused(&house, "chmod 700");
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for folder in [house.data(), house.data().join("journal")] {
+        for shared in [0o777, 0o770] {
+            mode(&folder, shared);
+            start_is_refused(&house, "chmod 700");
+        }
+        mode(&folder, 0o700);
     }
-    mode(0o700);
+    mode(&segment(&house), 0o666);
+    start_is_refused(&house, "chmod 600");
+    mode(&segment(&house), 0o600);
     house.start().end();
 }
 

@@ -120,7 +120,7 @@ fn ui_2_a_running_estop_with_everything_in_place_is_fine() {
         "its store answers",
         "the stop was tried out",
         "the database is whole",
-        "what happened is stored",
+        "the journal has ",
         "the latch can be read",
         "only its owner can open",
         "openai: 127.0.0.1:",

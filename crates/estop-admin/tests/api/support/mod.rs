@@ -13,7 +13,7 @@ use axum::extract::ConnectInfo;
 use estop_admin::{Admin, AdminState, AlertsApi, Options, Place};
 use estop_core::operator::Operator;
 use estop_core::policy_file::{PolicyFile, PolicyFileIn};
-use estop_store::{Sqlite, SqliteOptions};
+use estop_store::{Durability, Journal, JournalBatch, Sqlite, SqliteOptions};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
@@ -23,6 +23,8 @@ use tower::ServiceExt;
 
 use alerts_api::FakeAlerts;
 use operator::{FakeOperator, zones};
+
+use crate::written_journal::WrittenJournal;
 
 pub(crate) const START: i64 = 1_763_164_800_000;
 
@@ -37,7 +39,7 @@ pub(crate) struct Plane {
     pub(crate) token: String,
     clock: Arc<AtomicI64>,
     state: AdminState,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 /// An answer, read whole.
@@ -120,7 +122,7 @@ impl Plane {
         let token = admin.first_start(None).expect("a token").expect("it is the first start");
         let token = token.expose_secret().to_owned();
         let router = admin.router();
-        Plane { admin, operator, store, alerts_api, router, token, clock, state, _folder: folder }
+        Plane { admin, operator, store, alerts_api, router, token, clock, state, folder }
     }
 
     /// With agents `a0`, `a1`, … that the API added.
@@ -130,6 +132,17 @@ impl Plane {
             plane.post("/api/agents", json!({"id": format!("a{number}")})).await.expect(201);
         }
         plane
+    }
+
+    /// The journal beside the database, to be written on.
+    pub(crate) fn journal(&self) -> WrittenJournal {
+        WrittenJournal::open(self.folder.path())
+    }
+
+    /// Stores rows, up to the newest record of a journal.
+    pub(crate) fn keep(&self, journal: &WrittenJournal, rows: JournalBatch) {
+        let batch = JournalBatch { cursor: Some(journal.cursor()), ..rows };
+        self.store.append(Arc::new(batch), Durability::Process).expect("it is stored");
     }
 
     pub(crate) fn pass_ms(&self, ms: i64) {

@@ -3,10 +3,8 @@
 
 use estop_core::guards::breaker::LimitUse;
 use estop_core::ids::Name;
-use estop_core::journal::{Chains, SYSTEM};
 use estop_core::operator::ADMIN_TOKEN_BY_OWNER;
 use estop_core::system::proof_test::CANARY;
-use estop_core::time::Now;
 use estop_notify::{AlertType, BudgetSeen, Cost, Detail, EscalationSeen, Happening, Phase};
 use estop_store::{
     Escalation, EventFilter, EventKey, Journal, JournalBatch, NewEvent, Sqlite, StoreError, StoredEvent,
@@ -59,13 +57,10 @@ pub(in crate::memory) fn since(
     Ok(of(&events, &Fresh { batch: &JournalBatch::default(), facts }))
 }
 
-/// The event of the checkpoint that was just written: what its record's hash covers is all there was.
-pub(in crate::memory) fn checkpoint(chains: &Chains, now: Now) -> Option<NewEvent> {
-    let seq = chains.seq();
-    let digits = chains.head(SYSTEM)?.events.digits();
-    let digest = String::from_utf8_lossy(&digits);
+/// The event of the journal's end: its digest covers all there was up to this record.
+pub(in crate::memory) fn checkpoint(seq: u64, digest: &str, wall: i64) -> NewEvent {
     let detail = json!({ "last_seq": seq, "digest": digest }).to_string();
-    Some(NewEvent { seq, wall: now.wall, agent: None, event_type: "checkpoint".into(), detail })
+    NewEvent { seq, wall, agent: None, event_type: "checkpoint".into(), detail }
 }
 
 /// The batch itself, and what is known beside it.

@@ -21,19 +21,34 @@ use estop_core::policy_file::{PolicyFile, PolicyFileIn};
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_fake_model::FakeModel;
 use estop_gateway::settings::{Auth, Limits, Provider, Settings, UnknownAgents};
-use estop_gateway::{Engine, Gateway, Handover, JournalQueue, Recorded, Remembered};
+use estop_gateway::{Engine, Gateway, JournalFile, JournalQueue, Recorded, Remembered};
+use estop_journal::{Head, SYSTEM, State};
 use estop_wire::protocol::Family;
 
 /// Long enough for a loaded machine, short enough to fail.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A record of the journal.
-pub struct Noted {
-    /// Whose.
-    pub chain: String,
-    /// What was decided, as JSON.
-    pub decision: String,
-    pub record: Recorded,
+/// A journal in memory.
+#[derive(Clone, Debug, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl JournalFile for Lines {
+    fn write(&self, lines: &[u8], _: u64) -> std::io::Result<()> {
+        self.0.lock().unwrap().extend_from_slice(lines);
+        Ok(())
+    }
+    fn sync(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn is_long(&self) -> bool {
+        false
+    }
+    fn begin_next(&self, _: &State) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn is_short(&self) -> bool {
+        false
+    }
 }
 
 /// A gateway in front of a fake model.
@@ -41,7 +56,8 @@ pub struct House {
     pub gateway: Option<Gateway>,
     pub model: FakeModel,
     pub queue: Arc<JournalQueue>,
-    records: Arc<Mutex<Vec<Noted>>>,
+    lines: Lines,
+    records: Arc<Mutex<Vec<Recorded>>>,
     writer: Option<JoinHandle<()>>,
 }
 
@@ -63,7 +79,11 @@ impl House {
 
     /// The same in front of a given model.
     pub fn on(model: FakeModel, policy: &str, change: impl FnOnce(&mut Settings)) -> House {
-        House::keeping(model, policy, JournalQueue::default(), change)
+        let lines = Lines::default();
+        let queue = JournalQueue::with_file(Box::new(lines.clone()), State::default());
+        let mut house = House::keeping(model, policy, queue, change);
+        house.lines = lines;
+        house
     }
 
     /// The same with a journal of its own.
@@ -88,21 +108,16 @@ impl House {
         let mut settings = settings(&model, file.check(&|_| None).unwrap());
         change(&mut settings);
         let queue = Arc::new(queue);
-        let records: Arc<Mutex<Vec<Noted>>> = Arc::default();
+        let records: Arc<Mutex<Vec<Recorded>>> = Arc::default();
         let gateway = Gateway::start(settings, Arc::clone(&queue), remembered).unwrap();
         let (taken, kept) = (Arc::clone(&queue), Arc::clone(&records));
         let writer = std::thread::spawn(move || {
-            let mut batch = Handover::default();
+            let mut batch = Vec::new();
             while taken.take(&mut batch, None).is_some() {
-                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                let lines = batch.iter().map(|(_, line)| (line.chain().to_owned(), text(line.decision())));
-                let lines: Vec<_> = lines.collect();
-                let noted = lines.into_iter().zip(batch.drain());
-                let noted = noted.map(|((chain, decision), record)| Noted { chain, decision, record });
-                kept.lock().unwrap().extend(noted);
+                kept.lock().unwrap().extend(batch.drain(..).map(|queued| queued.record));
             }
         });
-        House { gateway: Some(gateway), model, queue, records, writer: Some(writer) }
+        House { gateway: Some(gateway), model, queue, lines: Lines::default(), records, writer: Some(writer) }
     }
 
     pub fn engine(&self) -> &Arc<Engine> {
@@ -115,11 +130,6 @@ impl House {
 
     /// Looks through the journal so far until something is found.
     pub fn find<T>(&self, mut find: impl FnMut(&Recorded) -> Option<T>) -> Option<T> {
-        self.find_noted(|noted| find(&noted.record))
-    }
-
-    /// The same, with whose record it is.
-    pub fn find_noted<T>(&self, mut find: impl FnMut(&Noted) -> Option<T>) -> Option<T> {
         let end = Instant::now() + PATIENCE;
         loop {
             if let Some(found) = self.records.lock().unwrap().iter().find_map(&mut find) {
@@ -135,7 +145,7 @@ impl House {
     /// Waits until the journal has so many of these; whether it has.
     pub fn find_all(&self, count: usize, is_one: impl Fn(&Recorded) -> bool) -> bool {
         let end = Instant::now() + PATIENCE;
-        while self.records.lock().unwrap().iter().filter(|noted| is_one(&noted.record)).count() < count {
+        while self.records.lock().unwrap().iter().filter(|record| is_one(record)).count() < count {
             if Instant::now() > end {
                 return false;
             }
@@ -146,27 +156,23 @@ impl House {
 
     /// Everything recorded of the system so far.
     pub fn system_records(&self) -> Vec<(SystemEvent, SystemDecision)> {
-        let of = |noted: &Noted| match &noted.record {
+        let of = |record: &Recorded| match record {
             Recorded::System { event, decision, .. } => Some((event.clone(), *decision)),
             Recorded::Agent { .. } => None,
         };
         self.records.lock().unwrap().iter().filter_map(of).collect()
     }
 
-    /// Everything recorded so far, of agents, as JSON of event and decision.
+    /// Everything recorded so far, of agents: whose, and the line as it was written.
     pub fn records(&self) -> Vec<String> {
-        let (pushed, end) = (self.queue.pushed(), Instant::now() + PATIENCE);
-        while (self.records.lock().unwrap().len() as u64) < pushed {
-            assert!(Instant::now() < end, "the journal's writer does not come");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let of = |Noted { chain, decision, record }: &Noted| match record {
-            Recorded::Agent { event, .. } => {
-                Some(format!("{chain} {} {decision}", serde_json::to_string(event).unwrap()))
-            }
-            Recorded::System { .. } => None,
+        self.queue.flush();
+        let lines = self.lines.0.lock().unwrap();
+        let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let of = |line: &[u8]| {
+            let head = Head::read(line).unwrap();
+            (head.agent != SYSTEM).then(|| format!("{} {}", head.agent, String::from_utf8_lossy(line)))
         };
-        self.records.lock().unwrap().iter().filter_map(of).collect()
+        lines.filter_map(of).collect()
     }
 }
 

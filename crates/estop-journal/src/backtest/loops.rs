@@ -6,14 +6,15 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::decision::{Decision, Finding, Guard, Ruling};
-use crate::engine::AgentState;
-use crate::event::{Event, EventKind};
-use crate::ids::{Hash64, Name};
-use crate::journal::Record;
-use crate::loop_detector::LoopFinding;
-use crate::policy::{Mode, Modes, Policy};
-use crate::time::Now;
+use estop_core::decision::{Decision, Finding, Guard, Ruling};
+use estop_core::engine::AgentState;
+use estop_core::event::{Event, EventKind};
+use estop_core::ids::{Hash64, Name};
+use estop_core::loop_detector::LoopFinding;
+use estop_core::policy::{Mode, Modes, Policy};
+use estop_core::time::Now;
+
+use crate::record::Record;
 
 /// Runs that are told apart; beyond that, stops are counted and runs are not.
 const RUNS_MAX: usize = 10_000;
@@ -83,10 +84,9 @@ impl LoopBacktest {
 
     /// Takes the agent's next record in.
     pub fn feed(&mut self, record: &Record<'_>) {
-        let Some(event) = &record.head.event else { return };
-        let now = Now { mono: record.head.mono, wall: record.head.wall };
-        let seq = record.head.seq;
-        match refusal(record.decision_bytes) {
+        let Some(event) = &record.event else { return };
+        let (seq, now) = (record.seq, record.now);
+        match refusal(record.decision) {
             // It was judged on its way in and never ran: it is judged here, and leaves no trace.
             Refusal::ByLoop => {
                 let decision = self.state.clone().handle(now, event, &self.policy);
@@ -157,9 +157,9 @@ enum Refusal {
     ByOthers,
 }
 
-fn refusal(decision: &[u8]) -> Refusal {
-    match decision.strip_prefix(br#"{"outcome":{"refuse":{"by":""#) {
-        Some(by) if by.starts_with(br#"loop""#) => Refusal::ByLoop,
+fn refusal(decision: &str) -> Refusal {
+    match decision.strip_prefix(r#"{"outcome":{"refuse":{"by":""#) {
+        Some(by) if by.starts_with(r#"loop""#) => Refusal::ByLoop,
         Some(_) => Refusal::ByOthers,
         None => Refusal::None,
     }

@@ -7,16 +7,17 @@ mod loops;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use estop_core::budget::Amount;
+use estop_core::decision::{Decision, Effect, Guard};
+use estop_core::engine::AgentState;
+use estop_core::event::{Event, EventKind, Usage};
+use estop_core::ids::{Name, RequestId};
+use estop_core::policy::Policy;
+use estop_core::time::Now;
 use serde::Serialize;
 
-use crate::budget::Amount;
-use crate::decision::{Decision, Effect, Guard};
-use crate::engine::AgentState;
-use crate::event::{Event, EventKind, Usage};
-use crate::ids::{Name, RequestId};
-use crate::journal::{Chains, JournalError, Line};
-use crate::policy::Policy;
-use crate::time::Now;
+use crate::check::{Checker, Found, JournalError};
+use crate::record::Record;
 pub use loops::{LoopBacktest, LoopOutcome, LoopStop};
 
 /// What would have happened to one agent.
@@ -67,29 +68,30 @@ struct Tested {
 /// Judges a journal by other rules, line by line.
 pub struct Backtest<F> {
     policy_of: F,
-    chains: Chains,
+    checker: Checker,
     agents: BTreeMap<Name, Tested>,
 }
 
 impl<F: Fn(&str) -> Policy> Backtest<F> {
     /// `policy_of` gives the new policy of an agent.
     pub fn new(policy_of: F) -> Self {
-        Backtest { policy_of, chains: Chains::default(), agents: BTreeMap::new() }
+        Backtest { policy_of, checker: Checker::default(), agents: BTreeMap::new() }
     }
 
     /// Takes the next line in.
     pub fn feed(&mut self, line: &[u8]) -> Result<(), JournalError> {
         // Of a journal whose beginning is gone, agents begin anew: their states are those of the old rules.
-        let Line::Record(record) = self.chains.take(line)? else { return Ok(()) };
-        let Some(event) = &record.head.event else { return Ok(()) };
-        let chain: Name = record.head.chain.as_ref().into();
-        let tested = self.agents.entry(chain).or_insert_with_key(|agent| Tested {
+        let Found::Record(_) = self.checker.take(line)? else { return Ok(()) };
+        let after = self.checker.state().seq - 1;
+        let record = Record::parse(line)
+            .map_err(|error| JournalError::Unreadable { after, problem: error.to_string() })?;
+        let Some(event) = &record.event else { return Ok(()) };
+        let tested = self.agents.entry(record.agent.as_ref().into()).or_insert_with_key(|agent| Tested {
             policy: Box::new((self.policy_of)(agent)),
             ..Tested::default()
         });
-        let now = Now { mono: record.head.mono, wall: record.head.wall };
-        let refused_before = record.decision_bytes.starts_with(br#"{"outcome":{"refuse""#);
-        tested.judge(record.head.seq, now, event, refused_before);
+        let refused_before = record.decision.starts_with(r#"{"outcome":{"refuse""#);
+        tested.judge(record.seq, record.now, event, refused_before);
         Ok(())
     }
 
@@ -98,9 +100,9 @@ impl<F: Fn(&str) -> Policy> Backtest<F> {
         self.agents.iter().map(|(agent, tested)| (agent.as_ref(), &tested.outcome))
     }
 
-    /// The chains as far as they were read.
-    pub fn chains(&self) -> &Chains {
-        &self.chains
+    /// The journal as far as it was read.
+    pub fn checker(&self) -> &Checker {
+        &self.checker
     }
 }
 
@@ -173,7 +175,7 @@ impl Tested {
                     reason: stop_reason(decision, guard),
                 });
             }
-        } else if decision.outcome == crate::decision::Outcome::Allow {
+        } else if decision.outcome == estop_core::decision::Outcome::Allow {
             self.stopped_by = None;
         }
     }

@@ -1,3 +1,0 @@
--- block.digests has 8 bytes of each record's hashes, and behind them the other 56 of each chain's first record in the block:
--- the rest follows from the lines. Blocks of before stand as they are: 64 bytes for each record. No table changes: the number
--- alone keeps an older estop away.

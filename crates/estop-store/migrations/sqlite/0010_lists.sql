@@ -1,2 +1,0 @@
--- Records have prints and tokens as lists and leave out an outcome that says nothing; so have agents' states. Those of before are
--- read as they stand. No table changes: the number alone keeps an older estop away.

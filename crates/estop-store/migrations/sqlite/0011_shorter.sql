@@ -1,3 +1,0 @@
--- Decisions leave out what a passing guard saw where that is as usual: no repetition, no failure, all of its health. Packed lines have
--- numbers, chains and times in columns before them. Records and blocks of before are read as they stand. No table changes: the number
--- alone keeps an older estop away.

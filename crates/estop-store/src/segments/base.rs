@@ -1,0 +1,105 @@
+//! What a pruned journal begins with: the state of each agent after the last segment that went, computed from the records
+//! themselves.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use estop_core::engine::Snapshot;
+use estop_core::ids::Name;
+use estop_journal::{Base, Entry, Manifest, Record, SYSTEM, check_line, records};
+use serde_json::value::RawValue;
+
+use super::files::{base_path, sealed_path, sync_folder, unfinished};
+use super::frames::{self, Frames};
+use super::sealer::{SealError, append_manifest, is_base_whole, sha256};
+
+/// The agents' states after the last segment that was pruned, as lines; empty if none was.
+pub(super) fn base_lines(folder: &Path, manifest: &Manifest) -> io::Result<Vec<u8>> {
+    let Some((segment, _)) = &manifest.pruned else { return Ok(Vec::new()) };
+    if !is_base_whole(folder, manifest)? {
+        return Err(invalid(format!("the states after segment {segment} were changed")));
+    }
+    let frames = Frames::open(&base_path(folder, *segment))?;
+    let parts = (0..frames.count()).map(|frame| frames.read(frame)).collect::<io::Result<Vec<_>>>()?;
+    Ok(parts.concat())
+}
+
+fn invalid(problem: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, problem)
+}
+
+/// The same: of each agent its state's bytes.
+pub fn base_states(folder: &Path, manifest: &Manifest) -> io::Result<BTreeMap<Name, Vec<u8>>> {
+    let mut states = BTreeMap::new();
+    for line in base_lines(folder, manifest)?.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        check_line(line).map_err(|error| invalid(error.to_string()))?;
+        let read = Base::parse(line).map_err(|error| invalid(error.to_string()))?;
+        states.insert(read.agent.as_ref().into(), read.state.get().as_bytes().to_vec());
+    }
+    Ok(states)
+}
+
+/// Lets the oldest packed segment go: its agents' states after it are written and listed first.
+pub fn prune_oldest(folder: &Path, manifest: &mut Manifest) -> Result<u64, SealError> {
+    let Some(oldest) = manifest.sealed.first().cloned() else { return Ok(0) };
+    let damaged = |problem: String| SealError::Damaged { segment: oldest.segment, problem };
+    let mut states = base_states(folder, manifest)?;
+    let mut touched: BTreeMap<Name, Snapshot> = BTreeMap::new();
+    let frames = Frames::open(&sealed_path(folder, oldest.segment))?;
+    for frame in 0..frames.count() {
+        let lines = frames.read(frame)?;
+        for (line, head) in records(&lines).filter(|(_, head)| head.agent != SYSTEM) {
+            let record = Record::parse(line).map_err(|error| damaged(error.to_string()))?;
+            let Some(event) = &record.event else { continue };
+            if !touched.contains_key(head.agent) {
+                let state = states
+                    .get(head.agent)
+                    .map_or_else(|| Ok(Snapshot::default()), |state| Snapshot::read(state));
+                touched.insert(head.agent.into(), state.map_err(|error| damaged(error.to_string()))?);
+            }
+            if let Some(state) = touched.get_mut(head.agent) {
+                state.tell(record.now, event);
+                if state.told != head.n {
+                    return Err(damaged(format!(
+                        "records of {} are missing before record {}",
+                        head.agent, head.seq
+                    )));
+                }
+            }
+        }
+    }
+    states.extend(touched.iter().map(|(agent, state)| (agent.clone(), state.write())));
+    let packed = frames::pack(&written(&states)?)?;
+    let path = base_path(folder, oldest.segment);
+    let new = unfinished(&path);
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(&packed)?;
+    file.sync_all()?;
+    std::fs::rename(&new, &path)?;
+    sync_folder(folder)?;
+    let before = manifest.pruned.as_ref().map(|(segment, _)| *segment);
+    append_manifest(
+        folder,
+        manifest,
+        Entry::Pruned { segment: oldest.segment, base_sha256: sha256(&packed) },
+    )?;
+    std::fs::remove_file(sealed_path(folder, oldest.segment))?;
+    if let Some(before) = before {
+        std::fs::remove_file(base_path(folder, before))?;
+    }
+    Ok(oldest.last_seq)
+}
+
+fn written(states: &BTreeMap<Name, Vec<u8>>) -> io::Result<Vec<u8>> {
+    let mut lines = Vec::new();
+    for (agent, state) in states {
+        let text = std::str::from_utf8(state).map_err(io::Error::other)?;
+        let told = Snapshot::read(state).map_err(io::Error::other)?.told;
+        let state: &RawValue = serde_json::from_str(text)?;
+        Base { agent: (&**agent).into(), n: told, state }.write(&mut lines)?;
+    }
+    Ok(lines)
+}
