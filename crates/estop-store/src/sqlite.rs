@@ -110,6 +110,7 @@ impl Sqlite {
 
     /// How far into which journal the rows of a database that may be in use were made.
     pub fn cursor_of(path: &Path) -> Result<Option<Cursor>, OpenError> {
+        open::check_header(path)?;
         let refused = |error| open::refuse(path, error);
         let connection = open::reader(path).map_err(refused)?;
         append::cursor(&connection).map_err(refused)
