@@ -7,41 +7,50 @@ use super::conceal;
 use super::fault::Fault;
 use super::known_keys::keys_of;
 use super::overrides::Override;
-use super::place::{Place, Step, path_text, place};
 use super::problem::{Problem, Spot, printable, printable_sentence};
 use super::suggest::closest;
+use super::tree::{NotYaml, Place, Step, path_text};
+use super::typed::{Refusal, Why};
 use super::zones;
 
-/// What the YAML reader refused. `path` is as far as it came.
-pub(super) fn yaml_error(error: &Error, path: &[Step], text: &str, name: &str) -> Problem {
-    let found = match place(text, path) {
-        Some(Place { found: Some(found), .. }) => Found::Text(found),
-        Some(Place { found: None, .. }) => Found::Nothing,
+/// What is no YAML.
+pub(super) fn not_yaml(refused: &NotYaml, text: &str, name: &str) -> Problem {
+    let NotYaml { error, path } = refused;
+    let spot = error.location().map(|location| Spot::of(text, location));
+    let help = is_bare_ipv6(path, spot.as_ref(), text)
+        .then(|| "An IPv6 address needs quotes: \"[::1]:4100\"".to_owned());
+    Problem::at(name, spot, yaml_sentence(original(error), path)).with_help(help)
+}
+
+/// What a type refused, in a file or in the variables that were laid over it.
+pub(super) fn refused(refusal: &Refusal, text: &str, name: &str, overrides: &[Override]) -> Problem {
+    let found = match &refusal.at {
+        Some((_, Some(found))) => Found::Text(found.clone()),
+        Some((_, None)) => Found::Nothing,
         None => Found::Unknown,
     };
-    let (message, help) = sentence(original(error), path, &found);
-    let help = help.or_else(|| {
-        is_bare_ipv6(path, &found).then(|| "An IPv6 address needs quotes: \"[::1]:4100\"".to_owned())
-    });
-    Problem::at(name, spot(error, path, text), message).with_help(help)
-}
-
-/// To YAML, the brackets of `data: [::1]:4100` are a list.
-fn is_bare_ipv6(path: &[Step], found: &Found) -> bool {
-    path_text(path).starts_with("listen.") && matches!(found, Found::Text(found) if found == "a list")
-}
-
-/// What was wrong with a variable that sets a key.
-pub(super) fn override_error(error: &Error, path: &[Step], variable: &Override) -> Problem {
-    let found = match path.get(variable.keys.len()..) {
-        Some([]) => Found::Text(printable(&variable.value)),
-        Some(below) => {
-            place(&variable.value, below).and_then(|place| place.found).map_or(Found::Unknown, Found::Text)
+    match refusal.at.as_ref().map(|(place, _)| *place) {
+        Some(Place::Variable(number) | Place::SectionFor(number))
+            if let Some(variable) = overrides.get(number) =>
+        {
+            let (message, help) = sentence(refusal, &found, &variable.keys);
+            variable.problem(message).with_help(help)
         }
-        None => Found::Unknown,
-    };
-    let (message, help) = sentence(original(error), path, &found);
-    variable.problem(message).with_help(help)
+        place => {
+            let spot = match place {
+                Some(Place::File(location)) => Some(Spot::of(text, location)),
+                Some(Place::Variable(_) | Place::SectionFor(_)) | None => None,
+            };
+            let (message, help) = sentence(refusal, &found, &[]);
+            Problem::at(name, spot, message).with_help(help)
+        }
+    }
+}
+
+/// To YAML, the brackets of `data: [::1]:4100` are a list, and what follows is a mistake.
+fn is_bare_ipv6(path: &[Step], spot: Option<&Spot>, text: &str) -> bool {
+    let line = spot.and_then(|spot| text.lines().nth(spot.line.checked_sub(1)?)).unwrap_or_default();
+    path_text(path).starts_with("listen") && line.contains("]:")
 }
 
 /// What stands where something else should be.
@@ -89,17 +98,9 @@ fn original(mut error: &Error) -> &Error {
     error
 }
 
-/// Errors about keys know their place. For values the reader sometimes points at the key, so the path decides.
-fn spot(error: &Error, path: &[Step], text: &str) -> Option<Spot> {
-    let about_value =
-        matches!(original(error), Error::SerdeInvalidValue { .. } | Error::SerdeInvalidType { .. });
-    let value = if about_value { place(text, path).map(|place| place.location) } else { None };
-    value.or_else(|| error.location()).map(|location| Spot::of(text, location))
-}
-
-/// Message and help.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the enum is the library's, and grows")]
-fn sentence(error: &Error, path: &[Step], found: &Found) -> (String, Option<String>) {
+/// Message and help. `variable` are the keys that the variable at fault sets.
+fn sentence(refusal: &Refusal, found: &Found, variable: &[String]) -> (String, Option<String>) {
+    let path = refusal.path.as_slice();
     let must_be = |expected: &str| {
         let subject = subject(path);
         match found {
@@ -114,34 +115,36 @@ fn sentence(error: &Error, path: &[Step], found: &Found) -> (String, Option<Stri
             Found::Unknown => format!("{subject} must be {expected}"),
         }
     };
-    let message = match error {
-        Error::SerdeUnknownField { field, expected, .. } => return unknown_key(field, expected, path),
-        Error::SerdeUnknownVariant { variant, expected, .. } => {
-            let help =
-                closest(variant, expected.iter().copied()).map(|meant| format!("did you mean `{meant}`?"));
-            return (must_be(&either(expected)), help);
+    match &refusal.why {
+        Why::UnknownKey { key, known } => unknown_key(key, known, path),
+        Why::UnknownWord { word, known } => {
+            let help = closest(word, known.iter().copied()).map(|meant| format!("did you mean `{meant}`?"));
+            (must_be(&either(known)), help)
         }
+        Why::MustBe(expected) => (must_be(expected), None),
+        Why::MissingKey(key) => (format!("key `{key}` is missing{}", inside(path)), None),
+        Why::NoSection => {
+            let (key, section) = variable.split_last().map_or(("", &[][..]), |(key, keys)| (key, keys));
+            (format!("unknown key `{key}`: {} is a single value", section.join(".")), None)
+        }
+        Why::Other(message) => (printable_sentence(message), None),
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "the enum is the library's, and grows")]
+fn yaml_sentence(error: &Error, path: &[Step]) -> String {
+    match error {
         Error::DuplicateMappingKey { key, .. } => {
             let key =
                 key.as_deref().map_or_else(|| "a key".to_owned(), |key| format!("key `{}`", printable(key)));
             format!("{key} is given twice{}", inside(path))
         }
-        Error::SerdeInvalidType { expected, .. }
-        | Error::SerdeInvalidValue { expected, .. }
-        | Error::SerdeInvalidLength { expected, .. } => must_be(expected),
-        Error::SerdeMissingField { field, .. } => format!("key `{field}` is missing{}", inside(path)),
-        Error::Unexpected { expected: "mapping start", .. } => must_be("a mapping (`key: value`)"),
-        Error::Unexpected { expected: "sequence start", .. } => must_be("a list (`[a, b]`)"),
-        Error::Unexpected { .. }
+        Error::SerdeInvalidType { .. }
+        | Error::Unexpected { .. }
         | Error::NullIntoString { .. }
-        | Error::ExternallyTaggedEnumExpectedScalarOrMapping { .. }
-        | Error::UnexpectedValueForUnitEnumVariant { .. }
-        | Error::TaggedScalarCannotDeserializeIntoString { .. } => must_be("a single value"),
-        Error::InvalidBooleanStrict { .. } | Error::InvalidScalar { ty: "bool", .. } => {
-            must_be("true or false")
+        | Error::TaggedScalarCannotDeserializeIntoString { .. } => {
+            format!("{} must be a single value", subject(path))
         }
-        Error::InvalidScalar { ty, .. } if ty.starts_with('f') => must_be("a number"),
-        Error::InvalidScalar { .. } => must_be("a whole number"),
         Error::MultipleDocuments { .. } => "only one YAML document may be in the file".to_owned(),
         Error::UnknownAnchor { .. } => "this alias (`*name`) has no anchor (`&name`) before it".to_owned(),
         Error::UnsupportedTag { tag, .. } => format!("YAML tag `{}` is not supported", printable(tag)),
@@ -157,12 +160,10 @@ fn sentence(error: &Error, path: &[Step], found: &Found) -> (String, Option<Stri
         other => {
             format!("not valid here: {}", printable_sentence(&UserMessageFormatter.format_message(other)))
         }
-    };
-    (message, None)
+    }
 }
 
-fn unknown_key(key: &str, known: &[&str], path: &[Step]) -> (String, Option<String>) {
-    let place = path.split_last().map_or(path, |(_, parents)| parents);
+fn unknown_key(key: &str, known: &[&str], place: &[Step]) -> (String, Option<String>) {
     let message = format!("unknown key `{}`{}", printable(key), inside(place));
     let known_keys = known.join(", ");
     let help = if known.contains(&"policy") && keys_of::<PolicyIn>().contains(&key) {

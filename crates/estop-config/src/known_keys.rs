@@ -1,13 +1,17 @@
 //! Which keys a section has.
 
 use serde::de::DeserializeOwned;
-use serde_saphyr::Error;
+
+use super::tree::{Key, Node, Place, Value};
+use super::typed::Why;
 
 /// The keys of a section. The type knows them; asked for one it cannot have, it lists them.
 pub(super) fn keys_of<T: DeserializeOwned>() -> Vec<&'static str> {
-    let refused = serde_saphyr::from_str::<T>("{'': }").err();
-    match refused.as_ref().map(Error::without_snippet) {
-        Some(Error::SerdeUnknownField { expected, .. }) => expected.clone(),
-        _ => Vec::new(),
+    let place = Place::Variable(0);
+    let node = |value| Node { value, place, written: String::new() };
+    let entry = (Key { name: String::new(), place }, node(Value::Nothing));
+    match T::deserialize(&node(Value::Mapping(vec![entry]))).map_err(|refusal| refusal.why) {
+        Err(Why::UnknownKey { known, .. }) => known.to_vec(),
+        Ok(_) | Err(_) => Vec::new(),
     }
 }

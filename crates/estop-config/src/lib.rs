@@ -50,9 +50,10 @@ mod fault;
 mod fixed;
 mod known_keys;
 mod origin;
-mod place;
 mod problem;
 mod suggest;
+mod tree;
+mod typed;
 mod yaml;
 mod yaml_options;
 mod zones;
@@ -62,13 +63,16 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use estop_core::policy_file::PolicyFile;
+use estop_core::policy_file::{PolicyFile, PolicyIn};
 use estop_core::printed_command::Commands;
 
 use rustix::fs::OFlags;
+use serde::Deserialize;
 
 use origin::Origin;
+use overrides::Override;
 use shape::{DataDirIn, FileIn};
+use tree::Node;
 
 pub use alerts::Alerts;
 pub use base_url::BaseUrl;
@@ -117,8 +121,9 @@ pub fn load(path: &Path) -> Result<PolicyFile, ConfigError> {
 
 /// Reads a configuration's text for its policies; `name` stands in messages.
 pub fn parse(text: &str, name: &str) -> Result<PolicyFile, ConfigError> {
-    let file: FileIn = read(text, name)?;
-    Ok(policies(file, Origin { text, name, overrides: &[] })?)
+    let tree = read_tree(text, name)?;
+    let file = read_file(&tree, text, name, &[])?;
+    Ok(policies(file, Origin { text, name, tree: Some(&tree), overrides: &[] })?)
 }
 
 /// Reads the configuration of `estop serve`: the file, if there is one, and what the environment sets.
@@ -132,12 +137,15 @@ pub fn load_serve(path: Option<&Path>, env: &Env) -> Result<ServeConfig, ConfigE
 /// Reads the configuration of `estop serve` from a file's text; `name` stands in messages.
 pub fn parse_serve(text: &str, name: &str, env: &Env) -> Result<ServeConfig, ConfigError> {
     // The file alone first, so that each mistake has its own place.
-    let mut file: FileIn = read(text, name)?;
+    let tree = read_tree(text, name)?;
+    let mut file = read_file(&tree, text, name, &[])?;
     let overrides = overrides::overrides(env)?;
     if !overrides.is_empty() {
-        file = overlay::read(text, &overrides)?;
+        let mut laid = tree.clone();
+        overlay::lay(&mut laid, &overrides);
+        file = read_file(&laid, text, name, &overrides)?;
     }
-    let origin = Origin { text, name, overrides: &overrides };
+    let origin = Origin { text, name, tree: Some(&tree), overrides: &overrides };
     let llm_enabled = serve::llm_enabled(env)?;
     let policies = policies(file.clone(), origin)?;
     serve::check(&file, policies, env, llm_enabled).map_err(|fault| origin.problem(fault).into())
@@ -161,7 +169,7 @@ pub fn data_dir(path: Option<&Path>, env: &Env) -> Result<PathBuf, ConfigError> 
 }
 
 fn found_data_dir(given: Option<&values::FilePath>, name: &str, env: &Env) -> Result<PathBuf, ConfigError> {
-    let origin = Origin { text: "", name, overrides: &[] };
+    let origin = Origin { text: "", name, tree: None, overrides: &[] };
     paths::data_dir(given, env).map_err(|fault| origin.problem(fault).into())
 }
 
@@ -188,6 +196,11 @@ pub fn commands(data_dir: &Path, env: &Env) -> Commands {
     Commands::of_data_dir(&folder.to_string_lossy())
 }
 
+/// Reads a text for rules alone, as they stand below `policy:`.
+pub fn read_policy(text: &str, name: &str) -> Result<PolicyIn, Problem> {
+    yaml::read(text, name)
+}
+
 /// The keys at the top of a configuration.
 pub fn top_keys() -> Vec<&'static str> {
     known_keys::keys_of::<FileIn>()
@@ -198,11 +211,15 @@ fn policies(file: FileIn, origin: Origin<'_>) -> Result<PolicyFile, Problem> {
     checked.map_err(|error| origin.problem(explain::policy_fault(&error)))
 }
 
-fn read(text: &str, name: &str) -> Result<FileIn, Problem> {
+fn read_tree(text: &str, name: &str) -> Result<Node, Problem> {
     if text.len() > FILE_BYTES_MAX {
         return Err(Problem::whole_file(name, too_large()));
     }
-    yaml::read(text, name)
+    yaml::tree(text, name)
+}
+
+fn read_file(tree: &Node, text: &str, name: &str, overrides: &[Override]) -> Result<FileIn, Problem> {
+    FileIn::deserialize(tree).map_err(|refusal| explain::refused(&refusal, text, name, overrides))
 }
 
 /// The text of a file that is one.

@@ -2,13 +2,15 @@
 
 use super::fault::Fault;
 use super::overrides::Override;
-use super::place::{Step, place};
 use super::problem::{Problem, Spot, printable_sentence};
+use super::tree::{Node, Place, Step};
 
 /// What a configuration was made of.
 #[derive(Clone, Copy)]
 pub(super) struct Origin<'t> {
     pub(super) text: &'t str,
+    /// The file alone, as a tree; `None` if there is none.
+    pub(super) tree: Option<&'t Node>,
     /// The file's name.
     pub(super) name: &'t str,
     pub(super) overrides: &'t [Override],
@@ -34,6 +36,9 @@ impl Origin<'_> {
 
     fn spot(&self, keys: &[String]) -> Option<Spot> {
         let path: Vec<Step> = keys.iter().cloned().map(Step::Key).collect();
-        place(self.text, &path).map(|place| Spot::of(self.text, place.location))
+        match self.tree?.at(&path)?.place {
+            Place::File(location) => Some(Spot::of(self.text, location)),
+            Place::Variable(_) | Place::SectionFor(_) => None,
+        }
     }
 }

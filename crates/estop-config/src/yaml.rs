@@ -3,18 +3,16 @@
 use serde::de::DeserializeOwned;
 
 use super::explain;
-use super::place::Step;
 use super::problem::Problem;
-use super::yaml_options::options;
+use super::tree::{self, Node};
 
 /// Reads one YAML document. An empty text is an empty mapping.
 pub fn read<T: DeserializeOwned>(text: &str, name: &str) -> Result<T, Problem> {
-    let mut path = Vec::new();
-    serde_saphyr::with_deserializer_from_str_with_options(text, options(), |yaml| {
-        serde_path_to_error::deserialize(yaml).map_err(|error| {
-            path = error.path().iter().map(Step::from).collect();
-            error.into_inner()
-        })
-    })
-    .map_err(|error| explain::yaml_error(&error, &path, text, name))
+    let tree = tree(text, name)?;
+    T::deserialize(&tree).map_err(|refusal| explain::refused(&refusal, text, name, &[]))
+}
+
+/// Reads one YAML document as a tree.
+pub(super) fn tree(text: &str, name: &str) -> Result<Node, Problem> {
+    tree::read(text).map_err(|error| explain::not_yaml(&error, text, name))
 }

@@ -10,7 +10,6 @@ pub(super) fn options() -> Options {
         non_finite_float_policy: serde_saphyr::NonFiniteFloatPolicy::PassThrough,
         reject_unsupported_tags: true,
         with_snippet: false,
-        emit_comments: false,
         budget: serde_saphyr::budget! {
             max_depth: 16,
             max_aliases: 1_000,

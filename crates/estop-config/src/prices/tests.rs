@@ -194,8 +194,8 @@ fn po_2_wrong_prices_are_refused_where_they_stand() {
         assert!(message.starts_with(&expected), "{message}");
     }
     for (yaml, expected) in [
-        ("prices: {models: {m: {input: 1}}}", "estop.yaml:1:23: key `output` is missing in prices.models.m"),
-        ("prices: {models: {m: }}", "estop.yaml:1:19: key `input` is missing in prices.models.m"),
+        ("prices: {models: {m: {input: 1}}}", "estop.yaml:1:22: key `output` is missing in prices.models.m"),
+        ("prices: {models: {m: }}", "estop.yaml:1:20: key `input` is missing in prices.models.m"),
         ("prices: {models: {m: 3}}", "estop.yaml:1:22: m must be a mapping (`key: value`); found 3"),
         (
             "prices: {models: {m: {input: 1, output: 1, cache: 1}}}",

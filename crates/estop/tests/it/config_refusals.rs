@@ -90,12 +90,13 @@ fn ui_5_aliases_cannot_blow_up_the_reader() {
         writeln!(yaml, "  a{level}: &a{level} [{}]", [below.as_str(); 10].join(", "))
             .expect("writing to a string");
     }
+    let too_large = "too deeply nested, or too large once its aliases are filled in";
     let refused = estop_config::parse(&yaml, "estop.yaml").expect_err("a bomb is refused").to_string();
-    assert!(refused.starts_with("estop.yaml:3:"), "{refused}");
+    assert!(refused.contains(too_large), "{refused}");
 
     // Twenty thousand uses of one anchor, each of the right type.
     let many = ["*t"; 20_000].join(", ");
     let yaml = format!("agents: {{a: {{role: &t x}}}}\npolicy: {{exempt_tools: [{many}]}}\n");
     let refused = estop_config::parse(&yaml, "estop.yaml").expect_err("too many aliases").to_string();
-    assert!(refused.contains("too deeply nested, or too large once its aliases are filled in"), "{refused}");
+    assert!(refused.contains(too_large), "{refused}");
 }
