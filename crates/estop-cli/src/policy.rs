@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::builder::NonEmptyStringValueParser;
 use estop_config::printable::escaped;
-use estop_config::{FILE_BYTES_MAX, read_yaml};
-use estop_core::policy_file::PolicyIn;
+use estop_config::{FILE_BYTES_MAX, read_policy, read_yaml};
 use http::Method;
 use serde_json::Value;
 
@@ -93,7 +92,7 @@ fn check(daemon: &Daemon, file: &Path) -> anyhow::Result<()> {
 fn read(daemon: &Daemon, file: &Path) -> anyhow::Result<Value> {
     let name = file.display().to_string();
     let text = text_of(file).with_context(|| format!("cannot read {name}"))?;
-    let rules = read_yaml::<PolicyIn>(&text, &name).and_then(|_| read_yaml::<Value>(&text, &name));
+    let rules = read_policy(&text, &name).and_then(|_| read_yaml::<Value>(&text, &name));
     let rules = rules.map_err(|problem| problem.to_string());
     if let (true, Err(problem)) = (daemon.json, &rules) {
         say_json(&serde_json::json!({"code": "invalid", "detail": problem}))?;

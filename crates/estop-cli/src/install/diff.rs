@@ -1,10 +1,15 @@
 //! The difference of two texts as `diff -u` shows it.
 
-use similar::TextDiff;
+use diffy::DiffOptions;
 
 /// The unified difference; empty if there is none.
 pub(super) fn unified(name: &str, before: &str, after: &str) -> String {
-    TextDiff::from_lines(before, after).unified_diff().header(name, name).to_string()
+    if before == after {
+        return String::new();
+    }
+    let mut options = DiffOptions::new();
+    options.set_original_filename(name.to_owned()).set_modified_filename(name.to_owned());
+    options.create_patch(before, after).to_string()
 }
 
 #[cfg(test)]
