@@ -46,11 +46,17 @@ pub trait JournalFile: Send + Sync + std::fmt::Debug {
     /// Syncs what was written.
     fn sync(&self) -> std::io::Result<()>;
     /// Whether it has grown enough for the next to begin.
-    fn is_long(&self) -> bool;
+    fn is_long(&self) -> bool {
+        false
+    }
     /// Begins the next file with what the records so far add up to. Others wait to write meanwhile.
-    fn begin_next(&self, state: &State) -> std::io::Result<()>;
+    fn begin_next(&self, _state: &State) -> std::io::Result<()> {
+        Ok(())
+    }
     /// Whether the disk has no room for more than what is under way.
-    fn is_short(&self) -> bool;
+    fn is_short(&self) -> bool {
+        false
+    }
 }
 
 /// How records were taken.
@@ -60,8 +66,6 @@ pub struct Portion {
     pub seq: u64,
     /// Somebody was stopped, or waits for the rows, or nothing more will come: they are to be made at once.
     pub hurries: bool,
-    /// The journal's file ends with them; the next begins with the next record.
-    pub ends_file: bool,
 }
 
 /// Longest name of a model or a tool in a record. Chosen: ARNs and MCP's long names fit; whatever is longer is a text
@@ -168,7 +172,6 @@ impl JournalQueue {
         let mut waiting = self.waiting();
         let Waiting { records, unwritten, state } = &mut *waiting;
         let (seq, n) = state.next(agent);
-        let before = unwritten.len();
         write_record(unwritten, seq, n, body);
         state.add(agent);
         if let Recorded::System { now, event, .. } = &record {
@@ -177,7 +180,7 @@ impl JournalQueue {
         if self.failed.load(Ordering::Relaxed) {
             return;
         }
-        records.push(Queued { seq, n, bytes: unwritten.len() - before, record });
+        records.push(Queued { seq, n, record });
         let count = records.len();
         if count == WAITING_MAX {
             self.crowded.store(true, Ordering::Relaxed);
@@ -284,7 +287,7 @@ impl JournalQueue {
                 self.give_up(&error);
             }
         }
-        Some(Portion { seq, hurries, ends_file })
+        Some(Portion { seq, hurries })
     }
 
     fn wait(&self, within: Option<Duration>) -> Option<()> {

@@ -86,8 +86,6 @@ pub struct KeptState {
     pub agent: Name,
     /// The state.
     pub state: Vec<u8>,
-    /// It was deleted.
-    pub deleted: bool,
     /// When it last called.
     pub last_seen_at: Option<i64>,
 }

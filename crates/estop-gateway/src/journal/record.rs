@@ -14,8 +14,6 @@ pub struct Queued {
     pub seq: u64,
     /// Its number among its agent's.
     pub n: u64,
-    /// How many bytes its line has.
-    pub bytes: usize,
     /// What it says.
     pub record: Recorded,
 }

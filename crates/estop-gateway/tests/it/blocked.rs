@@ -39,15 +39,6 @@ impl JournalFile for Disk {
     fn sync(&self) -> std::io::Result<()> {
         self.write(b"", 0)
     }
-    fn is_long(&self) -> bool {
-        false
-    }
-    fn begin_next(&self, _: &State) -> std::io::Result<()> {
-        Ok(())
-    }
-    fn is_short(&self) -> bool {
-        false
-    }
 }
 
 /// Lets the disk go on, whatever becomes of the test: the gateway could not end otherwise.

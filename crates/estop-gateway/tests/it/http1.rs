@@ -209,15 +209,6 @@ impl JournalFile for Filling {
     fn sync(&self) -> std::io::Result<()> {
         Ok(())
     }
-    fn is_long(&self) -> bool {
-        false
-    }
-    fn begin_next(&self, _: &State) -> std::io::Result<()> {
-        Ok(())
-    }
-    fn is_short(&self) -> bool {
-        false
-    }
 }
 
 #[test]

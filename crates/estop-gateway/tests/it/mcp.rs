@@ -298,15 +298,6 @@ impl JournalFile for Disk {
         drop(self.held.lock());
         Ok(())
     }
-    fn is_long(&self) -> bool {
-        false
-    }
-    fn begin_next(&self, _: &State) -> std::io::Result<()> {
-        Ok(())
-    }
-    fn is_short(&self) -> bool {
-        false
-    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ use estop_core::time::Now;
 use estop_journal::{End, FORMAT, Header, Mark, Position, State};
 use nix::fcntl::{FallocateFlags, fallocate};
 
-use super::files::{Listing, base_path, raw_path, sealed_path, sync_folder};
+use super::files::{Listing, base_path, raw_path, sealed_path, sync_folder, unfinished};
 use super::mark_file;
 use super::recovery::Recovered;
 use crate::data_folder::{FileId, open_regular};
@@ -68,7 +68,7 @@ impl SegmentWriter {
         let state = State::default();
         let header = Header { format: FORMAT, journal, segment: 1, now, state, agent: None };
         // The mark comes last: without it nothing was begun.
-        let (file, at) = create_segment(folder, &header)?;
+        let (file, at) = create_segment(&raw_path(folder, 1), &header)?;
         file.sync_data()?;
         let begun = (now.wall, at.seq);
         SegmentWriter::with(folder, journal, boot, (file, at, begun), (0, now))?.marked()
@@ -88,7 +88,7 @@ impl SegmentWriter {
             None => {
                 let (segment, state) = (recovered.next_segment(), recovered.state.clone());
                 let header = Header { format: FORMAT, journal, segment, now, state, agent: None };
-                let (file, at) = create_segment(folder, &header)?;
+                let (file, at) = create_segment(&raw_path(folder, segment), &header)?;
                 (file, at, (now.wall, at.seq))
             }
         };
@@ -156,17 +156,28 @@ impl SegmentWriter {
     }
 
     /// Ends the segment and begins the next with what the records so far add up to. The disk has the old one with the next
-    /// [`SegmentWriter::sync`].
+    /// [`SegmentWriter::sync`]. If the disk is full, the old one goes on.
     pub fn begin_segment(&self, state: &State) -> io::Result<()> {
-        let (at, now) = (self.position(), self.last_alive());
-        let end = End { segment: at.segment, last_seq: at.seq, manifest: None };
-        self.write(&end.line(), at.seq)?;
+        let (before, now) = (self.position(), self.last_alive());
         let journal = self.journal;
-        let (segment, state) = (at.segment + 1, state.clone());
-        let (file, at) = create_segment(
-            &self.folder,
-            &Header { format: FORMAT, journal, segment, now, state, agent: None },
-        )?;
+        let (segment, state) = (before.segment + 1, state.clone());
+        let path = raw_path(&self.folder, segment);
+        let unfinished = unfinished(&path);
+        let header = Header { format: FORMAT, journal, segment, now, state, agent: None };
+        let (file, at) = match create_segment(&unfinished, &header) {
+            Err(error) if is_full(&error) => {
+                // The old one has room for what is under way.
+                self.is_short.store(true, Ordering::Relaxed);
+                return match std::fs::remove_file(&unfinished) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                    Ok(()) | Err(_) => Ok(()),
+                };
+            }
+            created => created?,
+        };
+        let end = End { segment: before.segment, last_seq: before.seq, manifest: None };
+        self.write(&end.line(), before.seq)?;
+        std::fs::rename(&unfinished, &path)?;
         let mut current = self.current();
         let before = std::mem::replace(&mut current.file, Arc::new(file));
         current.before.push(before);
@@ -279,7 +290,7 @@ impl SegmentWriter {
             let is = about.len();
             (is < at.bytes).then(|| format!("{} was cut to {is} of {} bytes", path.display(), at.bytes))
         })?;
-        // Meanwhile another segment may have begun, and this one was packed as it should be.
+        // Meanwhile another segment may have begun, and this one was sealed as it should be.
         (self.position().segment == at.segment).then_some(lost)
     }
 
@@ -315,7 +326,7 @@ fn write_again(folder: &Path, recovered: &Recovered) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes what a crash left: raw files of segments that are packed and listed, segments that were pruned, states that newer
+/// Removes what a crash left: raw files of segments that are sealed and listed, segments that were pruned, states that newer
 /// ones replace, and segments behind the place where a power cut ended the journal.
 fn remove_leftovers(folder: &Path, recovered: &Recovered) -> io::Result<()> {
     let Listing { raw, sealed, bases, .. } = Listing::of(folder)?;
@@ -331,15 +342,19 @@ fn remove_leftovers(folder: &Path, recovered: &Recovered) -> io::Result<()> {
     paths.try_for_each(std::fs::remove_file)
 }
 
+/// Whether the disk, or what this user may take of it, is used up.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 /// Makes a segment's file with its first line.
-fn create_segment(folder: &Path, header: &Header) -> io::Result<(File, Position)> {
-    let path = raw_path(folder, header.segment);
+fn create_segment(path: &Path, header: &Header) -> io::Result<(File, Position)> {
     // One that a crash left without its first line.
-    match std::fs::remove_file(&path) {
+    match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}
     }
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     let line = header.line();
     file.write_all_at(&line, 0)?;
     Ok((file, Position { segment: header.segment, bytes: line.len() as u64, seq: header.state.seq }))

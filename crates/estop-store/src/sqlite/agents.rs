@@ -66,7 +66,7 @@ impl AgentRepo for Sqlite {
 
 impl Sqlite {
     fn kept_states(&self, name: Option<&str>) -> Result<Vec<KeptState>, StoreError> {
-        let columns = "SELECT s.agent, state, xxh3, ifnull(deleted, 0), last_seen_at FROM agent_snapshot AS s
+        let columns = "SELECT s.agent, state, xxh3, last_seen_at FROM agent_snapshot AS s
             LEFT JOIN agent ON name = s.agent";
         self.read(|connection| match name {
             Some(name) => all(connection, &format!("{columns} WHERE s.agent = ?"), [name], kept_state),
@@ -81,7 +81,7 @@ fn kept_state(row: &Row<'_>) -> Result<KeptState, StoreError> {
         // It can be computed from the records.
         state.clear();
     }
-    Ok(KeptState { agent, state, deleted: row.get(3)?, last_seen_at: row.get(4)? })
+    Ok(KeptState { agent, state, last_seen_at: row.get(3)? })
 }
 
 fn get(connection: &Connection, name: &str) -> Result<Option<Agent>, StoreError> {

@@ -21,7 +21,7 @@ use estop_core::policy_file::{PolicyFile, PolicyFileIn};
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_fake_model::FakeModel;
 use estop_gateway::settings::{Auth, Limits, Provider, Settings, UnknownAgents};
-use estop_gateway::{Engine, Gateway, JournalFile, JournalQueue, Recorded, Remembered};
+use estop_gateway::{Engine, Gateway, JournalFile, JournalQueue, Recorded, RestoredState};
 use estop_journal::{Head, SYSTEM, State};
 use estop_wire::protocol::Family;
 
@@ -39,15 +39,6 @@ impl JournalFile for Lines {
     }
     fn sync(&self) -> std::io::Result<()> {
         Ok(())
-    }
-    fn is_long(&self) -> bool {
-        false
-    }
-    fn begin_next(&self, _: &State) -> std::io::Result<()> {
-        Ok(())
-    }
-    fn is_short(&self) -> bool {
-        false
     }
 }
 
@@ -93,7 +84,7 @@ impl House {
         queue: JournalQueue,
         change: impl FnOnce(&mut Settings),
     ) -> House {
-        House::remembering(model, policy, queue, Remembered::default(), change)
+        House::remembering(model, policy, queue, RestoredState::default(), change)
     }
 
     /// The same after a restart, with what was remembered.
@@ -101,7 +92,7 @@ impl House {
         model: FakeModel,
         policy: &str,
         queue: JournalQueue,
-        remembered: Remembered,
+        remembered: RestoredState,
         change: impl FnOnce(&mut Settings),
     ) -> House {
         let file: PolicyFileIn = serde_json::from_str(policy).unwrap();
