@@ -7,7 +7,7 @@ use estop_core::event::{
     ToolRequested, Usage,
 };
 use estop_core::fingerprint::simhash::SimHash;
-use estop_core::fingerprint::{CallPrint, RequestPrint, ResponsePrint, StepPrint};
+use estop_core::fingerprint::{CallFingerprint, RequestFingerprint, ResponseFingerprint, StepFingerprint};
 use estop_core::ids::{CallId, Hash64, RequestId};
 use estop_core::money::NanoUsd;
 use estop_core::policy::Policy;
@@ -17,7 +17,7 @@ use estop_journal::LineWriter;
 use crate::random::Random;
 
 /// An event of one of many agents.
-pub struct Happening {
+pub struct AlertEvent {
     /// Which agent.
     pub agent: usize,
     /// When.
@@ -27,12 +27,12 @@ pub struct Happening {
 }
 
 /// `count` events of `agents` agents, taking turns, a request every five seconds each.
-pub fn events(count: usize, agents: usize) -> Vec<Happening> {
+pub fn events(count: usize, agents: usize) -> Vec<AlertEvent> {
     let mut random = Random(1);
     (0..count).map(|at| happening(at, agents, &mut random)).collect()
 }
 
-fn happening(at: usize, agents: usize, random: &mut Random) -> Happening {
+fn happening(at: usize, agents: usize, random: &mut Random) -> AlertEvent {
     let (agent, turn) = (at % agents, (at / agents) as u64);
     // Each cycle of four: request, answer with a call, hook before the tool, hook after it.
     let (cycle, phase) = (turn / 4, turn % 4);
@@ -55,11 +55,11 @@ fn happening(at: usize, agents: usize, random: &mut Random) -> Happening {
         }),
     };
     let now = Now { mono: Millis(mono), wall: 1_767_225_600_000 + mono as i64 };
-    Happening { agent, now, event: Event { run: Some("task-1".into()), ..Event::open(what) } }
+    AlertEvent { agent, now, event: Event { run: Some("task-1".into()), ..Event::open(what) } }
 }
 
 fn request(agent: usize, cycle: u64, random: &mut Random) -> EventKind {
-    let step = StepPrint {
+    let step = StepFingerprint {
         tool: "Bash".into(),
         action: Hash64(random.next()),
         result: Hash64(random.next()),
@@ -72,7 +72,7 @@ fn request(agent: usize, cycle: u64, random: &mut Random) -> EventKind {
         model: Some("claude-sonnet-4-5".into()),
         other_models: Vec::new(),
         path: None,
-        print: RequestPrint {
+        print: RequestFingerprint {
             conversation: Hash64(agent as u64 + 1),
             ask: Hash64(7),
             prompt: Some(SimHash(0x1234_5678_9abc_def0)),
@@ -94,11 +94,15 @@ fn answer(cycle: u64, random: &mut Random) -> EventKind {
     EventKind::ResponseCompleted(ResponseCompleted {
         request: RequestId(cycle),
         ended: Ended::Ok,
-        print: ResponsePrint {
+        print: ResponseFingerprint {
             text: Some(SimHash(random.next())),
             exact: Some(SimHash(random.next())),
             more_calls: 0,
-            calls: vec![CallPrint { tool: "Bash".into(), action: Hash64(random.next()), test_run: false }],
+            calls: vec![CallFingerprint {
+                tool: "Bash".into(),
+                action: Hash64(random.next()),
+                test_run: false,
+            }],
         },
         usage: Usage {
             input_tokens: 20_000,
@@ -110,14 +114,14 @@ fn answer(cycle: u64, random: &mut Random) -> EventKind {
 }
 
 /// Requests and answers of one agent without hooks, five seconds apart.
-pub fn agent_events(agent: usize, requests: usize) -> impl Iterator<Item = Happening> {
+pub fn agent_events(agent: usize, requests: usize) -> impl Iterator<Item = AlertEvent> {
     let mut random = Random(agent as u64);
     (0..requests as u64 * 2).map(move |at| {
         let (cycle, answers) = (at / 2, at % 2 == 1);
         let what = if answers { answer(cycle, &mut random) } else { request(agent, cycle, &mut random) };
         let mono = cycle * 5_000 + u64::from(answers) * 2_000;
         let now = Now { mono: Millis(mono), wall: 1_767_225_600_000 + mono as i64 };
-        Happening { agent, now, event: Event { run: Some("task-1".into()), ..Event::open(what) } }
+        AlertEvent { agent, now, event: Event { run: Some("task-1".into()), ..Event::open(what) } }
     })
 }
 
@@ -135,10 +139,10 @@ pub fn policy() -> Policy {
 
 /// Judges all events, each by its own agent's state. Returns the states and how many were allowed.
 pub fn judge(
-    events: &[Happening],
+    events: &[AlertEvent],
     agents: usize,
     policy: &Policy,
-    mut each: impl FnMut(&Happening, Decision),
+    mut each: impl FnMut(&AlertEvent, Decision),
 ) -> Vec<AgentState> {
     let mut states: Vec<AgentState> = (0..agents).map(|_| AgentState::default()).collect();
     for happening in events {
@@ -149,7 +153,7 @@ pub fn judge(
 }
 
 /// The journal of the events: the policy first, then everything.
-pub fn journal(events: &[Happening], agents: usize, policy: &Policy) -> Vec<u8> {
+pub fn journal(events: &[AlertEvent], agents: usize, policy: &Policy) -> Vec<u8> {
     let mut out = Vec::new();
     let mut writer = LineWriter::begin(&mut out);
     let names: Vec<String> = (0..agents).map(|at| format!("agent-{at}")).collect();

@@ -1,7 +1,7 @@
 //! Memory that reading foreign JSON takes (SE-1), counted by the allocator: it does not grow with the number of values in it.
 
 use estop_bench::counting_alloc::CountingAlloc;
-use estop_core::fingerprint::{RequestPrint, signature};
+use estop_core::fingerprint::{RequestFingerprint, signature};
 use estop_core::run::test_command::TestRunners;
 use estop_wire::hooks::{self, HookClient};
 use estop_wire::mcp;
@@ -49,7 +49,7 @@ fn check(unit: &str, args: &str) {
     );
     within("the request", BESIDE_MAX, &|| {
         let read = request::read(Protocol::AnthropicMessages, body.as_bytes()).expect("a request");
-        assert_eq!(RequestPrint::of(&read.text(None)).steps.len(), 1);
+        assert_eq!(RequestFingerprint::of(&read.text(None)).steps.len(), 1);
     });
     let hook = format!(r#"{{"tool":"bash","args":{args}}}"#);
     // Its arguments are kept as they came.

@@ -2,7 +2,7 @@
 //! bytes must not become a struct of two hundred.
 
 use estop_bench::counting_alloc::CountingAlloc;
-use estop_core::fingerprint::RequestPrint;
+use estop_core::fingerprint::RequestFingerprint;
 use estop_core::run::test_command::TestRunners;
 use estop_wire::hooks::{self, HookClient};
 use estop_wire::mcp;
@@ -216,7 +216,7 @@ fn se_1_long_lists_take_a_small_multiple_of_their_bytes() {
     for &(protocol, cases) in REQUESTS {
         let read = |body: &str| {
             if let Ok(read) = request::read(protocol, body.as_bytes()) {
-                drop(RequestPrint::of(&read.text(None)));
+                drop(RequestFingerprint::of(&read.text(None)));
             }
         };
         add(&format!("request {protocol:?}"), over(TIMES_MAX, cases, &read));

@@ -16,7 +16,7 @@ use estop_core::event::{
     AbortedBy, CallKind, Ended, Estimate, Event, EventKind, RequestReceived, ResponseCompleted, ToolFinished,
     ToolGate, ToolRequested, Usage,
 };
-use estop_core::fingerprint::StepPrint;
+use estop_core::fingerprint::StepFingerprint;
 use estop_core::fingerprint::signature::hook_conversation;
 use estop_core::ids::{CallId, Hash64, Name, RequestId};
 use estop_core::policy::Policy;
@@ -130,7 +130,7 @@ impl Model {
     }
 
     /// What was done since the request before it: nothing, if it is that one again.
-    fn new_steps<'r>(&self, r: &'r RequestReceived, policy: &Policy) -> Vec<&'r StepPrint> {
+    fn new_steps<'r>(&self, r: &'r RequestReceived, policy: &Policy) -> Vec<&'r StepFingerprint> {
         if self.loops.is_retry(r) { Vec::new() } else { counted_steps(&r.print.steps, policy) }
     }
 
@@ -330,7 +330,7 @@ impl Model {
         let ended = self.open_calls.iter().position(|(_, call)| call.call == t.call);
         let Some((run, call)) = ended.and_then(|at| self.open_calls.remove(at)) else { return };
         let (tool, action) = (call.tool, call.action);
-        let step = StepPrint { tool, action, result: t.result, ended: t.ended, test_run: false };
+        let step = StepFingerprint { tool, action, result: t.result, ended: t.ended, test_run: false };
         let steps = counted_steps(std::slice::from_ref(&step), policy);
         if !steps.is_empty() {
             self.hook_circles = self.loops.add(hook_conversation(run.as_deref()), Hash64(0), &steps);
@@ -396,6 +396,6 @@ pub fn asked(estimate: &Estimate) -> Amount {
     Amount { usd: estimate.usd, tokens: tokens.into_iter().map(u64::from).sum() }
 }
 
-fn counted_steps<'a>(steps: &'a [StepPrint], policy: &Policy) -> Vec<&'a StepPrint> {
+fn counted_steps<'a>(steps: &'a [StepFingerprint], policy: &Policy) -> Vec<&'a StepFingerprint> {
     steps.iter().filter(|s| !policy.loops.exempt_tools.contains(&s.tool)).collect()
 }

@@ -12,7 +12,7 @@ mod people;
 mod workers;
 
 use estop_core::event::{AbortedBy, Ended, EventKind, RequestReceived, ToolRequested, Usage};
-use estop_core::fingerprint::ResponsePrint;
+use estop_core::fingerprint::ResponseFingerprint;
 use estop_core::ids::{Hash64, Name};
 
 use crate::prng::Rng;
@@ -135,7 +135,7 @@ pub enum Deed {
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// What the answer says.
-    pub answer: ResponsePrint,
+    pub answer: ResponseFingerprint,
     /// How it ends.
     pub ended: Ended,
     /// What it uses.

@@ -177,7 +177,7 @@ def prism():
 EVIL = "coder\r\nBcc: evil@example.com <script>@everyone"
 
 
-def happenings():
+def alert_events():
     base = {"seq": 0, "at": int(time.time() * 1000), "phase": "raised", "agent": EVIL, "run": "nightly"}
     limit = {"limit": "tool_calls", "current": 200, "max": 200}
     seen = {"id": "coder-2", "issue": "42", "role": "feat-dev", "limit": limit, "summary": "Parser done, tests red.",
@@ -218,8 +218,8 @@ def send(name, settings, told=None):
     (place / "config.json").write_text(json.dumps(settings))
     line = [SEND, place / "estop.db", place / "config.json"]
     if told is not None:
-        (place / "happenings.json").write_text(json.dumps(told))
-        line.append(place / "happenings.json")
+        (place / "alert_events.json").write_text(json.dumps(told))
+        line.append(place / "alert_events.json")
     done = subprocess.run(line, capture_output=True, text=True, timeout=WITHIN_S, env=dict(os.environ, **SECRETS))
     (place / "said").write_text(done.stdout + done.stderr)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
@@ -340,7 +340,7 @@ def main():
     first, starttls, second, implicit = mail_servers(certificate())
     github, port = prism()
     try:
-        code, log = send("all", config(web.server_port, first.port, second.port, port), happenings())
+        code, log = send("all", config(web.server_port, first.port, second.port, port), alert_events())
         check("al_1 everything was delivered", code == 0, json.dumps(log, indent=1))
         by_path = {}
         for path, headers, body in Receiver.seen:

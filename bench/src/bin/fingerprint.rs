@@ -10,7 +10,7 @@ use estop_bench::texts;
 use estop_core::event::Ended;
 use estop_core::fingerprint::normalize::normalize;
 use estop_core::fingerprint::simhash::{simhash, simhash_exact};
-use estop_core::fingerprint::{RequestPrint, RequestText, StepText};
+use estop_core::fingerprint::{RequestFingerprint, RequestText, StepText};
 
 const ROUNDS: usize = 200;
 
@@ -39,7 +39,7 @@ fn main() {
     }
     for (name, text) in texts::all() {
         let check = best_of(ROUNDS, || {
-            black_box(RequestPrint::of(black_box(&request(&text))));
+            black_box(RequestFingerprint::of(black_box(&request(&text))));
         });
         println!("print of a 100 kB request, {name}: {:.0} µs", ns_each(check, 1) / 1e3);
     }

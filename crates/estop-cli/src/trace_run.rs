@@ -6,7 +6,7 @@ use estop_core::event::{
     CallKind, ChantDetected, Estimate, Event, EventKind, RequestReceived, ResponseCompleted, Usage,
 };
 use estop_core::fingerprint::signature::mix;
-use estop_core::fingerprint::{RequestPrint, ResponsePrint};
+use estop_core::fingerprint::{RequestFingerprint, ResponseFingerprint};
 use estop_core::ids::{Hash64, RequestId};
 use estop_core::loop_detector::chant::ChantDetector;
 use estop_core::policy::Policy;
@@ -82,7 +82,7 @@ impl Driver<'_> {
     }
 
     fn exchange(&mut self, step: usize, exchange: &Exchange<'_>, made: &mut Vec<Hash64>) -> Option<Stopped> {
-        let print = RequestPrint::of(&exchange.request);
+        let print = RequestFingerprint::of(&exchange.request);
         made.extend(print.steps.iter().map(|s| mix(&[s.action, s.result])));
         let input_tokens = tokens(exchange.input_chars);
         if let Some(reason) = stop_reason(&self.ask(&print, input_tokens)) {
@@ -95,7 +95,7 @@ impl Driver<'_> {
                 return Some(Stopped { step, repeats: chant.repeats as usize, reason });
             }
         }
-        let print = ResponsePrint::of(&exchange.response);
+        let print = ResponseFingerprint::of(&exchange.response);
         let output_tokens = tokens(exchange.response.text.len());
         let usage = Usage { input_tokens, output_tokens, estimated: true, ..Usage::default() };
         let answer = ResponseCompleted { request, ended: Default::default(), print, usage };
@@ -104,7 +104,7 @@ impl Driver<'_> {
     }
 
     /// Asks for a request. Told to wait, the agent waits and asks again, as a live one would.
-    fn ask(&mut self, print: &RequestPrint, input_tokens: u32) -> Decision {
+    fn ask(&mut self, print: &RequestFingerprint, input_tokens: u32) -> Decision {
         let mut waits = 0;
         loop {
             self.requests += 1;
@@ -142,7 +142,7 @@ fn tokens(chars: usize) -> u32 {
     u32::try_from(chars / CHARS_PER_TOKEN + 1).unwrap_or(u32::MAX)
 }
 
-fn request(request: RequestId, print: RequestPrint, input_tokens: u32) -> RequestReceived {
+fn request(request: RequestId, print: RequestFingerprint, input_tokens: u32) -> RequestReceived {
     let estimate = Estimate { input_tokens, output_tokens: 4096, ..Estimate::default() };
     RequestReceived {
         request,

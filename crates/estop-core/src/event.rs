@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::{BudgetFinding, PeriodSpend};
 pub use crate::ended::Ended;
-use crate::fingerprint::{RequestPrint, ResponsePrint};
+use crate::fingerprint::{RequestFingerprint, ResponseFingerprint};
 use crate::guard::Guard;
 use crate::ids::{CallId, Hash64, Name, RequestId};
 use crate::loop_detector::chant::Chant;
@@ -214,7 +214,7 @@ pub struct RequestReceived {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<Name>,
     /// What it says, as fingerprints.
-    pub print: RequestPrint,
+    pub print: RequestFingerprint,
     /// What it may cost.
     pub estimate: Estimate,
     /// How the budget of the whole fleet stands, if it has one.
@@ -254,7 +254,7 @@ pub struct ResponseCompleted {
     #[serde(default, skip_serializing_if = "Ended::is_ok")]
     pub ended: Ended,
     /// What it says, as fingerprints.
-    pub print: ResponsePrint,
+    pub print: ResponseFingerprint,
     /// What it used.
     pub usage: Usage,
 }

@@ -58,7 +58,7 @@ pub struct ResponseText<'a> {
 /// A request, remembered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RequestPrint {
+pub struct RequestFingerprint {
     /// Which conversation it belongs to (FP-6).
     pub conversation: Hash64,
     /// The person's newest sentence, exactly: what the steps serve.
@@ -71,13 +71,13 @@ pub struct RequestPrint {
     pub continues: bool,
     /// What was done since the previous request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub steps: Vec<StepPrint>,
+    pub steps: Vec<StepFingerprint>,
 }
 
 /// A step, remembered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct StepPrint {
+pub struct StepFingerprint {
     /// The tool's name; empty for agents that act in text.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub tool: Name,
@@ -108,7 +108,7 @@ fn is_zero(count: &u32) -> bool {
 /// An answer, remembered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ResponsePrint {
+pub struct ResponseFingerprint {
     /// The assistant's text; `None` if there is none (FP-5).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<SimHash>,
@@ -117,7 +117,7 @@ pub struct ResponsePrint {
     pub exact: Option<SimHash>,
     /// Tool calls it makes, at most [`STEPS_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub calls: Vec<CallPrint>,
+    pub calls: Vec<CallFingerprint>,
     /// How many more it makes.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_calls: u32,
@@ -126,7 +126,7 @@ pub struct ResponsePrint {
 /// A tool call in an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CallPrint {
+pub struct CallFingerprint {
     /// The tool's name.
     pub tool: Name,
     /// Tool and canonical arguments.
@@ -140,9 +140,9 @@ pub struct CallPrint {
 /// without bound. Real clients send at most a few dozen parallel results.
 pub const STEPS_MAX: usize = 32;
 
-impl RequestPrint {
+impl RequestFingerprint {
     /// The print of a request.
-    pub fn of(text: &RequestText<'_>) -> RequestPrint {
+    pub fn of(text: &RequestText<'_>) -> RequestFingerprint {
         // Most conversations have one question, at their beginning: it is read once.
         let last_user = signature::head_and_tail(text.last_user);
         let (prompt, first_user) = if text.first_user == text.last_user {
@@ -150,12 +150,12 @@ impl RequestPrint {
         } else {
             (simhash(&last_user), normal_hash(&signature::head_and_tail(text.first_user)))
         };
-        RequestPrint {
+        RequestFingerprint {
             conversation: signature::conversation_of(text.run, text.system, first_user),
             ask: signature::text(text.last_user),
             prompt,
             continues: text.continues,
-            steps: fold(text.steps.iter().map(StepPrint::of)),
+            steps: fold(text.steps.iter().map(StepFingerprint::of)),
         }
     }
 
@@ -171,8 +171,8 @@ impl RequestPrint {
 }
 
 /// Keeps the first [`STEPS_MAX`] − 1 and mixes the rest into one.
-fn fold(steps: impl Iterator<Item = StepPrint>) -> Vec<StepPrint> {
-    let mut kept: Vec<StepPrint> = Vec::new();
+fn fold(steps: impl Iterator<Item = StepFingerprint>) -> Vec<StepFingerprint> {
+    let mut kept: Vec<StepFingerprint> = Vec::new();
     for step in steps {
         if kept.len() < STEPS_MAX {
             kept.push(step);
@@ -184,15 +184,15 @@ fn fold(steps: impl Iterator<Item = StepPrint>) -> Vec<StepPrint> {
     kept
 }
 
-impl StepPrint {
+impl StepFingerprint {
     /// The print of a step.
-    pub fn of(step: &StepText<'_>) -> StepPrint {
+    pub fn of(step: &StepText<'_>) -> StepFingerprint {
         let action = if step.tool.is_empty() {
             signature::text_action(step.args)
         } else {
             signature::action(step.tool, step.args)
         };
-        StepPrint {
+        StepFingerprint {
             tool: step.tool.into(),
             action,
             result: signature::result(step.result),
@@ -202,16 +202,16 @@ impl StepPrint {
     }
 }
 
-impl ResponsePrint {
+impl ResponseFingerprint {
     /// The print of an answer.
-    pub fn of(response: &ResponseText<'_>) -> ResponsePrint {
-        let call = |&(tool, args, test_run): &(&str, &str, bool)| CallPrint {
+    pub fn of(response: &ResponseText<'_>) -> ResponseFingerprint {
+        let call = |&(tool, args, test_run): &(&str, &str, bool)| CallFingerprint {
             tool: tool.into(),
             action: signature::action(tool, args),
             test_run,
         };
         let [text, exact] = simhash_both(&signature::head_and_tail(response.text));
-        ResponsePrint {
+        ResponseFingerprint {
             text,
             exact,
             calls: response.calls.iter().take(STEPS_MAX).map(call).collect(),

@@ -7,7 +7,7 @@ pub(crate) mod window;
 
 use serde::Serialize;
 
-use crate::fingerprint::StepPrint;
+use crate::fingerprint::StepFingerprint;
 use crate::fingerprint::simhash::SimHash;
 use crate::ids::Name;
 use crate::judgement::Judgement;
@@ -149,7 +149,7 @@ pub(crate) fn evidence<'p>(
     c: &Conversation,
     asked: Option<SimHash>,
     steps: &[Step],
-    mut print: impl Iterator<Item = &'p StepPrint>,
+    mut print: impl Iterator<Item = &'p StepFingerprint>,
     now: Millis,
     policy: &LoopPolicy,
 ) -> LoopEvidence {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::Spent;
 use crate::ended::Ended;
 use crate::event::ToolRequested;
-use crate::fingerprint::CallPrint;
+use crate::fingerprint::CallFingerprint;
 use crate::guards::breaker::{Counts, LimitUse};
 use crate::ids::{Hash64, Name};
 use crate::judgement::Judgement;
@@ -249,7 +249,7 @@ impl Run {
     }
 
     /// Counts an answer's calls, unless hooks count them. Says whether it did.
-    pub(crate) fn count_answer(&mut self, adds: Increments, calls: &[CallPrint], now: Millis) -> bool {
+    pub(crate) fn count_answer(&mut self, adds: Increments, calls: &[CallFingerprint], now: Millis) -> bool {
         if self.tools_hooked {
             return false;
         }

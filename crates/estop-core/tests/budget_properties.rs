@@ -8,7 +8,7 @@ use estop_core::engine::AgentState;
 use estop_core::event::{
     CallKind, Ended, Estimate, Event, EventKind, RequestReceived, ResponseCompleted, StreamProgressed, Usage,
 };
-use estop_core::fingerprint::{RequestPrint, ResponsePrint};
+use estop_core::fingerprint::{RequestFingerprint, ResponseFingerprint};
 use estop_core::ids::{Hash64, RequestId};
 use estop_core::money::NanoUsd;
 use estop_core::policy::{BudgetPolicy, Mode, Policy};
@@ -162,7 +162,7 @@ impl Plan {
             model: None,
             other_models: Vec::new(),
             path: None,
-            print: RequestPrint { conversation: Hash64(number), ..RequestPrint::default() },
+            print: RequestFingerprint { conversation: Hash64(number), ..RequestFingerprint::default() },
             estimate: Estimate { usd, open_usd, ..Estimate::default() },
             fleet: None,
             tags: None,
@@ -242,7 +242,7 @@ proptest! {
                 let completed = ResponseCompleted {
                     request: RequestId(request.number),
                     ended: Ended::Ok,
-                    print: ResponsePrint::default(),
+                    print: ResponseFingerprint::default(),
                     usage: used(usage),
                 };
                 state.handle(now, &Event::open(EventKind::ResponseCompleted(completed)), &policy);

@@ -1,6 +1,6 @@
 //! Telling people: the notifier over the store, what it is told of, and what people may ask of it (AL-1 to AL-3, KS-2).
 //!
-//! Records are told by the scribe once they are stored, the red button the moment it is pressed. Whatever happens is told
+//! Records are told by the projector once they are stored, the red button the moment it is pressed. Whatever happens is told
 //! with the id it has in the journal, so that what is told again after a crash is known.
 
 mod api;
@@ -18,7 +18,7 @@ use estop_config::printable::escaped;
 use estop_config::{Alerts, Env};
 use estop_core::ids::Name;
 use estop_core::printed_command::Commands;
-use estop_notify::{AlertType, Happening, Notifier, Outside, Settings};
+use estop_notify::{AlertEvent, AlertType, Notifier, Outside, Settings};
 use estop_store::{Alerts as _, Sqlite, SqliteOptions};
 use jiff::Timestamp;
 
@@ -104,15 +104,15 @@ impl Alerting {
     }
 
     /// Something happened. Waits for nobody.
-    pub fn tell(&self, happening: Happening) {
-        self.notifier.tell(happening);
+    pub fn tell(&self, event: AlertEvent) {
+        self.notifier.tell(event);
     }
 
     /// What happened in the records up to `seq`, which are stored.
-    pub fn tell_records(&self, news: Vec<Happening>, seq: u64) {
+    pub fn tell_records(&self, news: Vec<AlertEvent>, seq: u64) {
         let is_quiet = news.is_empty();
-        for happening in news.into_iter().filter(|told| !self.button.has_told(told)) {
-            self.notifier.tell(happening);
+        for event in news.into_iter().filter(|told| !self.button.has_told(told)) {
+            self.notifier.tell(event);
         }
         let now = now();
         let marked_at = self.marked_at.load(Ordering::Relaxed);

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use estop_core::system::button::Latched;
-use estop_gateway::{JournalQueue, LatchKeeper};
+use estop_gateway::{JournalQueue, LatchStore};
 use estop_store::{LatchFile, Mark};
 
 /// How long the thread waits before it tries a disk again that failed.
@@ -60,7 +60,7 @@ impl LatchWriter {
     }
 
     /// For the data plane.
-    pub fn handle(&self) -> Arc<dyn LatchKeeper> {
+    pub fn handle(&self) -> Arc<dyn LatchStore> {
         Arc::new(Handle(Arc::clone(&self.shared)))
     }
 
@@ -85,7 +85,7 @@ impl Drop for LatchWriter {
 
 struct Handle(Arc<Shared>);
 
-impl LatchKeeper for Handle {
+impl LatchStore for Handle {
     fn keep(&self, latched: &Latched) {
         let mut work = self.0.work();
         work.newest = Some(latched.clone());

@@ -10,7 +10,7 @@ pub mod button_log;
 pub mod control;
 pub mod data_watch;
 pub mod latch_writer;
-pub mod memory;
+pub mod persistence;
 pub mod prooftest;
 pub mod reload;
 pub mod stuck;

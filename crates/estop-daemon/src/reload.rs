@@ -19,7 +19,7 @@ use estop_gateway::{Engine, KeyRing, Over};
 use estop_store::Sqlite;
 
 use crate::alerting::Alerting;
-use crate::memory;
+use crate::persistence;
 use crate::wiring;
 
 /// How often the file is looked at.
@@ -169,7 +169,8 @@ impl Running {
     }
 
     fn over(&self, policies: &PolicyFile) -> Result<BTreeMap<Name, Over>, String> {
-        let (over, unfit) = memory::overrides(&self.store, policies).map_err(|error| error.to_string())?;
+        let (over, unfit) =
+            persistence::overrides(&self.store, policies).map_err(|error| error.to_string())?;
         match unfit.first() {
             None => Ok(over),
             Some((agent, error)) => {

@@ -14,7 +14,7 @@ use estop_config::{Env, SecretVariables, ServeConfig};
 use estop_core::event::EventKind;
 use estop_core::ids::Name;
 use estop_core::operator::Operator;
-use estop_gateway::{Engine, Gateway, Keeping, LatchKeeper};
+use estop_gateway::{Engine, Gateway, LatchStore, Stores};
 use estop_store::Sqlite;
 use jiff::Timestamp;
 use secrecy::SecretString;
@@ -27,7 +27,7 @@ use crate::button_log;
 use crate::control::Controller;
 use crate::data_watch::{DataWatch, Watched};
 use crate::latch_writer::{LatchStatus, LatchWriter};
-use crate::memory::{Memory, Tidying};
+use crate::persistence::{MaintenanceThread, Persistence};
 use crate::prooftest::{DataListener, ProofTester};
 use crate::reload::{Reloading, Running, Seen};
 use crate::say;
@@ -67,7 +67,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let shares = Shares::of(limit, settings.workers, config.alerts.settings.channels.len())?;
     settings.limits.connections = settings.limits.connections.min(shares.connections);
     settings.limits.upstream_connections = shares.connections;
-    let (memory, mut remembered) = Memory::open(
+    let (memory, mut remembered) = Persistence::open(
         &config.data_dir,
         now(),
         &config.policies,
@@ -133,7 +133,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let reloading = reloading(file, &config, &gateway, &memory, edits)?;
     let tidying = memory.store.clone().zip(memory.writer.clone()).map(|(store, writer)| {
         let engine = Arc::clone(gateway.engine());
-        Tidying::start(store, writer, engine, config.retention).context("cannot start a thread")
+        MaintenanceThread::start(store, writer, engine, config.retention).context("cannot start a thread")
     });
     let tidying = tidying.transpose()?;
     let ended = wait_for_signals(reloading.as_ref(), &welcome);
@@ -183,12 +183,12 @@ fn pause(engine: &Engine, unfit: &[Name]) {
 }
 
 /// What keeps things: whoever keeps the button tells people of it too.
-fn keeping(memory: &Memory, latch: Arc<dyn LatchKeeper>) -> Keeping {
+fn keeping(memory: &Persistence, latch: Arc<dyn LatchStore>) -> Stores {
     let latch = match &memory.alerting {
         Some(alerting) => Arc::new(NotifyingLatchStore::over(latch, Arc::clone(alerting))),
         None => latch,
     };
-    Keeping { journal: Arc::clone(&memory.queue), latch: Some(latch) }
+    Stores { journal: Arc::clone(&memory.queue), latch: Some(latch) }
 }
 
 /// What people may do to this estop.
@@ -207,7 +207,7 @@ fn controller(
 }
 
 /// Looks for agents that are silent, and for a stop that nobody tries out.
-fn watch_silence(memory: &Memory, operator: &Arc<dyn Operator>) -> anyhow::Result<Option<Watching>> {
+fn watch_silence(memory: &Persistence, operator: &Arc<dyn Operator>) -> anyhow::Result<Option<Watching>> {
     let start = |alerting: &Arc<Alerting>| Watching::start(Arc::clone(alerting), Arc::clone(operator));
     memory.alerting.as_ref().map(start).transpose().context("cannot start a thread")
 }
@@ -215,7 +215,7 @@ fn watch_silence(memory: &Memory, operator: &Arc<dyn Operator>) -> anyhow::Resul
 /// Watches the files of the data directory.
 fn watch_files(
     data_dir: &Path,
-    memory: &Memory,
+    memory: &Persistence,
     gateway: &Gateway,
     plane: Option<&AdminPlane>,
 ) -> anyhow::Result<Option<DataWatch>> {
@@ -234,7 +234,7 @@ fn admin(
     store: Sqlite,
     edits: &Arc<Mutex<()>>,
     operator: Arc<dyn Operator>,
-    memory: &Memory,
+    memory: &Persistence,
 ) -> anyhow::Result<Admin> {
     let engine = Arc::clone(gateway.engine());
     Ok(Admin::open(AdminState {
@@ -281,7 +281,7 @@ fn reloading(
     file: Option<(&Path, Seen)>,
     config: &ServeConfig,
     gateway: &Gateway,
-    memory: &Memory,
+    memory: &Persistence,
     edits: Arc<Mutex<()>>,
 ) -> anyhow::Result<Option<Reloading>> {
     let Some(((path, seen), store)) = file.zip(memory.store.clone()) else { return Ok(None) };

@@ -8,7 +8,7 @@ use estop_config::OnStuckWorker;
 use estop_core::system::KillReason;
 use estop_core::system::button::Press;
 use estop_gateway::{Engine, Gateway, PartChange};
-use estop_notify::{AlertType, Cost, Detail, Happening, Phase};
+use estop_notify::{AlertEvent, AlertType, Cost, Detail, Phase};
 use jiff::Timestamp;
 
 use crate::alerting::Alerting;
@@ -30,7 +30,7 @@ pub fn watch(
         log(format!("estop: {}", sentence(&change)));
         if let Some(alerting) = &alerting {
             // Directly: the journal's writer, from which other alerts come, may be what is stuck.
-            alerting.tell(happening(&change, at));
+            alerting.tell(event(&change, at));
         }
         engine.part_changed(&change);
     })
@@ -50,13 +50,13 @@ fn sentence(change: &PartChange) -> String {
     }
 }
 
-fn happening(change: &PartChange, at: i64) -> Happening {
+fn event(change: &PartChange, at: i64) -> AlertEvent {
     let (phase, part, cause) = match change {
         PartChange::Stuck(part) => (Phase::Raised, &part.name, format!("{} does not run", part.name)),
         PartChange::Recovered { name, .. } => (Phase::Cleared, name, name.to_string()),
     };
     let word = if phase == Phase::Raised { "stuck" } else { "recovered" };
-    Happening {
+    AlertEvent {
         id: format!("{word}-{}-{at}", part.replace(' ', "-")).into(),
         seq: 0,
         at,

@@ -22,7 +22,7 @@ pub(crate) mod tickets;
 pub(crate) mod tools;
 
 pub use engine::Engine;
-pub use engine::Keeping;
+pub use engine::Stores;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -25,8 +25,8 @@ use crate::body::reading::Memory;
 use crate::engine::agents::Agents;
 use crate::engine::panic_guard::ShutIfPanicking;
 use crate::engine::policies::Rulebook;
-use crate::engine::restored_state::Remembered;
-use crate::engine::{Engine, Keeping};
+use crate::engine::restored_state::RestoredState;
+use crate::engine::{Engine, Stores};
 use crate::exchange::worker::Worker;
 use crate::killswitch::heartbeat::{self, BEAT_EVERY, Heartbeat, PartChange};
 use crate::killswitch::in_flight::Cut;
@@ -56,8 +56,8 @@ impl Gateway {
     /// Starts listening.
     pub fn start(
         settings: Settings,
-        keeping: impl Into<Keeping>,
-        remembered: Remembered,
+        keeping: impl Into<Stores>,
+        remembered: RestoredState,
     ) -> Result<Gateway, StartError> {
         Gateway::start_watched(settings, keeping, remembered, |_| Ok(()))
     }
@@ -65,8 +65,8 @@ impl Gateway {
     /// The same; `watch` is called before anything may pass: whoever presses the button in it has pressed it in time.
     pub fn start_watched(
         settings: Settings,
-        keeping: impl Into<Keeping>,
-        remembered: Remembered,
+        keeping: impl Into<Stores>,
+        remembered: RestoredState,
         watch: impl FnOnce(&Arc<Engine>) -> std::io::Result<()>,
     ) -> Result<Gateway, StartError> {
         let Settings {
@@ -86,7 +86,7 @@ impl Gateway {
             prices,
         } = settings;
         let always_shut = if llm_enabled { Channels::NONE } else { Channels::NONE.with(Channel::Llm) };
-        let Remembered {
+        let RestoredState {
             system,
             told,
             latch,

@@ -23,7 +23,7 @@ pub struct Sealed {
     pub last_seq: u64,
     /// Wall-clock time of its newest record.
     pub newest: i64,
-    /// Bytes before it was packed.
+    /// Bytes before it was sealed.
     pub raw_bytes: u64,
     /// Bytes of its file.
     pub bytes: u64,

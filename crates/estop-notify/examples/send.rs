@@ -2,7 +2,7 @@
 //!
 //! Usage: `send STORE CONFIG.json [HAPPENINGS.json]`
 //!
-//! CONFIG is the section `alerts:` as JSON, HAPPENINGS a list of happenings; without one, a test goes to every channel. It
+//! CONFIG is the section `alerts:` as JSON, HAPPENINGS a list of events; without one, a test goes to every channel. It
 //! ends with 0 when nothing waits any more and nothing was given up, prints the delivery log, and stops after 60 s (or
 //! ESTOP_SEND_WITHIN_S).
 
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use estop_notify::{AlertsIn, Happening, Lookup, Notifier, Outside};
+use estop_notify::{AlertEvent, AlertsIn, Lookup, Notifier, Outside};
 use estop_store::{Alerts, DeliveryFilter, Sqlite, SqliteOptions};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -54,8 +54,8 @@ fn run() -> Result<bool, String> {
     let notifier = Notifier::start(kept, settings, Outside::system()).map_err(|error| error.to_string())?;
     match arguments.next() {
         Some(path) => {
-            let happenings: Vec<Happening> = read(&path)?;
-            happenings.into_iter().for_each(|happening| notifier.tell(happening));
+            let events: Vec<AlertEvent> = read(&path)?;
+            events.into_iter().for_each(|event| notifier.tell(event));
         }
         None => {
             for name in &names {

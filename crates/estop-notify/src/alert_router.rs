@@ -9,11 +9,11 @@ mod over;
 use std::collections::BTreeMap;
 
 use estop_core::ids::Name;
-use estop_store::{AlertCommit, NewAlert, Remembered};
+use estop_store::{AlertCommit, AlertMemory, NewAlert};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::happening::{AlertType, Detail, Happening, Phase};
+use crate::alert_event::{AlertEvent, AlertType, Detail, Phase};
 use crate::ids::{key, message_id};
 use crate::message::Message;
 use crate::rule::{Mute, Rule, RuleBook, RuleError, Takes};
@@ -36,7 +36,7 @@ struct Told {
     rule: Name,
     key: Name,
     /// The latest of its kind.
-    last: Happening,
+    last: AlertEvent,
     /// When it was told; `None` = it is muted.
     at: Option<i64>,
     /// How often it was told again since it began.
@@ -84,7 +84,7 @@ impl AlertRouter {
         router
     }
 
-    /// The last journal record whose happenings were told; 0 = none.
+    /// The last journal record whose events were told; 0 = none.
     pub fn cursor(&self) -> u64 {
         self.cursor
     }
@@ -94,7 +94,7 @@ impl AlertRouter {
         if seq > self.cursor {
             self.cursor = seq;
             self.out.memory.retain(|kept| &*kept.name != CURSOR);
-            self.out.memory.push(Remembered { name: CURSOR.into(), value: Some(seq.to_string()) });
+            self.out.memory.push(AlertMemory { name: CURSOR.into(), value: Some(seq.to_string()) });
         }
     }
 
@@ -124,19 +124,19 @@ impl AlertRouter {
 
     /// Something happened. Up to which record everything was told is said by [`AlertRouter::told_up_to`] alone: a later record
     /// may be told before this one.
-    pub fn handle(&mut self, now: i64, happening: &Happening, book: &RuleBook, words: &Words) {
+    pub fn handle(&mut self, now: i64, event: &AlertEvent, book: &RuleBook, words: &Words) {
         for (name, rule) in &book.rules {
-            match happening.phase {
-                Phase::Raised if rule.is_about(happening) => {
-                    self.raised(now, (name, rule), happening, book, words);
+            match event.phase {
+                Phase::Raised if rule.is_about(event) => {
+                    self.raised(now, (name, rule), event, book, words);
                 }
-                Phase::Cleared => self.cleared(now, (name, rule), happening, book, words),
+                Phase::Cleared => self.cleared(now, (name, rule), event, book, words),
                 Phase::Raised => {}
             }
         }
     }
 
-    /// So many happenings were too many to be taken one by one.
+    /// So many events were too many to be taken one by one.
     pub fn handle_missed(&mut self, now: i64, count: u64, book: &RuleBook) {
         for (channel, _) in book.channels.iter().filter(|(_, takes)| **takes == Takes::All) {
             let storm = self.storms.entry(channel.clone()).or_default();
@@ -185,45 +185,45 @@ impl AlertRouter {
         &mut self,
         now: i64,
         (rule_name, rule): (&Name, &Rule),
-        happening: &Happening,
+        event: &AlertEvent,
         book: &RuleBook,
         words: &Words,
     ) {
-        let key = key(happening);
-        let is_muted = self.is_muted(happening, now);
-        if happening.alert == AlertType::Checkpoint {
+        let key = key(event);
+        let is_muted = self.is_muted(event, now);
+        if event.alert == AlertType::Checkpoint {
             if is_muted {
                 return;
             }
             // Each is worth as much as the one before; none is held back.
-            return self.tell(now, rule, (happening, &key, Again::default()), &happening.id, book, words);
+            return self.tell(now, rule, (event, &key, Again::default()), &event.id, book, words);
         }
         let name: Name = format!("{TOLD}{rule_name}/{key}").into();
         let told = self.told.entry(name.clone()).or_insert_with(|| Told {
             rule: rule_name.clone(),
             key: key.clone(),
-            last: happening.clone(),
+            last: event.clone(),
             at: None,
             reminders: 0,
             more: 0,
             known: Vec::new(),
         });
-        let is_known = told.last.id == happening.id || told.known.contains(&happening.id);
+        let is_known = told.last.id == event.id || told.known.contains(&event.id);
         if told.at.is_some() && is_known {
             return;
         }
         if !is_known || told.known.is_empty() {
-            told.known.insert(0, happening.id.clone());
+            told.known.insert(0, event.id.clone());
             told.known.truncate(KNOWN_MAX);
         }
         if told.at.is_some() {
             told.more = told.more.saturating_add(1);
-            told.last = happening.clone();
+            told.last = event.clone();
             let due = told.at.map_or(now, |at| at + rule.repeat_ms());
             self.wake_at(due);
         } else if !is_muted {
             told.at = Some(now);
-            self.tell(now, rule, (happening, &key, Again::default()), &happening.id, book, words);
+            self.tell(now, rule, (event, &key, Again::default()), &event.id, book, words);
             self.wake_at(now + rule.repeat_ms());
         }
         self.keep_told(&name);
@@ -271,23 +271,22 @@ impl AlertRouter {
         &mut self,
         now: i64,
         rule: &Rule,
-        (happening, key, again): (&Happening, &Name, Again),
+        (event, key, again): (&AlertEvent, &Name, Again),
         nth: &str,
         book: &RuleBook,
         words: &Words,
     ) {
-        let is_escalation =
-            matches!(happening.detail, Detail::Escalation(_)) && happening.phase == Phase::Raised;
+        let is_escalation = matches!(event.detail, Detail::Escalation(_)) && event.phase == Phase::Raised;
         for (channel, takes) in book.heard_by(rule) {
             if takes == Takes::Escalations && (!is_escalation || again.reminder) {
                 continue;
             }
-            let kind = if happening.phase == Phase::Cleared { "recovery" } else { "alert" };
+            let kind = if event.phase == Phase::Cleared { "recovery" } else { "alert" };
             let id = message_id(channel, key, nth, kind);
-            let message = words.alert(id, key.clone(), happening, again);
+            let message = words.alert(id, key.clone(), event, again);
             let storm = self.storms.entry(channel.clone()).or_default();
             // Everybody must hear of the red button, whatever else is going on.
-            let passes = storm.lets_through(now, &message) || happening.alert == AlertType::SystemKill;
+            let passes = storm.lets_through(now, &message) || event.alert == AlertType::SystemKill;
             self.keep_storm(channel);
             if passes {
                 self.push(now, channel, &message);
@@ -314,8 +313,8 @@ impl AlertRouter {
         });
     }
 
-    fn is_muted(&self, happening: &Happening, now: i64) -> bool {
-        self.mutes.values().any(|mute| mute.hides(happening, now))
+    fn is_muted(&self, event: &AlertEvent, now: i64) -> bool {
+        self.mutes.values().any(|mute| mute.hides(event, now))
     }
 
     fn wake_at(&mut self, at: i64) {
@@ -339,11 +338,11 @@ impl AlertRouter {
     /// The last word on a name is the one that is kept.
     fn remember(&mut self, name: String, value: Option<String>) {
         let name = Name::from(name);
-        // Only the newest few can be the same: a happening touches its own names.
+        // Only the newest few can be the same: an alert event touches its own names.
         let near = self.out.memory.iter_mut().rev().take(64).find(|kept| kept.name == name);
         match near {
             Some(kept) => kept.value = value,
-            None => self.out.memory.push(Remembered { name, value }),
+            None => self.out.memory.push(AlertMemory { name, value }),
         }
     }
 

@@ -4,7 +4,7 @@
 use estop_core::escalation_text::Escalated;
 use estop_core::guards::breaker::LimitUse;
 
-use crate::happening::EscalationSeen;
+use crate::alert_event::EscalationSeen;
 use crate::message::Message;
 use crate::plain::{few_lines, one_line, within_bytes};
 use crate::shape::markdown;

@@ -4,16 +4,16 @@
 //! in its text, because a crash may have come between the two.
 
 use estop_core::ids::Name;
-use estop_store::{AlertCommit, Alerts, Remembered};
+use estop_store::{AlertCommit, AlertMemory, Alerts};
 use http::header::{ACCEPT, AUTHORIZATION};
 use http::{HeaderValue, Method, StatusCode};
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::alert_event::EscalationSeen;
 use crate::channel::GitHub;
 use crate::escalation::{self, LABELS};
-use crate::happening::EscalationSeen;
 use crate::message::Message;
 use crate::net::{Answer, Call, Network};
 use crate::outcome::{Tried, of_answer};
@@ -210,7 +210,7 @@ impl Sink<'_> {
     }
 
     fn remember(&self, id: &str, done: &Done) -> Result<(), Tried> {
-        let memory = vec![Remembered { name: self.name(id), value: Some(json!(done).to_string()) }];
+        let memory = vec![AlertMemory { name: self.name(id), value: Some(json!(done).to_string()) }];
         let commit = AlertCommit { at: self.now, alerts: Vec::new(), memory };
         self.store.commit_alerts(commit).map(|_| ()).map_err(|error| Tried::failed(error.to_string()))
     }

@@ -3,7 +3,7 @@
 use estop_core::ids::Name;
 use sha2::{Digest as _, Sha256};
 
-use crate::happening::{AlertType, Detail, Happening};
+use crate::alert_event::{AlertEvent, AlertType, Detail};
 use crate::message::{Fact, Message, MessageKind, Severity};
 use crate::plain::one_line;
 use crate::words::{NAME_MAX, Words};
@@ -30,24 +30,24 @@ pub(crate) fn test_message((now, nth): (i64, u64), channel: &str, by: &str, word
 }
 
 /// What tells one condition from another: type, agent, and whatever of it there can be several.
-pub(crate) fn key(happening: &Happening) -> Name {
-    let agent = happening.agent.as_deref().unwrap_or("*");
-    let of = match (&happening.detail, happening.alert) {
+pub(crate) fn key(event: &AlertEvent) -> Name {
+    let agent = event.agent.as_deref().unwrap_or("*");
+    let of = match (&event.detail, event.alert) {
         (Detail::Budget(seen), _) if seen.account.ends_with("_per_run") => {
-            format!("/{}/{}/{}", seen.account, seen.percent, happening.run.as_deref().unwrap_or("*"))
+            format!("/{}/{}/{}", seen.account, seen.percent, event.run.as_deref().unwrap_or("*"))
         }
         (Detail::Budget(seen), _) => format!("/{}/{}", seen.account, seen.percent),
         // The whole button is told at once, though a channel was shut before.
         (Detail::Shut(channels), _) => format!("/{channels}"),
         // A refusal, and by which account.
         (Detail::None, AlertType::Budget) => {
-            format!("/refused/{}/{}", happening.cause, happening.run.as_deref().unwrap_or("*"))
+            format!("/refused/{}/{}", event.cause, event.run.as_deref().unwrap_or("*"))
         }
-        (_, AlertType::CircuitBreaker) => format!("/{}", happening.run.as_deref().unwrap_or("*")),
-        (_, AlertType::Checkpoint) => format!("/{}", happening.id),
+        (_, AlertType::CircuitBreaker) => format!("/{}", event.run.as_deref().unwrap_or("*")),
+        (_, AlertType::Checkpoint) => format!("/{}", event.id),
         (Detail::None | Detail::Escalation(_) | Detail::Checkpoint { .. }, _) => String::new(),
     };
-    format!("{}/{agent}{of}", happening.alert.name()).into()
+    format!("{}/{agent}{of}", event.alert.name()).into()
 }
 
 /// An id that is the same whenever the same is told to the same channel, and tells nothing to whoever reads it.

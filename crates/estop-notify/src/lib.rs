@@ -1,6 +1,6 @@
 //! estop-notify: telling people.
 //!
-//! A [`Happening`] is told to the [`Notifier`]; rules decide who hears of it ([`AlertRouter`]), messages say it in words that a
+//! A [`AlertEvent`] is told to the [`Notifier`]; rules decide who hears of it ([`AlertRouter`]), messages say it in words that a
 //! tired person understands, and the [`Outbox`] sends them until they arrive:
 //!
 //! - rules by type and agent, repeat intervals, reminders, recovery notices, mutes, digests in a storm (AL-1)
@@ -12,7 +12,7 @@
 //!
 //! It may use `estop-store` and `estop-core`, and is used by `estop-config` and `estop-daemon`.
 
-mod happening;
+mod alert_event;
 mod message;
 mod plain;
 mod words;
@@ -38,10 +38,10 @@ mod sign;
 mod file;
 mod notifier;
 
+pub use alert_event::{AlertEvent, AlertType, BudgetSeen, Cost, Detail, EscalationSeen, Phase};
 pub use alert_router::AlertRouter;
 pub use channel::*;
 pub use file::{AlertsIn, Problem};
-pub use happening::{AlertType, BudgetSeen, Cost, Detail, EscalationSeen, Happening, Phase};
 pub use message::{Fact, Message, MessageKind, Severity, Step};
 pub use net::{Endpoint, EndpointError, Reach, Resolve, SystemResolver};
 pub use notifier::{CHANNELS_MAX, ChannelHealth, Notifier, NotifyError, Outside, Settings};

@@ -3,7 +3,7 @@
 use estop_core::ids::Name;
 use serde::{Deserialize, Serialize};
 
-use crate::happening::{AlertType, EscalationSeen};
+use crate::alert_event::{AlertType, EscalationSeen};
 
 /// How loud it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

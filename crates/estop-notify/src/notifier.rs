@@ -15,9 +15,9 @@ use estop_core::ids::Name;
 use estop_store::{AlertRule, Alerts, StoreError};
 use tokio::sync::mpsc;
 
+use crate::alert_event::{AlertEvent, AlertType};
 use crate::alert_router::AlertRouter;
 use crate::channel::Channel;
-use crate::happening::{AlertType, Happening};
 use crate::net::{Resolve, SystemResolver};
 use crate::outbox::GIVE_UP_AFTER_MS;
 use crate::rule::{Mute, Rule, RuleBook, RuleError};
@@ -155,8 +155,8 @@ pub(crate) struct Shown {
 }
 
 /// What the thread is asked for.
-pub(crate) enum Wish {
-    Tell(Box<Happening>),
+pub(crate) enum Command {
+    Tell(Box<AlertEvent>),
     ToldUpTo(u64),
     Change(Box<Ready>),
     Test { channel: Name, by: Name },
@@ -191,8 +191,8 @@ impl Ready {
 
 /// The thread's other end. Dropping it ends the thread.
 pub struct Notifier {
-    wishes: Option<mpsc::Sender<Wish>>,
-    urgent: Option<mpsc::Sender<Wish>>,
+    wishes: Option<mpsc::Sender<Command>>,
+    urgent: Option<mpsc::Sender<Command>>,
     missed: Arc<AtomicU64>,
     shown: Arc<Mutex<Shown>>,
     outside: Outside,
@@ -246,9 +246,9 @@ impl Notifier {
     }
 
     /// Something happened. Never waits; if too much waits already, it is counted and told as a number.
-    pub fn tell(&self, happening: Happening) {
-        let is_urgent = happening.alert == AlertType::SystemKill;
-        let wish = Wish::Tell(Box::new(happening));
+    pub fn tell(&self, event: AlertEvent) {
+        let is_urgent = event.alert == AlertType::SystemKill;
+        let wish = Command::Tell(Box::new(event));
         // The red button waits behind nobody's ten thousand trips.
         let queue = if is_urgent { &self.urgent } else { &self.wishes };
         if queue.as_ref().is_none_or(|queue| queue.try_send(wish).is_err()) {
@@ -259,7 +259,7 @@ impl Notifier {
     /// Everything up to this journal record was told, or need not be: a start after a crash tells only what is newer.
     pub fn told_up_to(&self, seq: u64) {
         // If it is lost, a start after a crash tells some things again, which are known by their ids.
-        let _ = self.wish(Wish::ToldUpTo(seq));
+        let _ = self.wish(Command::ToldUpTo(seq));
     }
 
     /// The last journal record that was told, as it was stored; 0 = none yet.
@@ -271,7 +271,7 @@ impl Notifier {
     pub fn change(&self, settings: Settings) -> Result<(), NotifyError> {
         let ready = Ready::new(settings, &self.outside.resolver)?;
         let book = ready.book.clone();
-        self.wish(Wish::Change(Box::new(ready)))?;
+        self.wish(Command::Change(Box::new(ready)))?;
         self.shown().book = book;
         Ok(())
     }
@@ -289,7 +289,7 @@ impl Notifier {
         if shown.tests.get(channel).is_some_and(waits) {
             return Ok(());
         }
-        self.wish(Wish::Test { channel: channel.into(), by: by.into() })?;
+        self.wish(Command::Test { channel: channel.into(), by: by.into() })?;
         shown.tests.insert(channel.into(), now);
         Ok(())
     }
@@ -298,14 +298,14 @@ impl Notifier {
     pub fn mute(&self, id: &str, mute: Mute) -> Result<(), NotifyError> {
         mute.check((self.outside.clock)())?;
         let id = Name::from(id);
-        self.change_mutes(Wish::Mute { id: id.clone(), mute: mute.clone() }, |mutes| {
+        self.change_mutes(Command::Mute { id: id.clone(), mute: mute.clone() }, |mutes| {
             mutes.insert(id, mute);
         })
     }
 
     /// Ends a mute.
     pub fn unmute(&self, id: &str) -> Result<(), NotifyError> {
-        self.change_mutes(Wish::Unmute(id.into()), |mutes| {
+        self.change_mutes(Command::Unmute(id.into()), |mutes| {
             mutes.remove(id);
         })
     }
@@ -314,7 +314,7 @@ impl Notifier {
     /// would hide stops.
     fn change_mutes(
         &self,
-        wish: Wish,
+        wish: Command,
         change: impl FnOnce(&mut BTreeMap<Name, Mute>),
     ) -> Result<(), NotifyError> {
         let mut shown = self.shown();
@@ -364,7 +364,7 @@ impl Notifier {
         self.shown().store_error.clone()
     }
 
-    fn wish(&self, wish: Wish) -> Result<(), NotifyError> {
+    fn wish(&self, wish: Command) -> Result<(), NotifyError> {
         let wishes = self.wishes.as_ref().ok_or(NotifyError::Busy)?;
         wishes.try_send(wish).map_err(|_| NotifyError::Busy)
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use estop_core::ids::Name;
 use serde::{Deserialize, Serialize};
 
-use crate::happening::{AlertType, Detail, Happening};
+use crate::alert_event::{AlertEvent, AlertType, Detail};
 
 /// The usual time between two messages of the same thing (AL-1).
 const REPEAT_USUAL_S: u32 = 15 * 60;
@@ -102,7 +102,7 @@ impl Rule {
     }
 
     /// Whether it is about this.
-    pub(crate) fn is_about(&self, told: &Happening) -> bool {
+    pub(crate) fn is_about(&self, told: &AlertEvent) -> bool {
         let by_type = if self.types.is_empty() {
             told.alert != AlertType::Checkpoint
         } else {
@@ -161,7 +161,7 @@ impl Mute {
         is_fine.then_some(()).ok_or(RuleError::Bounds { key: "until", min, max, found: self.until })
     }
 
-    pub(crate) fn hides(&self, told: &Happening, now: i64) -> bool {
+    pub(crate) fn hides(&self, told: &AlertEvent, now: i64) -> bool {
         let by_agent = told.agent.as_ref().is_some_and(|agent| self.agents.contains(agent));
         self.is_of(told.alert, now) && (self.agents.is_empty() || by_agent)
     }

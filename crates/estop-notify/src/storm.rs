@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use estop_core::ids::Name;
 use serde::{Deserialize, Serialize};
 
-use crate::happening::AlertType;
+use crate::alert_event::AlertType;
 use crate::message::{Fact, Message, MessageKind, Severity, Step};
 use crate::plain::one_line;
 use crate::words::{NAME_MAX, Words};

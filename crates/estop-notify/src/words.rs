@@ -11,7 +11,7 @@ use estop_core::printed_command::Commands;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::happening::{AlertType, BudgetSeen, Detail, Happening, Phase};
+use crate::alert_event::{AlertEvent, AlertType, BudgetSeen, Detail, Phase};
 use crate::message::{Fact, Message, MessageKind, Severity};
 use crate::plain::{few_lines, one_line};
 
@@ -20,7 +20,7 @@ const LINE_MAX: usize = 300;
 /// Characters a name may have.
 pub(crate) const NAME_MAX: usize = 80;
 
-/// What texts need to know beside the happening.
+/// What texts need to know beside the event.
 #[derive(Clone, Debug)]
 pub struct Words {
     /// Where people see the dashboard, without a slash at the end; `None` = messages carry no links.
@@ -47,8 +47,8 @@ pub(crate) struct Again {
 }
 
 impl Words {
-    /// The message of a happening.
-    pub(crate) fn alert(&self, id: Name, key: Name, told: &Happening, again: Again) -> Message {
+    /// The message of an alert event.
+    pub(crate) fn alert(&self, id: Name, key: Name, told: &AlertEvent, again: Again) -> Message {
         let kind = match (told.phase, again.reminder) {
             (Phase::Cleared, _) => MessageKind::Recovery,
             (Phase::Raised, true) => MessageKind::Reminder,
@@ -92,7 +92,7 @@ impl Words {
             .unwrap_or_else(|_| "at an unknown time".to_owned())
     }
 
-    fn facts(&self, told: &Happening, again: Again) -> Vec<Fact> {
+    fn facts(&self, told: &AlertEvent, again: Again) -> Vec<Fact> {
         let mut facts = Vec::new();
         let mut add = |label: &str, text: String| {
             if !text.is_empty() {
@@ -126,7 +126,7 @@ impl Words {
         facts
     }
 
-    fn link(&self, told: &Happening) -> Option<String> {
+    fn link(&self, told: &AlertEvent) -> Option<String> {
         let base = self.dashboard.as_deref()?;
         let path = match (told.alert, &told.agent) {
             (AlertType::CircuitBreaker, _) => "/needs-human".to_owned(),
@@ -145,7 +145,7 @@ impl Words {
     }
 }
 
-fn severity(told: &Happening) -> Severity {
+fn severity(told: &AlertEvent) -> Severity {
     match told.alert {
         AlertType::KillSwitch
         | AlertType::SystemKill
@@ -169,7 +169,7 @@ fn severity(told: &Happening) -> Severity {
     }
 }
 
-fn why(told: &Happening) -> String {
+fn why(told: &AlertEvent) -> String {
     let evidence = one_line(&told.evidence, LINE_MAX);
     if let Detail::Budget(seen) = &told.detail {
         let amount = |n| if seen.account.starts_with("tokens") { tokens(n) } else { dollars(NanoUsd(n)) };
@@ -180,7 +180,7 @@ fn why(told: &Happening) -> String {
     if evidence.is_empty() { one_line(&told.cause, LINE_MAX) } else { evidence }
 }
 
-fn cost(told: &Happening) -> String {
+fn cost(told: &AlertEvent) -> String {
     let mut parts = Vec::new();
     if let Some(run) = told.cost.run {
         parts.push(format!("{} in this run", dollars(run)));

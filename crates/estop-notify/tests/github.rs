@@ -6,7 +6,7 @@ mod house;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use estop_notify::{Channel, ChannelKind, Detail, Endpoint, GitHub, Happening, Notifier, Outside};
+use estop_notify::{AlertEvent, Channel, ChannelKind, Detail, Endpoint, GitHub, Notifier, Outside};
 use estop_store::{Alerts, DeliveryFilter, Sqlite};
 use house::{Receiver, Reply, Seen, escalated, local, looped, open, settings};
 use serde_json::{Value, json};
@@ -179,7 +179,7 @@ fn al_2_an_escalation_without_issue_or_branch_is_an_issue_alone() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder);
     let notifier = start(&store, &receiver);
-    let mut told: Happening = escalated("coder", 2);
+    let mut told: AlertEvent = escalated("coder", 2);
     if let Detail::Escalation(seen) = &mut told.detail {
         (seen.issue, seen.branch) = (None, None);
     }

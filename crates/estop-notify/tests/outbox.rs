@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use estop_core::ids::Name;
 use estop_notify::{GIVE_UP_AFTER_MS, Outbox, Tried};
 use estop_store::{
-    AlertCommit, AlertRule, Alerts, Delivery, DeliveryFilter, DeliveryOutcome, DueAlert, LoggedDelivery,
-    NewAlert, Remembered, Sqlite, StoreError, Waiting,
+    AlertCommit, AlertMemory, AlertRule, Alerts, Delivery, DeliveryFilter, DeliveryOutcome, DueAlert,
+    LoggedDelivery, NewAlert, Sqlite, StoreError, Waiting,
 };
 use house::{NIGHT, open};
 
@@ -346,7 +346,7 @@ fn al_1_what_a_failing_store_does_not_take_has_an_end_and_is_counted() {
     let many = |of: std::ops::Range<usize>| AlertCommit {
         at: NIGHT,
         alerts: of.map(|n| alert("a", n, NIGHT)).collect(),
-        memory: vec![Remembered { name: "cursor".into(), value: Some("1".to_owned()) }],
+        memory: vec![AlertMemory { name: "cursor".into(), value: Some("1".to_owned()) }],
     };
     push(&mut outbox, &store, NIGHT, alert("b", 1, NIGHT));
     outbox.commit(&store, NIGHT, many(0..9_000));

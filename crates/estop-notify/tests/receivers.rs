@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 
 use estop_core::ids::Name;
 use estop_notify::{
-    AlertType, Channel, ChannelKind, Endpoint, Happening, Mute, Notifier, Outside, Reach, Resolve, Settings,
+    AlertEvent, AlertType, Channel, ChannelKind, Endpoint, Mute, Notifier, Outside, Reach, Resolve, Settings,
     Webhook,
 };
 use estop_store::{Alerts, DeliveryFilter, LoggedDelivery, Sqlite};
-use house::{Receiver, Reply, cleared, happening, looped, open, settings, webhook};
+use house::{Receiver, Reply, cleared, event, looped, open, settings, webhook};
 
 fn start(store: &Sqlite, settings: Settings) -> Notifier {
     Notifier::start(Arc::new(store.clone()), settings, Outside::system()).unwrap()
@@ -219,10 +219,10 @@ fn ks_2_presses_and_clears_at_once_are_told_in_their_order() {
     let receiver = Receiver::start(|_, _| ok());
     let notifier = start(&store, settings([("ops", webhook(&receiver.url("/")))]));
     for n in 0..10 {
-        let press = happening(AlertType::SystemKill, "x", 0);
-        notifier.tell(Happening { id: format!("kill-{n}").into(), agent: None, ..press });
+        let press = event(AlertType::SystemKill, "x", 0);
+        notifier.tell(AlertEvent { id: format!("kill-{n}").into(), agent: None, ..press });
         let clear = cleared(AlertType::SystemKill, "x", 0);
-        notifier.tell(Happening { id: format!("clear-{n}").into(), agent: None, ..clear });
+        notifier.tell(AlertEvent { id: format!("clear-{n}").into(), agent: None, ..clear });
     }
     let told = receiver.wait(20);
     for (nth, seen) in told.iter().enumerate() {

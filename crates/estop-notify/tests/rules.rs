@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 use estop_core::ids::Name;
 use estop_notify::{
-    AlertRouter, AlertType, Detail, Happening, Message, MessageKind, Mute, Phase, Rule, RuleBook, RuleError,
+    AlertEvent, AlertRouter, AlertType, Detail, Message, MessageKind, Mute, Phase, Rule, RuleBook, RuleError,
     STORM_AFTER, Takes, Words,
 };
 use estop_store::AlertRule;
-use house::{NIGHT, budget, cleared, escalated, happening, looped};
+use house::{NIGHT, budget, cleared, escalated, event, looped};
 
 const MINUTE: i64 = 60_000;
 
@@ -43,8 +43,8 @@ impl Room {
         Room::new(&[], &[("ops", Takes::All)])
     }
 
-    fn tell(&mut self, happening: &Happening) {
-        self.router.handle(self.now, happening, &self.book, &self.words);
+    fn tell(&mut self, event: &AlertEvent) {
+        self.router.handle(self.now, event, &self.book, &self.words);
         self.take();
     }
 
@@ -96,7 +96,7 @@ fn al_1_a_person_is_told_at_once_and_once() {
     room.tell(&looped("coder", 1));
     assert_eq!(room.told(), ["Agent coder was stopped: it goes in circles"]);
     room.tell(&looped("coder", 1));
-    assert_eq!(room.count(), 0, "the same happening, told again after a crash, is known");
+    assert_eq!(room.count(), 0, "the same event, told again after a crash, is known");
     room.tell(&looped("coder", 2));
     room.tell(&looped("coder", 3));
     assert_eq!(room.count(), 0, "within the repeat interval it is only counted");
@@ -134,7 +134,7 @@ fn al_1_recovery_is_told_and_activation_resets() {
     assert_eq!(room.count(), 1, "after an activation the next stop is told at once");
     room.tell(&cleared(AlertType::KillSwitch, "other", 4));
     assert_eq!(room.count(), 0, "who was not stopped does not recover");
-    room.tell(&happening(AlertType::Watchdog, "coder", 5));
+    room.tell(&event(AlertType::Watchdog, "coder", 5));
     room.told();
     room.tell(&cleared(AlertType::KillSwitch, "coder", 6));
     assert_eq!(room.count(), 2, "an activation ends whatever had stopped the agent");
@@ -187,18 +187,18 @@ fn al_1_two_rules_tell_a_channel_once() {
 #[test]
 fn al_1_checkpoints_go_to_who_asks_for_them_and_none_is_held_back() {
     let mut room = Room::plain();
-    room.tell(&happening(AlertType::Checkpoint, "coder", 1));
+    room.tell(&event(AlertType::Checkpoint, "coder", 1));
     assert_eq!(room.count(), 0);
     let asked = Rule { types: vec![AlertType::Checkpoint], ..Rule::default() };
     let mut room = Room::new(&[("all", asked)], &[("ops", Takes::All)]);
-    room.tell(&happening(AlertType::Checkpoint, "coder", 1));
-    room.tell(&happening(AlertType::Checkpoint, "coder", 2));
+    room.tell(&event(AlertType::Checkpoint, "coder", 1));
+    room.tell(&event(AlertType::Checkpoint, "coder", 2));
     assert_eq!(room.count(), 2);
     let types = vec![AlertType::Checkpoint];
     let until = room.now + MINUTE;
     let mute = Mute { types, agents: Vec::new(), until, by: "anna".into(), why: String::new() };
     room.router.mute(room.now, "m".into(), mute).unwrap();
-    room.tell(&happening(AlertType::Checkpoint, "coder", 3));
+    room.tell(&event(AlertType::Checkpoint, "coder", 3));
     assert_eq!(room.count(), 0, "it may be muted like everything else");
 }
 
@@ -210,9 +210,9 @@ fn ks_5_a_new_admin_token_cannot_be_muted() {
     let named = room.router.mute(now, "m".into(), mute(vec![AlertType::AdminToken]));
     assert_eq!(named, Err(RuleError::NeverMuted));
     room.router.mute(now, "m".into(), mute(Vec::new())).unwrap();
-    room.tell(&happening(AlertType::Budget, "coder", 1));
+    room.tell(&event(AlertType::Budget, "coder", 1));
     assert_eq!(room.count(), 0);
-    room.tell(&happening(AlertType::AdminToken, "coder", 2));
+    room.tell(&event(AlertType::AdminToken, "coder", 2));
     assert_eq!(room.count(), 1);
 }
 
@@ -259,22 +259,22 @@ fn al_1_a_mute_of_everything_does_not_hide_the_red_button() {
         why: String::new(),
     };
     room.router.mute(room.now, "all".into(), all).unwrap();
-    let mut killed = happening(AlertType::SystemKill, "x", 1);
+    let mut killed = event(AlertType::SystemKill, "x", 1);
     killed.agent = None;
     room.tell(&killed);
     room.tell(&looped("coder", 2));
     assert_eq!(room.told(), ["EMERGENCY STOP: everything is stopped (manual)"]);
-    room.tell(&Happening { phase: Phase::Cleared, id: "3.0".into(), ..killed });
+    room.tell(&AlertEvent { phase: Phase::Cleared, id: "3.0".into(), ..killed });
     assert_eq!(room.told(), ["The emergency stop was lifted: agents may work again"]);
 }
 
 #[test]
 fn ks_2_presses_that_are_told_again_after_a_crash_are_the_same() {
     let mut room = Room::plain();
-    let pressed = |epoch: u64| Happening {
+    let pressed = |epoch: u64| AlertEvent {
         id: format!("kill-{epoch}").into(),
         agent: None,
-        ..happening(AlertType::SystemKill, "x", 0)
+        ..event(AlertType::SystemKill, "x", 0)
     };
     room.tell(&pressed(2));
     room.tell(&pressed(3));
@@ -291,26 +291,26 @@ fn ks_2_presses_that_are_told_again_after_a_crash_are_the_same() {
 #[test]
 fn ks_2_the_whole_button_is_told_though_a_channel_was_shut_before() {
     let mut room = Room::plain();
-    let all = Happening { agent: None, ..happening(AlertType::SystemKill, "x", 1) };
-    let llm = Happening { id: "2.0".into(), detail: Detail::Shut("llm".to_owned()), ..all.clone() };
+    let all = AlertEvent { agent: None, ..event(AlertType::SystemKill, "x", 1) };
+    let llm = AlertEvent { id: "2.0".into(), detail: Detail::Shut("llm".to_owned()), ..all.clone() };
     room.tell(&llm);
     room.tell(&all);
     assert_eq!(
         room.told(),
         ["EMERGENCY STOP of llm (manual)", "EMERGENCY STOP: everything is stopped (manual)"]
     );
-    room.tell(&Happening { phase: Phase::Cleared, id: "3.0".into(), ..all });
+    room.tell(&AlertEvent { phase: Phase::Cleared, id: "3.0".into(), ..all });
     assert_eq!(room.told().len(), 2, "both are over");
 }
 
 #[test]
 fn ks_2_what_stays_shut_is_named_and_reminded_of() {
     let mut room = Room::plain();
-    let all = Happening { agent: None, ..happening(AlertType::SystemKill, "x", 1) };
+    let all = AlertEvent { agent: None, ..event(AlertType::SystemKill, "x", 1) };
     let shut = || Detail::Shut("llm".to_owned());
     room.tell(&all);
     room.told();
-    let lifted = Happening { phase: Phase::Cleared, id: "clear-3".into(), detail: shut(), ..all.clone() };
+    let lifted = AlertEvent { phase: Phase::Cleared, id: "clear-3".into(), detail: shut(), ..all.clone() };
     room.tell(&lifted);
     assert_eq!(room.told(), ["The emergency stop was lifted, but not of llm"]);
     room.tell(&lifted);
@@ -318,7 +318,7 @@ fn ks_2_what_stays_shut_is_named_and_reminded_of() {
     room.restart();
     room.pass(15 * MINUTE);
     assert_eq!(room.told(), ["Still so: EMERGENCY STOP of llm (manual)"]);
-    room.tell(&Happening { phase: Phase::Cleared, id: "clear-4".into(), ..all.clone() });
+    room.tell(&AlertEvent { phase: Phase::Cleared, id: "clear-4".into(), ..all.clone() });
     assert_eq!(room.told(), ["The emergency stop was lifted: agents may work again"]);
     room.pass(60 * MINUTE);
     assert_eq!(room.count(), 0);
@@ -335,11 +335,11 @@ fn ks_2_what_stays_shut_is_named_and_reminded_of() {
 #[test]
 fn ks_2_the_same_channel_pressed_twice_is_counted_and_not_lifted() {
     let mut room = Room::plain();
-    let llm = |epoch: u64| Happening {
+    let llm = |epoch: u64| AlertEvent {
         id: format!("kill-{epoch}").into(),
         agent: None,
         detail: Detail::Shut("llm".to_owned()),
-        ..happening(AlertType::SystemKill, "x", 0)
+        ..event(AlertType::SystemKill, "x", 0)
     };
     room.tell(&llm(2));
     room.tell(&llm(3));
@@ -351,7 +351,7 @@ fn al_1_up_to_where_all_was_told_is_said_by_nobody_else() {
     let mut room = Room::plain();
     room.router.told_up_to(9);
     // The red button goes before everything else: record 10 may still wait.
-    room.tell(&Happening { agent: None, ..happening(AlertType::SystemKill, "x", 12) });
+    room.tell(&AlertEvent { agent: None, ..event(AlertType::SystemKill, "x", 12) });
     room.restart();
     assert_eq!(room.router.cursor(), 9);
     room.tell(&looped("coder", 10));
@@ -365,7 +365,7 @@ fn al_1_up_to_where_all_was_told_is_said_by_nobody_else() {
 fn al_1_an_agent_that_no_longer_fails_is_still_switched_off() {
     let mut room = Room::plain();
     room.tell(&looped("coder", 1));
-    room.tell(&happening(AlertType::ErrorRate, "coder", 2));
+    room.tell(&event(AlertType::ErrorRate, "coder", 2));
     assert_eq!(room.told().len(), 2);
     room.tell(&cleared(AlertType::ErrorRate, "coder", 3));
     assert_eq!(room.told(), ["Agent coder no longer fails"]);
@@ -382,7 +382,7 @@ fn al_1_ten_thousand_trips_in_a_minute_are_a_handful_of_messages() {
             room.pass(590);
         }
     }
-    let mut killed = happening(AlertType::SystemKill, "x", 20_000);
+    let mut killed = event(AlertType::SystemKill, "x", 20_000);
     killed.agent = None;
     room.tell(&killed);
     let first = room.told();
@@ -408,7 +408,7 @@ fn al_1_ten_thousand_trips_in_a_minute_are_a_handful_of_messages() {
 fn st_3_what_is_remembered_has_an_end() {
     let mut room = Room::plain();
     for n in 0..25_000 {
-        room.tell(&Happening {
+        room.tell(&AlertEvent {
             at: NIGHT + i64::try_from(n).unwrap(),
             ..looped(&format!("agent-{n}"), n + 1)
         });
@@ -419,7 +419,7 @@ fn st_3_what_is_remembered_has_an_end() {
     room.told();
     room.tell(&cleared(AlertType::KillSwitch, "agent-0", 30_000));
     assert_eq!(room.count(), 0, "the oldest are forgotten");
-    room.tell(&Happening { at: NIGHT + 30_000, ..cleared(AlertType::KillSwitch, "agent-24999", 30_001) });
+    room.tell(&AlertEvent { at: NIGHT + 30_000, ..cleared(AlertType::KillSwitch, "agent-24999", 30_001) });
     assert_eq!(room.told(), ["Agent agent-24999 works again"]);
 }
 

@@ -8,20 +8,20 @@ use std::sync::Arc;
 
 use estop_core::money::NanoUsd;
 use estop_notify::{
-    AlertRouter, AlertType, AlertsIn, ChannelKind, Cost, Detail, Happening, Lookup, Message, Notifier,
+    AlertEvent, AlertRouter, AlertType, AlertsIn, ChannelKind, Cost, Detail, Lookup, Message, Notifier,
     Outside, Phase, Rule, RuleBook, Takes, Words,
 };
-use house::{NIGHT, Receiver, Reply, budget, cleared, escalated, happening, looped, open};
+use house::{NIGHT, Receiver, Reply, budget, cleared, escalated, event, looped, open};
 use secrecy::SecretString;
 
-fn all() -> Vec<Happening> {
-    let of = |alert, cause: &str, evidence: &str| Happening {
+fn all() -> Vec<AlertEvent> {
+    let of = |alert, cause: &str, evidence: &str| AlertEvent {
         cause: cause.to_owned(),
         evidence: evidence.to_owned(),
-        ..happening(alert, "coder", 1)
+        ..event(alert, "coder", 1)
     };
-    let system = |told: Happening| Happening { agent: None, ..told };
-    let button = Happening {
+    let system = |told: AlertEvent| AlertEvent { agent: None, ..told };
+    let button = AlertEvent {
         by: Some("anna".into()),
         ..system(of(
             AlertType::SystemKill,
@@ -58,7 +58,7 @@ fn all() -> Vec<Happening> {
             "Health is 540 of 1000 (paused below 600, stopped below 300): 9 failed tool calls (-450).",
         ),
         button.clone(),
-        Happening {
+        AlertEvent {
             cost: Cost { run: None, today: Some(NanoUsd(94_000_000_000)) },
             ..of(
                 AlertType::Watchdog,
@@ -67,18 +67,18 @@ fn all() -> Vec<Happening> {
             )
         },
         system(of(AlertType::ProoftestOverdue, "the last one is 40 days ago", "30 days are allowed")),
-        system(Happening { detail: checkpoint, ..happening(AlertType::Checkpoint, "x", 9) }),
+        system(AlertEvent { detail: checkpoint, ..event(AlertType::Checkpoint, "x", 9) }),
         cleared(AlertType::KillSwitch, "coder", 10),
-        Happening { phase: Phase::Cleared, id: "11.0".into(), ..button },
+        AlertEvent { phase: Phase::Cleared, id: "11.0".into(), ..button },
     ]
 }
 
 /// What a router makes of everything.
-fn messages(happenings: &[Happening], words: &Words) -> Vec<Message> {
+fn messages(events: &[AlertEvent], words: &Words) -> Vec<Message> {
     let rule = Rule { types: AlertType::ALL.to_vec(), ..Rule::default() };
     let book = RuleBook::new([("all".into(), rule)].into(), [("ops".into(), Takes::All)].into()).unwrap();
     let mut router = AlertRouter::default();
-    happenings.iter().for_each(|happening| router.handle(NIGHT, happening, &book, words));
+    events.iter().for_each(|event| router.handle(NIGHT, event, &book, words));
     let commit = router.take(NIGHT).unwrap();
     commit.alerts.iter().map(|alert| serde_json::from_str(&alert.payload).unwrap()).collect()
 }
@@ -112,7 +112,7 @@ fn al_1_a_stop_is_titled_by_its_cause() {
         ("looping", "Agent coder was stopped: it kept looping or running away"),
         ("churn", "Agent coder was stopped: its tool calls keep failing in the same way"),
     ] {
-        let told = Happening { cause: cause.to_owned(), ..happening(AlertType::KillSwitch, "coder", 1) };
+        let told = AlertEvent { cause: cause.to_owned(), ..event(AlertType::KillSwitch, "coder", 1) };
         assert_eq!(messages(&[told], &Words::default())[0].title, title);
     }
 }

@@ -47,7 +47,7 @@ pub struct DueAlert {
 
 /// Something the rules or a sink must know after a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remembered {
+pub struct AlertMemory {
     /// Its name: a kind, a slash, and whatever the kind needs.
     pub name: Name,
     /// What, as JSON; `None` forgets it.
@@ -62,7 +62,7 @@ pub struct AlertCommit {
     /// Alerts to be sent; those that are there already are left as they are.
     pub alerts: Vec<NewAlert>,
     /// What is to be remembered or forgotten.
-    pub memory: Vec<Remembered>,
+    pub memory: Vec<AlertMemory>,
 }
 
 /// What waits for one target.

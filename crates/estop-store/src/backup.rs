@@ -22,7 +22,7 @@ use crate::sqlite::{Copied, check_copy, copy_database};
 const DATABASE: &str = "estop.db";
 /// The file with its SHA-256: SQLite does not notice every damage.
 const DATABASE_SHA256: &str = "estop.db.sha256";
-/// A running estop may pack or prune a segment between two looks.
+/// A running estop may seal or prune a segment between two looks.
 const TRIES: u32 = 5;
 /// What a copy's mark names as the start of the machine: everything in it must be there.
 const BOOT: &str = "backup";
@@ -92,7 +92,7 @@ fn damaged(error: &OpenError) -> StoreError {
     StoreError::Corrupt(error.to_string())
 }
 
-/// Not found = a file was packed or pruned between two looks.
+/// Not found = a file was sealed or pruned between two looks.
 fn write_tar(
     draft: &Path,
     copy: &Path,
@@ -111,7 +111,7 @@ fn write_tar(
     append(&mut tar, Path::new(DATABASE_SHA256), sha256_of(copy)?.as_bytes())?;
     for sealed in &files.manifest.sealed {
         if !is_whole(journal.folder(), sealed)? {
-            let problem = format!("segment {} was changed after it was packed", sealed.segment);
+            let problem = format!("segment {} was changed after it was sealed", sealed.segment);
             return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
         }
     }
@@ -120,12 +120,12 @@ fn write_tar(
     Ok(last_seq)
 }
 
-/// All files of one moment. Those that are packed do not change any more; there may be thousands, so that they are opened one
+/// All files of one moment. Sealed ones do not change any more; there may be thousands, so that they are opened one
 /// by one.
 struct Files {
     manifest: Manifest,
     text: Vec<u8>,
-    packed: Vec<PathBuf>,
+    sealed_files: Vec<PathBuf>,
     raw: Vec<(u64, Vec<u8>)>,
 }
 
@@ -135,7 +135,7 @@ impl Files {
         let folder = journal.folder();
         let base = manifest.pruned.iter().map(|(segment, _)| base_path(folder, *segment));
         let sealed = manifest.sealed.iter().map(|sealed| sealed_path(folder, sealed.segment));
-        let packed = base.chain(sealed).collect();
+        let sealed_files = base.chain(sealed).collect();
         let mut raw = Vec::new();
         for segment in journal.segments()?.into_iter().filter(|segment| *segment > manifest.last_segment()) {
             match journal.open(segment)? {
@@ -143,7 +143,7 @@ impl Files {
                 Segment::Packed(_) => return Err(io::ErrorKind::NotFound.into()),
             }
         }
-        Ok(Files { manifest, text, packed, raw })
+        Ok(Files { manifest, text, sealed_files, raw })
     }
 }
 
@@ -151,7 +151,7 @@ fn write_journal(tar: &mut tar::Builder<File>, files: Files) -> io::Result<u64> 
     if !files.manifest.sealed.is_empty() || files.manifest.pruned.is_some() {
         append(tar, &in_journal(MANIFEST), &files.text)?;
     }
-    for path in files.packed {
+    for path in files.sealed_files {
         let mut file = open_regular(&path, OpenOptions::new().read(true))?;
         tar.append_file(Path::new(JOURNAL_FOLDER).join(name_of(&path)), &mut file)?;
     }
@@ -241,7 +241,7 @@ pub fn check_unpacked(folder: &Path) -> Result<Backup, StoreError> {
     let found = found.ok_or_else(|| corrupt("there is none".to_owned()))?;
     for sealed in &found.manifest.sealed {
         if !is_whole(&place, sealed)? {
-            return Err(corrupt(format!("segment {} was changed after it was packed", sealed.segment)));
+            return Err(corrupt(format!("segment {} was changed after it was sealed", sealed.segment)));
         }
     }
     base_states(&place, &found.manifest)?;

@@ -113,7 +113,7 @@ fn check_files_in(folder: &Path, me: u32) -> Result<(), FolderFault> {
         let path = entry.map_err(|error| fault(folder, &error))?.path();
         let about = match std::fs::symlink_metadata(&path) {
             Ok(about) => about,
-            // A running estop packs and prunes.
+            // A running estop seals and prunes.
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(error) => return Err(fault(&path, &error)),
         };

@@ -174,7 +174,7 @@ pub trait Journal: Send + Sync {
     /// Events, newest first.
     fn events(&self, filter: &EventFilter, limit: usize) -> Result<Vec<StoredEvent>, StoreError>;
 
-    /// Notes where agents have records in packed segments that were not looked through yet.
+    /// Notes where agents have records in sealed segments that were not looked through yet.
     fn index_segments(&self) -> Result<(), StoreError>;
 
     /// Forgets where agents had records in segments that were pruned.

@@ -33,8 +33,8 @@ mod sqlite;
 pub use access::{Access, AgentKey, SESSIONS_MAX, Session, Token, TokenKind, TokenRole};
 pub use agents::{Agent, AgentRepo, KeptState, Origin, StoredAgent};
 pub use alerts::{
-    AlertCommit, AlertRule, Alerts, Delivery, DeliveryFilter, DeliveryOutcome, DueAlert, LoggedDelivery,
-    NewAlert, Remembered, Waiting,
+    AlertCommit, AlertMemory, AlertRule, Alerts, Delivery, DeliveryFilter, DeliveryOutcome, DueAlert,
+    LoggedDelivery, NewAlert, Waiting,
 };
 pub use backup::{Backup, backup, check_unpacked, unpack};
 pub use cases::{CaseFilter, CaseStatus, Cases, Escalation, Incident, OpenCases};

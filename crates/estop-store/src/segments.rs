@@ -1,8 +1,8 @@
 //! The journal on the disk: `journal/NNNNNNNN.jsonl`, one file after the other.
 //!
 //! The newest segment is written by [`SegmentWriter`], line behind line. When it has grown, the next begins, and the old one is
-//! packed ([`seal`]) and listed in `manifest.jsonl`. `mark` says how far the journal must reach. A start reads
-//! the manifest and the segments that are not packed yet ([`recover`]): what is missing, cut or changed there is noticed.
+//! sealed ([`seal`]) and listed in `manifest.jsonl`. `mark` says how far the journal must reach. A start reads
+//! the manifest and the segments that are not sealed yet ([`recover`]): what is missing, cut or changed there is noticed.
 
 mod base;
 mod files;

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use contract::{Scribe, exported, replay};
+use contract::{JournalFixture, exported, replay};
 use estop_journal::SLOT_LEN;
 use estop_store::segments::JOURNAL_FOLDER;
 use estop_store::{
@@ -37,16 +37,16 @@ impl Folder {
     }
 
     /// A database and a journal: pruned, packed and not packed.
-    fn filled() -> (Folder, Sqlite, Scribe) {
+    fn filled() -> (Folder, Sqlite, JournalFixture) {
         let folder = Folder::new();
-        let (store, mut scribe) = (open(folder.path()), Scribe::open(folder.path()));
+        let (store, mut fixture) = (open(folder.path()), JournalFixture::open(folder.path()));
         for _ in 0..3 {
-            put(&store, &mut scribe);
-            scribe.pack(&store);
+            put(&store, &mut fixture);
+            fixture.seal(&store);
         }
-        scribe.prune(&store);
-        put(&store, &mut scribe);
-        (folder, store, scribe)
+        fixture.prune(&store);
+        put(&store, &mut fixture);
+        (folder, store, fixture)
     }
 }
 
@@ -55,10 +55,10 @@ fn open(folder: &Path) -> Sqlite {
 }
 
 /// Some records and what follows from them.
-fn put(store: &Sqlite, scribe: &mut Scribe) {
-    scribe.write(&["a", "b", "a", "c", "a"].repeat(10));
-    let mut batch = scribe.batch();
-    batch.seen.push(AgentSeen { agent: format!("seen at {}", scribe.seq()).into(), at: 1 });
+fn put(store: &Sqlite, fixture: &mut JournalFixture) {
+    fixture.write(&["a", "b", "a", "c", "a"].repeat(10));
+    let mut batch = fixture.batch();
+    batch.seen.push(AgentSeen { agent: format!("seen at {}", fixture.seq()).into(), at: 1 });
     store.append(Arc::new(batch), Durability::Process).expect("stored");
 }
 
@@ -75,7 +75,7 @@ fn is_corrupt(result: &Result<Backup, StoreError>) -> bool {
 
 #[test]
 fn st_1_a_backup_has_everything_and_goes_on_from_there() {
-    let (folder, store, scribe) = Folder::filled();
+    let (folder, store, fixture) = Folder::filled();
     let made = backup(&folder.database(), &folder.tar()).expect("a copy");
     assert_eq!(made, Backup { last_seq: 200, schema: 1 });
     assert_eq!(
@@ -92,27 +92,27 @@ fn st_1_a_backup_has_everything_and_goes_on_from_there() {
     assert_eq!(exported(&copied), exported(&store));
     assert_eq!(copied.records_of("c", None, 100), store.records_of("c", None, 100));
     assert_eq!(copied.base_state("a"), store.base_state("a"));
-    let mut again = Scribe::open(&into);
-    assert_eq!(again.journal.state, scribe.journal.state);
+    let mut again = JournalFixture::open(&into);
+    assert_eq!(again.journal.state, fixture.journal.state);
     put(&copied, &mut again);
-    again.pack(&copied);
-    assert_eq!((replay(&exported(&copied)), scribe.seq()), (250, 200));
+    again.seal(&copied);
+    assert_eq!((replay(&exported(&copied)), fixture.seq()), (250, 200));
 }
 
 #[test]
 fn st_1_a_backup_of_a_young_journal_has_no_packed_segments() {
     let folder = Folder::new();
-    let (store, mut scribe) = (open(folder.path()), Scribe::open(folder.path()));
+    let (store, mut fixture) = (open(folder.path()), JournalFixture::open(folder.path()));
     let nothing = backup(&folder.database(), &folder.tar()).expect("a copy");
     assert_eq!(nothing.last_seq, 0);
     assert_eq!(unpack(&folder.tar(), &folder.path().join("nothing")), Ok(nothing));
-    put(&store, &mut scribe);
+    put(&store, &mut fixture);
     let tar = folder.path().join("young.tar");
     let young = backup(&folder.database(), &tar).expect("a copy");
     let into = folder.path().join("young");
     assert_eq!((young.last_seq, unpack(&tar, &into)), (50, Ok(young)));
     assert_eq!(names(&into.join(JOURNAL_FOLDER)), ["00000001.jsonl", "mark"]);
-    drop((store, scribe));
+    drop((store, fixture));
     fs::remove_dir_all(folder.path().join(JOURNAL_FOLDER)).expect("it is there");
     let gone = backup(&folder.database(), &folder.path().join("gone.tar"));
     assert!(is_corrupt(&gone), "{gone:?}");
@@ -144,18 +144,18 @@ fn st_1_a_file_that_is_there_is_not_overwritten() {
 
 #[test]
 fn st_1_a_backup_is_of_one_moment_while_others_write_pack_and_prune() {
-    let (folder, store, mut scribe) = Folder::filled();
+    let (folder, store, mut fixture) = Folder::filled();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
-                put(&store, &mut scribe);
-                store.put_meta("count", &scribe.seq().to_string()).expect("a value");
-                if scribe.seq() % 150 == 0 {
-                    scribe.pack(&store);
+                put(&store, &mut fixture);
+                store.put_meta("count", &fixture.seq().to_string()).expect("a value");
+                if fixture.seq() % 150 == 0 {
+                    fixture.seal(&store);
                 }
-                if scribe.seq() % 2400 == 0 {
-                    scribe.prune(&store);
+                if fixture.seq() % 2400 == 0 {
+                    fixture.prune(&store);
                 }
             }
         });
@@ -302,10 +302,10 @@ fn st_1_a_backup_of_more_segments_than_files_may_be_open_works() {
 #[ignore = "the child of the test above"]
 fn the_child_may_open_few_files() {
     let Some(folder) = std::env::var_os(PLACE).map(PathBuf::from) else { return };
-    let (store, mut scribe) = (open(&folder), Scribe::open(&folder));
+    let (store, mut fixture) = (open(&folder), JournalFixture::open(&folder));
     for _ in 0..60 {
-        put(&store, &mut scribe);
-        scribe.pack(&store);
+        put(&store, &mut fixture);
+        fixture.seal(&store);
     }
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("a limit");
     setrlimit(Resource::RLIMIT_NOFILE, 40, hard).expect("a limit can be set");

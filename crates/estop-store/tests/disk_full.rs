@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use contract::{MINUTE, Scribe, exported, replay};
+use contract::{JournalFixture, MINUTE, exported, replay};
 use estop_store::segments::recover;
 use estop_store::{
     AgentRepo, AgentSeen, Durability, EventFilter, Journal, Meta, NewEvent, Old, Sqlite, SqliteOptions,
@@ -21,30 +21,30 @@ fn st_1_a_full_disk_is_told_and_leaves_nothing_half_stored() {
     let folder = tempfile::tempdir().expect("a folder");
     let options = SqliteOptions { size_max_bytes: Some(4 << 20), ..SqliteOptions::default() };
     let store = Sqlite::open(&folder.path().join("estop.db"), options).expect("it opens");
-    let mut scribe = Scribe::open(folder.path());
-    assert_eq!(fill(&store, &mut scribe), StoreError::Full);
-    check(&store, &scribe);
+    let mut fixture = JournalFixture::open(folder.path());
+    assert_eq!(fill(&store, &mut fixture), StoreError::Full);
+    check(&store, &fixture);
     let stored = store.last_seq().expect("a number");
     let old = Old { events_before: Some(i64::MAX), ..Old::default() };
     while store.sweep(old).expect("letting go works on a full disk") > 0 {}
     while store.give_back().expect("so does giving back") {}
     assert_eq!(store.events(&EventFilter::default(), 9), Ok(Vec::new()));
     for _ in 0..100 {
-        put(&store, &mut scribe).expect("there is room again");
+        put(&store, &mut fixture).expect("there is room again");
     }
-    assert_eq!(store.last_seq(), Ok(scribe.seq()));
-    assert!(scribe.seq() > stored && replay(&exported(&store)) == scribe.seq());
+    assert_eq!(store.last_seq(), Ok(fixture.seq()));
+    assert!(fixture.seq() > stored && replay(&exported(&store)) == fixture.seq());
 }
 
 /// Writes some records, then what follows from them and from those before them that have no rows yet.
-fn put(store: &Sqlite, scribe: &mut Scribe) -> Result<(), StoreError> {
+fn put(store: &Sqlite, fixture: &mut JournalFixture) -> Result<(), StoreError> {
     let from = store.last_seq()? + 1;
     for agent in ["a", "b", "a", "c"].repeat(5) {
-        scribe.try_write(agent)?;
+        fixture.try_write(agent)?;
     }
-    let mut batch = scribe.batch();
+    let mut batch = fixture.batch();
     batch.seen.push(AgentSeen { agent: format!("seen after {}", from - 1).into(), at: 1 });
-    batch.events.extend((from..=scribe.seq()).map(event));
+    batch.events.extend((from..=fixture.seq()).map(event));
     store.append(Arc::new(batch), Durability::Disk)
 }
 
@@ -54,21 +54,21 @@ fn event(seq: u64) -> NewEvent {
 }
 
 /// Writes until it fails.
-fn fill(store: &Sqlite, scribe: &mut Scribe) -> StoreError {
-    (0..10_000).find_map(|_| put(store, scribe).err()).expect("it fills up")
+fn fill(store: &Sqlite, fixture: &mut JournalFixture) -> StoreError {
+    (0..10_000).find_map(|_| put(store, fixture).err()).expect("it fills up")
 }
 
 /// Every record of which rows were made has one event, the journal is whole, and nothing is there of what failed.
-fn check(store: &Sqlite, scribe: &Scribe) {
+fn check(store: &Sqlite, fixture: &JournalFixture) {
     let stored = store.last_seq().expect("a number");
     let events = store.events(&EventFilter::default(), usize::MAX >> 1).expect("events");
     let seqs: Vec<u64> = events.iter().rev().map(|stored| stored.event.seq).collect();
     assert_eq!(seqs, Vec::from_iter(1..=stored));
     assert_eq!(store.agent(&format!("seen after {stored}")), Ok(None));
-    assert_eq!(replay(&exported(store)), scribe.seq());
-    let found = recover(scribe.journal.writer.folder(), "", &mut |_, _| {}).expect("it can be trusted");
+    assert_eq!(replay(&exported(store)), fixture.seq());
+    let found = recover(fixture.journal.writer.folder(), "", &mut |_, _| {}).expect("it can be trusted");
     let found = found.expect("there is a journal");
-    assert_eq!((&found.state, found.torn), (&scribe.journal.state, 0));
+    assert_eq!((&found.state, found.torn), (&fixture.journal.state, 0));
     store.check().expect("it is undamaged");
 }
 
@@ -101,26 +101,26 @@ fn the_child_has_a_failing_disk() {
 
     let store = Sqlite::open(&path, SqliteOptions::default()).expect("it opens");
     let folder = path.parent().expect("a folder");
-    let mut scribe = Scribe::open(folder);
+    let mut fixture = JournalFixture::open(folder);
     store.put_meta("before", "kept").expect("a value");
     for (bytes, name_len) in [(600_000, 0), (1_000_000, 0), (1_500_000, 0), (1_800_000, 20_000)] {
         // With long names, the journal is what grows too long first.
-        scribe.name_len = name_len;
+        fixture.name_len = name_len;
         limit(bytes);
-        let error = fill(&store, &mut scribe);
+        let error = fill(&store, &mut fixture);
         assert!(matches!(error, StoreError::Io(_) | StoreError::Full), "{error:?}");
         let is_of_journal = error.to_string().contains("File too large");
         assert_eq!(is_of_journal, name_len > 0, "{error}");
         assert!(is_of_journal || store.put_meta("while", "lost").is_err() || path_len(&path) <= bytes);
         limit(hard);
-        check(&store, &scribe);
-        put(&store, &mut scribe).expect("the disk is mended");
-        assert_eq!(store.last_seq(), Ok(scribe.seq()));
+        check(&store, &fixture);
+        put(&store, &mut fixture).expect("the disk is mended");
+        assert_eq!(store.last_seq(), Ok(fixture.seq()));
     }
     assert_eq!(store.meta("before"), Ok(Some("kept".to_owned())));
-    drop((store, scribe));
+    drop((store, fixture));
     let store = Sqlite::open(&path, SqliteOptions::default()).expect("it opens again");
-    check(&store, &Scribe::open(folder));
+    check(&store, &JournalFixture::open(folder));
     assert_eq!(store.system(), Ok(None));
 }
 

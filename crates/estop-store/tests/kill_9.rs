@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use contract::{Scribe, exported, replay};
+use contract::{JournalFixture, exported, replay};
 use estop_core::agent::standing::{DeactivatedBy, Standing};
 use estop_core::time::Millis;
 use estop_store::segments::{JournalReader, Listing};
@@ -78,20 +78,20 @@ fn run_and_kill(path: &Path, mut acked: Acked, more: u64) -> Acked {
 
 fn check(folder: &Path, acked: &Acked, round: u64) {
     // What a crash left is removed where the journal is opened.
-    let scribe = Scribe::open(folder);
-    let reader = JournalReader::new(scribe.journal.writer.folder());
+    let fixture = JournalFixture::open(folder);
+    let reader = JournalReader::new(fixture.journal.writer.folder());
     let (manifest, found) =
         (reader.manifest().expect("a manifest"), Listing::of(reader.folder()).expect("files"));
     let bases: Vec<u64> = manifest.pruned.iter().map(|(segment, _)| *segment).collect();
     let sealed: Vec<u64> = manifest.sealed.iter().map(|sealed| sealed.segment).collect();
     assert!(found.raw.iter().all(|segment| *segment > manifest.last_segment()), "round {round}: {found:?}");
-    // One that was not listed yet is packed again.
+    // One that was not listed yet is sealed again.
     let listed: Vec<u64> = found.sealed.difference(&found.raw).copied().collect();
     assert_eq!((Vec::from_iter(found.bases), listed), (bases, sealed), "round {round}");
 
     let store = open(folder);
     store.check().expect("it is undamaged");
-    let (last, cursor) = (scribe.seq(), store.last_seq().expect("a number"));
+    let (last, cursor) = (fixture.seq(), store.last_seq().expect("a number"));
     assert!(last >= acked.seq, "round {round}: record {} was acknowledged, {last} is there", acked.seq);
     assert!(cursor >= acked.cursor, "round {round}: {acked:?}, {cursor} is there");
     assert!(cursor <= last, "round {round}: rows of {cursor}, records up to {last}");
@@ -119,7 +119,7 @@ fn the_child_writes_until_it_is_killed() {
     let _ = store.insert_agent(&Agent::new("a", Origin::Config, 1));
     let other = store.clone();
     std::thread::spawn(move || write_values(&other));
-    write_batches(&store, &mut Scribe::open(&folder));
+    write_batches(&store, &mut JournalFixture::open(&folder));
 }
 
 fn open(folder: &Path) -> Sqlite {
@@ -127,13 +127,13 @@ fn open(folder: &Path) -> Sqlite {
 }
 
 /// As estop does it: first the rows of records that were written before it was killed, then records and their rows.
-fn write_batches(store: &Sqlite, scribe: &mut Scribe) {
-    for round in scribe.seq() + 1.. {
+fn write_batches(store: &Sqlite, fixture: &mut JournalFixture) {
+    for round in fixture.seq() + 1.. {
         let from = store.last_seq().expect("a number") + 1;
         for agent in ["a", "b", "a", "c", if round % 9 == 0 { "rare" } else { "a" }] {
-            println!("seq {}", scribe.try_write(agent).expect("written"));
+            println!("seq {}", fixture.try_write(agent).expect("written"));
         }
-        let (mut batch, seq) = (scribe.batch(), scribe.seq());
+        let (mut batch, seq) = (fixture.batch(), fixture.seq());
         batch.events.extend((from..=seq).map(event));
         let is_urgent = round % 4 == 0;
         if is_urgent {
@@ -148,10 +148,10 @@ fn write_batches(store: &Sqlite, scribe: &mut Scribe) {
             println!("deactivated {round}");
         }
         if round % 5 == 0 {
-            scribe.pack(store);
+            fixture.seal(store);
         }
         if round % 7 == 0 {
-            scribe.prune(store);
+            fixture.prune(store);
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Where agents have records in packed segments is noted, so that few frames are read for a page of them.
+//! Where agents have records in sealed segments is noted, so that few frames are read for a page of them.
 
 mod contract;
 
 use std::fs;
 use std::path::Path;
 
-use contract::{Scribe, seq};
+use contract::{JournalFixture, seq};
 use estop_journal::SYSTEM;
 use estop_journal::records;
 use estop_store::segments::sealed_path;
@@ -38,18 +38,18 @@ fn of(segment: u64, agents: &[&str]) -> Vec<(String, u64)> {
 #[test]
 fn st_1_packed_segments_are_noted_once_and_forgotten_when_they_go() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (store, mut scribe) = (open(folder.path()), Scribe::open(folder.path()));
+    let (store, mut fixture) = (open(folder.path()), JournalFixture::open(folder.path()));
     store.index_segments().expect("nothing is there");
-    scribe.write(&["a", "b", SYSTEM]);
-    scribe.store(&store);
-    store.index_segments().expect("nothing is packed");
+    fixture.write(&["a", "b", SYSTEM]);
+    fixture.store(&store);
+    store.index_segments().expect("nothing is sealed");
     assert_eq!((noted(&store), noted_to(&store)), (Vec::new(), 0));
-    scribe.journal.pack();
-    scribe.write(&["a", "größe"]);
-    scribe.journal.pack();
+    fixture.journal.seal();
+    fixture.write(&["a", "größe"]);
+    fixture.journal.seal();
     // One without records.
-    scribe.journal.pack();
-    scribe.write(&["b"]);
+    fixture.journal.seal();
+    fixture.write(&["b"]);
     store.index_segments().expect("indexed");
     let both = [of(1, &["a", "b", SYSTEM]), of(2, &["a", "größe"])].concat();
     assert_eq!((noted(&store), noted_to(&store)), (both.clone(), 3));
@@ -59,9 +59,9 @@ fn st_1_packed_segments_are_noted_once_and_forgotten_when_they_go() {
 
     let store = open(folder.path());
     assert_eq!((noted(&store), noted_to(&store)), (both, 3));
-    assert_eq!(scribe.prune(&store), 3);
+    assert_eq!(fixture.prune(&store), 3);
     assert_eq!((noted(&store), noted_to(&store)), (of(2, &["a", "größe"]), 3));
-    scribe.pack(&store);
+    fixture.seal(&store);
     assert_eq!((noted(&store), noted_to(&store)), ([of(2, &["a", "größe"]), of(4, &["b"])].concat(), 4));
     let page = store.records_of("b", None, 9).expect("a page");
     assert_eq!(page.iter().map(|line| seq(line)).collect::<Vec<_>>(), [6]);
@@ -70,16 +70,16 @@ fn st_1_packed_segments_are_noted_once_and_forgotten_when_they_go() {
 #[test]
 fn st_1_segments_that_were_pruned_before_they_were_noted_are_left_out() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (store, mut scribe) = (open(folder.path()), Scribe::open(folder.path()));
+    let (store, mut fixture) = (open(folder.path()), JournalFixture::open(folder.path()));
     for agent in ["a", "b", "c"] {
-        scribe.write(&[agent]);
-        scribe.journal.pack();
+        fixture.write(&[agent]);
+        fixture.journal.seal();
     }
-    assert_eq!(scribe.prune(&store), 1);
+    assert_eq!(fixture.prune(&store), 1);
     // Before anything is known of the journal, the notes are made but not trusted.
     store.index_segments().expect("indexed");
     assert_eq!(store.records_of("c", None, 9).map(|page| page.len()), Ok(1));
-    scribe.pack(&store);
+    fixture.seal(&store);
     assert_eq!((noted(&store), noted_to(&store)), ([of(2, &["b"]), of(3, &["c"])].concat(), 4));
     let found = ["a", "b", "c"].map(|agent| store.records_of(agent, None, 9).map(|page| page.len()));
     assert_eq!(found, [Ok(0), Ok(1), Ok(1)]);
@@ -88,14 +88,14 @@ fn st_1_segments_that_were_pruned_before_they_were_noted_are_left_out() {
 #[test]
 fn st_1_only_frames_with_an_agents_records_are_read() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (store, mut scribe) = (open(folder.path()), Scribe::open(folder.path()));
+    let (store, mut fixture) = (open(folder.path()), JournalFixture::open(folder.path()));
     // Each of these fills a frame: more of them than a distance of one byte reaches.
-    scribe.write(&["rare"]);
-    scribe.name_len = 66_000;
-    scribe.write(&["often"; 150]);
-    scribe.name_len = 0;
-    scribe.write(&["rare", "often"]);
-    scribe.pack(&store);
+    fixture.write(&["rare"]);
+    fixture.name_len = 66_000;
+    fixture.write(&["often"; 150]);
+    fixture.name_len = 0;
+    fixture.write(&["rare", "often"]);
+    fixture.seal(&store);
     let whole = ["rare", "often"].map(|agent| store.records_of(agent, None, 200).expect("a page"));
     assert_eq!([whole[0].len(), whole[1].len()], [2, 151]);
 
@@ -110,10 +110,10 @@ fn st_1_only_frames_with_an_agents_records_are_read() {
     drop(segment);
     // Frames that nobody needs are damaged: who reads them says so.
     let path = sealed_path(store.journal().folder(), 1);
-    let mut packed = fs::read(&path).expect("a file");
-    let middle = packed.len() / 2;
-    packed[middle..middle + 1000].fill(0);
-    fs::write(&path, &packed).expect("written");
+    let mut sealed = fs::read(&path).expect("a file");
+    let middle = sealed.len() / 2;
+    sealed[middle..middle + 1000].fill(0);
+    fs::write(&path, &sealed).expect("written");
     assert_eq!(store.records_of("rare", None, 200).as_ref(), Ok(&whole[0]));
     assert_eq!(store.records_of("nobody", None, 200), Ok(Vec::new()));
     let damaged = store.records_of("often", None, 200);

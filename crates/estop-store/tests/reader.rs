@@ -1,4 +1,4 @@
-//! Reading a journal: ranges, backwards, while it is written, packed and pruned, and after a crash.
+//! Reading a journal: ranges, backwards, while it is written, sealed and pruned, and after a crash.
 
 mod contract;
 
@@ -6,24 +6,24 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use contract::{Scribe, replay, seq};
+use contract::{JournalFixture, replay, seq};
 use estop_journal::{Checker, Head, Replay, SYSTEM, records};
 use estop_store::segments::{
     FRAME_BYTES, JOURNAL_FOLDER, JournalReader, Listing, base_path, raw_path, sealed_path,
 };
 
-/// Segments of several frames: packed, one without records, and one that is not packed. 700 records.
-fn written(folder: &Path) -> (Scribe, JournalReader) {
-    let mut scribe = Scribe::open(folder);
-    scribe.name_len = 1500;
+/// Segments of several frames: sealed, one without records, and one that is not sealed. 700 records.
+fn written(folder: &Path) -> (JournalFixture, JournalReader) {
+    let mut fixture = JournalFixture::open(folder);
+    fixture.name_len = 1500;
     for _ in 0..3 {
-        scribe.write(&["a", "b", SYSTEM, "a", "c"].repeat(40));
-        scribe.journal.pack();
+        fixture.write(&["a", "b", SYSTEM, "a", "c"].repeat(40));
+        fixture.journal.seal();
     }
-    scribe.journal.pack();
-    scribe.write(&["a", "b", SYSTEM, "a", "c"].repeat(20));
-    let reader = JournalReader::new(scribe.journal.writer.folder());
-    (scribe, reader)
+    fixture.journal.seal();
+    fixture.write(&["a", "b", SYSTEM, "a", "c"].repeat(20));
+    let reader = JournalReader::new(fixture.journal.writer.folder());
+    (fixture, reader)
 }
 
 /// What a reading gives, part by part.
@@ -97,7 +97,7 @@ fn st_1_records_are_read_backwards_from_any_of_them() {
         assert!(opened.is_sorted_by(|a, b| a > b), "{opened:?}");
         assert_eq!(back(before, 7).0, all[..7.min(all.len())], "7 before {before}");
     }
-    assert_eq!(back(200, 1).1, [5, 1], "packed segments that are all later are not even asked for");
+    assert_eq!(back(200, 1).1, [5, 1], "sealed segments that are all later are not even asked for");
     assert_eq!(back(u64::MAX, 101).1, [5, 4, 3], "nor those that nobody came to");
 }
 
@@ -127,8 +127,8 @@ fn st_1_only_frames_that_are_worth_it_are_looked_through() {
 #[test]
 fn st_1_a_segment_that_is_missing_is_told_and_not_left_out() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (scribe, reader) = written(folder.path());
-    scribe.journal.prune();
+    let (fixture, reader) = written(folder.path());
+    fixture.journal.prune();
     let reads: [&dyn Fn() -> std::io::Result<()>; 4] = [
         &|| reader.lines(&mut |_| true),
         &|| reader.export(&mut |_| true),
@@ -164,9 +164,9 @@ fn st_1_half_a_line_that_is_being_written_is_not_read() {
 #[test]
 fn st_1_what_a_crash_leaves_is_not_read_and_removed_at_the_next_start() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (scribe, reader) = written(folder.path());
+    let (fixture, reader) = written(folder.path());
     let place = reader.folder();
-    let state = scribe.journal.state.clone();
+    let state = fixture.journal.state.clone();
     let lines_of = |segment| {
         let open = reader.open(segment).expect("opened");
         let frames = (0..open.frames()).map(|frame| open.frame(frame).expect("a frame").into_owned());
@@ -174,11 +174,11 @@ fn st_1_what_a_crash_leaves_is_not_read_and_removed_at_the_next_start() {
     };
     let raw = lines_of(2);
     let first = fs::read(sealed_path(place, 1)).expect("a file");
-    assert_eq!(scribe.journal.prune(), 200);
+    assert_eq!(fixture.journal.prune(), 200);
     let base = fs::read(base_path(place, 1)).expect("a file");
     let second = fs::read(sealed_path(place, 2)).expect("a file");
-    assert_eq!(scribe.journal.prune(), 400);
-    drop(scribe);
+    assert_eq!(fixture.journal.prune(), 400);
+    drop(fixture);
     let (before, listed) = (everything(&reader), Listing::of(place).expect("files"));
     assert_eq!((before.2, &before.3[..], replay(&before.1)), (400, &[3, 4, 5][..], 700));
     for (path, bytes) in [
@@ -194,22 +194,22 @@ fn st_1_what_a_crash_leaves_is_not_read_and_removed_at_the_next_start() {
     ] {
         fs::write(&path, bytes).expect("written");
         assert!(everything(&reader) == before, "{}", path.display());
-        let scribe = Scribe::open(folder.path());
-        assert_eq!(scribe.journal.state, state, "{}", path.display());
+        let fixture = JournalFixture::open(folder.path());
+        assert_eq!(fixture.journal.state, state, "{}", path.display());
         assert_eq!(Listing::of(place).expect("files"), listed, "{}", path.display());
         assert!(everything(&reader) == before, "{}", path.display());
     }
-    // Killed before the raw file of a packed segment went: it is the same, whichever is read.
+    // Killed before the raw file of a sealed segment went: it is the same, whichever is read.
     fs::write(raw_path(place, 3), lines_of(3)).expect("written");
     assert!(everything(&reader) == before);
-    Scribe::open(folder.path());
+    JournalFixture::open(folder.path());
     assert_eq!(Listing::of(place).expect("files"), listed);
     // And what was not finished.
     fs::write(place.join("00000005.jsonl.zst.new"), "half").expect("written");
     fs::write(place.join("base-00000003.jsonl.zst.new"), "half").expect("written");
-    let mut scribe = Scribe::open(folder.path());
-    scribe.journal.pack();
-    assert_eq!(scribe.journal.prune(), 600);
+    let mut fixture = JournalFixture::open(folder.path());
+    fixture.journal.seal();
+    assert_eq!(fixture.journal.prune(), 600);
     let names = fs::read_dir(place).expect("a folder").map(|entry| entry.expect("a file").file_name());
     assert_eq!(names.filter(|name| name.to_string_lossy().ends_with(".new")).count(), 0);
 }
@@ -217,8 +217,8 @@ fn st_1_what_a_crash_leaves_is_not_read_and_removed_at_the_next_start() {
 #[test]
 fn st_1_a_journal_is_read_while_it_is_written_packed_and_pruned() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut scribe = Scribe::open(folder.path());
-    scribe.write(&["a", "b"]);
+    let mut fixture = JournalFixture::open(folder.path());
+    fixture.write(&["a", "b"]);
     let (is_over, reader) = (AtomicBool::new(false), JournalReader::new(&folder.path().join(JOURNAL_FOLDER)));
     let (is_over, reader) = (&is_over, &reader);
     // Whoever fails must not leave the others waiting for the end.
@@ -261,10 +261,10 @@ fn st_1_a_journal_is_read_while_it_is_written_packed_and_pruned() {
     let failed = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
-                scribe.write(&["a", "b", SYSTEM, "a"].repeat(3));
-                scribe.journal.pack();
-                if scribe.seq() > 100 {
-                    scribe.journal.prune();
+                fixture.write(&["a", "b", SYSTEM, "a"].repeat(3));
+                fixture.journal.seal();
+                if fixture.seq() > 100 {
+                    fixture.journal.prune();
                 }
             }
         });
@@ -293,7 +293,7 @@ fn verify(lines: &[Vec<u8>]) -> bool {
 #[test]
 fn tw_7_one_agents_records_are_verified_and_replayed_alone() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (scribe, reader) = written(folder.path());
+    let (fixture, reader) = written(folder.path());
     for prunes in 0..2 {
         let lines = exported(&reader, "b");
         assert!(lines.len() > 10 && verify(&lines), "{prunes}");
@@ -309,6 +309,6 @@ fn tw_7_one_agents_records_are_verified_and_replayed_alone() {
             assert!(!verify(&changed), "line {at} was changed");
         }
         assert!(verify(&exported(&reader, "nobody")));
-        scribe.journal.prune();
+        fixture.journal.prune();
     }
 }

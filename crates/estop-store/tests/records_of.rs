@@ -5,7 +5,7 @@ mod contract;
 
 use std::path::Path;
 
-use contract::{Scribe, read_from, seq};
+use contract::{JournalFixture, read_from, seq};
 use estop_journal::Head;
 use estop_store::{Journal, Sqlite, SqliteOptions};
 use proptest::prelude::*;
@@ -22,11 +22,11 @@ enum Step {
         stride: usize,
         name_len: usize,
     },
-    /// A segment is packed; where agents have records is noted now or later.
+    /// A segment is sealed; where agents have records is noted now or later.
     Pack {
         is_indexed: bool,
     },
-    /// The oldest packed segment goes; what is noted of it goes now or later.
+    /// The oldest sealed segment goes; what is noted of it goes now or later.
     Prune {
         is_forgotten: bool,
     },
@@ -86,31 +86,31 @@ proptest! {
     ) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("estop.db");
-        let (mut store, mut scribe) = (open(&path), Scribe::open(folder.path()));
+        let (mut store, mut fixture) = (open(&path), JournalFixture::open(folder.path()));
         for step in steps {
             match step {
                 Step::Write { count, first, stride, name_len } => {
-                    scribe.name_len = name_len;
+                    fixture.name_len = name_len;
                     let agents: Vec<_> = (0..count).map(|n| AGENTS[(first + n * stride) % AGENTS.len()]).collect();
-                    scribe.write(&agents);
-                    scribe.store(&store);
+                    fixture.write(&agents);
+                    fixture.store(&store);
                 }
-                Step::Pack { is_indexed: true } => scribe.pack(&store),
-                Step::Pack { is_indexed: false } => scribe.journal.pack(),
+                Step::Pack { is_indexed: true } => fixture.seal(&store),
+                Step::Pack { is_indexed: false } => fixture.journal.seal(),
                 Step::Prune { is_forgotten: true } => {
-                    scribe.prune(&store);
+                    fixture.prune(&store);
                 },
                 Step::Prune { is_forgotten: false } => {
-                    scribe.journal.prune();
+                    fixture.journal.prune();
                 },
                 Step::Reopen => {
-                    drop((store, scribe));
-                    (store, scribe) = (open(&path), Scribe::open(folder.path()));
+                    drop((store, fixture));
+                    (store, fixture) = (open(&path), JournalFixture::open(folder.path()));
                 }
             }
         }
         let whole = read_from(&store, store.begins_after().unwrap() + 1);
-        let before = scribe.seq() * before / 100;
+        let before = fixture.seq() * before / 100;
         for agent in AGENTS.into_iter().chain(["nobody"]) {
             let own = of_whole(&whole, agent);
             let all: Vec<_> = own.iter().map(|(_, line)| line.clone()).collect();

@@ -152,7 +152,7 @@ fn st_1_a_packed_segment_is_the_same_and_listed() {
     let (mut manifest, raw) = (before.manifest, std::fs::read(raw_path(&folder, 1)).expect("a file"));
     assert!(seal(&folder, 2, &mut manifest).is_err(), "one after the other");
     for segment in 1..=3 {
-        let sealed = seal(&folder, segment, &mut manifest).expect("packed");
+        let sealed = seal(&folder, segment, &mut manifest).expect("sealed");
         assert!(is_whole(&folder, &sealed).expect("read") && !raw_path(&folder, segment).exists());
         assert_eq!((sealed.after_seq, sealed.last_seq), (500 * (segment - 1), 500 * segment));
     }
@@ -173,7 +173,7 @@ fn st_1_a_crash_while_a_segment_is_packed_or_begun_loses_nothing() {
     live.work(5);
     let mut manifest = found(&folder).manifest;
     let raw = std::fs::read(raw_path(&folder, 1)).expect("a file");
-    seal(&folder, 1, &mut manifest).expect("packed");
+    seal(&folder, 1, &mut manifest).expect("sealed");
     // Killed before the raw file was removed.
     std::fs::write(raw_path(&folder, 1), &raw).expect("written");
     assert_eq!(found(&folder).state, live.state);
@@ -187,7 +187,7 @@ fn st_1_a_crash_while_a_segment_is_packed_or_begun_loses_nothing() {
         let again = found(&folder);
         assert_eq!((&again.state, &again.unsealed[..]), (&live.state, &[1][..]), "{keep} bytes were listed");
         let mut manifest = again.manifest;
-        seal(&folder, 1, &mut manifest).expect("packed again");
+        seal(&folder, 1, &mut manifest).expect("sealed again");
         assert_eq!(std::fs::read(folder.join("manifest.jsonl")).expect("a file"), listed);
         std::fs::write(raw_path(&folder, 1), &raw).expect("written");
     }
@@ -218,8 +218,8 @@ fn st_1_what_is_missing_or_of_another_journal_is_refused() {
     live.work(2);
     live.writer.sync().expect("synced");
     let mut manifest = found(&folder).manifest;
-    seal(&folder, 1, &mut manifest).expect("packed");
-    seal(&folder, 2, &mut manifest).expect("packed");
+    seal(&folder, 1, &mut manifest).expect("sealed");
+    seal(&folder, 2, &mut manifest).expect("sealed");
     let said = |path: &Path| {
         let moved = folder.with_extension("moved");
         std::fs::rename(path, &moved).expect("it is there");
@@ -240,10 +240,10 @@ fn st_1_what_is_missing_or_of_another_journal_is_refused() {
     std::fs::write(folder.join("manifest.jsonl"), &listed[..first]).expect("written");
     assert!(refused(&folder).contains("segment 2 is not in"), "its last lines were cut off");
     std::fs::write(folder.join("manifest.jsonl"), &listed).expect("written");
-    let packed = std::fs::read(sealed_path(&folder, 2)).expect("a file");
-    std::fs::write(sealed_path(&folder, 2), &packed[..packed.len() - 1]).expect("written");
+    let sealed = std::fs::read(sealed_path(&folder, 2)).expect("a file");
+    std::fs::write(sealed_path(&folder, 2), &sealed[..sealed.len() - 1]).expect("written");
     assert!(refused(&folder).contains("it was cut or replaced"));
-    std::fs::write(sealed_path(&folder, 2), &packed).expect("written");
+    std::fs::write(sealed_path(&folder, 2), &sealed).expect("written");
 
     let (_other_root, other) = self::folder();
     let now = Now { mono: Millis(5), wall: 1 };

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use contract::Scribe;
+use contract::JournalFixture;
 use contract::journal::event;
 use estop_store::{
     Agent, AgentRepo, Durability, Journal, JournalBatch, Meta, Old, OpenError, Origin, Snapshot, Sqlite,
@@ -165,12 +165,12 @@ fn st_1_only_the_owner_can_read_the_files() {
     let folder = Folder::new();
     let store = folder.open().unwrap();
     store.put_meta("a", "b").unwrap();
-    let mut scribe = Scribe::open(folder.0.path());
+    let mut fixture = JournalFixture::open(folder.0.path());
     for _ in 0..2 {
-        scribe.write(&["a"]);
-        scribe.pack(&store);
+        fixture.write(&["a"]);
+        fixture.seal(&store);
     }
-    scribe.prune(&store);
+    fixture.prune(&store);
     backup(&folder.db(), &folder.0.path().join("copy.tar")).unwrap();
     let modes = |place: &Path| {
         let mut found = Vec::new();

@@ -40,7 +40,7 @@ use crate::json::ReadError;
 
 pub use answer::HookAnswer;
 pub use calls::CallNumbers;
-pub use facts::{Commands, HookPrint};
+pub use facts::{Commands, HookFingerprint};
 pub use notice::allow_and_tell;
 
 /// More than this is not read: a refusal before a tool, nothing elsewhere. Tool results of a few megabytes are real

@@ -1,7 +1,7 @@
 //! The rules on what of a conversation counts (FP-3, FP-4, FP-6), by example.
 
 use estop_core::ended::Ended;
-use estop_core::fingerprint::RequestPrint;
+use estop_core::fingerprint::RequestFingerprint;
 use estop_wire::protocol::Protocol;
 use estop_wire::request::{RequestIn, read};
 
@@ -170,7 +170,7 @@ fn fp_6_what_claude_code_adds_for_billing_is_no_part_of_the_conversation() {
         );
         let request = anthropic(&body);
         assert_eq!(request.system, "You are Claude Code.");
-        RequestPrint::of(&request.text(None)).conversation
+        RequestFingerprint::of(&request.text(None)).conversation
     };
     assert_eq!(conversation("fa690"), conversation("0aaa9"));
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use estop_core::event::{Ended, RequestReceived};
-use estop_core::fingerprint::StepPrint;
+use estop_core::fingerprint::StepFingerprint;
 use estop_core::ids::Hash64;
 
 /// Steps looked back on.
@@ -52,7 +52,7 @@ struct Newest {
 
 impl Loops {
     /// Adds steps that were let through, and says what they amount to.
-    pub fn add(&mut self, conversation: Hash64, ask: Hash64, steps: &[&StepPrint]) -> Circles {
+    pub fn add(&mut self, conversation: Hash64, ask: Hash64, steps: &[&StepFingerprint]) -> Circles {
         let mut found = Circles::default();
         if self.lost_track {
             return found;
@@ -103,7 +103,7 @@ impl Loops {
     }
 
     /// What adding `steps` would amount to.
-    pub fn with(&self, conversation: Hash64, ask: Hash64, steps: &[&StepPrint]) -> Circles {
+    pub fn with(&self, conversation: Hash64, ask: Hash64, steps: &[&StepFingerprint]) -> Circles {
         if steps.is_empty() {
             return Circles::default();
         }
@@ -123,7 +123,7 @@ fn says_the_same(a: &RequestReceived, b: &RequestReceived) -> bool {
 }
 
 impl Trail {
-    fn add(&mut self, step: &StepPrint, ask: Hash64) {
+    fn add(&mut self, step: &StepFingerprint, ask: Hash64) {
         let serves = if step.tool.is_empty() { 0 } else { ask.0 };
         self.steps.push_back([step.action.0, step.result.0, serves]);
         if self.steps.len() > WINDOW {

@@ -5,7 +5,7 @@ use estop_core::event::{
     StreamAborted, StreamProgressed, ToolFinished, ToolGate, ToolRequested, Usage,
 };
 use estop_core::fingerprint::simhash::SimHash;
-use estop_core::fingerprint::{CallPrint, RequestPrint, ResponsePrint, StepPrint};
+use estop_core::fingerprint::{CallFingerprint, RequestFingerprint, ResponseFingerprint, StepFingerprint};
 use estop_core::guard::Guard;
 use estop_core::ids::{CallId, Hash64, Name, RequestId};
 use estop_core::loop_detector::chant::Chant;
@@ -79,7 +79,7 @@ fn any_deed(mind: &mut Mind, rng: &mut Rng) -> Deed {
 }
 
 fn any_request(rng: &mut Rng) -> RequestReceived {
-    let print = RequestPrint {
+    let print = RequestFingerprint {
         conversation: Hash64(rng.below(100)),
         ask: any_hash(rng),
         prompt: rng.per_mille(700).then(|| any_simhash(rng)),
@@ -108,19 +108,19 @@ fn any_request(rng: &mut Rng) -> RequestReceived {
     }
 }
 
-fn any_step(rng: &mut Rng) -> StepPrint {
+fn any_step(rng: &mut Rng) -> StepFingerprint {
     let (tool, action, result) = (any_tool(rng), any_hash(rng), any_hash(rng));
-    StepPrint { tool, action, result, ended: any_end(rng), test_run: false }
+    StepFingerprint { tool, action, result, ended: any_end(rng), test_run: false }
 }
 
-fn any_answer(rng: &mut Rng) -> ResponsePrint {
-    let call = |rng: &mut Rng| CallPrint {
+fn any_answer(rng: &mut Rng) -> ResponseFingerprint {
+    let call = |rng: &mut Rng| CallFingerprint {
         tool: any_tool(rng),
         action: any_hash(rng),
         test_run: rng.per_mille(500),
     };
     let calls = (0..rng.pick(&[0, 1, 32])).map(|_| call(rng)).collect();
-    ResponsePrint { text: Some(any_simhash(rng)), exact: Some(any_simhash(rng)), calls, more_calls: 0 }
+    ResponseFingerprint { text: Some(any_simhash(rng)), exact: Some(any_simhash(rng)), calls, more_calls: 0 }
 }
 
 fn any_usage(rng: &mut Rng) -> Usage {

@@ -1,7 +1,7 @@
 //! Agents whose client has hooks: tool calls and prompts are seen, beside the requests that go through the proxy.
 
 use estop_core::event::{Ended, EventKind};
-use estop_core::fingerprint::StepPrint;
+use estop_core::fingerprint::StepFingerprint;
 use estop_core::ids::Hash64;
 
 use super::mind::{Mind, plain};
@@ -24,7 +24,7 @@ pub(super) fn hooked(mind: &mut Mind, rng: &mut Rng) -> Act {
     let action = Hash64(rng.bits());
     let (requested, planned) = mind.tool(tool, action, rng);
     let (result, ended) = (planned.result, planned.ended);
-    let step = StepPrint { tool: tool.into(), action, result, ended, test_run: false };
+    let step = StepFingerprint { tool: tool.into(), action, result, ended, test_run: false };
     let asked = mind.ask_deed(vec![step], rng);
     let deeds = vec![(mind.run.clone(), Deed::Tool(requested, planned)), (mind.run.clone(), asked)];
     Act { deeds, rest_ms: mind.rest(rng) / 4 }

@@ -1,7 +1,7 @@
 //! Those who go in circles.
 
 use estop_core::event::Ended;
-use estop_core::fingerprint::StepPrint;
+use estop_core::fingerprint::StepFingerprint;
 use estop_core::ids::Hash64;
 
 use super::Act;
@@ -40,6 +40,6 @@ fn advance(mind: &mut Mind, acts: u64, rng: &mut Rng) {
     mind.turn += 1;
 }
 
-fn step(action: Hash64, result: Hash64, ended: Ended) -> StepPrint {
-    StepPrint { tool: "bash".into(), action, result, ended, test_run: false }
+fn step(action: Hash64, result: Hash64, ended: Ended) -> StepFingerprint {
+    StepFingerprint { tool: "bash".into(), action, result, ended, test_run: false }
 }

@@ -4,7 +4,7 @@ use estop_core::event::{
     AbortedBy, CallKind, Ended, Estimate, EventKind, RequestReceived, ToolGate, ToolRequested, Usage,
 };
 use estop_core::fingerprint::simhash::SimHash;
-use estop_core::fingerprint::{CallPrint, RequestPrint, ResponsePrint, StepPrint};
+use estop_core::fingerprint::{CallFingerprint, RequestFingerprint, ResponseFingerprint, StepFingerprint};
 use estop_core::ids::{CallId, Hash64, Name, RequestId};
 use estop_core::money::NanoUsd;
 
@@ -93,9 +93,9 @@ impl Mind {
     }
 
     /// A request in the present conversation, with what was done since the last one.
-    pub fn ask(&mut self, steps: Vec<StepPrint>, rng: &mut Rng) -> (RequestReceived, Plan) {
+    pub fn ask(&mut self, steps: Vec<StepFingerprint>, rng: &mut Rng) -> (RequestReceived, Plan) {
         let continues = !steps.is_empty();
-        let print = RequestPrint {
+        let print = RequestFingerprint {
             conversation: self.conversation,
             ask: self.ask,
             prompt: Some(self.prompt),
@@ -141,7 +141,7 @@ impl Mind {
     }
 
     /// The same as a deed.
-    pub fn ask_deed(&mut self, steps: Vec<StepPrint>, rng: &mut Rng) -> Deed {
+    pub fn ask_deed(&mut self, steps: Vec<StepFingerprint>, rng: &mut Rng) -> Deed {
         let (request, plan) = self.ask(steps, rng);
         Deed::Ask(request, plan)
     }
@@ -184,10 +184,10 @@ impl Mind {
 }
 
 /// A new step: nothing like it was done before.
-pub fn new_step(tool: &str, rng: &mut Rng) -> StepPrint {
+pub fn new_step(tool: &str, rng: &mut Rng) -> StepFingerprint {
     let ended = if rng.per_mille(50) { Ended::Failed } else { Ended::Unknown };
     let (action, result) = (Hash64(rng.bits()), Hash64(rng.bits()));
-    StepPrint { tool: tool.into(), action, result, ended, test_run: false }
+    StepFingerprint { tool: tool.into(), action, result, ended, test_run: false }
 }
 
 /// A plain event.
@@ -195,15 +195,15 @@ pub fn plain(what: EventKind) -> Deed {
     Deed::Plain(what)
 }
 
-fn answer(rng: &mut Rng) -> ResponsePrint {
-    let call = |rng: &mut Rng| CallPrint {
+fn answer(rng: &mut Rng) -> ResponseFingerprint {
+    let call = |rng: &mut Rng| CallFingerprint {
         tool: "bash".into(),
         action: Hash64(rng.bits()),
         test_run: rng.per_mille(80),
     };
     let calls = (0..rng.pick(&[0, 1, 1, 1, 2])).map(|_| call(rng)).collect();
     let text = rng.per_mille(800).then(|| SimHash(rng.bits()));
-    ResponsePrint { text, exact: text, calls, more_calls: 0 }
+    ResponseFingerprint { text, exact: text, calls, more_calls: 0 }
 }
 
 /// Mostly less than was estimated, at times more: estimates are wrong.

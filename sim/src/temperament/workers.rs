@@ -1,7 +1,7 @@
 //! Those who work: nothing they do is done twice with the same result.
 
 use estop_core::event::EventKind;
-use estop_core::fingerprint::StepPrint;
+use estop_core::fingerprint::StepFingerprint;
 use estop_core::ids::Hash64;
 
 use super::mind::{Mind, new_step, plain};
@@ -38,7 +38,7 @@ fn next_task(mind: &mut Mind, rng: &mut Rng) -> Act {
     Act { deeds, rest_ms: mind.rest(rng) }
 }
 
-fn some_steps(rng: &mut Rng) -> Vec<StepPrint> {
+fn some_steps(rng: &mut Rng) -> Vec<StepFingerprint> {
     (0..rng.between(1, 3)).map(|_| new_step("bash", rng)).collect()
 }
 
@@ -66,7 +66,7 @@ pub(super) fn poller(mind: &mut Mind, refused: bool, rng: &mut Rng) -> Act {
     let step = if mind.turn.is_multiple_of(POLLS) {
         new_step("bash", rng)
     } else {
-        StepPrint { action: mind.habit[0], ..new_step("poll", rng) }
+        StepFingerprint { action: mind.habit[0], ..new_step("poll", rng) }
     };
     let deed = mind.ask_deed(vec![step], rng);
     mind.only(deed, rng)
@@ -97,7 +97,7 @@ pub(super) fn sleeper(mind: &mut Mind, rng: &mut Rng) -> Act {
         1 => Act { rest_ms: rng.spread(1_000, 7_200_000), ..mind.only(plain(EventKind::RunSlept), rng) },
         2 => mind.only(plain(EventKind::RunWoke), rng),
         _ => {
-            let step = StepPrint { action: Hash64(rng.bits()), ..new_step("bash", rng) };
+            let step = StepFingerprint { action: Hash64(rng.bits()), ..new_step("bash", rng) };
             let deed: Deed = mind.ask_deed(vec![step], rng);
             mind.only(deed, rng)
         }

@@ -6,7 +6,7 @@ use estop_core::agent::standing::Standing;
 use estop_core::decision::{Decision, Effect, Outcome, Retry, Ruling};
 use estop_core::engine::{AgentState, Wake};
 use estop_core::event::{AbortedBy, Ended, Event, EventKind, Usage};
-use estop_core::fingerprint::RequestPrint;
+use estop_core::fingerprint::RequestFingerprint;
 use estop_core::fingerprint::simhash::SimHash;
 use estop_core::policy::{Limit, Policy};
 use estop_core::time::Now;
@@ -225,7 +225,7 @@ impl Judge for KeepsWindows {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ForgivesTooMuch {
     state: AgentState,
-    newest: RequestPrint,
+    newest: RequestFingerprint,
     failed: bool,
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use estop_core::engine::AgentState;
 use estop_core::event::{Estimate, Event, EventKind, RequestReceived, ResponseCompleted, Usage};
-use estop_core::fingerprint::{RequestPrint, RequestText, ResponsePrint, ResponseText, StepText};
+use estop_core::fingerprint::{RequestFingerprint, RequestText, ResponseFingerprint, ResponseText, StepText};
 use estop_core::ids::RequestId;
 use estop_core::policy::{Mode, Policy};
 use estop_core::system::GateView;
@@ -63,14 +63,14 @@ impl Recorder {
             model: None,
             other_models: Vec::new(),
             path: None,
-            print: RequestPrint::of(&text),
+            print: RequestFingerprint::of(&text),
             estimate,
             fleet: None,
             tags: None,
         };
         let passed = self.tell(agent, run, EventKind::RequestReceived(received));
         if passed {
-            let print = ResponsePrint::of(&ResponseText { text: answer, calls: Vec::new() });
+            let print = ResponseFingerprint::of(&ResponseText { text: answer, calls: Vec::new() });
             let completed = ResponseCompleted {
                 request,
                 ended: estop_core::event::Ended::Ok,

@@ -150,7 +150,7 @@ impl Daemon {
         Ok(self.attempt(|client| client.ask(&ask))?.json)
     }
 
-    /// Asks again where something else was changed in between: nothing was done then, and the journal's scribe changes
+    /// Asks again where something else was changed in between: nothing was done then, and the journal's projector changes
     /// agents too. With `--json` a refusal is an answer: the problem document.
     pub(crate) fn attempt(
         &self,

@@ -85,7 +85,7 @@ fn check(journal: &JournalReader) -> anyhow::Result<Report> {
             Ok(true) => {}
             Ok(false) => {
                 return Ok(Report::damaged(format!(
-                    "segment {} was changed after it was packed",
+                    "segment {} was changed after it was sealed",
                     sealed.segment
                 )));
             }

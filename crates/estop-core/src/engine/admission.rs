@@ -8,7 +8,7 @@ use super::pending_request::PendingRequest;
 use crate::agent::standing::Cause;
 use crate::decision::{Effect, Finding, Guard, Ruling};
 use crate::event::{Ended, Event};
-use crate::fingerprint::StepPrint;
+use crate::fingerprint::StepFingerprint;
 use crate::ids::Hash64;
 use crate::loop_detector::window::NewEntry;
 use crate::loop_detector::{self, LoopEvidence};
@@ -86,7 +86,7 @@ impl AgentState {
 
     /// Requests that name no run tell of the tests of the hooked run that waits for a word, if there is only one: clients
     /// that send no header of ours name their run by hook alone.
-    fn record_test_results(&mut self, results: &[StepPrint]) {
+    fn record_test_results(&mut self, results: &[StepFingerprint]) {
         let mut waiting = self.runs.iter_mut().filter(|run| run.waits_for_test());
         let (Some(run), None) = (waiting.next(), waiting.next()) else { return };
         let tests = results.iter().filter(|s| s.test_run && s.ended != Ended::Unknown);

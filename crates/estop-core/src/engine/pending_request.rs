@@ -2,7 +2,7 @@
 
 use crate::budget::{Amount, Need};
 use crate::event::{CallKind, Event, RequestReceived};
-use crate::fingerprint::StepPrint;
+use crate::fingerprint::StepFingerprint;
 use crate::fingerprint::simhash::SimHash;
 use crate::ids::Hash64;
 use crate::loop_detector::step::Step;
@@ -46,13 +46,13 @@ impl PendingRequest<'_> {
     }
 
     /// The results it brings for the first time.
-    pub(super) fn results(&self) -> &[StepPrint] {
+    pub(super) fn results(&self) -> &[StepFingerprint] {
         if self.is_retry { &[] } else { &self.request.print.steps }
     }
 
     /// Where its steps come from, one for each.
-    pub(super) fn prints(&self) -> impl Iterator<Item = &StepPrint> {
-        let counts = |s: &&StepPrint| !self.policy.loops.exempt_tools.contains(&s.tool);
+    pub(super) fn prints(&self) -> impl Iterator<Item = &StepFingerprint> {
+        let counts = |s: &&StepFingerprint| !self.policy.loops.exempt_tools.contains(&s.tool);
         self.request.print.steps.iter().filter(counts)
     }
 

@@ -11,7 +11,7 @@ use crate::decision::{Decision, Effect, Finding, Guard, Ruling, Verdict};
 use crate::event::{
     AbortedBy, ChantDetected, Ended, Event, ResponseCompleted, StreamAborted, StreamProgressed, Usage,
 };
-use crate::fingerprint::ResponsePrint;
+use crate::fingerprint::ResponseFingerprint;
 use crate::ids::RequestId;
 use crate::judgement::Judgement;
 use crate::minute::Mark;
@@ -66,7 +66,7 @@ impl AgentState {
     }
 
     /// Whether the answer asks for a wrap-up tool that a hook is going to see: its end escalates the run.
-    fn reports_by_hook(&mut self, run: u32, print: &ResponsePrint, policy: &Policy) -> bool {
+    fn reports_by_hook(&mut self, run: u32, print: &ResponseFingerprint, policy: &Policy) -> bool {
         let reports = |tool: &str| policy.limits.wrap_up_tools.iter().any(|own| is_wrap_up_tool(tool, own));
         let is_hooked = self.runs.by_serial(run).is_some_and(|run| run.is_hooked());
         is_hooked && print.calls.iter().any(|call| reports(&call.tool))
@@ -94,7 +94,7 @@ impl AgentState {
         &mut self,
         now: Millis,
         run: u32,
-        print: &ResponsePrint,
+        print: &ResponseFingerprint,
         policy: &Policy,
         effects: &mut Vec<Effect>,
     ) {
@@ -241,7 +241,7 @@ impl AgentState {
 }
 
 /// Whether an answer may count as repetition: not for a batch job, nor if it only calls tools that repeat on purpose.
-fn repeats_count(print: &ResponsePrint, policy: &LoopPolicy) -> bool {
+fn repeats_count(print: &ResponseFingerprint, policy: &LoopPolicy) -> bool {
     let exempt = !print.calls.is_empty() && print.calls.iter().all(|c| policy.exempt_tools.contains(&c.tool));
     policy.profile == Profile::Agent && !exempt
 }

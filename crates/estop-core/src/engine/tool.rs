@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::standing::{Cause, Standing};
 use crate::decision::{Decision, Effect, Guard};
 use crate::event::{Ended, Event, ToolFinished, ToolGate, ToolRequested};
-use crate::fingerprint::StepPrint;
+use crate::fingerprint::StepFingerprint;
 use crate::fingerprint::signature::hook_conversation;
 use crate::guards::hours;
 use crate::ids::{CallId, Hash64, Name};
@@ -241,7 +241,7 @@ impl AgentState {
         if policy.loops.exempt_tools.contains(&open.tool) {
             return (pass, evidence);
         }
-        let print = StepPrint {
+        let print = StepFingerprint {
             tool: open.tool.clone(),
             action: open.action,
             result: t.result,

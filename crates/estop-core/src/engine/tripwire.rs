@@ -5,7 +5,7 @@ use super::pass::Pass;
 use super::pending_request::PendingRequest;
 use crate::decision::{Effect, Finding, Guard, Ruling};
 use crate::event::Ended;
-use crate::fingerprint::StepPrint;
+use crate::fingerprint::StepFingerprint;
 use crate::ids::Hash64;
 use crate::policy::{Mode, Policy};
 use crate::time::Millis;
@@ -63,7 +63,10 @@ impl AgentState {
     }
 
     /// The results that count once the request is let through.
-    fn results<'r>(&self, pending: &'r PendingRequest<'_>) -> impl Iterator<Item = &'r StepPrint> + use<'r> {
+    fn results<'r>(
+        &self,
+        pending: &'r PendingRequest<'_>,
+    ) -> impl Iterator<Item = &'r StepFingerprint> + use<'r> {
         let counts = self.runs.get(pending.run_name()).is_some_and(|run| !run.is_hooked());
         pending.results().iter().filter(move |step| counts && !step.tool.is_empty())
     }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::as_list::as_list;
 use crate::ended::Ended;
 use crate::fingerprint::signature::{mix, text};
-use crate::fingerprint::{RequestPrint, StepPrint};
+use crate::fingerprint::{RequestFingerprint, StepFingerprint};
 use crate::ids::Hash64;
 use crate::policy::LoopPolicy;
 
@@ -23,13 +23,13 @@ pub(crate) struct Step {
 }
 
 /// The steps that count as repetition, with their signatures (FP-4).
-pub(crate) fn steps_of(print: &RequestPrint, policy: &LoopPolicy) -> Vec<Step> {
-    let counts = |s: &&StepPrint| !policy.exempt_tools.contains(&s.tool);
+pub(crate) fn steps_of(print: &RequestFingerprint, policy: &LoopPolicy) -> Vec<Step> {
+    let counts = |s: &&StepFingerprint| !policy.exempt_tools.contains(&s.tool);
     print.steps.iter().filter(counts).map(|s| step_of(s, print.ask)).collect()
 }
 
 /// For agents that act in text the ask is the result itself, so it cannot be part of the signature.
-pub(crate) fn step_of(step: &StepPrint, ask: Hash64) -> Step {
+pub(crate) fn step_of(step: &StepFingerprint, ask: Hash64) -> Step {
     let serves = if step.tool.is_empty() { Hash64(0) } else { ask };
     Step {
         is_call: !step.tool.is_empty(),

@@ -77,7 +77,7 @@ pub(crate) struct Conversation {
     /// Requests under way.
     pub(crate) in_flight: u16,
     next_serial: u16,
-    /// The newest request, as `RequestPrint::identity` tells it.
+    /// The newest request, as `RequestFingerprint::identity` tells it.
     newest: Hash64,
     /// The newest request had no answer: its provider failed.
     newest_failed: bool,

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::event::ToolRequested;
-use crate::fingerprint::CallPrint;
+use crate::fingerprint::CallFingerprint;
 use crate::ids::{CallId, Hash64, Name};
 use crate::run::report_tool::is_same_tool;
 
@@ -44,8 +44,9 @@ struct AnnouncedCall {
 }
 
 impl AnnouncedCalls {
-    pub(super) fn of(calls: &[CallPrint]) -> AnnouncedCalls {
-        let call = |c: &CallPrint| AnnouncedCall { tool: c.tool.clone(), action: c.action, at_gate: None };
+    pub(super) fn of(calls: &[CallFingerprint]) -> AnnouncedCalls {
+        let call =
+            |c: &CallFingerprint| AnnouncedCall { tool: c.tool.clone(), action: c.action, at_gate: None };
         AnnouncedCalls { calls: calls.iter().map(call).collect() }
     }
 

@@ -6,7 +6,8 @@ use crate::ended::{Ended, ended_by_text};
 use crate::fingerprint::arguments::first_of;
 use crate::fingerprint::normalize::{ADVERSARIAL, normalize};
 use crate::fingerprint::{
-    RequestPrint, RequestText, ResponsePrint, ResponseText, StepText, signature, simhash, volatile,
+    RequestFingerprint, RequestText, ResponseFingerprint, ResponseText, StepText, signature, simhash,
+    volatile,
 };
 use crate::loop_detector::chant::ChantDetector;
 use crate::policy::pattern;
@@ -288,8 +289,8 @@ fn ld_5_the_work_for_one_text_is_capped() {
             ..RequestText::default()
         };
         counted(u64::MAX, || {
-            done(RequestPrint::of(&request));
-            done(ResponsePrint::of(&ResponseText { text: &text, calls: vec![("t", &text, false)] }));
+            done(RequestFingerprint::of(&request));
+            done(ResponseFingerprint::of(&ResponseText { text: &text, calls: vec![("t", &text, false)] }));
         })
     };
     let capped = steps(2 * signature::TEXT_BYTES_MAX);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::as_list::as_list;
 use crate::fingerprint::signature::mix;
-use crate::fingerprint::{ResponsePrint, StepPrint};
+use crate::fingerprint::{ResponseFingerprint, StepFingerprint};
 use crate::ids::Hash64;
 use crate::policy::GatePolicy;
 use crate::time::Millis;
@@ -221,7 +221,7 @@ struct Output {
 as_list!(Output: text; calls = 0);
 
 impl Outputs {
-    pub(crate) fn push(&mut self, print: &ResponsePrint, window: usize) {
+    pub(crate) fn push(&mut self, print: &ResponseFingerprint, window: usize) {
         let actions: Vec<Hash64> = print.calls.iter().map(|c| c.action).collect();
         let calls = if actions.is_empty() { 0 } else { mix(&actions).0 };
         let text = print.exact.map_or(0, |t| t.0);
@@ -229,14 +229,14 @@ impl Outputs {
     }
 
     /// The results of the latest output's calls arrived.
-    pub(crate) fn add_results(&mut self, steps: &[StepPrint]) {
+    pub(crate) fn add_results(&mut self, steps: &[StepFingerprint]) {
         if let Some(last) = self.0.back_mut() {
             *last = last.with_results(steps);
         }
     }
 
     /// Whether the latest output, with the results in `steps`, is alike with the `window` − 1 before it.
-    pub(crate) fn all_alike(&self, steps: &[StepPrint], window: usize, up_to: u32) -> bool {
+    pub(crate) fn all_alike(&self, steps: &[StepFingerprint], window: usize, up_to: u32) -> bool {
         // One output is not a row.
         let enough = window >= 2 && self.0.len() >= window;
         let Some(latest) = self.0.back().filter(|_| enough) else { return false };
@@ -253,7 +253,7 @@ impl Outputs {
 }
 
 impl Output {
-    fn with_results(self, steps: &[StepPrint]) -> Output {
+    fn with_results(self, steps: &[StepFingerprint]) -> Output {
         let results = steps.iter().filter(|s| !s.tool.is_empty());
         Output { calls: results.fold(self.calls, |calls, step| mix(&[Hash64(calls), step.result]).0), ..self }
     }

@@ -21,7 +21,9 @@ use estop_core::event::{
     AbortedBy, CallKind, ChantDetected, Ended, Estimate, Event, EventKind, RequestReceived,
     ResponseCompleted, StreamAborted, StreamProgressed, ToolFinished, ToolGate, ToolRequested, Usage,
 };
-use estop_core::fingerprint::{RequestPrint, RequestText, ResponsePrint, ResponseText, StepText, signature};
+use estop_core::fingerprint::{
+    RequestFingerprint, RequestText, ResponseFingerprint, ResponseText, StepText, signature,
+};
 use estop_core::guard::Guard;
 use estop_core::ids::{CallId, RequestId};
 use estop_core::loop_detector::chant::ChantDetector;
@@ -279,7 +281,7 @@ fn request(world: &mut World, run: Option<&str>, options: &mut Options) -> Resul
         result,
         ended: *ended,
     });
-    let mut print = RequestPrint::of(&RequestText {
+    let mut print = RequestFingerprint::of(&RequestText {
         system: "You are an agent.",
         first_user: &conversation,
         run,
@@ -345,7 +347,7 @@ fn response(options: &mut Options) -> Result<ResponseCompleted, String> {
     Ok(ResponseCompleted {
         request,
         ended,
-        print: ResponsePrint::of(&ResponseText { text: &text, calls }),
+        print: ResponseFingerprint::of(&ResponseText { text: &text, calls }),
         usage,
     })
 }

@@ -3,7 +3,7 @@
 
 use estop_core::event::*;
 use estop_core::fingerprint::simhash::SimHash;
-use estop_core::fingerprint::{CallPrint, RequestPrint, ResponsePrint, StepPrint};
+use estop_core::fingerprint::{CallFingerprint, RequestFingerprint, ResponseFingerprint, StepFingerprint};
 use estop_core::ids::{CallId, Hash64, RequestId};
 use estop_core::loop_detector::chant::Chant;
 use estop_core::money::NanoUsd;
@@ -161,7 +161,7 @@ fn usage(random: &mut Random) -> Usage {
 }
 
 fn request(random: &mut Random) -> RequestReceived {
-    let steps = (0..random.below(3)).map(|_| StepPrint {
+    let steps = (0..random.below(3)).map(|_| StepFingerprint {
         tool: random.pick(&["Bash".into(), "".into()]),
         action: hash(random),
         result: hash(random),
@@ -180,7 +180,7 @@ fn request(random: &mut Random) -> RequestReceived {
         model: None,
         other_models: Vec::new(),
         path: random.one_in(3).then(|| "/v1/batches".into()),
-        print: RequestPrint {
+        print: RequestFingerprint {
             conversation: hash(random),
             ask: hash(random),
             prompt: simhash(random),
@@ -201,7 +201,7 @@ fn request(random: &mut Random) -> RequestReceived {
 }
 
 fn response(random: &mut Random) -> ResponseCompleted {
-    let calls = (0..random.below(2)).map(|_| CallPrint {
+    let calls = (0..random.below(2)).map(|_| CallFingerprint {
         tool: "Bash".into(),
         action: hash(random),
         test_run: random.one_in(3),
@@ -210,7 +210,7 @@ fn response(random: &mut Random) -> ResponseCompleted {
     ResponseCompleted {
         request: request_id(random),
         ended: random.pick(&[Ended::Ok, Ended::Ok, Ended::Ok, Ended::Failed]),
-        print: ResponsePrint {
+        print: ResponseFingerprint {
             text: simhash(random),
             exact: simhash(random),
             more_calls: if random.one_in(50) { 500 } else { 0 },

@@ -2,7 +2,7 @@
 
 use estop_admin::{AlertsApi, AlertsError, ChannelView, MuteView};
 use estop_core::ids::Name;
-use estop_notify::{AlertType, Cost, Detail, Happening, Mute, NotifyError, Phase, Rule, RuleError};
+use estop_notify::{AlertEvent, AlertType, Cost, Detail, Mute, NotifyError, Phase, Rule, RuleError};
 
 use super::{Alerting, laid_over, now};
 
@@ -97,7 +97,7 @@ impl AlertsApi for Alerting {
     }
 
     fn escalation_resolved(&self, escalation: &str, agent: &str, run: &str, by: &str) {
-        self.tell(Happening {
+        self.tell(AlertEvent {
             id: format!("resolved-{escalation}").into(),
             seq: 0,
             at: now(),

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use estop_core::ids::Name;
 use estop_core::system::button::Latched;
 use estop_core::system::{Channel, Channels, GateView, KillReason, SystemState};
-use estop_gateway::LatchKeeper;
-use estop_notify::{AlertType, Cost, Detail, Happening, Phase};
+use estop_gateway::LatchStore;
+use estop_notify::{AlertEvent, AlertType, Cost, Detail, Phase};
 use estop_store::NewEvent;
 use serde_json::Value;
 
@@ -17,22 +17,22 @@ const FOUND: &str = "Found at the start";
 
 /// Keeps the latch, and tells people.
 pub struct NotifyingLatchStore {
-    keeper: Arc<dyn LatchKeeper>,
+    keeper: Arc<dyn LatchStore>,
     alerting: Arc<Alerting>,
 }
 
 impl NotifyingLatchStore {
     /// Over a keeper, which is always asked first.
-    pub fn over(keeper: Arc<dyn LatchKeeper>, alerting: Arc<Alerting>) -> NotifyingLatchStore {
+    pub fn over(keeper: Arc<dyn LatchStore>, alerting: Arc<Alerting>) -> NotifyingLatchStore {
         NotifyingLatchStore { keeper, alerting }
     }
 }
 
-impl LatchKeeper for NotifyingLatchStore {
+impl LatchStore for NotifyingLatchStore {
     fn keep(&self, latched: &Latched) {
         self.keeper.keep(latched);
-        if let Some(happening) = self.alerting.button.step(latched) {
-            self.alerting.tell(happening);
+        if let Some(alert) = self.alerting.button.step(latched) {
+            self.alerting.tell(alert);
         }
     }
 
@@ -51,7 +51,7 @@ pub(super) struct ToldButton(Mutex<Option<GateView>>);
 
 impl ToldButton {
     /// What there is to tell of a button that stands so now. It may be pressed, unlocked, or be kept once more.
-    fn step(&self, latched: &Latched) -> Option<Happening> {
+    fn step(&self, latched: &Latched) -> Option<AlertEvent> {
         let gate = latched.gate;
         let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(gate);
         if before.is_some_and(|before| before.epoch >= gate.epoch) {
@@ -79,11 +79,11 @@ impl ToldButton {
             source: &latched.source,
             note: latched.note.as_deref(),
         };
-        Some(press.happening(gate.epoch, 0, latched.since, shut))
+        Some(press.alert_event(gate.epoch, 0, latched.since, shut))
     }
 
     /// Whether this was told when it happened, and is only read from the journal now.
-    pub(super) fn has_told(&self, told: &Happening) -> bool {
+    pub(super) fn has_told(&self, told: &AlertEvent) -> bool {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner).map(|gate| gate.epoch);
         told.alert == AlertType::SystemKill && epoch(&told.id).is_some_and(|epoch| seen >= Some(epoch))
     }
@@ -98,12 +98,12 @@ struct Pressed<'a> {
 }
 
 impl Pressed<'_> {
-    fn happening(&self, epoch: u64, seq: u64, at: i64, shut: Channels) -> Happening {
+    fn alert_event(&self, epoch: u64, seq: u64, at: i64, shut: Channels) -> AlertEvent {
         let Pressed { reason, by, source, note } = self;
         // What a start finds was pressed by nobody.
         let from = if *source == "start" { FOUND.to_owned() } else { format!("Pressed from `{source}`") };
         let detail = if shut == Channels::ALL { Detail::None } else { Detail::Shut(names(shut)) };
-        Happening {
+        AlertEvent {
             id: format!("kill-{epoch}").into(),
             seq,
             at,
@@ -120,13 +120,13 @@ impl Pressed<'_> {
     }
 }
 
-fn cleared(gate: GateView, latched: &Latched) -> Happening {
+fn cleared(gate: GateView, latched: &Latched) -> AlertEvent {
     lifted(gate, 0, latched.since, &latched.by)
 }
 
 /// Channels that were killed one by one may stay shut.
-fn lifted(gate: GateView, seq: u64, at: i64, by: &str) -> Happening {
-    Happening {
+fn lifted(gate: GateView, seq: u64, at: i64, by: &str) -> AlertEvent {
+    AlertEvent {
         id: format!("clear-{}", gate.epoch).into(),
         seq,
         at,
@@ -143,7 +143,7 @@ fn lifted(gate: GateView, seq: u64, at: i64, by: &str) -> Happening {
 }
 
 /// The same from the journal's event: a kill, or a clear that was allowed.
-pub(crate) fn told(event: &NewEvent, detail: &Value) -> Option<Happening> {
+pub(crate) fn told(event: &NewEvent, detail: &Value) -> Option<AlertEvent> {
     let gate: GateView = serde_json::from_value(detail["gate"].clone()).ok()?;
     let text = |key: &str| detail[key].as_str();
     let by = text("by").unwrap_or_default();
@@ -155,7 +155,7 @@ pub(crate) fn told(event: &NewEvent, detail: &Value) -> Option<Happening> {
     let press = Pressed { reason, by, source: text("source").unwrap_or_default(), note: text("note") };
     // In safe mode everything is shut already.
     let is_news = gate.state != SystemState::SafeMode;
-    is_news.then(|| press.happening(gate.epoch, event.seq, event.wall, shut))
+    is_news.then(|| press.alert_event(gate.epoch, event.seq, event.wall, shut))
 }
 
 fn epoch(id: &str) -> Option<u64> {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     impl Room {
-        fn happen(&mut self, event: &SystemEvent) -> Option<Happening> {
+        fn happen(&mut self, event: &SystemEvent) -> Option<AlertEvent> {
             self.wall += 1;
             let decision = self.system.handle(Now::default(), event);
             self.latched = self.latched.clone().after(event, &decision, self.wall);
@@ -245,7 +245,7 @@ mod tests {
         let row =
             NewEvent { seq: 7, wall, agent: None, event_type: "system_kill".into(), detail: String::new() };
         let read = super::told(&row, &detail).expect("its record is told");
-        assert_eq!(read, Happening { seq: 7, ..told.clone() });
+        assert_eq!(read, AlertEvent { seq: 7, ..told.clone() });
         assert!(room.told.has_told(&read), "and known");
         assert!(!ToldButton::default().has_told(&read), "but not by the next process");
         assert!(room.told.step(&room.latched).is_none(), "kept once more, it is not pressed again");
@@ -304,7 +304,7 @@ mod tests {
         let wall = room.wall;
         let row =
             NewEvent { seq: 9, wall, agent: None, event_type: "system_clear".into(), detail: String::new() };
-        assert_eq!(told(&row, &detail), Some(Happening { seq: 9, ..end.clone() }));
+        assert_eq!(told(&row, &detail), Some(AlertEvent { seq: 9, ..end.clone() }));
         assert_eq!(ToldButton::default().step(&room.latched), Some(end), "and at the next start");
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use estop_core::ids::Name;
 use estop_core::system::proof_test::ProofTests;
-use estop_notify::{AlertType, Cost, Detail, Happening, Phase};
+use estop_notify::{AlertEvent, AlertType, Cost, Detail, Phase};
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -46,7 +46,7 @@ impl Silences {
     }
 
     /// What there is to tell of an agent.
-    pub(super) fn judge(&mut self, now: i64, agent: &Name, seen: Seen) -> Option<Happening> {
+    pub(super) fn judge(&mut self, now: i64, agent: &Name, seen: Seen) -> Option<AlertEvent> {
         let began = self.began;
         let known = self.agents.entry(agent.clone()).or_insert_with(|| Known { from: now, down: None });
         if !seen.may_call {
@@ -68,7 +68,7 @@ impl Silences {
         let plain = plain(AlertType::AgentDown, format!("down-{}", seen.last), now);
         let agent = Some(agent.clone());
         if !down {
-            return Some(Happening {
+            return Some(AlertEvent {
                 phase: Phase::Cleared,
                 id: format!("up-{}", seen.last).into(),
                 agent,
@@ -81,13 +81,13 @@ impl Silences {
         } else {
             format!("It last called {} ago; it should call at least every {asked}.", minutes(now - seen.last))
         };
-        Some(Happening { agent, evidence, ..plain })
+        Some(AlertEvent { agent, evidence, ..plain })
     }
 }
 
 /// What there is to tell of proof tests: that one is overdue. That one failed or passed is told by its record. One that was
 /// never done is due so many days after the first record.
-pub(super) fn prooftest(tests: &ProofTests, first_record: i64, now: i64) -> Option<Happening> {
+pub(super) fn prooftest(tests: &ProofTests, first_record: i64, now: i64) -> Option<AlertEvent> {
     let days = tests.every_days?;
     let (since, cause) = match &tests.last {
         Some(last) if !last.passed() => return None,
@@ -103,11 +103,11 @@ pub(super) fn prooftest(tests: &ProofTests, first_record: i64, now: i64) -> Opti
         None => format!("There was none in {ago} days; there should be one every {days} days."),
     };
     let plain = plain(AlertType::ProoftestOverdue, format!("prooftest-{since}"), now);
-    Some(Happening { cause: cause.to_owned(), evidence, ..plain })
+    Some(AlertEvent { cause: cause.to_owned(), evidence, ..plain })
 }
 
-fn plain(alert: AlertType, id: String, at: i64) -> Happening {
-    Happening {
+fn plain(alert: AlertType, id: String, at: i64) -> AlertEvent {
+    AlertEvent {
         id: id.into(),
         seq: 0,
         at,
@@ -140,7 +140,7 @@ mod tests {
 
     const MINUTE: i64 = 60_000;
 
-    fn phase(told: Option<Happening>) -> Option<Phase> {
+    fn phase(told: Option<AlertEvent>) -> Option<Phase> {
         told.map(|told| told.phase)
     }
 

@@ -83,8 +83,8 @@ impl Watch {
             let last = kept.and_then(|kept| kept.last_seen_at).unwrap_or(0);
             let (after_ms, now) = (i64::from(*seconds) * 1000, now());
             let seen = Seen { after_ms, last, may_call: self.may_call(agent, gate, now) };
-            if let Some(happening) = silences.judge(now, agent, seen) {
-                self.alerting.tell(happening);
+            if let Some(event) = silences.judge(now, agent, seen) {
+                self.alerting.tell(event);
             }
         }
     }

@@ -21,7 +21,7 @@ use estop_core::run::RunState;
 use estop_core::system::Channel;
 use estop_core::tags::Tags;
 use estop_wire::hooks::{
-    self, HookAnswer, HookClient, HookError, HookEvent, HookIn, HookOut, HookPrint, HookVerdict,
+    self, HookAnswer, HookClient, HookError, HookEvent, HookFingerprint, HookIn, HookOut, HookVerdict,
 };
 
 use crate::engine::Engine;
@@ -135,7 +135,7 @@ struct HookRequest<'a> {
     judged: &'a mut Judged,
     who: &'a Who,
     hook: &'a HookIn,
-    print: &'a HookPrint,
+    print: &'a HookFingerprint,
     /// The agent was switched off by it.
     stops: bool,
 }

@@ -74,7 +74,7 @@ impl Channel for LlmRequest {
             Rejection::identity(&error, &head.headers, KeyPlace::ApiKey)
         };
         let route = identity::route(head.uri.path()).map_err(refused)?;
-        let canary = worker.engine.cage.admits(route.provider, &head.headers);
+        let canary = worker.engine.drill_gate.admits(route.provider, &head.headers);
         let is_canary = canary.is_some();
         let (provider, upstream) = match canary {
             Some(upstream) => (drill::PROVIDER, upstream),

@@ -25,14 +25,14 @@ pub const HEADER: HeaderName = HeaderName::from_static("x-estop-canary");
 
 /// Where the canary is, if it is in.
 #[derive(Default)]
-pub(crate) struct Cage(Mutex<Option<Inside>>);
+pub(crate) struct DrillGate(Mutex<Option<Inside>>);
 
 struct Inside {
     secret: [u8; 32],
     upstream: Arc<Upstream>,
 }
 
-impl Cage {
+impl DrillGate {
     /// The canary's upstream, for a request that names it and has the secret.
     pub(crate) fn admits(&self, provider: &str, headers: &HeaderMap) -> Option<Arc<Upstream>> {
         if provider != PROVIDER {
@@ -60,7 +60,7 @@ pub struct LetIn(Arc<Engine>);
 
 impl Drop for LetIn {
     fn drop(&mut self) {
-        *self.0.cage.lock() = None;
+        *self.0.drill_gate.lock() = None;
     }
 }
 
@@ -97,12 +97,12 @@ impl Engine {
         };
         // A plain address has nothing that could be wrong with it.
         let ready = Ready::new(PROVIDER, provider).ok()?;
-        let mut cage = self.cage.lock();
-        if cage.is_some() {
+        let mut drill_gate = self.drill_gate.lock();
+        if drill_gate.is_some() {
             return None;
         }
         let upstream = Upstream::new(Arc::new(ready), &self.upstream);
-        *cage = Some(Inside { secret: digest(secret.as_bytes()), upstream });
+        *drill_gate = Some(Inside { secret: digest(secret.as_bytes()), upstream });
         Some(LetIn(Arc::clone(self)))
     }
 

@@ -13,11 +13,11 @@ use estop_core::time::Millis;
 use crate::clock::Clock;
 use crate::engine::agents::{Agent, Agents, Judged};
 use crate::engine::background::Jobs;
-use crate::engine::drill::{self, Cage};
+use crate::engine::drill::{self, DrillGate};
 use crate::engine::eviction::Evicted;
 use crate::engine::last_output::LastOutput;
 use crate::engine::policies::{Rulebook, runners};
-use crate::engine::switch::{Button, LatchKeeper};
+use crate::engine::switch::{Button, LatchStore};
 use crate::engine::tools::Tools;
 use crate::journal::JournalQueue;
 use crate::killswitch::heartbeat::Heartbeats;
@@ -37,7 +37,7 @@ pub struct Engine {
     /// Where records go.
     pub journal: Arc<JournalQueue>,
     pub(crate) button: Button,
-    pub(crate) cage: Cage,
+    pub(crate) drill_gate: DrillGate,
     /// What all upstream connections share.
     pub(crate) upstream: Arc<Shared>,
     /// Tools that run.
@@ -58,7 +58,7 @@ impl Engine {
     pub fn new(
         rulebook: Rulebook,
         agents: Agents,
-        keeping: Keeping,
+        keeping: Stores,
         always_shut: Channels,
         from: Millis,
         system: System,
@@ -71,7 +71,7 @@ impl Engine {
             clock,
             journal: keeping.journal,
             button: Button::new(system, keeping.latch),
-            cage: Cage::default(),
+            drill_gate: DrillGate::default(),
             tools: Arc::default(),
             rulebook,
             last_output: LastOutput::default(),
@@ -270,15 +270,15 @@ impl Engine {
 }
 
 /// What makes things outlive the process.
-pub struct Keeping {
+pub struct Stores {
     /// Where records go.
     pub journal: Arc<JournalQueue>,
     /// What keeps the button; without it, only the journal knows.
-    pub latch: Option<Arc<dyn LatchKeeper>>,
+    pub latch: Option<Arc<dyn LatchStore>>,
 }
 
-impl From<Arc<JournalQueue>> for Keeping {
-    fn from(journal: Arc<JournalQueue>) -> Keeping {
-        Keeping { journal, latch: None }
+impl From<Arc<JournalQueue>> for Stores {
+    fn from(journal: Arc<JournalQueue>) -> Stores {
+        Stores { journal, latch: None }
     }
 }

@@ -169,7 +169,7 @@ mod tests {
     use std::sync::atomic::AtomicU64;
 
     use estop_core::event::{Estimate, RequestReceived, ResponseCompleted, Usage};
-    use estop_core::fingerprint::RequestPrint;
+    use estop_core::fingerprint::RequestFingerprint;
     use estop_core::ids::RequestId;
     use estop_core::money::NanoUsd;
     use estop_core::policy::Policy;
@@ -185,7 +185,7 @@ mod tests {
             model: None,
             other_models: Vec::new(),
             path: None,
-            print: RequestPrint::default(),
+            print: RequestFingerprint::default(),
             estimate: Estimate { usd: NanoUsd(10), ..Estimate::default() },
             fleet: None,
             tags: None,

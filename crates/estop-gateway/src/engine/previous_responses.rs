@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use estop_core::ended::Ended;
 use estop_core::fingerprint::simhash::SimHash;
-use estop_core::fingerprint::{RequestPrint, ResponsePrint, signature};
+use estop_core::fingerprint::{RequestFingerprint, ResponseFingerprint, signature};
 use estop_core::ids::{Hash64, Name};
 use estop_wire::request::RequestIn;
 use estop_wire::response::Observed;
@@ -46,14 +46,14 @@ pub struct RequestSummary {
 
 impl RequestSummary {
     /// Of a request's print.
-    pub fn of(print: &RequestPrint) -> RequestSummary {
+    pub fn of(print: &RequestFingerprint) -> RequestSummary {
         RequestSummary { conversation: print.conversation, ask: print.ask, prompt: print.prompt }
     }
 }
 
 impl PreviousResponses {
     /// Fills in what a request leaves to the answer it goes on from.
-    pub fn complete(&self, request: &RequestIn<'_>, print: &mut RequestPrint) {
+    pub fn complete(&self, request: &RequestIn<'_>, print: &mut RequestFingerprint) {
         let Some(previous) = &request.previous_response else { return };
         let id = signature::text(previous);
         if let Some(answer) = self.answers.iter().rev().find(|answer| answer.id == id) {
@@ -74,7 +74,7 @@ impl PreviousResponses {
     }
 
     /// Remembers an answer that a later request may name.
-    pub fn remember(&mut self, summary: RequestSummary, said: &Observed, print: &ResponsePrint) {
+    pub fn remember(&mut self, summary: RequestSummary, said: &Observed, print: &ResponseFingerprint) {
         let Some(id) = said.id.as_deref().map(signature::text) else { return };
         let RequestSummary { conversation, ask, prompt } = summary;
         push(&mut self.answers, Answer { id, conversation, ask, prompt }, ANSWERS_MAX);

@@ -16,7 +16,7 @@ use crate::engine::policies::Over;
 
 /// What is remembered of the time before this process began.
 #[derive(Debug, Default)]
-pub struct Remembered {
+pub struct RestoredState {
     /// The button, as the journal tells it.
     pub system: System,
     /// Who brought that about, as the journal tells it.

@@ -24,7 +24,7 @@ use crate::killswitch::heartbeat::PartChange;
 use crate::killswitch::in_flight::Cut;
 
 /// What makes the button outlive the process.
-pub trait LatchKeeper: Send + Sync {
+pub trait LatchStore: Send + Sync {
     /// Takes what must be kept and returns at once. Called in the order things happened; the newest counts.
     fn keep(&self, latched: &Latched);
 
@@ -45,7 +45,7 @@ pub struct NotKept;
 /// The button's state, and what keeps it.
 pub(crate) struct Button {
     held: Mutex<Held>,
-    keeper: Option<Arc<dyn LatchKeeper>>,
+    keeper: Option<Arc<dyn LatchStore>>,
 }
 
 struct Held {
@@ -54,7 +54,7 @@ struct Held {
 }
 
 impl Button {
-    pub(crate) fn new(system: System, keeper: Option<Arc<dyn LatchKeeper>>) -> Button {
+    pub(crate) fn new(system: System, keeper: Option<Arc<dyn LatchStore>>) -> Button {
         let latched = Latched::at_start(system.gate(), 0);
         Button { held: Mutex::new(Held { system, latched }), keeper }
     }

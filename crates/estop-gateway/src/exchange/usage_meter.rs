@@ -10,7 +10,7 @@ use estop_core::ended::Ended;
 use estop_core::event::{
     AbortedBy, ChantDetected, Estimate, EventKind, ResponseCompleted, StreamAborted, StreamProgressed, Usage,
 };
-use estop_core::fingerprint::{ResponsePrint, ResponseText};
+use estop_core::fingerprint::{ResponseFingerprint, ResponseText};
 use estop_core::ids::{Name, RequestId};
 use estop_core::loop_detector::chant::ChantDetector;
 use estop_core::prices::{MODEL_TOKENS_MAX, TokenUse};
@@ -279,13 +279,13 @@ impl UsageMeter {
         self.engine.record_output(&self.agent.name, self.run.as_deref(), text);
     }
 
-    fn print(&self, said: &Observed) -> ResponsePrint {
+    fn print(&self, said: &Observed) -> ResponseFingerprint {
         let runners =
             if said.calls.is_empty() { None } else { Some(Arc::clone(&self.agent.lock_state().runners)) };
         let is_test = |name: &str, args: &str| runners.as_ref().is_some_and(|r| r.is_test_call(name, args));
         let calls = said.calls.iter();
         let calls = calls.map(|c| (c.name.as_str(), c.args.as_str(), is_test(&c.name, &c.args))).collect();
-        let mut print = ResponsePrint::of(&ResponseText { text: &said.text, calls });
+        let mut print = ResponseFingerprint::of(&ResponseText { text: &said.text, calls });
         print.calls.iter_mut().for_each(|call| shorten(&mut call.tool));
         print
     }

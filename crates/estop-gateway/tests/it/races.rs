@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::common::http::{Wire, post};
 use crate::common::{DIALECTS, House, wait};
 use estop_core::event::{EventKind, RequestReceived, ResponseCompleted, StreamAborted, StreamProgressed};
-use estop_core::fingerprint::{RequestPrint, ResponsePrint};
+use estop_core::fingerprint::{RequestFingerprint, ResponseFingerprint};
 use estop_fake_model::FakeModel;
 use estop_fake_model::script::{Abort, AbortAt, AbortHow, Delay, Hold, Match, Reply, Rule, UsageReply};
 use estop_gateway::{Agent, Engine, Gateway, JournalQueue};
@@ -80,7 +80,7 @@ fn usage(tokens: u64) -> Value {
 /// Asks for `held` tokens; whether they were granted.
 fn begin(engine: &Engine, agent: &Agent, request: u64, held: u64) -> bool {
     let estimate = json!({"input_tokens": 0, "output_tokens": held, "usd": 0, "unpriced": true});
-    let print = to_value(RequestPrint::default()).unwrap();
+    let print = to_value(RequestFingerprint::default()).unwrap();
     let received: RequestReceived =
         from_value(json!({"request": request, "print": print, "estimate": estimate})).unwrap();
     engine.apply(agent, None, EventKind::RequestReceived(received)).is_allowed()
@@ -95,7 +95,7 @@ fn end(engine: &Engine, agent: &Agent, request: u64, held: u64, dice: &mut Dice)
         EventKind::StreamAborted(aborted)
     };
     let completed = || -> EventKind {
-        let print = to_value(ResponsePrint::default()).unwrap();
+        let print = to_value(ResponseFingerprint::default()).unwrap();
         let completed: ResponseCompleted =
             from_value(json!({"request": request, "print": print, "usage": usage(used)})).unwrap();
         EventKind::ResponseCompleted(completed)

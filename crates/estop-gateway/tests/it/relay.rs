@@ -22,7 +22,7 @@ use estop_core::system::{Channel, Channels, KillReason};
 use estop_fake_model::FakeModel;
 use estop_fake_model::script::{Hold, Reply as Said};
 use estop_gateway::settings::{AgentKey, Auth, Provider, Relay, Settings};
-use estop_gateway::{Evicted, EvictedAgents, JournalQueue, Remembered, States};
+use estop_gateway::{Evicted, EvictedAgents, JournalQueue, RestoredState, States};
 use estop_wire::protocol::Family;
 use sha2::{Digest, Sha256};
 
@@ -898,7 +898,8 @@ fn ks_10_a_relay_whose_agent_is_read_from_a_hanging_disk_holds_up_nobody() {
         let store = Arc::new(HangingStore::default());
         let at_rest = BTreeMap::from([("support".into(), Evicted { told: 1, deleted: false })]);
         let states: Arc<dyn States> = Arc::<HangingStore>::clone(&store);
-        let remembered = Remembered { evicted: EvictedAgents::new(at_rest, states), ..Remembered::default() };
+        let remembered =
+            RestoredState { evicted: EvictedAgents::new(at_rest, states), ..RestoredState::default() };
         let model = FakeModel::start(Default::default()).unwrap();
         let house = House::remembering(model, "{}", JournalQueue::default(), remembered, |settings| {
             settings.workers = 1;

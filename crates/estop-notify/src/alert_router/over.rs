@@ -3,7 +3,7 @@
 use estop_core::ids::Name;
 
 use super::{AlertRouter, TOLD, Told, key};
-use crate::happening::{AlertType, Detail, Happening, Phase};
+use crate::alert_event::{AlertEvent, AlertType, Detail, Phase};
 use crate::rule::{Rule, RuleBook};
 use crate::words::{Again, Words};
 
@@ -12,7 +12,7 @@ impl AlertRouter {
         &mut self,
         now: i64,
         (rule_name, rule): (&Name, &Rule),
-        happening: &Happening,
+        event: &AlertEvent,
         book: &RuleBook,
         words: &Words,
     ) {
@@ -21,7 +21,7 @@ impl AlertRouter {
             .told
             .range(Name::from(prefix.as_str())..)
             .take_while(|(name, _)| name.starts_with(&prefix))
-            .filter(|(_, told)| is_over(told, happening))
+            .filter(|(_, told)| is_over(told, event))
             .map(|(name, _)| name.clone())
             .collect();
         for name in over {
@@ -30,13 +30,13 @@ impl AlertRouter {
             let is_heard = told.at.is_some() && rule.recovery && told.last.alert.lasts();
             if is_heard {
                 // What was shut is not what stays shut.
-                let is_button = happening.alert == AlertType::SystemKill;
-                let detail = if is_button { happening.detail.clone() } else { told.last.detail.clone() };
-                let end = Happening { run: told.last.run.clone(), detail, ..happening.clone() };
-                self.tell(now, rule, (&end, &told.key, Again::default()), &happening.id, book, words);
+                let is_button = event.alert == AlertType::SystemKill;
+                let detail = if is_button { event.detail.clone() } else { told.last.detail.clone() };
+                let end = AlertEvent { run: told.last.run.clone(), detail, ..event.clone() };
+                self.tell(now, rule, (&end, &told.key, Again::default()), &event.id, book, words);
             }
-            if stays_shut(happening) {
-                self.stays(now, (rule_name, rule), happening, &told, is_heard);
+            if stays_shut(event) {
+                self.stays(now, (rule_name, rule), event, &told, is_heard);
             }
         }
     }
@@ -47,7 +47,7 @@ impl AlertRouter {
         &mut self,
         now: i64,
         (rule_name, rule): (&Name, &Rule),
-        lifted: &Happening,
+        lifted: &AlertEvent,
         before: &Told,
         is_heard: bool,
     ) {
@@ -57,7 +57,7 @@ impl AlertRouter {
             return;
         }
         let (cause, evidence) = (before.last.cause.clone(), before.last.evidence.clone());
-        let last = Happening { phase: Phase::Raised, cause, evidence, ..lifted.clone() };
+        let last = AlertEvent { phase: Phase::Raised, cause, evidence, ..lifted.clone() };
         let at = is_heard.then_some(now);
         let known = vec![lifted.id.clone()];
         let told = Told { rule: rule_name.clone(), key, last, at, reminders: 0, more: 0, known };
@@ -67,19 +67,17 @@ impl AlertRouter {
     }
 }
 
-fn stays_shut(happening: &Happening) -> bool {
-    happening.alert == AlertType::SystemKill && matches!(happening.detail, Detail::Shut(_))
+fn stays_shut(event: &AlertEvent) -> bool {
+    event.alert == AlertType::SystemKill && matches!(event.detail, Detail::Shut(_))
 }
 
 /// Whether this is the end of what was told.
-fn is_over(told: &Told, happening: &Happening) -> bool {
-    let is_same = told.key == key(happening);
-    let is_ended = match happening.alert {
-        AlertType::SystemKill => {
-            told.last.alert == AlertType::SystemKill && !(is_same && stays_shut(happening))
-        }
+fn is_over(told: &Told, event: &AlertEvent) -> bool {
+    let is_same = told.key == key(event);
+    let is_ended = match event.alert {
+        AlertType::SystemKill => told.last.alert == AlertType::SystemKill && !(is_same && stays_shut(event)),
         AlertType::KillSwitch => {
-            is_same || told.last.alert.ends_with_activation() && told.last.agent == happening.agent
+            is_same || told.last.alert.ends_with_activation() && told.last.agent == event.agent
         }
         AlertType::CircuitBreaker
         | AlertType::Budget
@@ -92,5 +90,5 @@ fn is_over(told: &Told, happening: &Happening) -> bool {
         | AlertType::AdminToken
         | AlertType::Checkpoint => is_same,
     };
-    is_ended && told.last.at <= happening.at
+    is_ended && told.last.at <= event.at
 }

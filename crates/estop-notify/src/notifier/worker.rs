@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
-use super::{CHANNELS_MAX, ChannelHealth, Outside, Ready, Shown, Wish};
+use super::{CHANNELS_MAX, ChannelHealth, Command, Outside, Ready, Shown};
 use crate::alert_router::AlertRouter;
 use crate::github::REF;
 use crate::ids::test_message;
@@ -91,15 +91,15 @@ impl Worker {
     pub(super) fn run(
         mut self,
         runtime: Runtime,
-        waiting: mpsc::Receiver<Wish>,
-        urging: mpsc::Receiver<Wish>,
+        waiting: mpsc::Receiver<Command>,
+        urging: mpsc::Receiver<Command>,
     ) {
         runtime.block_on(self.work(waiting, urging));
         // A name that is still being looked up is not waited for.
         runtime.shutdown_timeout(Duration::ZERO);
     }
 
-    async fn work(&mut self, mut waiting: mpsc::Receiver<Wish>, mut urging: mpsc::Receiver<Wish>) {
+    async fn work(&mut self, mut waiting: mpsc::Receiver<Command>, mut urging: mpsc::Receiver<Command>) {
         let mut on_their_way: JoinSet<Tried> = JoinSet::new();
         let mut wishes = Vec::new();
         loop {
@@ -136,7 +136,7 @@ impl Worker {
     }
 
     /// Does everything that is due; when to look again.
-    fn turn(&mut self, wishes: &mut Vec<Wish>, on_their_way: &mut JoinSet<Tried>) -> Instant {
+    fn turn(&mut self, wishes: &mut Vec<Command>, on_their_way: &mut JoinSet<Tried>) -> Instant {
         let now = (self.outside.clock)();
         for wish in wishes.drain(..) {
             self.grant(now, wish);
@@ -159,27 +159,27 @@ impl Worker {
         Instant::now() + LOOK_WITHIN.min(Duration::from_millis(u64::try_from(wait).unwrap_or(1)))
     }
 
-    fn grant(&mut self, now: i64, wish: Wish) {
+    fn grant(&mut self, now: i64, wish: Command) {
         match wish {
-            Wish::Tell(happening) => self.router.handle(now, &happening, &self.book, &self.words),
-            Wish::ToldUpTo(seq) => self.router.told_up_to(seq),
-            Wish::Change(ready) => {
+            Command::Tell(event) => self.router.handle(now, &event, &self.book, &self.words),
+            Command::ToldUpTo(seq) => self.router.told_up_to(seq),
+            Command::Change(ready) => {
                 let Ready { book, words, senders } = *ready;
                 self.outbox.set_channels(senders.keys().cloned());
                 (self.book, self.words, self.senders) = (book, words, senders);
             }
-            Wish::Test { channel, by } => {
+            Command::Test { channel, by } => {
                 self.nth_test += 1;
                 let message = test_message((now, self.nth_test), &channel, &by, &self.words);
                 self.router.push(now, &channel, &message);
                 self.tests.insert(channel, message.id);
             }
-            Wish::Mute { id, mute } => {
+            Command::Mute { id, mute } => {
                 // It was checked by whoever asked.
                 let _ = self.router.mute(now, id, mute);
                 self.mutes_granted += 1;
             }
-            Wish::Unmute(id) => {
+            Command::Unmute(id) => {
                 self.router.unmute(&id);
                 self.mutes_granted += 1;
             }

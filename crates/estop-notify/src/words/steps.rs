@@ -2,11 +2,11 @@
 
 use estop_core::printed_command::Commands;
 
-use crate::happening::{AlertType, BudgetSeen, Detail, Happening};
+use crate::alert_event::{AlertEvent, AlertType, BudgetSeen, Detail};
 use crate::message::Step;
 use crate::plain::shell_word;
 
-pub(super) fn steps(told: &Happening, commands: &Commands) -> Vec<Step> {
+pub(super) fn steps(told: &AlertEvent, commands: &Commands) -> Vec<Step> {
     let mut steps = steps_of(told);
     for step in steps.iter_mut().filter(|step| !step.command.is_empty()) {
         step.command = commands.make(&step.command);
@@ -15,7 +15,7 @@ pub(super) fn steps(told: &Happening, commands: &Commands) -> Vec<Step> {
 }
 
 /// The steps, their commands without `estop` and the options that find it.
-fn steps_of(told: &Happening) -> Vec<Step> {
+fn steps_of(told: &AlertEvent) -> Vec<Step> {
     let agent = told.agent.as_deref().map(shell_word);
     match (told.alert, agent) {
         (AlertType::SystemKill, _) => system_kill(),
@@ -83,7 +83,7 @@ fn system_kill() -> Vec<Step> {
     ]
 }
 
-fn circuit_breaker(told: &Happening, agent: &str) -> Vec<Step> {
+fn circuit_breaker(told: &AlertEvent, agent: &str) -> Vec<Step> {
     let mut steps = vec![step("Look:", &format!("escalations list --agent {agent}"))];
     // The run without a name is extended as ''.
     let extend = format!("runs extend {agent} {}", shell_word(told.run.as_deref().unwrap_or_default()));
@@ -92,7 +92,7 @@ fn circuit_breaker(told: &Happening, agent: &str) -> Vec<Step> {
     steps
 }
 
-fn budget(told: &Happening, agent: Option<&str>) -> Vec<Step> {
+fn budget(told: &AlertEvent, agent: Option<&str>) -> Vec<Step> {
     let look = step("Look at what was spent:", "spend --by agent");
     let Some(agent) = agent else { return vec![look] };
     let raise = step("See where the budget is set, to change it:", &format!("policy show {agent}"));

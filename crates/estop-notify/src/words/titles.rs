@@ -1,10 +1,10 @@
 //! The first line of each message: the only one a locked phone shows.
 
-use crate::happening::{AlertType, Detail, Happening};
+use crate::alert_event::{AlertEvent, AlertType, Detail};
 use crate::plain::one_line;
 use crate::words::NAME_MAX;
 
-pub(super) fn alert(told: &Happening) -> String {
+pub(super) fn alert(told: &AlertEvent) -> String {
     let agent = agent(told);
     match told.alert {
         AlertType::KillSwitch => format!("{agent} was stopped: {}", because(&told.cause)),
@@ -31,7 +31,7 @@ pub(super) fn alert(told: &Happening) -> String {
 /// It does not last: nothing is told of its end.
 const ADMIN_TOKEN: &str = "A new admin token was made on estop's machine without the old one";
 
-pub(super) fn recovery(told: &Happening) -> String {
+pub(super) fn recovery(told: &AlertEvent) -> String {
     let agent = agent(told);
     match told.alert {
         AlertType::KillSwitch | AlertType::Watchdog => format!("{agent} works again"),
@@ -50,7 +50,7 @@ pub(super) fn recovery(told: &Happening) -> String {
     }
 }
 
-fn system_kill(told: &Happening) -> String {
+fn system_kill(told: &AlertEvent) -> String {
     let cause = or(&told.cause, "manual");
     match &told.detail {
         Detail::Shut(channels) => format!("EMERGENCY STOP of {} ({cause})", one_line(channels, 80)),
@@ -60,7 +60,7 @@ fn system_kill(told: &Happening) -> String {
     }
 }
 
-fn lifted(told: &Happening) -> String {
+fn lifted(told: &AlertEvent) -> String {
     match &told.detail {
         Detail::Shut(channels) => {
             format!("The emergency stop was lifted, but not of {}", one_line(channels, 80))
@@ -71,7 +71,7 @@ fn lifted(told: &Happening) -> String {
     }
 }
 
-fn circuit_breaker(told: &Happening, agent: &str) -> String {
+fn circuit_breaker(told: &AlertEvent, agent: &str) -> String {
     let limit = match &told.detail {
         Detail::Escalation(seen) => seen.limit.reason(),
         Detail::None | Detail::Budget(_) | Detail::Shut(_) | Detail::Checkpoint { .. } => {
@@ -81,7 +81,7 @@ fn circuit_breaker(told: &Happening, agent: &str) -> String {
     format!("{agent} needs a human: {limit}")
 }
 
-fn budget(told: &Happening, agent: &str) -> String {
+fn budget(told: &AlertEvent, agent: &str) -> String {
     let percent = match &told.detail {
         Detail::Budget(seen) => seen.percent,
         Detail::None if told.cause.ends_with("waits") => {
@@ -100,14 +100,14 @@ fn budget(told: &Happening, agent: &str) -> String {
 }
 
 /// The agent at the beginning of a sentence.
-fn agent(told: &Happening) -> String {
+fn agent(told: &AlertEvent) -> String {
     match &told.agent {
         Some(agent) => format!("Agent {}", one_line(agent, NAME_MAX)),
         None => "The whole fleet".to_owned(),
     }
 }
 
-fn in_sentence(told: &Happening) -> String {
+fn in_sentence(told: &AlertEvent) -> String {
     match &told.agent {
         Some(agent) => format!("agent {}", one_line(agent, NAME_MAX)),
         None => "the fleet".to_owned(),

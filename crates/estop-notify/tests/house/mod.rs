@@ -1,4 +1,4 @@
-//! What the tests share: a store in a folder, happenings, and receivers that behave or do not.
+//! What the tests share: a store in a folder, events, and receivers that behave or do not.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use estop_core::guards::breaker::LimitUse;
 use estop_core::money::NanoUsd;
 use estop_core::policy::LimitName;
 use estop_notify::{
-    AlertType, BudgetSeen, Channel, ChannelKind, Cost, Detail, Endpoint, EscalationSeen, Happening, Phase,
+    AlertEvent, AlertType, BudgetSeen, Channel, ChannelKind, Cost, Detail, Endpoint, EscalationSeen, Phase,
     Reach, Settings, Webhook,
 };
 use estop_store::{Sqlite, SqliteOptions};
@@ -24,8 +24,8 @@ pub(crate) fn open(folder: &tempfile::TempDir) -> Sqlite {
     Sqlite::open(&folder.path().join("estop.db"), SqliteOptions::default()).expect("it opens")
 }
 
-pub(crate) fn happening(alert: AlertType, agent: &str, n: u64) -> Happening {
-    Happening {
+pub(crate) fn event(alert: AlertType, agent: &str, n: u64) -> AlertEvent {
+    AlertEvent {
         id: format!("{n}.0").into(),
         seq: n,
         at: NIGHT,
@@ -41,29 +41,29 @@ pub(crate) fn happening(alert: AlertType, agent: &str, n: u64) -> Happening {
     }
 }
 
-pub(crate) fn looped(agent: &str, n: u64) -> Happening {
-    Happening {
+pub(crate) fn looped(agent: &str, n: u64) -> AlertEvent {
+    AlertEvent {
         run: Some("nightly".into()),
         cause: "loop".to_owned(),
         evidence:
             "score 11.5 over 10.0: 6 similar prompts, 2 similar answers, 1 repeated call in 20 requests"
                 .to_owned(),
         cost: Cost { run: Some(NanoUsd(3_421_000_000)), today: Some(NanoUsd(12_105_000_000)) },
-        ..happening(AlertType::KillSwitch, agent, n)
+        ..event(AlertType::KillSwitch, agent, n)
     }
 }
 
-pub(crate) fn cleared(alert: AlertType, agent: &str, n: u64) -> Happening {
-    Happening { phase: Phase::Cleared, by: Some("anna".into()), ..happening(alert, agent, n) }
+pub(crate) fn cleared(alert: AlertType, agent: &str, n: u64) -> AlertEvent {
+    AlertEvent { phase: Phase::Cleared, by: Some("anna".into()), ..event(alert, agent, n) }
 }
 
-pub(crate) fn budget(agent: &str, percent: u8, n: u64) -> Happening {
+pub(crate) fn budget(agent: &str, percent: u8, n: u64) -> AlertEvent {
     let spent = u64::from(percent) * 100_000_000;
     let seen = BudgetSeen { percent, account: "usd_per_day".into(), spent, cap: 10_000_000_000 };
-    Happening { detail: Detail::Budget(seen), ..happening(AlertType::Budget, agent, n) }
+    AlertEvent { detail: Detail::Budget(seen), ..event(AlertType::Budget, agent, n) }
 }
 
-pub(crate) fn escalated(agent: &str, n: u64) -> Happening {
+pub(crate) fn escalated(agent: &str, n: u64) -> AlertEvent {
     let seen = EscalationSeen {
         id: format!("{agent}-{n}").into(),
         issue: Some("42".into()),
@@ -74,12 +74,12 @@ pub(crate) fn escalated(agent: &str, n: u64) -> Happening {
         session: Some("01a1dc9c".into()),
         commit: None,
     };
-    Happening {
+    AlertEvent {
         run: Some("issue-42".into()),
         cause: "max tool calls".to_owned(),
         cost: Cost { run: Some(NanoUsd(870_000_000)), today: None },
         detail: Detail::Escalation(Box::new(seen)),
-        ..happening(AlertType::CircuitBreaker, agent, n)
+        ..event(AlertType::CircuitBreaker, agent, n)
     }
 }
 

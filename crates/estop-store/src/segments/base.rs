@@ -42,7 +42,7 @@ pub fn base_states(folder: &Path, manifest: &Manifest) -> io::Result<BTreeMap<Na
     Ok(states)
 }
 
-/// Lets the oldest packed segment go: its agents' states after it are written and listed first.
+/// Prunes the oldest sealed segment: its agents' states after it are written and listed first.
 pub fn prune_oldest(folder: &Path, manifest: &mut Manifest) -> Result<u64, SealError> {
     let Some(oldest) = manifest.sealed.first().cloned() else { return Ok(0) };
     let damaged = |problem: String| SealError::Damaged { segment: oldest.segment, problem };
@@ -72,11 +72,11 @@ pub fn prune_oldest(folder: &Path, manifest: &mut Manifest) -> Result<u64, SealE
         }
     }
     states.extend(touched.iter().map(|(agent, state)| (agent.clone(), state.write())));
-    let packed = frames::pack(&written(&states)?)?;
+    let compressed = frames::compress(&written(&states)?)?;
     let path = base_path(folder, oldest.segment);
     let new = unfinished(&path);
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    file.write_all(&packed)?;
+    file.write_all(&compressed)?;
     file.sync_all()?;
     std::fs::rename(&new, &path)?;
     sync_folder(folder)?;
@@ -84,7 +84,7 @@ pub fn prune_oldest(folder: &Path, manifest: &mut Manifest) -> Result<u64, SealE
     append_manifest(
         folder,
         manifest,
-        Entry::Pruned { segment: oldest.segment, base_sha256: sha256(&packed) },
+        Entry::Pruned { segment: oldest.segment, base_sha256: sha256(&compressed) },
     )?;
     std::fs::remove_file(sealed_path(folder, oldest.segment))?;
     if let Some(before) = before {

@@ -20,7 +20,7 @@ pub fn raw_path(folder: &Path, segment: u64) -> PathBuf {
     folder.join(format!("{segment:08}{RAW}"))
 }
 
-/// A segment that was packed.
+/// A segment that was sealed.
 pub fn sealed_path(folder: &Path, segment: u64) -> PathBuf {
     folder.join(format!("{segment:08}{SEALED}"))
 }
@@ -45,7 +45,7 @@ pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
 /// The segments in a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// Numbers of those that are not packed.
+    /// Numbers of those that are not sealed.
     pub raw: BTreeSet<u64>,
     /// Numbers of those that are.
     pub sealed: BTreeSet<u64>,

@@ -1,4 +1,4 @@
-//! A packed segment: zstd frames that are read one by one, and behind them zstd's standard seek table, which says where each
+//! A sealed segment: zstd frames that are read one by one, and behind them zstd's standard seek table, which says where each
 //! begins. `zstdcat` reads the file as a whole.
 
 use std::fs::File;
@@ -31,7 +31,7 @@ pub fn end_of_frame(lines: &[u8], start: usize) -> usize {
 }
 
 /// Packs whole lines.
-pub(super) fn pack(lines: &[u8]) -> io::Result<Vec<u8>> {
+pub(super) fn compress(lines: &[u8]) -> io::Result<Vec<u8>> {
     let failed = |code| io::Error::other(zstd_safe::get_error_name(code));
     let mut context = CCtx::create();
     context.set_parameter(CParameter::CompressionLevel(LEVEL)).map_err(failed)?;
@@ -58,7 +58,7 @@ pub(super) fn pack(lines: &[u8]) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// A packed segment, open for reading.
+/// A sealed segment, open for reading.
 #[derive(Debug)]
 pub struct Frames {
     file: File,
@@ -67,7 +67,7 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Opens a packed segment.
+    /// Opens a sealed segment.
     pub fn open(path: &Path) -> io::Result<Frames> {
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "its seek table is damaged");
         let file = crate::data_folder::open_regular(path, File::options().read(true))?;
@@ -86,12 +86,12 @@ impl Frames {
         let (mut table, mut at) = (Vec::new(), 0_u64);
         for entry in bytes.as_chunks::<ENTRY_LEN>().0 {
             let [a, b, c, d, e, f, g, h] = *entry;
-            let (packed, raw) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+            let (compressed, raw) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
             if raw > FRAME_MAX {
                 return Err(damaged());
             }
-            table.push((at, packed, raw));
-            at += u64::from(packed);
+            table.push((at, compressed, raw));
+            at += u64::from(compressed);
         }
         if at + HEADER_LEN as u64 != table_at {
             return Err(damaged());
@@ -108,10 +108,10 @@ impl Frames {
     pub fn read(&self, frame: usize) -> io::Result<Vec<u8>> {
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, format!("frame {frame} is damaged"));
         let (at, packed_len, raw_len) = *self.table.get(frame).ok_or_else(damaged)?;
-        let mut packed = vec![0; packed_len as usize];
-        self.file.read_exact_at(&mut packed, at)?;
+        let mut compressed = vec![0; packed_len as usize];
+        self.file.read_exact_at(&mut compressed, at)?;
         let mut lines = Vec::with_capacity(raw_len as usize);
-        zstd_safe::decompress(&mut lines, &packed).map_err(|_| damaged())?;
+        zstd_safe::decompress(&mut lines, &compressed).map_err(|_| damaged())?;
         if lines.len() == raw_len as usize { Ok(lines) } else { Err(damaged()) }
     }
 }
@@ -132,7 +132,7 @@ mod tests {
         let path = folder.path().join("00000001.jsonl.zst");
         for count in [0, 1, 100, 3_000] {
             let lines = lines(count);
-            std::fs::write(&path, pack(&lines).expect("packed")).expect("written");
+            std::fs::write(&path, compress(&lines).expect("compressed")).expect("written");
             let frames = Frames::open(&path).expect("opened");
             let parts: Vec<Vec<u8>> = (0..frames.count()).map(|at| frames.read(at).expect("read")).collect();
             assert_eq!(parts.concat(), lines, "{count}");
@@ -146,7 +146,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("00000001.jsonl.zst");
         let lines = lines(500);
-        let packed = pack(&lines).expect("packed");
+        let compressed = compress(&lines).expect("compressed");
         let read = || -> io::Result<Vec<u8>> {
             let frames = Frames::open(&path)?;
             (0..frames.count())
@@ -154,12 +154,12 @@ mod tests {
                 .collect::<io::Result<Vec<_>>>()
                 .map(|parts| parts.concat())
         };
-        for at in (0..packed.len()).step_by(7) {
-            let mut touched = packed.clone();
+        for at in (0..compressed.len()).step_by(7) {
+            let mut touched = compressed.clone();
             touched[at] ^= 1 << (at % 8);
             std::fs::write(&path, &touched).expect("written");
             assert!(read().is_err() || read().is_ok_and(|found| found == lines), "byte {at}");
-            std::fs::write(&path, &packed[..at]).expect("written");
+            std::fs::write(&path, &compressed[..at]).expect("written");
             assert!(read().is_err(), "cut at {at}");
         }
     }

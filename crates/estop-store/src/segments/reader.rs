@@ -1,4 +1,4 @@
-//! Reads a journal, also one that is being written and packed meanwhile.
+//! Reads a journal, also one that is being written and sealed meanwhile.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -25,7 +25,7 @@ pub type EachLines<'a> = &'a mut dyn FnMut(&[u8]) -> bool;
 /// A segment, open for reading.
 #[derive(Debug)]
 pub enum Segment {
-    /// All whole lines of one that is not packed, and where its frames end.
+    /// All whole lines of one that is not sealed, and where its frames end.
     Raw(Vec<u8>, Vec<usize>),
     /// One that is.
     Packed(Frames),
@@ -86,14 +86,14 @@ impl JournalReader {
         let Listing { mut raw, sealed, .. } = Listing::of(&self.folder)?;
         raw.extend(sealed);
         let manifest = self.manifest()?;
-        // One that was packed between two looks, or is missing: whoever reads it is told.
+        // One that was sealed between two looks, or is missing: whoever reads it is told.
         raw.extend(manifest.sealed.iter().map(|sealed| sealed.segment));
         // A crash may have left one that was pruned.
         let pruned = manifest.pruned.map_or(0, |(segment, _)| segment);
         Ok(raw.into_iter().filter(|segment| *segment > pruned).collect())
     }
 
-    /// Opens a segment. It may be packed at any time, and then the raw file goes.
+    /// Opens a segment. It may be sealed at any time, and then the raw file goes.
     pub fn open(&self, segment: u64) -> io::Result<Segment> {
         match open_regular(&raw_path(&self.folder, segment), OpenOptions::new().read(true)) {
             Ok(mut file) => {
@@ -153,7 +153,7 @@ impl JournalReader {
         base_lines(&self.folder, &self.manifest()?)
     }
 
-    /// What everything so far comes to: SHA-256 of the manifest's newest hash and of the segments that are not packed yet, as
+    /// What everything so far comes to: SHA-256 of the manifest's newest hash and of the segments that are not sealed yet, as
     /// 64 hex digits.
     pub fn digest(&self) -> io::Result<String> {
         let manifest = self.manifest()?;

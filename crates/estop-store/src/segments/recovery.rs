@@ -1,4 +1,4 @@
-//! What a start finds: every file that must be there, every line of the segments that are not packed yet, and how far they
+//! What a start finds: every file that must be there, every line of the segments that are not sealed yet, and how far they
 //! must reach. Nothing is changed here.
 
 use std::fs::OpenOptions;
@@ -13,7 +13,7 @@ use super::files::{Listing, MANIFEST, base_path, raw_path, sealed_path};
 use super::mark_file;
 use crate::data_folder::open_regular;
 
-/// One segment is packed in a second or more.
+/// One segment is sealed in a second or more.
 const LOOKS: u32 = 4;
 
 /// Why nothing is known of a journal.
@@ -41,9 +41,9 @@ pub struct Recovered {
     pub state: State,
     /// Where it ends; `None` if the newest segment has ended and no other has begun.
     pub active: Option<Position>,
-    /// Its packed segments.
+    /// Its sealed segments.
     pub manifest: Manifest,
-    /// Segments that have ended and are not packed yet.
+    /// Segments that have ended and are not sealed yet.
     pub unsealed: Vec<u64>,
     /// When estop was last alive.
     pub last: Now,
@@ -73,14 +73,14 @@ pub fn boot_id() -> String {
     read.map_or_else(|_| "unknown".to_owned(), |id| id.trim().to_owned())
 }
 
-/// The same of a journal that somebody may be writing: a segment may be packed between two looks.
+/// The same of a journal that somebody may be writing: a segment may be sealed between two looks.
 pub fn look(folder: &Path) -> Result<Option<Recovered>, RecoverError> {
     let boot = boot_id();
     let look = || recover(folder, &boot, &mut |_, _| {});
     (0..LOOKS).map(|_| look()).find(Result::is_ok).unwrap_or_else(look)
 }
 
-/// What became of the manifest, the mark or a packed segment, if somebody removed, cut or replaced one while estop runs: the
+/// What became of the manifest, the mark or a sealed segment, if somebody removed, cut or replaced one while estop runs: the
 /// next start would refuse the journal.
 pub fn lost_file(folder: &Path) -> Option<String> {
     let look = || {
@@ -95,12 +95,12 @@ pub fn lost_file(folder: &Path) -> Option<String> {
             Ok(()) | Err(RecoverError::Io { .. }) => None,
         }
     };
-    // Between two looks a segment may be packed or pruned.
+    // Between two looks a segment may be sealed or pruned.
     (0..LOOKS).map(|_| look()).find(Option::is_none).unwrap_or_else(look)
 }
 
 /// Reads a journal; `None` if there is none. `boot` names this start of the machine. `each` gets every line of the
-/// segments that are not packed, with the segment and its place there.
+/// segments that are not sealed, with the segment and its place there.
 pub fn recover(
     folder: &Path,
     boot: &str,
@@ -176,7 +176,7 @@ fn read_manifest(folder: &Path, listing: &Listing) -> Result<Manifest, RecoverEr
     Ok(parsed.map_err(|error| untrusted(format!("journal/{MANIFEST}: {error}")))?.0)
 }
 
-/// Every packed segment is there, with its length, and no other. What they say is looked at later: hashing all of them
+/// Every sealed segment is there, with its length, and no other. What they say is looked at later: hashing all of them
 /// takes too long for a start.
 fn check_sealed(folder: &Path, listing: &Listing, manifest: &Manifest) -> Result<(), RecoverError> {
     for Sealed { segment, bytes, .. } in &manifest.sealed {
@@ -329,10 +329,10 @@ impl Reading<'_> {
         }
     }
 
-    /// The first segment that is not packed follows the last that is.
+    /// The first segment that is not sealed follows the last that is.
     fn check_first(&self, segment: u64, manifest: &Manifest) -> Result<(), RecoverError> {
-        let packed = manifest.sealed.last().map(|sealed| sealed.last_seq);
-        match packed.filter(|last| *last != self.checker.begins_after()) {
+        let sealed = manifest.sealed.last().map(|sealed| sealed.last_seq);
+        match sealed.filter(|last| *last != self.checker.begins_after()) {
             Some(last) => {
                 let after = self.checker.begins_after();
                 Err(untrusted(format!(

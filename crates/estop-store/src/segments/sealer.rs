@@ -1,5 +1,5 @@
 //! Packs a segment that has ended: compressed, read again and compared, then listed in the manifest; only then the raw file
-//! goes. A crash anywhere leaves the raw file, and the next start packs it.
+//! goes. A crash anywhere leaves the raw file, and the next start seals it.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
@@ -13,10 +13,10 @@ use super::files::{MANIFEST, base_path, raw_path, sealed_path, sync_folder, unfi
 use super::frames::{self, Frames};
 use crate::data_folder::open_regular;
 
-/// Why a segment was not packed.
+/// Why a segment was not sealed.
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
-    /// It is not what was written, or what is packed is not the same.
+    /// It is not what was written, or what is sealed is not the same.
     #[error("segment {segment}: {problem}")]
     Damaged {
         /// Which.
@@ -24,7 +24,7 @@ pub enum SealError {
         /// What is wrong with it.
         problem: String,
     },
-    /// It does not follow the last that was packed.
+    /// It does not follow the last that was sealed.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
     /// The operating system refused.
@@ -37,11 +37,11 @@ pub fn seal(folder: &Path, segment: u64, manifest: &mut Manifest) -> Result<Seal
     let raw = raw_path(folder, segment);
     let lines = std::fs::read(&raw)?;
     let (after_seq, last_seq, newest) = read(segment, &lines)?;
-    let packed = frames::pack(&lines)?;
+    let compressed = frames::compress(&lines)?;
     let path = sealed_path(folder, segment);
     let new = unfinished(&path);
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    file.write_all(&packed)?;
+    file.write_all(&compressed)?;
     file.sync_all()?;
     compare(segment, &new, &lines)?;
     std::fs::rename(&new, &path)?;
@@ -52,8 +52,8 @@ pub fn seal(folder: &Path, segment: u64, manifest: &mut Manifest) -> Result<Seal
         last_seq,
         newest,
         raw_bytes: lines.len() as u64,
-        bytes: packed.len() as u64,
-        sha256: sha256(&packed),
+        bytes: compressed.len() as u64,
+        sha256: sha256(&compressed),
     };
     append_manifest(folder, manifest, Entry::Sealed(sealed.clone()))?;
     std::fs::remove_file(&raw)?;
@@ -107,9 +107,9 @@ fn read(segment: u64, lines: &[u8]) -> Result<(u64, u64, i64), SealError> {
     Ok((checker.begins_after(), checker.state().seq, newest))
 }
 
-/// Whether what was packed is what it was made of.
-fn compare(segment: u64, packed: &Path, lines: &[u8]) -> Result<(), SealError> {
-    let frames = Frames::open(packed)?;
+/// Whether what was sealed is what it was made of.
+fn compare(segment: u64, sealed: &Path, lines: &[u8]) -> Result<(), SealError> {
+    let frames = Frames::open(sealed)?;
     let mut at = 0;
     for frame in 0..frames.count() {
         let part = frames.read(frame)?;
@@ -122,7 +122,7 @@ fn compare(segment: u64, packed: &Path, lines: &[u8]) -> Result<(), SealError> {
     if at == lines.len() {
         return Ok(());
     }
-    Err(SealError::Damaged { segment, problem: "what was packed is not what it was made of".to_owned() })
+    Err(SealError::Damaged { segment, problem: "what was sealed is not what it was made of".to_owned() })
 }
 
 /// As 64 hex digits.
@@ -132,7 +132,7 @@ pub(super) fn sha256(bytes: &[u8]) -> Box<str> {
     String::from_utf8_lossy(&digits).into()
 }
 
-/// Whether a packed segment is still what was packed.
+/// Whether a sealed segment is still what was sealed.
 pub fn is_whole(folder: &Path, sealed: &Sealed) -> io::Result<bool> {
     has_sha256(&sealed_path(folder, sealed.segment), &sealed.sha256)
 }

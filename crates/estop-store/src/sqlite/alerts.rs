@@ -10,8 +10,8 @@ use super::Sqlite;
 use super::convert::capped;
 use super::query::{Page, all, change, one};
 use crate::alerts::{
-    AlertCommit, AlertRule, Alerts, Delivery, DeliveryFilter, DeliveryOutcome, DueAlert, LoggedDelivery,
-    NewAlert, Remembered, Waiting,
+    AlertCommit, AlertMemory, AlertRule, Alerts, Delivery, DeliveryFilter, DeliveryOutcome, DueAlert,
+    LoggedDelivery, NewAlert, Waiting,
 };
 use crate::error::StoreError;
 use crate::journal::Durability;
@@ -59,7 +59,7 @@ impl Alerts for Sqlite {
             for target in targets {
                 drop_surplus(connection, &target, at)?;
             }
-            for Remembered { name, value } in memory {
+            for AlertMemory { name, value } in memory {
                 let put = "INSERT OR REPLACE INTO alert_memory (name, value, updated_at) VALUES (?, ?, ?)";
                 match value {
                     Some(value) => change(connection, put, params![name, value, at])?,

@@ -38,7 +38,7 @@ impl Writer {
         files: Arc<Files>,
     ) -> std::io::Result<Writer> {
         let (jobs, waiting) = sync_channel(JOBS_MAX);
-        let desk = Desk {
+        let desk = WriterThread {
             connection: Some(connection),
             synced: Durability::Process,
             path: path.to_owned(),
@@ -107,7 +107,7 @@ impl<T: Send, F: FnOnce(&Connection) -> Result<T, StoreError> + Send> Job for Ta
 }
 
 /// The thread's own things.
-struct Desk {
+struct WriterThread {
     /// `None` after the disk failed: what it holds in memory may not be what is on the disk.
     connection: Option<Connection>,
     /// What `PRAGMA synchronous` is set to.
@@ -117,7 +117,7 @@ struct Desk {
     files: Arc<Files>,
 }
 
-impl Desk {
+impl WriterThread {
     fn work(mut self, waiting: &Receiver<Box<dyn Job>>) {
         while let Ok(first) = waiting.recv() {
             let mut group = vec![first];

@@ -1,7 +1,7 @@
 //! Alerts: rules, and an outbox that sends nothing twice and forgets nothing unsent.
 
 use estop_store::{
-    AlertCommit, AlertRule, Alerts, Delivery, DeliveryFilter, DeliveryOutcome, NewAlert, Remembered,
+    AlertCommit, AlertMemory, AlertRule, Alerts, Delivery, DeliveryFilter, DeliveryOutcome, NewAlert,
     StoreError, Waiting,
 };
 
@@ -99,7 +99,7 @@ pub(crate) fn al_1_every_try_is_in_the_log_newest_first(place: &impl Place) {
 
 pub(crate) fn al_1_alerts_and_memory_are_stored_together(place: &impl Place) {
     let remember =
-        |name: &str, value: Option<&str>| Remembered { name: name.into(), value: value.map(str::to_owned) };
+        |name: &str, value: Option<&str>| AlertMemory { name: name.into(), value: value.map(str::to_owned) };
     {
         let store = place.open();
         let both = AlertCommit {

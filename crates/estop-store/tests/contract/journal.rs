@@ -13,36 +13,36 @@ use estop_store::{
 };
 
 use super::written_journal::JOURNAL;
-use super::{Place, Scribe, exported, read_from, replay, seq};
+use super::{JournalFixture, Place, exported, read_from, replay, seq};
 
 pub(crate) fn st_1_what_was_appended_is_there_after_opening_again(place: &impl Place) {
     let cursor = {
         let store = place.open();
         assert_eq!((store.cursor(), store.last_seq(), store.begins_after()), (Ok(None), Ok(0), Ok(0)));
         assert!(read_from(&store, 1).is_empty(), "before there is a journal there are no records");
-        let mut scribe = Scribe::open(place.data_dir());
-        scribe.write(&["a", "b", "a", SYSTEM]);
-        scribe.store(&store);
-        scribe.journal.cursor()
+        let mut fixture = JournalFixture::open(place.data_dir());
+        fixture.write(&["a", "b", "a", SYSTEM]);
+        fixture.store(&store);
+        fixture.journal.cursor()
     };
     let store = place.open();
     assert_eq!((cursor.journal, cursor.seq), (JOURNAL, 4));
     assert_eq!((store.cursor(), store.last_seq()), (Ok(Some(cursor)), Ok(4)));
     assert_eq!(read_from(&store, 1).split_inclusive(|byte| *byte == b'\n').count(), 4);
     assert_eq!(replay(&exported(&store)), 4);
-    let mut scribe = Scribe::open(place.data_dir());
-    scribe.write(&["a", "new"]);
-    scribe.store(&store);
+    let mut fixture = JournalFixture::open(place.data_dir());
+    fixture.write(&["a", "new"]);
+    fixture.store(&store);
     assert_eq!((store.last_seq(), replay(&exported(&store))), (Ok(6), 6));
 }
 
 pub(crate) fn st_1_packing_segments_changes_nothing_that_can_be_read(place: &impl Place) {
     let store = place.open();
-    let mut scribe = Scribe::open(place.data_dir());
+    let mut fixture = JournalFixture::open(place.data_dir());
     for round in 0..30 {
-        scribe.write(&["a", if round % 7 == 0 { "rare" } else { "b" }]);
+        fixture.write(&["a", if round % 7 == 0 { "rare" } else { "b" }]);
         if round % 11 == 10 {
-            scribe.pack(&store);
+            fixture.seal(&store);
         }
     }
     let all = || {
@@ -56,7 +56,7 @@ pub(crate) fn st_1_packing_segments_changes_nothing_that_can_be_read(place: &imp
     };
     let before = all();
     assert_eq!(before.1.as_ref().map(Vec::len), Ok(5));
-    scribe.pack(&store);
+    fixture.seal(&store);
     store.index_segments().expect("indexing nothing is fine");
     let after = all();
     assert_eq!((&after.0, &after.1, &after.2), (&before.0, &before.1, &before.2));
@@ -67,13 +67,13 @@ pub(crate) fn st_1_packing_segments_changes_nothing_that_can_be_read(place: &imp
 
 pub(crate) fn st_1_many_records_in_many_segments_stay_readable(place: &impl Place) {
     let store = place.open();
-    let mut scribe = Scribe::open(place.data_dir());
+    let mut fixture = JournalFixture::open(place.data_dir());
     let names: Vec<String> = (0..50).map(|n| format!("agent-{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     for round in 0..200 {
-        scribe.write(&names);
+        fixture.write(&names);
         if round % 60 == 59 {
-            scribe.pack(&store);
+            fixture.seal(&store);
         }
     }
     let lines = read_from(&store, 1);
@@ -87,11 +87,11 @@ pub(crate) fn st_1_many_records_in_many_segments_stay_readable(place: &impl Plac
 
 pub(crate) fn st_1_a_range_is_cut_to_the_record(place: &impl Place) {
     let store = place.open();
-    let mut scribe = Scribe::open(place.data_dir());
+    let mut fixture = JournalFixture::open(place.data_dir());
     for round in 0..10 {
-        scribe.write(&["a"; 7]);
+        fixture.write(&["a"; 7]);
         if round % 3 == 2 {
-            scribe.pack(&store);
+            fixture.seal(&store);
         }
     }
     for (from, to) in [(1, 70), (3, 3), (5, 44), (21, 22), (35, 36), (70, 70), (60, 900), (71, 900), (9, 8)] {
@@ -115,11 +115,11 @@ pub(crate) fn st_1_a_range_is_cut_to_the_record(place: &impl Place) {
 
 pub(crate) fn st_1_records_of_an_agent_come_newest_first_page_by_page(place: &impl Place) {
     let store = place.open();
-    let mut scribe = Scribe::open(place.data_dir());
+    let mut fixture = JournalFixture::open(place.data_dir());
     for round in 0..20 {
-        scribe.write(&["a", "b", "a"]);
+        fixture.write(&["a", "b", "a"]);
         if round == 6 || round == 12 {
-            scribe.pack(&store);
+            fixture.seal(&store);
         }
     }
     let (mut before, mut seqs) = (None, Vec::new());
@@ -176,9 +176,9 @@ pub(crate) fn st_1_numbers_of_journals_are_kept_whole(place: &impl Place) {
 
 pub(crate) fn st_1_a_batch_is_stored_whole_or_not_at_all(place: &impl Place) {
     let store = place.open();
-    let mut scribe = Scribe::open(place.data_dir());
-    scribe.write(&["a"]);
-    let mut batch = scribe.batch();
+    let mut fixture = JournalFixture::open(place.data_dir());
+    fixture.write(&["a"]);
+    let mut batch = fixture.batch();
     batch.seen.push(AgentSeen { agent: "a".into(), at: 5 });
     batch.events.push(event(1, "a", "kill_switch", "{}"));
     batch.events.push(event(1, "a", "paused", "not JSON"));

@@ -43,7 +43,7 @@ pub(crate) trait Place {
 pub(crate) const MINUTE: i64 = 60_000;
 
 /// Writes a real journal, a minute from record to record.
-pub(crate) struct Scribe {
+pub(crate) struct JournalFixture {
     pub(crate) journal: WrittenJournal,
     /// What each agent's records add up to.
     pub(crate) agents: BTreeMap<Name, Snapshot>,
@@ -51,9 +51,9 @@ pub(crate) struct Scribe {
     pub(crate) name_len: usize,
 }
 
-impl Scribe {
+impl JournalFixture {
     /// Begins a journal, or goes on with the one that is there.
-    pub(crate) fn open(data_dir: &Path) -> Scribe {
+    pub(crate) fn open(data_dir: &Path) -> JournalFixture {
         let journal = WrittenJournal::open(data_dir);
         let reader = JournalReader::new(journal.writer.folder());
         let states = base_states(reader.folder(), &reader.manifest().expect("a manifest")).expect("states");
@@ -70,7 +70,7 @@ impl Scribe {
             true
         };
         reader.records(1, u64::MAX, &mut each).expect("its records");
-        Scribe { journal, agents, name_len: 0 }
+        JournalFixture { journal, agents, name_len: 0 }
     }
 
     /// The newest record.
@@ -115,13 +115,13 @@ impl Scribe {
     }
 
     /// Packs what there is, and notes where agents have records.
-    pub(crate) fn pack(&mut self, store: &impl Journal) {
+    pub(crate) fn seal(&mut self, store: &impl Journal) {
         self.store(store);
-        self.journal.pack();
+        self.journal.seal();
         store.index_segments().expect("indexed");
     }
 
-    /// Lets the oldest packed segment go, as estop does it; gives the newest record that is gone.
+    /// Lets the oldest sealed segment go, as estop does it; gives the newest record that is gone.
     pub(crate) fn prune(&self, store: &impl Journal) -> u64 {
         let reader = JournalReader::new(self.journal.writer.folder());
         let oldest = reader.manifest().expect("a manifest").sealed.first().map_or(0, |sealed| sealed.segment);
@@ -131,7 +131,7 @@ impl Scribe {
     }
 }
 
-/// Text that hardly gets shorter when it is packed.
+/// Text that hardly gets shorter when it is sealed.
 fn noise(len: usize, mut seed: u64) -> String {
     let next = |_| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -10,18 +10,18 @@ use estop_store::{
 };
 
 use super::journal::event;
-use super::{MINUTE, Place, Scribe, exported, read_from, replay, seq};
+use super::{JournalFixture, MINUTE, Place, exported, read_from, replay, seq};
 
-/// Segments of 400 records each, and as many again that are not packed.
-fn fill(store: &impl Journal, scribe: &mut Scribe, segments: usize) {
+/// Segments of 400 records each, and as many again that are not sealed.
+fn fill(store: &impl Journal, fixture: &mut JournalFixture, segments: usize) {
     let agents = ["a", "b", "a", "c", "a", "b", "a", "d", "a", SYSTEM];
-    scribe.name_len = 200;
+    fixture.name_len = 200;
     for _ in 0..segments {
-        scribe.write(&agents.repeat(40));
-        scribe.pack(store);
+        fixture.write(&agents.repeat(40));
+        fixture.seal(store);
     }
-    scribe.write(&agents.repeat(40));
-    scribe.store(store);
+    fixture.write(&agents.repeat(40));
+    fixture.store(store);
 }
 
 /// The agents whose states an export begins with, and the first line behind them.
@@ -42,21 +42,21 @@ fn beginning(lines: &[u8]) -> (Vec<String>, String) {
 
 pub(crate) fn st_1_an_export_verifies_and_replays_across_pruning(place: &impl Place) {
     let store = place.open();
-    let mut scribe = Scribe::open(place.data_dir());
+    let mut fixture = JournalFixture::open(place.data_dir());
     // One agent that is older than everything that stays, one that begins later.
-    scribe.write(&["gone"]);
-    fill(&store, &mut scribe, 3);
+    fixture.write(&["gone"]);
+    fill(&store, &mut fixture, 3);
     let whole = exported(&store);
     assert_eq!((replay(&whole), beginning(&whole).0.len()), (1601, 0));
-    assert_eq!(scribe.prune(&store), 401);
-    scribe.write(&["late", "gone"]);
-    assert_eq!(scribe.prune(&store), 801);
-    scribe.store(&store);
+    assert_eq!(fixture.prune(&store), 401);
+    fixture.write(&["late", "gone"]);
+    assert_eq!(fixture.prune(&store), 801);
+    fixture.store(&store);
     drop(store);
 
     let store = place.open();
-    let mut scribe = Scribe::open(place.data_dir());
-    scribe.write(&["a", "late"]);
+    let mut fixture = JournalFixture::open(place.data_dir());
+    fixture.write(&["a", "late"]);
     assert_eq!((store.begins_after(), store.last_seq()), (Ok(801), Ok(1603)));
     let left = exported(&store);
     assert_eq!(replay(&left), 1605);
@@ -74,9 +74,9 @@ pub(crate) fn st_1_an_export_verifies_and_replays_across_pruning(place: &impl Pl
 
 pub(crate) fn st_1_a_part_that_is_missing_from_an_export_is_noticed(place: &impl Place) {
     let store = place.open();
-    let mut scribe = Scribe::open(place.data_dir());
-    fill(&store, &mut scribe, 2);
-    scribe.prune(&store);
+    let mut fixture = JournalFixture::open(place.data_dir());
+    fill(&store, &mut fixture, 2);
+    fixture.prune(&store);
     let whole = exported(&store);
     let lines: Vec<&[u8]> = whole.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
     assert_eq!(replay(&whole), 1200);
@@ -91,44 +91,44 @@ pub(crate) fn st_1_a_part_that_is_missing_from_an_export_is_noticed(place: &impl
 pub(crate) fn st_1_everything_packed_may_go_and_the_journal_goes_on(place: &impl Place) {
     {
         let store = place.open();
-        let mut scribe = Scribe::open(place.data_dir());
-        fill(&store, &mut scribe, 2);
-        scribe.pack(&store);
-        assert_eq!([scribe.prune(&store), scribe.prune(&store), scribe.prune(&store)], [400, 800, 1200]);
-        assert_eq!(scribe.prune(&store), 0, "the newest segment is never pruned");
+        let mut fixture = JournalFixture::open(place.data_dir());
+        fill(&store, &mut fixture, 2);
+        fixture.seal(&store);
+        assert_eq!([fixture.prune(&store), fixture.prune(&store), fixture.prune(&store)], [400, 800, 1200]);
+        assert_eq!(fixture.prune(&store), 0, "the newest segment is never pruned");
         assert_eq!((store.begins_after(), store.last_seq()), (Ok(1200), Ok(1200)));
         assert!(read_from(&store, 1201).is_empty());
     }
     let store = place.open();
-    let mut scribe = Scribe::open(place.data_dir());
-    scribe.write(&["a", "new"]);
+    let mut fixture = JournalFixture::open(place.data_dir());
+    fixture.write(&["a", "new"]);
     assert_eq!(store.records_of("a", None, 10).map(|lines| lines.len()), Ok(1));
     assert_eq!(replay(&exported(&store)), 1202);
-    scribe.pack(&store);
-    assert_eq!((scribe.prune(&store), store.records_of("a", None, 10)), (1202, Ok(Vec::new())));
+    fixture.seal(&store);
+    assert_eq!((fixture.prune(&store), store.records_of("a", None, 10)), (1202, Ok(Vec::new())));
     assert_eq!(replay(&exported(&store)), 1202);
 }
 
 pub(crate) fn st_1_each_agent_has_its_state_after_what_was_pruned(place: &impl Place) {
     let (after_one, after_two) = {
         let store = place.open();
-        let mut scribe = Scribe::open(place.data_dir());
-        scribe.write(&["gone"]);
-        scribe.pack(&store);
-        let one = scribe.agents.clone();
-        fill(&store, &mut scribe, 0);
-        scribe.pack(&store);
-        let two = scribe.agents.clone();
-        scribe.write(&["late", "a"]);
+        let mut fixture = JournalFixture::open(place.data_dir());
+        fixture.write(&["gone"]);
+        fixture.seal(&store);
+        let one = fixture.agents.clone();
+        fill(&store, &mut fixture, 0);
+        fixture.seal(&store);
+        let two = fixture.agents.clone();
+        fixture.write(&["late", "a"]);
         assert_eq!(store.base_state("gone"), Ok(None), "nothing was pruned yet");
-        assert_eq!(scribe.prune(&store), 1);
+        assert_eq!(fixture.prune(&store), 1);
         (one, two)
     };
     let store = place.open();
     assert_eq!(store.base_state("gone"), Ok(Some(after_one["gone"].write())));
     assert_eq!(store.base_state("a"), Ok(None));
-    let scribe = Scribe::open(place.data_dir());
-    assert_eq!(scribe.prune(&store), 401);
+    let fixture = JournalFixture::open(place.data_dir());
+    assert_eq!(fixture.prune(&store), 401);
     for (agent, state) in &after_two {
         assert_eq!(store.base_state(agent), Ok(Some(state.write())), "{agent}");
     }
@@ -139,16 +139,16 @@ pub(crate) fn st_1_each_agent_has_its_state_after_what_was_pruned(place: &impl P
 
 pub(crate) fn st_1_events_are_kept_as_long_as_asked(place: &impl Place) {
     let store = place.open();
-    let mut scribe = Scribe::open(place.data_dir());
+    let mut fixture = JournalFixture::open(place.data_dir());
     for seq in 1..=30 {
-        scribe.write(&["a"]);
-        let mut batch = scribe.batch();
+        fixture.write(&["a"]);
+        let mut batch = fixture.batch();
         batch.events.push(event(seq, "a", "paused", "{}"));
         store.append(Arc::new(batch), Durability::Process).expect("an event");
     }
     let left = || store.events(&EventFilter::default(), 100).map(|events| events.len());
-    scribe.pack(&store);
-    assert_eq!(scribe.prune(&store), 30);
+    fixture.seal(&store);
+    assert_eq!(fixture.prune(&store), 30);
     assert_eq!(left(), Ok(30));
     let old = Old { events_before: Some(11 * MINUTE), ..Old::default() };
     while store.sweep(old).expect("it sweeps") > 0 {}

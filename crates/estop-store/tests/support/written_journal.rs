@@ -72,18 +72,18 @@ impl WrittenJournal {
     }
 
     /// Ends the segment and begins the next; packs it, and those that a crash left.
-    pub(crate) fn pack(&mut self) {
+    pub(crate) fn seal(&mut self) {
         let segment = self.writer.position().segment;
         self.writer.begin_segment(&self.state).expect("begun");
         self.writer.sync().expect("synced");
         let folder = self.writer.folder();
         let mut manifest = JournalReader::new(folder).manifest().expect("a manifest");
         for segment in manifest.last_segment() + 1..=segment {
-            seal(folder, segment, &mut manifest).expect("packed");
+            seal(folder, segment, &mut manifest).expect("sealed");
         }
     }
 
-    /// Lets the oldest packed segment go.
+    /// Lets the oldest sealed segment go.
     pub(crate) fn prune(&self) -> u64 {
         let folder = self.writer.folder();
         let mut manifest = JournalReader::new(folder).manifest().expect("a manifest");

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use estop_core::fingerprint::signature;
 use estop_core::ids::{CallId, Hash64};
 
-use super::{HookIn, HookPrint};
+use super::{HookFingerprint, HookIn};
 
 /// Calls without an id that may be open at once, like the core's own limit. Past it the oldest is forgotten: its end
 /// is then nobody's.
@@ -31,7 +31,7 @@ impl CallNumbers {
     }
 
     /// The number of a call that is about to be made. Without an id, each is a new one.
-    pub fn requested(&mut self, hook: &HookPrint) -> CallId {
+    pub fn requested(&mut self, hook: &HookFingerprint) -> CallId {
         if let Some(id) = hook.named {
             return id;
         }
@@ -46,7 +46,7 @@ impl CallNumbers {
     }
 
     /// The number of a call that ended; without an id, the oldest open one with the same tool and arguments.
-    pub fn finished(&mut self, hook: &HookPrint) -> Option<CallId> {
+    pub fn finished(&mut self, hook: &HookFingerprint) -> Option<CallId> {
         if let Some(id) = hook.named {
             return Some(id);
         }

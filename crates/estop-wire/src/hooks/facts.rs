@@ -30,7 +30,7 @@ const COMMAND_KEYS: &[&str] = &["command", "cmd", "commands", "script", "input"]
 /// All that takes a look at the texts of a hook: its hashes, and what its command is. Made before anything is locked, so
 /// that nobody waits for a text that is long or meant to be slow (SE-1).
 #[derive(Clone, Debug, Default)]
-pub struct HookPrint {
+pub struct HookFingerprint {
     /// The number of a call that has an id.
     pub(super) named: Option<CallId>,
     /// The session, the tool and its arguments: what a call without an id is known by.
@@ -41,7 +41,7 @@ pub struct HookPrint {
     pub report: Option<String>,
 }
 
-impl HookPrint {
+impl HookFingerprint {
     /// What the core is told before a tool. `call` is the number of the call ([`super::CallNumbers`]).
     pub fn tool_requested(&self, call: CallId) -> Option<ToolRequested> {
         self.before.clone().map(|before| ToolRequested { call, ..before })
@@ -58,11 +58,11 @@ const NO_CALL: CallId = CallId(0);
 
 impl HookIn {
     /// Reads its texts, each a bounded number of times.
-    pub fn print(&self, runners: &TestRunners) -> HookPrint {
-        let Some(tool) = &self.tool else { return HookPrint::default() };
+    pub fn print(&self, runners: &TestRunners) -> HookFingerprint {
+        let Some(tool) = &self.tool else { return HookFingerprint::default() };
         let action = signature::action(&name(tool), &tool.args);
         let asks = self.event == HookEvent::ToolRequested;
-        HookPrint {
+        HookFingerprint {
             named: calls::named(self),
             asked: calls::asked(self, action),
             before: asks.then(|| ToolRequested {

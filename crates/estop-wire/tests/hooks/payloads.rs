@@ -7,7 +7,7 @@ use estop_core::ended::Ended;
 use estop_core::fingerprint::signature;
 use estop_core::ids::CallId;
 use estop_core::run::test_command::TestRunners;
-use estop_wire::hooks::{self, CallNumbers, Commands, HookClient, HookEvent, HookIn, HookPrint};
+use estop_wire::hooks::{self, CallNumbers, Commands, HookClient, HookEvent, HookFingerprint, HookIn};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -35,7 +35,7 @@ fn first(client: HookClient, event: &str) -> HookIn {
     of(client, event).into_iter().next().expect("it was recorded")
 }
 
-fn print(hook: &HookIn) -> HookPrint {
+fn print(hook: &HookIn) -> HookFingerprint {
     hook.print(&TestRunners::default())
 }
 

@@ -25,7 +25,7 @@ const SEGMENT_BYTES: u64 = JOURNAL_BYTES / 8;
 const LONG: u64 = 700;
 
 /// Appends records of some kilobytes each, as an estop would have written them: of one agent that works, and of one that
-/// a person stopped at the beginning. Nothing but the journal knows of them, and no segment is packed yet.
+/// a person stopped at the beginning. Nothing but the journal knows of them, and no segment is sealed yet.
 fn fill(house: &House, records: u64) {
     fill_aged(house, records, |_| 0);
 }
@@ -59,7 +59,7 @@ fn fill_aged(house: &House, records: u64, days: impl Fn(u64) -> i64) {
     journal.writer.sync().unwrap();
 }
 
-/// Text that hardly gets shorter when it is packed.
+/// Text that hardly gets shorter when it is compressed.
 fn unpackable(len: usize, random: &mut u64) -> String {
     let next = |_| {
         *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -78,7 +78,7 @@ fn pruned_to(house: &House) -> u64 {
 /// Bytes of all files of the journal.
 fn journal_bytes(house: &House) -> u64 {
     let files = std::fs::read_dir(house.data().join("journal")).unwrap();
-    // One may be packed or pruned meanwhile.
+    // One may be sealed or pruned meanwhile.
     files.filter_map(|file| file.unwrap().metadata().ok()).map(|about| about.len()).sum()
 }
 

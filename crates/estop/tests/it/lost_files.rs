@@ -207,14 +207,14 @@ fn tw_7_the_stored_journal_is_verified_and_a_change_is_found() {
     let changed = house.estop(&["journal", "verify", "--json"]).is(0, "").json();
     assert_ne!(changed["digest"], whole["digest"]);
 
-    // A bit of a packed segment.
+    // A bit of a sealed segment.
     std::fs::write(&segment, text).unwrap();
-    WrittenJournal::open(&house.data()).pack();
+    WrittenJournal::open(&house.data()).seal();
     house.estop(&["journal", "verify"]).is(0, "Whole");
-    let packed = house.data().join("journal/00000001.jsonl.zst");
-    let mut bytes = std::fs::read(&packed).unwrap();
+    let sealed = house.data().join("journal/00000001.jsonl.zst");
+    let mut bytes = std::fs::read(&sealed).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 4;
-    std::fs::write(&packed, bytes).unwrap();
-    house.estop(&["journal", "verify"]).is(1, "was changed after it was packed");
+    std::fs::write(&sealed, bytes).unwrap();
+    house.estop(&["journal", "verify"]).is(1, "was changed after it was sealed");
 }

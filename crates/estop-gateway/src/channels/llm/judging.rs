@@ -5,7 +5,7 @@ use std::sync::Arc;
 use estop_core::decision::{Decision, Finding, Guard};
 use estop_core::ended::Ended;
 use estop_core::event::{CallKind, Estimate, Event, EventKind, RequestReceived};
-use estop_core::fingerprint::RequestPrint;
+use estop_core::fingerprint::RequestFingerprint;
 use estop_core::ids::Name;
 use estop_core::run::RunState;
 use estop_core::run::test_command::TestRunners;
@@ -38,8 +38,8 @@ impl LlmRequest {
         flight.set_run(run.clone());
         let mut print = match self.kind() {
             // A session has many conversations, of sub-agents and helpers: only a run that was named is one.
-            CallKind::Generation => RequestPrint::of(&said.text(caller.run.as_deref())),
-            CallKind::Embedding | CallKind::Other => RequestPrint::default(),
+            CallKind::Generation => RequestFingerprint::of(&said.text(caller.run.as_deref())),
+            CallKind::Embedding | CallKind::Other => RequestFingerprint::default(),
         };
         print.steps.iter_mut().for_each(|step| shorten(&mut step.tool));
         let prices = self.prices(worker, said);
@@ -156,7 +156,7 @@ impl LlmRequest {
 }
 
 /// Notes which results are of test runs that say how they ended: hooks may not have said it (CB-4).
-fn note_test_runs(runners: &TestRunners, said: &RequestIn<'_>, print: &mut RequestPrint) {
+fn note_test_runs(runners: &TestRunners, said: &RequestIn<'_>, print: &mut RequestFingerprint) {
     for (step, said) in print.steps.iter_mut().zip(&said.steps) {
         step.test_run = step.ended != Ended::Unknown && runners.is_test_call(&said.tool, &said.args);
     }

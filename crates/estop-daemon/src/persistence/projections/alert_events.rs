@@ -5,13 +5,13 @@ use estop_core::guards::breaker::LimitUse;
 use estop_core::ids::Name;
 use estop_core::operator::ADMIN_TOKEN_BY_OWNER;
 use estop_core::system::proof_test::CANARY;
-use estop_notify::{AlertType, BudgetSeen, Cost, Detail, EscalationSeen, Happening, Phase};
+use estop_notify::{AlertEvent, AlertType, BudgetSeen, Cost, Detail, EscalationSeen, Phase};
 use estop_store::{
     Escalation, EventFilter, EventKey, Journal, JournalBatch, NewEvent, Sqlite, StoreError, StoredEvent,
 };
 use serde_json::{Value, json};
 
-use super::facts::Facts;
+use super::context::Context;
 use crate::alerting::button;
 
 /// Events that are read at once, the newest first.
@@ -28,16 +28,16 @@ trait Beside {
 }
 
 /// What happened in a batch that is about to be stored.
-pub(in crate::memory) fn of_batch(batch: &JournalBatch, facts: &Facts) -> Vec<Happening> {
-    if batch.events.is_empty() { Vec::new() } else { of(&batch.events, &Fresh { batch, facts }) }
+pub(in crate::persistence) fn of_batch(batch: &JournalBatch, context: &Context) -> Vec<AlertEvent> {
+    if batch.events.is_empty() { Vec::new() } else { of(&batch.events, &Fresh { batch, context }) }
 }
 
 /// What happened after a record, as it is stored.
-pub(in crate::memory) fn since(
+pub(in crate::persistence) fn since(
     store: &Sqlite,
     after: u64,
-    facts: &Facts,
-) -> Result<Vec<Happening>, StoreError> {
+    context: &Context,
+) -> Result<Vec<AlertEvent>, StoreError> {
     let mut events: Vec<NewEvent> = Vec::new();
     let mut before: Option<EventKey> = None;
     while events.len() < MISSED_MAX {
@@ -54,11 +54,11 @@ pub(in crate::memory) fn since(
         }
     }
     events.reverse();
-    Ok(of(&events, &Fresh { batch: &JournalBatch::default(), facts }))
+    Ok(of(&events, &Fresh { batch: &JournalBatch::default(), context }))
 }
 
 /// The event of the journal's end: its digest covers all there was up to this record.
-pub(in crate::memory) fn checkpoint(seq: u64, digest: &str, wall: i64) -> NewEvent {
+pub(in crate::persistence) fn checkpoint(seq: u64, digest: &str, wall: i64) -> NewEvent {
     let detail = json!({ "last_seq": seq, "digest": digest }).to_string();
     NewEvent { seq, wall, agent: None, event_type: "checkpoint".into(), detail }
 }
@@ -66,7 +66,7 @@ pub(in crate::memory) fn checkpoint(seq: u64, digest: &str, wall: i64) -> NewEve
 /// The batch itself, and what is known beside it.
 struct Fresh<'a> {
     batch: &'a JournalBatch,
-    facts: &'a Facts,
+    context: &'a Context,
 }
 
 impl Beside for Fresh<'_> {
@@ -74,19 +74,19 @@ impl Beside for Fresh<'_> {
         let of_run = |run: &str| {
             let id = format!("{agent}:{run}");
             let here = self.batch.runs.iter().find(|row| *row.id == id).map(|row| row.spent);
-            here.or_else(|| self.facts.run(&id).map(|row| row.spent)).filter(|spent| spent.0 > 0)
+            here.or_else(|| self.context.run(&id).map(|row| row.spent)).filter(|spent| spent.0 > 0)
         };
-        Cost { run: run.and_then(of_run), today: self.facts.spent_today(agent) }
+        Cost { run: run.and_then(of_run), today: self.context.spent_today(agent) }
     }
 
     fn escalation(&self, id: &str) -> Option<Escalation> {
         let here = self.batch.escalations.iter().find(|kept| *kept.id == *id).cloned();
-        here.or_else(|| self.facts.escalation(id))
+        here.or_else(|| self.context.escalation(id))
     }
 }
 
 /// What happened in these events, which are in order and have every event of their records.
-fn of<'e>(events: impl IntoIterator<Item = &'e NewEvent>, beside: &dyn Beside) -> Vec<Happening> {
+fn of<'e>(events: impl IntoIterator<Item = &'e NewEvent>, beside: &dyn Beside) -> Vec<AlertEvent> {
     let mut out = Vec::new();
     let (mut seq, mut nth, mut escalations) = (0, 0, 0);
     for event in events {
@@ -96,7 +96,7 @@ fn of<'e>(events: impl IntoIterator<Item = &'e NewEvent>, beside: &dyn Beside) -
         if &*event.event_type == "run_escalated" {
             escalations += 1;
         }
-        out.extend(Seen::of(event, nth).and_then(|seen| seen.happening(escalations, beside)));
+        out.extend(Seen::of(event, nth).and_then(|seen| seen.alert_event(escalations, beside)));
         nth += 1;
     }
     out
@@ -135,8 +135,8 @@ impl<'e> Seen<'e> {
         is_told.then(|| Seen { event, detail: serde_json::from_str(&event.detail).unwrap_or_default(), nth })
     }
 
-    fn happening(&self, escalations: u32, beside: &dyn Beside) -> Option<Happening> {
-        let cleared = |alert| Some(Happening { phase: Phase::Cleared, ..self.plain(alert) });
+    fn alert_event(&self, escalations: u32, beside: &dyn Beside) -> Option<AlertEvent> {
+        let cleared = |alert| Some(AlertEvent { phase: Phase::Cleared, ..self.plain(alert) });
         match &*self.event.event_type {
             "kill_switch" if self.text("cause") == "watchdog" => {
                 Some(self.stopped(AlertType::Watchdog, "", beside))
@@ -149,20 +149,22 @@ impl<'e> Seen<'e> {
             "run_escalated" => Some(self.escalated(escalations, beside)),
             "budget_warning" => self.budget(),
             "budget_refused" => Some(self.refused()),
-            "error_rate" => Some(Happening { evidence: self.failures(), ..self.plain(AlertType::ErrorRate) }),
+            "error_rate" => {
+                Some(AlertEvent { evidence: self.failures(), ..self.plain(AlertType::ErrorRate) })
+            }
             "error_rate_over" => cleared(AlertType::ErrorRate),
             "activated" => cleared(AlertType::KillSwitch),
             "resumed" => cleared(AlertType::Health),
             "run_extended" => cleared(AlertType::CircuitBreaker),
             "system_kill" | "system_clear" => button::told(self.event, &self.detail),
-            "prooftest_failed" => Some(Happening {
+            "prooftest_failed" => Some(AlertEvent {
                 cause: "the last one FAILED".to_owned(),
                 evidence: "A proof test failed: the stop may not work. `estop prooftest` says which step."
                     .to_owned(),
                 ..self.plain(AlertType::ProoftestOverdue)
             }),
             "prooftest_passed" => cleared(AlertType::ProoftestOverdue),
-            "access_changed" if self.text("what").starts_with(ADMIN_TOKEN_BY_OWNER) => Some(Happening {
+            "access_changed" if self.text("what").starts_with(ADMIN_TOKEN_BY_OWNER) => Some(AlertEvent {
                 evidence: self.text("what").to_owned(),
                 ..self.plain(AlertType::AdminToken)
             }),
@@ -171,8 +173,8 @@ impl<'e> Seen<'e> {
         }
     }
 
-    fn plain(&self, alert: AlertType) -> Happening {
-        Happening {
+    fn plain(&self, alert: AlertType) -> AlertEvent {
+        AlertEvent {
             id: format!("{}.{}", self.event.seq, self.nth).into(),
             seq: self.event.seq,
             at: self.event.wall,
@@ -198,13 +200,13 @@ impl<'e> Seen<'e> {
     }
 
     /// A guard stopped or paused an agent.
-    fn stopped(&self, alert: AlertType, cause: &str, beside: &dyn Beside) -> Happening {
+    fn stopped(&self, alert: AlertType, cause: &str, beside: &dyn Beside) -> AlertEvent {
         let plain = self.plain(alert);
         let cost = beside.cost(plain.agent.as_deref().unwrap_or_default(), plain.run.as_deref());
-        Happening { cause: cause.to_owned(), evidence: self.text("reason").to_owned(), cost, ..plain }
+        AlertEvent { cause: cause.to_owned(), evidence: self.text("reason").to_owned(), cost, ..plain }
     }
 
-    fn escalated(&self, escalations: u32, beside: &dyn Beside) -> Happening {
+    fn escalated(&self, escalations: u32, beside: &dyn Beside) -> AlertEvent {
         let plain = self.plain(AlertType::CircuitBreaker);
         let agent = plain.agent.as_deref().unwrap_or_default();
         let more = if escalations > 1 { format!("-{escalations}") } else { String::new() };
@@ -213,9 +215,9 @@ impl<'e> Seen<'e> {
             return plain;
         };
         let kept = beside.escalation(&id);
-        let facts: Value =
+        let context: Value =
             kept.as_ref().and_then(|kept| serde_json::from_str(&kept.facts).ok()).unwrap_or_default();
-        let fact = |key: &str| facts[key].as_str().map(Name::from);
+        let fact = |key: &str| context[key].as_str().map(Name::from);
         let seen = EscalationSeen {
             id,
             issue: fact("issue"),
@@ -227,7 +229,7 @@ impl<'e> Seen<'e> {
             commit: fact("commit"),
         };
         let sits = if self.detail["attended"] == true { " A person sits at it." } else { "" };
-        Happening {
+        AlertEvent {
             cause: limit.limit.text().to_owned(),
             evidence: format!("{}: {} of {} used.{sits}", limit.limit.text(), limit.current, limit.max),
             cost: beside.cost(agent, plain.run.as_deref()),
@@ -236,7 +238,7 @@ impl<'e> Seen<'e> {
         }
     }
 
-    fn budget(&self) -> Option<Happening> {
+    fn budget(&self) -> Option<AlertEvent> {
         let account = self.text("account");
         let seen = BudgetSeen {
             percent: self.detail["percent"].as_u64().and_then(|percent| percent.try_into().ok())?,
@@ -248,11 +250,11 @@ impl<'e> Seen<'e> {
         let plain = self.plain(AlertType::Budget);
         // Who made all of them reach it is not to blame alone.
         let run = plain.run.clone().filter(|_| account.ends_with("_per_run"));
-        Some(Happening { run, evidence: evidence.to_owned(), detail: Detail::Budget(seen), ..plain })
+        Some(AlertEvent { run, evidence: evidence.to_owned(), detail: Detail::Budget(seen), ..plain })
     }
 
     /// A budget refused an agent's request.
-    fn refused(&self) -> Happening {
+    fn refused(&self) -> AlertEvent {
         let account = self.text("account");
         let plain = self.plain(AlertType::Budget);
         // A cap of all agents together refuses all of them: it is told once, of nobody alone.
@@ -260,7 +262,7 @@ impl<'e> Seen<'e> {
         let run = plain.run.clone().filter(|_| account.ends_with("_per_run"));
         let fit = self.detail["fit"].as_str().unwrap_or("over");
         let (cause, evidence) = (format!("{account} {fit}"), self.text("reason").to_owned());
-        Happening { agent, run, cause, evidence, ..plain }
+        AlertEvent { agent, run, cause, evidence, ..plain }
     }
 
     fn failures(&self) -> String {
@@ -269,11 +271,11 @@ impl<'e> Seen<'e> {
         format!("{failed} of {finished} requests of the last {} minutes failed", number("minutes"))
     }
 
-    fn checkpoint(&self) -> Option<Happening> {
+    fn checkpoint(&self) -> Option<AlertEvent> {
         let last_seq = self.detail["last_seq"].as_u64()?;
         let digest = self.text("digest").to_owned();
         let detail = Detail::Checkpoint { last_seq, digest };
-        Some(Happening { detail, ..self.plain(AlertType::Checkpoint) })
+        Some(AlertEvent { detail, ..self.plain(AlertType::Checkpoint) })
     }
 }
 

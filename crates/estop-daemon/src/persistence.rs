@@ -1,21 +1,21 @@
 //! What estop remembers: the journal, and the store with what follows from it (ST-1).
 //!
 //! A record is in the journal before anybody is told what was decided, so that a killed process loses nothing it said; the
-//! scribe makes rows of it some milliseconds later, in one transaction for all of them.
+//! projector makes rows of it some milliseconds later, in one transaction for all of them.
 
-mod desks;
-mod fleet;
+mod agent_states;
+mod eviction;
+mod fleet_budget;
 mod latch;
-mod missing;
-mod open;
-mod past;
-mod places;
-mod rows;
-mod scribe;
+mod maintenance;
+mod newest_records;
+mod open_requests;
+mod projections;
+mod projector;
+mod recovery;
 mod segment_file;
 mod settings;
-mod states;
-mod upkeep;
+mod tracked_agents;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt;
@@ -34,7 +34,7 @@ use estop_core::operator::AgentKeyHash;
 use estop_core::policy::Preset;
 use estop_core::policy_file::PolicyFile;
 use estop_core::time::{Millis, Now};
-use estop_gateway::{Engine, Gateway, JournalQueue, Over, Remembered};
+use estop_gateway::{Engine, Gateway, JournalQueue, Over, RestoredState};
 use estop_store::segments::{RecoverError, Recovered, SegmentWriter, boot_id, recover};
 use estop_store::{
     Access, Agent, AgentRepo, Cursor, DataLock, OpenError, Origin, Sqlite, SqliteOptions, StoreError,
@@ -43,14 +43,14 @@ use estop_store::{
 use rustix::process::geteuid;
 
 use crate::alerting::Alerting;
-use past::{Known, Past};
-use scribe::{Beside, Places, Scribe};
+pub use maintenance::MaintenanceThread;
+use projector::{Beside, Places, Projector};
+use recovery::{KnownAgent, Recovery};
 use segment_file::{SegmentFile, SignOfLife};
 use settings::RecordSettings;
-pub use upkeep::Tidying;
 
 /// A memory that is being written.
-pub struct Memory {
+pub struct Persistence {
     /// Where records go in.
     pub queue: Arc<JournalQueue>,
     /// The store; `None` if it could not be trusted.
@@ -63,7 +63,7 @@ pub struct Memory {
     pub writer: Option<Arc<SegmentWriter>>,
     engine: Arc<OnceLock<Arc<Engine>>>,
     places: Arc<OnceLock<Places>>,
-    known: Vec<Known>,
+    known: Vec<KnownAgent>,
     data_dir: PathBuf,
     alive: OnceLock<SignOfLife>,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
@@ -71,7 +71,7 @@ pub struct Memory {
     _lock: Option<DataLock>,
 }
 
-impl Memory {
+impl Persistence {
     /// Opens the data directory and takes in what a killed process left. A database that cannot be trusted does not
     /// end estop: it comes up shut, with the reason.
     pub fn open(
@@ -80,16 +80,16 @@ impl Memory {
         policies: &PolicyFile,
         alerts: &Alerts,
         journal_bytes: Option<u64>,
-    ) -> anyhow::Result<(Memory, Remembered)> {
+    ) -> anyhow::Result<(Persistence, RestoredState)> {
         // Its owner's alone: whoever may write here may press the button, and read what agents did.
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
         made.with_context(|| format!("data_dir: cannot create {}", data_dir.display()))?;
         check_folder(data_dir, geteuid().as_raw()).context("data_dir")?;
         match Sqlite::open(&database(data_dir), SqliteOptions::default()) {
-            Ok(store) => Memory::begin(data_dir, store, wall, policies, alerts, journal_bytes),
+            Ok(store) => Persistence::begin(data_dir, store, wall, policies, alerts, journal_bytes),
             Err(
                 error @ (OpenError::Corrupt { .. } | OpenError::Foreign { .. } | OpenError::Newer { .. }),
-            ) => Memory::untrusted(data_dir, wall, alerts, error.to_string()),
+            ) => Persistence::untrusted(data_dir, wall, alerts, error.to_string()),
             Err(error @ (OpenError::Locked { .. } | OpenError::Io { .. })) => Err(error).context("data_dir"),
         }
     }
@@ -101,15 +101,15 @@ impl Memory {
         policies: &PolicyFile,
         alerts: &Alerts,
         journal_bytes: Option<u64>,
-    ) -> anyhow::Result<(Memory, Remembered)> {
+    ) -> anyhow::Result<(Persistence, RestoredState)> {
         let boot = boot_id();
         let read = recover(store.journal().folder(), &boot, &mut |_, _| {}).map_err(anyhow::Error::from);
         let read = read.and_then(|recovered| {
-            let past = Past::read(&store, recovered.as_ref())?;
-            settings::restore(&store, &past.state.settings)?;
-            Ok((recovered, past))
+            let recovery = Recovery::read(&store, recovered.as_ref())?;
+            settings::restore(&store, &recovery.state.settings)?;
+            Ok((recovered, recovery))
         });
-        let (recovered, mut past) = match read {
+        let (recovered, mut recovery) = match read {
             Ok(read) => read,
             // The system refuses to read it, and it may be as it was.
             Err(error) if is_refused(&error) => return Err(error).context("data_dir"),
@@ -121,7 +121,7 @@ impl Memory {
                      start anew",
                     data_dir.display()
                 );
-                return Memory::untrusted(data_dir, wall, alerts, problem);
+                return Persistence::untrusted(data_dir, wall, alerts, problem);
             }
         };
         Alerting::forget_shut(data_dir);
@@ -129,30 +129,30 @@ impl Memory {
             .context("data_dir: cannot write the journal")?;
         let writer = Arc::new(writer);
         let file = SegmentFile::new(Arc::clone(&writer), journal_bytes);
-        let queue = Arc::new(JournalQueue::with_file(Box::new(file), past.state.clone()));
+        let queue = Arc::new(JournalQueue::with_file(Box::new(file), recovery.state.clone()));
         let engine: Arc<OnceLock<Arc<Engine>>> = Arc::default();
         let places: Arc<OnceLock<Places>> = Arc::default();
         let commands = estop_config::commands(data_dir, &estop_config::Env::of_process());
-        let alerting = Arc::new(Alerting::start(&store, alerts, past.state.seq, commands)?);
+        let alerting = Arc::new(Alerting::start(&store, alerts, recovery.state.seq, commands)?);
         let beside = Beside {
             engine: Arc::clone(&engine),
             places: Arc::clone(&places),
             policies: Arc::new(policies.clone()),
             alerting: Arc::clone(&alerting),
         };
-        let cursor = Cursor { seq: past.cursor, ..cursor };
-        let mut scribe = Scribe::new(store.clone(), Arc::clone(&queue), beside, cursor);
-        scribe.know(&mut past, fleet::account(&store, wall)?)?;
-        scribe.catch_up(&mut past)?;
-        scribe.tell_missed()?;
-        let known = std::mem::take(&mut past.known);
-        let mut remembered = past.remembered(data_dir, wall)?;
-        remembered.fleet = scribe.fleet();
-        let write = move || scribe.run();
-        let thread = std::thread::Builder::new().name("estop-scribe".into()).spawn(write)?;
+        let cursor = Cursor { seq: recovery.cursor, ..cursor };
+        let mut projector = Projector::new(store.clone(), Arc::clone(&queue), beside, cursor);
+        projector.know(&mut recovery, fleet_budget::account(&store, wall)?)?;
+        projector.catch_up(&mut recovery)?;
+        projector.tell_missed()?;
+        let known = std::mem::take(&mut recovery.known);
+        let mut remembered = recovery.remembered(data_dir, wall)?;
+        remembered.fleet = projector.fleet();
+        let write = move || projector.run();
+        let thread = std::thread::Builder::new().name("estop-projector".into()).spawn(write)?;
         let thread = Some(thread);
         Ok((
-            Memory {
+            Persistence {
                 queue,
                 store: Some(store),
                 alerting: Some(alerting),
@@ -177,7 +177,7 @@ impl Memory {
         wall: i64,
         alerts: &Alerts,
         problem: String,
-    ) -> anyhow::Result<(Memory, Remembered)> {
+    ) -> anyhow::Result<(Persistence, RestoredState)> {
         let lock = match lock(&database(data_dir)) {
             Err(error @ OpenError::Locked { .. }) => return Err(error).context("data_dir"),
             // Where nothing can be written, nothing is.
@@ -185,7 +185,7 @@ impl Memory {
         };
         let queue = Arc::new(JournalQueue::default());
         queue.fail();
-        let memory = Memory {
+        let memory = Persistence {
             queue,
             store: None,
             alerting: Alerting::while_shut(data_dir, alerts).map(Arc::new),
@@ -200,12 +200,16 @@ impl Memory {
             _lock: lock,
         };
         let latch = latch::without_database(data_dir, memory.problem.clone(), wall);
-        Ok((memory, Remembered { latch: Some(latch), ..Remembered::default() }))
+        Ok((memory, RestoredState { latch: Some(latch), ..RestoredState::default() }))
     }
 
     /// Adds what was set while estop ran: rules of agents and their keys. Gives back the agents whose rules do not fit
     /// over the configuration any more; they are left out, and said.
-    pub fn set_over(&self, policies: &PolicyFile, remembered: &mut Remembered) -> anyhow::Result<Vec<Name>> {
+    pub fn set_over(
+        &self,
+        policies: &PolicyFile,
+        remembered: &mut RestoredState,
+    ) -> anyhow::Result<Vec<Name>> {
         let Some(store) = &self.store else { return Ok(Vec::new()) };
         let good = store.keys()?.into_iter().filter(|key| key.revoked_at.is_none());
         remembered.made_keys =
@@ -231,10 +235,10 @@ impl Memory {
     }
 
     /// Sees to it that there are places left: agents nobody needs in memory rest in the store. After
-    /// [`Memory::set_over`], which says who has rules and keys of its own.
-    pub fn settle(&self, config: &ServeConfig, remembered: &mut Remembered) {
+    /// [`Persistence::set_over`], which says who has rules and keys of its own.
+    pub fn settle(&self, config: &ServeConfig, remembered: &mut RestoredState) {
         if let Some(store) = &self.store {
-            places::settle(store, &self.known, config, remembered);
+            eviction::evict_at_start(store, &self.known, config, remembered);
         }
     }
 
@@ -272,7 +276,7 @@ impl Memory {
         }
         self.queue.close();
         let Some(thread) = self.thread.take() else { return Ok(()) };
-        thread.join().map_err(|_| anyhow::anyhow!("the journal's scribe panicked"))?
+        thread.join().map_err(|_| anyhow::anyhow!("the journal's projector panicked"))?
     }
 }
 

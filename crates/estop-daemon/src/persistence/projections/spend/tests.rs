@@ -11,7 +11,7 @@ use super::*;
 
 const DAY_MS: i64 = 86_400_000;
 /// Day, agent, run, model and issue; and how many requests with how many tokens.
-type Booked = BTreeMap<(i32, String, String, String, String), (u64, u64)>;
+type SpendEntry = BTreeMap<(i32, String, String, String, String), (u64, u64)>;
 
 /// Numbers that look made up, and are the same each time.
 struct Dice(u64);
@@ -31,7 +31,7 @@ fn received(request: u64, model: &str) -> RequestReceived {
     serde_json::from_value(received).expect("a request")
 }
 
-fn add_all(booked: &mut Booked, out: JournalBatch) {
+fn add_all(booked: &mut SpendEntry, out: JournalBatch) {
     for spend in out.spend {
         let key = (spend.day, spend.agent.into(), spend.run.into(), spend.model.into(), spend.issue.into());
         let sum: &mut (u64, u64) = booked.entry(key).or_default();
@@ -43,20 +43,20 @@ fn add_all(booked: &mut Booked, out: JournalBatch) {
 fn po_6_each_request_is_booked_under_its_day_agent_run_model_and_issue() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Sqlite::open(&folder.path().join("estop.db"), SqliteOptions::default()).expect("a store");
-    let facts = |number| Facts::new(number, store.clone(), None, Arc::new(PolicyFile::default()));
-    let (mut books, mut out, mut dice) = (Books::default(), JournalBatch::default(), Dice(1));
-    let mut pages = ["a", "b", "c"].map(Page::of);
-    let (mut holds, mut wall) = (facts(0), 0);
-    let (mut expected, mut booked) = (Booked::new(), Booked::new());
+    let context = |number| Context::new(number, store.clone(), None, Arc::new(PolicyFile::default()));
+    let (mut spend, mut out, mut dice) = (Spend::default(), JournalBatch::default(), Dice(1));
+    let mut pages = ["a", "b", "c"].map(AgentSpend::of);
+    let (mut holds, mut wall) = (context(0), 0);
+    let (mut expected, mut booked) = (SpendEntry::new(), SpendEntry::new());
     let (mut known, mut new) = (BTreeSet::new(), [0; 3]);
     for step in 0..5_000_u64 {
         if dice.roll(9) == 0 {
-            holds = facts(step + 1);
+            holds = context(step + 1);
         }
         if dice.roll(40) == 0 {
-            books.finish(&mut out);
+            spend.finish(&mut out);
             add_all(&mut booked, std::mem::take(&mut out));
-            holds = facts(step + 1);
+            holds = context(step + 1);
         }
         if dice.roll(300) == 0 {
             wall += DAY_MS;
@@ -69,11 +69,11 @@ fn po_6_each_request_is_booked_under_its_day_agent_run_model_and_issue() {
         let issue = if dice.roll(6) == 0 { "E-1" } else { "" };
         let tags =
             (!issue.is_empty()).then(|| Arc::new(Tags { issue: Some(issue.into()), ..Tags::default() }));
-        let asked = books.remember(page, run.as_ref(), &received(step, &model), tags);
-        books.ask(page, RequestId(step), asked);
+        let asked = spend.remember(page, run.as_ref(), &received(step, &model), tags);
+        spend.ask(page, RequestId(step), asked);
         let entry = Entry { agent, now: Now { wall, ..Now::default() }, seq: step };
         let usage = Usage { input_tokens: step as u32, ..Usage::default() };
-        books.settle(page, entry, RequestId(step), usage, &holds, &mut out);
+        spend.settle(page, entry, RequestId(step), usage, &holds, &mut out);
         let (day, run) = ((wall / DAY_MS) as i32, run.unwrap_or_default());
         // An agent that makes names up is booked under `other` from so many on.
         let is_booked = known.contains(&model) || new[whose] < NEW_PER_AGENT_MAX;
@@ -91,7 +91,7 @@ fn po_6_each_request_is_booked_under_its_day_agent_run_model_and_issue() {
 
 #[test]
 fn st_3_made_up_issues_and_labels_are_booked_together() {
-    let mut page = Page::of("a");
+    let mut page = AgentSpend::of("a");
     let tags = |n: usize| {
         let labels = BTreeMap::from([("k".into(), format!("v{n}").into())]);
         Arc::new(Tags { issue: Some(format!("E-{n}").into()), labels, ..Tags::default() })
@@ -113,18 +113,18 @@ fn st_3_made_up_issues_and_labels_are_booked_together() {
 fn po_2_the_account_of_all_that_is_kept_is_renewed_after_the_clock_was_ahead() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Sqlite::open(&folder.path().join("estop.db"), SqliteOptions::default()).expect("a store");
-    let facts = Facts::new(0, store, None, Arc::new(PolicyFile::default()));
-    let (mut books, mut out) = (Books::default(), JournalBatch::default());
+    let context = Context::new(0, store, None, Arc::new(PolicyFile::default()));
+    let (mut spend, mut out) = (Spend::default(), JournalBatch::default());
     let at = |day: i64| Now { mono: estop_core::time::Millis(1), wall: day * DAY_MS };
-    books.fleet.turn(at(24_000), &facts.caps);
-    books.fleet.settle(Amount::default(), Amount { usd: estop_core::money::NanoUsd(5), tokens: 5 });
+    spend.fleet.turn(at(24_000), &context.caps);
+    spend.fleet.settle(Amount::default(), Amount { usd: estop_core::money::NanoUsd(5), tokens: 5 });
     let spent =
         PeriodSpend { today: Amount::default(), this_month: Amount { tokens: 2, ..Amount::default() } };
-    books.renew_fleet(at(20_000), spent, &facts);
-    assert_eq!((books.fleet.spent_today(), books.fleet.spent_this_month()), (spent.today, spent.this_month));
-    books.finish(&mut out);
+    spend.renew_fleet(at(20_000), spent, &context);
+    assert_eq!((spend.fleet.spent_today(), spend.fleet.spent_this_month()), (spent.today, spent.this_month));
+    spend.finish(&mut out);
     assert!(out.fleet.is_some(), "it is kept with the batch");
-    books.renew_fleet(at(20_000), PeriodSpend::default(), &facts);
-    books.finish(&mut out);
-    assert_eq!(books.fleet.spent_this_month(), spent.this_month, "it is in the present");
+    spend.renew_fleet(at(20_000), PeriodSpend::default(), &context);
+    spend.finish(&mut out);
+    assert_eq!(spend.fleet.spent_this_month(), spent.this_month, "it is in the present");
 }

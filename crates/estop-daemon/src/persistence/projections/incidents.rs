@@ -5,14 +5,14 @@ use estop_core::ids::Name;
 use estop_store::{CaseStatus, Escalation, Incident, JournalBatch, Run};
 use serde_json::{Value, json};
 
-use super::facts::Facts;
-use super::{Told, stopped};
+use super::context::Context;
+use super::{AgentRecord, stopped};
 
 /// Opens the cases of a record. `run_of` finds the row of a run.
 pub(super) fn open<'a>(
     seq: u64,
-    told: &Told<'_>,
-    facts: &Facts,
+    told: &AgentRecord<'_>,
+    context: &Context,
     run_of: impl Fn(&str) -> Option<&'a Run>,
     out: &mut JournalBatch,
 ) {
@@ -52,8 +52,8 @@ pub(super) fn open<'a>(
                 notes: String::new(),
                 resolved_at: None,
                 resolved_by: None,
-                summary: facts.words(told.agent, run.as_deref()),
-                facts: known(told, effect, row, facts).to_string(),
+                summary: context.words(told.agent, run.as_deref()),
+                facts: known(told, effect, row, context).to_string(),
                 version: 0,
             });
         }
@@ -61,18 +61,18 @@ pub(super) fn open<'a>(
 }
 
 /// What is known of an escalated run: its limit, what it was for, where its work is, what it used.
-fn known(told: &Told<'_>, effect: &Effect, row: Option<&Run>, facts: &Facts) -> Value {
+fn known(told: &AgentRecord<'_>, effect: &Effect, row: Option<&Run>, context: &Context) -> Value {
     let Effect::RunEscalated { run, used, attended } = effect else { return json!({}) };
-    let role = row.and_then(|row| row.role.clone()).or_else(|| facts.role(told.agent));
+    let role = row.and_then(|row| row.role.clone()).or_else(|| context.role(told.agent));
     let mut known = json!({ "limit": used, "attended": attended, "role": role });
     if let Some(row) = row {
         // Whoever began it may not have known where it works.
-        let place = facts.place(told.agent, run.as_deref());
+        let place = context.place(told.agent, run.as_deref());
         known["issue"] = json!(row.issue);
         known["branch"] = json!(row.branch.clone().or(place.branch));
         known["session"] = json!(row.session.clone().or(place.session));
     }
-    if let Some(view) = facts.run_view(told.agent, run.as_deref()) {
+    if let Some(view) = context.run_view(told.agent, run.as_deref()) {
         known["iterations"] = json!(view.iterations);
         known["tool_calls"] = json!(view.tool_calls);
         known["turns"] = json!(view.turns);

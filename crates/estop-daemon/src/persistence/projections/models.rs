@@ -1,4 +1,4 @@
-//! The names of models, each with a place: a fleet asks for few, and who books compares places instead of texts.
+//! The names of models, each with a place: a fleet asks for few, and counting spend compares places instead of texts.
 
 use std::collections::HashMap;
 

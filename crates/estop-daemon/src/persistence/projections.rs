@@ -1,13 +1,13 @@
 //! What follows from a record for the people who look: events, standings, incidents, escalations, runs, spend.
 
-mod books;
-mod cases;
+mod agent;
+pub(super) mod alert_events;
+mod context;
 mod error_rate;
-mod facts;
-pub(super) mod happenings;
+mod incidents;
 mod models;
-mod of_agent;
 mod runs;
+mod spend;
 mod sums;
 
 use estop_core::agent::standing::Cause;
@@ -21,22 +21,22 @@ use estop_core::time::Now;
 use estop_store::{JournalBatch, NewEvent};
 use serde_json::{Value, json};
 
-use super::open::Open;
-use books::{Asked, Booked, Books, Entry, Page};
+use super::open_requests::OpenRequest;
+pub(super) use agent::AgentProjection;
+pub(super) use context::Context;
 pub(super) use error_rate::heard_failing;
-pub(super) use facts::Facts;
-pub(super) use of_agent::OfAgent;
-use runs::{RunRows, Whose};
+use runs::{RunProjection, Whose};
+use spend::{AgentSpend, Asked, Entry, Spend, SpendEntry};
 
 /// One record of an agent.
-pub(super) struct Told<'a> {
+pub(super) struct AgentRecord<'a> {
     pub(super) agent: &'a str,
     pub(super) now: Now,
     pub(super) event: &'a Event,
     pub(super) decision: &'a Decision,
 }
 
-impl Told<'_> {
+impl AgentRecord<'_> {
     /// Somebody was stopped, or steered: it must be on the disk before long.
     pub(super) fn is_urgent(&self) -> bool {
         let stops = |effect: &Effect| matches!(effect, Effect::Deactivated { .. } | Effect::Paused { .. });
@@ -54,26 +54,26 @@ impl Told<'_> {
 
 /// What is remembered from record to record.
 #[derive(Default)]
-pub(super) struct Rows {
-    books: Books,
-    runs: RunRows,
+pub(super) struct Projections {
+    spend: Spend,
+    runs: RunProjection,
 }
 
-impl Rows {
+impl Projections {
     /// What follows from a record of an agent.
     pub(super) fn agent(
         &mut self,
-        known: &mut OfAgent,
+        known: &mut AgentProjection,
         seq: u64,
-        told: &Told<'_>,
-        facts: &Facts,
+        told: &AgentRecord<'_>,
+        context: &Context,
         out: &mut JournalBatch,
     ) {
-        self.runs.agent(told, facts);
+        self.runs.agent(told, context);
         if is_call(&told.event.what) {
             known.seen(told, out);
         }
-        self.spend(&mut known.page, seq, told, facts, out);
+        self.spend(&mut known.page, seq, told, context, out);
         known.refusals(seq, told, out);
         let steered = told.steered();
         let is_steered = steered.is_some();
@@ -88,7 +88,7 @@ impl Rows {
         if let Some((event_type, detail)) = known.failures.note(told) {
             out.events.push(event(seq, told, event_type, detail));
         }
-        cases::open(seq, told, facts, |run| self.runs.row(told.agent, run), out);
+        incidents::open(seq, told, context, |run| self.runs.row(told.agent, run), out);
         if is_steered || !told.decision.effects.is_empty() {
             known.standing(told, out);
         }
@@ -101,7 +101,7 @@ impl Rows {
         now: Now,
         what: &SystemEvent,
         decision: &SystemDecision,
-        facts: &Facts,
+        context: &Context,
         out: &mut JournalBatch,
     ) {
         let (event_type, by) = match what {
@@ -112,7 +112,7 @@ impl Rows {
             SystemEvent::AccessChanged { by, .. } => ("access_changed", Some(by)),
             SystemEvent::PresetChanged { by, .. } => ("preset_changed", Some(by)),
             SystemEvent::FleetBudgetRenewed { by, spent } => {
-                self.books.renew_fleet(now, *spent, facts);
+                self.spend.renew_fleet(now, *spent, context);
                 ("budget_renewed", Some(by))
             }
             SystemEvent::ConfigurationRead { by, applied: true, .. } => ("configuration_read", Some(by)),
@@ -163,55 +163,62 @@ impl Rows {
         });
     }
 
-    /// Books what the record settles. What time gave up comes before what the event says.
-    fn spend(&mut self, page: &mut Page, seq: u64, told: &Told<'_>, facts: &Facts, out: &mut JournalBatch) {
+    /// Counts what the record settles. What time gave up comes before what the event says.
+    fn spend(
+        &mut self,
+        page: &mut AgentSpend,
+        seq: u64,
+        told: &AgentRecord<'_>,
+        context: &Context,
+        out: &mut JournalBatch,
+    ) {
         let entry = Entry { agent: told.agent, now: told.now, seq };
-        let mut booked: Vec<Booked> = Vec::new();
+        let mut booked: Vec<SpendEntry> = Vec::new();
         for effect in &told.decision.effects {
             if let Effect::ReservationExpired { request } = effect {
-                booked.extend(self.books.expire(page, entry, *request, facts, out));
+                booked.extend(self.spend.expire(page, entry, *request, context, out));
             }
         }
         if let EventKind::RequestReceived(received) = &told.event.what {
             if told.decision.is_allowed() {
                 let whose = Whose { agent: told.agent, wall: told.now.wall };
-                let tags = self.runs.tags(whose, told.event.run.as_ref(), received.tags.as_deref(), facts);
-                let asked = self.books.remember(page, told.event.run.as_ref(), received, tags);
-                self.books.ask(page, received.request, asked);
+                let tags = self.runs.tags(whose, told.event.run.as_ref(), received.tags.as_deref(), context);
+                let asked = self.spend.remember(page, told.event.run.as_ref(), received, tags);
+                self.spend.ask(page, received.request, asked);
             }
         } else if let EventKind::StreamProgressed(progress) = &told.event.what {
-            self.books.progress(page, progress.request, progress.usage);
+            self.spend.progress(page, progress.request, progress.usage);
         } else if let EventKind::ResponseCompleted(done) = &told.event.what {
-            booked.extend(self.books.settle(page, entry, done.request, done.usage, facts, out));
+            booked.extend(self.spend.settle(page, entry, done.request, done.usage, context, out));
         } else if let EventKind::StreamAborted(cut) = &told.event.what {
-            booked.extend(self.books.settle(page, entry, cut.request, cut.usage, facts, out));
+            booked.extend(self.spend.settle(page, entry, cut.request, cut.usage, context, out));
         }
-        for Booked { run, used } in booked {
-            self.runs.spent(told, &run, used, facts);
+        for SpendEntry { run, used } in booked {
+            self.runs.spent(told, &run, used, context);
         }
     }
 
     /// A request that was under way when the store was written last.
-    pub(super) fn know_open(&mut self, known: &mut OfAgent, open: Open, facts: &Facts) {
+    pub(super) fn know_open(&mut self, known: &mut AgentProjection, open: OpenRequest, context: &Context) {
         let page = &mut known.page;
-        let Open { agent, request, held, asked } = open;
+        let OpenRequest { agent, request, held, asked } = open;
         let mut remembered = asked.map_or_else(Asked::default, |(run, wall, received)| {
             let whose = Whose { agent: &agent, wall };
-            let tags = self.runs.tags_of_earlier(whose, run.as_ref(), received.tags.as_deref(), facts);
-            self.books.remember(page, run.as_ref(), &received, tags)
+            let tags = self.runs.tags_of_earlier(whose, run.as_ref(), received.tags.as_deref(), context);
+            self.spend.remember(page, run.as_ref(), &received, tags)
         });
         remembered.hold(held, 0);
-        self.books.ask(page, request, remembered);
+        self.spend.ask(page, request, remembered);
     }
 
     /// The account of all agents together as it was left.
     pub(super) fn open_fleet(&mut self, account: Budget) {
-        self.books.open(account);
+        self.spend.open(account);
     }
 
     /// The account of all agents together.
     pub(super) fn fleet(&self) -> &Budget {
-        self.books.fleet()
+        self.spend.fleet()
     }
 
     /// What the core counts of an agent's runs.
@@ -221,7 +228,7 @@ impl Rows {
 
     /// Adds what is kept once for the whole batch.
     pub(super) fn finish(&mut self, out: &mut JournalBatch) {
-        self.books.finish(out);
+        self.spend.finish(out);
         self.runs.finish(out);
     }
 }
@@ -281,7 +288,7 @@ fn renewed(by: &str, spent: PeriodSpend) -> Value {
 }
 
 /// What guards did.
-fn happened(effect: &Effect, told: &Told<'_>) -> Option<(&'static str, Value)> {
+fn happened(effect: &Effect, told: &AgentRecord<'_>) -> Option<(&'static str, Value)> {
     match effect {
         Effect::Deactivated { cause } => Some(("kill_switch", stopped(*cause, told))),
         Effect::Paused { cause } => Some(("paused", paused(*cause, told))),
@@ -316,14 +323,14 @@ fn refused(finding: &BudgetFinding) -> Value {
 }
 
 /// Why an agent was paused, as its guard says it.
-fn paused(cause: Cause, told: &Told<'_>) -> Value {
+fn paused(cause: Cause, told: &AgentRecord<'_>) -> Value {
     let mut detail = json!({ "cause": cause.name(), "reason": told.decision.why(cause) });
     add_health(cause, told, &mut detail);
     detail
 }
 
 /// What took the health of an agent that was stopped or paused for it.
-fn add_health(cause: Cause, told: &Told<'_>, detail: &mut Value) {
+fn add_health(cause: Cause, told: &AgentRecord<'_>, detail: &mut Value) {
     if let Some(finding) = told.decision.health_fell().filter(|_| cause == Cause::Health) {
         detail["health"] = json!(finding);
         detail["harm"] = json!(finding.losses.worst());
@@ -331,7 +338,7 @@ fn add_health(cause: Cause, told: &Told<'_>, detail: &mut Value) {
 }
 
 /// What the watchdog counted, in seed 5's words.
-fn add_runaway(told: &Told<'_>, detail: &mut Value) {
+fn add_runaway(told: &AgentRecord<'_>, detail: &mut Value) {
     let finding = told.decision.verdicts.get(Guard::Watchdog).map(|verdict| &verdict.finding);
     if let Some(Finding::Watchdog(seen)) = finding {
         detail["metadata"] = json!({ "apiCallCount": seen.calls, "timeWindow": WINDOW_MS });
@@ -344,7 +351,7 @@ fn as_json(metadata: Option<&str>) -> Value {
 }
 
 /// Why an agent was switched off, with the evidence (LD-3).
-fn stopped(cause: Cause, told: &Told<'_>) -> Value {
+fn stopped(cause: Cause, told: &AgentRecord<'_>) -> Value {
     let mut detail = json!({ "cause": cause.name(), "reason": told.decision.why(cause) });
     add_health(cause, told, &mut detail);
     if cause == Cause::Watchdog {
@@ -370,7 +377,7 @@ fn stopped(cause: Cause, told: &Told<'_>) -> Value {
     detail
 }
 
-fn event(seq: u64, told: &Told<'_>, event_type: &str, mut detail: Value) -> NewEvent {
+fn event(seq: u64, told: &AgentRecord<'_>, event_type: &str, mut detail: Value) -> NewEvent {
     // Time may bring about something for another run than the event's.
     if let (Some(run), None) = (&told.event.run, detail.get("run")) {
         detail["run"] = json!(run);

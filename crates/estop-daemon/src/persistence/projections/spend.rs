@@ -1,6 +1,6 @@
 //! What was spent, record by record: by agent, run, model, role, issue and label (PO-6), and by all agents together.
 //!
-//! It books exactly what the agents' own budgets book: what was really used, or what was held if nobody said.
+//! It counts exactly what the agents' own budgets book: what was really used, or what was held if nobody said.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use estop_core::time::{Now, Zone};
 use estop_store::{JournalBatch, NewEvent, SpendSum};
 use serde_json::json;
 
-use super::facts::Facts;
+use super::context::Context;
 use super::models::{Model, Models, OTHER};
 use super::sums::{self, SumOf, Sums};
 
@@ -26,9 +26,9 @@ const ASKED_MAX: usize = 100_000;
 /// beyond are booked together, as `other`: each would be a row of its own, and rows fill the disk.
 const TAGS_PER_AGENT_MAX: usize = 1_024;
 
-/// The books.
+/// What was spent, and the requests under way that will spend.
 #[derive(Default)]
-pub(super) struct Books {
+pub(super) struct Spend {
     /// By the agent's hash and the request's number: no name is copied for it.
     asked: HashMap<(u64, u64), Asked>,
     /// Given up and booked, but perhaps still running; as many of each agent as the core remembers.
@@ -70,8 +70,8 @@ impl Asked {
     }
 }
 
-/// What the books know of one agent.
-pub(super) struct Page {
+/// What is known of one agent.
+pub(super) struct AgentSpend {
     /// Its name's hash.
     agent: u64,
     /// Where the model it asked last stands: mostly the one it asks next.
@@ -89,28 +89,28 @@ pub(super) struct Page {
 }
 
 /// What the sum of a request like most is of, beside the agent: no named run, and nobody said what it is for. While the same
-/// facts hold it is in the same batch, and the agent's role is the same.
+/// context holds it is in the same batch, and the agent's role is the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Plain {
-    facts: u64,
+    context: u64,
     day: i32,
     model: usize,
 }
 
 impl Plain {
-    fn of(asked: &Asked, day: i32, facts: &Facts) -> Option<Plain> {
+    fn of(asked: &Asked, day: i32, context: &Context) -> Option<Plain> {
         match asked {
             Asked { run: None, tags: None, model: Model::Known(model), .. } => {
-                Some(Plain { facts: facts.batch, day, model: *model })
+                Some(Plain { context: context.batch, day, model: *model })
             }
             Asked { .. } => None,
         }
     }
 }
 
-impl Page {
-    pub(super) fn of(agent: &str) -> Page {
-        Page {
+impl AgentSpend {
+    pub(super) fn of(agent: &str) -> AgentSpend {
+        AgentSpend {
             agent: signature::text(agent).0,
             model: 0,
             new_models: 0,
@@ -139,15 +139,15 @@ impl Page {
         (self.agent, request.0)
     }
 
-    fn role(&mut self, agent: &str, facts: &Facts) -> Option<&str> {
-        let known = self.role.take().filter(|(batch, _)| *batch == facts.batch);
-        let (_, role) = self.role.insert(known.unwrap_or_else(|| (facts.batch, facts.role(agent))));
+    fn role(&mut self, agent: &str, context: &Context) -> Option<&str> {
+        let known = self.role.take().filter(|(batch, _)| *batch == context.batch);
+        let (_, role) = self.role.insert(known.unwrap_or_else(|| (context.batch, context.role(agent))));
         role.as_deref()
     }
 }
 
 /// What is booked for a run that has a name.
-pub(super) struct Booked {
+pub(super) struct SpendEntry {
     pub(super) run: Name,
     pub(super) used: Amount,
 }
@@ -160,7 +160,7 @@ pub(super) struct Entry<'a> {
     pub(super) seq: u64,
 }
 
-impl Books {
+impl Spend {
     /// The account of all agents together as it was left.
     pub(super) fn open(&mut self, fleet: Budget) {
         (self.fleet, self.turned) = (fleet, None);
@@ -173,7 +173,7 @@ impl Books {
     /// A request that was let through, as it is remembered.
     pub(super) fn remember(
         &mut self,
-        page: &mut Page,
+        page: &mut AgentSpend,
         run: Option<&Name>,
         received: &RequestReceived,
         tags: Option<Arc<Tags>>,
@@ -191,7 +191,7 @@ impl Books {
     }
 
     /// A request was let through.
-    pub(super) fn ask(&mut self, page: &Page, request: RequestId, asked: Asked) {
+    pub(super) fn ask(&mut self, page: &AgentSpend, request: RequestId, asked: Asked) {
         if self.asked.len() < ASKED_MAX {
             self.asked.insert(page.key(request), asked);
         } else {
@@ -200,7 +200,7 @@ impl Books {
     }
 
     /// A stream has used this much so far.
-    pub(super) fn progress(&mut self, page: &Page, request: RequestId, usage: Usage) {
+    pub(super) fn progress(&mut self, page: &AgentSpend, request: RequestId, usage: Usage) {
         if let Some(asked) = self.asked.get_mut(&page.key(request)) {
             asked.hold(usage.into(), usage.input_tokens.into());
         }
@@ -209,12 +209,12 @@ impl Books {
     /// Nobody said what a request used: what was held is booked, and marked.
     pub(super) fn expire(
         &mut self,
-        page: &mut Page,
+        page: &mut AgentSpend,
         entry: Entry<'_>,
         request: RequestId,
-        facts: &Facts,
+        context: &Context,
         out: &mut JournalBatch,
-    ) -> Option<Booked> {
+    ) -> Option<SpendEntry> {
         let asked = self.asked.remove(&page.key(request))?;
         let sum = SpendSum {
             requests: 1,
@@ -225,7 +225,7 @@ impl Books {
             estimated: 1,
             ..SpendSum::default()
         };
-        let booked = self.book(page, entry, &asked, sum, facts, out);
+        let booked = self.book(page, entry, &asked, sum, context, out);
         let overdue = self.overdue.entry(page.agent).or_default();
         if overdue.len() == OVERDUE_MAX {
             overdue.pop_front();
@@ -237,30 +237,30 @@ impl Books {
     /// A request came to its end.
     pub(super) fn settle(
         &mut self,
-        page: &mut Page,
+        page: &mut AgentSpend,
         entry: Entry<'_>,
         request: RequestId,
         usage: Usage,
-        facts: &Facts,
+        context: &Context,
         out: &mut JournalBatch,
-    ) -> Option<Booked> {
+    ) -> Option<SpendEntry> {
         if let Some(asked) = self.asked.remove(&page.key(request)) {
             let sum = SpendSum { unpriced: asked.unpriced.into(), ..sum_of(usage) };
-            return self.book(page, entry, &asked, sum, facts, out);
+            return self.book(page, entry, &asked, sum, context, out);
         }
         if let Some(asked) = self.take_overdue(page, request) {
             let extra = Amount::from(usage).beyond(asked.held);
             let sum = SpendSum { output_tokens: extra.tokens, usd: extra.usd, ..SpendSum::default() };
-            return self.book(page, entry, &asked, sum, facts, out);
+            return self.book(page, entry, &asked, sum, context, out);
         }
-        // Nobody holds anything for it: the core books nothing either, unless only we forgot.
+        // Nobody holds anything for it: the core counts nothing either, unless only we forgot.
         if self.forgot {
-            self.book(page, entry, &Asked::default(), sum_of(usage), facts, out);
+            self.book(page, entry, &Asked::default(), sum_of(usage), context, out);
         }
         None
     }
 
-    fn take_overdue(&mut self, page: &Page, request: RequestId) -> Option<Asked> {
+    fn take_overdue(&mut self, page: &AgentSpend, request: RequestId) -> Option<Asked> {
         let overdue = self.overdue.get_mut(&page.agent)?;
         let at = overdue.iter().position(|(number, _)| *number == request)?;
         overdue.remove(at).map(|(_, asked)| asked)
@@ -268,18 +268,18 @@ impl Books {
 
     fn book(
         &mut self,
-        page: &mut Page,
+        page: &mut AgentSpend,
         entry: Entry<'_>,
         asked: &Asked,
         sum: SpendSum,
-        facts: &Facts,
+        context: &Context,
         out: &mut JournalBatch,
-    ) -> Option<Booked> {
+    ) -> Option<SpendEntry> {
         if self.day.0 != entry.now.wall {
             self.day = (entry.now.wall, self.utc.local(entry.now.wall).day);
         }
         let used = Amount { usd: sum.usd, tokens: sum.input_tokens.saturating_add(sum.output_tokens) };
-        let plain = Plain::of(asked, self.day.1, facts);
+        let plain = Plain::of(asked, self.day.1, context);
         match out.spend.get_mut(page.sum).filter(|_| plain.is_some() && page.plain == plain) {
             Some(known) => {
                 let (agent, model) = (entry.agent, self.models.name(&asked.model));
@@ -287,21 +287,21 @@ impl Books {
                 sums::add_up(&mut known.sum, &sum);
             }
             None => {
-                self.book_by_texts(page, entry, asked, sum, facts, out);
+                self.book_by_texts(page, entry, asked, sum, context, out);
                 page.plain = plain;
             }
         }
-        self.book_for_all(entry, used, facts, out);
-        asked.run.clone().map(|run| Booked { run, used })
+        self.book_for_all(entry, used, context, out);
+        asked.run.clone().map(|run| SpendEntry { run, used })
     }
 
     fn book_by_texts(
         &mut self,
-        page: &mut Page,
+        page: &mut AgentSpend,
         entry: Entry<'_>,
         asked: &Asked,
         sum: SpendSum,
-        facts: &Facts,
+        context: &Context,
         out: &mut JournalBatch,
     ) {
         static NONE: BTreeMap<Name, Name> = BTreeMap::new();
@@ -314,21 +314,21 @@ impl Books {
             agent: entry.agent,
             run: asked.run.as_deref().unwrap_or_default(),
             model: self.models.name(&asked.model),
-            role: said.or_else(|| page.role(entry.agent, facts)).unwrap_or_default(),
+            role: said.or_else(|| page.role(entry.agent, context)).unwrap_or_default(),
             issue: tags.and_then(|tags| tags.issue.as_deref()).unwrap_or_default(),
             labels: tags.map_or(&NONE, |tags| &tags.labels),
         };
         page.sum = self.sums.add(&of, sum, at, out);
     }
 
-    /// Books it for all agents together; a share of a cap that is reached is told once a period.
-    fn book_for_all(&mut self, entry: Entry<'_>, used: Amount, facts: &Facts, out: &mut JournalBatch) {
+    /// Counts it for all agents together; a share of a cap that is reached is told once a period.
+    fn book_for_all(&mut self, entry: Entry<'_>, used: Amount, context: &Context, out: &mut JournalBatch) {
         if self.turned.replace(entry.now) != Some(entry.now) {
-            self.fleet.turn(entry.now, &facts.caps);
+            self.fleet.turn(entry.now, &context.caps);
         }
         self.fleet.settle(Amount::default(), used);
         self.fleet_changed = true;
-        for mut warning in self.fleet.warnings(&facts.caps) {
+        for mut warning in self.fleet.warnings(&context.caps) {
             warning.account = warning.account.of_fleet();
             let mut detail = json!(warning);
             detail["scope"] = json!("fleet");
@@ -343,9 +343,9 @@ impl Books {
     }
 
     /// A person has the account of all agents together begin the present day and month.
-    pub(super) fn renew_fleet(&mut self, now: Now, spent: PeriodSpend, facts: &Facts) {
+    pub(super) fn renew_fleet(&mut self, now: Now, spent: PeriodSpend, context: &Context) {
         self.turned = None;
-        self.fleet_changed |= self.fleet.renew(now, &facts.caps, spent);
+        self.fleet_changed |= self.fleet.renew(now, &context.caps, spent);
     }
 
     /// What is kept with the batch.

@@ -7,15 +7,16 @@ use estop_store::CaseStatus;
 use super::*;
 
 /// Everything costs a dollar, and there is one escalation.
-struct Known;
+struct NothingKnown;
 
-impl Beside for Known {
+impl Beside for NothingKnown {
     fn cost(&self, _agent: &str, run: Option<&str>) -> Cost {
         Cost { run: run.map(|_| NanoUsd(1_000_000_000)), today: None }
     }
 
     fn escalation(&self, id: &str) -> Option<Escalation> {
-        let facts = json!({ "issue": "42", "role": "feat-dev", "branch": "feat/parser", "session": "01a1" });
+        let context =
+            json!({ "issue": "42", "role": "feat-dev", "branch": "feat/parser", "session": "01a1" });
         (id == "coder-9-2").then(|| Escalation {
             id: id.into(),
             agent: "coder".into(),
@@ -28,7 +29,7 @@ impl Beside for Known {
             resolved_at: None,
             resolved_by: None,
             summary: Some("Parser done.".to_owned()),
-            facts: facts.to_string(),
+            facts: context.to_string(),
             version: 0,
         })
     }
@@ -45,8 +46,8 @@ fn event(seq: u64, agent: Option<&str>, event_type: &str, detail: Value) -> NewE
     }
 }
 
-fn one(event_type: &str, detail: Value) -> Option<Happening> {
-    of(&[event(7, Some("coder"), event_type, detail)], &Known).pop()
+fn one(event_type: &str, detail: Value) -> Option<AlertEvent> {
+    of(&[event(7, Some("coder"), event_type, detail)], &NothingKnown).pop()
 }
 
 #[test]
@@ -87,13 +88,16 @@ fn al_1_what_people_do_ends_what_was_told_and_is_not_told_itself() {
         assert_eq!(one(event_type, json!({ "by": "ann" })), None, "{event_type}");
     }
     assert_eq!(one("paused", json!({ "by": "ann" })), None, "a person paused it");
-    assert!(of(&[event(1, Some(CANARY), "kill_switch", json!({ "cause": "loop" }))], &Known).is_empty());
+    assert!(
+        of(&[event(1, Some(CANARY), "kill_switch", json!({ "cause": "loop" }))], &NothingKnown).is_empty()
+    );
 }
 
 #[test]
 fn ks_5_an_admin_token_made_without_one_is_told_and_other_changes_are_not() {
-    let told =
-        |what: &str| of(&[event(3, None, "access_changed", json!({ "by": "owner", "what": what }))], &Known);
+    let told = |what: &str| {
+        of(&[event(3, None, "access_changed", json!({ "by": "owner", "what": what }))], &NothingKnown)
+    };
     let made = format!("{ADMIN_TOKEN_BY_OWNER}: token t-1 (reset) made");
     let told_of = told(&made).pop().expect("it is told");
     assert_eq!((told_of.alert, &*told_of.evidence), (AlertType::AdminToken, made.as_str()));
@@ -107,9 +111,9 @@ fn al_2_each_escalation_of_a_record_has_its_own_facts() {
     let run = |run: &str| {
         event(9, Some("coder"), "run_escalated", json!({ "limit": limit, "attended": false, "run": run }))
     };
-    let told = of(&[run("day"), run("night")], &Known);
+    let told = of(&[run("day"), run("night")], &NothingKnown);
     assert_eq!(told.iter().map(|told| &*told.id).collect::<Vec<_>>(), ["9.0", "9.1"]);
-    let seen = |told: &Happening| match &told.detail {
+    let seen = |told: &AlertEvent| match &told.detail {
         Detail::Escalation(seen) => (**seen).clone(),
         Detail::None | Detail::Budget(_) | Detail::Shut(_) | Detail::Checkpoint { .. } => {
             unreachable!("it is one")
@@ -134,7 +138,7 @@ fn al_1_budgets_are_of_an_agent_a_run_or_all() {
     assert_eq!(one("budget_warning", of_run).and_then(|told| told.run), Some("night".into()));
     let fleet =
         json!({ "account": "fleet_tokens_per_day", "percent": 50, "spent": 5, "cap": 10, "scope": "fleet" });
-    let told = of(&[event(3, None, "budget_warning", fleet)], &Known).remove(0);
+    let told = of(&[event(3, None, "budget_warning", fleet)], &NothingKnown).remove(0);
     let seen = BudgetSeen { percent: 50, account: "tokens_per_day".into(), spent: 5, cap: 10 };
     assert_eq!((told.agent, told.detail), (None, Detail::Budget(seen)));
 }

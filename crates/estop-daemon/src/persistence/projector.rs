@@ -15,9 +15,9 @@ use estop_gateway::{Engine, Heartbeat, JournalQueue, KeyRing, Queued, Recorded};
 use estop_journal::{Record, SYSTEM, records};
 use estop_store::{Cursor, Durability, Journal, JournalBatch, Snapshot, Sqlite, SystemStateRepo};
 
-use super::desks::Desks;
-use super::past::Past;
-use super::rows::{Facts, Rows, Told, happenings, heard_failing};
+use super::projections::{AgentRecord, Context, Projections, alert_events, heard_failing};
+use super::recovery::Recovery;
+use super::tracked_agents::TrackedAgents;
 use crate::alerting::Alerting;
 
 /// An agent's state is kept after so many records. Chosen: told again in some milliseconds at a start; half costs each
@@ -35,7 +35,7 @@ const GATHER_FOR: Duration = Duration::from_millis(200);
 /// So many records are enough for a batch.
 const BATCH_MAX: usize = 16_384;
 
-pub(super) struct Scribe {
+pub(super) struct Projector {
     store: Sqlite,
     queue: Arc<JournalQueue>,
     engine: Later<Arc<Engine>>,
@@ -47,9 +47,9 @@ pub(super) struct Scribe {
     cursor: Cursor,
     /// The newest record of which rows are stored.
     stored: u64,
-    rows: Rows,
+    rows: Projections,
     /// What is remembered of each agent.
-    desks: Desks,
+    agents: TrackedAgents,
     /// Batches so far.
     batches: u64,
     /// States that were taken, and wait for the records they cover.
@@ -66,7 +66,7 @@ pub(super) struct Places {
     pub(super) idle_ms: u64,
 }
 
-/// What the scribe looks at beside the records.
+/// What the projector looks at beside the records.
 pub(super) struct Beside {
     /// The data plane, once it runs.
     pub(super) engine: Arc<OnceLock<Arc<Engine>>>,
@@ -87,8 +87,8 @@ struct Taken {
 }
 
 /// A batch that is being made, portion by portion.
-struct Making {
-    facts: Facts,
+struct BatchBuilder {
+    context: Context,
     out: JournalBatch,
     /// Records so far.
     count: usize,
@@ -100,7 +100,7 @@ struct Making {
     steered: bool,
 }
 
-impl Making {
+impl BatchBuilder {
     /// How long more records may be waited for.
     fn left(&self) -> Duration {
         GATHER_FOR.saturating_sub(self.since.elapsed())
@@ -111,10 +111,10 @@ impl Making {
     }
 }
 
-impl Scribe {
-    pub(super) fn new(store: Sqlite, queue: Arc<JournalQueue>, beside: Beside, cursor: Cursor) -> Scribe {
+impl Projector {
+    pub(super) fn new(store: Sqlite, queue: Arc<JournalQueue>, beside: Beside, cursor: Cursor) -> Projector {
         let Beside { engine, places, policies, alerting } = beside;
-        Scribe {
+        Projector {
             store,
             queue,
             engine,
@@ -123,8 +123,8 @@ impl Scribe {
             alerting,
             stored: cursor.seq,
             cursor,
-            rows: Rows::default(),
-            desks: Desks::default(),
+            rows: Projections::default(),
+            agents: TrackedAgents::default(),
             batches: 0,
             taken: BTreeMap::new(),
         }
@@ -132,23 +132,23 @@ impl Scribe {
 
     /// How everything stood after the last record of which rows were made: the agents, the account of all of them together,
     /// and the requests under way.
-    pub(super) fn know(&mut self, past: &mut Past, fleet: Budget) -> anyhow::Result<()> {
-        for (agent, standing, count) in past.standings() {
-            let desk = self.desks.named(agent);
-            desk.count = count;
-            desk.rows.know(standing);
+    pub(super) fn know(&mut self, recovery: &mut Recovery, fleet: Budget) -> anyhow::Result<()> {
+        for (agent, standing, count) in recovery.standings() {
+            let agent = self.agents.named(agent);
+            agent.count = count;
+            agent.rows.know(standing);
         }
-        for agent in std::mem::take(&mut past.lagging) {
-            self.desks.note_unsaved(&agent);
+        for agent in std::mem::take(&mut recovery.lagging) {
+            self.agents.note_unsaved(&agent);
         }
         for agent in heard_failing(&self.store)? {
-            self.desks.named(&agent).rows.heard_failing();
+            self.agents.named(&agent).rows.heard_failing();
         }
-        let facts = self.facts();
+        let context = self.context();
         self.rows.open_fleet(fleet);
-        for open in std::mem::take(&mut past.open) {
-            let desk = self.desks.named(&open.agent);
-            self.rows.know_open(&mut desk.rows, open, &facts);
+        for open in std::mem::take(&mut recovery.open) {
+            let agent = self.agents.named(&open.agent);
+            self.rows.know_open(&mut agent.rows, open, &context);
         }
         Ok(())
     }
@@ -159,14 +159,14 @@ impl Scribe {
     }
 
     /// What holds while the next batch is made.
-    fn facts(&mut self) -> Facts {
+    fn context(&mut self) -> Context {
         self.batches += 1;
-        Facts::new(self.batches, self.store.clone(), self.engine.get().cloned(), Arc::clone(&self.policies))
+        Context::new(self.batches, self.store.clone(), self.engine.get().cloned(), Arc::clone(&self.policies))
     }
 
-    fn begin(&mut self) -> Making {
-        Making {
-            facts: self.facts(),
+    fn begin(&mut self) -> BatchBuilder {
+        BatchBuilder {
+            context: self.context(),
             out: JournalBatch::default(),
             count: 0,
             since: Instant::now(),
@@ -176,15 +176,15 @@ impl Scribe {
     }
 
     /// Makes rows of the records that a killed process left, before anything new happens.
-    pub(super) fn catch_up(&mut self, past: &mut Past) -> anyhow::Result<()> {
-        let mut making = self.begin();
-        let (store, from, to) = (self.store.clone(), self.cursor.seq + 1, past.state.seq);
+    pub(super) fn catch_up(&mut self, recovery: &mut Recovery) -> anyhow::Result<()> {
+        let mut batch = self.begin();
+        let (store, from, to) = (self.store.clone(), self.cursor.seq + 1, recovery.state.seq);
         let mut failed = None;
         store.blocks(from, to, &mut |lines| {
-            let done = records(lines).try_for_each(|(line, _)| self.take_past(past, &mut making, line));
+            let done = records(lines).try_for_each(|(line, _)| self.take_past(recovery, &mut batch, line));
             let stored = done.and_then(|()| {
-                if making.count >= BATCH_MAX {
-                    let made = std::mem::replace(&mut making, self.begin());
+                if batch.count >= BATCH_MAX {
+                    let made = std::mem::replace(&mut batch, self.begin());
                     self.store_made(made)?;
                 }
                 anyhow::Ok(())
@@ -196,25 +196,30 @@ impl Scribe {
             return Err(error);
         }
         anyhow::ensure!(self.cursor.seq == to, "record {} is missing", self.cursor.seq + 1);
-        self.store_made(making)
+        self.store_made(batch)
     }
 
-    fn take_past(&mut self, past: &mut Past, making: &mut Making, line: &[u8]) -> anyhow::Result<()> {
+    fn take_past(
+        &mut self,
+        recovery: &mut Recovery,
+        batch: &mut BatchBuilder,
+        line: &[u8],
+    ) -> anyhow::Result<()> {
         let record = Record::parse(line)?;
         self.cursor.seq = record.seq;
-        making.count += 1;
+        batch.count += 1;
         match (&record.event, &record.system) {
             (Some(event), _) => {
-                let decision = past.tell(&record.agent, record.now, event);
-                let desk = self.desks.named(&record.agent);
-                desk.count = record.n;
-                let told = Told { agent: &desk.name, now: record.now, event, decision: &decision };
-                self.rows.agent(&mut desk.rows, record.seq, &told, &making.facts, &mut making.out);
-                self.desks.note_unsaved(&record.agent);
+                let decision = recovery.tell(&record.agent, record.now, event);
+                let agent = self.agents.named(&record.agent);
+                agent.count = record.n;
+                let told = AgentRecord { agent: &agent.name, now: record.now, event, decision: &decision };
+                self.rows.agent(&mut agent.rows, record.seq, &told, &batch.context, &mut batch.out);
+                self.agents.note_unsaved(&record.agent);
             }
             (None, Some(event)) => {
                 let decision = serde_json::from_str(record.decision)?;
-                self.rows.system(record.seq, record.now, event, &decision, &making.facts, &mut making.out);
+                self.rows.system(record.seq, record.now, event, &decision, &batch.context, &mut batch.out);
             }
             (None, None) => {}
         }
@@ -223,8 +228,8 @@ impl Scribe {
 
     /// Tells people what a killed process stored and did not tell any more.
     pub(super) fn tell_missed(&mut self) -> anyhow::Result<()> {
-        let facts = self.facts();
-        let missed = happenings::since(&self.store, self.alerting.cursor(), &facts)?;
+        let context = self.context();
+        let missed = alert_events::since(&self.store, self.alerting.cursor(), &context)?;
         self.alerting.tell_records(missed, self.cursor.seq);
         Ok(())
     }
@@ -242,20 +247,20 @@ impl Scribe {
         let queue = Arc::clone(&self.queue);
         let _gone = FailWhenGone(&queue);
         let mut records = Vec::new();
-        let mut making: Option<Making> = None;
+        let mut batch: Option<BatchBuilder> = None;
         let mut heartbeat = None;
-        while let Some(portion) = queue.take(&mut records, making.as_ref().map(Making::left)) {
+        while let Some(portion) = queue.take(&mut records, batch.as_ref().map(BatchBuilder::left)) {
             self.beat(&mut heartbeat);
             if !records.is_empty() {
-                let mut made = making.take().unwrap_or_else(|| self.begin());
+                let mut made = batch.take().unwrap_or_else(|| self.begin());
                 self.gather(&mut made, &records);
-                making = Some(made);
+                batch = Some(made);
             }
-            if let Some(made) = making.take_if(|made| portion.hurries || made.is_due()) {
+            if let Some(made) = batch.take_if(|made| portion.hurries || made.is_due()) {
                 self.store_made(made)?;
             }
             // What is gathered and not stored yet would be missing behind a state.
-            if making.is_none() {
+            if batch.is_none() {
                 self.keep_states(|(count, since)| *count >= RECORDS_MAX || since.elapsed() >= KEPT_WITHIN)?;
                 self.let_rest();
             }
@@ -267,49 +272,49 @@ impl Scribe {
 
     /// Tells people what the journal's end is: who keeps that elsewhere can tell whether anything was changed since.
     fn tell_end(&mut self) -> anyhow::Result<()> {
-        let facts = self.facts();
+        let context = self.context();
         let digest = self.store.journal().digest()?;
         let wall = jiff::Timestamp::now().as_millisecond();
-        let events = vec![happenings::checkpoint(self.cursor.seq, &digest, wall)];
+        let events = vec![alert_events::checkpoint(self.cursor.seq, &digest, wall)];
         let out = JournalBatch { events, cursor: Some(self.cursor), ..JournalBatch::default() };
-        let news = happenings::of_batch(&out, &facts);
+        let news = alert_events::of_batch(&out, &context);
         self.commit(out, Durability::Disk)?;
         self.alerting.tell_records(news, self.cursor.seq);
         Ok(())
     }
 
     /// Gathers a portion of records, and notes what follows from them.
-    fn gather(&mut self, making: &mut Making, records: &[Queued]) {
+    fn gather(&mut self, batch: &mut BatchBuilder, records: &[Queued]) {
         // What holds may have changed since the portion before.
-        making.facts = self.facts();
+        batch.context = self.context();
         for Queued { seq, n, record, .. } in records {
             self.cursor.seq = *seq;
             match record {
                 Recorded::Agent { agent, now, event, decision } => {
-                    let desk = self.desks.named(agent);
-                    desk.count = *n;
-                    let told = Told { agent: &desk.name, now: *now, event, decision };
-                    making.urgent |= told.is_urgent();
-                    self.rows.agent(&mut desk.rows, *seq, &told, &making.facts, &mut making.out);
-                    self.desks.note_unsaved(agent);
+                    let tracked = self.agents.named(agent);
+                    tracked.count = *n;
+                    let told = AgentRecord { agent: &tracked.name, now: *now, event, decision };
+                    batch.urgent |= told.is_urgent();
+                    self.rows.agent(&mut tracked.rows, *seq, &told, &batch.context, &mut batch.out);
+                    self.agents.note_unsaved(agent);
                 }
                 Recorded::System { now, event, decision } => {
-                    self.rows.system(*seq, *now, event, decision, &making.facts, &mut making.out);
-                    self.desks.named(SYSTEM).count = *n;
-                    (making.urgent, making.steered) = (true, true);
+                    self.rows.system(*seq, *now, event, decision, &batch.context, &mut batch.out);
+                    self.agents.named(SYSTEM).count = *n;
+                    (batch.urgent, batch.steered) = (true, true);
                 }
             }
         }
-        making.count += records.len();
+        batch.count += records.len();
     }
 
     /// Stores a batch that was made, and does what waited for it.
-    fn store_made(&mut self, made: Making) -> anyhow::Result<()> {
-        let Making { facts, mut out, urgent, steered, .. } = made;
+    fn store_made(&mut self, made: BatchBuilder) -> anyhow::Result<()> {
+        let BatchBuilder { context, mut out, urgent, steered, .. } = made;
         self.rows.finish(&mut out);
         self.covered(&mut out);
         out.cursor = Some(self.cursor);
-        let news = happenings::of_batch(&out, &facts);
+        let news = alert_events::of_batch(&out, &context);
         // Rows never know of more than the disk has of the journal: a power cut would take the records, and leave the rows.
         if !self.queue.sync() {
             self.alerting.tell_records(news, self.stored);
@@ -331,7 +336,7 @@ impl Scribe {
     fn keep_states(&mut self, is_due: impl Fn(&(u32, Instant)) -> bool) -> anyhow::Result<()> {
         // What the journal does not have, no state may know.
         let Some(engine) = self.engine.get().filter(|_| !self.queue.has_failed()) else { return Ok(()) };
-        let due = self.desks.take_due(is_due);
+        let due = self.agents.take_due(is_due);
         if due.is_empty() {
             return Ok(());
         }
@@ -361,8 +366,8 @@ impl Scribe {
             named
         });
         for (agent, told) in engine.agents.evictable(idle_since, |name| named.contains(name)) {
-            let is_kept = !self.desks.is_unsaved(&agent) && !self.taken.contains_key(&agent);
-            if is_kept && self.desks.count(&agent) == told {
+            let is_kept = !self.agents.is_unsaved(&agent) && !self.taken.contains_key(&agent);
+            if is_kept && self.agents.count(&agent) == told {
                 engine.agents.evict(&agent, told, idle_since);
             }
         }
@@ -370,8 +375,8 @@ impl Scribe {
 
     /// Adds the states all of whose records are stored, or in this batch.
     fn covered(&mut self, out: &mut JournalBatch) {
-        let desks = &self.desks;
-        let covered = self.taken.extract_if(.., |name, taken| desks.count(name) >= taken.told);
+        let agents = &self.agents;
+        let covered = self.taken.extract_if(.., |name, taken| agents.count(name) >= taken.told);
         let kept = |(agent, Taken { seq, state, .. })| Snapshot { agent, seq, state };
         out.snapshots.extend(covered.map(kept));
     }

@@ -6,15 +6,15 @@ use estop_core::event::EventKind;
 use estop_store::{AgentSeen, JournalBatch, StandingChange};
 use serde_json::json;
 
-use super::books::Page;
 use super::error_rate::Window;
-use super::{Told, event};
+use super::spend::AgentSpend;
+use super::{AgentRecord, event};
 
 /// How often an agent's last call is kept.
 const SEEN_EVERY_MS: i64 = 10_000;
 
 /// What is remembered of one agent from record to record.
-pub(in crate::memory) struct OfAgent {
+pub(in crate::persistence) struct AgentProjection {
     /// When its last call was last kept.
     seen: Option<i64>,
     standing: Standing,
@@ -22,31 +22,31 @@ pub(in crate::memory) struct OfAgent {
     refused_by: Option<Guard>,
     /// How many of its requests fail.
     pub(super) failures: Window,
-    pub(super) page: Page,
+    pub(super) page: AgentSpend,
 }
 
-impl OfAgent {
-    pub(in crate::memory) fn new(name: &str) -> OfAgent {
-        OfAgent {
+impl AgentProjection {
+    pub(in crate::persistence) fn new(name: &str) -> AgentProjection {
+        AgentProjection {
             seen: None,
             standing: Standing::default(),
             refused_by: None,
             failures: Window::default(),
-            page: Page::of(name),
+            page: AgentSpend::of(name),
         }
     }
 
     /// How it stood before this process.
-    pub(in crate::memory) fn know(&mut self, standing: Standing) {
+    pub(in crate::persistence) fn know(&mut self, standing: Standing) {
         self.standing = standing;
     }
 
     /// People heard before this process that many of its requests fail.
-    pub(in crate::memory) fn heard_failing(&mut self) {
+    pub(in crate::persistence) fn heard_failing(&mut self) {
         self.failures = Window::heard();
     }
 
-    pub(super) fn refusals(&mut self, seq: u64, told: &Told<'_>, out: &mut JournalBatch) {
+    pub(super) fn refusals(&mut self, seq: u64, told: &AgentRecord<'_>, out: &mut JournalBatch) {
         let Some(by) = told.decision.refused_by() else {
             if told.decision.outcome == Outcome::Allow {
                 self.refused_by = None;
@@ -65,7 +65,7 @@ impl OfAgent {
         out.events.push(event(seq, told, "refused", detail));
     }
 
-    pub(super) fn standing(&mut self, told: &Told<'_>, out: &mut JournalBatch) {
+    pub(super) fn standing(&mut self, told: &AgentRecord<'_>, out: &mut JournalBatch) {
         let before = self.standing;
         let since = told.now.mono;
         let is_off = matches!(before, Standing::Inactive { .. });
@@ -95,7 +95,7 @@ impl OfAgent {
     }
 
     /// An agent's last call is kept now and then, not with each.
-    pub(super) fn seen(&mut self, told: &Told<'_>, out: &mut JournalBatch) {
+    pub(super) fn seen(&mut self, told: &AgentRecord<'_>, out: &mut JournalBatch) {
         let at = told.now.wall;
         if self.seen.is_some_and(|last| (last..last + SEEN_EVERY_MS).contains(&at)) {
             return;

@@ -8,7 +8,7 @@ use estop_core::ids::Name;
 use estop_store::{EventFilter, EventKey, Journal, StoreError};
 use serde_json::{Value, json};
 
-use super::Told;
+use super::AgentRecord;
 
 /// The window has so many minutes. Chosen: long enough for a handful of calls of a slow agent, short enough to matter.
 const MINUTES: usize = 5;
@@ -33,7 +33,7 @@ pub(super) struct Window {
 }
 
 /// Those of whom people heard last that many of their requests fail: they want to hear the end of it.
-pub(in crate::memory) fn heard_failing(store: &dyn Journal) -> Result<Vec<Name>, StoreError> {
+pub(in crate::persistence) fn heard_failing(store: &dyn Journal) -> Result<Vec<Name>, StoreError> {
     let newest = |event_type: &str| -> Result<BTreeMap<Name, EventKey>, StoreError> {
         let filter = EventFilter { event_type: Some(event_type.into()), ..EventFilter::default() };
         let events = store.events(&filter, RECALLED_MAX)?.into_iter().rev();
@@ -51,7 +51,7 @@ impl Window {
     }
 
     /// What a record says about it: an event for people, if it became many or no longer is.
-    pub(super) fn note(&mut self, told: &Told<'_>) -> Option<(&'static str, Value)> {
+    pub(super) fn note(&mut self, told: &AgentRecord<'_>) -> Option<(&'static str, Value)> {
         let failed = if let EventKind::ResponseCompleted(done) = &told.event.what {
             done.ended == Ended::Failed
         } else if let EventKind::StreamAborted(cut) = &told.event.what {

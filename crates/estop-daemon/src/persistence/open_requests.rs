@@ -1,5 +1,5 @@
-//! Requests that were under way when the store's newest record was written: what a restart books for them must stand in
-//! the books under their model, run and labels.
+//! Requests that were under way when the store's newest record was written: what a restart records for them must be counted
+//! under their model, run and labels.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ const PAGE_MAX: usize = 512;
 const LOOK_BACK_MAX: usize = 50_000;
 
 /// A request under way.
-pub(super) struct Open {
+pub(super) struct OpenRequest {
     pub(super) agent: Name,
     pub(super) request: RequestId,
     /// What it held.
@@ -33,7 +33,7 @@ pub(super) fn find(
     last_seq: u64,
     held: impl Iterator<Item = (RequestId, Amount)>,
     newest: &[Vec<u8>],
-) -> anyhow::Result<Vec<Open>> {
+) -> anyhow::Result<Vec<OpenRequest>> {
     let mut search =
         Search { agent, missing: held.collect(), found: Vec::new(), before: last_seq + 1, looked_at: 0 };
     search.look_through(newest)?;
@@ -54,7 +54,7 @@ pub(super) fn find(
 struct Search<'a> {
     agent: &'a Name,
     missing: BTreeMap<RequestId, Amount>,
-    found: Vec<Open>,
+    found: Vec<OpenRequest>,
     /// The oldest record that was looked at.
     before: u64,
     looked_at: usize,
@@ -75,15 +75,15 @@ impl Search<'_> {
             if let Some(held) = self.missing.remove(&received.request) {
                 let (agent, request, wall) = (self.agent.clone(), received.request, record.now.wall);
                 let asked = Some((event.run, wall, Box::new(received)));
-                self.found.push(Open { agent, request, held, asked });
+                self.found.push(OpenRequest { agent, request, held, asked });
             }
         }
         Ok(())
     }
 
     /// What was found, and what is gone.
-    fn end(mut self) -> Vec<Open> {
-        let gone = |(request, held)| Open { agent: self.agent.clone(), request, held, asked: None };
+    fn end(mut self) -> Vec<OpenRequest> {
+        let gone = |(request, held)| OpenRequest { agent: self.agent.clone(), request, held, asked: None };
         self.found.extend(self.missing.into_iter().map(gone));
         self.found
     }

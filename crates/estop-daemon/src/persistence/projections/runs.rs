@@ -14,16 +14,16 @@ use estop_core::tags::Tags;
 use estop_store::{JournalBatch, Run};
 use serde_json::json;
 
-use super::Told;
-use super::facts::Facts;
+use super::AgentRecord;
+use super::context::Context;
 
 /// Runs that are remembered; the others are read from the store when they go on.
 const RUNS_MAX: usize = 4_096;
 
-/// Rows of runs.
+/// The rows of runs.
 #[derive(Default)]
-pub(super) struct RunRows {
-    known: BTreeMap<Name, Known>,
+pub(super) struct RunProjection {
+    known: BTreeMap<Name, KnownRun>,
     changed: BTreeSet<Name>,
 }
 
@@ -34,12 +34,12 @@ pub(super) struct Whose<'a> {
     pub(super) wall: i64,
 }
 
-struct Known {
+struct KnownRun {
     row: Run,
     tags: Arc<Tags>,
 }
 
-impl Known {
+impl KnownRun {
     /// What it is for, with what was said laid over it.
     fn tags_with(&self, said: Option<&Tags>) -> Arc<Tags> {
         let mut tags = Arc::clone(&self.tags);
@@ -54,37 +54,37 @@ impl Known {
     }
 }
 
-impl RunRows {
+impl RunProjection {
     /// What follows from a record for its run.
-    pub(super) fn agent(&mut self, told: &Told<'_>, facts: &Facts) {
+    pub(super) fn agent(&mut self, told: &AgentRecord<'_>, context: &Context) {
         // Time comes before what happened; only the end of a run is told with what came of it.
         let ends = matches!(told.event.what, EventKind::RunCompleted);
         if ends {
-            self.event(told, facts);
+            self.event(told, context);
         }
-        self.effects(told, facts);
+        self.effects(told, context);
         if !ends {
-            self.event(told, facts);
+            self.event(told, context);
         }
     }
 
-    fn effects(&mut self, told: &Told<'_>, facts: &Facts) {
+    fn effects(&mut self, told: &AgentRecord<'_>, context: &Context) {
         for effect in &told.decision.effects {
             if let Effect::RunEscalated { run: Some(run), .. } = effect {
-                let summary = facts.words(told.agent, Some(run));
-                self.change(told, run, facts, |row| {
+                let summary = context.words(told.agent, Some(run));
+                self.change(told, run, context, |row| {
                     end(row, RunState::Escalated, told.now.wall);
                     row.summary = summary.or(row.summary.take());
                 });
             }
             if let Effect::RunTripped { run: Some(run), used } = effect {
                 let counters = json!({ "tripped": true, "limit": used }).to_string();
-                self.change(told, run, facts, |row| row.counters = counters);
+                self.change(told, run, context, |row| row.counters = counters);
             }
         }
     }
 
-    fn event(&mut self, told: &Told<'_>, facts: &Facts) {
+    fn event(&mut self, told: &AgentRecord<'_>, context: &Context) {
         let Some(run) = &told.event.run else { return };
         let wall = told.now.wall;
         let (allowed, noted) =
@@ -97,17 +97,19 @@ impl RunRows {
             EventKind::RequestReceived(_) | EventKind::ToolRequested(_) | EventKind::PromptSubmitted
                 if allowed =>
             {
-                self.change(told, run, facts, |row| set(row, RunState::Active));
+                self.change(told, run, context, |row| set(row, RunState::Active));
             }
-            EventKind::RunSlept if noted => self.change(told, run, facts, |row| set(row, RunState::Sleeping)),
+            EventKind::RunSlept if noted => {
+                self.change(told, run, context, |row| set(row, RunState::Sleeping))
+            }
             EventKind::RunWoke | EventKind::RunExtended { .. } if noted => {
-                self.change(told, run, facts, |row| {
+                self.change(told, run, context, |row| {
                     set(row, RunState::Active);
                     row.ended_at = None;
                 });
             }
             EventKind::RunCompleted if noted => {
-                self.change(told, run, facts, |row| end(row, RunState::Completed, wall));
+                self.change(told, run, context, |row| end(row, RunState::Completed, wall));
             }
             EventKind::RequestReceived(_)
             | EventKind::ResponseCompleted(_)
@@ -144,11 +146,11 @@ impl RunRows {
         whose: Whose<'_>,
         run: Option<&Name>,
         said: Option<&Tags>,
-        facts: &Facts,
+        context: &Context,
     ) -> Option<Arc<Tags>> {
         let Some(run) = run else { return said.cloned().map(Arc::new) };
         let id = id(whose.agent, run);
-        let known = self.known_or_new(&id, whose, run, facts);
+        let known = self.known_or_new(&id, whose, run, context);
         let tags = known.tags_with(said);
         if tags != known.tags {
             describe(&mut known.row, &tags);
@@ -165,15 +167,15 @@ impl RunRows {
         whose: Whose<'_>,
         run: Option<&Name>,
         said: Option<&Tags>,
-        facts: &Facts,
+        context: &Context,
     ) -> Option<Arc<Tags>> {
         let Some(run) = run else { return said.cloned().map(Arc::new) };
-        Some(self.known_or_new(&id(whose.agent, run), whose, run, facts).tags_with(said))
+        Some(self.known_or_new(&id(whose.agent, run), whose, run, context).tags_with(said))
     }
 
     /// A run spent something.
-    pub(super) fn spent(&mut self, told: &Told<'_>, run: &Name, used: Amount, facts: &Facts) {
-        self.change(told, run, facts, |row| {
+    pub(super) fn spent(&mut self, told: &AgentRecord<'_>, run: &Name, used: Amount, context: &Context) {
+        self.change(told, run, context, |row| {
             row.spent = NanoUsd(row.spent.0.saturating_add(used.usd.0));
             row.tokens = row.tokens.saturating_add(used.tokens);
         });
@@ -221,14 +223,20 @@ impl RunRows {
         let mut row = fresh(&id, agent, run, wall);
         row.attended = attended;
         describe(&mut row, &tags);
-        self.known.insert(id.clone(), Known { row, tags: Arc::new(tags) });
+        self.known.insert(id.clone(), KnownRun { row, tags: Arc::new(tags) });
         self.changed.insert(id);
     }
 
-    fn change(&mut self, told: &Told<'_>, run: &Name, facts: &Facts, change: impl FnOnce(&mut Run)) {
+    fn change(
+        &mut self,
+        told: &AgentRecord<'_>,
+        run: &Name,
+        context: &Context,
+        change: impl FnOnce(&mut Run),
+    ) {
         let whose = Whose { agent: told.agent, wall: told.now.wall };
         let id = id(told.agent, run);
-        let known = self.known_or_new(&id, whose, run, facts);
+        let known = self.known_or_new(&id, whose, run, context);
         let before = known.row.clone();
         change(&mut known.row);
         if known.row != before {
@@ -236,21 +244,21 @@ impl RunRows {
         }
     }
 
-    fn known_or_new(&mut self, id: &Name, whose: Whose<'_>, run: &Name, facts: &Facts) -> &mut Known {
+    fn known_or_new(&mut self, id: &Name, whose: Whose<'_>, run: &Name, context: &Context) -> &mut KnownRun {
         let Whose { agent, wall } = whose;
         if !self.known.contains_key(id) {
-            let row = facts.run(id).unwrap_or_else(|| {
+            let row = context.run(id).unwrap_or_else(|| {
                 self.changed.insert(id.clone());
                 fresh(id, agent, run, wall)
             });
             let labels = serde_json::from_str(&row.labels).unwrap_or_default();
             let Run { issue, role, branch, session, .. } = row.clone();
             let tags = Arc::new(Tags { issue, labels, role, branch, session });
-            self.known.insert(id.clone(), Known { row, tags });
+            self.known.insert(id.clone(), KnownRun { row, tags });
         }
         self.known
             .entry(id.clone())
-            .or_insert_with(|| Known { row: fresh(id, agent, run, wall), tags: Arc::default() })
+            .or_insert_with(|| KnownRun { row: fresh(id, agent, run, wall), tags: Arc::default() })
     }
 }
 

@@ -11,17 +11,17 @@ use estop_core::engine::Snapshot;
 use estop_core::event::Event;
 use estop_core::ids::Name;
 use estop_core::time::Now;
-use estop_gateway::{EvictedAgents, Remembered};
+use estop_gateway::{EvictedAgents, RestoredState};
 use estop_journal::{Record, SYSTEM, State, records};
 use estop_store::segments::{Recovered, base_states};
 use estop_store::{AgentRepo, Journal, Sqlite};
 
 use super::latch;
-use super::missing::{Missing, Newest};
-use super::open::{self, Open};
+use super::newest_records::{NewestRecords, RecordsByAgent};
+use super::open_requests::{self, OpenRequest};
 
 /// What was before this process, up to the record of which the last row was made.
-pub(super) struct Past {
+pub(super) struct Recovery {
     /// What all records add up to.
     pub(super) state: State,
     /// The record of which the last row was made.
@@ -31,27 +31,27 @@ pub(super) struct Past {
     /// When estop was last alive.
     last: Now,
     /// What else is known of the agents.
-    pub(super) known: Vec<Known>,
+    pub(super) known: Vec<KnownAgent>,
     /// Agents whose kept states lack records.
     pub(super) lagging: Vec<Name>,
     /// Requests that were under way after that record.
-    pub(super) open: Vec<Open>,
+    pub(super) open: Vec<OpenRequest>,
     is_first: bool,
 }
 
 /// What else is known of an agent.
-pub(super) struct Known {
+pub(super) struct KnownAgent {
     pub(super) agent: Name,
     pub(super) deleted: bool,
     /// When it last called; 0 = nobody knows.
     pub(super) seen: i64,
 }
 
-impl Past {
-    pub(super) fn read(store: &Sqlite, recovered: Option<&Recovered>) -> anyhow::Result<Past> {
+impl Recovery {
+    pub(super) fn read(store: &Sqlite, recovered: Option<&Recovered>) -> anyhow::Result<Recovery> {
         let Some(recovered) = recovered else {
             anyhow::ensure!(store.cursor()?.is_none(), "the journal is gone, but estop has run here");
-            return Ok(Past::first());
+            return Ok(Recovery::first());
         };
         let Recovered { state, last, .. } = recovered;
         let begins_after = store.begins_after()?;
@@ -87,14 +87,14 @@ impl Past {
         let mut open = Vec::new();
         for (agent, kept) in agents.iter().filter(|(_, kept)| kept.state.in_flight() > 0) {
             let newest = newest.get(agent).map_or(&[][..], Vec::as_slice);
-            open.append(&mut open::find(store, agent, cursor, kept.state.open_requests(), newest)?);
+            open.append(&mut open_requests::find(store, agent, cursor, kept.state.open_requests(), newest)?);
         }
         let (state, last) = (state.clone(), *last);
-        Ok(Past { state, cursor, agents, last, known, lagging, open, is_first: false })
+        Ok(Recovery { state, cursor, agents, last, known, lagging, open, is_first: false })
     }
 
-    fn first() -> Past {
-        Past {
+    fn first() -> Recovery {
+        Recovery {
             state: State::default(),
             cursor: 0,
             agents: BTreeMap::new(),
@@ -120,10 +120,10 @@ impl Past {
     }
 
     /// For the data plane, once all records were told.
-    pub(super) fn remembered(self, data_dir: &Path, wall: i64) -> anyhow::Result<Remembered> {
+    pub(super) fn remembered(self, data_dir: &Path, wall: i64) -> anyhow::Result<RestoredState> {
         let away_ms = u64::try_from(wall.saturating_sub(self.last.wall)).unwrap_or(0);
         let away_ms = if self.is_first { 0 } else { away_ms };
-        Ok(Remembered {
+        Ok(RestoredState {
             system: self.state.system,
             told: self.state.button,
             latch: latch::believed(data_dir, self.is_first, wall)?,
@@ -160,7 +160,7 @@ fn snapshots(
     store: &Sqlite,
     state: &State,
     counts: &BTreeMap<Name, u64>,
-) -> anyhow::Result<(BTreeMap<Name, Snapshot>, Vec<Known>)> {
+) -> anyhow::Result<(BTreeMap<Name, Snapshot>, Vec<KnownAgent>)> {
     let (mut kept_states, mut seen) = (BTreeMap::new(), BTreeMap::new());
     for kept in store.states()? {
         if let Ok(state) = Snapshot::read(&kept.state) {
@@ -170,7 +170,7 @@ fn snapshots(
     }
     let set = state.settings.get("agent");
     let is_deleted = |agent: &Name| set.and_then(|set| set.get(agent)).is_some_and(|set| set["deleted"] == 1);
-    let known = counts.keys().map(|agent| Known {
+    let known = counts.keys().map(|agent| KnownAgent {
         agent: agent.clone(),
         deleted: is_deleted(agent),
         seen: seen.get(agent).copied().unwrap_or(0),
@@ -204,8 +204,8 @@ fn catch_up(
     agents: &mut BTreeMap<Name, Snapshot>,
     counts: &BTreeMap<Name, u64>,
     last_seq: u64,
-) -> anyhow::Result<Newest> {
-    let mut missing = Missing::default();
+) -> anyhow::Result<RecordsByAgent> {
+    let mut missing = NewestRecords::default();
     for (agent, count) in counts {
         let told = agents.get(agent).map_or(0, |kept| kept.told);
         missing.expect(agent, count.saturating_sub(told));

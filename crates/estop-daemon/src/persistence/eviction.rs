@@ -7,16 +7,21 @@ use estop_config::ServeConfig;
 use estop_core::agent::standing::Standing;
 use estop_core::engine::Snapshot;
 use estop_core::ids::Name;
-use estop_gateway::{Evicted, EvictedAgents, Remembered};
+use estop_gateway::{Evicted, EvictedAgents, RestoredState};
 use estop_store::Sqlite;
 
-use super::past::Known;
-use super::states::StoredStates;
+use super::agent_states::StoredStates;
+use super::recovery::KnownAgent;
 
 /// Moves agents to their rest: deleted ones, and if more than three quarters of the places were taken, those that have not
 /// called for the longest time. Nobody rests who is named, has a key, is stopped or has something under way.
-pub(super) fn settle(store: &Sqlite, known: &[Known], config: &ServeConfig, remembered: &mut Remembered) {
-    let known: BTreeMap<&Name, &Known> = known.iter().map(|known| (&known.agent, known)).collect();
+pub(super) fn evict_at_start(
+    store: &Sqlite,
+    known: &[KnownAgent],
+    config: &ServeConfig,
+    remembered: &mut RestoredState,
+) {
+    let known: BTreeMap<&Name, &KnownAgent> = known.iter().map(|known| (&known.agent, known)).collect();
     let is_deleted = |name: &Name| known.get(name).is_some_and(|known| known.deleted);
     let seen = |name: &Name| known.get(name).map_or(0, |known| known.seen);
     let mut named: BTreeSet<Name> = config.policies.agents().map(Name::from).collect();

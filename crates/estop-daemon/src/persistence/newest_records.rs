@@ -7,16 +7,16 @@ use estop_core::ids::Name;
 use estop_store::segments::JournalReader;
 
 /// The newest records of agents, the newest first.
-pub(super) type Newest = BTreeMap<Name, Vec<Vec<u8>>>;
+pub(super) type RecordsByAgent = BTreeMap<Name, Vec<Vec<u8>>>;
 
 /// How many records of each agent are wanted, and those that were found, newest first.
 #[derive(Default)]
-pub(super) struct Missing {
+pub(super) struct NewestRecords {
     agents: BTreeMap<Name, (u64, Vec<Vec<u8>>)>,
     left: u64,
 }
 
-impl Missing {
+impl NewestRecords {
     /// The newest `count` records of an agent are wanted.
     pub(super) fn expect(&mut self, agent: &str, count: u64) {
         if count > 0 {
@@ -43,7 +43,7 @@ impl Missing {
     }
 
     /// What was found for each agent, newest first; an error if something is gone.
-    pub(super) fn found(self) -> anyhow::Result<Newest> {
+    pub(super) fn found(self) -> anyhow::Result<RecordsByAgent> {
         let whole = |(agent, (wanted, lines)): (Name, (u64, Vec<Vec<u8>>))| {
             (lines.len() as u64 == wanted).then_some(()).with_context(|| {
                 let left = lines.len();

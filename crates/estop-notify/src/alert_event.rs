@@ -1,6 +1,6 @@
 //! What people may have to be told: small values that the binary derives from journal records.
 //!
-//! A happening holds no prompt and no key; its texts are made harmless when a message is made of it.
+//! An alert event holds no prompt and no key; its texts are made harmless when a message is made of it.
 
 use estop_core::guards::breaker::LimitUse;
 use estop_core::ids::Name;
@@ -107,8 +107,8 @@ pub enum Phase {
 
 /// Something a person may have to be told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Happening {
-    /// The same happening has the same id, also when it is told again after a crash: record and place in it.
+pub struct AlertEvent {
+    /// The same event has the same id, also when it is told again after a crash: record and place in it.
     pub id: Name,
     /// The journal record it comes from; 0 = none.
     pub seq: u64,

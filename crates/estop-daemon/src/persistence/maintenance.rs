@@ -1,4 +1,4 @@
-//! Packs segments that have ended and lets go what is old (ST-1, ST-3): a thread that takes small steps and rests after
+//! Seals segments that have ended and prunes what is old (ST-1, ST-3): a thread that takes small steps and rests after
 //! each, so that nobody waits for it.
 
 use std::sync::Arc;
@@ -24,31 +24,32 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const REST_MIN: Duration = Duration::from_millis(20);
 const DAY_MS: i64 = 86_400_000;
 
-/// Who lets records go, as the journal names it.
+/// Who prunes records, as the journal names it.
 const BY: &str = "retention";
 
-/// A thread that packs and lets go. It ends when dropped.
-pub struct Tidying {
+/// The thread that seals, prunes and checks segments, and deletes old rows. It ends when dropped.
+pub struct MaintenanceThread {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Tidying {
+impl MaintenanceThread {
     /// Begins.
     pub fn start(
         store: Sqlite,
         writer: Arc<SegmentWriter>,
         engine: Arc<Engine>,
         retention: Retention,
-    ) -> std::io::Result<Tidying> {
+    ) -> std::io::Result<MaintenanceThread> {
         let (stop, stopped) = channel();
-        let tidier = Tidier { store, writer, engine, retention, stopped };
-        let thread = std::thread::Builder::new().name("estop-tidy".into()).spawn(move || tidier.run())?;
-        Ok(Tidying { stop: Some(stop), thread: Some(thread) })
+        let maintenance = Maintenance { store, writer, engine, retention, stopped };
+        let thread =
+            std::thread::Builder::new().name("estop-maintain".into()).spawn(move || maintenance.run())?;
+        Ok(MaintenanceThread { stop: Some(stop), thread: Some(thread) })
     }
 }
 
-impl Drop for Tidying {
+impl Drop for MaintenanceThread {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
@@ -58,7 +59,7 @@ impl Drop for Tidying {
     }
 }
 
-struct Tidier {
+struct Maintenance {
     store: Sqlite,
     writer: Arc<SegmentWriter>,
     engine: Arc<Engine>,
@@ -69,7 +70,7 @@ struct Tidier {
 /// Estop ends: whatever is left goes another time.
 struct Ending;
 
-impl Tidier {
+impl Maintenance {
     fn run(self) {
         let mut next = Instant::now() + FIRST_AFTER;
         let mut sealed_to = 0;
@@ -95,7 +96,7 @@ impl Tidier {
                 Err(error) => {
                     let error = escaped(&format!("{error:#}"));
                     eprintln!(
-                        "estop: old records could not be packed or let go: {error}. They stay, and it is tried again."
+                        "estop: old records could not be sealed or pruned: {error}. They stay, and it is tried again."
                     );
                     // Not each second.
                     sealed_to = newest;
@@ -119,7 +120,7 @@ impl Tidier {
         self.rest(begun.elapsed().max(REST_MIN))
     }
 
-    /// Packs segments that have ended, and prunes those that are too old or too many.
+    /// Seals segments that have ended, and prunes those that are too old or too many.
     fn tend_journal(&self) -> anyhow::Result<Result<(), Ending>> {
         let journal = self.store.journal();
         let mut manifest = journal.manifest()?;
@@ -155,7 +156,7 @@ impl Tidier {
         Ok(Ok(()))
     }
 
-    /// Whether the oldest packed segment is too old, or there is too much.
+    /// Whether the oldest sealed segment is too old, or there is too much.
     fn must_prune(&self, manifest: &Manifest, journal: &JournalReader) -> anyhow::Result<bool> {
         let Some(oldest) = manifest.sealed.first() else { return Ok(false) };
         // Rows of it must have been made.
@@ -164,15 +165,15 @@ impl Tidier {
         }
         let before = before(Timestamp::now().as_millisecond(), self.retention.journal_days);
         let is_old = before.is_some_and(|before| oldest.newest < before);
-        let packed: u64 = manifest.sealed.iter().map(|sealed| sealed.bytes).sum();
+        let sealed: u64 = manifest.sealed.iter().map(|sealed| sealed.bytes).sum();
         let raw = (manifest.last_segment() + 1..=self.writer.position().segment).filter_map(|segment| {
             std::fs::metadata(estop_store::segments::raw_path(journal.folder(), segment)).ok()
         });
-        let bytes = packed + raw.map(|about| about.len()).sum::<u64>();
+        let bytes = sealed + raw.map(|about| about.len()).sum::<u64>();
         Ok(is_old || self.retention.journal_bytes.is_some_and(|keep| bytes > keep))
     }
 
-    /// Reads the packed segments and says which was changed.
+    /// Reads the sealed segments and says which was changed.
     fn scrub(&self) -> anyhow::Result<Result<(), Ending>> {
         let journal = self.store.journal();
         for sealed in &journal.manifest()?.sealed {
@@ -181,7 +182,7 @@ impl Tidier {
                 // One that is missing is somebody else's to say.
                 Ok(true) | Err(_) => {}
                 Ok(false) => eprintln!(
-                    "estop: segment {} of the journal was changed after it was packed: its records are lost or wrong. \
+                    "estop: segment {} of the journal was changed after it was sealed: its records are lost or wrong. \
                      `estop journal verify` says where; `estop restore` puts a backup in its place.",
                     sealed.segment
                 ),
@@ -193,7 +194,7 @@ impl Tidier {
         Ok(Ok(()))
     }
 
-    /// Lets go everything else that is too old or too much.
+    /// Deletes everything else that is too old or too much.
     fn sweep(&self) -> anyhow::Result<Result<(), Ending>> {
         let now = Timestamp::now().as_millisecond();
         let before = |days| before(now, days);

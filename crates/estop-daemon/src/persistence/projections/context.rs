@@ -13,12 +13,12 @@ use estop_store::{AgentRepo, Cases, Escalation, Ledger, Run, RunRepo, SpendBy, S
 use jiff::Timestamp;
 
 /// What holds while a batch is made.
-pub(in crate::memory) struct Facts {
+pub(in crate::persistence) struct Context {
     /// Which these are: what was found while some held may not hold with the next. Each belong to one batch, which may have
     /// several.
     pub(super) batch: u64,
     /// The caps of all agents together.
-    pub(in crate::memory) caps: BudgetPolicy,
+    pub(in crate::persistence) caps: BudgetPolicy,
     store: Sqlite,
     /// `None` before the data plane began.
     engine: Option<Arc<Engine>>,
@@ -26,17 +26,17 @@ pub(in crate::memory) struct Facts {
     policies: Arc<PolicyFile>,
 }
 
-impl Facts {
-    pub(in crate::memory) fn new(
+impl Context {
+    pub(in crate::persistence) fn new(
         batch: u64,
         store: Sqlite,
         engine: Option<Arc<Engine>>,
         policies: Arc<PolicyFile>,
-    ) -> Facts {
+    ) -> Context {
         let caps = engine
             .as_ref()
             .map_or_else(|| policies.fleet_budget(), |engine| engine.rulebook.file().fleet_budget());
-        Facts { batch, caps, store, engine, policies }
+        Context { batch, caps, store, engine, policies }
     }
 
     /// The role of an agent.
@@ -89,7 +89,7 @@ impl Facts {
         self.store.escalation(id).ok().flatten()
     }
 
-    /// A run as it is stored. One that cannot be read begins anew: its spend stands in the books all the same.
+    /// A run as it is stored. One that cannot be read begins anew: its spend is counted all the same.
     pub(super) fn run(&self, id: &str) -> Option<Run> {
         self.store.run(id).ok().flatten()
     }

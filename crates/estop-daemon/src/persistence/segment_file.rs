@@ -49,7 +49,7 @@ impl JournalFile for SegmentFile {
             let (begun, after_seq) = self.writer.begun();
             at.seq > after_seq && Timestamp::now().as_millisecond() - begun > AGE_MAX_MS
         };
-        at.bytes >= self.bytes_max || is_old()
+        !self.is_short() && (at.bytes >= self.bytes_max || is_old())
     }
 
     fn begin_next(&self, state: &State) -> std::io::Result<()> {
