@@ -20,6 +20,7 @@ mod problem;
 mod seat;
 mod state;
 mod supervisor_lines;
+mod untrusted;
 
 // The routes, the most urgent first.
 mod background;
@@ -59,3 +60,4 @@ pub use overrides::overrides_of;
 pub use presets::kept_preset;
 pub use seat::Seat;
 pub use state::{AdminState, Clock, Options, Place, PolicyFileNow};
+pub use untrusted::untrusted;

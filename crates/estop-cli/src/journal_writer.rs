@@ -1,4 +1,4 @@
-//! Writes a journal to a file: one written in one go, or one that grows while estop serves.
+//! Writes a journal to one file, in one go.
 
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use estop_core::decision::Decision;
 use estop_core::event::Event;
-use estop_core::system::{SystemDecision, SystemEvent};
 use estop_core::time::Now;
 use estop_journal::LineWriter;
 
 /// Some four hundred records: a busy estop writes so many in a few milliseconds.
 const BUFFER: usize = 256 << 10;
 
-/// An open journal file. Unless it is kept, it is removed again if it is dropped before it is sealed.
+/// An open journal file. It is removed again if it is dropped before it is sealed.
 pub struct JournalWriter {
     out: BufWriter<File>,
     lines: LineWriter,
@@ -52,20 +51,7 @@ impl JournalWriter {
         self.flush_line();
     }
 
-    /// Keeps the file even if it is never sealed: what was written is a record of what happened.
-    pub fn keep(mut self) -> JournalWriter {
-        self.unfinished.0 = None;
-        self
-    }
-
-    /// Appends a record of the system.
-    pub fn write_system(&mut self, now: Now, event: &SystemEvent, decision: &SystemDecision) {
-        self.lines.system(now, event, decision, &mut self.line);
-        self.flush_line();
-    }
-
-    /// Hands everything to the operating system: it survives this process.
-    pub fn flush(&mut self) -> anyhow::Result<()> {
+    fn flush(&mut self) -> anyhow::Result<()> {
         if let Some(error) = self.failed.take() {
             return Err(error).context("the journal could not be written");
         }

@@ -24,12 +24,12 @@ pub(super) fn not_yaml(refused: &NotYaml, text: &str, name: &str) -> Problem {
 
 /// What a type refused, in a file or in the variables that were laid over it.
 pub(super) fn refused(refusal: &Refusal, text: &str, name: &str, overrides: &[Override]) -> Problem {
-    let found = match &refusal.at {
+    let found = match refusal.at.as_deref() {
         Some((_, Some(found))) => Found::Text(found.clone()),
         Some((_, None)) => Found::Nothing,
         None => Found::Unknown,
     };
-    match refusal.at.as_ref().map(|(place, _)| *place) {
+    match refusal.at.as_deref().map(|(place, _)| *place) {
         Some(Place::Variable(number) | Place::SectionFor(number))
             if let Some(variable) = overrides.get(number) =>
         {

@@ -1,7 +1,7 @@
 //! Lays variables over the tree of a file, so that both have one shape and are checked by the same types.
 
 use super::overrides::{Override, is_meant};
-use super::tree::{Key, Node, Place, Value, read};
+use super::tree::{Key, Node, Place, Scalar, Value, read};
 
 /// Puts what variables say in place of what the file says.
 pub(super) fn lay(tree: &mut Node, overrides: &[Override]) {
@@ -17,7 +17,7 @@ fn put(node: &mut Node, keys: &[String], number: usize, text: &str) {
     };
     let node = match &mut node.value {
         Value::Variable(inner) => inner,
-        _ => node,
+        Value::Nothing | Value::Scalar(_) | Value::List(_) | Value::Mapping(_) => node,
     };
     if !matches!(node.value, Value::Mapping(_)) {
         // An empty section; or a single value, which the type will say.
@@ -42,7 +42,7 @@ fn put(node: &mut Node, keys: &[String], number: usize, text: &str) {
 fn value_of(number: usize, text: &str) -> Node {
     let (place, written) = (Place::Variable(number), text.to_owned());
     let mut node = read(text).unwrap_or_else(|_| Node {
-        value: Value::Text(text.to_owned()),
+        value: Value::Scalar(Scalar::Text(text.to_owned())),
         place,
         written: written.clone(),
     });

@@ -56,15 +56,20 @@ pub(super) enum Place {
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     Nothing,
+    Scalar(Scalar),
+    List(Vec<Node>),
+    Mapping(Vec<(Key, Node)>),
+    /// What a variable says: as it is where a text is asked for, else as YAML. So `[::1]:4100` needs no quotes.
+    Variable(Box<Node>),
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Scalar {
     Bool(bool),
     Unsigned(u64),
     Signed(i64),
     Float(f64),
     Text(String),
-    List(Vec<Node>),
-    Mapping(Vec<(Key, Node)>),
-    /// What a variable says: as it is where a text is asked for, else as YAML. So `[::1]:4100` needs no quotes.
-    Variable(Box<Node>),
 }
 
 /// A key of a mapping.
@@ -123,9 +128,7 @@ impl Node {
             Value::List(items) if items.is_empty() => Some("an empty list".to_owned()),
             Value::List(_) => Some("a list".to_owned()),
             Value::Mapping(_) => Some("a mapping".to_owned()),
-            Value::Bool(_) | Value::Unsigned(_) | Value::Signed(_) | Value::Float(_) | Value::Text(_) => {
-                Some(printable(self.written.lines().next().unwrap_or("").trim()))
-            }
+            Value::Scalar(_) => Some(printable(self.written.lines().next().unwrap_or("").trim())),
             Value::Variable(_) => Some(printable(&self.written)),
         }
     }
@@ -142,12 +145,7 @@ impl Node {
                 }
             }
             Value::Variable(node) => node.belongs_to(variable),
-            Value::Nothing
-            | Value::Bool(_)
-            | Value::Unsigned(_)
-            | Value::Signed(_)
-            | Value::Float(_)
-            | Value::Text(_) => {}
+            Value::Nothing | Value::Scalar(_) => {}
         }
     }
 
@@ -156,7 +154,7 @@ impl Node {
         match &mut self.value {
             Value::List(items) => items.iter_mut().for_each(|item| item.write_down(text)),
             Value::Mapping(entries) => entries.iter_mut().for_each(|(_, node)| node.write_down(text)),
-            _ => {
+            Value::Nothing | Value::Scalar(_) | Value::Variable(_) => {
                 if let Place::File(location) = self.place {
                     self.written = source(text, location).unwrap_or_default().to_owned();
                 }
@@ -207,23 +205,23 @@ impl<'de> Visitor<'de> for ValueVisitor {
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
+        Ok(Value::Scalar(Scalar::Bool(value)))
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::Unsigned(value))
+        Ok(Value::Scalar(Scalar::Unsigned(value)))
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Signed(value))
+        Ok(Value::Scalar(Scalar::Signed(value)))
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Value::Float(value))
+        Ok(Value::Scalar(Scalar::Float(value)))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::Text(value.to_owned()))
+        Ok(Value::Scalar(Scalar::Text(value.to_owned())))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {

@@ -4,7 +4,7 @@ use serde::de::value::{BorrowedStrDeserializer, StrDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, Expected, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::tree::{Key, Node, Place, Step, Value};
+use super::tree::{Key, Node, Place, Scalar, Step, Value};
 
 /// Why a tree is not what a type wants.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub(super) struct Refusal {
     /// The way to what was refused.
     pub(super) path: Vec<Step>,
     /// What stands there: where, and how it is shown (`None` = nothing).
-    pub(super) at: Option<(Place, Option<String>)>,
+    pub(super) at: Option<Box<(Place, Option<String>)>>,
 }
 
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl Refusal {
     /// It is about this value, if about no value inside.
     fn on(mut self, node: &Node) -> Refusal {
         if self.at.is_none() {
-            self.at = Some((node.place, node.found()));
+            self.at = Some(Box::new((node.place, node.found())));
         }
         self
     }
@@ -99,43 +99,26 @@ impl Node {
     /// A scalar as a text.
     fn text(&self) -> Result<&str, Refusal> {
         match &self.value {
-            Value::Text(text) => Ok(text),
-            Value::Bool(_) | Value::Unsigned(_) | Value::Signed(_) | Value::Float(_) | Value::Variable(_) => {
-                Ok(&self.written)
-            }
-            Value::Mapping(_) if self.is_made() => Err(Refusal::new(Why::NoSection)),
-            Value::Nothing | Value::List(_) | Value::Mapping(_) => Err(Refusal::must_be("a single value")),
+            Value::Scalar(Scalar::Text(text)) => Ok(text),
+            Value::Scalar(_) | Value::Variable(_) => Ok(&self.written),
+            Value::Nothing | Value::List(_) | Value::Mapping(_) => Err(self.must_be("a single value")),
         }
     }
 
-    /// Whether it is a mapping that is there for variables only.
-    fn is_made(&self) -> bool {
-        matches!(self.place, Place::SectionFor(_))
-    }
-
-    fn number<'de, V: Visitor<'de>>(&'de self, what: &str, visitor: V) -> Result<V::Value, Refusal> {
-        match &self.value {
-            Value::Unsigned(number) => visitor.visit_u64(*number),
-            Value::Signed(number) => visitor.visit_i64(*number),
-            Value::Variable(node) => node.number(what, visitor),
-            Value::Mapping(_) if self.is_made() => Err(Refusal::new(Why::NoSection)),
-            Value::Nothing
-            | Value::Bool(_)
-            | Value::Float(_)
-            | Value::Text(_)
-            | Value::List(_)
-            | Value::Mapping(_) => Err(Refusal::must_be(what)),
-        }
+    fn must_be(&self, what: &str) -> Refusal {
+        // A mapping that is there for variables only.
+        let is_made = matches!((&self.value, self.place), (Value::Mapping(_), Place::SectionFor(_)));
+        if is_made { Refusal::new(Why::NoSection) } else { Refusal::must_be(what) }
     }
 
     fn any<'de, V: Visitor<'de>>(&'de self, visitor: V) -> Result<V::Value, Refusal> {
         match &self.value {
             Value::Nothing => visitor.visit_unit(),
-            Value::Bool(value) => visitor.visit_bool(*value),
-            Value::Unsigned(number) => visitor.visit_u64(*number),
-            Value::Signed(number) => visitor.visit_i64(*number),
-            Value::Float(number) => visitor.visit_f64(*number),
-            Value::Text(text) => visitor.visit_borrowed_str(text),
+            Value::Scalar(Scalar::Bool(value)) => visitor.visit_bool(*value),
+            Value::Scalar(Scalar::Unsigned(number)) => visitor.visit_u64(*number),
+            Value::Scalar(Scalar::Signed(number)) => visitor.visit_i64(*number),
+            Value::Scalar(Scalar::Float(number)) => visitor.visit_f64(*number),
+            Value::Scalar(Scalar::Text(text)) => visitor.visit_borrowed_str(text),
             Value::List(items) => visitor.visit_seq(Items { items, next: 0 }),
             Value::Mapping(entries) => visitor.visit_map(Entries { entries, value: None }),
             Value::Variable(node) => node.any(visitor),
@@ -146,8 +129,7 @@ impl Node {
         match &self.value {
             Value::List(items) => visitor.visit_seq(Items { items, next: 0 }),
             Value::Variable(node) => node.list(visitor),
-            Value::Mapping(_) if self.is_made() => Err(Refusal::new(Why::NoSection)),
-            _ => Err(Refusal::must_be("a list (`[a, b]`)")),
+            Value::Nothing | Value::Scalar(_) | Value::Mapping(_) => Err(self.must_be("a list (`[a, b]`)")),
         }
     }
 
@@ -156,7 +138,16 @@ impl Node {
             Value::Mapping(entries) => visitor.visit_map(Entries { entries, value: None }),
             Value::Nothing => visitor.visit_map(Entries { entries: &[], value: None }),
             Value::Variable(node) => node.mapping(visitor),
-            _ => Err(Refusal::must_be("a mapping (`key: value`)")),
+            Value::Scalar(_) | Value::List(_) => Err(self.must_be("a mapping (`key: value`)")),
+        }
+    }
+
+    /// What it says, if that is a scalar: of a variable, as YAML.
+    fn scalar(&self) -> Option<&Scalar> {
+        match &self.value {
+            Value::Scalar(scalar) => Some(scalar),
+            Value::Variable(node) => node.scalar(),
+            Value::Nothing | Value::List(_) | Value::Mapping(_) => None,
         }
     }
 }
@@ -170,20 +161,20 @@ impl<'de> Deserializer<'de> for &'de Node {
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
-        let value = match &self.value {
-            Value::Variable(node) => &node.value,
-            value => value,
-        };
-        match value {
-            Value::Bool(value) => visitor.visit_bool(*value),
-            Value::Mapping(_) if self.is_made() => Err(Refusal::new(Why::NoSection)),
-            _ => Err(Refusal::must_be("true or false")),
+        match self.scalar() {
+            Some(Scalar::Bool(value)) => visitor.visit_bool(*value),
+            _ => Err(self.must_be("true or false")),
         }
         .map_err(|error| error.on(self))
     }
 
     fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
-        self.number("a whole number", visitor).map_err(|error| error.on(self))
+        match self.scalar() {
+            Some(Scalar::Unsigned(number)) => visitor.visit_u64(*number),
+            Some(Scalar::Signed(number)) => visitor.visit_i64(*number),
+            _ => Err(self.must_be("a whole number")),
+        }
+        .map_err(|error| error.on(self))
     }
 
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
@@ -191,10 +182,10 @@ impl<'de> Deserializer<'de> for &'de Node {
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
-        match self.value {
-            Value::Nothing => visitor.visit_none().map_err(|error: Refusal| error.on(self)),
-            _ => visitor.visit_some(self),
+        if matches!(self.value, Value::Nothing) {
+            return visitor.visit_none().map_err(|error: Refusal| error.on(self));
         }
+        visitor.visit_some(self)
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
@@ -291,7 +282,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
         (self.entries, self.value) = (entries, Some(entry));
         let key = &entry.0;
         seed.deserialize(StrDeserializer::new(&key.name)).map(Some).map_err(|mut error: Refusal| {
-            error.at.get_or_insert((key.place, None));
+            error.at.get_or_insert_with(|| Box::new((key.place, None)));
             error
         })
     }

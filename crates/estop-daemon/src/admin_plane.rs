@@ -16,7 +16,6 @@ use anyhow::Context;
 use axum::extract::ConnectInfo;
 use axum::middleware::map_request;
 use axum::{Extension, Router};
-use estop_admin::Admin;
 use estop_config::data_dir::socket;
 use estop_config::descriptors::Shares;
 use hyper::server::conn::http1;
@@ -67,15 +66,14 @@ impl AdminListeners {
         Ok(self.network.local_addr()?)
     }
 
-    /// Serves both until the plane is dropped.
-    pub fn serve(self, admin: Admin, data_dir: &Path) -> anyhow::Result<AdminPlane> {
+    /// Serves both until the plane is dropped: `network` on the port, `owner` on the socket.
+    pub fn serve(self, network: Router, owner: Router, data_dir: &Path) -> anyhow::Result<AdminPlane> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = watch::channel(false);
         let (rebind, rebound) = watch::channel(0);
-        admin.limit_lines(self.shares.lines);
         let path = socket(data_dir);
         let work = move || {
-            let served = runtime.block_on(self.serve_until(&admin, stopped, rebound, &path));
+            let served = runtime.block_on(self.serve_until(network, owner, stopped, rebound, &path));
             runtime.shutdown_timeout(SHUTDOWN_WITHIN);
             if let Err(error) = served {
                 eprintln!("estop: the admin plane ended: {error:#}");
@@ -87,7 +85,8 @@ impl AdminListeners {
 
     async fn serve_until(
         self,
-        admin: &Admin,
+        network_router: Router,
+        owner_router: Router,
         mut stopped: watch::Receiver<bool>,
         rebound: watch::Receiver<u64>,
         path: &Path,
@@ -95,8 +94,8 @@ impl AdminListeners {
         let network = tokio::net::TcpListener::from_std(self.network)?;
         let owner = tokio::net::UnixListener::from_std(self.owner)?;
         tokio::select! {
-            () = serve_network(&network, admin.router(), self.shares.places) => {}
-            () = serve_owner(owner, admin.router_for_owner(), self.shares.places, rebound, path) => {}
+            () = serve_network(&network, network_router, self.shares.places) => {}
+            () = serve_owner(owner, owner_router, self.shares.places, rebound, path) => {}
             _ = stopped.changed() => {}
         }
         Ok(())

@@ -73,7 +73,7 @@ impl Drop for DataWatch {
 }
 
 /// Every so many looks the journal's sealed segments are looked at too.
-const PACKED_LOOKS: u32 = 3;
+const SEALED_LOOKS: u32 = 3;
 /// Looks in a row that find the lock, the socket or the latch missing before the button is pressed: nothing is lost with
 /// them, and somebody may just be moving one.
 const MISSING_LOOKS: u8 = 3;
@@ -132,7 +132,7 @@ impl Looking {
         let lost = id.lost(path).or_else(|| store.lost_file()).or_else(|| writer.lost_file());
         self.looks = self.looks.wrapping_add(1);
         // There may be thousands of sealed segments.
-        let is_time = self.looks.is_multiple_of(PACKED_LOOKS);
+        let is_time = self.looks.is_multiple_of(SEALED_LOOKS);
         lost.or_else(|| is_time.then(|| lost_file(writer.folder())).flatten())
     }
 

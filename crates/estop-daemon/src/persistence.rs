@@ -1,4 +1,4 @@
-//! What estop remembers: the journal, and the store with what follows from it (ST-1).
+//! What outlives the process: the journal, and the store with what follows from it (ST-1).
 //!
 //! A record is in the journal before anybody is told what was decided, so that a killed process loses nothing it said; the
 //! projector makes rows of it some milliseconds later, in one transaction for all of them.
@@ -49,7 +49,7 @@ use recovery::{KnownAgent, Recovery};
 use segment_file::{SegmentFile, SignOfLife};
 use settings::RecordSettings;
 
-/// A memory that is being written.
+/// Everything that outlives the process, open for writing.
 pub struct Persistence {
     /// Where records go in.
     pub queue: Arc<JournalQueue>,
@@ -146,8 +146,8 @@ impl Persistence {
         projector.catch_up(&mut recovery)?;
         projector.tell_missed()?;
         let known = std::mem::take(&mut recovery.known);
-        let mut remembered = recovery.remembered(data_dir, wall)?;
-        remembered.fleet = projector.fleet();
+        let mut restored = recovery.restored(data_dir, wall)?;
+        restored.fleet = projector.fleet();
         let write = move || projector.run();
         let thread = std::thread::Builder::new().name("estop-projector".into()).spawn(write)?;
         let thread = Some(thread);
@@ -166,7 +166,7 @@ impl Persistence {
                 thread,
                 _lock: None,
             },
-            remembered,
+            restored,
         ))
     }
 
@@ -185,7 +185,7 @@ impl Persistence {
         };
         let queue = Arc::new(JournalQueue::default());
         queue.fail();
-        let memory = Persistence {
+        let persistence = Persistence {
             queue,
             store: None,
             alerting: Alerting::while_shut(data_dir, alerts).map(Arc::new),
@@ -199,26 +199,21 @@ impl Persistence {
             thread: None,
             _lock: lock,
         };
-        let latch = latch::without_database(data_dir, memory.problem.clone(), wall);
-        Ok((memory, RestoredState { latch: Some(latch), ..RestoredState::default() }))
+        let latch = latch::without_database(data_dir, persistence.problem.clone(), wall);
+        Ok((persistence, RestoredState { latch: Some(latch), ..RestoredState::default() }))
     }
 
     /// Adds what was set while estop ran: rules of agents and their keys. Gives back the agents whose rules do not fit
     /// over the configuration any more; they are left out, and said.
-    pub fn set_over(
-        &self,
-        policies: &PolicyFile,
-        remembered: &mut RestoredState,
-    ) -> anyhow::Result<Vec<Name>> {
+    pub fn set_over(&self, policies: &PolicyFile, restored: &mut RestoredState) -> anyhow::Result<Vec<Name>> {
         let Some(store) = &self.store else { return Ok(Vec::new()) };
         let good = store.keys()?.into_iter().filter(|key| key.revoked_at.is_none());
-        remembered.made_keys =
-            good.map(|key| AgentKeyHash { agent: key.agent, sha256: key.sha256 }).collect();
+        restored.made_keys = good.map(|key| AgentKeyHash { agent: key.agent, sha256: key.sha256 }).collect();
         let agents: Vec<Agent> = store.load_agents()?.into_iter().map(|kept| kept.agent).collect();
         let added = agents.iter().filter(|agent| agent.origin == Origin::Api && !agent.deleted);
-        remembered.added = added.map(|agent| agent.name.clone()).collect();
+        restored.added = added.map(|agent| agent.name.clone()).collect();
         let (over, unfit) = fitting(agents, policies);
-        remembered.over = over;
+        restored.over = over;
         for (agent, error) in &unfit {
             let error = escaped(error);
             eprintln!(
@@ -234,15 +229,15 @@ impl Persistence {
         Ok(self.store.as_ref().map(estop_admin::kept_preset).transpose()?.flatten())
     }
 
-    /// Sees to it that there are places left: agents nobody needs in memory rest in the store. After
+    /// Sees to it that there are places left: agents nobody needs in persistence rest in the store. After
     /// [`Persistence::set_over`], which says who has rules and keys of its own.
-    pub fn settle(&self, config: &ServeConfig, remembered: &mut RestoredState) {
+    pub fn settle(&self, config: &ServeConfig, restored: &mut RestoredState) {
         if let Some(store) = &self.store {
-            eviction::evict_at_start(store, &self.known, config, remembered);
+            eviction::evict_at_start(store, &self.known, config, restored);
         }
     }
 
-    /// From here on the agents' states are remembered too, and agents that have been idle this long may rest.
+    /// From here on the agents' states are restored too, and agents that have been idle this long may rest.
     pub fn watch(&self, gateway: &Gateway, agent_idle: Duration) -> anyhow::Result<()> {
         // Set once, right after the data plane started.
         let _ = self.engine.set(Arc::clone(gateway.engine()));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
-use estop_admin::{Admin, AdminState, AlertsApi, NoAlerts, Options, Place};
+use estop_admin::{Admin, AdminState, AlertsApi, NoAlerts, Options, Place, untrusted};
 use estop_config::descriptors::{self, Shares};
 use estop_config::printable::escaped;
 use estop_config::{Env, SecretVariables, ServeConfig};
@@ -54,6 +54,10 @@ pub struct Args {
     no_token: bool,
 }
 
+/// What the admin port says while the data directory cannot be trusted. Why is for its owner.
+const UNTRUSTED: &str =
+    "estop cannot trust its data directory, so nothing passes. `estop status` on its machine says why.";
+
 /// Runs until it is told to end.
 pub fn main(args: &Args) -> anyhow::Result<()> {
     let file = args.config.as_deref().map(|path| (path, Seen::of(path)));
@@ -67,73 +71,80 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let shares = Shares::of(limit, settings.workers, config.alerts.settings.channels.len())?;
     settings.limits.connections = settings.limits.connections.min(shares.connections);
     settings.limits.upstream_connections = shares.connections;
-    let (memory, mut remembered) = Persistence::open(
+    let (persistence, mut restored) = Persistence::open(
         &config.data_dir,
         now(),
         &config.policies,
         &config.alerts,
         config.retention.journal_bytes,
     )?;
-    let unfit = memory.set_over(&config.policies, &mut remembered)?;
-    settings.policies = settings.policies.with_preset(memory.preset()?);
-    memory.settle(&config, &mut remembered);
-    remembered.jobs = background_file::read(&config.data_dir);
+    let unfit = persistence.set_over(&config.policies, &mut restored)?;
+    settings.policies = settings.policies.with_preset(persistence.preset()?);
+    persistence.settle(&config, &mut restored);
+    restored.jobs = background_file::read(&config.data_dir);
     let listeners = AdminListeners::open(config.listen.admin, &config.data_dir, shares)?;
-    let latch = LatchWriter::start(&config.data_dir, Arc::clone(&memory.queue))?;
-    let keeping = keeping(&memory, latch.handle());
-    let seen = remembered.latch.clone();
+    let latch = LatchWriter::start(&config.data_dir, Arc::clone(&persistence.queue))?;
+    let keeping = keeping(&persistence, latch.handle());
+    let seen = restored.latch.clone();
     let triggers = Triggers::new(&config.triggers, &config.data_dir, seen, latch.status())?;
     let (trigger_status, mut watching) = (triggers.status(), None);
-    let mut gateway = Gateway::start_watched(settings, keeping, remembered, |engine| {
+    let mut gateway = Gateway::start_watched(settings, keeping, restored, |engine| {
         let button = Arc::clone(engine);
         watching = Some(triggers.start(button)?);
         Ok(())
     })?;
-    memory.watch(&gateway, config.limits.agent_idle)?;
-    stuck::watch(&mut gateway, memory.alerting.clone(), config.on_stuck_worker)?;
+    persistence.watch(&gateway, config.limits.agent_idle)?;
+    stuck::watch(&mut gateway, persistence.alerting.clone(), config.on_stuck_worker)?;
     let background = BackgroundFile::start(Arc::clone(gateway.engine()), &config.data_dir)?;
     pause(gateway.engine(), &unfit);
-    if let Some(problem) = &memory.problem {
-        eprintln!(
-            "estop: {}. Nothing passes until this is mended and estop is started again.",
-            escaped(problem)
-        );
-    }
+    let problem = persistence.problem.as_ref().map(|problem| {
+        format!("{}. Nothing passes until this is repaired and estop is started again.", escaped(problem))
+    });
     let commands = estop_config::commands(&config.data_dir, &Env::of_process());
-    if let Some(line) = button_log::at_start(&gateway.engine().button(), &commands) {
+    // While the data cannot be trusted, no command opens the gate.
+    let at_start = || button_log::at_start(&gateway.engine().button(), &commands);
+    if let Some(line) = problem.clone().or_else(at_start) {
         eprintln!("estop: {line}");
     }
-    let mut welcome = welcome(&gateway, config.tls.is_some(), &config.data_dir);
+    let mut welcome = welcome(&gateway, config.tls.is_some(), &config.data_dir, problem.is_some());
     if let Some(shortage) = shares.shortage(limit, config.limits.connections) {
         welcome += &format!("\nNote: {shortage} (`estop doctor` says what to allow)");
     }
     let edits: Arc<Mutex<()>> = Arc::default();
     let mut silence = None;
-    let plane = memory.store.clone().map(|store| {
+    let plane = if let Some(store) = persistence.store.clone() {
         let doors_at = listeners.address()?;
         let url = format!("http://{doors_at}");
         let controller = controller(&config, &gateway, latch.status(), trigger_status)?;
-        silence = watch_silence(&memory, &controller)?;
+        silence = watch_silence(&persistence, &controller)?;
         let options = Options { loopback: doors_at.ip().is_loopback(), https: config.behind_tls_proxy };
-        let admin = admin(options, place(&config, &gateway), &gateway, store, &edits, controller, &memory)?;
+        let admin =
+            admin(options, place(&config, &gateway), &gateway, store, &edits, controller, &persistence)?;
         let chosen = std::env::var("ESTOP_ADMIN_TOKEN").ok().map(SecretString::from);
         let makes_none = args.no_token && chosen.is_none();
         let token = if makes_none { None } else { admin.first_start(chosen.as_ref())? };
-        let plane = listeners.serve(admin, &config.data_dir)?;
+        admin.limit_lines(shares.lines);
+        let plane = listeners.serve(admin.router(), admin.router_for_owner(), &config.data_dir)?;
         let (dashboard, or_else) = dashboard(doors_at);
         welcome += &format!("\nDashboard: {dashboard}/{or_else}\nAdmin API: {url}/api/docs");
         welcome += &token.map(|token| first_token::told(&token, &config.data_dir)).unwrap_or_default();
         if args.no_token {
             welcome += "\nNo admin token was made. To unlock the emergency stop or open the dashboard: `estop token reset`";
         }
-        anyhow::Ok(plane)
-    });
-    let plane = plane.transpose()?;
-    let files = watch_files(&config.data_dir, &memory, &gateway, plane.as_ref())?;
-    let reloading = reloading(file, &config, &gateway, &memory, edits)?;
-    let tidying = memory.store.clone().zip(memory.writer.clone()).map(|(store, writer)| {
+        plane
+    } else {
+        listeners.serve(
+            untrusted(UNTRUSTED.to_owned()),
+            untrusted(problem.unwrap_or_default()),
+            &config.data_dir,
+        )?
+    };
+    let files = watch_files(&config.data_dir, &persistence, &gateway, &plane)?;
+    let reloading = reloading(file, &config, &gateway, &persistence, edits)?;
+    let tidying = persistence.store.clone().zip(persistence.writer.clone()).map(|(store, writer)| {
         let engine = Arc::clone(gateway.engine());
-        MaintenanceThread::start(store, writer, engine, config.retention).context("cannot start a thread")
+        MaintenanceThread::start(store, writer, engine, config.retention, persistence.alerting.clone())
+            .context("cannot start a thread")
     });
     let tidying = tidying.transpose()?;
     let ended = wait_for_signals(reloading.as_ref(), &welcome);
@@ -142,7 +153,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     drop((silence, reloading, plane, tidying));
     drop(gateway);
     drop(background);
-    let finished = memory.finish();
+    let finished = persistence.finish();
     // Until here the button can be pressed, and the latch keeps it.
     drop(watching);
     drop(latch);
@@ -150,8 +161,11 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     ended
 }
 
-fn welcome(gateway: &Gateway, tls: bool, data_dir: &Path) -> String {
+fn welcome(gateway: &Gateway, tls: bool, data_dir: &Path, is_untrusted: bool) -> String {
     let url = format!("{}://{}", if tls { "https" } else { "http" }, gateway.address());
+    if is_untrusted {
+        return format!("listening on {url}\n\nEvery request is refused: see above");
+    }
     format!(
         "listening on {url}\n\n\
          Point an agent at it:\n  \
@@ -183,12 +197,12 @@ fn pause(engine: &Engine, unfit: &[Name]) {
 }
 
 /// What keeps things: whoever keeps the button tells people of it too.
-fn keeping(memory: &Persistence, latch: Arc<dyn LatchStore>) -> Stores {
-    let latch = match &memory.alerting {
+fn keeping(persistence: &Persistence, latch: Arc<dyn LatchStore>) -> Stores {
+    let latch = match &persistence.alerting {
         Some(alerting) => Arc::new(NotifyingLatchStore::over(latch, Arc::clone(alerting))),
         None => latch,
     };
-    Stores { journal: Arc::clone(&memory.queue), latch: Some(latch) }
+    Stores { journal: Arc::clone(&persistence.queue), latch: Some(latch) }
 }
 
 /// What people may do to this estop.
@@ -207,20 +221,24 @@ fn controller(
 }
 
 /// Looks for agents that are silent, and for a stop that nobody tries out.
-fn watch_silence(memory: &Persistence, operator: &Arc<dyn Operator>) -> anyhow::Result<Option<Watching>> {
+fn watch_silence(
+    persistence: &Persistence,
+    operator: &Arc<dyn Operator>,
+) -> anyhow::Result<Option<Watching>> {
     let start = |alerting: &Arc<Alerting>| Watching::start(Arc::clone(alerting), Arc::clone(operator));
-    memory.alerting.as_ref().map(start).transpose().context("cannot start a thread")
+    persistence.alerting.as_ref().map(start).transpose().context("cannot start a thread")
 }
 
 /// Watches the files of the data directory.
 fn watch_files(
     data_dir: &Path,
-    memory: &Persistence,
+    persistence: &Persistence,
     gateway: &Gateway,
-    plane: Option<&AdminPlane>,
+    plane: &AdminPlane,
 ) -> anyhow::Result<Option<DataWatch>> {
-    let parts = memory.store.clone().zip(memory.writer.clone()).zip(plane);
-    let Some(((store, writer), plane)) = parts else { return Ok(None) };
+    let Some((store, writer)) = persistence.store.clone().zip(persistence.writer.clone()) else {
+        return Ok(None);
+    };
     let (engine, rebinder) = (Arc::clone(gateway.engine()), plane.rebinder());
     let watched = Watched { data_dir: data_dir.to_owned(), store, writer, engine, rebinder };
     DataWatch::start(watched).context("data_dir: cannot watch its files").map(Some)
@@ -234,7 +252,7 @@ fn admin(
     store: Sqlite,
     edits: &Arc<Mutex<()>>,
     operator: Arc<dyn Operator>,
-    memory: &Persistence,
+    persistence: &Persistence,
 ) -> anyhow::Result<Admin> {
     let engine = Arc::clone(gateway.engine());
     Ok(Admin::open(AdminState {
@@ -245,7 +263,7 @@ fn admin(
         edits: Arc::clone(edits),
         options,
         place,
-        alerts_api: match &memory.alerting {
+        alerts_api: match &persistence.alerting {
             Some(alerting) => Arc::clone(alerting) as Arc<dyn AlertsApi>,
             None => Arc::new(NoAlerts),
         },
@@ -281,11 +299,11 @@ fn reloading(
     file: Option<(&Path, Seen)>,
     config: &ServeConfig,
     gateway: &Gateway,
-    memory: &Persistence,
+    persistence: &Persistence,
     edits: Arc<Mutex<()>>,
 ) -> anyhow::Result<Option<Reloading>> {
-    let Some(((path, seen), store)) = file.zip(memory.store.clone()) else { return Ok(None) };
-    let Some(alerting) = memory.alerting.clone() else { return Ok(None) };
+    let Some(((path, seen), store)) = file.zip(persistence.store.clone()) else { return Ok(None) };
+    let Some(alerting) = persistence.alerting.clone() else { return Ok(None) };
     let running = Running {
         path: path.to_owned(),
         seen,

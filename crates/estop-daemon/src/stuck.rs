@@ -55,6 +55,11 @@ fn event(change: &PartChange, at: i64) -> AlertEvent {
         PartChange::Stuck(part) => (Phase::Raised, &part.name, format!("{} does not run", part.name)),
         PartChange::Recovered { name, .. } => (Phase::Cleared, name, name.to_string()),
     };
+    about(part, at, phase, cause, sentence(change))
+}
+
+/// What people are told about a part of estop.
+pub(crate) fn about(part: &str, at: i64, phase: Phase, cause: String, evidence: String) -> AlertEvent {
     let word = if phase == Phase::Raised { "stuck" } else { "recovered" };
     AlertEvent {
         id: format!("{word}-{}-{at}", part.replace(' ', "-")).into(),
@@ -65,7 +70,7 @@ fn event(change: &PartChange, at: i64) -> AlertEvent {
         agent: None,
         run: None,
         cause,
-        evidence: sentence(change),
+        evidence,
         by: None,
         cost: Cost::default(),
         detail: Detail::None,

@@ -1,8 +1,8 @@
 //! Sends alerts through real channels: what the tests with real receivers run, and a way to try settings by hand.
 //!
-//! Usage: `send STORE CONFIG.json [HAPPENINGS.json]`
+//! Usage: `send STORE CONFIG.json [EVENTS.json]`
 //!
-//! CONFIG is the section `alerts:` as JSON, HAPPENINGS a list of events; without one, a test goes to every channel. It
+//! CONFIG is the section `alerts:` as JSON, EVENTS a list of events; without one, a test goes to every channel. It
 //! ends with 0 when nothing waits any more and nothing was given up, prints the delivery log, and stops after 60 s (or
 //! ESTOP_SEND_WITHIN_S).
 
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
 fn run() -> Result<bool, String> {
     let mut arguments = std::env::args().skip(1);
     let (Some(store), Some(config)) = (arguments.next(), arguments.next()) else {
-        return Err("usage: send STORE CONFIG.json [HAPPENINGS.json]".to_owned());
+        return Err("usage: send STORE CONFIG.json [EVENTS.json]".to_owned());
     };
     let store =
         Sqlite::open(Path::new(&store), SqliteOptions::default()).map_err(|error| error.to_string())?;

@@ -1,6 +1,7 @@
 //! Seals segments that have ended and prunes what is old (ST-1, ST-3): a thread that takes small steps and rests after
 //! each, so that nobody waits for it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -11,9 +12,13 @@ use estop_config::printable::escaped;
 use estop_core::time::Zone;
 use estop_gateway::Engine;
 use estop_journal::Manifest;
+use estop_notify::Phase;
 use estop_store::segments::{JournalReader, SealError, SegmentWriter, is_whole, prune_oldest, seal};
 use estop_store::{Journal, Old, Sqlite, Upkeep};
 use jiff::Timestamp;
+
+use crate::alerting::Alerting;
+use crate::stuck;
 
 /// A start has other things to do first.
 const FIRST_AFTER: Duration = Duration::from_secs(2);
@@ -40,9 +45,11 @@ impl MaintenanceThread {
         writer: Arc<SegmentWriter>,
         engine: Arc<Engine>,
         retention: Retention,
+        alerting: Option<Arc<Alerting>>,
     ) -> std::io::Result<MaintenanceThread> {
         let (stop, stopped) = channel();
-        let maintenance = Maintenance { store, writer, engine, retention, stopped };
+        let maintenance =
+            Maintenance { store, writer, engine, retention, alerting, stopped, changed: BTreeSet::new() };
         let thread =
             std::thread::Builder::new().name("estop-maintain".into()).spawn(move || maintenance.run())?;
         Ok(MaintenanceThread { stop: Some(stop), thread: Some(thread) })
@@ -64,14 +71,17 @@ struct Maintenance {
     writer: Arc<SegmentWriter>,
     engine: Arc<Engine>,
     retention: Retention,
+    alerting: Option<Arc<Alerting>>,
     stopped: Receiver<()>,
+    /// Segments that people were told about.
+    changed: BTreeSet<u64>,
 }
 
 /// Estop ends: whatever is left goes another time.
 struct Ending;
 
 impl Maintenance {
-    fn run(self) {
+    fn run(mut self) {
         let mut next = Instant::now() + FIRST_AFTER;
         let mut sealed_to = 0;
         while self.rest(LOOK_EVERY).is_ok() {
@@ -174,24 +184,34 @@ impl Maintenance {
     }
 
     /// Reads the sealed segments and says which was changed.
-    fn scrub(&self) -> anyhow::Result<Result<(), Ending>> {
+    fn scrub(&mut self) -> anyhow::Result<Result<(), Ending>> {
         let journal = self.store.journal();
+        let folder = journal.folder().to_owned();
         for sealed in &journal.manifest()?.sealed {
             let begun = Instant::now();
-            match is_whole(journal.folder(), sealed) {
-                // One that is missing is somebody else's to say.
-                Ok(true) | Err(_) => {}
-                Ok(false) => eprintln!(
-                    "estop: segment {} of the journal was changed after it was sealed: its records are lost or wrong. \
-                     `estop journal verify` says where; `estop restore` puts a backup in its place.",
-                    sealed.segment
-                ),
+            // One that is missing is somebody else's to say.
+            if matches!(is_whole(&folder, sealed), Ok(false)) && self.changed.insert(sealed.segment) {
+                self.tell_changed(sealed.segment);
             }
             if self.rest_after(begun).is_err() {
                 return Ok(Err(Ending));
             }
         }
         Ok(Ok(()))
+    }
+
+    /// What a sealed segment says cannot be trusted any more. Agents do not depend on it, so they go on.
+    fn tell_changed(&self, segment: u64) {
+        let why = format!(
+            "Segment {segment} of the journal was changed after it was sealed: its records are lost or wrong. \
+             `estop journal verify` says where; `estop restore` puts a backup in its place."
+        );
+        eprintln!("estop: {why}");
+        if let Some(alerting) = &self.alerting {
+            let (at, cause) = (Timestamp::now().as_millisecond(), "the journal was changed".to_owned());
+            let part = format!("journal segment {segment}");
+            alerting.tell(stuck::about(&part, at, Phase::Raised, cause, why));
+        }
     }
 
     /// Deletes everything else that is too old or too much.

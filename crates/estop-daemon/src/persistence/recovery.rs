@@ -120,7 +120,7 @@ impl Recovery {
     }
 
     /// For the data plane, once all records were told.
-    pub(super) fn remembered(self, data_dir: &Path, wall: i64) -> anyhow::Result<RestoredState> {
+    pub(super) fn restored(self, data_dir: &Path, wall: i64) -> anyhow::Result<RestoredState> {
         let away_ms = u64::try_from(wall.saturating_sub(self.last.wall)).unwrap_or(0);
         let away_ms = if self.is_first { 0 } else { away_ms };
         Ok(RestoredState {

@@ -44,7 +44,7 @@ pub(crate) struct LlmRequest {
     is_free: bool,
     /// Its path at the provider, where nobody knows what it costs.
     unread_path: Option<String>,
-    /// The client context for a stream.
+    /// The client asked for a stream.
     stream: bool,
     /// The provider may go on by itself after its response.
     background: bool,

@@ -47,7 +47,7 @@ pub(crate) struct UsageMeter {
     summary: RequestSummary,
     estimate: Estimate,
     prices: ModelPrices,
-    /// The client summary for a stream.
+    /// The client asked for a stream.
     streams: bool,
     began: Millis,
     /// `None` once its answer is over and its result is awaited.
@@ -70,7 +70,7 @@ struct Reading {
 
 /// Whose meter it is.
 pub(crate) struct Opened {
-    /// Where the core is summary.
+    /// What applies events.
     pub engine: Arc<Engine>,
     /// Which agent.
     pub agent: Arc<Agent>,
@@ -78,13 +78,13 @@ pub(crate) struct Opened {
     pub run: Option<Name>,
     /// Which request.
     pub request: RequestId,
-    /// What it summary.
+    /// What it asked, in short.
     pub summary: RequestSummary,
     /// What it may cost.
     pub estimate: Estimate,
     /// What its models cost, as far as that is known.
     pub prices: ModelPrices,
-    /// The client summary for a stream.
+    /// The client asked for a stream.
     pub streams: bool,
     /// Its place among the requests under way.
     pub flight: Arc<Flight>,
@@ -123,7 +123,7 @@ impl UsageMeter {
         self.job = job;
     }
 
-    /// Where the core is summary.
+    /// What applies events.
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
     }

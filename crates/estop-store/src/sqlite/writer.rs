@@ -38,15 +38,16 @@ impl Writer {
         files: Arc<Files>,
     ) -> std::io::Result<Writer> {
         let (jobs, waiting) = sync_channel(JOBS_MAX);
-        let desk = WriterThread {
+        let writer = WriterThread {
             connection: Some(connection),
             synced: Durability::Process,
             path: path.to_owned(),
             options,
             files,
         };
-        let thread =
-            std::thread::Builder::new().name("estop-store".to_owned()).spawn(move || desk.work(&waiting))?;
+        let thread = std::thread::Builder::new()
+            .name("estop-store".to_owned())
+            .spawn(move || writer.work(&waiting))?;
         Ok(Writer { jobs: Some(jobs), thread: Some(thread) })
     }
 

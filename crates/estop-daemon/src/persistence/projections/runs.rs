@@ -100,7 +100,7 @@ impl RunProjection {
                 self.change(told, run, context, |row| set(row, RunState::Active));
             }
             EventKind::RunSlept if noted => {
-                self.change(told, run, context, |row| set(row, RunState::Sleeping))
+                self.change(told, run, context, |row| set(row, RunState::Sleeping));
             }
             EventKind::RunWoke | EventKind::RunExtended { .. } if noted => {
                 self.change(told, run, context, |row| {

@@ -1,4 +1,4 @@
-//! A request as the core is context about it: its prints, what it may cost, and its account if it is let through.
+//! A request as the core sees it: its fingerprint, what it may cost, and its usage meter if it is let through.
 
 use std::sync::Arc;
 
