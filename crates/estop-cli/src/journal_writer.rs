@@ -51,13 +51,6 @@ impl JournalWriter {
         self.flush_line();
     }
 
-    fn flush(&mut self) -> anyhow::Result<()> {
-        if let Some(error) = self.failed.take() {
-            return Err(error).context("the journal could not be written");
-        }
-        self.out.flush().context("the journal could not be written")
-    }
-
     fn flush_line(&mut self) {
         if let Err(error) = self.out.write_all(&self.line) {
             self.failed.get_or_insert(error);
