@@ -27,6 +27,9 @@ fn starts_shut(house: &House, why: &str) {
     house.estop(&["serve", "--config", "estop.yaml"]).is(2, "is in use by another estop");
     house.estop(&["restore", "copy.tar"]).is(1, "is in use");
     house.estop(&["doctor"]).is(1, why);
+    // Its owner is told why by any command, and none opens the gate.
+    house.estop(&["status"]).is(1, why);
+    house.estop(&["emergency", "restart"]).is(1, why);
     estop.end();
 }
 
