@@ -10,6 +10,7 @@ use std::process::Command;
 use crate::house::House;
 use crate::house::person::finish;
 use crate::house::ran::Ran;
+use crate::ran::write_program;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -292,10 +293,7 @@ fn tl_1_hooks_and_servers_whose_estop_is_gone_are_wrong_and_another_data_directo
 #[test]
 fn tl_1_clients_that_do_not_ask_and_a_codex_that_does_not_trust_are_told() {
     let home = Home::new();
-    let program = |name: &str, text: &str| {
-        home.write(&format!("bin/{name}"), text);
-        fs::set_permissions(home.path(&format!("bin/{name}")), PermissionsExt::from_mode(0o755)).unwrap();
-    };
+    let program = |name: &str, text: &str| write_program(&home.path(&format!("bin/{name}")), text);
     program("qwen", "#!/bin/sh\n");
     home.run(&["install", "codex"]).is(1, "not in PATH");
     let report = home.doctor().json();

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::ran::Ran;
+use crate::ran::{Ran, write_program};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -54,8 +54,7 @@ impl Home {
 
     /// A program of this name.
     fn program(&self, name: &str, text: &str) {
-        let path = self.write(&format!("bin/{name}"), text);
-        fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+        write_program(&self.path(&format!("bin/{name}")), text);
     }
 
     /// All files, with what they hold.

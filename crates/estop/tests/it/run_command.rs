@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::house::{House, PATIENCE};
-use crate::ran::Ran;
+use crate::ran::{Ran, write_program};
 
 /// `estop run` in a house, with its output read line by line.
 struct Running {
@@ -492,15 +492,13 @@ fn tl_2_who_ignores_ends_of_children_still_hears_how_the_program_ended() {
 /// A client that gets ready while the button is pressed: `codex app-server` is asked before Codex is started.
 #[test]
 fn ks_2_a_program_does_not_start_after_a_press_while_it_was_made_ready() {
-    use std::os::unix::fs::PermissionsExt;
     let house = House::new("");
     let _estop = house.start();
     let estop = env!("CARGO_BIN_EXE_estop");
     let script =
         format!("#!/bin/sh\n[ \"$1\" = app-server ] && exec {estop} kill --data-dir data\necho started\n");
     let codex = house.folder.path().join("codex");
-    std::fs::write(&codex, script).unwrap();
-    std::fs::set_permissions(&codex, PermissionsExt::from_mode(0o755)).unwrap();
+    write_program(&codex, &script);
     let mut run = command(&house, &["--", "./codex"]);
     let run = run.env("HOME", house.folder.path()).env_remove("CODEX_HOME").output().unwrap();
     let ran = Ran::of(&run);

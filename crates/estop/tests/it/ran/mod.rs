@@ -7,7 +7,9 @@
     reason = "a test fails by panicking"
 )]
 
-use std::process::Output;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -37,4 +39,15 @@ impl Ran {
         assert!(format!("{}{}", self.out, self.err).contains(says), "not `{says}`: {self:?}");
         self
     }
+}
+
+/// Writes a program that can be run at once. Another process writes it: a test that starts something at the same moment would
+/// otherwise hold the file open for writing, and nobody could run it yet.
+pub fn write_program(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "cat > \"$0\" && chmod 755 \"$0\""]).arg(path).stdin(Stdio::piped());
+    let mut shell = shell.spawn().unwrap();
+    shell.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    assert!(shell.wait().unwrap().success(), "{} was not written", path.display());
 }
