@@ -16,7 +16,7 @@ use estop_core::time::{Millis, Now};
 use crate::journal_writer::JournalWriter;
 use crate::trace::{Exchange, Trace};
 
-/// Traces carry no times: a request every five seconds, answered after two, is a usual pace.
+/// Where a trace carries no times: a request every five seconds, answered after two, is a usual pace.
 const STEP_MS: u64 = 5_000;
 const ANSWER_MS: u64 = 2_000;
 /// 2026-01-01, so that journals look like journals.
@@ -51,14 +51,20 @@ pub fn run(
     runners: &TestRunners,
     journal: Option<&mut JournalWriter>,
 ) -> Run {
-    let mut driver =
-        Driver { policy, state: AgentState::default(), journal, agent: &trace.id, requests: 0, mono: 0 };
+    let mut driver = Driver {
+        policy,
+        state: AgentState::default(),
+        journal,
+        agent: &trace.id,
+        requests: 0,
+        mono: 0,
+        answer_ms: ANSWER_MS,
+    };
     driver.start();
     let mut made: Vec<Hash64> = Vec::new();
     let stopped = trace.exchanges(runners).enumerate().find_map(|(step, exchange)| {
-        let stopped = driver.exchange(step, &exchange, &mut made);
-        driver.mono += STEP_MS;
-        stopped
+        driver.begin(trace.asked_at(step), trace.asked_at(step + 1));
+        driver.exchange(step, &exchange, &mut made)
     });
     Run { steps: trace.steps(), stopped }
 }
@@ -72,6 +78,8 @@ struct Driver<'a> {
     requests: u64,
     /// When the exchange begins.
     mono: u64,
+    /// How long its answer takes.
+    answer_ms: u64,
 }
 
 impl Driver<'_> {
@@ -79,6 +87,15 @@ impl Driver<'_> {
     fn start(&mut self) {
         let policy = Box::new(self.policy.clone());
         self.tell(0, EventKind::PolicyChanged { by: "eval".into(), policy });
+    }
+
+    /// The next exchange begins: when its trace says, or as long after the one before as is usual.
+    fn begin(&mut self, at: Option<u64>, next: Option<u64>) {
+        let usual = if self.requests == 0 { 0 } else { self.mono + STEP_MS };
+        self.mono = at.map_or(usual, |at| at.max(self.mono));
+        // It is answered before the next one is asked.
+        let left = next.map_or(STEP_MS, |next| next.saturating_sub(self.mono));
+        self.answer_ms = ANSWER_MS.min(left / 2);
     }
 
     fn exchange(&mut self, step: usize, exchange: &Exchange<'_>, made: &mut Vec<Hash64>) -> Option<Stopped> {
@@ -90,7 +107,8 @@ impl Driver<'_> {
         }
         let request = RequestId(self.requests);
         if let Some(chant) = ChantDetector::default().push(exchange.response.text) {
-            let cut = self.tell(ANSWER_MS / 2, EventKind::ChantDetected(ChantDetected { request, chant }));
+            let cut =
+                self.tell(self.answer_ms / 2, EventKind::ChantDetected(ChantDetected { request, chant }));
             if let Some(reason) = stop_reason(&cut) {
                 return Some(Stopped { step, repeats: chant.repeats as usize, reason });
             }
@@ -99,7 +117,7 @@ impl Driver<'_> {
         let output_tokens = tokens(exchange.response.text.len());
         let usage = Usage { input_tokens, output_tokens, estimated: true, ..Usage::default() };
         let answer = ResponseCompleted { request, ended: Default::default(), print, usage };
-        let reason = stop_reason(&self.tell(ANSWER_MS, EventKind::ResponseCompleted(answer)))?;
+        let reason = stop_reason(&self.tell(self.answer_ms, EventKind::ResponseCompleted(answer)))?;
         Some(Stopped { step: step + 1, repeats: most_frequent(made), reason })
     }
 

@@ -24,13 +24,20 @@ struct Healthy {
     total: usize,
     false_kills: usize,
     ids: Vec<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    by_pattern: BTreeMap<String, Pattern>,
 }
 
 #[derive(Debug, Default, Serialize)]
 struct Loops {
     total: usize,
     found: usize,
+    /// Of those that say by which step they should be stopped.
+    with_time: usize,
+    in_time: usize,
     by_class: BTreeMap<String, Class>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    by_pattern: BTreeMap<String, Pattern>,
     median_repeats: Option<usize>,
     /// Share of the steps of found loops that were not made.
     saved_share: f64,
@@ -46,6 +53,16 @@ struct Class {
     total: usize,
     found: usize,
     max_repeats: Option<usize>,
+}
+
+/// Traces that show one kind of work.
+#[derive(Debug, Default, Serialize)]
+struct Pattern {
+    total: usize,
+    stopped: usize,
+    /// Of loops, how many were stopped in time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_time: Option<usize>,
 }
 
 /// Traces of which nobody said what they are.
@@ -127,15 +144,23 @@ impl Report {
         }
         let mut table = comfy_table::Table::new();
         table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
-        table.set_header(["traces", "total", "stopped", "share", "most repeats before the stop"]);
-        table.add_row(row("healthy", healthy.total, healthy.false_kills, "–"));
+        table.set_header(["traces", "total", "stopped", "share", "in time", "most repeats before the stop"]);
+        table.add_row(row("healthy", healthy.total, healthy.false_kills, None, "–"));
+        for (name, pattern) in healthy.by_pattern.iter().filter(|(_, pattern)| pattern.stopped > 0) {
+            table.add_row(row(&format!("  {}", escaped(name)), pattern.total, pattern.stopped, None, ""));
+        }
         for (name, class) in &loops.by_class {
             let repeats = class.max_repeats.map_or("–".to_owned(), |r| r.to_string());
-            table.add_row(row(&format!("loop: {}", escaped(name)), class.total, class.found, &repeats));
+            table.add_row(row(&format!("loop: {}", escaped(name)), class.total, class.found, None, &repeats));
         }
-        table.add_row(row("all loops", loops.total, loops.found, ""));
+        for (name, pattern) in &loops.by_pattern {
+            let name = format!("  {}", escaped(name));
+            table.add_row(row(&name, pattern.total, pattern.stopped, pattern.in_time, ""));
+        }
+        let in_time = (loops.with_time > 0).then_some(loops.in_time);
+        table.add_row(row("all loops", loops.total, loops.found, in_time, ""));
         if unlabelled.total > 0 {
-            table.add_row(row("unlabelled", unlabelled.total, unlabelled.stopped, ""));
+            table.add_row(row("unlabelled", unlabelled.total, unlabelled.stopped, None, ""));
         }
         let mut lines = vec![table.to_string()];
         if let Some(median) = loops.median_repeats {
@@ -152,14 +177,20 @@ impl Report {
     }
 }
 
-fn row(name: &str, total: usize, stopped: usize, repeats: &str) -> [String; 5] {
+fn row(name: &str, total: usize, stopped: usize, in_time: Option<usize>, repeats: &str) -> [String; 6] {
     let share = format!("{:.0} %", 100.0 * stopped as f64 / total.max(1) as f64);
-    [name.to_owned(), total.to_string(), stopped.to_string(), share, repeats.to_owned()]
+    let in_time = in_time.map_or_else(String::new, |count| count.to_string());
+    [name.to_owned(), total.to_string(), stopped.to_string(), share, in_time, repeats.to_owned()]
 }
 
 impl Healthy {
     fn add(&mut self, trace: &Trace, run: &Run) {
         self.total += 1;
+        if let Some(pattern) = trace.pattern() {
+            let pattern = self.by_pattern.entry(pattern.to_owned()).or_default();
+            pattern.total += 1;
+            pattern.stopped += usize::from(run.stopped.is_some());
+        }
         if run.stopped.is_some() {
             self.false_kills += 1;
             self.ids.push(trace.id.clone());
@@ -175,7 +206,18 @@ impl Loops {
         class.total += 1;
         // A stop before the loop began found something else.
         let start = known.map_or(0, |r| r.start);
-        let Some(stop) = run.stopped.as_ref().filter(|stop| stop.step >= start) else {
+        let found = run.stopped.as_ref().filter(|stop| stop.step >= start);
+        let by = known.and_then(|r| r.by);
+        let in_time = found.zip(by).is_some_and(|(stop, by)| stop.step <= by);
+        self.with_time += usize::from(by.is_some());
+        self.in_time += usize::from(in_time);
+        if let Some(pattern) = trace.pattern() {
+            let pattern = self.by_pattern.entry(pattern.to_owned()).or_default();
+            pattern.total += 1;
+            pattern.stopped += usize::from(found.is_some());
+            *pattern.in_time.get_or_insert_default() += usize::from(in_time);
+        }
+        let Some(stop) = found else {
             self.missed_ids.push(trace.id.clone());
             return;
         };

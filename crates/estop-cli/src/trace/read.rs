@@ -39,6 +39,12 @@ pub enum Label {
 struct Meta {
     #[serde(default)]
     repetition: Option<Repetition>,
+    /// The kind of work it shows.
+    #[serde(default)]
+    pattern: Option<String>,
+    /// The second at which each request was made.
+    #[serde(default)]
+    at: Vec<f64>,
 }
 
 /// What repeats in a trace.
@@ -50,6 +56,9 @@ pub struct Repetition {
     /// The step the repetition starts at, from 1.
     #[serde(default)]
     pub start: usize,
+    /// The step by which it should have been stopped: a later stop is late.
+    #[serde(default)]
+    pub by: Option<usize>,
 }
 
 /// One message. Invariant of a trace that was read: each role is one of `ROLES`, and calls stand in `tool_calls`.
@@ -172,6 +181,18 @@ impl Trace {
             }
         }
         Ok(trace)
+    }
+
+    /// The kind of work it shows, if somebody said.
+    pub fn pattern(&self) -> Option<&str> {
+        self.meta.as_ref()?.pattern.as_deref()
+    }
+
+    /// When a request was made, in milliseconds, if that is known; the first is number 0.
+    pub fn asked_at(&self, request: usize) -> Option<u64> {
+        let seconds = *self.meta.as_ref()?.at.get(request)?;
+        // A century, lest a typing error make a number that cannot be added to.
+        Some((seconds.clamp(0.0, 3e9) * 1000.0) as u64)
     }
 
     /// What repeats, and from where on, if that is known.
