@@ -6,6 +6,8 @@ use estop_core::event::{
     CallKind, Ended, Estimate, Event, EventKind, RequestReceived, ResponseCompleted, ToolFinished, ToolGate,
     ToolRequested, Usage,
 };
+use estop_core::fingerprint::brought::Brought;
+use estop_core::fingerprint::features::{Features, Numbers};
 use estop_core::fingerprint::simhash::SimHash;
 use estop_core::fingerprint::{CallFingerprint, RequestFingerprint, ResponseFingerprint, StepFingerprint};
 use estop_core::ids::{CallId, Hash64, RequestId};
@@ -17,7 +19,7 @@ use estop_journal::LineWriter;
 use crate::random::Random;
 
 /// An event of one of many agents.
-pub struct AlertEvent {
+pub struct AgentEvent {
     /// Which agent.
     pub agent: usize,
     /// When.
@@ -27,12 +29,12 @@ pub struct AlertEvent {
 }
 
 /// `count` events of `agents` agents, taking turns, a request every five seconds each.
-pub fn events(count: usize, agents: usize) -> Vec<AlertEvent> {
+pub fn events(count: usize, agents: usize) -> Vec<AgentEvent> {
     let mut random = Random(1);
     (0..count).map(|at| happening(at, agents, &mut random)).collect()
 }
 
-fn happening(at: usize, agents: usize, random: &mut Random) -> AlertEvent {
+fn happening(at: usize, agents: usize, random: &mut Random) -> AgentEvent {
     let (agent, turn) = (at % agents, (at / agents) as u64);
     // Each cycle of four: request, answer with a call, hook before the tool, hook after it.
     let (cycle, phase) = (turn / 4, turn % 4);
@@ -52,10 +54,17 @@ fn happening(at: usize, agents: usize, random: &mut Random) -> AlertEvent {
             result: Hash64(random.next()),
             ended: Ended::Ok,
             reports: false,
+            brought: news(random),
         }),
     };
     let now = Now { mono: Millis(mono), wall: 1_767_225_600_000 + mono as i64 };
-    AlertEvent { agent, now, event: Event { run: Some("task-1".into()), ..Event::open(what) } }
+    AgentEvent { agent, now, event: Event { run: Some("task-1".into()), ..Event::open(what) } }
+}
+
+/// A result of some forty words that nobody has seen.
+fn news(random: &mut Random) -> Brought {
+    let text: String = (0..40).map(|_| format!("w{:x} ", random.next() >> 52)).collect();
+    Brought { news: Features::of(&text, Numbers::Count), ..Brought::default() }
 }
 
 fn request(agent: usize, cycle: u64, random: &mut Random) -> EventKind {
@@ -65,6 +74,7 @@ fn request(agent: usize, cycle: u64, random: &mut Random) -> EventKind {
         result: Hash64(random.next()),
         ended: Ended::Unknown,
         test_run: false,
+        brought: news(random),
     };
     EventKind::RequestReceived(RequestReceived {
         request: RequestId(cycle),
@@ -77,6 +87,7 @@ fn request(agent: usize, cycle: u64, random: &mut Random) -> EventKind {
             ask: Hash64(7),
             prompt: Some(SimHash(0x1234_5678_9abc_def0)),
             continues: cycle > 0,
+            asked: Features::default(),
             steps: if cycle > 0 { vec![step] } else { Vec::new() },
         },
         estimate: Estimate {
@@ -114,14 +125,14 @@ fn answer(cycle: u64, random: &mut Random) -> EventKind {
 }
 
 /// Requests and answers of one agent without hooks, five seconds apart.
-pub fn agent_events(agent: usize, requests: usize) -> impl Iterator<Item = AlertEvent> {
+pub fn agent_events(agent: usize, requests: usize) -> impl Iterator<Item = AgentEvent> {
     let mut random = Random(agent as u64);
     (0..requests as u64 * 2).map(move |at| {
         let (cycle, answers) = (at / 2, at % 2 == 1);
         let what = if answers { answer(cycle, &mut random) } else { request(agent, cycle, &mut random) };
         let mono = cycle * 5_000 + u64::from(answers) * 2_000;
         let now = Now { mono: Millis(mono), wall: 1_767_225_600_000 + mono as i64 };
-        AlertEvent { agent, now, event: Event { run: Some("task-1".into()), ..Event::open(what) } }
+        AgentEvent { agent, now, event: Event { run: Some("task-1".into()), ..Event::open(what) } }
     })
 }
 
@@ -139,10 +150,10 @@ pub fn policy() -> Policy {
 
 /// Judges all events, each by its own agent's state. Returns the states and how many were allowed.
 pub fn judge(
-    events: &[AlertEvent],
+    events: &[AgentEvent],
     agents: usize,
     policy: &Policy,
-    mut each: impl FnMut(&AlertEvent, Decision),
+    mut each: impl FnMut(&AgentEvent, Decision),
 ) -> Vec<AgentState> {
     let mut states: Vec<AgentState> = (0..agents).map(|_| AgentState::default()).collect();
     for happening in events {
@@ -153,7 +164,7 @@ pub fn judge(
 }
 
 /// The journal of the events: the policy first, then everything.
-pub fn journal(events: &[AlertEvent], agents: usize, policy: &Policy) -> Vec<u8> {
+pub fn journal(events: &[AgentEvent], agents: usize, policy: &Policy) -> Vec<u8> {
     let mut out = Vec::new();
     let mut writer = LineWriter::begin(&mut out);
     let names: Vec<String> = (0..agents).map(|at| format!("agent-{at}")).collect();

@@ -330,7 +330,14 @@ impl Model {
         let ended = self.open_calls.iter().position(|(_, call)| call.call == t.call);
         let Some((run, call)) = ended.and_then(|at| self.open_calls.remove(at)) else { return };
         let (tool, action) = (call.tool, call.action);
-        let step = StepFingerprint { tool, action, result: t.result, ended: t.ended, test_run: false };
+        let step = StepFingerprint {
+            tool,
+            action,
+            result: t.result,
+            ended: t.ended,
+            test_run: false,
+            brought: Default::default(),
+        };
         let steps = counted_steps(std::slice::from_ref(&step), policy);
         if !steps.is_empty() {
             self.hook_circles = self.loops.add(hook_conversation(run.as_deref()), Hash64(0), &steps);

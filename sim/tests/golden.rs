@@ -8,7 +8,7 @@
 use estop_core::engine::AgentState;
 use estop_sim::{Config, run};
 
-const SEED_1: &str = "38198e166f523904d179fed685e98688aa18c0538f6de09df8a36ea20b3b4595";
+const SEED_1: &str = "de5a8a8892e2c788fc6f36372aaf34dcfa8738958f815f9a000e547bd6f72f29";
 
 #[test]
 fn seed_1_has_its_digest() {

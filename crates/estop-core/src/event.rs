@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::{BudgetFinding, PeriodSpend};
 pub use crate::ended::Ended;
+use crate::fingerprint::brought::Brought;
 use crate::fingerprint::{RequestFingerprint, ResponseFingerprint};
 use crate::guard::Guard;
 use crate::ids::{CallId, Hash64, Name, RequestId};
@@ -344,7 +345,7 @@ impl ToolGate {
 }
 
 /// A hook reports what a tool did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolFinished {
     /// Which call.
@@ -356,4 +357,7 @@ pub struct ToolFinished {
     /// With it the agent reported that it is done or blocked; a tripped run is escalated then (CB-6).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reports: bool,
+    /// What it brought.
+    #[serde(default, skip_serializing_if = "Brought::is_usual")]
+    pub brought: Brought,
 }

@@ -4,6 +4,9 @@
 //! reach events and the journal.
 
 pub mod arguments;
+pub mod brought;
+pub mod came_back;
+pub mod features;
 pub mod normalize;
 pub mod signature;
 pub mod simhash;
@@ -14,6 +17,8 @@ use serde::{Deserialize, Serialize};
 use crate::ended::Ended;
 pub use crate::ended::ended_by_text;
 use crate::ids::{Hash64, Name};
+use brought::Brought;
+use features::{Features, Numbers};
 use simhash::{SimHash, normal_hash, simhash, simhash_and_hash, simhash_both};
 
 /// What a request says, as a protocol reader understood it.
@@ -69,6 +74,9 @@ pub struct RequestFingerprint {
     /// It continues the ask with tool results.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub continues: bool,
+    /// What a person said after the results, if one did.
+    #[serde(default, skip_serializing_if = "Features::is_empty")]
+    pub asked: Features,
     /// What was done since the previous request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepFingerprint>,
@@ -91,6 +99,9 @@ pub struct StepFingerprint {
     /// It ran tests, and the request says how they ended (CB-4).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub test_run: bool,
+    /// What it brought.
+    #[serde(default, skip_serializing_if = "Brought::is_usual")]
+    pub brought: Brought,
 }
 
 fn unknown() -> Ended {
@@ -155,6 +166,7 @@ impl RequestFingerprint {
             ask: signature::text(text.last_user),
             prompt,
             continues: text.continues,
+            asked: asked_after(text),
             steps: fold(text.steps.iter().map(StepFingerprint::of)),
         }
     }
@@ -168,6 +180,15 @@ impl RequestFingerprint {
         let steps = self.steps.iter().flat_map(|step| [step.action, step.result]);
         signature::mix(&[self.ask, kind].into_iter().chain(steps).collect::<Vec<_>>())
     }
+}
+
+/// What a person says beside the results of calls. As the reply to what an agent said it is part of that step.
+fn asked_after(text: &RequestText<'_>) -> Features {
+    let has_results = text.steps.iter().any(|step| !step.tool.is_empty());
+    if text.continues || !has_results {
+        return Features::default();
+    }
+    Features::of(&volatile::strip(&signature::head_and_tail(text.last_user)), Numbers::Count)
 }
 
 /// Keeps the first [`STEPS_MAX`] − 1 and mixes the rest into one.
@@ -192,13 +213,30 @@ impl StepFingerprint {
         } else {
             signature::action(step.tool, step.args)
         };
+        let (result, brought) = StepFingerprint::result_of(step);
         StepFingerprint {
             tool: step.tool.into(),
             action,
-            result: signature::result(step.result),
+            result,
             ended: step.ended,
             test_run: false,
+            brought,
         }
+    }
+
+    /// What came of a step: its result's hash, and what it brought.
+    pub fn result_of(step: &StepText<'_>) -> (Hash64, Brought) {
+        let (result, stripped) = signature::result_and_text(step.result);
+        // For agents that act in text, the last code block is the action.
+        let acts = match step.tool {
+            "" => signature::last_code_block(step.args),
+            _ => Some(step.args),
+        };
+        let brought = match acts {
+            Some(args) => Brought::of_call(step.tool, args, step.result, &stripped, step.ended),
+            None => Brought::of_text(step.args, step.result),
+        };
+        (result, brought)
     }
 }
 

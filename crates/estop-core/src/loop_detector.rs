@@ -1,6 +1,7 @@
 //! The loop score (LD-1): similar prompts × 1.0 + similar answers × 2.0 + repeated calls × 1.5, in tenths.
 
 pub mod chant;
+pub(crate) mod progress;
 pub mod repetition;
 pub(crate) mod step;
 pub(crate) mod window;
@@ -8,10 +9,11 @@ pub(crate) mod window;
 use serde::Serialize;
 
 use crate::fingerprint::StepFingerprint;
+use crate::fingerprint::features::Features;
 use crate::fingerprint::simhash::SimHash;
-use crate::ids::Name;
+use crate::ids::{Hash64, Name};
 use crate::judgement::Judgement;
-use crate::policy::{LoopPolicy, Profile};
+use crate::policy::{LoopPolicy, LoopScore, Profile};
 use crate::time::Millis;
 use repetition::{Repetition, Track};
 use step::{Step, StepMark};
@@ -68,29 +70,42 @@ impl std::fmt::Display for LoopFinding {
     }
 }
 
-/// Judges a request before it enters the window. `asked` is the person's ask, if it is a new one; `steps` are the
-/// signatures it brings.
+/// What is judged before it is remembered: a request, or a step that a hook saw end.
+pub(crate) struct Observed<'a> {
+    pub(crate) now: Millis,
+    /// The person's ask, if it is a new one.
+    pub(crate) asked: Option<SimHash>,
+    /// What a person said after the results.
+    pub(crate) asked_words: Option<&'a Features>,
+    /// What the steps serve.
+    pub(crate) ask: Hash64,
+    /// The steps it brings, and where they come from, one for each.
+    pub(crate) steps: &'a [Step],
+    pub(crate) prints: Vec<&'a StepFingerprint>,
+    /// It is a request; a hook sees steps alone.
+    pub(crate) is_request: bool,
+}
+
+/// Judges what was observed before it enters the window.
 pub(crate) fn judge(
     conversation: Option<&Conversation>,
-    asked: Option<SimHash>,
-    steps: &[Step],
+    observed: &Observed<'_>,
     policy: &LoopPolicy,
 ) -> Judgement<LoopFinding> {
     let mut finding = LoopFinding { max: policy.threshold_tenths, ..LoopFinding::default() };
+    let (stale, repetition) = look(conversation, observed, policy);
+    finding.repetition = repetition.map(|(_, rule)| rule);
     if let Some(c) = conversation {
         finding.window = c.entries.len() as u16;
         if policy.profile == Profile::Agent {
-            finding.prompts = asked.map_or(0, |prompt| similar_prompts(c, prompt));
-            finding.responses = similar_responses(c);
+            finding.prompts = observed.asked.map_or(0, |prompt| similar_prompts(c, prompt, stale.requests));
+            finding.responses = similar_responses(c, stale.requests);
         }
-        finding.calls = repeated_calls(c, steps, usize::from(policy.window_size));
-        finding.repetition = c.track.find(steps, policy);
+        finding.calls = repeated_calls(c, observed.steps, usize::from(policy.window_size), stale.steps);
         if finding.window == 0 && finding.repetition.is_some() {
             // Hooks bring steps and no requests.
             finding.window = c.track.len() as u16;
         }
-    } else {
-        finding.repetition = Track::default().find(steps, policy);
     }
     finding.score = PROMPT_TENTHS * u32::from(finding.prompts)
         + RESPONSE_TENTHS * u32::from(finding.responses)
@@ -98,21 +113,48 @@ pub(crate) fn judge(
     Judgement::stop_if(finding.is_loop(), finding)
 }
 
+/// How much of a conversation lies behind its last news: only that counts as similar (LD-1).
+#[derive(Clone, Copy)]
+struct Stale {
+    requests: usize,
+    steps: usize,
+}
+
+/// What lies behind the last news, and the rule that holds with the step that completes it.
+fn look(
+    conversation: Option<&Conversation>,
+    observed: &Observed<'_>,
+    policy: &LoopPolicy,
+) -> (Stale, Option<(usize, Repetition)>) {
+    if policy.score == LoopScore::Literal {
+        let track = conversation.map(|c| &c.track);
+        let rule = track.unwrap_or(&Track::default()).find_at(observed.steps, policy);
+        return (Stale { requests: usize::MAX, steps: usize::MAX }, rule);
+    }
+    let mut progress = conversation.map(Conversation::progress).unwrap_or_default();
+    let rule = progress.observe(observed, policy);
+    // This request is one of them.
+    let requests = usize::from(progress.stale_requests).saturating_sub(usize::from(observed.is_request));
+    (Stale { requests, steps: progress.stale_steps() }, rule)
+}
+
 /// A request that continues a prompt with tool results is not one more prompt (FP-3).
-fn similar_prompts(c: &Conversation, prompt: SimHash) -> u16 {
-    c.entries.iter().filter_map(Entry::prompt).filter(|p| p.is_similar(prompt)).count() as u16
+fn similar_prompts(c: &Conversation, prompt: SimHash, stale: usize) -> u16 {
+    let since = c.entries.iter().rev().take(stale);
+    since.filter_map(Entry::prompt).filter(|p| p.is_similar(prompt)).count() as u16
 }
 
 /// The latest answer against the ones before it. A latest answer without text is like nothing.
-fn similar_responses(c: &Conversation) -> u16 {
-    let mut newest_first = c.entries.iter().rev();
+fn similar_responses(c: &Conversation, stale: usize) -> u16 {
+    let mut newest_first = c.entries.iter().rev().take(stale);
     let Some(latest) = newest_first.next().and_then(Entry::response) else { return 0 };
     newest_first.filter_map(Entry::response).filter(|r| r.is_similar(latest)).count() as u16
 }
 
 /// Of the steps this request brings, the one most often done before with the same result.
-fn repeated_calls(c: &Conversation, steps: &[Step], window: usize) -> u16 {
-    let earlier = |step: &Step| c.steps_in_window(window).filter(|s| s.repeats(step)).count() as u16;
+fn repeated_calls(c: &Conversation, steps: &[Step], window: usize, stale: usize) -> u16 {
+    let earlier =
+        |step: &Step| c.steps_in_window(window).take(stale).filter(|s| s.repeats(step)).count() as u16;
     // What an agent says counts as its answer, not as a call too.
     steps.iter().filter(|s| s.is_call).map(earlier).max().unwrap_or(0)
 }
@@ -143,19 +185,12 @@ pub struct LoopEvidence {
     pub matched: Vec<MatchedEntry>,
 }
 
-/// The remembered requests that speak for a loop; where hooks alone saw the steps, those steps. `print` are the steps as they
-/// came, for the tool's name.
-pub(crate) fn evidence<'p>(
-    c: &Conversation,
-    asked: Option<SimHash>,
-    steps: &[Step],
-    mut print: impl Iterator<Item = &'p StepFingerprint>,
-    now: Millis,
-    policy: &LoopPolicy,
-) -> LoopEvidence {
-    let rule = c.track.find_at(steps, policy);
+/// The remembered requests that speak for a loop; where hooks alone saw the steps, those steps.
+pub(crate) fn evidence(c: &Conversation, observed: &Observed<'_>, policy: &LoopPolicy) -> LoopEvidence {
+    let Observed { now, asked, steps, .. } = *observed;
+    let (_, rule) = look(Some(c), observed, policy);
     let hit = rule.map_or(steps.len().saturating_sub(1), |(at, _)| at);
-    let tool = print.nth(hit).map(|step| step.tool.clone()).filter(|tool| !tool.is_empty());
+    let tool = observed.prints.get(hit).map(|step| step.tool.clone()).filter(|tool| !tool.is_empty());
     let takes_part = |back: usize, mark: &StepMark| match rule {
         // Steps of the same request before the one that completed it stand in between.
         Some((at, rule)) => rule.takes_part(back + at, mark, &steps[at]),

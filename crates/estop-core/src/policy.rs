@@ -75,6 +75,10 @@ pub struct LoopPolicy {
     pub within_window: bool,
     /// LD-6 c is on: the same call without a break.
     pub unbroken: bool,
+    /// LD-8 is on: a stretch of steps without anything new.
+    pub nothing_new: bool,
+    /// How the score counts.
+    pub score: LoopScore,
 }
 
 impl Default for LoopPolicy {
@@ -87,8 +91,22 @@ impl Default for LoopPolicy {
             back_to_back: true,
             within_window: true,
             unbroken: true,
+            nothing_new: true,
+            score: LoopScore::default(),
         }
     }
+}
+
+/// How the loop score counts (LD-1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoopScore {
+    /// What is similar counts only where nothing new happened since, and so do the rules of LD-6; a long stretch without
+    /// anything new is a loop by itself (LD-8).
+    Novelty,
+    /// What is similar counts, whatever came of it.
+    #[default]
+    Literal,
 }
 
 /// What counts as repetition for this agent (LD-6).

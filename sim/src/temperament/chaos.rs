@@ -4,6 +4,9 @@ use estop_core::event::{
     AbortedBy, CallKind, ChantDetected, Ended, Estimate, EventKind, RequestReceived, ResponseCompleted,
     StreamAborted, StreamProgressed, ToolFinished, ToolGate, ToolRequested, Usage,
 };
+use estop_core::fingerprint::brought::{Brought, StepKind};
+use estop_core::fingerprint::came_back::CameBack;
+use estop_core::fingerprint::features::{Features, Numbers};
 use estop_core::fingerprint::simhash::SimHash;
 use estop_core::fingerprint::{CallFingerprint, RequestFingerprint, ResponseFingerprint, StepFingerprint};
 use estop_core::guard::Guard;
@@ -57,6 +60,7 @@ fn any_deed(mind: &mut Mind, rng: &mut Rng) -> Deed {
             result: any_hash(rng),
             ended: any_end(rng),
             reports: false,
+            brought: any_brought(rng),
         }),
         14 => EventKind::PromptSubmitted,
         15 => EventKind::RunStarted { attended: rng.per_mille(500), tags: None, limits: None },
@@ -84,6 +88,7 @@ fn any_request(rng: &mut Rng) -> RequestReceived {
         ask: any_hash(rng),
         prompt: rng.per_mille(700).then(|| any_simhash(rng)),
         continues: rng.per_mille(500),
+        asked: any_words(rng),
         steps: (0..rng.pick(&[0, 0, 1, 2, 32])).map(|_| any_step(rng)).collect(),
     };
     let estimate = Estimate {
@@ -110,7 +115,7 @@ fn any_request(rng: &mut Rng) -> RequestReceived {
 
 fn any_step(rng: &mut Rng) -> StepFingerprint {
     let (tool, action, result) = (any_tool(rng), any_hash(rng), any_hash(rng));
-    StepFingerprint { tool, action, result, ended: any_end(rng), test_run: false }
+    StepFingerprint { tool, action, result, ended: any_end(rng), test_run: false, brought: any_brought(rng) }
 }
 
 fn any_answer(rng: &mut Rng) -> ResponseFingerprint {
@@ -176,4 +181,19 @@ fn any_tool(rng: &mut Rng) -> Name {
 
 fn any_run(rng: &mut Rng) -> Option<Name> {
     (!rng.per_mille(300)).then(|| format!("c{}", rng.below(6)).into())
+}
+
+/// Up to some two hundred words of a thousand.
+fn any_words(rng: &mut Rng) -> Features {
+    let words: String = (0..rng.pick(&[0, 1, 5, 200])).map(|_| format!("w{} ", rng.below(1_000))).collect();
+    Features::of(&words, Numbers::Count)
+}
+
+fn any_brought(rng: &mut Rng) -> Brought {
+    Brought {
+        news: any_words(rng),
+        said: any_words(rng),
+        came_back: rng.pick(&[CameBack::Content, CameBack::Nothing, CameBack::Failure]),
+        kind: rng.pick(&[StepKind::Act, StepKind::Wait, StepKind::Plan]),
+    }
 }

@@ -24,7 +24,14 @@ pub(super) fn hooked(mind: &mut Mind, rng: &mut Rng) -> Act {
     let action = Hash64(rng.bits());
     let (requested, planned) = mind.tool(tool, action, rng);
     let (result, ended) = (planned.result, planned.ended);
-    let step = StepFingerprint { tool: tool.into(), action, result, ended, test_run: false };
+    let step = StepFingerprint {
+        tool: tool.into(),
+        action,
+        result,
+        ended,
+        test_run: false,
+        brought: Default::default(),
+    };
     let asked = mind.ask_deed(vec![step], rng);
     let deeds = vec![(mind.run.clone(), Deed::Tool(requested, planned)), (mind.run.clone(), asked)];
     Act { deeds, rest_ms: mind.rest(rng) / 4 }

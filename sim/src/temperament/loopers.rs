@@ -41,5 +41,12 @@ fn advance(mind: &mut Mind, acts: u64, rng: &mut Rng) {
 }
 
 fn step(action: Hash64, result: Hash64, ended: Ended) -> StepFingerprint {
-    StepFingerprint { tool: "bash".into(), action, result, ended, test_run: false }
+    StepFingerprint {
+        tool: "bash".into(),
+        action,
+        result,
+        ended,
+        test_run: false,
+        brought: Default::default(),
+    }
 }

@@ -100,6 +100,7 @@ impl Mind {
             ask: self.ask,
             prompt: Some(self.prompt),
             continues,
+            asked: Default::default(),
             steps,
         };
         self.input_tokens = self.input_tokens.saturating_add(rng.between_u32(20, 1_500));
@@ -187,7 +188,7 @@ impl Mind {
 pub fn new_step(tool: &str, rng: &mut Rng) -> StepFingerprint {
     let ended = if rng.per_mille(50) { Ended::Failed } else { Ended::Unknown };
     let (action, result) = (Hash64(rng.bits()), Hash64(rng.bits()));
-    StepFingerprint { tool: tool.into(), action, result, ended, test_run: false }
+    StepFingerprint { tool: tool.into(), action, result, ended, test_run: false, brought: Default::default() }
 }
 
 /// A plain event.

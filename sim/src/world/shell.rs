@@ -89,7 +89,13 @@ impl<J: Judge> World<J> {
         let reports = requested.gate == ToolGate::Mcp && is_report(&requested.tool);
         let decision = self.judge(at, run, EventKind::ToolRequested(requested))?;
         if let (Outcome::Allow, Some(took_ms)) = (decision.outcome, plan.took_ms) {
-            let finished = ToolFinished { call, result: plan.result, ended: plan.ended, reports };
+            let finished = ToolFinished {
+                call,
+                result: plan.result,
+                ended: plan.ended,
+                reports,
+                brought: Default::default(),
+            };
             self.tell(at, took_ms, EventKind::ToolFinished(finished));
         }
         Ok(())

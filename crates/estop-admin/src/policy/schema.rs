@@ -14,7 +14,13 @@ pub(crate) fn policy_schema() -> Value {
         "kill_switch_window_size": {"type": "integer", "minimum": 5, "maximum": 100},
         "kill_switch_threshold": {"type": "number", "minimum": 1, "maximum": 50},
         "exempt_tools": names,
-        "loop_rules": section(json!({"back_to_back": flag, "within_window": flag, "unbroken": flag})),
+        "loop_rules": section(json!({
+            "back_to_back": flag,
+            "within_window": flag,
+            "unbroken": flag,
+            "nothing_new": flag,
+        })),
+        "loop_score": {"enum": ["novelty", "literal"]},
         "profile": {"enum": ["agent", "batch"]},
         "budget": budget(),
         "allowed_hours": section(json!({

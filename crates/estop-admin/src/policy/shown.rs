@@ -17,6 +17,8 @@ pub(crate) fn in_file_shape(policy: &Policy) -> Map<String, Value> {
         back_to_back,
         within_window,
         unbroken,
+        nothing_new,
+        score,
     } = &policy.loops;
     let shape = json!({
         "preset": word(&policy.preset),
@@ -24,7 +26,13 @@ pub(crate) fn in_file_shape(policy: &Policy) -> Map<String, Value> {
         "kill_switch_window_size": window_size,
         "kill_switch_threshold": tenths(u32::from(*threshold_tenths)),
         "exempt_tools": exempt_tools,
-        "loop_rules": {"back_to_back": back_to_back, "within_window": within_window, "unbroken": unbroken},
+        "loop_rules": {
+            "back_to_back": back_to_back,
+            "within_window": within_window,
+            "unbroken": unbroken,
+            "nothing_new": nothing_new,
+        },
+        "loop_score": word(score),
         "profile": word(profile),
         "budget": budget(&policy.budget),
         "allowed_hours": policy.hours.as_ref().map(hours),

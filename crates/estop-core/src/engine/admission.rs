@@ -120,6 +120,7 @@ impl AgentState {
         let c = self.conversations.open(r.print.conversation, now);
         c.outputs.add_results(pending.results());
         c.track.remember(steps, window);
+        c.observe(&pending.observed(now), &policy.loops);
         let entry = if pending.is_retry {
             c.renew_entry(now)
         } else {
@@ -148,9 +149,8 @@ impl AgentState {
         match by {
             Guard::Loop => {
                 if let Some(c) = self.conversations.get(pending.conversation()) {
-                    let (asked, loops) = (pending.new_prompt(), &pending.policy.loops);
-                    let found =
-                        loop_detector::evidence(c, asked, &pending.steps, pending.prints(), now, loops);
+                    let observed = pending.observed(now);
+                    let found = loop_detector::evidence(c, &observed, &pending.policy.loops);
                     effects.push(Effect::LoopEvidence(found));
                 }
                 self.kill_switch(now, Cause::Loop, effects);

@@ -5,8 +5,10 @@ use crate::event::{CallKind, Event, RequestReceived};
 use crate::fingerprint::StepFingerprint;
 use crate::fingerprint::simhash::SimHash;
 use crate::ids::Hash64;
+use crate::loop_detector::Observed;
 use crate::loop_detector::step::Step;
 use crate::policy::Policy;
+use crate::time::Millis;
 
 /// A request with all that it takes to judge it.
 pub(super) struct PendingRequest<'a> {
@@ -48,6 +50,20 @@ impl PendingRequest<'_> {
     /// The results it brings for the first time.
     pub(super) fn results(&self) -> &[StepFingerprint] {
         if self.is_retry { &[] } else { &self.request.print.steps }
+    }
+
+    /// As the loop detector looks at it. A retry brings nothing that was not there before.
+    pub(super) fn observed(&self, now: Millis) -> Observed<'_> {
+        let asked_words = &self.request.print.asked;
+        Observed {
+            now,
+            asked: self.new_prompt(),
+            asked_words: (!asked_words.is_empty() && !self.is_retry).then_some(asked_words),
+            ask: self.request.print.ask,
+            steps: &self.steps,
+            prints: if self.steps.is_empty() { Vec::new() } else { self.prints().collect() },
+            is_request: !self.is_retry,
+        }
     }
 
     /// Where its steps come from, one for each.

@@ -99,7 +99,7 @@ impl AgentState {
         pass.ask(Guard::Budget, budget::judge(own, r, &policy.budget), modes.budget);
         pass.ask(
             Guard::Loop,
-            loop_detector::judge(conversation, pending.new_prompt(), steps, &policy.loops),
+            loop_detector::judge(conversation, &pending.observed(now.mono), &policy.loops),
             modes.loops,
         );
         pass.ask(Guard::Churn, judge_churn(conversation, steps), modes.churn);

@@ -44,6 +44,9 @@ impl AgentState {
         self.settle(&flight, r.usage.into(), policy, effects);
         if let Some(c) = flight.conversation.and_then(|serial| self.conversations.by_serial(serial)) {
             c.set_response(flight.entry, r.print.text);
+            if r.print.calls.is_empty() {
+                c.note_answer(flight.entry, r.print.text);
+            }
             if r.ended == Ended::Failed {
                 c.set_failed(flight.entry);
             }

@@ -15,7 +15,7 @@ use crate::guards::hours;
 use crate::ids::{CallId, Hash64, Name};
 use crate::judgement::Level;
 use crate::loop_detector::step::step_of;
-use crate::loop_detector::{self, LoopEvidence};
+use crate::loop_detector::{self, LoopEvidence, Observed};
 use crate::minute::Mark;
 use crate::policy::{Mode, Policy};
 use crate::run::report_tool::is_wrap_up_tool;
@@ -247,20 +247,31 @@ impl AgentState {
             result: t.result,
             ended: t.ended,
             test_run: false,
+            brought: t.brought.clone(),
         };
         // Hooks tell that a person asked, not what: the number of the turn stands for the ask.
         let turn = self.runs.get(open.run.as_deref()).map_or(0, Run::turns);
-        let steps = [step_of(&print, Hash64(u64::from(turn)))];
+        let ask = Hash64(u64::from(turn));
+        let steps = [step_of(&print, ask)];
+        let observed = Observed {
+            now,
+            asked: None,
+            asked_words: None,
+            ask,
+            steps: &steps,
+            prints: vec![&print],
+            is_request: false,
+        };
         let window = usize::from(policy.loops.window_size);
         let key = hook_conversation(open.run.as_deref());
         let c = self.conversations.open(key, now);
-        pass.ask(Guard::Loop, loop_detector::judge(Some(c), None, &steps, &policy.loops), policy.modes.loops);
+        pass.ask(Guard::Loop, loop_detector::judge(Some(c), &observed, &policy.loops), policy.modes.loops);
         pass.ask(Guard::Churn, c.track.judge_churn(&steps), policy.modes.churn);
         if pass.stopped_by().is_some() {
-            let prints = std::iter::once(&print);
-            evidence = loop_detector::evidence(c, None, &steps, prints, now, &policy.loops);
+            evidence = loop_detector::evidence(c, &observed, &policy.loops);
         }
         c.track.remember(&steps, window);
+        c.observe(&observed, &policy.loops);
         (pass, evidence)
     }
 

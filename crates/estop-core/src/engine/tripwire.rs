@@ -7,7 +7,7 @@ use crate::decision::{Effect, Finding, Guard, Ruling};
 use crate::event::Ended;
 use crate::fingerprint::StepFingerprint;
 use crate::ids::Hash64;
-use crate::policy::{Mode, Policy};
+use crate::policy::{LoopScore, Mode, Policy};
 use crate::time::Millis;
 use crate::tripwire::activity::{Activity, EnteredCritical, Tempo};
 use crate::tripwire::health::{Harm, Health};
@@ -39,8 +39,9 @@ impl AgentState {
         let (mut looping, mut runaway) = (false, false);
         if let Some(c) = self.conversations.get(print.conversation) {
             let up_to = preview.activity.alike_up_to(&policy.gate);
-            looping =
-                c.outputs.all_alike(pending.results(), usize::from(policy.gate.loop_window_size), up_to);
+            let window = usize::from(policy.gate.loop_window_size);
+            looping = c.outputs.all_alike(pending.results(), window, up_to)
+                && (policy.loops.score == LoopScore::Literal || c.is_stale_for(window));
             let mut tempo = c.tempo;
             // Requests that overlap are one fan-out and have no tempo.
             if c.in_flight == 0 && !c.entries.is_empty() {

@@ -41,8 +41,15 @@ pub fn text_action(answer: &str) -> Hash64 {
 /// A result, with ids, durations, timestamps and nonces taken out; everything else counts exactly. Of a result above
 /// [`TEXT_BYTES_MAX`] its head, its tail and its length count.
 pub fn result(result: &str) -> Hash64 {
-    let read = text(&volatile::strip(&head_and_tail(result)));
-    if result.len() <= TEXT_BYTES_MAX { read } else { mix(&[read, Hash64(result.len() as u64)]) }
+    result_and_text(result).0
+}
+
+/// The same, and the text that was hashed.
+pub(crate) fn result_and_text(result: &str) -> (Hash64, String) {
+    let stripped = volatile::strip(&head_and_tail(result));
+    let read = text(&stripped);
+    let hash = if result.len() <= TEXT_BYTES_MAX { read } else { mix(&[read, Hash64(result.len() as u64)]) };
+    (hash, stripped)
 }
 
 /// Bytes of one text that are normalised: of a longer one the first and the last half of this. Far above what clients let
@@ -77,7 +84,7 @@ pub fn hook_conversation(run: Option<&str>) -> Hash64 {
 }
 
 /// The text between the last pair of fences, without the language name.
-fn last_code_block(answer: &str) -> Option<&str> {
+pub(crate) fn last_code_block(answer: &str) -> Option<&str> {
     // Two searches from the end, each over bytes that the other does not look at, and one over the block.
     steps::add(2 * answer.len());
     let (before, _) = answer.rsplit_once("```")?;

@@ -48,6 +48,13 @@ pub enum Repetition {
         /// How often.
         repeats: u16,
     },
+    /// (LD-8) A stretch of steps without anything new, whatever its shape.
+    NothingNew {
+        /// How many.
+        steps: u16,
+        /// Of them, those that failed or brought nothing.
+        failures: u16,
+    },
 }
 
 impl Repetition {
@@ -57,6 +64,7 @@ impl Repetition {
             Repetition::BackToBack { period, repeats } => back < usize::from(period) * usize::from(repeats),
             Repetition::WithinWindow { .. } => back < STEPS_WINDOW && mark.repeats(last),
             Repetition::Unbroken { repeats } => back < usize::from(repeats),
+            Repetition::NothingNew { steps, .. } => back < usize::from(steps),
         }
     }
 }
@@ -74,6 +82,10 @@ impl std::fmt::Display for Repetition {
                 write!(f, "the same action with the same result {repeats} times within {STEPS_WINDOW} steps.")
             }
             Repetition::Unbroken { repeats } => write!(f, "the same call {repeats} times without a break."),
+            Repetition::NothingNew { steps, failures: 0 } => write!(f, "{steps} steps without anything new."),
+            Repetition::NothingNew { steps, failures } => {
+                write!(f, "{steps} steps without anything new, {failures} of them failed or brought nothing.")
+            }
         }
     }
 }
@@ -150,12 +162,8 @@ pub(crate) struct Track {
 as_list!(Track: ; steps = VecDeque::new(), repeats = Repeats::default(), churn = Churn::default());
 
 impl Track {
-    /// The rule of LD-6 a–c that holds once `steps` are added, if one does.
-    pub(crate) fn find(&self, steps: &[Step], policy: &LoopPolicy) -> Option<Repetition> {
-        self.find_at(steps, policy).map(|(_, rule)| rule)
-    }
-
-    /// The same, with the place among `steps` of the one that completes it.
+    /// The rule of LD-6 a–c that holds once `steps` are added, if one does, with the place among `steps` of the one that
+    /// completes it.
     pub(crate) fn find_at(&self, steps: &[Step], policy: &LoopPolicy) -> Option<(usize, Repetition)> {
         if steps.is_empty() {
             return None;

@@ -10,8 +10,11 @@ use serde::{Deserialize, Serialize};
 use crate::as_list::as_list;
 use crate::fingerprint::simhash::SimHash;
 use crate::ids::Hash64;
+use crate::loop_detector::Observed;
+use crate::loop_detector::progress::Progress;
 use crate::loop_detector::repetition::Track;
 use crate::loop_detector::step::StepMark;
+use crate::policy::{LoopPolicy, LoopScore};
 use crate::ring::push_bounded;
 use crate::time::Millis;
 use crate::tripwire::activity::{Outputs, Tempo};
@@ -92,11 +95,14 @@ pub(crate) struct Conversation {
     /// One bit for each guard in shadow that would stop and was told.
     #[serde(default)]
     pub(crate) shadow_told: u16,
+    /// What it has seen; `None` before the first step.
+    #[serde(default)]
+    pub(crate) progress: Option<Box<Progress>>,
 }
 
 as_list!(
     Conversation: key, serial, last_request, input_tokens, in_flight, next_serial, newest, newest_failed, entries;
-    track = Track::default(), outputs = Outputs::default(), tempo = Tempo::default(), shadow_told = 0
+    track = Track::default(), outputs = Outputs::default(), tempo = Tempo::default(), shadow_told = 0, progress = None
 );
 
 impl Conversation {
@@ -115,6 +121,7 @@ impl Conversation {
             outputs: Outputs::default(),
             tempo: Tempo::default(),
             shadow_told: 0,
+            progress: None,
         }
     }
 
@@ -169,6 +176,39 @@ impl Conversation {
         let serial = self.next_serial;
         self.next_serial = serial.wrapping_add(1);
         serial
+    }
+
+    /// What it has seen so far.
+    pub(crate) fn progress(&self) -> Box<Progress> {
+        self.progress.clone().unwrap_or_else(|| Progress::after(self.entries.len()))
+    }
+
+    /// Whether the last so many answers brought no news.
+    pub(crate) fn is_stale_for(&self, answers: usize) -> bool {
+        let stale =
+            self.progress.as_ref().map_or(self.entries.len(), |seen| usize::from(seen.stale_requests));
+        stale >= answers
+    }
+
+    /// Remembers what was observed. A conversation's first request has nothing to be compared with.
+    pub(crate) fn observe(&mut self, observed: &Observed<'_>, policy: &LoopPolicy) {
+        if policy.score == LoopScore::Literal {
+            self.progress = None;
+        } else if self.progress.is_some() || !observed.prints.is_empty() || !self.entries.is_empty() {
+            let mut progress = self.progress();
+            progress.observe(observed, policy);
+            self.progress = Some(progress);
+        }
+    }
+
+    /// An answer that asks for nothing more and is unlike all before it is news.
+    pub(crate) fn note_answer(&mut self, serial: u16, response: Option<SimHash>) {
+        let Some(answer) = response else { return };
+        let is_other = |e: &&Entry| e.serial != serial;
+        let mut before = self.entries.iter().filter(is_other).filter_map(Entry::response);
+        if let Some(progress) = self.progress.as_mut().filter(|_| !before.any(|b| b.is_similar(answer))) {
+            progress.answered_anew();
+        }
     }
 
     /// Stores an answer with its request, whatever the order of completion.

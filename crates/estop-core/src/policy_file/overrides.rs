@@ -101,7 +101,7 @@ fn limits_by_file(breakers: &CircuitBreakersIn, role: Option<&str>) -> bool {
 }
 
 /// The keys of a section, and whether it says anything about each.
-fn keys_set(policy: &PolicyIn) -> [(&'static str, bool); 16] {
+fn keys_set(policy: &PolicyIn) -> [(&'static str, bool); 17] {
     let PolicyIn {
         preset,
         kill_switch_enabled,
@@ -109,6 +109,7 @@ fn keys_set(policy: &PolicyIn) -> [(&'static str, bool); 16] {
         kill_switch_threshold,
         exempt_tools,
         loop_rules,
+        loop_score,
         profile,
         budget,
         allowed_hours,
@@ -127,6 +128,7 @@ fn keys_set(policy: &PolicyIn) -> [(&'static str, bool); 16] {
         ("kill_switch_threshold", kill_switch_threshold.is_some()),
         ("exempt_tools", exempt_tools.is_some()),
         ("loop_rules", *loop_rules != Default::default()),
+        ("loop_score", loop_score.is_some()),
         ("profile", profile.is_some()),
         ("budget", *budget != Default::default()),
         ("allowed_hours", *allowed_hours != Default::default()),

@@ -11,7 +11,7 @@ use super::values::{
     Tokens, WaitMs, WarningBp, WindowSize, given,
 };
 use crate::ids::Name;
-use crate::policy::{BlockResponse, Limit, Mode, Preset, Profile, Unpriced, WatchdogScope};
+use crate::policy::{BlockResponse, Limit, LoopScore, Mode, Preset, Profile, Unpriced, WatchdogScope};
 
 /// A whole policy file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -66,6 +66,9 @@ pub struct PolicyIn {
     pub exempt_tools: Option<Vec<Name>>,
     /// Which repetitions are loops (LD-6 a–c).
     pub loop_rules: LoopRulesIn,
+    /// How the loop score counts (LD-1).
+    #[serde(deserialize_with = "given")]
+    pub loop_score: Option<LoopScore>,
     /// What kind of work this is.
     #[serde(deserialize_with = "given")]
     pub profile: Option<Profile>,
@@ -92,7 +95,7 @@ pub struct PolicyIn {
     pub limits: LimitsIn,
 }
 
-/// Which repetitions are loops, each its own switch (LD-6 a–c).
+/// Which repetitions are loops, each its own switch (LD-6 a–c, LD-8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LoopRulesIn {
@@ -105,6 +108,9 @@ pub struct LoopRulesIn {
     /// The same call without a break.
     #[serde(deserialize_with = "given")]
     pub unbroken: Option<bool>,
+    /// A stretch of steps without anything new, whatever its shape (LD-8).
+    #[serde(deserialize_with = "given")]
+    pub nothing_new: Option<bool>,
 }
 
 /// Spending caps (PO-2).

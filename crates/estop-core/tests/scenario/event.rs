@@ -201,7 +201,13 @@ fn what(world: &mut World, run: Option<&str>, options: &mut Options) -> Result<E
                 (false, false) => Ended::Ok,
             };
             let reports = options.flag("reports");
-            EventKind::ToolFinished(ToolFinished { call, result: signature::result(&result), ended, reports })
+            EventKind::ToolFinished(ToolFinished {
+                call,
+                result: signature::result(&result),
+                ended,
+                reports,
+                brought: Default::default(),
+            })
         }
         "prompt" => EventKind::PromptSubmitted,
         "start" => EventKind::RunStarted {

@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use estop_core::event::*;
+use estop_core::fingerprint::brought::Brought;
+use estop_core::fingerprint::features::{Features, Numbers};
 use estop_core::fingerprint::simhash::SimHash;
 use estop_core::fingerprint::{CallFingerprint, RequestFingerprint, ResponseFingerprint, StepFingerprint};
 use estop_core::ids::{CallId, Hash64, RequestId};
@@ -116,6 +118,7 @@ fn what(random: &mut Random) -> EventKind {
             result: hash(random),
             ended: ended(random),
             reports: false,
+            brought: brought(random),
         }),
         86 => EventKind::PromptSubmitted,
         87 => EventKind::RunStarted { attended: random.one_in(2), tags: None, limits: None },
@@ -167,6 +170,7 @@ fn request(random: &mut Random) -> RequestReceived {
         result: hash(random),
         ended: ended(random),
         test_run: false,
+        brought: brought(random),
     });
     let steps = steps.collect();
     RequestReceived {
@@ -185,6 +189,7 @@ fn request(random: &mut Random) -> RequestReceived {
             ask: hash(random),
             prompt: simhash(random),
             continues: random.one_in(2),
+            asked: words(random),
             steps,
         },
         estimate: Estimate {
@@ -218,4 +223,14 @@ fn response(random: &mut Random) -> ResponseCompleted {
         },
         usage: usage(random),
     }
+}
+
+/// Some words of a hundred.
+fn words(random: &mut Random) -> Features {
+    let words: String = (0..random.below(6)).map(|_| format!("w{} ", random.below(100))).collect();
+    Features::of(&words, Numbers::Count)
+}
+
+fn brought(random: &mut Random) -> Brought {
+    Brought { news: words(random), said: words(random), ..Brought::default() }
 }

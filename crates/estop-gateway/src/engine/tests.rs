@@ -232,7 +232,8 @@ fn tw_5_health_is_shown_as_the_clock_healed_it() {
     for call in 1..=9 {
         assert!(tool(&engine, "r1", call).is_allowed());
         let (result, ended) = (Hash64(call), Ended::Failed);
-        let finished = ToolFinished { call: CallId(call), result, ended, reports: false };
+        let finished =
+            ToolFinished { call: CallId(call), result, ended, reports: false, brought: Default::default() };
         engine.apply(&agent, Some("r1".into()), EventKind::ToolFinished(finished));
     }
     let shown = || {

@@ -143,7 +143,13 @@ fn ks_11_a_run_that_is_escalated_loses_its_work() {
         house.engine().apply(&agent, Some("r1".into()), asks(tool));
     }
     let ended = estop_core::event::Ended::Ok;
-    let done = estop_core::event::ToolFinished { call, result: action, ended, reports: true };
+    let done = estop_core::event::ToolFinished {
+        call,
+        result: action,
+        ended,
+        reports: true,
+        brought: Default::default(),
+    };
     house.engine().apply(&agent, Some("r1".into()), EventKind::ToolFinished(done));
     until(&house, &ours, "cancelled");
     assert_eq!(job(&house, &other).state, BackgroundState::Running);

@@ -445,7 +445,13 @@ fn tl_3_a_stopped_run_reads_nothing_and_a_shut_channel_passes_nothing() {
         house.engine().apply(&agent, Some("r1".into()), EventKind::ToolRequested(asked));
     }
     let ended = estop_core::event::Ended::Ok;
-    let done = estop_core::event::ToolFinished { call, result: action, ended, reports: true };
+    let done = estop_core::event::ToolFinished {
+        call,
+        result: action,
+        ended,
+        reports: true,
+        brought: Default::default(),
+    };
     house.engine().apply(&agent, Some("r1".into()), EventKind::ToolFinished(done));
     let read = r#"{"jsonrpc":"2.0","id":5,"method":"resources/read","params":{"uri":"file:///x"}}"#;
     let refused = post(&house, "/mcp/fs", "x-estop-run: r1\r\n", read);
@@ -516,7 +522,13 @@ fn cb_6_an_escalated_run_loses_its_calls() {
     let asked = estop_core::event::ToolRequested { call: call_id, tool, action, test_run: false, gate };
     house.engine().apply(&agent, run.clone(), EventKind::ToolRequested(asked));
     let ended = estop_core::event::Ended::Ok;
-    let done = estop_core::event::ToolFinished { call: call_id, result: action, ended, reports: true };
+    let done = estop_core::event::ToolFinished {
+        call: call_id,
+        result: action,
+        ended,
+        reports: true,
+        brought: Default::default(),
+    };
     house.engine().apply(&agent, run, EventKind::ToolFinished(done));
     call.until("isError");
     wait("the server's stream closes", || (streaming.closed.load(Ordering::SeqCst) == 1).then_some(()));

@@ -3,7 +3,7 @@
 use estop_core::ended::Ended;
 use estop_core::event::{ToolFinished, ToolRequested};
 use estop_core::fingerprint::arguments::{Given, first_of};
-use estop_core::fingerprint::signature;
+use estop_core::fingerprint::{StepFingerprint, StepText, signature};
 use estop_core::ids::{CallId, Hash64, Name};
 use estop_core::run::report_tool::{is_report, reported};
 use estop_core::run::test_command::{TestRunners, is_shell_tool, says_passed};
@@ -49,7 +49,7 @@ impl HookFingerprint {
 
     /// What the core is told after a tool.
     pub fn tool_finished(&self, call: CallId) -> Option<ToolFinished> {
-        self.after.map(|after| ToolFinished { call, ..after })
+        self.after.clone().map(|after| ToolFinished { call, ..after })
     }
 }
 
@@ -84,7 +84,10 @@ impl HookIn {
         let is_open = result.ended == Ended::Unknown;
         let passed = is_open && self.runs_tests(&TestRunners::default()) && says_passed(&result.text);
         let ended = if passed { Ended::Ok } else { result.ended };
-        Some(ToolFinished { call: NO_CALL, result: signature::result(&result.text), ended, reports })
+        let (tool, args) = self.tool.as_ref().map_or(("", ""), |tool| (&*tool.name, &*tool.args));
+        let step = StepText { tool, args, result: &result.text, ended };
+        let (result, brought) = StepFingerprint::result_of(&step);
+        Some(ToolFinished { call: NO_CALL, result, ended, reports, brought })
     }
 
     /// The commands of a shell-like tool.

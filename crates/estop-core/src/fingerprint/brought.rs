@@ -1,0 +1,124 @@
+//! What a step brought, as far as progress goes (LD-8).
+
+use serde::{Deserialize, Serialize};
+
+use crate::ended::Ended;
+use crate::fingerprint::came_back::CameBack;
+use crate::fingerprint::features::{CallWords, Features, Numbers};
+use crate::fingerprint::{signature, volatile};
+use crate::steps;
+
+/// What a step brought.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Brought {
+    /// What its result says, and its call did not; of a step in text, the reply.
+    #[serde(default, skip_serializing_if = "Features::is_empty")]
+    pub news: Features,
+    /// What the agent said, where it only talks: in text, or in a plan.
+    #[serde(default, skip_serializing_if = "Features::is_empty")]
+    pub said: Features,
+    /// What came back of it.
+    #[serde(default, skip_serializing_if = "CameBack::is_content")]
+    pub came_back: CameBack,
+    /// What kind of step it is.
+    #[serde(default, skip_serializing_if = "StepKind::is_act")]
+    pub kind: StepKind,
+}
+
+/// What kind of step it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepKind {
+    /// The agent does something.
+    #[default]
+    Act,
+    /// It waits on purpose.
+    Wait,
+    /// It only writes down what it is going to do.
+    Plan,
+}
+
+impl StepKind {
+    fn is_act(&self) -> bool {
+        *self == StepKind::Act
+    }
+
+    fn of(tool: &str, args: &str) -> StepKind {
+        let name: String =
+            tool.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+        if PLANS.contains(&name.as_str()) {
+            return StepKind::Plan;
+        }
+        let start = &args[..args.floor_char_boundary(WAIT_WITHIN)];
+        steps::add(start.len());
+        let start = start.to_ascii_lowercase();
+        let mut words = start.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let waits = WAITS.contains(&name.as_str())
+            || words.any(|word| WAITS.contains(&word))
+            || start.contains("--watch");
+        if waits { StepKind::Wait } else { StepKind::Act }
+    }
+}
+
+/// Tools of the known clients that keep a plan, without `_` and `-`.
+const PLANS: &[&str] = &[
+    "managetodolist",
+    "plan",
+    "sequentialthinking",
+    "think",
+    "todowrite",
+    "updateplan",
+    "updatetodolist",
+    "writetodos",
+];
+const WAITS: &[&str] = &["sleep", "wait"];
+/// Bytes of a call's arguments in which a wait is looked for.
+const WAIT_WITHIN: usize = 300;
+
+impl Brought {
+    /// There is nothing to say.
+    pub fn is_usual(&self) -> bool {
+        *self == Brought::default()
+    }
+
+    /// What a call brought; `stripped` is its result without ids and times.
+    pub fn of_call(tool: &str, args: &str, result: &str, stripped: &str, ended: Ended) -> Brought {
+        let kind = StepKind::of(tool, args);
+        if kind == StepKind::Plan {
+            let said = Features::of(&signature::head_and_tail(args), Numbers::Count);
+            return Brought { said, kind, ..Brought::default() };
+        }
+        let came_back = CameBack::of(result, ended);
+        let args = signature::head_and_tail(args);
+        let numbers = if came_back.is_content() { Numbers::Count } else { Numbers::Ignore };
+        let news = Features::beside(stripped, numbers, &CallWords::of(&args));
+        Brought { news, said: Features::default(), came_back, kind }
+    }
+
+    /// What a step in text brought: what the agent said, and what was replied.
+    pub fn of_text(said: &str, reply: &str) -> Brought {
+        let strip = |text: &str| volatile::strip(&signature::head_and_tail(text));
+        Brought {
+            news: Features::of(&strip(reply), Numbers::Count),
+            said: Features::of(&strip(said), Numbers::Ignore),
+            ..Brought::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ld_8_waits_and_plans_are_known_by_their_names() {
+        let kind = |tool, args| StepKind::of(tool, args);
+        assert_eq!(kind("TodoWrite", "{}"), StepKind::Plan);
+        assert_eq!(kind("update_plan", "{}"), StepKind::Plan);
+        assert_eq!(kind("sleep", "{}"), StepKind::Wait);
+        assert_eq!(kind("Bash", r#"{"command": "sleep 30 && kubectl get pods"}"#), StepKind::Wait);
+        assert_eq!(kind("Bash", r#"{"command": "gh run watch --watch"}"#), StepKind::Wait);
+        assert_eq!(kind("Bash", r#"{"command": "cargo test asleep waiting wait_for_it"}"#), StepKind::Act);
+    }
+}

@@ -1,0 +1,411 @@
+//! Progress (LD-8): whether an agent's steps bring anything that its conversation has not seen.
+//!
+//! Each step has a novelty from 0 to 100: of its call, if it was not made before; of its result, by the words that are new;
+//! of what was said and replied, where the agent only talks. Steps without news add to a score, steps with news take from
+//! it; a pause makes them count less. All of it in whole numbers and bounded memory: some 3 kB for a conversation.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fingerprint::StepFingerprint;
+use crate::fingerprint::brought::StepKind;
+use crate::fingerprint::came_back::CameBack;
+use crate::fingerprint::features::Features;
+use crate::fingerprint::signature::{mix, text};
+use crate::ids::Hash64;
+use crate::loop_detector::Observed;
+use crate::loop_detector::repetition::Repetition;
+use crate::policy::{LoopPolicy, Profile};
+use crate::ring::Ring;
+use crate::time::Millis;
+
+/// Words of results that are remembered. Measured: at half, nothing changes; a quarter forgets within a long cycle.
+const SEEN: usize = 512;
+/// Words of answers, and of replies.
+const SAID: usize = 256;
+/// Actions, each with the number of its step.
+const ACTIONS: usize = 64;
+/// Answers of tools that were the same for different inputs.
+const ACKNOWLEDGED: usize = 32;
+/// Steps that blocks are looked for in.
+const STEPS: usize = 20;
+
+/// So many new words are news in full.
+const NEW_WORDS: usize = 3;
+/// A result with so many words says something: if none is new, it was read before.
+const INFORMATIVE: usize = 6;
+/// What a new call is worth that failed, or brought back only what was known, in hundredths.
+const WORTH_IF_FAILED: u32 = 10;
+/// How much the share of new words in what was said counts, in hundredths; and in a reply.
+const SAID_WEIGHT: usize = 100;
+const REPLY_WEIGHT: usize = 300;
+/// A novelty from here on is news.
+const NEWS: u8 = 50;
+
+/// The score that may not be reached, in thousandths: five and a half steps without any news.
+const SCORE_MAX: u32 = 5_500;
+/// How much of the score full news take away, in hundredths.
+const FORGET: u32 = 75;
+/// A pause in which somebody or something else had its turn.
+const PAUSE_MS: u64 = 40_000;
+/// What a step without news counts after such a pause since it was last made, in hundredths; and after a wait on purpose.
+const AFTER_PAUSE: u8 = 5;
+const AFTER_WAIT: u8 = 20;
+
+/// The same step this often back to back, or a block of 2–4 steps.
+const BACK_TO_BACK: usize = 5;
+const BLOCKS: usize = 4;
+const PERIOD_MAX: usize = 4;
+/// The same step this often within [`STEPS`].
+const WITHIN_WINDOW: usize = 5;
+/// The mean novelty up to which a stretch is without progress.
+const STALE: usize = 15;
+
+/// What a conversation has seen, and how long it has not seen anything new.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Progress {
+    seen: Ring<u16, SEEN>,
+    said: Ring<u16, SAID>,
+    replied: Ring<u16, SAID>,
+    actions: Ring<(u32, u32), ACTIONS>,
+    acknowledged: Ring<(u32, u32), ACKNOWLEDGED>,
+    steps: Ring<Mark, STEPS>,
+    /// Steps so far.
+    count: u32,
+    /// The step before which there was a pause, and the last wait on purpose; 0 = none.
+    paused: u32,
+    waited: u32,
+    /// When something last happened; 0 = nothing did.
+    last: Millis,
+    score: u32,
+    /// Steps since the last news, and how many of them failed.
+    stale: u16,
+    failed: u16,
+    /// Requests and steps since the last news, pause or wait: what is similar among them counts (LD-1).
+    pub(crate) stale_requests: u16,
+    stale_steps: u16,
+}
+
+/// A step, as blocks are made of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Mark {
+    signature: u32,
+    novelty: u8,
+    pace: u8,
+}
+
+impl Progress {
+    /// Of a conversation that had so many requests before anything was looked at.
+    pub(crate) fn after(requests: usize) -> Box<Progress> {
+        let stale_requests = u16::try_from(requests).unwrap_or(u16::MAX);
+        Box::new(Progress { stale_requests, ..Progress::default() })
+    }
+
+    /// Takes in what was observed. Says whether a loop is complete, and with which of the steps.
+    pub(crate) fn observe(
+        &mut self,
+        observed: &Observed<'_>,
+        policy: &LoopPolicy,
+    ) -> Option<(usize, Repetition)> {
+        let begins_pause = self.passes(observed.now);
+        self.stale_requests = self.stale_requests.saturating_add(u16::from(observed.is_request));
+        let mut found = None;
+        for (at, step) in observed.prints.iter().enumerate() {
+            let rule = self.step(begins_pause && at == 0, step, observed.ask, policy);
+            found = found.or(rule.map(|rule| (at, rule)));
+        }
+        if let Some(asked) = observed.asked_words
+            && percent(new_of(&mut self.replied, asked), asked.len(), REPLY_WEIGHT) >= NEWS
+        {
+            self.score /= 4;
+            self.news();
+        }
+        found
+    }
+
+    fn news(&mut self) {
+        (self.stale, self.failed) = (0, 0);
+        self.begin_stretch();
+    }
+
+    fn begin_stretch(&mut self) {
+        (self.stale_requests, self.stale_steps) = (0, 0);
+    }
+
+    /// An answer that is unlike all before it is news for those who only ask.
+    pub(crate) fn answered_anew(&mut self) {
+        self.stale_requests = 0;
+    }
+
+    /// Steps since the last news, pause or wait.
+    pub(crate) fn stale_steps(&self) -> usize {
+        usize::from(self.stale_steps)
+    }
+
+    /// Time passes; whether it was a pause.
+    fn passes(&mut self, now: Millis) -> bool {
+        let is_pause = self.last != Millis(0) && now.since(self.last) > PAUSE_MS;
+        self.last = now;
+        if is_pause {
+            self.begin_stretch();
+        }
+        is_pause
+    }
+
+    fn step(
+        &mut self,
+        after_pause: bool,
+        step: &StepFingerprint,
+        ask: Hash64,
+        policy: &LoopPolicy,
+    ) -> Option<Repetition> {
+        self.count = self.count.saturating_add(1);
+        let talks = !step.brought.said.is_empty();
+        if talks && step.tool.is_empty() && policy.profile == Profile::Batch {
+            return None;
+        }
+        let action = step.action.0 as u32;
+        let before = self.actions.iter().rev().find(|(made, _)| *made == action).map(|(_, count)| *count);
+        let novelty =
+            if talks { self.novelty_of_talk(step) } else { self.novelty_of_call(step, before.is_none()) };
+        if after_pause {
+            self.paused = self.count;
+        }
+        if step.brought.kind == StepKind::Wait {
+            self.waited = self.count;
+            self.begin_stretch();
+        }
+        let since = before.unwrap_or(self.count - 1);
+        let pace = match () {
+            () if self.paused > since => AFTER_PAUSE,
+            () if self.waited > since => AFTER_WAIT,
+            () => 100,
+        };
+        self.actions.push((action, self.count));
+        let lack = 100 - u32::from(novelty);
+        self.score = self.score * (10_000 - FORGET * u32::from(novelty)) / 10_000
+            + lack * lack * u32::from(pace) / 1_000;
+        if novelty >= NEWS {
+            self.news();
+        } else {
+            self.stale = self.stale.saturating_add(1);
+            self.stale_steps = self.stale_steps.saturating_add(1);
+            self.failed = self.failed.saturating_add(u16::from(step.brought.came_back != CameBack::Content));
+        }
+        let serves = if step.tool.is_empty() { Hash64(0) } else { ask };
+        // A failure is the same if it says the same, whatever its numbers.
+        let result = if step.brought.came_back == CameBack::Failure {
+            hash_of(&step.brought.news)
+        } else {
+            step.result
+        };
+        let signature = mix(&[step.action, result, serves]).0 as u32;
+        self.steps.push(Mark { signature, novelty, pace });
+        self.find(policy)
+    }
+
+    fn novelty_of_talk(&mut self, step: &StepFingerprint) -> u8 {
+        let (said, reply) = (&step.brought.said, &step.brought.news);
+        let said = percent(new_of(&mut self.said, said), said.len(), SAID_WEIGHT);
+        let reply = percent(new_of(&mut self.replied, reply), reply.len(), REPLY_WEIGHT);
+        said.max(reply)
+    }
+
+    fn novelty_of_call(&mut self, step: &StepFingerprint, is_new: bool) -> u8 {
+        let news = &step.brought.news;
+        let new = new_of(&mut self.seen, news);
+        let of_result = (new * 100 / NEW_WORDS).min(100) as u32;
+        let of_call = if is_new { 100 } else { 0 };
+        let of_call = match step.brought.came_back {
+            CameBack::Content if news.len() >= INFORMATIVE && !self.is_acknowledgement(step) => {
+                of_call * of_result.max(WORTH_IF_FAILED) / 100
+            }
+            CameBack::Content => of_call,
+            CameBack::Nothing | CameBack::Failure => of_call * WORTH_IF_FAILED / 100,
+        };
+        of_call.max(of_result).min(100) as u8
+    }
+
+    /// Whether the tool says the same whatever it is asked: then only the call tells what is new.
+    fn is_acknowledgement(&mut self, step: &StepFingerprint) -> bool {
+        let said = mix(&[text(&step.tool), hash_of(&step.brought.news)]).0 as u32;
+        let action = step.action.0 as u32;
+        let is_known = self.acknowledged.iter().any(|(before, other)| *before == said && *other != action);
+        if !self.acknowledged.iter().any(|known| *known == (said, action)) {
+            self.acknowledged.push((said, action));
+        }
+        is_known
+    }
+
+    /// The rule that holds after the newest step, of those that are on.
+    fn find(&self, policy: &LoopPolicy) -> Option<Repetition> {
+        let back_to_back = || self.back_to_back().filter(|_| policy.back_to_back);
+        let nothing_new = || {
+            let found = self.score >= SCORE_MAX && policy.nothing_new;
+            found.then_some(Repetition::NothingNew { steps: self.stale, failures: self.failed })
+        };
+        let within_window = || self.within_window().filter(|_| policy.within_window);
+        back_to_back().or_else(nothing_new).or_else(within_window)
+    }
+
+    fn back_to_back(&self) -> Option<Repetition> {
+        let steps: Vec<Mark> = self.steps.iter().copied().collect();
+        (1..=PERIOD_MAX).find_map(|period| {
+            let equal = (period..steps.len())
+                .rev()
+                .take_while(|at| steps[*at].signature == steps[at - period].signature)
+                .count();
+            let blocks = if steps.len() < period { 0 } else { equal / period + 1 };
+            let needed = if period == 1 { BACK_TO_BACK } else { BLOCKS };
+            if blocks < needed {
+                return None;
+            }
+            let block = &steps[steps.len() - period * blocks..];
+            let is_dense =
+                block.iter().map(|mark| usize::from(mark.pace)).sum::<usize>() >= 99 * period * needed;
+            let news: usize = block[period..].iter().map(|mark| usize::from(mark.novelty)).sum();
+            (is_dense && news <= STALE * block.len())
+                .then_some(Repetition::BackToBack { period: period as u8, repeats: blocks as u16 })
+        })
+    }
+
+    fn within_window(&self) -> Option<Repetition> {
+        let newest = self.steps.iter().next_back()?;
+        let is_same = |mark: &&Mark| mark.signature == newest.signature;
+        let repeats = self.steps.iter().filter(is_same).count();
+        let pace: usize = self.steps.iter().filter(is_same).map(|mark| usize::from(mark.pace)).sum();
+        if repeats < WITHIN_WINDOW || pace < 99 * WITHIN_WINDOW {
+            return None;
+        }
+        let stretch: Vec<&Mark> = self.steps.iter().skip_while(|mark| !is_same(mark)).collect();
+        let news: usize = stretch.iter().map(|mark| usize::from(mark.novelty)).sum();
+        (news <= STALE * stretch.len()).then_some(Repetition::WithinWindow { repeats: repeats as u16 })
+    }
+}
+
+/// How many of the features were not seen before; from here on they are.
+fn new_of<const N: usize>(seen: &mut Ring<u16, N>, features: &Features) -> usize {
+    let new: Vec<u16> =
+        features.iter().filter(|feature| !seen.iter().any(|known| known == feature)).collect();
+    new.iter().for_each(|feature| seen.push(*feature));
+    new.len()
+}
+
+/// The share of new words, weighed, up to 100.
+fn percent(new: usize, all: usize, weight: usize) -> u8 {
+    // Of very few words one alone is not much.
+    (new * weight / all.max(4)).min(100) as u8
+}
+
+fn hash_of(features: &Features) -> Hash64 {
+    mix(&features.iter().map(|feature| Hash64(u64::from(feature))).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fingerprint::{RequestFingerprint, RequestText, StepText, ended_by_text};
+    use crate::loop_detector::step::steps_of;
+
+    /// An agent that makes a step each few seconds.
+    struct Agent {
+        progress: Progress,
+        policy: LoopPolicy,
+        now: u64,
+    }
+
+    impl Agent {
+        fn new() -> Agent {
+            Agent { progress: Progress::default(), policy: LoopPolicy::default(), now: 1 }
+        }
+
+        /// The rule that holds after a step.
+        fn step(&mut self, tool: &str, args: &str, result: &str) -> Option<Repetition> {
+            self.after(5_000, tool, args, result)
+        }
+
+        fn after(&mut self, ms: u64, tool: &str, args: &str, result: &str) -> Option<Repetition> {
+            self.now += ms;
+            let step = StepText { tool, args, result, ended: ended_by_text(result) };
+            let print = RequestFingerprint::of(&RequestText { steps: vec![step], ..RequestText::default() });
+            let observed = Observed {
+                now: Millis(self.now),
+                asked: None,
+                asked_words: None,
+                ask: print.ask,
+                steps: &steps_of(&print, &self.policy),
+                prints: print.steps.iter().collect(),
+                is_request: true,
+            };
+            self.progress.observe(&observed, &self.policy).map(|(_, rule)| rule)
+        }
+    }
+
+    #[test]
+    fn ld_8_the_same_call_with_the_same_result_is_a_loop_at_the_fifth() {
+        let mut agent = Agent::new();
+        let rules: Vec<_> = (0..5).map(|_| agent.step("run", r#"{"cmd":"make"}"#, "ok, 3 targets")).collect();
+        assert_eq!(rules[..4], [None; 4]);
+        assert_eq!(rules[4], Some(Repetition::BackToBack { period: 1, repeats: 5 }));
+    }
+
+    #[test]
+    fn ld_8_equal_answers_to_different_inputs_are_no_evidence() {
+        let mut agent = Agent::new();
+        for n in 0..40 {
+            let args = format!(r#"{{"job":"load","partition":"2026-01-{n:02}"}}"#);
+            assert_eq!(agent.step("run_job", &args, "OK"), None, "{n}");
+        }
+    }
+
+    #[test]
+    fn ld_8_equal_failures_of_different_inputs_are_some() {
+        let mut agent = Agent::new();
+        let stopped = (0..20).position(|n| {
+            let args = format!(r#"{{"query":"charter of the bank, try {n}"}}"#);
+            agent.step("search", &args, r#"{"results": []}"#).is_some()
+        });
+        assert!(stopped.is_some_and(|at| (8..12).contains(&at)), "{stopped:?}");
+    }
+
+    #[test]
+    fn ld_8_news_in_between_spares_a_check_that_never_changes() {
+        let mut agent = Agent::new();
+        for n in 0..30 {
+            let edit = format!(r#"{{"file":"src/part{n}.rs","text":"fn part{n}() {{}}"}}"#);
+            assert_eq!(agent.step("edit", &edit, "done"), None);
+            assert_eq!(agent.step("sh", r#"{"cmd":"cargo check"}"#, ""), None, "{n}");
+        }
+    }
+
+    #[test]
+    fn ld_8_a_timer_or_a_wait_in_between_is_no_loop() {
+        let mut agent = Agent::new();
+        for n in 0..60 {
+            assert_eq!(agent.after(60_000, "check", "{}", "all 6 services are up"), None, "{n}");
+        }
+        let mut agent = Agent::new();
+        for n in 0..12 {
+            assert_eq!(agent.step("sh", r#"{"cmd":"sleep 20; kubectl get pods"}"#, "0/3 ready"), None, "{n}");
+        }
+    }
+
+    #[test]
+    fn ld_8_reading_again_what_was_read_is_nothing_new() {
+        let lines: Vec<String> =
+            (0..60u64).map(|n| format!("let value{n} = compute_{}(input);", n * n % 97)).collect();
+        let mut agent = Agent::new();
+        let whole = lines.join("\n");
+        assert_eq!(agent.step("read", r#"{"file":"a.rs"}"#, &whole), None);
+        let stopped = (0..40).position(|n| {
+            let from = n * 7 % 40;
+            let args = format!(r#"{{"file":"a.rs","offset":{from}}}"#);
+            agent.step("read", &args, &lines[from..from + 12].join("\n")).is_some()
+        });
+        assert!(stopped.is_some(), "other ranges of a file that was read whole");
+    }
+
+    #[test]
+    fn ld_8_a_conversation_takes_at_most_four_kilobytes() {
+        assert!(size_of::<Progress>() <= 4_096, "{}", size_of::<Progress>());
+    }
+}
