@@ -4,7 +4,7 @@
 Usage: bench/proxy/count.py [--connections N] [--seconds S] [BINARY]   (needs nginx, wrk, valgrind and strace)
 
 The same load as run.py, on the binary of the last release build. Instructions are of user code alone, by what a thread
-is for; the slow machine that valgrind makes changes batches and wake-ups, so that scribe and store cost more here than in
+is for; the slow machine that valgrind makes changes batches and wake-ups, so that projector and store cost more here than in
 life. System calls are of all threads; futex calls are left out, as tracing itself makes threads wait for each other.
 """
 
@@ -22,7 +22,7 @@ import time
 
 import run
 
-ROLES = [("data", "estop_gateway::pipeline"), ("scribe", "memory::scribe"), ("store", "estop_store::sqlite")]
+ROLES = [("data", "estop_gateway::pipeline"), ("projector", "persistence::projector"), ("store", "estop_store::sqlite")]
 
 
 def instructions(folder, pid, connections, seconds):
@@ -40,7 +40,7 @@ def instructions(folder, pid, connections, seconds):
         total = int(re.search(r"^totals: (\d+)", text, re.M).group(1))
         role = next((role for role, name in ROLES if name in text), "others")
         found[role] += total
-        requests += calls(text, "ResponsePrint::of") if role == "data" else 0
+        requests += calls(text, "ResponseFingerprint::of") if role == "data" else 0
     return {role: count / max(requests, 1) for role, count in found.items() if count}
 
 

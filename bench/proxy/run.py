@@ -93,7 +93,7 @@ def journal_cost(group):
     count = {key: int(value) for key, value in re.findall(r"^(\w+): (\d+)$", pathlib.Path(f"/proc/{group}/io").read_text(), re.M)}
     # A file that is removed before the disk had it never went there.
     written = count["write_bytes"] - count["cancelled_write_bytes"]
-    return shares.get("estop-scribe", 0) + shares.get("estop-store", 0), written
+    return shares.get("estop-projector", 0) + shares.get("estop-store", 0), written
 
 
 def wrk(peer, connections, seconds, kilobytes=0, turn="first"):
@@ -196,7 +196,7 @@ def report(arguments, groups):
     print("estop's CPU by thread, all rounds: " + ", ".join(f"{name} {100 * part / total:.1f} %" for name, part in sorted(shares.items()) if part))
     busy = rows["estop", 64]
     print(
-        f"journaling at 64 connections: scribe and store {median(busy, 'journal_us'):.1f} us of a request,"
+        f"journaling at 64 connections: projector and store {median(busy, 'journal_us'):.1f} us of a request,"
         f" {100 * median(busy, 'journal_share'):.1f} % of all CPU; {median(busy, 'disk_bytes'):.0f} bytes to files, tail included"
     )
     print(f"1 MB requests: {median(rows['estop', '1 MB'], 'megabytes_per_cpu_second'):.0f} MB for a second of CPU")

@@ -5,7 +5,10 @@ use super::tree::{Key, Node, Place, Scalar, Value, read};
 
 /// Puts what variables say in place of what the file says.
 pub(super) fn lay(tree: &mut Node, overrides: &[Override]) {
-    for (number, variable) in overrides.iter().enumerate() {
+    let mut order: Vec<(usize, &Override)> = overrides.iter().enumerate().collect();
+    // Sections before what is in them.
+    order.sort_by_key(|(_, variable)| variable.keys.len());
+    for (number, variable) in order {
         put(tree, &variable.keys, number, &variable.value);
     }
 }
@@ -15,22 +18,18 @@ fn put(node: &mut Node, keys: &[String], number: usize, text: &str) {
         *node = value_of(number, text);
         return;
     };
-    let node = match &mut node.value {
-        Value::Variable(inner) => inner,
-        Value::Nothing | Value::Scalar(_) | Value::List(_) | Value::Mapping(_) => node,
-    };
+    if let Value::Variable(inner) = &mut node.value {
+        // What it says as YAML counts, once something is laid over it.
+        *node = std::mem::replace(&mut **inner, Node::made(Value::Nothing, Place::Variable(number), ""));
+    }
     if !matches!(node.value, Value::Mapping(_)) {
         // An empty section; or a single value, which the type will say.
-        *node = Node {
-            value: Value::Mapping(Vec::new()),
-            place: Place::SectionFor(number),
-            written: String::new(),
-        };
+        *node = Node::made(Value::Mapping(Vec::new()), Place::SectionFor(number), "");
     }
     let Value::Mapping(entries) = &mut node.value else { return };
     if !entries.iter().any(|(there, _)| is_meant(key, &there.name)) {
         let place = Place::Variable(number);
-        let nothing = Node { value: Value::Nothing, place, written: String::new() };
+        let nothing = Node::made(Value::Nothing, place, "");
         entries.push((Key { name: key.clone(), place }, nothing));
     }
     for (_, node) in entries.iter_mut().filter(|(there, _)| is_meant(key, &there.name)) {
@@ -40,12 +39,9 @@ fn put(node: &mut Node, keys: &[String], number: usize, text: &str) {
 
 /// What a variable says. What is no YAML is a text.
 fn value_of(number: usize, text: &str) -> Node {
-    let (place, written) = (Place::Variable(number), text.to_owned());
-    let mut node = read(text).unwrap_or_else(|_| Node {
-        value: Value::Scalar(Scalar::Text(text.to_owned())),
-        place,
-        written: written.clone(),
-    });
+    let place = Place::Variable(number);
+    let as_text = |_| Node::made(Value::Scalar(Scalar::Text(text.to_owned())), place, text);
+    let mut node = read(text).unwrap_or_else(as_text);
     node.belongs_to(number);
-    Node { value: Value::Variable(Box::new(node)), place, written }
+    Node::made(Value::Variable(Box::new(node)), place, text)
 }

@@ -39,6 +39,8 @@ pub(super) fn path_text(path: &[Step]) -> String {
 pub(super) struct Node {
     pub(super) value: Value,
     pub(super) place: Place,
+    /// Where it is written, if an alias stands in its place.
+    defined: Option<Location>,
     /// A scalar as it is written, with its quotes.
     pub(super) written: String,
 }
@@ -108,6 +110,11 @@ fn below<T, E>(step: Step, read: impl FnOnce() -> Result<T, E>) -> Result<T, E> 
 }
 
 impl Node {
+    /// A value that stands in no text.
+    pub(super) fn made(value: Value, place: Place, written: &str) -> Node {
+        Node { value, place, defined: None, written: written.to_owned() }
+    }
+
     /// The value at `path`.
     pub(super) fn at(&self, path: &[Step]) -> Option<&Node> {
         let Some((step, path)) = path.split_first() else { return Some(self) };
@@ -155,9 +162,8 @@ impl Node {
             Value::List(items) => items.iter_mut().for_each(|item| item.write_down(text)),
             Value::Mapping(entries) => entries.iter_mut().for_each(|(_, node)| node.write_down(text)),
             Value::Nothing | Value::Scalar(_) | Value::Variable(_) => {
-                if let Place::File(location) = self.place {
-                    self.written = source(text, location).unwrap_or_default().to_owned();
-                }
+                let written = self.defined.and_then(|location| source(text, location));
+                self.written = written.unwrap_or_default().to_owned();
             }
         }
     }
@@ -173,7 +179,12 @@ fn source(text: &str, location: Location) -> Option<&str> {
 impl<'de> Deserialize<'de> for Node {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Node, D::Error> {
         let here: Spanned<Value> = Spanned::deserialize(d)?;
-        Ok(Node { value: here.value, place: Place::File(here.referenced), written: String::new() })
+        Ok(Node {
+            value: here.value,
+            place: Place::File(here.referenced),
+            defined: Some(here.defined),
+            written: String::new(),
+        })
     }
 }
 

@@ -16,3 +16,18 @@ pub fn read<T: DeserializeOwned>(text: &str, name: &str) -> Result<T, Problem> {
 pub(super) fn tree(text: &str, name: &str) -> Result<Node, Problem> {
     tree::read(text).map_err(|error| explain::not_yaml(&error, text, name))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn ui_5_a_number_that_is_wanted_as_a_text_is_the_one_that_is_written() {
+        let text = "a: &r 007\nb: *r\nc: 1.10\nd: 'off'\n";
+        let read: BTreeMap<String, String> = read(text, "f").expect("texts");
+        let expected = [("a", "007"), ("b", "007"), ("c", "1.10"), ("d", "off")];
+        assert_eq!(read, expected.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+    }
+}

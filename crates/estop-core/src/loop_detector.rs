@@ -135,7 +135,8 @@ fn look(
     let rule = progress.observe(observed, policy);
     // This request is one of them.
     let requests = usize::from(progress.stale_requests).saturating_sub(usize::from(observed.is_request));
-    (Stale { requests, steps: progress.stale_steps() }, rule)
+    let steps = progress.stale_steps().saturating_sub(observed.prints.len());
+    (Stale { requests, steps }, rule)
 }
 
 /// A request that continues a prompt with tool results is not one more prompt (FP-3).

@@ -229,7 +229,7 @@ impl Persistence {
         Ok(self.store.as_ref().map(estop_admin::kept_preset).transpose()?.flatten())
     }
 
-    /// Sees to it that there are places left: agents nobody needs in persistence rest in the store. After
+    /// Sees to it that there are places left: agents nobody needs in memory rest in the store. After
     /// [`Persistence::set_over`], which says who has rules and keys of its own.
     pub fn settle(&self, config: &ServeConfig, restored: &mut RestoredState) {
         if let Some(store) = &self.store {
@@ -237,7 +237,7 @@ impl Persistence {
         }
     }
 
-    /// From here on the agents' states are restored too, and agents that have been idle this long may rest.
+    /// From here on the agents' states are kept too, and agents that have been idle this long may rest.
     pub fn watch(&self, gateway: &Gateway, agent_idle: Duration) -> anyhow::Result<()> {
         // Set once, right after the data plane started.
         let _ = self.engine.set(Arc::clone(gateway.engine()));

@@ -143,8 +143,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let reloading = reloading(file, &config, &gateway, &persistence, edits)?;
     let tidying = persistence.store.clone().zip(persistence.writer.clone()).map(|(store, writer)| {
         let engine = Arc::clone(gateway.engine());
-        MaintenanceThread::start(store, writer, engine, config.retention, persistence.alerting.clone())
-            .context("cannot start a thread")
+        MaintenanceThread::start(store, writer, engine, config.retention).context("cannot start a thread")
     });
     let tidying = tidying.transpose()?;
     let ended = wait_for_signals(reloading.as_ref(), &welcome);

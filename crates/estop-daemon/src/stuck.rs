@@ -55,11 +55,6 @@ fn event(change: &PartChange, at: i64) -> AlertEvent {
         PartChange::Stuck(part) => (Phase::Raised, &part.name, format!("{} does not run", part.name)),
         PartChange::Recovered { name, .. } => (Phase::Cleared, name, name.to_string()),
     };
-    about(part, at, phase, cause, sentence(change))
-}
-
-/// What people are told about a part of estop.
-pub(crate) fn about(part: &str, at: i64, phase: Phase, cause: String, evidence: String) -> AlertEvent {
     let word = if phase == Phase::Raised { "stuck" } else { "recovered" };
     AlertEvent {
         id: format!("{word}-{}-{at}", part.replace(' ', "-")).into(),
@@ -70,7 +65,7 @@ pub(crate) fn about(part: &str, at: i64, phase: Phase, cause: String, evidence: 
         agent: None,
         run: None,
         cause,
-        evidence,
+        evidence: sentence(change),
         by: None,
         cost: Cost::default(),
         detail: Detail::None,

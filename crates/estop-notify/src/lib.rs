@@ -1,6 +1,6 @@
 //! estop-notify: telling people.
 //!
-//! A [`AlertEvent`] is told to the [`Notifier`]; rules decide who hears of it ([`AlertRouter`]), messages say it in words that a
+//! An [`AlertEvent`] is told to the [`Notifier`]; rules decide who hears of it ([`AlertRouter`]), messages say it in words that a
 //! tired person understands, and the [`Outbox`] sends them until they arrive:
 //!
 //! - rules by type and agent, repeat intervals, reminders, recovery notices, mutes, digests in a storm (AL-1)

@@ -13,7 +13,7 @@ use crate::client::{Ask, Client, ClientError, path, with_query};
 
 /// A daemon that takes longer is in trouble, and the person waits.
 const WITHIN: Duration = Duration::from_secs(5);
-/// The books follow within a tenth of a second.
+/// Spend follows within a tenth of a second.
 const BOOKED_TRIES: usize = 10;
 const BOOKED_AGAIN: Duration = Duration::from_millis(30);
 

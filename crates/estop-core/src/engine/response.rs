@@ -47,6 +47,9 @@ impl AgentState {
             if r.print.calls.is_empty() {
                 c.note_answer(flight.entry, r.print.text);
             }
+            if let Some(progress) = &mut c.progress {
+                progress.answered(now);
+            }
             if r.ended == Ended::Failed {
                 c.set_failed(flight.entry);
             }

@@ -309,6 +309,10 @@ impl AgentState {
                     run.hook_prompt();
                     adds
                 });
+                let hooked = self.conversations.get_mut(hook_conversation(event.run.as_deref()));
+                if let Some(progress) = hooked.and_then(|c| c.progress.as_mut()) {
+                    progress.person();
+                }
             }
             Some(Guard::Breaker) => self.trip(now, event, &pass, &mut effects),
             Some(_) => {}

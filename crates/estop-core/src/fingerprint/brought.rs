@@ -53,10 +53,15 @@ impl StepKind {
         let start = &args[..args.floor_char_boundary(WAIT_WITHIN)];
         steps::add(start.len());
         let start = start.to_ascii_lowercase();
-        let mut words = start.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        let waits = WAITS.contains(&name.as_str())
-            || words.any(|word| WAITS.contains(&word))
-            || start.contains("--watch");
+        let is_wait = |word: &str| WAITS.contains(&word);
+        let named =
+            tool.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| is_wait(&word.to_ascii_lowercase()));
+        // `sleep 30`, in a command of a shell.
+        let sleeps = start.match_indices("sleep ").any(|(at, said)| {
+            let is_word = !start[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+            is_word && start[at + said.len()..].starts_with(|c: char| c.is_ascii_digit())
+        });
+        let waits = named || sleeps || start.contains("--watch");
         if waits { StepKind::Wait } else { StepKind::Act }
     }
 }
@@ -119,6 +124,9 @@ mod tests {
         assert_eq!(kind("sleep", "{}"), StepKind::Wait);
         assert_eq!(kind("Bash", r#"{"command": "sleep 30 && kubectl get pods"}"#), StepKind::Wait);
         assert_eq!(kind("Bash", r#"{"command": "gh run watch --watch"}"#), StepKind::Wait);
-        assert_eq!(kind("Bash", r#"{"command": "cargo test asleep waiting wait_for_it"}"#), StepKind::Act);
+        assert_eq!(kind("browser_wait_for", "{}"), StepKind::Wait);
+        for act in [r#"{"command": "grep -rn sleep src"}"#, r#"{"wait": false}"#, "please wait, asleep 3"] {
+            assert_eq!(kind("Bash", act), StepKind::Act, "{act}");
+        }
     }
 }

@@ -77,14 +77,16 @@ impl CameBack {
     }
 }
 
-/// `[]`, `{"results": []}`, `null`: JSON without a value in it.
+/// `[]`, `{"results": [], "count": 0}`: an empty list, and nothing beside it. Fields that are all empty are what a command says
+/// that worked in silence.
 fn is_empty_json(text: &str) -> bool {
-    let may_be = matches!(text.as_bytes(), [b'[' | b'{', ..] | b"null" | b"\"\"");
+    let may_be = matches!(text.as_bytes(), [b'[' | b'{', ..]);
     if !may_be || text.len() > JSON_MAX {
         return false;
     }
     steps::add(text.len());
-    serde_json::from_str::<serde_json::Value>(text).is_ok_and(|value| is_empty(&value))
+    let value = serde_json::from_str::<serde_json::Value>(text);
+    value.is_ok_and(|value| is_empty(&value) && has_list(&value))
 }
 
 fn is_empty(value: &serde_json::Value) -> bool {
@@ -92,10 +94,19 @@ fn is_empty(value: &serde_json::Value) -> bool {
     match value {
         Value::Null => true,
         Value::Bool(_) => false,
-        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::Number(number) => number.as_u64() == Some(0),
         Value::String(text) => text.is_empty(),
         Value::Array(list) => list.iter().all(is_empty),
         Value::Object(fields) => fields.values().all(is_empty),
+    }
+}
+
+fn has_list(value: &serde_json::Value) -> bool {
+    use serde_json::Value;
+    match value {
+        Value::Array(_) => true,
+        Value::Object(fields) => fields.values().any(has_list),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 
@@ -128,7 +139,6 @@ fn has_code(text: &str) -> bool {
     let http = ["http", "status"];
     json.iter().any(|said| text.contains(said))
         || http.iter().any(|said| number_after(text, said, 12).is_some_and(|code| (400..600).contains(&code)))
-        || (text.len() > 3 && leading_status(text))
         || has_error_field(text)
 }
 
@@ -153,11 +163,6 @@ fn number_after(text: &str, word: &str, gap: usize) -> Option<u64> {
     })
 }
 
-/// `404 Not Found` at the very beginning.
-fn leading_status(text: &str) -> bool {
-    matches!(text.as_bytes(), [b'4' | b'5', b'0'..=b'9', b'0'..=b'9', next, ..] if !next.is_ascii_alphanumeric() && *next != b'.')
-}
-
 /// `"error": …` with something in it.
 fn has_error_field(text: &str) -> bool {
     text.match_indices("\"error\"").take(8).any(|(at, said)| {
@@ -175,7 +180,11 @@ fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         // In quotes it may be the name of a field that is empty.
         let is_letter = |c: char| c.is_alphanumeric() || c == '_' || c == '"';
-        !text[..at].ends_with(is_letter) && !text[at + word.len()..].starts_with(is_letter)
+        let before = &text[..at];
+        let none = ["0", "no", "without"]
+            .iter()
+            .any(|none| before.trim_end().strip_suffix(none).is_some_and(|rest| !rest.ends_with(is_letter)));
+        !none && !before.ends_with(is_letter) && !text[at + word.len()..].starts_with(is_letter)
     })
 }
 
@@ -185,8 +194,7 @@ mod tests {
 
     #[test]
     fn ld_8_nothing_a_failure_and_content_are_told_apart() {
-        for empty in ["[]", "{}", "null", r#"{"results": []}"#, r#"{"count": 0, "items": [], "next": null}"#]
-        {
+        for empty in ["[]", "[[], []]", r#"{"results": []}"#, r#"{"count": 0, "items": [], "next": null}"#] {
             assert_eq!(CameBack::of(empty, Ended::Unknown), CameBack::Nothing, "{empty}");
         }
         for failed in [
@@ -196,7 +204,7 @@ mod tests {
             r#"{"status_code": 500}"#,
             r#"{"error":"customer_unknown"}"#,
             r#"{"success": false}"#,
-            "404 page",
+            "404 Not Found",
             "Process exited with code 2\nOutput:\nx",
             "Your search did not match any documents.",
             "cat: /x: No such file or directory",
@@ -210,6 +218,12 @@ mod tests {
             "ok\nexit code: 0",
             "Command: git add a.rs\nOutput: \nError: (none)\nExit Code: 0\nSignal: (none)",
             "200 fine",
+            "512 src/main.rs",
+            "test result: ok. 12 passed; 0 failed",
+            "Compiled with no errors.",
+            "null",
+            "{}",
+            r#"{"stdout": "", "stderr": "", "exit_code": 0}"#,
             r#"{"error": null, "rows": 3}"#,
             "3 files changed",
             "The terrors of the deep, unfailing",

@@ -33,6 +33,8 @@ const STEPS: usize = 20;
 const NEW_WORDS: usize = 3;
 /// A result with so many words says something: if none is new, it was read before.
 const INFORMATIVE: usize = 6;
+/// A longer one is no acknowledgement.
+const ACKNOWLEDGEMENT_MAX: usize = 32;
 /// What a new call is worth that failed, or brought back only what was known, in hundredths.
 const WORTH_IF_FAILED: u32 = 10;
 /// How much the share of new words in what was said counts, in hundredths; and in a reply.
@@ -106,20 +108,32 @@ impl Progress {
         observed: &Observed<'_>,
         policy: &LoopPolicy,
     ) -> Option<(usize, Repetition)> {
-        let begins_pause = self.passes(observed.now);
+        self.passes(observed.now);
         self.stale_requests = self.stale_requests.saturating_add(u16::from(observed.is_request));
-        let mut found = None;
-        for (at, step) in observed.prints.iter().enumerate() {
-            let rule = self.step(begins_pause && at == 0, step, observed.ask, policy);
-            found = found.or(rule.map(|rule| (at, rule)));
-        }
+        let marks = observed.prints.iter().filter_map(|step| self.step(step, observed.ask, policy));
+        // Calls made at once were chosen before the result of any was known: together they are one step on the way.
+        let newest = marks.max_by_key(|mark| mark.novelty);
+        let found = newest.and_then(|mark| {
+            self.weigh(mark);
+            self.find(mark, policy).map(|rule| (observed.prints.len() - 1, rule))
+        });
         if let Some(asked) = observed.asked_words
             && percent(new_of(&mut self.replied, asked), asked.len(), REPLY_WEIGHT) >= NEWS
         {
-            self.score /= 4;
-            self.news();
+            self.person();
         }
         found
+    }
+
+    /// A person said something.
+    pub(crate) fn person(&mut self) {
+        self.score /= 4;
+        self.news();
+    }
+
+    /// Its model answered: what follows is the time of its tools, of a person or of a timer.
+    pub(crate) fn answered(&mut self, now: Millis) {
+        self.last = now;
     }
 
     fn news(&mut self) {
@@ -141,23 +155,18 @@ impl Progress {
         usize::from(self.stale_steps)
     }
 
-    /// Time passes; whether it was a pause.
-    fn passes(&mut self, now: Millis) -> bool {
-        let is_pause = self.last != Millis(0) && now.since(self.last) > PAUSE_MS;
-        self.last = now;
-        if is_pause {
+    /// Time passes. A pause makes what was before it count less.
+    fn passes(&mut self, now: Millis) {
+        if self.last != Millis(0) && now.since(self.last) > PAUSE_MS {
+            self.paused = self.count.saturating_add(1);
+            self.score /= 4;
             self.begin_stretch();
         }
-        is_pause
+        self.last = now;
     }
 
-    fn step(
-        &mut self,
-        after_pause: bool,
-        step: &StepFingerprint,
-        ask: Hash64,
-        policy: &LoopPolicy,
-    ) -> Option<Repetition> {
+    /// Remembers a step. `None` if it says nothing about progress.
+    fn step(&mut self, step: &StepFingerprint, ask: Hash64, policy: &LoopPolicy) -> Option<Mark> {
         self.count = self.count.saturating_add(1);
         let talks = !step.brought.said.is_empty();
         if talks && step.tool.is_empty() && policy.profile == Profile::Batch {
@@ -167,11 +176,9 @@ impl Progress {
         let before = self.actions.iter().rev().find(|(made, _)| *made == action).map(|(_, count)| *count);
         let novelty =
             if talks { self.novelty_of_talk(step) } else { self.novelty_of_call(step, before.is_none()) };
-        if after_pause {
-            self.paused = self.count;
-        }
-        if step.brought.kind == StepKind::Wait {
+        if step.brought.kind == StepKind::Wait && step.brought.came_back == CameBack::Content {
             self.waited = self.count;
+            self.score = self.score / 4 * 3;
             self.begin_stretch();
         }
         let since = before.unwrap_or(self.count - 1);
@@ -181,9 +188,6 @@ impl Progress {
             () => 100,
         };
         self.actions.push((action, self.count));
-        let lack = 100 - u32::from(novelty);
-        self.score = self.score * (10_000 - FORGET * u32::from(novelty)) / 10_000
-            + lack * lack * u32::from(pace) / 1_000;
         if novelty >= NEWS {
             self.news();
         } else {
@@ -199,8 +203,18 @@ impl Progress {
             step.result
         };
         let signature = mix(&[step.action, result, serves]).0 as u32;
-        self.steps.push(Mark { signature, novelty, pace });
-        self.find(policy)
+        let mark = Mark { signature, novelty, pace };
+        self.steps.push(mark);
+        Some(mark)
+    }
+
+    /// Adds the lack of news to the score, and takes the news from it. It stays below what makes a loop twice over, so that
+    /// full news always end one.
+    fn weigh(&mut self, mark: Mark) {
+        let (novelty, score) = (u32::from(mark.novelty.min(100)), self.score.min(2 * SCORE_MAX));
+        let lack = 100 - novelty;
+        let left = score * (100 - FORGET * novelty / 100) / 100;
+        self.score = (left + lack * lack * u32::from(mark.pace) / 1_000).min(2 * SCORE_MAX);
     }
 
     fn novelty_of_talk(&mut self, step: &StepFingerprint) -> u8 {
@@ -229,7 +243,9 @@ impl Progress {
     fn is_acknowledgement(&mut self, step: &StepFingerprint) -> bool {
         let said = mix(&[text(&step.tool), hash_of(&step.brought.news)]).0 as u32;
         let action = step.action.0 as u32;
-        let is_known = self.acknowledged.iter().any(|(before, other)| *before == said && *other != action);
+        let is_short = step.brought.news.len() < ACKNOWLEDGEMENT_MAX;
+        let is_known =
+            is_short && self.acknowledged.iter().any(|(before, other)| *before == said && *other != action);
         if !self.acknowledged.iter().any(|known| *known == (said, action)) {
             self.acknowledged.push((said, action));
         }
@@ -237,10 +253,10 @@ impl Progress {
     }
 
     /// The rule that holds after the newest step, of those that are on.
-    fn find(&self, policy: &LoopPolicy) -> Option<Repetition> {
+    fn find(&self, newest: Mark, policy: &LoopPolicy) -> Option<Repetition> {
         let back_to_back = || self.back_to_back().filter(|_| policy.back_to_back);
         let nothing_new = || {
-            let found = self.score >= SCORE_MAX && policy.nothing_new;
+            let found = self.score >= SCORE_MAX && newest.novelty < NEWS && policy.nothing_new;
             found.then_some(Repetition::NothingNew { steps: self.stale, failures: self.failed })
         };
         let within_window = || self.within_window().filter(|_| policy.within_window);
@@ -327,12 +343,16 @@ mod tests {
             self.now += ms;
             let step = StepText { tool, args, result, ended: ended_by_text(result) };
             let print = RequestFingerprint::of(&RequestText { steps: vec![step], ..RequestText::default() });
+            self.observe(&print)
+        }
+
+        fn observe(&mut self, print: &RequestFingerprint) -> Option<Repetition> {
             let observed = Observed {
                 now: Millis(self.now),
                 asked: None,
                 asked_words: None,
                 ask: print.ask,
-                steps: &steps_of(&print, &self.policy),
+                steps: &steps_of(print, &self.policy),
                 prints: print.steps.iter().collect(),
                 is_request: true,
             };
@@ -402,6 +422,28 @@ mod tests {
             agent.step("read", &args, &lines[from..from + 12].join("\n")).is_some()
         });
         assert!(stopped.is_some(), "other ranges of a file that was read whole");
+    }
+
+    #[test]
+    fn ld_8_thousands_of_equal_steps_in_shadow_end_with_the_first_news() {
+        for wild in [0, u32::MAX] {
+            let mut agent = Agent::new();
+            agent.progress.score = wild;
+            let last = (0..3_000).map(|_| agent.step("get", "{}", "the same")).last();
+            assert!(last.is_some_and(|rule| rule.is_some()));
+            assert_eq!(agent.step("get", r#"{"of":1}"#, "entirely different words came back"), None);
+        }
+    }
+
+    #[test]
+    fn ld_8_calls_made_at_once_are_one_step_on_the_way() {
+        let mut agent = Agent::new();
+        let searches: Vec<String> = (0..12).map(|n| format!(r#"{{"pattern":"symbol{n}"}}"#)).collect();
+        let step = |args| StepText { tool: "grep", args, result: "[]", ended: ended_by_text("[]") };
+        let text =
+            RequestText { steps: searches.iter().map(|args| step(args)).collect(), ..RequestText::default() };
+        let print = RequestFingerprint::of(&text);
+        assert_eq!(agent.observe(&print), None);
     }
 
     #[test]

@@ -195,9 +195,9 @@ impl Conversation {
         if policy.score == LoopScore::Literal {
             self.progress = None;
         } else if self.progress.is_some() || !observed.prints.is_empty() || !self.entries.is_empty() {
-            let mut progress = self.progress();
+            let requests = self.entries.len();
+            let progress = self.progress.get_or_insert_with(|| Progress::after(requests));
             progress.observe(observed, policy);
-            self.progress = Some(progress);
         }
     }
 

@@ -12,13 +12,9 @@ use estop_config::printable::escaped;
 use estop_core::time::Zone;
 use estop_gateway::Engine;
 use estop_journal::Manifest;
-use estop_notify::Phase;
 use estop_store::segments::{JournalReader, SealError, SegmentWriter, is_whole, prune_oldest, seal};
 use estop_store::{Journal, Old, Sqlite, Upkeep};
 use jiff::Timestamp;
-
-use crate::alerting::Alerting;
-use crate::stuck;
 
 /// A start has other things to do first.
 const FIRST_AFTER: Duration = Duration::from_secs(2);
@@ -45,11 +41,9 @@ impl MaintenanceThread {
         writer: Arc<SegmentWriter>,
         engine: Arc<Engine>,
         retention: Retention,
-        alerting: Option<Arc<Alerting>>,
     ) -> std::io::Result<MaintenanceThread> {
         let (stop, stopped) = channel();
-        let maintenance =
-            Maintenance { store, writer, engine, retention, alerting, stopped, changed: BTreeSet::new() };
+        let maintenance = Maintenance { store, writer, engine, retention, stopped, changed: BTreeSet::new() };
         let thread =
             std::thread::Builder::new().name("estop-maintain".into()).spawn(move || maintenance.run())?;
         Ok(MaintenanceThread { stop: Some(stop), thread: Some(thread) })
@@ -71,7 +65,6 @@ struct Maintenance {
     writer: Arc<SegmentWriter>,
     engine: Arc<Engine>,
     retention: Retention,
-    alerting: Option<Arc<Alerting>>,
     stopped: Receiver<()>,
     /// Segments that people were told about.
     changed: BTreeSet<u64>,
@@ -191,7 +184,7 @@ impl Maintenance {
             let begun = Instant::now();
             // One that is missing is somebody else's to say.
             if matches!(is_whole(&folder, sealed), Ok(false)) && self.changed.insert(sealed.segment) {
-                self.tell_changed(sealed.segment);
+                Maintenance::tell_changed(sealed.segment);
             }
             if self.rest_after(begun).is_err() {
                 return Ok(Err(Ending));
@@ -201,17 +194,11 @@ impl Maintenance {
     }
 
     /// What a sealed segment says cannot be trusted any more. Agents do not depend on it, so they go on.
-    fn tell_changed(&self, segment: u64) {
-        let why = format!(
-            "Segment {segment} of the journal was changed after it was sealed: its records are lost or wrong. \
+    fn tell_changed(segment: u64) {
+        eprintln!(
+            "estop: segment {segment} of the journal was changed after it was sealed: its records are lost or wrong. \
              `estop journal verify` says where; `estop restore` puts a backup in its place."
         );
-        eprintln!("estop: {why}");
-        if let Some(alerting) = &self.alerting {
-            let (at, cause) = (Timestamp::now().as_millisecond(), "the journal was changed".to_owned());
-            let part = format!("journal segment {segment}");
-            alerting.tell(stuck::about(&part, at, Phase::Raised, cause, why));
-        }
     }
 
     /// Deletes everything else that is too old or too much.
