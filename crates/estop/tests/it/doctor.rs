@@ -309,7 +309,7 @@ fn tl_1_clients_that_do_not_ask_and_a_codex_that_does_not_trust_are_told() {
         program(
             "codex",
             &format!(
-                "#!/bin/sh\necho '{{\"id\":1,\"result\":{{\"codexHome\":\"/c\"}}}}'\necho '{answer}'\nread -r line\n"
+                "#!/bin/sh\necho '{{\"id\":1,\"result\":{{\"codexHome\":\"/c\"}}}}'\necho '{answer}'\nwhile read -r line; do :; done\n"
             ),
         );
     };
