@@ -1,6 +1,7 @@
 //! `estop eval TRACES…`: recorded traces through the shipped detector (LD-7).
 
 mod report;
+mod steps;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,9 @@ pub struct Args {
     /// List every trace with its outcome
     #[arg(long)]
     list: bool,
+    /// Show each step of one trace: what it brought, and how far it was from a stop
+    #[arg(long, value_name = "ID", conflicts_with = "json")]
+    steps: Option<String>,
 }
 
 /// Runs the command.
@@ -61,6 +65,9 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
             let policy = rules.of(&trace.id);
             let runners = runners(&policy)?;
             let run = run(&trace, &policy, &runners, journal.as_mut());
+            if args.steps.as_deref() == Some(trace.id.as_str()) {
+                say(&steps::table(&trace, &run, &runners))?;
+            }
             report.add(&trace, &run);
             match args.list {
                 true if args.json => report.list(Listed::new(&trace, run)),

@@ -1,13 +1,15 @@
 //! Drives one recorded trace through the core, as if the agent were live.
 
-use estop_core::decision::{Decision, Outcome, Retry};
+use estop_core::decision::{Decision, Finding, Outcome, Retry};
 use estop_core::engine::AgentState;
 use estop_core::event::{
     CallKind, ChantDetected, Estimate, Event, EventKind, RequestReceived, ResponseCompleted, Usage,
 };
 use estop_core::fingerprint::signature::mix;
 use estop_core::fingerprint::{RequestFingerprint, ResponseFingerprint};
+use estop_core::guard::Guard;
 use estop_core::ids::{Hash64, RequestId};
+use estop_core::loop_detector::LoopFinding;
 use estop_core::loop_detector::chant::ChantDetector;
 use estop_core::policy::Policy;
 use estop_core::run::test_command::TestRunners;
@@ -32,6 +34,8 @@ pub struct Run {
     pub steps: usize,
     /// Where it was stopped, if it was.
     pub stopped: Option<Stopped>,
+    /// What the loop guard saw at each request.
+    pub seen: Vec<LoopFinding>,
 }
 
 /// Where a trace was stopped.
@@ -59,6 +63,7 @@ pub fn run(
         requests: 0,
         mono: 0,
         answer_ms: ANSWER_MS,
+        seen: Vec::new(),
     };
     driver.start();
     let mut made: Vec<Hash64> = Vec::new();
@@ -66,7 +71,7 @@ pub fn run(
         driver.begin(trace.asked_at(step), trace.asked_at(step + 1));
         driver.exchange(step, &exchange, &mut made)
     });
-    Run { steps: trace.steps(), stopped }
+    Run { steps: trace.steps(), stopped, seen: driver.seen }
 }
 
 struct Driver<'a> {
@@ -80,6 +85,7 @@ struct Driver<'a> {
     mono: u64,
     /// How long its answer takes.
     answer_ms: u64,
+    seen: Vec<LoopFinding>,
 }
 
 impl Driver<'_> {
@@ -102,7 +108,11 @@ impl Driver<'_> {
         let print = RequestFingerprint::of(&exchange.request);
         made.extend(print.steps.iter().map(|s| mix(&[s.action, s.result])));
         let input_tokens = tokens(exchange.input_chars);
-        if let Some(reason) = stop_reason(&self.ask(&print, input_tokens)) {
+        let decision = self.ask(&print, input_tokens);
+        if let Some(Finding::Loop(finding)) = decision.verdicts.get(Guard::Loop).map(|v| &v.finding) {
+            self.seen.push(*finding);
+        }
+        if let Some(reason) = stop_reason(&decision) {
             return Some(Stopped { step, repeats: most_frequent(made), reason });
         }
         let request = RequestId(self.requests);

@@ -1,7 +1,7 @@
 //! The loop score (LD-1): similar prompts × 1.0 + similar answers × 2.0 + repeated calls × 1.5, in tenths.
 
 pub mod chant;
-pub(crate) mod progress;
+pub mod progress;
 pub mod repetition;
 pub(crate) mod step;
 pub(crate) mod window;
@@ -15,6 +15,7 @@ use crate::ids::{Hash64, Name};
 use crate::judgement::Judgement;
 use crate::policy::{LoopPolicy, LoopScore, Profile};
 use crate::time::Millis;
+use progress::Stretch;
 use repetition::{Repetition, Track};
 use step::{Step, StepMark};
 use window::{Conversation, Entry};
@@ -41,6 +42,9 @@ pub struct LoopFinding {
     /// An LD-6 rule that holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repetition: Option<Repetition>,
+    /// How long nothing new has happened; `None` where the literal score does not ask.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stretch: Option<Stretch>,
 }
 
 impl LoopFinding {
@@ -93,8 +97,9 @@ pub(crate) fn judge(
     policy: &LoopPolicy,
 ) -> Judgement<LoopFinding> {
     let mut finding = LoopFinding { max: policy.threshold_tenths, ..LoopFinding::default() };
-    let (stale, repetition) = look(conversation, observed, policy);
-    finding.repetition = repetition.map(|(_, rule)| rule);
+    let Looked { stale, rule, stretch } = look(conversation, observed, policy);
+    finding.repetition = rule.map(|(_, rule)| rule);
+    finding.stretch = stretch;
     if let Some(c) = conversation {
         finding.window = c.entries.len() as u16;
         if policy.profile == Profile::Agent {
@@ -120,23 +125,26 @@ struct Stale {
     steps: usize,
 }
 
-/// What lies behind the last news, and the rule that holds with the step that completes it.
-fn look(
-    conversation: Option<&Conversation>,
-    observed: &Observed<'_>,
-    policy: &LoopPolicy,
-) -> (Stale, Option<(usize, Repetition)>) {
+/// What a look at a conversation shows.
+struct Looked {
+    stale: Stale,
+    /// The rule that holds, with the step that completes it.
+    rule: Option<(usize, Repetition)>,
+    stretch: Option<Stretch>,
+}
+
+fn look(conversation: Option<&Conversation>, observed: &Observed<'_>, policy: &LoopPolicy) -> Looked {
     if policy.score == LoopScore::Literal {
         let track = conversation.map(|c| &c.track);
         let rule = track.unwrap_or(&Track::default()).find_at(observed.steps, policy);
-        return (Stale { requests: usize::MAX, steps: usize::MAX }, rule);
+        return Looked { stale: Stale { requests: usize::MAX, steps: usize::MAX }, rule, stretch: None };
     }
     let mut progress = conversation.map(Conversation::progress).unwrap_or_default();
-    let rule = progress.observe(observed, policy);
+    let standing = progress.observe(observed, policy);
     // This request is one of them.
     let requests = usize::from(progress.stale_requests).saturating_sub(usize::from(observed.is_request));
     let steps = progress.stale_steps().saturating_sub(observed.prints.len());
-    (Stale { requests, steps }, rule)
+    Looked { stale: Stale { requests, steps }, rule: standing.found, stretch: Some(standing.stretch) }
 }
 
 /// A request that continues a prompt with tool results is not one more prompt (FP-3).
@@ -189,7 +197,7 @@ pub struct LoopEvidence {
 /// The remembered requests that speak for a loop; where hooks alone saw the steps, those steps.
 pub(crate) fn evidence(c: &Conversation, observed: &Observed<'_>, policy: &LoopPolicy) -> LoopEvidence {
     let Observed { now, asked, steps, .. } = *observed;
-    let (_, rule) = look(Some(c), observed, policy);
+    let Looked { rule, .. } = look(Some(c), observed, policy);
     let hit = rule.map_or(steps.len().saturating_sub(1), |(at, _)| at);
     let tool = observed.prints.get(hit).map(|step| step.tool.clone()).filter(|tool| !tool.is_empty());
     let takes_part = |back: usize, mark: &StepMark| match rule {

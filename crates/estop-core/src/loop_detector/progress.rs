@@ -95,6 +95,31 @@ struct Mark {
     pace: u8,
 }
 
+/// Where a conversation stands after something was observed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// The rule that holds, and the place of the step that completes it.
+    pub(crate) found: Option<(usize, Repetition)>,
+    pub(crate) stretch: Stretch,
+}
+
+/// How long nothing new has happened (LD-8).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Stretch {
+    /// Steps since the last news.
+    pub steps: u16,
+    /// Of them, those that failed or brought nothing.
+    pub failures: u16,
+    /// What the newest step brought, from 0 (nothing new) to 100; `None` if there was no step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub novelty: Option<u8>,
+    /// How much the newest step counts, in hundredths: less after a pause.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pace: Option<u8>,
+    /// How far it is to a stop: 100 stops.
+    pub percent: u16,
+}
+
 impl Progress {
     /// Of a conversation that had so many requests before anything was looked at.
     pub(crate) fn after(requests: usize) -> Box<Progress> {
@@ -102,12 +127,8 @@ impl Progress {
         Box::new(Progress { stale_requests, ..Progress::default() })
     }
 
-    /// Takes in what was observed. Says whether a loop is complete, and with which of the steps.
-    pub(crate) fn observe(
-        &mut self,
-        observed: &Observed<'_>,
-        policy: &LoopPolicy,
-    ) -> Option<(usize, Repetition)> {
+    /// Takes in what was observed. Says where the conversation stands now, and with which step a loop is complete.
+    pub(crate) fn observe(&mut self, observed: &Observed<'_>, policy: &LoopPolicy) -> Standing {
         self.passes(observed.now);
         self.stale_requests = self.stale_requests.saturating_add(u16::from(observed.is_request));
         let marks = observed.prints.iter().filter_map(|step| self.step(step, observed.ask, policy));
@@ -122,7 +143,17 @@ impl Progress {
         {
             self.person();
         }
-        found
+        Standing { found, stretch: self.stretch(newest) }
+    }
+
+    fn stretch(&self, newest: Option<Mark>) -> Stretch {
+        Stretch {
+            steps: self.stale,
+            failures: self.failed,
+            novelty: newest.map(|mark| mark.novelty),
+            pace: newest.map(|mark| mark.pace),
+            percent: (self.score * 100 / SCORE_MAX) as u16,
+        }
     }
 
     /// A person said something.
@@ -356,7 +387,7 @@ mod tests {
                 prints: print.steps.iter().collect(),
                 is_request: true,
             };
-            self.progress.observe(&observed, &self.policy).map(|(_, rule)| rule)
+            self.progress.observe(&observed, &self.policy).found.map(|(_, rule)| rule)
         }
     }
 
