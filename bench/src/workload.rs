@@ -6,9 +6,9 @@ use estop_core::event::{
     CallKind, Ended, Estimate, Event, EventKind, RequestReceived, ResponseCompleted, ToolFinished, ToolGate,
     ToolRequested, Usage,
 };
-use estop_core::fingerprint::brought::Brought;
 use estop_core::fingerprint::features::{Features, Numbers};
 use estop_core::fingerprint::simhash::SimHash;
+use estop_core::fingerprint::step_words::StepWords;
 use estop_core::fingerprint::{CallFingerprint, RequestFingerprint, ResponseFingerprint, StepFingerprint};
 use estop_core::ids::{CallId, Hash64, RequestId};
 use estop_core::money::NanoUsd;
@@ -54,7 +54,7 @@ fn happening(at: usize, agents: usize, random: &mut Random) -> AgentEvent {
             result: Hash64(random.next()),
             ended: Ended::Ok,
             reports: false,
-            brought: news(random),
+            words: news(random),
         }),
     };
     let now = Now { mono: Millis(mono), wall: 1_767_225_600_000 + mono as i64 };
@@ -62,9 +62,9 @@ fn happening(at: usize, agents: usize, random: &mut Random) -> AgentEvent {
 }
 
 /// A result of some forty words that nobody has seen.
-fn news(random: &mut Random) -> Brought {
+fn news(random: &mut Random) -> StepWords {
     let text: String = (0..40).map(|_| format!("w{:x} ", random.next() >> 52)).collect();
-    Brought { news: Features::of(&text, Numbers::Count), ..Brought::default() }
+    StepWords { news: Features::of(&text, Numbers::Count), ..StepWords::default() }
 }
 
 fn request(agent: usize, cycle: u64, random: &mut Random) -> EventKind {
@@ -74,7 +74,7 @@ fn request(agent: usize, cycle: u64, random: &mut Random) -> EventKind {
         result: Hash64(random.next()),
         ended: Ended::Unknown,
         test_run: false,
-        brought: news(random),
+        words: news(random),
     };
     EventKind::RequestReceived(RequestReceived {
         request: RequestId(cycle),

@@ -336,7 +336,7 @@ impl Model {
             result: t.result,
             ended: t.ended,
             test_run: false,
-            brought: Default::default(),
+            words: Default::default(),
         };
         let steps = counted_steps(std::slice::from_ref(&step), policy);
         if !steps.is_empty() {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::{BudgetFinding, PeriodSpend};
 pub use crate::ended::Ended;
-use crate::fingerprint::brought::Brought;
+use crate::fingerprint::step_words::StepWords;
 use crate::fingerprint::{RequestFingerprint, ResponseFingerprint};
 use crate::guard::Guard;
 use crate::ids::{CallId, Hash64, Name, RequestId};
@@ -357,7 +357,7 @@ pub struct ToolFinished {
     /// With it the agent reported that it is done or blocked; a tripped run is escalated then (CB-6).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reports: bool,
-    /// What it brought.
-    #[serde(default, skip_serializing_if = "Brought::is_usual")]
-    pub brought: Brought,
+    /// Its words, to tell what is new in it.
+    #[serde(default, skip_serializing_if = "StepWords::is_usual")]
+    pub words: StepWords,
 }

@@ -4,12 +4,12 @@
 //! reach events and the journal.
 
 pub mod arguments;
-pub mod brought;
-pub mod came_back;
 pub mod features;
 pub mod normalize;
+pub mod result_kind;
 pub mod signature;
 pub mod simhash;
+pub mod step_words;
 pub(crate) mod volatile;
 
 use serde::{Deserialize, Serialize};
@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 use crate::ended::Ended;
 pub use crate::ended::ended_by_text;
 use crate::ids::{Hash64, Name};
-use brought::Brought;
 use features::{Features, Numbers};
 use simhash::{SimHash, normal_hash, simhash, simhash_and_hash, simhash_both};
+use step_words::StepWords;
 
 /// What a request says, as a protocol reader understood it.
 #[derive(Clone, Debug, Default)]
@@ -99,9 +99,9 @@ pub struct StepFingerprint {
     /// It ran tests, and the request says how they ended (CB-4).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub test_run: bool,
-    /// What it brought.
-    #[serde(default, skip_serializing_if = "Brought::is_usual")]
-    pub brought: Brought,
+    /// Its words, to tell what is new in it.
+    #[serde(default, skip_serializing_if = "StepWords::is_usual")]
+    pub words: StepWords,
 }
 
 fn unknown() -> Ended {
@@ -213,30 +213,23 @@ impl StepFingerprint {
         } else {
             signature::action(step.tool, step.args)
         };
-        let (result, brought) = StepFingerprint::result_of(step);
-        StepFingerprint {
-            tool: step.tool.into(),
-            action,
-            result,
-            ended: step.ended,
-            test_run: false,
-            brought,
-        }
+        let (result, words) = StepFingerprint::result_of(step);
+        StepFingerprint { tool: step.tool.into(), action, result, ended: step.ended, test_run: false, words }
     }
 
-    /// What came of a step: its result's hash, and what it brought.
-    pub fn result_of(step: &StepText<'_>) -> (Hash64, Brought) {
+    /// What came of a step: its result's hash, and its words.
+    pub fn result_of(step: &StepText<'_>) -> (Hash64, StepWords) {
         let (result, stripped) = signature::result_and_text(step.result);
         // For agents that act in text, the last code block is the action.
         let acts = match step.tool {
             "" => signature::last_code_block(step.args),
             _ => Some(step.args),
         };
-        let brought = match acts {
-            Some(args) => Brought::of_call(step.tool, args, step.result, &stripped, step.ended),
-            None => Brought::of_text(step.args, step.result),
+        let words = match acts {
+            Some(args) => StepWords::of_call(step.tool, args, step.result, &stripped, step.ended),
+            None => StepWords::of_text(step.args, step.result),
         };
-        (result, brought)
+        (result, words)
     }
 }
 

@@ -4,10 +4,10 @@ use estop_core::event::{
     AbortedBy, CallKind, ChantDetected, Ended, Estimate, EventKind, RequestReceived, ResponseCompleted,
     StreamAborted, StreamProgressed, ToolFinished, ToolGate, ToolRequested, Usage,
 };
-use estop_core::fingerprint::brought::{Brought, StepKind};
-use estop_core::fingerprint::came_back::CameBack;
 use estop_core::fingerprint::features::{Features, Numbers};
+use estop_core::fingerprint::result_kind::ResultKind;
 use estop_core::fingerprint::simhash::SimHash;
+use estop_core::fingerprint::step_words::{StepKind, StepWords};
 use estop_core::fingerprint::{CallFingerprint, RequestFingerprint, ResponseFingerprint, StepFingerprint};
 use estop_core::guard::Guard;
 use estop_core::ids::{CallId, Hash64, Name, RequestId};
@@ -60,7 +60,7 @@ fn any_deed(mind: &mut Mind, rng: &mut Rng) -> Deed {
             result: any_hash(rng),
             ended: any_end(rng),
             reports: false,
-            brought: any_brought(rng),
+            words: any_step_words(rng),
         }),
         14 => EventKind::PromptSubmitted,
         15 => EventKind::RunStarted { attended: rng.per_mille(500), tags: None, limits: None },
@@ -115,7 +115,7 @@ fn any_request(rng: &mut Rng) -> RequestReceived {
 
 fn any_step(rng: &mut Rng) -> StepFingerprint {
     let (tool, action, result) = (any_tool(rng), any_hash(rng), any_hash(rng));
-    StepFingerprint { tool, action, result, ended: any_end(rng), test_run: false, brought: any_brought(rng) }
+    StepFingerprint { tool, action, result, ended: any_end(rng), test_run: false, words: any_step_words(rng) }
 }
 
 fn any_answer(rng: &mut Rng) -> ResponseFingerprint {
@@ -189,11 +189,11 @@ fn any_words(rng: &mut Rng) -> Features {
     Features::of(&words, Numbers::Count)
 }
 
-fn any_brought(rng: &mut Rng) -> Brought {
-    Brought {
-        news: any_words(rng),
+fn any_step_words(rng: &mut Rng) -> StepWords {
+    StepWords {
+        result: any_words(rng),
         said: any_words(rng),
-        came_back: rng.pick(&[CameBack::Content, CameBack::Nothing, CameBack::Failure]),
+        result_kind: rng.pick(&[ResultKind::Content, ResultKind::Nothing, ResultKind::Failure]),
         kind: rng.pick(&[StepKind::Act, StepKind::Wait, StepKind::Plan]),
     }
 }

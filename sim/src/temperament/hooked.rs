@@ -30,7 +30,7 @@ pub(super) fn hooked(mind: &mut Mind, rng: &mut Rng) -> Act {
         result,
         ended,
         test_run: false,
-        brought: Default::default(),
+        words: Default::default(),
     };
     let asked = mind.ask_deed(vec![step], rng);
     let deeds = vec![(mind.run.clone(), Deed::Tool(requested, planned)), (mind.run.clone(), asked)];

@@ -41,12 +41,5 @@ fn advance(mind: &mut Mind, acts: u64, rng: &mut Rng) {
 }
 
 fn step(action: Hash64, result: Hash64, ended: Ended) -> StepFingerprint {
-    StepFingerprint {
-        tool: "bash".into(),
-        action,
-        result,
-        ended,
-        test_run: false,
-        brought: Default::default(),
-    }
+    StepFingerprint { tool: "bash".into(), action, result, ended, test_run: false, words: Default::default() }
 }

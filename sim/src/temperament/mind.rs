@@ -188,7 +188,7 @@ impl Mind {
 pub fn new_step(tool: &str, rng: &mut Rng) -> StepFingerprint {
     let ended = if rng.per_mille(50) { Ended::Failed } else { Ended::Unknown };
     let (action, result) = (Hash64(rng.bits()), Hash64(rng.bits()));
-    StepFingerprint { tool: tool.into(), action, result, ended, test_run: false, brought: Default::default() }
+    StepFingerprint { tool: tool.into(), action, result, ended, test_run: false, words: Default::default() }
 }
 
 /// A plain event.

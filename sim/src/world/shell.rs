@@ -94,7 +94,7 @@ impl<J: Judge> World<J> {
                 result: plan.result,
                 ended: plan.ended,
                 reports,
-                brought: Default::default(),
+                words: Default::default(),
             };
             self.tell(at, took_ms, EventKind::ToolFinished(finished));
         }

@@ -247,7 +247,7 @@ impl AgentState {
             result: t.result,
             ended: t.ended,
             test_run: false,
-            brought: t.brought.clone(),
+            words: t.words.clone(),
         };
         // Hooks tell that a person asked, not what: the number of the turn stands for the ask.
         let turn = self.runs.get(open.run.as_deref()).map_or(0, Run::turns);

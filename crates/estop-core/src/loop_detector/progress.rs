@@ -7,10 +7,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::fingerprint::StepFingerprint;
-use crate::fingerprint::brought::StepKind;
-use crate::fingerprint::came_back::CameBack;
 use crate::fingerprint::features::Features;
+use crate::fingerprint::result_kind::ResultKind;
 use crate::fingerprint::signature::{mix, text};
+use crate::fingerprint::step_words::StepKind;
 use crate::ids::Hash64;
 use crate::loop_detector::Observed;
 use crate::loop_detector::repetition::Repetition;
@@ -199,7 +199,7 @@ impl Progress {
     /// Remembers a step. `None` if it says nothing about progress.
     fn step(&mut self, step: &StepFingerprint, ask: Hash64, policy: &LoopPolicy) -> Option<Mark> {
         self.count = self.count.saturating_add(1);
-        let talks = !step.brought.said.is_empty();
+        let talks = !step.words.said.is_empty();
         if talks && step.tool.is_empty() && policy.profile == Profile::Batch {
             return None;
         }
@@ -207,7 +207,7 @@ impl Progress {
         let before = self.actions.iter().rev().find(|(made, _)| *made == action).map(|(_, count)| *count);
         let novelty =
             if talks { self.novelty_of_talk(step) } else { self.novelty_of_call(step, before.is_none()) };
-        if step.brought.kind == StepKind::Wait && step.brought.came_back == CameBack::Content {
+        if step.words.kind == StepKind::Wait && step.words.result_kind == ResultKind::Content {
             self.waited = self.count;
             self.score = self.score / 4 * 3;
             self.begin_stretch();
@@ -224,12 +224,13 @@ impl Progress {
         } else {
             self.stale = self.stale.saturating_add(1);
             self.stale_steps = self.stale_steps.saturating_add(1);
-            self.failed = self.failed.saturating_add(u16::from(step.brought.came_back != CameBack::Content));
+            self.failed =
+                self.failed.saturating_add(u16::from(step.words.result_kind != ResultKind::Content));
         }
         let serves = if step.tool.is_empty() { Hash64(0) } else { ask };
         // A failure is the same if it says the same, whatever its numbers.
-        let result = if step.brought.came_back == CameBack::Failure {
-            hash_of(&step.brought.news)
+        let result = if step.words.result_kind == ResultKind::Failure {
+            hash_of(&step.words.result)
         } else {
             step.result
         };
@@ -249,32 +250,32 @@ impl Progress {
     }
 
     fn novelty_of_talk(&mut self, step: &StepFingerprint) -> u8 {
-        let (said, reply) = (&step.brought.said, &step.brought.news);
+        let (said, reply) = (&step.words.said, &step.words.result);
         let said = percent(new_of(&mut self.said, said), said.len(), SAID_WEIGHT);
         let reply = percent(new_of(&mut self.replied, reply), reply.len(), REPLY_WEIGHT);
         said.max(reply)
     }
 
     fn novelty_of_call(&mut self, step: &StepFingerprint, is_new: bool) -> u8 {
-        let news = &step.brought.news;
+        let news = &step.words.result;
         let new = new_of(&mut self.seen, news);
         let of_result = (new * 100 / NEW_WORDS).min(100) as u32;
         let of_call = if is_new { 100 } else { 0 };
-        let of_call = match step.brought.came_back {
-            CameBack::Content if news.len() >= INFORMATIVE && !self.is_acknowledgement(step) => {
+        let of_call = match step.words.result_kind {
+            ResultKind::Content if news.len() >= INFORMATIVE && !self.is_acknowledgement(step) => {
                 of_call * of_result.max(WORTH_IF_FAILED) / 100
             }
-            CameBack::Content => of_call,
-            CameBack::Nothing | CameBack::Failure => of_call * WORTH_IF_FAILED / 100,
+            ResultKind::Content => of_call,
+            ResultKind::Nothing | ResultKind::Failure => of_call * WORTH_IF_FAILED / 100,
         };
         of_call.max(of_result).min(100) as u8
     }
 
     /// Whether the tool says the same whatever it is asked: then only the call tells what is new.
     fn is_acknowledgement(&mut self, step: &StepFingerprint) -> bool {
-        let said = mix(&[text(&step.tool), hash_of(&step.brought.news)]).0 as u32;
+        let said = mix(&[text(&step.tool), hash_of(&step.words.result)]).0 as u32;
         let action = step.action.0 as u32;
-        let is_short = step.brought.news.len() < ACKNOWLEDGEMENT_MAX;
+        let is_short = step.words.result.len() < ACKNOWLEDGEMENT_MAX;
         let is_known =
             is_short && self.acknowledged.iter().any(|(before, other)| *before == said && *other != action);
         if !self.acknowledged.iter().any(|known| *known == (said, action)) {

@@ -206,7 +206,7 @@ fn what(world: &mut World, run: Option<&str>, options: &mut Options) -> Result<E
                 result: signature::result(&result),
                 ended,
                 reports,
-                brought: Default::default(),
+                words: Default::default(),
             })
         }
         "prompt" => EventKind::PromptSubmitted,

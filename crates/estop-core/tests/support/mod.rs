@@ -2,9 +2,9 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use estop_core::event::*;
-use estop_core::fingerprint::brought::Brought;
 use estop_core::fingerprint::features::{Features, Numbers};
 use estop_core::fingerprint::simhash::SimHash;
+use estop_core::fingerprint::step_words::StepWords;
 use estop_core::fingerprint::{CallFingerprint, RequestFingerprint, ResponseFingerprint, StepFingerprint};
 use estop_core::ids::{CallId, Hash64, RequestId};
 use estop_core::loop_detector::chant::Chant;
@@ -118,7 +118,7 @@ fn what(random: &mut Random) -> EventKind {
             result: hash(random),
             ended: ended(random),
             reports: false,
-            brought: brought(random),
+            words: step_words(random),
         }),
         86 => EventKind::PromptSubmitted,
         87 => EventKind::RunStarted { attended: random.one_in(2), tags: None, limits: None },
@@ -170,7 +170,7 @@ fn request(random: &mut Random) -> RequestReceived {
         result: hash(random),
         ended: ended(random),
         test_run: false,
-        brought: brought(random),
+        words: step_words(random),
     });
     let steps = steps.collect();
     RequestReceived {
@@ -231,6 +231,6 @@ fn words(random: &mut Random) -> Features {
     Features::of(&words, Numbers::Count)
 }
 
-fn brought(random: &mut Random) -> Brought {
-    Brought { news: words(random), said: words(random), ..Brought::default() }
+fn step_words(random: &mut Random) -> StepWords {
+    StepWords { result: words(random), said: words(random), ..StepWords::default() }
 }

@@ -233,7 +233,7 @@ fn tw_5_health_is_shown_as_the_clock_healed_it() {
         assert!(tool(&engine, "r1", call).is_allowed());
         let (result, ended) = (Hash64(call), Ended::Failed);
         let finished =
-            ToolFinished { call: CallId(call), result, ended, reports: false, brought: Default::default() };
+            ToolFinished { call: CallId(call), result, ended, reports: false, words: Default::default() };
         engine.apply(&agent, Some("r1".into()), EventKind::ToolFinished(finished));
     }
     let shown = || {

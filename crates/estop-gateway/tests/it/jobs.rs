@@ -148,7 +148,7 @@ fn ks_11_a_run_that_is_escalated_loses_its_work() {
         result: action,
         ended,
         reports: true,
-        brought: Default::default(),
+        words: Default::default(),
     };
     house.engine().apply(&agent, Some("r1".into()), EventKind::ToolFinished(done));
     until(&house, &ours, "cancelled");

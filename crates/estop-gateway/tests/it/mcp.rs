@@ -450,7 +450,7 @@ fn tl_3_a_stopped_run_reads_nothing_and_a_shut_channel_passes_nothing() {
         result: action,
         ended,
         reports: true,
-        brought: Default::default(),
+        words: Default::default(),
     };
     house.engine().apply(&agent, Some("r1".into()), EventKind::ToolFinished(done));
     let read = r#"{"jsonrpc":"2.0","id":5,"method":"resources/read","params":{"uri":"file:///x"}}"#;
@@ -527,7 +527,7 @@ fn cb_6_an_escalated_run_loses_its_calls() {
         result: action,
         ended,
         reports: true,
-        brought: Default::default(),
+        words: Default::default(),
     };
     house.engine().apply(&agent, run, EventKind::ToolFinished(done));
     call.until("isError");

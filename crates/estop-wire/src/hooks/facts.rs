@@ -86,8 +86,8 @@ impl HookIn {
         let ended = if passed { Ended::Ok } else { result.ended };
         let (tool, args) = self.tool.as_ref().map_or(("", ""), |tool| (&*tool.name, &*tool.args));
         let step = StepText { tool, args, result: &result.text, ended };
-        let (result, brought) = StepFingerprint::result_of(&step);
-        Some(ToolFinished { call: NO_CALL, result, ended, reports, brought })
+        let (result, words) = StepFingerprint::result_of(&step);
+        Some(ToolFinished { call: NO_CALL, result, ended, reports, words })
     }
 
     /// The commands of a shell-like tool.

@@ -3,24 +3,24 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ended::Ended;
-use crate::fingerprint::came_back::CameBack;
 use crate::fingerprint::features::{CallWords, Features, Numbers};
+use crate::fingerprint::result_kind::ResultKind;
 use crate::fingerprint::{signature, volatile};
 use crate::steps;
 
 /// What a step brought.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Brought {
+pub struct StepWords {
     /// What its result says, and its call did not; of a step in text, the reply.
     #[serde(default, skip_serializing_if = "Features::is_empty")]
-    pub news: Features,
+    pub result: Features,
     /// What the agent said, where it only talks: in text, or in a plan.
     #[serde(default, skip_serializing_if = "Features::is_empty")]
     pub said: Features,
     /// What came back of it.
-    #[serde(default, skip_serializing_if = "CameBack::is_content")]
-    pub came_back: CameBack,
+    #[serde(default, skip_serializing_if = "ResultKind::is_content")]
+    pub result_kind: ResultKind,
     /// What kind of step it is.
     #[serde(default, skip_serializing_if = "StepKind::is_act")]
     pub kind: StepKind,
@@ -81,33 +81,33 @@ const WAITS: &[&str] = &["sleep", "wait"];
 /// Bytes of a call's arguments in which a wait is looked for.
 const WAIT_WITHIN: usize = 300;
 
-impl Brought {
+impl StepWords {
     /// There is nothing to say.
     pub fn is_usual(&self) -> bool {
-        *self == Brought::default()
+        *self == StepWords::default()
     }
 
     /// What a call brought; `stripped` is its result without ids and times.
-    pub fn of_call(tool: &str, args: &str, result: &str, stripped: &str, ended: Ended) -> Brought {
+    pub fn of_call(tool: &str, args: &str, result: &str, stripped: &str, ended: Ended) -> StepWords {
         let kind = StepKind::of(tool, args);
         if kind == StepKind::Plan {
             let said = Features::of(&signature::head_and_tail(args), Numbers::Count);
-            return Brought { said, kind, ..Brought::default() };
+            return StepWords { said, kind, ..StepWords::default() };
         }
-        let came_back = CameBack::of(result, ended);
+        let result_kind = ResultKind::of(result, ended);
         let args = signature::head_and_tail(args);
-        let numbers = if came_back.is_content() { Numbers::Count } else { Numbers::Ignore };
+        let numbers = if result_kind.is_content() { Numbers::Count } else { Numbers::Ignore };
         let news = Features::beside(stripped, numbers, &CallWords::of(&args));
-        Brought { news, said: Features::default(), came_back, kind }
+        StepWords { result: news, said: Features::default(), result_kind, kind }
     }
 
-    /// What a step in text brought: what the agent said, and what was replied.
-    pub fn of_text(said: &str, reply: &str) -> Brought {
+    /// What a step in text words: what the agent said, and what was replied.
+    pub fn of_text(said: &str, reply: &str) -> StepWords {
         let strip = |text: &str| volatile::strip(&signature::head_and_tail(text));
-        Brought {
-            news: Features::of(&strip(reply), Numbers::Count),
+        StepWords {
+            result: Features::of(&strip(reply), Numbers::Count),
             said: Features::of(&strip(said), Numbers::Ignore),
-            ..Brought::default()
+            ..StepWords::default()
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::steps;
 /// What came back of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum CameBack {
+pub enum ResultKind {
     /// Something, or a word that it is done.
     #[default]
     Content,
@@ -57,22 +57,22 @@ const WORDS: &[&str] = &[
 /// Words that tell of a failure at the beginning of a line, also in a long result.
 const AT_LINE_START: &[&str] = &["error", "failed", "fatal", "traceback"];
 
-impl CameBack {
+impl ResultKind {
     pub(crate) fn is_content(&self) -> bool {
-        *self == CameBack::Content
+        *self == ResultKind::Content
     }
 
     /// What a result is, of a call that ended so.
-    pub(crate) fn of(result: &str, ended: Ended) -> CameBack {
+    pub(crate) fn of(result: &str, ended: Ended) -> ResultKind {
         let text = result.trim_ascii();
         if is_empty_json(text) {
-            return CameBack::Nothing;
+            return ResultKind::Nothing;
         }
         match ended {
-            Ended::Failed => CameBack::Failure,
-            Ended::Ok => CameBack::Content,
-            Ended::Unknown if tells_failure(text) => CameBack::Failure,
-            Ended::Unknown => CameBack::Content,
+            Ended::Failed => ResultKind::Failure,
+            Ended::Ok => ResultKind::Content,
+            Ended::Unknown if tells_failure(text) => ResultKind::Failure,
+            Ended::Unknown => ResultKind::Content,
         }
     }
 }
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn ld_8_nothing_a_failure_and_content_are_told_apart() {
         for empty in ["[]", "[[], []]", r#"{"results": []}"#, r#"{"count": 0, "items": [], "next": null}"#] {
-            assert_eq!(CameBack::of(empty, Ended::Unknown), CameBack::Nothing, "{empty}");
+            assert_eq!(ResultKind::of(empty, Ended::Unknown), ResultKind::Nothing, "{empty}");
         }
         for failed in [
             "HTTP 429 Too Many Requests",
@@ -210,7 +210,7 @@ mod tests {
             "cat: /x: No such file or directory",
             "Error: boom",
         ] {
-            assert_eq!(CameBack::of(failed, Ended::Unknown), CameBack::Failure, "{failed}");
+            assert_eq!(ResultKind::of(failed, Ended::Unknown), ResultKind::Failure, "{failed}");
         }
         for fine in [
             "",
@@ -229,10 +229,10 @@ mod tests {
             "The terrors of the deep, unfailing",
             "You go west. Position (-4, 0), energy 196.",
         ] {
-            assert_eq!(CameBack::of(fine, Ended::Unknown), CameBack::Content, "{fine}");
+            assert_eq!(ResultKind::of(fine, Ended::Unknown), ResultKind::Content, "{fine}");
         }
-        assert_eq!(CameBack::of("error", Ended::Ok), CameBack::Content, "an exit code of 0 is believed");
+        assert_eq!(ResultKind::of("error", Ended::Ok), ResultKind::Content, "an exit code of 0 is believed");
         let log = format!("{} error {}", "line of a log\n".repeat(60), "more lines\n".repeat(60));
-        assert_eq!(CameBack::of(&log, Ended::Unknown), CameBack::Content, "a log that mentions an error");
+        assert_eq!(ResultKind::of(&log, Ended::Unknown), ResultKind::Content, "a log that mentions an error");
     }
 }
