@@ -193,6 +193,7 @@ fn any_step_words(rng: &mut Rng) -> StepWords {
     StepWords {
         result: any_words(rng),
         said: any_words(rng),
+        failure: rng.pick(&[0, 1, 2]),
         result_kind: rng.pick(&[ResultKind::Content, ResultKind::Nothing, ResultKind::Failure]),
         kind: rng.pick(&[StepKind::Act, StepKind::Wait, StepKind::Plan]),
     }

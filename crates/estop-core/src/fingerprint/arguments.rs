@@ -15,11 +15,12 @@ pub use field::{Given, WORDS_BYTES_MAX, WORDS_MAX, first_of};
 /// A hash of a JSON document by its value: the order of keys and white space do not matter. `None` if it is not JSON, or
 /// nested deeper than 128 levels.
 ///
-/// A key that comes twice counts twice.
+/// A key that comes twice counts twice. What the model says about its own command does not count: the same command is the same
+/// whatever it is said to be for.
 pub(crate) fn value_hash(json: &str) -> Option<Hash64> {
     steps::add(json.len());
     let mut reader = serde_json::Deserializer::from_str(json);
-    let hash = Node.deserialize(&mut reader).ok()?;
+    let hash = WHOLE.deserialize(&mut reader).ok()?;
     reader.end().ok()?;
     Some(Hash64(hash))
 }
@@ -49,9 +50,19 @@ fn both(kind: Kind, first: u64, second: u64) -> u64 {
     hash(kind, &bytes)
 }
 
+/// Fields in which a model says what its command is for.
+const REMARKS: [&str; 5] = ["description", "explanation", "justification", "reason", "thought"];
+const COMMANDS: [&str; 2] = ["command", "cmd"];
+
 /// Any value, as its hash.
 #[derive(Clone, Copy)]
-struct Node;
+struct Node {
+    /// It is the arguments as a whole.
+    is_whole: bool,
+}
+
+const WHOLE: Node = Node { is_whole: true };
+const PART: Node = Node { is_whole: false };
 
 impl<'de> DeserializeSeed<'de> for Node {
     type Value = u64;
@@ -94,7 +105,7 @@ impl<'de> Visitor<'de> for Node {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<u64, A::Error> {
         let (mut all, mut len) = (0, 0);
-        while let Some(item) = list.next_element_seed(Node)? {
+        while let Some(item) = list.next_element_seed(PART)? {
             steps::add(1);
             all = both(Kind::List, all, item);
             len += 1;
@@ -104,14 +115,34 @@ impl<'de> Visitor<'de> for Node {
 
     /// The sum of all pairs is the same in any order, and needs no sorting.
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<u64, A::Error> {
-        let (mut all, mut len) = (0_u64, 0);
-        while let Some(key) = map.next_key_seed(Node)? {
+        let (mut pairs, mut remarks, mut is_command) = (Pairs::default(), Pairs::default(), false);
+        while let Some(key) = map.next_key_seed(PART)? {
             steps::add(1);
-            let value = map.next_value_seed(Node)?;
-            all = all.wrapping_add(both(Kind::Pair, key, value));
-            len += 1;
+            let value = map.next_value_seed(PART)?;
+            let is_one_of =
+                |names: &[&str]| names.iter().any(|name| hash(Kind::Text, name.as_bytes()) == key);
+            is_command |= self.is_whole && is_one_of(&COMMANDS);
+            let of = if self.is_whole && is_one_of(&REMARKS) { &mut remarks } else { &mut pairs };
+            of.add(both(Kind::Pair, key, value));
         }
-        Ok(both(Kind::Object, all, len))
+        if !is_command {
+            pairs = Pairs { sum: pairs.sum.wrapping_add(remarks.sum), len: pairs.len + remarks.len };
+        }
+        Ok(both(Kind::Object, pairs.sum, pairs.len))
+    }
+}
+
+/// The pairs of an object.
+#[derive(Default)]
+struct Pairs {
+    sum: u64,
+    len: u64,
+}
+
+impl Pairs {
+    fn add(&mut self, pair: u64) {
+        self.sum = self.sum.wrapping_add(pair);
+        self.len += 1;
     }
 }
 
@@ -167,6 +198,22 @@ mod tests {
         hashes.sort_unstable();
         hashes.dedup();
         assert_eq!(hashes.len(), all_differ.len());
+    }
+
+    #[test]
+    fn fp_4_the_same_command_is_the_same_whatever_it_is_said_to_be_for() {
+        let bash = |description: &str| format!(r#"{{"command": "ls", "description": "{description}"}}"#);
+        assert_eq!(value_hash(&bash("List files")), value_hash(r#"{"command": "ls"}"#));
+        let task = |description: &str| format!(r#"{{"project": "a", "description": "{description}"}}"#);
+        assert_ne!(
+            value_hash(&task("Paint it")),
+            value_hash(&task("Sell it")),
+            "this is what the call is about"
+        );
+        assert_ne!(
+            value_hash(r#"{"command": {"cmd": 1, "reason": 1}}"#),
+            value_hash(r#"{"command": {"cmd": 1, "reason": 2}}"#)
+        );
     }
 
     #[test]

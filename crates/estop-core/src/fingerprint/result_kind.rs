@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ended::Ended;
+use crate::fingerprint::features::CallWords;
 use crate::steps;
 
 /// What came back of a call.
@@ -63,9 +64,9 @@ impl ResultKind {
     }
 
     /// What a result is, of a call that ended so.
-    pub(crate) fn of(result: &str, ended: Ended) -> ResultKind {
+    pub(crate) fn of(call: &CallWords, result: &str, ended: Ended) -> ResultKind {
         let text = result.trim_ascii();
-        if is_empty_json(text) {
+        if is_empty_json(call, text) {
             return ResultKind::Nothing;
         }
         match ended {
@@ -77,27 +78,27 @@ impl ResultKind {
     }
 }
 
-/// `[]`, `{"results": [], "count": 0}`: an empty list, and nothing beside it. Fields that are all empty are what a command says
-/// that worked in silence.
-fn is_empty_json(text: &str) -> bool {
+/// `[]`, `{"results": [], "count": 0, "page": 7}`: an empty list, and nothing beside it but what the call said itself. Fields that
+/// are all empty are what a command says that worked in silence.
+fn is_empty_json(call: &CallWords, text: &str) -> bool {
     let may_be = matches!(text.as_bytes(), [b'[' | b'{', ..]);
     if !may_be || text.len() > JSON_MAX {
         return false;
     }
     steps::add(text.len());
     let value = serde_json::from_str::<serde_json::Value>(text);
-    value.is_ok_and(|value| is_empty(&value) && has_list(&value))
+    value.is_ok_and(|value| is_empty(call, &value) && has_list(&value))
 }
 
-fn is_empty(value: &serde_json::Value) -> bool {
+fn is_empty(call: &CallWords, value: &serde_json::Value) -> bool {
     use serde_json::Value;
     match value {
         Value::Null => true,
         Value::Bool(_) => false,
-        Value::Number(number) => number.as_u64() == Some(0),
-        Value::String(text) => text.is_empty(),
-        Value::Array(list) => list.iter().all(is_empty),
-        Value::Object(fields) => fields.values().all(is_empty),
+        Value::Number(number) => number.as_u64() == Some(0) || call.says(&number.to_string()),
+        Value::String(text) => call.says(text),
+        Value::Array(list) => list.iter().all(|value| is_empty(call, value)),
+        Value::Object(fields) => fields.values().all(|value| is_empty(call, value)),
     }
 }
 
@@ -192,10 +193,20 @@ fn has_word(text: &str, word: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn of(result: &str, ended: Ended) -> ResultKind {
+        ResultKind::of(&CallWords::of(r#"{"page": 41, "sort": "name"}"#), result, ended)
+    }
+
     #[test]
     fn ld_8_nothing_a_failure_and_content_are_told_apart() {
-        for empty in ["[]", "[[], []]", r#"{"results": []}"#, r#"{"count": 0, "items": [], "next": null}"#] {
-            assert_eq!(ResultKind::of(empty, Ended::Unknown), ResultKind::Nothing, "{empty}");
+        for empty in [
+            "[]",
+            "[[], []]",
+            r#"{"results": []}"#,
+            r#"{"count": 0, "items": [], "next": null}"#,
+            r#"{"data": [], "page": 41, "request": "f3a9c27b10"}"#,
+        ] {
+            assert_eq!(of(empty, Ended::Unknown), ResultKind::Nothing, "{empty}");
         }
         for failed in [
             "HTTP 429 Too Many Requests",
@@ -210,7 +221,7 @@ mod tests {
             "cat: /x: No such file or directory",
             "Error: boom",
         ] {
-            assert_eq!(ResultKind::of(failed, Ended::Unknown), ResultKind::Failure, "{failed}");
+            assert_eq!(of(failed, Ended::Unknown), ResultKind::Failure, "{failed}");
         }
         for fine in [
             "",
@@ -225,14 +236,15 @@ mod tests {
             "{}",
             r#"{"stdout": "", "stderr": "", "exit_code": 0}"#,
             r#"{"error": null, "rows": 3}"#,
+            r#"{"errors": [], "files": 42}"#,
             "3 files changed",
             "The terrors of the deep, unfailing",
             "You go west. Position (-4, 0), energy 196.",
         ] {
-            assert_eq!(ResultKind::of(fine, Ended::Unknown), ResultKind::Content, "{fine}");
+            assert_eq!(of(fine, Ended::Unknown), ResultKind::Content, "{fine}");
         }
-        assert_eq!(ResultKind::of("error", Ended::Ok), ResultKind::Content, "an exit code of 0 is believed");
+        assert_eq!(of("error", Ended::Ok), ResultKind::Content, "an exit code of 0 is believed");
         let log = format!("{} error {}", "line of a log\n".repeat(60), "more lines\n".repeat(60));
-        assert_eq!(ResultKind::of(&log, Ended::Unknown), ResultKind::Content, "a log that mentions an error");
+        assert_eq!(of(&log, Ended::Unknown), ResultKind::Content, "a log that mentions an error");
     }
 }

@@ -1,29 +1,36 @@
-//! What a step brought, as far as progress goes (LD-8).
+//! The words of a step, to tell what is new in it (LD-8).
 
 use serde::{Deserialize, Serialize};
 
 use crate::ended::Ended;
-use crate::fingerprint::features::{CallWords, Features, Numbers};
+use crate::fingerprint::features::{CallWords, Features, Numbers, digest_of_words};
 use crate::fingerprint::result_kind::ResultKind;
 use crate::fingerprint::{signature, volatile};
 use crate::steps;
 
-/// What a step brought.
+/// The words of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepWords {
     /// What its result says, and its call did not; of a step in text, the reply.
     #[serde(default, skip_serializing_if = "Features::is_empty")]
     pub result: Features,
-    /// What the agent said, where it only talks: in text, or in a plan.
+    /// What the agent said: where it only talks, in text or in a plan, and where it writes a long text with a call.
     #[serde(default, skip_serializing_if = "Features::is_empty")]
     pub said: Features,
+    /// Of a failure, a hash of all its words: the same whatever its numbers.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failure: u32,
     /// What came back of it.
     #[serde(default, skip_serializing_if = "ResultKind::is_content")]
     pub result_kind: ResultKind,
     /// What kind of step it is.
     #[serde(default, skip_serializing_if = "StepKind::is_act")]
     pub kind: StepKind,
+}
+
+fn is_zero(hash: &u32) -> bool {
+    *hash == 0
 }
 
 /// What kind of step it is.
@@ -77,6 +84,8 @@ const PLANS: &[&str] = &[
     "updatetodolist",
     "writetodos",
 ];
+/// Arguments of fewer bytes are a command, not a text that is written.
+const LONG_CALL: usize = 400;
 const WAITS: &[&str] = &["sleep", "wait"];
 /// Bytes of a call's arguments in which a wait is looked for.
 const WAIT_WITHIN: usize = 300;
@@ -87,26 +96,29 @@ impl StepWords {
         *self == StepWords::default()
     }
 
-    /// What a call brought; `stripped` is its result without ids and times.
+    /// The words of a call; `stripped` is its result without ids and times.
     pub fn of_call(tool: &str, args: &str, result: &str, stripped: &str, ended: Ended) -> StepWords {
         let kind = StepKind::of(tool, args);
         if kind == StepKind::Plan {
-            let said = Features::of(&signature::head_and_tail(args), Numbers::Count);
+            let said = Features::words_of(&signature::head_and_tail(args));
             return StepWords { said, kind, ..StepWords::default() };
         }
-        let result_kind = ResultKind::of(result, ended);
         let args = signature::head_and_tail(args);
+        let call = CallWords::of(&args);
+        let result_kind = ResultKind::of(&call, result, ended);
         let numbers = if result_kind.is_content() { Numbers::Count } else { Numbers::Ignore };
-        let news = Features::beside(stripped, numbers, &CallWords::of(&args));
-        StepWords { result: news, said: Features::default(), result_kind, kind }
+        let result = Features::beside(stripped, numbers, &call);
+        let said = if args.len() < LONG_CALL { Features::default() } else { Features::words_of(&args) };
+        let failure = if result_kind.is_content() { 0 } else { digest_of_words(stripped) };
+        StepWords { result, said, failure, result_kind, kind }
     }
 
-    /// What a step in text words: what the agent said, and what was replied.
+    /// The words of a step in text: what the agent said, and what was replied.
     pub fn of_text(said: &str, reply: &str) -> StepWords {
         let strip = |text: &str| volatile::strip(&signature::head_and_tail(text));
         StepWords {
             result: Features::of(&strip(reply), Numbers::Count),
-            said: Features::of(&strip(said), Numbers::Ignore),
+            said: Features::words_of(&strip(said)),
             ..StepWords::default()
         }
     }

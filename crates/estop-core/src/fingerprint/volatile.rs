@@ -50,8 +50,25 @@ pub(crate) const VOLATILE_KEYS: &[&str] = &[
 ];
 
 /// Units that make a number a duration.
-pub(crate) const DURATION_UNITS: &[&str] =
-    &["ns", "us", "µs", "ms", "s", "sec", "secs", "second", "seconds", "msec", "milliseconds"];
+pub(crate) const DURATION_UNITS: &[&str] = &[
+    "ns",
+    "us",
+    "µs",
+    "ms",
+    "s",
+    "sec",
+    "secs",
+    "second",
+    "seconds",
+    "msec",
+    "milliseconds",
+    "min",
+    "mins",
+    "minute",
+    "minutes",
+    "hour",
+    "hours",
+];
 
 /// A key with its `_` and `-` is no longer than this.
 const KEY_MAX: usize = 16;

@@ -7,10 +7,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::fingerprint::StepFingerprint;
-use crate::fingerprint::features::Features;
+use crate::fingerprint::features::{Features, is_number};
 use crate::fingerprint::result_kind::ResultKind;
 use crate::fingerprint::signature::{mix, text};
-use crate::fingerprint::step_words::StepKind;
+use crate::fingerprint::step_words::{StepKind, StepWords};
 use crate::ids::Hash64;
 use crate::loop_detector::Observed;
 use crate::loop_detector::repetition::Repetition;
@@ -32,14 +32,24 @@ const STEPS: usize = 20;
 /// So many new words are news in full.
 const NEW_WORDS: usize = 3;
 /// A result with so many words says something: if none is new, it was read before.
-const INFORMATIVE: usize = 6;
+const INFORMATIVE: usize = 64;
 /// A longer one is no acknowledgement.
 const ACKNOWLEDGEMENT_MAX: usize = 32;
 /// What a new call is worth that failed, or brought back only what was known, in hundredths.
 const WORTH_IF_FAILED: u32 = 10;
+const WORTH_IF_EMPTY: u32 = 12;
+const WORTH_IN_TEXT: u32 = 15;
 /// How much the share of new words in what was said counts, in hundredths; and in a reply.
 const SAID_WEIGHT: usize = 100;
 const REPLY_WEIGHT: usize = 300;
+/// The same of a long text that is written with a call: a fifth of it anew is news in full.
+const WRITTEN_WEIGHT: usize = 500;
+/// What it is worth that the result of a call that was made before moved, in its numbers alone.
+const MOVED: u32 = 40;
+/// What another failure is worth at most.
+const ANOTHER_FAILURE: u32 = 50;
+/// The same failure of the same check so often, without news, is usual; after that, what is done in between is worth less.
+const FUTILE: u8 = 3;
 /// A novelty from here on is news.
 const NEWS: u8 = 50;
 
@@ -68,7 +78,7 @@ pub(crate) struct Progress {
     seen: Ring<u16, SEEN>,
     said: Ring<u16, SAID>,
     replied: Ring<u16, SAID>,
-    actions: Ring<(u32, u32), ACTIONS>,
+    actions: Ring<Made, ACTIONS>,
     acknowledged: Ring<(u32, u32), ACKNOWLEDGED>,
     steps: Ring<Mark, STEPS>,
     /// Steps so far.
@@ -79,12 +89,24 @@ pub(crate) struct Progress {
     /// When something last happened; 0 = nothing did.
     last: Millis,
     score: u32,
+    /// How often a check failed as before since the last news.
+    futile: u8,
     /// Steps since the last news, and how many of them failed.
     stale: u16,
     failed: u16,
     /// Requests and steps since the last news, pause or wait: what is similar among them counts (LD-1).
     pub(crate) stale_requests: u16,
     stale_steps: u16,
+}
+
+/// An action that was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Made {
+    action: u32,
+    /// What came of it.
+    result: u32,
+    /// The number of its step.
+    count: u32,
 }
 
 /// A step, as blocks are made of it.
@@ -139,7 +161,7 @@ impl Progress {
             self.find(mark, policy).map(|rule| (observed.prints.len() - 1, rule))
         });
         if let Some(asked) = observed.asked_words
-            && percent(new_of(&mut self.replied, asked), asked.len(), REPLY_WEIGHT) >= NEWS
+            && percent(new_of(&mut self.replied, asked).all(), asked.len(), REPLY_WEIGHT) >= NEWS
         {
             self.person();
         }
@@ -199,14 +221,21 @@ impl Progress {
     /// Remembers a step. `None` if it says nothing about progress.
     fn step(&mut self, step: &StepFingerprint, ask: Hash64, policy: &LoopPolicy) -> Option<Mark> {
         self.count = self.count.saturating_add(1);
-        let talks = !step.words.said.is_empty();
+        let talks =
+            !step.words.said.is_empty() && (step.tool.is_empty() || step.words.kind == StepKind::Plan);
         if talks && step.tool.is_empty() && policy.profile == Profile::Batch {
             return None;
         }
-        let action = step.action.0 as u32;
-        let before = self.actions.iter().rev().find(|(made, _)| *made == action).map(|(_, count)| *count);
-        let novelty =
-            if talks { self.novelty_of_talk(step) } else { self.novelty_of_call(step, before.is_none()) };
+        let made = Made { action: step.action.0 as u32, result: result_of(step), count: self.count };
+        let same = || self.actions.iter().rev().filter(|before| before.action == made.action);
+        let before = same().next().map(|before| before.count);
+        let known = match before {
+            None => Known::Nothing,
+            Some(_) if same().next().is_some_and(|before| before.result == made.result) => Known::Latest,
+            Some(_) if same().any(|before| before.result == made.result) => Known::Result,
+            Some(_) => Known::Action,
+        };
+        let novelty = if talks { self.novelty_of_talk(step) } else { self.novelty_of_call(step, known) };
         if step.words.kind == StepKind::Wait && step.words.result_kind == ResultKind::Content {
             self.waited = self.count;
             self.score = self.score / 4 * 3;
@@ -218,7 +247,11 @@ impl Progress {
             () if self.waited > since => AFTER_WAIT,
             () => 100,
         };
-        self.actions.push((action, self.count));
+        self.actions.push(made);
+        if before.is_none() || novelty > STALE as u8 {
+            // An answer to what was not done before is no answer given again.
+            self.stale_requests = 0;
+        }
         if novelty >= NEWS {
             self.news();
         } else {
@@ -228,13 +261,7 @@ impl Progress {
                 self.failed.saturating_add(u16::from(step.words.result_kind != ResultKind::Content));
         }
         let serves = if step.tool.is_empty() { Hash64(0) } else { ask };
-        // A failure is the same if it says the same, whatever its numbers.
-        let result = if step.words.result_kind == ResultKind::Failure {
-            hash_of(&step.words.result)
-        } else {
-            step.result
-        };
-        let signature = mix(&[step.action, result, serves]).0 as u32;
+        let signature = mix(&[step.action, Hash64(u64::from(made.result)), serves]).0 as u32;
         let mark = Mark { signature, novelty, pace };
         self.steps.push(mark);
         Some(mark)
@@ -251,29 +278,65 @@ impl Progress {
 
     fn novelty_of_talk(&mut self, step: &StepFingerprint) -> u8 {
         let (said, reply) = (&step.words.said, &step.words.result);
-        let said = percent(new_of(&mut self.said, said), said.len(), SAID_WEIGHT);
-        let reply = percent(new_of(&mut self.replied, reply), reply.len(), REPLY_WEIGHT);
+        let said = percent(new_of(&mut self.said, said).all(), said.len(), SAID_WEIGHT);
+        let reply = percent(new_of(&mut self.replied, reply).all(), reply.len(), REPLY_WEIGHT);
         said.max(reply)
     }
 
-    fn novelty_of_call(&mut self, step: &StepFingerprint, is_new: bool) -> u8 {
-        let news = &step.words.result;
-        let new = new_of(&mut self.seen, news);
-        let of_result = (new * 100 / NEW_WORDS).min(100) as u32;
-        let of_call = if is_new { 100 } else { 0 };
-        let of_call = match step.words.result_kind {
-            ResultKind::Content if news.len() >= INFORMATIVE && !self.is_acknowledgement(step) => {
+    fn novelty_of_call(&mut self, step: &StepFingerprint, known: Known) -> u8 {
+        let is_new = known == Known::Nothing;
+        let StepWords { result, said, result_kind, kind, .. } = &step.words;
+        let new = new_of(&mut self.seen, result);
+        let of_result = match result_kind {
+            // A long result may have changed where none of its words are remembered.
+            ResultKind::Content if new.words == 0 && known == Known::Action => MOVED,
+            ResultKind::Content if known >= Known::Result => share(new.words, NEW_WORDS),
+            ResultKind::Content => share(new.all(), NEW_WORDS),
+            // A failure is another one if much of it is.
+            ResultKind::Nothing | ResultKind::Failure => {
+                share(new.words, NEW_WORDS.max(result.len() / 6)).min(ANOTHER_FAILURE)
+            }
+        };
+        let of_call = if is_new { self.novelty_of_arguments(said) } else { 0 };
+        let of_call = match result_kind {
+            ResultKind::Content if result.len() >= INFORMATIVE => {
                 of_call * of_result.max(WORTH_IF_FAILED) / 100
             }
-            ResultKind::Content => of_call,
-            ResultKind::Nothing | ResultKind::Failure => of_call * WORTH_IF_FAILED / 100,
+            ResultKind::Content => of_call * self.worth_of_silence() / 100,
+            // An action in text changes something and checks it at once.
+            ResultKind::Nothing | ResultKind::Failure if step.tool.is_empty() => {
+                of_call * WORTH_IN_TEXT / 100
+            }
+            ResultKind::Nothing => of_call * WORTH_IF_EMPTY / 100,
+            ResultKind::Failure => of_call * WORTH_IF_FAILED / 100,
+        };
+        self.futile = match known {
+            Known::Latest if *result_kind == ResultKind::Failure && *kind == StepKind::Act => {
+                self.futile.saturating_add(1)
+            }
+            Known::Nothing | Known::Latest if of_result < u32::from(NEWS) => self.futile,
+            Known::Nothing | Known::Action | Known::Result | Known::Latest => 0,
         };
         of_call.max(of_result).min(100) as u8
     }
 
+    /// A call that was not made before is new in full, unless it writes a long text that was written before.
+    fn novelty_of_arguments(&mut self, said: &Features) -> u32 {
+        if said.is_empty() {
+            return 100;
+        }
+        u32::from(percent(new_of(&mut self.said, said).all(), said.len(), WRITTEN_WEIGHT))
+    }
+
+    /// What a new call is worth that only says it is done, while a check fails the same way again and again.
+    fn worth_of_silence(&self) -> u32 {
+        100_u32.saturating_sub(30 * u32::from(self.futile.saturating_sub(FUTILE))).max(WORTH_IF_FAILED)
+    }
+
     /// Whether the tool says the same whatever it is asked: then only the call tells what is new.
     fn is_acknowledgement(&mut self, step: &StepFingerprint) -> bool {
-        let said = mix(&[text(&step.tool), hash_of(&step.words.result)]).0 as u32;
+        let words = step.words.result.iter().filter(|feature| !is_number(*feature));
+        let said = words.fold(text(&step.tool), |said, word| mix(&[said, Hash64(u64::from(word))])).0 as u32;
         let action = step.action.0 as u32;
         let is_short = step.words.result.len() < ACKNOWLEDGEMENT_MAX;
         let is_known =
@@ -330,12 +393,44 @@ impl Progress {
     }
 }
 
+/// What is known of a call.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Known {
+    /// It was not made before.
+    Nothing,
+    /// It was made, and brought something else each time.
+    Action,
+    /// It was made and once brought the same.
+    Result,
+    /// It brought the same when it was last made.
+    Latest,
+}
+
+/// How many features are new.
+#[derive(Clone, Copy)]
+struct New {
+    words: usize,
+    numbers: usize,
+}
+
+impl New {
+    fn all(self) -> usize {
+        self.words + self.numbers
+    }
+}
+
 /// How many of the features were not seen before; from here on they are.
-fn new_of<const N: usize>(seen: &mut Ring<u16, N>, features: &Features) -> usize {
+fn new_of<const N: usize>(seen: &mut Ring<u16, N>, features: &Features) -> New {
     let new: Vec<u16> =
         features.iter().filter(|feature| !seen.iter().any(|known| known == feature)).collect();
     new.iter().for_each(|feature| seen.push(*feature));
-    new.len()
+    let numbers = new.iter().filter(|feature| is_number(**feature)).count();
+    New { words: new.len() - numbers, numbers }
+}
+
+/// So many new ones of those that are news in full, up to 100.
+fn share(new: usize, full: usize) -> u32 {
+    (new * 100 / full).min(100) as u32
 }
 
 /// The share of new words, weighed, up to 100.
@@ -344,8 +439,9 @@ fn percent(new: usize, all: usize, weight: usize) -> u8 {
     (new * weight / all.max(4)).min(100) as u8
 }
 
-fn hash_of(features: &Features) -> Hash64 {
-    mix(&features.iter().map(|feature| Hash64(u64::from(feature))).collect::<Vec<_>>())
+/// What came of a step: of a failure its words, whatever its numbers.
+fn result_of(step: &StepFingerprint) -> u32 {
+    if step.words.failure == 0 { step.result.0 as u32 } else { step.words.failure }
 }
 
 #[cfg(test)]
