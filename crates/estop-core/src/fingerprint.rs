@@ -220,9 +220,8 @@ impl StepFingerprint {
     /// What came of a step: its result's hash, and its words.
     pub fn result_of(step: &StepText<'_>) -> (Hash64, StepWords) {
         let (result, stripped) = signature::result_and_text(step.result);
-        // For agents that act in text, the last code block is the action.
         let acts = match step.tool {
-            "" => signature::last_code_block(step.args),
+            "" => signature::action_in_text(step.args),
             _ => Some(step.args),
         };
         let words = match acts {

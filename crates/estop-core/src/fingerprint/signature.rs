@@ -33,9 +33,9 @@ pub fn action(tool: &str, args: &str) -> Hash64 {
     mix(&[text(tool), by_value.unwrap_or_else(|| text(args.trim()))])
 }
 
-/// What an agent that acts in text does: its last code block, else all it says.
+/// What an agent that acts in text does, else all it says.
 pub fn text_action(answer: &str) -> Hash64 {
-    text(last_code_block(answer).unwrap_or(answer).trim())
+    text(action_in_text(answer).unwrap_or(answer).trim())
 }
 
 /// A result, with ids, durations, timestamps and nonces taken out; everything else counts exactly. Of a result above
@@ -83,8 +83,22 @@ pub fn hook_conversation(run: Option<&str>) -> Hash64 {
     mix(&[text("hooks"), text(run.unwrap_or_default())])
 }
 
+/// The action of an agent that acts in text: its last code block, else what follows its last `Action:` (the form that ReAct agents
+/// write).
+pub(crate) fn action_in_text(answer: &str) -> Option<&str> {
+    last_code_block(answer).or_else(|| {
+        steps::add(answer.len());
+        let at = answer
+            .rfind("\nAction:")
+            .map(|at| at + 1)
+            .or_else(|| answer.starts_with("Action:").then_some(0))?;
+        let action = answer[at + "Action:".len()..].trim();
+        (!action.is_empty()).then_some(action)
+    })
+}
+
 /// The text between the last pair of fences, without the language name.
-pub(crate) fn last_code_block(answer: &str) -> Option<&str> {
+fn last_code_block(answer: &str) -> Option<&str> {
     // Two searches from the end, each over bytes that the other does not look at, and one over the block.
     steps::add(2 * answer.len());
     let (before, _) = answer.rsplit_once("```")?;
@@ -162,6 +176,15 @@ mod tests {
         assert_ne!(first, text_action("Another idea!\n```sql\nSELECT 2;\n```"));
         assert_eq!(text_action("ls -l"), text_action(" ls -l\n"));
         assert_eq!(text_action("```ls```"), text("```ls```".trim_matches('`')));
+    }
+
+    #[test]
+    fn ld_6_a_react_agent_acts_by_its_last_action() {
+        let east = text_action("Thought: not been there.\nAction: go\nAction Input: east");
+        assert_eq!(east, text_action("Thought: east again.\nAction: go\nAction Input: east\n"));
+        assert_ne!(east, text_action("Thought: not been there.\nAction: go\nAction Input: west"));
+        assert_eq!(text_action("Action: look"), text("look"));
+        assert_eq!(text_action("No Action: needed"), text("No Action: needed"));
     }
 
     #[test]

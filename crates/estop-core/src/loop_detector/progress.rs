@@ -299,9 +299,6 @@ impl Progress {
         };
         let of_call = if is_new { self.novelty_of_arguments(said) } else { 0 };
         let of_call = match result_kind {
-            ResultKind::Content if result.len() >= INFORMATIVE => {
-                of_call * of_result.max(WORTH_IF_FAILED) / 100
-            }
             ResultKind::Content => of_call * self.worth_of_silence() / 100,
             // An action in text changes something and checks it at once.
             ResultKind::Nothing | ResultKind::Failure if step.tool.is_empty() => {
