@@ -165,9 +165,10 @@ impl Word {
 
     fn finish(self, numbers: Numbers, each: &mut impl FnMut(u64)) {
         let Word { hash, len, digits, hex } = self;
-        let is_number = digits == len;
+        // `e280`, `v2`: a name that ends in a number moves like one.
+        let is_number = digits > 0;
         let is_id = digits > 0 && (hex == len && len >= LONG_HEX || len >= LONG_MIXED);
-        let counts = match is_number {
+        let counts = match digits == len {
             true => numbers == Numbers::Count && len < LONG_NUMBER,
             false => !is_id,
         };

@@ -46,10 +46,12 @@ const REPLY_WEIGHT: usize = 300;
 const WRITTEN_WEIGHT: usize = 500;
 /// What it is worth that the result of a call that was made before moved, in its numbers alone.
 const MOVED: u32 = 40;
+/// So many times in a row; after that it is a clock, or a counter of the agent's own steps.
+const MOVES: u8 = 12;
 /// What another failure is worth at most.
 const ANOTHER_FAILURE: u32 = 50;
 /// The same failure of the same check so often, without news, is usual; after that, what is done in between is worth less.
-const FUTILE: u8 = 3;
+const FUTILE: u8 = 2;
 /// A novelty from here on is news.
 const NEWS: u8 = 50;
 
@@ -91,6 +93,8 @@ pub(crate) struct Progress {
     score: u32,
     /// How often a check failed as before since the last news.
     futile: u8,
+    /// How often numbers alone moved since the last news.
+    moved: u8,
     /// Steps since the last news, and how many of them failed.
     stale: u16,
     failed: u16,
@@ -190,7 +194,7 @@ impl Progress {
     }
 
     fn news(&mut self) {
-        (self.stale, self.failed) = (0, 0);
+        (self.stale, self.failed, self.moved) = (0, 0, 0);
         self.begin_stretch();
     }
 
@@ -289,7 +293,7 @@ impl Progress {
         let new = new_of(&mut self.seen, result);
         let of_result = match result_kind {
             // A long result may have changed where none of its words are remembered.
-            ResultKind::Content if new.words == 0 && known == Known::Action => MOVED,
+            ResultKind::Content if new.words == 0 && known == Known::Action => self.worth_of_motion(),
             ResultKind::Content if known >= Known::Result => share(new.words, NEW_WORDS),
             ResultKind::Content => share(new.all(), NEW_WORDS),
             // A failure is another one if much of it is.
@@ -323,6 +327,12 @@ impl Progress {
             return 100;
         }
         u32::from(percent(new_of(&mut self.said, said).all(), said.len(), WRITTEN_WEIGHT))
+    }
+
+    /// What it is worth that the result of a call that was made before moved, in its numbers alone: less and less.
+    fn worth_of_motion(&mut self) -> u32 {
+        self.moved = self.moved.saturating_add(1);
+        if self.moved <= MOVES { MOVED } else { WORTH_IF_FAILED }
     }
 
     /// What a new call is worth that only says it is done, while a check fails the same way again and again.
