@@ -3,6 +3,8 @@
 //! It only weighs how much a new call is worth as progress. Whether a test failed or a tool's health suffers is told by
 //! [`crate::ended`], which believes less.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ended::Ended;
@@ -28,6 +30,8 @@ const ENDS: usize = 300;
 const SHORT: usize = 600;
 /// JSON up to this size is looked through for a value.
 const JSON_MAX: usize = 4096;
+/// A longer text says more than a count.
+const COUNT_BYTES_MAX: usize = 80;
 
 /// Words that tell of a failure.
 const WORDS: &[&str] = &[
@@ -38,22 +42,27 @@ const WORDS: &[&str] = &[
     "error",
     "errors",
     "exception",
+    "expired",
     "failed",
     "failure",
     "fatal",
     "forbidden",
+    "incorrect",
     "invalid",
-    "no matches",
-    "no result",
-    "no results",
     "no such",
+    "not allowed",
     "not found",
     "not match",
+    "not permitted",
     "refused",
+    "rejected",
     "timed out",
     "timeout",
     "unable",
     "unauthorized",
+    "unavailable",
+    "unknown",
+    "wrong",
 ];
 /// Words that tell of a failure at the beginning of a line, also in a long result.
 const AT_LINE_START: &[&str] = &["error", "failed", "fatal", "traceback"];
@@ -65,17 +74,54 @@ impl ResultKind {
 
     /// What a result is, of a call that ended so.
     pub(crate) fn of(call: &CallWords, result: &str, ended: Ended) -> ResultKind {
-        let text = result.trim_ascii();
-        if is_empty_json(call, text) {
+        let payload = payload(result.trim_ascii());
+        let text = payload.trim_ascii();
+        if ended != Ended::Failed && (is_empty_json(call, text) || counts_nothing(text)) {
             return ResultKind::Nothing;
         }
-        match ended {
-            Ended::Failed => ResultKind::Failure,
-            Ended::Ok => ResultKind::Content,
-            Ended::Unknown if tells_failure(text) => ResultKind::Failure,
-            Ended::Unknown => ResultKind::Content,
+        let failed = match ended {
+            Ended::Failed => true,
+            // A command that worked may have brought back an error of somebody else.
+            Ended::Ok => has_code(&ends(text)),
+            Ended::Unknown => tells_failure(text),
+        };
+        if failed { ResultKind::Failure } else { ResultKind::Content }
+    }
+}
+
+/// What a command printed, without what its client says about it: `{"output": …, "metadata": …}`, or all after a line `Output:`.
+fn payload(text: &str) -> Cow<'_, str> {
+    if text.starts_with('{') && text.len() <= JSON_MAX {
+        steps::add(text.len());
+        let fields =
+            serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text).unwrap_or_default();
+        let printed = ["output", "stdout"].iter().find_map(|key| fields.get(*key)?.as_str());
+        if let Some(printed) = printed.filter(|printed| !printed.trim_ascii().is_empty()) {
+            return Cow::Owned(printed.to_owned());
         }
     }
+    let head = &text[..text.floor_char_boundary(ENDS)];
+    steps::add(head.len());
+    head.find("\nOutput:\n")
+        .map_or(Cow::Borrowed(text), |at| Cow::Borrowed(&text[at + "\nOutput:\n".len()..]))
+}
+
+/// `(0 rows)`, `No results found.`, and nothing else.
+fn counts_nothing(text: &str) -> bool {
+    if text.len() > COUNT_BYTES_MAX {
+        return false;
+    }
+    let text = text.to_ascii_lowercase();
+    let mut words =
+        text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty() && *word != "observation");
+    let none = words.next().is_some_and(|word| matches!(word, "0" | "no"));
+    let of = words.next().is_some_and(|word| {
+        matches!(
+            word,
+            "files" | "hits" | "items" | "match" | "matches" | "records" | "results" | "result" | "rows"
+        )
+    });
+    none && of && words.all(|word| matches!(word, "found" | "returned" | "selected"))
 }
 
 /// `[]`, `{"results": [], "count": 0, "page": 7}`: an empty list, and nothing beside it but what the call said itself. Fields that
@@ -98,8 +144,18 @@ fn is_empty(call: &CallWords, value: &serde_json::Value) -> bool {
         Value::Number(number) => number.as_u64() == Some(0) || call.says(&number.to_string()),
         Value::String(text) => call.says(text),
         Value::Array(list) => list.iter().all(|value| is_empty(call, value)),
-        Value::Object(fields) => fields.values().all(|value| is_empty(call, value)),
+        Value::Object(fields) => {
+            fields.iter().all(|(key, value)| is_empty(call, value) || value.is_number() && is_of_paging(key))
+        }
     }
+}
+
+/// Where in a list something is, or how long the list is.
+fn is_of_paging(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    ["count", "last", "limit", "offset", "page", "size", "time", "took", "total"]
+        .iter()
+        .any(|word| key.contains(word))
 }
 
 fn has_list(value: &serde_json::Value) -> bool {
@@ -113,19 +169,24 @@ fn has_list(value: &serde_json::Value) -> bool {
 
 fn tells_failure(text: &str) -> bool {
     let is_short = text.len() <= SHORT;
+    let ends = ends(text);
+    // An exit code says more than words do.
+    let code = ends.iter().find_map(|part| exit_code(part));
+    has_code(&ends)
+        || code.is_some_and(|code| code != 0)
+        || code.is_none()
+            && ends.iter().any(|part| {
+                part.lines().any(|line| AT_LINE_START.iter().any(|word| begins_with(line.trim_start(), word)))
+                    || (is_short && WORDS.iter().any(|word| has_word(part, word)))
+            })
+}
+
+/// The beginning and the end of a text, in lower case.
+fn ends(text: &str) -> [String; 2] {
+    steps::add(16 * ENDS);
     let head = &text[..text.floor_char_boundary(ENDS)];
     let tail = &text[text.ceil_char_boundary(text.len().saturating_sub(ENDS))..];
-    let ends = [head, tail].map(str::to_ascii_lowercase);
-    steps::add(16 * ENDS);
-    // An exit code says it all.
-    if let Some(code) = ends.iter().find_map(|part| exit_code(part)) {
-        return code != 0;
-    }
-    ends.iter().any(|part| {
-        has_code(part)
-            || part.lines().any(|line| AT_LINE_START.iter().any(|word| begins_with(line.trim_start(), word)))
-            || (is_short && WORDS.iter().any(|word| has_word(part, word)))
-    })
+    [head, tail].map(str::to_ascii_lowercase)
 }
 
 fn exit_code(text: &str) -> Option<u64> {
@@ -134,7 +195,11 @@ fn exit_code(text: &str) -> Option<u64> {
 }
 
 /// An HTTP status of 400 or more, or JSON that says so.
-fn has_code(text: &str) -> bool {
+fn has_code(ends: &[String; 2]) -> bool {
+    ends.iter().any(|part| has_code_in(part))
+}
+
+fn has_code_in(text: &str) -> bool {
     let json =
         ["\"success\":false", "\"success\": false", "\"ok\":false", "\"ok\": false", "\"is_error\":true"];
     let http = ["http", "status"];
@@ -179,13 +244,14 @@ fn begins_with(line: &str, word: &str) -> bool {
 
 fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
-        // In quotes it may be the name of a field that is empty.
-        let is_letter = |c: char| c.is_alphanumeric() || c == '_' || c == '"';
-        let before = &text[..at];
-        let none = ["0", "no", "without"]
-            .iter()
-            .any(|none| before.trim_end().strip_suffix(none).is_some_and(|rest| !rest.ends_with(is_letter)));
-        !none && !before.ends_with(is_letter) && !text[at + word.len()..].starts_with(is_letter)
+        let is_letter = |c: char| c.is_alphanumeric() || c == '_';
+        let (before, after) = (&text[..at], &text[at + word.len()..]);
+        // Before a quote it may be the name of a field that is empty.
+        let is_whole =
+            !before.ends_with(is_letter) && !after.starts_with(is_letter) && !after.starts_with('"');
+        // `0 failed`, `0 rows rejected`, `no errors`.
+        let mut words = before.split_ascii_whitespace().rev().take(2);
+        is_whole && !words.any(|word| matches!(word, "0" | "no" | "without"))
     })
 }
 
@@ -208,7 +274,17 @@ mod tests {
         ] {
             assert_eq!(of(empty, Ended::Unknown), ResultKind::Nothing, "{empty}");
         }
+        for empty in [
+            "(0 rows)",
+            "No results found.",
+            "Observation: (0 rows)",
+            "{\"output\": \"[]\\n\", \"metadata\": {\"exit_code\": 0}}",
+        ] {
+            assert_eq!(of(empty, Ended::Ok), ResultKind::Nothing, "{empty}");
+        }
         for failed in [
+            "(1054, \"Unknown column 'x' in 'field list'\")",
+            "Chunk ID: 1\nProcess exited with code 0\nOutput:\nHTTP/2 401\ndate: x",
             "HTTP 429 Too Many Requests",
             "HTTP/1.1 503 Service Unavailable",
             r#"{"status":404,"title":"x"}"#,
@@ -238,6 +314,7 @@ mod tests {
             r#"{"error": null, "rows": 3}"#,
             r#"{"errors": [], "files": 42}"#,
             "3 files changed",
+            "finished, 0 rows rejected",
             "The terrors of the deep, unfailing",
             "You go west. Position (-4, 0), energy 196.",
         ] {

@@ -52,8 +52,10 @@ impl StepKind {
     }
 
     fn of(tool: &str, args: &str) -> StepKind {
+        // `mcp__server__tool`
+        let own = tool.rsplit("__").next().unwrap_or(tool);
         let name: String =
-            tool.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+            own.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
         if PLANS.contains(&name.as_str()) {
             return StepKind::Plan;
         }
@@ -63,10 +65,12 @@ impl StepKind {
         let is_wait = |word: &str| WAITS.contains(&word);
         let named =
             tool.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| is_wait(&word.to_ascii_lowercase()));
-        // `sleep 30`, in a command of a shell.
+        // `sleep 30`, in a command of a shell; `sleep 1` is no wait.
         let sleeps = start.match_indices("sleep ").any(|(at, said)| {
             let is_word = !start[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-            is_word && start[at + said.len()..].starts_with(|c: char| c.is_ascii_digit())
+            let digits: String =
+                start[at + said.len()..].chars().take_while(char::is_ascii_digit).take(9).collect();
+            is_word && digits.parse::<u32>().is_ok_and(|seconds| seconds >= WAIT_SECONDS_MIN)
         });
         let waits = named || sleeps || start.contains("--watch");
         if waits { StepKind::Wait } else { StepKind::Act }
@@ -87,6 +91,7 @@ const PLANS: &[&str] = &[
 /// Arguments of fewer bytes are a command, not a text that is written.
 const LONG_CALL: usize = 400;
 const WAITS: &[&str] = &["sleep", "wait"];
+const WAIT_SECONDS_MIN: u32 = 5;
 /// Bytes of a call's arguments in which a wait is looked for.
 const WAIT_WITHIN: usize = 300;
 
