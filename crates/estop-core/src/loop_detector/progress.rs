@@ -395,7 +395,8 @@ impl Progress {
             return None;
         }
         let stretch: Vec<&Mark> = self.steps.iter().skip_while(|mark| !is_same(mark)).collect();
-        let news: usize = stretch.iter().map(|mark| usize::from(mark.novelty)).sum();
+        // The first time it was new.
+        let news: usize = stretch.iter().skip(1).map(|mark| usize::from(mark.novelty)).sum();
         (news <= STALE * stretch.len()).then_some(Repetition::WithinWindow { repeats: repeats as u16 })
     }
 }
