@@ -91,7 +91,7 @@ fn any_loops(rng: &mut Rng) -> LoopPolicy {
         window_size: rng.pick(&[5, 8, 20, 20, 100]),
         threshold_tenths: rng.pick(&[10, 50, 100, 100, 500]),
         exempt_tools: if rng.per_mille(100) { vec!["poll".into()] } else { Vec::new() },
-        profile: Profile::Agent,
+        profile: Profile::Coding,
         ..LoopPolicy::default()
     }
 }

@@ -1,6 +1,7 @@
 //! The loop score (LD-1): similar prompts × 1.0 + similar answers × 2.0 + repeated calls × 1.5, in tenths.
 
 pub mod chant;
+mod novelty;
 pub mod progress;
 pub mod repetition;
 pub(crate) mod step;
@@ -86,6 +87,8 @@ pub(crate) struct Observed<'a> {
     /// The steps it brings, and where they come from, one for each.
     pub(crate) steps: &'a [Step],
     pub(crate) prints: Vec<&'a StepFingerprint>,
+    /// Steps of tools that repeat on purpose.
+    pub(crate) exempt: Vec<&'a StepFingerprint>,
     /// It is a request; a hook sees steps alone.
     pub(crate) is_request: bool,
 }
@@ -102,7 +105,7 @@ pub(crate) fn judge(
     finding.stretch = stretch;
     if let Some(c) = conversation {
         finding.window = c.entries.len() as u16;
-        if policy.profile == Profile::Agent {
+        if policy.profile != Profile::Batch {
             finding.prompts = observed.asked.map_or(0, |prompt| similar_prompts(c, prompt, stale.requests));
             finding.responses = similar_responses(c, stale.requests);
         }

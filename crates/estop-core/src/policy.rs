@@ -87,7 +87,7 @@ impl Default for LoopPolicy {
             window_size: 20,
             threshold_tenths: 100,
             exempt_tools: Vec::new(),
-            profile: Profile::Agent,
+            profile: Profile::Coding,
             back_to_back: true,
             within_window: true,
             unbroken: true,
@@ -103,21 +103,25 @@ impl Default for LoopPolicy {
 pub enum LoopScore {
     /// What is similar counts only where nothing new happened since, and so do the rules of LD-6; a long stretch without
     /// anything new is a loop by itself (LD-8).
+    #[default]
     Novelty,
     /// What is similar counts, whatever came of it.
-    #[default]
     Literal,
 }
 
-/// What counts as repetition for this agent (LD-6).
+/// What kind of work an agent does: what counts as repetition in it (LD-6), and how long a stretch without news may be (LD-8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
-    /// Works on a task; asking the same again is suspicious.
+    /// Works on a task by itself; asking the same again is suspicious.
     #[default]
-    Agent,
-    /// Applies one template to many items: similar prompts are its job and do not count.
+    Coding,
+    /// Works with a person who answers: a stretch may be half as long again.
+    Interactive,
+    /// Applies one template to many items: similar prompts are its job and do not count, and items that fail are items too.
     Batch,
+    /// Watches and waits: ten seconds between two looks are a pause, and a look that shows the same is no step in a circle.
+    Ops,
 }
 
 /// The tripwire's numbers (seed 4, chapters 3–5), as whole numbers.

@@ -144,6 +144,7 @@ fn fp_3_images_count_by_their_bytes_alone() {
     assert_eq!(one, with(&image("AAAA", r#","cache_control":{"type":"ephemeral"}"#)));
     assert_ne!(one, with(&image("AAAB", "")));
     assert!(one.starts_with("<image:") && one.len() == 24, "{one}");
+    assert!(!one.contains(|c: char| c.is_ascii_digit()), "{one}: an id would be no news");
 }
 
 #[test]

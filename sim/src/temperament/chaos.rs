@@ -195,6 +195,6 @@ fn any_step_words(rng: &mut Rng) -> StepWords {
         said: any_words(rng),
         failure: rng.pick(&[0, 1, 2]),
         result_kind: rng.pick(&[ResultKind::Content, ResultKind::Nothing, ResultKind::Failure]),
-        kind: rng.pick(&[StepKind::Act, StepKind::Wait, StepKind::Plan]),
+        kind: rng.pick(&[StepKind::Act, StepKind::Talk, StepKind::Wait, StepKind::Plan]),
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn policy_schema() -> Value {
             "nothing_new": flag,
         })),
         "loop_score": {"enum": ["novelty", "literal"]},
-        "profile": {"enum": ["agent", "batch"]},
+        "profile": {"enum": ["coding", "interactive", "batch", "ops"]},
         "budget": budget(),
         "allowed_hours": section(json!({
             "days": {

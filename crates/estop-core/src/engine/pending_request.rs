@@ -62,14 +62,18 @@ impl PendingRequest<'_> {
             ask: self.request.print.ask,
             steps: &self.steps,
             prints: if self.steps.is_empty() { Vec::new() } else { self.prints().collect() },
+            exempt: self.results().iter().filter(|step| self.is_exempt(step)).collect(),
             is_request: !self.is_retry,
         }
     }
 
     /// Where its steps come from, one for each.
     pub(super) fn prints(&self) -> impl Iterator<Item = &StepFingerprint> {
-        let counts = |s: &&StepFingerprint| !self.policy.loops.exempt_tools.contains(&s.tool);
-        self.request.print.steps.iter().filter(counts)
+        self.request.print.steps.iter().filter(|step| !self.is_exempt(step))
+    }
+
+    fn is_exempt(&self, step: &StepFingerprint) -> bool {
+        self.policy.loops.exempt_tools.contains(&step.tool)
     }
 
     pub(super) fn is_generation(&self) -> bool {

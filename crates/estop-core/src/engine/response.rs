@@ -249,5 +249,5 @@ impl AgentState {
 /// Whether an answer may count as repetition: not for a batch job, nor if it only calls tools that repeat on purpose.
 fn repeats_count(print: &ResponseFingerprint, policy: &LoopPolicy) -> bool {
     let exempt = !print.calls.is_empty() && print.calls.iter().all(|c| policy.exempt_tools.contains(&c.tool));
-    policy.profile == Profile::Agent && !exempt
+    policy.profile != Profile::Batch && !exempt
 }

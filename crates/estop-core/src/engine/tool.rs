@@ -238,9 +238,6 @@ impl AgentState {
     ) -> (Pass, LoopEvidence) {
         let mut pass = Pass::new();
         let mut evidence = LoopEvidence::default();
-        if policy.loops.exempt_tools.contains(&open.tool) {
-            return (pass, evidence);
-        }
         let print = StepFingerprint {
             tool: open.tool.clone(),
             action: open.action,
@@ -252,25 +249,32 @@ impl AgentState {
         // Hooks tell that a person asked, not what: the number of the turn stands for the ask.
         let turn = self.runs.get(open.run.as_deref()).map_or(0, Run::turns);
         let ask = Hash64(u64::from(turn));
-        let steps = [step_of(&print, ask)];
+        let is_exempt = policy.loops.exempt_tools.contains(&open.tool);
+        let all = [step_of(&print, ask)];
+        let steps = if is_exempt { &[] } else { &all[..] };
         let observed = Observed {
             now,
             asked: None,
             asked_words: None,
             ask,
-            steps: &steps,
-            prints: vec![&print],
+            steps,
+            prints: if is_exempt { Vec::new() } else { vec![&print] },
+            exempt: if is_exempt { vec![&print] } else { Vec::new() },
             is_request: false,
         };
         let window = usize::from(policy.loops.window_size);
         let key = hook_conversation(open.run.as_deref());
         let c = self.conversations.open(key, now);
+        if is_exempt {
+            c.observe(&observed, &policy.loops);
+            return (pass, evidence);
+        }
         pass.ask(Guard::Loop, loop_detector::judge(Some(c), &observed, &policy.loops), policy.modes.loops);
-        pass.ask(Guard::Churn, c.track.judge_churn(&steps), policy.modes.churn);
+        pass.ask(Guard::Churn, c.track.judge_churn(steps), policy.modes.churn);
         if pass.stopped_by().is_some() {
             evidence = loop_detector::evidence(c, &observed, &policy.loops);
         }
-        c.track.remember(&steps, window);
+        c.track.remember(steps, window);
         c.observe(&observed, &policy.loops);
         (pass, evidence)
     }

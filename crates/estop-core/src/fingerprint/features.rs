@@ -27,10 +27,14 @@ impl Features {
         Features::beside(text, numbers, &CallWords::default())
     }
 
-    /// The words of a text alone, without its numbers: what is said again in other words is said again.
+    /// The words of a text alone, without its numbers and what ends in one: what is said again in another order is said again.
     pub(crate) fn words_of(text: &str) -> Features {
         let mut kept = Smallest::default();
-        for_each_word(text, Numbers::Ignore, |word| kept.push(word));
+        for_each_word(text, Numbers::Ignore, |word| {
+            if !is_number(word as u16) {
+                kept.push(word);
+            }
+        });
         Features(kept.finish().into())
     }
 
@@ -299,5 +303,5 @@ mod tests {
         assert_eq!(written, GOLDEN);
     }
 
-    const GOLDEN: &str = "\"efc2ca38d1d8a732fa18a1a2af9b7893360f85f879e9\"";
+    const GOLDEN: &str = "\"efc2ca38d233d1d9a732fa18a1a37893360e85f879e9\"";
 }

@@ -83,7 +83,7 @@ impl ResultKind {
             Ended::Failed => true,
             // A command that worked may have brought back an error of somebody else.
             Ended::Ok => has_code(&ends(text)),
-            Ended::Unknown => tells_failure(text),
+            Ended::Unknown => tells_failure(result.trim_ascii(), text),
         };
         if failed { ResultKind::Failure } else { ResultKind::Content }
     }
@@ -167,18 +167,20 @@ fn has_list(value: &serde_json::Value) -> bool {
     }
 }
 
-fn tells_failure(text: &str) -> bool {
-    let is_short = text.len() <= SHORT;
-    let ends = ends(text);
+fn tells_failure(whole: &str, printed: &str) -> bool {
+    let is_short = printed.len() <= SHORT;
+    let ends = ends(printed);
+    if has_code(&ends) {
+        return true;
+    }
     // An exit code says more than words do.
-    let code = ends.iter().find_map(|part| exit_code(part));
-    has_code(&ends)
-        || code.is_some_and(|code| code != 0)
-        || code.is_none()
-            && ends.iter().any(|part| {
-                part.lines().any(|line| AT_LINE_START.iter().any(|word| begins_with(line.trim_start(), word)))
-                    || (is_short && WORDS.iter().any(|word| has_word(part, word)))
-            })
+    if let Some(code) = self::ends(whole).iter().find_map(|part| exit_code(part)) {
+        return code != 0;
+    }
+    ends.iter().any(|part| {
+        part.lines().any(|line| AT_LINE_START.iter().any(|word| begins_with(line.trim_start(), word)))
+            || (is_short && WORDS.iter().any(|word| has_word(part, word)))
+    })
 }
 
 /// The beginning and the end of a text, in lower case.

@@ -40,6 +40,8 @@ pub enum StepKind {
     /// The agent does something.
     #[default]
     Act,
+    /// It only talks.
+    Talk,
     /// It waits on purpose.
     Wait,
     /// It only writes down what it is going to do.
@@ -124,6 +126,7 @@ impl StepWords {
         StepWords {
             result: Features::of(&strip(reply), Numbers::Count),
             said: Features::words_of(&strip(said)),
+            kind: StepKind::Talk,
             ..StepWords::default()
         }
     }

@@ -194,7 +194,11 @@ impl Conversation {
     pub(crate) fn observe(&mut self, observed: &Observed<'_>, policy: &LoopPolicy) {
         if policy.score == LoopScore::Literal {
             self.progress = None;
-        } else if self.progress.is_some() || !observed.prints.is_empty() || !self.entries.is_empty() {
+        } else if self.progress.is_some()
+            || !observed.prints.is_empty()
+            || !observed.exempt.is_empty()
+            || !self.entries.is_empty()
+        {
             let requests = self.entries.len();
             let progress = self.progress.get_or_insert_with(|| Progress::after(requests));
             progress.observe(observed, policy);

@@ -1,7 +1,7 @@
 //! What a message holds, in the shapes of OpenAI, Anthropic and Ollama: a text, or a list of parts with a `type`.
 //!
 //! Texts of several parts are joined by line breaks. Images, sound and files count by a hash of their bytes, as
-//! `<image:0123456789abcdef>`; so does a part of a type nobody knows, because it may be what changed.
+//! `<image:ghijklmnopabcdef>`; so does a part of a type nobody knows, because it may be what changed.
 
 use std::borrow::Cow;
 
@@ -131,7 +131,9 @@ impl<'a> Joined<'a> {
     }
 
     fn append_hash(&mut self, label: &str, hash: Hash64) {
-        let digits = hex::encode64(hash.0);
+        // In letters alone, so that another image is another word and no id that is passed over.
+        let digits = hex::encode64(hash.0)
+            .map(|digit| if digit.is_ascii_digit() { digit - b'0' + b'g' } else { digit });
         let parts = ["<", label, ":", std::str::from_utf8(&digits).unwrap_or_default(), ">"];
         let all = self.text.to_mut();
         if !all.is_empty() {
