@@ -125,8 +125,16 @@ async fn ld_1_kill_switch_bounds_are_named() {
 #[tokio::test]
 async fn ld_1_the_score_is_shown_with_its_parts() {
     let plane = Plane::with_agents(1).await;
-    let finding =
-        LoopFinding { score: 105, max: 100, prompts: 3, responses: 3, calls: 1, window: 9, repetition: None };
+    let finding = LoopFinding {
+        score: 105,
+        max: 100,
+        prompts: 3,
+        responses: 3,
+        calls: 1,
+        window: 9,
+        repetition: None,
+        stretch: None,
+    };
     plane.operator.set_score("a0", finding);
     let score = plane.get("/api/agents/a0/score").await.expect(200).json();
     for (key, value) in [

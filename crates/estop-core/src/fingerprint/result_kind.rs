@@ -144,9 +144,11 @@ fn is_empty(call: &CallWords, value: &serde_json::Value) -> bool {
         Value::Number(number) => number.as_u64() == Some(0) || call.says(&number.to_string()),
         Value::String(text) => call.says(text),
         Value::Array(list) => list.iter().all(|value| is_empty(call, value)),
-        Value::Object(fields) => {
-            fields.iter().all(|(key, value)| is_empty(call, value) || value.is_number() && is_of_paging(key))
-        }
+        Value::Object(fields) => fields.iter().all(|(key, value)| {
+            is_empty(call, value)
+                || value.is_number() && is_of_paging(key)
+                || value.is_string() && is_status(key)
+        }),
     }
 }
 
@@ -158,11 +160,21 @@ fn is_of_paging(key: &str) -> bool {
         .any(|word| key.contains(word))
 }
 
+fn is_status(key: &str) -> bool {
+    ["code", "message", "status"].iter().any(|word| key.eq_ignore_ascii_case(word))
+}
+
+/// A list of what is wrong is empty if all is well.
+fn is_of_problems(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    ["error", "fail", "issue", "problem", "violation", "warning"].iter().any(|word| key.contains(word))
+}
+
 fn has_list(value: &serde_json::Value) -> bool {
     use serde_json::Value;
     match value {
         Value::Array(_) => true,
-        Value::Object(fields) => fields.values().any(has_list),
+        Value::Object(fields) => fields.iter().any(|(key, value)| !is_of_problems(key) && has_list(value)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
@@ -253,7 +265,11 @@ fn has_word(text: &str, word: &str) -> bool {
             !before.ends_with(is_letter) && !after.starts_with(is_letter) && !after.starts_with('"');
         // `0 failed`, `0 rows rejected`, `no errors`.
         let mut words = before.split_ascii_whitespace().rev().take(2);
-        is_whole && !words.any(|word| matches!(word, "0" | "no" | "without"))
+        // `failed=0`, `errors: 0`.
+        let count = after.trim_start_matches(['=', ':', ' ']);
+        let counts_none =
+            count.len() < after.len() && count.starts_with('0') && !count[1..].starts_with(is_letter);
+        is_whole && !counts_none && !words.any(|word| matches!(word, "0" | "no" | "without"))
     })
 }
 
@@ -273,6 +289,7 @@ mod tests {
             r#"{"results": []}"#,
             r#"{"count": 0, "items": [], "next": null}"#,
             r#"{"data": [], "page": 41, "request": "f3a9c27b10"}"#,
+            r#"{"status": "ZERO_RESULTS", "results": []}"#,
         ] {
             assert_eq!(of(empty, Ended::Unknown), ResultKind::Nothing, "{empty}");
         }
@@ -317,6 +334,9 @@ mod tests {
             r#"{"errors": [], "files": 42}"#,
             "3 files changed",
             "finished, 0 rows rejected",
+            "till-12.store : ok=6 changed=2 unreachable=0 failed=0",
+            r#"{"status": "ok", "errors": []}"#,
+            r#"{"id": 17, "name": "Tove", "tags": []}"#,
             "The terrors of the deep, unfailing",
             "You go west. Position (-4, 0), energy 196.",
         ] {

@@ -74,9 +74,19 @@ impl StepKind {
                 start[at + said.len()..].chars().take_while(char::is_ascii_digit).take(9).collect();
             is_word && digits.parse::<u32>().is_ok_and(|seconds| seconds >= WAIT_SECONDS_MIN)
         });
-        let waits = named || sleeps || start.contains("--watch");
+        let waits = named && !is_short_wait(&start) || sleeps || start.contains("--watch");
         if waits { StepKind::Wait } else { StepKind::Act }
     }
+}
+
+/// Whether the first number in the arguments of a waiting tool is a short time.
+fn is_short_wait(args: &str) -> bool {
+    let Some(at) = args.find(|c: char| c.is_ascii_digit()) else { return false };
+    let digits: String = args[at..].chars().take_while(char::is_ascii_digit).take(9).collect();
+    let seconds = digits.parse::<u32>().unwrap_or(u32::MAX);
+    let seconds =
+        if args[..at].contains("ms") || args[..at].contains("milli") { seconds / 1_000 } else { seconds };
+    seconds < WAIT_SECONDS_MIN
 }
 
 /// Tools of the known clients that keep a plan, without `_` and `-`.
@@ -93,7 +103,7 @@ const PLANS: &[&str] = &[
 /// Arguments of fewer bytes are a command, not a text that is written.
 const LONG_CALL: usize = 400;
 const WAITS: &[&str] = &["sleep", "wait"];
-const WAIT_SECONDS_MIN: u32 = 5;
+const WAIT_SECONDS_MIN: u32 = 2;
 /// Bytes of a call's arguments in which a wait is looked for.
 const WAIT_WITHIN: usize = 300;
 
@@ -145,6 +155,9 @@ mod tests {
         assert_eq!(kind("Bash", r#"{"command": "sleep 30 && kubectl get pods"}"#), StepKind::Wait);
         assert_eq!(kind("Bash", r#"{"command": "gh run watch --watch"}"#), StepKind::Wait);
         assert_eq!(kind("browser_wait_for", "{}"), StepKind::Wait);
+        assert_eq!(kind("wait_for", r##"{"selector": "#a", "timeout_ms": 5000}"##), StepKind::Wait);
+        assert_eq!(kind("wait", r#"{"seconds": 1}"#), StepKind::Act, "too short to wait for anything");
+        assert_eq!(kind("Bash", r#"{"command": "sleep 1; ls"}"#), StepKind::Act);
         for act in [r#"{"command": "grep -rn sleep src"}"#, r#"{"wait": false}"#, "please wait, asleep 3"] {
             assert_eq!(kind("Bash", act), StepKind::Act, "{act}");
         }

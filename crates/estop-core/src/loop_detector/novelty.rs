@@ -62,7 +62,10 @@ pub(super) struct Seen {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Action {
     action: u32,
+    /// What came of it; of a failure its words, whatever its numbers.
     result: u32,
+    /// What came of it exactly.
+    exact: u32,
     /// The number of its step.
     number: u32,
 }
@@ -98,7 +101,7 @@ impl Seen {
         let number = self.next();
         self.count = number;
         let result = if step.words.failure == 0 { step.result.0 as u32 } else { step.words.failure };
-        let made = Action { action: step.action.0 as u32, result, number };
+        let made = Action { action: step.action.0 as u32, result, exact: step.result.0 as u32, number };
         let (latest, known) = self.known(made);
         let novelty = match step.words.kind {
             StepKind::Talk | StepKind::Plan => self.of_talk(&step.words),
@@ -117,7 +120,8 @@ impl Seen {
         let latest = same.next();
         let known = match latest {
             None => Known::Nothing,
-            Some(latest) if latest.result == made.result => Known::Latest,
+            Some(latest) if latest.exact == made.exact => Known::Latest,
+            Some(latest) if latest.result == made.result => Known::Result,
             Some(_) if same.any(|before| before.result == made.result) => Known::Result,
             Some(_) => Known::Action,
         };
@@ -144,7 +148,9 @@ impl Seen {
         let new = new_of(&mut self.results, result);
         let of_result = match result_kind {
             // A long result may have changed where none of its words are remembered.
-            ResultKind::Content if new.words == 0 && known == Known::Action => self.worth_of_motion(profile),
+            ResultKind::Content if new.words == 0 && known == Known::Action => {
+                self.worth_of_motion(new.numbers, profile)
+            }
             ResultKind::Content if known >= Known::Result => share(new.words, NEW_WORDS),
             ResultKind::Content => share(new.all(), NEW_WORDS),
             // A failure is another one if much of it is.
@@ -162,6 +168,7 @@ impl Seen {
                 self.futile.saturating_add(1)
             }
             Known::Nothing | Known::Latest if of_result < u32::from(NEWS) => self.futile,
+            // The check shows something else.
             Known::Nothing | Known::Action | Known::Result | Known::Latest => 0,
         };
         (of_call * worth / 100).max(of_result).min(100) as u8
@@ -177,8 +184,9 @@ impl Seen {
 
     /// What it is worth that the result of a call that was made before moved, in its numbers alone: less after a while, unless
     /// watching numbers is the agent's work.
-    fn worth_of_motion(&mut self, profile: Profile) -> u32 {
-        self.moved = self.moved.saturating_add(1);
+    fn worth_of_motion(&mut self, numbers: usize, profile: Profile) -> u32 {
+        // A number and its pairs with the words beside it.
+        self.moved = if numbers <= 2 * NEW_WORDS { self.moved.saturating_add(1) } else { 0 };
         if self.moved <= MOVES || profile == Profile::Ops { MOVED } else { WORTH_IF_FAILED }
     }
 

@@ -25,6 +25,8 @@ const FORGET: u32 = 75;
 /// A pause in which somebody or something else had its turn; where an agent watches and waits, a shorter one.
 const PAUSE_MS: u64 = 40_000;
 const PAUSE_OPS_MS: u64 = 10_000;
+/// A tool that failed may have taken so long.
+const PAUSE_IF_FAILED_MS: u64 = 300_000;
 /// What a step without news counts after such a pause since it was last made, in hundredths; and after a wait on purpose.
 const AFTER_PAUSE: u8 = 5;
 const AFTER_WAIT: u8 = 20;
@@ -101,7 +103,7 @@ impl Progress {
 
     /// Takes in what was observed. Says where the conversation stands now, and with which step a loop is complete.
     pub(crate) fn observe(&mut self, observed: &Observed<'_>, policy: &LoopPolicy) -> Standing {
-        self.passes(observed.now, policy);
+        self.passes(observed, policy);
         self.stale_requests = self.stale_requests.saturating_add(u16::from(observed.is_request));
         let max = score_max(policy);
         for step in &observed.exempt {
@@ -155,15 +157,27 @@ impl Progress {
         (self.stale_requests, self.stale_steps) = (0, 0);
     }
 
-    /// Time passes. A pause makes what was before it count less.
-    fn passes(&mut self, now: Millis, policy: &LoopPolicy) {
-        let pause = if policy.profile == Profile::Ops { PAUSE_OPS_MS } else { PAUSE_MS };
-        if self.last != Millis(0) && now.since(self.last) > pause {
+    /// Time passes. A pause makes what was before it count less; a tool that took its time and failed made none.
+    fn passes(&mut self, observed: &Observed<'_>, policy: &LoopPolicy) {
+        let passed = observed.now.since(self.last);
+        let has_failed = |step: &&StepFingerprint| {
+            step.words.result_kind == ResultKind::Failure && step.words.kind != StepKind::Wait
+        };
+        let pause = match policy.profile {
+            Profile::Ops => PAUSE_OPS_MS,
+            Profile::Coding | Profile::Interactive | Profile::Batch
+                if observed.prints.iter().any(has_failed) =>
+            {
+                PAUSE_IF_FAILED_MS
+            }
+            Profile::Coding | Profile::Interactive | Profile::Batch => PAUSE_MS,
+        };
+        if self.last != Millis(0) && passed > pause {
             self.paused = self.seen.next();
             self.score /= 4;
             self.begin_stretch();
         }
-        self.last = now;
+        self.last = observed.now;
     }
 
     /// Remembers a step. `None` if it says nothing about progress.
@@ -185,7 +199,7 @@ impl Progress {
         };
         if before.is_none() || novelty > STALE {
             // An answer to what was not done before is no answer given again.
-            self.stale_requests = 0;
+            self.begin_stretch();
         }
         if novelty >= NEWS {
             self.news();
