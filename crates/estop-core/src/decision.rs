@@ -12,7 +12,7 @@ use crate::agent::standing::Cause;
 use crate::budget::{BudgetFinding, BudgetWarning};
 use crate::guards::breaker::LimitUse;
 use crate::ids::{Name, RequestId};
-use crate::loop_detector::LoopEvidence;
+use crate::loop_detector::{self, LoopEvidence};
 use crate::tripwire::health::HealthFinding;
 
 pub use crate::guard::Guard;
@@ -76,6 +76,18 @@ pub enum Effect {
     HealthFell(HealthFinding),
     /// The entries that made a loop, as evidence.
     LoopEvidence(LoopEvidence),
+    /// The agent was told that it repeats itself, before it is stopped (LD-9).
+    Nudged {
+        /// The tool it called last.
+        tool: Name,
+        /// Steps without news until then.
+        steps: u16,
+    },
+    /// Whether news came within five steps after that.
+    NudgeEnded {
+        /// They did.
+        helped: bool,
+    },
     /// A guard in shadow would have stopped the agent here; reported once until it passes again.
     WouldHaveStopped {
         /// Which guard.
@@ -182,19 +194,28 @@ impl Decision {
     /// Nothing was asked, but something may have happened all the same.
     fn noted_reason(&self) -> String {
         match self.deactivated().or_else(|| self.paused()) {
-            Some(cause) => self.why(cause),
+            Some(cause) => self.cause(cause),
             None => "Noted: nothing was asked.".to_owned(),
         }
     }
 
-    /// Why the agent was switched off or paused for `cause` by this event. Never empty.
-    pub fn why(&self, cause: Cause) -> String {
+    /// What the guard of `cause` said. Never empty.
+    fn cause(&self, cause: Cause) -> String {
         let health = self.health_fell().filter(|_| cause == Cause::Health).map(HealthFinding::to_string);
         let said = || Some(self.verdicts.get(cause.guard())?.finding.to_string());
-        let why =
-            health.or_else(said).unwrap_or_else(|| format!("The agent was stopped by {}.", cause.name()));
-        match self.evidence().and_then(|evidence| evidence.tool.as_deref()) {
-            Some(tool) if matches!(cause, Cause::Loop | Cause::Churn) => format!("{why} Tool: {tool}."),
+        health.or_else(said).unwrap_or_else(|| format!("The agent was stopped by {}.", cause.name()))
+    }
+
+    /// Why the agent was switched off or paused for `cause` by this event, as people are told: with what it wasted and the setting
+    /// that would have spared it, which is none of the agent's business. Never empty.
+    pub fn why(&self, cause: Cause) -> String {
+        let why = self.cause(cause);
+        let tool = self.evidence().and_then(|evidence| evidence.tool.as_deref());
+        match (cause, self.verdicts.get(Guard::Loop).map(|verdict| &verdict.finding)) {
+            (Cause::Loop, Some(Finding::Loop(finding))) => {
+                format!("{why} {}", loop_detector::explain::more(finding, tool))
+            }
+            (Cause::Churn, _) => tool.map_or_else(|| why.clone(), |tool| format!("{why} Tool: {tool}.")),
             _ => why,
         }
     }

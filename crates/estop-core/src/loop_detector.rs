@@ -1,6 +1,7 @@
 //! The loop score (LD-1): similar prompts × 1.0 + similar answers × 2.0 + repeated calls × 1.5, in tenths.
 
 pub mod chant;
+pub(crate) mod explain;
 mod novelty;
 pub mod progress;
 pub mod repetition;
@@ -44,8 +45,13 @@ pub struct LoopFinding {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repetition: Option<Repetition>,
     /// How long nothing new has happened; `None` where the literal score does not ask.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "is_fresh")]
     pub stretch: Option<Stretch>,
+}
+
+/// The newest step brought news: nothing worth writing down.
+fn is_fresh(stretch: &Option<Stretch>) -> bool {
+    stretch.is_none_or(|stretch| stretch.steps == 0)
 }
 
 impl LoopFinding {

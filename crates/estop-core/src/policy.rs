@@ -77,6 +77,8 @@ pub struct LoopPolicy {
     pub unbroken: bool,
     /// LD-8 is on: a stretch of steps without anything new.
     pub nothing_new: bool,
+    /// LD-9 is on: an agent is told before it is stopped, where a hook can tell it.
+    pub nudge: bool,
     /// How the score counts.
     pub score: LoopScore,
 }
@@ -92,6 +94,7 @@ impl Default for LoopPolicy {
             within_window: true,
             unbroken: true,
             nothing_new: true,
+            nudge: true,
             score: LoopScore::default(),
         }
     }

@@ -74,6 +74,8 @@ scenarios! {
     ld_4_calls_beyond_the_window_are_forgotten
     ld_4_who_deactivated_is_kept
     ld_4_window_is_first_in_first_out
+    ld_9_an_agent_is_told_before_it_is_stopped
+    ld_9_can_be_switched_off
     ld_6_batch_profile_asks_the_same_of_many_items
     ld_6_exempt_tools_do_not_count
     ld_6_for_agents_that_act_in_text_the_code_block_is_the_action

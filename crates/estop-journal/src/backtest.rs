@@ -199,6 +199,8 @@ fn timer_stop(decision: &Decision) -> Option<Guard> {
         Effect::Deactivated { cause } | Effect::Paused { cause } => Some(cause.guard()),
         Effect::AbortInFlight
         | Effect::LoopEvidence(_)
+        | Effect::Nudged { .. }
+        | Effect::NudgeEnded { .. }
         | Effect::WouldHaveStopped { .. }
         | Effect::CutStream { .. }
         | Effect::BudgetWarned(_)

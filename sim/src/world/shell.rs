@@ -125,6 +125,8 @@ impl<J: Judge> World<J> {
                 }
                 Effect::HealthFell(_)
                 | Effect::LoopEvidence(_)
+                | Effect::Nudged { .. }
+                | Effect::NudgeEnded { .. }
                 | Effect::WouldHaveStopped { .. }
                 | Effect::BudgetWarned(_)
                 | Effect::BudgetRefused(_)

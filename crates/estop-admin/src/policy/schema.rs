@@ -19,6 +19,7 @@ pub(crate) fn policy_schema() -> Value {
             "within_window": flag,
             "unbroken": flag,
             "nothing_new": flag,
+            "nudge": flag,
         })),
         "loop_score": {"enum": ["novelty", "literal"]},
         "profile": {"enum": ["coding", "interactive", "batch", "ops"]},

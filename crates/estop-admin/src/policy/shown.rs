@@ -18,6 +18,7 @@ pub(crate) fn in_file_shape(policy: &Policy) -> Map<String, Value> {
         within_window,
         unbroken,
         nothing_new,
+        nudge,
         score,
     } = &policy.loops;
     let shape = json!({
@@ -31,6 +32,7 @@ pub(crate) fn in_file_shape(policy: &Policy) -> Map<String, Value> {
             "within_window": within_window,
             "unbroken": unbroken,
             "nothing_new": nothing_new,
+            "nudge": nudge,
         },
         "loop_score": word(score),
         "profile": word(profile),

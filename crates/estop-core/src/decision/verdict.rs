@@ -104,6 +104,9 @@ impl Verdict {
     /// What the agent should be told though it may go on: limits that are near, also where reaching them stops nobody.
     pub fn warning(&self) -> Option<String> {
         match (self.ruling, &self.finding) {
+            (Ruling::Warn, Finding::Loop(LoopFinding { stretch: Some(stretch), .. })) => {
+                Some(stretch.nudge_text())
+            }
             (Ruling::Warn, finding) => Some(finding.to_string()),
             (Ruling::WouldStop, Finding::Breaker(finding)) => Some(finding.shadow_warning()),
             (Ruling::Pass | Ruling::Stop | Ruling::WouldStop | Ruling::Off | Ruling::Skip, _) => None,

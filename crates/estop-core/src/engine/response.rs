@@ -49,6 +49,7 @@ impl AgentState {
             }
             if let Some(progress) = &mut c.progress {
                 progress.answered(now);
+                progress.spend(r.usage.into());
             }
             if r.ended == Ended::Failed {
                 c.set_failed(flight.entry);

@@ -7,7 +7,7 @@ use super::request::judge_breaker;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::standing::{Cause, Standing};
-use crate::decision::{Decision, Effect, Guard};
+use crate::decision::{Decision, Effect, Finding, Guard, Ruling};
 use crate::event::{Ended, Event, ToolFinished, ToolGate, ToolRequested};
 use crate::fingerprint::StepFingerprint;
 use crate::fingerprint::signature::hook_conversation;
@@ -15,7 +15,7 @@ use crate::guards::hours;
 use crate::ids::{CallId, Hash64, Name};
 use crate::judgement::Level;
 use crate::loop_detector::step::step_of;
-use crate::loop_detector::{self, LoopEvidence, Observed};
+use crate::loop_detector::{self, LoopEvidence, LoopFinding, Observed};
 use crate::minute::Mark;
 use crate::policy::{Mode, Policy};
 use crate::run::report_tool::is_wrap_up_tool;
@@ -209,6 +209,7 @@ impl AgentState {
             }
         }
         let (pass, evidence) = self.judge_step(now, &open, t, policy);
+        report_nudges(&pass, &open.tool, &mut effects);
         let of = ShadowScope { conversation: Some(hook_conversation(open.run.as_deref())), run: None };
         self.report_shadow_stops(&pass, of, &mut effects);
         if let Some(by) = pass.stopped_by() {
@@ -269,7 +270,12 @@ impl AgentState {
             c.observe(&observed, &policy.loops);
             return (pass, evidence);
         }
-        pass.ask(Guard::Loop, loop_detector::judge(Some(c), &observed, &policy.loops), policy.modes.loops);
+        let mut judgement = loop_detector::judge(Some(c), &observed, &policy.loops);
+        let nudge = judgement.seen.stretch.is_some_and(|stretch| stretch.nudge);
+        if nudge && open.gate == ToolGate::Hook && policy.loops.nudge && judgement.level == Level::Pass {
+            judgement.level = Level::Warn;
+        }
+        pass.ask(Guard::Loop, judgement, policy.modes.loops);
         pass.ask(Guard::Churn, c.track.judge_churn(steps), policy.modes.churn);
         if pass.stopped_by().is_some() {
             evidence = loop_detector::evidence(c, &observed, &policy.loops);
@@ -324,5 +330,17 @@ impl AgentState {
         let of = ShadowScope { conversation: None, run: event.run.as_deref() };
         self.report_shadow_stops(&pass, of, &mut effects);
         pass.into_decision(effects)
+    }
+}
+
+/// That the agent is told it repeats itself, and whether it helped when it was told before (LD-9).
+fn report_nudges(pass: &Pass, tool: &Name, effects: &mut Vec<Effect>) {
+    let Some(verdict) = pass.verdicts().get(Guard::Loop) else { return };
+    let Finding::Loop(LoopFinding { stretch: Some(stretch), .. }) = verdict.finding else { return };
+    if let Some(helped) = stretch.nudge_helped {
+        effects.push(Effect::NudgeEnded { helped });
+    }
+    if verdict.ruling == Ruling::Warn {
+        effects.push(Effect::Nudged { tool: tool.clone(), steps: stretch.steps });
     }
 }

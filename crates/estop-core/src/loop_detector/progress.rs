@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Amount;
 use crate::fingerprint::StepFingerprint;
 use crate::fingerprint::result_kind::ResultKind;
 use crate::fingerprint::signature::mix;
@@ -13,6 +14,7 @@ use crate::ids::Hash64;
 use crate::loop_detector::Observed;
 use crate::loop_detector::novelty::{NEWS, Novelty, Seen};
 use crate::loop_detector::repetition::Repetition;
+use crate::money::NanoUsd;
 use crate::policy::{LoopPolicy, Profile};
 use crate::ring::Ring;
 use crate::time::Millis;
@@ -37,6 +39,9 @@ const STEPS: usize = 20;
 const BACK_TO_BACK: usize = 5;
 const BLOCKS: usize = 4;
 const PERIOD_MAX: usize = 4;
+/// How far on the way to a stop an agent is told (LD-9), and how many steps it then has to show news.
+const NUDGE_PERCENT: u16 = 60;
+const NUDGE_STEPS: u8 = 5;
 /// The same step this often within [`STEPS`].
 const WITHIN_WINDOW: usize = 5;
 /// The mean novelty up to which a stretch is without progress.
@@ -59,6 +64,12 @@ pub(crate) struct Progress {
     /// Requests and steps since the last news, pause or wait: what is similar among them counts (LD-1).
     pub(crate) stale_requests: u16,
     stale_steps: u16,
+    /// When the last news came, and what was spent since.
+    news_at: Millis,
+    spent: Amount,
+    /// The agent was told about this stretch (LD-9); so many more steps may show whether it helped.
+    nudged: bool,
+    nudge_left: u8,
 }
 
 /// A step, as blocks are made of it.
@@ -84,6 +95,14 @@ pub struct Stretch {
     pub steps: u16,
     /// Of them, those that failed or brought nothing.
     pub failures: u16,
+    /// How often the newest step was made among the last twenty, with the same result.
+    pub repeats: u16,
+    /// How long it has lasted.
+    pub ms: u64,
+    /// What was spent in it.
+    pub tokens: u64,
+    /// In money.
+    pub usd: NanoUsd,
     /// What the newest step brought, from 0 (nothing new) to 100; `None` if there was no step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub novelty: Option<u8>,
@@ -92,6 +111,26 @@ pub struct Stretch {
     pub pace: Option<u8>,
     /// How far it is to a stop: 100 stops.
     pub percent: u16,
+    /// The agent should be told now, where that is possible: once a stretch (LD-9).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub nudge: bool,
+    /// It was told some steps ago: whether news came since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nudge_helped: Option<bool>,
+}
+
+impl Stretch {
+    /// What the agent is told before it is stopped.
+    pub fn nudge_text(&self) -> String {
+        let repeats = match self.repeats {
+            0..=2 => String::new(),
+            repeats => format!(", and the same call had the same result {repeats} times"),
+        };
+        format!(
+            "estop: your last {} steps brought nothing new{repeats}. Try another way, or stop and tell the person what you are missing.",
+            self.steps.max(1)
+        )
+    }
 }
 
 impl Progress {
@@ -117,6 +156,7 @@ impl Progress {
         let marks = observed.prints.iter().filter_map(|step| self.step(step, observed.ask, policy));
         // Calls made at once were chosen before the result of any was known: together they are one step on the way.
         let newest = marks.max_by_key(|mark| mark.novelty);
+        let nudge_helped = newest.and_then(|mark| self.after_nudge(mark));
         let found = newest.and_then(|mark| {
             self.weigh(mark, max);
             self.find(mark, policy).map(|rule| (observed.prints.len() - 1, rule))
@@ -124,7 +164,37 @@ impl Progress {
         if observed.asked_words.is_some_and(|asked| self.seen.replied(asked) >= NEWS) {
             self.person();
         }
-        Standing { found, stretch: self.stretch(newest, policy) }
+        let mut stretch = Stretch { nudge_helped, ..self.stretch(observed.now, newest, policy) };
+        stretch.nudge = found.is_none() && self.nudges(&stretch);
+        Standing { found, stretch }
+    }
+
+    /// Whether the agent should be told now.
+    fn nudges(&mut self, stretch: &Stretch) -> bool {
+        let is_stale = stretch.novelty.is_some_and(|novelty| novelty < NEWS);
+        if self.nudged || !is_stale || stretch.percent < NUDGE_PERCENT {
+            return false;
+        }
+        (self.nudged, self.nudge_left) = (true, NUDGE_STEPS);
+        true
+    }
+
+    /// Whether a nudge helped, once that can be told.
+    fn after_nudge(&mut self, newest: Mark) -> Option<bool> {
+        if self.nudge_left == 0 {
+            return None;
+        }
+        self.nudge_left -= 1;
+        let helped = newest.novelty >= NEWS;
+        if helped {
+            self.nudge_left = 0;
+        }
+        (self.nudge_left == 0).then_some(helped)
+    }
+
+    /// An answer cost this much.
+    pub(crate) fn spend(&mut self, amount: Amount) {
+        self.spent = self.spent.plus(amount);
     }
 
     /// A person said something.
@@ -149,7 +219,8 @@ impl Progress {
     }
 
     fn news(&mut self) {
-        (self.stale, self.failed) = (0, 0);
+        (self.stale, self.failed, self.nudged) = (0, 0, false);
+        (self.news_at, self.spent) = (self.last, Amount::default());
         self.begin_stretch();
     }
 
@@ -159,6 +230,9 @@ impl Progress {
 
     /// Time passes. A pause makes what was before it count less; a tool that took its time and failed made none.
     fn passes(&mut self, observed: &Observed<'_>, policy: &LoopPolicy) {
+        if self.last == Millis(0) {
+            self.news_at = observed.now;
+        }
         let passed = observed.now.since(self.last);
         let has_failed = |step: &&StepFingerprint| {
             step.words.result_kind == ResultKind::Failure && step.words.kind != StepKind::Wait
@@ -225,13 +299,21 @@ impl Progress {
         self.score = (left + lack * lack * u32::from(mark.pace) / 1_000).min(2 * max);
     }
 
-    fn stretch(&self, newest: Option<Mark>, policy: &LoopPolicy) -> Stretch {
+    fn stretch(&self, now: Millis, newest: Option<Mark>, policy: &LoopPolicy) -> Stretch {
+        let is_same = |mark: &&Mark| newest.is_some_and(|newest| newest.signature == mark.signature);
+        let score = (self.score * 100 / score_max(policy)) as u16;
         Stretch {
             steps: self.stale,
             failures: self.failed,
+            repeats: self.steps.iter().filter(is_same).count() as u16,
+            ms: now.since(self.news_at),
+            tokens: self.spent.tokens,
+            usd: self.spent.usd,
             novelty: newest.map(|mark| mark.novelty),
             pace: newest.map(|mark| mark.pace),
-            percent: (self.score * 100 / score_max(policy)) as u16,
+            percent: score.max(if policy.back_to_back { self.percent_of_blocks() } else { 0 }),
+            nudge: false,
+            nudge_helped: None,
         }
     }
 
@@ -249,21 +331,17 @@ impl Progress {
     fn back_to_back(&self) -> Option<Repetition> {
         let steps: Vec<Mark> = self.steps.iter().copied().collect();
         (1..=PERIOD_MAX).find_map(|period| {
-            let equal = (period..steps.len())
-                .rev()
-                .take_while(|at| steps[*at].signature == steps[at - period].signature)
-                .count();
-            let blocks = if steps.len() < period { 0 } else { equal / period + 1 };
-            let needed = if period == 1 { BACK_TO_BACK } else { BLOCKS };
-            if blocks < needed {
-                return None;
-            }
-            let block = &steps[steps.len() - period * blocks..];
-            let is_dense =
-                block.iter().map(|mark| usize::from(mark.pace)).sum::<usize>() >= 99 * period * needed;
-            (is_dense && is_stale(block.iter().skip(period), block.len()))
+            let blocks = blocks(&steps, period);
+            (blocks >= blocks_needed(period))
                 .then_some(Repetition::BackToBack { period: period as u8, repeats: blocks as u16 })
         })
+    }
+
+    /// How far it is to that.
+    fn percent_of_blocks(&self) -> u16 {
+        let steps: Vec<Mark> = self.steps.iter().copied().collect();
+        let percent = |period| (blocks(&steps, period) * 100 / blocks_needed(period)).min(100);
+        (1..=PERIOD_MAX).map(percent).max().unwrap_or(0) as u16
     }
 
     fn within_window(&self) -> Option<Repetition> {
@@ -279,6 +357,23 @@ impl Progress {
         is_stale(stretch.iter().skip(1).copied(), stretch.len())
             .then_some(Repetition::WithinWindow { repeats: repeats as u16 })
     }
+}
+
+fn blocks_needed(period: usize) -> usize {
+    if period == 1 { BACK_TO_BACK } else { BLOCKS }
+}
+
+/// How many equal blocks of `period` steps stand back to back at the end, without a pause or news; 0 if it is but one.
+fn blocks(steps: &[Mark], period: usize) -> usize {
+    let equal = (period..steps.len())
+        .rev()
+        .take_while(|at| steps[*at].signature == steps[at - period].signature)
+        .count();
+    let blocks = if equal < period { 0 } else { equal / period + 1 };
+    let block = &steps[steps.len() - period * blocks..];
+    let needed = blocks.min(blocks_needed(period));
+    let is_dense = block.iter().map(|mark| usize::from(mark.pace)).sum::<usize>() >= 99 * period * needed;
+    if is_dense && is_stale(block.iter().skip(period), block.len()) { blocks } else { 0 }
 }
 
 /// Whether so many steps brought hardly anything new.

@@ -93,6 +93,7 @@ fn merge_policy(policy: &mut Policy, layer: &PolicyIn, zones: &Zones) {
     set(&mut loops.within_window, layer.loop_rules.within_window);
     set(&mut loops.unbroken, layer.loop_rules.unbroken);
     set(&mut loops.nothing_new, layer.loop_rules.nothing_new);
+    set(&mut loops.nudge, layer.loop_rules.nudge);
     set(&mut loops.score, layer.loop_score);
     set(&mut policy.block_response, layer.block_response);
     set(&mut policy.limits.wrap_up_tools, layer.wrap_up_tools.clone());

@@ -111,6 +111,9 @@ pub struct LoopRulesIn {
     /// A stretch of steps without anything new, whatever its shape (LD-8).
     #[serde(deserialize_with = "given")]
     pub nothing_new: Option<bool>,
+    /// The agent is told before it is stopped (LD-9).
+    #[serde(deserialize_with = "given")]
+    pub nudge: Option<bool>,
 }
 
 /// Spending caps (PO-2).

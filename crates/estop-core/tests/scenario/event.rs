@@ -22,7 +22,7 @@ use estop_core::event::{
     ResponseCompleted, StreamAborted, StreamProgressed, ToolFinished, ToolGate, ToolRequested, Usage,
 };
 use estop_core::fingerprint::{
-    RequestFingerprint, RequestText, ResponseFingerprint, ResponseText, StepText, signature,
+    RequestFingerprint, RequestText, ResponseFingerprint, ResponseText, StepFingerprint, StepText, signature,
 };
 use estop_core::guard::Guard;
 use estop_core::ids::{CallId, RequestId};
@@ -201,13 +201,9 @@ fn what(world: &mut World, run: Option<&str>, options: &mut Options) -> Result<E
                 (false, false) => Ended::Ok,
             };
             let reports = options.flag("reports");
-            EventKind::ToolFinished(ToolFinished {
-                call,
-                result: signature::result(&result),
-                ended,
-                reports,
-                words: Default::default(),
-            })
+            let step = StepText { tool: "tool", args: "", result: &result, ended };
+            let (result, words) = StepFingerprint::result_of(&step);
+            EventKind::ToolFinished(ToolFinished { call, result, ended, reports, words })
         }
         "prompt" => EventKind::PromptSubmitted,
         "start" => EventKind::RunStarted {

@@ -293,6 +293,8 @@ fn happened(effect: &Effect, told: &AgentRecord<'_>) -> Option<(&'static str, Va
         Effect::Deactivated { cause } => Some(("kill_switch", stopped(*cause, told))),
         Effect::Paused { cause } => Some(("paused", paused(*cause, told))),
         Effect::WouldHaveStopped { guard } => Some(("would_have_stopped", json!({ "guard": guard.name() }))),
+        Effect::Nudged { tool, steps } => Some(("nudged", json!({ "tool": tool, "steps": steps }))),
+        Effect::NudgeEnded { helped } => Some(("nudge_ended", json!({ "helped": helped }))),
         Effect::RunTripped { run, used } => Some(("run_tripped", json!({ "limit": used, "run": run }))),
         Effect::RunEscalated { run, used, attended } => {
             Some(("run_escalated", json!({ "limit": used, "attended": attended, "run": run })))

@@ -215,6 +215,9 @@ impl HookRequest<'_> {
             if decision.deactivated().is_some() {
                 return verdict::of(&decision, self.hook);
             }
+            let standing = self.standing();
+            let context = standing.context.or_else(|| verdict::warning(&decision));
+            return HookOut { context, ..standing };
         }
         self.standing()
     }

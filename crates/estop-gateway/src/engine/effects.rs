@@ -56,6 +56,8 @@ impl Engine {
                 | Effect::Paused { .. }
                 | Effect::HealthFell(_)
                 | Effect::LoopEvidence(_)
+                | Effect::Nudged { .. }
+                | Effect::NudgeEnded { .. }
                 | Effect::WouldHaveStopped { .. }
                 | Effect::BudgetWarned(_)
                 | Effect::BudgetRefused(_)

@@ -113,9 +113,12 @@ fn sentence(reason: &dyn Display, next: &str) -> String {
     format!("Stopped by estop: {reason} {next}")
 }
 
-/// Limits that are near, or reached where they stop nobody, and that a tripped run should sum up (CB-2, CB-6).
-fn warning(decision: &Decision) -> Option<String> {
-    let said = [Guard::Run, Guard::Breaker].into_iter().filter_map(|guard| decision.verdicts.get(guard));
+/// Limits that are near, or reached where they stop nobody, that a tripped run should sum up (CB-2, CB-6), and that the agent repeats
+/// itself (LD-9).
+pub(super) fn warning(decision: &Decision) -> Option<String> {
+    let said = [Guard::Run, Guard::Breaker, Guard::Loop]
+        .into_iter()
+        .filter_map(|guard| decision.verdicts.get(guard));
     let words: Vec<String> = said.filter_map(estop_core::decision::Verdict::warning).collect();
     (!words.is_empty()).then(|| words.join("\n"))
 }
