@@ -88,6 +88,8 @@ pub(crate) fn is_number(feature: u16) -> bool {
 pub enum Numbers {
     /// They are: a result whose numbers move is news.
     Count,
+    /// They are, also long ones: a person who says a number means it.
+    All,
     /// They are not: a failure that differs in a number is the same failure.
     Ignore,
 }
@@ -173,7 +175,7 @@ impl Word {
         let is_number = digits > 0;
         let is_id = digits > 0 && (hex == len && len >= LONG_HEX || len >= LONG_MIXED);
         let counts = match digits == len {
-            true => numbers == Numbers::Count && len < LONG_NUMBER,
+            true => numbers == Numbers::All || numbers == Numbers::Count && len < LONG_NUMBER,
             false => !is_id,
         };
         if len > 0 && counts {

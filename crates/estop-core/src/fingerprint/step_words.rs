@@ -134,7 +134,7 @@ impl StepWords {
     pub fn of_text(said: &str, reply: &str) -> StepWords {
         let strip = |text: &str| volatile::strip(&signature::head_and_tail(text));
         StepWords {
-            result: Features::of(&strip(reply), Numbers::Count),
+            result: Features::of(&strip(reply), Numbers::All),
             said: Features::words_of(&strip(said)),
             kind: StepKind::Talk,
             ..StepWords::default()

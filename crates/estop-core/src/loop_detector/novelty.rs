@@ -32,13 +32,14 @@ const ANOTHER_FAILURE: u32 = 50;
 /// What a new call is worth that failed, in hundredths; that brought nothing; that acts in text; and in a batch, where many such
 /// items in a row are no loop.
 const WORTH_IF_FAILED: u32 = 10;
-const WORTH_IF_EMPTY: u32 = 12;
+const WORTH_IF_EMPTY: u32 = 15;
 const WORTH_IN_TEXT: u32 = 15;
 const WORTH_IN_BATCH: u32 = 30;
 /// What it is worth that the result of a call that was made before moved, in its numbers alone.
 const MOVED: u32 = 40;
-/// So many times in a row; after that it is a clock, or a counter of the agent's own steps.
+/// So many times by the same call in a row, or by several; after that it is a clock, or a counter of the agent's own steps.
 const MOVES: u8 = 11;
+const MOVES_OF_SEVERAL: u8 = 25;
 /// The same failure of the same check so often, without news, is usual; after that, what is done in between is worth less.
 const FUTILE: u8 = 2;
 const LESS_IF_FUTILE: u32 = 30;
@@ -149,7 +150,9 @@ impl Seen {
         let of_result = match result_kind {
             // A long result may have changed where none of its words are remembered.
             ResultKind::Content if new.words == 0 && known == Known::Action => {
-                self.worth_of_motion(new.numbers, profile)
+                let is_again =
+                    self.actions.iter().next_back().is_some_and(|last| last.action == step.action.0 as u32);
+                self.worth_of_motion(new.numbers, is_again, profile)
             }
             ResultKind::Content if known >= Known::Result => share(new.words, NEW_WORDS),
             ResultKind::Content => share(new.all(), NEW_WORDS),
@@ -184,10 +187,11 @@ impl Seen {
 
     /// What it is worth that the result of a call that was made before moved, in its numbers alone: less after a while, unless
     /// watching numbers is the agent's work.
-    fn worth_of_motion(&mut self, numbers: usize, profile: Profile) -> u32 {
+    fn worth_of_motion(&mut self, numbers: usize, is_again: bool, profile: Profile) -> u32 {
         // A number and its pairs with the words beside it.
         self.moved = if numbers <= 2 * NEW_WORDS { self.moved.saturating_add(1) } else { 0 };
-        if self.moved <= MOVES || profile == Profile::Ops { MOVED } else { WORTH_IF_FAILED }
+        let moves = if is_again { MOVES } else { MOVES_OF_SEVERAL };
+        if self.moved <= moves || profile == Profile::Ops { MOVED } else { WORTH_IF_FAILED }
     }
 
     /// What a new call is worth that only says it is done: less while a check fails the same way again and again.

@@ -32,6 +32,8 @@ const PAUSE_IF_FAILED_MS: u64 = 300_000;
 /// What a step without news counts after such a pause since it was last made, in hundredths; and after a wait on purpose.
 const AFTER_PAUSE: u8 = 5;
 const AFTER_WAIT: u8 = 20;
+/// The same if what it waited for failed.
+const AFTER_WAIT_IN_VAIN: u8 = 40;
 
 /// Steps that blocks are looked for in.
 const STEPS: usize = 20;
@@ -55,6 +57,7 @@ pub(crate) struct Progress {
     /// The step before which there was a pause, and the last wait on purpose; 0 = none.
     paused: u32,
     waited: u32,
+    waited_in_vain: bool,
     /// When something last happened; 0 = nothing did.
     last: Millis,
     score: u32,
@@ -260,14 +263,18 @@ impl Progress {
             return None;
         }
         let Novelty { novelty, number, before, result } = self.seen.take(step, policy.profile);
-        if step.words.kind == StepKind::Wait && step.words.result_kind == ResultKind::Content {
-            self.waited = number;
+        let has_failed = step.words.result_kind == ResultKind::Failure;
+        if step.words.kind == StepKind::Wait {
+            (self.waited, self.waited_in_vain) = (number, has_failed);
+        }
+        if step.words.kind == StepKind::Wait && !has_failed {
             self.score = self.score / 4 * 3;
             self.begin_stretch();
         }
         let since = before.unwrap_or(number - 1);
         let pace = match () {
             () if self.paused > since => AFTER_PAUSE,
+            () if self.waited > since && self.waited_in_vain => AFTER_WAIT_IN_VAIN,
             () if self.waited > since => AFTER_WAIT,
             () => 100,
         };
