@@ -2,8 +2,8 @@
 
 use estop_core::money::NanoUsd;
 use estop_core::policy::{
-    AllowedHours, BudgetPolicy, GatePolicy, Limit, Limits, LoopPolicy, Mode, ModelRules, Modes, Policy,
-    Preset, Profile, RateLimit, Unpriced, WatchdogPolicy, WatchdogScope,
+    AllowedHours, BudgetPolicy, GatePolicy, Limit, Limits, LoopPolicy, LoopScore, Mode, ModelRules, Modes,
+    Policy, Preset, Profile, RateLimit, Unpriced, WatchdogPolicy, WatchdogScope,
 };
 use estop_core::time::Zone;
 
@@ -40,6 +40,7 @@ fn suit(policy: &mut Policy, kind: Kind, rng: &mut Rng) {
         }
         Kind::Churner if rng.per_mille(700) => policy.modes.churn = Mode::Enforce,
         Kind::Batch => policy.loops.profile = Profile::Batch,
+        Kind::Poller => policy.loops.profile = Profile::Ops,
         Kind::Spender | Kind::Tight => {
             policy.modes.budget = Mode::Enforce;
             policy.budget = tight_budget(rng);
@@ -47,7 +48,6 @@ fn suit(policy: &mut Policy, kind: Kind, rng: &mut Rng) {
         Kind::Night => policy.hours = Some(any_hours(rng)),
         Kind::Steady
         | Kind::Chatter
-        | Kind::Poller
         | Kind::Sleeper
         | Kind::FanOut
         | Kind::Looper
@@ -87,11 +87,16 @@ fn any_modes(rng: &mut Rng) -> Modes {
 }
 
 fn any_loops(rng: &mut Rng) -> LoopPolicy {
+    let score = rng.pick(&[LoopScore::Literal, LoopScore::Novelty]);
+    // A tenth of the usual patience suits nobody's work.
+    let thresholds =
+        if score == LoopScore::Literal { [10, 50, 100, 100, 500] } else { [100, 100, 100, 100, 500] };
     LoopPolicy {
         window_size: rng.pick(&[5, 8, 20, 20, 100]),
-        threshold_tenths: rng.pick(&[10, 50, 100, 100, 500]),
+        threshold_tenths: rng.pick(&thresholds),
         exempt_tools: if rng.per_mille(100) { vec!["poll".into()] } else { Vec::new() },
         profile: Profile::Coding,
+        score,
         ..LoopPolicy::default()
     }
 }

@@ -8,7 +8,7 @@
 use estop_core::engine::AgentState;
 use estop_sim::{Config, run};
 
-const SEED_1: &str = "de5a8a8892e2c788fc6f36372aaf34dcfa8738958f815f9a000e547bd6f72f29";
+const SEED_1: &str = "df7ba77bf5be2d71669512d35221c8361b441741c3c0e111131d7c4daa3f37a9";
 
 #[test]
 fn seed_1_has_its_digest() {

@@ -2,7 +2,7 @@
 
 use estop_core::decision::{Finding, Guard, Ruling};
 use estop_core::event::{CallKind, EventKind};
-use estop_core::policy::{Mode, WatchdogScope};
+use estop_core::policy::{LoopScore, Mode, WatchdogScope};
 
 use super::Step;
 use crate::broken::{Holds, ensure};
@@ -113,12 +113,17 @@ pub(super) fn hours_hold(step: &Step<'_>, _: &Model) -> Holds {
 /// The fifth repetition in a row (the fourth of a block, the sixth in twenty steps) is not let through (LD-6).
 pub(super) fn loops_are_stopped(step: &Step<'_>, model: &Model) -> Holds {
     let EventKind::RequestReceived(r) = &step.event.what else { return Ok(()) };
-    if !step.is_allowed() || step.policy.modes.loops != Mode::Enforce || r.call != CallKind::Generation {
+    if !step.is_allowed() || !is_enforced_literally(step) || r.call != CallKind::Generation {
         return Ok(());
     }
     ensure(!model.circles_with(r, step.policy).repeats, "loops_are_stopped", || {
         format!("the steps {:?} complete a loop", r.print.steps)
     })
+}
+
+/// By progress, a pause or news in between spare a repetition (LD-8): the model knows neither.
+fn is_enforced_literally(step: &Step<'_>) -> bool {
+    step.policy.modes.loops == Mode::Enforce && step.policy.loops.score == LoopScore::Literal
 }
 
 /// The eighth equal failure in a row with other arguments is not let through (LD-6 d).
@@ -144,7 +149,7 @@ pub(super) fn retries_add_nothing(step: &Step<'_>, model: &Model) -> Holds {
 /// A loop that hooks see stops the agent when the tool ends.
 pub(super) fn hook_loops_are_stopped(step: &Step<'_>, model: &Model) -> Holds {
     let modes = &step.policy.modes;
-    let loops = model.hook_circles.repeats && modes.loops == Mode::Enforce;
+    let loops = model.hook_circles.repeats && is_enforced_literally(step);
     let churns = model.hook_circles.churns && modes.churn == Mode::Enforce;
     ensure(!(loops || churns) || model.may == May::NotWhileOff, "hook_loops_are_stopped", || {
         format!("{:?}, and the agent may still work", model.hook_circles)

@@ -6,7 +6,7 @@ use estop_core::engine::AgentState;
 use estop_core::event::{Estimate, Event, EventKind, RequestReceived, ResponseCompleted, Usage};
 use estop_core::fingerprint::{RequestFingerprint, RequestText, ResponseFingerprint, ResponseText, StepText};
 use estop_core::ids::RequestId;
-use estop_core::policy::{Mode, Policy};
+use estop_core::policy::{LoopScore, Mode, Policy};
 use estop_core::system::GateView;
 use estop_core::time::{Millis, Now};
 use estop_journal::Backtest;
@@ -114,6 +114,8 @@ impl Agent {
         let mut policy = Policy::default();
         policy.modes.loops = loops;
         policy.loops.window_size = 30;
+        // The figures below are those of plain similarity.
+        policy.loops.score = LoopScore::Literal;
         Agent { name: name.to_owned(), state: AgentState::default(), policy }
     }
 }
