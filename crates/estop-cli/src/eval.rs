@@ -2,6 +2,7 @@
 
 mod report;
 mod steps;
+mod study;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,6 +39,9 @@ pub struct Args {
     /// List every trace with its outcome
     #[arg(long)]
     list: bool,
+    /// Print a study in Markdown: the rules alone and together, without times, and each family by what the others taught
+    #[arg(long, conflicts_with_all = ["json", "policy", "journal", "list", "steps"])]
+    report: bool,
     /// Show each step of one trace: what it brought, and how far it was from a stop
     #[arg(long, value_name = "ID", conflicts_with = "json")]
     steps: Option<String>,
@@ -45,6 +49,10 @@ pub struct Args {
 
 /// Runs the command.
 pub fn main(args: &Args) -> anyhow::Result<Exit> {
+    if args.report {
+        say(&study::report(&args.traces)?)?;
+        return Ok(Exit::Fine);
+    }
     let rules = Rules::load(args.policy.as_deref())?;
     let files = args.traces.iter().map(|path| Lines::open(path, "judging"));
     let files = files.collect::<anyhow::Result<Vec<_>>>()?;
@@ -106,13 +114,16 @@ impl Rules {
     fn of(&self, agent: &str) -> Policy {
         match self {
             Rules::File(file) => file.resolve(Some(agent), None),
-            Rules::LoopGuardOn => {
-                let mut policy = Policy::default();
-                policy.modes.loops = Mode::Enforce;
-                policy
-            }
+            Rules::LoopGuardOn => loop_guard_on(),
         }
     }
+}
+
+/// What a user gets who switches the loop guard on.
+fn loop_guard_on() -> Policy {
+    let mut policy = Policy::default();
+    policy.modes.loops = Mode::Enforce;
+    policy
 }
 
 fn runners(policy: &Policy) -> anyhow::Result<TestRunners> {

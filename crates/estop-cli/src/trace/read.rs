@@ -42,6 +42,9 @@ struct Meta {
     /// The kind of work it shows.
     #[serde(default)]
     pattern: Option<String>,
+    /// The kind of agent that does it.
+    #[serde(default)]
+    family: Option<String>,
     /// The second at which each request was made.
     #[serde(default)]
     at: Vec<f64>,
@@ -181,6 +184,18 @@ impl Trace {
             }
         }
         Ok(trace)
+    }
+
+    /// The kind of agent it shows.
+    pub fn family(&self) -> Option<&str> {
+        self.meta.as_ref()?.family.as_deref()
+    }
+
+    /// Forgets when its requests were made.
+    pub fn forget_times(&mut self) {
+        if let Some(meta) = &mut self.meta {
+            meta.at.clear();
+        }
     }
 
     /// The kind of work it shows, if somebody said.

@@ -79,7 +79,7 @@ impl Answered {
 }
 
 /// The file the tests start from.
-pub(crate) const FILE: &str = r#"{"policy": {"kill_switch_window_size": 30},
+pub(crate) const FILE: &str = r#"{"policy": {"kill_switch_window_size": 30, "loop_score": "literal"},
     "agents": {"filed": {"role": "pm", "policy": {"kill_switch_threshold": 12}},
         "easy": {"policy": {"preset": "watch"}}}}"#;
 
