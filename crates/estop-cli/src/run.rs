@@ -145,7 +145,11 @@ fn run(args: &Args) -> anyhow::Result<u8> {
     if !args.quiet {
         started.iter().for_each(|said| eprintln!("estop: {}", escaped_lines(said)));
         let how = if options.attended { "" } else { " (unattended)" };
-        eprintln!("estop: run {} begins{how}.", watching.id);
+        let loops = summary::are_loops_stopped(&socket, &options.agent).map_or("", |stopped| match stopped {
+            true => "; a loop stops it",
+            false => "; loops are only watched",
+        });
+        eprintln!("estop: run {} begins{how}{loops}.", watching.id);
         environment.said.iter().for_each(|said| eprintln!("estop: {}", escaped_lines(said)));
     }
     let done =

@@ -31,6 +31,11 @@ impl Commands {
         self.make(&format!("agents resume {}", shell_word(agent)))
     }
 
+    /// Has loops stop an agent.
+    pub fn stop_loops(&self, agent: &str) -> String {
+        self.make(&format!("agents kill-switch {} --on", shell_word(agent)))
+    }
+
     /// Gives a run another full allowance; `None` = the run without a name.
     pub fn extend(&self, agent: &str, run: Option<&str>) -> String {
         self.make(&format!("runs extend {} {}", shell_word(agent), shell_word(run.unwrap_or_default())))

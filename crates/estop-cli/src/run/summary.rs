@@ -1,5 +1,6 @@
 //! The end of a run: completed at the daemon, and summed up for the person.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ use crate::client::{Ask, Client, ClientError, path, with_query};
 
 /// A daemon that takes longer is in trouble, and the person waits.
 const WITHIN: Duration = Duration::from_secs(5);
+/// What is only nice to know is not waited for.
+const SOON: Duration = Duration::from_millis(500);
 /// Spend follows within a tenth of a second.
 const BOOKED_TRIES: usize = 10;
 const BOOKED_AGAIN: Duration = Duration::from_millis(30);
@@ -24,13 +27,28 @@ pub(super) struct Summary {
     run: Value,
     /// Requests to models.
     model_calls: Option<u64>,
+    /// Guards that only watch and would have stopped it.
+    would_have: Vec<String>,
     /// Why there is nothing to show.
     problem: Option<String>,
 }
 
+/// Whether a loop stops the agent; `None` if nobody answers in time.
+pub(super) fn are_loops_stopped(socket: &Path, agent: &str) -> Option<bool> {
+    let client = Client::to_socket(socket).ok()?.within(SOON);
+    let found = client.ask(&Ask::new(Method::GET, path(&["agents", agent, "kill-switch"]))).ok()?;
+    found.json["enabled"].as_bool()
+}
+
 /// Completes the run. What it used is asked for only if somebody reads it.
 pub(super) fn close(socket: &Path, id: &str, is_read: bool) -> Summary {
-    let mut summary = Summary { id: id.to_owned(), run: Value::Null, model_calls: None, problem: None };
+    let mut summary = Summary {
+        id: id.to_owned(),
+        run: Value::Null,
+        model_calls: None,
+        would_have: Vec::new(),
+        problem: None,
+    };
     let Ok(client) = Client::to_socket(socket).map(|client| client.within(WITHIN)) else { return summary };
     let completed = client.ask(&Ask::new(Method::POST, path(&["runs", id, "complete"])));
     summary.run = match completed {
@@ -45,7 +63,10 @@ pub(super) fn close(socket: &Path, id: &str, is_read: bool) -> Summary {
             return summary;
         }
     };
-    summary.model_calls = if is_read { model_calls(&client, &summary.run) } else { None };
+    if is_read {
+        summary.model_calls = model_calls(&client, &summary.run);
+        summary.would_have = would_have(&client, &summary.run).unwrap_or_default();
+    }
     summary
 }
 
@@ -78,6 +99,24 @@ fn model_calls(client: &Client, run: &Value) -> Option<u64> {
         std::thread::sleep(BOOKED_AGAIN);
     }
     requests
+}
+
+/// Guards that would have stopped the run if they were enforced, each once.
+fn would_have(client: &Client, run: &Value) -> Option<Vec<String>> {
+    let query = [
+        ("agent", Some(run["agent"].as_str()?.to_owned())),
+        ("type", Some("would_have_stopped".to_owned())),
+        ("limit", Some("500".to_owned())),
+    ];
+    let found = client.ask(&Ask::new(Method::GET, with_query("/api/events", &query))).ok()?.json;
+    let started = run["started_at"].as_str()?;
+    let of_run = |event: &&Value| {
+        event["detail"]["run"] == run["run"] && event["at"].as_str().is_some_and(|at| at >= started)
+    };
+    let guards = found["events"].as_array()?.iter().filter(of_run);
+    let guards: BTreeSet<String> =
+        guards.filter_map(|event| Some(event["detail"]["guard"].as_str()?.to_owned())).collect();
+    Some(guards.into_iter().collect())
 }
 
 impl Summary {
@@ -122,6 +161,16 @@ impl Summary {
             count("turns"),
             count("tokens")
         ));
+        if !self.would_have.is_empty() {
+            let enforce = match self.would_have.iter().any(|guard| guard == "loop") {
+                true => format!(" To have loops stopped: {}.", commands.stop_loops(text(run, "agent"))),
+                false => String::new(),
+            };
+            say(format!(
+                "it was only watched, and would have been stopped by: {}.{enforce}",
+                escaped(&self.would_have.join(", "))
+            ));
+        }
         if run["tripped"] == true {
             say(format!(
                 "it reached a limit and is {}. More: {}. To give it another full allowance: {}.",
@@ -145,6 +194,7 @@ impl Summary {
             "survivors": ended.map(|ended| &ended.survivors),
             "daemon_lost": done.lost,
             "model_calls": self.model_calls,
+            "would_have_been_stopped_by": self.would_have,
             "run": self.run,
         })
     }
