@@ -64,7 +64,7 @@ fn happening(at: usize, agents: usize, random: &mut Random) -> AgentEvent {
 /// A result of some forty words that nobody has seen.
 fn news(random: &mut Random) -> StepWords {
     let text: String = (0..40).map(|_| format!("w{:x} ", random.next() >> 52)).collect();
-    StepWords { news: Features::of(&text, Numbers::Count), ..StepWords::default() }
+    StepWords { result: Features::of(&text, Numbers::Count), ..StepWords::default() }
 }
 
 fn request(agent: usize, cycle: u64, random: &mut Random) -> EventKind {

@@ -6,8 +6,8 @@ use crate::ended::{Ended, ended_by_text};
 use crate::fingerprint::arguments::first_of;
 use crate::fingerprint::normalize::{ADVERSARIAL, normalize};
 use crate::fingerprint::{
-    RequestFingerprint, RequestText, ResponseFingerprint, ResponseText, StepText, signature, simhash,
-    volatile,
+    RequestFingerprint, RequestText, ResponseFingerprint, ResponseText, StepFingerprint, StepText, signature,
+    simhash, volatile,
 };
 use crate::loop_detector::chant::ChantDetector;
 use crate::policy::pattern;
@@ -297,4 +297,41 @@ fn ld_5_the_work_for_one_text_is_capped() {
     let more = steps(32 * signature::TEXT_BYTES_MAX) - capped;
     // Exact hashes go on, at eight bytes a step: of the arguments, twice, and of what was asked.
     assert!(more <= 30 * signature::TEXT_BYTES_MAX as u64 * 3 / 8 + 1_000, "{more} steps more");
+}
+
+/// The words of a step, the kind of its result, and a call's words among them (LD-8).
+#[test]
+fn se_1_telling_what_is_new_is_linear() {
+    let pieces = [
+        "error",
+        "exit code",
+        "status: 404",
+        "\"error\":",
+        "0 rows",
+        "\nOutput:\n",
+        "{\"output\": \"",
+        "[]",
+        "sleep 5",
+        "\nAction:",
+        "```",
+        "a1b2c3d4e5",
+        "é",
+        " ",
+    ];
+    let all = patterns(&pieces);
+    let of_result = |text: &str| {
+        let step = StepText { tool: "t", args: "{\"path\": \"a\"}", result: text, ended: Ended::Unknown };
+        done(StepFingerprint::result_of(&step));
+    };
+    assert_eq!(growth(&all, 96, of_result), LINEAR);
+    let of_call = |text: &str| {
+        let step = StepText { tool: "sleep", args: text, result: text, ended: ended_by_text(text) };
+        done(StepFingerprint::of(&step));
+    };
+    assert_eq!(growth(&all, 160, of_call), LINEAR);
+    let of_talk = |text: &str| {
+        let step = StepText { tool: "", args: text, result: text, ended: Ended::Unknown };
+        done(StepFingerprint::of(&step));
+    };
+    assert_eq!(growth(&all, 200, of_talk), LINEAR);
 }

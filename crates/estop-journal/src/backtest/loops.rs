@@ -11,6 +11,7 @@ use estop_core::engine::AgentState;
 use estop_core::event::{Event, EventKind};
 use estop_core::ids::{Hash64, Name};
 use estop_core::loop_detector::LoopFinding;
+use estop_core::loop_detector::repetition::Repetition;
 use estop_core::policy::{Mode, Modes, Policy};
 use estop_core::time::Now;
 
@@ -117,7 +118,9 @@ impl LoopBacktest {
             return;
         }
         self.outcome.stops += 1;
-        let by_score = finding.score > u32::from(finding.max);
+        // A stretch without news is as long as the threshold allows.
+        let is_stretch = matches!(finding.repetition, Some(Repetition::NothingNew { .. }));
+        let by_score = finding.score > u32::from(finding.max) || is_stretch;
         self.outcome.by_rule += u64::from(!by_score);
         if self.runs.len() < RUNS_MAX {
             self.runs.insert(key);
