@@ -97,6 +97,8 @@ pub(crate) struct Observed<'a> {
     pub(crate) exempt: Vec<&'a StepFingerprint>,
     /// It is a request; a hook sees steps alone.
     pub(crate) is_request: bool,
+    /// The agent can be told that it repeats itself (LD-9).
+    pub(crate) can_nudge: bool,
 }
 
 /// Judges what was observed before it enters the window.

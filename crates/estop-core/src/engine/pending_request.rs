@@ -64,6 +64,7 @@ impl PendingRequest<'_> {
             prints: if self.steps.is_empty() { Vec::new() } else { self.prints().collect() },
             exempt: self.results().iter().filter(|step| self.is_exempt(step)).collect(),
             is_request: !self.is_retry,
+            can_nudge: true,
         }
     }
 

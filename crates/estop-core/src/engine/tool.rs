@@ -262,6 +262,7 @@ impl AgentState {
             prints: if is_exempt { Vec::new() } else { vec![&print] },
             exempt: if is_exempt { vec![&print] } else { Vec::new() },
             is_request: false,
+            can_nudge: open.gate == ToolGate::Hook && policy.loops.nudge,
         };
         let window = usize::from(policy.loops.window_size);
         let key = hook_conversation(open.run.as_deref());
@@ -272,7 +273,7 @@ impl AgentState {
         }
         let mut judgement = loop_detector::judge(Some(c), &observed, &policy.loops);
         let nudge = judgement.seen.stretch.is_some_and(|stretch| stretch.nudge);
-        if nudge && open.gate == ToolGate::Hook && policy.loops.nudge && judgement.level == Level::Pass {
+        if nudge && judgement.level == Level::Pass {
             judgement.level = Level::Warn;
         }
         pass.ask(Guard::Loop, judgement, policy.modes.loops);

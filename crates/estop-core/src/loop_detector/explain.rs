@@ -3,6 +3,7 @@
 use crate::loop_detector::LoopFinding;
 use crate::loop_detector::progress::Stretch;
 use crate::loop_detector::repetition::Repetition;
+use crate::run::test_command::is_shell_tool;
 
 /// The largest threshold a policy may have, in tenths.
 const THRESHOLD_MAX: u32 = 500;
@@ -36,8 +37,9 @@ fn waste(stretch: &Stretch) -> Option<String> {
 /// The one setting that would have spared it.
 fn setting(finding: &LoopFinding, tool: Option<&str>) -> String {
     let exempt = |rule: &str| match tool {
-        Some(tool) => format!("exempt_tools: [{tool}]"),
-        None => format!("loop_rules: {{{rule}: false}}"),
+        Some(tool) if !is_shell_tool(tool) => format!("exempt_tools: [{tool}]"),
+        // Everything an agent does may go through its shell.
+        Some(_) | None => format!("loop_rules: {{{rule}: false}}"),
     };
     match finding.repetition {
         Some(Repetition::BackToBack { .. }) => exempt("back_to_back"),
@@ -108,6 +110,7 @@ mod tests {
         let spared = |repetition, tool| setting(&finding(repetition), tool);
         let twice = Repetition::BackToBack { period: 1, repeats: 5 };
         assert_eq!(spared(Some(twice), Some("poll")), "exempt_tools: [poll]");
+        assert_eq!(spared(Some(twice), Some("Bash")), "loop_rules: {back_to_back: false}");
         assert_eq!(spared(Some(twice), None), "loop_rules: {back_to_back: false}");
         assert_eq!(
             spared(Some(Repetition::NothingNew { steps: 12, failures: 1 }), None),

@@ -168,7 +168,7 @@ impl Progress {
             self.person();
         }
         let mut stretch = Stretch { nudge_helped, ..self.stretch(observed.now, newest, policy) };
-        stretch.nudge = found.is_none() && self.nudges(&stretch);
+        stretch.nudge = found.is_none() && observed.can_nudge && self.nudges(&stretch);
         Standing { found, stretch }
     }
 
@@ -434,6 +434,7 @@ mod tests {
                 prints: print.steps.iter().collect(),
                 exempt: Vec::new(),
                 is_request: true,
+                can_nudge: true,
             };
             self.progress.observe(&observed, &self.policy).found.map(|(_, rule)| rule)
         }
@@ -536,6 +537,7 @@ mod tests {
                 prints: check.steps.iter().collect(),
                 exempt: log.steps.iter().collect(),
                 is_request: true,
+                can_nudge: true,
             };
             let found = agent.progress.observe(&observed, &agent.policy).found;
             assert!(!matches!(found, Some((_, Repetition::NothingNew { .. }))), "{n}: {found:?}");
