@@ -37,15 +37,15 @@ fn waste(stretch: &Stretch) -> Option<String> {
 /// The one setting that would have spared it.
 fn setting(finding: &LoopFinding, tool: Option<&str>) -> String {
     let exempt = |rule: &str| match tool {
-        Some(tool) if !is_shell_tool(tool) => format!("exempt_tools: [{tool}]"),
-        // Everything an agent does may go through its shell.
+        Some(tool) if is_plain(tool) && !is_shell_tool(tool) => format!("exempt_tools: [{tool}]"),
+        // Everything an agent does may go through its shell, and a name may be made to be pasted.
         Some(_) | None => format!("loop_rules: {{{rule}: false}}"),
     };
     match finding.repetition {
         Some(Repetition::BackToBack { .. }) => exempt("back_to_back"),
         Some(Repetition::WithinWindow { .. }) => exempt("within_window"),
         Some(Repetition::Unbroken { .. }) => exempt("unbroken"),
-        Some(Repetition::NothingNew { steps, failures }) if 2 * failures > steps => {
+        Some(Repetition::NothingNew { steps, failures }) if failures > steps / 2 => {
             "profile: batch".to_owned()
         }
         Some(Repetition::NothingNew { .. }) => {
@@ -54,6 +54,12 @@ fn setting(finding: &LoopFinding, tool: Option<&str>) -> String {
         }
         None => threshold(finding.score),
     }
+}
+
+/// Whether a name stands for itself alone in a configuration.
+fn is_plain(tool: &str) -> bool {
+    tool.len() <= 100
+        && tool.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
 }
 
 /// Half as much again as was reached.
@@ -110,6 +116,9 @@ mod tests {
         let spared = |repetition, tool| setting(&finding(repetition), tool);
         let twice = Repetition::BackToBack { period: 1, repeats: 5 };
         assert_eq!(spared(Some(twice), Some("poll")), "exempt_tools: [poll]");
+        assert_eq!(spared(Some(twice), Some("poll, Bash")), "loop_rules: {back_to_back: false}");
+        let endless = Repetition::NothingNew { steps: u16::MAX, failures: u16::MAX };
+        assert_eq!(spared(Some(endless), None), "profile: batch");
         assert_eq!(spared(Some(twice), Some("Bash")), "loop_rules: {back_to_back: false}");
         assert_eq!(spared(Some(twice), None), "loop_rules: {back_to_back: false}");
         assert_eq!(

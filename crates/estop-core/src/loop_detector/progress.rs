@@ -129,9 +129,12 @@ impl Stretch {
             0..=2 => String::new(),
             repeats => format!(", and the same call had the same result {repeats} times"),
         };
+        let steps = match self.steps {
+            0 | 1 => "last step".to_owned(),
+            steps => format!("last {steps} steps"),
+        };
         format!(
-            "estop: your last {} steps brought nothing new{repeats}. Try another way, or stop and tell the person what you are missing.",
-            self.steps.max(1)
+            "estop: your {steps} brought nothing new{repeats}. Try another way, or stop and tell the person what you are missing."
         )
     }
 }
@@ -308,7 +311,9 @@ impl Progress {
 
     fn stretch(&self, now: Millis, newest: Option<Mark>, policy: &LoopPolicy) -> Stretch {
         let is_same = |mark: &&Mark| newest.is_some_and(|newest| newest.signature == mark.signature);
-        let score = (self.score * 100 / score_max(policy)) as u16;
+        let max = score_max(policy);
+        // A state may come from anybody's export.
+        let score = (self.score.min(2 * max) * 100 / max) as u16;
         Stretch {
             steps: self.stale,
             failures: self.failed,
@@ -563,6 +568,8 @@ mod tests {
             agent.progress.score = wild;
             let last = (0..3_000).map(|_| agent.step("get", "{}", "the same")).last();
             assert!(last.is_some_and(|rule| rule.is_some()));
+            agent.progress.score = wild;
+            assert_eq!(agent.observe(&RequestFingerprint::default()), None, "without a step");
             assert_eq!(agent.step("get", r#"{"of":1}"#, "entirely different words came back"), None);
         }
     }

@@ -82,6 +82,7 @@ impl std::fmt::Display for Repetition {
                 write!(f, "the same action with the same result {repeats} times within {STEPS_WINDOW} steps.")
             }
             Repetition::Unbroken { repeats } => write!(f, "the same call {repeats} times without a break."),
+            Repetition::NothingNew { steps: 0 | 1, .. } => f.write_str("hardly anything new for too long."),
             Repetition::NothingNew { steps, failures: 0 } => write!(f, "{steps} steps without anything new."),
             Repetition::NothingNew { steps, failures } => {
                 write!(f, "{steps} steps without anything new, {failures} of them failed or brought nothing.")
