@@ -1,7 +1,7 @@
 //! Progress (LD-8): how long an agent's steps have brought nothing that its conversation had not seen.
 //!
 //! Steps without news add to a score, steps with news take from it; a pause makes them count less. What a step brings is told by
-//! [`super::novelty`]. All of it in whole numbers and bounded memory: some 3 kB for a conversation.
+//! `novelty.rs`. All of it in whole numbers and bounded memory: some 3 kB for a conversation.
 
 use serde::{Deserialize, Serialize};
 
