@@ -1,3 +1,5 @@
+//! Progress as small agents make it: what is a loop, at which step, and what is none.
+
 use super::*;
 use crate::fingerprint::{RequestFingerprint, RequestText, StepText, ended_by_text};
 use crate::loop_detector::step::steps_of;
