@@ -194,6 +194,11 @@ impl AgentState {
             at_gate: None,
         });
         self.minute.add(now, Mark { tool_calls: 1, ..Mark::default() });
+        // Its model has answered: what follows is the time of the tool.
+        let conversation = self.conversations.get_mut(hook_conversation(event.run.as_deref()));
+        if let Some(progress) = conversation.and_then(|c| c.progress.as_mut()) {
+            progress.answered(now);
+        }
     }
 
     /// A tool ended: its result makes a step, and a step may complete a loop (LD-6).

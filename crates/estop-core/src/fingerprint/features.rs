@@ -38,6 +38,13 @@ impl Features {
         Features(kept.finish().into())
     }
 
+    /// The words and numbers of a text that is written with a call: records differ in numbers alone.
+    pub(crate) fn written(text: &str) -> Features {
+        let mut kept = Smallest::default();
+        for_each_word(text, Numbers::All, |word| kept.push(word));
+        Features(kept.finish().into())
+    }
+
     /// The features of a text that a call did not say itself: an error that quotes its argument is no news.
     pub(crate) fn beside(text: &str, numbers: Numbers, call: &CallWords) -> Features {
         let mut kept = Smallest::default();

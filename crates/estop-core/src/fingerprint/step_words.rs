@@ -74,9 +74,17 @@ impl StepKind {
                 start[at + said.len()..].chars().take_while(char::is_ascii_digit).take(9).collect();
             is_word && digits.parse::<u32>().is_ok_and(|seconds| seconds >= WAIT_SECONDS_MIN)
         });
-        let waits = named && !is_short_wait(&start) || sleeps || start.contains("--watch");
+        let waits = named && !is_short_wait(&start) || sleeps || watches(&start);
         if waits { StepKind::Wait } else { StepKind::Act }
     }
+}
+
+/// `--watch` as a word of its own: `--watch=false` and `--watchAll` say something else.
+fn watches(args: &str) -> bool {
+    args.match_indices("--watch").any(|(at, said)| {
+        !args[at + said.len()..]
+            .starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '=' | '-' | '_'))
+    })
 }
 
 /// Whether the first number in the arguments of a waiting tool is a short time.
@@ -125,7 +133,7 @@ impl StepWords {
         let result_kind = ResultKind::of(&call, result, ended);
         let numbers = if result_kind.is_content() { Numbers::Count } else { Numbers::Ignore };
         let result = Features::beside(stripped, numbers, &call);
-        let said = if args.len() < LONG_CALL { Features::default() } else { Features::words_of(&args) };
+        let said = if args.len() < LONG_CALL { Features::default() } else { Features::written(&args) };
         let failure = if result_kind.is_content() { 0 } else { digest_of_words(stripped) };
         StepWords { result, said, failure, result_kind, kind }
     }
@@ -158,6 +166,7 @@ mod tests {
         assert_eq!(kind("wait_for", r##"{"selector": "#a", "timeout_ms": 5000}"##), StepKind::Wait);
         assert_eq!(kind("wait", r#"{"seconds": 1}"#), StepKind::Act, "too short to wait for anything");
         assert_eq!(kind("Bash", r#"{"command": "sleep 1; ls"}"#), StepKind::Act);
+        assert_eq!(kind("Bash", r#"{"command": "npx jest --watchAll=false --watch=false"}"#), StepKind::Act);
         for act in [r#"{"command": "grep -rn sleep src"}"#, r#"{"wait": false}"#, "please wait, asleep 3"] {
             assert_eq!(kind("Bash", act), StepKind::Act, "{act}");
         }

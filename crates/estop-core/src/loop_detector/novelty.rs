@@ -40,6 +40,8 @@ const MOVED: u32 = 40;
 /// So many times by the same call in a row, or by several; after that it is a clock, or a counter of the agent's own steps.
 const MOVES: u8 = 11;
 const MOVES_OF_SEVERAL: u8 = 25;
+/// The same where several numbers move at once.
+const MOVES_OF_DATA: u8 = 40;
 /// The same failure of the same check so often, without news, is usual; after that, what is done in between is worth less.
 const FUTILE: u8 = 2;
 const LESS_IF_FUTILE: u32 = 30;
@@ -115,6 +117,16 @@ impl Seen {
         Novelty { novelty, number, before: latest.map(|latest| latest.number), result }
     }
 
+    /// The same of a tool that repeats on purpose: what it brings is news, that it fails or counts is nothing.
+    pub(super) fn take_exempt(&mut self, step: &StepFingerprint, profile: Profile) -> u8 {
+        let (futile, moved) = (self.futile, self.moved);
+        let novelty = self.take(step, profile).novelty;
+        if novelty < NEWS {
+            (self.futile, self.moved) = (futile, moved);
+        }
+        novelty
+    }
+
     /// When the same call was last made, and what is known of it.
     fn known(&self, made: Action) -> (Option<Action>, Known) {
         let mut same = self.actions.iter().rev().filter(|before| before.action == made.action).copied();
@@ -182,15 +194,24 @@ impl Seen {
         if said.is_empty() {
             return 100;
         }
-        u32::from(percent(new_of(&mut self.said, said).all(), said.len(), WRITTEN_WEIGHT))
+        let new = new_of(&mut self.said, said);
+        // One number alone may be that of the version.
+        u32::from(percent(new.words + new.numbers.saturating_sub(1), said.len(), WRITTEN_WEIGHT))
     }
 
     /// What it is worth that the result of a call that was made before moved, in its numbers alone: less after a while, unless
     /// watching numbers is the agent's work.
     fn worth_of_motion(&mut self, numbers: usize, is_again: bool, profile: Profile) -> u32 {
         // A number and its pairs with the words beside it.
-        self.moved = if numbers <= 2 * NEW_WORDS { self.moved.saturating_add(1) } else { 0 };
-        let moves = if is_again { MOVES } else { MOVES_OF_SEVERAL };
+        let is_data = numbers > 2 * NEW_WORDS;
+        self.moved = self.moved.saturating_add(1);
+        let moves = if is_data {
+            MOVES_OF_DATA
+        } else if is_again {
+            MOVES
+        } else {
+            MOVES_OF_SEVERAL
+        };
         if self.moved <= moves || profile == Profile::Ops { MOVED } else { WORTH_IF_FAILED }
     }
 

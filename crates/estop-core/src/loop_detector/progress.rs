@@ -29,6 +29,8 @@ const PAUSE_MS: u64 = 40_000;
 const PAUSE_OPS_MS: u64 = 10_000;
 /// A tool that failed may have taken so long.
 const PAUSE_IF_FAILED_MS: u64 = 300_000;
+/// A wait on purpose takes so long at least; words alone are none.
+const WAIT_MS: u64 = 1_500;
 /// What a step without news counts after such a pause since it was last made, in hundredths; and after a wait on purpose.
 const AFTER_PAUSE: u8 = 5;
 const AFTER_WAIT: u8 = 20;
@@ -148,18 +150,21 @@ impl Progress {
 
     /// Takes in what was observed. Says where the conversation stands now, and with which step a loop is complete.
     pub(crate) fn observe(&mut self, observed: &Observed<'_>, policy: &LoopPolicy) -> Standing {
-        self.passes(observed, policy);
+        let passed = self.passes(observed, policy);
         self.stale_requests = self.stale_requests.saturating_add(u16::from(observed.is_request));
         let max = score_max(policy);
         for step in &observed.exempt {
             // What they repeat is no evidence, what they bring is news.
-            let novelty = self.seen.take(step, policy.profile).novelty;
+            let novelty = self.seen.take_exempt(step, policy.profile);
             if novelty >= NEWS {
                 self.news();
-                self.weigh(Mark { signature: 0, novelty, pace: 100 }, max);
+                self.nudge_left = 0;
+                let mark = Mark { signature: 0, novelty, pace: 100 };
+                self.weigh(mark, max);
+                self.steps.push(mark);
             }
         }
-        let marks = observed.prints.iter().filter_map(|step| self.step(step, observed.ask, policy));
+        let marks = observed.prints.iter().filter_map(|step| self.step(step, observed.ask, passed, policy));
         // Calls made at once were chosen before the result of any was known: together they are one step on the way.
         let newest = marks.max_by_key(|mark| mark.novelty);
         let nudge_helped = newest.and_then(|mark| self.after_nudge(mark));
@@ -206,6 +211,7 @@ impl Progress {
     /// A person said something.
     pub(crate) fn person(&mut self) {
         self.score /= 4;
+        self.nudge_left = 0;
         self.news();
     }
 
@@ -235,7 +241,7 @@ impl Progress {
     }
 
     /// Time passes. A pause makes what was before it count less; a tool that took its time and failed made none.
-    fn passes(&mut self, observed: &Observed<'_>, policy: &LoopPolicy) {
+    fn passes(&mut self, observed: &Observed<'_>, policy: &LoopPolicy) -> u64 {
         if self.last == Millis(0) {
             self.news_at = observed.now;
         }
@@ -257,20 +263,29 @@ impl Progress {
             self.score /= 4;
             self.begin_stretch();
         }
+        let is_first = self.last == Millis(0);
         self.last = observed.now;
+        if is_first { 0 } else { passed }
     }
 
     /// Remembers a step. `None` if it says nothing about progress.
-    fn step(&mut self, step: &StepFingerprint, ask: Hash64, policy: &LoopPolicy) -> Option<Mark> {
+    fn step(
+        &mut self,
+        step: &StepFingerprint,
+        ask: Hash64,
+        passed: u64,
+        policy: &LoopPolicy,
+    ) -> Option<Mark> {
         if step.words.kind == StepKind::Talk && policy.profile == Profile::Batch {
             return None;
         }
         let Novelty { novelty, number, before, result } = self.seen.take(step, policy.profile);
         let has_failed = step.words.result_kind == ResultKind::Failure;
-        if step.words.kind == StepKind::Wait {
+        let waits = step.words.kind == StepKind::Wait && passed >= WAIT_MS;
+        if waits {
             (self.waited, self.waited_in_vain) = (number, has_failed);
         }
-        if step.words.kind == StepKind::Wait && !has_failed {
+        if waits && !has_failed {
             self.score = self.score / 4 * 3;
             self.begin_stretch();
         }

@@ -119,13 +119,10 @@ fn ld_8_a_number_that_moves_is_progress_for_a_while() {
 #[test]
 fn ld_8_news_of_a_tool_that_repeats_on_purpose_are_news() {
     let mut agent = Agent::new();
+    // Three words of letters alone, others each time.
+    let log_line = |n: u8| ["a", "b", "c"].map(|word| word.repeat(usize::from(n) + 2)).join(" ");
     for n in 0..20 {
-        let log = StepText {
-            tool: "tail",
-            args: "{}",
-            result: &format!("line {n}: another part{n} was built from{n}"),
-            ended: ended_by_text(""),
-        };
+        let log = StepText { tool: "tail", args: "{}", result: &log_line(n), ended: ended_by_text("") };
         let log = RequestFingerprint::of(&RequestText { steps: vec![log], ..RequestText::default() });
         let check = StepText { tool: "check", args: "{}", result: "not yet", ended: ended_by_text("") };
         let check = RequestFingerprint::of(&RequestText { steps: vec![check], ..RequestText::default() });
@@ -142,7 +139,7 @@ fn ld_8_news_of_a_tool_that_repeats_on_purpose_are_news() {
             can_nudge: true,
         };
         let found = agent.progress.observe(&observed, &agent.policy).found;
-        assert!(!matches!(found, Some((_, Repetition::NothingNew { .. }))), "{n}: {found:?}");
+        assert_eq!(found, None, "{n}");
     }
 }
 
@@ -185,4 +182,58 @@ fn ld_8_calls_made_at_once_are_one_step_on_the_way() {
 #[test]
 fn ld_8_a_conversation_takes_at_most_four_kilobytes() {
     assert!(size_of::<Progress>() <= 4_096, "{}", size_of::<Progress>());
+}
+
+#[test]
+fn ld_8_words_alone_are_no_wait() {
+    let mut agent = Agent::new();
+    let stopped =
+        (0..20).position(|_| agent.after(200, "sh", r#"{"cmd":"git status # sleep 30"}"#, "clean").is_some());
+    assert_eq!(stopped, Some(4));
+}
+
+#[test]
+fn ld_8_records_that_differ_in_numbers_are_other_inputs() {
+    let mut agent = Agent::new();
+    for n in 0..40 {
+        let about =
+            "the customer paid by card and wants the invoice sent to the usual address of the company "
+                .repeat(5);
+        let args = format!(
+            r#"{{"id":{n},"date":"2026-{:02}-{:02}","amount":"{}.{:02}","text":"{about}"}}"#,
+            n % 12,
+            n % 28,
+            100 + n,
+            n
+        );
+        assert_eq!(agent.step("create", &args, r#"{"status":"created"}"#), None, "{n}");
+    }
+}
+
+#[test]
+fn ld_8_a_failing_tool_that_repeats_on_purpose_takes_nothing_from_others() {
+    let mut agent = Agent::new();
+    for n in 0..30 {
+        let args = format!(r#"{{"file":"src/part{n}.rs"}}"#);
+        let edit = print_of("edit", &args, "done");
+        let status = print_of("ci_status", "{}", "error: build failed");
+        agent.now += 5_000;
+        let observed = Observed {
+            now: Millis(agent.now),
+            asked: None,
+            asked_words: None,
+            ask: edit.ask,
+            steps: &steps_of(&edit, &agent.policy),
+            prints: edit.steps.iter().collect(),
+            exempt: status.steps.iter().collect(),
+            is_request: true,
+            can_nudge: true,
+        };
+        assert_eq!(agent.progress.observe(&observed, &agent.policy).found, None, "{n}");
+    }
+}
+
+fn print_of(tool: &str, args: &str, result: &str) -> RequestFingerprint {
+    let step = StepText { tool, args, result, ended: ended_by_text(result) };
+    RequestFingerprint::of(&RequestText { steps: vec![step], ..RequestText::default() })
 }
