@@ -8,7 +8,7 @@
 use estop_core::engine::AgentState;
 use estop_sim::{Config, run};
 
-const SEED_1: &str = "df7ba77bf5be2d71669512d35221c8361b441741c3c0e111131d7c4daa3f37a9";
+const SEED_1: &str = "9d76ac87ef0b8dea908360a19b8c010bde311af8868642c4bddc2dd5d2b890c2";
 
 #[test]
 fn seed_1_has_its_digest() {

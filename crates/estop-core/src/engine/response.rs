@@ -155,10 +155,16 @@ impl AgentState {
         self.settle(&flight, a.usage.into(), policy, &mut decision.effects);
         let failed = a.by == AbortedBy::Upstream;
         self.consumed(now, flight.new_input, a.usage, failed);
-        if failed {
-            if let Some(c) = flight.conversation.and_then(|serial| self.conversations.by_serial(serial)) {
+        if let Some(c) = flight.conversation.and_then(|serial| self.conversations.by_serial(serial)) {
+            if let Some(progress) = &mut c.progress {
+                progress.answered(now);
+                progress.spend(a.usage.into());
+            }
+            if failed {
                 c.set_failed(flight.entry);
             }
+        }
+        if failed {
             self.harm(now, Harm::ExecutionError, policy, &mut decision.effects);
         }
         self.escalate_summed_up(now, flight.run, &mut decision.effects);

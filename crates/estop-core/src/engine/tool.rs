@@ -267,7 +267,7 @@ impl AgentState {
             prints: if is_exempt { Vec::new() } else { vec![&print] },
             exempt: if is_exempt { vec![&print] } else { Vec::new() },
             is_request: false,
-            can_nudge: open.gate == ToolGate::Hook && policy.loops.nudge,
+            can_nudge: open.gate == ToolGate::Hook && policy.loops.nudge && policy.modes.loops != Mode::Off,
         };
         let window = usize::from(policy.loops.window_size);
         let key = hook_conversation(open.run.as_deref());

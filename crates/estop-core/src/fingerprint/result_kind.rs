@@ -214,12 +214,13 @@ fn has_code(ends: &[String; 2]) -> bool {
 }
 
 fn has_code_in(text: &str) -> bool {
-    let json =
-        ["\"success\":false", "\"success\": false", "\"ok\":false", "\"ok\": false", "\"is_error\":true"];
+    let json = [("\"success\"", "false"), ("\"ok\"", "false"), ("\"is_error\"", "true")];
     let http = ["http", "status"];
-    json.iter().any(|said| text.contains(said))
+    json.iter().any(|(key, value)| has_field(text, key, |said| said.starts_with(value)))
         || http.iter().any(|said| number_after(text, said, 12).is_some_and(|code| (400..600).contains(&code)))
-        || has_error_field(text)
+        || has_field(text, "\"error\"", |said| {
+            !["null", "false", "\"\"", "0", "{}", "[]"].iter().any(|none| said.starts_with(none))
+        })
 }
 
 /// The number after a word, with at most `gap` characters between that are no letters but of `code`.
@@ -236,19 +237,20 @@ fn number_after(text: &str, word: &str, gap: usize) -> Option<u64> {
             .or_else(|| rest[between..].strip_prefix(b"2 "))
             .unwrap_or(&rest[between..]);
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        if !(1..=9).contains(&digits) {
+        let is_whole = !rest.get(digits).is_some_and(|byte| byte.is_ascii_alphanumeric());
+        // A host may begin with digits.
+        if !(1..=9).contains(&digits) || !is_whole || text[at + word.len()..].starts_with("://") {
             return None;
         }
         std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()
     })
 }
 
-/// `"error": …` with something in it.
-fn has_error_field(text: &str) -> bool {
-    text.match_indices("\"error\"").take(8).any(|(at, said)| {
-        let Some(value) = text[at + said.len()..].trim_start().strip_prefix(':') else { return false };
-        let value = value.trim_start();
-        !["null", "false", "\"\"", "0", "{}", "[]"].iter().any(|none| value.starts_with(none))
+/// Whether a field of JSON has such a value.
+fn has_field(text: &str, key: &str, is: impl Fn(&str) -> bool) -> bool {
+    text.match_indices(key).take(8).any(|(at, said)| {
+        let value = text[at + said.len()..].trim_start().strip_prefix(':');
+        value.is_some_and(|value| is(value.trim_start()))
     })
 }
 
@@ -310,6 +312,7 @@ mod tests {
             r#"{"status_code": 500}"#,
             r#"{"error":"customer_unknown"}"#,
             r#"{"success": false}"#,
+            r#"{"is_error" : true}"#,
             "404 Not Found",
             "Process exited with code 2\nOutput:\nx",
             "Your search did not match any documents.",
@@ -325,6 +328,8 @@ mod tests {
             "Command: git add a.rs\nOutput: \nError: (none)\nExit Code: 0\nSignal: (none)",
             "200 fine",
             "512 src/main.rs",
+            "saved to http://500px.example/1",
+            "status 404th of 900",
             "test result: ok. 12 passed; 0 failed",
             "Compiled with no errors.",
             "null",

@@ -168,12 +168,14 @@ impl Progress {
         // Calls made at once were chosen before the result of any was known: together they are one step on the way.
         let newest = marks.max_by_key(|mark| mark.novelty);
         let nudge_helped = newest.and_then(|mark| self.after_nudge(mark));
-        let found = newest.and_then(|mark| {
+        let mut found = newest.and_then(|mark| {
             self.weigh(mark, max);
             self.find(mark, policy).map(|rule| (observed.prints.len() - 1, rule))
         });
         if observed.asked_words.is_some_and(|asked| self.seen.replied(asked) >= NEWS) {
+            // Whoever reads along and says something else is in charge.
             self.person();
+            found = None;
         }
         let mut stretch = Stretch { nudge_helped, ..self.stretch(observed.now, newest, policy) };
         stretch.nudge = found.is_none() && observed.can_nudge && self.nudges(&stretch);
@@ -212,6 +214,7 @@ impl Progress {
     pub(crate) fn person(&mut self) {
         self.score /= 4;
         self.nudge_left = 0;
+        self.steps.push(Mark { signature: 0, novelty: 100, pace: 100 });
         self.news();
     }
 
