@@ -128,6 +128,52 @@ fn ld_6_a_tool_loop_is_stopped_at_its_fifth_result_and_a_poll_that_changes_is_no
     assert_eq!(run("polling", "still building part {i}"), None);
 }
 
+/// A conversation of an agent that runs commands: its request after so many steps.
+fn after_steps(task: &str, steps: usize, command: impl Fn(usize) -> (String, String)) -> String {
+    let mut messages = vec![serde_json::json!({"role": "user", "content": task})];
+    for n in 0..steps {
+        let (command, result) = command(n);
+        let function = serde_json::json!({"name": "bash", "arguments": serde_json::json!({"command": command}).to_string()});
+        let id = format!("call_{n}");
+        messages.push(serde_json::json!({
+            "role": "assistant", "tool_calls": [{"id": id, "type": "function", "function": function}]
+        }));
+        messages.push(serde_json::json!({"role": "tool", "tool_call_id": id, "content": result}));
+    }
+    serde_json::json!({"model": "m", "messages": messages}).to_string()
+}
+
+/// Three conversations of one agent that take turns, as sub-agents and helpers of one client do.
+#[test]
+fn ld_6_a_loop_among_interleaved_conversations_is_found_and_healthy_ones_are_not_mixed_up() {
+    let house = House::with_policy(ENFORCED);
+    // The same silent check between other edits, and the same words in all of them.
+    let edits = |part: &'static str| {
+        move |n: usize| match n % 2 {
+            0 => (format!("sed -i s/old{n}/new{n}/ {part}/file{n}.rs"), String::new()),
+            _ => ("cargo check".to_owned(), String::new()),
+        }
+    };
+    let stuck = |_: usize| ("cargo test".to_owned(), "error: test parser::reads failed".to_owned());
+    let ask = |agent: &str, body: &str| {
+        is_refused(&post(house.address(), &format!("/agents/{agent}/openai/v1/chat/completions"), body))
+    };
+    for n in 0..30 {
+        for part in ["client", "server", "shared"] {
+            let body = after_steps(&format!("Rename the settings in {part}."), n, edits(part));
+            assert!(!ask("healthy", &body), "{part}, step {n}");
+        }
+    }
+    let found = (0..30).find(|n| {
+        for part in ["client", "server"] {
+            let body = after_steps(&format!("Rename the settings in {part}."), *n, edits(part));
+            assert!(!ask("mixed", &body), "{part}, step {n}: before the loop was found");
+        }
+        ask("mixed", &after_steps("Make the tests pass.", *n, stuck))
+    });
+    assert_eq!(found, Some(5));
+}
+
 #[test]
 fn ld_6_chanting_is_cut_in_the_middle_and_the_retry_is_refused() {
     let policy = r#"{"policy": {"guards": {"chanting": "enforce"}}}"#;
