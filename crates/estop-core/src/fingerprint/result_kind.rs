@@ -237,7 +237,7 @@ fn number_after(text: &str, word: &str, gap: usize) -> Option<u64> {
             .or_else(|| rest[between..].strip_prefix(b"2 "))
             .unwrap_or(&rest[between..]);
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let is_whole = !rest.get(digits).is_some_and(|byte| byte.is_ascii_alphanumeric());
+        let is_whole = !rest.get(digits).is_some_and(u8::is_ascii_alphanumeric);
         // A host may begin with digits.
         if !(1..=9).contains(&digits) || !is_whole || text[at + word.len()..].starts_with("://") {
             return None;
