@@ -1,8 +1,9 @@
-//! `estop journal …`: the stored journal, exported, verified and searched; and what `verify` and `replay` share.
+//! `estop journal …`: the stored journal, exported, verified, searched and read into a new database; and what `verify` and `replay` share.
 
 mod events;
 mod export;
 mod file;
+mod reindex;
 mod verify;
 
 use estop_config::data_dir::database;
@@ -14,7 +15,7 @@ use super::data_dir::DataDirArgs;
 
 pub(super) use file::{Broken, JournalArgs, beginning_text, read, seal_text};
 
-/// Export, verify and search the journal
+/// Export, verify and search the journal, or make the database anew from it
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -26,6 +27,7 @@ enum Command {
     Export(export::Args),
     Verify(verify::Args),
     Events(events::Args),
+    Reindex(reindex::Args),
 }
 
 /// Runs the command.
@@ -34,6 +36,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         Command::Export(args) => export::main(args),
         Command::Verify(args) => verify::main(args),
         Command::Events(args) => events::main(args),
+        Command::Reindex(args) => reindex::main(args),
     }
 }
 

@@ -10,6 +10,7 @@ pub mod journal_writer;
 mod latch;
 pub mod lines;
 mod open_store;
+mod set_aside;
 mod table;
 pub mod trace;
 pub mod trace_run;

@@ -1,6 +1,6 @@
 //! `estop restore FILE`: puts a copy in the place of the journal and the database (ST-1). What was there is kept beside it.
 
-use std::fs::{DirBuilder, File};
+use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use estop_config::data_dir::database;
 use estop_config::printable::escaped;
 use estop_store::segments::JOURNAL_FOLDER;
 use estop_store::{Backup, RESTORING, StoreError, check_unpacked, unpack};
-use jiff::Timestamp;
 use serde_json::json;
 
 use super::data_dir::DataDirArgs;
 use super::open_store::lock;
 use super::{Exit, refused, say, say_json};
 use crate::backup_files::BACKUP_FILES;
+use crate::set_aside::{beside, free_name, set_aside, sync};
 
 /// The folder that a copy is unpacked into, before it counts.
 const UNPACKED: &str = ".unpacked";
@@ -122,7 +122,7 @@ fn swap(ready: &Path, folder: &Path, database: &Path) -> anyhow::Result<Option<P
         std::fs::rename(ready.join(name), database)?;
         sync(folder)?;
     }
-    let kept = before.exists().then(|| free_name(folder)).transpose()?;
+    let kept = before.exists().then(|| free_name(folder, KEPT)).transpose()?;
     if let Some(kept) = &kept {
         std::fs::rename(&before, kept)?;
         sync(folder)?;
@@ -130,37 +130,6 @@ fn swap(ready: &Path, folder: &Path, database: &Path) -> anyhow::Result<Option<P
     std::fs::remove_dir(ready)?;
     sync(folder)?;
     Ok(kept)
-}
-
-/// Moves what was there away.
-fn set_aside(path: &Path, before: &Path) -> anyhow::Result<()> {
-    if !path.exists() {
-        return Ok(());
-    }
-    DirBuilder::new().recursive(true).mode(0o700).create(before)?;
-    let name = path.file_name().context("it has no name")?;
-    std::fs::rename(path, before.join(name))?;
-    sync(before)
-}
-
-fn free_name(folder: &Path) -> anyhow::Result<PathBuf> {
-    let now = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
-    let names = (1..100).map(|number| match number {
-        1 => folder.join(format!("{KEPT}{now}")),
-        _ => folder.join(format!("{KEPT}{now}-{number}")),
-    });
-    let mut free = names.filter(|name| !name.exists());
-    free.next().context("a hundred copies were restored in this second")
-}
-
-fn sync(folder: &Path) -> anyhow::Result<()> {
-    Ok(File::open(folder)?.sync_all()?)
-}
-
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
 }
 
 fn print(args: &Args, folder: &Path, copy: Option<Backup>, kept: Option<&Path>) -> anyhow::Result<()> {

@@ -25,10 +25,10 @@ pub(super) struct Args {
 
 /// The same as the API's `/api/journal/verify`.
 #[derive(Serialize)]
-struct Report {
-    ok: bool,
+pub(super) struct Report {
+    pub(super) ok: bool,
     /// Records that were checked.
-    count: u64,
+    pub(super) count: u64,
     /// Records up to this one were pruned.
     pruned_to: u64,
     /// The last record that was checked.
@@ -38,7 +38,7 @@ struct Report {
     digest: Option<String>,
     problem: Option<Wrong>,
     #[serde(skip)]
-    text: String,
+    pub(super) text: String,
 }
 
 #[derive(Serialize)]
@@ -73,7 +73,7 @@ fn ahead(database: &Path, journal: &JournalReader, to: u64) -> Option<String> {
 }
 
 /// Checks every file and every line that is kept, and that none is missing.
-fn check(journal: &JournalReader) -> anyhow::Result<Report> {
+pub(super) fn check(journal: &JournalReader) -> anyhow::Result<Report> {
     match look(journal.folder()) {
         Ok(_) => {}
         Err(RecoverError::Untrusted(problem)) => return Ok(Report::damaged(problem)),

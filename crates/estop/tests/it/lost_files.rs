@@ -56,6 +56,37 @@ fn st_1_a_database_that_is_gone_is_made_anew_from_the_journal() {
     house.verified();
 }
 
+/// Of a whole journal alone, and never under a running estop.
+#[test]
+fn st_1_reindex_sets_the_database_aside_only_where_the_journal_is_whole() {
+    let house = House::new("");
+    house.estop(&["journal", "reindex"]).is(2, "there is no journal");
+    let estop = house.start();
+    (0..3).for_each(|n| assert_eq!(estop.ask("a", &format!("early {n}")).unwrap().0, 200));
+    assert_eq!(estop.ask("stopped", "Hello").unwrap().0, 200);
+    house.estop(&["agents", "deactivate", "stopped"]).is(0, "");
+    house.estop(&["journal", "reindex"]).is(1, "is in use");
+    estop.end();
+    let segment = house.data().join("journal/00000001.jsonl");
+    let whole = std::fs::read(&segment).unwrap();
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 1;
+    std::fs::write(&segment, flipped).unwrap();
+    house.estop(&["journal", "reindex"]).is(1, "The database was left as it is");
+    assert!(house.data().join("estop.db").exists());
+    std::fs::write(&segment, whole).unwrap();
+    let told = house.estop(&["journal", "reindex", "--json"]).is(0, "kept_as").json();
+    assert!(!house.data().join("estop.db").exists());
+    let kept = Path::new(told["kept_as"].as_str().unwrap()).file_name().unwrap();
+    assert!(house.data().join(kept).join("estop.db").exists());
+    house.estop(&["journal", "reindex"]).is(1, "there is no database");
+    let estop = house.start();
+    assert_eq!(estop.ask("a", "and one more").unwrap().0, 200);
+    assert_eq!(estop.ask("stopped", "Hello").unwrap().0, 400, "it works again");
+    estop.end();
+    house.verified();
+}
+
 /// Yesterday's database, and none at all: the journal knows who may come in, and by which rules.
 #[test]
 fn st_1_an_older_or_missing_database_brings_back_no_revoked_key_and_no_older_rule() {
