@@ -222,10 +222,10 @@ impl StepFingerprint {
         let (result, stripped) = signature::result_and_text(step.result);
         let acts = match step.tool {
             "" => signature::action_in_text(step.args),
-            _ => Some(step.args),
+            tool => Some((tool, step.args)),
         };
         let words = match acts {
-            Some(args) => StepWords::of_call(step.tool, args, step.result, &stripped, step.ended),
+            Some((tool, args)) => StepWords::of_call(tool, args, step.result, &stripped, step.ended),
             None => StepWords::of_text(step.args, step.result),
         };
         (result, words)

@@ -35,7 +35,7 @@ pub fn action(tool: &str, args: &str) -> Hash64 {
 
 /// What an agent that acts in text does, else all it says.
 pub fn text_action(answer: &str) -> Hash64 {
-    text(action_in_text(answer).unwrap_or(answer).trim())
+    text(action_in_text(answer).map_or(answer, |(_, action)| action).trim())
 }
 
 /// A result, with ids, durations, timestamps and nonces taken out; everything else counts exactly. Of a result above
@@ -83,19 +83,55 @@ pub fn hook_conversation(run: Option<&str>) -> Hash64 {
     mix(&[text("hooks"), text(run.unwrap_or_default())])
 }
 
-/// The action of an agent that acts in text: its last code block, else what follows its last `Action:` (the form that ReAct agents
-/// write).
-pub(crate) fn action_in_text(answer: &str) -> Option<&str> {
-    last_code_block(answer).or_else(|| {
-        steps::add(answer.len());
-        let at = answer
-            .rfind("\nAction:")
-            .map(|at| at + 1)
-            .or_else(|| answer.starts_with("Action:").then_some(0))?;
-        let action = answer[at + "Action:".len()..].trim();
-        (!action.is_empty()).then_some(action)
-    })
+/// The action of an agent that acts in text, with the tool's name if it has one: the element that its answer ends with (the form
+/// that Cline and OpenHands write), else its last code block, else what follows its last `Action:` (the form that ReAct agents write).
+pub(crate) fn action_in_text(answer: &str) -> Option<(&str, &str)> {
+    if let Some((tool, call)) = last_element(answer) {
+        // Asking a person and reporting to one is talk.
+        return (!TALKS.contains(&tool)).then_some((tool, call));
+    }
+    last_code_block(answer).or_else(|| after_last_action(answer)).map(|action| ("", action))
 }
+
+/// Elements that speak to a person.
+const TALKS: &[&str] = &["ask_followup_question", "attempt_completion", "plan_mode_respond"];
+
+/// What follows the last `Action:` that begins a line.
+fn after_last_action(answer: &str) -> Option<&str> {
+    steps::add(answer.len());
+    let at =
+        answer.rfind("\nAction:").map(|at| at + 1).or_else(|| answer.starts_with("Action:").then_some(0))?;
+    let action = answer[at + "Action:".len()..].trim();
+    (!action.is_empty()).then_some(action)
+}
+
+/// The element that a text ends with, and its name: `<read_file>…</read_file>`, `<function=read>…</function>`. Tools have a `_` in
+/// their names, the elements of HTML have none.
+fn last_element(answer: &str) -> Option<(&str, &str)> {
+    let answer = answer.trim_end();
+    let closing = answer.strip_suffix('>')?;
+    let start = closing.len() - closing.bytes().rev().take(ELEMENT_NAME_MAX).position(|byte| byte == b'/')?;
+    let name = &closing[start..];
+    let is_name = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    if !is_name || !(name.contains('_') || name == "function") || !closing[..start].ends_with("</") {
+        return None;
+    }
+    // One search from the end, of a name of bounded length.
+    steps::add(2 * answer.len());
+    let body = &answer[..start - "</".len()];
+    let opens = body.rfind(&*["<", name].concat())?;
+    let element = &answer[opens..];
+    let rest = &element[1 + name.len()..];
+    let begins_line = opens == 0 || answer[..opens].ends_with('\n');
+    if !begins_line || !rest.starts_with(['>', '=', ' ']) {
+        return None;
+    }
+    let called = rest.strip_prefix('=').and_then(|rest| rest.split_once('>')).map(|(called, _)| called);
+    Some((called.unwrap_or(name), element))
+}
+
+/// Longest name of an element that is looked for.
+const ELEMENT_NAME_MAX: usize = 64;
 
 /// The text between the last pair of fences, without the language name.
 fn last_code_block(answer: &str) -> Option<&str> {
@@ -176,6 +212,34 @@ mod tests {
         assert_ne!(first, text_action("Another idea!\n```sql\nSELECT 2;\n```"));
         assert_eq!(text_action("ls -l"), text_action(" ls -l\n"));
         assert_eq!(text_action("```ls```"), text("```ls```".trim_matches('`')));
+    }
+
+    #[test]
+    fn ld_6_an_agent_that_writes_elements_acts_by_its_last_one() {
+        let read = |said: &str, path: &str| format!("{said}<read_file>\n<path>{path}</path>\n</read_file>\n");
+        let a = text_action(&read("Next.\n\n", "a.rs"));
+        assert_eq!(a, text_action(&read("", "a.rs")));
+        assert_ne!(a, text_action(&read("Next.\n\n", "b.rs")));
+        let tool = |text: &str| action_in_text(text).map(|(tool, _)| tool.to_owned());
+        assert_eq!(tool(&read("", "a")).as_deref(), Some("read_file"));
+        assert_eq!(
+            tool("<function=execute_bash>\n<parameter=command>ls</parameter>\n</function>").as_deref(),
+            Some("execute_bash")
+        );
+        assert_eq!(tool("<tool_call>\n{\"name\": \"ls\"}\n</tool_call>").as_deref(), Some("tool_call"));
+        for talk in [
+            "<p>done</p>",
+            "<read_file>",
+            "</read_file>",
+            "a <read_file> b</read_file>",
+            "<read_files>\n</read_file>",
+            "<ask_followup_question>\n<question>Which?</question>\n</ask_followup_question>",
+            ">",
+            "/>",
+            "</>",
+        ] {
+            assert_eq!(tool(talk), None, "{talk}");
+        }
     }
 
     #[test]

@@ -25,7 +25,7 @@ const SCORE_PER_TENTH: u32 = 55;
 /// How much of the score full news take away, in hundredths.
 const FORGET: u32 = 75;
 /// A pause in which somebody or something else had its turn; where an agent watches and waits, a shorter one.
-const PAUSE_MS: u64 = 40_000;
+const PAUSE_MS: u64 = 30_000;
 const PAUSE_OPS_MS: u64 = 10_000;
 /// A tool that failed may have taken so long.
 const PAUSE_IF_FAILED_MS: u64 = 300_000;
@@ -36,6 +36,8 @@ const AFTER_PAUSE: u8 = 5;
 const AFTER_WAIT: u8 = 20;
 /// The same if what it waited for failed.
 const AFTER_WAIT_IN_VAIN: u8 = 40;
+/// The same after a pause that a tool that failed may have taken: nobody can tell a slow check from a patient one.
+const AFTER_SLOW_FAILURE: u8 = 70;
 
 /// Steps that blocks are looked for in.
 const STEPS: usize = 20;
@@ -60,6 +62,8 @@ pub(crate) struct Progress {
     paused: u32,
     waited: u32,
     waited_in_vain: bool,
+    /// The step that failed after a pause, which it may have taken itself; 0 = none.
+    slow: u32,
     /// When something last happened; 0 = nothing did.
     last: Millis,
     score: u32,
@@ -265,6 +269,9 @@ impl Progress {
             self.paused = self.seen.next();
             self.score /= 4;
             self.begin_stretch();
+        } else if self.last != Millis(0) && passed > PAUSE_MS {
+            self.slow = self.seen.next();
+            self.begin_stretch();
         }
         let is_first = self.last == Millis(0);
         self.last = observed.now;
@@ -297,6 +304,7 @@ impl Progress {
             () if self.paused > since => AFTER_PAUSE,
             () if self.waited > since && self.waited_in_vain => AFTER_WAIT_IN_VAIN,
             () if self.waited > since => AFTER_WAIT,
+            () if self.slow > since => AFTER_SLOW_FAILURE,
             () => 100,
         };
         if before.is_none() || novelty > STALE {

@@ -108,9 +108,11 @@ const JSON: [&str; 20] = [
 fn se_1_signatures_are_linear() {
     let mut all = patterns(&JSON);
     all.extend(patterns(&MARKS));
-    all.extend(["```\n", "```", "``", "\n```", "```a\n"].map(String::from));
+    all.extend(["```\n", "```", "``", "\n```", "```a\n", "\n<a_b>", "<a_b></a_b>"].map(String::from));
     assert_eq!(growth(&all, 8, |text| done(signature::action("t", text))), LINEAR);
     assert_eq!(growth(&all, 8, |text| done(signature::text_action(text))), LINEAR);
+    let closed = |text: &str| format!("{text}</a_b>");
+    assert_eq!(growth(&all, 8, |text| done(signature::text_action(&closed(text)))), LINEAR);
     assert_eq!(growth(&all, 32, |text| done(signature::result(text))), LINEAR);
     assert_eq!(growth(&all, 2, |text| done(ended_by_text(text))), LINEAR);
     assert_eq!(growth(&all, 7, |text| done(reported("report_complete", text))), LINEAR);

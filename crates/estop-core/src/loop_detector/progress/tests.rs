@@ -93,6 +93,33 @@ fn ld_8_a_timer_or_a_wait_in_between_is_no_loop() {
     }
 }
 
+/// A slow check that fails, and a poll of what is not ready yet, look alike: neither is spared, and neither is stopped at once.
+#[test]
+fn ld_8_a_call_that_fails_slowly_counts_less() {
+    let mut agent = Agent::new();
+    let rules: Vec<_> = (0..12)
+        .map(|_| agent.after(90_000, "sh", r#"{"cmd":"gh pr checks 7"}"#, "exit code: 8\nunit pending"))
+        .collect();
+    let stopped = rules.iter().position(Option::is_some);
+    assert_eq!(stopped, Some(6), "{rules:?}");
+}
+
+/// Cline, Roo and OpenHands write their calls as elements of the answer.
+#[test]
+fn ld_8_other_calls_in_text_are_other_inputs() {
+    let call = |n: u32| {
+        format!("Next.\n\n<execute_command>\n<command>migrate -to {n}</command>\n</execute_command>")
+    };
+    let mut agent = Agent::new();
+    for n in 0..40 {
+        assert_eq!(agent.step("", &call(n), "[execute_command] Result:\nApplied 1 migration."), None, "{n}");
+    }
+    let mut agent = Agent::new();
+    let stopped =
+        (0..9).position(|_| agent.step("", &call(1), "[execute_command] Result:\nApplied 1.").is_some());
+    assert_eq!(stopped, Some(4));
+}
+
 #[test]
 fn ld_8_edits_that_change_nothing_about_a_failure_wear_off() {
     let mut agent = Agent::new();
