@@ -128,7 +128,7 @@ async def press(binary, folder, count):
         still = await asyncio.to_thread(stuck)
         assert any(name.startswith("worker") for name in still), f"the workers run again, so this proves nothing: {still}"
         took = answer["took"]
-        print(f"gate shut after {took['gate_us']} us, all told to end after {took['cut_us']} us, answered after {answered * 1000:.0f} ms")
+        print(f"gate shut after {took['gate_us']} us, all cancelled after {took['cut_us']} us, answered after {answered * 1000:.0f} ms")
         print(f"all {count} upstream sockets were closed {closed * 1000:.0f} ms after the press, with blocked workers: {', '.join(still)}")
         for reader, _ in wires:
             try:

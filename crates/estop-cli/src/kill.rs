@@ -39,8 +39,8 @@ pub struct Args {
 /// How the button is pressed.
 #[derive(Debug, clap::Args)]
 pub(super) struct Pressing {
-    /// manual, security_incident, runaway_agent, api_quota_exceeded or emergency. Anything else is kept as a note: a typo
-    /// stands in nobody's way
+    /// manual, security_incident, runaway_agent, api_quota_exceeded or emergency. Anything else is accepted and
+    /// kept as a note
     #[arg(long, value_name = "REASON")]
     reason: Option<String>,
     /// In your words
@@ -100,7 +100,7 @@ fn text(stopped: &Value) -> String {
     let told = if stopped["told"] == true { "\nPeople are being told." } else { "" };
     let background = background(&stopped["background"]);
     format!(
-        "{}: {}\nEnded: {} model calls, {} tools, {} messages. Gate shut after {}, all told to end after {}{kept}.{}{background}{told}",
+        "{}: {}\nEnded: {} model calls, {} tools, {} messages. Gate shut after {}, all cancelled after {}{kept}.{}{background}{told}",
         state(&stopped["status"]),
         cell(&stopped["message"]),
         cell(&ended["model_calls"]),

@@ -14,7 +14,7 @@ use crate::client::{Daemon, DaemonArgs, Whereabouts, path};
 /// Tokens of the environment come back with the next start.
 const ENV_NAME: &str = "ESTOP_ADMIN_TOKEN";
 
-/// Make, list and take back tokens of people
+/// Create, list and revoke tokens of people
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -25,7 +25,7 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// List good tokens
+    /// List active tokens
     List,
     Create(CreateArgs),
     /// Take a token back, and end its sessions

@@ -102,7 +102,7 @@ fn relay(name: &str, given: &RelayIn, listen: &Listen, env: &Env) -> Result<Rela
         None => kind.out().map(|url| BaseUrl::read(url).expect("the presets' URLs are valid")),
     };
     if given.into.is_none() && out.is_none() {
-        let message = format!("relay `{name}` leads nowhere: it has neither `in` nor `out`");
+        let message = format!("relay `{name}` has no direction: it has neither `in` nor `out`");
         let help =
             "Set `in` to the app's URL and `out` to the platform's, or `kind` to telegram, slack or discord.";
         return Err(Fault::new(&["relays", name], message).with_help(help.to_owned()));

@@ -25,7 +25,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Debug, Parser)]
 #[command(
     version,
-    after_help = "Exit codes: 0 fine, 1 the answer is no, 2 usage or configuration, 3 cannot reach the daemon.\n\
+    after_help = "Exit codes: 0 fine, 1 the check failed or the answer is no, 2 usage or configuration, 3 cannot reach the daemon.\n\
         Answers go to the standard output. With the exit codes 2 and 3 there is none: the standard error says why, \
         in plain text, with --json too."
 )]

@@ -31,7 +31,7 @@ impl std::fmt::Display for RateFinding {
         if self.in_flight >= IN_FLIGHT_MAX {
             return write!(
                 f,
-                "This agent has {} requests under way; no more than that at once.",
+                "This agent has {} requests in flight, which is its limit.",
                 self.in_flight
             );
         }

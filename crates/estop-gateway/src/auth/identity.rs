@@ -89,7 +89,7 @@ pub(crate) enum IdentityError {
 /// For whoever names an agent that has a key, and shows none.
 pub(crate) fn key_needed(agent: &str) -> String {
     format!(
-        "The agent `{agent}` has an estop key, and nobody is it without that: send it as the API key, or in the header \
+        "The agent `{agent}` has an estop key, and requests in its name need it: send it as the API key, or in the header \
          x-estop-key. `estop agents key {agent}` makes another."
     )
 }

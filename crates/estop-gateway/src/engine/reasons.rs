@@ -70,7 +70,7 @@ pub(crate) fn sentence(decision: &Decision) -> String {
                 "Use another model, or give this one a price."
             }
             Some(Finding::Budget(BudgetFinding { account: Account::UnpricedPath, .. })) => {
-                "Name the path there, or leave it alone."
+                "Name the path there, or do not call it."
             }
             Some(Finding::Budget(budget)) if budget.spent < budget.cap => {
                 "Ask for fewer tokens (`max_tokens`), raise the budget, or wait for the next period."

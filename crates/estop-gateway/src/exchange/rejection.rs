@@ -76,7 +76,7 @@ impl Rejection {
     /// What cannot be written down is not let through.
     pub(crate) fn no_journal(failed: bool) -> Rejection {
         Rejection::overload(if failed {
-            "estop cannot write its journal, so nothing is let through: mend its data directory and restart it."
+            "estop cannot write its journal, so it allows nothing: fix its data directory and restart it."
         } else {
             "estop cannot write its journal fast enough: try again."
         })
@@ -108,9 +108,9 @@ impl Rejection {
         let message = match error {
             UpstreamError::Crowded => return Rejection::overload(format!("estop: {error}.")),
             UpstreamError::Unreachable(why) => {
-                format!("{upstream} cannot be reached (not estop's refusal): {why}.")
+                format!("{upstream} cannot be reached (estop did not block this): {why}.")
             }
-            UpstreamError::Broken(why) => format!("{upstream} gave no answer (not estop's refusal): {why}."),
+            UpstreamError::Broken(why) => format!("{upstream} gave no answer (estop did not block this): {why}."),
         };
         Rejection::new(Kind::Upstream { status: 502 }, "upstream_unreachable", message)
     }
@@ -142,7 +142,7 @@ impl Rejection {
             IdentityError::BadTags(bad) => {
                 Rejection::bad(400, "bad_header", format!("The header {} must {}.", bad.header, bad.must))
             }
-            IdentityError::NoProvider => Rejection::bad(404, "unknown_path", "The path leads nowhere."),
+            IdentityError::NoProvider => Rejection::bad(404, "unknown_path", "The path names no provider."),
             IdentityError::DotSegments => {
                 Rejection::bad(400, "bad_path", "The path must not have `.` or `..` in it.")
             }

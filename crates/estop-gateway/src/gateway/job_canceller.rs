@@ -101,7 +101,7 @@ struct Failing<'a> {
 impl Drop for Failing<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let why = "estop broke while it cancelled it: look at it there, it may still run".to_owned();
+            let why = "estop failed while it cancelled this: check at the provider, it may still run".to_owned();
             self.engine.job_tried(self.number, JobStanding::NotCancelled(why), None);
         }
     }

@@ -110,7 +110,7 @@ fn sweep_flight(flight: &Flight, now: Millis, limits: &Limits) {
 }
 
 fn upstream_late(flight: &Flight, what: &str) -> Cut {
-    let message = format!("{} {what} (not estop's refusal).", flight.upstream_name);
+    let message = format!("{} {what} (estop did not block this).", flight.upstream_name);
     late(AbortedBy::Upstream, Kind::Upstream { status: 504 }, "upstream_timeout", &message)
 }
 

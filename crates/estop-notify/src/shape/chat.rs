@@ -55,7 +55,7 @@ pub(crate) fn slack(message: &Message) -> Value {
         json!({"type": "section", "text": {"type": "mrkdwn", "text": within_bytes(&body, SLACK_TEXT_MAX), "verbatim": true}}),
     ];
     if let Some(link) = &message.link {
-        let button = json!({"type": "button", "text": {"type": "plain_text", "text": "Look"}, "url": link});
+        let button = json!({"type": "button", "text": {"type": "plain_text", "text": "View"}, "url": link});
         blocks.push(json!({"type": "actions", "elements": [button]}));
     }
     json!({"text": mrkdwn(&title), "blocks": blocks, "unfurl_links": false, "unfurl_media": false})
@@ -150,7 +150,7 @@ pub(crate) fn teams(message: &Message) -> Value {
         "body": body,
     });
     if let Some(link) = &message.link {
-        card["actions"] = json!([{"type": "Action.OpenUrl", "title": "Look", "url": link}]);
+        card["actions"] = json!([{"type": "Action.OpenUrl", "title": "View", "url": link}]);
     }
     let attachment = json!({
         "contentType": "application/vnd.microsoft.card.adaptive",

@@ -55,7 +55,7 @@ pub(crate) fn pagerduty(message: &Message, routing_key: &str) -> Value {
     }
     if let Some(link) = &message.link {
         event["client_url"] = json!(link);
-        event["links"] = json!([{"href": link, "text": "Look"}]);
+        event["links"] = json!([{"href": link, "text": "View"}]);
     }
     event
 }

@@ -29,7 +29,7 @@ pub(super) fn no_room() -> HookOut {
 /// What cannot be written down is not let through.
 pub(super) fn no_journal(failed: bool) -> HookOut {
     HookOut::deny(if failed {
-        "estop refused this: it cannot write its journal. Tell the person to mend its data directory and to restart it."
+        "estop refused this: it cannot write its journal. Tell the person to fix its data directory and to restart it."
     } else {
         "estop refused this: it cannot write its journal fast enough. Try again in a while."
     })
