@@ -8,7 +8,7 @@
 use estop_core::engine::AgentState;
 use estop_sim::{Config, run};
 
-const SEED_1: &str = "9d76ac87ef0b8dea908360a19b8c010bde311af8868642c4bddc2dd5d2b890c2";
+const SEED_1: &str = "24f780846f5d051e037e644fe2e5dd89fc5a6ade3997f510d96d5678e51daf13";
 
 #[test]
 fn seed_1_has_its_digest() {
