@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use crate::agent::standing::Cause;
 use crate::budget::{BudgetFinding, BudgetWarning};
-use crate::guards::breaker::LimitUse;
 use crate::ids::{Name, RequestId};
 use crate::loop_detector::{self, LoopEvidence};
+use crate::run::LimitUse;
 use crate::tripwire::health::HealthFinding;
 
 pub use crate::guard::Guard;

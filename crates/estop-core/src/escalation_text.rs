@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use crate::guards::breaker::LimitUse;
 use crate::printed_command::Commands;
+use crate::run::LimitUse;
 
 /// Labels of the issue.
 pub const LABELS: [&str; 2] = ["needs-human", "escalation"];

@@ -3,6 +3,7 @@
 mod clock;
 mod duplicate_calls;
 mod finding;
+mod limit_use;
 mod list;
 pub mod report_tool;
 pub mod test_command;
@@ -15,7 +16,6 @@ use crate::budget::Spent;
 use crate::ended::Ended;
 use crate::event::ToolRequested;
 use crate::fingerprint::CallFingerprint;
-use crate::guards::breaker::{Counts, LimitUse};
 use crate::ids::{Hash64, Name};
 use crate::judgement::Judgement;
 use crate::policy::{EffectiveLimits, LimitName, Limits, Mode, Modes, RunLimits};
@@ -25,6 +25,8 @@ pub(crate) use clock::RunDue;
 use duplicate_calls::AnnouncedCalls;
 pub(crate) use duplicate_calls::{AtGate, is_same_call};
 pub use finding::{RunFinding, RunProblem, RunState};
+pub(crate) use limit_use::granted;
+pub use limit_use::{Counts, LimitUse};
 pub(crate) use list::Runs;
 pub use view::RunView;
 

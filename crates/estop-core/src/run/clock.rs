@@ -1,7 +1,6 @@
 //! A run's clock (CB-5, CB-6, ID-7): time limits, the time to sum up, the end of an idle implicit run.
 
-use super::{IMPLICIT_IDLE_MS, Run, RunState, WRAP_UP_MS};
-use crate::guards::breaker::{LimitUse, granted};
+use super::{IMPLICIT_IDLE_MS, LimitUse, Run, RunState, WRAP_UP_MS, granted};
 use crate::policy::{EffectiveLimits, LimitName, Limits, Mode, Modes};
 use crate::time::Millis;
 

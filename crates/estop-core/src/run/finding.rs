@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::RUNS_MAX;
-use crate::guards::breaker::LimitUse;
+use super::{LimitUse, RUNS_MAX};
 use crate::policy::LimitName;
 
 /// The states of seed 3.

@@ -1,8 +1,7 @@
 //! What people see of a run.
 
-use super::{Run, RunState};
+use super::{Counts, Run, RunState};
 use crate::budget::Amount;
-use crate::guards::breaker::Counts;
 use crate::ids::Name;
 use crate::time::Millis;
 
