@@ -16,7 +16,8 @@ use crate::run::LimitUse;
 use crate::tripwire::health::HealthFinding;
 
 pub use crate::guard::Guard;
-pub use verdict::{Finding, Ruling, Verdict, Verdicts};
+pub use crate::guards::Finding;
+pub use verdict::{Ruling, Verdict, Verdicts};
 
 /// The answer to an event.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,6 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeStruct};
 
 use super::{Decision, Finding, Guard, Outcome, Ruling, Verdicts};
-use crate::tripwire::health;
 
 /// `{"outcome":…,"rulings":"ppp…","seen":{guard: what it saw},"effects":[…]}`, empty parts left out, and the outcome where
 /// nothing was asked. Rulings are one letter for each guard in order: `docs/journal.md` has the key.
@@ -65,28 +64,5 @@ impl Serialize for Seen<'_> {
             }
         }
         map.end()
-    }
-}
-
-impl Finding {
-    /// Whether nearly every request has it: no repetition, no failure, full health.
-    fn is_usual(&self) -> bool {
-        match self {
-            Finding::Loop(x) => (x.score, x.prompts, x.responses, x.calls, x.window) == (0, 0, 0, 0, 0),
-            Finding::Churn(x) => x.failures == 0,
-            Finding::Health(x) => x.health == health::FULL,
-            Finding::Nothing
-            | Finding::System(_)
-            | Finding::Standing(_)
-            | Finding::Run(_)
-            | Finding::Hours(_)
-            | Finding::Models(_)
-            | Finding::Rate(_)
-            | Finding::Budget(_)
-            | Finding::Chanting(_)
-            | Finding::Breaker(_)
-            | Finding::Gate(_)
-            | Finding::Watchdog(_) => false,
-        }
     }
 }

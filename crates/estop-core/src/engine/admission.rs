@@ -138,6 +138,7 @@ impl AgentState {
         StoredEntry { conversation: Some(c.serial), entry, new_input }
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others refuse the request and do no more")]
     pub(super) fn act_on_refusal(
         &mut self,
         now: Millis,
@@ -178,15 +179,8 @@ impl AgentState {
                     self.escalate_summed_up(now, serial, effects);
                 }
             }
-            Guard::System
-            | Guard::Agent
-            | Guard::Hours
-            | Guard::Models
-            | Guard::Rate
-            | Guard::Chanting
-            | Guard::Gate
-            | Guard::Health => {}
             Guard::Budget => self.report_refusal(pending, pass, effects),
+            _ => {}
         }
     }
 
@@ -222,6 +216,7 @@ impl AgentState {
 
     /// Reports guards in shadow that would stop, each once until it passes again: loops by conversation, breakers by
     /// run and limit, the others by agent.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others are reported by agent")]
     pub(super) fn report_shadow_stops(
         &mut self,
         pass: &Pass,
@@ -241,17 +236,7 @@ impl AgentState {
                     let told = conversation.map_or(&mut self.shadow_told, |c| &mut c.shadow_told);
                     is_first_report(told, guard, would_stop)
                 }
-                Guard::System
-                | Guard::Agent
-                | Guard::Run
-                | Guard::Hours
-                | Guard::Models
-                | Guard::Rate
-                | Guard::Budget
-                | Guard::Chanting
-                | Guard::Gate
-                | Guard::Health
-                | Guard::Watchdog => is_first_report(&mut self.shadow_told, guard, would_stop),
+                _ => is_first_report(&mut self.shadow_told, guard, would_stop),
             };
             if news {
                 effects.push(Effect::WouldHaveStopped { guard });

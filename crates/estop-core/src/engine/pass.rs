@@ -59,36 +59,20 @@ impl Pass {
     pub(super) fn into_decision(self, effects: Vec<Effect>) -> Decision {
         let outcome = match self.stopped_by {
             None => Outcome::Allow,
-            Some(by) => Outcome::Refuse { by, retry: retry(by, self.verdicts.get(by)) },
+            Some(by) => Outcome::Refuse { by, retry: retry(self.verdicts.get(by)) },
         };
         Decision { outcome, verdicts: self.verdicts, effects }
     }
 }
 
 /// Only what ends by itself, and soon, is worth trying again (AN-2).
-fn retry(by: Guard, verdict: Option<&Verdict>) -> Retry {
-    match (by, verdict.map(|v| &v.finding)) {
-        (Guard::Rate, Some(Finding::Rate(rate))) => Retry::AfterMs(rate.free_in_ms),
+fn retry(verdict: Option<&Verdict>) -> Retry {
+    match verdict.map(|v| &v.finding) {
+        Some(Finding::Rate(rate)) => Retry::AfterMs(rate.free_in_ms),
         // A veto for health alone has no cooldown: it ends when a person looks.
-        (Guard::Gate, Some(Finding::Gate(gate))) if gate.cooldown_ms > 0 => Retry::AfterMs(gate.cooldown_ms),
+        Some(Finding::Gate(gate)) if gate.cooldown_ms > 0 => Retry::AfterMs(gate.cooldown_ms),
         // Requests under way end by themselves.
-        (Guard::Budget, Some(Finding::Budget(budget))) if budget.fit == Fit::Waits => Retry::AfterMs(WAIT_MS),
-        (
-            Guard::System
-            | Guard::Agent
-            | Guard::Run
-            | Guard::Hours
-            | Guard::Models
-            | Guard::Rate
-            | Guard::Budget
-            | Guard::Loop
-            | Guard::Churn
-            | Guard::Chanting
-            | Guard::Breaker
-            | Guard::Gate
-            | Guard::Health
-            | Guard::Watchdog,
-            _,
-        ) => Retry::Never,
+        Some(Finding::Budget(budget)) if budget.fit == Fit::Waits => Retry::AfterMs(WAIT_MS),
+        _ => Retry::Never,
     }
 }
