@@ -1,5 +1,6 @@
 //! Random rules: presets, guards in every combination of modes, small windows, tight budgets, odd zones.
 
+use estop_core::guard::Guard;
 use estop_core::money::NanoUsd;
 use estop_core::policy::{
     AllowedHours, BudgetPolicy, GatePolicy, Limit, Limits, LoopPolicy, LoopScore, Mode, ModelRules, Modes,
@@ -36,13 +37,13 @@ pub fn any(kind: Kind, rng: &mut Rng) -> Policy {
 fn suit(policy: &mut Policy, kind: Kind, rng: &mut Rng) {
     match kind {
         Kind::Looper | Kind::PingPong | Kind::HookLooper if rng.per_mille(700) => {
-            policy.modes.loops = Mode::Enforce;
+            policy.modes[Guard::Loop] = Mode::Enforce;
         }
-        Kind::Churner if rng.per_mille(700) => policy.modes.churn = Mode::Enforce,
+        Kind::Churner if rng.per_mille(700) => policy.modes[Guard::Churn] = Mode::Enforce,
         Kind::Batch => policy.loops.profile = Profile::Batch,
         Kind::Poller => policy.loops.profile = Profile::Ops,
         Kind::Spender | Kind::Tight => {
-            policy.modes.budget = Mode::Enforce;
+            policy.modes[Guard::Budget] = Mode::Enforce;
             policy.budget = tight_budget(rng);
         }
         Kind::Night => policy.hours = Some(any_hours(rng)),
@@ -69,21 +70,18 @@ fn any_mode(rng: &mut Rng) -> Mode {
 }
 
 fn any_modes(rng: &mut Rng) -> Modes {
-    Modes {
-        hours: any_mode(rng),
-        rate: any_mode(rng),
-        budget: any_mode(rng),
-        loops: any_mode(rng),
-        churn: any_mode(rng),
-        chanting: any_mode(rng),
-        breaker: any_mode(rng),
-        breaker_set: Mode::Enforce,
-        breaker_unattended: any_mode(rng),
-        gate: any_mode(rng),
-        health: any_mode(rng),
-        watchdog: any_mode(rng),
-        models: any_mode(rng),
+    let mut modes = Modes::all(Mode::Enforce);
+    // In this order, so that a seed stands for the same rules when a guard is added.
+    for guard in
+        [Guard::Hours, Guard::Rate, Guard::Budget, Guard::Loop, Guard::Churn, Guard::Chanting, Guard::Breaker]
+    {
+        modes[guard] = any_mode(rng);
     }
+    modes.breaker_unattended = any_mode(rng);
+    for guard in [Guard::Gate, Guard::Health, Guard::Watchdog, Guard::Models] {
+        modes[guard] = any_mode(rng);
+    }
+    modes
 }
 
 fn any_loops(rng: &mut Rng) -> LoopPolicy {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::State;
+use estop_core::guard::Guard;
 use estop_core::ids::Name;
 use estop_core::policy::{Mode, Policy};
 use estop_core::policy_file::ThresholdTenths;
@@ -157,7 +158,7 @@ fn judge(app: &App, agent: &str, tried: Tried, gone: &AtomicBool) -> Result<Effe
     let outcome =
         |test: Option<&LoopBacktest>| test.map_or_else(LoopOutcome::default, |test| test.outcome().clone());
     Ok(Effect {
-        enabled: policy.modes.loops == Mode::Enforce,
+        enabled: policy.modes[Guard::Loop] == Mode::Enforce,
         days,
         records: read.records,
         from: read.from,

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use axum::Router;
 use bytes::Bytes;
+use estop_core::guard::Guard;
 use serde_json::{Value, json};
 use utoipa::PartialSchema;
 use utoipa::openapi::{InfoBuilder, OpenApiBuilder};
@@ -75,6 +76,15 @@ fn complete(document: &mut Value) {
     schemas["PolicyRules"] = policy::policy_schema();
     schemas["PolicyChange"] = policy::change_schema();
     schemas["TimeZone"] = policy::zone_schema();
+    let snoozable: Vec<&str> = Guard::snoozable().map(Guard::name).collect();
+    let pattern = json!(format!("^({})$", snoozable.join("|")));
+    schemas["SnoozeIn"]["properties"]["guard"]["pattern"] = pattern.clone();
+    let woken = &mut document["paths"]["/api/agents/{id}/snooze"]["delete"]["parameters"];
+    for parameter in
+        woken.as_array_mut().into_iter().flatten().filter(|parameter| parameter["name"] == "guard")
+    {
+        parameter["schema"]["pattern"] = pattern.clone();
+    }
     document["components"]["securitySchemes"] = json!({
         "token": {"type": "http", "scheme": "bearer", "description": "A token of a person."},
         "key": {"type": "http", "scheme": "bearer", "description": "A key of an agent: it acts for that agent alone."},

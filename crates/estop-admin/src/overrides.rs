@@ -3,6 +3,7 @@
 //! They are one JSON object in the shape of the file's `policy:`. The store keeps the three keys of the kill switch in
 //! columns of their own and the rest as text; this file takes them apart and puts them together, and nobody else does.
 
+use estop_core::guard::Guard;
 use estop_core::operator::Overrides;
 use estop_core::policy::{Mode, Policy};
 use estop_core::policy_file::PolicyIn;
@@ -107,7 +108,7 @@ fn checked(agent: &Agent) -> Result<Overrides, Problem> {
 /// The columns over rules of the file, for an agent that is not in memory.
 pub(crate) fn lay_kill_switch(policy: &mut Policy, agent: &Agent) {
     if let Some(enabled) = agent.kill_switch_enabled {
-        policy.modes.loops = if enabled { Mode::Enforce } else { Mode::Shadow };
+        policy.modes[Guard::Loop] = if enabled { Mode::Enforce } else { Mode::Shadow };
     }
     if let Some(window) = agent.kill_switch_window_size {
         policy.loops.window_size = window;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use estop_config::printable::escaped;
+use estop_core::guard::Guard;
 use estop_core::policy::{Mode, Policy};
 use estop_core::policy_file::PolicyFile;
 use estop_core::run::test_command::TestRunners;
@@ -122,7 +123,7 @@ impl Rules {
 /// What a user gets who switches the loop guard on.
 fn loop_guard_on() -> Policy {
     let mut policy = Policy::default();
-    policy.modes.loops = Mode::Enforce;
+    policy.modes[Guard::Loop] = Mode::Enforce;
     policy
 }
 

@@ -256,7 +256,7 @@ impl AgentState {
     fn act_on_health(&mut self, now: Millis, policy: &Policy, effects: &mut Vec<Effect>) {
         let health = self.health.value();
         let suspended = health < policy.gate.soft_suspend_threshold;
-        match policy.modes.health {
+        match policy.modes[Guard::Health] {
             Mode::Off => {}
             Mode::Shadow => {
                 if admission::is_first_report(&mut self.shadow_told, Guard::Health, suspended) {

@@ -13,9 +13,10 @@ use crate::ids::Name;
 use crate::money::NanoUsd;
 use crate::time::Zone;
 
+pub use crate::guard::Mode;
 pub(crate) use limits::EffectiveLimits;
 pub use limits::{Limit, LimitName, LimitSet, Limits, RunLimits};
-pub use modes::{Mode, Modes};
+pub use modes::Modes;
 
 /// All rules for one agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,16 +13,18 @@
 //! 7. what was set for the agent while running ([`PolicyOverrides`])
 
 mod check;
+mod guards;
 mod overrides;
 mod resolve;
 mod shape;
 mod values;
 
 pub use check::{PolicyError, PolicyProblem};
+pub use guards::GuardsIn;
 pub use overrides::{PolicyOrigin, PolicyOverrides};
 pub use shape::{
-    AgentIn, AllowedHoursIn, BudgetIn, CircuitBreakersIn, FleetBudgetIn, GateIn, GuardsIn, LimitsIn,
-    LoopRulesIn, ModelsIn, PolicyFileIn, PolicyIn, RateLimitIn, WatchdogIn,
+    AgentIn, AllowedHoursIn, BudgetIn, CircuitBreakersIn, FleetBudgetIn, GateIn, LimitsIn, LoopRulesIn,
+    ModelsIn, PolicyFileIn, PolicyIn, RateLimitIn, WatchdogIn,
 };
 pub use values::{Clock, Day, Days, Number, ThresholdTenths};
 

@@ -16,6 +16,7 @@ use crate::budget::Spent;
 use crate::ended::Ended;
 use crate::event::ToolRequested;
 use crate::fingerprint::CallFingerprint;
+use crate::guard::Guard;
 use crate::ids::{Hash64, Name};
 use crate::judgement::Judgement;
 use crate::policy::{EffectiveLimits, LimitName, Limits, Mode, Modes, RunLimits};
@@ -161,7 +162,7 @@ impl Run {
             return modes.breaker_unattended;
         }
         let is_own = self.limits.as_ref().is_some_and(|own| own.get(limit).is_some());
-        if is_own || limits.set.contains(limit) { modes.breaker_set } else { modes.breaker }
+        if is_own || limits.set.contains(limit) { modes.breaker_set } else { modes[Guard::Breaker] }
     }
 
     /// The limits in force: this run's own over those of its agent. What each may do says [`Run::mode_of`].

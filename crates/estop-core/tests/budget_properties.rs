@@ -177,9 +177,9 @@ fn used(usd: u64) -> Usage {
 fn only_a_budget(cap: u64) -> Policy {
     let mut policy = Policy::default();
     policy.budget.usd_per_day = Some(NanoUsd(cap));
-    policy.modes.budget = Mode::Enforce;
-    policy.modes.watchdog = Mode::Off;
-    policy.modes.gate = Mode::Off;
+    policy.modes[Guard::Budget] = Mode::Enforce;
+    policy.modes[Guard::Watchdog] = Mode::Off;
+    policy.modes[Guard::Gate] = Mode::Off;
     policy
 }
 

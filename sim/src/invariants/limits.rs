@@ -44,7 +44,7 @@ pub(super) fn only_allowed_models_are_asked(step: &Step<'_>, _: &Model) -> Holds
     let EventKind::RequestReceived(r) = &step.event.what else { return Ok(()) };
     let rules = &step.policy.models;
     let Some(model) = r.model.as_deref().filter(|_| step.is_allowed()) else { return Ok(()) };
-    if step.policy.modes.models != Mode::Enforce {
+    if step.policy.modes[Guard::Models] != Mode::Enforce {
         return Ok(());
     }
     let fits = |pattern: &str| match pattern.strip_suffix('*') {
@@ -59,7 +59,7 @@ pub(super) fn only_allowed_models_are_asked(step: &Step<'_>, _: &Model) -> Holds
 /// No more requests and tokens in any 60 s than the policy says (PO-3).
 pub(super) fn rate_limit_holds(step: &Step<'_>, model: &Model) -> Holds {
     let EventKind::RequestReceived(r) = &step.event.what else { return Ok(()) };
-    if !step.is_allowed() || step.policy.modes.rate != Mode::Enforce {
+    if !step.is_allowed() || step.policy.modes[Guard::Rate] != Mode::Enforce {
         return Ok(());
     }
     let (sum, limit) = (model.minute.sum(), step.policy.rate);
@@ -72,8 +72,8 @@ pub(super) fn rate_limit_holds(step: &Step<'_>, model: &Model) -> Holds {
 /// No more generating calls in any 60 s than the watchdog lets (KS-8).
 pub(super) fn watchdog_holds(step: &Step<'_>, model: &Model) -> Holds {
     let EventKind::RequestReceived(r) = &step.event.what else { return Ok(()) };
-    let watched =
-        step.policy.modes.watchdog == Mode::Enforce && step.policy.watchdog.scope != WatchdogScope::Off;
+    let watched = step.policy.modes[Guard::Watchdog] == Mode::Enforce
+        && step.policy.watchdog.scope != WatchdogScope::Off;
     if !(step.is_allowed() && watched && r.call == CallKind::Generation) {
         return Ok(());
     }
@@ -86,7 +86,7 @@ pub(super) fn watchdog_holds(step: &Step<'_>, model: &Model) -> Holds {
 /// The gate lets no more tool calls by hook through in any 60 s than the tripwire says (TW-4).
 pub(super) fn gate_rate_holds(step: &Step<'_>, model: &Model) -> Holds {
     let EventKind::ToolRequested(_) = &step.event.what else { return Ok(()) };
-    if !step.is_allowed() || step.policy.modes.gate != Mode::Enforce {
+    if !step.is_allowed() || step.policy.modes[Guard::Gate] != Mode::Enforce {
         return Ok(());
     }
     let (calls, max) = (model.minute.sum().tool_calls, step.policy.gate.max_tool_calls_per_minute);
@@ -106,7 +106,7 @@ pub(super) fn hours_hold(step: &Step<'_>, _: &Model) -> Holds {
     );
     let Some(hours) = step.policy.hours.as_ref().filter(|_| asks && step.is_allowed()) else { return Ok(()) };
     let local = calendar::local(&hours.zone, step.now.wall, Local::default());
-    let open = calendar::is_open(hours, local) || step.policy.modes.hours != Mode::Enforce;
+    let open = calendar::is_open(hours, local) || step.policy.modes[Guard::Hours] != Mode::Enforce;
     ensure(open, "hours_hold", || format!("{local:?} is outside {hours:?}"))
 }
 
@@ -123,13 +123,16 @@ pub(super) fn loops_are_stopped(step: &Step<'_>, model: &Model) -> Holds {
 
 /// By progress, a pause or news in between spare a repetition (LD-8): the model knows neither.
 fn is_enforced_literally(step: &Step<'_>) -> bool {
-    step.policy.modes.loops == Mode::Enforce && step.policy.loops.score == LoopScore::Literal
+    step.policy.modes[Guard::Loop] == Mode::Enforce && step.policy.loops.score == LoopScore::Literal
 }
 
 /// The eighth equal failure in a row with other arguments is not let through (LD-6 d).
 pub(super) fn churn_is_stopped(step: &Step<'_>, model: &Model) -> Holds {
     let EventKind::RequestReceived(r) = &step.event.what else { return Ok(()) };
-    if !step.is_allowed() || step.policy.modes.churn != Mode::Enforce || r.call != CallKind::Generation {
+    if !step.is_allowed()
+        || step.policy.modes[Guard::Churn] != Mode::Enforce
+        || r.call != CallKind::Generation
+    {
         return Ok(());
     }
     ensure(!model.circles_with(r, step.policy).churns, "churn_is_stopped", || {
@@ -150,7 +153,7 @@ pub(super) fn retries_add_nothing(step: &Step<'_>, model: &Model) -> Holds {
 pub(super) fn hook_loops_are_stopped(step: &Step<'_>, model: &Model) -> Holds {
     let modes = &step.policy.modes;
     let loops = model.hook_circles.repeats && is_enforced_literally(step);
-    let churns = model.hook_circles.churns && modes.churn == Mode::Enforce;
+    let churns = model.hook_circles.churns && modes[Guard::Churn] == Mode::Enforce;
     ensure(!(loops || churns) || model.may == May::NotWhileOff, "hook_loops_are_stopped", || {
         format!("{:?}, and the agent may still work", model.hook_circles)
     })

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use estop_core::budget::Amount;
 use estop_core::decision::Effect;
 use estop_core::event::{CallKind, EventKind};
+use estop_core::guard::Guard;
 use estop_core::ids::RequestId;
 use estop_core::policy::Mode;
 
@@ -16,7 +17,7 @@ use crate::model::{Model, asked};
 /// At admission: spent + held + asked is at most the cap, for each cap, by the model's own books.
 pub(super) fn budget_caps_hold(step: &Step<'_>, model: &Model) -> Holds {
     let EventKind::RequestReceived(r) = &step.event.what else { return Ok(()) };
-    if !step.is_allowed() || step.policy.modes.budget != Mode::Enforce {
+    if !step.is_allowed() || step.policy.modes[Guard::Budget] != Mode::Enforce {
         return Ok(());
     }
     let asked = asked(&r.estimate);

@@ -51,26 +51,17 @@ pub(super) fn modes_are_kept(step: &Step<'_>, model: &Model) -> Holds {
 /// The mode a guard has for this event; `None` where the model cannot tell.
 fn mode_of(guard: Guard, step: &Step<'_>, model: &Model) -> Option<Mode> {
     let Policy { modes, .. } = step.policy;
-    Some(match guard {
-        Guard::System | Guard::Agent | Guard::Run => Mode::Enforce,
-        Guard::Hours => modes.hours,
-        Guard::Models => modes.models,
+    Some(match (guard, guard.info().switch) {
+        (_, None) => Mode::Enforce,
         // Memory has an end, whatever the policy says.
-        Guard::Rate if model.open.len() >= IN_FLIGHT_MAX as usize => Mode::Enforce,
-        Guard::Rate => modes.rate,
-        Guard::Budget => modes.budget,
-        Guard::Loop => modes.loops,
-        Guard::Churn => modes.churn,
-        Guard::Chanting => modes.chanting,
-        Guard::Breaker if model.runs.lost_track() => return None,
-        Guard::Breaker => match (model.runs.get(&step.event.run), &step.event.run) {
+        (Guard::Rate, _) if model.open.len() >= IN_FLIGHT_MAX as usize => Mode::Enforce,
+        (Guard::Breaker, _) if model.runs.lost_track() => return None,
+        (Guard::Breaker, _) => match (model.runs.get(&step.event.run), &step.event.run) {
             (Some(run), _) => run.mode(modes),
             (None, Some(_)) => modes.breaker_unattended,
-            (None, None) => modes.breaker,
+            (None, None) => modes[Guard::Breaker],
         },
-        Guard::Gate => modes.gate,
-        Guard::Health => modes.health,
-        Guard::Watchdog => modes.watchdog,
+        (guard, Some(_)) => modes[guard],
     })
 }
 

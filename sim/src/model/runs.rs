@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use estop_core::guard::Guard;
 use estop_core::ids::Name;
 use estop_core::policy::{Mode, Modes};
 
@@ -59,7 +60,7 @@ struct Trip {
 impl Run {
     /// The breaker's mode for it (PO-5).
     pub fn mode(&self, modes: &Modes) -> Mode {
-        if self.named && !self.attended { modes.breaker_unattended } else { modes.breaker }
+        if self.named && !self.attended { modes.breaker_unattended } else { modes[Guard::Breaker] }
     }
 
     /// Whether a limit tripped it.

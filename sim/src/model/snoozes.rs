@@ -37,26 +37,18 @@ impl Snoozes {
         let mut policy = policy.clone();
         let modes = &mut policy.modes;
         for guard in self.0.keys() {
-            let switches: &mut [&mut Mode] = match guard {
-                Guard::System | Guard::Agent | Guard::Run => &mut [],
-                Guard::Hours => &mut [&mut modes.hours],
-                Guard::Models => &mut [&mut modes.models],
-                Guard::Rate => &mut [&mut modes.rate],
-                Guard::Budget => &mut [&mut modes.budget],
-                Guard::Loop => &mut [&mut modes.loops],
-                Guard::Churn => &mut [&mut modes.churn],
-                Guard::Chanting => &mut [&mut modes.chanting],
-                Guard::Breaker => {
-                    &mut [&mut modes.breaker, &mut modes.breaker_set, &mut modes.breaker_unattended]
-                }
-                Guard::Gate => &mut [&mut modes.gate],
-                Guard::Health => &mut [&mut modes.health],
-                Guard::Watchdog => &mut [&mut modes.watchdog],
-            };
-            for mode in switches.iter_mut().filter(|mode| ***mode == Mode::Enforce) {
-                **mode = Mode::Shadow;
+            lower(&mut modes[*guard]);
+            if *guard == Guard::Breaker {
+                lower(&mut modes.breaker_set);
+                lower(&mut modes.breaker_unattended);
             }
         }
         policy
+    }
+}
+
+fn lower(mode: &mut Mode) {
+    if *mode == Mode::Enforce {
+        *mode = Mode::Shadow;
     }
 }

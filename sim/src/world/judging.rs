@@ -3,6 +3,7 @@
 use estop_core::budget::Amount;
 use estop_core::decision::{Decision, Outcome};
 use estop_core::event::{CallKind, Estimate, Event, EventKind};
+use estop_core::guard::Guard;
 use estop_core::ids::Name;
 use estop_core::policy::Mode;
 
@@ -63,7 +64,7 @@ impl<J: Judge> World<J> {
         let agent = &self.agents[at];
         let EventKind::RequestReceived(r) = &event.what else { return Ok(()) };
         let in_force = agent.model.snoozes.over(&agent.policy);
-        let counts = decision.outcome == Outcome::Allow && in_force.modes.budget == Mode::Enforce;
+        let counts = decision.outcome == Outcome::Allow && in_force.modes[Guard::Budget] == Mode::Enforce;
         // What costs nothing passes, also when all is spent.
         let is_free = r.call == CallKind::Other && asked(&r.estimate) == Amount::default();
         if counts && !is_free && agent.shares_account() {

@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use axum::{Extension, Json};
+use estop_core::guard::Guard;
 use estop_core::policy::Mode;
 use estop_core::policy_file::ThresholdTenths;
 use estop_store::Agent;
@@ -41,7 +42,7 @@ impl KillSwitchOut {
     fn of(app: &App, found: &Found) -> KillSwitchOut {
         let policy = shown::policy(app, found);
         KillSwitchOut {
-            enabled: policy.modes.loops == Mode::Enforce,
+            enabled: policy.modes[Guard::Loop] == Mode::Enforce,
             window_size: policy.loops.window_size,
             threshold: tenths(policy.loops.threshold_tenths.into()),
             notification_missing: !app.alerts_api.is_told_of_stops(Some(found.name())),
@@ -169,7 +170,7 @@ async fn score(State(app): State<App>, PathIn(path): PathIn<AgentPath>) -> Answe
         threshold: tenths(policy.loops.threshold_tenths.into()),
         window: finding.window,
         window_size: policy.loops.window_size,
-        enabled: policy.modes.loops == Mode::Enforce,
+        enabled: policy.modes[Guard::Loop] == Mode::Enforce,
         is_loop: latest.is_some_and(|finding| finding.is_loop()),
         reason: latest.map(|finding| finding.to_string()),
     }))

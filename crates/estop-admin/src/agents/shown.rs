@@ -2,6 +2,7 @@
 
 use estop_core::agent::standing::{Cause, DeactivatedBy, Standing};
 use estop_core::agent::status::AgentStatus;
+use estop_core::guard::Guard;
 use estop_core::policy::{Mode, Policy, Preset};
 use estop_core::time::date;
 use estop_core::tripwire::activity::{ActivityMode, Intensity};
@@ -126,7 +127,7 @@ impl AgentOut {
             pause_cause: shown.pause_cause,
             role: role.map(str::to_owned),
             preset: preset_name(policy.preset),
-            kill_switch_enabled: policy.modes.loops == Mode::Enforce,
+            kill_switch_enabled: policy.modes[Guard::Loop] == Mode::Enforce,
             kill_switch_window_size: policy.loops.window_size,
             kill_switch_threshold: tenths(policy.loops.threshold_tenths.into()),
             score: live.and_then(|view| view.score).map(|finding| tenths(finding.score)),

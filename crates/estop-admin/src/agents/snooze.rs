@@ -55,7 +55,6 @@ impl From<&Snooze> for SnoozeOut {
 #[serde(deny_unknown_fields)]
 struct SnoozeIn {
     /// Which guard. The red button (`system`), a person's stop (`agent`) and the end of a run (`run`) always hold.
-    #[schema(pattern = "^(hours|models|rate|budget|loop|churn|chanting|breaker|gate|health|watchdog)$")]
     guard: String,
     /// For how long.
     #[schema(value_type = Option<u64>, minimum = 1, maximum = 10080)]
@@ -111,7 +110,7 @@ fn guard_of(name: &str) -> Result<Guard, Problem> {
     if let Some(guard) = known.filter(|guard| guard.can_be_snoozed()) {
         return Ok(guard);
     }
-    let can: Vec<&str> = Guard::ALL.iter().filter(|guard| guard.can_be_snoozed()).map(|g| g.name()).collect();
+    let can: Vec<&str> = Guard::snoozable().map(Guard::name).collect();
     let message = match known {
         Some(guard) => {
             format!("`{}` always holds and cannot be snoozed; one of {} can", guard.name(), can.join(", "))
@@ -143,7 +142,6 @@ async fn snooze(
 #[into_params(parameter_in = Query)]
 struct Woken {
     /// This one; all that are snoozed if left out.
-    #[param(pattern = "^(hours|models|rate|budget|loop|churn|chanting|breaker|gate|health|watchdog)$")]
     guard: Option<String>,
 }
 

@@ -6,6 +6,7 @@ use axum::Extension;
 use axum::extract::{Path, Query, State};
 use estop_core::agent::standing::Standing;
 use estop_core::agent::status::StatusKind;
+use estop_core::guard::Guard;
 use estop_core::operator::AgentView;
 use estop_core::policy::{Mode, Preset};
 use estop_core::policy_file::{PolicyIn, PolicyOrigin};
@@ -157,7 +158,7 @@ fn agent(
             calls: score.map_or(0, |score| score.calls),
         },
         switch: Switch {
-            enabled: view.policy.modes.loops == Mode::Enforce,
+            enabled: view.policy.modes[Guard::Loop] == Mode::Enforce,
             window: typed(asked.window_size, view.policy.loops.window_size.to_string()),
             threshold: typed(asked.threshold, format!("{}.{}", threshold / 10, threshold % 10)),
         },

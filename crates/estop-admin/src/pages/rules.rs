@@ -1,5 +1,6 @@
 //! An agent's rules as a form: the common keys with their values, where each comes from, and what it may be.
 
+use estop_core::guard::Guard;
 use estop_core::policy::{Policy, WatchdogScope};
 use estop_core::policy_file::{PolicyFileIn, PolicyIn, PolicyOrigin};
 use serde_json::{Map, Value};
@@ -64,18 +65,6 @@ impl Field {
 
 type Row = (&'static str, &'static str, &'static str, Kind);
 
-const GUARDS: [Row; 10] = [
-    ("churn", "Same failure, other arguments", "", Kind::Mode),
-    ("chanting", "Repetition inside an answer", "", Kind::Mode),
-    ("breaker", "Limits of runs", "in watch, unattended named runs are stopped all the same", Kind::Mode),
-    ("gate", "Safety gate", "", Kind::Mode),
-    ("health", "Health", "", Kind::Mode),
-    ("watchdog", "Runaway watchdog", "", Kind::Mode),
-    ("hours", "Allowed hours", "", Kind::Mode),
-    ("rate", "Rates", "", Kind::Mode),
-    ("budget", "Budgets", "", Kind::Mode),
-    ("models", "Models", "", Kind::Mode),
-];
 const LIMITS: [Row; 6] = [
     ("max_tool_calls", "Tool calls", "a whole number from 1, or off", Kind::Limit),
     ("max_iterations", "Test runs", "a whole number from 1, or off", Kind::Limit),
@@ -107,7 +96,12 @@ impl Rules {
         };
         Rules {
             sections: vec![
-                section("guards", "Guards", "enforce stops, shadow only watches, off does not look", &GUARDS),
+                section(
+                    "guards",
+                    "Guards",
+                    "enforce stops, shadow only watches, off does not look",
+                    &guards(),
+                ),
                 section("limits", "Limits of a run", "the call that reaches one is refused", &LIMITS),
                 section("budget", "Budgets", "empty: as the file says; no cap if it has none", &BUDGET),
                 section("rate_limit", "Rates", "empty: as the file says; no limit if it has none", &RATE),
@@ -116,6 +110,14 @@ impl Rules {
             watchdog: watchdog(policy),
         }
     }
+}
+
+/// The loop guard has a switch of its own on the page.
+fn guards() -> Vec<Row> {
+    let row = |guard: Guard| {
+        guard.info().switch.map(|switch| (guard.name(), switch.label, switch.hint, Kind::Mode))
+    };
+    Guard::SWITCHES.into_iter().filter(|guard| *guard != Guard::Loop).filter_map(row).collect()
 }
 
 fn watchdog(policy: &Policy) -> String {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use estop_core::agent::standing::{DeactivatedBy, Standing};
 use estop_core::agent::status::{AgentStatus, StatusKind};
 use estop_core::budget::Amount;
+use estop_core::guard::Guard;
 use estop_core::guards::breaker::LimitUse;
 use estop_core::money::NanoUsd;
 use estop_core::operator::AgentView;
@@ -139,7 +140,7 @@ fn mode(status: &AgentStatus, in_flight: usize, mode: ActivityMode) -> Badge {
 pub(super) fn score(view: &AgentView) -> Meter {
     let (score, max) =
         (view.score.map_or(0, |score| score.score), u32::from(view.policy.loops.threshold_tenths));
-    let watched = if view.policy.modes.loops == Mode::Enforce { "" } else { ", only watched" };
+    let watched = if view.policy.modes[Guard::Loop] == Mode::Enforce { "" } else { ", only watched" };
     let text = format!("{}.{} of {}.{}{watched}", score / 10, score % 10, max / 10, max % 10);
     // Over the threshold is a stop; at it, not yet.
     let mut meter = Meter::new("Loop score", text, score.into(), max.into(), 80);

@@ -1,6 +1,7 @@
 //! The JSON schema of rules, beside the core's reader (`policy_file/shape.rs`). A test sends what it allows and what
 //! it does not.
 
+use estop_core::guard::Guard;
 use serde_json::{Value, json};
 
 /// The shape of the file's `policy:`.
@@ -136,11 +137,7 @@ fn budget() -> Value {
 
 fn guards() -> Value {
     let mode = json!({"enum": ["enforce", "shadow", "off"]});
-    section(json!({
-        "loop": mode, "churn": mode, "chanting": mode, "breaker": mode, "gate": mode, "health": mode,
-        "watchdog": mode, "hours": mode, "rate": mode, "budget": mode,
-        "models": mode,
-    }))
+    section(Guard::SWITCHES.into_iter().map(|guard| (guard.name(), mode.clone())).collect())
 }
 
 fn limits() -> Value {

@@ -1,5 +1,6 @@
 //! Rules in force, written in the shape people write them in: the file's `policy:`.
 
+use estop_core::guard::Guard;
 use estop_core::money::NanoUsd;
 use estop_core::policy::{AllowedHours, BudgetPolicy, GatePolicy, Limits, LoopPolicy, Mode, Modes, Policy};
 use serde::Serialize;
@@ -23,7 +24,7 @@ pub(crate) fn in_file_shape(policy: &Policy) -> Map<String, Value> {
     } = &policy.loops;
     let shape = json!({
         "preset": word(&policy.preset),
-        "kill_switch_enabled": policy.modes.loops == Mode::Enforce,
+        "kill_switch_enabled": policy.modes[Guard::Loop] == Mode::Enforce,
         "kill_switch_window_size": window_size,
         "kill_switch_threshold": tenths(u32::from(*threshold_tenths)),
         "exempt_tools": exempt_tools,
@@ -122,21 +123,11 @@ fn hours(hours: &AllowedHours) -> Value {
 }
 
 fn guards(modes: &Modes) -> Value {
-    json!({
-        "loop": word(&modes.loops),
-        "churn": word(&modes.churn),
-        "chanting": word(&modes.chanting),
-        "breaker": word(&modes.breaker),
-        "breaker_set": word(&modes.breaker_set),
-        "breaker_unattended": word(&modes.breaker_unattended),
-        "gate": word(&modes.gate),
-        "health": word(&modes.health),
-        "watchdog": word(&modes.watchdog),
-        "hours": word(&modes.hours),
-        "rate": word(&modes.rate),
-        "budget": word(&modes.budget),
-        "models": word(&modes.models),
-    })
+    let by_guard = Guard::SWITCHES.map(|guard| (guard.name(), modes[guard]));
+    let more = [("breaker_set", modes.breaker_set), ("breaker_unattended", modes.breaker_unattended)];
+    let all: Map<String, Value> =
+        by_guard.into_iter().chain(more).map(|(name, mode)| (name.to_owned(), word(&mode))).collect();
+    Value::Object(all)
 }
 
 fn limits(limits: &Limits) -> Value {

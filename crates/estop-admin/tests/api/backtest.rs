@@ -5,6 +5,7 @@ use std::sync::Arc;
 use estop_core::engine::AgentState;
 use estop_core::event::{Estimate, Event, EventKind, RequestReceived, ResponseCompleted, Usage};
 use estop_core::fingerprint::{RequestFingerprint, RequestText, ResponseFingerprint, ResponseText, StepText};
+use estop_core::guard::Guard;
 use estop_core::ids::RequestId;
 use estop_core::policy::{LoopScore, Mode, Policy};
 use estop_core::system::GateView;
@@ -112,7 +113,7 @@ struct Agent {
 impl Agent {
     fn new(name: &str, loops: Mode) -> Agent {
         let mut policy = Policy::default();
-        policy.modes.loops = loops;
+        policy.modes[Guard::Loop] = loops;
         policy.loops.window_size = 30;
         // The figures below are those of plain similarity.
         policy.loops.score = LoopScore::Literal;

@@ -1,6 +1,7 @@
 //! `estop agents snooze`: a guard works as in shadow for a while (PO-7).
 
 use estop_config::printable::escaped;
+use estop_core::guard::Guard;
 use http::Method;
 use serde_json::json;
 
@@ -12,8 +13,8 @@ use crate::client::{Daemon, path, with_query};
 pub(super) struct Args {
     #[command(flatten)]
     agent: NameArgs,
-    /// The guard: hours, models, rate, budget, loop, churn, chanting, breaker, gate, health or watchdog
-    #[arg(long, value_name = "GUARD")]
+    // Its help names those there are.
+    #[arg(long, value_name = "GUARD", help = guard_help())]
     guard: String,
     /// For how long, as 90m, 2h or 3d
     #[arg(long = "for", value_name = "TIME", value_parser = minutes)]
@@ -31,6 +32,12 @@ pub(super) struct WakeArgs {
     /// The guard; all of them if left out
     #[arg(long, value_name = "GUARD")]
     guard: Option<String>,
+}
+
+fn guard_help() -> String {
+    let mut names: Vec<&str> = Guard::snoozable().map(Guard::name).collect();
+    let last = names.pop().unwrap_or_default();
+    format!("The guard: {} or {last}", names.join(", "))
 }
 
 pub(super) fn snooze(daemon: &Daemon, args: &Args) -> anyhow::Result<()> {

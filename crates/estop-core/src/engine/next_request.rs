@@ -4,6 +4,7 @@
 use super::AgentState;
 use crate::agent::status::{AgentStatus, StatusKind};
 use crate::budget::{Account, BudgetFinding, Fit, Need, RunSpend};
+use crate::guard::Guard;
 use crate::guards::{hours, rate};
 use crate::judgement::Level;
 use crate::policy::{AllowedHours, BudgetPolicy, Mode, Policy};
@@ -91,7 +92,7 @@ impl AgentState {
     fn rate_status(&self, now: Now, policy: &Policy) -> Option<AgentStatus> {
         let limit = &policy.rate;
         let is_limited = limit.requests_per_minute.is_some() || limit.tokens_per_minute.is_some();
-        if !is_limited || policy.modes.rate != Mode::Enforce {
+        if !is_limited || policy.modes[Guard::Rate] != Mode::Enforce {
             return None;
         }
         if now.mono.since(self.now) >= MINUTE_MS.unsigned_abs() {
@@ -107,7 +108,7 @@ impl AgentState {
     }
 
     fn budget_status(&self, asked: &StatusQuery<'_>, now: Now, policy: &Policy) -> Option<AgentStatus> {
-        if policy.modes.budget != Mode::Enforce {
+        if policy.modes[Guard::Budget] != Mode::Enforce {
             return None;
         }
         // The day may have turned since the last event.
@@ -146,7 +147,7 @@ impl AgentState {
 
     fn cooldown_status(&self, now: Now, policy: &Policy) -> Option<AgentStatus> {
         let left = self.gate.cooldown_left(now.mono);
-        if policy.modes.gate != Mode::Enforce || left == 0 {
+        if policy.modes[Guard::Gate] != Mode::Enforce || left == 0 {
             return None;
         }
         let sentence =
@@ -158,7 +159,7 @@ impl AgentState {
 
 /// What the allowed hours of a policy do to a request at this moment; `None` = they let it pass.
 pub fn hours_status(policy: &Policy, wall: i64) -> Option<AgentStatus> {
-    let hours = policy.hours.as_ref().filter(|_| policy.modes.hours == Mode::Enforce)?;
+    let hours = policy.hours.as_ref().filter(|_| policy.modes[Guard::Hours] == Mode::Enforce)?;
     let judgement = hours::judge(Some(hours), wall);
     let finding = judgement.seen.filter(|_| judgement.level == Level::Stop)?;
     if hours.days == 0 {

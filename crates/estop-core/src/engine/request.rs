@@ -86,23 +86,23 @@ impl AgentState {
         let mut pass = Pass::of_channel(event, Channel::Llm);
         pass.ask(Guard::Agent, self.standing.judge(), Mode::Enforce);
         pass.ask(Guard::Run, run_judgement, Mode::Enforce);
-        pass.ask(Guard::Hours, hours::judge(policy.hours.as_ref(), now.wall), modes.hours);
+        pass.ask(Guard::Hours, hours::judge(policy.hours.as_ref(), now.wall), modes[Guard::Hours]);
         if let Some(judgement) = models::judge(r, &policy.models) {
-            pass.ask(Guard::Models, judgement, modes.models);
+            pass.ask(Guard::Models, judgement, modes[Guard::Models]);
         }
-        let rate_mode = if in_flight >= rate::IN_FLIGHT_MAX { Mode::Enforce } else { modes.rate };
+        let rate_mode = if in_flight >= rate::IN_FLIGHT_MAX { Mode::Enforce } else { modes[Guard::Rate] };
         pass.ask(
             Guard::Rate,
             rate::judge(&self.minute, now.mono, &policy.rate, tokens, in_flight),
             rate_mode,
         );
-        pass.ask(Guard::Budget, budget::judge(own, r, &policy.budget), modes.budget);
+        pass.ask(Guard::Budget, budget::judge(own, r, &policy.budget), modes[Guard::Budget]);
         pass.ask(
             Guard::Loop,
             loop_detector::judge(conversation, &pending.observed(now.mono), &policy.loops),
-            modes.loops,
+            modes[Guard::Loop],
         );
-        pass.ask(Guard::Churn, judge_churn(conversation, steps), modes.churn);
+        pass.ask(Guard::Churn, judge_churn(conversation, steps), modes[Guard::Churn]);
         pass.skip(Guard::Chanting);
         let (breaker, mode) = judge_breaker(run, run.request_adds(pending.is_turn()), now.mono, policy);
         pass.ask(Guard::Breaker, breaker, mode);
@@ -112,7 +112,7 @@ impl AgentState {
                 pass.ask(
                     Guard::Watchdog,
                     watchdog::judge(self.minute.sums().generations, &policy.watchdog),
-                    modes.watchdog,
+                    modes[Guard::Watchdog],
                 );
             }
             (CallKind::Embedding | CallKind::Other, _) | (CallKind::Generation, WatchdogScope::Off) => {

@@ -201,7 +201,7 @@ impl AgentState {
         match self.extend_reservation(now, p, policy) {
             Some(Running { run, budget }) => {
                 pass.ask(Guard::Run, run, Mode::Enforce);
-                pass.ask(Guard::Budget, budget, policy.modes.budget);
+                pass.ask(Guard::Budget, budget, policy.modes[Guard::Budget]);
             }
             // Nobody pays for it any more.
             None => {
@@ -239,7 +239,7 @@ impl AgentState {
     /// A streamed answer repeats itself: cut it, and stop its agent so that the retry is refused too (AN-3).
     pub(super) fn chant_detected(&mut self, now: Millis, c: &ChantDetected, policy: &Policy) -> Decision {
         let mut pass = Pass::new();
-        pass.ask(Guard::Chanting, Judgement::stop(c.chant), policy.modes.chanting);
+        pass.ask(Guard::Chanting, Judgement::stop(c.chant), policy.modes[Guard::Chanting]);
         let mut effects = Vec::new();
         self.report_shadow_stops(&pass, ShadowScope::default(), &mut effects);
         if pass.stopped_by().is_some() {

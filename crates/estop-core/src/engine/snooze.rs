@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::AgentState;
 use crate::decision::{Decision, Effect, Guard};
 use crate::ids::Name;
-use crate::policy::{Mode, Policy};
+use crate::policy::Policy;
 use crate::time::Millis;
 
 /// The longest a guard may be snoozed: seven days. Whoever wants more says so in the policy.
@@ -55,11 +55,7 @@ impl Snoozes {
         }
         let mut policy = Box::new(policy.clone());
         for snooze in self.iter() {
-            for mode in policy.modes.of_guard(snooze.guard) {
-                if *mode == Mode::Enforce {
-                    *mode = Mode::Shadow;
-                }
-            }
+            policy.modes.snooze(snooze.guard);
         }
         InForce::Snoozed(policy)
     }

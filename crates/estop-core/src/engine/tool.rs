@@ -120,7 +120,7 @@ impl AgentState {
             if known.is_none() { self.room_for_run(now.mono) } else { run.judge(action).some() },
             Mode::Enforce,
         );
-        pass.ask(Guard::Hours, hours::judge(policy.hours.as_ref(), now.wall), modes.hours);
+        pass.ask(Guard::Hours, hours::judge(policy.hours.as_ref(), now.wall), modes[Guard::Hours]);
         for guard in [Guard::Rate, Guard::Budget, Guard::Loop, Guard::Churn, Guard::Chanting] {
             pass.skip(guard);
         }
@@ -267,7 +267,9 @@ impl AgentState {
             prints: if is_exempt { Vec::new() } else { vec![&print] },
             exempt: if is_exempt { vec![&print] } else { Vec::new() },
             is_request: false,
-            can_nudge: open.gate == ToolGate::Hook && policy.loops.nudge && policy.modes.loops != Mode::Off,
+            can_nudge: open.gate == ToolGate::Hook
+                && policy.loops.nudge
+                && policy.modes[Guard::Loop] != Mode::Off,
         };
         let window = usize::from(policy.loops.window_size);
         let key = hook_conversation(open.run.as_deref());
@@ -281,8 +283,8 @@ impl AgentState {
         if nudge && judgement.level == Level::Pass {
             judgement.level = Level::Warn;
         }
-        pass.ask(Guard::Loop, judgement, policy.modes.loops);
-        pass.ask(Guard::Churn, c.track.judge_churn(steps), policy.modes.churn);
+        pass.ask(Guard::Loop, judgement, policy.modes[Guard::Loop]);
+        pass.ask(Guard::Churn, c.track.judge_churn(steps), policy.modes[Guard::Churn]);
         if pass.stopped_by().is_some() {
             evidence = loop_detector::evidence(c, &observed, &policy.loops);
         }

@@ -79,11 +79,11 @@ impl AgentState {
             intent: intent::decide(&activity),
             sums: self.minute.sums(),
             health: preview.health_with_results.value(),
-            health_counts: policy.modes.health == Mode::Enforce,
+            health_counts: policy.modes[Guard::Health] == Mode::Enforce,
             policy: &policy.gate,
         };
-        pass.ask(Guard::Gate, self.gate.judge(now, &weighing), policy.modes.gate);
-        pass.ask(Guard::Health, preview.health_with_results.judge(&policy.gate), policy.modes.health);
+        pass.ask(Guard::Gate, self.gate.judge(now, &weighing), policy.modes[Guard::Gate]);
+        pass.ask(Guard::Health, preview.health_with_results.judge(&policy.gate), policy.modes[Guard::Health]);
     }
 
     /// The gate and health, for events that make no step of their own (tool calls).

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use super::resolve;
 use super::shape::{AllowedHoursIn, GateIn, PolicyFileIn, PolicyIn, WatchdogIn};
 use super::values::{Decimal, clock_text};
+use crate::guard::{Guard, Mode};
 use crate::ids::Name;
-use crate::policy::{Mode, WatchdogScope};
+use crate::policy::WatchdogScope;
 use crate::run::test_command::{TestRunners, TestRunnersError};
 use crate::system::SYSTEM;
 use crate::time::Zone;
@@ -225,7 +226,7 @@ fn check_test_runners(policy: &PolicyIn) -> Result<(), PolicyProblem> {
 
 /// Only within one section: an agent may well decide otherwise than the defaults.
 fn check_loop_switch(policy: &PolicyIn) -> Result<(), PolicyProblem> {
-    let (Some(enabled), Some(loops)) = (policy.kill_switch_enabled, policy.guards.loops) else {
+    let (Some(enabled), Some(loops)) = (policy.kill_switch_enabled, policy.guards[Guard::Loop]) else {
         return Ok(());
     };
     if enabled == (loops == Mode::Enforce) {
@@ -235,7 +236,7 @@ fn check_loop_switch(policy: &PolicyIn) -> Result<(), PolicyProblem> {
 }
 
 fn check_watchdog_switch(policy: &PolicyIn, watchdog: &WatchdogIn) -> Result<(), PolicyProblem> {
-    match (policy.guards.watchdog, watchdog.scope) {
+    match (policy.guards[Guard::Watchdog], watchdog.scope) {
         (Some(guard @ (Mode::Enforce | Mode::Shadow)), Some(WatchdogScope::Off)) => {
             Err(PolicyProblem::WatchdogSwitch { guard: mode_text(guard) })
         }

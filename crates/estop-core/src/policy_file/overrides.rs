@@ -146,7 +146,8 @@ fn keys_set(policy: &PolicyIn) -> [(&'static str, bool); 17] {
 mod tests {
     use super::super::PolicyFileIn;
     use super::*;
-    use crate::policy::{Mode, Preset};
+    use crate::guard::{Guard, Mode};
+    use crate::policy::Preset;
 
     fn zones(name: &str) -> Option<Zone> {
         (name == "Europe/Berlin").then(|| Zone { name: name.into(), ..Zone::default() })
@@ -179,7 +180,7 @@ mod tests {
             (30, 120),
             "the file's own keys stay"
         );
-        assert_eq!(laid.modes.loops, Mode::Enforce);
+        assert_eq!(laid.modes[Guard::Loop], Mode::Enforce);
         assert_eq!(laid.budget.usd_per_day, plain.budget.usd_per_day);
         assert_eq!(&*laid.budget.zone.name, "Europe/Berlin");
         assert_eq!(laid.hours.map(|hours| (hours.from_minute, hours.to_minute)), Some((480, 1200)));
@@ -212,7 +213,7 @@ mod tests {
         let gate = |file: &PolicyFile, agent: &str, rules: &str| {
             let over = file.check_overrides(Some(agent), over(rules), &zones).expect("they fit");
             let policy = file.resolve_over(Some(agent), None, &over);
-            (policy.preset, policy.modes.gate)
+            (policy.preset, policy.modes[Guard::Gate])
         };
         let (strict, watch) = ((Preset::Strict, Mode::Enforce), (Preset::Watch, Mode::Shadow));
         assert_eq!((gate(&file, "any", "{}"), gate(&file, "easy", "{}")), (strict, watch));

@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 
 use super::shape::{
-    AllowedHoursIn, BudgetIn, FleetBudgetIn, GateIn, GuardsIn, LimitsIn, PolicyFileIn, PolicyIn, RateLimitIn,
+    AllowedHoursIn, BudgetIn, FleetBudgetIn, GateIn, LimitsIn, PolicyFileIn, PolicyIn, RateLimitIn,
 };
 use super::values::{Days, MicroUsd, Number, ThresholdTenths};
+use crate::guard::{Guard, Mode};
 use crate::ids::Name;
 use crate::money::NanoUsd;
 use crate::policy::{
-    AllowedHours, BudgetPolicy, GatePolicy, Limit, LimitName, Limits, Mode, Modes, Policy, Preset, RateLimit,
+    AllowedHours, BudgetPolicy, GatePolicy, Limit, LimitName, Limits, Modes, Policy, Preset, RateLimit,
     WatchdogPolicy, WatchdogScope,
 };
 use crate::time::Zone;
@@ -50,7 +51,7 @@ pub(super) fn policy(
     }
     layers.iter().for_each(|layer| merge_policy(&mut policy, layer, zones));
     if watchdog.scope == WatchdogScope::Off {
-        policy.modes.watchdog = Mode::Off;
+        policy.modes[Guard::Watchdog] = Mode::Off;
     }
     policy
 }
@@ -98,31 +99,14 @@ fn merge_policy(policy: &mut Policy, layer: &PolicyIn, zones: &Zones) {
     set(&mut policy.block_response, layer.block_response);
     set(&mut policy.limits.wrap_up_tools, layer.wrap_up_tools.clone());
     set(&mut policy.limits.test_runners, layer.test_runners.clone());
-    merge_guards(&mut policy.modes, layer.kill_switch_enabled, &layer.guards);
+    let loops = &mut policy.modes[Guard::Loop];
+    set(loops, layer.kill_switch_enabled.map(|on| if on { Mode::Enforce } else { Mode::Shadow }));
+    layer.guards.merge(&mut policy.modes);
     merge_budget(&mut policy.budget, &layer.budget, zones);
     merge_rate(&mut policy.rate, &layer.rate_limit);
     set(&mut policy.models.allow, layer.models.allow.clone());
     set(&mut policy.models.deny, layer.models.deny.clone());
     merge_limits(&mut policy.limits, &layer.limits);
-}
-
-fn merge_guards(modes: &mut Modes, kill_switch_enabled: Option<bool>, layer: &GuardsIn) {
-    let GuardsIn { loops, churn, chanting, breaker, gate, health, watchdog, hours, rate, budget, models } =
-        *layer;
-    set(&mut modes.loops, kill_switch_enabled.map(|on| if on { Mode::Enforce } else { Mode::Shadow }));
-    set(&mut modes.loops, loops);
-    set(&mut modes.churn, churn);
-    set(&mut modes.chanting, chanting);
-    set(&mut modes.breaker, breaker);
-    set(&mut modes.breaker_set, breaker);
-    set(&mut modes.breaker_unattended, breaker);
-    set(&mut modes.gate, gate);
-    set(&mut modes.health, health);
-    set(&mut modes.watchdog, watchdog);
-    set(&mut modes.hours, hours);
-    set(&mut modes.rate, rate);
-    set(&mut modes.budget, budget);
-    set(&mut modes.models, models);
 }
 
 fn merge_budget(budget: &mut BudgetPolicy, layer: &BudgetIn, zones: &Zones) {

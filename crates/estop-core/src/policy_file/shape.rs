@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::guards::GuardsIn;
 use super::values::{
     ClockFrom, ClockTo, Count, Days, LoopWindow, MicroUsd, OpenShare, PositiveShare, Share, ThresholdTenths,
     Tokens, WaitMs, WarningBp, WindowSize, given,
 };
 use crate::ids::Name;
-use crate::policy::{BlockResponse, Limit, LoopScore, Mode, Preset, Profile, Unpriced, WatchdogScope};
+use crate::policy::{BlockResponse, Limit, LoopScore, Preset, Profile, Unpriced, WatchdogScope};
 
 /// A whole policy file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -205,36 +206,6 @@ pub struct RateLimitIn {
     pub requests_per_minute: Option<Count>,
     #[serde(deserialize_with = "given")]
     pub tokens_per_minute: Option<Tokens>,
-}
-
-/// What each guard may do (PO-4).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "the same keys as in `Modes`")]
-pub struct GuardsIn {
-    #[serde(rename = "loop", deserialize_with = "given")]
-    pub loops: Option<Mode>,
-    #[serde(deserialize_with = "given")]
-    pub churn: Option<Mode>,
-    #[serde(deserialize_with = "given")]
-    pub chanting: Option<Mode>,
-    /// Sets the breakers of attended and of unattended runs.
-    #[serde(deserialize_with = "given")]
-    pub breaker: Option<Mode>,
-    #[serde(deserialize_with = "given")]
-    pub gate: Option<Mode>,
-    #[serde(deserialize_with = "given")]
-    pub health: Option<Mode>,
-    #[serde(deserialize_with = "given")]
-    pub watchdog: Option<Mode>,
-    #[serde(deserialize_with = "given")]
-    pub hours: Option<Mode>,
-    #[serde(deserialize_with = "given")]
-    pub rate: Option<Mode>,
-    #[serde(deserialize_with = "given")]
-    pub budget: Option<Mode>,
-    #[serde(deserialize_with = "given")]
-    pub models: Option<Mode>,
 }
 
 /// `circuit_breakers:`, as in seed 3.

@@ -209,20 +209,10 @@ impl World {
         }
         let by = decision.refused_by()?;
         let modes = &self.policy.modes;
-        let enforced = match by {
-            Guard::System | Guard::Agent | Guard::Run => true,
-            Guard::Hours => modes.hours == Mode::Enforce,
-            Guard::Models => modes.models == Mode::Enforce,
-            Guard::Rate => modes.rate == Mode::Enforce || self.state.in_flight() == IN_FLIGHT_MAX,
-            Guard::Budget => modes.budget == Mode::Enforce,
-            Guard::Loop => modes.loops == Mode::Enforce,
-            Guard::Churn => modes.churn == Mode::Enforce,
-            Guard::Chanting => modes.chanting == Mode::Enforce,
-            Guard::Breaker => [modes.breaker, modes.breaker_unattended].contains(&Mode::Enforce),
-            Guard::Gate => modes.gate == Mode::Enforce,
-            Guard::Health => modes.health == Mode::Enforce,
-            Guard::Watchdog => modes.watchdog == Mode::Enforce,
-        };
+        let enforced = by.info().switch.is_none()
+            || modes[by] == Mode::Enforce
+            || by == Guard::Rate && self.state.in_flight() == IN_FLIGHT_MAX
+            || by == Guard::Breaker && modes.breaker_unattended == Mode::Enforce;
         (!enforced).then(|| "only what is enforced refuses".to_owned())
     }
 

@@ -59,11 +59,11 @@ pub(crate) fn policy(random: &mut Random) -> Policy {
     let mut policy =
         Policy { modes: Modes::of(random.pick(&[Preset::Watch, Preset::Strict])), ..Policy::default() };
     let modes = [Mode::Enforce, Mode::Shadow, Mode::Off];
-    policy.modes.loops = random.pick(&modes);
-    policy.modes.gate = random.pick(&modes);
-    policy.modes.health = random.pick(&modes);
-    policy.modes.breaker = random.pick(&modes);
-    policy.modes.churn = random.pick(&modes);
+    policy.modes[Guard::Loop] = random.pick(&modes);
+    policy.modes[Guard::Gate] = random.pick(&modes);
+    policy.modes[Guard::Health] = random.pick(&modes);
+    policy.modes[Guard::Breaker] = random.pick(&modes);
+    policy.modes[Guard::Churn] = random.pick(&modes);
     policy.loops.window_size = random.pick(&[5, 20, 100]);
     policy.limits.max_tool_calls = random.pick(&[Limit::max(3), Limit::max(200), Limit::Off]);
     policy.limits.max_turns = random.pick(&[Limit::max(4), Limit::max(50), Limit::Off]);

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use estop_core::agent::standing::Standing;
+use estop_core::guard::Guard;
 use estop_core::guards::hours;
 use estop_core::ids::Name;
 use estop_core::operator::Operator;
@@ -115,7 +116,7 @@ impl Watch {
 
 /// Outside of its allowed hours nobody waits for an agent (PO-3).
 fn is_time(policy: &Policy, now: i64) -> bool {
-    let hours = policy.hours.as_ref().filter(|_| policy.modes.hours == Mode::Enforce);
+    let hours = policy.hours.as_ref().filter(|_| policy.modes[Guard::Hours] == Mode::Enforce);
     hours.is_none_or(|hours| hours::allow(hours, now))
 }
 
@@ -131,10 +132,10 @@ mod tests {
         let zone = Zone { name: "UTC".into(), offset_s: 0, changes: Vec::new() };
         let office = AllowedHours { days: 0b111_1111, from_minute: 8 * 60, to_minute: 18 * 60, zone };
         let mut policy = Policy { hours: Some(office), ..Policy::default() };
-        policy.modes.hours = Mode::Enforce;
+        policy.modes[Guard::Hours] = Mode::Enforce;
         let at = |policy: &Policy| [7, 8, 17, 18].map(|hour| is_time(policy, hour * HOUR));
         assert_eq!(at(&policy), [false, true, true, false]);
-        policy.modes.hours = Mode::Shadow;
+        policy.modes[Guard::Hours] = Mode::Shadow;
         assert_eq!(at(&policy), [true; 4], "it may call, and should");
         assert_eq!(at(&Policy { hours: None, ..policy }), [true; 4]);
     }

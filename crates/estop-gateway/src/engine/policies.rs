@@ -151,21 +151,5 @@ pub(crate) fn runners(policy: &Policy) -> Arc<TestRunners> {
 
 /// The canary's rules: whatever the configuration says of others, nothing but the button stops it.
 fn canary_policy() -> Policy {
-    let off = Mode::Off;
-    let modes = Modes {
-        hours: off,
-        rate: off,
-        budget: off,
-        loops: off,
-        churn: off,
-        chanting: off,
-        breaker: off,
-        breaker_set: off,
-        breaker_unattended: off,
-        gate: off,
-        health: off,
-        watchdog: off,
-        models: off,
-    };
-    Policy { modes, ..Policy::default() }
+    Policy { modes: Modes::all(Mode::Off), ..Policy::default() }
 }

@@ -136,21 +136,9 @@ impl LoopBacktest {
 
 /// The other guards did their work when this was recorded.
 fn only_loops() -> Modes {
-    Modes {
-        hours: Mode::Off,
-        rate: Mode::Off,
-        budget: Mode::Off,
-        loops: Mode::Shadow,
-        churn: Mode::Off,
-        chanting: Mode::Off,
-        breaker: Mode::Off,
-        breaker_set: Mode::Off,
-        breaker_unattended: Mode::Off,
-        gate: Mode::Off,
-        health: Mode::Off,
-        watchdog: Mode::Off,
-        models: Mode::Off,
-    }
+    let mut modes = Modes::all(Mode::Off);
+    modes[Guard::Loop] = Mode::Shadow;
+    modes
 }
 
 /// Whether something was refused when it was recorded.

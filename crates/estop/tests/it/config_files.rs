@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use estop_config::FILE_BYTES_MAX;
+use estop_core::guard::Guard;
 use estop_core::policy::{Mode, Modes, Preset, Profile, WatchdogScope};
 
 fn sample(name: &str) -> PathBuf {
@@ -33,7 +34,7 @@ fn po_5_the_strict_sample_enforces_everything() {
 fn ld_2_the_loop_guard_sample_enforces_loops() {
     let policy =
         estop_config::load(&sample("loop_guard.yaml")).expect("a sample loads").resolve(Some("anyone"), None);
-    assert_eq!((policy.modes.loops, policy.modes.gate), (Mode::Enforce, Mode::Shadow));
+    assert_eq!((policy.modes[Guard::Loop], policy.modes[Guard::Gate]), (Mode::Enforce, Mode::Shadow));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! From a policy file to the rules of one agent: which layer wins.
 
+use estop_core::guard::Guard;
 use estop_core::money::NanoUsd;
 use estop_core::policy::{
     AllowedHours, BlockResponse, GatePolicy, Limit, LimitName, LimitSet, Limits, Mode, Modes, Policy, Preset,
@@ -144,7 +145,7 @@ fn ld_2_kill_switch_enabled_and_guards_loop_are_the_same_switch() {
     ];
     for (yaml, expected) in cases {
         let modes = coder(yaml).modes;
-        assert_eq!(modes.loops, expected, "{yaml}");
+        assert_eq!(modes[Guard::Loop], expected, "{yaml}");
     }
 }
 
@@ -180,7 +181,11 @@ fn po_5_presets_set_modes_and_the_watchdogs_scope() {
 /// The modes of an attended run's limits: tool calls, turns, iterations.
 fn attended(policy: &Policy) -> [Mode; 3] {
     let mode = |limit| {
-        if policy.limits.set.contains(limit) { policy.modes.breaker_set } else { policy.modes.breaker }
+        if policy.limits.set.contains(limit) {
+            policy.modes.breaker_set
+        } else {
+            policy.modes[Guard::Breaker]
+        }
     };
     [mode(LimitName::ToolCalls), mode(LimitName::Turns), mode(LimitName::Iterations)]
 }
@@ -235,7 +240,7 @@ fn ks_8_the_watchdog_follows_the_preset_unless_told() {
     assert_eq!(watchdog("watchdog: {max_calls_per_minute: 7}").max_calls_per_minute, 7);
     assert_eq!(watchdog("{preset: strict, watchdog: {scope: agent}}").scope, WatchdogScope::Agent);
     assert_eq!(watchdog("watchdog: {scope: system}").scope, WatchdogScope::System);
-    assert_eq!(coder("{preset: strict, watchdog: {scope: off}}").modes.watchdog, Mode::Off);
+    assert_eq!(coder("{preset: strict, watchdog: {scope: off}}").modes[Guard::Watchdog], Mode::Off);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use estop_config::{AuthStyle, Env, Limits, Protocol, Retention, ServeConfig, TlsFiles};
+use estop_core::guard::Guard;
 use estop_core::policy::{Limit, Mode};
 use secrecy::ExposeSecret;
 
@@ -361,7 +362,7 @@ agents:
     assert_eq!(file.agents().collect::<Vec<_>>(), ["Other", "my-agent", "new"]);
     assert_eq!((file.role("my-agent"), file.role("new")), (Some("pr-review"), Some("007")));
     let policy = file.resolve(None, None);
-    assert_eq!((policy.modes.loops, policy.modes.gate), (Mode::Enforce, Mode::Enforce));
+    assert_eq!((policy.modes[Guard::Loop], policy.modes[Guard::Gate]), (Mode::Enforce, Mode::Enforce));
     assert_eq!(policy.loops.exempt_tools, ["a".into(), "b".into()]);
     assert_eq!(policy.limits.max_turns, Limit::Off);
     assert!(policy.budget.usd_per_day.is_some(), "what is not overridden stays");

@@ -7,17 +7,11 @@ use std::fmt::Display;
 
 use estop_core::agent::standing::{Standing, StandingFinding};
 use estop_core::decision::{Decision, Finding, Guard};
+use estop_core::guard::{HookRefusal, OVER, WAIT};
 use estop_core::operator::HookFault;
 use estop_core::run::{RunFinding, RunState};
 use estop_core::system::{Channel, GateView};
 use estop_wire::hooks::{HookClient, HookEvent, HookIn, HookOut};
-
-use crate::engine::reasons::AFTER_KILL;
-
-const ACTIVATE: &str =
-    "Stop working now and tell the person: look at what happened, then activate the agent again.";
-const WAIT: &str = "Stop working now and wait until a person lets the agent go on.";
-const OVER: &str = "Stop working now.";
 
 /// No place for one more agent.
 pub(super) fn no_room() -> HookOut {
@@ -42,38 +36,28 @@ pub(super) fn fault(fault: &HookFault) -> HookOut {
 
 /// What a decision means to whoever asked by this hook.
 pub(super) fn of(decision: &Decision, hook: &HookIn) -> HookOut {
+    // Also where health fell below the hard stop by this very call: it is off from here on.
+    if decision.deactivated().is_some() {
+        return refused_by(Guard::Agent, &decision.reason(), hook.client);
+    }
     let Some(by) = decision.refused_by() else {
-        return match decision.deactivated() {
-            Some(_) => HookOut::end(sentence(&decision.reason(), ACTIVATE)),
-            None => HookOut { context: warning(decision), ..HookOut::allow() },
-        };
+        return HookOut { context: warning(decision), ..HookOut::allow() };
     };
-    let finding = decision.verdicts.get(by).map(|verdict| &verdict.finding);
     let reason = decision.reason();
-    let out = match (by, finding) {
-        (Guard::System, _) => HookOut::end(sentence(&reason, AFTER_KILL)),
-        (Guard::Agent, Some(Finding::Standing(StandingFinding::Paused(_)))) => {
-            HookOut::deny(sentence(&reason, WAIT))
-        }
-        (Guard::Agent, _) => HookOut::end(sentence(&reason, ACTIVATE)),
-        (Guard::Run, Some(Finding::Run(run))) if is_over(run.state) => HookOut::end(sentence(&reason, OVER)),
-        (Guard::Run, Some(Finding::Run(run))) => {
-            asked_to_sum_up(&reason, run.prompt().unwrap_or(&reason), hook.client)
-        }
-        (Guard::Run | Guard::Breaker, _) => asked_to_sum_up(&reason, &reason, hook.client),
-        (Guard::Hours, _) => HookOut::deny(sentence(&reason, "Stop for now; try again within these hours.")),
-        (Guard::Gate | Guard::Rate, _) => {
-            HookOut::deny(sentence(&reason, "Wait a minute, then go on slowly."))
-        }
-        (Guard::Health | Guard::Watchdog, _) => HookOut::deny(sentence(&reason, WAIT)),
-        (Guard::Loop | Guard::Churn | Guard::Chanting | Guard::Budget | Guard::Models, _) => {
-            HookOut::deny(sentence(&reason, OVER))
-        }
-    };
-    // Health fell below the hard stop by this very call: it is off from here on.
-    match decision.deactivated() {
-        Some(_) => HookOut::end(sentence(&reason, ACTIVATE)),
-        None => out,
+    match decision.verdicts.get(by).map(|verdict| &verdict.finding) {
+        Some(Finding::Standing(StandingFinding::Paused(_))) => HookOut::deny(sentence(&reason, WAIT)),
+        Some(Finding::Run(run)) if is_over(run.state) => HookOut::end(sentence(&reason, OVER)),
+        Some(Finding::Run(run)) => asked_to_sum_up(&reason, run.prompt().unwrap_or(&reason), hook.client),
+        _ => refused_by(by, &reason, hook.client),
+    }
+}
+
+/// What a guard's refusal means, whatever it saw.
+fn refused_by(guard: Guard, reason: &str, client: HookClient) -> HookOut {
+    match guard.info().hook {
+        HookRefusal::Deny(next) => HookOut::deny(sentence(&reason, next)),
+        HookRefusal::End(next) => HookOut::end(sentence(&reason, next)),
+        HookRefusal::SumUp => asked_to_sum_up(reason, reason, client),
     }
 }
 
@@ -81,11 +65,11 @@ pub(super) fn of(decision: &Decision, hook: &HookIn) -> HookOut {
 pub(super) fn standing(gate: GateView, agent: Standing, run: Option<RunFinding>, hook: &HookIn) -> HookOut {
     let channel = if hook.event == HookEvent::SessionStarted { Channel::Llm } else { Channel::Tools };
     if !gate.lets_pass(channel) {
-        return HookOut::end(sentence(&Finding::System(gate), AFTER_KILL));
+        return refused_by(Guard::System, &Finding::System(gate).to_string(), hook.client);
     }
     match agent {
         Standing::Inactive { by, .. } => {
-            return HookOut::end(sentence(&StandingFinding::Inactive(by), ACTIVATE));
+            return refused_by(Guard::Agent, &StandingFinding::Inactive(by).to_string(), hook.client);
         }
         // Nothing new begins, but what runs may come to its end.
         Standing::Paused { .. } | Standing::Active => {}
