@@ -27,8 +27,8 @@ use crate::output::{Answer, Tagged};
 use crate::overrides;
 use crate::problem::Problem;
 use crate::state::App;
+pub(crate) use estop_core::policy_file::in_file_shape;
 pub(crate) use schema::{change_schema, policy_schema, zone_schema};
-pub(crate) use shown::in_file_shape;
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::default()
@@ -76,7 +76,7 @@ impl PolicyOut {
         let role = live_role.or(found.stored.as_ref().and_then(|agent| agent.role.as_deref()));
         let policy = policy_of(app, found);
         let origins = (app.policy_file)().origins(found.name(), role, &over);
-        let mut effective = shown::in_file_shape(&policy);
+        let mut effective = in_file_shape(&policy);
         shown::add_shared(&policy, &mut effective);
         Ok(PolicyOut {
             preset: preset_name(policy.preset),
@@ -250,7 +250,7 @@ async fn presets() -> Answer<PresetsOut> {
     let preset = |(preset, description)| {
         let file = PolicyFileIn { preset: Some(preset), ..PolicyFileIn::default() };
         let file = file.check(&|_| None).unwrap_or_default();
-        let policy = shown::in_file_shape(&file.resolve(None, None));
+        let policy = in_file_shape(&file.resolve(None, None));
         PresetOut { name: preset_name(preset), description, policy }
     };
     let presets = [(Preset::Watch, watch), (Preset::Strict, strict)].map(preset);

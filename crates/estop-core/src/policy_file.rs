@@ -16,27 +16,69 @@ mod check;
 mod guards;
 mod overrides;
 mod resolve;
+mod rules;
+mod schema;
 mod shape;
+mod shown;
 mod values;
 
 pub use check::{PolicyError, PolicyProblem};
 pub use guards::GuardsIn;
 pub use overrides::{PolicyOrigin, PolicyOverrides};
+pub use rules::{PolicyIn, in_file_shape, rules_schema};
 pub use shape::{
-    AgentIn, AllowedHoursIn, BudgetIn, CircuitBreakersIn, FleetBudgetIn, GateIn, LimitsIn, LoopRulesIn,
-    ModelsIn, PolicyFileIn, PolicyIn, RateLimitIn, WatchdogIn,
+    AllowedHoursIn, BudgetIn, CircuitBreakersIn, FleetBudgetIn, GateIn, LimitsIn, LoopRulesIn, ModelsIn,
+    RateLimitIn, WatchdogIn,
 };
 pub use values::{Clock, Day, Days, Number, ThresholdTenths};
 
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::ids::Name;
 use crate::policy::{BudgetPolicy, Policy, Preset};
 use crate::time::Zone;
+use values::given;
+
+/// A whole policy file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PolicyFileIn {
+    /// Where every agent starts (PO-5).
+    #[serde(deserialize_with = "given")]
+    pub preset: Option<Preset>,
+    /// Defaults for all agents.
+    pub policy: PolicyIn,
+    /// Limits of a run, by role (seed 3).
+    pub circuit_breakers: CircuitBreakersIn,
+    /// The tripwire's numbers (seed 4).
+    pub gate: GateIn,
+    /// Runaway watchdog (KS-8).
+    pub watchdog: WatchdogIn,
+    /// Spending caps of all agents together (PO-2).
+    pub budget: FleetBudgetIn,
+    /// Agents that differ from the defaults. An empty body names the agent and changes nothing.
+    pub agents: BTreeMap<Name, Option<AgentIn>>,
+}
+
+/// One agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AgentIn {
+    /// Its role, which picks its circuit breakers. Any name; an unknown one has the defaults.
+    #[serde(deserialize_with = "given")]
+    pub role: Option<Name>,
+    /// What differs from `policy:`.
+    pub policy: PolicyIn,
+}
 
 /// A policy file in which everything fits together. The default is an empty file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicyFile {
     file: PolicyFileIn,
     /// Invariant: holds every time zone `file` names.
-    zones: resolve::Zones,
+    zones: rules::Zones,
     /// Everybody's preset, set while running.
     preset: Option<Preset>,
 }

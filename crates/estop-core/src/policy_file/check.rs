@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::PolicyFileIn;
 use super::resolve;
-use super::shape::{AllowedHoursIn, GateIn, PolicyFileIn, PolicyIn, WatchdogIn};
+use super::rules::PolicyIn;
+use super::shape::{AllowedHoursIn, GateIn, WatchdogIn};
 use super::values::{Decimal, clock_text};
 use crate::guard::{Guard, Mode};
 use crate::ids::Name;

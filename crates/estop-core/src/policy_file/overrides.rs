@@ -3,8 +3,9 @@
 
 use std::borrow::Cow;
 
-use super::resolve::{self, Zones};
-use super::shape::{CircuitBreakersIn, LimitsIn, PolicyIn};
+use super::resolve;
+use super::rules::{PolicyIn, Zones, keys_set};
+use super::shape::{CircuitBreakersIn, LimitsIn};
 use super::{PolicyError, PolicyFile, check};
 use crate::policy::Policy;
 use crate::time::Zone;
@@ -98,48 +99,6 @@ impl PolicyFile {
 fn limits_by_file(breakers: &CircuitBreakersIn, role: Option<&str>) -> bool {
     let of_role = role.and_then(|role| breakers.roles.get(role)).and_then(Option::as_ref);
     breakers.defaults != LimitsIn::default() || of_role.is_some_and(|limits| *limits != LimitsIn::default())
-}
-
-/// The keys of a section, and whether it says anything about each.
-fn keys_set(policy: &PolicyIn) -> [(&'static str, bool); 17] {
-    let PolicyIn {
-        preset,
-        kill_switch_enabled,
-        kill_switch_window_size,
-        kill_switch_threshold,
-        exempt_tools,
-        loop_rules,
-        loop_score,
-        profile,
-        budget,
-        allowed_hours,
-        rate_limit,
-        models,
-        block_response,
-        guards,
-        wrap_up_tools,
-        test_runners,
-        limits,
-    } = policy;
-    [
-        ("preset", preset.is_some()),
-        ("kill_switch_enabled", kill_switch_enabled.is_some()),
-        ("kill_switch_window_size", kill_switch_window_size.is_some()),
-        ("kill_switch_threshold", kill_switch_threshold.is_some()),
-        ("exempt_tools", exempt_tools.is_some()),
-        ("loop_rules", *loop_rules != Default::default()),
-        ("loop_score", loop_score.is_some()),
-        ("profile", profile.is_some()),
-        ("budget", *budget != Default::default()),
-        ("allowed_hours", *allowed_hours != Default::default()),
-        ("rate_limit", *rate_limit != Default::default()),
-        ("models", *models != Default::default()),
-        ("block_response", block_response.is_some()),
-        ("guards", *guards != Default::default()),
-        ("wrap_up_tools", wrap_up_tools.is_some()),
-        ("test_runners", test_runners.is_some()),
-        ("limits", *limits != Default::default()),
-    ]
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The shape of a policy file: which keys there are and what each may hold. Everything is optional;
+//! The sections of a policy file: which keys there are and what each may hold. Everything is optional;
 //! what is left out keeps the value of the layer below. An unknown key is refused, and so is a key without a
 //! value (`given`); a section may be empty.
 
@@ -6,95 +6,12 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::guards::GuardsIn;
 use super::values::{
-    ClockFrom, ClockTo, Count, Days, LoopWindow, MicroUsd, OpenShare, PositiveShare, Share, ThresholdTenths,
-    Tokens, WaitMs, WarningBp, WindowSize, given,
+    ClockFrom, ClockTo, Count, Days, LoopWindow, MicroUsd, OpenShare, PositiveShare, Share, Tokens, WaitMs,
+    WarningBp, given,
 };
 use crate::ids::Name;
-use crate::policy::{BlockResponse, Limit, LoopScore, Preset, Profile, Unpriced, WatchdogScope};
-
-/// A whole policy file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PolicyFileIn {
-    /// Where every agent starts (PO-5).
-    #[serde(deserialize_with = "given")]
-    pub preset: Option<Preset>,
-    /// Defaults for all agents.
-    pub policy: PolicyIn,
-    /// Limits of a run, by role (seed 3).
-    pub circuit_breakers: CircuitBreakersIn,
-    /// The tripwire's numbers (seed 4).
-    pub gate: GateIn,
-    /// Runaway watchdog (KS-8).
-    pub watchdog: WatchdogIn,
-    /// Spending caps of all agents together (PO-2).
-    pub budget: FleetBudgetIn,
-    /// Agents that differ from the defaults. An empty body names the agent and changes nothing.
-    pub agents: BTreeMap<Name, Option<AgentIn>>,
-}
-
-/// One agent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct AgentIn {
-    /// Its role, which picks its circuit breakers. Any name; an unknown one has the defaults.
-    #[serde(deserialize_with = "given")]
-    pub role: Option<Name>,
-    /// What differs from `policy:`.
-    pub policy: PolicyIn,
-}
-
-/// What can be set for all agents, or for one.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PolicyIn {
-    /// Where this agent starts (PO-5). For all agents it stands at the top of the file.
-    #[serde(deserialize_with = "given")]
-    pub preset: Option<Preset>,
-    /// The same switch as `guards.loop`: `true` is `enforce`, `false` is `shadow` (LD-2).
-    #[serde(deserialize_with = "given")]
-    pub kill_switch_enabled: Option<bool>,
-    /// Requests remembered for each conversation.
-    #[serde(deserialize_with = "given")]
-    pub kill_switch_window_size: Option<WindowSize>,
-    /// The score that may not be exceeded.
-    #[serde(deserialize_with = "given")]
-    pub kill_switch_threshold: Option<ThresholdTenths>,
-    /// Tools that repeat on purpose.
-    #[serde(deserialize_with = "given")]
-    pub exempt_tools: Option<Vec<Name>>,
-    /// Which repetitions are loops (LD-6 a–c).
-    pub loop_rules: LoopRulesIn,
-    /// How the loop score counts (LD-1).
-    #[serde(deserialize_with = "given")]
-    pub loop_score: Option<LoopScore>,
-    /// What kind of work this is.
-    #[serde(deserialize_with = "given")]
-    pub profile: Option<Profile>,
-    /// Spending caps.
-    pub budget: BudgetIn,
-    /// When work is allowed.
-    pub allowed_hours: AllowedHoursIn,
-    /// Requests and tokens a minute.
-    pub rate_limit: RateLimitIn,
-    /// Which models may be asked.
-    pub models: ModelsIn,
-    /// How a refusal looks to the client.
-    #[serde(deserialize_with = "given")]
-    pub block_response: Option<BlockResponse>,
-    /// What each guard may do.
-    pub guards: GuardsIn,
-    /// Tools that pass on a tripped run.
-    #[serde(deserialize_with = "given")]
-    pub wrap_up_tools: Option<Vec<Name>>,
-    /// Commands that run tests, beside the known ones (CB-4).
-    #[serde(deserialize_with = "given")]
-    pub test_runners: Option<Vec<Name>>,
-    /// Circuit-breaker limits.
-    pub limits: LimitsIn,
-}
+use crate::policy::{Limit, Unpriced, WatchdogScope};
 
 /// Which repetitions are loops, each its own switch (LD-6 a–c, LD-8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
