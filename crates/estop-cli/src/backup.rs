@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use estop_config::data_dir::database;
 use estop_config::printable::escaped;
-use estop_store::{Sqlite, StoreError};
+use estop_store::{StoreError, check_database};
 use serde_json::json;
 
 use super::data_dir::DataDirArgs;
@@ -40,7 +40,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         return taken(&args.file);
     }
     // A pipe in its place would be waited for.
-    if let Err(error) = Sqlite::looks_sound(&database) {
+    if let Err(error) = check_database(&database) {
         return refused(format!("nothing was copied: {error}"));
     }
     let copy = match estop_store::backup(&database, &args.file) {

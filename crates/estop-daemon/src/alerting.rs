@@ -19,8 +19,10 @@ use estop_config::{Alerts, Env};
 use estop_core::ids::Name;
 use estop_core::printed_command::Commands;
 use estop_notify::{AlertEvent, AlertType, Notifier, Outside, Settings};
-use estop_store::{Alerts as _, Sqlite, SqliteOptions};
+use estop_store::Store;
 use jiff::Timestamp;
+
+use crate::store;
 
 pub use button::NotifyingLatchStore;
 use button::ToldButton;
@@ -36,7 +38,7 @@ const SHUT: &str = "alerts-while-shut.db";
 /// Tells people.
 pub struct Alerting {
     notifier: Notifier,
-    store: Sqlite,
+    store: Arc<dyn Store>,
     /// As the configuration file says it.
     file: Mutex<Alerts>,
     button: ToldButton,
@@ -51,18 +53,18 @@ impl Alerting {
     /// Begins where the last one ended. On a store that never told anything, what stands up to `last_seq` is not told.
     /// `commands` are those people type to find this estop.
     pub fn start(
-        store: &Sqlite,
+        store: Arc<dyn Store>,
         alerts: &Alerts,
         last_seq: u64,
         commands: Commands,
     ) -> anyhow::Result<Alerting> {
-        let (settings, unfit) = laid_over(store, alerts, &commands)?;
-        let kept: Arc<dyn estop_store::Alerts> = Arc::new(store.clone());
+        let (settings, unfit) = laid_over(&*store, alerts, &commands)?;
+        let kept: Arc<dyn estop_store::Alerts> = store.clone();
         let notifier =
             Notifier::start_after(last_seq, kept, settings, Outside::system()).context("alerts")?;
         let alerting = Alerting {
             notifier,
-            store: store.clone(),
+            store,
             file: Mutex::new(alerts.clone()),
             button: ToldButton::default(),
             marked_at: AtomicI64::new(0),
@@ -80,9 +82,9 @@ impl Alerting {
             return None;
         }
         let place = data_dir.join(SHUT);
-        let opened = Sqlite::open(&place, SqliteOptions::default()).context("alerts");
+        let opened = store::open(&place).context("alerts");
         let commands = estop_config::commands(data_dir, &Env::of_process());
-        let started = opened.and_then(|store| Alerting::start(&store, alerts, 0, commands));
+        let started = opened.and_then(|store| Alerting::start(store, alerts, 0, commands));
         let problem = |error: &anyhow::Error| {
             let (place, error) = (escaped(&place.to_string_lossy()), escaped(&format!("{error:#}")));
             eprintln!("estop: nobody is told that everything is shut: {place}: {error}");
@@ -127,7 +129,7 @@ impl Alerting {
         // Held until the notifier has it: of two changes the later one has the last word.
         let mut file = self.file();
         let (settings, unfit) =
-            laid_over(&self.store, alerts, &self.commands).map_err(|error| format!("{error:#}"))?;
+            laid_over(&*self.store, alerts, &self.commands).map_err(|error| format!("{error:#}"))?;
         self.notifier.change(settings).map_err(|error| format!("alerts: {error}"))?;
         *file = alerts.clone();
         drop(file);
@@ -162,7 +164,7 @@ impl Alerting {
 
 /// The file's settings, with the rules people set by the API over them, and those that cannot be used.
 fn laid_over(
-    store: &Sqlite,
+    store: &dyn estop_store::Alerts,
     alerts: &Alerts,
     commands: &Commands,
 ) -> anyhow::Result<(Settings, Vec<(Name, String)>)> {

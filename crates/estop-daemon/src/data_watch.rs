@@ -17,7 +17,7 @@ use estop_core::system::KillReason;
 use estop_core::system::button::Press;
 use estop_gateway::Engine;
 use estop_store::segments::{SegmentWriter, lost_file};
-use estop_store::{DataLock, FileId, FoundLatch, LatchFile, Sqlite};
+use estop_store::{DataLock, FileId, FoundLatch, LatchFile, Store};
 
 use crate::admin_plane::Rebinder;
 
@@ -35,7 +35,7 @@ pub struct Watched {
     /// The data directory.
     pub data_dir: PathBuf,
     /// The database.
-    pub store: Sqlite,
+    pub store: Arc<dyn Store>,
     /// The journal.
     pub writer: Arc<SegmentWriter>,
     /// Where the button is pressed.

@@ -13,6 +13,7 @@ pub mod latch_writer;
 pub mod persistence;
 pub mod prooftest;
 pub mod reload;
+mod store;
 pub mod stuck;
 pub mod triggers;
 

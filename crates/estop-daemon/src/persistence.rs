@@ -37,12 +37,12 @@ use estop_core::time::{Millis, Now};
 use estop_gateway::{Engine, Gateway, JournalQueue, Over, RestoredState};
 use estop_store::segments::{RecoverError, Recovered, SegmentWriter, boot_id, recover};
 use estop_store::{
-    Access, Agent, AgentRepo, Cursor, DataLock, OpenError, Origin, Sqlite, SqliteOptions, StoreError,
-    check_folder, lock,
+    Agent, AgentRepo, Cursor, DataLock, Journal, OpenError, Origin, Store, StoreError, check_folder, lock,
 };
 use rustix::process::geteuid;
 
 use crate::alerting::Alerting;
+use crate::store;
 pub use maintenance::MaintenanceThread;
 use projector::{Beside, Places, Projector};
 use recovery::{KnownAgent, Recovery};
@@ -54,7 +54,7 @@ pub struct Persistence {
     /// Where records go in.
     pub queue: Arc<JournalQueue>,
     /// The store; `None` if it could not be trusted.
-    pub store: Option<Sqlite>,
+    pub store: Option<Arc<dyn Store>>,
     /// Who tells people; `None` if the store could not be trusted and there is nobody to tell, or no way.
     pub alerting: Option<Arc<Alerting>>,
     /// Why nothing passes, if the store could not be trusted.
@@ -85,7 +85,7 @@ impl Persistence {
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
         made.with_context(|| format!("data_dir: cannot create {}", data_dir.display()))?;
         check_folder(data_dir, geteuid().as_raw()).context("data_dir")?;
-        match Sqlite::open(&database(data_dir), SqliteOptions::default()) {
+        match store::open(&database(data_dir)) {
             Ok(store) => Persistence::begin(data_dir, store, wall, policies, alerts, journal_bytes),
             Err(
                 error @ (OpenError::Corrupt { .. } | OpenError::Foreign { .. } | OpenError::Newer { .. }),
@@ -96,7 +96,7 @@ impl Persistence {
 
     fn begin(
         data_dir: &Path,
-        store: Sqlite,
+        store: Arc<dyn Store>,
         wall: i64,
         policies: &PolicyFile,
         alerts: &Alerts,
@@ -105,8 +105,8 @@ impl Persistence {
         let boot = boot_id();
         let read = recover(store.journal().folder(), &boot, &mut |_, _| {}).map_err(anyhow::Error::from);
         let read = read.and_then(|recovered| {
-            let recovery = Recovery::read(&store, recovered.as_ref())?;
-            settings::restore(&store, &recovery.state.settings)?;
+            let recovery = Recovery::read(&*store, recovered.as_ref())?;
+            settings::restore(&*store, &recovery.state.settings)?;
             Ok((recovered, recovery))
         });
         let (recovered, mut recovery) = match read {
@@ -125,7 +125,7 @@ impl Persistence {
             }
         };
         Alerting::forget_shut(data_dir);
-        let (writer, cursor) = begin_writing(&store, recovered.as_ref(), &boot, wall)
+        let (writer, cursor) = begin_writing(&*store, recovered.as_ref(), &boot, wall)
             .context("data_dir: cannot write the journal")?;
         let writer = Arc::new(writer);
         let file = SegmentFile::new(Arc::clone(&writer), journal_bytes);
@@ -133,7 +133,7 @@ impl Persistence {
         let engine: Arc<OnceLock<Arc<Engine>>> = Arc::default();
         let places: Arc<OnceLock<Places>> = Arc::default();
         let commands = estop_config::commands(data_dir, &estop_config::Env::of_process());
-        let alerting = Arc::new(Alerting::start(&store, alerts, recovery.state.seq, commands)?);
+        let alerting = Arc::new(Alerting::start(Arc::clone(&store), alerts, recovery.state.seq, commands)?);
         let beside = Beside {
             engine: Arc::clone(&engine),
             places: Arc::clone(&places),
@@ -141,8 +141,8 @@ impl Persistence {
             alerting: Arc::clone(&alerting),
         };
         let cursor = Cursor { seq: recovery.cursor, ..cursor };
-        let mut projector = Projector::new(store.clone(), Arc::clone(&queue), beside, cursor);
-        projector.know(&mut recovery, fleet_budget::account(&store, wall)?)?;
+        let mut projector = Projector::new(Arc::clone(&store), Arc::clone(&queue), beside, cursor);
+        projector.know(&mut recovery, fleet_budget::account(&*store, wall)?)?;
         projector.catch_up(&mut recovery)?;
         projector.tell_missed()?;
         let known = std::mem::take(&mut recovery.known);
@@ -226,14 +226,14 @@ impl Persistence {
 
     /// Everybody's preset, if one was set over the configuration's.
     pub fn preset(&self) -> anyhow::Result<Option<Preset>> {
-        Ok(self.store.as_ref().map(estop_admin::kept_preset).transpose()?.flatten())
+        Ok(self.store.as_deref().map(estop_admin::kept_preset).transpose()?.flatten())
     }
 
     /// Sees to it that there are places left: agents nobody needs in memory rest in the store. After
     /// [`Persistence::set_over`], which says who has rules and keys of its own.
     pub fn settle(&self, config: &ServeConfig, restored: &mut RestoredState) {
         if let Some(store) = &self.store {
-            eviction::evict_at_start(store, &self.known, config, restored);
+            eviction::evict_at_start(Arc::clone(store), &self.known, config, restored);
         }
     }
 
@@ -277,7 +277,7 @@ impl Persistence {
 
 /// Goes on with a journal, or begins one; and which one it is.
 fn begin_writing(
-    store: &Sqlite,
+    store: &dyn Journal,
     recovered: Option<&Recovered>,
     boot: &str,
     wall: i64,
@@ -317,7 +317,7 @@ fn is_refused(error: &anyhow::Error) -> bool {
 /// The rules set for agents, and those that do not fit over the configuration.
 #[expect(clippy::type_complexity, reason = "two lists, each plain")]
 pub fn overrides(
-    store: &Sqlite,
+    store: &dyn AgentRepo,
     policies: &PolicyFile,
 ) -> Result<(BTreeMap<Name, Over>, Vec<(Name, String)>), StoreError> {
     let agents = store.load_agents()?.into_iter().map(|kept| kept.agent);

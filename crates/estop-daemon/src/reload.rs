@@ -16,7 +16,7 @@ use estop_core::fingerprint::signature;
 use estop_core::ids::{Hash64, Name};
 use estop_core::policy_file::PolicyFile;
 use estop_gateway::{Engine, KeyRing, Over};
-use estop_store::Sqlite;
+use estop_store::Store;
 
 use crate::alerting::Alerting;
 use crate::persistence;
@@ -45,7 +45,7 @@ pub struct Running {
     /// The keys in force.
     pub keys: KeyRing,
     /// Where rules of the API are kept.
-    pub store: Sqlite,
+    pub store: Arc<dyn Store>,
     /// Who tells people.
     pub alerting: Arc<Alerting>,
     /// Held while what is kept and what is in force change.
@@ -156,7 +156,7 @@ impl Running {
     fn read(&self) -> Result<(ServeConfig, BTreeMap<Name, Over>), String> {
         let mut config =
             estop_config::load_serve(Some(&self.path), &Env::of_process()).map_err(|e| e.to_string())?;
-        let preset = estop_admin::kept_preset(&self.store).map_err(|error| error.to_string())?;
+        let preset = estop_admin::kept_preset(&*self.store).map_err(|error| error.to_string())?;
         config.policies = config.policies.with_preset(preset);
         let changed = self.config.fixed.changed(&config.fixed);
         if !changed.is_empty() {
@@ -170,7 +170,7 @@ impl Running {
 
     fn over(&self, policies: &PolicyFile) -> Result<BTreeMap<Name, Over>, String> {
         let (over, unfit) =
-            persistence::overrides(&self.store, policies).map_err(|error| error.to_string())?;
+            persistence::overrides(&*self.store, policies).map_err(|error| error.to_string())?;
         match unfit.first() {
             None => Ok(over),
             Some((agent, error)) => {

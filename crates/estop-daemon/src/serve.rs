@@ -15,7 +15,7 @@ use estop_core::event::EventKind;
 use estop_core::ids::Name;
 use estop_core::operator::Operator;
 use estop_gateway::{Engine, Gateway, LatchStore, Stores};
-use estop_store::Sqlite;
+use estop_store::Store;
 use jiff::Timestamp;
 use secrecy::SecretString;
 use tokio::signal::unix::{SignalKind, signal};
@@ -248,7 +248,7 @@ fn admin(
     options: Options,
     place: Place,
     gateway: &Gateway,
-    store: Sqlite,
+    store: Arc<dyn Store>,
     edits: &Arc<Mutex<()>>,
     operator: Arc<dyn Operator>,
     persistence: &Persistence,
@@ -256,7 +256,7 @@ fn admin(
     let engine = Arc::clone(gateway.engine());
     Ok(Admin::open(AdminState {
         operator,
-        store: Arc::new(store),
+        store,
         clock: Arc::new(now),
         policy_file: Arc::new(move || engine.rulebook.file()),
         edits: Arc::clone(edits),

@@ -9,6 +9,7 @@ use crate::cases::{Escalation, Incident};
 use crate::error::StoreError;
 use crate::ledger::Spend;
 use crate::runs::Run;
+use crate::segments::JournalReader;
 
 /// What follows from the records since the last batch. It is stored as a whole or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -133,6 +134,9 @@ pub type EachBlock<'a> = &'a mut dyn FnMut(&[u8]) -> bool;
 
 /// The journal and what follows from it.
 pub trait Journal: Send + Sync {
+    /// The journal's files.
+    fn journal(&self) -> &JournalReader;
+
     /// Stores a batch. An error means that nothing of it was stored; the same batch may be tried again.
     fn append(&self, batch: Arc<JournalBatch>, durability: Durability) -> Result<(), StoreError>;
 

@@ -1,8 +1,9 @@
 //! estop-store: what must outlive the process.
 //!
-//! Small traits, one for each thing that is kept, and [`Sqlite`], which keeps all of them in one file of the data
-//! directory (ST-1). Everything is synchronous: a write returns when it is committed. `tests/contract` says what
-//! every store must do, so that PostgreSQL can be held to the same.
+//! Small traits, one for each thing that is kept, [`Store`], which is all of them, and [`Sqlite`], which keeps them in one
+//! file of the data directory (ST-1). Whoever uses a store takes the traits; one line of `estop-daemon` opens [`Sqlite`].
+//! Everything is synchronous: a write returns when it is committed. `tests/contract` says what every store must do, so
+//! that PostgreSQL can be held to the same.
 //!
 //! What it never does: judge, decide that a kill is over, or stand between a trigger and the gate. A failed write
 //! never undoes a kill. It holds no prompts: of what was said, only an agent's last words, with an escalation. It holds no key: only
@@ -49,19 +50,42 @@ pub use latch::{
 };
 pub use ledger::{Ledger, Spend, SpendBy, SpendGroup, SpendQuery, SpendSum};
 pub use runs::{Run, RunFilter, RunRepo};
-pub use settings::{RestoredSettings, SettingsJournal};
-pub use sqlite::{DataLock, RESTORING, Sqlite, SqliteOptions, check_restored, lock};
+pub use settings::{RestoredSettings, SettingsJournal, SettingsRepo};
+pub use sqlite::{
+    DataLock, RESTORING, Sqlite, SqliteOptions, check_database, check_restored, check_whole_database,
+    database_cursor, lock,
+};
 pub use system_state::{StoredSystem, SystemStateRepo};
 pub use upkeep::{Old, Upkeep};
 
 /// Everything a store keeps.
 pub trait Store:
-    Journal + AgentRepo + RunRepo + Ledger + Access + SystemStateRepo + Cases + Alerts + Meta + Upkeep
+    Journal
+    + AgentRepo
+    + RunRepo
+    + Ledger
+    + Access
+    + SystemStateRepo
+    + SettingsRepo
+    + Cases
+    + Alerts
+    + Meta
+    + Upkeep
 {
 }
 
 impl<S> Store for S where
-    S: Journal + AgentRepo + RunRepo + Ledger + Access + SystemStateRepo + Cases + Alerts + Meta + Upkeep
+    S: Journal
+        + AgentRepo
+        + RunRepo
+        + Ledger
+        + Access
+        + SystemStateRepo
+        + SettingsRepo
+        + Cases
+        + Alerts
+        + Meta
+        + Upkeep
 {
 }
 

@@ -1,6 +1,8 @@
 //! What people set while estop runs: tokens, keys, rules of agents, the preset, alert rules. The database has them in
 //! tables; the journal has each change as a record, and has the last word at a start.
 
+use std::sync::Arc;
+
 use estop_core::ids::Name;
 use estop_core::system::SettingChange;
 use estop_journal::Settings;
@@ -12,6 +14,15 @@ use crate::error::StoreError;
 pub trait SettingsJournal: Send + Sync {
     /// Records them in one record; the disk has it when this returns.
     fn record(&self, changes: Vec<SettingChange>) -> Result<(), StoreError>;
+}
+
+/// What keeps the store's settings and the journal's records of them the same.
+pub trait SettingsRepo: Send + Sync {
+    /// Puts everything back that is not what the journal says; then nobody stays logged in.
+    fn restore_settings(&self, wanted: &Settings) -> Result<RestoredSettings, StoreError>;
+
+    /// From here on changes are recorded; what changed since [`SettingsRepo::restore_settings`] is at once.
+    fn record_settings(&self, journal: Arc<dyn SettingsJournal>) -> Result<(), StoreError>;
 }
 
 /// What a start found.

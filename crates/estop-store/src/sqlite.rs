@@ -94,41 +94,9 @@ impl Sqlite {
         Ok(Sqlite { shared: Arc::new(shared) })
     }
 
-    /// Whether a database that may be in use is ours and of a schema we know.
-    pub fn looks_sound(path: &Path) -> Result<(), OpenError> {
-        check_restored(path)?;
-        open::check_header(path)?;
-        let connection = open::reader(path).map_err(|error| open::refuse(path, error))?;
-        open::check_owner(path, &connection).map(drop)
-    }
-
-    /// The same, and reads all of it: slow with many records.
-    pub fn is_sound(path: &Path) -> Result<(), OpenError> {
-        check_restored(path)?;
-        check_copy(path).map(drop)
-    }
-
-    /// How far into which journal the rows of a database that may be in use were made.
-    pub fn cursor_of(path: &Path) -> Result<Option<Cursor>, OpenError> {
-        open::check_header(path)?;
-        let refused = |error| open::refuse(path, error);
-        let connection = open::reader(path).map_err(refused)?;
-        append::cursor(&connection).map_err(refused)
-    }
-
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.shared.path
-    }
-
-    /// The journal beside it.
-    pub fn journal(&self) -> &JournalReader {
-        &self.shared.journal
-    }
-
-    /// What became of the database's files, if somebody removed, cut or replaced one: what is stored from then on is lost.
-    pub fn lost_file(&self) -> Option<String> {
-        self.shared.files.lost()
     }
 
     fn write<T: Send + 'static>(
@@ -142,4 +110,26 @@ impl Sqlite {
     fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
         self.shared.readers.read(work)
     }
+}
+
+/// Checks a database, which may be in use: whether it is ours and of a schema we know.
+pub fn check_database(path: &Path) -> Result<(), OpenError> {
+    check_restored(path)?;
+    open::check_header(path)?;
+    let connection = open::reader(path).map_err(|error| open::refuse(path, error))?;
+    open::check_owner(path, &connection).map(drop)
+}
+
+/// The same, and reads all of it: slow with many records.
+pub fn check_whole_database(path: &Path) -> Result<(), OpenError> {
+    check_restored(path)?;
+    check_copy(path).map(drop)
+}
+
+/// How far into which journal the rows of a database, which may be in use, were made.
+pub fn database_cursor(path: &Path) -> Result<Option<Cursor>, OpenError> {
+    open::check_header(path)?;
+    let refused = |error| open::refuse(path, error);
+    let connection = open::reader(path).map_err(refused)?;
+    append::cursor(&connection).map_err(refused)
 }

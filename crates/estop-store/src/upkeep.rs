@@ -1,4 +1,4 @@
-//! What is let go with time, beside the journal's records.
+//! Looking after a store: what is let go with time, beside the journal's records, and files that others touched.
 
 use crate::error::StoreError;
 
@@ -21,11 +21,14 @@ pub struct Old {
     pub access_before: Option<i64>,
 }
 
-/// What keeps a store from growing for ever.
+/// What keeps a store from growing for ever, and from losing what it stores unnoticed.
 pub trait Upkeep: Send + Sync {
     /// Lets some of what is old go; how many rows. 0 = there is nothing more.
     fn sweep(&self, old: Old) -> Result<usize, StoreError>;
 
     /// Gives some free room back to the system; whether there is more.
     fn give_back(&self) -> Result<bool, StoreError>;
+
+    /// What became of the store's own files, if somebody removed, cut or replaced one: what is stored from then on is lost.
+    fn lost_file(&self) -> Option<String>;
 }

@@ -6,7 +6,7 @@ use estop_core::system::SettingChange;
 use estop_journal::Settings;
 use estop_store::{
     Access, Agent, AgentKey, AgentRepo, AlertRule, Alerts, Meta, Origin, RestoredSettings, Session,
-    SettingsJournal, Sqlite, SqliteOptions, StoreError, Token, TokenKind, TokenRole,
+    SettingsJournal, SettingsRepo, Sqlite, SqliteOptions, StoreError, Token, TokenKind, TokenRole,
 };
 
 /// What the records add up to.

@@ -88,6 +88,9 @@ const SQL: &[&str] = &[
     "sea-",
 ];
 
+/// The one file of the product outside estop-store that names a store; everything else takes its traits.
+const CHOOSES_THE_STORE: &str = "crates/estop-daemon/src/store.rs";
+
 /// At this length look for the seam.
 const LINES_MAX: usize = 500;
 
@@ -161,6 +164,21 @@ fn tidy_sql_stays_in_the_store() {
             )
         }));
     }
+}
+
+#[test]
+fn tidy_one_file_chooses_the_store() {
+    let is_product = |file: &String| file.starts_with("crates/") && !file.starts_with("crates/estop-store/");
+    let names_one = |file: &String| {
+        let text = read(file);
+        text.split("\nmod tests {").next().is_some_and(|text| text.contains("Sqlite"))
+    };
+    let files = source_files().into_iter().filter(|file| !is_test_file(file));
+    let found: Vec<String> = files.filter(is_product).filter(names_one).collect();
+    assert!(
+        found == [CHOOSES_THE_STORE],
+        "{found:?} name a store: take `dyn Store` or one of its traits, so that {CHOOSES_THE_STORE} alone chooses it."
+    );
 }
 
 #[test]

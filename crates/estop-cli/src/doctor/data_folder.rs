@@ -9,7 +9,7 @@ use estop_config::printable::escaped;
 use estop_core::system::SystemState;
 use estop_core::system::button::Latched;
 use estop_store::segments::{JOURNAL_FOLDER, look};
-use estop_store::{FoundLatch, LatchFile, OpenError, Sqlite};
+use estop_store::{FoundLatch, LatchFile, OpenError, check_database, check_whole_database, database_cursor};
 use jiff::Timestamp;
 use nix::sys::statvfs::{FsFlags, statvfs};
 use rustix::process::geteuid;
@@ -115,9 +115,9 @@ fn stored(place: &Place, folder: &Path) -> Finding {
     let path = database(folder);
     let bytes = path.metadata().map_or(0, |about| about.len());
     let opened = if bytes <= CHECKED_BYTES_MAX {
-        Sqlite::is_sound(&path).map(|()| "the database is whole".to_owned())
+        check_whole_database(&path).map(|()| "the database is whole".to_owned())
     } else {
-        Sqlite::looks_sound(&path).map(|()| format!("the database ({} MB) can be opened", bytes >> 20))
+        check_database(&path).map(|()| format!("the database ({} MB) can be opened", bytes >> 20))
     };
     let mend = match &opened {
         Ok(what) => return AREA.ok(what.as_str()),
@@ -144,7 +144,7 @@ fn journal(place: &Place, folder: &Path, has_database: bool, daemon: &Daemon) ->
         Ok(None) => has_database
             .then(|| AREA.wrong("the journal is gone, but estop has run here: estop starts shut", restore())),
         Ok(Some(found)) => {
-            let cursor = Sqlite::cursor_of(&database(folder)).ok().flatten();
+            let cursor = database_cursor(&database(folder)).ok().flatten();
             let fits =
                 cursor.is_none_or(|cursor| cursor.journal == found.journal && cursor.seq <= found.state.seq);
             // A running estop may have written more meanwhile.

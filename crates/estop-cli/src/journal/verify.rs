@@ -5,7 +5,7 @@ use std::path::Path;
 use estop_config::data_dir::database;
 use estop_config::printable::escaped;
 use estop_journal::{Checker, SYSTEM};
-use estop_store::Sqlite;
+use estop_store::database_cursor;
 use estop_store::segments::{JournalReader, RecoverError, is_whole, look};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -62,7 +62,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
 
 /// What is wrong if the database knows of another journal, or of more than this one has: a start would refuse them.
 fn ahead(database: &Path, journal: &JournalReader, to: u64) -> Option<String> {
-    let cursor = Sqlite::cursor_of(database).ok().flatten()?;
+    let cursor = database_cursor(database).ok().flatten()?;
     if journal.id().ok().flatten().is_some_and(|id| id != cursor.journal) {
         return Some("the database belongs to another journal".to_owned());
     }

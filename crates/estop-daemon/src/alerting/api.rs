@@ -51,7 +51,7 @@ impl AlertsApi for Alerting {
         // Held until the notifier has them: of two changes the later one has the last word.
         let file = self.file();
         let (settings, unfit) =
-            laid_over(&self.store, &file, &self.commands).map_err(|error| format!("{error:#}"))?;
+            laid_over(&*self.store, &file, &self.commands).map_err(|error| format!("{error:#}"))?;
         self.notifier.change(settings).map_err(|error| error.to_string())?;
         self.say_unfit(unfit);
         Ok(())

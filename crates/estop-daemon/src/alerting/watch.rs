@@ -15,7 +15,6 @@ use estop_core::operator::Operator;
 use estop_core::policy::{Mode, Policy};
 use estop_core::system::{Channel, GateView};
 use estop_journal::Record;
-use estop_store::{AgentRepo, Journal};
 
 use super::silence::{Seen, Silences, prooftest};
 use super::{Alerting, now};

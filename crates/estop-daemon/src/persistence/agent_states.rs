@@ -1,18 +1,20 @@
 //! The states of agents as the store has them, for evicted agents.
 
+use std::sync::Arc;
+
 use anyhow::Context;
 use estop_config::printable::escaped;
 use estop_core::engine::Snapshot;
 use estop_gateway::States;
 use estop_journal::Record;
-use estop_store::{AgentRepo, Journal, Sqlite};
+use estop_store::{Journal, Store};
 
 /// The store, asked by the data plane.
-pub(super) struct StoredStates(pub(super) Sqlite);
+pub(super) struct StoredStates(pub(super) Arc<dyn Store>);
 
 impl States for StoredStates {
     fn fetch(&self, agent: &str, told: u64) -> Option<Snapshot> {
-        match state_after(&self.0, agent, told) {
+        match state_after(&*self.0, agent, told) {
             Ok(state) => Some(state),
             Err(error) => {
                 let error = escaped(&format!("{error:#}"));
@@ -25,7 +27,7 @@ impl States for StoredStates {
 
 /// An agent after `told` records: as it was last kept, told what is missing. If some of that was pruned, the state after what
 /// was pruned is told instead.
-fn state_after(store: &Sqlite, agent: &str, told: u64) -> anyhow::Result<Snapshot> {
+fn state_after(store: &dyn Store, agent: &str, told: u64) -> anyhow::Result<Snapshot> {
     let kept = store.state(agent)?.and_then(|kept| Snapshot::read(&kept.state).ok());
     if let Some(state) = kept.filter(|kept| kept.told <= told)
         && let Some(state) = tell_missing(store, agent, state, told)?
@@ -39,7 +41,7 @@ fn state_after(store: &Sqlite, agent: &str, told: u64) -> anyhow::Result<Snapsho
 
 /// `None` if some of the missing records are gone.
 fn tell_missing(
-    store: &Sqlite,
+    store: &dyn Journal,
     agent: &str,
     mut state: Snapshot,
     told: u64,

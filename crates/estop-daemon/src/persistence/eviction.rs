@@ -8,7 +8,7 @@ use estop_core::agent::standing::Standing;
 use estop_core::engine::Snapshot;
 use estop_core::ids::Name;
 use estop_gateway::{Evicted, EvictedAgents, RestoredState};
-use estop_store::Sqlite;
+use estop_store::Store;
 
 use super::agent_states::StoredStates;
 use super::recovery::KnownAgent;
@@ -16,7 +16,7 @@ use super::recovery::KnownAgent;
 /// Moves agents to their rest: deleted ones, and if more than three quarters of the places were taken, those that have not
 /// called for the longest time. Nobody rests who is named, has a key, is stopped or has something under way.
 pub(super) fn evict_at_start(
-    store: &Sqlite,
+    store: Arc<dyn Store>,
     known: &[KnownAgent],
     config: &ServeConfig,
     remembered: &mut RestoredState,
@@ -51,7 +51,7 @@ pub(super) fn evict_at_start(
             remembered.agents.push((name, kept));
         }
     }
-    remembered.evicted = EvictedAgents::new(at_rest, Arc::new(StoredStates(store.clone())));
+    remembered.evicted = EvictedAgents::new(at_rest, Arc::new(StoredStates(store)));
 }
 
 fn may_rest(kept: &Snapshot) -> bool {

@@ -3,14 +3,14 @@
 use estop_core::budget::{Amount, Budget};
 use estop_core::policy::BudgetPolicy;
 use estop_core::time::{Millis, Now, Zone};
-use estop_store::{FLEET_ACCOUNT, Ledger, Meta, SpendBy, SpendQuery, Sqlite, StoreError};
+use estop_store::{FLEET_ACCOUNT, Ledger, SpendBy, SpendQuery, Store, StoreError};
 
 /// Days of a month, and one to spare.
 const DAYS: i32 = 32;
 const DAY_MS: i64 = 86_400_000;
 
 /// Reads the account. A store that has none yet has sums of each day.
-pub(super) fn account(store: &Sqlite, wall: i64) -> Result<Budget, StoreError> {
+pub(super) fn account(store: &dyn Store, wall: i64) -> Result<Budget, StoreError> {
     let kept = store.meta(FLEET_ACCOUNT)?;
     match kept.as_deref().map(serde_json::from_str::<Budget>) {
         Some(Ok(account)) => Ok(account),
@@ -18,7 +18,7 @@ pub(super) fn account(store: &Sqlite, wall: i64) -> Result<Budget, StoreError> {
     }
 }
 
-fn from_sums(store: &Sqlite, wall: i64) -> Result<Budget, StoreError> {
+fn from_sums(store: &dyn Ledger, wall: i64) -> Result<Budget, StoreError> {
     let (zone, caps) = (Zone::default(), BudgetPolicy::default());
     let today = zone.local(wall);
     let by_day = SpendQuery {

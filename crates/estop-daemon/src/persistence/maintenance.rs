@@ -13,7 +13,7 @@ use estop_core::time::Zone;
 use estop_gateway::Engine;
 use estop_journal::Manifest;
 use estop_store::segments::{JournalReader, SealError, SegmentWriter, is_whole, prune_oldest, seal};
-use estop_store::{Journal, Old, Sqlite, Upkeep};
+use estop_store::{Old, Store};
 use jiff::Timestamp;
 
 /// A start has other things to do first.
@@ -37,7 +37,7 @@ pub struct MaintenanceThread {
 impl MaintenanceThread {
     /// Begins.
     pub fn start(
-        store: Sqlite,
+        store: Arc<dyn Store>,
         writer: Arc<SegmentWriter>,
         engine: Arc<Engine>,
         retention: Retention,
@@ -61,7 +61,7 @@ impl Drop for MaintenanceThread {
 }
 
 struct Maintenance {
-    store: Sqlite,
+    store: Arc<dyn Store>,
     writer: Arc<SegmentWriter>,
     engine: Arc<Engine>,
     retention: Retention,

@@ -7,7 +7,7 @@ use estop_core::budget::Amount;
 use estop_core::event::{EventKind, RequestReceived};
 use estop_core::ids::{Name, RequestId};
 use estop_journal::Record;
-use estop_store::{Journal, Sqlite};
+use estop_store::Journal;
 
 /// Records read at once, at first: most stand near the end, and whoever wants one reads its block.
 const PAGE_FIRST: usize = 8;
@@ -28,7 +28,7 @@ pub(super) struct OpenRequest {
 
 /// Finds what an agent's open requests asked: in its newest records, the newest first, or before them in the store.
 pub(super) fn find(
-    store: &Sqlite,
+    store: &dyn Journal,
     agent: &Name,
     last_seq: u64,
     held: impl Iterator<Item = (RequestId, Amount)>,

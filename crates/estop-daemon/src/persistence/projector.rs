@@ -13,7 +13,7 @@ use estop_core::policy_file::PolicyFile;
 use estop_core::time::Millis;
 use estop_gateway::{Engine, Heartbeat, JournalQueue, KeyRing, Queued, Recorded};
 use estop_journal::{Record, SYSTEM, records};
-use estop_store::{Cursor, Durability, Journal, JournalBatch, Snapshot, Sqlite, SystemStateRepo};
+use estop_store::{Cursor, Durability, JournalBatch, Snapshot, Store};
 
 use super::projections::{AgentRecord, Context, Projections, alert_events, heard_failing};
 use super::recovery::Recovery;
@@ -36,7 +36,7 @@ const GATHER_FOR: Duration = Duration::from_millis(200);
 const BATCH_MAX: usize = 16_384;
 
 pub(super) struct Projector {
-    store: Sqlite,
+    store: Arc<dyn Store>,
     queue: Arc<JournalQueue>,
     engine: Later<Arc<Engine>>,
     places: Later<Places>,
@@ -112,7 +112,12 @@ impl BatchBuilder {
 }
 
 impl Projector {
-    pub(super) fn new(store: Sqlite, queue: Arc<JournalQueue>, beside: Beside, cursor: Cursor) -> Projector {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        queue: Arc<JournalQueue>,
+        beside: Beside,
+        cursor: Cursor,
+    ) -> Projector {
         let Beside { engine, places, policies, alerting } = beside;
         Projector {
             store,
@@ -141,7 +146,7 @@ impl Projector {
         for agent in std::mem::take(&mut recovery.lagging) {
             self.agents.note_unsaved(&agent);
         }
-        for agent in heard_failing(&self.store)? {
+        for agent in heard_failing(&*self.store)? {
             self.agents.named(&agent).rows.heard_failing();
         }
         let context = self.context();
@@ -229,7 +234,7 @@ impl Projector {
     /// Tells people what a killed process stored and did not tell any more.
     pub(super) fn tell_missed(&mut self) -> anyhow::Result<()> {
         let context = self.context();
-        let missed = alert_events::since(&self.store, self.alerting.cursor(), &context)?;
+        let missed = alert_events::since(&*self.store, self.alerting.cursor(), &context)?;
         self.alerting.tell_records(missed, self.cursor.seq);
         Ok(())
     }

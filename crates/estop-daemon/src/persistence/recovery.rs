@@ -14,7 +14,7 @@ use estop_core::time::Now;
 use estop_gateway::{EvictedAgents, RestoredState};
 use estop_journal::{Record, SYSTEM, State, records};
 use estop_store::segments::{Recovered, base_states};
-use estop_store::{AgentRepo, Journal, Sqlite};
+use estop_store::{Journal, Store};
 
 use super::latch;
 use super::newest_records::{NewestRecords, RecordsByAgent};
@@ -48,7 +48,7 @@ pub(super) struct KnownAgent {
 }
 
 impl Recovery {
-    pub(super) fn read(store: &Sqlite, recovered: Option<&Recovered>) -> anyhow::Result<Recovery> {
+    pub(super) fn read(store: &dyn Store, recovered: Option<&Recovered>) -> anyhow::Result<Recovery> {
         let Some(recovered) = recovered else {
             anyhow::ensure!(store.cursor()?.is_none(), "the journal is gone, but estop has run here");
             return Ok(Recovery::first());
@@ -141,7 +141,7 @@ impl Recovery {
 }
 
 /// How many records each agent had after a record.
-fn counts_at(store: &Sqlite, state: &State, seq: u64) -> anyhow::Result<BTreeMap<Name, u64>> {
+fn counts_at(store: &dyn Journal, state: &State, seq: u64) -> anyhow::Result<BTreeMap<Name, u64>> {
     let agents = state.counts().filter(|(agent, _)| *agent != SYSTEM);
     let mut counts: BTreeMap<Name, u64> = agents.map(|(agent, count)| (agent.into(), count)).collect();
     store.blocks(seq + 1, state.seq, &mut |lines| {
@@ -157,7 +157,7 @@ fn counts_at(store: &Sqlite, state: &State, seq: u64) -> anyhow::Result<BTreeMap
 
 /// The agents' states as they were last kept. One that cannot be used begins where its journal does.
 fn snapshots(
-    store: &Sqlite,
+    store: &dyn Store,
     state: &State,
     counts: &BTreeMap<Name, u64>,
 ) -> anyhow::Result<(BTreeMap<Name, Snapshot>, Vec<KnownAgent>)> {
@@ -200,7 +200,7 @@ fn snapshots(
 /// Tells each agent what its state does not cover yet: its newest records, which stand near the end. Those of agents with
 /// requests under way are given back, the newest first.
 fn catch_up(
-    store: &Sqlite,
+    store: &dyn Journal,
     agents: &mut BTreeMap<Name, Snapshot>,
     counts: &BTreeMap<Name, u64>,
     last_seq: u64,

@@ -6,7 +6,7 @@ use estop_config::printable::escaped;
 use estop_core::system::SettingChange;
 use estop_gateway::Engine;
 use estop_journal::Settings;
-use estop_store::{Journal, SettingsJournal, Sqlite, StoreError};
+use estop_store::{SettingsJournal, Store, StoreError};
 
 /// Records changes of settings in the journal.
 pub(super) struct RecordSettings(pub(super) Arc<Engine>);
@@ -23,7 +23,7 @@ impl SettingsJournal for RecordSettings {
 
 /// Puts the database's settings back to what the journal says. They differ where the database is new, was replaced, or lost
 /// its last writes with the power.
-pub(super) fn restore(store: &Sqlite, wanted: &Settings) -> Result<(), StoreError> {
+pub(super) fn restore(store: &dyn Store, wanted: &Settings) -> Result<(), StoreError> {
     let is_new = store.cursor()?.is_none();
     let restored = store.restore_settings(wanted)?;
     if restored.changed > 0 && is_new {

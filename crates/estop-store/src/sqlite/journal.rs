@@ -15,9 +15,13 @@ use crate::error::StoreError;
 use crate::journal::{
     Cursor, Durability, EachBlock, EventFilter, EventKey, Journal, JournalBatch, NewEvent, StoredEvent,
 };
-use crate::segments::base_states;
+use crate::segments::{JournalReader, base_states};
 
 impl Journal for Sqlite {
+    fn journal(&self) -> &JournalReader {
+        &self.shared.journal
+    }
+
     fn append(&self, batch: Arc<JournalBatch>, durability: Durability) -> Result<(), StoreError> {
         self.write(durability, move |connection| append::append(connection, &batch))
     }

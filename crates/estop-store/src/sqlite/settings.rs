@@ -14,7 +14,7 @@ use super::Sqlite;
 use super::query::{all, change, one};
 use crate::error::StoreError;
 use crate::journal::Durability;
-use crate::settings::{RestoredSettings, SettingsJournal, changes};
+use crate::settings::{RestoredSettings, SettingsJournal, SettingsRepo, changes};
 
 /// Where settings of a kind are. Only what people set: neither when it was last used nor how an agent stands.
 struct Table {
@@ -109,6 +109,26 @@ impl std::fmt::Debug for RecordedSettings {
     }
 }
 
+impl SettingsRepo for Sqlite {
+    fn restore_settings(&self, wanted: &Settings) -> Result<RestoredSettings, StoreError> {
+        let mut recorded = self.recorded();
+        let todo = changes(&self.read(settings)?, wanted);
+        let mut restored = RestoredSettings { changed: todo.len(), ..RestoredSettings::default() };
+        if !todo.is_empty() {
+            restored.lost_passwords =
+                self.write(Durability::Disk, move |connection| put_all(connection, todo))?;
+        }
+        recorded.known = wanted.clone();
+        Ok(restored)
+    }
+
+    fn record_settings(&self, journal: Arc<dyn SettingsJournal>) -> Result<(), StoreError> {
+        let mut recorded = self.recorded();
+        recorded.journal = Some(journal);
+        self.record_changes(&mut recorded)
+    }
+}
+
 impl Sqlite {
     /// Changes settings: when this returns, the disk has them, and the journal the records. A change that was not recorded
     /// is undone by the next start.
@@ -123,13 +143,6 @@ impl Sqlite {
         Ok(done)
     }
 
-    /// From here on changes are recorded; what changed since [`Sqlite::restore_settings`] is at once.
-    pub fn record_settings(&self, journal: Arc<dyn SettingsJournal>) -> Result<(), StoreError> {
-        let mut recorded = self.recorded();
-        recorded.journal = Some(journal);
-        self.record_changes(&mut recorded)
-    }
-
     fn record_changes(&self, recorded: &mut RecordedSettings) -> Result<(), StoreError> {
         let Some(journal) = &recorded.journal else { return Ok(()) };
         let now = self.read(settings)?;
@@ -139,19 +152,6 @@ impl Sqlite {
             recorded.known = now;
         }
         Ok(())
-    }
-
-    /// Puts everything back that is not what the journal says; then nobody stays logged in.
-    pub fn restore_settings(&self, wanted: &Settings) -> Result<RestoredSettings, StoreError> {
-        let mut recorded = self.recorded();
-        let todo = changes(&self.read(settings)?, wanted);
-        let mut restored = RestoredSettings { changed: todo.len(), ..RestoredSettings::default() };
-        if !todo.is_empty() {
-            restored.lost_passwords =
-                self.write(Durability::Disk, move |connection| put_all(connection, todo))?;
-        }
-        recorded.known = wanted.clone();
-        Ok(restored)
     }
 
     fn recorded(&self) -> MutexGuard<'_, RecordedSettings> {

@@ -27,6 +27,10 @@ impl Upkeep for Sqlite {
     fn give_back(&self) -> Result<bool, StoreError> {
         self.write(Durability::Process, give_back)
     }
+
+    fn lost_file(&self) -> Option<String> {
+        self.shared.files.lost()
+    }
 }
 
 fn sweep(connection: &Connection, old: Old) -> Result<usize, StoreError> {

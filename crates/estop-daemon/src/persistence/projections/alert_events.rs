@@ -7,7 +7,7 @@ use estop_core::operator::ADMIN_TOKEN_BY_OWNER;
 use estop_core::system::proof_test::CANARY;
 use estop_notify::{AlertEvent, AlertType, BudgetSeen, Cost, Detail, EscalationSeen, Phase};
 use estop_store::{
-    Escalation, EventFilter, EventKey, Journal, JournalBatch, NewEvent, Sqlite, StoreError, StoredEvent,
+    Escalation, EventFilter, EventKey, Journal, JournalBatch, NewEvent, StoreError, StoredEvent,
 };
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ pub(in crate::persistence) fn of_batch(batch: &JournalBatch, context: &Context) 
 
 /// What happened after a record, as it is stored.
 pub(in crate::persistence) fn since(
-    store: &Sqlite,
+    store: &dyn Journal,
     after: u64,
     context: &Context,
 ) -> Result<Vec<AlertEvent>, StoreError> {

@@ -9,7 +9,7 @@ use estop_core::policy_file::PolicyFile;
 use estop_core::run::RunView;
 use estop_core::time::Zone;
 use estop_gateway::{Engine, RunLocation};
-use estop_store::{AgentRepo, Cases, Escalation, Ledger, Run, RunRepo, SpendBy, SpendQuery, Sqlite};
+use estop_store::{Escalation, Run, SpendBy, SpendQuery, Store};
 use jiff::Timestamp;
 
 /// What holds while a batch is made.
@@ -19,7 +19,7 @@ pub(in crate::persistence) struct Context {
     pub(super) batch: u64,
     /// The caps of all agents together.
     pub(in crate::persistence) caps: BudgetPolicy,
-    store: Sqlite,
+    store: Arc<dyn Store>,
     /// `None` before the data plane began.
     engine: Option<Arc<Engine>>,
     /// The rules at the start.
@@ -29,7 +29,7 @@ pub(in crate::persistence) struct Context {
 impl Context {
     pub(in crate::persistence) fn new(
         batch: u64,
-        store: Sqlite,
+        store: Arc<dyn Store>,
         engine: Option<Arc<Engine>>,
         policies: Arc<PolicyFile>,
     ) -> Context {

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use estop_core::policy_file::PolicyFile;
-use estop_store::{Sqlite, SqliteOptions};
 use serde_json::json;
 
 use super::super::models::{NEW_PER_AGENT_MAX, OTHER};
 use super::*;
+use crate::store;
 
 const DAY_MS: i64 = 86_400_000;
 /// Day, agent, run, model and issue; and how many requests with how many tokens.
@@ -42,7 +42,7 @@ fn add_all(booked: &mut SpendEntry, out: JournalBatch) {
 #[test]
 fn po_6_each_request_is_booked_under_its_day_agent_run_model_and_issue() {
     let folder = tempfile::tempdir().expect("a folder");
-    let store = Sqlite::open(&folder.path().join("estop.db"), SqliteOptions::default()).expect("a store");
+    let store = store::open(&folder.path().join("estop.db")).expect("a store");
     let context = |number| Context::new(number, store.clone(), None, Arc::new(PolicyFile::default()));
     let (mut spend, mut out, mut dice) = (Spend::default(), JournalBatch::default(), Dice(1));
     let mut pages = ["a", "b", "c"].map(AgentSpend::of);
@@ -112,7 +112,7 @@ fn st_3_made_up_issues_and_labels_are_booked_together() {
 #[test]
 fn po_2_the_account_of_all_that_is_kept_is_renewed_after_the_clock_was_ahead() {
     let folder = tempfile::tempdir().expect("a folder");
-    let store = Sqlite::open(&folder.path().join("estop.db"), SqliteOptions::default()).expect("a store");
+    let store = store::open(&folder.path().join("estop.db")).expect("a store");
     let context = Context::new(0, store, None, Arc::new(PolicyFile::default()));
     let (mut spend, mut out) = (Spend::default(), JournalBatch::default());
     let at = |day: i64| Now { mono: estop_core::time::Millis(1), wall: day * DAY_MS };
