@@ -16,9 +16,9 @@ pub trait AlertsApi: Send + Sync {
     /// Rules of the configuration file, by name, as JSON (those of the store are the store's).
     fn file_rules(&self) -> Vec<(Name, String)>;
     /// Whether a rule could be used: its JSON, or what is wrong and how to mend it.
-    fn check_rule(&self, rule: &str) -> Result<(), String>;
+    fn check_rule(&self, rule: &str) -> Result<(), UnusableRule>;
     /// The rules in the store changed: takes them up. Whoever calls it holds `AdminState::edits`.
-    fn rules_changed(&self) -> Result<(), String>;
+    fn rules_changed(&self) -> Result<(), RulesNotTaken>;
     /// Sends a test; the delivery log says how it ended.
     fn test(&self, channel: &str, by: &str) -> Result<(), AlertsError>;
     /// Mutes that hold.
@@ -83,6 +83,16 @@ pub enum AlertsError {
     Busy,
 }
 
+/// What is wrong with a rule, and how to mend it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UnusableRule(pub String);
+
+/// Why the rules in the store were not taken up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct RulesNotTaken(pub String);
+
 /// Nobody is told of anything, so nothing can be muted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoAlerts;
@@ -100,11 +110,11 @@ impl AlertsApi for NoAlerts {
         Vec::new()
     }
 
-    fn check_rule(&self, _rule: &str) -> Result<(), String> {
+    fn check_rule(&self, _rule: &str) -> Result<(), UnusableRule> {
         Ok(())
     }
 
-    fn rules_changed(&self) -> Result<(), String> {
+    fn rules_changed(&self) -> Result<(), RulesNotTaken> {
         Ok(())
     }
 

@@ -55,8 +55,8 @@ mod pages;
 mod admin;
 
 pub use admin::{Admin, FirstStartError};
-pub use alerts_api::{AlertsApi, AlertsError, ChannelView, MuteView, NoAlerts};
-pub use overrides::overrides_of;
+pub use alerts_api::{AlertsApi, AlertsError, ChannelView, MuteView, NoAlerts, RulesNotTaken, UnusableRule};
+pub use overrides::{UnreadableRules, overrides_of};
 pub use presets::kept_preset;
 pub use seat::Seat;
 pub use state::{AdminState, Clock, Options, Place, PolicyFileNow};

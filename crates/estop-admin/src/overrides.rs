@@ -21,10 +21,15 @@ const ENABLED: &str = "kill_switch_enabled";
 const WINDOW: &str = "kill_switch_window_size";
 const THRESHOLD: &str = "kill_switch_threshold";
 
+/// Why the rules kept for an agent cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct UnreadableRules(#[from] serde_path_to_error::Error<serde_json::Error>);
+
 /// The rules kept for an agent. For the start: what comes out goes to `Operator::set_overrides`.
-pub fn overrides_of(agent: &Agent) -> Result<Overrides, String> {
+pub fn overrides_of(agent: &Agent) -> Result<Overrides, UnreadableRules> {
     let value = Value::Object(read(agent));
-    let policy: PolicyIn = serde_path_to_error::deserialize(&value).map_err(|error| error.to_string())?;
+    let policy: PolicyIn = serde_path_to_error::deserialize(&value)?;
     Ok(Overrides { role: agent.role.clone(), policy })
 }
 

@@ -1,7 +1,7 @@
 //! Who is told of what, and how: the section `alerts:`, with its secrets and certificates.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use estop_core::ids::Name;
 use estop_notify::{AlertsIn, Lookup, Settings};
@@ -26,7 +26,7 @@ pub struct Alerts {
 /// What the section means; the first thing that is wrong with it.
 pub(super) fn alerts(given: &AlertsIn, env: &Env) -> Result<Alerts, Fault> {
     let secret = |name: &str| env.get(name).and_then(Result::ok).map(SecretString::from);
-    let lookup = Lookup { secret: &secret, certificates: &|path| certificates(path, env) };
+    let lookup = Lookup { secret: &secret, certificates: &|path| Ok(certificates(path, env)?) };
     let settings = given.resolve(&lookup).map_err(|problems| {
         let (keys, problem) =
             problems.into_iter().next().map(|first| (first.keys, first.problem)).unwrap_or_default();
@@ -36,12 +36,22 @@ pub(super) fn alerts(given: &AlertsIn, env: &Env) -> Result<Alerts, Fault> {
     Ok(Alerts { settings, agent_down_after_s: given.agent_down_after_s.clone() })
 }
 
-fn certificates(path: &Path, env: &Env) -> Result<Vec<CertificateDer<'static>>, String> {
+/// Why a file gives no certificates.
+#[derive(Debug, thiserror::Error)]
+enum CertificateError {
+    #[error("`~` means nothing here, because HOME is not set")]
+    Home,
+    #[error("{} cannot be read as PEM", .0.display())]
+    Unreadable(PathBuf),
+    #[error("{} has no certificate in it", .0.display())]
+    Empty(PathBuf),
+}
+
+fn certificates(path: &Path, env: &Env) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
     let given = FilePath(path.to_string_lossy().into_owned());
-    let path = paths::expanded(&given, &["ca_file"], env)
-        .map_err(|_| "`~` means nothing here, because HOME is not set")?;
-    let cannot = |_| format!("{} cannot be read as PEM", path.display());
+    let path = paths::expanded(&given, &["ca_file"], env).map_err(|_| CertificateError::Home)?;
+    let cannot = |_| CertificateError::Unreadable(path.clone());
     let found = CertificateDer::pem_file_iter(&path).map_err(cannot)?.collect::<Result<Vec<_>, _>>();
     let found = found.map_err(cannot)?;
-    if found.is_empty() { Err(format!("{} has no certificate in it", path.display())) } else { Ok(found) }
+    if found.is_empty() { Err(CertificateError::Empty(path)) } else { Ok(found) }
 }

@@ -140,22 +140,23 @@ pub(super) fn providers(
         }
     }
     for (name, given) in named {
-        check_name(name).map_err(|message| Fault::new(&["providers", name], message))?;
+        check_name(name)?;
         providers.insert(name.to_string(), provider(name, given.as_ref().unwrap_or(&nothing), env)?);
     }
     Ok(providers)
 }
 
-fn check_name(name: &str) -> Result<(), String> {
+fn check_name(name: &str) -> Result<(), Fault> {
+    let refused = |message: String| Err(Fault::new(&["providers", name], message));
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let is_name = name.starts_with(is_plain) && name.chars().all(|c| is_plain(c) || "_-".contains(c));
     if !is_name || name.len() > 32 {
-        return Err(format!(
+        return refused(format!(
             "`{name}` cannot be a provider's name: it is part of a URL, so it has 1 to 32 small letters, digits, `-` and `_`, and begins with a letter or digit"
         ));
     }
     if RESERVED.contains(&name) {
-        return Err(format!(
+        return refused(format!(
             "no provider may be called `{name}`: paths that begin with /{name} have another meaning"
         ));
     }

@@ -125,12 +125,11 @@ impl Alerting {
     }
 
     /// Takes up a changed configuration, whole or not at all.
-    pub fn change(&self, alerts: &Alerts) -> Result<(), String> {
+    pub fn change(&self, alerts: &Alerts) -> anyhow::Result<()> {
         // Held until the notifier has it: of two changes the later one has the last word.
         let mut file = self.file();
-        let (settings, unfit) =
-            laid_over(&*self.store, alerts, &self.commands).map_err(|error| format!("{error:#}"))?;
-        self.notifier.change(settings).map_err(|error| format!("alerts: {error}"))?;
+        let (settings, unfit) = laid_over(&*self.store, alerts, &self.commands)?;
+        self.notifier.change(settings).map_err(|error| anyhow::anyhow!("alerts: {error}"))?;
         *file = alerts.clone();
         drop(file);
         self.say_unfit(unfit);

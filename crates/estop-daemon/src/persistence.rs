@@ -330,14 +330,14 @@ fn fitting(agents: Vec<Agent>, policies: &PolicyFile) -> (BTreeMap<Name, Over>, 
         match over(&agent, policies) {
             Ok(over) if over == Over::default() => {}
             Ok(over) => drop(fit.insert(agent.name, over)),
-            Err(error) => unfit.push((agent.name, error)),
+            Err(error) => unfit.push((agent.name, error.to_string())),
         }
     }
     (fit, unfit)
 }
 
-fn over(agent: &Agent, policies: &PolicyFile) -> Result<Over, String> {
+fn over(agent: &Agent, policies: &PolicyFile) -> anyhow::Result<Over> {
     let overrides = overrides_of(agent)?;
     let rules = policies.check_overrides(Some(&agent.name), overrides.policy, &find_zone);
-    Ok(Over { role: overrides.role, rules: rules.map_err(|error| error.to_string())? })
+    Ok(Over { role: overrides.role, rules: rules? })
 }

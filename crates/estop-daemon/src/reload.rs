@@ -143,7 +143,7 @@ impl Running {
             }
             Err(problem) => {
                 self.engine.configuration_read(by, digest, false);
-                let problem = escaped_lines(&problem);
+                let problem = escaped_lines(&format!("{problem:#}"));
                 eprintln!(
                     "estop: the configuration stays as it is, because the new one cannot be used:\n{problem}"
                 );
@@ -153,28 +153,24 @@ impl Running {
     }
 
     /// The new configuration, with what was set over it; or why it cannot be used.
-    fn read(&self) -> Result<(ServeConfig, BTreeMap<Name, Over>), String> {
-        let mut config =
-            estop_config::load_serve(Some(&self.path), &Env::of_process()).map_err(|e| e.to_string())?;
-        let preset = estop_admin::kept_preset(&*self.store).map_err(|error| error.to_string())?;
+    fn read(&self) -> anyhow::Result<(ServeConfig, BTreeMap<Name, Over>)> {
+        let mut config = estop_config::load_serve(Some(&self.path), &Env::of_process())?;
+        let preset = estop_admin::kept_preset(&*self.store)?;
         config.policies = config.policies.with_preset(preset);
         let changed = self.config.fixed.changed(&config.fixed);
-        if !changed.is_empty() {
-            return Err(format!("{} changed: restart estop to take that up", changed.join(", ")));
-        }
+        anyhow::ensure!(changed.is_empty(), "{} changed: restart estop to take that up", changed.join(", "));
         let over = self.over(&config.policies)?;
         // The last that can fail: whatever comes after it is in force too.
         self.alerting.change(&config.alerts)?;
         Ok((config, over))
     }
 
-    fn over(&self, policies: &PolicyFile) -> Result<BTreeMap<Name, Over>, String> {
-        let (over, unfit) =
-            persistence::overrides(&*self.store, policies).map_err(|error| error.to_string())?;
+    fn over(&self, policies: &PolicyFile) -> anyhow::Result<BTreeMap<Name, Over>> {
+        let (over, unfit) = persistence::overrides(&*self.store, policies)?;
         match unfit.first() {
             None => Ok(over),
             Some((agent, error)) => {
-                Err(format!("the rules set for agent {agent} do not fit over it: {error}"))
+                anyhow::bail!("the rules set for agent {agent} do not fit over it: {error}")
             }
         }
     }

@@ -39,10 +39,7 @@ fn run() -> Result<bool, String> {
     let alerts: AlertsIn = read(&config)?;
     let lookup = Lookup {
         secret: &|name| std::env::var(name).ok().map(Into::into),
-        certificates: &|path| {
-            let pem = CertificateDer::pem_file_iter(path).map_err(|error| error.to_string())?;
-            pem.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())
-        },
+        certificates: &|path| Ok(CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>()?),
     };
     let settings = alerts.resolve(&lookup).map_err(|problems| {
         let lines: Vec<String> =

@@ -3,6 +3,7 @@
 
 mod kinds;
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::net::{Call, Endpoint, EndpointError, Reach};
 use crate::rule::Takes;
 use crate::shape;
 use crate::sign::SigningSecret;
+pub(crate) use kinds::HeaderError;
 pub use kinds::{Email, EmailError, GitHub, MailTls, Ntfy, PagerDuty, Telegram, Webhook};
 
 /// A message and its answer must be done within this time, unless a channel says otherwise.
@@ -106,7 +108,7 @@ pub enum ChannelKind {
 /// How a message goes out.
 pub(crate) enum Sending<'a> {
     /// By one call.
-    Call(Result<Call, String>),
+    Call(Result<Call, HeaderError>),
     Mail(&'a Email),
     GitHub(&'a GitHub),
 }
@@ -150,12 +152,15 @@ impl ChannelKind {
     }
 }
 
+/// The certificates of a file, or why they cannot be read.
+pub type Certificates = Result<Vec<CertificateDer<'static>>, Box<dyn Error>>;
+
 /// What the section needs from outside.
 pub struct Lookup<'a> {
     /// The value of an environment variable.
     pub secret: &'a dyn Fn(&str) -> Option<SecretString>,
     /// The certificates of a file.
-    pub certificates: &'a dyn Fn(&Path) -> Result<Vec<CertificateDer<'static>>, String>,
+    pub certificates: &'a dyn Fn(&Path) -> Certificates,
 }
 
 /// What a channel is.
@@ -251,7 +256,7 @@ impl ChannelIn {
         let kind = self.kind(lookup)?;
         let ca = match &self.ca_file {
             None => Vec::new(),
-            Some(path) => (lookup.certificates)(path).map_err(|problem| ("ca_file", problem))?,
+            Some(path) => (lookup.certificates)(path).map_err(|error| ("ca_file", error.to_string()))?,
         };
         let timeout = match self.timeout_s {
             None => TIMEOUT_USUAL,

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 
 use crate::channel::{Channel, Email, MailTls};
 use crate::message::{Fact, Message, Severity, Step};
-use crate::net::{Dialer, Limited};
+use crate::net::{DialError, Dialer, Limited};
 use crate::outcome::Tried;
 use crate::plain::one_line;
 use crate::shape::html;
@@ -33,11 +33,22 @@ const SAID_MAX: usize = 64 * 1024;
 const GOODBYE_WITHIN: Duration = Duration::from_secs(1);
 type Smtp = Result<(), lettre::transport::smtp::Error>;
 
+/// Why nothing was said to a mail server.
+#[derive(Debug, thiserror::Error)]
+enum ConnectError {
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    #[error(transparent)]
+    Peer(#[from] io::Error),
+    #[error("{}", said(.0))]
+    Smtp(#[from] lettre::transport::smtp::Error),
+}
+
 /// Sends a message to everybody of the channel.
 pub(crate) async fn send(dialer: &Dialer, channel: &Channel, email: &Email, message: &Message) -> Tried {
     let written = match written(email, message) {
         Ok(written) => written,
-        Err(problem) => return Tried::Refused(problem),
+        Err(error) => return Tried::Refused(one_line(&error.to_string(), 200)),
     };
     let at = format!("{}:{}", email.host, email.port);
     let tried = match timeout(channel.timeout, deliver(dialer, channel, email, &written)).await {
@@ -57,7 +68,7 @@ async fn deliver(
     channel: &Channel,
     email: &Email,
     written: &[u8],
-) -> Result<(Tried, AsyncSmtpConnection), String> {
+) -> Result<(Tried, AsyncSmtpConnection), ConnectError> {
     let stream = dialer.tcp(&email.host, email.port, email.tls == MailTls::None).await?;
     let mut connection = open(dialer, channel, email, stream).await?;
     let tried = converse(&mut connection, email, written).await;
@@ -69,24 +80,22 @@ async fn open(
     channel: &Channel,
     email: &Email,
     stream: TcpStream,
-) -> Result<AsyncSmtpConnection, String> {
-    let peer = stream.peer_addr().map_err(|error| error.to_string())?;
+) -> Result<AsyncSmtpConnection, ConnectError> {
+    let peer = stream.peer_addr()?;
     let stream = Limited { stream, left: SAID_MAX };
     let hello = ClientId::Domain(email.from.email.domain().to_owned());
     let stream: Box<dyn AsyncTokioStream> = match email.tls {
         MailTls::Implicit => Box::new(MailStream { stream: dialer.tls(&email.host, stream).await?, peer }),
         MailTls::StartTls | MailTls::None => Box::new(MailStream { stream, peer }),
     };
-    let connected = AsyncSmtpConnection::connect_with_transport(stream, &hello).await;
-    let mut connection = connected.map_err(|error| said(&error))?;
+    let mut connection = AsyncSmtpConnection::connect_with_transport(stream, &hello).await?;
     if email.tls == MailTls::StartTls {
-        let tls = tls(channel, email).map_err(|error| said(&error))?;
-        connection.starttls(tls, &hello).await.map_err(|error| said(&error))?;
+        connection.starttls(tls(channel, email)?, &hello).await?;
     }
     if let Some((user, password)) = &email.login {
         let credentials = Credentials::new(user.clone(), password.expose_secret().to_owned());
         let mechanisms = [Mechanism::Plain, Mechanism::Login];
-        connection.auth(&mechanisms, &credentials).await.map_err(|error| said(&error))?;
+        connection.auth(&mechanisms, &credentials).await?;
     }
     Ok(connection)
 }
@@ -144,7 +153,7 @@ fn said(error: &lettre::transport::smtp::Error) -> String {
 }
 
 /// The mail as it is sent. The same message is the same mail, with the same id, however often it is sent.
-pub(crate) fn written(email: &Email, message: &Message) -> Result<Vec<u8>, String> {
+pub(crate) fn written(email: &Email, message: &Message) -> Result<Vec<u8>, lettre::error::Error> {
     let mark = match message.severity {
         Severity::Critical => "[estop] STOP: ",
         Severity::Warning => "[estop] Warning: ",
@@ -160,8 +169,7 @@ pub(crate) fn written(email: &Email, message: &Message) -> Result<Vec<u8>, Strin
         builder = builder.to(to.clone());
     }
     let body = MultiPart::alternative_plain_html(message.text(), html_body(message));
-    let mail = builder.multipart(body).map_err(|error| one_line(&error.to_string(), 200))?;
-    Ok(mail.formatted())
+    Ok(builder.multipart(body)?.formatted())
 }
 
 fn html_body(message: &Message) -> String {

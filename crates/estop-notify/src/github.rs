@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::alert_event::EscalationSeen;
-use crate::channel::GitHub;
+use crate::channel::{GitHub, HeaderError};
 use crate::escalation::{self, LABELS};
 use crate::message::Message;
 use crate::net::{Answer, Call, Network};
@@ -171,7 +171,7 @@ impl Sink<'_> {
         let GitHub { api, token, owner, repo } = self.github;
         let endpoint = api.below(&format!("/repos/{owner}/{repo}{path}"));
         let mut bearer = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret()))
-            .map_err(|_| Tried::failed("the token cannot stand in a header"))?;
+            .map_err(|_| Tried::failed(HeaderError::Token))?;
         bearer.set_sensitive(true);
         let mut call = Call::post(endpoint, body.unwrap_or(&Value::Null));
         if body.is_none() {
@@ -204,7 +204,7 @@ impl Sink<'_> {
 
     fn recall(&self, id: &str) -> Result<Done, Tried> {
         let name = self.name(id);
-        let kept = self.store.alert_memory(&name).map_err(|error| Tried::failed(error.to_string()))?;
+        let kept = self.store.alert_memory(&name).map_err(Tried::failed)?;
         let done = kept.iter().find(|(kept, _)| *kept == name);
         Ok(done.and_then(|(_, value)| serde_json::from_str(value).ok()).unwrap_or_default())
     }
@@ -212,7 +212,7 @@ impl Sink<'_> {
     fn remember(&self, id: &str, done: &Done) -> Result<(), Tried> {
         let memory = vec![AlertMemory { name: self.name(id), value: Some(json!(done).to_string()) }];
         let commit = AlertCommit { at: self.now, alerts: Vec::new(), memory };
-        self.store.commit_alerts(commit).map(|_| ()).map_err(|error| Tried::failed(error.to_string()))
+        self.store.commit_alerts(commit).map(|_| ()).map_err(Tried::failed)
     }
 }
 

@@ -6,7 +6,7 @@ mod endpoint;
 mod http;
 
 pub use address::Reach;
-pub(crate) use dial::{Dialer, Limited};
+pub(crate) use dial::{DialError, Dialer, Limited, TrustError};
 pub use dial::{Resolve, SystemResolver};
 pub(crate) use endpoint::host;
 pub use endpoint::{Endpoint, EndpointError};

@@ -181,8 +181,9 @@ impl Ready {
         let book = RuleBook::new(rules, takes)?;
         let mut senders = BTreeMap::new();
         for (name, channel) in channels {
-            let sender = Sender::new(name.clone(), channel, Arc::clone(resolver))
-                .map_err(|problem| NotifyError::Channel { channel: name.clone(), problem })?;
+            let sender = Sender::new(name.clone(), channel, Arc::clone(resolver)).map_err(|error| {
+                NotifyError::Channel { channel: name.clone(), problem: error.to_string() }
+            })?;
             senders.insert(name, Arc::new(sender));
         }
         Ok(Ready { book, words, senders })

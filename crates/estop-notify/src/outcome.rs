@@ -1,5 +1,7 @@
 //! How a try to send ended, and what that means for the alert.
 
+use std::fmt::Display;
+
 use http::StatusCode;
 
 use crate::net::Answer;
@@ -23,8 +25,8 @@ pub enum Tried {
 
 impl Tried {
     /// A failure without a wish.
-    pub(crate) fn failed(detail: impl Into<String>) -> Tried {
-        Tried::Failed { detail: detail.into(), after_ms: None }
+    pub(crate) fn failed(detail: impl Display) -> Tried {
+        Tried::Failed { detail: detail.to_string(), after_ms: None }
     }
 
     /// What is said about it.

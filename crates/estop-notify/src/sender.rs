@@ -5,9 +5,9 @@ use std::sync::Arc;
 use estop_core::ids::Name;
 use estop_store::Alerts;
 
-use crate::channel::{Channel, Sending};
+use crate::channel::{Channel, HeaderError, Sending};
 use crate::message::Message;
-use crate::net::{Call, Dialer, Network, Resolve};
+use crate::net::{Call, Dialer, Network, Resolve, TrustError};
 use crate::outcome::{Tried, of_answer};
 use crate::{email, github};
 
@@ -19,7 +19,11 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    pub(crate) fn new(name: Name, channel: Channel, resolver: Arc<dyn Resolve>) -> Result<Sender, String> {
+    pub(crate) fn new(
+        name: Name,
+        channel: Channel,
+        resolver: Arc<dyn Resolve>,
+    ) -> Result<Sender, TrustError> {
         let dialer = Dialer::new(resolver, channel.reach, &channel.ca)?;
         let network = Network { dialer, within: channel.timeout, secrets: channel.kind.secrets() };
         Ok(Sender { name, channel, network })
@@ -38,10 +42,10 @@ impl Sender {
         tried.map(|detail| self.network.redacted(&detail))
     }
 
-    async fn post(&self, call: Result<Call, String>) -> Tried {
+    async fn post(&self, call: Result<Call, HeaderError>) -> Tried {
         let call = match call {
             Ok(call) => call,
-            Err(problem) => return Tried::Refused(problem),
+            Err(problem) => return Tried::Refused(problem.to_string()),
         };
         match self.network.call(call).await {
             Ok(answer) => of_answer(&answer),

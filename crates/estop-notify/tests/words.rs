@@ -171,7 +171,7 @@ fn al_1_each_service_gets_its_own_shape() {
         "dashboard": "https://estop.example.com/",
     });
     let config: AlertsIn = serde_json::from_value(config).unwrap();
-    let lookup = Lookup { secret: &secret, certificates: &|_| Err("none".to_owned()) };
+    let lookup = Lookup { secret: &secret, certificates: &|_| Err("none".into()) };
     let settings = config.resolve(&lookup).unwrap();
     assert!(matches!(settings.channels["discord"].kind, ChannelKind::Discord(_)));
     let folder = tempfile::tempdir().unwrap();

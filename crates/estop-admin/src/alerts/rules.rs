@@ -94,7 +94,7 @@ fn usable(app: &App, rule: &Value, channels: &[Name]) -> (bool, Option<String>) 
     }
     match app.alerts_api.check_rule(&rest.to_string()) {
         Ok(()) => (true, gone),
-        Err(problem) => (false, Some(problem)),
+        Err(problem) => (false, Some(problem.to_string())),
     }
 }
 
@@ -229,7 +229,7 @@ fn set(
     }
     know_channels(app, &change.rule)?;
     let (enabled, rule) = (change.enabled, change.rule.into_json().to_string());
-    app.alerts_api.check_rule(&rule).map_err(|problem| Problem::field("rule", problem))?;
+    app.alerts_api.check_rule(&rule).map_err(|problem| Problem::field("rule", problem.to_string()))?;
     let (version, updated_at) = (known.unwrap_or(0), app.now());
     app.store_here().put_rule(&AlertRule { id: id.into(), rule, enabled, version, updated_at })?;
     let how = if enabled { "set" } else { "set, disabled" };

@@ -1,6 +1,6 @@
 //! What people ask of alerts, by the API (`estop_admin::AlertsApi`).
 
-use estop_admin::{AlertsApi, AlertsError, ChannelView, MuteView};
+use estop_admin::{AlertsApi, AlertsError, ChannelView, MuteView, RulesNotTaken, UnusableRule};
 use estop_core::ids::Name;
 use estop_notify::{AlertEvent, AlertType, Cost, Detail, Mute, NotifyError, Phase, Rule, RuleError};
 
@@ -40,19 +40,20 @@ impl AlertsApi for Alerting {
         self.file().settings.rules.iter().map(|(name, rule)| (name.clone(), json(rule))).collect()
     }
 
-    fn check_rule(&self, rule: &str) -> Result<(), String> {
-        let rule = Rule::parse(rule).map_err(|error| error.to_string())?;
+    fn check_rule(&self, rule: &str) -> Result<(), UnusableRule> {
+        let unusable = |error: RuleError| UnusableRule(error.to_string());
+        let rule = Rule::parse(rule).map_err(unusable)?;
         let file = self.file();
         let unknown = rule.channels.into_iter().find(|name| !file.settings.channels.contains_key(name));
-        unknown.map_or(Ok(()), |name| Err(RuleError::UnknownChannel(name).to_string()))
+        unknown.map_or(Ok(()), |name| Err(unusable(RuleError::UnknownChannel(name))))
     }
 
-    fn rules_changed(&self) -> Result<(), String> {
+    fn rules_changed(&self) -> Result<(), RulesNotTaken> {
         // Held until the notifier has them: of two changes the later one has the last word.
         let file = self.file();
-        let (settings, unfit) =
-            laid_over(&*self.store, &file, &self.commands).map_err(|error| format!("{error:#}"))?;
-        self.notifier.change(settings).map_err(|error| error.to_string())?;
+        let (settings, unfit) = laid_over(&*self.store, &file, &self.commands)
+            .map_err(|error| RulesNotTaken(format!("{error:#}")))?;
+        self.notifier.change(settings).map_err(|error| RulesNotTaken(error.to_string()))?;
         self.say_unfit(unfit);
         Ok(())
     }

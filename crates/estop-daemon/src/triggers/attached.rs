@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Opens the device, or says why not.
-pub(super) type Open<T> = Box<dyn FnMut() -> Result<Box<T>, String> + Send>;
+pub(super) type Open<T> = Box<dyn FnMut() -> anyhow::Result<Box<T>> + Send>;
 
 /// The device, if it is there.
 pub(super) struct Attached<T: ?Sized> {
@@ -34,7 +34,7 @@ impl<T: ?Sized> Attached<T> {
     }
 
     /// Tries to open what is missing, if it is time. `None` = it is there, or it is too early.
-    pub(super) fn attach(&mut self, now: Instant) -> Option<Result<(), String>> {
+    pub(super) fn attach(&mut self, now: Instant) -> Option<anyhow::Result<()>> {
         if self.device.is_some() || self.again_at.is_some_and(|at| now < at) {
             return None;
         }

@@ -28,7 +28,7 @@ pub(super) trait Keys: Send {
     /// Whether the key is down now; `None` if the device does not tell.
     fn is_down(&mut self) -> Option<bool>;
     /// What happened to the key since it was asked last.
-    fn events(&mut self) -> Result<Vec<KeyEvent>, String>;
+    fn events(&mut self) -> anyhow::Result<Vec<KeyEvent>>;
 }
 
 /// The button.
@@ -68,7 +68,7 @@ impl Button {
         said
     }
 
-    fn watched(&mut self) -> Result<Vec<Said>, String> {
+    fn watched(&mut self) -> anyhow::Result<Vec<Said>> {
         let Some(keys) = self.keys.get_mut() else { return Ok(Vec::new()) };
         let events = keys.events()?;
         if events.contains(&KeyEvent::Down) {
@@ -114,13 +114,13 @@ impl Trigger for Button {
 }
 
 #[cfg(feature = "hid")]
-fn open(config: &ButtonConfig) -> Result<Box<dyn Keys>, String> {
+fn open(config: &ButtonConfig) -> anyhow::Result<Box<dyn Keys>> {
     device::open(config)
 }
 
 #[cfg(not(feature = "hid"))]
-fn open(_config: &ButtonConfig) -> Result<Box<dyn Keys>, String> {
-    Err("this estop was built without `hid`".to_owned())
+fn open(_config: &ButtonConfig) -> anyhow::Result<Box<dyn Keys>> {
+    anyhow::bail!("this estop was built without `hid`")
 }
 
 #[cfg(test)]

@@ -24,9 +24,9 @@ pub(super) trait Line: Send {
     fn fd(&self) -> BorrowedFd<'_>;
     /// Edges come only once the line is calm.
     fn is_debounced(&self) -> bool;
-    fn is_high(&mut self) -> Result<bool, String>;
+    fn is_high(&mut self) -> anyhow::Result<bool>;
     /// Changes since it was asked last: `true` = to high.
-    fn edges(&mut self) -> Result<Vec<bool>, String>;
+    fn edges(&mut self) -> anyhow::Result<Vec<bool>>;
 }
 
 /// The button.
@@ -71,7 +71,7 @@ impl Gpio {
     }
 
     /// The line is there: what it says counts at once.
-    fn attached(&mut self, now: Instant) -> Result<Vec<Said>, String> {
+    fn attached(&mut self, now: Instant) -> anyhow::Result<Vec<Said>> {
         (self.active_since, self.held, self.look_at) = (None, false, now + LOOK_EVERY);
         let kind = if self.config.normally_closed { "normally closed" } else { "normally open" };
         let mut said = vec![Said::Works(format!("{}, {kind}", self.place()))];
@@ -82,12 +82,12 @@ impl Gpio {
         Ok(said)
     }
 
-    fn is_active(&mut self) -> Result<bool, String> {
+    fn is_active(&mut self) -> anyhow::Result<bool> {
         let normally_closed = self.config.normally_closed;
         self.line.get_mut().map_or(Ok(false), |line| Ok(line.is_high()? == normally_closed))
     }
 
-    fn watched(&mut self, now: Instant, gate: GateView) -> Result<Vec<Said>, String> {
+    fn watched(&mut self, now: Instant, gate: GateView) -> anyhow::Result<Vec<Said>> {
         let mut said = Vec::new();
         let edges = self.line.get_mut().map_or(Ok(Vec::new()), Line::edges)?;
         for is_high in edges {
@@ -117,7 +117,7 @@ impl Gpio {
     }
 
     /// A press, once the line has said so for long enough.
-    fn believed(&mut self, now: Instant) -> Result<Option<Said>, String> {
+    fn believed(&mut self, now: Instant) -> anyhow::Result<Option<Said>> {
         let debounce = self.debounce();
         let Some(since) = self.active_since.filter(|since| now >= *since + debounce) else { return Ok(None) };
         self.active_since = None;
@@ -166,13 +166,13 @@ impl Trigger for Gpio {
 }
 
 #[cfg(feature = "gpio")]
-fn open(config: &GpioConfig) -> Result<Box<dyn Line>, String> {
+fn open(config: &GpioConfig) -> anyhow::Result<Box<dyn Line>> {
     line::open(config)
 }
 
 #[cfg(not(feature = "gpio"))]
-fn open(_config: &GpioConfig) -> Result<Box<dyn Line>, String> {
-    Err("this estop was built without `gpio`".to_owned())
+fn open(_config: &GpioConfig) -> anyhow::Result<Box<dyn Line>> {
+    anyhow::bail!("this estop was built without `gpio`")
 }
 
 #[cfg(test)]

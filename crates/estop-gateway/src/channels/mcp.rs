@@ -32,7 +32,7 @@ use crate::exchange::worker::Worker;
 use crate::killswitch::in_flight::Flight;
 use crate::upstream::mcp_servers::McpServer;
 use body::McpBody;
-use calls::{Asker, Pending};
+use calls::{Asker, Denied, Pending};
 use error_format::ErrorFormat;
 
 /// The first part of a path after agent or ticket, by which the gate is known.
@@ -195,7 +195,7 @@ impl McpRequest {
             is_supervised: self.is_supervised,
         };
         let (pending, stops) = asker.ask(message, context.flight.request);
-        pending.map_err(|reason| Rejection { stops, ..Rejection::new(Kind::Stop, "denied", reason) })
+        pending.map_err(|Denied(reason)| Rejection { stops, ..Rejection::new(Kind::Stop, "denied", reason) })
     }
 }
 

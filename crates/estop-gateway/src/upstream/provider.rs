@@ -35,7 +35,8 @@ impl Ready {
         let host = HeaderValue::from_str(&authority)
             .map_err(|_| wrong("base_url: the host cannot stand in a header".into()))?;
         let key = key(&provider).map_err(|problem| wrong(problem.into()))?;
-        let tls = if provider.tls { Some(tls(&provider).map_err(wrong)?) } else { None };
+        let tls =
+            if provider.tls { Some(tls(&provider).map_err(|error| wrong(error.to_string()))?) } else { None };
         let versioned_tails = versioned_tails(&provider);
         Ok(Ready { provider, authority: authority.into(), host, key, tls, versioned_tails })
     }
@@ -87,26 +88,35 @@ fn key(provider: &Provider) -> Result<Option<(HeaderName, HeaderValue)>, &'stati
     Ok(Some((name, value)))
 }
 
-fn tls(provider: &Provider) -> Result<(TlsConnector, ServerName<'static>), String> {
+/// Why a provider cannot be spoken to by TLS.
+#[derive(Debug, thiserror::Error)]
+enum TlsError {
+    #[error("ca_file: a certificate cannot be used: {0}")]
+    Certificate(rustls::Error),
+    #[error("TLS cannot be set up: {0}")]
+    Setup(rustls::Error),
+    #[error("base_url: the host is neither a name nor an address")]
+    Host,
+}
+
+fn tls(provider: &Provider) -> Result<(TlsConnector, ServerName<'static>), TlsError> {
     let mut roots = RootCertStore::empty();
     match &provider.ca {
         None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
         Some(certificates) => {
             for certificate in certificates {
-                let added = roots.add(certificate.clone());
-                added.map_err(|error| format!("ca_file: a certificate cannot be used: {error}"))?;
+                roots.add(certificate.clone()).map_err(TlsError::Certificate)?;
             }
         }
     }
     let crypto = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ClientConfig::builder_with_provider(crypto)
         .with_safe_default_protocol_versions()
-        .map_err(|error| format!("TLS cannot be set up: {error}"))?
+        .map_err(TlsError::Setup)?
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    let name = ServerName::try_from(provider.host.to_string())
-        .map_err(|_| "base_url: the host is neither a name nor an address".to_owned())?;
+    let name = ServerName::try_from(provider.host.to_string()).map_err(|_| TlsError::Host)?;
     Ok((TlsConnector::from(Arc::new(config)), name))
 }
 

@@ -10,6 +10,15 @@ use crate::net::{Call, Endpoint, EndpointError};
 use crate::sign::SigningSecret;
 use crate::{shape, sign};
 
+/// Why a call cannot be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum HeaderError {
+    #[error("the message's id cannot stand in a header")]
+    MessageId,
+    #[error("the token cannot stand in a header")]
+    Token,
+}
+
 /// A webhook for programs.
 #[derive(Clone, Debug)]
 pub struct Webhook {
@@ -20,13 +29,11 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    pub(super) fn call(&self, now: i64, message: &Message) -> Result<Call, String> {
+    pub(super) fn call(&self, now: i64, message: &Message) -> Result<Call, HeaderError> {
         let Webhook { endpoint, secrets } = self;
         let call = Call::post(endpoint.clone(), &shape::generic(message));
         let timestamp = now.div_euclid(1000);
-        let header = |text: &str| {
-            HeaderValue::from_str(text).map_err(|_| "the message's id cannot stand in a header".to_owned())
-        };
+        let header = |text: &str| HeaderValue::from_str(text).map_err(|_| HeaderError::MessageId);
         let signature = sign::signatures(secrets, &message.id, timestamp, &call.body);
         let call = call
             .with("webhook-id", header(&message.id)?)
@@ -80,11 +87,11 @@ impl Ntfy {
         (fits && token_fits).then_some(Ntfy { server, topic, token }).ok_or(EndpointError::OddText)
     }
 
-    pub(super) fn call(&self, message: &Message) -> Result<Call, String> {
+    pub(super) fn call(&self, message: &Message) -> Result<Call, HeaderError> {
         let mut call = Call::post(self.server.below("/"), &shape::ntfy(message, &self.topic));
         if let Some(token) = &self.token {
             let mut bearer = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret()))
-                .map_err(|_| "the token cannot stand in a header".to_owned())?;
+                .map_err(|_| HeaderError::Token)?;
             bearer.set_sensitive(true);
             call.headers.push((AUTHORIZATION, bearer));
         }

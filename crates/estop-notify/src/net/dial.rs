@@ -23,6 +23,34 @@ const ADDRESS_WITHIN: Duration = Duration::from_secs(3);
 /// Addresses of a name that are tried.
 const ADDRESSES_MAX: usize = 4;
 
+/// Why a dialer cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TrustError {
+    #[error("ca_file: a certificate cannot be used: {0}")]
+    Certificate(rustls::Error),
+    #[error(transparent)]
+    Tls(rustls::Error),
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DialError {
+    #[error("name lookup failed: {}", short(.0))]
+    Lookup(io::Error),
+    #[error("the name has no address")]
+    NoAddress,
+    #[error("the address {address} is not sent to: {why}")]
+    Forbidden { address: IpAddr, why: &'static str },
+    #[error("http:// is not sent to the public address {0}: use https://")]
+    Plain(IpAddr),
+    #[error("connect failed: {}", short(.0))]
+    Connect(io::Error),
+    #[error("the host has no TLS name")]
+    NoTlsName,
+    #[error("TLS failed: {}", short(.0))]
+    Tls(io::Error),
+}
+
 /// Looks names up.
 pub trait Resolve: Send + Sync {
     /// The addresses of a name.
@@ -63,37 +91,36 @@ impl Dialer {
         resolver: Arc<dyn Resolve>,
         reach: Reach,
         ca: &[CertificateDer<'static>],
-    ) -> Result<Dialer, String> {
+    ) -> Result<Dialer, TrustError> {
         let mut roots = RootCertStore::empty();
         if ca.is_empty() {
             roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
         }
         for certificate in ca {
-            let added = roots.add(certificate.clone());
-            added.map_err(|error| format!("ca_file: a certificate cannot be used: {error}"))?;
+            roots.add(certificate.clone()).map_err(TrustError::Certificate)?;
         }
         let crypto = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let tls = ClientConfig::builder_with_provider(crypto)
             .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
+            .map_err(TrustError::Tls)?
             .with_root_certificates(roots)
             .with_no_client_auth();
         Ok(Dialer { resolver, reach, tls: Arc::new(tls) })
     }
 
     /// Connects to a host. Without TLS only to where the configuration allows more than the public network.
-    pub(crate) async fn tcp(&self, host: &str, port: u16, is_plain: bool) -> Result<TcpStream, String> {
+    pub(crate) async fn tcp(&self, host: &str, port: u16, is_plain: bool) -> Result<TcpStream, DialError> {
         let addresses = match host.parse::<IpAddr>() {
             Ok(address) => vec![address],
-            Err(_) => self.resolver.resolve(host, port).await.map_err(|error| said("name lookup", &error))?,
+            Err(_) => self.resolver.resolve(host, port).await.map_err(DialError::Lookup)?,
         };
-        let mut last = "the name has no address".to_owned();
+        let mut last = DialError::NoAddress;
         for address in addresses.iter().take(ADDRESSES_MAX) {
             let kind = self.reach.check(*address);
             // One bad address of several is enough: whoever made this name means harm, or does not know better.
-            let kind = kind.map_err(|why| format!("the address {address} is not sent to: {why}"))?;
+            let kind = kind.map_err(|why| DialError::Forbidden { address: *address, why })?;
             if is_plain && kind == Kind::Public {
-                return Err(format!("http:// is not sent to the public address {address}: use https://"));
+                return Err(DialError::Plain(*address));
             }
         }
         for address in addresses.into_iter().take(ADDRESSES_MAX) {
@@ -104,7 +131,7 @@ impl Dialer {
                     let _ = stream.set_nodelay(true);
                     return Ok(stream);
                 }
-                Err(error) => last = said("connect", &error),
+                Err(error) => last = DialError::Connect(error),
             }
         }
         Err(last)
@@ -115,19 +142,18 @@ impl Dialer {
         &self,
         host: &str,
         stream: S,
-    ) -> Result<tokio_rustls::client::TlsStream<S>, String>
+    ) -> Result<tokio_rustls::client::TlsStream<S>, DialError>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let name =
-            ServerName::try_from(host.to_owned()).map_err(|_| "the host has no TLS name".to_owned())?;
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| DialError::NoTlsName)?;
         let connector = tokio_rustls::TlsConnector::from(Arc::clone(&self.tls));
-        connector.connect(name, stream).await.map_err(|error| said("TLS", &error))
+        connector.connect(name, stream).await.map_err(DialError::Tls)
     }
 }
 
-fn said(what: &str, error: &io::Error) -> String {
-    format!("{what} failed: {}", one_line(&error.to_string(), 160))
+fn short(error: &io::Error) -> String {
+    one_line(&error.to_string(), 160)
 }
 
 /// A connection from which no more than so many bytes are read.

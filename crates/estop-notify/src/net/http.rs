@@ -12,7 +12,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
-use super::dial::Dialer;
+use super::dial::{DialError, Dialer};
 use super::endpoint::Endpoint;
 use crate::plain::one_line;
 
@@ -62,6 +62,28 @@ impl Answer {
     }
 }
 
+/// Why a request has no answer. There is no secret in it.
+#[derive(Debug, thiserror::Error)]
+#[error("{at}: {why}")]
+pub(crate) struct CallError {
+    at: String,
+    why: ExchangeError,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ExchangeError {
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    #[error("no answer within {} s", .0.as_secs())]
+    Late(Duration),
+    #[error("the exchange broke off: {}", one_line(&.0.to_string(), 160))]
+    Broken(hyper::Error),
+    #[error("the request cannot be written: check the channel's URL")]
+    Url,
+    #[error("the host is odd")]
+    Host,
+}
+
 /// The network, as far as a channel may use it.
 #[derive(Clone)]
 pub(crate) struct Network {
@@ -72,12 +94,12 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Makes the request; what went wrong, without any secret.
-    pub(crate) async fn call(&self, call: Call) -> Result<Answer, String> {
+    /// Makes the request.
+    pub(crate) async fn call(&self, call: Call) -> Result<Answer, CallError> {
         let at = call.endpoint.shown();
         let answer = timeout(self.within, self.exchange(call)).await;
-        let answer = answer.unwrap_or_else(|_| Err(format!("no answer within {} s", self.within.as_secs())));
-        let answer = answer.map_err(|problem| format!("{at}: {problem}"))?;
+        let answer = answer.unwrap_or_else(|_| Err(ExchangeError::Late(self.within)));
+        let answer = answer.map_err(|why| CallError { at, why })?;
         // Before anything is cut: half a secret is not found any more.
         let body = self.redacted(&String::from_utf8_lossy(&answer.body)).into_bytes();
         Ok(Answer { body, ..answer })
@@ -89,7 +111,7 @@ impl Network {
         self.secrets.iter().fold(text.to_owned(), hide)
     }
 
-    async fn exchange(&self, call: Call) -> Result<Answer, String> {
+    async fn exchange(&self, call: Call) -> Result<Answer, ExchangeError> {
         let Endpoint { tls, host, port, .. } = &call.endpoint;
         let stream = self.dialer.tcp(host, *port, !tls).await?;
         if *tls {
@@ -100,24 +122,22 @@ impl Network {
     }
 }
 
-async fn speak<S>(stream: S, call: Call) -> Result<Answer, String>
+async fn speak<S>(stream: S, call: Call) -> Result<Answer, ExchangeError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let broken =
-        |error: hyper::Error| format!("the exchange broke off: {}", one_line(&error.to_string(), 160));
     let request = request(call)?;
     let (mut sender, connection) = hyper::client::conn::http1::Builder::new()
         .max_headers(64)
         .max_buf_size(ANSWER_MAX)
         .handshake(TokioIo::new(stream))
         .await
-        .map_err(broken)?;
+        .map_err(ExchangeError::Broken)?;
     let connection = tokio::spawn(connection);
     let answered = read(&mut sender, request).await;
     // Nothing more is wanted of it, whatever it still says.
     connection.abort();
-    answered.map_err(broken)
+    answered.map_err(ExchangeError::Broken)
 }
 
 async fn read(
@@ -139,13 +159,12 @@ async fn read(
     Ok(Answer { status: parts.status, headers: parts.headers, body: read })
 }
 
-fn request(call: Call) -> Result<Request<Full<Bytes>>, String> {
-    let odd = |_| "the request cannot be written: check the channel's URL".to_owned();
+fn request(call: Call) -> Result<Request<Full<Bytes>>, ExchangeError> {
     let mut request = Request::new(Full::new(call.body));
     *request.method_mut() = call.method;
-    *request.uri_mut() = call.endpoint.path().parse().map_err(odd)?;
+    *request.uri_mut() = call.endpoint.path().parse().map_err(|_| ExchangeError::Url)?;
     let headers = request.headers_mut();
-    let host = HeaderValue::from_str(&call.endpoint.authority()).map_err(|_| "the host is odd".to_owned())?;
+    let host = HeaderValue::from_str(&call.endpoint.authority()).map_err(|_| ExchangeError::Host)?;
     headers.insert(HOST, host);
     headers.insert(CONNECTION, HeaderValue::from_static("close"));
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("estop/", env!("CARGO_PKG_VERSION"))));

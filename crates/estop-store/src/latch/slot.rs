@@ -19,6 +19,15 @@ const HEAD: usize = TITLE.len() + 16 + 1;
 /// Longest name of who and from where, if nothing else helps to fit the slot.
 const NAME_MAX: usize = 128;
 
+/// Why the file does not say which slot is the newest.
+#[derive(Debug, thiserror::Error)]
+enum SlotError {
+    #[error("the latch file has {0} bytes instead of {len}", len = 2 * SLOT)]
+    Length(usize),
+    #[error("the latch file's {0} slot is damaged")]
+    Damaged(&'static str),
+}
+
 /// A slot that was read.
 struct Slot {
     mark: Mark,
@@ -52,17 +61,19 @@ pub(super) fn newest(bytes: &[u8]) -> FoundSlot {
         Ok(Slot { mark, entry }) => {
             FoundSlot { found: FoundLatch::Said(entry.latched), mark: Some(mark), asked: entry.asked }
         }
-        Err(why) => FoundSlot { found: FoundLatch::Damaged(why), mark: None, asked: Channels::NONE },
+        Err(why) => {
+            FoundSlot { found: FoundLatch::Damaged(why.to_string()), mark: None, asked: Channels::NONE }
+        }
     }
 }
 
-fn newest_of(bytes: &[u8]) -> Result<Slot, String> {
+fn newest_of(bytes: &[u8]) -> Result<Slot, SlotError> {
     if bytes.len() != 2 * SLOT {
-        return Err(format!("the latch file has {} bytes instead of {}", bytes.len(), 2 * SLOT));
+        return Err(SlotError::Length(bytes.len()));
     }
     let (first, second) = bytes.split_at(SLOT);
-    let first = parse(first).ok_or("the latch file's first slot is damaged")?;
-    let second = parse(second).ok_or("the latch file's second slot is damaged")?;
+    let first = parse(first).ok_or(SlotError::Damaged("first"))?;
+    let second = parse(second).ok_or(SlotError::Damaged("second"))?;
     Ok(if first.mark.serial > second.mark.serial { first } else { second })
 }
 

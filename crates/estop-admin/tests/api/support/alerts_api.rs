@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use estop_admin::{AlertsApi, AlertsError, ChannelView, MuteView};
+use estop_admin::{AlertsApi, AlertsError, ChannelView, MuteView, RulesNotTaken, UnusableRule};
 use estop_core::ids::Name;
 
 #[derive(Default)]
@@ -62,14 +62,16 @@ impl AlertsApi for FakeAlerts {
         self.lock().file_rules.clone()
     }
 
-    fn check_rule(&self, rule: &str) -> Result<(), String> {
+    fn check_rule(&self, rule: &str) -> Result<(), UnusableRule> {
         match self.lock().bad_rule {
-            Some(bad) if rule.contains(bad) => Err(format!("`{bad}` cannot be used: leave it out")),
+            Some(bad) if rule.contains(bad) => {
+                Err(UnusableRule(format!("`{bad}` cannot be used: leave it out")))
+            }
             Some(_) | None => Ok(()),
         }
     }
 
-    fn rules_changed(&self) -> Result<(), String> {
+    fn rules_changed(&self) -> Result<(), RulesNotTaken> {
         self.lock().notes.push("rules changed".to_owned());
         Ok(())
     }

@@ -25,16 +25,14 @@ struct InputDevice {
 }
 
 /// Opens the device, has its events come here alone if that is wanted, and checks that it has the key.
-pub(super) fn open(config: &ButtonConfig) -> Result<Box<dyn Keys>, String> {
+pub(super) fn open(config: &ButtonConfig) -> anyhow::Result<Box<dyn Keys>> {
     let mut device = match &config.device {
-        WhichDevice::At(path) => open_path(path).map_err(|error| error.to_string())?,
+        WhichDevice::At(path) => open_path(path)?,
         WhichDevice::Named(name) => named(name)?,
     };
     if let Key::Code(code) = config.key {
         let has_key = device.supported_keys().is_some_and(|keys| keys.contains(KeyCode(code)));
-        if !has_key {
-            return Err(format!("has no key {}", config.key));
-        }
+        anyhow::ensure!(has_key, "has no key {}", config.key);
     }
     if config.grab {
         grab(&mut device)?;
@@ -49,8 +47,8 @@ fn open_path(path: &Path) -> std::io::Result<RawDevice> {
 }
 
 /// The first device of this name, by number.
-fn named(name: &str) -> Result<RawDevice, String> {
-    let folder = std::fs::read_dir(FOLDER).map_err(|error| format!("{FOLDER}: {error}"))?;
+fn named(name: &str) -> anyhow::Result<RawDevice> {
+    let folder = std::fs::read_dir(FOLDER).map_err(|error| anyhow::anyhow!("{FOLDER}: {error}"))?;
     let mut paths: Vec<PathBuf> = folder.flatten().map(|entry| entry.path()).collect();
     paths.retain(|path| path.file_name().is_some_and(|of| of.as_encoded_bytes().starts_with(b"event")));
     paths.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
@@ -67,14 +65,14 @@ fn named(name: &str) -> Result<RawDevice, String> {
     } else {
         String::new()
     };
-    Err(format!("there is none of this name{hint}"))
+    anyhow::bail!("there is none of this name{hint}")
 }
 
 /// Somebody else's grab means that nothing would come here. Any other failure only means that the key acts elsewhere too.
-fn grab(device: &mut RawDevice) -> Result<(), String> {
+fn grab(device: &mut RawDevice) -> anyhow::Result<()> {
     match device.grab() {
         Err(error) if error.raw_os_error() == Some(Errno::EBUSY as i32) => {
-            Err("another program has grabbed it, so its events do not come here".to_owned())
+            anyhow::bail!("another program has grabbed it, so its events do not come here")
         }
         Ok(()) | Err(_) => Ok(()),
     }
@@ -93,14 +91,14 @@ impl Keys for InputDevice {
         })
     }
 
-    fn events(&mut self) -> Result<Vec<KeyEvent>, String> {
+    fn events(&mut self) -> anyhow::Result<Vec<KeyEvent>> {
         let key = self.key;
         let events = match self.device.fetch_events() {
             Ok(events) => events,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
                 return Ok(Vec::new());
             }
-            Err(error) => return Err(format!("is gone: {error}")),
+            Err(error) => anyhow::bail!("is gone: {error}"),
         };
         let mut is_empty = true;
         let mut ours = Vec::new();
@@ -115,6 +113,7 @@ impl Keys for InputDevice {
             }
         }
         // Ready to be read, and nothing there: the end.
-        if is_empty { Err("is gone".to_owned()) } else { Ok(ours) }
+        anyhow::ensure!(!is_empty, "is gone");
+        Ok(ours)
     }
 }

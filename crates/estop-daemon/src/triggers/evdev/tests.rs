@@ -29,9 +29,10 @@ impl Keys for Scripted {
         self.0.lock().unwrap().down
     }
 
-    fn events(&mut self) -> Result<Vec<KeyEvent>, String> {
+    fn events(&mut self) -> anyhow::Result<Vec<KeyEvent>> {
         let mut script = self.0.lock().unwrap();
-        if script.gone { Err("is gone".into()) } else { Ok(std::mem::take(&mut script.events)) }
+        anyhow::ensure!(!script.gone, "is gone");
+        Ok(std::mem::take(&mut script.events))
     }
 }
 
@@ -52,9 +53,7 @@ impl Bench {
         let wire = Arc::new(Mutex::new(script));
         let plug = Arc::clone(&wire);
         let open: Open<dyn Keys> = Box::new(move || {
-            if plug.lock().unwrap().gone {
-                return Err("there is none of this name".to_owned());
-            }
+            anyhow::ensure!(!plug.lock().unwrap().gone, "there is none of this name");
             Ok(Box::new(Scripted(Arc::clone(&plug), std::fs::File::open("/dev/null").unwrap())))
         });
         Bench { button: Button::with(config, open), wire, now: Instant::now() }

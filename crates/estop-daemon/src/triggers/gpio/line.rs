@@ -17,12 +17,11 @@ struct ChipLine {
 }
 
 /// Asks the kernel for the line: pulled up, both edges, calm if it can see to that.
-pub(super) fn open(config: &GpioConfig) -> Result<Box<dyn Line>, String> {
+pub(super) fn open(config: &GpioConfig) -> anyhow::Result<Box<dyn Line>> {
     // Opening something else could wait, or do something.
-    let about = std::fs::metadata(&config.chip).map_err(|error| error.to_string())?;
-    if !std::os::unix::fs::FileTypeExt::is_char_device(&about.file_type()) {
-        return Err("is no GPIO chip".to_owned());
-    }
+    let about = std::fs::metadata(&config.chip)?;
+    let is_chip = std::os::unix::fs::FileTypeExt::is_char_device(&about.file_type());
+    anyhow::ensure!(is_chip, "is no GPIO chip");
     let request = |debounces: bool| {
         let mut wanted = Request::builder();
         wanted.on_chip(&config.chip).with_consumer("estop").with_line(config.line).as_input();
@@ -34,7 +33,7 @@ pub(super) fn open(config: &GpioConfig) -> Result<Box<dyn Line>, String> {
     };
     let calm = if config.debounce.is_zero() { None } else { request(true).ok() };
     let is_debounced = calm.is_some();
-    let request = calm.map_or_else(|| request(false), Ok).map_err(|error| error.to_string())?;
+    let request = calm.map_or_else(|| request(false), Ok)?;
     Ok(Box::new(ChipLine { request, is_debounced }))
 }
 
@@ -47,14 +46,14 @@ impl Line for ChipLine {
         self.is_debounced
     }
 
-    fn is_high(&mut self) -> Result<bool, String> {
-        self.request.lone_value().map(|value| value == Value::Active).map_err(|error| error.to_string())
+    fn is_high(&mut self) -> anyhow::Result<bool> {
+        Ok(self.request.lone_value()? == Value::Active)
     }
 
-    fn edges(&mut self) -> Result<Vec<bool>, String> {
+    fn edges(&mut self) -> anyhow::Result<Vec<bool>> {
         let mut edges = Vec::new();
-        while edges.len() < EDGES_MAX && self.request.has_edge_event().map_err(|error| error.to_string())? {
-            let edge = self.request.read_edge_event().map_err(|error| error.to_string())?;
+        while edges.len() < EDGES_MAX && self.request.has_edge_event()? {
+            let edge = self.request.read_edge_event()?;
             edges.push(edge.kind == EdgeKind::Rising);
         }
         Ok(edges)

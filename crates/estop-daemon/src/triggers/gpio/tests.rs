@@ -33,14 +33,16 @@ impl Line for ScriptedLine {
         self.0.lock().unwrap().debounced
     }
 
-    fn is_high(&mut self) -> Result<bool, String> {
+    fn is_high(&mut self) -> anyhow::Result<bool> {
         let script = self.0.lock().unwrap();
-        if script.broken { Err("No such device".into()) } else { Ok(script.high) }
+        anyhow::ensure!(!script.broken, "No such device");
+        Ok(script.high)
     }
 
-    fn edges(&mut self) -> Result<Vec<bool>, String> {
+    fn edges(&mut self) -> anyhow::Result<Vec<bool>> {
         let mut script = self.0.lock().unwrap();
-        if script.broken { Err("No such device".into()) } else { Ok(script.edges.drain(..).collect()) }
+        anyhow::ensure!(!script.broken, "No such device");
+        Ok(script.edges.drain(..).collect())
     }
 }
 
@@ -63,9 +65,7 @@ impl Bench {
         let wire: Wire = Arc::new(Mutex::new(script));
         let plug = Arc::clone(&wire);
         let open: Open<dyn Line> = Box::new(move || {
-            if plug.lock().unwrap().missing {
-                return Err("No such file or directory".to_owned());
-            }
+            anyhow::ensure!(!plug.lock().unwrap().missing, "No such file or directory");
             Ok(Box::new(ScriptedLine(Arc::clone(&plug), std::fs::File::open("/dev/null").unwrap())))
         });
         let gate = GateView { state: SystemState::Running, shut: Channels::NONE, epoch: 1 };

@@ -26,9 +26,9 @@ pub(super) struct Asker {
 }
 
 impl Asker {
-    /// Asks about all calls of a message; the reason, if one of them may not run. And whether its agent was switched off,
+    /// Asks about all calls of a message, and says whether its agent was switched off,
     /// which is to be synced.
-    pub(super) fn ask(self, message: &Message<'_>, request: RequestId) -> (Result<Pending, String>, bool) {
+    pub(super) fn ask(self, message: &Message<'_>, request: RequestId) -> (Result<Pending, Denied>, bool) {
         let (mut asked, mut stopped) = (Vec::new(), false);
         for (nth, call) in message.calls().enumerate() {
             let number = format!("{}-{}-{nth}", *PROCESS, request.0);
@@ -36,7 +36,7 @@ impl Asker {
             let (refusal, stops) = self.hook("pre-tool-use", &body);
             stopped |= stops;
             if let Some(reason) = refusal {
-                return (Err(reason), stopped);
+                return (Err(Denied(reason)), stopped);
             }
             let call = Call { arguments: "{}".into(), ..call.clone() }.into_owned();
             asked.push(One { call, number });
@@ -59,6 +59,11 @@ impl Asker {
         (mcp::refusal(reply.stdout.as_bytes()), stops)
     }
 }
+
+/// Why one of the calls may not run.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Denied(pub(super) String);
 
 /// Calls of one request that have not ended.
 #[derive(Clone, Default)]
