@@ -81,7 +81,7 @@ fn run(
 
 /// What comes back from the thread that asks estop.
 enum News {
-    Seen(Result<Seen, String>),
+    Seen(anyhow::Result<Seen>),
     Done(String),
 }
 
@@ -99,8 +99,7 @@ fn errands(eyes: Daemon, hands: Daemon) -> anyhow::Result<(Receiver<News>, Sende
     let watch = move || {
         loop {
             std::thread::sleep(LOOK_EVERY);
-            let seen = look(&eyes).map_err(|error| format!("{error:#}"));
-            if tell.send(News::Seen(seen)).is_err() {
+            if tell.send(News::Seen(look(&eyes))).is_err() {
                 return;
             }
         }

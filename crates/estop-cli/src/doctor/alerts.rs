@@ -4,12 +4,13 @@ use serde_json::Value;
 
 use super::{Area, Finding, Place};
 use crate::alerts::{failing, how_to_add};
+use crate::client::ClientError;
 use crate::table::{cell, each};
 
 const AREA: Area = Area("alerts");
 
 /// What is to be said of a running estop's channels.
-pub(super) fn check(place: &Place, channels: &Result<Value, String>) -> Vec<Finding> {
+pub(super) fn check(place: &Place, channels: &Result<Value, ClientError>) -> Vec<Finding> {
     let channels = match channels {
         Ok(channels) => channels,
         Err(why) => {
@@ -79,6 +80,6 @@ mod tests {
             failing[1].1.contains("404 no_team") && failing[1].2.contains("alerts test ops"),
             "{failing:?}"
         );
-        assert_eq!(check(&place, &Err("gone".to_owned()))[0].level, Level::Wrong);
+        assert_eq!(check(&place, &Err(ClientError::Unreachable("gone".to_owned())))[0].level, Level::Wrong);
     }
 }

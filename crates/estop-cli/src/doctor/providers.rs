@@ -5,6 +5,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use anyhow::anyhow;
 use estop_config::{Provider, ServeConfig, read_yaml};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -67,7 +68,7 @@ fn reach(providers: &[(&str, &Provider)]) -> Vec<Finding> {
         });
         waiting.push((*name, place, told));
     }
-    let one = |(name, place, told): (&str, String, mpsc::Receiver<Result<(), String>>)| {
+    let one = |(name, place, told): (&str, String, mpsc::Receiver<anyhow::Result<()>>)| {
         let left = REACHED_WITHIN.saturating_sub(begun.elapsed());
         match told.recv_timeout(left) {
             Ok(Ok(())) => AREA.ok(format!("{name}: {place} can be reached")),
@@ -81,14 +82,14 @@ fn reach(providers: &[(&str, &Provider)]) -> Vec<Finding> {
     waiting.into_iter().map(one).collect()
 }
 
-fn connect(host: &str, port: u16) -> Result<(), String> {
+fn connect(host: &str, port: u16) -> anyhow::Result<()> {
     let addresses =
-        (host, port).to_socket_addrs().map_err(|error| format!("its name is not known ({error})"))?;
-    let mut last = "its name has no address".to_owned();
+        (host, port).to_socket_addrs().map_err(|error| anyhow!("its name is not known ({error})"))?;
+    let mut last = anyhow!("its name has no address");
     for address in addresses {
         match TcpStream::connect_timeout(&address, REACHED_WITHIN) {
             Ok(_) => return Ok(()),
-            Err(error) => last = error.to_string(),
+            Err(error) => last = error.into(),
         }
     }
     Err(last)

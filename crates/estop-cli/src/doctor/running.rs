@@ -12,7 +12,7 @@ use rustix::process::geteuid;
 use serde_json::Value;
 
 use super::{Area, Finding, Place, alerts};
-use crate::client::{Ask, Client, path};
+use crate::client::{Ask, Client, ClientError, path};
 use crate::kill::Holder;
 use crate::table::{cell, each, moment};
 
@@ -29,9 +29,10 @@ pub(super) enum Daemon {
     /// It answered: how the button stands, the counts, who is told, and whether its store answers.
     Answers {
         status: Value,
-        stats: Result<Value, String>,
-        channels: Result<Value, String>,
-        ready: Result<(), String>,
+        stats: Result<Value, ClientError>,
+        channels: Result<Value, ClientError>,
+        /// `None` = everything is shut, so that it is not ready: then the counts say whether the store answers.
+        ready: Option<Result<Value, ClientError>>,
     },
     /// Something holds the data directory and does not answer.
     Silent { pid: Option<i32>, why: String },
@@ -57,7 +58,7 @@ impl Daemon {
 pub(super) fn look(folder: &Path) -> Daemon {
     let ask = |client: &Client, target: String| {
         let answer = client.ask(&Ask::new(Method::GET, target));
-        answer.map(|answer| answer.json).map_err(|error| error.to_string())
+        answer.map(|answer| answer.json)
     };
     let path_of_socket = socket(folder);
     let about = match std::fs::symlink_metadata(&path_of_socket) {
@@ -78,17 +79,13 @@ pub(super) fn look(folder: &Path) -> Daemon {
     match ask(&client, path(&["emergency", "status"])) {
         Ok(status) => {
             let stats = ask(&client, path(&["stats"]));
-            // While everything is shut it is not ready: then the counts say whether the store answers.
-            let ready = match status["state"].as_str() {
-                Some("running") => ask(&client, "/readyz".to_owned()).map(drop),
-                Some(_) | None => stats.clone().map(drop),
-            };
+            let ready = (status["state"] == "running").then(|| ask(&client, "/readyz".to_owned()));
             let channels = ask(&client, path(&["alerts", "channels"]));
             Daemon::Answers { status, stats, channels, ready }
         }
         Err(_) if about.is_some_and(|about| !is_mine(about.uid())) => Daemon::Foreign,
         Err(why) => match holder() {
-            Some(pid) => Daemon::Silent { pid: Some(pid), why },
+            Some(pid) => Daemon::Silent { pid: Some(pid), why: why.to_string() },
             None => Daemon::None { left: true },
         },
     }
@@ -135,7 +132,7 @@ pub(super) fn check(place: &Place, folder: &Path, daemon: &Daemon) -> Vec<Findin
             findings.extend(kept(status));
             findings.extend(triggers(status));
             findings.push(proof_test(place, &status["proofTest"]));
-            findings.push(store(ready));
+            findings.push(store(ready.as_ref().unwrap_or(stats)));
             findings.extend(broken(status));
             findings.extend(counts(stats));
             findings.extend(budgets(place, stats));
@@ -225,9 +222,9 @@ fn proof_test(place: &Place, tests: &Value) -> Finding {
     }
 }
 
-fn store(ready: &Result<(), String>) -> Finding {
+fn store(ready: &Result<Value, ClientError>) -> Finding {
     match ready {
-        Ok(()) => AREA.ok("its store answers"),
+        Ok(_) => AREA.ok("its store answers"),
         Err(why) => AREA
             .wrong(format!("it is not ready: {why}"), "see what is said of the data directory and its disk"),
     }
@@ -244,7 +241,7 @@ fn broken(status: &Value) -> Vec<Finding> {
 }
 
 /// Budgets that have seen a later day than today.
-fn budgets(place: &Place, stats: &Result<Value, String>) -> Option<Finding> {
+fn budgets(place: &Place, stats: &Result<Value, ClientError>) -> Option<Finding> {
     let stats = stats.as_ref().ok()?;
     let count = stats["budgets_ahead"].as_u64().filter(|count| *count > 0)?;
     let day = cell(&stats["budgets_latest_day"]);
@@ -254,7 +251,7 @@ fn budgets(place: &Place, stats: &Result<Value, String>) -> Option<Finding> {
     ))
 }
 
-fn counts(stats: &Result<Value, String>) -> Option<Finding> {
+fn counts(stats: &Result<Value, ClientError>) -> Option<Finding> {
     let why = stats.as_ref().err()?;
     Some(AREA.wrong(format!("it does not give its counts: {why}"), "look at its standard error"))
 }

@@ -27,6 +27,7 @@ mod places;
 mod whole;
 mod words;
 
+use anyhow::Context;
 use estop_wire::hooks::HookClient;
 
 use crate::clients::{Descriptor, SwitchKey};
@@ -149,10 +150,10 @@ pub(crate) fn with_hooks(
     scope: Scope,
     estop: &[String],
     existing: Option<&str>,
-) -> Result<String, String> {
-    let targets = targets(client, scope, estop).map_err(|error| error.to_string())?;
-    let target = targets.first().ok_or("there is no place for them")?;
-    target.add(existing).map_err(|error| error.to_string())
+) -> anyhow::Result<String> {
+    let targets = targets(client, scope, estop)?;
+    let target = targets.first().context("there is no place for them")?;
+    Ok(target.add(existing)?)
 }
 
 /// `estop hook claude-code PreToolUse --installed` as one line for a shell.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use anyhow::{anyhow, bail};
 use estop_config::data_dir::{database, socket};
 use estop_core::system::button::{Latched, Press};
 use estop_core::system::{Channel, Channels, SystemState};
@@ -40,7 +41,7 @@ pub(super) struct OfflineKill<'a> {
 pub(super) struct Done {
     folder: PathBuf,
     /// How the latch stands on the disk, or why it could not be written.
-    written: Result<Written, String>,
+    written: anyhow::Result<Written>,
     daemon: Outcome,
 }
 
@@ -65,7 +66,7 @@ impl OfflineKill<'_> {
     pub(super) fn stop(self) -> Done {
         let folder = self.folder.to_owned();
         if !folder.is_dir() {
-            let written = Err("there is no such folder".to_owned());
+            let written = Err(anyhow!("there is no such folder"));
             return Done { folder, written, daemon: Outcome::NoFolder };
         }
         // Held while the latch is written: nobody starts in between without seeing it.
@@ -82,7 +83,7 @@ impl OfflineKill<'_> {
     }
 
     /// Writes the latch as a kill leaves it. On a thread of its own: a disk may hang.
-    fn write_latch(&self) -> Result<Written, String> {
+    fn write_latch(&self) -> anyhow::Result<Written> {
         let (folder, press) = (self.folder.to_owned(), self.press.clone());
         let (send, written) = channel();
         std::thread::spawn(move || {
@@ -90,8 +91,8 @@ impl OfflineKill<'_> {
             let _ = send.send(write(&folder, &press, &mut LatchFile::as_cli(&folder)));
         });
         match written.recv_timeout(WRITTEN_WITHIN) {
-            Ok(written) => written.map_err(|error| error.to_string()),
-            Err(_) => Err("the disk does not answer".to_owned()),
+            Ok(written) => Ok(written?),
+            Err(_) => bail!("the disk does not answer"),
         }
     }
 
@@ -244,7 +245,7 @@ impl Done {
             Outcome::Ended(pid) => ("ended", Some(*pid)),
             Outcome::MayRun(pid, _) => ("may_run", *pid),
         };
-        let error = self.written.as_ref().err();
+        let error = self.written.as_ref().err().map(ToString::to_string);
         let epoch = self.written.as_ref().ok().map(|(latched, _)| latched.gate.epoch);
         json!({
             "answered": false,

@@ -65,6 +65,9 @@ struct Deciding {
     is_batch: bool,
 }
 
+/// The answer to a message whose calls cannot be decided about.
+struct Refused(String);
+
 impl Session {
     pub(super) fn new(parts: Parts) -> Arc<Session> {
         Arc::new(Session { parts, state: Mutex::default() })
@@ -84,7 +87,7 @@ impl Session {
                 self.parts.to_server.room(line.len());
                 match self.begin(&message) {
                     Ok(deciding) => self.decide(Deciding { line, ..deciding }),
-                    Err(answer) => {
+                    Err(Refused(answer)) => {
                         self.parts.to_server.drop_room(line.len());
                         self.parts.to_client.say(&answer);
                     }
@@ -163,8 +166,8 @@ impl Session {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts the calls of a message on the list; the answer, if they cannot be there.
-    fn begin(&self, message: &Message<'_>) -> Result<Deciding, String> {
+    /// Puts the calls of a message on the list.
+    fn begin(&self, message: &Message<'_>) -> Result<Deciding, Refused> {
         let (mut calls, mut others) = (Vec::new(), Vec::new());
         for part in message.parts() {
             match part {
@@ -184,7 +187,7 @@ impl Session {
             let is_twice = calls.iter().take(nth).any(|earlier| earlier.id == call.id);
             if is_twice || state.open.contains_key(&call.id) {
                 let words = "estop refused this: a call with this id is under way already.";
-                return Err(mcp::error(Some(&call.id), INVALID_REQUEST, words));
+                return Err(Refused(mcp::error(Some(&call.id), INVALID_REQUEST, words)));
             }
         }
         for call in calls {
@@ -192,7 +195,7 @@ impl Session {
             deciding.calls.push((call, state.numbers));
         }
         if let Some(why) = why_not {
-            return Err(deciding.refusal(&why));
+            return Err(Refused(deciding.refusal(&why)));
         }
         for (call, number) in &deciding.calls {
             state.stopped.retain(|id| *id != call.id);

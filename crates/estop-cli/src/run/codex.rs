@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, anyhow, ensure};
 use estop_wire::hooks::HookClient;
 use serde_json::{Map, Value, json};
 
@@ -44,9 +45,9 @@ fn has_login(environment: &Environment) -> bool {
 }
 
 /// Its hooks, with its trust in them, all for this run.
-pub(super) fn hooks(program: &OsStr, environment: &mut Environment, estop: &[String]) -> Result<(), String> {
+pub(super) fn hooks(program: &OsStr, environment: &mut Environment, estop: &[String]) -> anyhow::Result<()> {
     let text = with_hooks(HookClient::Codex, Scope::User, estop, None)?;
-    let file: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    let file: Value = serde_json::from_str(&text)?;
     let mut options = on();
     for (event, entries) in file["hooks"].as_object().into_iter().flatten() {
         options.extend(["-c".into(), format!("hooks.{event}={}", toml(entries)).into()]);
@@ -90,7 +91,7 @@ fn toml(value: &Value) -> String {
 }
 
 /// The hashes it knows our hooks by.
-fn ask(program: &OsStr, options: &[OsString], ours: &BTreeSet<&str>) -> Result<Map<String, Value>, String> {
+fn ask(program: &OsStr, options: &[OsString], ours: &BTreeSet<&str>) -> anyhow::Result<Map<String, Value>> {
     let child = Command::new(program)
         .arg("app-server")
         .args(options)
@@ -98,7 +99,7 @@ fn ask(program: &OsStr, options: &[OsString], ours: &BTreeSet<&str>) -> Result<M
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn();
-    let mut child = child.map_err(|error| format!("`codex app-server` cannot be started: {error}"))?;
+    let mut child = child.map_err(|error| anyhow!("`codex app-server` cannot be started: {error}"))?;
     let trusted = converse(&mut child, ours);
     // It has nothing to save.
     let _ = child.kill();
@@ -107,8 +108,8 @@ fn ask(program: &OsStr, options: &[OsString], ours: &BTreeSet<&str>) -> Result<M
 }
 
 /// JSON-RPC, one message a line.
-fn converse(child: &mut Child, ours: &BTreeSet<&str>) -> Result<Map<String, Value>, String> {
-    let silent = || "`codex app-server` does not speak".to_owned();
+fn converse(child: &mut Child, ours: &BTreeSet<&str>) -> anyhow::Result<Map<String, Value>> {
+    let silent = || anyhow!("`codex app-server` does not speak");
     let (mut to, from) = child.stdin.take().zip(child.stdout.take()).ok_or_else(silent)?;
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
@@ -118,7 +119,7 @@ fn converse(child: &mut Child, ours: &BTreeSet<&str>) -> Result<Map<String, Valu
             .take_while(|line| tell.send(line.clone()).is_ok())
             .count()
     });
-    let folder = std::env::current_dir().map_err(|error| error.to_string())?;
+    let folder = std::env::current_dir()?;
     let about = json!({"name": "estop", "version": env!("CARGO_PKG_VERSION")});
     for message in [
         json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"clientInfo": about}}),
@@ -131,7 +132,7 @@ fn converse(child: &mut Child, ours: &BTreeSet<&str>) -> Result<Map<String, Valu
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let line =
-            told.recv_timeout(left).map_err(|_| "`codex app-server` did not answer in time".to_owned())?;
+            told.recv_timeout(left).map_err(|_| anyhow!("`codex app-server` did not answer in time"))?;
         let answer: Value = serde_json::from_str(&line).unwrap_or_default();
         if answer["id"] == 2 {
             return read(&answer["result"], ours);
@@ -140,8 +141,8 @@ fn converse(child: &mut Child, ours: &BTreeSet<&str>) -> Result<Map<String, Valu
 }
 
 /// Trust in exactly what we put on its command line: a repository's own file may have commands that look like ours, or are.
-fn read(answer: &Value, ours: &BTreeSet<&str>) -> Result<Map<String, Value>, String> {
-    let folders = answer["data"].as_array().ok_or("this Codex is too old for hooks")?;
+fn read(answer: &Value, ours: &BTreeSet<&str>) -> anyhow::Result<Map<String, Value>> {
+    let folders = answer["data"].as_array().context("this Codex is too old for hooks")?;
     let all = folders.iter().filter_map(|folder| folder["hooks"].as_array()).flatten();
     let is_ours = |hook: &&Value| {
         hook["sourcePath"] == COMMAND_LINE && hook["command"].as_str().is_some_and(|line| ours.contains(line))
@@ -152,7 +153,8 @@ fn read(answer: &Value, ours: &BTreeSet<&str>) -> Result<Map<String, Value>, Str
             Some((hook["key"].as_str()?.to_owned(), json!({"trusted_hash": hook["currentHash"].as_str()?})))
         })
         .collect();
-    if trusted.is_empty() { Err("Codex does not see them".to_owned()) } else { Ok(trusted) }
+    ensure!(!trusted.is_empty(), "Codex does not see them");
+    Ok(trusted)
 }
 
 #[cfg(test)]
@@ -184,7 +186,7 @@ mod tests {
         let answer = |hooks: &[Value]| json!({"data": [{"cwd": "/p", "hooks": hooks}]});
         assert!(read(&answer(&foreign), &commands(&file)).is_err());
         let all = [&foreign[..], &[hook("5", COMMAND_LINE, line)]].concat();
-        let trusted = read(&answer(&all), &commands(&file)).map(Value::Object);
-        assert_eq!(trusted, Ok(json!({"5": {"trusted_hash": "5"}})));
+        let trusted = read(&answer(&all), &commands(&file)).expect("one is ours");
+        assert_eq!(Value::Object(trusted), json!({"5": {"trusted_hash": "5"}}));
     }
 }

@@ -4,6 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use anyhow::{anyhow, bail};
 use estop_wire::hooks::HookClient;
 use serde_json::Value;
 
@@ -36,7 +37,7 @@ pub(super) fn inject(client: &Descriptor, program: &OsStr, data_dir: &Path, envi
         }
         RunHooks::Codex => codex::hooks(program, environment, &estop),
         RunHooks::Opencode => opencode::hooks(environment, &estop),
-        RunHooks::None => Err("it reads hooks from its own files alone".to_owned()),
+        RunHooks::None => Err(anyhow!("it reads hooks from its own files alone")),
     };
     match done {
         Ok(()) => warn_if_off(client, environment),
@@ -101,14 +102,14 @@ fn settings_option(
     option: &str,
     environment: &mut Environment,
     estop: &[String],
-) -> Result<(), String> {
+) -> anyhow::Result<()> {
     let is_option =
         |word: &str| word == option || word.strip_prefix(option).is_some_and(|rest| rest.starts_with('='));
     if environment.args.iter().filter_map(|word| word.to_str()).any(is_option) {
-        return Err(format!("it is given {option} already"));
+        bail!("it is given {option} already");
     }
     let text = with_hooks(client, Scope::User, estop, None)?;
-    let json: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    let json: Value = serde_json::from_str(&text)?;
     environment.put_first(vec![option.into(), OsString::from(json.to_string())]);
     Ok(())
 }
@@ -119,13 +120,13 @@ fn system_settings(
     (variable, file): (&str, &str),
     environment: &mut Environment,
     estop: &[String],
-) -> Result<(), String> {
+) -> anyhow::Result<()> {
     let system = environment.variable(variable).unwrap_or_else(|| file.to_owned());
     let given = std::fs::read_to_string(&system).ok();
     let text = with_hooks(client, Scope::System, estop, given.as_deref())?;
     let name = format!("{}.json", client.name());
-    let path = environment.folder.write(&name, &text).map_err(|error| error.to_string())?;
-    let path = path.into_os_string().into_string().map_err(|_| "its path is not text".to_owned())?;
+    let path = environment.folder.write(&name, &text)?;
+    let path = path.into_os_string().into_string().map_err(|_| anyhow!("its path is not text"))?;
     environment.set(variable, &path);
     Ok(())
 }

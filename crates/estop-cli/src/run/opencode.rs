@@ -1,5 +1,6 @@
 //! opencode reads its configuration from a variable, too, and joins it with its files.
 
+use anyhow::{Context, bail};
 use estop_wire::hooks::HookClient;
 use serde_json::{Map, Value, json};
 
@@ -33,15 +34,15 @@ pub(super) fn point(environment: &mut Environment, urls: &BaseUrls<'_>) {
 }
 
 /// Its hooks, as a plugin for this run.
-pub(super) fn hooks(environment: &mut Environment, estop: &[String]) -> Result<(), String> {
+pub(super) fn hooks(environment: &mut Environment, estop: &[String]) -> anyhow::Result<()> {
     let text = with_hooks(HookClient::Opencode, Scope::User, estop, None)?;
-    let path = environment.folder.write("estop.js", &text).map_err(|error| error.to_string())?;
-    let mut config = config(environment).ok_or_else(|| format!("{CONFIG} is no JSON object"))?;
+    let path = environment.folder.write("estop.js", &text)?;
+    let mut config = config(environment).with_context(|| format!("{CONFIG} is no JSON object"))?;
     let plugin = json!(format!("file://{}", path.display()));
     let plugins = config.entry("plugin").or_insert_with(|| json!([]));
     match plugins.as_array_mut() {
         Some(plugins) => plugins.push(plugin),
-        None => return Err(format!("`plugin` in {CONFIG} is no list")),
+        None => bail!("`plugin` in {CONFIG} is no list"),
     }
     environment.set(CONFIG, &Value::Object(config).to_string());
     Ok(())

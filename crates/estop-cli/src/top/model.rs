@@ -44,7 +44,7 @@ impl Model {
     }
 
     /// Takes in what estop said, or why it did not.
-    pub(super) fn see(&mut self, seen: Result<Seen, String>) {
+    pub(super) fn see(&mut self, seen: anyhow::Result<Seen>) {
         match seen {
             Ok(mut seen) => {
                 seen.agents
@@ -52,7 +52,7 @@ impl Model {
                 self.seen = seen;
                 self.trouble = None;
             }
-            Err(why) => self.trouble = Some(why),
+            Err(why) => self.trouble = Some(format!("{why:#}")),
         }
         if self.row().is_none() {
             self.selected = self.seen.agents.first().map(|agent| name_of(agent).to_owned());
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn ui_2_what_was_seen_stays_when_estop_does_not_answer() {
         let mut model = model();
-        model.see(Err("no answer".to_owned()));
+        model.see(Err(anyhow::anyhow!("no answer")));
         assert_eq!(model.seen.agents.len(), 2);
         assert_eq!(model.trouble.as_deref(), Some("no answer"));
     }
