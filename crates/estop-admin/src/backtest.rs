@@ -153,7 +153,7 @@ fn judge(app: &App, agent: &str, tried: Tried, gone: &AtomicBool) -> Result<Effe
     };
     let read = asked.read(app.store_here(), &mut |step| match step {
         Step::Afresh => tests = fresh(),
-        Step::Next(record) => tests.iter_mut().for_each(|test| test.feed(record)),
+        Step::Next(record) => tests.iter_mut().for_each(|test| drop(test.feed(record))),
     })?;
     let outcome =
         |test: Option<&LoopBacktest>| test.map_or_else(LoopOutcome::default, |test| test.outcome().clone());

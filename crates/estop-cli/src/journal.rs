@@ -6,11 +6,15 @@ mod file;
 mod reindex;
 mod verify;
 
-use estop_config::data_dir::database;
+use std::path::Path;
+
+use estop_config::data_dir::{database, socket};
 use estop_store::check_restored;
 use estop_store::segments::{JOURNAL_FOLDER, JournalReader};
+use http::Method;
 
 use super::Exit;
+use super::client::{Ask, Client, path};
 use super::data_dir::DataDirArgs;
 
 pub(super) use file::{Broken, JournalArgs, beginning_text, read, seal_text};
@@ -50,14 +54,20 @@ struct StoreArgs {
 impl StoreArgs {
     /// The journal in it.
     fn journal(&self) -> anyhow::Result<JournalReader> {
-        let folder = self.place.folder()?;
-        let journal = folder.join(JOURNAL_FOLDER);
-        check_restored(&database(&folder))?;
-        anyhow::ensure!(
-            journal.exists(),
-            "there is no journal in {}: has estop run there?",
-            folder.display()
-        );
-        Ok(JournalReader::new(&journal))
+        stored_in(&self.place.folder()?)
     }
+}
+
+/// The journal of a data directory.
+pub(super) fn stored_in(folder: &Path) -> anyhow::Result<JournalReader> {
+    let journal = folder.join(JOURNAL_FOLDER);
+    check_restored(&database(folder))?;
+    anyhow::ensure!(journal.exists(), "there is no journal in {}: has estop run there?", folder.display());
+    Ok(JournalReader::new(&journal))
+}
+
+/// Has a running estop write what happened until now. Nobody answers where none runs.
+pub(super) fn flush(folder: &Path) {
+    let ask = |client: Client| client.ask(&Ask::new(Method::POST, path(&["journal", "checkpoint"]))).ok();
+    let _ = Client::to_socket(&socket(folder)).ok().and_then(ask);
 }

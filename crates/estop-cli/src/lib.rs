@@ -19,6 +19,7 @@ pub mod trace_run;
 pub mod eval;
 pub mod journal;
 pub mod replay;
+pub mod tune;
 pub mod verify;
 
 // The daemon, and steering it.

@@ -4,6 +4,8 @@
 //! events by the new rules; an agent that would have been stopped is not imagined to behave better afterwards.
 
 mod loops;
+mod run_end;
+mod tuning;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +20,9 @@ use serde::Serialize;
 
 use crate::check::{Checker, Found, JournalError};
 use crate::record::Record;
-pub use loops::{LoopBacktest, LoopOutcome, LoopStop};
+pub use loops::{LoopBacktest, LoopOutcome, LoopStop, Saved};
+pub use run_end::RunEnd;
+pub use tuning::{Ends, SettingOutcome, Traffic, TunedStop, Tuning};
 
 /// What would have happened to one agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

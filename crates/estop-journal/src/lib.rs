@@ -17,7 +17,10 @@ mod replay;
 mod segment;
 mod state;
 
-pub use backtest::{AgentOutcome, Backtest, LoopBacktest, LoopOutcome, LoopStop, Stop};
+pub use backtest::{
+    AgentOutcome, Backtest, Ends, LoopBacktest, LoopOutcome, LoopStop, RunEnd, Saved, SettingOutcome, Stop,
+    Traffic, TunedStop, Tuning,
+};
 pub use base::Base;
 pub use check::{Checker, Found, JournalError};
 pub use line::{LineError, check_line, seal_line};

@@ -10,7 +10,7 @@ use estop_cli::top;
 use estop_cli::{
     Exit, agents, alerts, background, backup, budgets, cases, completions, detach, doctor, emergency, eval,
     hook, install, journal, kill, mcp, policy, prooftest, replay, restore, run, runs, sessions, spend,
-    status, token, uninstall, verify,
+    status, token, tune, uninstall, verify,
 };
 use estop_config::printable::escaped_lines;
 use estop_daemon::prooftest::canary;
@@ -49,6 +49,7 @@ enum Command {
     Top(top::Args),
     Agents(agents::Args),
     Policy(policy::Args),
+    Tune(tune::Args),
     Runs(runs::Args),
     Incidents(cases::IncidentsArgs),
     Escalations(cases::EscalationsArgs),
@@ -102,6 +103,7 @@ fn main() -> ExitCode {
         Command::Top(args) => top::main(&args),
         Command::Agents(args) => agents::main(&args),
         Command::Policy(args) => policy::main(&args),
+        Command::Tune(args) => tune::main(&args),
         Command::Runs(args) => runs::main(&args),
         Command::Incidents(args) => cases::incidents(&args),
         Command::Escalations(args) => cases::escalations(&args),

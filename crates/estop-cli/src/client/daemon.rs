@@ -39,7 +39,7 @@ pub(crate) struct DaemonArgs {
     token_file: Option<PathBuf>,
     /// Print the answer as JSON
     #[arg(long, global = true)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 impl DaemonArgs {

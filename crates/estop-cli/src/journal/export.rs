@@ -5,13 +5,10 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use anyhow::Context;
-use estop_config::data_dir::socket;
 use estop_store::segments::JournalReader;
-use http::Method;
 
-use super::StoreArgs;
+use super::{StoreArgs, flush};
 use crate::Exit;
-use crate::client::{Ask, Client, path};
 
 /// Print the journal, one record a line; estop may be running meanwhile
 #[derive(Debug, clap::Args)]
@@ -34,7 +31,7 @@ pub(super) struct Args {
 
 pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let journal = args.store.journal()?;
-    flush(&args.store);
+    flush(&args.store.place.folder()?);
     match &args.output {
         Some(file) => {
             let out = File::create_new(file).with_context(|| format!("cannot create {}", file.display()))?;
@@ -42,15 +39,6 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         }
         None => copy(&journal, args, std::io::stdout().lock()),
     }
-}
-
-/// Has a running estop write what happened until now. Nobody answers where none runs.
-fn flush(store: &StoreArgs) {
-    let ask = |folder: PathBuf| {
-        let client = Client::to_socket(&socket(&folder)).ok()?;
-        client.ask(&Ask::new(Method::POST, path(&["journal", "checkpoint"]))).ok()
-    };
-    let _ = store.place.folder().ok().and_then(ask);
 }
 
 fn copy(journal: &JournalReader, args: &Args, mut out: impl Write) -> anyhow::Result<Exit> {

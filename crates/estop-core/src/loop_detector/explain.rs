@@ -8,8 +8,27 @@ use crate::run::test_command::is_shell_tool;
 /// The largest threshold a policy may have, in tenths.
 const THRESHOLD_MAX: u32 = 500;
 
+impl LoopFinding {
+    /// What speaks for a loop, for people: the rule, the tool, how often, for how long and what it cost.
+    pub fn told(&self, tool: Option<&str>) -> String {
+        let sentences: Vec<String> = [self.to_string()].into_iter().chain(facts(self, tool)).collect();
+        sentences.join(" ")
+    }
+
+    /// The setting that would have spared it, as it stands in a policy.
+    pub fn sparing_setting(&self, tool: Option<&str>) -> String {
+        setting(self, tool)
+    }
+}
+
 /// The sentences after the rule.
 pub(crate) fn more(finding: &LoopFinding, tool: Option<&str>) -> String {
+    let mut sentences = facts(finding, tool);
+    sentences.push(format!("If this is its work, set `{}`.", setting(finding, tool)));
+    sentences.join(" ")
+}
+
+fn facts(finding: &LoopFinding, tool: Option<&str>) -> Vec<String> {
     let mut sentences = Vec::new();
     let stretch = finding.stretch.unwrap_or_default();
     if let Some(tool) = tool {
@@ -19,8 +38,7 @@ pub(crate) fn more(finding: &LoopFinding, tool: Option<&str>) -> String {
         });
     }
     sentences.extend(waste(&stretch));
-    sentences.push(format!("If this is its work, set `{}`.", setting(finding, tool)));
-    sentences.join(" ")
+    sentences
 }
 
 /// How long, how many tokens, how much money.
