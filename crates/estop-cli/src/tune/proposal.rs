@@ -104,7 +104,7 @@ impl Case<'_> {
         let outcome = &self.outcomes[today];
         let ends = outcome.ends;
         if outcome.loops.runs == 0 {
-            return vec![format!("Today's setting stops none of {}.", runs(self.traffic.runs))];
+            return vec!["Today's setting stops none of its runs.".to_owned()];
         }
         let mut why = Vec::new();
         if ends.by_itself > 0 {

@@ -41,6 +41,7 @@ mod run_command;
 mod secrets;
 mod seed_words;
 mod triggers;
+mod tune;
 #[path = "../../../estop-store/tests/support/written_journal.rs"]
 #[allow(unreachable_pub, reason = "it is a module of several test binaries")]
 mod written_journal;

@@ -1,3 +1,5 @@
+//! What is proposed for which evidence.
+
 use estop_journal::{Ends, LoopOutcome, LoopStop, TunedStop};
 use serde_json::{Value, json};
 
@@ -71,11 +73,11 @@ fn unclear(unknown: u64) -> Ends {
 #[test]
 fn ld_7_the_guard_is_proposed_only_where_enough_was_seen() {
     Told::new(20)
-        .check(&json!({"kill_switch_enabled": true}), &["stops none of 24 runs", "no stop is in doubt"]);
+        .check(&json!({"kill_switch_enabled": true}), &["stops none of its runs", "no stop is in doubt"]);
     Told::new(19).check(&json!({}), &["(19 of 20)"]);
     let mut on = Told::new(0);
     on.policy.modes.loops = Mode::Enforce;
-    on.check(&json!({}), &["stops none of 4 runs"]);
+    on.check(&json!({}), &["stops none of its runs"]);
 }
 
 #[test]
