@@ -6,6 +6,7 @@
 //! - what a request says ([`request`]) and what an answer says, plain or streamed ([`response`]): read into the
 //!   core's `RequestText` and `ResponseText`, with usage (ID-5, FP-3..5)
 //! - work that goes on at a provider after its request ([`jobs`])
+//! - texts without their secrets, for what a person asked to keep ([`mask`])
 //! - hooks of coding agents ([`hooks`], TL-1), and MCP's tool calls ([`mcp`], TL-3)
 //! - refusals in the shape each protocol and client understands ([`refusal`], AN-1..3)
 //!
@@ -20,6 +21,7 @@ pub mod decode;
 pub mod hooks;
 pub mod jobs;
 mod json;
+pub mod mask;
 pub mod mcp;
 pub mod protocol;
 pub mod refusal;

@@ -1,0 +1,179 @@
+//! What secrets look like, and what names they have.
+
+/// How keys and tokens begin that say whose they are. What follows has at least [`REST_MIN`] characters, a digit among them.
+const PREFIXES: &[&str] = &[
+    "sk-",
+    "sk_live_",
+    "sk_test_",
+    "rk_live_",
+    "rk_test_",
+    "pk_live_",
+    "whsec_", // OpenAI and its like, Stripe
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "gldt-", // code
+    "xoxb-",
+    "xoxp-",
+    "xoxa-",
+    "xoxs-",
+    "xoxe-",
+    "xapp-", // Slack
+    "AKIA",
+    "ASIA",
+    "AIza",
+    "ya29.",
+    "GOCSPX-",
+    "dop_v1_", // clouds
+    "hf_",
+    "gsk_",
+    "xai-",
+    "r8_",
+    "pplx-",
+    "nvapi-",
+    "tvly-",
+    "fw_",
+    "csk-",
+    "lsv2_", // models and their tools
+    "npm_",
+    "pypi-",
+    "dckr_pat_",
+    "shpat_",
+    "sq0csp-",
+    "SG.",
+    "key-",
+    "lin_api_",
+    "ntn_",
+    "secret_",
+    "estop_",
+    "AGE-SECRET-KEY-",
+];
+
+const REST_MIN: usize = 12;
+
+/// Whether this word, which has a digit, begins as a provider's key and is as long as one.
+pub(super) fn is_key(word: &str) -> bool {
+    let rest = PREFIXES.iter().find_map(|prefix| word.strip_prefix(prefix));
+    rest.is_some_and(|rest| rest.len() >= REST_MIN)
+}
+
+/// Whether it is a JWT, or other JSON in base64.
+pub(super) fn is_jwt(word: &str) -> bool {
+    word.len() >= 20 && word.starts_with("eyJ")
+}
+
+/// What follows `Bearer`.
+pub(super) fn is_bearer(value: &str) -> bool {
+    value.len() >= 20 || value.len() >= 8 && has_digit(value)
+}
+
+/// An e-mail address: something, an at sign, a domain whose last part is letters.
+pub(super) fn is_email(word: &str) -> bool {
+    let Some((local, domain)) = word.rsplit_once('@') else { return false };
+    let last = domain.trim_end_matches('.').rsplit_once('.').map_or("", |(_, last)| last);
+    !local.is_empty() && last.len() >= 2 && last.bytes().all(|byte| byte.is_ascii_alphabetic())
+}
+
+fn has_digit(text: &str) -> bool {
+    text.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+/// Names of more than this are none.
+const NAME_MAX: usize = 128;
+
+/// What is assigned to this name is a secret.
+pub(super) fn is_secret_name(name: &str) -> bool {
+    const WITHIN: &[&str] = &[
+        "apikey",
+        "secret",
+        "password",
+        "passwd",
+        "passphrase",
+        "accesskey",
+        "privatekey",
+        "authkey",
+        "authtoken",
+        "accesstoken",
+        "refreshtoken",
+        "idtoken",
+        "authorization",
+        "credential",
+        "cookie",
+        "bearer",
+        "connectionstring",
+        "signingkey",
+        "encryptionkey",
+        "csrf",
+        "sessionid",
+    ];
+    const AT_END: &[&str] = &["token", "pwd", "passcode", "dsn", "jwt"];
+    /// After another word alone: tests report `pass: 12`.
+    const AFTER_WORD: &[&str] = &["pass", "pin", "otp"];
+    if name.len() > NAME_MAX {
+        return false;
+    }
+    let plain: String =
+        name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    let is_key_of_something = is_capitals(name) && name.ends_with("_KEY");
+    let after_word =
+        |end: &&str| plain.len() > end.len() && plain.ends_with(end) && has_border(name, end.len());
+    is_key_of_something
+        || WITHIN.iter().any(|word| plain.contains(word))
+        || AT_END.iter().any(|end| plain.ends_with(end))
+        || AFTER_WORD.iter().any(after_word)
+}
+
+/// Whether the last `len` letters of a name are a word of their own: `db_pass`, `dbPass`, `DB-PASS`.
+fn has_border(name: &str, len: usize) -> bool {
+    let bytes = name.as_bytes();
+    let Some(start) = bytes.len().checked_sub(len) else { return false };
+    let before = start.checked_sub(1).and_then(|at| bytes.get(at));
+    let is_hump =
+        bytes.get(start).is_some_and(u8::is_ascii_uppercase) && before.is_some_and(u8::is_ascii_lowercase);
+    is_hump || before.is_none_or(|byte| !byte.is_ascii_alphanumeric())
+}
+
+/// The name of a variable of the environment.
+pub(super) fn is_capitals(name: &str) -> bool {
+    let is_capital = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    (2..=NAME_MAX).contains(&name.len())
+        && name.as_bytes()[0].is_ascii_uppercase()
+        && name.bytes().all(is_capital)
+}
+
+/// A value that is none of a secret's, whatever its name.
+pub(super) fn is_no_secret(value: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "true",
+        "false",
+        "null",
+        "none",
+        "nil",
+        "undefined",
+        "str",
+        "string",
+        "bool",
+        "int",
+        "yes",
+        "no",
+        "on",
+        "off",
+    ];
+    value.is_empty() || value.len() < 10 && WORDS.iter().any(|word| value.eq_ignore_ascii_case(word))
+}
+
+/// A value of a variable whose name says nothing: switches, small numbers, plain words.
+pub(super) fn is_plain_value(value: &str) -> bool {
+    let is_number = value.len() <= 8 && value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let is_word = value.len() <= 12 && value.bytes().all(|byte| byte.is_ascii_alphabetic());
+    is_no_secret(value) || is_number || is_word
+}
+
+/// A path, or another variable.
+pub(super) fn is_path(value: &str) -> bool {
+    ["/", "./", "../", "~/", "$"].iter().any(|start| value.starts_with(start))
+}
