@@ -71,7 +71,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
             if journal.is_some() {
                 names.take(&trace.id, place)?;
             }
-            let policy = rules.of(&trace.id);
+            let policy = rules.of(trace.agent());
             let runners = runners(&policy)?;
             let run = run(&trace, &policy, &runners, journal.as_mut());
             if args.steps.as_deref() == Some(trace.id.as_str()) {

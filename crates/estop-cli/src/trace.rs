@@ -6,11 +6,12 @@ mod read;
 
 use std::collections::BTreeMap;
 
+use estop_core::ended::Ended;
 use estop_core::fingerprint::{RequestText, ResponseText, StepText, ended_by_text};
 use estop_core::run::test_command::TestRunners;
 
 pub use read::{Label, Repetition, Trace, TraceError};
-use read::{Message, ToolCall};
+use read::{Message, MessageEnd, ToolCall};
 
 /// One request and its answer.
 pub struct Exchange<'a> {
@@ -18,6 +19,8 @@ pub struct Exchange<'a> {
     pub request: RequestText<'a>,
     /// What the answer says.
     pub response: ResponseText<'a>,
+    /// How it ended; `None` = its client did not wait for it.
+    pub ended: Option<Ended>,
     /// Characters sent in all, for an estimate of tokens.
     pub input_chars: usize,
 }
@@ -25,14 +28,15 @@ pub struct Exchange<'a> {
 impl Trace {
     /// How many exchanges there are.
     pub fn steps(&self) -> usize {
-        self.messages.iter().filter(|message| message.is("assistant")).count()
+        let answers = self.messages.iter().filter(|message| message.is("assistant")).count();
+        answers.saturating_sub(self.earlier())
     }
 
     /// The exchanges, in order.
     pub fn exchanges<'a>(&'a self, runners: &'a TestRunners) -> impl Iterator<Item = Exchange<'a>> {
         let mut said = Said::default();
         let mut since_answer = 0;
-        self.messages.iter().enumerate().filter_map(move |(at, message)| {
+        let all = self.messages.iter().enumerate().filter_map(move |(at, message)| {
             let answers = message.is("assistant");
             let exchange = answers.then(|| {
                 let new = &self.messages[since_answer..at];
@@ -40,12 +44,18 @@ impl Trace {
                 Exchange {
                     request: said.request(new),
                     response: response(message, runners),
+                    ended: match message.ended() {
+                        Some(MessageEnd::Aborted) => None,
+                        Some(MessageEnd::Failed) => Some(Ended::Failed),
+                        Some(MessageEnd::Ok | MessageEnd::Unknown) | None => Some(Ended::Ok),
+                    },
                     input_chars: said.chars,
                 }
             });
             said.add(message);
             exchange
-        })
+        });
+        all.skip(self.earlier())
     }
 }
 
@@ -102,7 +112,14 @@ fn steps<'a>(acted: &'a Message, after: &'a [Message]) -> Vec<StepText<'a>> {
     let result_of =
         |at: usize, call: &ToolCall| by_id.get(call.id.as_str()).or_else(|| results.get(at)).copied();
     let done = acted.calls().iter().enumerate().filter_map(|(at, call)| {
-        Some(step(&call.function.name, &call.function.arguments, result_of(at, call)?.text()))
+        let result = result_of(at, call)?;
+        let known = result.ended().map(|ended| match ended {
+            MessageEnd::Ok => Ended::Ok,
+            MessageEnd::Failed => Ended::Failed,
+            MessageEnd::Unknown | MessageEnd::Aborted => Ended::Unknown,
+        });
+        let step = step(&call.function.name, &call.function.arguments, result.text());
+        Some(StepText { ended: known.unwrap_or(step.ended), ..step })
     });
     done.collect()
 }

@@ -3,7 +3,8 @@
 use estop_core::decision::{Decision, Finding, Outcome, Retry};
 use estop_core::engine::AgentState;
 use estop_core::event::{
-    CallKind, ChantDetected, Estimate, Event, EventKind, RequestReceived, ResponseCompleted, Usage,
+    AbortedBy, CallKind, ChantDetected, Estimate, Event, EventKind, RequestReceived, ResponseCompleted,
+    StreamAborted, Usage,
 };
 use estop_core::fingerprint::signature::mix;
 use estop_core::fingerprint::{RequestFingerprint, ResponseFingerprint};
@@ -68,7 +69,7 @@ pub fn run(
     driver.start();
     let mut made: Vec<Hash64> = Vec::new();
     let stopped = trace.exchanges(runners).enumerate().find_map(|(step, exchange)| {
-        driver.begin(trace.asked_at(step), trace.asked_at(step + 1));
+        driver.begin(trace.asked_at(step), trace.answered_at(step), trace.asked_at(step + 1));
         driver.exchange(step, &exchange, &mut made)
     });
     Run { steps: trace.steps(), stopped, seen: driver.seen }
@@ -96,12 +97,15 @@ impl Driver<'_> {
     }
 
     /// The next exchange begins: when its trace says, or as long after the one before as is usual.
-    fn begin(&mut self, at: Option<u64>, next: Option<u64>) {
+    fn begin(&mut self, at: Option<u64>, answered: Option<u64>, next: Option<u64>) {
         let usual = if self.requests == 0 { 0 } else { self.mono + STEP_MS };
         self.mono = at.map_or(usual, |at| at.max(self.mono));
         // It is answered before the next one is asked.
         let left = next.map_or(STEP_MS, |next| next.saturating_sub(self.mono));
-        self.answer_ms = ANSWER_MS.min(left / 2);
+        self.answer_ms = match answered {
+            Some(answered) => answered.saturating_sub(self.mono),
+            None => ANSWER_MS.min(left / 2),
+        };
     }
 
     fn exchange(&mut self, step: usize, exchange: &Exchange<'_>, made: &mut Vec<Hash64>) -> Option<Stopped> {
@@ -126,8 +130,11 @@ impl Driver<'_> {
         let print = ResponseFingerprint::of(&exchange.response);
         let output_tokens = tokens(exchange.response.text.len());
         let usage = Usage { input_tokens, output_tokens, estimated: true, ..Usage::default() };
-        let answer = ResponseCompleted { request, ended: Default::default(), print, usage };
-        let reason = stop_reason(&self.tell(self.answer_ms, EventKind::ResponseCompleted(answer)))?;
+        let what = match exchange.ended {
+            Some(ended) => EventKind::ResponseCompleted(ResponseCompleted { request, ended, print, usage }),
+            None => EventKind::StreamAborted(StreamAborted { request, by: AbortedBy::Client, usage }),
+        };
+        let reason = stop_reason(&self.tell(self.answer_ms, what))?;
         Some(Stopped { step: step + 1, repeats: most_frequent(made), reason })
     }
 

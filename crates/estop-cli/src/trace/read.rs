@@ -48,6 +48,15 @@ struct Meta {
     /// The second at which each request was made.
     #[serde(default)]
     at: Vec<f64>,
+    /// The second at which each answer was complete.
+    #[serde(default)]
+    answered: Vec<Option<f64>>,
+    /// So many of the first assistant messages were said before it was recorded: they are no steps.
+    #[serde(default)]
+    earlier: usize,
+    /// The agent whose policy it is judged by.
+    #[serde(default)]
+    agent: Option<String>,
 }
 
 /// What repeats in a trace.
@@ -77,6 +86,19 @@ pub(super) struct Message {
     tool_call_id: Option<String>,
     #[serde(default)]
     function_call: Option<Value>,
+    #[serde(default)]
+    ended: Option<MessageEnd>,
+}
+
+/// How an answer or a call ended, where its text does not say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum MessageEnd {
+    Ok,
+    Failed,
+    Unknown,
+    /// An answer that nobody waited for.
+    Aborted,
 }
 
 const ROLES: [&str; 5] = ["system", "developer", "user", "assistant", "tool"];
@@ -195,6 +217,7 @@ impl Trace {
     pub fn forget_times(&mut self) {
         if let Some(meta) = &mut self.meta {
             meta.at.clear();
+            meta.answered.clear();
         }
     }
 
@@ -207,7 +230,23 @@ impl Trace {
     pub fn asked_at(&self, request: usize) -> Option<u64> {
         let seconds = *self.meta.as_ref()?.at.get(request)?;
         // A century, lest a typing error make a number that cannot be added to.
-        Some((seconds.clamp(0.0, 3e9) * 1000.0) as u64)
+        Some((seconds.clamp(0.0, 3e9) * 1000.0).round() as u64)
+    }
+
+    /// When a request was answered, in milliseconds, if that is known.
+    pub fn answered_at(&self, request: usize) -> Option<u64> {
+        let seconds = (*self.meta.as_ref()?.answered.get(request)?)?;
+        Some((seconds.clamp(0.0, 3e9) * 1000.0).round() as u64)
+    }
+
+    /// How many assistant messages are no steps, because they were said before it was recorded.
+    pub(super) fn earlier(&self) -> usize {
+        self.meta.as_ref().map_or(0, |meta| meta.earlier)
+    }
+
+    /// The agent whose policy it is judged by.
+    pub fn agent(&self) -> &str {
+        self.meta.as_ref().and_then(|meta| meta.agent.as_deref()).unwrap_or(&self.id)
     }
 
     /// What repeats, and from where on, if that is known.
@@ -257,6 +296,11 @@ impl Message {
 
     pub(super) fn calls(&self) -> &[ToolCall] {
         self.tool_calls.as_deref().unwrap_or_default()
+    }
+
+    /// How it ended, if that is known.
+    pub(super) fn ended(&self) -> Option<MessageEnd> {
+        self.ended
     }
 
     /// The id of the call whose result this is.
