@@ -34,6 +34,7 @@ mod policy;
 mod presets;
 
 mod hooks;
+mod recordings;
 mod runs;
 
 mod keys;

@@ -18,7 +18,7 @@ use crate::problem::{FieldError, Kind, ProblemOut};
 use crate::state::App;
 use crate::{
     agents, alerts, background, backtest, budgets, cases, emergency, events, health, hooks, journal, keys,
-    people, policy, presets, prooftest, runs, sessions, spend,
+    people, policy, presets, prooftest, recordings, runs, sessions, spend,
 };
 
 /// Every handler with its part of the document.
@@ -38,6 +38,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(presets::routes())
         .merge(hooks::routes())
         .merge(runs::routes())
+        .merge(recordings::routes())
         .merge(keys::routes())
         .merge(people::routes())
         .merge(sessions::routes())

@@ -235,7 +235,7 @@ impl From<OperatorError> for Problem {
         match error {
             OperatorError::UnknownAgent(name) => Problem::not_found("agent", &name),
             OperatorError::BadName => Problem::field("id", sentence(&error.to_string())),
-            OperatorError::TooManyAgents | OperatorError::MustNotRun(_) => {
+            OperatorError::TooManyAgents | OperatorError::MustNotRun(_) | OperatorError::Recorded { .. } => {
                 Problem::new(Kind::Conflict, sentence(&error.to_string()))
             }
             // It may run, as soon as there is room: whoever runs already must not end for it.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `endpoint` | where estop is: the owner's socket in the data directory, or its admin port |
 //! | `daemon`, `caller` | which endpoint and token: by the options of a command, or of what coding agents start |
-//! | `transport`, `watch` | one request and its answer; the line that says when a run must end |
+//! | `transport`, `watch`, `recording` | one request and its answer; the line that says when a run must end; the one that an agent is recorded on |
 //! | `error`, `refusal`, `on_unreachable` | why there is no answer, estop's own no, and what becomes of tools then |
 //!
 //! It never retries: whoever asked decides what a failure means.
@@ -16,6 +16,7 @@ mod endpoint;
 mod error;
 mod on_unreachable;
 mod path;
+mod recording;
 mod refusal;
 mod transport;
 mod watch;
@@ -40,6 +41,7 @@ use error::TransportError;
 pub use on_unreachable::OnUnreachable;
 pub(crate) use on_unreachable::UnreachableRule;
 pub use path::{path, with_query};
+pub(crate) use recording::RecordingEnd;
 pub use refusal::Refusal;
 pub(crate) use transport::{Received, Transport, post};
 pub(crate) use watch::{Opened, WatchMessage};

@@ -30,6 +30,7 @@ pub mod emergency;
 pub mod kill;
 pub mod policy;
 pub mod prooftest;
+pub mod record;
 pub mod run;
 pub mod runs;
 pub mod sessions;

@@ -22,6 +22,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     let stats = daemon.get(path(&["stats"]))?;
     let mut status = together(emergency, &stats);
     status["alerts"] = daemon.get(path(&["alerts", "channels"]))?;
+    status["recordings"] = daemon.get(path(&["recordings"]))?["recordings"].take();
     daemon.say(&status, text)?;
     let is_stuck = !status["stuckParts"][0].is_null();
     let passes = status["state"] == "running" && status["journalProblem"].is_null() && !is_stuck;
@@ -118,7 +119,17 @@ fn text(status: &Value) -> String {
         ("proof test", proof_test(&status["proofTest"])),
         ("alerts", alerts(status)),
     ];
-    properties(shown.into_iter().chain(budgets).chain(rest))
+    let recordings = recordings(&status["recordings"]).map(|text| ("recording", text));
+    properties(shown.into_iter().chain(budgets).chain(rest).chain(recordings))
+}
+
+/// Whose words go to somebody's file.
+fn recordings(all: &Value) -> Option<String> {
+    let shown = |one: &Value| {
+        format!("{}, by {}, until {}", cell(&one["agent"]), cell(&one["by"]), moment(&one["until"]))
+    };
+    let all: Vec<String> = each(all).iter().map(shown).collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// Budgets that have seen a later day than today.

@@ -4,6 +4,7 @@
 
 mod background;
 mod hook;
+mod recording;
 mod watched;
 
 use crate::agent::standing::Standing;
@@ -26,6 +27,7 @@ use crate::tripwire::activity::ActivityState;
 
 pub use background::{BackgroundJob, BackgroundState, BackgroundWork};
 pub use hook::{HOOK_BODY_MAX, HookCall, HookFault, HookReply};
+pub use recording::{NewRecording, OnLine, Recording, RecordingView};
 pub use watched::{OnEnd, Watch, Watched};
 
 /// How `access_changed` begins where somebody made an admin token over the owner's socket without having one: people are
@@ -99,6 +101,20 @@ pub trait Operator: Send + Sync {
 
     /// The keys agents may use from here on, beside those of the configuration.
     fn set_keys(&self, keys: Vec<AgentKeyHash>);
+
+    /// Records an agent's requests and answers, line by line, until what it gives is dropped, the time is over or there is enough.
+    /// Its beginning is on the disk before it returns.
+    fn record(&self, new: NewRecording, by: &str, on_line: OnLine) -> Result<Recording, OperatorError>;
+
+    /// Ends the recording of an agent: what was said before is still sent. Whether there was one.
+    fn end_recording(&self, _agent: &str) -> bool {
+        false
+    }
+
+    /// The recordings under way.
+    fn recordings(&self) -> Vec<RecordingView> {
+        Vec::new()
+    }
 
     /// Writes down that a token or a key was made or taken back, or that other people are told. On the disk before it returns.
     fn access_changed(&self, what: &str, by: &str);
@@ -405,6 +421,14 @@ pub enum OperatorError {
     /// The rules do not fit together.
     #[error("the policy cannot be used: {0}")]
     BadPolicy(PolicyError),
+    /// It is being recorded already.
+    #[error("there is a recording of {agent} already, by {by}: end that one first")]
+    Recorded {
+        /// Which agent.
+        agent: Name,
+        /// Who records it.
+        by: Name,
+    },
     /// It must not run: why.
     #[error("{0}")]
     MustNotRun(String),

@@ -14,8 +14,8 @@ use estop_core::guard::Guard;
 use estop_core::ids::Name;
 use estop_core::operator::{
     AgentKeyHash, AgentView, BackgroundWork, EndedWork, FleetView, HookCall, HookReply, JournalTrouble,
-    NewSnooze, OnEnd, Operator, OperatorError, Overrides, RunStep, Steer, Stopped, StuckPart, TriggerView,
-    Watch, Watched,
+    NewRecording, NewSnooze, OnEnd, OnLine, Operator, OperatorError, Overrides, Recording, RecordingView,
+    RunStep, Steer, Stopped, StuckPart, TriggerView, Watch, Watched,
 };
 use estop_core::policy::Preset;
 use estop_core::printed_command::Commands;
@@ -262,6 +262,23 @@ impl Operator for Controller {
 
     fn set_keys(&self, keys: Vec<AgentKeyHash>) {
         self.keys.set(keys);
+    }
+
+    fn record(&self, new: NewRecording, by: &str, on_line: OnLine) -> Result<Recording, OperatorError> {
+        let mut key = [0; 32];
+        getrandom::fill(&mut key)
+            .map_err(|_| OperatorError::MustNotRun("the system gave no random numbers".to_owned()))?;
+        let recording = self.engine.record(new, by, key, on_line)?;
+        self.keep()?;
+        Ok(recording)
+    }
+
+    fn end_recording(&self, agent: &str) -> bool {
+        self.engine.recorder.end(agent)
+    }
+
+    fn recordings(&self) -> Vec<RecordingView> {
+        self.engine.recorder.views()
     }
 
     fn access_changed(&self, what: &str, by: &str) {

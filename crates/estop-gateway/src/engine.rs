@@ -14,6 +14,7 @@ pub(crate) mod panic_guard;
 pub(crate) mod policies;
 pub(crate) mod previous_responses;
 pub(crate) mod reasons;
+pub(crate) mod recorder;
 pub(crate) mod restored_state;
 pub(crate) mod shards;
 mod supervised;

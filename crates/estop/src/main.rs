@@ -9,8 +9,8 @@ use estop_cli::demo;
 use estop_cli::top;
 use estop_cli::{
     Exit, agents, alerts, background, backup, budgets, cases, completions, detach, doctor, emergency, eval,
-    hook, install, journal, kill, mcp, policy, prooftest, replay, restore, run, runs, sessions, spend,
-    status, token, tune, uninstall, verify,
+    hook, install, journal, kill, mcp, policy, prooftest, record, replay, restore, run, runs, sessions,
+    spend, status, token, tune, uninstall, verify,
 };
 use estop_config::printable::escaped_lines;
 use estop_daemon::prooftest::canary;
@@ -62,6 +62,7 @@ enum Command {
     Backup(backup::Args),
     Background(background::Args),
     Restore(restore::Args),
+    Record(record::Args),
     Eval(eval::Args),
     Replay(replay::Args),
     Verify(verify::Args),
@@ -116,6 +117,7 @@ fn main() -> ExitCode {
         Command::Backup(args) => backup::main(&args),
         Command::Background(args) => background::main(&args),
         Command::Restore(args) => restore::main(&args),
+        Command::Record(args) => record::main(&args),
         Command::Eval(args) => eval::main(&args),
         Command::Replay(args) => replay::main(&args),
         Command::Verify(args) => verify::main(&args),

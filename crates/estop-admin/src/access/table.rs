@@ -53,6 +53,8 @@ pub(crate) const ROUTES: &[(&str, &[(&str, Needs)])] = &[
     ("/api/agents/{id}/pause", &[("POST", OPERATOR)]),
     ("/api/agents/{id}/resume", &[("POST", OPERATOR)]),
     ("/api/agents/{id}/snooze", &[("POST", ADMIN), ("DELETE", OPERATOR)]),
+    ("/api/agents/{id}/recording", &[("POST", ADMIN), ("DELETE", OPERATOR)]),
+    ("/api/recordings", &[("GET", VIEWER)]),
     ("/api/agents/{id}/kill-switch", &[("GET", VIEWER), ("PATCH", ADMIN)]),
     ("/api/agents/{id}/score", &[("GET", VIEWER)]),
     ("/api/agents/{id}/backtest", &[("POST", VIEWER)]),

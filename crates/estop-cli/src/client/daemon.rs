@@ -11,7 +11,7 @@ use http::Method;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-use super::{Answer, Ask, Client, ClientError, path, variable, with_query};
+use super::{Answer, Ask, Client, ClientError, RecordingEnd, path, variable, with_query};
 use crate::data_dir::DataDirArgs;
 use crate::{say, say_json};
 
@@ -139,6 +139,16 @@ impl Daemon {
     /// With less patience, or more.
     pub(crate) fn within(self, within: std::time::Duration) -> Daemon {
         Daemon { client: self.client.within(within), ..self }
+    }
+
+    /// Follows a line that stays open: see [`Client::follow`].
+    pub(crate) fn follow(
+        &self,
+        target: &str,
+        body: &Value,
+        on_line: &mut dyn FnMut(&Value) -> anyhow::Result<()>,
+    ) -> anyhow::Result<RecordingEnd> {
+        self.client.follow(target, body, on_line)
     }
 
     pub(crate) fn get(&self, target: String) -> anyhow::Result<Value> {

@@ -122,11 +122,11 @@ pub enum SystemEvent {
         /// What was spent in the present day and month.
         spent: PeriodSpend,
     },
-    /// Somebody may come in, or is told, who could not be before, or cannot be any more.
+    /// Somebody may come in, is told or records what an agent says, who could not or did not before; or does not any more.
     AccessChanged {
         /// Who did it.
         by: Name,
-        /// What: which token or key, made or taken back; which alert rule or mute. Never a secret.
+        /// What: which token or key, made or taken back; which alert rule or mute; which agent's recording. Never a secret.
         what: Name,
     },
     /// Settings were made, changed or removed, all of them at once. Who did it stands in the record of what was asked.

@@ -5,7 +5,6 @@ mod judging;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use estop_core::decision::{Decision, Guard};
 use estop_core::event::CallKind;
 use estop_core::ids::Name;
@@ -135,8 +134,7 @@ impl Channel for LlmRequest {
         if format.style == BlockResponse::Message {
             format.model = self.model(&said).unwrap_or_default().to_owned();
         }
-        let (decision, meter) =
-            self.judge(context, received.gate, &said, received.body.map_or(0, Bytes::len));
+        let (decision, meter) = self.judge(context, received.gate, &said, received.body);
         Rejection::unless_allowed(&decision).map_err(|rejection| {
             match is_canned(context.worker, &decision) {
                 true => {

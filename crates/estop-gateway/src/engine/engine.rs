@@ -17,6 +17,7 @@ use crate::engine::drill::{self, DrillGate};
 use crate::engine::eviction::Evicted;
 use crate::engine::last_output::LastOutput;
 use crate::engine::policies::{Rulebook, runners};
+use crate::engine::recorder::Recorder;
 use crate::engine::switch::{Button, LatchStore};
 use crate::engine::tools::Tools;
 use crate::journal::JournalQueue;
@@ -50,6 +51,8 @@ pub struct Engine {
     pub heartbeats: Heartbeats,
     /// Work that goes on at providers.
     pub jobs: Jobs,
+    /// What people record.
+    pub recorder: Recorder,
 }
 
 impl Engine {
@@ -77,6 +80,7 @@ impl Engine {
             last_output: LastOutput::default(),
             heartbeats: Heartbeats::default(),
             jobs: Jobs::default(),
+            recorder: Recorder::default(),
         }
     }
 

@@ -39,7 +39,7 @@ struct Call {
 /// The part of a request's print that its answer is remembered with.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestSummary {
-    conversation: Hash64,
+    pub conversation: Hash64,
     ask: Hash64,
     prompt: Option<SimHash>,
 }

@@ -22,6 +22,7 @@ use crate::engine::Engine;
 use crate::engine::agents::Agent;
 use crate::engine::background::OpenMeter;
 use crate::engine::previous_responses::RequestSummary;
+use crate::engine::recorder::Tap;
 use crate::exchange::pricing::{self, ModelPrices};
 use crate::journal::shorten;
 use crate::killswitch::in_flight::Flight;
@@ -58,6 +59,8 @@ pub(crate) struct UsageMeter {
     reading: Option<Box<Reading>>,
     /// It begins work at the provider, or asks about some.
     job: Option<Box<JobWatch>>,
+    /// A person records its agent.
+    recording: Option<Arc<Tap>>,
     settled: bool,
 }
 
@@ -88,12 +91,15 @@ pub(crate) struct Opened {
     pub streams: bool,
     /// Its place among the requests under way.
     pub flight: Arc<Flight>,
+    /// A person records its agent.
+    pub recording: Option<Arc<Tap>>,
 }
 
 impl UsageMeter {
     /// Opens the meter of a request that was let through. Boxed: it goes from hand to hand until the answer ends.
     pub(crate) fn open(of: Opened) -> Box<UsageMeter> {
-        let Opened { engine, agent, run, request, summary, estimate, prices, streams, flight } = of;
+        let Opened { engine, agent, run, request, summary, estimate, prices, streams, flight, recording } =
+            of;
         Box::new(UsageMeter {
             began: engine.clock.now_coarse(),
             engine,
@@ -109,6 +115,7 @@ impl UsageMeter {
             failed: false,
             reading: None,
             job: None,
+            recording,
             settled: false,
         })
     }
@@ -151,6 +158,7 @@ impl UsageMeter {
             failed: false,
             reading: None,
             job: None,
+            recording: self.recording.clone(),
             settled: false,
         })
     }
@@ -257,6 +265,9 @@ impl UsageMeter {
         };
         let ended = if self.failed || said.failed { Ended::Failed } else { Ended::Ok };
         let agent = Arc::clone(&self.agent);
+        if let Some(recording) = &self.recording {
+            recording.answer(self.request, self.engine.clock.mono(), said, ended);
+        }
         if ended == Ended::Ok {
             self.record_output(said);
         }
@@ -307,6 +318,9 @@ impl UsageMeter {
         } else {
             Usage::default()
         };
+        if let Some(recording) = &self.recording {
+            recording.aborted(self.request, self.engine.clock.mono(), by);
+        }
         let what = EventKind::StreamAborted(StreamAborted { request: self.request, by, usage });
         self.engine.apply(&self.agent, self.run.clone(), what);
     }

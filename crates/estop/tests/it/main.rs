@@ -36,6 +36,7 @@ mod printed_commands;
 mod prooftest;
 mod races;
 mod ran;
+mod record;
 mod reload;
 mod run_command;
 mod secrets;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use estop_core::decision::{Decision, Finding, Guard};
 use estop_core::ended::Ended;
 use estop_core::event::{CallKind, Estimate, Event, EventKind, RequestReceived};
@@ -17,6 +18,7 @@ use super::LlmRequest;
 use crate::auth::identity::Caller;
 use crate::engine::agents::Agent;
 use crate::engine::previous_responses::RequestSummary;
+use crate::engine::recorder::CapturedRequest;
 use crate::exchange::exchange::ExchangeContext;
 use crate::exchange::pricing::{ModelPrices, Size};
 use crate::exchange::usage_meter::{Opened, UsageMeter};
@@ -30,7 +32,7 @@ impl LlmRequest {
         context: &ExchangeContext<'_>,
         gate: GateView,
         said: &RequestIn<'_>,
-        body_bytes: usize,
+        body: Option<&Bytes>,
     ) -> (Arc<Decision>, Box<UsageMeter>) {
         let ExchangeContext { worker, target, agent, flight } = *context;
         let caller = &target.caller;
@@ -43,7 +45,7 @@ impl LlmRequest {
         };
         print.steps.iter_mut().for_each(|step| shorten(&mut step.tool));
         let prices = self.prices(worker, said);
-        let estimate = self.estimate(worker, said, body_bytes, &prices);
+        let estimate = self.estimate(worker, said, body.map_or(0, Bytes::len), &prices);
         let engine = &worker.engine;
         // Commands are read before the lock is taken: nobody else waits for them.
         if !print.steps.is_empty() {
@@ -67,6 +69,17 @@ impl LlmRequest {
         let what = EventKind::RequestReceived(received);
         let decision = engine.apply_under(agent, &mut judged, Event { run: run.clone(), gate, what });
         drop(judged);
+        let recording = if decision.is_allowed() { engine.recorder.of(&agent.name) } else { None };
+        if let (Some(recording), Some(body)) = (&recording, body) {
+            recording.request(CapturedRequest {
+                request: flight.request,
+                at: engine.clock.mono(),
+                protocol: self.call.protocol,
+                body: body.clone(),
+                conversation: summary.conversation,
+                run: run.clone(),
+            });
+        }
         let mut account = UsageMeter::open(Opened {
             engine: engine.clone(),
             agent: Arc::clone(agent),
@@ -77,6 +90,7 @@ impl LlmRequest {
             prices,
             streams: self.stream,
             flight: flight.handle(),
+            recording,
         });
         if !decision.is_allowed() {
             account.never_opened();
