@@ -258,6 +258,8 @@ pub(super) struct ShadowScope<'a> {
     pub(super) run: Option<&'a str>,
 }
 
+const _: () = assert!(Guard::ALL.len() <= u16::BITS as usize, "`shadow_told` has a bit for each guard");
+
 /// Whether it was not reported yet that `guard` would stop. Bits, one for each guard.
 pub(super) fn is_first_report(told: &mut u16, guard: Guard, would_stop: bool) -> bool {
     let bit = 1 << guard.place();

@@ -192,7 +192,7 @@ pub fn in_file_shape(policy: &Policy) -> Map<String, Value> {
         "preset": shown::plain(&policy.preset),
         "kill_switch_enabled": policy.modes[Guard::Loop] == Mode::Enforce,
         "kill_switch_window_size": window_size,
-        "kill_switch_threshold": shown::tenths(*threshold_tenths),
+        "kill_switch_threshold": shown::number(u64::from(*threshold_tenths), 1),
         "exempt_tools": exempt_tools,
         "loop_rules": {
             "back_to_back": back_to_back,

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::values::Decimal;
 use crate::guard::Guard;
 use crate::money::NanoUsd;
 use crate::policy::{AllowedHours, BudgetPolicy, Limits, Modes};
@@ -12,14 +13,15 @@ pub(super) fn plain(value: &impl Serialize) -> Value {
     serde_json::to_value(value).unwrap_or_default()
 }
 
-/// Tenths as a number.
-pub(super) fn tenths(tenths: u16) -> f64 {
-    f64::from(tenths) / 10.0
+/// A scaled whole number as people write it: 105 with one decimal is 10.5.
+pub(super) fn number(scaled: u64, decimals: u32) -> Value {
+    let number: Option<f64> = Decimal(scaled, decimals).to_string().parse().ok();
+    json!(number)
 }
 
 /// Spending caps.
 pub(super) fn budget(budget: &BudgetPolicy) -> Value {
-    let usd = |usd: Option<NanoUsd>| usd.map(|usd| usd.0 as f64 / NanoUsd::DOLLAR.0 as f64);
+    let usd = |usd: Option<NanoUsd>| usd.map(|usd| number(usd.0, 9));
     json!({
         "usd_per_day": usd(budget.usd_per_day),
         "usd_per_month": usd(budget.usd_per_month),
@@ -63,6 +65,6 @@ pub(super) fn limits(limits: &Limits) -> Value {
         "max_turns": limits.max_turns,
         "max_active_duration": limits.max_active_duration,
         "max_sleep_duration": limits.max_sleep_duration,
-        "warning_threshold": f64::from(limits.warning_threshold_bp) / 10_000.0,
+        "warning_threshold": number(limits.warning_threshold_bp.into(), 4),
     })
 }

@@ -6,6 +6,7 @@ use estop_core::fingerprint::features::{Features, Numbers};
 use estop_core::fingerprint::simhash::SimHash;
 use estop_core::fingerprint::step_words::StepWords;
 use estop_core::fingerprint::{CallFingerprint, RequestFingerprint, ResponseFingerprint, StepFingerprint};
+use estop_core::guard::Guard;
 use estop_core::ids::{CallId, Hash64, RequestId};
 use estop_core::loop_detector::chant::Chant;
 use estop_core::money::NanoUsd;
