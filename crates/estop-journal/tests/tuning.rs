@@ -3,6 +3,7 @@
 use estop_core::engine::AgentState;
 use estop_core::event::{Ended, Estimate, Event, EventKind, RequestReceived, ResponseCompleted, Usage};
 use estop_core::fingerprint::{RequestFingerprint, RequestText, ResponseFingerprint, ResponseText, StepText};
+use estop_core::guard::Guard;
 use estop_core::ids::RequestId;
 use estop_core::policy::{LoopPolicy, Mode, Policy, Profile};
 use estop_core::time::{Millis, Now};
@@ -23,7 +24,7 @@ const EVERY_MS: u64 = 15_000;
 impl Recorded {
     fn new(mode: Mode) -> Recorded {
         let mut policy = Policy::default();
-        policy.modes.loops = mode;
+        policy.modes[Guard::Loop] = mode;
         let mut lines = Vec::new();
         let writer = LineWriter::begin(&mut lines);
         Recorded { policy, state: AgentState::default(), writer, lines, requests: 0, now: 1_000 }

@@ -7,6 +7,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeSet;
 
+use estop_core::guard::Guard;
 use estop_core::policy::{LoopPolicy, Mode, Policy, Profile};
 use estop_journal::{RunEnd, SettingOutcome, Traffic};
 use serde_json::{Map, Value};
@@ -44,7 +45,7 @@ impl Case<'_> {
     }
 
     pub(super) fn is_enforced(&self) -> bool {
-        self.policy.modes.loops == Mode::Enforce
+        self.policy.modes[Guard::Loop] == Mode::Enforce
     }
 
     pub(super) fn propose(&self) -> Proposal {

@@ -29,11 +29,7 @@ pub struct RateFinding {
 impl std::fmt::Display for RateFinding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.in_flight >= IN_FLIGHT_MAX {
-            return write!(
-                f,
-                "This agent has {} requests in flight, which is its limit.",
-                self.in_flight
-            );
+            return write!(f, "This agent has {} requests in flight, which is its limit.", self.in_flight);
         }
         f.write_str("Rate limit: ")?;
         if let Some(max) = self.requests_max {

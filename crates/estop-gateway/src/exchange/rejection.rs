@@ -110,7 +110,9 @@ impl Rejection {
             UpstreamError::Unreachable(why) => {
                 format!("{upstream} cannot be reached (estop did not block this): {why}.")
             }
-            UpstreamError::Broken(why) => format!("{upstream} gave no answer (estop did not block this): {why}."),
+            UpstreamError::Broken(why) => {
+                format!("{upstream} gave no answer (estop did not block this): {why}.")
+            }
         };
         Rejection::new(Kind::Upstream { status: 502 }, "upstream_unreachable", message)
     }

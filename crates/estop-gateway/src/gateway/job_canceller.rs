@@ -101,7 +101,8 @@ struct Failing<'a> {
 impl Drop for Failing<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let why = "estop failed while it cancelled this: check at the provider, it may still run".to_owned();
+            let why =
+                "estop failed while it cancelled this: check at the provider, it may still run".to_owned();
             self.engine.job_tried(self.number, JobStanding::NotCancelled(why), None);
         }
     }

@@ -11,7 +11,7 @@ fn assembled(lines: &[Value]) -> Vec<Value> {
     assembly.finish()
 }
 
-fn request(n: u64, last_user: &str, continues: bool, steps: Value) -> Value {
+fn request(n: u64, last_user: &str, continues: bool, steps: &Value) -> Value {
     json!({"request": n, "at_ms": n * 1_000, "conversation": "c", "dropped": 0, "last_user": last_user,
         "continues": continues, "text_bytes": 100 * n, "steps": steps})
 }
@@ -43,9 +43,9 @@ fn owned(steps: &[[&str; 3]]) -> Vec<[String; 3]> {
 #[test]
 fn ld_7_what_was_done_before_it_was_recorded_is_no_step() {
     let traces = assembled(&[
-        request(1, "go", true, json!([step("ls", "{}", "a")])),
+        request(1, "go", true, &json!([step("ls", "{}", "a")])),
         answer(1, "", "ok"),
-        request(2, "go", true, json!([step("cat", "{}", "b"), step("cat", "{\"n\":1}", "c")])),
+        request(2, "go", true, &json!([step("cat", "{}", "b"), step("cat", "{\"n\":1}", "c")])),
     ]);
     let expected = [
         ("go".to_owned(), true, owned(&[["ls", "{}", "a"]])),
@@ -62,11 +62,11 @@ fn ld_7_what_was_done_before_it_was_recorded_is_no_step() {
 #[test]
 fn ld_7_a_history_that_was_rewritten_goes_on_in_a_new_part_and_says_so() {
     let traces = assembled(&[
-        request(1, "go", false, json!([])),
+        request(1, "go", false, &json!([])),
         answer(1, "I will look.", "ok"),
-        request(2, "something else", false, json!([])),
+        request(2, "something else", false, &json!([])),
         answer(2, "Fine.", "ok"),
-        request(3, "thanks", false, json!([step("", "Fine.", "thanks")])),
+        request(3, "thanks", false, &json!([step("", "Fine.", "thanks")])),
     ]);
     assert_eq!(traces.len(), 2, "{traces:?}");
     assert_eq!(judged(&traces[0]), [("go".to_owned(), false, owned(&[]))]);
@@ -82,12 +82,12 @@ fn ld_7_a_history_that_was_rewritten_goes_on_in_a_new_part_and_says_so() {
 
 #[test]
 fn ld_7_a_gap_begins_a_new_part_and_a_shorter_history_is_noted() {
-    let mut gap = request(3, "go", true, json!([step("ls", "{}", "a")]));
+    let mut gap = request(3, "go", true, &json!([step("ls", "{}", "a")]));
     gap["dropped"] = json!(1);
-    let mut shorter = request(2, "go", true, json!([step("ls", "{}", "a")]));
+    let mut shorter = request(2, "go", true, &json!([step("ls", "{}", "a")]));
     shorter["text_bytes"] = json!(10);
     let traces = assembled(&[
-        request(1, "go", false, json!([])),
+        request(1, "go", false, &json!([])),
         answer(1, "", "ok"),
         shorter,
         answer(2, "", "ok"),
@@ -103,9 +103,9 @@ fn ld_7_results_alone_find_their_calls_and_a_retry_stands_once() {
     let mut called = answer(1, "", "ok");
     called["calls"] = json!([{"id": "x", "tool": "ls", "args": "{\"a\":1}"}]);
     let result = json!([{"tool": "", "args": "", "result": "b", "ended": "failed", "call_id": "x"}]);
-    let again = request(2, "go", true, result);
+    let again = request(2, "go", true, &result);
     let traces = assembled(&[
-        request(1, "go", false, json!([])),
+        request(1, "go", false, &json!([])),
         called,
         again.clone(),
         answer(2, "", "failed"),

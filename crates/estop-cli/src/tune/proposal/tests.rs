@@ -76,7 +76,7 @@ fn ld_7_the_guard_is_proposed_only_where_enough_was_seen() {
         .check(&json!({"kill_switch_enabled": true}), &["stops none of its runs", "no stop is in doubt"]);
     Told::new(19).check(&json!({}), &["(19 of 20)"]);
     let mut on = Told::new(0);
-    on.policy.modes.loops = Mode::Enforce;
+    on.policy.modes[Guard::Loop] = Mode::Enforce;
     on.check(&json!({}), &["stops none of its runs"]);
 }
 
