@@ -47,6 +47,20 @@ pub struct LoopFinding {
     /// How long nothing new has happened; `None` where the literal score does not ask.
     #[serde(skip_serializing_if = "is_fresh")]
     pub stretch: Option<Stretch>,
+    /// What the other score says at this moment; only where this one finds a loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other: Option<OtherScore>,
+}
+
+/// What the score that does not decide says (LD-1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct OtherScore {
+    /// Which one it is.
+    pub counts: LoopScore,
+    /// In tenths.
+    pub score: u32,
+    /// Whether it finds a loop, too.
+    pub is_loop: bool,
 }
 
 /// The newest step brought news: nothing worth writing down.
@@ -107,8 +121,24 @@ pub(crate) fn judge(
     observed: &Observed<'_>,
     policy: &LoopPolicy,
 ) -> Judgement<LoopFinding> {
+    let mut finding = find(conversation, observed, policy, policy.score);
+    if finding.is_loop() {
+        let counts = policy.score.other();
+        let other = find(conversation, observed, policy, counts);
+        finding.other = Some(OtherScore { counts, score: other.score, is_loop: other.is_loop() });
+    }
+    Judgement::stop_if(finding.is_loop(), finding)
+}
+
+/// What one of the scores says, whichever decides.
+fn find(
+    conversation: Option<&Conversation>,
+    observed: &Observed<'_>,
+    policy: &LoopPolicy,
+    score: LoopScore,
+) -> LoopFinding {
     let mut finding = LoopFinding { max: policy.threshold_tenths, ..LoopFinding::default() };
-    let Looked { stale, rule, stretch } = look(conversation, observed, policy);
+    let Looked { stale, rule, stretch } = look(conversation, observed, policy, score);
     finding.repetition = rule.map(|(_, rule)| rule);
     finding.stretch = stretch;
     if let Some(c) = conversation {
@@ -126,7 +156,7 @@ pub(crate) fn judge(
     finding.score = PROMPT_TENTHS * u32::from(finding.prompts)
         + RESPONSE_TENTHS * u32::from(finding.responses)
         + CALL_TENTHS * u32::from(finding.calls);
-    Judgement::stop_if(finding.is_loop(), finding)
+    finding
 }
 
 /// How much of a conversation lies behind its last news: only that counts as similar (LD-1).
@@ -144,8 +174,13 @@ struct Looked {
     stretch: Option<Stretch>,
 }
 
-fn look(conversation: Option<&Conversation>, observed: &Observed<'_>, policy: &LoopPolicy) -> Looked {
-    if policy.score == LoopScore::Literal {
+fn look(
+    conversation: Option<&Conversation>,
+    observed: &Observed<'_>,
+    policy: &LoopPolicy,
+    score: LoopScore,
+) -> Looked {
+    if score == LoopScore::Literal {
         let track = conversation.map(|c| &c.track);
         let rule = track.unwrap_or(&Track::default()).find_at(observed.steps, policy);
         return Looked { stale: Stale { requests: usize::MAX, steps: usize::MAX }, rule, stretch: None };
@@ -208,7 +243,7 @@ pub struct LoopEvidence {
 /// The remembered requests that speak for a loop; where hooks alone saw the steps, those steps.
 pub(crate) fn evidence(c: &Conversation, observed: &Observed<'_>, policy: &LoopPolicy) -> LoopEvidence {
     let Observed { now, asked, steps, .. } = *observed;
-    let Looked { rule, .. } = look(Some(c), observed, policy);
+    let Looked { rule, .. } = look(Some(c), observed, policy, policy.score);
     let hit = rule.map_or(steps.len().saturating_sub(1), |(at, _)| at);
     let tool = observed.prints.get(hit).map(|step| step.tool.clone()).filter(|tool| !tool.is_empty());
     let takes_part = |back: usize, mark: &StepMark| match rule {

@@ -113,6 +113,16 @@ pub enum LoopScore {
     Literal,
 }
 
+impl LoopScore {
+    /// The one that does not decide.
+    pub(crate) fn other(self) -> LoopScore {
+        match self {
+            LoopScore::Novelty => LoopScore::Literal,
+            LoopScore::Literal => LoopScore::Novelty,
+        }
+    }
+}
+
 /// What kind of work an agent does: what counts as repetition in it (LD-6), and how long a stretch without news may be (LD-8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -26,6 +26,8 @@ scenarios! {
     cb_2_a_breaker_in_shadow_says_that_it_would_have_stopped
     cb_6_the_sentences_of_seed_3
     cb_6_the_third_request_used_up_escalates_at_once
+    ld_1_both_scores_are_in_the_evidence
+    ld_1_both_scores_where_progress_decides
     ld_3_a_block_and_an_unbroken_row_have_evidence
     ld_3_the_evidence_is_what_matched
     ld_6d_churn_names_its_tool

@@ -150,6 +150,8 @@ struct StopOut {
     /// The run; null = a conversation without a name.
     run: Option<String>,
     score: f64,
+    /// What the score that does not decide says: the one of `loop_score: literal`, or of `novelty`.
+    other_score: Option<f64>,
     /// In a sentence.
     reason: String,
 }
@@ -177,6 +179,7 @@ impl From<&Side> for SideOut {
             at: moment(stop.wall),
             run: stop.run.as_deref().map(str::to_owned),
             score: tenths(stop.finding.score),
+            other_score: stop.finding.other.map(|other| tenths(other.score)),
             reason: stop.finding.to_string(),
         };
         SideOut {

@@ -134,6 +134,7 @@ async fn ld_1_the_score_is_shown_with_its_parts() {
         window: 9,
         repetition: None,
         stretch: None,
+        other: None,
     };
     plane.operator.set_score("a0", finding);
     let score = plane.get("/api/agents/a0/score").await.expect(200).json();

@@ -261,6 +261,10 @@ fn end_name(end: RunEnd) -> &'static str {
     }
 }
 
+fn tenths(score: u32) -> f64 {
+    f64::from(score) / 10.0
+}
+
 fn outcome_json(setting: &LoopPolicy, outcome: &SettingOutcome) -> Value {
     let SettingOutcome { loops, ends, stops } = outcome;
     let stop = |told: &TunedStop| {
@@ -272,6 +276,8 @@ fn outcome_json(setting: &LoopPolicy, outcome: &SettingOutcome) -> Value {
             "request": (*request > 0).then_some(request),
             "tool": tool,
             "reason": stop.finding.told(tool.as_deref()),
+            "score": tenths(stop.finding.score),
+            "other_score": stop.finding.other.map(|other| tenths(other.score)),
             "sparing_setting": stop.finding.sparing_setting(tool.as_deref()),
             "run_ended": end_name(*end),
             "switched_on_again": *end == RunEnd::ByLoopGuard { activated: true },

@@ -14,7 +14,7 @@ use crate::loop_detector::Observed;
 use crate::loop_detector::progress::Progress;
 use crate::loop_detector::repetition::Track;
 use crate::loop_detector::step::StepMark;
-use crate::policy::{LoopPolicy, LoopScore};
+use crate::policy::LoopPolicy;
 use crate::ring::push_bounded;
 use crate::time::Millis;
 use crate::tripwire::activity::{Outputs, Tempo};
@@ -190,11 +190,10 @@ impl Conversation {
         stale >= answers
     }
 
-    /// Remembers what was observed. A conversation's first request has nothing to be compared with.
+    /// Remembers what was observed, whichever score decides: evidence shows both. A conversation's first request has nothing to
+    /// be compared with.
     pub(crate) fn observe(&mut self, observed: &Observed<'_>, policy: &LoopPolicy) {
-        if policy.score == LoopScore::Literal {
-            self.progress = None;
-        } else if self.progress.is_some()
+        if self.progress.is_some()
             || !observed.prints.is_empty()
             || !observed.exempt.is_empty()
             || !self.entries.is_empty()

@@ -226,6 +226,13 @@ fn finding_answer(world: &World, words: &[&str]) -> Answer {
         ["parts", parts] => {
             loops(&|f| Came::same(parts, format!("{}/{}/{}", f.prompts, f.responses, f.calls)))
         }
+        ["other", "score", "none"] => loops(&|f| Came::holds(f.other.is_none(), format!("{:?}", f.other))),
+        ["other", "score", score] => loops(&|f| {
+            Came::same(
+                score,
+                f.other.map_or_else(String::new, |o| format!("{}.{}", o.score / 10, o.score % 10)),
+            )
+        }),
         ["window", size] => loops(&|f| Came::same(size, f.window.to_string())),
         ["vetoes", vetoes @ ..] => gate(&|f| Came::same(&vetoes.join(" "), vetoes_of(f))),
         ["no", "vetoes"] => gate(&|f| Came::same("", vetoes_of(f))),

@@ -370,6 +370,10 @@ fn stopped(cause: Cause, told: &AgentRecord<'_>) -> Value {
         detail["threshold"] = json!(tenths(loops.max.into()));
         detail["window"] = json!(loops.window);
         detail["repetition"] = json!(loops.repetition);
+        if let Some(other) = loops.other {
+            detail["other_score"] =
+                json!({ "counts": other.counts, "score": tenths(other.score), "is_loop": other.is_loop });
+        }
     }
     let evidence = told.decision.evidence();
     if let Some(tool) = evidence.and_then(|evidence| evidence.tool.as_ref()) {
