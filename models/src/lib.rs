@@ -3,9 +3,9 @@
 
 #![allow(dead_code, unreachable_pub, reason = "the product's files, of which a model uses a part")]
 
-#[path = "../../crates/estop-gateway/src/killswitch/latch.rs"]
-pub mod latch;
-#[path = "../../crates/estop-gateway/src/killswitch/registry.rs"]
+#[path = "../../crates/estop-gateway/src/emergency_stop/gate_word.rs"]
+pub mod gate_word;
+#[path = "../../crates/estop-gateway/src/emergency_stop/registry.rs"]
 mod registry_file;
 
 /// What the files are built of here.
@@ -23,7 +23,7 @@ pub mod gate {
     use estop_core::system::{Channel, Channels, GateView, SystemState};
     use loom::sync::atomic::{AtomicBool, Ordering};
 
-    use crate::latch::Latch;
+    use crate::gate_word::GateWord;
     use crate::registry_file::Registry;
 
     /// One request: whether it was cut.
@@ -33,7 +33,7 @@ pub mod gate {
 
     /// The gate, and whether the kill was acknowledged.
     pub struct Gate {
-        latch: Latch,
+        latch: GateWord,
         requests: Arc<Registry<Request>>,
         acknowledged: AtomicBool,
     }
@@ -43,7 +43,7 @@ pub mod gate {
         pub fn open() -> Gate {
             let open = GateView { epoch: 1, ..GateView::OPEN };
             Gate {
-                latch: Latch::new(open, Channels::NONE),
+                latch: GateWord::new(open, Channels::NONE),
                 requests: Arc::new(Registry::new()),
                 acknowledged: AtomicBool::new(false),
             }

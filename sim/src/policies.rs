@@ -3,8 +3,8 @@
 use estop_core::guard::Guard;
 use estop_core::money::NanoUsd;
 use estop_core::policy::{
-    AllowedHours, BudgetPolicy, GatePolicy, Limit, Limits, LoopPolicy, LoopScore, Mode, ModelRules, Modes,
-    Policy, Preset, Profile, RateLimit, Unpriced, WatchdogPolicy, WatchdogScope,
+    AllowedHours, BudgetPolicy, Limit, Limits, LoopPolicy, LoopScore, Mode, ModelRules, Modes, Policy,
+    Preset, Profile, RateLimit, SafetyGatePolicy, Unpriced, WatchdogPolicy, WatchdogScope,
 };
 use estop_core::time::Zone;
 
@@ -119,11 +119,11 @@ fn any_limits(rng: &mut Rng) -> Limits {
     }
 }
 
-fn any_gate(rng: &mut Rng) -> GatePolicy {
+fn any_gate(rng: &mut Rng) -> SafetyGatePolicy {
     if rng.per_mille(600) {
-        return GatePolicy::default();
+        return SafetyGatePolicy::default();
     }
-    GatePolicy {
+    SafetyGatePolicy {
         max_tokens_per_minute: rng.pick(&[5_000, 50_000, u32::MAX]),
         max_tool_calls_per_minute: rng.pick(&[5, 60, 1_000]),
         loop_window_size: rng.pick(&[2, 5, 20]),
@@ -134,7 +134,7 @@ fn any_gate(rng: &mut Rng) -> GatePolicy {
         hard_stop_threshold: rng.pick(&[300, 590]),
         recovery_rate: rng.pick(&[0, 10, 100]),
         recovery_cap: rng.pick(&[500, 800]),
-        ..GatePolicy::default()
+        ..SafetyGatePolicy::default()
     }
 }
 

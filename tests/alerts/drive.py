@@ -129,7 +129,7 @@ def mail_servers(context):
     return first, starttls, second, implicit
 
 
-def mend(part):
+def fix(part):
     """`nullable` without a type makes Prism's validator give up on a whole body without a word."""
     if isinstance(part, dict):
         if "nullable" in part and "type" not in part:
@@ -137,7 +137,7 @@ def mend(part):
         part = list(part.values())
     if isinstance(part, list):
         for inner in part:
-            mend(inner)
+            fix(inner)
 
 
 def cut_description():
@@ -155,7 +155,7 @@ def cut_description():
                 needed[kind][name] = whole["components"][kind][name]
                 todo.append(json.dumps(needed[kind][name]))
     whole["components"] = needed
-    mend(whole)
+    fix(whole)
     (FOLDER / "github.json").write_text(json.dumps(whole))
 
 

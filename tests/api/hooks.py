@@ -11,7 +11,7 @@ checks.AUTH_REJECTION_STATUSES = frozenset({401, 403, 429})
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """Mends what no schema can say. What is wrong by the schema stays wrong."""
+    """Fixes what no schema can say. What is wrong by the schema stays wrong."""
     if not isinstance(case.body, dict):
         return
     if isinstance(case.body.get("allowed_hours"), dict) and case.body["allowed_hours"]:

@@ -13,7 +13,7 @@ use estop_core::ids::Hash64;
 use estop_core::policy::Policy;
 use estop_core::system::SystemEvent;
 use estop_core::time::{Millis, Now};
-use estop_journal::{Body, Manifest, Payload, SYSTEM, State, write_record};
+use estop_journal::{Manifest, Payload, RecordBody, SYSTEM, State, write_record};
 use estop_store::segments::{JOURNAL_FOLDER, SegmentWriter, seal};
 use estop_store::{AgentSeen, Cursor, Durability, Journal, JournalBatch, Snapshot, Sqlite, SqliteOptions};
 
@@ -48,7 +48,7 @@ struct Making {
     writer: SegmentWriter,
     manifest: Manifest,
     state: State,
-    body: Body,
+    body: RecordBody,
     lines: Vec<u8>,
     states: Vec<AgentState>,
     begin: i64,

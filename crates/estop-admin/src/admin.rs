@@ -8,7 +8,7 @@ use estop_store::{StoreError, Token, TokenRole};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::access::{ENV_NAME, chosen_token, is_kept_as, made_token};
-use crate::guard::{Gate, Origin, guard};
+use crate::auth::{AuthState, Origin, guard};
 use crate::problem::Problem;
 use crate::state::{AdminState, App, Shared};
 use crate::{openapi, pages};
@@ -121,7 +121,7 @@ impl Admin {
     }
 
     fn through(&self, origin: Origin) -> Router {
-        let gate = Gate::new(&self.app, origin);
+        let gate = AuthState::new(&self.app, origin);
         let api = openapi::handlers().layer(from_fn_with_state(gate.clone(), guard));
         pages::routes(gate).merge(api).with_state(Arc::clone(&self.app))
     }

@@ -11,7 +11,7 @@ use axum::{Extension, Json};
 use estop_core::agent::standing::Standing;
 use estop_core::agent::status::StatusKind;
 use estop_core::ids::Name;
-use estop_core::operator::{AgentView, Operator, Steer};
+use estop_core::operator::{AgentCommand, AgentView, Operator};
 use estop_store::{Agent, Origin, StoreError};
 use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
@@ -31,8 +31,8 @@ use crate::problem::{Kind, Problem};
 use crate::state::{App, at_once};
 use kill_switch::KillSwitchIn;
 use row::Found;
+use shown::AgentCommandOut;
 pub(crate) use shown::AgentOut;
-use shown::SteeredOut;
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::default()
@@ -243,7 +243,7 @@ fn remove(app: &App, name: &str, if_match: &IfMatch, caller: &Caller) -> Result<
     }
     // One that rests in the store is stopped too.
     app.operator.add_agent(name)?;
-    app.operator.steer(name, Steer::Deactivate, &caller.by)?;
+    app.operator.steer(name, AgentCommand::Deactivate, &caller.by)?;
     // The stop changes its row, too: not between here and the deletion.
     app.operator.is_stored();
     let stored = row::stored(app, &row::find(app, name)?)?;
@@ -257,12 +257,12 @@ fn remove(app: &App, name: &str, if_match: &IfMatch, caller: &Caller) -> Result<
 macro_rules! steer {
     ($(#[$doc:meta])* $name:ident, $path:literal, $steer:expr) => {
         $(#[$doc])*
-        #[utoipa::path(post, path = $path, tag = "agents", params(AgentPath), responses((status = 200, body = SteeredOut)))]
+        #[utoipa::path(post, path = $path, tag = "agents", params(AgentPath), responses((status = 200, body = AgentCommandOut)))]
         async fn $name(
             State(app): State<App>,
             Extension(caller): Extension<Caller>,
             PathIn(path): PathIn<AgentPath>,
-        ) -> Answer<SteeredOut> {
+        ) -> Answer<AgentCommandOut> {
             steer(&app, path.id, $steer, caller).await
         }
     };
@@ -271,51 +271,51 @@ macro_rules! steer {
 steer!(
     /// Switches an agent on. Its window, mode, cooldown and counters begin anew, its run without a name begins anew if it
     /// is at a limit, and its open incidents are closed.
-    activate, "/api/agents/{id}/activate", Steer::Activate
+    activate, "/api/agents/{id}/activate", AgentCommand::Activate
 );
 steer!(
     /// Switches an agent off: what it has under way is ended, and it stays off.
-    deactivate, "/api/agents/{id}/deactivate", Steer::Deactivate
+    deactivate, "/api/agents/{id}/deactivate", AgentCommand::Deactivate
 );
 steer!(
     /// Pauses an agent: what is new is refused for now.
-    pause, "/api/agents/{id}/pause", Steer::Pause
+    pause, "/api/agents/{id}/pause", AgentCommand::Pause
 );
 steer!(
     /// Lets a paused agent go on; its open incidents are closed.
-    resume, "/api/agents/{id}/resume", Steer::Resume
+    resume, "/api/agents/{id}/resume", AgentCommand::Resume
 );
 
 /// A stop acts first and looks afterwards: nothing slow stands before it.
-async fn steer(app: &App, name: Name, steer: Steer, caller: Caller) -> Answer<SteeredOut> {
-    let stops = matches!(steer, Steer::Deactivate | Steer::Pause);
+async fn steer(app: &App, name: Name, steer: AgentCommand, caller: Caller) -> Answer<AgentCommandOut> {
+    let stops = matches!(steer, AgentCommand::Deactivate | AgentCommand::Pause);
     if !stops || app.operator.agent(&name).is_none() {
         load(app, name.clone()).await?;
     }
     let was_paused = |view: AgentView| matches!(view.standing, Standing::Paused { .. });
-    let resumes = steer == Steer::Resume && app.operator.agent(&name).is_some_and(was_paused);
+    let resumes = steer == AgentCommand::Resume && app.operator.agent(&name).is_some_and(was_paused);
     let (asked, agent, by) = (std::sync::Arc::clone(app), name.clone(), caller.by.clone());
     let view = at_once(move || Ok(asked.operator.steer(&agent, steer, &by)?)).await?;
     let closed = match steer {
-        Steer::Activate => {
+        AgentCommand::Activate => {
             let (asked, agent) = (std::sync::Arc::clone(app), name.clone());
             app.work(move || answered(&asked, &agent, &caller.by)).await?
         }
-        Steer::Resume if resumes => {
+        AgentCommand::Resume if resumes => {
             let (asked, agent) = (std::sync::Arc::clone(app), name.clone());
             app.work(move || cases::close_incidents(&asked, &agent, &caller.by, steer)).await?
         }
-        Steer::Deactivate | Steer::Pause | Steer::Resume => ClosedOut::default(),
+        AgentCommand::Deactivate | AgentCommand::Pause | AgentCommand::Resume => ClosedOut::default(),
     };
     let message = message(&view, steer, &closed);
     let stored = app.store(move |store| store.agent(&name)).await.unwrap_or(None);
     let agent = AgentOut::of(app, &Found { stored, live: Some(view) });
-    Ok(Json(SteeredOut { agent, message, closed }))
+    Ok(Json(AgentCommandOut { agent, message, closed }))
 }
 
 /// Closes what an activation answers: the agent's incidents, and the escalations of its run without a name.
 fn answered(app: &App, agent: &str, by: &str) -> Result<ClosedOut, Problem> {
-    let incidents = cases::close_incidents(app, agent, by, Steer::Activate)?;
+    let incidents = cases::close_incidents(app, agent, by, AgentCommand::Activate)?;
     let closed = incidents.and(cases::close_escalations(app, agent, None, by)?);
     for escalation in closed.escalations() {
         app.alerts_api.escalation_resolved(escalation, agent, "", by);
@@ -324,13 +324,13 @@ fn answered(app: &App, agent: &str, by: &str) -> Result<ClosedOut, Problem> {
 }
 
 /// What was done, and what still stands in the agent's way.
-fn message(view: &AgentView, steer: Steer, closed: &ClosedOut) -> String {
+fn message(view: &AgentView, steer: AgentCommand, closed: &ClosedOut) -> String {
     let (name, status) = (&view.name, &view.status);
     match steer {
-        Steer::Deactivate => format!("{name} is deactivated: what it had in progress is ended."),
-        Steer::Pause => format!("{name} is {}.", status.label),
-        Steer::Activate | Steer::Resume => {
-            let done = if steer == Steer::Activate { "activated" } else { "resumed" };
+        AgentCommand::Deactivate => format!("{name} is deactivated: what it had in progress is ended."),
+        AgentCommand::Pause => format!("{name} is {}.", status.label),
+        AgentCommand::Activate | AgentCommand::Resume => {
+            let done = if steer == AgentCommand::Activate { "activated" } else { "resumed" };
             let stands = match status.kind {
                 StatusKind::Active => "active.".to_owned(),
                 StatusKind::RateLimited

@@ -15,7 +15,7 @@ pub trait AlertsApi: Send + Sync {
     }
     /// Rules of the configuration file, by name, as JSON (those of the store are the store's).
     fn file_rules(&self) -> Vec<(Name, String)>;
-    /// Whether a rule could be used: its JSON, or what is wrong and how to mend it.
+    /// Whether a rule could be used: its JSON, or what is wrong and how to fix it.
     fn check_rule(&self, rule: &str) -> Result<(), UnusableRule>;
     /// The rules in the store changed: takes them up. Whoever calls it holds `AdminState::edits`.
     fn rules_changed(&self) -> Result<(), RulesNotTaken>;
@@ -76,14 +76,14 @@ pub enum AlertsError {
     Invalid {
         /// Which field.
         field: &'static str,
-        /// What is wrong, and how to mend it.
+        /// What is wrong, and how to fix it.
         problem: String,
     },
     /// There is too much to do right now.
     Busy,
 }
 
-/// What is wrong with a rule, and how to mend it.
+/// What is wrong with a rule, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UnusableRule(pub String);

@@ -34,7 +34,7 @@ const RECORDS_MAX: usize = 50_000;
 /// Records that are in memory at a time.
 const PAGE: usize = 1000;
 /// Longer nobody waits: what was judged until then is the answer, and says so.
-const WITHIN: Duration = Duration::from_secs(8);
+const TIMEOUT: Duration = Duration::from_secs(8);
 /// Stops that are listed.
 const LISTED: usize = 20;
 const DAY_MS: i64 = 86_400_000;
@@ -105,7 +105,7 @@ async fn backtest(
 /// The same for the pages.
 pub(crate) async fn effect_of(app: &App, agent: Name, tried: Tried) -> Result<Effect, Problem> {
     tried.check()?;
-    let permit = tokio::time::timeout(WITHIN, Arc::clone(&app.long_reads).acquire_owned()).await;
+    let permit = tokio::time::timeout(TIMEOUT, Arc::clone(&app.long_reads).acquire_owned()).await;
     let Ok(Ok(permit)) = permit else {
         let detail = "The journal is read by others. Try again when they are done.";
         return Err(Problem::new(Kind::Unavailable, detail).retry_after(5));
@@ -147,7 +147,7 @@ fn judge(app: &App, agent: &str, tried: Tried, gone: &AtomicBool) -> Result<Effe
         since,
         records_max: RECORDS_MAX,
         page: PAGE,
-        within: WITHIN,
+        within: TIMEOUT,
         spent: &|| begun.elapsed(),
         gone,
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use estop_core::operator::{JournalTrouble, Operator, Stopped, StuckPart, TriggerView};
+use estop_core::operator::{JournalFailure, Operator, Stopped, StuckPart, TriggerView};
 use estop_core::system::button::{Latched, Press, Unlock};
 use estop_core::system::{
     Channel, Channels, GateView, KillReason, SystemDecision, SystemOutcome, SystemState,
@@ -125,12 +125,12 @@ impl From<TriggerView> for TriggerOut {
 #[utoipa::path(get, path = "/api/emergency/status", tag = "emergency", responses((status = 200, body = StatusOut)))]
 async fn status(State(app): State<App>) -> Answer<StatusOut> {
     let Latched { gate, reason, note, by, source, since, metadata } = app.operator.button();
-    let trouble = app.operator.journal_trouble();
+    let trouble = app.operator.journal_failure();
     Ok(Json(StatusOut {
         state: state_name(gate.state),
         reason: reason.map(reason_name),
         operational: gate.state == SystemState::Running && gate.shut.is_empty() && trouble.is_none(),
-        journal_problem: trouble.map(JournalTrouble::text),
+        journal_problem: trouble.map(JournalFailure::text),
         stuck_parts: app.operator.stuck_parts().into_iter().map(StuckPartOut::from).collect(),
         llm_enabled: gate.lets_pass(Channel::Llm),
         messaging_enabled: gate.lets_pass(Channel::Messaging),

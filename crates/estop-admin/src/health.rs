@@ -35,7 +35,7 @@ async fn lives() -> Json<HealthOut> {
 #[utoipa::path(get, path = "/readyz", tag = "health", responses((status = 200, body = HealthOut)))]
 async fn ready(State(app): State<App>) -> Answer<HealthOut> {
     // What is broken is said first: a button may be pressed because of it.
-    if let Some(trouble) = app.operator.journal_trouble() {
+    if let Some(trouble) = app.operator.journal_failure() {
         return Err(Problem::new(Kind::Unavailable, trouble.text()));
     }
     if let Some(part) = app.operator.stuck_parts().first() {

@@ -21,7 +21,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::Caller;
-use crate::input::{BODY_MAX, BODY_WITHIN, InPath, PathIn, QueryIn, is_json, read};
+use crate::input::{BODY_MAX, BODY_TIMEOUT, InPath, PathIn, QueryIn, is_json, read};
 use crate::problem::{Kind, Problem};
 use crate::state::{App, at_once};
 
@@ -38,7 +38,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
 }
 
 /// Who must wait longer with a large body is refused: others may take 10 s each, and a client does not wait for that.
-const LARGE_WITHIN: Duration = Duration::from_secs(1);
+const LARGE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The client whose contract is our own form.
 const GENERIC: &str = "generic";
@@ -94,7 +94,7 @@ struct HookIn {
     /// The person's words, with `prompt-submit`.
     prompt: Option<Value>,
     /// The agent's last words, with `turn-end`: the summary of a run that was stopped.
-    last_words: Option<Value>,
+    last_message: Option<Value>,
 }
 
 /// A tool call, before and after.
@@ -359,12 +359,12 @@ fn named(headers: &HeaderMap, name: &'static str) -> Option<String> {
 async fn body_of(app: &App, request: Request) -> Result<Bytes, Problem> {
     let length = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if length.is_some_and(|length: usize| length <= BODY_MAX) {
-        return read(request.into_body(), BODY_MAX, BODY_WITHIN).await;
+        return read(request.into_body(), BODY_MAX, BODY_TIMEOUT).await;
     }
-    let within = tokio::time::timeout(LARGE_WITHIN, permit(&app.large_hooks)).await;
+    let within = tokio::time::timeout(LARGE_TIMEOUT, permit(&app.large_hooks)).await;
     let busy = |_| Problem::new(Kind::Unavailable, "Too many large hooks come in at a time.").retry_after(1);
     let _permit = within.map_err(busy)??;
-    read(request.into_body(), HOOK_BODY_MAX, BODY_WITHIN).await
+    read(request.into_body(), HOOK_BODY_MAX, BODY_TIMEOUT).await
 }
 
 async fn permit(semaphore: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Problem> {

@@ -20,9 +20,9 @@ use crate::state::App;
 /// A body may be this large. The largest real one, a policy, has a few kilobytes.
 pub(crate) const BODY_MAX: usize = 1024 * 1024;
 /// And take so long: a caller that stalls does not keep its place.
-pub(crate) const BODY_WITHIN: Duration = Duration::from_secs(10);
+pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// A kill waits no longer for what it says: then it stops everything.
-pub(crate) const KILL_BODY_WITHIN: Duration = Duration::from_millis(500);
+pub(crate) const KILL_BODY_TIMEOUT: Duration = Duration::from_millis(500);
 /// Entries of one page.
 pub(crate) const PAGE_MAX: usize = 500;
 const PAGE: usize = 100;
@@ -35,7 +35,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonIn<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         let is_json = is_json(request.headers());
-        let bytes = read(request.into_body(), BODY_MAX, BODY_WITHIN).await?;
+        let bytes = read(request.into_body(), BODY_MAX, BODY_TIMEOUT).await?;
         if !is_json {
             return Err(Problem::new(Kind::NotJson, "Send the body with `content-type: application/json`."));
         }
@@ -50,7 +50,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for JsonOrNot
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
-        let bytes = read(request.into_body(), BODY_MAX, BODY_WITHIN).await?;
+        let bytes = read(request.into_body(), BODY_MAX, BODY_TIMEOUT).await?;
         let given = if bytes.is_empty() { None } else { parse::<Option<T>>(&bytes)? };
         Ok(JsonOrNothing(given.unwrap_or_default()))
     }
@@ -63,7 +63,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for JsonIfRea
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
-        let bytes = read(request.into_body(), BODY_MAX, KILL_BODY_WITHIN).await.unwrap_or_default();
+        let bytes = read(request.into_body(), BODY_MAX, KILL_BODY_TIMEOUT).await.unwrap_or_default();
         Ok(JsonIfReadable(serde_json::from_slice(&bytes).unwrap_or_default()))
     }
 }

@@ -12,14 +12,14 @@
 
 // Who may come in, and what they bring and get.
 mod access;
-mod guard;
-mod hours;
+mod auth;
+mod connection_slot;
 mod input;
 mod output;
 mod problem;
-mod seat;
+mod recent_activity;
 mod state;
-mod supervisor_lines;
+mod supervisor_connections;
 mod untrusted;
 
 // The routes, the most urgent first.
@@ -37,8 +37,8 @@ mod hooks;
 mod recordings;
 mod runs;
 
+mod admin_tokens;
 mod keys;
-mod people;
 mod sessions;
 
 mod alerts;
@@ -57,8 +57,8 @@ mod admin;
 
 pub use admin::{Admin, FirstStartError};
 pub use alerts_api::{AlertsApi, AlertsError, ChannelView, MuteView, NoAlerts, RulesNotTaken, UnusableRule};
+pub use connection_slot::ConnectionSlot;
 pub use overrides::{UnreadableRules, overrides_of};
 pub use presets::kept_preset;
-pub use seat::Seat;
-pub use state::{AdminState, Clock, Options, Place, PolicyFileNow};
+pub use state::{AdminState, Clock, Installation, Options, PolicyFileNow};
 pub use untrusted::untrusted;

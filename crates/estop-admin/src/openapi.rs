@@ -17,8 +17,8 @@ use crate::access::{Needs, ROUTES, role_name};
 use crate::problem::{FieldError, Kind, ProblemOut};
 use crate::state::App;
 use crate::{
-    agents, alerts, background, backtest, budgets, cases, emergency, events, health, hooks, journal, keys,
-    people, policy, presets, prooftest, recordings, runs, sessions, spend,
+    admin_tokens, agents, alerts, background, backtest, budgets, cases, emergency, events, health, hooks,
+    journal, keys, policy, presets, prooftest, recordings, runs, sessions, spend,
 };
 
 /// Every handler with its part of the document.
@@ -40,7 +40,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(runs::routes())
         .merge(recordings::routes())
         .merge(keys::routes())
-        .merge(people::routes())
+        .merge(admin_tokens::routes())
         .merge(sessions::routes())
         .merge(events::routes())
         .merge(journal::routes())

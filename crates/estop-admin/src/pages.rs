@@ -10,10 +10,10 @@ mod charts;
 mod connect;
 mod effect;
 mod frame;
-mod guard;
 mod incidents;
 mod journal;
 mod live;
+mod login;
 mod needs_human;
 mod overview;
 mod preset;
@@ -31,12 +31,12 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 
-use crate::guard::Gate;
+use crate::auth::AuthState;
 use crate::problem::{Kind, Problem};
 use crate::state::App;
 
 /// All pages, behind their own guard: who is not known is sent to the login.
-pub(crate) fn routes(gate: Gate) -> Router<App> {
+pub(crate) fn routes(gate: AuthState) -> Router<App> {
     Router::new()
         .route("/", get(overview::page))
         .route("/agents/{id}", get(agent::page))
@@ -50,12 +50,12 @@ pub(crate) fn routes(gate: Gate) -> Router<App> {
         .route("/settings", get(settings::page))
         .route("/connect", get(connect::page))
         .route("/live", get(live::stream))
-        .layer(from_fn_with_state(gate.clone(), guard::members))
+        .layer(from_fn_with_state(gate.clone(), login::members))
         .merge(
             Router::new()
-                .route("/login", get(guard::login))
+                .route("/login", get(login::login))
                 .route("/assets/{name}", get(assets::one))
-                .layer(from_fn_with_state(gate, guard::strangers)),
+                .layer(from_fn_with_state(gate, login::strangers)),
         )
 }
 

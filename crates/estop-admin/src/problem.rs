@@ -1,5 +1,5 @@
 //! What the caller sees when something does not work: a problem document (RFC 9457) with a stable code, a sentence
-//! and, for wrong input, each field with its bound and the mend. Never a token, a key or a prompt.
+//! and, for wrong input, each field with its bound and the fix. Never a token, a key or a prompt.
 
 use axum::response::{IntoResponse, Response};
 use estop_core::operator::OperatorError;
@@ -27,7 +27,7 @@ pub(crate) enum Kind {
     TooManyAttempts,
     TooManyHeaders,
     Internal,
-    NotKept,
+    NotPersisted,
     Unavailable,
 }
 
@@ -49,7 +49,7 @@ impl Kind {
         Kind::TooManyAttempts,
         Kind::TooManyHeaders,
         Kind::Internal,
-        Kind::NotKept,
+        Kind::NotPersisted,
         Kind::Unavailable,
     ];
 
@@ -80,7 +80,7 @@ impl Kind {
                 (S::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers", "Too many headers")
             }
             Kind::Internal => (S::INTERNAL_SERVER_ERROR, "internal", "estop made a mistake"),
-            Kind::NotKept => (S::INTERNAL_SERVER_ERROR, "not_kept", "Done, but not on disk"),
+            Kind::NotPersisted => (S::INTERNAL_SERVER_ERROR, "not_kept", "Done, but not on disk"),
             Kind::Unavailable => (S::SERVICE_UNAVAILABLE, "unavailable", "Not now"),
         }
     }
@@ -245,7 +245,7 @@ impl From<OperatorError> for Problem {
             OperatorError::BadPolicy(policy) => {
                 Problem::field(policy.keys.join("."), policy.problem.to_string())
             }
-            OperatorError::NotKept(_) => Problem::new(Kind::NotKept, sentence(&error.to_string())),
+            OperatorError::NotPersisted(_) => Problem::new(Kind::NotPersisted, sentence(&error.to_string())),
         }
     }
 }

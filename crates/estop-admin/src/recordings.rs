@@ -23,10 +23,10 @@ use utoipa_axum::routes;
 
 use crate::access::Caller;
 use crate::agents::AgentPath;
+use crate::connection_slot::ConnectionSlot;
 use crate::input::{JsonIn, PathIn};
 use crate::output::{Answer, moment};
 use crate::problem::Problem;
-use crate::seat::Seat;
 use crate::state::App;
 
 /// Lines on their way: who reads slowly has the queue before them fill up, where it is counted.
@@ -81,7 +81,7 @@ struct RecordingsOut {
 async fn record(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    seat: Option<Extension<Seat>>,
+    seat: Option<Extension<ConnectionSlot>>,
     PathIn(path): PathIn<AgentPath>,
     JsonIn(new): JsonIn<RecordingIn>,
 ) -> Result<Response, Problem> {
@@ -131,7 +131,7 @@ async fn list(State(app): State<App>) -> Answer<RecordingsOut> {
 /// The lines of a recording. Dropped with its connection, it ends the recording.
 struct Lines {
     receiver: mpsc::Receiver<Bytes>,
-    seat: Seat,
+    seat: ConnectionSlot,
     _recording: Recording,
 }
 

@@ -12,9 +12,9 @@ use tokio::sync::Semaphore;
 
 use crate::access::{Sessions, TOKENS_MAX, Tokens};
 use crate::alerts_api::AlertsApi;
-use crate::hours::Hours;
 use crate::problem::{Kind, Problem};
-use crate::supervisor_lines::Lines;
+use crate::recent_activity::RecentActivity;
+use crate::supervisor_connections::SupervisorConnections;
 
 /// Wall-clock milliseconds since 1970.
 pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
@@ -39,14 +39,14 @@ pub struct AdminState {
     /// How it is reached.
     pub options: Options,
     /// Where the rest of this estop is.
-    pub place: Place,
+    pub place: Installation,
     /// Those who tell people.
     pub alerts_api: Arc<dyn AlertsApi>,
 }
 
 /// Where estop is, for those who start programs under it.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
+pub struct Installation {
     /// The data plane, as `http://127.0.0.1:4100`.
     pub data_url: String,
     /// Where everything is kept.
@@ -108,10 +108,10 @@ pub(crate) struct Shared {
     touched: Mutex<BTreeMap<Name, i64>>,
     edits: Arc<Mutex<()>>,
     /// Lines to supervisors.
-    pub(crate) lines: Arc<Lines>,
-    pub(crate) place: Place,
+    pub(crate) lines: Arc<SupervisorConnections>,
+    pub(crate) place: Installation,
     /// What charts show.
-    hours: Mutex<Hours>,
+    hours: Mutex<RecentActivity>,
     pub(crate) alerts_api: Arc<dyn AlertsApi>,
 }
 
@@ -149,7 +149,7 @@ impl Shared {
     }
 
     /// For charts. Held while the journal is read on.
-    pub(crate) fn hours(&self) -> MutexGuard<'_, Hours> {
+    pub(crate) fn hours(&self) -> MutexGuard<'_, RecentActivity> {
         self.hours.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -15,8 +15,8 @@ use crate::client::{Daemon, DaemonArgs, Listing, path, with_query};
 
 const LOG: &str = "/api/alerts/deliveries";
 /// A try takes ten seconds at most, unless a channel says otherwise.
-const TEST_WITHIN: Duration = Duration::from_secs(15);
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const TEST_TIMEOUT: Duration = Duration::from_secs(15);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What an alert may be about; a test holds it against the notifier's.
 const TYPES: [&str; 12] = [
@@ -178,10 +178,10 @@ fn test(daemon: &Daemon, channel: &str) -> anyhow::Result<Exit> {
         // The oldest since then: of two tests at once, either answers.
         let found = tries("50")?;
         let first = each(&found["deliveries"]).iter().rev().find(is_ours).cloned();
-        if first.is_some() || begun.elapsed() >= TEST_WITHIN {
+        if first.is_some() || begun.elapsed() >= TEST_TIMEOUT {
             break first;
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_INTERVAL);
     };
     let name = escaped(channel);
     let Some(ended) = ended else {

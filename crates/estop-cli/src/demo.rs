@@ -2,9 +2,9 @@
 //!
 //! Nothing leaves this machine, no key is needed, and everything is gone afterwards.
 
-mod cast;
-mod ground;
-mod story;
+mod agents;
+mod environment;
+mod narration;
 mod words;
 
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Exit;
-use cast::Stage;
-use ground::Ground;
-use story::Story;
+use agents::DemoState;
+use environment::DemoEnvironment;
+use narration::Narration;
 
 /// See estop work: a fake model and four agents, one of which loops and one of which overspends
 #[derive(Debug, clap::Args)]
@@ -42,13 +42,13 @@ pub struct Args {
 pub fn main(args: &Args) -> anyhow::Result<Exit> {
     // Before anything is started: Ctrl-C at any moment ends what there is by then.
     let mut ends = Ends::heard()?;
-    let model = FakeModel::start(Options { rules: cast::rules()?, ..Options::default() })
+    let model = FakeModel::start(Options { rules: agents::rules()?, ..Options::default() })
         .context("cannot start the fake model")?;
-    let ground = Ground::lay(&model.url(), args.port, args.admin_port)?;
-    let mut story = Story::begin(&ground, args.no_browser);
-    let stage = Arc::new(Stage::default());
+    let ground = DemoEnvironment::lay(&model.url(), args.port, args.admin_port)?;
+    let mut story = Narration::begin(&ground, args.no_browser);
+    let stage = Arc::new(DemoState::default());
     let agents: Vec<_> =
-        cast::agents().map(|agent| agent.start(ground.address(), Arc::clone(&stage))).collect();
+        agents::agents().map(|agent| agent.start(ground.address(), Arc::clone(&stage))).collect();
     ends.wait(args.seconds.map(Duration::from_secs), &mut || story.tell_news(&ground, &stage));
     stage.over.store(true, Ordering::Relaxed);
     for agent in agents {

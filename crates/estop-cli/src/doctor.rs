@@ -1,4 +1,4 @@
-//! `estop doctor`: looks at everything a person would have to look at by hand, and says how to mend what is wrong (UI-2).
+//! `estop doctor`: looks at everything a person would have to look at by hand, and says how to fix what is wrong (UI-2).
 //!
 //! It changes nothing and needs neither a running estop nor a data directory. Every check is a function that gives
 //! findings; none of them can end the command.
@@ -64,7 +64,7 @@ struct Finding {
     /// One sentence.
     what: String,
     /// What to do about it; nothing if it is fine.
-    mend: Option<String>,
+    fix: Option<String>,
 }
 
 /// Findings about one area.
@@ -73,20 +73,20 @@ struct Area(&'static str);
 
 impl Area {
     fn ok(self, what: impl Into<String>) -> Finding {
-        Finding { level: Level::Ok, area: self.0, what: what.into(), mend: None }
+        Finding { level: Level::Ok, area: self.0, what: what.into(), fix: None }
     }
 
-    fn warning(self, what: impl Into<String>, mend: impl Into<String>) -> Finding {
-        Finding { level: Level::Warning, area: self.0, what: what.into(), mend: Some(mend.into()) }
+    fn warning(self, what: impl Into<String>, fix: impl Into<String>) -> Finding {
+        Finding { level: Level::Warning, area: self.0, what: what.into(), fix: Some(fix.into()) }
     }
 
-    fn wrong(self, what: impl Into<String>, mend: impl Into<String>) -> Finding {
-        Finding { level: Level::Wrong, area: self.0, what: what.into(), mend: Some(mend.into()) }
+    fn wrong(self, what: impl Into<String>, fix: impl Into<String>) -> Finding {
+        Finding { level: Level::Wrong, area: self.0, what: what.into(), fix: Some(fix.into()) }
     }
 }
 
 /// What was named on the command line, and what follows from it.
-struct Place {
+struct Installation {
     config_file: Option<PathBuf>,
     named_folder: Option<PathBuf>,
     config: Option<ServeConfig>,
@@ -94,14 +94,14 @@ struct Place {
     folder: Option<PathBuf>,
 }
 
-impl Place {
-    fn find(args: &Args, env: &Env, config: Option<ServeConfig>) -> Place {
+impl Installation {
+    fn find(args: &Args, env: &Env, config: Option<ServeConfig>) -> Installation {
         let (named_folder, config_file) = args.place.named();
         let of_config = || config.as_ref().map(|config| config.data_dir.clone());
         // A file that cannot be read may name any folder.
         let usual = || config_file.is_none().then(|| estop_config::usual_data_dir(env)).flatten();
         let folder = named_folder.clone().or_else(of_config).or_else(usual);
-        Place { config_file, named_folder, config, folder }
+        Installation { config_file, named_folder, config, folder }
     }
 
     /// How this estop is started.
@@ -158,7 +158,7 @@ fn look(args: &Args) -> Vec<Finding> {
     let env = Env::of_process();
     let (_, file) = args.place.named();
     let (config, mut findings) = configuration::check(file.as_deref(), &env);
-    let place = Place::find(args, &env, config);
+    let place = Installation::find(args, &env, config);
     // Providers and clients may take seconds to answer: they are asked beside the rest.
     std::thread::scope(|threads| {
         let reached = threads.spawn(|| providers::check(&place, args.offline));
@@ -173,20 +173,20 @@ fn look(args: &Args) -> Vec<Finding> {
     findings
 }
 
-fn local(place: &Place) -> Vec<Finding> {
+fn local(place: &Installation) -> Vec<Finding> {
     let mut findings = Vec::new();
     match &place.folder {
         Some(folder) => findings.extend(of_folder(place, folder)),
         None => findings.push(Area("data directory").warning(
             "nobody can tell where it is while the configuration cannot be used",
-            "mend the configuration, or name the folder with --data-dir",
+            "fix the configuration, or name the folder with --data-dir",
         )),
     }
     findings.extend(machine::check(place.config.as_ref()));
     findings
 }
 
-fn of_folder(place: &Place, folder: &Path) -> Vec<Finding> {
+fn of_folder(place: &Installation, folder: &Path) -> Vec<Finding> {
     let daemon = running::look(folder);
     let mut findings = data_folder::check(place, folder, &daemon);
     findings.extend(running::check(place, folder, &daemon));
@@ -213,8 +213,8 @@ fn table(findings: &[&Finding]) -> String {
             Level::Warning => "look",
             Level::Ok => "fine",
         };
-        let mend = finding.mend.as_deref().unwrap_or_default();
-        [level.to_owned(), finding.area.to_owned(), escaped_lines(&finding.what), escaped_lines(mend)]
+        let fix = finding.fix.as_deref().unwrap_or_default();
+        [level.to_owned(), finding.area.to_owned(), escaped_lines(&finding.what), escaped_lines(fix)]
     };
     table.add_rows(findings.iter().map(row));
     table.to_string()

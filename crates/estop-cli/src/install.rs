@@ -4,13 +4,13 @@
 //! cannot be understood is left alone.
 
 mod codex;
+mod detect;
 mod diff;
 mod edit;
 mod file;
 mod list;
 mod mcp;
-mod ours;
-mod place;
+mod paths;
 mod program;
 pub mod settings;
 mod strict;
@@ -32,7 +32,7 @@ pub(super) use codex::is_trusted as codex_trusts;
 use edit::{Edit, Outcome};
 pub(super) use list::{Installed, Standing, standings};
 pub(super) use mcp::{McpArgs, gated_servers};
-pub(super) use place::resolved as place_of;
+pub(super) use paths::resolved as place_of;
 pub(super) use program::{find as find_program, of_this as this_program};
 use settings::{Scope, survives_repository, switched_off};
 
@@ -213,7 +213,7 @@ fn targets(
     words: &[String],
 ) -> anyhow::Result<Vec<(PathBuf, settings::Target)>> {
     let targets = settings::targets(client, scope, words)?;
-    targets.into_iter().map(|target| Ok((place::resolved(&target.path)?, target))).collect()
+    targets.into_iter().map(|target| Ok((paths::resolved(&target.path)?, target))).collect()
 }
 
 /// What was done, and what the person must know.
@@ -355,7 +355,7 @@ pub(super) fn switches_set(client: HookClient) -> Vec<(PathBuf, &'static str)> {
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         switched_off(client, &text).map(|key| (path, key))
     };
-    Descriptor::of(client).map(place::switches).into_iter().flatten().filter_map(set).collect()
+    Descriptor::of(client).map(paths::switches).into_iter().flatten().filter_map(set).collect()
 }
 
 fn shown(path: &Path) -> String {

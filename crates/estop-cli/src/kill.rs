@@ -21,9 +21,9 @@ pub(super) use holder::Holder;
 use offline_kill::OfflineKill;
 
 /// Who does not answer a kill within this time is treated as one that hangs.
-const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same over a network, where nothing else can be tried.
-const ANSWER_FROM_AFAR_WITHIN: Duration = Duration::from_secs(10);
+const REMOTE_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Stop everything now: `estop emergency kill` for short
 #[derive(Debug, clap::Args)]
@@ -65,8 +65,8 @@ pub(super) fn press(pressing: &Pressing, token: &AdminTokenArg, args: &DaemonArg
         .whereabouts()
         .context("NOTHING WAS STOPPED. `estop kill --data-dir FOLDER` needs no configuration file")?;
     let patience = match &whereabouts {
-        Whereabouts::Url(_) => ANSWER_FROM_AFAR_WITHIN,
-        Whereabouts::DataDir(_) => ANSWER_WITHIN,
+        Whereabouts::Url(_) => REMOTE_ANSWER_TIMEOUT,
+        Whereabouts::DataDir(_) => ANSWER_TIMEOUT,
     };
     let daemon = token.daemon(args)?.within(patience);
     let error = match daemon.send(Method::POST, path(&["emergency", "kill"]), Some(&pressing.body())) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use estop_config::data_dir::database;
 use estop_core::decision::Finding;
 use estop_core::system::{Channel, SystemState};
-use estop_store::{FoundLatch, FoundSlot, LatchFile, Mark, latch_path};
+use estop_store::{FoundLatch, FoundSlot, LatchFile, SlotVersion, latch_path};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
 /// One that is not whole may be one that is just written: it is read so often, with a pause between. One that stays so
@@ -16,7 +16,7 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 const READS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(20);
 /// How often a gate reads it. Chosen: a kill is carried out within a second; reading takes some 20 µs.
-const GATE_EVERY: Duration = Duration::from_millis(200);
+const GATE_INTERVAL: Duration = Duration::from_millis(200);
 const AFTER: &str = "An admin must clear it before agents can go on.";
 
 /// Why tools may not run, if the button says so or nobody can tell what it says.
@@ -30,7 +30,7 @@ pub(crate) fn why_tools_are_shut(data_dir: &Path) -> Option<String> {
         slot = LatchFile::look_at_slot(data_dir);
     }
     let why = match &slot.found {
-        FoundLatch::Said(_) => return why_shut(&slot),
+        FoundLatch::Valid(_) => return why_shut(&slot),
         FoundLatch::Damaged(why) => {
             format!("Its button counts as pressed, because {}.", why.trim_end_matches('.'))
         }
@@ -47,7 +47,7 @@ pub(crate) fn why_tools_are_killed(data_dir: &Path) -> Option<String> {
 }
 
 fn why_shut(slot: &FoundSlot) -> Option<String> {
-    let FoundLatch::Said(latched) = &slot.found else { return None };
+    let FoundLatch::Valid(latched) = &slot.found else { return None };
     if !slot.shuts(Channel::Tools) {
         return None;
     }
@@ -63,7 +63,7 @@ fn why_shut(slot: &FoundSlot) -> Option<String> {
 pub(crate) async fn until_tools_are_shut(data_dir: &Path) -> String {
     let mut damaged = 0;
     loop {
-        tokio::time::sleep(GATE_EVERY).await;
+        tokio::time::sleep(GATE_INTERVAL).await;
         let slot = LatchFile::look_at_slot(data_dir);
         if let Some(why) = why_shut(&slot) {
             return why;
@@ -81,7 +81,7 @@ pub(crate) struct LatchWatch {
     /// Tells when it changes; without it, it is read now and then.
     watch: Option<Inotify>,
     /// What stood there before the daemon let the program begin: that one has spoken since.
-    before: Option<Mark>,
+    before: Option<SlotVersion>,
 }
 
 impl LatchWatch {
@@ -112,7 +112,7 @@ impl LatchWatch {
             return None;
         }
         // A slot that is just written is read again a moment later; one that stays so is the daemon's business.
-        let FoundLatch::Said(latched) = &slot.found else { return None };
+        let FoundLatch::Valid(latched) = &slot.found else { return None };
         // A daemon that starts again has not pressed anything.
         let is_shut = latched.gate.state != SystemState::Starting && slot.shuts(Channel::Tools);
         let is_asked = slot.asked.contains(Channel::Tools);

@@ -10,7 +10,7 @@ use super::table::{cell, list as table_of};
 use crate::client::{DaemonArgs, path};
 
 /// It takes two seconds until SIGKILL, and some patience for a busy machine.
-const WITHIN: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Try out the stop on a canary, without stopping anybody else; exit code 1 if it did not work
 #[derive(Debug, clap::Args)]
@@ -21,7 +21,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn main(args: &Args) -> anyhow::Result<Exit> {
-    let daemon = args.daemon.daemon()?.within(WITHIN);
+    let daemon = args.daemon.daemon()?.within(TIMEOUT);
     let test = daemon.send(Method::POST, path(&["emergency", "prooftest"]), None)?;
     daemon.say(&test, text)?;
     Ok(if test["passed"] == true { Exit::Fine } else { Exit::No })

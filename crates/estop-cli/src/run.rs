@@ -6,11 +6,11 @@
 mod base_urls;
 mod codex;
 mod daemon;
+mod daemon_link;
 mod environment;
 mod folder;
 mod hooks;
 mod job;
-mod line;
 mod model_calls;
 mod opencode;
 mod options;
@@ -128,7 +128,7 @@ fn run(args: &Args) -> anyhow::Result<u8> {
     let latch = LatchWatch::begin(&data_dir);
     let ticket = options.ticket()?;
     let socket = socket(&data_dir);
-    let (line, watching) = line::open(&socket, options.about(&ticket))?;
+    let (line, watching) = daemon_link::open(&socket, options.about(&ticket))?;
     let (providers, secrets) =
         config.map(|config| (config.providers, config.secret_variables)).unwrap_or_default();
     let place = prepare::Place {

@@ -17,11 +17,11 @@ use crate::client::{Daemon, DaemonArgs, Listing, path};
 use model::{Model, Order, Seen};
 
 /// How often estop is asked.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// What is older than this is not shown as if it were now: the screen says that estop does not answer.
-const LOOK_WITHIN: Duration = Duration::from_secs(3);
+const LOOK_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a key is waited for before the screen is drawn again.
-const KEY_WITHIN: Duration = Duration::from_millis(100);
+const KEY_TIMEOUT: Duration = Duration::from_millis(100);
 /// Agents shown at most; `estop agents list` has all.
 const AGENTS_MAX: usize = 1000;
 
@@ -38,7 +38,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         std::io::stdout().is_terminal() && std::io::stdin().is_terminal(),
         "estop top draws on a terminal, and this is none. `estop status` prints the same once."
     );
-    let eyes = args.daemon.daemon()?.within(LOOK_WITHIN);
+    let eyes = args.daemon.daemon()?.within(LOOK_TIMEOUT);
     // Before the screen is taken: whoever cannot reach estop reads why, as with every command.
     let first = look(&eyes)?;
     let (news, orders) = errands(eyes, args.daemon.daemon()?)?;
@@ -63,7 +63,7 @@ fn run(
             }
         }
         terminal.draw(|frame| screen::draw(frame, model))?;
-        if !event::poll(KEY_WITHIN)? {
+        if !event::poll(KEY_TIMEOUT)? {
             continue;
         }
         if let Event::Key(key) = event::read()?
@@ -98,7 +98,7 @@ fn errands(eyes: Daemon, hands: Daemon) -> anyhow::Result<(Receiver<News>, Sende
     };
     let watch = move || {
         loop {
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
             if tell.send(News::Seen(look(&eyes))).is_err() {
                 return;
             }

@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject;
 use secrecy::SecretString;
 
 use super::env::Env;
-use super::fault::Fault;
+use super::fault::ValueError;
 use super::paths;
 use super::values::FilePath;
 
@@ -24,14 +24,14 @@ pub struct Alerts {
 }
 
 /// What the section means; the first thing that is wrong with it.
-pub(super) fn alerts(given: &AlertsIn, env: &Env) -> Result<Alerts, Fault> {
+pub(super) fn alerts(given: &AlertsIn, env: &Env) -> Result<Alerts, ValueError> {
     let secret = |name: &str| env.get(name).and_then(Result::ok).map(SecretString::from);
     let lookup = Lookup { secret: &secret, certificates: &|path| Ok(certificates(path, env)?) };
     let settings = given.resolve(&lookup).map_err(|problems| {
         let (keys, problem) =
             problems.into_iter().next().map(|first| (first.keys, first.problem)).unwrap_or_default();
         let keys: Vec<&str> = std::iter::once("alerts").chain(keys.iter().map(String::as_str)).collect();
-        Fault::new(&keys, format!("{}: {problem}", keys.join(".")))
+        ValueError::new(&keys, format!("{}: {problem}", keys.join(".")))
     })?;
     Ok(Alerts { settings, agent_down_after_s: given.agent_down_after_s.clone() })
 }

@@ -3,14 +3,14 @@
 use estop_core::policy_file::{LimitsIn, PolicyError, PolicyIn, PolicyProblem};
 use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
 
-use super::conceal;
-use super::fault::Fault;
+use super::fault::ValueError;
 use super::known_keys::keys_of;
 use super::overrides::Override;
 use super::problem::{Problem, Spot, printable, printable_sentence};
+use super::redact;
 use super::suggest::closest;
-use super::tree::{NotYaml, Place, Step, path_text};
-use super::typed::{Refusal, Why};
+use super::tree::{NotYaml, Step, ValueSource, path_text};
+use super::typed::{TypeMismatch, Why};
 use super::zones;
 
 /// What is no YAML.
@@ -23,14 +23,14 @@ pub(super) fn not_yaml(refused: &NotYaml, text: &str, name: &str) -> Problem {
 }
 
 /// What a type refused, in a file or in the variables that were laid over it.
-pub(super) fn refused(refusal: &Refusal, text: &str, name: &str, overrides: &[Override]) -> Problem {
+pub(super) fn refused(refusal: &TypeMismatch, text: &str, name: &str, overrides: &[Override]) -> Problem {
     let found = match refusal.at.as_deref() {
         Some((_, Some(found))) => Found::Text(found.clone()),
         Some((_, None)) => Found::Nothing,
         None => Found::Unknown,
     };
     match refusal.at.as_deref().map(|(place, _)| *place) {
-        Some(Place::Variable(number) | Place::SectionFor(number))
+        Some(ValueSource::Variable(number) | ValueSource::SectionFor(number))
             if let Some(variable) = overrides.get(number) =>
         {
             let (message, help) = sentence(refusal, &found, &variable.keys);
@@ -38,8 +38,8 @@ pub(super) fn refused(refusal: &Refusal, text: &str, name: &str, overrides: &[Ov
         }
         place => {
             let spot = match place {
-                Some(Place::File(location)) => Some(Spot::of(text, location)),
-                Some(Place::Variable(_) | Place::SectionFor(_)) | None => None,
+                Some(ValueSource::File(location)) => Some(Spot::of(text, location)),
+                Some(ValueSource::Variable(_) | ValueSource::SectionFor(_)) | None => None,
             };
             let (message, help) = sentence(refusal, &found, &[]);
             Problem::at(name, spot, message).with_help(help)
@@ -62,7 +62,7 @@ enum Found {
 }
 
 /// What the policy's own checks refused.
-pub(super) fn policy_fault(error: &PolicyError) -> Fault {
+pub(super) fn policy_fault(error: &PolicyError) -> ValueError {
     let help = match &error.problem {
         PolicyProblem::UnknownZone(zone) => Some(match zones::suggest(zone) {
             Some(meant) => format!("did you mean `{meant}`?"),
@@ -87,7 +87,7 @@ pub(super) fn policy_fault(error: &PolicyError) -> Fault {
         | PolicyProblem::NotBelow { .. } => None,
     };
     let keys: Vec<&str> = error.keys.iter().map(AsRef::as_ref).collect();
-    Fault::new(&keys, error.problem.to_string()).with_help(help)
+    ValueError::new(&keys, error.problem.to_string()).with_help(help)
 }
 
 /// The error behind aliases and snippets.
@@ -99,15 +99,15 @@ fn original(mut error: &Error) -> &Error {
 }
 
 /// Message and help. `variable` are the keys that the variable at fault sets.
-fn sentence(refusal: &Refusal, found: &Found, variable: &[String]) -> (String, Option<String>) {
+fn sentence(refusal: &TypeMismatch, found: &Found, variable: &[String]) -> (String, Option<String>) {
     let path = refusal.path.as_slice();
     let must_be = |expected: &str| {
         let subject = subject(path);
         match found {
-            Found::Text(found) if is_secret(path) && !conceal::is_harmless(found) => {
+            Found::Text(found) if is_secret(path) && !redact::is_harmless(found) => {
                 format!("{subject} must be {expected}")
             }
-            Found::Text(found) => format!("{subject} must be {expected}; found {}", conceal::line(found)),
+            Found::Text(found) => format!("{subject} must be {expected}; found {}", redact::line(found)),
             Found::Nothing if matches!(path.last(), Some(Step::Key(_))) => {
                 format!("{subject} has no value; give one or leave the key out")
             }
@@ -201,7 +201,7 @@ fn variable_of<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
 }
 
 fn is_secret(path: &[Step]) -> bool {
-    matches!(path.last(), Some(Step::Key(key)) if conceal::is_secret_key(key))
+    matches!(path.last(), Some(Step::Key(key)) if redact::is_secret_key(key))
 }
 
 fn inside(path: &[Step]) -> String {

@@ -2,20 +2,20 @@
 
 /// What is wrong with a value that can be read, before it is known where it stands.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct ValueError {
     /// The way to the key, from the top.
     pub(super) keys: Vec<String>,
     pub(super) message: String,
     pub(super) help: Option<String>,
 }
 
-impl Fault {
-    pub(super) fn new(keys: &[&str], message: impl Into<String>) -> Fault {
+impl ValueError {
+    pub(super) fn new(keys: &[&str], message: impl Into<String>) -> ValueError {
         let keys = keys.iter().map(|key| (*key).to_owned()).collect();
-        Fault { keys, message: message.into(), help: None }
+        ValueError { keys, message: message.into(), help: None }
     }
 
-    pub(super) fn with_help(self, help: impl Into<Option<String>>) -> Fault {
-        Fault { help: help.into(), ..self }
+    pub(super) fn with_help(self, help: impl Into<Option<String>>) -> ValueError {
+        ValueError { help: help.into(), ..self }
     }
 }

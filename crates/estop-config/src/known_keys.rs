@@ -2,12 +2,12 @@
 
 use serde::de::DeserializeOwned;
 
-use super::tree::{Key, Node, Place, Value};
+use super::tree::{Key, Node, Value, ValueSource};
 use super::typed::Why;
 
 /// The keys of a section. The type knows them; asked for one it cannot have, it lists them.
 pub(super) fn keys_of<T: DeserializeOwned>() -> Vec<&'static str> {
-    let place = Place::Variable(0);
+    let place = ValueSource::Variable(0);
     let node = |value| Node::made(value, place, "");
     let entry = (Key { name: String::new(), place }, node(Value::Nothing));
     match T::deserialize(&node(Value::Mapping(vec![entry]))).map_err(|refusal| refusal.why) {

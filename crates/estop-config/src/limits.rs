@@ -6,7 +6,7 @@ use estop_core::policy_file::Number;
 
 use serde::Deserialize;
 
-use super::fault::Fault;
+use super::fault::ValueError;
 use super::values::{Bytes, Count, HeaderBytes, HeaderCount, ModelTokens, Seconds, Size, given, size_text};
 
 /// `limits:`, what estop itself takes in. Limits of a run are `policy.limits`.
@@ -114,7 +114,7 @@ impl Default for Limits {
 }
 
 /// The defaults with what is given, if it fits together. `named_agents` is how many the file names.
-pub(super) fn limits(given: &LimitsIn, named_agents: usize) -> Result<Limits, Fault> {
+pub(super) fn limits(given: &LimitsIn, named_agents: usize) -> Result<Limits, ValueError> {
     let usual = Limits::default();
     let seconds = |given: Option<Seconds>, usual| given.map_or(usual, |s| Duration::from_millis(s.get()));
     let agents = given.agents.map_or(usual.agents, Number::get);
@@ -142,21 +142,21 @@ pub(super) fn limits(given: &LimitsIn, named_agents: usize) -> Result<Limits, Fa
         let [body, memory] = [body_bytes, limits.memory_bytes].map(size_text);
         let key = if given.body_bytes.is_some() { "body_bytes" } else { "memory_bytes" };
         let message = format!("limits.body_bytes ({body}) must not be above limits.memory_bytes ({memory})");
-        return Err(Fault::new(&["limits", key], message));
+        return Err(ValueError::new(&["limits", key], message));
     }
     if limits.agents > limits.agent_names {
         let message = format!(
             "limits.agents ({}) must not be above limits.agent_names ({})",
             limits.agents, limits.agent_names
         );
-        return Err(Fault::new(&["limits", "agent_names"], message));
+        return Err(ValueError::new(&["limits", "agent_names"], message));
     }
     if named_agents > limits.agents {
         let message = format!(
             "limits.agents ({}) is less than the {named_agents} agents named in the file",
             limits.agents
         );
-        return Err(Fault::new(&["limits", "agents"], message));
+        return Err(ValueError::new(&["limits", "agents"], message));
     }
     Ok(limits)
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::Deserializer;
 
 use super::base_url::BaseUrl;
-use super::fault::Fault;
+use super::fault::ValueError;
 use super::listen::Listen;
 use super::values::{Reading, from_text, given};
 
@@ -67,15 +67,15 @@ impl<'de> Deserialize<'de> for EndpointUrl {
 const NAME_MAX: usize = 64;
 
 /// All MCP servers the configuration names.
-pub(super) fn mcp_servers(given: &McpIn, listen: &Listen) -> Result<BTreeMap<String, McpServer>, Fault> {
+pub(super) fn mcp_servers(given: &McpIn, listen: &Listen) -> Result<BTreeMap<String, McpServer>, ValueError> {
     let one = |(name, given): (&Name, &McpServerIn)| Ok((name.to_string(), server(name, given, listen)?));
     given.servers.iter().map(one).collect()
 }
 
-fn server(name: &str, given: &McpServerIn, listen: &Listen) -> Result<McpServer, Fault> {
+fn server(name: &str, given: &McpServerIn, listen: &Listen) -> Result<McpServer, ValueError> {
     let fault = |key: Option<&str>, message: String| {
         let keys: Vec<&str> = ["mcp", "servers", name].into_iter().chain(key).collect();
-        Fault::new(&keys, message)
+        ValueError::new(&keys, message)
     };
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(fits) || name.starts_with('.') {

@@ -1,9 +1,9 @@
 //! Where a key of the configuration was set: in the file, or by a variable.
 
-use super::fault::Fault;
+use super::fault::ValueError;
 use super::overrides::Override;
 use super::problem::{Problem, Spot, printable_sentence};
-use super::tree::{Node, Place, Step};
+use super::tree::{Node, Step, ValueSource};
 
 /// What a configuration was made of.
 #[derive(Clone, Copy)]
@@ -18,8 +18,8 @@ pub(super) struct Origin<'t> {
 
 impl Origin<'_> {
     /// The fault with its place: the variable that set the key, else its line, else the nearest thing around it.
-    pub(super) fn problem(&self, fault: Fault) -> Problem {
-        let Fault { keys, message, help } = fault;
+    pub(super) fn problem(&self, fault: ValueError) -> Problem {
+        let ValueError { keys, message, help } = fault;
         let message = printable_sentence(&message);
         let problem = if let Some(variable) = self.overrides.iter().find(|variable| variable.sets(&keys)) {
             variable.problem(message)
@@ -37,8 +37,8 @@ impl Origin<'_> {
     fn spot(&self, keys: &[String]) -> Option<Spot> {
         let path: Vec<Step> = keys.iter().cloned().map(Step::Key).collect();
         match self.tree?.at(&path)?.place {
-            Place::File(location) => Some(Spot::of(self.text, location)),
-            Place::Variable(_) | Place::SectionFor(_) => None,
+            ValueSource::File(location) => Some(Spot::of(self.text, location)),
+            ValueSource::Variable(_) | ValueSource::SectionFor(_) => None,
         }
     }
 }

@@ -13,7 +13,7 @@ use estop_core::prices::{ModelLimits, Price, PriceTable, RatesIn, Tariff};
 use serde::Deserialize;
 
 use super::env::Env;
-use super::fault::Fault;
+use super::fault::ValueError;
 use super::paths;
 use super::providers::{Protocol, Provider, ProviderIn};
 use super::suggest::closest;
@@ -72,7 +72,7 @@ pub(super) fn prices(
     named_providers: &BTreeMap<Name, Option<ProviderIn>>,
     providers: &BTreeMap<String, Provider>,
     env: &Env,
-) -> Result<PriceTable, Fault> {
+) -> Result<PriceTable, ValueError> {
     let mut table = match &given.file {
         Some(path) => from_file(&paths::expanded(path, &["prices", "file"], env)?)?,
         None => TABLE.clone(),
@@ -92,9 +92,10 @@ pub(super) fn prices(
     Ok(table)
 }
 
-fn from_file(path: &Path) -> Result<PriceTable, Fault> {
-    let fault =
-        |what: String| Fault::new(&["prices", "file"], format!("prices.file: {} {what}", path.display()));
+fn from_file(path: &Path) -> Result<PriceTable, ValueError> {
+    let fault = |what: String| {
+        ValueError::new(&["prices", "file"], format!("prices.file: {} {what}", path.display()))
+    };
     // Asked before it is opened: opening a pipe waits for somebody to write into it.
     let about = std::fs::metadata(path).map_err(|error| fault(unreadable(&error)))?;
     if !about.is_file() {
@@ -122,7 +123,7 @@ fn unreadable(error: &std::io::Error) -> String {
 }
 
 /// The prices a person named for a provider.
-fn named(prices: &str, provider: &str, table: &PriceTable) -> Result<Tariff, Fault> {
+fn named(prices: &str, provider: &str, table: &PriceTable) -> Result<Tariff, ValueError> {
     if table.providers().any(|known| known == prices) {
         return Ok(Tariff::As(prices.into()));
     }
@@ -131,7 +132,7 @@ fn named(prices: &str, provider: &str, table: &PriceTable) -> Result<Tariff, Fau
         Some(meant) => format!("did you mean `{meant}`?"),
         None => format!("Known: {FREE}, {}", table.providers().collect::<Vec<_>>().join(", ")),
     };
-    Err(Fault::new(&["providers", provider, "prices"], message).with_help(help))
+    Err(ValueError::new(&["providers", provider, "prices"], message).with_help(help))
 }
 
 /// Whose prices a provider has if nobody says: what speaks Ollama runs on one's own machine; else its name decides,
@@ -146,8 +147,8 @@ fn usual(name: &str, provider: &Provider, table: &PriceTable) -> Tariff {
         .map_or(Tariff::Own, |of| Tariff::As(of.into()))
 }
 
-fn set(table: &mut PriceTable, model: &str, given: &ModelPriceIn) -> Result<(), Fault> {
-    let fault = |message: String| Err(Fault::new(&["prices", "models", model], message));
+fn set(table: &mut PriceTable, model: &str, given: &ModelPriceIn) -> Result<(), ValueError> {
+    let fault = |message: String| Err(ValueError::new(&["prices", "models", model], message));
     if model.trim() != model || model.is_empty() {
         return fault(
             "prices.models: every key must be the id of a model, without space around it".to_owned(),

@@ -5,7 +5,7 @@ use std::string::FromUtf8Error;
 
 use serde_saphyr::Location;
 
-use super::conceal;
+use super::redact;
 use crate::printable::{escaped_within, hides};
 
 /// What is wrong, and where. Displayed like a compiler's message:
@@ -76,7 +76,7 @@ impl Spot {
 
     /// Line and column count from 1. What may be a key is hidden.
     pub(super) fn new(text: &str, line: usize, column: usize) -> Spot {
-        let whole = conceal::line(lines(text).nth(line.saturating_sub(1)).unwrap_or(""));
+        let whole = redact::line(lines(text).nth(line.saturating_sub(1)).unwrap_or(""));
         let skipped = (column.saturating_sub(1)).saturating_sub(EXCERPT_CHARS_MAX / 2);
         let skipped = if whole.chars().count() <= EXCERPT_CHARS_MAX { 0 } else { skipped };
         let excerpt: String = whole.chars().skip(skipped).take(EXCERPT_CHARS_MAX).map(one_column).collect();

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::base_url::BaseUrl;
 use super::env::Env;
-use super::fault::Fault;
+use super::fault::ValueError;
 use super::paths;
 use super::secrets;
 use super::suggest::closest;
@@ -131,7 +131,7 @@ const RESERVED: &[&str] = &["agents", "runs", "relay", "mcp", "api", "healthz", 
 pub(super) fn providers(
     named: &BTreeMap<Box<str>, Option<ProviderIn>>,
     env: &Env,
-) -> Result<BTreeMap<String, Provider>, Fault> {
+) -> Result<BTreeMap<String, Provider>, ValueError> {
     let nothing = ProviderIn::default();
     let mut providers = BTreeMap::new();
     for preset in PRESETS.iter().filter(|preset| preset.base_url.is_some()) {
@@ -146,8 +146,8 @@ pub(super) fn providers(
     Ok(providers)
 }
 
-fn check_name(name: &str) -> Result<(), Fault> {
-    let refused = |message: String| Err(Fault::new(&["providers", name], message));
+fn check_name(name: &str) -> Result<(), ValueError> {
+    let refused = |message: String| Err(ValueError::new(&["providers", name], message));
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let is_name = name.starts_with(is_plain) && name.chars().all(|c| is_plain(c) || "_-".contains(c));
     if !is_name || name.len() > 32 {
@@ -164,7 +164,7 @@ fn check_name(name: &str) -> Result<(), Fault> {
 }
 
 /// One provider: what is given, else what its preset says, else what its protocol usually has.
-fn provider(name: &str, given: &ProviderIn, env: &Env) -> Result<Provider, Fault> {
+fn provider(name: &str, given: &ProviderIn, env: &Env) -> Result<Provider, ValueError> {
     let preset = PRESETS.iter().find(|preset| preset.name == name);
     let protocol = given.protocol.or(preset.map(|preset| preset.protocol)).unwrap_or_default();
     let preset_auth = preset.filter(|preset| preset.protocol == protocol).and_then(|preset| preset.auth);
@@ -181,7 +181,7 @@ fn provider(name: &str, given: &ProviderIn, env: &Env) -> Result<Provider, Fault
     })
 }
 
-fn base_url(name: &str, given: &ProviderIn, preset: Option<&Preset>) -> Result<BaseUrl, Fault> {
+fn base_url(name: &str, given: &ProviderIn, preset: Option<&Preset>) -> Result<BaseUrl, ValueError> {
     let Some(url) = &given.base_url else {
         let known = preset.and_then(|preset| preset.base_url);
         return known.map(preset_url).ok_or_else(|| no_base_url(name, preset));
@@ -192,14 +192,14 @@ fn base_url(name: &str, given: &ProviderIn, preset: Option<&Preset>) -> Result<B
     let message =
         format!("providers.{name}.base_url: http to another machine sends keys and prompts in clear");
     let help = "Use https, or set `allow_plain_http: true` in this provider if the network between is yours.";
-    Err(Fault::new(&["providers", name, "base_url"], message).with_help(help.to_owned()))
+    Err(ValueError::new(&["providers", name, "base_url"], message).with_help(help.to_owned()))
 }
 
 fn preset_url(url: &str) -> BaseUrl {
     BaseUrl::read(url).expect("the presets' URLs are valid")
 }
 
-fn no_base_url(name: &str, preset: Option<&Preset>) -> Fault {
+fn no_base_url(name: &str, preset: Option<&Preset>) -> ValueError {
     let names = PRESETS.iter().map(|preset| preset.name);
     let help = match (preset, closest(name, names.clone())) {
         (Some(_), _) => {
@@ -211,7 +211,7 @@ fn no_base_url(name: &str, preset: Option<&Preset>) -> Fault {
             names.filter(|name| *name != "azure").collect::<Vec<_>>().join(", ")
         ),
     };
-    Fault::new(&["providers", name], format!("provider `{name}` needs a base_url")).with_help(help)
+    ValueError::new(&["providers", name], format!("provider `{name}` needs a base_url")).with_help(help)
 }
 
 fn api_key(
@@ -219,12 +219,12 @@ fn api_key(
     given: &ProviderIn,
     auth: AuthStyle,
     env: &Env,
-) -> Result<Option<SecretString>, Fault> {
+) -> Result<Option<SecretString>, ValueError> {
     let (source, key) = match (&given.api_key_env, &given.api_key_file) {
         (None, None) => return Ok(None),
         (Some(_), Some(_)) => {
             let message = format!("provider `{name}` has both api_key_env and api_key_file; leave one out");
-            return Err(Fault::new(&["providers", name, "api_key_file"], message));
+            return Err(ValueError::new(&["providers", name, "api_key_file"], message));
         }
         (Some(variable), None) => {
             let help = "Set it where estop starts, or leave api_key_env out: then the client's own key is passed on.";
@@ -243,7 +243,7 @@ fn api_key(
         let message =
             format!("provider `{name}` has {source}, but its auth is `none`, so the key would not be sent");
         let help = "Set `auth`, such as `auth: bearer`, or leave the key out.";
-        return Err(Fault::new(&["providers", name, source], message).with_help(help.to_owned()));
+        return Err(ValueError::new(&["providers", name, source], message).with_help(help.to_owned()));
     }
     key.map(Some)
 }

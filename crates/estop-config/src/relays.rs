@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::base_url::BaseUrl;
 use super::env::Env;
-use super::fault::Fault;
+use super::fault::ValueError;
 use super::listen::Listen;
 use super::paths;
 use super::secrets;
@@ -89,12 +89,12 @@ pub(super) fn relays(
     named: &BTreeMap<Name, RelayIn>,
     listen: &Listen,
     env: &Env,
-) -> Result<BTreeMap<String, Relay>, Fault> {
+) -> Result<BTreeMap<String, Relay>, ValueError> {
     let one = |(name, given): (&Name, &RelayIn)| Ok((name.to_string(), relay(name, given, listen, env)?));
     named.iter().map(one).collect()
 }
 
-fn relay(name: &str, given: &RelayIn, listen: &Listen, env: &Env) -> Result<Relay, Fault> {
+fn relay(name: &str, given: &RelayIn, listen: &Listen, env: &Env) -> Result<Relay, ValueError> {
     check_name(name)?;
     let kind = given.kind.unwrap_or_default();
     let out = match &given.out {
@@ -105,7 +105,7 @@ fn relay(name: &str, given: &RelayIn, listen: &Listen, env: &Env) -> Result<Rela
         let message = format!("relay `{name}` has no direction: it has neither `in` nor `out`");
         let help =
             "Set `in` to the app's URL and `out` to the platform's, or `kind` to telegram, slack or discord.";
-        return Err(Fault::new(&["relays", name], message).with_help(help.to_owned()));
+        return Err(ValueError::new(&["relays", name], message).with_help(help.to_owned()));
     }
     for (key, url) in [("in", &given.into), ("out", &given.out)] {
         if let Some(url) = url {
@@ -121,7 +121,7 @@ fn relay(name: &str, given: &RelayIn, listen: &Listen, env: &Env) -> Result<Rela
     })
 }
 
-fn check_name(name: &str) -> Result<(), Fault> {
+fn check_name(name: &str) -> Result<(), ValueError> {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let is_name = name.starts_with(is_plain) && name.chars().all(|c| is_plain(c) || "_-".contains(c));
     if is_name && name.len() <= 32 {
@@ -130,7 +130,7 @@ fn check_name(name: &str) -> Result<(), Fault> {
     let message = format!(
         "`{name}` cannot be a relay's name: it is part of a URL, so it has 1 to 32 small letters, digits, `-` and `_`, and begins with a letter or digit"
     );
-    Err(Fault::new(&["relays", name], message))
+    Err(ValueError::new(&["relays", name], message))
 }
 
 /// What is sent there is not overheard, and does not come back to estop.
@@ -140,14 +140,14 @@ fn check_target(
     url: &BaseUrl,
     allow_plain_http: bool,
     listen: &Listen,
-) -> Result<(), Fault> {
+) -> Result<(), ValueError> {
     let keys = ["relays", name, key];
     if !url.is_https() && !url.is_loopback() && !allow_plain_http {
         let message =
             format!("relays.{name}.{key}: http to another machine sends messages and tokens in clear");
         let help =
             "Use https, or set `allow_plain_http: true` in this relay if the network between is yours.";
-        return Err(Fault::new(&keys, message).with_help(help.to_owned()));
+        return Err(ValueError::new(&keys, message).with_help(help.to_owned()));
     }
     let is_here = |ip: IpAddr| {
         url.host().parse() == Ok(ip) || url.is_loopback() && (ip.is_loopback() || ip.is_unspecified())
@@ -155,28 +155,28 @@ fn check_target(
     let is_ours = |own: std::net::SocketAddr| own.port() == url.port() && is_here(own.ip());
     if is_ours(listen.data) || is_ours(listen.admin) {
         let message = format!("relays.{name}.{key} ({url}) is estop itself, so messages would go in circles");
-        return Err(Fault::new(&keys, message).with_help("Name the app or the platform.".to_owned()));
+        return Err(ValueError::new(&keys, message).with_help("Name the app or the platform.".to_owned()));
     }
     Ok(())
 }
 
-fn agent(name: &str, given: &RelayIn) -> Result<Name, Fault> {
+fn agent(name: &str, given: &RelayIn) -> Result<Name, ValueError> {
     let agent: &str = given.agent.as_deref().unwrap_or(name);
     if is_agent_name(agent) {
         return Ok(agent.into());
     }
     let message = format!("relay `{name}` cannot act as the agent `{agent}`");
     let help = "Set `agent` to 1 to 64 letters, digits, `.`, `_` or `-`, and not to `system`.";
-    Err(Fault::new(&["relays", name, "agent"], message).with_help(help.to_owned()))
+    Err(ValueError::new(&["relays", name, "agent"], message).with_help(help.to_owned()))
 }
 
-fn secret(name: &str, given: &RelayIn, env: &Env) -> Result<Option<SecretString>, Fault> {
+fn secret(name: &str, given: &RelayIn, env: &Env) -> Result<Option<SecretString>, ValueError> {
     let (key, secret) = match (&given.secret_path_env, &given.secret_path_file) {
         (None, None) => return Ok(None),
         (Some(_), Some(_)) => {
             let message =
                 format!("relay `{name}` has both secret_path_env and secret_path_file; leave one out");
-            return Err(Fault::new(&["relays", name, "secret_path_file"], message));
+            return Err(ValueError::new(&["relays", name, "secret_path_file"], message));
         }
         (Some(variable), None) => {
             let keys = ["relays", name, "secret_path_env"];
@@ -190,11 +190,13 @@ fn secret(name: &str, given: &RelayIn, env: &Env) -> Result<Option<SecretString>
     let keys = ["relays", name, key];
     let wrong = |what: &str| {
         let message = format!("relays.{name}.{key}: {what}");
-        Fault::new(&keys, message).with_help("Make one with `openssl rand -hex 32`.".to_owned())
+        ValueError::new(&keys, message).with_help("Make one with `openssl rand -hex 32`.".to_owned())
     };
     if given.into.is_none() {
         let message = format!("relays.{name}.{key}: this relay has no `in`, which the secret would be for");
-        return Err(Fault::new(&keys, message).with_help("Set `in`, or leave the secret out.".to_owned()));
+        return Err(
+            ValueError::new(&keys, message).with_help("Set `in`, or leave the secret out.".to_owned())
+        );
     }
     let text = secret.expose_secret();
     if !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')) {

@@ -8,7 +8,7 @@ use secrecy::SecretString;
 use secrecy::zeroize::Zeroize;
 
 use super::env::{Env, NotText};
-use super::fault::Fault;
+use super::fault::ValueError;
 use super::values::VariableName;
 
 /// A key has some hundred characters; a signed token a few thousand.
@@ -19,8 +19,9 @@ pub(super) fn from_variable(
     variable: &VariableName,
     keys: &[&str],
     env: &Env,
-) -> Result<SecretString, Fault> {
-    let fault = |what: &str| Fault::new(keys, format!("{}: {} {what}", keys.join("."), variable.shown()));
+) -> Result<SecretString, ValueError> {
+    let fault =
+        |what: &str| ValueError::new(keys, format!("{}: {} {what}", keys.join("."), variable.shown()));
     match env.get(&variable.0) {
         None => Err(fault("is not set")),
         Some(Err(NotText)) => Err(fault("is not text")),
@@ -29,8 +30,8 @@ pub(super) fn from_variable(
 }
 
 /// The key a file holds; space around it is left out.
-pub(super) fn from_file(path: &Path, keys: &[&str]) -> Result<SecretString, Fault> {
-    let fault = |what: &str| Fault::new(keys, format!("{}: the file it names {what}", keys.join(".")));
+pub(super) fn from_file(path: &Path, keys: &[&str]) -> Result<SecretString, ValueError> {
+    let fault = |what: &str| ValueError::new(keys, format!("{}: the file it names {what}", keys.join(".")));
     // Asked before it is opened: opening a pipe waits for somebody to write into it.
     let about = std::fs::metadata(path).map_err(|error| fault(&unreadable(&error)))?;
     if !about.is_file() {

@@ -14,8 +14,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::alerts::{Alerts, alerts};
 use super::env::{Env, NotText};
-use super::fault::Fault;
-use super::fixed::Fixed;
+use super::fault::ValueError;
 use super::limits::{Limits, limits};
 use super::listen::Listen;
 use super::mcp::{McpServer, mcp_servers};
@@ -29,6 +28,7 @@ use super::retention::{Retention, prooftest_every_days, retention};
 use super::secret_variables::SecretVariables;
 use super::secrets;
 use super::shape::{FileIn, ListenIn, OnStuckWorker, TlsIn, UnknownAgentsIn};
+use super::startup_only::StartupOnly;
 use super::triggers::{TriggersConfig, triggers};
 
 /// What becomes of a request as an agent that nobody named: neither the configuration, nor the API, nor a key or ticket.
@@ -89,7 +89,7 @@ pub struct ServeConfig {
     /// Which variables hold secrets.
     pub secret_variables: SecretVariables,
     /// What only a start reads.
-    pub fixed: Fixed,
+    pub fixed: StartupOnly,
 }
 
 /// Most origins that may be listed. Chosen: a handful of apps of one machine; each is compared with each request that
@@ -111,7 +111,7 @@ pub(super) fn check(
     policies: PolicyFile,
     env: &Env,
     llm_enabled: bool,
-) -> Result<ServeConfig, Fault> {
+) -> Result<ServeConfig, ValueError> {
     let tls = tls(&file.tls, env)?;
     let behind_tls_proxy = file.behind_tls_proxy.unwrap_or(false);
     check_agent_names(file)?;
@@ -146,13 +146,13 @@ pub(super) fn check(
         llm_enabled,
         policies,
         secret_variables: SecretVariables::of(file),
-        fixed: Fixed::of(file),
+        fixed: StartupOnly::of(file),
     })
 }
 
-fn tls(given: &TlsIn, env: &Env) -> Result<Option<TlsFiles>, Fault> {
+fn tls(given: &TlsIn, env: &Env) -> Result<Option<TlsFiles>, ValueError> {
     let missing = |missing: &str| {
-        Fault::new(&["tls"], format!("tls needs both `cert` and `key`; `{missing}` is missing"))
+        ValueError::new(&["tls"], format!("tls needs both `cert` and `key`; `{missing}` is missing"))
     };
     match (&given.cert, &given.key) {
         (None, None) => Ok(None),
@@ -166,14 +166,14 @@ fn tls(given: &TlsIn, env: &Env) -> Result<Option<TlsFiles>, Fault> {
 }
 
 /// Beyond this machine, nothing goes in clear unless a person says that somebody else encrypts it.
-fn listen(given: &ListenIn, has_tls: bool, behind_tls_proxy: bool) -> Result<Listen, Fault> {
+fn listen(given: &ListenIn, has_tls: bool, behind_tls_proxy: bool) -> Result<Listen, ValueError> {
     let on = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let data = given.data.map_or(on(4100), |address| address.0);
     let admin = given.admin.map_or(on(4101), |address| address.0);
 
     let in_clear = |key: &str, address: SocketAddr, help: &str| {
         let message = format!("listen.{key} ({address}) can be reached from other machines, in clear");
-        Fault::new(&["listen", key], message).with_help(help.to_owned())
+        ValueError::new(&["listen", key], message).with_help(help.to_owned())
     };
     if !data.ip().is_loopback() && !has_tls && !behind_tls_proxy {
         let help = "Set `tls: {cert: FILE, key: FILE}`, or `behind_tls_proxy: true` if a proxy before estop speaks TLS, or listen on 127.0.0.1.";
@@ -186,16 +186,18 @@ fn listen(given: &ListenIn, has_tls: bool, behind_tls_proxy: bool) -> Result<Lis
     if collide(data, admin) {
         let message = format!("listen.data ({data}) and listen.admin ({admin}) cannot both be listened on");
         let key = if given.admin.is_some() { "admin" } else { "data" };
-        return Err(Fault::new(&["listen", key], message).with_help("Give them different ports.".to_owned()));
+        return Err(
+            ValueError::new(&["listen", key], message).with_help("Give them different ports.".to_owned())
+        );
     }
     Ok(Listen { data, admin })
 }
 
-fn allowed_origins(given: &ListenIn) -> Result<Vec<String>, Fault> {
+fn allowed_origins(given: &ListenIn) -> Result<Vec<String>, ValueError> {
     let origins = &given.allowed_origins;
     if origins.len() > ORIGINS_MAX {
         let message = format!("listen.allowed_origins has {} origins; at most {ORIGINS_MAX}", origins.len());
-        return Err(Fault::new(&["listen", "allowed_origins"], message));
+        return Err(ValueError::new(&["listen", "allowed_origins"], message));
     }
     Ok(origins.iter().map(|origin| origin.0.clone()).collect())
 }
@@ -205,7 +207,7 @@ fn refuse_open_proxy(
     listen: &Listen,
     providers: &BTreeMap<String, Provider>,
     require_keys: bool,
-) -> Result<(), Fault> {
+) -> Result<(), ValueError> {
     let injected = providers.iter().find(|(_, provider)| provider.api_key.is_some());
     let Some((name, _)) = injected.filter(|_| !require_keys && !listen.data.ip().is_loopback()) else {
         return Ok(());
@@ -217,7 +219,7 @@ fn refuse_open_proxy(
     );
     let help = "Set `require_keys: true` and give each agent a key (`agents: {NAME: {key_env: VARIABLE}}`), or listen on \
         127.0.0.1, or leave the provider's key out: then each client sends its own.";
-    Err(Fault::new(&["listen", "data"], message).with_help(help.to_owned()))
+    Err(ValueError::new(&["listen", "data"], message).with_help(help.to_owned()))
 }
 
 fn collide(one: SocketAddr, other: SocketAddr) -> bool {
@@ -226,14 +228,16 @@ fn collide(one: SocketAddr, other: SocketAddr) -> bool {
 }
 
 /// Under another name nobody can call: rules for it would hold for nobody.
-fn check_agent_names(file: &FileIn) -> Result<(), Fault> {
+fn check_agent_names(file: &FileIn) -> Result<(), ValueError> {
     let mut seen: BTreeMap<String, &Name> = BTreeMap::new();
     for name in file.agents.keys() {
         if let Some(other) = seen.insert(name.to_ascii_lowercase(), name) {
             let message = format!(
                 "`{other}` and `{name}` are one agent: names are the same in capitals and small letters"
             );
-            return Err(Fault::new(&["agents", name], message).with_help("Leave one of them out.".to_owned()));
+            return Err(
+                ValueError::new(&["agents", name], message).with_help("Leave one of them out.".to_owned())
+            );
         }
     }
     match file.agents.keys().find(|name| !is_agent_name(name)) {
@@ -244,7 +248,7 @@ fn check_agent_names(file: &FileIn) -> Result<(), Fault> {
                 "A name has 1 to {NAME_MAX} letters, digits, `.`, `_` and `-`, does not begin with `.` or `-`, and is neither \
                  `{SYSTEM}` nor `{CANARY}`."
             );
-            Err(Fault::new(&["agents", name], message).with_help(help))
+            Err(ValueError::new(&["agents", name], message).with_help(help))
         }
     }
 }
@@ -252,7 +256,7 @@ fn check_agent_names(file: &FileIn) -> Result<(), Fault> {
 /// Characters of a chosen key; as of the admin token.
 const KEY_MIN: usize = 16;
 
-fn agent_keys(file: &FileIn, env: &Env) -> Result<BTreeMap<Name, SecretString>, Fault> {
+fn agent_keys(file: &FileIn, env: &Env) -> Result<BTreeMap<Name, SecretString>, ValueError> {
     let mut keys = BTreeMap::new();
     for (name, agent) in &file.agents {
         if let Some(variable) = agent.as_ref().and_then(|agent| agent.key_env.as_ref()) {
@@ -262,7 +266,7 @@ fn agent_keys(file: &FileIn, env: &Env) -> Result<BTreeMap<Name, SecretString>, 
                 let message =
                     format!("{}: {} holds fewer than {KEY_MIN} characters", way.join("."), variable.shown());
                 let help = "A shorter key can be guessed: `openssl rand -hex 32` makes one.".to_owned();
-                return Err(Fault::new(&way, message).with_help(help));
+                return Err(ValueError::new(&way, message).with_help(help));
             }
             keys.insert(name.clone(), key);
         }
@@ -272,19 +276,19 @@ fn agent_keys(file: &FileIn, env: &Env) -> Result<BTreeMap<Name, SecretString>, 
         if let Some(other) = owners.insert(key.expose_secret(), name) {
             let message =
                 format!("agents `{other}` and `{name}` have the same key, so it would not tell who calls");
-            let fault = Fault::new(&["agents", name, "key_env"], message);
+            let fault = ValueError::new(&["agents", name, "key_env"], message);
             return Err(fault.with_help("Give each agent a key of its own.".to_owned()));
         }
     }
     Ok(keys)
 }
 
-fn require_keys(file: &FileIn, has_keys: bool) -> Result<bool, Fault> {
+fn require_keys(file: &FileIn, has_keys: bool) -> Result<bool, ValueError> {
     let required = file.require_keys.unwrap_or(false);
     if required && !has_keys {
         let help = "Set `key_env` of an agent to the name of the variable that holds its key.".to_owned();
         let message = "require_keys is true, but no agent has a key: every request would be refused";
-        return Err(Fault::new(&["require_keys"], message).with_help(help));
+        return Err(ValueError::new(&["require_keys"], message).with_help(help));
     }
     Ok(required)
 }

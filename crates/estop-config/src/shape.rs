@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use estop_core::ids::Name;
 use estop_core::policy::Preset;
 use estop_core::policy_file::{
-    AgentIn, CircuitBreakersIn, FleetBudgetIn, GateIn, PolicyFileIn, PolicyIn, WatchdogIn,
+    AgentIn, CircuitBreakersIn, FleetBudgetIn, PolicyFileIn, PolicyIn, SafetyGateIn, WatchdogIn,
 };
 use estop_notify::AlertsIn;
 use serde::Deserialize;
@@ -60,7 +60,7 @@ pub(super) struct FileIn {
     preset: Option<Preset>,
     policy: PolicyIn,
     circuit_breakers: CircuitBreakersIn,
-    gate: GateIn,
+    gate: SafetyGateIn,
     watchdog: WatchdogIn,
     budget: FleetBudgetIn,
     pub(super) agents: BTreeMap<Name, Option<ServedAgentIn>>,

@@ -38,7 +38,7 @@ pub(super) fn path_text(path: &[Step]) -> String {
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) value: Value,
-    pub(super) place: Place,
+    pub(super) place: ValueSource,
     /// Where it is written, if an alias stands in its place.
     defined: Option<Location>,
     /// A scalar as it is written, with its quotes.
@@ -47,7 +47,7 @@ pub(super) struct Node {
 
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Place {
+pub(super) enum ValueSource {
     File(Location),
     /// The variable of this number says it.
     Variable(usize),
@@ -78,7 +78,7 @@ pub(super) enum Scalar {
 #[derive(Clone, Debug)]
 pub(super) struct Key {
     pub(super) name: String,
-    pub(super) place: Place,
+    pub(super) place: ValueSource,
 }
 
 /// Why a text is not one YAML document, and how far it was read.
@@ -111,7 +111,7 @@ fn below<T, E>(step: Step, read: impl FnOnce() -> Result<T, E>) -> Result<T, E> 
 
 impl Node {
     /// A value that stands in no text.
-    pub(super) fn made(value: Value, place: Place, written: &str) -> Node {
+    pub(super) fn made(value: Value, place: ValueSource, written: &str) -> Node {
         Node { value, place, defined: None, written: written.to_owned() }
     }
 
@@ -142,12 +142,12 @@ impl Node {
 
     /// Everything in it comes from this variable.
     pub(super) fn belongs_to(&mut self, variable: usize) {
-        self.place = Place::Variable(variable);
+        self.place = ValueSource::Variable(variable);
         match &mut self.value {
             Value::List(items) => items.iter_mut().for_each(|item| item.belongs_to(variable)),
             Value::Mapping(entries) => {
                 for (key, node) in entries {
-                    key.place = Place::Variable(variable);
+                    key.place = ValueSource::Variable(variable);
                     node.belongs_to(variable);
                 }
             }
@@ -181,7 +181,7 @@ impl<'de> Deserialize<'de> for Node {
         let here: Spanned<Value> = Spanned::deserialize(d)?;
         Ok(Node {
             value: here.value,
-            place: Place::File(here.referenced),
+            place: ValueSource::File(here.referenced),
             defined: Some(here.defined),
             written: String::new(),
         })
@@ -247,7 +247,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
         let mut entries = Vec::new();
         while let Some(key) = below(Step::Unknown, || map.next_key::<Spanned<String>>())? {
             let value = below(Step::Key(key.value.clone()), || map.next_value())?;
-            entries.push((Key { name: key.value, place: Place::File(key.referenced) }, value));
+            entries.push((Key { name: key.value, place: ValueSource::File(key.referenced) }, value));
         }
         Ok(Value::Mapping(entries))
     }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::Deserializer;
 
 use super::env::Env;
-use super::fault::Fault;
+use super::fault::ValueError;
 use super::paths;
 use super::values::{FilePath, Reading, Seconds, from_text, given};
 
@@ -226,7 +226,7 @@ struct HeartbeatIn {
 }
 
 /// The triggers, if they fit together.
-pub(super) fn triggers(given: &TriggersIn, env: &Env) -> Result<TriggersConfig, Fault> {
+pub(super) fn triggers(given: &TriggersIn, env: &Env) -> Result<TriggersConfig, ValueError> {
     Ok(TriggersConfig {
         file: match &given.file {
             None => FileSetting::InDataDir,
@@ -239,18 +239,18 @@ pub(super) fn triggers(given: &TriggersIn, env: &Env) -> Result<TriggersConfig, 
     })
 }
 
-fn file(path: &FilePath, env: &Env) -> Result<PathBuf, Fault> {
+fn file(path: &FilePath, env: &Env) -> Result<PathBuf, ValueError> {
     let keys = ["triggers", "file"];
     let path = paths::expanded(path, &keys, env)?;
     if path.file_name().is_none() || path.is_dir() {
         let help = "Name a file, such as /run/estop/KILL; its folder must exist. `off` means none.";
         let message = format!("triggers.file ({}) is a folder", path.display());
-        return Err(Fault::new(&keys, message).with_help(help.to_owned()));
+        return Err(ValueError::new(&keys, message).with_help(help.to_owned()));
     }
     Ok(path)
 }
 
-fn gpio(given: &GpioIn, env: &Env) -> Result<GpioConfig, Fault> {
+fn gpio(given: &GpioIn, env: &Env) -> Result<GpioConfig, ValueError> {
     check_built(HAS_GPIO, "gpio", "gpio")?;
     let chip = match &given.chip {
         Some(chip) => paths::expanded(chip, &["triggers", "gpio", "chip"], env)?,
@@ -265,7 +265,7 @@ fn gpio(given: &GpioIn, env: &Env) -> Result<GpioConfig, Fault> {
     })
 }
 
-fn button(given: &ButtonIn, env: &Env) -> Result<ButtonConfig, Fault> {
+fn button(given: &ButtonIn, env: &Env) -> Result<ButtonConfig, ValueError> {
     check_built(HAS_HID, "button", "hid")?;
     let keys = ["triggers", "button"];
     let device = match (&given.device, &given.name) {
@@ -274,34 +274,34 @@ fn button(given: &ButtonIn, env: &Env) -> Result<ButtonConfig, Fault> {
         (None, _) | (Some(_), Some(_)) => {
             let help = "Set `device: /dev/input/by-id/…`, or `name: …` as `evtest` shows it.";
             let message = "triggers.button needs either `device` or `name`";
-            return Err(Fault::new(&keys, message).with_help(help.to_owned()));
+            return Err(ValueError::new(&keys, message).with_help(help.to_owned()));
         }
     };
     let Some(key) = given.key else {
         let help = "Set `key: KEY_STOP` or whichever key it sends (`evtest` shows it), or `key: any`.";
-        return Err(Fault::new(&keys, "triggers.button needs `key`").with_help(help.to_owned()));
+        return Err(ValueError::new(&keys, "triggers.button needs `key`").with_help(help.to_owned()));
     };
     let (grab, on_lost) = (given.grab.unwrap_or(true), given.on_lost.unwrap_or_default());
     Ok(ButtonConfig { device, key, grab, on_lost })
 }
 
-fn heartbeat(given: &HeartbeatIn) -> Result<Duration, Fault> {
+fn heartbeat(given: &HeartbeatIn) -> Result<Duration, ValueError> {
     let within = given.within_s.ok_or_else(|| {
         let help = "Set `within_s: 60` and POST /api/emergency/heartbeat at least twice in that time.";
         let message = "triggers.heartbeat needs `within_s`";
-        Fault::new(&["triggers", "heartbeat"], message).with_help(help.to_owned())
+        ValueError::new(&["triggers", "heartbeat"], message).with_help(help.to_owned())
     })?;
     Ok(Duration::from_millis(within.get()))
 }
 
 /// A trigger that is configured and cannot work would be a false sense of safety.
-fn check_built(is_built: bool, key: &str, feature: &str) -> Result<(), Fault> {
+fn check_built(is_built: bool, key: &str, feature: &str) -> Result<(), ValueError> {
     if is_built {
         return Ok(());
     }
     let help = format!("Build it with `--features {feature}`, or remove triggers.{key}.");
     let message = format!("triggers.{key}: this estop was built without `{feature}`");
-    Err(Fault::new(&["triggers", key], message).with_help(help))
+    Err(ValueError::new(&["triggers", key], message).with_help(help))
 }
 
 #[cfg(all(test, feature = "hid"))]

@@ -203,7 +203,7 @@ pub(super) struct VariableName(pub(super) String);
 impl VariableName {
     /// A key can look like a name in small letters (`gsk_…`); only one in capitals is shown.
     pub(super) fn shown(&self) -> String {
-        if super::conceal::is_plain_name(&self.0) {
+        if super::redact::is_plain_name(&self.0) {
             format!("environment variable {}", self.0)
         } else {
             "the environment variable it names".to_owned()

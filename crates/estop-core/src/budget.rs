@@ -16,7 +16,7 @@ use crate::money::NanoUsd;
 use crate::policy::BudgetPolicy;
 use crate::time::Now;
 use finding::share_bp;
-pub use finding::{Account, BudgetFinding, Fit};
+pub use finding::{BudgetCap, BudgetFinding, Fit};
 use period::{Begins, Calendar};
 
 /// Money and tokens.
@@ -70,7 +70,7 @@ impl From<Amount> for Need {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct BudgetWarning {
     /// Which cap.
-    pub account: Account,
+    pub account: BudgetCap,
     /// 50, 80, 95 or 100.
     pub percent: u8,
     /// Settled so far.
@@ -98,8 +98,8 @@ impl Spent {
     /// Tells shares that were reached and not told yet; several at once are told as the highest.
     fn warn(
         &mut self,
-        usd: (Account, Option<NanoUsd>),
-        tokens: (Account, Option<u64>),
+        usd: (BudgetCap, Option<NanoUsd>),
+        tokens: (BudgetCap, Option<u64>),
         out: &mut Vec<BudgetWarning>,
     ) {
         push_warning(usd.0, self.amount.usd.0, usd.1.map(|cap| cap.0), &mut self.told_usd, out);
@@ -116,14 +116,20 @@ impl Spent {
 
     pub(crate) fn warn_run(&mut self, policy: &BudgetPolicy, out: &mut Vec<BudgetWarning>) {
         self.warn(
-            (Account::UsdPerRun, policy.usd_per_run),
-            (Account::TokensPerRun, policy.tokens_per_run),
+            (BudgetCap::UsdPerRun, policy.usd_per_run),
+            (BudgetCap::TokensPerRun, policy.tokens_per_run),
             out,
         );
     }
 }
 
-fn push_warning(account: Account, spent: u64, cap: Option<u64>, told: &mut u8, out: &mut Vec<BudgetWarning>) {
+fn push_warning(
+    account: BudgetCap,
+    spent: u64,
+    cap: Option<u64>,
+    told: &mut u8,
+    out: &mut Vec<BudgetWarning>,
+) {
     let Some(cap) = cap else { return };
     let reached =
         WARN_AT_PERCENT.iter().filter(|p| share_bp(spent, cap) >= u64::from(**p) * 100).count() as u8;
@@ -268,7 +274,7 @@ impl Budget {
         held: Amount,
         run: RunSpend,
         policy: &BudgetPolicy,
-        find: impl Fn(Account, (u64, u64), u64) -> BudgetFinding,
+        find: impl Fn(BudgetCap, (u64, u64), u64) -> BudgetFinding,
     ) -> Option<BudgetFinding> {
         let usd = |account, cap: Option<NanoUsd>, spent: Amount, reserved: Amount| {
             Some(find(account, (spent.usd.0, reserved.usd.0), cap?.0))
@@ -278,12 +284,12 @@ impl Budget {
         };
         let (today, month) = (self.today.amount, self.this_month.amount);
         let accounts = [
-            usd(Account::UsdPerDay, policy.usd_per_day, today, held),
-            usd(Account::UsdPerMonth, policy.usd_per_month, month, held),
-            usd(Account::UsdPerRun, policy.usd_per_run, run.spent, run.reserved),
-            tokens(Account::TokensPerDay, policy.tokens_per_day, today, held),
-            tokens(Account::TokensPerMonth, policy.tokens_per_month, month, held),
-            tokens(Account::TokensPerRun, policy.tokens_per_run, run.spent, run.reserved),
+            usd(BudgetCap::UsdPerDay, policy.usd_per_day, today, held),
+            usd(BudgetCap::UsdPerMonth, policy.usd_per_month, month, held),
+            usd(BudgetCap::UsdPerRun, policy.usd_per_run, run.spent, run.reserved),
+            tokens(BudgetCap::TokensPerDay, policy.tokens_per_day, today, held),
+            tokens(BudgetCap::TokensPerMonth, policy.tokens_per_month, month, held),
+            tokens(BudgetCap::TokensPerRun, policy.tokens_per_run, run.spent, run.reserved),
         ];
         let found = accounts.into_iter().flatten();
         // One that refuses comes before any that does not; of equals the first, so that the order above decides.
@@ -335,13 +341,13 @@ impl Budget {
     pub fn warnings(&mut self, policy: &BudgetPolicy) -> Vec<BudgetWarning> {
         let mut out = Vec::new();
         self.today.warn(
-            (Account::UsdPerDay, policy.usd_per_day),
-            (Account::TokensPerDay, policy.tokens_per_day),
+            (BudgetCap::UsdPerDay, policy.usd_per_day),
+            (BudgetCap::TokensPerDay, policy.tokens_per_day),
             &mut out,
         );
         self.this_month.warn(
-            (Account::UsdPerMonth, policy.usd_per_month),
-            (Account::TokensPerMonth, policy.tokens_per_month),
+            (BudgetCap::UsdPerMonth, policy.usd_per_month),
+            (BudgetCap::TokensPerMonth, policy.tokens_per_month),
             &mut out,
         );
         out

@@ -30,7 +30,7 @@ use crate::policy::{Mode, Policy};
 use crate::run::{RunDue, RunFinding, RunState, RunView, Runs};
 use crate::time::{Millis, Now};
 use crate::tripwire::activity::{Activity, ActivityState};
-use crate::tripwire::health::{Harm, Health};
+use crate::tripwire::health::{Health, HealthLoss};
 use crate::tripwire::safety_gate::SafetyGate;
 use in_flight::InFlight;
 pub use in_flight::OVERDUE_MAX;
@@ -248,7 +248,7 @@ impl AgentState {
     }
 
     /// Something harmed the agent's health; below a threshold it is paused or switched off (TW-5).
-    fn harm(&mut self, now: Millis, harm: Harm, policy: &Policy, effects: &mut Vec<Effect>) {
+    fn harm(&mut self, now: Millis, harm: HealthLoss, policy: &Policy, effects: &mut Vec<Effect>) {
         self.health.harm(harm);
         self.act_on_health(now, policy, effects);
     }

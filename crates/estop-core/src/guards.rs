@@ -20,7 +20,7 @@ use crate::loop_detector::repetition::ChurnFinding;
 use crate::run::RunFinding;
 use crate::system::{GateView, SystemState};
 use crate::tripwire::health::{self, HealthFinding};
-use crate::tripwire::safety_gate::GateFinding;
+use crate::tripwire::safety_gate::SafetyGateFinding;
 use breaker::BreakerFinding;
 use hours::HoursFinding;
 use models::ModelsFinding;
@@ -56,7 +56,7 @@ pub enum Finding {
     /// Limits near or reached.
     Breaker(BreakerFinding),
     /// Activity, intent, vetoes.
-    Gate(GateFinding),
+    Gate(SafetyGateFinding),
     /// Health.
     Health(HealthFinding),
     /// Calls in the sliding minute.
@@ -128,7 +128,7 @@ finding_from! {
     ChurnFinding => Churn,
     Chant => Chanting,
     BreakerFinding => Breaker,
-    GateFinding => Gate,
+    SafetyGateFinding => Gate,
     HealthFinding => Health,
     WatchdogFinding => Watchdog,
 }

@@ -138,7 +138,7 @@ fn find(
     score: LoopScore,
 ) -> LoopFinding {
     let mut finding = LoopFinding { max: policy.threshold_tenths, ..LoopFinding::default() };
-    let Looked { stale, rule, stretch } = look(conversation, observed, policy, score);
+    let LoopAssessment { stale, rule, stretch } = look(conversation, observed, policy, score);
     finding.repetition = rule.map(|(_, rule)| rule);
     finding.stretch = stretch;
     if let Some(c) = conversation {
@@ -167,7 +167,7 @@ struct Stale {
 }
 
 /// What a look at a conversation shows.
-struct Looked {
+struct LoopAssessment {
     stale: Stale,
     /// The rule that holds, with the step that completes it.
     rule: Option<(usize, Repetition)>,
@@ -179,18 +179,22 @@ fn look(
     observed: &Observed<'_>,
     policy: &LoopPolicy,
     score: LoopScore,
-) -> Looked {
+) -> LoopAssessment {
     if score == LoopScore::Literal {
         let track = conversation.map(|c| &c.track);
         let rule = track.unwrap_or(&Track::default()).find_at(observed.steps, policy);
-        return Looked { stale: Stale { requests: usize::MAX, steps: usize::MAX }, rule, stretch: None };
+        return LoopAssessment {
+            stale: Stale { requests: usize::MAX, steps: usize::MAX },
+            rule,
+            stretch: None,
+        };
     }
     let mut progress = conversation.map(Conversation::progress).unwrap_or_default();
     let standing = progress.observe(observed, policy);
     // This request is one of them.
     let requests = usize::from(progress.stale_requests).saturating_sub(usize::from(observed.is_request));
     let steps = progress.stale_steps().saturating_sub(observed.prints.len());
-    Looked { stale: Stale { requests, steps }, rule: standing.found, stretch: Some(standing.stretch) }
+    LoopAssessment { stale: Stale { requests, steps }, rule: standing.found, stretch: Some(standing.stretch) }
 }
 
 /// A request that continues a prompt with tool results is not one more prompt (FP-3).
@@ -243,7 +247,7 @@ pub struct LoopEvidence {
 /// The remembered requests that speak for a loop; where hooks alone saw the steps, those steps.
 pub(crate) fn evidence(c: &Conversation, observed: &Observed<'_>, policy: &LoopPolicy) -> LoopEvidence {
     let Observed { now, asked, steps, .. } = *observed;
-    let Looked { rule, .. } = look(Some(c), observed, policy, policy.score);
+    let LoopAssessment { rule, .. } = look(Some(c), observed, policy, policy.score);
     let hit = rule.map_or(steps.len().saturating_sub(1), |(at, _)| at);
     let tool = observed.prints.get(hit).map(|step| step.tool.clone()).filter(|tool| !tool.is_empty());
     let takes_part = |back: usize, mark: &StepMark| match rule {

@@ -57,7 +57,7 @@ pub trait Operator: Send + Sync {
     fn release_agent(&self, _name: &str) {}
 
     /// Switches an agent on or off, pauses it or lets it go on. On the disk before it returns.
-    fn steer(&self, agent: &str, steer: Steer, by: &str) -> Result<AgentView, OperatorError>;
+    fn steer(&self, agent: &str, steer: AgentCommand, by: &str) -> Result<AgentView, OperatorError>;
 
     /// Puts rules over those of the configuration; `None` takes them away again. On the disk before it returns.
     fn set_overrides(&self, agent: &str, overrides: Overrides, by: &str) -> Result<AgentView, OperatorError>;
@@ -128,7 +128,7 @@ pub trait Operator: Send + Sync {
     }
 
     /// Why nothing new passes, pressed button or not.
-    fn journal_trouble(&self) -> Option<JournalTrouble> {
+    fn journal_failure(&self) -> Option<JournalFailure> {
         None
     }
 
@@ -186,7 +186,7 @@ pub trait Operator: Send + Sync {
 
 /// Why what is decided cannot be written down: nothing passes unwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JournalTrouble {
+pub enum JournalFailure {
     /// The disk failed: it stays so until the next start.
     Failed,
     /// The store takes nothing for now.
@@ -195,17 +195,17 @@ pub enum JournalTrouble {
     FilesLost,
 }
 
-impl JournalTrouble {
+impl JournalFailure {
     /// What people must know of it.
     pub fn text(self) -> &'static str {
         match self {
-            JournalTrouble::Failed => {
+            JournalFailure::Failed => {
                 "The journal could not be written: every request is refused until estop is started again. Look at the disk first."
             }
-            JournalTrouble::Stuck => {
+            JournalFailure::Stuck => {
                 "The store does not take the journal: every request is refused until it does. Look at the disk."
             }
-            JournalTrouble::FilesLost => {
+            JournalFailure::FilesLost => {
                 "A file of the data directory was removed, cut or replaced while estop runs: what is written is lost, and every request is refused. estop's log and the button's note name the file. Put a backup back (`estop restore`) or look at what is left, then start estop again."
             }
         }
@@ -273,7 +273,7 @@ pub struct EndedWork {
 
 /// What can be done to an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Steer {
+pub enum AgentCommand {
     /// Switch it on.
     Activate,
     /// Switch it off.
@@ -437,5 +437,5 @@ pub enum OperatorError {
     TooManyWatched,
     /// It is done, but it could not be written to the disk.
     #[error("done, but not on disk: {0}")]
-    NotKept(String),
+    NotPersisted(String),
 }

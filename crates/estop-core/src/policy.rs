@@ -31,7 +31,7 @@ pub struct Policy {
     /// Circuit breakers (CB-1).
     pub limits: Limits,
     /// Tripwire: gate and health (TW-1..6).
-    pub gate: GatePolicy,
+    pub gate: SafetyGatePolicy,
     /// Spending (PO-2).
     pub budget: BudgetPolicy,
     /// Allowed hours (PO-3); `None` = always.
@@ -141,7 +141,7 @@ pub enum Profile {
 /// The tripwire's numbers (seed 4, chapters 3–5), as whole numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct GatePolicy {
+pub struct SafetyGatePolicy {
     /// Tokens a sliding minute.
     pub max_tokens_per_minute: u32,
     /// Warn from here.
@@ -168,9 +168,9 @@ pub struct GatePolicy {
     pub recovery_cap: u16,
 }
 
-impl Default for GatePolicy {
+impl Default for SafetyGatePolicy {
     fn default() -> Self {
-        GatePolicy {
+        SafetyGatePolicy {
             max_tokens_per_minute: 50_000,
             token_warning_threshold: 40_000,
             max_tool_calls_per_minute: 60,

@@ -27,8 +27,8 @@ pub use guards::GuardsIn;
 pub use overrides::{PolicyOrigin, PolicyOverrides};
 pub use rules::{PolicyIn, in_file_shape, rules_schema};
 pub use shape::{
-    AllowedHoursIn, BudgetIn, CircuitBreakersIn, FleetBudgetIn, GateIn, LimitsIn, LoopRulesIn, ModelsIn,
-    RateLimitIn, WatchdogIn,
+    AllowedHoursIn, BudgetIn, CircuitBreakersIn, FleetBudgetIn, LimitsIn, LoopRulesIn, ModelsIn, RateLimitIn,
+    SafetyGateIn, WatchdogIn,
 };
 pub use values::{Clock, Day, Days, Number, ThresholdTenths};
 
@@ -53,7 +53,7 @@ pub struct PolicyFileIn {
     /// Limits of a run, by role (seed 3).
     pub circuit_breakers: CircuitBreakersIn,
     /// The tripwire's numbers (seed 4).
-    pub gate: GateIn,
+    pub gate: SafetyGateIn,
     /// Runaway watchdog (KS-8).
     pub watchdog: WatchdogIn,
     /// Spending caps of all agents together (PO-2).

@@ -2,8 +2,8 @@
 //!
 //! It has a thread and a runtime of its own, so that a busy data plane does not keep anybody from the button.
 
+mod connection_slots;
 mod drained;
-mod places;
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -26,13 +26,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use connection_slots::ConnectionSlots;
 use drained::drained;
-use places::Places;
 
 /// How long requests under way may take when estop ends.
-const SHUTDOWN_WITHIN: Duration = Duration::from_secs(1);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// A request's head must come within this time, the first and each after it.
-const HEAD_WITHIN: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// What could not be accepted can perhaps a moment later.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// This process, or the machine, has no descriptor left.
@@ -74,7 +74,7 @@ impl AdminListeners {
         let path = socket(data_dir);
         let work = move || {
             let served = runtime.block_on(self.serve_until(network, owner, stopped, rebound, &path));
-            runtime.shutdown_timeout(SHUTDOWN_WITHIN);
+            runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
             if let Err(error) = served {
                 eprintln!("estop: the admin plane ended: {error:#}");
             }
@@ -103,7 +103,7 @@ impl AdminListeners {
 }
 
 async fn serve_network(listener: &tokio::net::TcpListener, router: Router, max: usize) {
-    let mut places = Places::new(max);
+    let mut places = ConnectionSlots::new(max);
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
@@ -125,7 +125,7 @@ async fn serve_owner(
     mut rebind: watch::Receiver<u64>,
     path: &Path,
 ) {
-    let mut places = Places::new(max);
+    let mut places = ConnectionSlots::new(max);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -146,7 +146,7 @@ async fn serve_owner(
 }
 
 /// A connection could not be accepted. Without descriptors one is given up for it; otherwise it is tried again in a moment.
-async fn make_room(places: &mut Places, error: &std::io::Error) {
+async fn make_room(places: &mut ConnectionSlots, error: &std::io::Error) {
     let is_short = matches!(error.raw_os_error(), Some(EMFILE | ENFILE));
     if !is_short || !places.make_room() {
         tokio::time::sleep(ACCEPT_AGAIN).await;
@@ -163,7 +163,7 @@ where
         // A connection that ends with an error ends; its client knows.
         let _ = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_WITHIN)
+            .header_read_timeout(HEAD_TIMEOUT)
             .serve_connection(TokioIo::new(stream), service)
             .await;
     });

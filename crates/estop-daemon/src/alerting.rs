@@ -18,7 +18,7 @@ use estop_config::printable::escaped;
 use estop_config::{Alerts, Env};
 use estop_core::ids::Name;
 use estop_core::printed_command::Commands;
-use estop_notify::{AlertEvent, AlertType, Notifier, Outside, Settings};
+use estop_notify::{AlertEvent, AlertType, Notifier, NotifierEnv, Settings};
 use estop_store::Store;
 use jiff::Timestamp;
 
@@ -61,7 +61,7 @@ impl Alerting {
         let (settings, unfit) = laid_over(&*store, alerts, &commands)?;
         let kept: Arc<dyn estop_store::Alerts> = store.clone();
         let notifier =
-            Notifier::start_after(last_seq, kept, settings, Outside::system()).context("alerts")?;
+            Notifier::start_after(last_seq, kept, settings, NotifierEnv::system()).context("alerts")?;
         let alerting = Alerting {
             notifier,
             store,
@@ -145,7 +145,7 @@ impl Alerting {
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Each rule that cannot be used is said once, and again when it is mended and broken anew.
+    /// Each rule that cannot be used is said once, and again when it is fixed and broken anew.
     fn say_unfit(&self, unfit: Vec<(Name, String)>) {
         let mut said = self.unfit.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::take(&mut *said);

@@ -15,7 +15,7 @@ use estop_gateway::{Engine, Job};
 use estop_store::open_regular;
 
 /// Chosen: what a crash may lose; more often would only wear the disk.
-const EVERY: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// What was kept; nothing if there is no file. A file that cannot be read is said, and does not keep estop from starting:
 /// only what it lists is not cancelled.
@@ -61,7 +61,7 @@ impl BackgroundFile {
         let work = move || {
             let (mut written, mut is_said) = (engine.jobs.changes(), false);
             loop {
-                let is_last = ends.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout);
+                let is_last = ends.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout);
                 let changes = engine.jobs.changes();
                 if changes != written {
                     match write(&path, &engine.jobs.all()) {

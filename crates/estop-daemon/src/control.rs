@@ -13,20 +13,20 @@ use estop_core::event::EventKind;
 use estop_core::guard::Guard;
 use estop_core::ids::Name;
 use estop_core::operator::{
-    AgentKeyHash, AgentView, BackgroundWork, EndedWork, FleetView, HookCall, HookReply, JournalTrouble,
-    NewRecording, NewSnooze, OnEnd, OnLine, Operator, OperatorError, Overrides, Recording, RecordingView,
-    RunStep, Steer, Stopped, StuckPart, TriggerView, Watch, Watched,
+    AgentCommand, AgentKeyHash, AgentView, BackgroundWork, EndedWork, FleetView, HookCall, HookReply,
+    JournalFailure, NewRecording, NewSnooze, OnEnd, OnLine, Operator, OperatorError, Overrides, Recording,
+    RecordingView, RunStep, Stopped, StuckPart, TriggerView, Watch, Watched,
 };
 use estop_core::policy::Preset;
 use estop_core::printed_command::Commands;
 use estop_core::system::button::{Latched, Press, Unlock};
 use estop_core::system::proof_test::{ProofTest, ProofTestError, ProofTests};
 use estop_core::system::{GateView, SystemDecision, SystemOutcome};
-use estop_gateway::{Agent, Engine, Gateway, Judged, KeyRing, NotKept, Over, is_agent_name};
+use estop_gateway::{Agent, AgentInner, Engine, Gateway, KeyRing, NotPersisted, Over, is_agent_name};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::button_log;
-use crate::latch_writer::{KEPT_WITHIN, LatchStatus};
+use crate::latch_writer::{KEPT_TIMEOUT, LatchStatus};
 use crate::prooftest::ProofTester;
 use crate::triggers::status::TriggerStatus;
 
@@ -67,7 +67,7 @@ impl Controller {
     /// Waits until the disk has what was told.
     fn keep(&self) -> Result<(), OperatorError> {
         if !self.engine.journal.sync() {
-            return Err(OperatorError::NotKept("the journal cannot be written".to_owned()));
+            return Err(OperatorError::NotPersisted("the journal cannot be written".to_owned()));
         }
         Ok(())
     }
@@ -80,7 +80,7 @@ impl Controller {
     }
 
     /// What an agent's next request would get.
-    fn status(&self, agent: &Agent, judged: &Judged) -> AgentStatus {
+    fn status(&self, agent: &Agent, judged: &AgentInner) -> AgentStatus {
         if let Some(trouble) = self.engine.journal.trouble() {
             return AgentStatus::shut(trouble.text());
         }
@@ -165,21 +165,21 @@ impl Operator for Controller {
         }
     }
 
-    fn steer(&self, agent: &str, steer: Steer, by: &str) -> Result<AgentView, OperatorError> {
+    fn steer(&self, agent: &str, steer: AgentCommand, by: &str) -> Result<AgentView, OperatorError> {
         let agent = self.find(agent)?;
-        if steer == Steer::Deactivate {
+        if steer == AgentCommand::Deactivate {
             // First, and without the agent's lock: its requests end also while a worker that judges it is blocked.
             self.engine.end_requests(&agent);
         }
         let by = by.into();
         let what = match steer {
-            Steer::Activate => EventKind::AgentActivated { by },
-            Steer::Deactivate => EventKind::AgentDeactivated { by },
-            Steer::Pause => EventKind::AgentPaused { by },
-            Steer::Resume => EventKind::AgentResumed { by },
+            AgentCommand::Activate => EventKind::AgentActivated { by },
+            AgentCommand::Deactivate => EventKind::AgentDeactivated { by },
+            AgentCommand::Pause => EventKind::AgentPaused { by },
+            AgentCommand::Resume => EventKind::AgentResumed { by },
         };
         self.engine.apply(&agent, None, what);
-        if steer == Steer::Activate {
+        if steer == AgentCommand::Activate {
             // Its window begins anew, and so does what is shown of it.
             agent.lock_state().score = None;
         }
@@ -294,7 +294,7 @@ impl Operator for Controller {
         self.engine.journal.is_stored()
     }
 
-    fn journal_trouble(&self) -> Option<JournalTrouble> {
+    fn journal_failure(&self) -> Option<JournalFailure> {
         self.engine.journal.trouble()
     }
 
@@ -322,14 +322,14 @@ impl Operator for Controller {
         let (reason, by, source) = (press.reason, press.by.clone(), press.source.clone());
         let stopped = self.engine.kill(press);
         button_log::say(button_log::killed(reason, &by, &source, &stopped));
-        let kept_us = self.latch.wait(KEPT_WITHIN).then(|| begun.elapsed().as_micros());
+        let kept_us = self.latch.wait(KEPT_TIMEOUT).then(|| begun.elapsed().as_micros());
         Stopped { kept_us: kept_us.and_then(|us| u64::try_from(us).ok()), ..stopped }
     }
 
     fn restart(&self, unlock: Unlock) -> Result<SystemDecision, OperatorError> {
         let by = unlock.by.clone();
         let decision = self.engine.restart(unlock).map_err(not_kept)?;
-        self.latch.wait(KEPT_WITHIN);
+        self.latch.wait(KEPT_TIMEOUT);
         button_log::released(&by, &decision).into_iter().for_each(button_log::say);
         Ok(decision)
     }
@@ -337,7 +337,7 @@ impl Operator for Controller {
     fn clear(&self, unlock: Unlock) -> Result<SystemDecision, OperatorError> {
         let by = unlock.by.clone();
         let decision = self.engine.clear(unlock).map_err(not_kept)?;
-        self.latch.wait(KEPT_WITHIN);
+        self.latch.wait(KEPT_TIMEOUT);
         button_log::released(&by, &decision).into_iter().for_each(button_log::say);
         if decision.outcome == SystemOutcome::Applied {
             // Whoever clears is there: a dead man's switch waits anew. A clear that is refused says nothing of the kind.
@@ -393,8 +393,8 @@ impl Operator for Controller {
     }
 }
 
-fn not_kept(error: NotKept) -> OperatorError {
-    OperatorError::NotKept(error.to_string())
+fn not_kept(error: NotPersisted) -> OperatorError {
+    OperatorError::NotPersisted(error.to_string())
 }
 
 /// A supervisor that was stopped, by Ctrl-Z or by what it supervises, could not end anything.

@@ -22,7 +22,7 @@ use estop_store::{DataLock, FileId, FoundLatch, LatchFile, Store};
 use crate::admin_plane::Rebinder;
 
 /// How often it looks: what is lost is said within 5 s, also on a busy machine.
-const EVERY: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The thread that watches. Dropping it looks once more, so that a stop that follows at once is known too.
 pub struct DataWatch {
@@ -52,7 +52,7 @@ impl DataWatch {
         let mut looking = Looking::new(watched)?;
         let work = move || {
             while !stopped.load(Ordering::Relaxed) {
-                std::thread::park_timeout(EVERY);
+                std::thread::park_timeout(INTERVAL);
                 looking.look();
             }
         };
@@ -139,7 +139,7 @@ impl Looking {
     /// The latch, if it is gone for good. The button's keeper makes it anew when it is pressed.
     fn latch_gone(&mut self) -> Option<String> {
         let why = match LatchFile::look(&self.watched.data_dir) {
-            FoundLatch::Said(_) => {
+            FoundLatch::Valid(_) => {
                 self.latch_missing = 0;
                 return None;
             }

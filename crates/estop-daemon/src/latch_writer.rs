@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use estop_core::system::button::Latched;
 use estop_gateway::{JournalQueue, LatchStore};
-use estop_store::{LatchFile, Mark};
+use estop_store::{LatchFile, SlotVersion};
 
 /// How long the thread waits before it tries a disk again that failed.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// How long an answer waits for the disk; a disk that takes longer is as good as none.
-pub(crate) const KEPT_WITHIN: Duration = Duration::from_secs(2);
+pub(crate) const KEPT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long before it looks again whether somebody else's kill is taken up.
 const TAKEN_UP_SOON: Duration = Duration::from_millis(50);
 
@@ -45,7 +45,7 @@ struct Work {
     /// Somebody else's kill is on the disk, and is not taken up yet.
     left: bool,
     /// The last slot of somebody else that was taken up.
-    taken_up: Option<Mark>,
+    taken_up: Option<SlotVersion>,
     closed: bool,
 }
 
@@ -72,7 +72,7 @@ impl LatchWriter {
 
 impl Drop for LatchWriter {
     fn drop(&mut self) {
-        LatchStatus(Arc::clone(&self.shared)).wait(AGAIN_AFTER);
+        LatchStatus(Arc::clone(&self.shared)).wait(RETRY_DELAY);
         self.shared.work().closed = true;
         self.shared.bell.notify_all();
         let is_idle = self.shared.work().is_kept();
@@ -98,7 +98,7 @@ impl LatchStore for Handle {
     }
 
     fn is_kept(&self) -> bool {
-        LatchStatus(Arc::clone(&self.0)).wait(KEPT_WITHIN)
+        LatchStatus(Arc::clone(&self.0)).wait(KEPT_TIMEOUT)
     }
 }
 
@@ -127,13 +127,13 @@ impl LatchStatus {
     }
 
     /// Somebody else's slot is dealt with: it may be written over.
-    pub(crate) fn take_up(&self, mark: Mark) {
+    pub(crate) fn take_up(&self, mark: SlotVersion) {
         self.0.work().taken_up = Some(mark);
         self.0.bell.notify_all();
     }
 
     /// Whether this slot was dealt with before.
-    pub(crate) fn is_taken_up(&self, mark: &Mark) -> bool {
+    pub(crate) fn is_taken_up(&self, mark: &SlotVersion) -> bool {
         self.0.work().taken_up.as_ref() == Some(mark)
     }
 
@@ -215,11 +215,11 @@ impl Shared {
         if is_news {
             tell(format!(
                 "estop: the latch CANNOT BE WRITTEN: {error}. The button holds as it is, but a restart would not know of \
-                 it. Make room or mend the disk; it is tried again every second."
+                 it. Make room or fix the disk; it is tried again every second."
             ));
         }
         let nothing_new = |work: &mut Work| !work.closed && work.handed == handed;
-        drop(self.bell.wait_timeout_while(self.work(), AGAIN_AFTER, nothing_new));
+        drop(self.bell.wait_timeout_while(self.work(), RETRY_DELAY, nothing_new));
     }
 }
 

@@ -44,7 +44,7 @@ use rustix::process::geteuid;
 use crate::alerting::Alerting;
 use crate::store;
 pub use maintenance::MaintenanceThread;
-use projector::{Beside, Places, Projector};
+use projector::{EvictionRules, Projector, ProjectorInputs};
 use recovery::{KnownAgent, Recovery};
 use segment_file::{SegmentFile, SignOfLife};
 use settings::RecordSettings;
@@ -62,7 +62,7 @@ pub struct Persistence {
     /// Writes the journal; `None` if it could not be trusted.
     pub writer: Option<Arc<SegmentWriter>>,
     engine: Arc<OnceLock<Arc<Engine>>>,
-    places: Arc<OnceLock<Places>>,
+    places: Arc<OnceLock<EvictionRules>>,
     known: Vec<KnownAgent>,
     data_dir: PathBuf,
     alive: OnceLock<SignOfLife>,
@@ -131,10 +131,10 @@ impl Persistence {
         let file = SegmentFile::new(Arc::clone(&writer), journal_bytes);
         let queue = Arc::new(JournalQueue::with_file(Box::new(file), recovery.state.clone()));
         let engine: Arc<OnceLock<Arc<Engine>>> = Arc::default();
-        let places: Arc<OnceLock<Places>> = Arc::default();
+        let places: Arc<OnceLock<EvictionRules>> = Arc::default();
         let commands = estop_config::commands(data_dir, &estop_config::Env::of_process());
         let alerting = Arc::new(Alerting::start(Arc::clone(&store), alerts, recovery.state.seq, commands)?);
-        let beside = Beside {
+        let beside = ProjectorInputs {
             engine: Arc::clone(&engine),
             places: Arc::clone(&places),
             policies: Arc::new(policies.clone()),
@@ -242,7 +242,7 @@ impl Persistence {
         // Set once, right after the data plane started.
         let _ = self.engine.set(Arc::clone(gateway.engine()));
         let idle_ms = u64::try_from(agent_idle.as_millis()).unwrap_or(u64::MAX);
-        let _ = self.places.set(Places { keys: gateway.keys(), idle_ms });
+        let _ = self.places.set(EvictionRules { keys: gateway.keys(), idle_ms });
         if let Some(store) = &self.store {
             self.beat(gateway);
             store.record_settings(Arc::new(RecordSettings(Arc::clone(gateway.engine()))))?;

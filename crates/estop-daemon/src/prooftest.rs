@@ -32,7 +32,7 @@ use record::Record;
 use upstream::CanaryUpstream;
 
 /// No step takes this long, except the process, which has its two seconds first.
-const WITHIN: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Tries out the stop, and knows when that was last done.
 pub struct ProofTester {
@@ -124,16 +124,16 @@ impl ProofTester {
         let tool = self.engine.tools.register(process.tool());
         let tool = tool.ok_or_else(|| cannot("no tool", &"too many run"))?;
         let client = Client::new(&self.listener, &secret);
-        let stream = client.stream(WITHIN).map_err(|error| cannot("the canary got no answer", &error))?;
+        let stream = client.stream(TIMEOUT).map_err(|error| cannot("the canary got no answer", &error))?;
         if upstream.requests() != 1 {
             return Err(cannot("the canary's request", &"did not reach its upstream"));
         }
 
-        let stream = stream.end_beside(WITHIN).map_err(|error| cannot("no thread", &error))?;
+        let stream = stream.end_beside(TIMEOUT).map_err(|error| cannot("no thread", &error))?;
         let begun = Instant::now();
         let drill = self.engine.drill();
         let mut steps = vec![trigger(drill.ended, drill.gate_us, drill.cut_us)];
-        steps.push(process.told(WITHIN, begun));
+        steps.push(process.told(TIMEOUT, begun));
         steps.push(ended_stream(&stream, begun));
         steps.push(closed_upstream(&upstream, begun));
         steps.push(refused(&client, &upstream, begun));
@@ -149,7 +149,7 @@ impl ProofTester {
     fn latch_takes_it(&self) -> ProofStep {
         let begun = Instant::now();
         self.engine.keep_again();
-        let kept = self.latch.wait(WITHIN);
+        let kept = self.latch.wait(TIMEOUT);
         let what =
             if kept { "the latch file was written and synced" } else { "the latch file CANNOT be written" };
         step("latch", kept, micros(begun), what)
@@ -181,14 +181,14 @@ fn ended_stream(stream: &Receiver<StreamEnd>, begun: Instant) -> ProofStep {
 }
 
 fn closed_upstream(upstream: &CanaryUpstream, begun: Instant) -> ProofStep {
-    match upstream.closed(WITHIN) {
+    match upstream.closed(TIMEOUT) {
         Some(at) => step("upstream", true, since(at, begun), "the upstream saw its connection close"),
         None => step("upstream", false, micros(begun), "the upstream's connection stayed OPEN"),
     }
 }
 
 fn refused(client: &Client<'_>, upstream: &CanaryUpstream, begun: Instant) -> ProofStep {
-    let answer = client.ask(WITHIN);
+    let answer = client.ask(TIMEOUT);
     let took_us = micros(begun);
     let forwarded = upstream.requests() > 1;
     match answer {
@@ -254,7 +254,7 @@ mod tests {
         assert!(!answered.passed && answered.what.contains("something else"), "{answered:?}");
         let listener = careless(Some(upstream.port()));
         let client = Client::new(&listener, &secret);
-        assert!(client.ask(WITHIN).is_ok());
+        assert!(client.ask(TIMEOUT).is_ok());
         let forwarded = refused(&client, &upstream, Instant::now());
         assert!(!forwarded.passed && forwarded.what.contains("FORWARDED"), "{forwarded:?}");
     }

@@ -23,7 +23,7 @@ use crate::persistence;
 use crate::wiring;
 
 /// How often the file is looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Watches the configuration file until it is dropped.
 pub struct Reloading {
@@ -110,7 +110,7 @@ impl Running {
     fn watch(self, asks: &Receiver<()>) {
         let Seen { look: mut last, digest: mut read } = self.seen;
         loop {
-            let by = match asks.recv_timeout(LOOK_EVERY) {
+            let by = match asks.recv_timeout(POLL_INTERVAL) {
                 Ok(()) => "SIGHUP",
                 Err(RecvTimeoutError::Timeout) => "file",
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -138,7 +138,7 @@ impl Running {
                 self.keys.configure(&keys);
                 self.engine.rulebook.replace(config.policies, over);
                 self.engine.apply_rules("configuration");
-                self.engine.welcome_configured();
+                self.engine.preload_configured();
                 eprintln!("estop: {} was read again ({by}) and is in force.", self.path.display());
             }
             Err(problem) => {

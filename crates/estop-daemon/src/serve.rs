@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
-use estop_admin::{Admin, AdminState, AlertsApi, NoAlerts, Options, Place, untrusted};
+use estop_admin::{Admin, AdminState, AlertsApi, Installation, NoAlerts, Options, untrusted};
 use estop_config::descriptors::{self, Shares};
 use estop_config::printable::escaped;
 use estop_config::{Env, SecretVariables, ServeConfig};
@@ -246,7 +246,7 @@ fn watch_files(
 /// What serves people.
 fn admin(
     options: Options,
-    place: Place,
+    place: Installation,
     gateway: &Gateway,
     store: Arc<dyn Store>,
     edits: &Arc<Mutex<()>>,
@@ -270,7 +270,7 @@ fn admin(
 }
 
 /// Where programs under `estop run` find this estop.
-fn place(config: &ServeConfig, gateway: &Gateway) -> Place {
+fn place(config: &ServeConfig, gateway: &Gateway) -> Installation {
     let mut address = gateway.address();
     if address.ip().is_unspecified() {
         // It listens everywhere; programs of this machine reach it here.
@@ -284,7 +284,7 @@ fn place(config: &ServeConfig, gateway: &Gateway) -> Place {
     let folder = std::path::absolute(&config.data_dir).unwrap_or_else(|_| config.data_dir.clone());
     let SecretVariables { provider_keys, others } = config.secret_variables.clone();
     let commands = estop_config::commands(&folder, &Env::of_process());
-    Place {
+    Installation {
         data_url: format!("{scheme}://{address}"),
         data_dir: folder.display().to_string(),
         provider_key_variables: provider_keys.into_iter().collect(),

@@ -29,7 +29,7 @@ use estop_core::system::button::{Latched, Press};
 use estop_gateway::Engine;
 
 use crate::latch_writer::LatchStatus;
-use heartbeat::Heart;
+use heartbeat::LastHeartbeat;
 use log::TriggerLog;
 use status::TriggerStatus;
 use watch::{Trigger, Watch};
@@ -77,7 +77,7 @@ impl Triggers {
         latch: LatchStatus,
     ) -> std::io::Result<Triggers> {
         let file = config.file.path(data_dir);
-        let heart = config.heartbeat.map(|_| Arc::new(Heart::new()));
+        let heart = config.heartbeat.map(|_| Arc::new(LastHeartbeat::new()));
         let latch_watch = latch_watch::LatchWatch::new(data_dir, seen, latch.clone());
         let mut list: Vec<Box<dyn Trigger>> = vec![Box::new(signal::Signal::new()?), Box::new(latch_watch)];
         if let Some(file) = &file {

@@ -21,24 +21,24 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::auth::cross_site::AllowedOrigins;
 use crate::auth::identity::{IdentityRules, KeyRing};
-use crate::body::reading::Memory;
+use crate::body::reading::BodyBudget;
+use crate::emergency_stop::heartbeat::{self, BEAT_INTERVAL, Heartbeat, PartChange};
+use crate::emergency_stop::in_flight::Cut;
 use crate::engine::agents::Agents;
 use crate::engine::panic_guard::ShutIfPanicking;
 use crate::engine::policies::Rulebook;
 use crate::engine::restored_state::RestoredState;
 use crate::engine::{Engine, Stores};
 use crate::exchange::worker::Worker;
-use crate::killswitch::heartbeat::{self, BEAT_EVERY, Heartbeat, PartChange};
-use crate::killswitch::in_flight::Cut;
 use crate::settings::Settings;
 use crate::start_error::StartError;
-use crate::upstream::mcp_servers::ReadyMcp;
-use crate::upstream::relays::ReadyRelay;
-use crate::upstream::{Ready, Upstream};
+use crate::upstream::mcp_servers::McpTarget;
+use crate::upstream::relays::RelayTarget;
+use crate::upstream::{ProviderTarget, Upstream};
 
 /// What a stopping data plane waits for its clients to be told, and for its threads.
 const FAREWELL: Duration = Duration::from_millis(100);
-const SHUTDOWN_WITHIN: Duration = Duration::from_secs(1);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A running data plane. Dropping it ends every request and closes every connection.
 pub struct Gateway {
@@ -111,16 +111,16 @@ impl Gateway {
         added.iter().for_each(|agent| engine.rulebook.set_added(agent, true));
         let ready = providers
             .into_iter()
-            .map(|(name, provider)| Ok((name.clone(), Arc::new(Ready::new(&name, provider)?))))
-            .collect::<Result<BTreeMap<Box<str>, Arc<Ready>>, StartError>>()?;
+            .map(|(name, provider)| Ok((name.clone(), Arc::new(ProviderTarget::new(&name, provider)?))))
+            .collect::<Result<BTreeMap<Box<str>, Arc<ProviderTarget>>, StartError>>()?;
         let relays = relays
             .into_iter()
-            .map(|(name, relay)| Ok((name.clone(), ReadyRelay::new(&name, relay)?)))
-            .collect::<Result<BTreeMap<Box<str>, ReadyRelay>, StartError>>()?;
+            .map(|(name, relay)| Ok((name.clone(), RelayTarget::new(&name, relay)?)))
+            .collect::<Result<BTreeMap<Box<str>, RelayTarget>, StartError>>()?;
         let mcp = mcp
             .into_iter()
-            .map(|(name, server)| Ok((name.clone(), ReadyMcp::new(&name, server)?)))
-            .collect::<Result<BTreeMap<Box<str>, ReadyMcp>, StartError>>()?;
+            .map(|(name, server)| Ok((name.clone(), McpTarget::new(&name, server)?)))
+            .collect::<Result<BTreeMap<Box<str>, McpTarget>, StartError>>()?;
         let cannot_listen = |error| StartError::Listen { address: listen, error };
         listener::check_free(listen).map_err(cannot_listen)?;
         let first = listener::bind(listen).map_err(cannot_listen)?;
@@ -131,7 +131,7 @@ impl Gateway {
         }
         let keys = KeyRing::new(&keys, made_keys);
         let origins = AllowedOrigins::from(allowed_origins);
-        let memory = Arc::new(Memory::new(limits.memory_bytes));
+        let memory = Arc::new(BodyBudget::new(limits.memory_bytes));
         let open = Arc::new(AtomicUsize::new(0));
         let worker = |heartbeat: Arc<Heartbeat>| Worker {
             engine: Arc::clone(&engine),
@@ -147,7 +147,7 @@ impl Gateway {
                 .iter()
                 .map(|(name, server)| (name.clone(), server.for_worker(&engine.upstream)))
                 .collect(),
-            keys: keys.at_hand(),
+            keys: keys.cached(),
             origins: origins.clone(),
             identity: IdentityRules { require_keys, unknown_agents },
             prices: Arc::clone(&prices).into(),
@@ -171,10 +171,10 @@ impl Gateway {
         // Nobody accepts a connection so far.
         watch(&engine)?;
         engine.restore(agents, away_ms);
-        engine.welcome_configured();
+        engine.preload_configured();
         // As the agents of the configuration: made-up names cannot take their places.
         relays.values().for_each(|relay| drop(engine.agent(relay.agent())));
-        mcp.values().filter_map(ReadyMcp::agent).for_each(|agent| drop(engine.agent(agent)));
+        mcp.values().filter_map(McpTarget::agent).for_each(|agent| drop(engine.agent(agent)));
         let (stop, stopped) = watch::channel(false);
         let mut gateway = Gateway {
             address,
@@ -192,7 +192,7 @@ impl Gateway {
             let work = move || {
                 runtime.block_on(work(socket, worker, stopped));
                 // A lookup of a name may hang; nobody waits for it.
-                runtime.shutdown_timeout(SHUTDOWN_WITHIN);
+                runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
             };
             gateway.threads.push(std::thread::Builder::new().name(name).spawn(work)?);
         }
@@ -276,7 +276,7 @@ async fn work(socket: std::net::TcpListener, worker: Arc<Worker>, mut stopped: w
 
 /// Says that a worker runs, for as long as its runtime does.
 async fn beat(worker: Arc<Worker>) {
-    let mut every = tokio::time::interval(BEAT_EVERY);
+    let mut every = tokio::time::interval(BEAT_INTERVAL);
     loop {
         every.tick().await;
         worker.heartbeat.beat(worker.engine.clock.mono());

@@ -5,8 +5,8 @@
 //! ([`JournalQueue::is_full`]); what belongs to requests already let through still gets in. When the file cannot be written,
 //! or the reader is gone ([`JournalQueue::fail`]), nothing is let through any more.
 
+mod failure;
 mod record;
-mod trouble;
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -19,7 +19,7 @@ use estop_core::event::Event;
 use estop_core::ids::Name;
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_core::time::Now;
-use estop_journal::{Body, Payload, SYSTEM, State, write_record};
+use estop_journal::{Payload, RecordBody, SYSTEM, State, write_record};
 
 pub use record::{Decided, Queued, Recorded};
 
@@ -86,7 +86,7 @@ pub(crate) fn shorten(name: &mut Name) {
 
 thread_local! {
     /// Room for a record: each thread writes its own, and only then asks for the queue.
-    static BODY: RefCell<Body> = RefCell::default();
+    static BODY: RefCell<RecordBody> = RefCell::default();
 }
 
 /// The queue.
@@ -161,13 +161,13 @@ impl JournalQueue {
 
     /// The same of the system.
     pub(crate) fn write_system(&self, now: Now, event: SystemEvent, decision: SystemDecision) {
-        let mut body = Body::default();
+        let mut body = RecordBody::default();
         body.write(SYSTEM, now, Payload::System(&event), &decision);
         self.push(SYSTEM, Recorded::System { now, event, decision }, &body);
     }
 
     /// Numbers a record and adds it. Callers that must keep an order hold their own lock while they call.
-    fn push(&self, agent: &str, record: Recorded, body: &Body) {
+    fn push(&self, agent: &str, record: Recorded, body: &RecordBody) {
         let is_urgent = record.is_urgent();
         let mut waiting = self.waiting();
         let Waiting { records, unwritten, state } = &mut *waiting;

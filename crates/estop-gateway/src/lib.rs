@@ -15,11 +15,11 @@ mod auth;
 mod body;
 mod channels;
 mod clock;
+mod emergency_stop;
 mod engine;
 mod exchange;
 mod gateway;
 mod journal;
-mod killswitch;
 mod names;
 mod start_error;
 mod sync;
@@ -28,7 +28,9 @@ mod upstream;
 pub mod settings;
 
 pub use auth::identity::KeyRing;
-pub use engine::agents::{Agent, Judged};
+pub use emergency_stop::heartbeat::{Heartbeat, Heartbeats, PartChange};
+pub use emergency_stop::in_flight::{InFlightRequest, Phase};
+pub use engine::agents::{Agent, AgentInner};
 pub use engine::background::{JOBS_MAX, JOBS_PER_AGENT_MAX, Job, JobStanding, Jobs};
 pub use engine::drill::{
     AGENT as CANARY, Drill, HEADER as CANARY_HEADER, LetIn, PROVIDER as CANARY_PROVIDER,
@@ -38,12 +40,10 @@ pub use engine::fleet::Fleet;
 pub use engine::last_output::RunLocation;
 pub use engine::policies::{Over, Rulebook};
 pub use engine::restored_state::RestoredState;
-pub use engine::switch::{LatchStore, NotKept};
+pub use engine::switch::{LatchStore, NotPersisted};
 pub use engine::tools::{RegisteredTool, RunningTool, Tools};
 pub use engine::{Engine, Stores};
 pub use gateway::Gateway;
 pub use journal::{Decided, JournalFile, JournalQueue, Portion, Queued, Recorded};
-pub use killswitch::heartbeat::{Heartbeat, Heartbeats, PartChange};
-pub use killswitch::in_flight::{Flight, Phase};
 pub use names::{NAME_MAX, is_agent_name, is_name};
 pub use start_error::StartError;

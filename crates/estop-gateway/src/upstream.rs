@@ -7,12 +7,12 @@ mod ask;
 mod connection;
 mod dial;
 mod lease;
-mod line;
 pub(crate) mod mcp_servers;
 mod provider;
 pub(crate) mod relays;
 mod slots;
 mod unless_cut;
+mod upstream_socket;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,14 +22,14 @@ use http::{Response, Version};
 use hyper::body::Incoming;
 
 pub(crate) use lease::Lease;
-pub(crate) use provider::Ready;
+pub(crate) use provider::ProviderTarget;
 pub(crate) use slots::Shared;
 pub(crate) use unless_cut::Sent;
 
 use connection::{Tried, UpstreamConnection};
 
 use crate::body::upload::Outgoing;
-use crate::killswitch::in_flight::{Flight, Phase};
+use crate::emergency_stop::in_flight::{InFlightRequest, Phase};
 
 /// Idle connections kept for each provider and worker. Chosen: as many as a worker has busy at once in load tests.
 const IDLE_MAX: usize = 256;
@@ -63,7 +63,7 @@ impl UpstreamError {
 /// One provider, as one worker sees it.
 pub(crate) struct Upstream {
     /// What is the same for all workers.
-    pub ready: Arc<Ready>,
+    pub ready: Arc<ProviderTarget>,
     shared: Arc<Shared>,
     idle: Mutex<Vec<Idle>>,
 }
@@ -81,7 +81,7 @@ impl Idle {
 
 impl Upstream {
     /// A provider with no connections yet.
-    pub(crate) fn new(ready: Arc<Ready>, shared: &Arc<Shared>) -> Arc<Upstream> {
+    pub(crate) fn new(ready: Arc<ProviderTarget>, shared: &Arc<Shared>) -> Arc<Upstream> {
         Arc::new(Upstream { ready, shared: Arc::clone(shared), idle: Mutex::default() })
     }
 
@@ -90,7 +90,7 @@ impl Upstream {
     pub(crate) async fn send(
         self: &Arc<Self>,
         mut request: Outgoing,
-        flight: &Flight,
+        flight: &InFlightRequest,
     ) -> Result<(Response<Incoming>, Lease), UpstreamError> {
         self.address(&mut request);
         let clock = &self.shared.clock;

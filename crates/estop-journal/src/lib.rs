@@ -11,11 +11,11 @@ mod check;
 mod line;
 mod lines;
 mod manifest;
-mod mark;
 mod record;
 mod replay;
 mod segment;
 mod state;
+mod watermark;
 
 pub use backtest::{
     AgentOutcome, Backtest, Ends, LoopBacktest, LoopOutcome, LoopStop, RunEnd, Saved, SettingOutcome, Stop,
@@ -26,8 +26,8 @@ pub use check::{Checker, Found, JournalError};
 pub use line::{LineError, check_line, seal_line};
 pub use lines::LineWriter;
 pub use manifest::{Entry, Manifest, ManifestError, Sealed};
-pub use mark::{Mark, Position, SLOT_LEN};
-pub use record::{Body, Head, Payload, Record, SYSTEM, records, write_record};
+pub use record::{Head, Payload, Record, RecordBody, SYSTEM, records, write_record};
 pub use replay::{Replay, ReplayError, is_agent_name};
 pub use segment::{End, FORMAT, Header};
 pub use state::{Settings, State};
+pub use watermark::{Position, SLOT_LEN, Watermark};

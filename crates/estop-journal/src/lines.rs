@@ -6,7 +6,7 @@ use estop_core::system::SystemEvent;
 use estop_core::time::Now;
 use serde::Serialize;
 
-use crate::record::{Body, Payload, SYSTEM, write_record};
+use crate::record::{Payload, RecordBody, SYSTEM, write_record};
 use crate::segment::{End, FORMAT, Header};
 use crate::state::State;
 
@@ -17,7 +17,7 @@ const SEGMENT: u64 = 1;
 #[derive(Clone, Debug)]
 pub struct LineWriter {
     state: State,
-    body: Body,
+    body: RecordBody,
 }
 
 impl LineWriter {
@@ -34,7 +34,7 @@ impl LineWriter {
             agent: None,
         };
         out.extend_from_slice(&header.line());
-        LineWriter { state, body: Body::default() }
+        LineWriter { state, body: RecordBody::default() }
     }
 
     /// What happened to an agent.

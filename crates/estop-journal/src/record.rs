@@ -36,7 +36,7 @@ pub enum Payload<'a> {
 
 /// A record before it has its numbers: whoever judged writes it down, whoever appends it numbers it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Body(Vec<u8>);
+pub struct RecordBody(Vec<u8>);
 
 #[derive(Serialize)]
 struct Out<'a> {
@@ -53,7 +53,7 @@ struct Out<'a> {
     system: Option<&'a SystemEvent>,
 }
 
-impl Body {
+impl RecordBody {
     /// Writes down a record; what stood here is gone, its room is used.
     pub fn write(&mut self, agent: &str, now: Now, payload: Payload<'_>, decision: &impl Serialize) {
         let (run, gate, event, system) = match payload {
@@ -95,7 +95,7 @@ fn write_json(out: &mut Vec<u8>, value: &impl Serialize) {
 }
 
 /// Appends a record's line, its end included.
-pub fn write_record(out: &mut Vec<u8>, seq: u64, n: u64, body: &Body) {
+pub fn write_record(out: &mut Vec<u8>, seq: u64, n: u64, body: &RecordBody) {
     let start = out.len();
     out.extend_from_slice(SEQ_KEY);
     write_json(out, &seq);
@@ -231,7 +231,7 @@ mod tests {
     use crate::line::check_line;
 
     fn line(agent: &str, now: Now, payload: Payload<'_>, decision: &impl Serialize) -> Vec<u8> {
-        let (mut body, mut line) = (Body::default(), Vec::new());
+        let (mut body, mut line) = (RecordBody::default(), Vec::new());
         body.write(agent, now, payload, decision);
         write_record(&mut line, 7, 3, &body);
         line

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use estop_notify::{AlertEvent, AlertsIn, Lookup, Notifier, Outside};
+use estop_notify::{AlertEvent, AlertsIn, Lookup, Notifier, NotifierEnv};
 use estop_store::{Alerts, DeliveryFilter, Sqlite, SqliteOptions};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -48,7 +48,8 @@ fn run() -> Result<bool, String> {
     })?;
     let names: Vec<_> = settings.channels.keys().cloned().collect();
     let kept: Arc<dyn Alerts> = Arc::new(store.clone());
-    let notifier = Notifier::start(kept, settings, Outside::system()).map_err(|error| error.to_string())?;
+    let notifier =
+        Notifier::start(kept, settings, NotifierEnv::system()).map_err(|error| error.to_string())?;
     match arguments.next() {
         Some(path) => {
             let events: Vec<AlertEvent> = read(&path)?;

@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::alert_event::{AlertEvent, AlertType, Detail, Phase};
 use crate::ids::{key, message_id};
 use crate::message::Message;
-use crate::rule::{Mute, Rule, RuleBook, RuleError, Takes};
+use crate::rule::{ChannelScope, Mute, Rule, RuleBook, RuleError};
 use crate::storm::Storm;
 use crate::words::{Again, Words};
 
@@ -32,7 +32,7 @@ const CURSOR: &str = "cursor";
 
 /// Something that was told under a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Told {
+struct ActiveAlert {
     rule: Name,
     key: Name,
     /// The latest of its kind.
@@ -51,7 +51,7 @@ struct Told {
 /// Who was told what, and what goes out next.
 #[derive(Debug, Default)]
 pub struct AlertRouter {
-    told: BTreeMap<Name, Told>,
+    told: BTreeMap<Name, ActiveAlert>,
     storms: BTreeMap<Name, Storm>,
     mutes: BTreeMap<Name, Mute>,
     cursor: u64,
@@ -138,7 +138,7 @@ impl AlertRouter {
 
     /// So many events were too many to be taken one by one.
     pub fn handle_missed(&mut self, now: i64, count: u64, book: &RuleBook) {
-        for (channel, _) in book.channels.iter().filter(|(_, takes)| **takes == Takes::All) {
+        for (channel, _) in book.channels.iter().filter(|(_, takes)| **takes == ChannelScope::All) {
             let storm = self.storms.entry(channel.clone()).or_default();
             storm.missed(now, count);
             self.keep_storm(channel);
@@ -199,7 +199,7 @@ impl AlertRouter {
             return self.tell(now, rule, (event, &key, Again::default()), &event.id, book, words);
         }
         let name: Name = format!("{TOLD}{rule_name}/{key}").into();
-        let told = self.told.entry(name.clone()).or_insert_with(|| Told {
+        let told = self.told.entry(name.clone()).or_insert_with(|| ActiveAlert {
             rule: rule_name.clone(),
             key: key.clone(),
             last: event.clone(),
@@ -226,7 +226,7 @@ impl AlertRouter {
             self.tell(now, rule, (event, &key, Again::default()), &event.id, book, words);
             self.wake_at(now + rule.repeat_ms());
         }
-        self.keep_told(&name);
+        self.save_active(&name);
         self.repeat(now, &name, book, words);
     }
 
@@ -235,7 +235,7 @@ impl AlertRouter {
         let Some(mut told) = self.told.get(name).cloned() else { return };
         let Some(rule) = book.rules.get(&told.rule) else {
             self.told.remove(name);
-            return self.keep_told(name);
+            return self.save_active(name);
         };
         if self.is_muted(&told.last, now) {
             return;
@@ -252,7 +252,7 @@ impl AlertRouter {
         if !(is_first || told.more > 0 || lasts) {
             if !told.last.alert.lasts() {
                 self.told.remove(name);
-                self.keep_told(name);
+                self.save_active(name);
             }
             return;
         }
@@ -262,7 +262,7 @@ impl AlertRouter {
         let nth = format!("{} {now}", told.last.id);
         self.tell(now, rule, (&told.last, &told.key, again), &nth, book, words);
         self.told.insert(name.clone(), told);
-        self.keep_told(name);
+        self.save_active(name);
         self.wake_at(now + rule.repeat_ms());
     }
 
@@ -278,7 +278,7 @@ impl AlertRouter {
     ) {
         let is_escalation = matches!(event.detail, Detail::Escalation(_)) && event.phase == Phase::Raised;
         for (channel, takes) in book.heard_by(rule) {
-            if takes == Takes::Escalations && (!is_escalation || again.reminder) {
+            if takes == ChannelScope::Escalations && (!is_escalation || again.reminder) {
                 continue;
             }
             let kind = if event.phase == Phase::Cleared { "recovery" } else { "alert" };
@@ -321,7 +321,7 @@ impl AlertRouter {
         self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
     }
 
-    fn keep_told(&mut self, name: &Name) {
+    fn save_active(&mut self, name: &Name) {
         let value = self.told.get(name).map(|told| json!(told).to_string());
         self.remember(name.to_string(), value);
     }
@@ -355,7 +355,7 @@ impl AlertRouter {
         by_age.sort_unstable();
         for (_, name) in by_age.drain(..self.told.len() - TOLD_MAX) {
             self.told.remove(&name);
-            self.keep_told(&name);
+            self.save_active(&name);
         }
     }
 }

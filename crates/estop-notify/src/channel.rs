@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use crate::message::Message;
 use crate::net::{Call, Endpoint, EndpointError, Reach};
-use crate::rule::Takes;
-use crate::shape;
+use crate::render;
+use crate::rule::ChannelScope;
 use crate::sign::SigningSecret;
 pub(crate) use kinds::HeaderError;
 pub use kinds::{Email, EmailError, GitHub, MailTls, Ntfy, PagerDuty, Telegram, Webhook};
@@ -77,8 +77,12 @@ impl Channel {
     }
 
     /// What it takes.
-    pub fn takes(&self) -> Takes {
-        if matches!(self.kind, ChannelKind::GitHub(_)) { Takes::Escalations } else { Takes::All }
+    pub fn takes(&self) -> ChannelScope {
+        if matches!(self.kind, ChannelKind::GitHub(_)) {
+            ChannelScope::Escalations
+        } else {
+            ChannelScope::All
+        }
     }
 }
 
@@ -121,13 +125,13 @@ impl ChannelKind {
             ChannelKind::Email(mail) => Sending::Mail(mail),
             ChannelKind::GitHub(repository) => Sending::GitHub(repository),
             ChannelKind::Webhook(webhook) => Sending::Call(webhook.call(now, message)),
-            ChannelKind::Slack(endpoint) => post(endpoint, shape::slack(message)),
-            ChannelKind::Discord(endpoint) => post(endpoint, shape::discord(message)),
-            ChannelKind::Teams(endpoint) => post(endpoint, shape::teams(message)),
+            ChannelKind::Slack(endpoint) => post(endpoint, render::slack(message)),
+            ChannelKind::Discord(endpoint) => post(endpoint, render::discord(message)),
+            ChannelKind::Teams(endpoint) => post(endpoint, render::teams(message)),
             ChannelKind::Telegram(telegram) => Sending::Call(Ok(telegram.call(message))),
             ChannelKind::Ntfy(ntfy) => Sending::Call(ntfy.call(message)),
             ChannelKind::PagerDuty(PagerDuty { endpoint, routing_key }) => {
-                post(endpoint, shape::pagerduty(message, routing_key.expose_secret()))
+                post(endpoint, render::pagerduty(message, routing_key.expose_secret()))
             }
         }
     }

@@ -24,13 +24,13 @@ use tokio::time::timeout;
 use crate::channel::{Channel, Email, MailTls};
 use crate::message::{Fact, Message, Severity, Step};
 use crate::net::{DialError, Dialer, Limited};
-use crate::outcome::Tried;
+use crate::outcome::SendOutcome;
 use crate::plain::one_line;
-use crate::shape::html;
+use crate::render::html;
 
 /// Bytes a mail server may say in one conversation.
 const SAID_MAX: usize = 64 * 1024;
-const GOODBYE_WITHIN: Duration = Duration::from_secs(1);
+const GOODBYE_TIMEOUT: Duration = Duration::from_secs(1);
 type Smtp = Result<(), lettre::transport::smtp::Error>;
 
 /// Why nothing was said to a mail server.
@@ -45,18 +45,23 @@ enum ConnectError {
 }
 
 /// Sends a message to everybody of the channel.
-pub(crate) async fn send(dialer: &Dialer, channel: &Channel, email: &Email, message: &Message) -> Tried {
+pub(crate) async fn send(
+    dialer: &Dialer,
+    channel: &Channel,
+    email: &Email,
+    message: &Message,
+) -> SendOutcome {
     let written = match written(email, message) {
         Ok(written) => written,
-        Err(error) => return Tried::Refused(one_line(&error.to_string(), 200)),
+        Err(error) => return SendOutcome::Refused(one_line(&error.to_string(), 200)),
     };
     let at = format!("{}:{}", email.host, email.port);
     let tried = match timeout(channel.timeout, deliver(dialer, channel, email, &written)).await {
-        Err(_) => Tried::failed(format!("no answer within {} s", channel.timeout.as_secs())),
-        Ok(Err(problem)) => Tried::failed(problem),
+        Err(_) => SendOutcome::failed(format!("no answer within {} s", channel.timeout.as_secs())),
+        Ok(Err(problem)) => SendOutcome::failed(problem),
         Ok(Ok((tried, mut connection))) => {
             // The mail is taken or not; who is slow to say goodbye changes nothing about that.
-            let _ = timeout(GOODBYE_WITHIN, connection.abort()).await;
+            let _ = timeout(GOODBYE_TIMEOUT, connection.abort()).await;
             tried
         }
     };
@@ -68,7 +73,7 @@ async fn deliver(
     channel: &Channel,
     email: &Email,
     written: &[u8],
-) -> Result<(Tried, AsyncSmtpConnection), ConnectError> {
+) -> Result<(SendOutcome, AsyncSmtpConnection), ConnectError> {
     let stream = dialer.tcp(&email.host, email.port, email.tls == MailTls::None).await?;
     let mut connection = open(dialer, channel, email, stream).await?;
     let tried = converse(&mut connection, email, written).await;
@@ -112,7 +117,7 @@ fn tls(channel: &Channel, email: &Email) -> Result<TlsParameters, lettre::transp
 }
 
 /// Envelope and text. One address that is refused does not keep the others from being told.
-async fn converse(connection: &mut AsyncSmtpConnection, email: &Email, written: &[u8]) -> Tried {
+async fn converse(connection: &mut AsyncSmtpConnection, email: &Email, written: &[u8]) -> SendOutcome {
     let from = Mail::new(Some(email.from.email.clone()), Vec::new());
     if let Err(error) = connection.command(from).await {
         return verdict(&error);
@@ -126,7 +131,7 @@ async fn converse(connection: &mut AsyncSmtpConnection, email: &Email, written: 
         }
     }
     if taken == 0 {
-        return Tried::failed(refused.unwrap_or_default());
+        return SendOutcome::failed(refused.unwrap_or_default());
     }
     let sent: Smtp = async {
         connection.command(Data).await?;
@@ -136,16 +141,16 @@ async fn converse(connection: &mut AsyncSmtpConnection, email: &Email, written: 
     .await;
     match (sent, refused) {
         (Err(error), _) => verdict(&error),
-        (Ok(()), None) => Tried::Delivered(format!("taken for {taken}")),
+        (Ok(()), None) => SendOutcome::Delivered(format!("taken for {taken}")),
         (Ok(()), Some(refused)) => {
-            Tried::Delivered(format!("taken for {taken}; others were refused: {refused}"))
+            SendOutcome::Delivered(format!("taken for {taken}; others were refused: {refused}"))
         }
     }
 }
 
 /// A 5xx is about this message, all else about the server.
-fn verdict(error: &lettre::transport::smtp::Error) -> Tried {
-    if error.is_permanent() { Tried::Refused(said(error)) } else { Tried::failed(said(error)) }
+fn verdict(error: &lettre::transport::smtp::Error) -> SendOutcome {
+    if error.is_permanent() { SendOutcome::Refused(said(error)) } else { SendOutcome::failed(said(error)) }
 }
 
 fn said(error: &lettre::transport::smtp::Error) -> String {

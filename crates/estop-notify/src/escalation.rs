@@ -7,7 +7,7 @@ use estop_core::guards::breaker::LimitUse;
 use crate::alert_event::EscalationSeen;
 use crate::message::Message;
 use crate::plain::{few_lines, one_line, within_bytes};
-use crate::shape::markdown;
+use crate::render::markdown;
 
 pub(crate) use estop_core::escalation_text::LABELS;
 
@@ -33,7 +33,7 @@ pub(crate) fn issue_number(seen: &EscalationSeen) -> Option<u64> {
 
 /// The comment on the run's issue.
 pub(crate) fn comment(message: &Message, seen: &EscalationSeen) -> String {
-    let text = Harmless::new(message, seen, markdown).escalated().comment();
+    let text = EscapedEscalation::new(message, seen, markdown).escalated().comment();
     // One line end is a space to Markdown.
     format!("{}\n\n{}\n", text.replace('\n', "  \n"), marker(&seen.id))
 }
@@ -41,7 +41,7 @@ pub(crate) fn comment(message: &Message, seen: &EscalationSeen) -> String {
 /// Context and description of the commit status.
 pub(crate) fn status(message: &Message, seen: &EscalationSeen) -> (String, String) {
     let role = seen.role.as_deref().or(message.agent.as_deref()).unwrap_or("agent");
-    let reason = Harmless::new(message, seen, str::to_owned).escalated().reason();
+    let reason = EscapedEscalation::new(message, seen, str::to_owned).escalated().reason();
     let description = format!("Circuit breaker: {reason}. A human is needed.");
     let description: String = description.chars().take(DESCRIPTION_MAX).collect();
     (format!("estop/{}", one_line(role, 64)), description)
@@ -49,13 +49,13 @@ pub(crate) fn status(message: &Message, seen: &EscalationSeen) -> (String, Strin
 
 /// Title and body of the escalation issue. Titles are no Markdown.
 pub(crate) fn issue(message: &Message, seen: &EscalationSeen) -> (String, String) {
-    let title = Harmless::new(message, seen, str::to_owned).escalated().issue_title();
-    let body = Harmless::new(message, seen, markdown).escalated().issue_body();
+    let title = EscapedEscalation::new(message, seen, str::to_owned).escalated().issue_title();
+    let body = EscapedEscalation::new(message, seen, markdown).escalated().issue_body();
     (within_bytes(&title, TITLE_MAX), format!("{body}\n\n{}\n", marker(&seen.id)))
 }
 
 /// What is known of an escalation, escaped for where it is shown.
-struct Harmless {
+struct EscapedEscalation {
     agent: String,
     run: Option<String>,
     role: Option<String>,
@@ -66,11 +66,11 @@ struct Harmless {
     session: Option<String>,
 }
 
-impl Harmless {
-    fn new(message: &Message, seen: &EscalationSeen, escape: impl Fn(&str) -> String) -> Harmless {
+impl EscapedEscalation {
+    fn new(message: &Message, seen: &EscalationSeen, escape: impl Fn(&str) -> String) -> EscapedEscalation {
         let name = |name: &Option<Box<str>>| name.as_deref().map(|name| escape(&one_line(name, 120)));
         let summary = |text: &String| escape(&few_lines(text, 40, 500)).replace('\n', "\n  ");
-        Harmless {
+        EscapedEscalation {
             agent: escape(message.agent.as_deref().unwrap_or("agent")),
             run: name(&message.run),
             role: name(&seen.role),

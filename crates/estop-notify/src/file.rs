@@ -39,7 +39,7 @@ pub struct AlertsIn {
 pub struct Problem {
     /// Where it stands, below `alerts`: `channels`, `ops`, `url`.
     pub keys: Vec<String>,
-    /// What is wrong, and how to mend it; no secret.
+    /// What is wrong, and how to fix it; no secret.
     pub problem: String,
 }
 

@@ -16,8 +16,8 @@ use crate::channel::{GitHub, HeaderError};
 use crate::escalation::{self, LABELS};
 use crate::message::Message;
 use crate::net::{Answer, Call, Network};
-use crate::outcome::{Tried, of_answer};
-use crate::shape::markdown;
+use crate::outcome::{SendOutcome, of_answer};
+use crate::render::markdown;
 
 /// Under this prefix it is remembered what was done; old ones are swept.
 pub(crate) const REF: &str = "ref/";
@@ -48,15 +48,15 @@ pub(crate) struct Sink<'a> {
 
 impl Sink<'_> {
     /// Does what is left to do for a message.
-    pub(crate) async fn send(&self, message: &Message) -> Tried {
+    pub(crate) async fn send(&self, message: &Message) -> SendOutcome {
         let done = match &message.escalation {
             Some(seen) => self.escalate(message, seen).await,
             None => self.plain_issue(message).await,
         };
-        done.map_or_else(|failed| failed, Tried::Delivered)
+        done.map_or_else(|failed| failed, SendOutcome::Delivered)
     }
 
-    async fn escalate(&self, message: &Message, seen: &EscalationSeen) -> Result<String, Tried> {
+    async fn escalate(&self, message: &Message, seen: &EscalationSeen) -> Result<String, SendOutcome> {
         let mut done = self.recall(&seen.id)?;
         let mut skipped = Vec::new();
         if !done.comment {
@@ -84,7 +84,7 @@ impl Sink<'_> {
     }
 
     /// A message that is no escalation of one run: how many were held back.
-    async fn plain_issue(&self, message: &Message) -> Result<String, Tried> {
+    async fn plain_issue(&self, message: &Message) -> Result<String, SendOutcome> {
         let title = format!("[needs-human] {}", message.title);
         let facts: Vec<String> =
             message.facts.iter().map(|fact| format!("- {}: {}", fact.label, markdown(&fact.text))).collect();
@@ -93,7 +93,12 @@ impl Sink<'_> {
         Ok(format!("issue #{number}"))
     }
 
-    async fn comment(&self, message: &Message, seen: &EscalationSeen, number: u64) -> Result<(), Tried> {
+    async fn comment(
+        &self,
+        message: &Message,
+        seen: &EscalationSeen,
+        number: u64,
+    ) -> Result<(), SendOutcome> {
         let path = format!("/issues/{number}/comments");
         let found = self.get(&format!("{path}?per_page={PAGE}&since={}", since(message.at))).await?;
         if holds(&found, &escalation::marker(&seen.id)) {
@@ -104,7 +109,7 @@ impl Sink<'_> {
     }
 
     /// The commit whose status is set: the one that is named, or the newest of the branch.
-    async fn commit(&self, seen: &EscalationSeen) -> Result<Option<String>, Tried> {
+    async fn commit(&self, seen: &EscalationSeen) -> Result<Option<String>, SendOutcome> {
         if let Some(commit) = seen.commit.as_deref().filter(|commit| is_sha(commit)) {
             return Ok(Some(commit.to_owned()));
         }
@@ -113,7 +118,7 @@ impl Sink<'_> {
         let call =
             Call { headers: call.headers.into_iter().filter(|(name, _)| *name != ACCEPT).collect(), ..call };
         let call = call.with("accept", HeaderValue::from_static("application/vnd.github.sha"));
-        let answer = self.network.call(call).await.map_err(Tried::failed)?;
+        let answer = self.network.call(call).await.map_err(SendOutcome::failed)?;
         match answer.status {
             StatusCode::OK => {
                 let sha = String::from_utf8_lossy(&answer.body).trim().to_owned();
@@ -125,7 +130,12 @@ impl Sink<'_> {
         }
     }
 
-    async fn status(&self, message: &Message, seen: &EscalationSeen, commit: &str) -> Result<(), Tried> {
+    async fn status(
+        &self,
+        message: &Message,
+        seen: &EscalationSeen,
+        commit: &str,
+    ) -> Result<(), SendOutcome> {
         let (context, description) = escalation::status(message, seen);
         let mut body = json!({"state": "failure", "context": context, "description": description});
         if let Some(link) = &message.link {
@@ -136,7 +146,7 @@ impl Sink<'_> {
     }
 
     /// Opens an issue, or finds the one that was opened before a crash; its number, 0 if only that it is there is known.
-    async fn issue(&self, at: i64, id: &str, title: &str, body: &str) -> Result<u64, Tried> {
+    async fn issue(&self, at: i64, id: &str, title: &str, body: &str) -> Result<u64, SendOutcome> {
         let labels = LABELS.join(",");
         let list =
             format!("/issues?state=all&sort=created&direction=desc&labels={labels}&since={}", since(at));
@@ -152,26 +162,26 @@ impl Sink<'_> {
         Ok(made["number"].as_u64().unwrap_or(0))
     }
 
-    async fn get(&self, path: &str) -> Result<Answer, Tried> {
+    async fn get(&self, path: &str) -> Result<Answer, SendOutcome> {
         let call = self.call(Method::GET, path, None)?;
         self.checked(call).await
     }
 
-    async fn post(&self, path: &str, body: &Value) -> Result<Answer, Tried> {
+    async fn post(&self, path: &str, body: &Value) -> Result<Answer, SendOutcome> {
         let call = self.call(Method::POST, path, Some(body))?;
         self.checked(call).await
     }
 
-    async fn checked(&self, call: Call) -> Result<Answer, Tried> {
-        let answer = self.network.call(call).await.map_err(Tried::failed)?;
+    async fn checked(&self, call: Call) -> Result<Answer, SendOutcome> {
+        let answer = self.network.call(call).await.map_err(SendOutcome::failed)?;
         if answer.status.is_success() { Ok(answer) } else { Err(self.refused(&answer)) }
     }
 
-    fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Call, Tried> {
+    fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Call, SendOutcome> {
         let GitHub { api, token, owner, repo } = self.github;
         let endpoint = api.below(&format!("/repos/{owner}/{repo}{path}"));
         let mut bearer = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret()))
-            .map_err(|_| Tried::failed(HeaderError::Token))?;
+            .map_err(|_| SendOutcome::failed(HeaderError::Token))?;
         bearer.set_sensitive(true);
         let mut call = Call::post(endpoint, body.unwrap_or(&Value::Null));
         if body.is_none() {
@@ -184,17 +194,19 @@ impl Sink<'_> {
     }
 
     /// What a refusal means. GitHub says 403 or 429 when there were too many requests, and when to come again.
-    fn refused(&self, answer: &Answer) -> Tried {
+    fn refused(&self, answer: &Answer) -> SendOutcome {
         let is_limited = matches!(answer.status, StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
         let is_spent = answer.seconds("x-ratelimit-remaining") == Some(0);
         let reset =
             answer.seconds("x-ratelimit-reset").map(|at| at.saturating_mul(1000).saturating_sub(self.now));
         match of_answer(answer) {
-            Tried::Failed { detail, after_ms } if is_limited => {
+            SendOutcome::Failed { detail, after_ms } if is_limited => {
                 let reset = reset.filter(|_| is_spent).map(|ms| ms.max(1000));
-                Tried::Failed { detail, after_ms: after_ms.or(reset).or(Some(60_000)) }
+                SendOutcome::Failed { detail, after_ms: after_ms.or(reset).or(Some(60_000)) }
             }
-            other @ (Tried::Failed { .. } | Tried::Delivered(_) | Tried::Refused(_)) => other,
+            other @ (SendOutcome::Failed { .. } | SendOutcome::Delivered(_) | SendOutcome::Refused(_)) => {
+                other
+            }
         }
     }
 
@@ -202,27 +214,29 @@ impl Sink<'_> {
         format!("{REF}github/{}/{id}", self.channel).into()
     }
 
-    fn recall(&self, id: &str) -> Result<Done, Tried> {
+    fn recall(&self, id: &str) -> Result<Done, SendOutcome> {
         let name = self.name(id);
-        let kept = self.store.alert_memory(&name).map_err(Tried::failed)?;
+        let kept = self.store.alert_memory(&name).map_err(SendOutcome::failed)?;
         let done = kept.iter().find(|(kept, _)| *kept == name);
         Ok(done.and_then(|(_, value)| serde_json::from_str(value).ok()).unwrap_or_default())
     }
 
-    fn remember(&self, id: &str, done: &Done) -> Result<(), Tried> {
+    fn remember(&self, id: &str, done: &Done) -> Result<(), SendOutcome> {
         let memory = vec![AlertMemory { name: self.name(id), value: Some(json!(done).to_string()) }];
         let commit = AlertCommit { at: self.now, alerts: Vec::new(), memory };
-        self.store.commit_alerts(commit).map(|_| ()).map_err(Tried::failed)
+        self.store.commit_alerts(commit).map(|_| ()).map_err(SendOutcome::failed)
     }
 }
 
 /// What GitHub does not take for good, such as a comment on an issue that is gone, does not keep the rest from being done.
-fn skip(done: Result<(), Tried>, what: &str, skipped: &mut Vec<String>) -> Result<(), Tried> {
+fn skip(done: Result<(), SendOutcome>, what: &str, skipped: &mut Vec<String>) -> Result<(), SendOutcome> {
     let detail = match done {
         Ok(()) => return Ok(()),
-        Err(Tried::Refused(detail)) => detail,
-        Err(Tried::Failed { detail, .. }) if detail.starts_with("404") || detail.starts_with("410") => detail,
-        Err(other @ (Tried::Failed { .. } | Tried::Delivered(_))) => return Err(other),
+        Err(SendOutcome::Refused(detail)) => detail,
+        Err(SendOutcome::Failed { detail, .. }) if detail.starts_with("404") || detail.starts_with("410") => {
+            detail
+        }
+        Err(other @ (SendOutcome::Failed { .. } | SendOutcome::Delivered(_))) => return Err(other),
     };
     skipped.push(format!("no {what}: {detail}"));
     Ok(())

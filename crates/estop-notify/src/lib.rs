@@ -24,15 +24,15 @@ mod storm;
 
 mod outbox;
 mod outcome;
-mod timely;
+mod store_with_timeout;
 
 mod channel;
 mod email;
 mod escalation;
 mod github;
 mod net;
+mod render;
 mod sender;
-mod shape;
 mod sign;
 
 mod file;
@@ -44,10 +44,10 @@ pub use channel::*;
 pub use file::{AlertsIn, Problem};
 pub use message::{Fact, Message, MessageKind, Severity, Step};
 pub use net::{Endpoint, EndpointError, Reach, Resolve, SystemResolver};
-pub use notifier::{CHANNELS_MAX, ChannelHealth, Notifier, NotifyError, Outside, Settings};
+pub use notifier::{CHANNELS_MAX, ChannelHealth, Notifier, NotifierEnv, NotifyError, Settings};
 pub use outbox::{GIVE_UP_AFTER_MS, Outbox};
-pub use outcome::Tried;
-pub use rule::{MUTE_MAX_MS, Mute, Rule, RuleBook, RuleError, Takes};
+pub use outcome::SendOutcome;
+pub use rule::{ChannelScope, MUTE_MAX_MS, Mute, Rule, RuleBook, RuleError};
 pub use sign::{SecretError, SigningSecret};
 pub use storm::STORM_AFTER;
 pub use words::Words;

@@ -22,7 +22,7 @@ use crate::net::{Resolve, SystemResolver};
 use crate::outbox::GIVE_UP_AFTER_MS;
 use crate::rule::{Mute, Rule, RuleBook, RuleError};
 use crate::sender::Sender;
-use crate::timely::Timely;
+use crate::store_with_timeout::StoreWithTimeout;
 use crate::words::Words;
 use worker::Worker;
 
@@ -31,7 +31,7 @@ const URGENT_MAX: usize = 256;
 /// Happenings that may wait for the thread. Beyond it they are counted, and told as a number.
 const WAITING_MAX: usize = 10_000;
 /// A change of mutes is stored by then, or whoever asks is told that it is not: a store that hangs is left alone after 1 s.
-const KEPT_WITHIN: Duration = Duration::from_secs(5);
+const KEPT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Channels there may be: each may hold a thread for a name that is looked up.
 pub const CHANNELS_MAX: usize = 64;
 
@@ -76,7 +76,7 @@ impl Settings {
 
 /// What comes from outside: time, names of hosts, chance.
 #[derive(Clone)]
-pub struct Outside {
+pub struct NotifierEnv {
     /// Milliseconds since 1970.
     pub clock: Arc<dyn Fn() -> i64 + Send + Sync>,
     /// Looks names up.
@@ -85,15 +85,15 @@ pub struct Outside {
     pub seed: u64,
 }
 
-impl Outside {
+impl NotifierEnv {
     /// The real ones.
-    pub fn system() -> Outside {
+    pub fn system() -> NotifierEnv {
         let clock = || {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
         };
         let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        Outside { clock: Arc::new(clock), resolver: Arc::new(SystemResolver), seed: seed as u64 }
+        NotifierEnv { clock: Arc::new(clock), resolver: Arc::new(SystemResolver), seed: seed as u64 }
     }
 }
 
@@ -196,7 +196,7 @@ pub struct Notifier {
     urgent: Option<mpsc::Sender<Command>>,
     missed: Arc<AtomicU64>,
     shown: Arc<Mutex<Shown>>,
-    outside: Outside,
+    outside: NotifierEnv,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -207,7 +207,7 @@ impl Notifier {
         last_seq: u64,
         store: Arc<dyn Alerts>,
         settings: Settings,
-        outside: Outside,
+        outside: NotifierEnv,
     ) -> Result<Notifier, NotifyError> {
         AlertRouter::begin_at(&*store, (outside.clock)(), last_seq)?;
         Notifier::start(store, settings, outside)
@@ -217,12 +217,12 @@ impl Notifier {
     pub fn start(
         store: Arc<dyn Alerts>,
         settings: Settings,
-        outside: Outside,
+        outside: NotifierEnv,
     ) -> Result<Notifier, NotifyError> {
         let ready = Ready::new(settings, &outside.resolver)?;
         let router = AlertRouter::recall(store.alert_memory("")?);
         let no_thread = |error: std::io::Error| NotifyError::Thread(error.to_string());
-        let store: Arc<dyn Alerts> = Arc::new(Timely::new(store).map_err(no_thread)?);
+        let store: Arc<dyn Alerts> = Arc::new(StoreWithTimeout::new(store).map_err(no_thread)?);
         let (wishes, waiting) = mpsc::channel(WAITING_MAX);
         let (urgent, urging) = mpsc::channel(URGENT_MAX);
         let missed = Arc::new(AtomicU64::new(0));
@@ -324,7 +324,7 @@ impl Notifier {
         shown.mutes_waiting += 1;
         let is_waiting = |shown: &mut Shown| shown.mutes_waiting > 0;
         let kept = Arc::clone(&shown.mutes_kept);
-        let waited = kept.wait_timeout_while(shown, KEPT_WITHIN, is_waiting);
+        let waited = kept.wait_timeout_while(shown, KEPT_TIMEOUT, is_waiting);
         let (shown, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         match &shown.store_error {
             _ if waited.timed_out() => Err(NotifyError::Busy),

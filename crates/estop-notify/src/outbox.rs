@@ -3,17 +3,17 @@
 //! It sends nothing itself and has no clock: [`Outbox::due`] says what to send, [`Outbox::finish`] takes how it ended. The
 //! alerts are in the store; here is only what a restart may forget: who is busy, who is resting after failures.
 
-mod lane;
+mod retry_state;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use estop_core::ids::Name;
 use estop_store::{AlertCommit, Alerts, Delivery, DeliveryOutcome, DueAlert, StoreError};
 
-use crate::outcome::Tried;
+use crate::outcome::SendOutcome;
 use crate::plain::one_line;
-pub(crate) use lane::Random;
-use lane::{Lane, PAUSE_ASKED_MAX_MS};
+pub(crate) use retry_state::Random;
+use retry_state::{ChannelRetryState, PAUSE_ASKED_MAX_MS};
 
 /// An alert is given up when it is this old and still fails (F10).
 pub const GIVE_UP_AFTER_MS: i64 = 24 * 3_600_000;
@@ -29,7 +29,7 @@ const UNSTORED_MAX: usize = 10_000;
 /// Who is busy and who rests.
 #[derive(Debug)]
 pub struct Outbox {
-    lanes: BTreeMap<Name, Lane>,
+    retry_states: BTreeMap<Name, ChannelRetryState>,
     random: Random,
     /// What the store did not take yet.
     unstored: Option<AlertCommit>,
@@ -45,7 +45,7 @@ impl Outbox {
     /// An outbox with these channels. The seed only spreads retries.
     pub fn new(channels: impl IntoIterator<Item = Name>, seed: u64) -> Outbox {
         let mut outbox = Outbox {
-            lanes: BTreeMap::new(),
+            retry_states: BTreeMap::new(),
             random: Random(seed),
             unstored: None,
             sent: BTreeSet::new(),
@@ -59,21 +59,23 @@ impl Outbox {
 
     /// Other channels. Alerts for one that is gone wait in the store until it is back, or are given up by age.
     pub fn set_channels(&mut self, channels: impl IntoIterator<Item = Name>) {
-        let mut old = std::mem::take(&mut self.lanes);
-        let lane = |name: Name| {
-            // A channel that was changed is tried at once: somebody may have mended it.
-            let mended = old.remove(&name).map(Lane::mended).unwrap_or_default();
-            (name, mended)
+        let mut old = std::mem::take(&mut self.retry_states);
+        let retry_state = |name: Name| {
+            // A channel that was changed is tried at once: somebody may have fixed it.
+            let after_change = old.remove(&name).map(ChannelRetryState::after_change).unwrap_or_default();
+            (name, after_change)
         };
-        self.lanes = channels.into_iter().map(lane).collect();
+        self.retry_states = channels.into_iter().map(retry_state).collect();
     }
 
     /// Stores alerts. If the store fails, they are kept here, sent all the same, and stored later.
     pub fn commit(&mut self, store: &dyn Alerts, now: i64, commit: AlertCommit) {
         for alert in &commit.alerts {
             // One that waits for something to be stored would wait for a store that fails.
-            if let Some(lane) = self.lanes.get_mut(&alert.target).filter(|lane| lane.look_at == i64::MAX) {
-                lane.look_at = now;
+            if let Some(retry_state) =
+                self.retry_states.get_mut(&alert.target).filter(|retry_state| retry_state.look_at == i64::MAX)
+            {
+                retry_state.look_at = now;
             }
         }
         match &mut self.unstored {
@@ -100,8 +102,8 @@ impl Outbox {
         match store.commit_alerts(unstored.clone()) {
             Ok(_) => {
                 for alert in &unstored.alerts {
-                    if let Some(lane) = self.lanes.get_mut(&alert.target) {
-                        lane.look_at = lane.look_at.min(now);
+                    if let Some(retry_state) = self.retry_states.get_mut(&alert.target) {
+                        retry_state.look_at = retry_state.look_at.min(now);
                     }
                 }
                 (self.unstored, self.last_error) = (None, None);
@@ -118,10 +120,12 @@ impl Outbox {
         if now >= self.store_at || self.store_at > now + STORE_PAUSE_MS {
             self.store(store, now);
         }
-        let Outbox { lanes, unstored, sent, last_error, .. } = self;
+        let Outbox { retry_states, unstored, sent, last_error, .. } = self;
         let mut out = Vec::new();
-        for (target, lane) in lanes.iter_mut().filter(|(_, lane)| lane.is_ready(now)) {
-            let found = lane.mark_left(store).and_then(|()| next_unsent(store, target, sent, now));
+        for (target, retry_state) in
+            retry_states.iter_mut().filter(|(_, retry_state)| retry_state.is_ready(now))
+        {
+            let found = retry_state.mark_left(store).and_then(|()| next_unsent(store, target, sent, now));
             let direct = || {
                 let alerts = unstored.as_ref().map_or(&[][..], |commit| &commit.alerts);
                 let alert = alerts.iter().find(|alert| alert.target == *target)?.clone();
@@ -134,13 +138,13 @@ impl Outbox {
                     direct()
                 }
             };
-            lane.look_at = match &next {
-                Some(next) => lane.may_send_at(now, next.alert.due_at),
+            retry_state.look_at = match &next {
+                Some(next) => retry_state.may_send_at(now, next.alert.due_at),
                 None if last_error.is_some() => now + STORE_PAUSE_MS,
                 None => i64::MAX,
             };
-            if let Some(next) = next.filter(|_| lane.look_at <= now) {
-                lane.busy = true;
+            if let Some(next) = next.filter(|_| retry_state.look_at <= now) {
+                retry_state.busy = true;
                 out.push(next);
             }
         }
@@ -148,17 +152,23 @@ impl Outbox {
     }
 
     /// How a try ended; what becomes of the alert.
-    pub fn finish(&mut self, store: &dyn Alerts, now: i64, due: &DueAlert, tried: &Tried) -> DeliveryOutcome {
-        let Some(lane) = self.lanes.get_mut(&due.alert.target) else {
+    pub fn finish(
+        &mut self,
+        store: &dyn Alerts,
+        now: i64,
+        due: &DueAlert,
+        tried: &SendOutcome,
+    ) -> DeliveryOutcome {
+        let Some(retry_state) = self.retry_states.get_mut(&due.alert.target) else {
             // Its channel went away while it was on its way: it is marked all the same.
-            let mut lane = Lane::default();
-            let outcome = lane.outcome(now, due, tried, &mut self.random);
+            let mut retry_state = ChannelRetryState::default();
+            let outcome = retry_state.outcome(now, due, tried, &mut self.random);
             let _ = store.mark_alert(due.id, &delivery(now, outcome, tried));
             return outcome;
         };
-        lane.busy = false;
-        let outcome = lane.outcome(now, due, tried, &mut self.random);
-        lane.look_at = match outcome {
+        retry_state.busy = false;
+        let outcome = retry_state.outcome(now, due, tried, &mut self.random);
+        retry_state.look_at = match outcome {
             DeliveryOutcome::RetryAt(at) => at,
             DeliveryOutcome::Delivered | DeliveryOutcome::GivenUp => now,
         };
@@ -174,24 +184,34 @@ impl Outbox {
             }
             return outcome;
         }
-        lane.left = Some((due.id, delivery(now, outcome, tried)));
-        if let Err(error) = lane.mark_left(store) {
-            (self.last_error, lane.look_at) = (Some(error), lane.look_at.max(now + STORE_PAUSE_MS));
+        retry_state.left = Some((due.id, delivery(now, outcome, tried)));
+        if let Err(error) = retry_state.mark_left(store) {
+            (self.last_error, retry_state.look_at) =
+                (Some(error), retry_state.look_at.max(now + STORE_PAUSE_MS));
         }
         outcome
     }
 
     /// When to ask again for what is due; `None` = when something new is stored.
     pub fn next_wake(&self) -> Option<i64> {
-        let lanes = self.lanes.values().filter(|lane| !lane.busy).map(|lane| lane.look_at);
+        let retry_states = self
+            .retry_states
+            .values()
+            .filter(|retry_state| !retry_state.busy)
+            .map(|retry_state| retry_state.look_at);
         let store = self.unstored.as_ref().map(|_| self.store_at);
-        lanes.chain(store).filter(|at| *at < i64::MAX).min()
+        retry_states.chain(store).filter(|at| *at < i64::MAX).min()
     }
 
     /// How a channel does: failures in a row, until when it rests, and what was said last.
     pub(crate) fn health(&self, now: i64) -> impl Iterator<Item = (&Name, u32, Option<i64>, &str)> {
-        self.lanes.iter().map(move |(name, lane)| {
-            (name, lane.failures, Some(lane.open_until).filter(|at| *at > now), lane.said.as_str())
+        self.retry_states.iter().map(move |(name, retry_state)| {
+            (
+                name,
+                retry_state.failures,
+                Some(retry_state.open_until).filter(|at| *at > now),
+                retry_state.said.as_str(),
+            )
         })
     }
 }
@@ -241,7 +261,7 @@ fn next_unsent(
     }
 }
 
-fn delivery(now: i64, outcome: DeliveryOutcome, tried: &Tried) -> Delivery {
+fn delivery(now: i64, outcome: DeliveryOutcome, tried: &SendOutcome) -> Delivery {
     Delivery { at: now, outcome, detail: one_line(tried.detail(), DETAIL_MAX) }
 }
 

@@ -9,7 +9,7 @@ use crate::plain::one_line;
 
 /// How a try ended. Texts have no secret in them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Tried {
+pub enum SendOutcome {
     /// It arrived.
     Delivered(String),
     /// The receiver is away, overloaded or not set up right: it is tried again for a day.
@@ -23,39 +23,43 @@ pub enum Tried {
     Refused(String),
 }
 
-impl Tried {
+impl SendOutcome {
     /// A failure without a wish.
-    pub(crate) fn failed(detail: impl Display) -> Tried {
-        Tried::Failed { detail: detail.to_string(), after_ms: None }
+    pub(crate) fn failed(detail: impl Display) -> SendOutcome {
+        SendOutcome::Failed { detail: detail.to_string(), after_ms: None }
     }
 
     /// What is said about it.
     pub(crate) fn detail(&self) -> &str {
         match self {
-            Tried::Delivered(detail) | Tried::Refused(detail) | Tried::Failed { detail, .. } => detail,
+            SendOutcome::Delivered(detail)
+            | SendOutcome::Refused(detail)
+            | SendOutcome::Failed { detail, .. } => detail,
         }
     }
 
     /// The same with another text.
-    pub(crate) fn map(self, change: impl FnOnce(String) -> String) -> Tried {
+    pub(crate) fn map(self, change: impl FnOnce(String) -> String) -> SendOutcome {
         match self {
-            Tried::Delivered(detail) => Tried::Delivered(change(detail)),
-            Tried::Refused(detail) => Tried::Refused(change(detail)),
-            Tried::Failed { detail, after_ms } => Tried::Failed { detail: change(detail), after_ms },
+            SendOutcome::Delivered(detail) => SendOutcome::Delivered(change(detail)),
+            SendOutcome::Refused(detail) => SendOutcome::Refused(change(detail)),
+            SendOutcome::Failed { detail, after_ms } => {
+                SendOutcome::Failed { detail: change(detail), after_ms }
+            }
         }
     }
 }
 
 /// What an answer of a webhook means.
-pub(crate) fn of_answer(answer: &Answer) -> Tried {
+pub(crate) fn of_answer(answer: &Answer) -> SendOutcome {
     let status = answer.status;
     let said = one_line(&String::from_utf8_lossy(&answer.body), 200);
     let detail = if said.is_empty() { format!("{status}") } else { format!("{status}: {said}") };
     if status.is_success() {
-        return Tried::Delivered(format!("{status}"));
+        return SendOutcome::Delivered(format!("{status}"));
     }
     if status.is_redirection() {
-        return Tried::failed(format!(
+        return SendOutcome::failed(format!(
             "{status}: redirects are not followed; write the final URL into the channel"
         ));
     }
@@ -66,9 +70,9 @@ pub(crate) fn of_answer(answer: &Answer) -> Tried {
         StatusCode::UNPROCESSABLE_ENTITY,
     ];
     if is_about_the_message.contains(&status) {
-        return Tried::Refused(detail);
+        return SendOutcome::Refused(detail);
     }
-    Tried::Failed { detail, after_ms: asked_pause(answer) }
+    SendOutcome::Failed { detail, after_ms: asked_pause(answer) }
 }
 
 /// The pause a receiver asks for: a header in seconds, or what Telegram and Discord write into the answer.

@@ -181,7 +181,7 @@ impl Mute {
 
 /// What a channel takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Takes {
+pub enum ChannelScope {
     /// Every message.
     All,
     /// Escalations to a human alone.
@@ -192,14 +192,14 @@ pub enum Takes {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleBook {
     pub(crate) rules: BTreeMap<Name, Rule>,
-    pub(crate) channels: BTreeMap<Name, Takes>,
+    pub(crate) channels: BTreeMap<Name, ChannelScope>,
 }
 
 impl RuleBook {
     /// Puts rules and channels together. Without any rule, everything is told to every channel.
     pub fn new(
         mut rules: BTreeMap<Name, Rule>,
-        channels: BTreeMap<Name, Takes>,
+        channels: BTreeMap<Name, ChannelScope>,
     ) -> Result<RuleBook, RuleError> {
         for rule in rules.values() {
             rule.check()?;
@@ -229,11 +229,11 @@ impl RuleBook {
     fn reaches(&self, rule: &Rule, alert: AlertType) -> bool {
         let by_type =
             if rule.types.is_empty() { alert != AlertType::Checkpoint } else { rule.types.contains(&alert) };
-        by_type && self.heard_by(rule).any(|(_, takes)| takes == Takes::All)
+        by_type && self.heard_by(rule).any(|(_, takes)| takes == ChannelScope::All)
     }
 
     /// The channels of a rule.
-    pub(crate) fn heard_by<'a>(&'a self, rule: &'a Rule) -> impl Iterator<Item = (&'a Name, Takes)> {
+    pub(crate) fn heard_by<'a>(&'a self, rule: &'a Rule) -> impl Iterator<Item = (&'a Name, ChannelScope)> {
         let is_named = |name: &Name| rule.channels.is_empty() || rule.channels.contains(name);
         self.channels.iter().filter(move |(name, _)| is_named(name)).map(|(name, takes)| (name, *takes))
     }

@@ -8,7 +8,7 @@ use estop_store::Alerts;
 use crate::channel::{Channel, HeaderError, Sending};
 use crate::message::Message;
 use crate::net::{Call, Dialer, Network, Resolve, TrustError};
-use crate::outcome::{Tried, of_answer};
+use crate::outcome::{SendOutcome, of_answer};
 use crate::{email, github};
 
 /// A channel that is ready to send.
@@ -30,7 +30,7 @@ impl Sender {
     }
 
     /// Sends. `now` is the time the receiver is told.
-    pub(crate) async fn send(&self, store: &dyn Alerts, now: i64, message: &Message) -> Tried {
+    pub(crate) async fn send(&self, store: &dyn Alerts, now: i64, message: &Message) -> SendOutcome {
         let tried = match self.channel.kind.sending(now, message) {
             Sending::Call(call) => self.post(call).await,
             Sending::Mail(mail) => email::send(&self.network.dialer, &self.channel, mail, message).await,
@@ -42,14 +42,14 @@ impl Sender {
         tried.map(|detail| self.network.redacted(&detail))
     }
 
-    async fn post(&self, call: Result<Call, HeaderError>) -> Tried {
+    async fn post(&self, call: Result<Call, HeaderError>) -> SendOutcome {
         let call = match call {
             Ok(call) => call,
-            Err(problem) => return Tried::Refused(problem.to_string()),
+            Err(problem) => return SendOutcome::Refused(problem.to_string()),
         };
         match self.network.call(call).await {
             Ok(answer) => of_answer(&answer),
-            Err(problem) => Tried::failed(problem),
+            Err(problem) => SendOutcome::failed(problem),
         }
     }
 }

@@ -6,7 +6,7 @@ mod house;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use estop_notify::{AlertEvent, Channel, ChannelKind, Detail, Endpoint, GitHub, Notifier, Outside};
+use estop_notify::{AlertEvent, Channel, ChannelKind, Detail, Endpoint, GitHub, Notifier, NotifierEnv};
 use estop_store::{Alerts, DeliveryFilter, Sqlite};
 use house::{Receiver, Reply, Seen, escalated, local, looped, open, settings};
 use serde_json::{Value, json};
@@ -55,7 +55,8 @@ fn github(receiver: &Receiver) -> Channel {
 }
 
 fn start(store: &Sqlite, receiver: &Receiver) -> Notifier {
-    Notifier::start(Arc::new(store.clone()), settings([("gh", github(receiver))]), Outside::system()).unwrap()
+    Notifier::start(Arc::new(store.clone()), settings([("gh", github(receiver))]), NotifierEnv::system())
+        .unwrap()
 }
 
 fn delivered(store: &Sqlite) -> String {

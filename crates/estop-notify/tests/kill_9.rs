@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use estop_notify::{AlertType, Message, MessageKind, Notifier, Outside, Severity};
+use estop_notify::{AlertType, Message, MessageKind, Notifier, NotifierEnv, Severity};
 use estop_store::{AlertCommit, Alerts, NewAlert, Sqlite, SqliteOptions};
 use house::{NIGHT, Receiver, Reply, looped, open, settings, webhook};
 
@@ -148,7 +148,7 @@ fn the_child_tells_until_it_is_killed() {
     let store = Sqlite::open(place.as_ref(), SqliteOptions::default()).unwrap();
     let url = std::env::var(TO).unwrap();
     let notifier =
-        Notifier::start(Arc::new(store), settings([("ops", webhook(&url))]), Outside::system()).unwrap();
+        Notifier::start(Arc::new(store), settings([("ops", webhook(&url))]), NotifierEnv::system()).unwrap();
     // As the daemon does with its journal: what is newer than the cursor is told, perhaps once more.
     for n in notifier.cursor() + 1..=TOLD {
         notifier.tell(looped(&format!("agent-{n}"), n));
@@ -171,7 +171,7 @@ fn the_child_sends_until_it_is_killed() {
     let store = Sqlite::open(place.as_ref(), SqliteOptions::default()).unwrap();
     let url = std::env::var(TO).unwrap();
     let notifier =
-        Notifier::start(Arc::new(store), settings([("ops", webhook(&url))]), Outside::system()).unwrap();
+        Notifier::start(Arc::new(store), settings([("ops", webhook(&url))]), NotifierEnv::system()).unwrap();
     std::thread::sleep(Duration::from_secs(60));
     drop(notifier);
 }

@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use estop_notify::{Channel, ChannelKind, Email, EmailError, MailTls, Notifier, Outside};
+use estop_notify::{Channel, ChannelKind, Email, EmailError, MailTls, Notifier, NotifierEnv};
 use estop_store::{Alerts, DeliveryFilter};
 use house::{local, looped, open, settings};
 
@@ -63,7 +63,8 @@ fn tell(channel: Channel, agent: &str) -> (String, String) {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder);
     let notifier =
-        Notifier::start(Arc::new(store.clone()), settings([("mail", channel)]), Outside::system()).unwrap();
+        Notifier::start(Arc::new(store.clone()), settings([("mail", channel)]), NotifierEnv::system())
+            .unwrap();
     let mut told = looped(agent, 1);
     told.evidence = "x\r\n.\r\nMAIL FROM:<evil@example.com>\r\nBcc: evil@example.com".to_owned();
     notifier.tell(told);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use estop_core::ids::Name;
-use estop_notify::{GIVE_UP_AFTER_MS, Outbox, Tried};
+use estop_notify::{GIVE_UP_AFTER_MS, Outbox, SendOutcome};
 use estop_store::{
     AlertCommit, AlertMemory, AlertRule, Alerts, Delivery, DeliveryFilter, DeliveryOutcome, DueAlert,
     LoggedDelivery, NewAlert, Sqlite, StoreError, Waiting,
@@ -31,8 +31,8 @@ fn push(outbox: &mut Outbox, store: &dyn Alerts, now: i64, alert: NewAlert) {
     outbox.commit(store, now, AlertCommit { at: now, alerts: vec![alert], memory: Vec::new() });
 }
 
-fn failed() -> Tried {
-    Tried::Failed { detail: "503".to_owned(), after_ms: None }
+fn failed() -> SendOutcome {
+    SendOutcome::Failed { detail: "503".to_owned(), after_ms: None }
 }
 
 fn names(channels: &[&str]) -> Vec<Name> {
@@ -86,7 +86,7 @@ fn night(seed: u64, with_kills: bool) {
                 late = late.max(now - due.alert.created_at);
             }
             if !killed {
-                let tried = if is_well { Tried::Delivered("200".to_owned()) } else { failed() };
+                let tried = if is_well { SendOutcome::Delivered("200".to_owned()) } else { failed() };
                 outbox.finish(&store, now, due, &tried);
             }
         }
@@ -131,7 +131,7 @@ fn al_1_nothing_is_lost_when_the_process_is_killed_at_any_moment() {
 }
 
 /// Tries an alert until something else than a retry comes of it; how often, and how long it took.
-fn until(outbox: &mut Outbox, store: &dyn Alerts, tried: &Tried) -> (DeliveryOutcome, u32, i64) {
+fn until(outbox: &mut Outbox, store: &dyn Alerts, tried: &SendOutcome) -> (DeliveryOutcome, u32, i64) {
     let (mut now, mut tries) = (NIGHT, 0);
     loop {
         for due in outbox.due(store, now) {
@@ -170,7 +170,7 @@ fn al_1_a_message_that_is_not_wanted_does_not_hold_up_the_others() {
     let mut outbox = Outbox::new(names(&["a"]), 3);
     push(&mut outbox, &store, NIGHT, alert("a", 1, NIGHT));
     push(&mut outbox, &store, NIGHT, alert("a", 2, NIGHT));
-    let (outcome, tries, took) = until(&mut outbox, &store, &Tried::Refused("400".to_owned()));
+    let (outcome, tries, took) = until(&mut outbox, &store, &SendOutcome::Refused("400".to_owned()));
     assert_eq!((outcome, tries), (DeliveryOutcome::GivenUp, 5));
     assert!(took < 16_000, "{took}");
     let due = outbox.due(&store, NIGHT + took);
@@ -184,7 +184,7 @@ fn al_1_a_receiver_that_asks_for_a_pause_gets_it() {
     let mut outbox = Outbox::new(names(&["a"]), 3);
     push(&mut outbox, &store, NIGHT, alert("a", 1, NIGHT));
     let due = outbox.due(&store, NIGHT);
-    let asks = |after_ms| Tried::Failed { detail: "429".to_owned(), after_ms: Some(after_ms) };
+    let asks = |after_ms| SendOutcome::Failed { detail: "429".to_owned(), after_ms: Some(after_ms) };
     assert_eq!(
         outbox.finish(&store, NIGHT, &due[0], &asks(90_000)),
         DeliveryOutcome::RetryAt(NIGHT + 90_000)
@@ -219,7 +219,12 @@ fn al_1_a_changed_channel_is_tried_at_once_and_a_removed_one_keeps_its_alerts() 
     let mut outbox = Outbox::new(names(&["a", "b"]), 3);
     push(&mut outbox, &store, NIGHT, alert("a", 1, NIGHT));
     let due = outbox.due(&store, NIGHT);
-    outbox.finish(&store, NIGHT, &due[0], &Tried::Failed { detail: String::new(), after_ms: Some(HOUR) });
+    outbox.finish(
+        &store,
+        NIGHT,
+        &due[0],
+        &SendOutcome::Failed { detail: String::new(), after_ms: Some(HOUR) },
+    );
     outbox.set_channels(names(&["b"]));
     assert_eq!(outbox.due(&store, NIGHT + 2 * HOUR), vec![]);
     assert_eq!(store.waiting_alerts().unwrap().len(), 1);
@@ -289,7 +294,7 @@ fn al_1_people_are_told_of_a_kill_also_when_the_disk_is_full() {
     assert!(!outbox.is_stored());
     let due = outbox.due(&store, NIGHT);
     assert_eq!(due.len(), 1, "it is sent without being stored");
-    outbox.finish(&store, NIGHT, &due[0], &Tried::Delivered("200".to_owned()));
+    outbox.finish(&store, NIGHT, &due[0], &SendOutcome::Delivered("200".to_owned()));
     let due = outbox.due(&store, NIGHT);
     assert_eq!(due[0].alert.dedupe, "a-2".into());
     outbox.finish(&store, NIGHT, &due[0], &failed());
@@ -303,7 +308,7 @@ fn al_1_people_are_told_of_a_kill_also_when_the_disk_is_full() {
     assert!(due[0].id > 0);
 
     store.broken.store(true, Ordering::SeqCst);
-    outbox.finish(&store, later, &due[0], &Tried::Delivered("200".to_owned()));
+    outbox.finish(&store, later, &due[0], &SendOutcome::Delivered("200".to_owned()));
     assert_eq!(outbox.due(&store, later + 2_000), vec![], "it arrived, which could not be written down");
     store.broken.store(false, Ordering::SeqCst);
     assert_eq!(outbox.due(&store, later + 4_000), vec![], "now it is, and it is not sent twice");
@@ -324,7 +329,7 @@ fn ks_2_a_store_that_fails_after_a_quiet_time_delays_nothing() {
     push(&mut outbox, &store, NIGHT + 1, alert("a", 1, NIGHT + 1));
     let due = outbox.due(&store, NIGHT + 1);
     assert_eq!(due.len(), 1, "it is sent at once");
-    outbox.finish(&store, NIGHT + 1, &due[0], &Tried::Delivered("200".to_owned()));
+    outbox.finish(&store, NIGHT + 1, &due[0], &SendOutcome::Delivered("200".to_owned()));
     // The store took it after all, and only its answer was late.
     store.broken.store(false, Ordering::SeqCst);
     let late = AlertCommit { at: NIGHT, alerts: vec![alert("a", 1, NIGHT + 1)], memory: Vec::new() };

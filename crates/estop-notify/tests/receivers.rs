@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 
 use estop_core::ids::Name;
 use estop_notify::{
-    AlertEvent, AlertType, Channel, ChannelKind, Endpoint, Mute, Notifier, Outside, Reach, Resolve, Settings,
-    Webhook,
+    AlertEvent, AlertType, Channel, ChannelKind, Endpoint, Mute, Notifier, NotifierEnv, Reach, Resolve,
+    Settings, Webhook,
 };
 use estop_store::{Alerts, DeliveryFilter, LoggedDelivery, Sqlite};
 use house::{Receiver, Reply, cleared, event, looped, open, settings, webhook};
 
 fn start(store: &Sqlite, settings: Settings) -> Notifier {
-    Notifier::start(Arc::new(store.clone()), settings, Outside::system()).unwrap()
+    Notifier::start(Arc::new(store.clone()), settings, NotifierEnv::system()).unwrap()
 }
 
 fn ok() -> Reply {
@@ -188,7 +188,7 @@ fn al_1_a_mute_is_seen_at_once_and_the_answer_of_a_kill_knows_it() {
     let mute = |types| Mute {
         types,
         agents: Vec::new(),
-        until: (Outside::system().clock)() + 600_000,
+        until: (NotifierEnv::system().clock)() + 600_000,
         by: "anna".into(),
         why: String::new(),
     };
@@ -284,7 +284,7 @@ fn first_try(url: &str, reach: Reach, names: &Arc<Names>) -> LoggedDelivery {
     let kind = ChannelKind::Webhook(Webhook { endpoint, secrets: Vec::new() });
     let channel = Channel { reach, timeout: Duration::from_secs(5), ..Channel::new(kind) };
     let resolver: Arc<dyn Resolve> = Arc::clone(names) as Arc<dyn Resolve>;
-    let outside = Outside { resolver, ..Outside::system() };
+    let outside = NotifierEnv { resolver, ..NotifierEnv::system() };
     let notifier = Notifier::start(Arc::new(store.clone()), settings([("ops", channel)]), outside).unwrap();
     notifier.tell(looped("a", 1));
     logged(&store, |_| true)
@@ -378,7 +378,7 @@ fn al_1_https_goes_only_to_who_can_prove_its_name() {
         let endpoint = Endpoint::parse(&format!("https://{host}:{port}/")).unwrap();
         let kind = ChannelKind::Webhook(Webhook { endpoint, secrets: Vec::new() });
         let channel = Channel { reach: loopback, ca, ..Channel::new(kind) };
-        let outside = Outside { resolver: Names::new(&[&["127.0.0.1"]]), ..Outside::system() };
+        let outside = NotifierEnv { resolver: Names::new(&[&["127.0.0.1"]]), ..NotifierEnv::system() };
         let notifier =
             Notifier::start(Arc::new(store.clone()), settings([("ops", channel)]), outside).unwrap();
         notifier.tell(looped("a", 1));

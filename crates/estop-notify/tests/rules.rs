@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use estop_core::ids::Name;
 use estop_notify::{
-    AlertEvent, AlertRouter, AlertType, Detail, Message, MessageKind, Mute, Phase, Rule, RuleBook, RuleError,
-    STORM_AFTER, Takes, Words,
+    AlertEvent, AlertRouter, AlertType, ChannelScope, Detail, Message, MessageKind, Mute, Phase, Rule,
+    RuleBook, RuleError, STORM_AFTER, Words,
 };
 use estop_store::AlertRule;
 use house::{NIGHT, budget, cleared, escalated, event, looped};
@@ -26,7 +26,7 @@ struct Room {
 }
 
 impl Room {
-    fn new(rules: &[(&str, Rule)], channels: &[(&str, Takes)]) -> Room {
+    fn new(rules: &[(&str, Rule)], channels: &[(&str, ChannelScope)]) -> Room {
         let rules = rules.iter().map(|(name, rule)| ((*name).into(), rule.clone())).collect();
         let channels = channels.iter().map(|(name, takes)| ((*name).into(), *takes)).collect();
         Room {
@@ -40,7 +40,7 @@ impl Room {
     }
 
     fn plain() -> Room {
-        Room::new(&[], &[("ops", Takes::All)])
+        Room::new(&[], &[("ops", ChannelScope::All)])
     }
 
     fn tell(&mut self, event: &AlertEvent) {
@@ -117,7 +117,7 @@ fn al_1_what_lasts_is_reminded_of_three_times() {
     assert_eq!(room.told(), [still, still, still]);
 
     let quiet = Rule { reminders: 0, ..Rule::default() };
-    let mut room = Room::new(&[("quiet", quiet)], &[("ops", Takes::All)]);
+    let mut room = Room::new(&[("quiet", quiet)], &[("ops", ChannelScope::All)]);
     room.tell(&looped("coder", 1));
     room.pass(24 * 60 * MINUTE);
     assert_eq!(room.count(), 1);
@@ -159,7 +159,7 @@ fn al_1_rules_choose_types_agents_channels_and_shares() {
     let money = Rule { types: vec![AlertType::Budget], channels: vec!["mail".into()], ..Rule::default() };
     let money = Rule { budget_percent: vec![80, 100], ..money };
     let coder = Rule { agents: vec!["coder".into()], channels: vec!["ops".into()], ..Rule::default() };
-    let channels = [("mail", Takes::All), ("ops", Takes::All)];
+    let channels = [("mail", ChannelScope::All), ("ops", ChannelScope::All)];
     let mut room = Room::new(&[("money", money), ("coder", coder)], &channels);
     for (n, percent) in [(1, 50), (2, 80), (3, 95), (4, 100)] {
         room.tell(&budget("tester", percent, n));
@@ -179,7 +179,7 @@ fn al_1_rules_choose_types_agents_channels_and_shares() {
 #[test]
 fn al_1_two_rules_tell_a_channel_once() {
     let rules = [("a", Rule::default()), ("b", Rule { reminders: 0, ..Rule::default() })];
-    let mut room = Room::new(&rules, &[("ops", Takes::All)]);
+    let mut room = Room::new(&rules, &[("ops", ChannelScope::All)]);
     room.tell(&looped("coder", 1));
     assert_eq!(room.count(), 1);
 }
@@ -190,7 +190,7 @@ fn al_1_checkpoints_go_to_who_asks_for_them_and_none_is_held_back() {
     room.tell(&event(AlertType::Checkpoint, "coder", 1));
     assert_eq!(room.count(), 0);
     let asked = Rule { types: vec![AlertType::Checkpoint], ..Rule::default() };
-    let mut room = Room::new(&[("all", asked)], &[("ops", Takes::All)]);
+    let mut room = Room::new(&[("all", asked)], &[("ops", ChannelScope::All)]);
     room.tell(&event(AlertType::Checkpoint, "coder", 1));
     room.tell(&event(AlertType::Checkpoint, "coder", 2));
     assert_eq!(room.count(), 2);
@@ -324,7 +324,7 @@ fn ks_2_what_stays_shut_is_named_and_reminded_of() {
     assert_eq!(room.count(), 0);
 
     let quiet = Rule { recovery: false, ..Rule::default() };
-    let mut room = Room::new(&[("quiet", quiet)], &[("ops", Takes::All)]);
+    let mut room = Room::new(&[("quiet", quiet)], &[("ops", ChannelScope::All)]);
     room.tell(&all);
     room.told();
     room.tell(&lifted);
@@ -454,7 +454,7 @@ fn al_1_state_survives_a_restart() {
 
 #[test]
 fn al_2_github_hears_of_escalations_alone_and_of_each_once() {
-    let mut room = Room::new(&[], &[("gh", Takes::Escalations), ("ops", Takes::All)]);
+    let mut room = Room::new(&[], &[("gh", ChannelScope::Escalations), ("ops", ChannelScope::All)]);
     room.tell(&looped("coder", 1));
     room.tell(&escalated("coder", 2));
     room.pass(24 * 60 * MINUTE);
@@ -467,22 +467,22 @@ fn al_2_github_hears_of_escalations_alone_and_of_each_once() {
 
 #[test]
 fn al_3_it_is_known_whether_anybody_would_be_told() {
-    let is_told = |rules: &[(&str, Rule)], channels: &[(&str, Takes)]| {
+    let is_told = |rules: &[(&str, Rule)], channels: &[(&str, ChannelScope)]| {
         Room::new(rules, channels).book.is_told_of(AlertType::KillSwitch, "coder")
     };
     assert!(!is_told(&[], &[]), "no channel");
-    assert!(!is_told(&[], &[("gh", Takes::Escalations)]), "a channel that does not hear of kills");
-    assert!(is_told(&[], &[("ops", Takes::All)]));
+    assert!(!is_told(&[], &[("gh", ChannelScope::Escalations)]), "a channel that does not hear of kills");
+    assert!(is_told(&[], &[("ops", ChannelScope::All)]));
     let other = Rule { agents: vec!["tester".into()], ..Rule::default() };
-    assert!(!is_told(&[("r", other)], &[("ops", Takes::All)]), "a rule for another agent");
+    assert!(!is_told(&[("r", other)], &[("ops", ChannelScope::All)]), "a rule for another agent");
     let money = Rule { types: vec![AlertType::Budget], ..Rule::default() };
-    assert!(!is_told(&[("r", money)], &[("ops", Takes::All)]), "a rule for another type");
+    assert!(!is_told(&[("r", money)], &[("ops", ChannelScope::All)]), "a rule for another type");
 }
 
 #[test]
 fn ks_2_a_rule_for_single_agents_tells_nobody_of_the_red_button() {
     let coder = Rule { agents: vec!["coder".into()], ..Rule::default() };
-    let book = Room::new(&[("r", coder)], &[("ops", Takes::All)]).book;
+    let book = Room::new(&[("r", coder)], &[("ops", ChannelScope::All)]).book;
     assert!(!book.is_told_of_any(AlertType::SystemKill));
     assert!(book.is_told_of_any(AlertType::KillSwitch), "but of that agent's stops");
     assert!(Room::plain().book.is_told_of_any(AlertType::SystemKill));

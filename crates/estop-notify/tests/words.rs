@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use estop_core::money::NanoUsd;
 use estop_notify::{
-    AlertEvent, AlertRouter, AlertType, AlertsIn, ChannelKind, Cost, Detail, Lookup, Message, Notifier,
-    Outside, Phase, Rule, RuleBook, Takes, Words,
+    AlertEvent, AlertRouter, AlertType, AlertsIn, ChannelKind, ChannelScope, Cost, Detail, Lookup, Message,
+    Notifier, NotifierEnv, Phase, Rule, RuleBook, Words,
 };
 use house::{NIGHT, Receiver, Reply, budget, cleared, escalated, event, looped, open};
 use secrecy::SecretString;
@@ -76,7 +76,8 @@ fn all() -> Vec<AlertEvent> {
 /// What a router makes of everything.
 fn messages(events: &[AlertEvent], words: &Words) -> Vec<Message> {
     let rule = Rule { types: AlertType::ALL.to_vec(), ..Rule::default() };
-    let book = RuleBook::new([("all".into(), rule)].into(), [("ops".into(), Takes::All)].into()).unwrap();
+    let book =
+        RuleBook::new([("all".into(), rule)].into(), [("ops".into(), ChannelScope::All)].into()).unwrap();
     let mut router = AlertRouter::default();
     events.iter().for_each(|event| router.handle(NIGHT, event, &book, words));
     let commit = router.take(NIGHT).unwrap();
@@ -175,7 +176,7 @@ fn al_1_each_service_gets_its_own_shape() {
     let settings = config.resolve(&lookup).unwrap();
     assert!(matches!(settings.channels["discord"].kind, ChannelKind::Discord(_)));
     let folder = tempfile::tempdir().unwrap();
-    let outside = Outside { clock: Arc::new(|| NIGHT), ..Outside::system() };
+    let outside = NotifierEnv { clock: Arc::new(|| NIGHT), ..NotifierEnv::system() };
     let notifier = Notifier::start(Arc::new(open(&folder)), settings, outside).unwrap();
     let mut evil = looped("a<b>&*_`@everyone", 1);
     evil.run = Some("<!channel> [x](http://y)".into());

@@ -81,7 +81,7 @@ pub struct StoredAgent {
 
 /// The state of an agent; the store does not look into it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptState {
+pub struct AgentSnapshot {
     /// Whose.
     pub agent: Name,
     /// The state.
@@ -109,10 +109,10 @@ pub trait AgentRepo: Send + Sync {
     fn delete_agent(&self, name: &str, version: u64, at: i64) -> Result<(), StoreError>;
 
     /// The states of all agents, deleted or not, in order of name.
-    fn states(&self) -> Result<Vec<KeptState>, StoreError>;
+    fn states(&self) -> Result<Vec<AgentSnapshot>, StoreError>;
 
     /// The state of one agent, deleted or not.
-    fn state(&self, agent: &str) -> Result<Option<KeptState>, StoreError>;
+    fn state(&self, agent: &str) -> Result<Option<AgentSnapshot>, StoreError>;
 
     /// All agents with their states, deleted ones left out, in order of name.
     fn load_agents(&self) -> Result<Vec<StoredAgent>, StoreError>;

@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use estop_core::ids::Name;
-use estop_journal::{Checker, Manifest, Mark, Position};
+use estop_journal::{Checker, Manifest, Position, Watermark};
 
 use crate::data_folder::open_regular;
 use crate::error::{OpenError, StoreError};
@@ -169,7 +169,7 @@ fn write_journal(tar: &mut tar::Builder<File>, files: Files) -> io::Result<u64> 
         reached = Position { segment: *segment, bytes: lines.len() as u64, seq: checker.state().seq };
     }
     let (journal, now) = id.ok_or_else(|| invalid("it has no newest segment".to_owned()))?;
-    let mark = Mark { serial: 1, journal, boot: BOOT.into(), written: reached, synced: reached, now };
+    let mark = Watermark { serial: 1, journal, boot: BOOT.into(), written: reached, synced: reached, now };
     let slots = [[b' '; estop_journal::SLOT_LEN], mark.slot()].concat();
     append(tar, &in_journal(MARK), &slots)?;
     Ok(reached.seq)

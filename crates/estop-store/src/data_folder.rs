@@ -16,7 +16,7 @@ const FOLDERS: [&str; 3] = ["journal", "estop.db.restoring", "estop.db.unpacked"
 
 /// What is wrong with a data directory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FolderFault {
+pub enum DataDirError {
     /// Others can write it.
     #[error(
         "{} can be written by others (mode {mode:03o}), who could undo a stop: chmod {fix} '{}'",
@@ -65,7 +65,7 @@ pub enum FolderFault {
 }
 
 /// Whether a data directory and what estop keeps in it are safe to use for user `me`.
-pub fn check_folder(folder: &Path, me: u32) -> Result<(), FolderFault> {
+pub fn check_folder(folder: &Path, me: u32) -> Result<(), DataDirError> {
     // The folder itself may be a link, to another disk.
     let about = std::fs::metadata(folder).map_err(|error| fault(folder, &error))?;
     if !about.is_dir() {
@@ -103,7 +103,7 @@ pub fn check_folder(folder: &Path, me: u32) -> Result<(), FolderFault> {
 }
 
 /// Whether a folder of the data directory and the files in it are safe to use.
-fn check_files_in(folder: &Path, me: u32) -> Result<(), FolderFault> {
+fn check_files_in(folder: &Path, me: u32) -> Result<(), DataDirError> {
     let about = std::fs::symlink_metadata(folder).map_err(|error| fault(folder, &error))?;
     if !about.is_dir() {
         return Err(wrong_kind(folder, &about, "a folder"));
@@ -129,8 +129,8 @@ fn check_files_in(folder: &Path, me: u32) -> Result<(), FolderFault> {
     Ok(())
 }
 
-fn fault(path: &Path, error: &io::Error) -> FolderFault {
-    FolderFault::Io { path: path.to_owned(), detail: error.to_string() }
+fn fault(path: &Path, error: &io::Error) -> DataDirError {
+    DataDirError::Io { path: path.to_owned(), detail: error.to_string() }
 }
 
 fn is_ours(name: &str) -> bool {
@@ -140,19 +140,19 @@ fn is_ours(name: &str) -> bool {
     FILES.iter().any(begins)
 }
 
-fn check_owner(path: &Path, about: &Metadata, me: u32, fix: &'static str) -> Result<(), FolderFault> {
+fn check_owner(path: &Path, about: &Metadata, me: u32, fix: &'static str) -> Result<(), DataDirError> {
     if about.uid() != me {
-        return Err(FolderFault::Owner { path: path.to_owned(), owner: about.uid(), me });
+        return Err(DataDirError::Owner { path: path.to_owned(), owner: about.uid(), me });
     }
     let mode = about.mode() & 0o7777;
     if mode & 0o022 != 0 {
-        return Err(FolderFault::Writable { path: path.to_owned(), mode, fix });
+        return Err(DataDirError::Writable { path: path.to_owned(), mode, fix });
     }
     Ok(())
 }
 
-fn wrong_kind(path: &Path, about: &Metadata, wanted: &'static str) -> FolderFault {
-    FolderFault::Kind { path: path.to_owned(), found: kind_of(about), wanted }
+fn wrong_kind(path: &Path, about: &Metadata, wanted: &'static str) -> DataDirError {
+    DataDirError::Kind { path: path.to_owned(), found: kind_of(about), wanted }
 }
 
 /// What a file is, in words.
@@ -254,7 +254,7 @@ mod tests {
         }
         chmod(folder.path(), 0o755);
         assert_eq!(check_folder(folder.path(), me), Ok(()));
-        assert!(matches!(check_folder(folder.path(), me + 1), Err(FolderFault::Owner { .. })));
+        assert!(matches!(check_folder(folder.path(), me + 1), Err(DataDirError::Owner { .. })));
     }
 
     #[test]
@@ -263,7 +263,7 @@ mod tests {
             let (folder, me) = folder();
             let path = folder.path().join(name);
             symlink("/etc/passwd", &path).expect("a link");
-            assert!(matches!(check_folder(folder.path(), me), Err(FolderFault::Kind { .. })), "{name}");
+            assert!(matches!(check_folder(folder.path(), me), Err(DataDirError::Kind { .. })), "{name}");
             std::fs::remove_file(&path).expect("it is there");
             nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
             let said = check_folder(folder.path(), me).map_err(|fault| fault.to_string());
@@ -276,7 +276,7 @@ mod tests {
         let path = folder.path().join("estop.latch");
         std::fs::write(&path, "").expect("a file");
         chmod(&path, 0o666);
-        assert!(matches!(check_folder(folder.path(), me), Err(FolderFault::Writable { fix: "600", .. })));
+        assert!(matches!(check_folder(folder.path(), me), Err(DataDirError::Writable { fix: "600", .. })));
         std::fs::rename(&path, folder.path().join("estop.yaml")).expect("it is there");
         assert_eq!(check_folder(folder.path(), me), Ok(()), "other people's files are their own matter");
     }

@@ -28,7 +28,7 @@ pub enum FoundLatch {
     /// There is none.
     Missing,
     /// This.
-    Said(Latched),
+    Valid(Latched),
     /// It cannot be trusted, for this reason.
     Damaged(String),
 }
@@ -38,7 +38,7 @@ impl FoundLatch {
     /// button. `None` is a first start.
     pub fn believed(self, is_first_start: bool, wall: i64) -> Option<Latched> {
         let why = match self {
-            FoundLatch::Said(latched) => return Some(latched),
+            FoundLatch::Valid(latched) => return Some(latched),
             FoundLatch::Missing if is_first_start => return None,
             FoundLatch::Missing => "the latch file is missing beside its database".to_owned(),
             FoundLatch::Damaged(why) => why,
@@ -50,7 +50,7 @@ impl FoundLatch {
 
 /// Who wrote a slot, and the number of the write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct SlotVersion {
     /// A name that no other process has; empty in files of before.
     pub writer: String,
     /// Grows with each write, whoever writes.
@@ -78,7 +78,7 @@ pub struct FoundSlot {
     /// What it says.
     pub found: FoundLatch,
     /// Whose it is; `None` if it cannot be read.
-    pub mark: Option<Mark>,
+    pub mark: Option<SlotVersion>,
     /// See [`Entry::asked`].
     pub asked: Channels,
 }
@@ -86,7 +86,7 @@ pub struct FoundSlot {
 impl FoundSlot {
     /// Whether a channel is shut, by how the button stands or by a kill that no estop has carried out yet.
     pub fn shuts(&self, channel: Channel) -> bool {
-        let FoundLatch::Said(latched) = &self.found else { return false };
+        let FoundLatch::Valid(latched) = &self.found else { return false };
         !latched.gate.lets_pass(channel) || self.asked.contains(channel)
     }
 }

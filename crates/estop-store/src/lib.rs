@@ -32,21 +32,22 @@ mod upkeep;
 mod sqlite;
 
 pub use access::{Access, AgentKey, SESSIONS_MAX, Session, Token, TokenKind, TokenRole};
-pub use agents::{Agent, AgentRepo, KeptState, Origin, StoredAgent};
+pub use agents::{Agent, AgentRepo, AgentSnapshot, Origin, StoredAgent};
 pub use alerts::{
     AlertCommit, AlertMemory, AlertRule, Alerts, Delivery, DeliveryFilter, DeliveryOutcome, DueAlert,
     LoggedDelivery, NewAlert, Waiting,
 };
 pub use backup::{Backup, backup, check_unpacked, unpack};
 pub use cases::{CaseFilter, CaseStatus, Cases, Escalation, Incident, OpenCases};
-pub use data_folder::{FileId, FolderFault, check_folder, open_regular};
+pub use data_folder::{DataDirError, FileId, check_folder, open_regular};
 pub use error::{OpenError, StoreError};
 pub use journal::{
     AgentSeen, Cursor, Durability, EachBlock, EventFilter, EventKey, Journal, JournalBatch, NewEvent,
     Snapshot, StandingChange, StoredEvent,
 };
 pub use latch::{
-    Entry, FoundLatch, FoundSlot, LatchFile, Mark, RequestedKill, is_of_daemon, is_of_this_daemon, latch_path,
+    Entry, FoundLatch, FoundSlot, LatchFile, RequestedKill, SlotVersion, is_of_daemon, is_of_this_daemon,
+    latch_path,
 };
 pub use ledger::{Ledger, Spend, SpendBy, SpendGroup, SpendQuery, SpendSum};
 pub use runs::{Run, RunFilter, RunRepo};
@@ -56,7 +57,7 @@ pub use sqlite::{
     database_cursor, lock,
 };
 pub use system_state::{StoredSystem, SystemStateRepo};
-pub use upkeep::{Old, Upkeep};
+pub use upkeep::{RetentionCutoffs, Upkeep};
 
 /// Everything a store keeps.
 pub trait Store:

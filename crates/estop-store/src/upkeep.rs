@@ -4,7 +4,7 @@ use crate::error::StoreError;
 
 /// What is old. What has no bound stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Old {
+pub struct RetentionCutoffs {
     /// Sessions that ended before this go.
     pub now: i64,
     /// Events older than this go.
@@ -24,7 +24,7 @@ pub struct Old {
 /// What keeps a store from growing for ever, and from losing what it stores unnoticed.
 pub trait Upkeep: Send + Sync {
     /// Lets some of what is old go; how many rows. 0 = there is nothing more.
-    fn sweep(&self, old: Old) -> Result<usize, StoreError>;
+    fn sweep(&self, old: RetentionCutoffs) -> Result<usize, StoreError>;
 
     /// Gives some free room back to the system; whether there is more.
     fn give_back(&self) -> Result<bool, StoreError>;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use contract::{JournalFixture, MINUTE, exported, replay};
 use estop_store::segments::recover;
 use estop_store::{
-    AgentRepo, AgentSeen, Durability, EventFilter, Journal, Meta, NewEvent, Old, Sqlite, SqliteOptions,
-    StoreError, SystemStateRepo, Upkeep,
+    AgentRepo, AgentSeen, Durability, EventFilter, Journal, Meta, NewEvent, RetentionCutoffs, Sqlite,
+    SqliteOptions, StoreError, SystemStateRepo, Upkeep,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
@@ -25,7 +25,7 @@ fn st_1_a_full_disk_is_told_and_leaves_nothing_half_stored() {
     assert_eq!(fill(&store, &mut fixture), StoreError::Full);
     check(&store, &fixture);
     let stored = store.last_seq().expect("a number");
-    let old = Old { events_before: Some(i64::MAX), ..Old::default() };
+    let old = RetentionCutoffs { events_before: Some(i64::MAX), ..RetentionCutoffs::default() };
     while store.sweep(old).expect("letting go works on a full disk") > 0 {}
     while store.give_back().expect("so does giving back") {}
     assert_eq!(store.events(&EventFilter::default(), 9), Ok(Vec::new()));
@@ -114,7 +114,7 @@ fn the_child_has_a_failing_disk() {
         assert!(is_of_journal || store.put_meta("while", "lost").is_err() || path_len(&path) <= bytes);
         limit(hard);
         check(&store, &fixture);
-        put(&store, &mut fixture).expect("the disk is mended");
+        put(&store, &mut fixture).expect("the disk is fixed");
         assert_eq!(store.last_seq(), Ok(fixture.seq()));
     }
     assert_eq!(store.meta("before"), Ok(Some("kept".to_owned())));

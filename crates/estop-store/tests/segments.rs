@@ -7,7 +7,7 @@ use estop_core::event::{Event, EventKind};
 use estop_core::ids::Hash64;
 use estop_core::system::{SettingChange, SystemEvent, SystemState};
 use estop_core::time::{Millis, Now};
-use estop_journal::{Body, Payload, Position, Record, SYSTEM, State, write_record};
+use estop_journal::{Payload, Position, Record, RecordBody, SYSTEM, State, write_record};
 use estop_store::segments::{
     Frames, RecoverError, Recovered, SegmentWriter, is_whole, raw_path, recover, seal, sealed_path,
 };
@@ -18,7 +18,7 @@ const BOOT: &str = "this-start";
 struct Live {
     writer: SegmentWriter,
     state: State,
-    body: Body,
+    body: RecordBody,
     now: Now,
 }
 
@@ -26,13 +26,13 @@ impl Live {
     fn begin(folder: &Path) -> Live {
         let now = Now { mono: Millis(5), wall: 1_763_164_800_000 };
         let writer = SegmentWriter::create(folder, Hash64(7), BOOT, now).expect("begun");
-        Live { writer, state: State::default(), body: Body::default(), now }
+        Live { writer, state: State::default(), body: RecordBody::default(), now }
     }
 
     fn go_on(folder: &Path) -> Live {
         let found = found(folder);
         let writer = SegmentWriter::open(folder, &found, BOOT, found.last).expect("opened");
-        Live { writer, state: found.state, body: Body::default(), now: found.last }
+        Live { writer, state: found.state, body: RecordBody::default(), now: found.last }
     }
 
     fn line(&mut self, agent: &str, payload: Payload<'_>) -> Vec<u8> {

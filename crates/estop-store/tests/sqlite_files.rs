@@ -11,8 +11,8 @@ use std::sync::Arc;
 use contract::JournalFixture;
 use contract::journal::event;
 use estop_store::{
-    Agent, AgentRepo, Durability, Journal, JournalBatch, Meta, Old, OpenError, Origin, Snapshot, Sqlite,
-    SqliteOptions, Upkeep, backup,
+    Agent, AgentRepo, Durability, Journal, JournalBatch, Meta, OpenError, Origin, RetentionCutoffs, Snapshot,
+    Sqlite, SqliteOptions, Upkeep, backup,
 };
 use rusqlite::Connection;
 
@@ -142,7 +142,7 @@ fn st_1_letting_old_rows_go_gives_the_room_back() {
         let bytes = || fs::metadata(folder.db()).unwrap().len();
         let before = bytes();
         let store = folder.open().unwrap();
-        let old = Old { events_before: Some(i64::MAX), ..Old::default() };
+        let old = RetentionCutoffs { events_before: Some(i64::MAX), ..RetentionCutoffs::default() };
         while store.sweep(old).unwrap() > 0 {}
         while store.give_back().unwrap() {}
         // The next change waits for what is done after the one before.

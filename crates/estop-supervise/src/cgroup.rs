@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Dead processes leave their cgroup within this time.
-const EMPTY_WITHIN: Duration = Duration::from_millis(500);
+const EMPTY_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What the names of all of them begin with; the number of the process that made it follows.
 const PREFIX: &str = "estop-";
@@ -51,7 +51,7 @@ impl Drop for Cgroup {
     fn drop(&mut self) {
         let begun = Instant::now();
         // Whoever was just killed may still be on the way out. A tree that was let go keeps it.
-        while fs::remove_dir(&self.0).is_err() && self.members().is_empty() && begun.elapsed() < EMPTY_WITHIN
+        while fs::remove_dir(&self.0).is_err() && self.members().is_empty() && begun.elapsed() < EMPTY_TIMEOUT
         {
             std::thread::sleep(Duration::from_millis(1));
         }

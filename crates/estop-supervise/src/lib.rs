@@ -28,11 +28,11 @@ use tree::Tree;
 /// From SIGTERM to SIGKILL (KS-2).
 pub const KILL_AFTER: Duration = Duration::from_secs(2);
 /// Looked at again this often between the two: what was started meanwhile is told too, and a tree that is gone is noticed.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The same after SIGKILL, where whatever still forks must be outrun.
-const HUNT_EVERY: Duration = Duration::from_millis(2);
+const HUNT_INTERVAL: Duration = Duration::from_millis(2);
 /// Orphans that fell back to this process and ended are buried this often.
-const BURY_EVERY: Duration = Duration::from_secs(5);
+const BURY_INTERVAL: Duration = Duration::from_secs(5);
 /// A process in the depths of a dead disk does not die; then it is said, not waited for.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(20);
 /// Names of processes in a report.
@@ -309,7 +309,7 @@ impl Shared {
     fn end_when_asked(&self, mut tree: Tree) {
         let begun = loop {
             let is_quiet = |state: &mut State| state.ending.is_none() && state.ended.is_none();
-            let woken = self.bell.wait_timeout_while(self.state(), BURY_EVERY, is_quiet);
+            let woken = self.bell.wait_timeout_while(self.state(), BURY_INTERVAL, is_quiet);
             let (state, waited) = woken.unwrap_or_else(PoisonError::into_inner);
             if !waited.timed_out() {
                 break state.ending;
@@ -345,7 +345,7 @@ fn end(tree: &mut Tree, begun: Instant) -> Ended {
             process.signal(Signal::CONT);
         }
         let left = KILL_AFTER.saturating_sub(begun.elapsed());
-        std::thread::sleep(left.min(LOOK_EVERY));
+        std::thread::sleep(left.min(POLL_INTERVAL));
     }
     let mut killed = std::collections::BTreeSet::new();
     loop {
@@ -357,7 +357,7 @@ fn end(tree: &mut Tree, begun: Instant) -> Ended {
         }
         tree.kill_at_once(&alive);
         killed.extend(alive.iter().map(tree::Process::key));
-        std::thread::sleep(HUNT_EVERY);
+        std::thread::sleep(HUNT_INTERVAL);
     }
 }
 

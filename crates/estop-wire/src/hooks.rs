@@ -192,7 +192,7 @@ pub struct HookIn {
     /// What came of it, after a tool.
     pub result: Option<ToolResult>,
     /// The assistant's last words, at the end of a turn: the summary of a run that was stopped (CB-6).
-    pub last_words: Option<String>,
+    pub last_message: Option<String>,
 }
 
 /// A tool call.
@@ -357,7 +357,7 @@ impl HookIn {
             gate: ToolGate::Hook,
             tool: None,
             result: None,
-            last_words: None,
+            last_message: None,
         }
     }
 

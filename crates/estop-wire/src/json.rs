@@ -23,7 +23,7 @@ use std::collections::HashSet;
 use estop_core::steps;
 
 pub use fault::ReadError;
-pub(crate) use fault::{Fault, What};
+pub(crate) use fault::{ParseError, ParseErrorKind};
 
 /// One value, checked: its JSON text, where it stands in the document, and the decoded length of all strings in it.
 #[derive(Clone, Copy, Debug)]
@@ -40,11 +40,11 @@ impl<'a> Raw<'a> {
     }
 
     /// Its text, if it is a string.
-    pub(crate) fn decoded(&self) -> Result<Cow<'a, str>, Fault> {
+    pub(crate) fn decoded(&self) -> Result<Cow<'a, str>, ParseError> {
         match self.kind() {
             Kind::String => text::decode(self),
             found @ (Kind::Null | Kind::Bool | Kind::Number | Kind::Array | Kind::Object) => {
-                Err(Fault { at: self.at, what: What::Shape { expected: "text", found } })
+                Err(ParseError { at: self.at, what: ParseErrorKind::Shape { expected: "text", found } })
             }
         }
     }
@@ -111,7 +111,7 @@ pub(crate) type Fields<F> = [(&'static str, F)];
 /// Reads a document to its end with `read`.
 pub(crate) fn document<'a, T>(
     body: &'a [u8],
-    read: impl FnOnce(&mut Scanner<'a>) -> Result<T, Fault>,
+    read: impl FnOnce(&mut Scanner<'a>) -> Result<T, ParseError>,
 ) -> Result<T, ReadError> {
     steps::add(body.len() / 8);
     let text = std::str::from_utf8(body).map_err(|error| ReadError::NotUtf8 { at: error.valid_up_to() })?;
@@ -129,10 +129,10 @@ pub(crate) fn document<'a, T>(
 
 impl<'a> Scanner<'a> {
     /// What the next value is.
-    pub(crate) fn kind(&self) -> Result<Kind, Fault> {
+    pub(crate) fn kind(&self) -> Result<Kind, ParseError> {
         match self.text.as_bytes().get(self.at) {
-            Some(&first) => Kind::of(first).ok_or(Fault::syntax(self.place(), "a value is expected")),
-            None => Err(Fault::ends_early(self.place())),
+            Some(&first) => Kind::of(first).ok_or(ParseError::syntax(self.place(), "a value is expected")),
+            None => Err(ParseError::ends_early(self.place())),
         }
     }
 
@@ -142,7 +142,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The next value, checked but not looked at.
-    pub(crate) fn skip(&mut self) -> Result<Raw<'a>, Fault> {
+    pub(crate) fn skip(&mut self) -> Result<Raw<'a>, ParseError> {
         let (bytes, start) = (self.text.as_bytes(), self.at);
         // Most values are texts without escapes, and most others whole numbers.
         let end = match skip::plain_string(bytes, start).or_else(|| skip::plain_digits(bytes, start)) {
@@ -157,8 +157,8 @@ impl<'a> Scanner<'a> {
     /// The next value, looked into by `look`, which must go through all of it.
     pub(crate) fn both<T>(
         &mut self,
-        look: impl FnOnce(&mut Self) -> Result<T, Fault>,
-    ) -> Result<(Raw<'a>, T), Fault> {
+        look: impl FnOnce(&mut Self) -> Result<T, ParseError>,
+    ) -> Result<(Raw<'a>, T), ParseError> {
         let (start, said) = (self.at, self.said);
         let seen = look(self)?;
         Ok((self.raw(start, self.said - said), seen))
@@ -168,8 +168,8 @@ impl<'a> Scanner<'a> {
     pub(crate) fn object<F: Copy + PartialEq>(
         &mut self,
         fields: &Fields<F>,
-        mut each: impl FnMut(&mut Self, F) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
+        mut each: impl FnMut(&mut Self, F) -> Result<(), ParseError>,
+    ) -> Result<(), ParseError> {
         self.enter(Kind::Object, "an object")?;
         let outer = self.keys.len();
         let mut seen = 0u64;
@@ -179,16 +179,19 @@ impl<'a> Scanner<'a> {
             let key = self.key()?;
             match find(fields, &key) {
                 Found::Field(bit, _) if seen & bit != 0 => {
-                    return Err(Fault { at, what: What::DuplicateKey });
+                    return Err(ParseError { at, what: ParseErrorKind::DuplicateKey });
                 }
                 Found::Field(bit, field) => {
                     seen |= bit;
                     each(self, field)?;
                 }
-                Found::OtherCase(name) => return Err(Fault { at, what: What::KeyCase(name) }),
+                Found::OtherCase(name) => return Err(ParseError { at, what: ParseErrorKind::KeyCase(name) }),
                 Found::Unknown => {
                     if self.keys.len() == KEYS_MAX {
-                        return Err(Fault { at, what: What::TooMany { what: "keys", max: KEYS_MAX } });
+                        return Err(ParseError {
+                            at,
+                            what: ParseErrorKind::TooMany { what: "keys", max: KEYS_MAX },
+                        });
                     }
                     self.keys.push((key, at));
                     self.skip()?;
@@ -205,8 +208,8 @@ impl<'a> Scanner<'a> {
     pub(crate) fn list(
         &mut self,
         expected: &'static str,
-        mut each: impl FnMut(&mut Self) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
+        mut each: impl FnMut(&mut Self) -> Result<(), ParseError>,
+    ) -> Result<(), ParseError> {
         self.enter(Kind::Array, expected)?;
         let mut more = !self.leaves(b']');
         while more {
@@ -217,13 +220,13 @@ impl<'a> Scanner<'a> {
     }
 
     /// A text, or `None` for null.
-    pub(crate) fn text(&mut self) -> Result<Option<Cow<'a, str>>, Fault> {
+    pub(crate) fn text(&mut self) -> Result<Option<Cow<'a, str>>, ParseError> {
         let Some(raw) = self.undecoded()? else { return Ok(None) };
         text::decode(&raw).map(Some)
     }
 
     /// A text that is not decoded yet, or `None` for null.
-    pub(crate) fn undecoded(&mut self) -> Result<Option<Raw<'a>>, Fault> {
+    pub(crate) fn undecoded(&mut self) -> Result<Option<Raw<'a>>, ParseError> {
         match self.kind()? {
             Kind::String => self.skip().map(Some),
             Kind::Null => self.skip().map(|_| None),
@@ -234,7 +237,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// True or false, or `None` for null.
-    pub(crate) fn flag(&mut self) -> Result<Option<bool>, Fault> {
+    pub(crate) fn flag(&mut self) -> Result<Option<bool>, ParseError> {
         match self.kind()? {
             Kind::Bool => Ok(Some(self.skip()?.text == "true")),
             Kind::Null => self.skip().map(|_| None),
@@ -245,7 +248,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// A count: fractions are rounded up, `None` for null and what is below 0 (Ollama's "no limit").
-    pub(crate) fn count(&mut self) -> Result<Option<u32>, Fault> {
+    pub(crate) fn count(&mut self) -> Result<Option<u32>, ParseError> {
         match self.kind()? {
             Kind::Number => {
                 let raw = self.skip()?;
@@ -255,7 +258,7 @@ impl<'a> Scanner<'a> {
                 }
                 let number: f64 = raw.text.parse().unwrap_or(f64::INFINITY);
                 if !number.is_finite() {
-                    return Err(Fault { at: raw.at, what: What::OutOfRange });
+                    return Err(ParseError { at: raw.at, what: ParseErrorKind::OutOfRange });
                 }
                 // `as` saturates.
                 Ok((number >= 0.0).then(|| number.ceil() as u32))
@@ -268,25 +271,25 @@ impl<'a> Scanner<'a> {
     }
 
     /// The fault of a value that is of the wrong type.
-    pub(crate) fn shape(&self, expected: &'static str, found: Kind) -> Fault {
-        Fault { at: self.place(), what: What::Shape { expected, found } }
+    pub(crate) fn shape(&self, expected: &'static str, found: Kind) -> ParseError {
+        ParseError { at: self.place(), what: ParseErrorKind::Shape { expected, found } }
     }
 
     fn raw(&self, start: usize, said: usize) -> Raw<'a> {
         Raw { text: self.text.get(start..self.at).unwrap_or_default(), at: self.base + start, said }
     }
 
-    fn moved(&self, fault: Fault) -> Fault {
-        Fault { at: self.base + fault.at, ..fault }
+    fn moved(&self, fault: ParseError) -> ParseError {
+        ParseError { at: self.base + fault.at, ..fault }
     }
 
-    fn enter(&mut self, kind: Kind, expected: &'static str) -> Result<(), Fault> {
+    fn enter(&mut self, kind: Kind, expected: &'static str) -> Result<(), ParseError> {
         let found = self.kind()?;
         if found != kind {
             return Err(self.shape(expected, found));
         }
         if self.depth == skip::DEPTH_MAX {
-            return Err(Fault { at: self.place(), what: What::TooDeep });
+            return Err(ParseError { at: self.place(), what: ParseErrorKind::TooDeep });
         }
         self.depth += 1;
         self.at = skip::white_space(self.text.as_bytes(), self.at + 1);
@@ -304,7 +307,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Steps over the comma or the end after an element.
-    fn goes_on(&mut self, closing: u8, expected: &'static str) -> Result<bool, Fault> {
+    fn goes_on(&mut self, closing: u8, expected: &'static str) -> Result<bool, ParseError> {
         let bytes = self.text.as_bytes();
         self.at = skip::white_space(bytes, self.at);
         match bytes.get(self.at) {
@@ -313,13 +316,13 @@ impl<'a> Scanner<'a> {
                 Ok(true)
             }
             Some(_) if self.leaves(closing) => Ok(false),
-            Some(_) => Err(Fault::syntax(self.place(), expected)),
-            None => Err(Fault::ends_early(self.place())),
+            Some(_) => Err(ParseError::syntax(self.place(), expected)),
+            None => Err(ParseError::ends_early(self.place())),
         }
     }
 
     /// A key, decoded; steps over it and its colon.
-    fn key(&mut self) -> Result<Cow<'a, str>, Fault> {
+    fn key(&mut self) -> Result<Cow<'a, str>, ParseError> {
         let (bytes, start) = (self.text.as_bytes(), self.at);
         // Most have no escapes in them and no white space around their colon.
         if let Some(end) = skip::plain_string(bytes, start)
@@ -334,7 +337,7 @@ impl<'a> Scanner<'a> {
     }
 
     #[inline(never)]
-    fn any_key(&mut self, start: usize) -> Result<Cow<'a, str>, Fault> {
+    fn any_key(&mut self, start: usize) -> Result<Cow<'a, str>, ParseError> {
         let bytes = self.text.as_bytes();
         let end = skip::string(bytes, start).map_err(|fault| self.moved(fault))?;
         self.at = end.at;
@@ -344,10 +347,10 @@ impl<'a> Scanner<'a> {
         text::decode(&key)
     }
 
-    fn end(&mut self) -> Result<(), Fault> {
+    fn end(&mut self) -> Result<(), ParseError> {
         self.at = skip::white_space(self.text.as_bytes(), self.at);
         if self.at < self.text.len() {
-            return Err(Fault { at: self.place(), what: What::Trailing });
+            return Err(ParseError { at: self.place(), what: ParseErrorKind::Trailing });
         }
         Ok(())
     }
@@ -383,18 +386,18 @@ const KEYS_MAX: usize = 32_768;
 const SORTED_KEYS_MAX: usize = 64;
 
 /// Refuses the second of two equal keys.
-fn all_differ(keys: &mut [(Cow<'_, str>, usize)]) -> Result<(), Fault> {
+fn all_differ(keys: &mut [(Cow<'_, str>, usize)]) -> Result<(), ParseError> {
     steps::add(keys.len());
     if keys.len() > SORTED_KEYS_MAX {
         let mut seen: HashSet<&str> = HashSet::with_capacity(keys.len());
         return match keys.iter().find(|(key, _)| !seen.insert(key.as_ref())) {
-            Some((_, at)) => Err(Fault { at: *at, what: What::DuplicateKey }),
+            Some((_, at)) => Err(ParseError { at: *at, what: ParseErrorKind::DuplicateKey }),
             None => Ok(()),
         };
     }
     keys.sort_unstable();
     match keys.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        Some(pair) => Err(Fault { at: pair[1].1, what: What::DuplicateKey }),
+        Some(pair) => Err(ParseError { at: pair[1].1, what: ParseErrorKind::DuplicateKey }),
         None => Ok(()),
     }
 }

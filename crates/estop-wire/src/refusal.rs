@@ -17,14 +17,18 @@ use crate::response::Framing;
 /// How an answer is refused.
 ///
 /// The sentence may contain anything; it is escaped. The code must be in snake case, because it becomes a header.
-pub fn refuse(refused: &Refused<'_>, refusal: &Refusal<'_>) -> Answer {
+pub fn refuse(refused: &RejectedRequest<'_>, refusal: &ErrorDetails<'_>) -> ErrorResponse {
     let is_message = refused.style == BlockResponse::Message && refusal.kind == Kind::Stop;
     if is_message && refused.protocol.is_generation() {
         return answer_with_message(refused, refusal);
     }
     let status = status(refused, refusal.kind);
     let body = error::body(refused.protocol, status, refusal);
-    Answer { status, headers: headers("application/json", refusal), body: json_text(&body).into_bytes() }
+    ErrorResponse {
+        status,
+        headers: headers("application/json", refusal),
+        body: json_text(&body).into_bytes(),
+    }
 }
 
 /// What ends a stream that is under way (AN-3): the protocol's error event, never a clean end.
@@ -35,7 +39,7 @@ pub fn cut(
     protocol: Protocol,
     framing: Framing,
     at_boundary: bool,
-    refusal: &Refusal<'_>,
+    refusal: &ErrorDetails<'_>,
 ) -> Option<Vec<u8>> {
     let error = error::event(protocol, refusal);
     let event = match framing {
@@ -52,7 +56,7 @@ pub fn cut(
 
 /// The same for a stream that is one JSON array (Gemini's without `alt=sse`), between two of its elements: an error as the
 /// last element, and the end of the array. `after_element`: a comma is due.
-pub fn cut_array(protocol: Protocol, after_element: bool, refusal: &Refusal<'_>) -> Vec<u8> {
+pub fn cut_array(protocol: Protocol, after_element: bool, refusal: &ErrorDetails<'_>) -> Vec<u8> {
     let error = error::event(protocol, refusal);
     let comma = if after_element { "," } else { "" };
     format!("{comma}{}]", json_text(&error.data)).into_bytes()
@@ -60,7 +64,7 @@ pub fn cut_array(protocol: Protocol, after_element: bool, refusal: &Refusal<'_>)
 
 /// Why a request is not answered by the model.
 #[derive(Clone, Copy, Debug)]
-pub struct Refusal<'a> {
+pub struct ErrorDetails<'a> {
     /// What kind of no it is.
     pub kind: Kind,
     /// For machines, in snake case: `kill_switch`, `budget`, `system`, `body_too_large`.
@@ -106,7 +110,7 @@ impl Kind {
 
 /// The request that is refused.
 #[derive(Clone, Copy, Debug)]
-pub struct Refused<'a> {
+pub struct RejectedRequest<'a> {
     /// Its shape.
     pub protocol: Protocol,
     /// Who sent it.
@@ -123,7 +127,7 @@ pub struct Refused<'a> {
 
 /// An answer, ready to be sent. `content-length` is the body's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct ErrorResponse {
     /// HTTP status.
     pub status: u16,
     /// Headers, lower case.
@@ -132,17 +136,17 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-fn answer_with_message(refused: &Refused<'_>, refusal: &Refusal<'_>) -> Answer {
+fn answer_with_message(refused: &RejectedRequest<'_>, refusal: &ErrorDetails<'_>) -> ErrorResponse {
     let message = message::Message { model: refused.model, text: refusal.message };
     let (content_type, body) = match refused.stream {
         true => message::stream(refused.protocol, &message, refused.array),
         false => ("application/json", json_text(&message::plain(refused.protocol, &message))),
     };
-    Answer { status: 200, headers: headers(content_type, refusal), body: body.into_bytes() }
+    ErrorResponse { status: 200, headers: headers(content_type, refusal), body: body.into_bytes() }
 }
 
 /// The status that says it to this client.
-fn status(refused: &Refused<'_>, kind: Kind) -> u16 {
+fn status(refused: &RejectedRequest<'_>, kind: Kind) -> u16 {
     match kind {
         Kind::Stop => match (refused.client, refused.protocol.family()) {
             (Client::Goose, _) => 403,
@@ -156,7 +160,7 @@ fn status(refused: &Refused<'_>, kind: Kind) -> u16 {
     }
 }
 
-fn headers(content_type: &str, refusal: &Refusal<'_>) -> Vec<(&'static str, String)> {
+fn headers(content_type: &str, refusal: &ErrorDetails<'_>) -> Vec<(&'static str, String)> {
     let mut headers = vec![
         ("content-type", content_type.to_owned()),
         ("cache-control", "no-store".to_owned()),

@@ -5,6 +5,7 @@
 
 mod anthropic;
 mod content;
+mod conversation;
 mod embeddings;
 mod gemini;
 mod insert;
@@ -13,7 +14,6 @@ mod ollama;
 mod openai_chat;
 mod openai_completions;
 mod openai_responses;
-mod talk;
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ use estop_core::ended::Ended;
 use estop_core::fingerprint::{RequestText, StepText};
 
 pub use crate::json::ReadError;
-use crate::json::{self, Fault, What};
+use crate::json::{self, ParseError, ParseErrorKind};
 use crate::protocol::Protocol;
 
 /// Reads a body. It is checked to its end, and decoded only where something is taken from it.
@@ -106,6 +106,6 @@ impl RequestIn<'_> {
 }
 
 /// The object that starts at `at` lacks something.
-fn missing(at: usize, name: &'static str) -> Fault {
-    Fault { at, what: What::Missing(name) }
+fn missing(at: usize, name: &'static str) -> ParseError {
+    ParseError { at, what: ParseErrorKind::Missing(name) }
 }

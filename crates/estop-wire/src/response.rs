@@ -15,24 +15,24 @@
 
 mod anthropic;
 mod body;
+mod builder;
 mod elements;
 pub(crate) mod field;
-mod gather;
 mod gemini;
 mod ollama;
 mod openai_chat;
 mod openai_responses;
 mod openai_usage;
 mod read;
-mod tally;
+mod totals;
 
 pub use body::WHOLE_MAX;
-pub use gather::{ARGS_ALL_MAX, ARGS_MAX, CALLS_MAX, TEXT_MAX};
+pub use builder::{ARGS_ALL_MAX, ARGS_MAX, CALLS_MAX, TEXT_MAX};
 
 use crate::decode::Decoder;
 use crate::protocol::Protocol;
 use body::Body;
-use gather::Gather;
+use builder::ResponseBuilder;
 
 /// How the body of an answer is framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +138,7 @@ pub struct Observer {
     protocol: Protocol,
     decoder: Option<Box<Decoder>>,
     body: Body,
-    gather: Gather,
+    builder: ResponseBuilder,
 }
 
 impl Observer {
@@ -148,29 +148,29 @@ impl Observer {
             Ok(decoder) => (decoder.map(Box::new), Body::Start(framing)),
             Err(_) => (None, Body::Blind),
         };
-        Observer { protocol, decoder, body, gather: Gather::default() }
+        Observer { protocol, decoder, body, builder: ResponseBuilder::default() }
     }
 
     /// Reads the next bytes, split anywhere. Returns the assistant's text that they bring, `""` if none.
     pub fn push(&mut self, bytes: &[u8]) -> &str {
-        let Observer { protocol, decoder, body, gather } = self;
-        gather.begin();
+        let Observer { protocol, decoder, body, builder } = self;
+        builder.begin();
         match decoder {
-            None => body.push(bytes, *protocol, gather),
+            None => body.push(bytes, *protocol, builder),
             Some(decoder) => {
-                decoder.push(bytes, |plain| body.push(plain, *protocol, gather));
+                decoder.push(bytes, |plain| body.push(plain, *protocol, builder));
                 if decoder.stopped() {
-                    gather.miss();
+                    builder.miss();
                 }
             }
         }
-        gather.fresh()
+        builder.fresh()
     }
 
     /// What is known so far: usage, if the provider has said any, and bytes of output. Before the end, the usage
     /// may lack its output (OpenAI, Anthropic say it last).
     pub fn progress(&self) -> (Option<UsageIn>, u64) {
-        (self.gather.tally.usage(), self.gather.output_bytes())
+        (self.builder.totals.usage(), self.builder.output_bytes())
     }
 
     /// An event or a line of our own could follow here without breaking into a half-sent one. Never so in a plain
@@ -187,8 +187,8 @@ impl Observer {
 
     /// The answer is over, complete or not: all that was read.
     pub fn finish(self) -> Observed {
-        let Observer { protocol, decoder: _, body, mut gather } = self;
-        body.finish(protocol, &mut gather);
-        gather.into_observed()
+        let Observer { protocol, decoder: _, body, mut builder } = self;
+        body.finish(protocol, &mut builder);
+        builder.into_observed()
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use estop_core::policy::BlockResponse;
 use estop_wire::client::Client;
 use estop_wire::protocol::{Family, Protocol};
-use estop_wire::refusal::{Answer, Kind, Refusal, Refused, cut, refuse};
+use estop_wire::refusal::{ErrorDetails, ErrorResponse, Kind, RejectedRequest, cut, refuse};
 use estop_wire::response::Framing;
 
 /// What a user's own words could do to JSON, to an event stream and to a line of it.
@@ -49,12 +49,13 @@ fn an_1_refusals_are_as_recorded() {
     for (name, protocol) in PROTOCOLS {
         let mut text = String::new();
         for (kind_name, kind, code) in KINDS {
-            let refusal = Refusal { kind: *kind, code, message: SENTENCE };
+            let refusal = ErrorDetails { kind: *kind, code, message: SENTENCE };
             for (style_name, style) in [("error", BlockResponse::Error), ("message", BlockResponse::Message)]
             {
                 for stream in [false, true] {
                     let (protocol, client) = (*protocol, Client::Usual);
-                    let refused = Refused { protocol, client, stream, array: false, model: "m\"1", style };
+                    let refused =
+                        RejectedRequest { protocol, client, stream, array: false, model: "m\"1", style };
                     let asked = if stream { "streamed" } else { "plain" };
                     text.push_str(&format!(
                         "=== {kind_name}, {style_name}, {asked}\n{}",
@@ -72,7 +73,7 @@ fn an_3_cuts_are_as_recorded() {
     let mut text = String::new();
     for (name, protocol) in PROTOCOLS {
         for (kind_name, kind, code) in KINDS {
-            let refusal = Refusal { kind: *kind, code, message: SENTENCE };
+            let refusal = ErrorDetails { kind: *kind, code, message: SENTENCE };
             let bytes = cut(*protocol, framing_of(*protocol), true, &refusal).expect("a stream can be cut");
             text.push_str(&format!("=== {name}, {kind_name}\n{}", String::from_utf8(bytes).expect("UTF-8")));
         }
@@ -84,7 +85,7 @@ fn framing_of(protocol: Protocol) -> Framing {
     if protocol.family() == Family::Ollama { Framing::Ndjson } else { Framing::Sse }
 }
 
-fn shown(answer: &Answer) -> String {
+fn shown(answer: &ErrorResponse) -> String {
     let mut text = format!("{}\n", answer.status);
     for (name, value) in &answer.headers {
         text.push_str(&format!("{name}: {value}\n"));

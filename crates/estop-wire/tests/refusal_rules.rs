@@ -3,20 +3,20 @@
 use estop_core::policy::BlockResponse;
 use estop_wire::client::Client;
 use estop_wire::protocol::{Family, Protocol};
-use estop_wire::refusal::{self, Answer, Kind, Refusal, Refused, cut, refuse};
+use estop_wire::refusal::{self, ErrorDetails, ErrorResponse, Kind, RejectedRequest, cut, refuse};
 use estop_wire::response::Framing;
 use proptest::prelude::*;
 use serde_json::Value;
 
-fn of(protocol: Protocol, client: Client, style: BlockResponse, stream: bool) -> Refused<'static> {
-    Refused { protocol, client, stream, array: false, model: "m", style }
+fn of(protocol: Protocol, client: Client, style: BlockResponse, stream: bool) -> RejectedRequest<'static> {
+    RejectedRequest { protocol, client, stream, array: false, model: "m", style }
 }
 
-fn stop(message: &str) -> Refusal<'_> {
-    Refusal { kind: Kind::Stop, code: "kill_switch", message }
+fn stop(message: &str) -> ErrorDetails<'_> {
+    ErrorDetails { kind: Kind::Stop, code: "kill_switch", message }
 }
 
-fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+fn header<'a>(answer: &'a ErrorResponse, name: &str) -> Option<&'a str> {
     answer.headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
 }
 
@@ -64,7 +64,7 @@ fn an_1_a_message_is_for_stops_of_generation_calls_only() {
         let refused = of(protocol, Client::Usual, BlockResponse::Message, false);
         let is_message = refuse(&refused, &stop("x")).status == 200;
         assert_eq!(is_message, protocol.is_generation(), "{protocol:?}");
-        let late = Refusal { kind: Kind::Wait { after_ms: 5 }, ..stop("x") };
+        let late = ErrorDetails { kind: Kind::Wait { after_ms: 5 }, ..stop("x") };
         assert_eq!(refuse(&refused, &late).status, 429, "{protocol:?}");
     }
 }
@@ -75,7 +75,7 @@ fn an_2_waiting_is_said_in_whole_seconds_rounded_up() {
         [(0, "1"), (1, "1"), (1000, "1"), (1001, "2"), (59_999, "60"), (u64::MAX, "18446744073709552")]
     {
         for protocol in Protocol::all() {
-            let refusal = Refusal { kind: Kind::Wait { after_ms }, code: "rate_limit", message: "x" };
+            let refusal = ErrorDetails { kind: Kind::Wait { after_ms }, code: "rate_limit", message: "x" };
             let answer = refuse(&of(protocol, Client::Usual, BlockResponse::Error, false), &refusal);
             assert_eq!((answer.status, header(&answer, "retry-after")), (429, Some(seconds)));
             assert_eq!(header(&answer, "x-should-retry"), None);
@@ -86,7 +86,7 @@ fn an_2_waiting_is_said_in_whole_seconds_rounded_up() {
 #[test]
 fn an_2_what_the_upstream_did_is_marked_as_its_own() {
     for (status, code) in [(502, "upstream_unreachable"), (504, "upstream_timeout")] {
-        let refusal = Refusal { kind: Kind::Upstream { status }, code, message: "x" };
+        let refusal = ErrorDetails { kind: Kind::Upstream { status }, code, message: "x" };
         for protocol in Protocol::all() {
             let answer = refuse(&of(protocol, Client::Goose, BlockResponse::Message, true), &refusal);
             assert_eq!((answer.status, header(&answer, "x-estop-reason")), (status, Some(code)));
@@ -134,7 +134,7 @@ fn an_3_codex_is_stopped_by_the_one_code_that_shows_our_sentence() {
 }
 
 /// The documents of a stream, whatever its framing.
-fn documents(answer: &Answer) -> Vec<Value> {
+fn documents(answer: &ErrorResponse) -> Vec<Value> {
     let text = std::str::from_utf8(&answer.body).expect("UTF-8");
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with("event: "));
     let data = lines.map(|line| line.strip_prefix("data: ").unwrap_or(line)).filter(|data| *data != "[DONE]");
@@ -188,7 +188,7 @@ proptest! {
 #[test]
 fn an_1_gemini_without_alt_sse_is_answered_with_one_json_array() {
     let refused =
-        Refused { array: true, ..of(Protocol::Gemini, Client::Usual, BlockResponse::Message, true) };
+        RejectedRequest { array: true, ..of(Protocol::Gemini, Client::Usual, BlockResponse::Message, true) };
     let answer = refuse(&refused, &stop("a \u{2028} \"b\" ] , ["));
     let found: Value = serde_json::from_slice(&answer.body).expect("it is JSON");
     assert_eq!(found.as_array().map(Vec::len), Some(1), "{found}");

@@ -49,7 +49,7 @@ impl Found {
         if let Some(view) = &self.live {
             return view.status.clone();
         }
-        if let Some(trouble) = app.operator.journal_trouble() {
+        if let Some(trouble) = app.operator.journal_failure() {
             return AgentStatus::shut(trouble.text());
         }
         let commands = &app.place.commands;

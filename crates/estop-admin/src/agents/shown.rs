@@ -100,7 +100,7 @@ impl From<AgentStatus> for StateOut {
 /// What a step did to an agent.
 #[derive(Serialize, ToSchema)]
 #[schema(as = SteeredAgent)]
-pub(crate) struct SteeredOut {
+pub(crate) struct AgentCommandOut {
     #[serde(flatten)]
     pub(super) agent: AgentOut,
     /// What was done, and what still stands in the agent's way.

@@ -243,11 +243,11 @@ fn know_channels(app: &App, rule: &RuleIn) -> Result<(), Problem> {
     let Some(unknown) = rule.channels().find(|name| !there.iter().any(|known| &**known == *name)) else {
         return Ok(());
     };
-    let mend = match there.as_slice() {
+    let fix = match there.as_slice() {
         [] => "there is none at all: add one under `alerts.channels` of the configuration".to_owned(),
         there => format!("name one of {}", there.join(", ")),
     };
-    let detail = format!("rule.channels: there is no channel `{unknown}`; {mend}.");
+    let detail = format!("rule.channels: there is no channel `{unknown}`; {fix}.");
     Err(Problem::new(Kind::Conflict, detail))
 }
 

@@ -7,7 +7,7 @@
 use estop_core::agent::status::AgentStatus;
 use estop_core::escalation_text::what_next;
 use estop_core::ids::Name;
-use estop_core::operator::Steer;
+use estop_core::operator::AgentCommand;
 use estop_store::{CaseFilter, CaseStatus, Escalation, Incident, StoreError};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -31,8 +31,13 @@ pub(crate) struct ClosedOut {
 }
 
 /// Closes the open incidents of an agent that works again.
-pub(crate) fn close_incidents(app: &App, agent: &str, by: &str, did: Steer) -> Result<ClosedOut, Problem> {
-    let did = if did == Steer::Resume { "resumed" } else { "activated" };
+pub(crate) fn close_incidents(
+    app: &App,
+    agent: &str,
+    by: &str,
+    did: AgentCommand,
+) -> Result<ClosedOut, Problem> {
+    let did = if did == AgentCommand::Resume { "resumed" } else { "activated" };
     app.operator.is_stored();
     let store = app.store_here();
     let read = |filter: &CaseFilter| store.incidents(filter, PAGE);

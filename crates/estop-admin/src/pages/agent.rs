@@ -100,7 +100,7 @@ pub(super) async fn page(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
-    Query(asked): Query<effect::Asked>,
+    Query(asked): Query<effect::PageQuery>,
 ) -> Page {
     let effect = effect::shown(&app, &name, &asked).await;
     made(app, move |app| agent(app, &caller, &name, asked, effect)).await
@@ -110,7 +110,7 @@ fn agent(
     app: &App,
     caller: &Caller,
     name: &str,
-    asked: effect::Asked,
+    asked: effect::PageQuery,
     effect: Option<effect::Shown>,
 ) -> Result<AgentPage, Problem> {
     let mut found = row::find(app, name)?;

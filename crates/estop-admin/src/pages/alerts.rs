@@ -28,7 +28,7 @@ const ROWS: usize = 25;
 const YAML: &str = "alerts:\n  channels:\n    ops: {type: slack, url_env: SLACK_WEBHOOK_URL}";
 
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct PageQuery {
     #[serde(default)]
     channel: String,
     before: Option<String>,
@@ -115,12 +115,12 @@ struct LogRow {
 pub(super) async fn page(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PageQuery>,
 ) -> Page {
     made(app, move |app| alerts(app, &caller, &asked)).await
 }
 
-fn alerts(app: &App, caller: &Caller, asked: &Asked) -> Result<AlertsPage, Problem> {
+fn alerts(app: &App, caller: &Caller, asked: &PageQuery) -> Result<AlertsPage, Problem> {
     let now = app.now();
     let before = asked.before.as_deref().filter(|text| !text.is_empty()).map(read_cursor).transpose()?;
     let only = asked.channel.trim().to_owned();

@@ -5,8 +5,8 @@ use estop_core::tripwire::activity::ActivityMode;
 use estop_store::SpendGroup;
 
 use super::shown::{money, when};
-use crate::hours::{FIVES, Hours, MINUTES, Past, Slot};
 use crate::problem::Problem;
+use crate::recent_activity::{AgentActivity, FIVES, MINUTES, RecentActivity, Slot};
 use crate::spend::date_of;
 use crate::state::App;
 
@@ -111,8 +111,8 @@ impl Timelines {
         Ok(Timelines::known(&hours, &view.name, &present))
     }
 
-    fn known(hours: &Hours, agent: &str, present: &Present) -> Timelines {
-        let Past { minutes, fives } = hours.of(agent, present.now);
+    fn known(hours: &RecentActivity, agent: &str, present: &Present) -> Timelines {
+        let AgentActivity { minutes, fives } = hours.of(agent, present.now);
         let is_quiet = |slots: &[Slot]| slots.iter().all(|slot| *slot == Slot::default());
         let before = fives.get(..FIVES - MINUTES / 5 - 1).unwrap_or_default();
         let mut all = vec![Timeline::of(&minutes, present)];

@@ -17,7 +17,7 @@ const ROWS: usize = 10;
 
 /// As the form sends it.
 #[derive(Default, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct PageQuery {
     #[serde(default)]
     pub(super) window_size: String,
     #[serde(default)]
@@ -41,7 +41,7 @@ pub(super) struct StopRow {
 }
 
 /// `None` if nobody asked. What cannot be told is said in the same place.
-pub(super) async fn shown(app: &App, agent: &str, asked: &Asked) -> Option<Shown> {
+pub(super) async fn shown(app: &App, agent: &str, asked: &PageQuery) -> Option<Shown> {
     if asked.window_size.is_empty() && asked.threshold.is_empty() {
         return None;
     }
@@ -55,7 +55,7 @@ pub(super) async fn shown(app: &App, agent: &str, asked: &Asked) -> Option<Shown
     })
 }
 
-impl Asked {
+impl PageQuery {
     fn read(&self) -> Result<Tried, Problem> {
         fn number<T: std::str::FromStr>(field: &str, text: &str) -> Result<Option<T>, Problem> {
             let text = text.trim();

@@ -1,6 +1,6 @@
 //! What every page has: the state, the channels, the button, the way to the other pages.
 
-use estop_core::operator::JournalTrouble;
+use estop_core::operator::JournalFailure;
 use estop_core::system::button::Latched;
 use estop_core::system::{Channel, KillReason, SystemState};
 use estop_store::{OpenCases, TokenRole};
@@ -99,7 +99,7 @@ impl Frame {
             ("messaging", "messages", Channel::Messaging),
         ];
         let channels: Vec<ChannelLamp> = channels.into_iter().map(lamp).collect();
-        let trouble = app.operator.journal_trouble();
+        let trouble = app.operator.journal_failure();
         let partly = channels.iter().any(|channel| !channel.open);
         Ok(Frame {
             title: title.to_owned(),
@@ -137,7 +137,7 @@ impl State {
 
 impl Banner {
     /// Nothing passes, and it is not the button.
-    fn of_journal(trouble: JournalTrouble) -> Banner {
+    fn of_journal(trouble: JournalFailure) -> Banner {
         Banner { what: trouble.text(), who: String::new(), why: String::new(), epoch: 0, unlock: None }
     }
 }

@@ -26,13 +26,13 @@ const TIMELINE: usize = 10;
 const NEWEST: usize = 100;
 
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct PageQuery {
     #[serde(default)]
     show: String,
     before: Option<String>,
 }
 
-impl Asked {
+impl PageQuery {
     pub(super) fn filter(&self) -> Result<CaseFilter, Problem> {
         let status = (!self.is_all()).then_some(CaseStatus::Open);
         Ok(CaseFilter { agent: None, status, before: read_time_cursor(self.before.as_deref())? })
@@ -92,7 +92,7 @@ pub(super) fn case_badge(status: CaseStatus) -> Badge {
 pub(super) async fn list(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PageQuery>,
 ) -> Page {
     made(app, move |app| {
         let found = app.store_here().incidents(&asked.filter()?, ROWS)?;
@@ -167,7 +167,7 @@ pub(super) async fn one(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    Query(asked): Query<effect::Asked>,
+    Query(asked): Query<effect::PageQuery>,
 ) -> Page {
     let named = id.clone();
     let found = app.store(move |store| store.incident(&named)).await?;

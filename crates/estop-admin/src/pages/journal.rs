@@ -17,7 +17,7 @@ use crate::state::App;
 const ROWS: usize = 50;
 
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct PageQuery {
     #[serde(default)]
     agent: String,
     #[serde(default, rename = "type")]
@@ -38,7 +38,7 @@ struct JournalPage {
 pub(super) async fn page(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PageQuery>,
 ) -> Page {
     made(app, move |app| {
         let before = asked.before.as_deref().filter(|text| !text.is_empty()).map(read_cursor).transpose()?;

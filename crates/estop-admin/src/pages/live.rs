@@ -16,7 +16,7 @@ use crate::problem::{Kind, Problem};
 use crate::state::App;
 
 /// How often it is looked whether something happened: two reads of memory.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Until what was told is surely stored: it is gathered for 200 ms first.
 const STORED_AFTER: Duration = Duration::from_millis(300);
 /// Looks between two `changed`.
@@ -38,22 +38,22 @@ pub(super) async fn stream(State(app): State<App>) -> Page {
 
 /// Says what happens until nobody listens any more.
 async fn follow(app: &App, listener: &mpsc::Sender<Bytes>) {
-    let mut told = Told::new(app.operator.gate().epoch, app.operator.pulse());
+    let mut told = LastPush::new(app.operator.gate().epoch, app.operator.pulse());
     let mut word = ": hello\n\n".to_owned();
     while listener.send(word.into()).await.is_ok() {
         word = loop {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             if listener.is_closed() {
                 return;
             }
             match told.look(app.operator.gate().epoch, app.operator.pulse()) {
-                Some(Word::Pressed(epoch)) => break format!("event: pressed\ndata: {epoch}\n\n"),
-                Some(Word::Changed(pulse)) => {
+                Some(LiveUpdate::Pressed(epoch)) => break format!("event: pressed\ndata: {epoch}\n\n"),
+                Some(LiveUpdate::Changed(pulse)) => {
                     // What follows from a record is stored a moment after it.
                     tokio::time::sleep(STORED_AFTER).await;
                     break format!("event: changed\ndata: {pulse}\n\n");
                 }
-                Some(Word::Quiet) => break ": quiet\n\n".to_owned(),
+                Some(LiveUpdate::Quiet) => break ": quiet\n\n".to_owned(),
                 None => {}
             }
         };
@@ -62,34 +62,34 @@ async fn follow(app: &App, listener: &mpsc::Sender<Bytes>) {
 
 /// What a follower is told.
 #[derive(Debug, PartialEq, Eq)]
-enum Word {
+enum LiveUpdate {
     Pressed(u64),
     Changed(u64),
     Quiet,
 }
 
 /// What a follower was told last. However much happens, it is told of it once in `LOOKS` looks; a press at the next look.
-struct Told {
+struct LastPush {
     gate: u64,
     pulse: u64,
     looks: u32,
 }
 
-impl Told {
-    fn new(gate: u64, pulse: u64) -> Told {
-        Told { gate, pulse, looks: 0 }
+impl LastPush {
+    fn new(gate: u64, pulse: u64) -> LastPush {
+        LastPush { gate, pulse, looks: 0 }
     }
 
-    fn look(&mut self, gate: u64, pulse: u64) -> Option<Word> {
+    fn look(&mut self, gate: u64, pulse: u64) -> Option<LiveUpdate> {
         self.looks += 1;
         let word = if gate != self.gate {
             self.gate = gate;
-            Word::Pressed(gate)
+            LiveUpdate::Pressed(gate)
         } else if pulse != self.pulse && self.looks >= LOOKS {
             self.pulse = pulse;
-            Word::Changed(pulse)
+            LiveUpdate::Changed(pulse)
         } else if self.looks >= LOOKS_QUIET {
-            Word::Quiet
+            LiveUpdate::Quiet
         } else {
             return None;
         };
@@ -104,20 +104,20 @@ mod tests {
 
     #[test]
     fn ui_1_a_burst_is_told_at_most_twice_a_second_and_a_press_at_once() {
-        let mut told = Told::new(1, 0);
-        let ten_seconds = 10_000 / LOOK_EVERY.as_millis() as u64;
-        let words: Vec<Word> = (1..=ten_seconds).filter_map(|look| told.look(1, look * 1000)).collect();
+        let mut told = LastPush::new(1, 0);
+        let ten_seconds = 10_000 / POLL_INTERVAL.as_millis() as u64;
+        let words: Vec<LiveUpdate> = (1..=ten_seconds).filter_map(|look| told.look(1, look * 1000)).collect();
         assert_eq!(words.len(), 20, "{words:?}");
-        assert_eq!(words.last(), Some(&Word::Changed(100_000)), "nothing is left untold");
-        assert_eq!(told.look(2, 100_001), Some(Word::Pressed(2)));
-        let after: Vec<Word> = (0..LOOKS).filter_map(|_| told.look(2, 100_001)).collect();
-        assert_eq!(after, [Word::Changed(100_001)], "what came with the press is told too");
+        assert_eq!(words.last(), Some(&LiveUpdate::Changed(100_000)), "nothing is left untold");
+        assert_eq!(told.look(2, 100_001), Some(LiveUpdate::Pressed(2)));
+        let after: Vec<LiveUpdate> = (0..LOOKS).filter_map(|_| told.look(2, 100_001)).collect();
+        assert_eq!(after, [LiveUpdate::Changed(100_001)], "what came with the press is told too");
     }
 
     #[test]
     fn ui_1_who_is_told_nothing_hears_a_word_now_and_then() {
-        let mut told = Told::new(1, 5);
-        let words: Vec<Word> = (0..LOOKS_QUIET * 2).filter_map(|_| told.look(1, 5)).collect();
-        assert_eq!(words, [Word::Quiet, Word::Quiet]);
+        let mut told = LastPush::new(1, 5);
+        let words: Vec<LiveUpdate> = (0..LOOKS_QUIET * 2).filter_map(|_| told.look(1, 5)).collect();
+        assert_eq!(words, [LiveUpdate::Quiet, LiveUpdate::Quiet]);
     }
 }

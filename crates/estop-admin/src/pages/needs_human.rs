@@ -6,7 +6,7 @@ use axum::extract::{Query, State};
 use estop_store::{CaseStatus, Escalation};
 
 use super::frame::Frame;
-use super::incidents::{Asked, case_badge};
+use super::incidents::{PageQuery, case_badge};
 use super::shown::{Badge, when};
 use super::{Page, made};
 use crate::access::Caller;
@@ -43,7 +43,7 @@ struct Case {
 pub(super) async fn page(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PageQuery>,
 ) -> Page {
     made(app, move |app| {
         let found = app.store_here().escalations(&asked.filter()?, ROWS)?;

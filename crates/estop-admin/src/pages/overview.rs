@@ -30,7 +30,7 @@ const AGENTS_MAX: usize = 20_000;
 const WOULD_HAVE: usize = 5;
 
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct PageQuery {
     #[serde(default)]
     find: String,
     #[serde(default)]
@@ -90,12 +90,12 @@ struct WouldHave {
 pub(super) async fn page(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PageQuery>,
 ) -> Page {
     made(app, move |app| overview(app, &caller, asked)).await
 }
 
-fn overview(app: &App, caller: &Caller, asked: Asked) -> Result<Overview, Problem> {
+fn overview(app: &App, caller: &Caller, asked: PageQuery) -> Result<Overview, Problem> {
     let frame = Frame::of(app, caller, "/", "Overview")?;
     let mut agents = listed(app)?;
     let live = || agents.iter().filter_map(|agent| agent.0.live.as_ref());

@@ -29,7 +29,7 @@ const ENOUGH: usize = 1000;
 const ANSWERS_WITHIN: u64 = 500;
 
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct PageQuery {
     before: Option<String>,
 }
 
@@ -46,7 +46,7 @@ pub(super) async fn page(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PageQuery>,
 ) -> Page {
     made(app, move |app| {
         let before = asked.before.as_deref().filter(|text| !text.is_empty()).map(|text| {

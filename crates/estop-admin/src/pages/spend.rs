@@ -29,7 +29,7 @@ const BYS: [(&str, SpendBy); 7] = [
 ];
 
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct PageQuery {
     #[serde(default)]
     by: String,
 }
@@ -72,7 +72,7 @@ struct Sum {
 pub(super) async fn page(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PageQuery>,
 ) -> Page {
     made(app, move |app| {
         let (current, by) = BYS.into_iter().find(|(id, _)| *id == asked.by).unwrap_or(("day", SpendBy::Day));

@@ -1,7 +1,7 @@
 //! What holds for all agents, written in the shape people write it in: beside the rules of one agent
 //! ([`estop_core::policy_file::in_file_shape`]).
 
-use estop_core::policy::{GatePolicy, Policy};
+use estop_core::policy::{Policy, SafetyGatePolicy};
 use serde_json::{Map, Value, json};
 
 /// Adds what holds for all agents: the gate's numbers in seed 4's units, and the watchdog's.
@@ -10,9 +10,9 @@ pub(crate) fn add_shared(policy: &Policy, shape: &mut Map<String, Value>) {
     shape.insert("watchdog".to_owned(), json!(policy.watchdog));
 }
 
-fn gate(gate: &GatePolicy) -> Value {
+fn gate(gate: &SafetyGatePolicy) -> Value {
     let share = |thousandths: u16| f64::from(thousandths) / 1000.0;
-    let GatePolicy {
+    let SafetyGatePolicy {
         max_tokens_per_minute,
         token_warning_threshold,
         max_tool_calls_per_minute,

@@ -28,14 +28,14 @@ use utoipa::ToSchema;
 
 use super::{RunIn, begin, id_of, live_runs, own, shown};
 use crate::access::{Caller, random_id};
+use crate::connection_slot::ConnectionSlot;
 use crate::input::JsonIn;
 use crate::problem::{Kind, Problem};
-use crate::seat::Seat;
 use crate::state::App;
-use crate::supervisor_lines::Place;
+use crate::supervisor_connections::Permit;
 
 /// How often a line says that it is alive: a supervisor notices a broken one.
-const ALIVE_EVERY: Duration = Duration::from_secs(10);
+const ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// Words on their way; whoever is told twice to end needs to hear it once.
 const WORDS_AHEAD: usize = 4;
 /// A supervisor that does not come back within this time is gone, and its run over; a little more than its ticket is good.
@@ -106,7 +106,7 @@ pub(super) struct WatchIn {
 pub(super) async fn watch(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    seat: Option<Extension<Seat>>,
+    seat: Option<Extension<ConnectionSlot>>,
     JsonIn(mut new): JsonIn<WatchIn>,
 ) -> Result<Response, Problem> {
     new.agent = app.operator.canonical(&new.agent).into();
@@ -129,7 +129,7 @@ pub(super) async fn watch(
     let tell = sender.clone();
     let (first, held) = app.work(move || open(&asked, &new, &caller, tell, held)).await?;
     // The channel is empty so far, or was told to end: then it is told in this order, too.
-    let mut alive = tokio::time::interval(ALIVE_EVERY);
+    let mut alive = tokio::time::interval(ALIVE_INTERVAL);
     alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
     alive.reset();
     let line = Line { first: Some(first), words: receiver, alive, _held: held };
@@ -308,9 +308,9 @@ struct Held {
     watch: Option<Watch>,
     left: Option<Left>,
     app: App,
-    seat: Seat,
+    seat: ConnectionSlot,
     runtime: Handle,
-    _place: Place,
+    _place: Permit,
 }
 
 impl http_body::Body for Line {

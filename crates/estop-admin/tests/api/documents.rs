@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use axum::body::Body;
-use estop_core::operator::JournalTrouble;
+use estop_core::operator::JournalFailure;
 use serde_json::{Value, json};
 
 use crate::support::{Plane, anonymous, set};
@@ -159,7 +159,7 @@ async fn ui_3_bodies_are_read_strictly() {
 #[tokio::test]
 async fn ui_4_who_refuses_everything_is_not_ready_and_says_why() {
     let plane = Plane::new();
-    for trouble in [JournalTrouble::Failed, JournalTrouble::Stuck] {
+    for trouble in [JournalFailure::Failed, JournalFailure::Stuck] {
         plane.operator.set_trouble(Some(trouble));
         let ready = plane.send(anonymous("GET", "/readyz", None)).await.expect(503);
         assert_eq!(ready.json()["detail"], trouble.text());

@@ -242,7 +242,7 @@ async fn ui_1_an_agent_at_work_is_listed_however_many_come_before_it() {
     let last = AgentSeen { agent: "zoe".into(), at: START };
     keep(&plane, &[], JournalBatch { seen: seen.chain([last]).collect(), ..JournalBatch::default() });
     plane.operator.add_agent("zoe").unwrap();
-    plane.operator.steer("zoe", estop_core::operator::Steer::Pause, "ada").unwrap();
+    plane.operator.steer("zoe", estop_core::operator::AgentCommand::Pause, "ada").unwrap();
     let html = plane.get("/?show=stopped").await.expect(200).text();
     assert!(html.contains("agent-zoe"), "{html}");
 }

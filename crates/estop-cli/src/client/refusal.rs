@@ -55,7 +55,7 @@ impl Refusal {
         self.status.is_client_error()
     }
 
-    fn mend(&self) -> &'static str {
+    fn fix(&self) -> &'static str {
         match self.status {
             StatusCode::UNAUTHORIZED => {
                 " Put a good token into ESTOP_TOKEN or --token-file. On estop's own machine none is needed: leave out \
@@ -70,11 +70,11 @@ impl Refusal {
     }
 }
 
-/// The sentence, the fields that do not fit, and the mend; safe to print.
+/// The sentence, the fields that do not fit, and the fix; safe to print.
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let detail = self.document["detail"].as_str().unwrap_or_default();
-        write!(f, "{}{}", escaped(detail), self.mend())?;
+        write!(f, "{}{}", escaped(detail), self.fix())?;
         let errors = self.document["errors"].as_array().map_or(&[][..], Vec::as_slice);
         for error in errors {
             let text = |key: &str| escaped(error[key].as_str().unwrap_or_default());

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Area, Finding, Place};
+use super::{Area, Finding, Installation};
 use crate::alerts::{failing, how_to_add};
 use crate::client::ClientError;
 use crate::table::{cell, each};
@@ -10,7 +10,7 @@ use crate::table::{cell, each};
 const AREA: Area = Area("alerts");
 
 /// What is to be said of a running estop's channels.
-pub(super) fn check(place: &Place, channels: &Result<Value, ClientError>) -> Vec<Finding> {
+pub(super) fn check(place: &Installation, channels: &Result<Value, ClientError>) -> Vec<Finding> {
     let channels = match channels {
         Ok(channels) => channels,
         Err(why) => {
@@ -23,7 +23,7 @@ pub(super) fn check(place: &Place, channels: &Result<Value, ClientError>) -> Vec
         let again = place.command(&format!("alerts test {name}"));
         AREA.wrong(
             format!("the channel {name} fails: {how}"),
-            format!("mend what its receiver says; {again} tries it out"),
+            format!("fix what its receiver says; {again} tries it out"),
         )
     }));
     let error = &channels["store_error"];
@@ -36,7 +36,7 @@ pub(super) fn check(place: &Place, channels: &Result<Value, ClientError>) -> Vec
     findings
 }
 
-fn told(place: &Place, channels: &Value) -> Finding {
+fn told(place: &Installation, channels: &Value) -> Finding {
     let count = each(&channels["channels"]).len();
     match (count, channels["told_of_stops"] == true) {
         (0, _) => {
@@ -58,13 +58,13 @@ mod tests {
 
     #[test]
     fn al_3_missing_channels_and_failing_ones_are_told_with_their_mend() {
-        let place = Place { config_file: None, named_folder: None, config: None, folder: None };
+        let place = Installation { config_file: None, named_folder: None, config: None, folder: None };
         let look = |channels: Value, told: bool| {
             let answer = json!({"channels": channels, "told_of_stops": told, "store_error": null});
             let found = check(&place, &Ok(answer));
             found
                 .into_iter()
-                .map(|one| (one.level, one.what, one.mend.unwrap_or_default()))
+                .map(|one| (one.level, one.what, one.fix.unwrap_or_default()))
                 .collect::<Vec<_>>()
         };
         let none = look(json!([]), false);

@@ -24,15 +24,15 @@ pub(super) fn check(folder: &Path, config: Option<&ServeConfig>) -> Vec<Finding>
 
 /// Moments that must be over, against the clock.
 fn judge(now: i64, record: Option<i64>, prices: Option<i64>, program: Option<i64>) -> Finding {
-    let mend = "set the clock, e.g. with `timedatectl set-ntp true`";
+    let fix = "set the clock, e.g. with `timedatectl set-ntp true`";
     let is_over = |at: Option<i64>, slack: i64| at.is_none_or(|at| at <= now.saturating_add(slack));
     if let (Some(at), false) = (record, is_over(record, SLACK_MS)) {
         let (at, now) = (shown(at), shown(now));
-        return AREA.wrong(format!("it says {now}, but the newest record of the journal is of {at}"), mend);
+        return AREA.wrong(format!("it says {now}, but the newest record of the journal is of {at}"), fix);
     }
     // A date is a day long, and begins earlier in the east.
     if !is_over(prices, DAY_MS) || !is_over(program, SLACK_MS) {
-        return AREA.wrong(format!("it says {}, which is before this estop was made", shown(now)), mend);
+        return AREA.wrong(format!("it says {}, which is before this estop was made", shown(now)), fix);
     }
     AREA.ok(format!("it says {}, after everything that is known to be over", shown(now)))
 }

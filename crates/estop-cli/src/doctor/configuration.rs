@@ -30,8 +30,8 @@ pub(super) fn check(file: Option<&Path>, env: &Env) -> (Option<ServeConfig>, Vec
             Some(config)
         }
         Err(error) => {
-            let mend = "correct it; docs/configuration.md has every key";
-            findings.push(AREA.wrong(format!("estop serve would refuse it: {error}"), mend));
+            let fix = "correct it; docs/configuration.md has every key";
+            findings.push(AREA.wrong(format!("estop serve would refuse it: {error}"), fix));
             None
         }
     };
@@ -80,13 +80,13 @@ mod tests {
     #[test]
     fn ui_2_variables_that_were_meant_for_the_configuration_are_told_from_others() {
         let keys = estop_config::top_keys();
-        let mend = |name: &str| stray(name, &keys).and_then(|finding| finding.mend);
+        let fix = |name: &str| stray(name, &keys).and_then(|finding| finding.fix);
         for (name, meant) in [
             ("ESTOP_LISTEN_DATA", "ESTOP_LISTEN__DATA"),
             ("ESTOP_DATADIR", "ESTOP_DATA_DIR"),
             ("ESTOP_PROVIDRES", "ESTOP_PROVIDERS"),
         ] {
-            assert!(mend(name).is_some_and(|mend| mend.contains(meant)), "{name}: {:?}", mend(name));
+            assert!(fix(name).is_some_and(|fix| fix.contains(meant)), "{name}: {:?}", fix(name));
         }
         for name in [
             "ESTOP_DATA_DIR",
@@ -97,7 +97,7 @@ mod tests {
             "ESTOP_ADMIN_URL",
             "PATH",
         ] {
-            assert_eq!(mend(name), None, "{name}");
+            assert_eq!(fix(name), None, "{name}");
         }
     }
 }

@@ -16,7 +16,7 @@ use rustix::process::geteuid;
 use serde_json::Value;
 
 use super::running::Daemon;
-use super::{Area, Finding, Place};
+use super::{Area, Finding, Installation};
 
 const AREA: Area = Area("data directory");
 /// A busy day of a hundred agents writes some 500 MB; below the second the next burst may fill the disk.
@@ -25,7 +25,7 @@ const ROOM_LEAST_BYTES: u64 = 64 << 20;
 /// Read whole within a second. Larger ones are looked at as a start does; `estop journal verify` reads all.
 const CHECKED_BYTES_MAX: u64 = 64 << 20;
 
-pub(super) fn check(place: &Place, folder: &Path, daemon: &Daemon) -> Vec<Finding> {
+pub(super) fn check(place: &Installation, folder: &Path, daemon: &Daemon) -> Vec<Finding> {
     let about = match std::fs::metadata(folder) {
         Ok(about) => about,
         // Nothing here yet, which is said of the daemon.
@@ -99,19 +99,19 @@ fn room(folder: &Path) -> Finding {
 }
 
 fn judge_room(free: u64, is_without_inodes: bool) -> Finding {
-    let (megabytes, mend) = (free >> 20, "free some, or shorten `retention`");
+    let (megabytes, fix) = (free >> 20, "free some, or shorten `retention`");
     if is_without_inodes {
         return AREA.wrong("its disk has no inodes left: no file can be made", "delete files there");
     }
     match free {
-        _ if free < ROOM_LEAST_BYTES => AREA.wrong(format!("its disk has only {megabytes} MB left"), mend),
-        _ if free < ROOM_MIN_BYTES => AREA.warning(format!("its disk has only {megabytes} MB left"), mend),
+        _ if free < ROOM_LEAST_BYTES => AREA.wrong(format!("its disk has only {megabytes} MB left"), fix),
+        _ if free < ROOM_MIN_BYTES => AREA.warning(format!("its disk has only {megabytes} MB left"), fix),
         _ => AREA.ok(format!("its disk has {megabytes} MB left")),
     }
 }
 
 /// The database, only read. A small one is read whole.
-fn stored(place: &Place, folder: &Path) -> Finding {
+fn stored(place: &Installation, folder: &Path) -> Finding {
     let path = database(folder);
     let bytes = path.metadata().map_or(0, |about| about.len());
     let opened = if bytes <= CHECKED_BYTES_MAX {
@@ -119,7 +119,7 @@ fn stored(place: &Place, folder: &Path) -> Finding {
     } else {
         check_database(&path).map(|()| format!("the database ({} MB) can be opened", bytes >> 20))
     };
-    let mend = match &opened {
+    let fix = match &opened {
         Ok(what) => return AREA.ok(what.as_str()),
         Err(OpenError::Newer { .. }) => {
             "start the newer estop, or restore a backup made before the update".into()
@@ -134,11 +134,11 @@ fn stored(place: &Place, folder: &Path) -> Finding {
         Err(OpenError::Io { .. }) => "see what the system says, and look again".into(),
     };
     let why = opened.err().map(|error| error.to_string()).unwrap_or_default();
-    AREA.wrong(format!("the database cannot be used: {why}"), mend)
+    AREA.wrong(format!("the database cannot be used: {why}"), fix)
 }
 
 /// The journal, as a start would find it.
-fn journal(place: &Place, folder: &Path, has_database: bool, daemon: &Daemon) -> Option<Finding> {
+fn journal(place: &Installation, folder: &Path, has_database: bool, daemon: &Daemon) -> Option<Finding> {
     let restore = || format!("{} puts a backup in its place", place.command("restore FILE"));
     match look(&folder.join(JOURNAL_FOLDER)) {
         Ok(None) => has_database
@@ -163,7 +163,7 @@ fn journal(place: &Place, folder: &Path, has_database: bool, daemon: &Daemon) ->
 }
 
 /// The latch: what the next start believes of the button.
-fn latch(place: &Place, folder: &Path, has_database: bool, daemon: &Daemon) -> Option<Finding> {
+fn latch(place: &Installation, folder: &Path, has_database: bool, daemon: &Daemon) -> Option<Finding> {
     let unlock = || {
         let (restart, clear) = (place.command("emergency restart"), place.command("emergency clear"));
         format!("if nobody pressed the button: start estop, then {restart}, then {clear}")
@@ -177,17 +177,17 @@ fn latch(place: &Place, folder: &Path, has_database: bool, daemon: &Daemon) -> O
             format!("the latch cannot be trusted: {why}. The next start comes up SHUT DOWN"),
             unlock(),
         )),
-        FoundLatch::Said(_) if !has_database => Some(AREA.warning(
+        FoundLatch::Valid(_) if !has_database => Some(AREA.warning(
             "there is a latch file and no database: an estop ran here, or was killed before it did",
             format!("put a backup back with {}, or start anew", place.command("restore FILE")),
         )),
         // A running estop says itself how the button stands.
-        FoundLatch::Said(_) if daemon.answers() => Some(AREA.ok("the latch can be read")),
-        FoundLatch::Said(latched) => Some(said(place, &latched)),
+        FoundLatch::Valid(_) if daemon.answers() => Some(AREA.ok("the latch can be read")),
+        FoundLatch::Valid(latched) => Some(said(place, &latched)),
     }
 }
 
-fn said(place: &Place, latched: &Latched) -> Finding {
+fn said(place: &Installation, latched: &Latched) -> Finding {
     if latched.gate.state == SystemState::Running && latched.gate.shut.is_empty() {
         return AREA.ok("the latch says that nothing is stopped");
     }

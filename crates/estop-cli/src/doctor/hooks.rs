@@ -150,19 +150,21 @@ fn asks(words: &[String], folder: Option<&Path>, env: &Env) -> Option<String> {
 fn trust(client: HookClient, installed: &Installed) -> Option<Finding> {
     Descriptor::of(client).filter(|descriptor| descriptor.needs_trust)?;
     let (path, _) = installed.files.first()?;
-    let mend = format!(
+    let fix = format!(
         "`estop install codex --scope {}`, or start `codex`, open /hooks and trust them",
         installed.name()
     );
     match install::codex_trusts(path) {
         Ok(true) => None,
-        Ok(false) => Some(AREA.wrong(
-            format!("codex does not trust estop's hooks in {}, and skips them", path.display()),
-            mend,
-        )),
+        Ok(false) => {
+            Some(AREA.wrong(
+                format!("codex does not trust estop's hooks in {}, and skips them", path.display()),
+                fix,
+            ))
+        }
         Err(error) => {
             let what = format!("codex cannot be asked whether it trusts estop's hooks: {error:#}");
-            Some(AREA.warning(what, mend))
+            Some(AREA.warning(what, fix))
         }
     }
 }

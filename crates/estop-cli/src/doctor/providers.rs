@@ -10,11 +10,11 @@ use estop_config::{Provider, ServeConfig, read_yaml};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Area, Finding, Place};
+use super::{Area, Finding, Installation};
 
 const AREA: Area = Area("providers");
 /// A connection around the world takes a third of a second; who needs six times that is as good as gone.
-const REACHED_WITHIN: Duration = Duration::from_secs(2);
+const REACHED_TIMEOUT: Duration = Duration::from_secs(2);
 /// Tried at once.
 const AT_ONCE_MAX: usize = 16;
 const MEND: &str = "check the network and its base_url; --offline skips this check";
@@ -26,7 +26,7 @@ struct Named {
     providers: BTreeMap<String, IgnoredAny>,
 }
 
-pub(super) fn check(place: &Place, offline: bool) -> Vec<Finding> {
+pub(super) fn check(place: &Installation, offline: bool) -> Vec<Finding> {
     let Some(config) = &place.config else { return Vec::new() };
     let configured = configured(place, config);
     if configured.is_empty() {
@@ -43,7 +43,7 @@ pub(super) fn check(place: &Place, offline: bool) -> Vec<Finding> {
 }
 
 /// Presets that nobody named are known, not used.
-fn configured<'c>(place: &Place, config: &'c ServeConfig) -> Vec<(&'c str, &'c Provider)> {
+fn configured<'c>(place: &Installation, config: &'c ServeConfig) -> Vec<(&'c str, &'c Provider)> {
     let text = place.config_file.as_ref().and_then(|file| std::fs::read_to_string(file).ok());
     let named: Named = text.and_then(|text| read_yaml(&text, "").ok()).unwrap_or_default();
     let is_meant = |(name, provider): &(&String, &Provider)| {
@@ -69,12 +69,12 @@ fn reach(providers: &[(&str, &Provider)]) -> Vec<Finding> {
         waiting.push((*name, place, told));
     }
     let one = |(name, place, told): (&str, String, mpsc::Receiver<anyhow::Result<()>>)| {
-        let left = REACHED_WITHIN.saturating_sub(begun.elapsed());
+        let left = REACHED_TIMEOUT.saturating_sub(begun.elapsed());
         match told.recv_timeout(left) {
             Ok(Ok(())) => AREA.ok(format!("{name}: {place} can be reached")),
             Ok(Err(why)) => AREA.wrong(format!("{name}: {place} cannot be reached: {why}"), MEND),
             Err(_) => {
-                let seconds = REACHED_WITHIN.as_secs();
+                let seconds = REACHED_TIMEOUT.as_secs();
                 AREA.wrong(format!("{name}: {place} cannot be reached within {seconds} s"), MEND)
             }
         }
@@ -87,7 +87,7 @@ fn connect(host: &str, port: u16) -> anyhow::Result<()> {
         (host, port).to_socket_addrs().map_err(|error| anyhow!("its name is not known ({error})"))?;
     let mut last = anyhow!("its name has no address");
     for address in addresses {
-        match TcpStream::connect_timeout(&address, REACHED_WITHIN) {
+        match TcpStream::connect_timeout(&address, REACHED_TIMEOUT) {
             Ok(_) => return Ok(()),
             Err(error) => last = error.into(),
         }

@@ -11,18 +11,18 @@ use http::Method;
 use rustix::process::geteuid;
 use serde_json::Value;
 
-use super::{Area, Finding, Place, alerts};
+use super::{Area, Finding, Installation, alerts};
 use crate::client::{Ask, Client, ClientError, path};
 use crate::kill::Holder;
 use crate::table::{cell, each, moment};
 
 const AREA: Area = Area("daemon");
 /// An answer takes milliseconds.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
+const ANSWERS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Also one that came up shut has none.
 const NO_SOCKET: &str =
-    "it has no socket there. If its database cannot be used, mend that and start it again";
+    "it has no socket there. If its database cannot be used, fix that and start it again";
 
 /// What there is of a daemon.
 pub(super) enum Daemon {
@@ -73,7 +73,7 @@ pub(super) fn look(folder: &Path) -> Daemon {
         };
     }
     let client = match Client::to_socket(&path_of_socket) {
-        Ok(client) => client.within(ANSWERS_WITHIN),
+        Ok(client) => client.within(ANSWERS_TIMEOUT),
         Err(error) => return Daemon::Silent { pid: holder(), why: error.to_string() },
     };
     match ask(&client, path(&["emergency", "status"])) {
@@ -102,7 +102,7 @@ fn is_mine(owner: u32) -> bool {
 }
 
 /// What is to be said of it.
-pub(super) fn check(place: &Place, folder: &Path, daemon: &Daemon) -> Vec<Finding> {
+pub(super) fn check(place: &Installation, folder: &Path, daemon: &Daemon) -> Vec<Finding> {
     match daemon {
         Daemon::None { .. } if is_unused(folder) => vec![AREA.warning(
             format!("nothing here yet: no estop has run with {}", folder.display()),
@@ -142,7 +142,7 @@ pub(super) fn check(place: &Place, folder: &Path, daemon: &Daemon) -> Vec<Findin
     }
 }
 
-fn state(place: &Place, status: &Value) -> Finding {
+fn state(place: &Installation, status: &Value) -> Finding {
     let (restart, clear) = (place.command("emergency restart"), place.command("emergency clear"));
     let by = format!(
         "since {}, by {} ({}{}){}{}",
@@ -183,7 +183,7 @@ fn kept(status: &Value) -> Option<Finding> {
     (status["persisted"] == false).then(|| {
         AREA.wrong(
             "how the button stands is not on the disk: a restart would not know of it",
-            "mend the disk; estop tries again every second",
+            "fix the disk; estop tries again every second",
         )
     })
 }
@@ -196,14 +196,14 @@ fn triggers(status: &Value) -> Vec<Finding> {
         } else {
             AREA.wrong(
                 format!("the trigger {name} does not work: {what}"),
-                "mend what it names; docs/emergency.md has every trigger",
+                "fix what it names; docs/emergency.md has every trigger",
             )
         }
     };
     each(&status["triggers"]).iter().map(one).collect()
 }
 
-fn proof_test(place: &Place, tests: &Value) -> Finding {
+fn proof_test(place: &Installation, tests: &Value) -> Finding {
     let (last, run) = (&tests["last"], place.command("prooftest"));
     if !last.is_null() && last["passed"] != true {
         return AREA.wrong(
@@ -241,7 +241,7 @@ fn broken(status: &Value) -> Vec<Finding> {
 }
 
 /// Budgets that have seen a later day than today.
-fn budgets(place: &Place, stats: &Result<Value, ClientError>) -> Option<Finding> {
+fn budgets(place: &Installation, stats: &Result<Value, ClientError>) -> Option<Finding> {
     let stats = stats.as_ref().ok()?;
     let count = stats["budgets_ahead"].as_u64().filter(|count| *count > 0)?;
     let day = cell(&stats["budgets_latest_day"]);

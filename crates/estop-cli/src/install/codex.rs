@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::edit::Edit;
 use super::settings::{CodexTrust, Removed, Scope, Target, distrust_codex, trust_codex};
-use super::{Report, file, place, program};
+use super::{Report, file, paths, program};
 
 /// It answers within a second; a slow disk and a first start take some.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
@@ -70,7 +70,7 @@ pub(super) fn distrust(targets: &[(PathBuf, Target)]) -> anyhow::Result<Option<E
     let [(hooks, _)] = targets else { return Ok(None) };
     let Some(text) = file::read(hooks)?.text().map(str::to_owned) else { return Ok(None) };
     let keys = keys(hooks, &text);
-    let path = place::resolved("~/.codex/config.toml")?;
+    let path = paths::resolved("~/.codex/config.toml")?;
     let found = file::read(&path)?;
     let Some(config) = found.text() else { return Ok(None) };
     let left = || format!("{} was left as it is", path.display());
@@ -95,7 +95,7 @@ pub(super) fn trusts_ours(text: &str) -> bool {
 }
 
 fn resolved_hooks(scope: Scope) -> anyhow::Result<PathBuf> {
-    place::resolved(match scope {
+    paths::resolved(match scope {
         Scope::User | Scope::System => "~/.codex/hooks.json",
         Scope::Project => ".codex/hooks.json",
     })

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use super::diff::unified;
 use super::file::{self, Found};
 use super::settings::{Removed, SettingsError, Target};
-use super::{ours, shown, strict};
+use super::{detect, shown, strict};
 
 /// A change, not carried out yet.
 pub(super) struct Edit {
@@ -60,7 +60,7 @@ impl Edit {
     ) -> Edit {
         // Hooks and MCP servers may stand in one file: the copy is from before the first of them. One that is older than
         // that, from an install that was taken back by hand, is not the file as it was.
-        let is_ours = is_ours || found.text().is_some_and(|text| ours::stand_in(client, &path, text));
+        let is_ours = is_ours || found.text().is_some_and(|text| detect::stand_in(client, &path, text));
         let backup = if is_ours || found.text().is_none() { Backup::Keep } else { Backup::Make };
         Edit { path, found, after: Some(after), is_executable: false, backup }
     }

@@ -133,8 +133,8 @@ impl Found {
         let new = PathBuf::from(name);
         let written = self.write_new(&new, text, is_executable).and_then(|()| fs::rename(&new, to));
         written.inspect_err(|_| drop(fs::remove_file(&new))).with_context(|| {
-            let mend = if self.path.starts_with("/etc") { "; run this as root" } else { "" };
-            format!("cannot write {}{mend}", to.display())
+            let fix = if self.path.starts_with("/etc") { "; run this as root" } else { "" };
+            format!("cannot write {}{fix}", to.display())
         })
     }
 

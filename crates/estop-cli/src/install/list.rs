@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use super::settings::{Removed, Scope, targets};
-use super::{file, place, program, strict};
+use super::{file, paths, program, strict};
 use crate::clients::{self, Descriptor};
 use crate::table::table;
 use crate::{Exit, say, say_json};
@@ -91,7 +91,7 @@ pub(super) fn main(as_json: bool) -> anyhow::Result<Exit> {
 fn standing(descriptor: &Descriptor) -> Standing {
     let client = descriptor.client;
     let program = descriptor.programs().find_map(program::find);
-    let has_folder = place::resolved(descriptor.home).is_ok_and(|folder| folder.is_dir());
+    let has_folder = paths::resolved(descriptor.home).is_ok_and(|folder| folder.is_dir());
     let mut standing = Standing {
         client,
         found: program.is_some() || has_folder,
@@ -112,7 +112,7 @@ fn installed(client: HookClient, scope: Scope) -> anyhow::Result<Option<Installe
     let Ok(targets) = targets(client, scope, &["estop".to_owned()]) else { return Ok(None) };
     let mut files = Vec::new();
     for target in targets {
-        let path = place::resolved(&target.path)?;
+        let path = paths::resolved(&target.path)?;
         let found = file::read(&path)?;
         let Some(text) = found.text() else { return Ok(None) };
         let removed = target.remove(text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;

@@ -11,8 +11,8 @@ use estop_wire::hooks::HookClient;
 use serde_json::{Value, json};
 
 use super::edit::{Edit, Outcome};
-use super::settings::{McpEntry, McpGate, McpOutcome, McpPlace, Removed, Scope, mcp_places};
-use super::{WhereArgs, client, file, place};
+use super::settings::{McpEntry, McpGate, McpLocation, McpOutcome, Removed, Scope, mcp_locations};
+use super::{WhereArgs, client, file, paths};
 use crate::{Exit, say, say_json};
 
 /// The word in the client's place that means its MCP servers.
@@ -133,8 +133,8 @@ pub(super) fn main(asked: &Asked<'_>) -> anyhow::Result<Exit> {
         behind: &|name, url| known.behind(name, url),
     };
     let (mut outcomes, mut servers) = (Vec::new(), Vec::new());
-    for mcp in mcp_places(client, scope)? {
-        let path = place::resolved(mcp.path)?;
+    for mcp in mcp_locations(client, scope)? {
+        let path = paths::resolved(mcp.path)?;
         let found = file::read(&path)?;
         let Some(text) = found.text().map(str::to_owned) else { continue };
         let untouched = || format!("{} was left as it is", path.display());
@@ -158,7 +158,7 @@ pub(super) fn main(asked: &Asked<'_>) -> anyhow::Result<Exit> {
 }
 
 /// Whether a server in this text is behind the gate.
-pub(super) fn has_gated(place: &McpPlace, text: &str) -> bool {
+pub(super) fn has_gated(place: &McpLocation, text: &str) -> bool {
     let known = Known::read(None, None, None).unwrap_or_default();
     // The gate is on this machine, as a rule; which file named the server is not known any more.
     let is_here = |url: &str| {
@@ -177,9 +177,10 @@ pub(super) fn has_gated(place: &McpPlace, text: &str) -> bool {
 /// The MCP servers of a client that are behind the gate as commands: file, server, and the estop that is started.
 pub(crate) fn gated_servers(client: HookClient) -> Vec<(PathBuf, String, String)> {
     let mut all = Vec::new();
-    for mcp in [Scope::User, Scope::Project].into_iter().flat_map(|scope| mcp_places(client, scope)).flatten()
+    for mcp in
+        [Scope::User, Scope::Project].into_iter().flat_map(|scope| mcp_locations(client, scope)).flatten()
     {
-        let Ok(path) = place::resolved(mcp.path) else { continue };
+        let Ok(path) = paths::resolved(mcp.path) else { continue };
         let found = file::read(&path).ok();
         // What cannot be read is the client's business: it says so itself.
         let text = found.as_ref().and_then(|found| found.text());

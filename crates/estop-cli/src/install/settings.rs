@@ -23,8 +23,8 @@ mod entries;
 mod jsonc;
 mod mcp;
 mod mcp_toml;
+mod owned_file;
 mod places;
-mod whole;
 mod words;
 
 use anyhow::Context;
@@ -32,11 +32,11 @@ use estop_wire::hooks::HookClient;
 
 use crate::clients::{Descriptor, SwitchKey};
 use entries::Entries;
-use whole::Whole;
+use owned_file::OwnedFile;
 
 pub use crate::clients::Scope;
 pub use codex_config::{CodexTrust, distrust_codex, trust_codex};
-pub use mcp::{McpEntry, McpGate, McpOutcome, McpPlace, mcp_places};
+pub use mcp::{McpEntry, McpGate, McpLocation, McpOutcome, mcp_locations};
 pub use places::{survives_repository, targets};
 pub use words::estop_words;
 
@@ -58,7 +58,7 @@ enum Content {
     /// Entries in a file that has other things, too.
     Entries(Entries),
     /// A file that is ours alone.
-    Whole(Whole),
+    OwnedFile(OwnedFile),
 }
 
 /// What is left of a file without our hooks.
@@ -105,7 +105,7 @@ pub enum SettingsError {
 /// There is no such place for this client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} has no hooks for the scope {scope:?}: choose another scope", client.name())]
-pub struct NoPlace {
+pub struct UnsupportedScope {
     client: HookClient,
     scope: Scope,
 }
@@ -115,7 +115,7 @@ impl Target {
     pub fn add(&self, existing: Option<&str>) -> Result<String, SettingsError> {
         match &self.content {
             Content::Entries(entries) => entries.add(existing),
-            Content::Whole(whole) => whole.add(existing),
+            Content::OwnedFile(whole) => whole.add(existing),
         }
     }
 
@@ -123,7 +123,7 @@ impl Target {
     pub fn remove(&self, existing: &str) -> Result<Removed, SettingsError> {
         match &self.content {
             Content::Entries(entries) => entries.remove(existing),
-            Content::Whole(whole) => Ok(whole.remove(existing)),
+            Content::OwnedFile(whole) => Ok(whole.remove(existing)),
         }
     }
 }

@@ -10,7 +10,7 @@ use anyhow::{anyhow, bail};
 use estop_config::data_dir::{database, socket};
 use estop_core::system::button::{Latched, Press};
 use estop_core::system::{Channel, Channels, SystemState};
-use estop_store::{DataLock, FoundLatch, FoundSlot, LatchFile, Mark, is_of_daemon, latch_path};
+use estop_store::{DataLock, FoundLatch, FoundSlot, LatchFile, SlotVersion, is_of_daemon, latch_path};
 use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -21,13 +21,13 @@ use crate::client::{Ask, Client, path};
 use crate::open_store::lock;
 
 /// A disk that takes longer is as good as none; the process is told meanwhile.
-const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
+const WRITTEN_TIMEOUT: Duration = Duration::from_secs(1);
 /// A process that can obey does so at once.
-const OBEYED_WITHIN: Duration = Duration::from_millis(1_000);
+const OBEYED_TIMEOUT: Duration = Duration::from_millis(1_000);
 const TOLD_AFTER: Duration = Duration::from_millis(200);
-const SAID_WITHIN: Duration = Duration::from_millis(300);
-const GONE_WITHIN: Duration = Duration::from_secs(2);
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const SAID_TIMEOUT: Duration = Duration::from_millis(300);
+const GONE_TIMEOUT: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A kill that must do without estop's answer.
 pub(super) struct OfflineKill<'a> {
@@ -46,7 +46,7 @@ pub(super) struct Done {
 }
 
 /// The latch as it was written, and by which write.
-type Written = (Latched, Mark);
+type Written = (Latched, SlotVersion);
 
 /// What became of the process that holds the data directory.
 enum Outcome {
@@ -90,7 +90,7 @@ impl OfflineKill<'_> {
             // Nobody listens any more after a while.
             let _ = send.send(write(&folder, &press, &mut LatchFile::as_cli(&folder)));
         });
-        match written.recv_timeout(WRITTEN_WITHIN) {
+        match written.recv_timeout(WRITTEN_TIMEOUT) {
             Ok(written) => Ok(written?),
             Err(_) => bail!("the disk does not answer"),
         }
@@ -103,7 +103,7 @@ impl OfflineKill<'_> {
         let mut told = false;
         let pid = holder.as_ref().map(|holder| holder.pid);
         let begun = Instant::now();
-        while begun.elapsed() < OBEYED_WITHIN {
+        while begun.elapsed() < OBEYED_TIMEOUT {
             // The latch says who and why, a signal does not: so the signal comes a little later.
             let may_tell = is_all && !told && (written.is_none() || begun.elapsed() > TOLD_AFTER);
             told |= may_tell && holder.as_ref().is_some_and(Holder::press);
@@ -113,7 +113,7 @@ impl OfflineKill<'_> {
             if self.is_obeyed(written) {
                 return Outcome::Obeyed(pid);
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
         if self.says_so() {
             return Outcome::Obeyed(pid);
@@ -127,7 +127,7 @@ impl OfflineKill<'_> {
     /// A process that obeys writes the latch itself: after us, and nothing less shut. Somebody else who kills does not make
     /// it obey.
     fn is_obeyed(&self, written: Option<&Written>) -> bool {
-        let FoundSlot { found: FoundLatch::Said(found), mark: Some(mark), .. } =
+        let FoundSlot { found: FoundLatch::Valid(found), mark: Some(mark), .. } =
             LatchFile::look_at_slot(self.folder)
         else {
             return false;
@@ -140,7 +140,7 @@ impl OfflineKill<'_> {
     fn says_so(&self) -> bool {
         let Ok(client) = Client::to_socket(&socket(self.folder)) else { return false };
         let ask = Ask::new(Method::GET, path(&["emergency", "status"]));
-        let answer = client.within(SAID_WITHIN).ask(&ask);
+        let answer = client.within(SAID_TIMEOUT).ask(&ask);
         answer.is_ok_and(|answer| self.wanted().all(|(_, key)| answer.json[key] == false))
     }
 
@@ -164,11 +164,11 @@ fn is_free(folder: &Path) -> Option<DataLock> {
 
 fn gone(folder: &Path) -> bool {
     let begun = Instant::now();
-    while begun.elapsed() < GONE_WITHIN {
+    while begun.elapsed() < GONE_TIMEOUT {
         if is_free(folder).is_some() {
             return true;
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_INTERVAL);
     }
     false
 }
@@ -223,7 +223,7 @@ impl Done {
             }
             Outcome::MayRun(pid, told) => {
                 let told = if *told { "It was sent SIGUSR1 and did not obey so far. " } else { "" };
-                let mend = match pid {
+                let fix = match pid {
                     Some(pid) => format!(
                         "End it: kill -9 {pid} (or estop kill --force). estop down means agents stopped, and with the latch \
                          it comes up stopped."
@@ -232,7 +232,7 @@ impl Done {
                              runs (another user, a container?)."
                         .to_owned(),
                 };
-                format!("NOT KNOWN TO BE STOPPED: a process holds {folder} and does not answer. {told}{mend}")
+                format!("NOT KNOWN TO BE STOPPED: a process holds {folder} and does not answer. {told}{fix}")
             }
         }
     }

@@ -13,7 +13,7 @@ use super::Args;
 use crate::client::{Caller, CallerOptions, Opened, Received, WatchMessage, path, post};
 
 /// A daemon answers within milliseconds; at half of this it is in trouble as well.
-const WITHIN: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// A line that broke or was refused is tried again after this time.
 const AGAIN: Duration = Duration::from_millis(500);
 const AGENT: &str = "default";
@@ -72,7 +72,7 @@ impl Daemon {
             Ok(request) => request,
             Err(error) => return Asked::Unreachable(error.to_string()),
         };
-        match self.caller.transport.exchange(request, WITHIN).await {
+        match self.caller.transport.exchange(request, TIMEOUT).await {
             Ok(received) if received.status == StatusCode::OK => {
                 mcp::refusal(&received.body).map_or(Asked::Allowed, Asked::Denied)
             }
@@ -83,14 +83,14 @@ impl Daemon {
 
     /// Asks whether the agent and its run may work at all, by opening the line that says when they must stop.
     pub(super) async fn may_work(&self) -> Asked {
-        match self.caller.transport.watch(&self.about(), WITHIN).await {
+        match self.caller.transport.watch(&self.about(), TIMEOUT).await {
             Ok(Opened::Watching(mut watch)) => {
                 // The line stays open; its first word is enough.
-                match timeout(WITHIN, watch.next()).await {
+                match timeout(TIMEOUT, watch.next()).await {
                     Ok(Some(WatchMessage::End(why))) => Asked::Denied(why),
                     Ok(Some(WatchMessage::Watching(_)) | None) => Asked::Allowed,
                     Err(_) => {
-                        Asked::Unreachable(format!("there was no answer within {} s", WITHIN.as_secs()))
+                        Asked::Unreachable(format!("there was no answer within {} s", TIMEOUT.as_secs()))
                     }
                 }
             }
@@ -110,7 +110,7 @@ impl Daemon {
     /// Holds the line for ever; `on_end` is called whenever calls under way must end.
     pub(super) async fn watch(&self, on_end: impl Fn(&str)) {
         loop {
-            match self.caller.transport.watch(&self.about(), WITHIN).await {
+            match self.caller.transport.watch(&self.about(), TIMEOUT).await {
                 Ok(Opened::Watching(mut watch)) => {
                     while let Some(message) = watch.next().await {
                         if let WatchMessage::End(why) = message {

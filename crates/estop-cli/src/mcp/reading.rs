@@ -8,7 +8,7 @@ use super::session::{Parts, Session};
 
 /// What must be answered in place of the server, or of the client, if a message does not pass.
 #[derive(Default)]
-pub(super) struct Unpassed {
+pub(super) struct ErrorReplies {
     /// Requests of the client.
     requests: Vec<Id>,
     /// Requests of the server that the client answered.
@@ -16,9 +16,9 @@ pub(super) struct Unpassed {
     is_batch: bool,
 }
 
-impl Unpassed {
-    pub(super) fn of(message: &Message<'_>) -> Unpassed {
-        let mut unpassed = Unpassed { is_batch: message.is_batch, ..Unpassed::default() };
+impl ErrorReplies {
+    pub(super) fn of(message: &Message<'_>) -> ErrorReplies {
+        let mut unpassed = ErrorReplies { is_batch: message.is_batch, ..ErrorReplies::default() };
         for part in message.parts() {
             match part {
                 Part::Call(call) => unpassed.requests.push(call.id.clone()),
@@ -46,7 +46,7 @@ impl Unpassed {
 
 impl Session {
     /// Passes a message on if the agent may work. The client is not read meanwhile: its messages keep their order.
-    pub(super) fn pass_if_working(&self, line: Vec<u8>, unpassed: &Unpassed) {
+    pub(super) fn pass_if_working(&self, line: Vec<u8>, unpassed: &ErrorReplies) {
         let shut = self.state().shut.clone();
         let refusal = shut.or_else(|| self.parts.runtime.block_on(self.may_work()));
         // Pressed while it was asked: the button counts.

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 
 use super::daemon::{Asked, Daemon};
 use super::outbox::Outbox;
-use super::reading::Unpassed;
+use super::reading::ErrorReplies;
 use super::unreachable::Rule;
 
 /// Calls at once. Clients run a few; more than these is a loop.
@@ -95,7 +95,7 @@ impl Session {
             }
             Ok(message) if message.is_work() => {
                 self.withdraw(&message);
-                let unpassed = Unpassed::of(&message);
+                let unpassed = ErrorReplies::of(&message);
                 self.pass_if_working(line, &unpassed);
             }
             Ok(message) => {
@@ -103,7 +103,7 @@ impl Session {
                 self.parts.to_server.pass(line);
             }
             Err(_) if is_blank => self.parts.to_server.pass(line),
-            Err(_) if mcp::cannot_be_call(text) => self.pass_if_working(line, &Unpassed::default()),
+            Err(_) if mcp::cannot_be_call(text) => self.pass_if_working(line, &ErrorReplies::default()),
             Err(unread) => {
                 let words =
                     format!("estop cannot read this message, so it does not reach the server: {unread}.");

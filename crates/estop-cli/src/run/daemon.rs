@@ -16,10 +16,10 @@ use crate::client::{Client, ClientError, Endpoint};
 use crate::detach;
 
 /// A daemon with a large journal on a slow disk takes seconds to start.
-const UP_WITHIN: Duration = Duration::from_secs(30);
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const UP_TIMEOUT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// One that is starting answers when it is up; asked again meanwhile, in case it ends.
-const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Held while one is started: the second who needs one waits for it.
 const LOCK: &str = "run.lock";
 /// Where a daemon that was started so writes.
@@ -66,14 +66,14 @@ fn start(data_dir: &Path, config: Option<&Path>) -> anyhow::Result<String> {
     let made = made.context("cannot start a daemon")?;
     let pid: Option<u32> = std::str::from_utf8(&made.stdout).ok().and_then(|text| text.trim().parse().ok());
     let pid = pid.context("cannot start a daemon")?;
-    let client = Client::to_socket(&socket(data_dir))?.within(ANSWER_WITHIN);
+    let client = Client::to_socket(&socket(data_dir))?.within(ANSWER_TIMEOUT);
     let begun = Instant::now();
     while !client.is_answered() {
         let is_gone = !Path::new("/proc").join(pid.to_string()).exists();
-        if is_gone || begun.elapsed() > UP_WITHIN {
+        if is_gone || begun.elapsed() > UP_TIMEOUT {
             let why = if is_gone { "it ended at once" } else { "it did not answer, and was ended again" };
             let said = tail(&log, begins_at);
-            // One that came up shut has nothing to answer with, and would keep the data directory from whoever mends it.
+            // One that came up shut has nothing to answer with, and would keep the data directory from whoever fixes it.
             if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
                 let _ = kill_process(pid, Signal::TERM);
             }
@@ -84,7 +84,7 @@ fn start(data_dir: &Path, config: Option<&Path>) -> anyhow::Result<String> {
             );
             return Err(ClientError::Unreachable(text).into());
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_INTERVAL);
     }
     Ok(format!(
         "started a daemon for {}. It stays; to end it: kill {pid}. What it says: {}. `estop token reset` makes an admin token.",

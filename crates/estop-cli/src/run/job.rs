@@ -11,8 +11,8 @@ use estop_supervise::{Change, Ended, Orphans, Start, Supervised};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::{Pid, Signal, getpgrp, kill_process_group};
 
+use super::daemon_link::{DaemonLink, Message};
 use super::environment::Environment;
-use super::line::{Line, Message};
 use super::signals::{Came, Signals, be_stopped};
 use super::terminal::{Terminal, wants_own_group};
 use crate::latch::LatchWatch;
@@ -21,7 +21,7 @@ use crate::refused;
 /// The latch is looked at this often, whether or not anybody says that it changed.
 const LOOK_EVERY_MS: u16 = 1000;
 /// SIGTERM, SIGKILL 2 s later, and as long as the kernel may take.
-const GONE_WITHIN: Duration = Duration::from_secs(30);
+const GONE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A program to run.
 pub(super) struct Job<'a> {
@@ -30,7 +30,7 @@ pub(super) struct Job<'a> {
     pub(super) agent: &'a str,
     pub(super) signals: Signals,
     pub(super) latch: LatchWatch,
-    pub(super) line: &'a Line,
+    pub(super) line: &'a DaemonLink,
 }
 
 /// How it went.
@@ -236,7 +236,7 @@ impl Running<'_> {
             }
         }
         self.supervised.end("the program ended");
-        let ended = self.supervised.ended(GONE_WITHIN);
+        let ended = self.supervised.ended(GONE_TIMEOUT);
         Done { code: code(status), took, why_ended: self.why_ended, ended, lost: self.daemon.lost }
     }
 }

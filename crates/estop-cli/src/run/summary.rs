@@ -13,7 +13,7 @@ use super::job::Done;
 use crate::client::{Ask, Client, ClientError, path, with_query};
 
 /// A daemon that takes longer is in trouble, and the person waits.
-const WITHIN: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// What is only nice to know is not waited for.
 const SOON: Duration = Duration::from_millis(500);
 /// Spend follows within a tenth of a second.
@@ -49,7 +49,7 @@ pub(super) fn close(socket: &Path, id: &str, is_read: bool) -> Summary {
         would_have: Vec::new(),
         problem: None,
     };
-    let Ok(client) = Client::to_socket(socket).map(|client| client.within(WITHIN)) else { return summary };
+    let Ok(client) = Client::to_socket(socket).map(|client| client.within(TIMEOUT)) else { return summary };
     let completed = client.ask(&Ask::new(Method::POST, path(&["runs", id, "complete"])));
     summary.run = match completed {
         Ok(answer) => answer.json,

@@ -1,7 +1,7 @@
 //! MCP servers in settings files, behind the gate and back (TL-3).
 #![expect(clippy::panic, reason = "a test fails by panicking")]
 
-use estop_cli::install::settings::{McpEntry, McpGate, McpOutcome, Removed, Scope, mcp_places};
+use estop_cli::install::settings::{McpEntry, McpGate, McpOutcome, Removed, Scope, mcp_locations};
 use estop_wire::hooks::HookClient;
 
 fn gate(words: &[String]) -> McpGate<'_> {
@@ -23,7 +23,7 @@ fn words() -> Vec<String> {
 fn check(client: HookClient, before: &str, after: &str) -> Vec<(String, McpOutcome)> {
     let words = words();
     let gate = gate(&words);
-    let places = mcp_places(client, Scope::User).expect("it has a place");
+    let places = mcp_locations(client, Scope::User).expect("it has a place");
     let [place] = places.as_slice() else { panic!("one file") };
     let (added, entries) = place.add(before, &gate).expect("good settings");
     assert_eq!(added, after);
@@ -99,7 +99,7 @@ fn tl_3_lists_and_toml_too() {
 fn tl_3_arguments_that_are_no_list_leave_the_command_as_it_is() {
     let words = words();
     let gate = gate(&words);
-    let places = mcp_places(HookClient::Cursor, Scope::User).expect("it has a place");
+    let places = mcp_locations(HookClient::Cursor, Scope::User).expect("it has a place");
     for args in [r#""-y""#, "{}", "7", "true"] {
         let text = format!(r#"{{"mcpServers": {{"a": {{"command": "npx", "args": {args}}}}}}}"#);
         let (added, all) = places[0].add(&text, &gate).expect("good settings");
@@ -118,11 +118,11 @@ fn tl_3_arguments_that_are_no_list_leave_the_command_as_it_is() {
 fn tl_3_one_server_alone_and_no_place() {
     let words = words();
     let gate = McpGate { only: Some("b"), ..gate(&words) };
-    let places = mcp_places(HookClient::Cursor, Scope::User).expect("it has a place");
+    let places = mcp_locations(HookClient::Cursor, Scope::User).expect("it has a place");
     let text = r#"{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}}"#;
     let (added, all) = places[0].add(text, &gate).expect("good settings");
     assert!(added.contains(r#""a": {"command": "a"}"#), "{added}");
     assert_eq!(all.len(), 1);
-    assert!(mcp_places(HookClient::Generic, Scope::User).is_err());
+    assert!(mcp_locations(HookClient::Generic, Scope::User).is_err());
     assert!(places[0].add("{", &gate).is_err());
 }

@@ -7,7 +7,7 @@ use crate::money::NanoUsd;
 /// Which cap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Account {
+pub enum BudgetCap {
     /// Money a day.
     UsdPerDay,
     /// Money a month.
@@ -34,30 +34,33 @@ pub enum Account {
     FleetTokensPerMonth,
 }
 
-impl Account {
+impl BudgetCap {
     /// Its key in the policy.
     pub fn name(self) -> &'static str {
         match self {
-            Account::UsdPerDay | Account::FleetUsdPerDay => "usd_per_day",
-            Account::UsdPerMonth | Account::FleetUsdPerMonth => "usd_per_month",
-            Account::UsdPerRun => "usd_per_run",
-            Account::TokensPerDay | Account::FleetTokensPerDay => "tokens_per_day",
-            Account::TokensPerMonth | Account::FleetTokensPerMonth => "tokens_per_month",
-            Account::TokensPerRun => "tokens_per_run",
-            Account::Unpriced => "unpriced",
-            Account::UnpricedPath => "paths.allow",
+            BudgetCap::UsdPerDay | BudgetCap::FleetUsdPerDay => "usd_per_day",
+            BudgetCap::UsdPerMonth | BudgetCap::FleetUsdPerMonth => "usd_per_month",
+            BudgetCap::UsdPerRun => "usd_per_run",
+            BudgetCap::TokensPerDay | BudgetCap::FleetTokensPerDay => "tokens_per_day",
+            BudgetCap::TokensPerMonth | BudgetCap::FleetTokensPerMonth => "tokens_per_month",
+            BudgetCap::TokensPerRun => "tokens_per_run",
+            BudgetCap::Unpriced => "unpriced",
+            BudgetCap::UnpricedPath => "paths.allow",
         }
     }
 
     /// The same cap, of all agents together.
-    pub fn of_fleet(self) -> Account {
+    pub fn of_fleet(self) -> BudgetCap {
         match self {
-            Account::UsdPerDay | Account::FleetUsdPerDay => Account::FleetUsdPerDay,
-            Account::UsdPerMonth | Account::FleetUsdPerMonth => Account::FleetUsdPerMonth,
-            Account::TokensPerDay | Account::FleetTokensPerDay => Account::FleetTokensPerDay,
-            Account::TokensPerMonth | Account::FleetTokensPerMonth => Account::FleetTokensPerMonth,
+            BudgetCap::UsdPerDay | BudgetCap::FleetUsdPerDay => BudgetCap::FleetUsdPerDay,
+            BudgetCap::UsdPerMonth | BudgetCap::FleetUsdPerMonth => BudgetCap::FleetUsdPerMonth,
+            BudgetCap::TokensPerDay | BudgetCap::FleetTokensPerDay => BudgetCap::FleetTokensPerDay,
+            BudgetCap::TokensPerMonth | BudgetCap::FleetTokensPerMonth => BudgetCap::FleetTokensPerMonth,
             // A run is nobody's but its agent's.
-            Account::UsdPerRun | Account::TokensPerRun | Account::Unpriced | Account::UnpricedPath => self,
+            BudgetCap::UsdPerRun
+            | BudgetCap::TokensPerRun
+            | BudgetCap::Unpriced
+            | BudgetCap::UnpricedPath => self,
         }
     }
 
@@ -65,23 +68,26 @@ impl Account {
     pub fn is_fleet(self) -> bool {
         matches!(
             self,
-            Account::FleetUsdPerDay
-                | Account::FleetUsdPerMonth
-                | Account::FleetTokensPerDay
-                | Account::FleetTokensPerMonth
+            BudgetCap::FleetUsdPerDay
+                | BudgetCap::FleetUsdPerMonth
+                | BudgetCap::FleetTokensPerDay
+                | BudgetCap::FleetTokensPerMonth
         )
     }
 
     /// Whether it is an account of one run.
     pub(crate) fn is_run(self) -> bool {
-        matches!(self, Account::UsdPerRun | Account::TokensPerRun)
+        matches!(self, BudgetCap::UsdPerRun | BudgetCap::TokensPerRun)
     }
 
     /// Whether it is an account of this agent that begins anew with the day or the month.
     pub(crate) fn has_period(self) -> bool {
         matches!(
             self,
-            Account::UsdPerDay | Account::UsdPerMonth | Account::TokensPerDay | Account::TokensPerMonth
+            BudgetCap::UsdPerDay
+                | BudgetCap::UsdPerMonth
+                | BudgetCap::TokensPerDay
+                | BudgetCap::TokensPerMonth
         )
     }
 
@@ -89,21 +95,21 @@ impl Account {
     pub(super) fn is_monthly(self) -> bool {
         matches!(
             self,
-            Account::UsdPerMonth
-                | Account::TokensPerMonth
-                | Account::FleetUsdPerMonth
-                | Account::FleetTokensPerMonth
+            BudgetCap::UsdPerMonth
+                | BudgetCap::TokensPerMonth
+                | BudgetCap::FleetUsdPerMonth
+                | BudgetCap::FleetTokensPerMonth
         )
     }
 
     pub(crate) fn is_money(self) -> bool {
         matches!(
             self,
-            Account::UsdPerDay
-                | Account::UsdPerMonth
-                | Account::UsdPerRun
-                | Account::FleetUsdPerDay
-                | Account::FleetUsdPerMonth
+            BudgetCap::UsdPerDay
+                | BudgetCap::UsdPerMonth
+                | BudgetCap::UsdPerRun
+                | BudgetCap::FleetUsdPerDay
+                | BudgetCap::FleetUsdPerMonth
         )
     }
 }
@@ -134,7 +140,7 @@ impl Fit {
 #[serde(deny_unknown_fields)]
 pub struct BudgetFinding {
     /// Which cap.
-    pub account: Account,
+    pub account: BudgetCap,
     /// Settled so far.
     pub spent: u64,
     /// Held for requests under way.
@@ -150,7 +156,7 @@ pub struct BudgetFinding {
 
 impl BudgetFinding {
     /// How an account stands if a request asks for `most`, of which `open` is only a bound and nobody asked for it.
-    pub fn of(account: Account, (spent, reserved): (u64, u64), most: u64, open: u64, cap: u64) -> Self {
+    pub fn of(account: BudgetCap, (spent, reserved): (u64, u64), most: u64, open: u64, cap: u64) -> Self {
         let least = most.saturating_sub(open);
         let committed = spent.saturating_add(reserved);
         // A spent account refuses even what costs nothing.
@@ -167,13 +173,13 @@ impl BudgetFinding {
     }
 
     /// How an account stands while a stream runs: reaching the cap exactly is allowed, going beyond is not.
-    pub(super) fn running(account: Account, spent: u64, reserved: u64, cap: u64) -> Self {
+    pub(super) fn running(account: BudgetCap, spent: u64, reserved: u64, cap: u64) -> Self {
         let fit = if spent.saturating_add(reserved) > cap { Fit::Over } else { Fit::Fits };
         BudgetFinding { account, spent, reserved, asked: 0, cap, fit }
     }
 
     /// A refusal for what has no price.
-    pub(crate) fn unpriced(account: Account) -> Self {
+    pub(crate) fn unpriced(account: BudgetCap) -> Self {
         BudgetFinding { account, spent: 0, reserved: 0, asked: 0, cap: 0, fit: Fit::Over }
     }
 
@@ -197,10 +203,10 @@ impl std::fmt::Display for BudgetFinding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = self.account.name();
         let whose = if self.account.is_fleet() { "Budget of all agents together," } else { "Budget" };
-        if self.account == Account::Unpriced {
+        if self.account == BudgetCap::Unpriced {
             return f.write_str("Budget: this model has no price, so a dollar cap cannot count it. Give it one under `prices:`, or say `unpriced: count` in the policy's budget to count its tokens alone.");
         }
-        if self.account == Account::UnpricedPath {
+        if self.account == BudgetCap::UnpricedPath {
             return f.write_str(
                 "Budget: what this path costs cannot be known, so under a budget cap it is refused unless `budget.paths.allow` of the policy names it.",
             );

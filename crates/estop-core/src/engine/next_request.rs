@@ -3,7 +3,7 @@
 
 use super::AgentState;
 use crate::agent::status::{AgentStatus, StatusKind};
-use crate::budget::{Account, BudgetFinding, Fit, Need, RunSpend};
+use crate::budget::{BudgetCap, BudgetFinding, Fit, Need, RunSpend};
 use crate::guard::Guard;
 use crate::guards::{hours, rate};
 use crate::judgement::Level;
@@ -195,23 +195,23 @@ fn clock(zone: &Zone, now: i64, at: i64) -> String {
 }
 
 /// When an account begins anew, and how that is called; `None` = it does not.
-fn next_period(policy: &BudgetPolicy, account: Account, wall: i64) -> Option<(&'static str, i64)> {
+fn next_period(policy: &BudgetPolicy, account: BudgetCap, wall: i64) -> Option<(&'static str, i64)> {
     match account {
-        Account::UsdPerDay | Account::TokensPerDay => {
+        BudgetCap::UsdPerDay | BudgetCap::TokensPerDay => {
             Some(("midnight", midnight(&policy.zone, wall, |then, now| then.day != now.day)))
         }
-        Account::UsdPerMonth | Account::TokensPerMonth => {
+        BudgetCap::UsdPerMonth | BudgetCap::TokensPerMonth => {
             Some(("next month", midnight(&policy.zone, wall, |then, now| then.month != now.month)))
         }
         // The zone of the fleet's account is not this agent's; a run has no period.
-        Account::FleetUsdPerDay
-        | Account::FleetTokensPerDay
-        | Account::FleetUsdPerMonth
-        | Account::FleetTokensPerMonth
-        | Account::UsdPerRun
-        | Account::TokensPerRun
-        | Account::Unpriced
-        | Account::UnpricedPath => None,
+        BudgetCap::FleetUsdPerDay
+        | BudgetCap::FleetTokensPerDay
+        | BudgetCap::FleetUsdPerMonth
+        | BudgetCap::FleetTokensPerMonth
+        | BudgetCap::UsdPerRun
+        | BudgetCap::TokensPerRun
+        | BudgetCap::Unpriced
+        | BudgetCap::UnpricedPath => None,
     }
 }
 
@@ -262,8 +262,8 @@ mod tests {
     fn ev_2_a_budget_begins_anew_at_midnight_of_its_zone() {
         let budget = BudgetPolicy { zone: berlin(), ..BudgetPolicy::default() };
         let next = |account| next_period(&budget, account, EVENING).map(|(_, at)| at);
-        assert_eq!(next(Account::UsdPerDay), Some(1_711_839_600_000));
-        assert_eq!(next(Account::TokensPerMonth), Some(1_711_922_400_000), "00:00 of summer time");
-        assert_eq!(next(Account::UsdPerRun), None);
+        assert_eq!(next(BudgetCap::UsdPerDay), Some(1_711_839_600_000));
+        assert_eq!(next(BudgetCap::TokensPerMonth), Some(1_711_922_400_000), "00:00 of summer time");
+        assert_eq!(next(BudgetCap::UsdPerRun), None);
     }
 }

@@ -20,7 +20,7 @@ use crate::run::report_tool::is_wrap_up_tool;
 use crate::run::{Increments, Run, RunFinding, RunProblem, RunState};
 use crate::system::Channel;
 use crate::time::Millis;
-use crate::tripwire::health::Harm;
+use crate::tripwire::health::HealthLoss;
 
 /// Whether a stream that runs may go on.
 struct Running {
@@ -61,7 +61,7 @@ impl AgentState {
         self.consumed(now, flight.new_input, r.usage, r.ended == Ended::Failed);
         self.count_calls(now, flight.run, &r.print, policy, effects);
         if r.ended == Ended::Failed {
-            self.harm(now, Harm::ExecutionError, policy, effects);
+            self.harm(now, HealthLoss::ExecutionError, policy, effects);
         }
         if !self.reports_by_hook(flight.run, &r.print, policy) {
             self.escalate_summed_up(now, flight.run, effects);
@@ -165,7 +165,7 @@ impl AgentState {
             }
         }
         if failed {
-            self.harm(now, Harm::ExecutionError, policy, &mut decision.effects);
+            self.harm(now, HealthLoss::ExecutionError, policy, &mut decision.effects);
         }
         self.escalate_summed_up(now, flight.run, &mut decision.effects);
         if !failed {

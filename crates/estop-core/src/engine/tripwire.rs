@@ -10,9 +10,9 @@ use crate::ids::Hash64;
 use crate::policy::{LoopScore, Mode, Policy};
 use crate::time::Millis;
 use crate::tripwire::activity::{Activity, EnteredCritical, Tempo};
-use crate::tripwire::health::{Harm, Health};
+use crate::tripwire::health::{Health, HealthLoss};
 use crate::tripwire::intent;
-use crate::tripwire::safety_gate::{GateInput, SafetyVeto};
+use crate::tripwire::safety_gate::{SafetyGateInput, SafetyVeto};
 
 /// What the tripwire would look like with this step in it. Kept only if no guard before it stops.
 pub(super) struct Preview {
@@ -51,9 +51,9 @@ impl AgentState {
             preview.tempo = Some(tempo);
         }
         if let Some(EnteredCritical { flipped }) = preview.activity.observe(now, looping, runaway) {
-            preview.health.harm(Harm::LoopingOrRunaway);
+            preview.health.harm(HealthLoss::LoopingOrRunaway);
             if flipped {
-                preview.health.harm(Harm::UnexpectedFlip);
+                preview.health.harm(HealthLoss::UnexpectedFlip);
             }
         }
         preview.health_with_results = preview.health;
@@ -74,7 +74,7 @@ impl AgentState {
 
     pub(super) fn judge_tripwire(&self, pass: &mut Pass, now: Millis, preview: &Preview, policy: &Policy) {
         let activity = preview.activity.state();
-        let weighing = GateInput {
+        let weighing = SafetyGateInput {
             activity,
             intent: intent::decide(&activity),
             sums: self.minute.sums(),

@@ -1,6 +1,6 @@
 //! Whether a request may spend what it asks for (PO-2). The accounts are kept in [`crate::budget`].
 
-use crate::budget::{Account, Amount, BudgetFinding, Need};
+use crate::budget::{Amount, BudgetCap, BudgetFinding, Need};
 use crate::event::{CallKind, RequestReceived};
 use crate::judgement::Judgement;
 use crate::policy::{BudgetPolicy, Unpriced};
@@ -31,10 +31,10 @@ pub(crate) fn judge(
         Unpriced::Count => false,
     };
     if unpriced && denies && !(is_path && is_named()) {
-        return Judgement::stop(Some(BudgetFinding::unpriced(Account::Unpriced)));
+        return Judgement::stop(Some(BudgetFinding::unpriced(BudgetCap::Unpriced)));
     }
     if is_path && unpriced && own.or(fleet).is_some() && !is_named() {
-        return Judgement::stop(Some(BudgetFinding::unpriced(Account::UnpricedPath)));
+        return Judgement::stop(Some(BudgetFinding::unpriced(BudgetCap::UnpricedPath)));
     }
     let tighter = |best: BudgetFinding, next: BudgetFinding| if next.fit > best.fit { next } else { best };
     match [own, fleet].into_iter().flatten().reduce(tighter) {

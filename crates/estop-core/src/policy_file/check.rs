@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::PolicyFileIn;
 use super::resolve;
 use super::rules::PolicyIn;
-use super::shape::{AllowedHoursIn, GateIn, WatchdogIn};
+use super::shape::{AllowedHoursIn, SafetyGateIn, WatchdogIn};
 use super::values::{Decimal, clock_text};
 use crate::guard::{Guard, Mode};
 use crate::ids::Name;
@@ -267,7 +267,7 @@ fn check_hours(hours: &AllowedHoursIn) -> Result<(), PolicyProblem> {
 
 /// On the numbers after the defaults are filled in: one key alone can be wrong for the default of another.
 /// Blames a key that stands in the file.
-fn check_gate(layer: &GateIn) -> Result<(), (&'static str, PolicyProblem)> {
+fn check_gate(layer: &SafetyGateIn) -> Result<(), (&'static str, PolicyProblem)> {
     let gate = resolve::gate(layer);
     let above = |key, value: u32, bound_key, bound: u32| {
         let problem =

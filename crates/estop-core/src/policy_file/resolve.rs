@@ -3,11 +3,11 @@
 
 use super::PolicyFileIn;
 use super::rules::{self, PolicyIn, Zones, merge_budget, merge_limits, set, zone};
-use super::shape::{AllowedHoursIn, BudgetIn, FleetBudgetIn, GateIn, LimitsIn};
+use super::shape::{AllowedHoursIn, BudgetIn, FleetBudgetIn, LimitsIn, SafetyGateIn};
 use super::values::{Days, Number};
 use crate::guard::{Guard, Mode};
 use crate::policy::{
-    AllowedHours, BudgetPolicy, GatePolicy, Limit, Modes, Policy, Preset, WatchdogPolicy, WatchdogScope,
+    AllowedHours, BudgetPolicy, Limit, Modes, Policy, Preset, SafetyGatePolicy, WatchdogPolicy, WatchdogScope,
 };
 
 /// The policy of one agent in one role. `preset` is everybody's; `layers` are the agent's own, the later one wins.
@@ -94,8 +94,8 @@ pub(super) fn fleet_budget(given: &FleetBudgetIn, zones: &Zones) -> BudgetPolicy
 
 /// The gate's numbers over their defaults. A maximum takes its warning along, in seed 4's proportion
 /// (40,000 of 50,000 tokens, 45 of 60 calls), so that lowering one number is enough.
-pub(super) fn gate(layer: &GateIn) -> GatePolicy {
-    let mut gate = GatePolicy::default();
+pub(super) fn gate(layer: &SafetyGateIn) -> SafetyGatePolicy {
+    let mut gate = SafetyGatePolicy::default();
     if let Some(max) = layer.max_tokens_per_minute.map(Number::get) {
         gate.max_tokens_per_minute = max;
         gate.token_warning_threshold = max - max / 5;

@@ -158,7 +158,7 @@ pub struct LimitsIn {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "the same keys as in `GatePolicy`")]
-pub struct GateIn {
+pub struct SafetyGateIn {
     #[serde(deserialize_with = "given")]
     pub max_tokens_per_minute: Option<Count>,
     #[serde(deserialize_with = "given")]

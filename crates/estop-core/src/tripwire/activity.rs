@@ -11,7 +11,7 @@ use crate::as_list::as_list;
 use crate::fingerprint::signature::mix;
 use crate::fingerprint::{ResponseFingerprint, StepFingerprint};
 use crate::ids::Hash64;
-use crate::policy::GatePolicy;
+use crate::policy::SafetyGatePolicy;
 use crate::time::Millis;
 
 /// How much an agent consumes.
@@ -194,7 +194,7 @@ impl Activity {
     }
 
     /// The largest distance at which two outputs are alike.
-    pub(crate) fn alike_up_to(&self, policy: &GatePolicy) -> u32 {
+    pub(crate) fn alike_up_to(&self, policy: &SafetyGatePolicy) -> u32 {
         let strict = u32::from(1000 - policy.loop_similarity_threshold.min(1000)) * 64;
         // similarity = 1 − d/64 > threshold  ⇔  d × 1000 < (1000 − threshold) × 64
         let at_most = strict.saturating_sub(1) / 1000;

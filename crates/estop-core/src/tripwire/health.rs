@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::judgement::Judgement;
-use crate::policy::GatePolicy;
+use crate::policy::SafetyGatePolicy;
 use crate::time::Millis;
 
 /// All of it.
@@ -20,7 +20,7 @@ const MINUTE_MS: u64 = 60_000;
 
 /// What makes an agent less healthy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Harm {
+pub(crate) enum HealthLoss {
     LoopingOrRunaway,
     ExecutionError,
     UnexpectedFlip,
@@ -138,7 +138,7 @@ impl Health {
     }
 
     /// Heals what time healed: whole minutes, up to the cap, never downwards.
-    pub(crate) fn recover(&mut self, now: Millis, policy: &GatePolicy) {
+    pub(crate) fn recover(&mut self, now: Millis, policy: &SafetyGatePolicy) {
         if self.value >= policy.recovery_cap {
             self.recovered_to = now;
             return;
@@ -152,11 +152,11 @@ impl Health {
         }
     }
 
-    pub(crate) fn harm(&mut self, harm: Harm) {
+    pub(crate) fn harm(&mut self, harm: HealthLoss) {
         let (times, loss) = match harm {
-            Harm::LoopingOrRunaway => (&mut self.losses.loops, LOOPING_OR_RUNAWAY),
-            Harm::ExecutionError => (&mut self.losses.failed_requests, EXECUTION_ERROR),
-            Harm::UnexpectedFlip => (&mut self.losses.flips, MODE_FLIP),
+            HealthLoss::LoopingOrRunaway => (&mut self.losses.loops, LOOPING_OR_RUNAWAY),
+            HealthLoss::ExecutionError => (&mut self.losses.failed_requests, EXECUTION_ERROR),
+            HealthLoss::UnexpectedFlip => (&mut self.losses.flips, MODE_FLIP),
         };
         *times = times.saturating_add(1);
         self.lose(loss);
@@ -180,7 +180,7 @@ impl Health {
     }
 
     /// How it stands, and why.
-    pub(crate) fn finding(&self, policy: &GatePolicy) -> HealthFinding {
+    pub(crate) fn finding(&self, policy: &SafetyGatePolicy) -> HealthFinding {
         HealthFinding {
             health: self.value,
             suspend_below: policy.soft_suspend_threshold,
@@ -190,7 +190,7 @@ impl Health {
     }
 
     /// Below the first threshold the agent is suspended, below the second stopped.
-    pub(crate) fn judge(&self, policy: &GatePolicy) -> Judgement<HealthFinding> {
+    pub(crate) fn judge(&self, policy: &SafetyGatePolicy) -> Judgement<HealthFinding> {
         Judgement::stop_if(self.value < policy.soft_suspend_threshold, self.finding(policy))
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::judgement::{Judgement, Level};
 use crate::minute::Sums;
-use crate::policy::GatePolicy;
+use crate::policy::SafetyGatePolicy;
 use crate::time::Millis;
 use crate::tripwire::activity::{ActivityMode, ActivityState, Intensity};
 use crate::tripwire::intent::{Intent, IntentDecision};
@@ -104,7 +104,7 @@ impl Serialize for Vetoes {
 
 /// The gate's decision (seed 4, `SafetyDecision`), with what led to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct GateFinding {
+pub struct SafetyGateFinding {
     /// What the agent is doing.
     pub mode: ActivityMode,
     /// How much it consumes.
@@ -133,9 +133,9 @@ pub struct GateFinding {
     pub cooldown_ms: u64,
 }
 
-impl std::fmt::Display for GateFinding {
+impl std::fmt::Display for SafetyGateFinding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let GateFinding { tokens, tokens_max, tool_calls, tool_calls_max, .. } = self;
+        let SafetyGateFinding { tokens, tokens_max, tool_calls, tool_calls_max, .. } = self;
         if self.vetoes == Vetoes::default() {
             return write!(
                 f,
@@ -159,14 +159,14 @@ impl std::fmt::Display for GateFinding {
 
 /// What the gate is asked to weigh.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct GateInput<'a> {
+pub(crate) struct SafetyGateInput<'a> {
     pub(crate) activity: ActivityState,
     pub(crate) intent: IntentDecision,
     pub(crate) sums: Sums,
     pub(crate) health: u16,
     /// Health may veto (its own guard is enforced).
     pub(crate) health_counts: bool,
-    pub(crate) policy: &'a GatePolicy,
+    pub(crate) policy: &'a SafetyGatePolicy,
 }
 
 /// The gate's memory: only when its cooldown ends.
@@ -176,7 +176,7 @@ pub(crate) struct SafetyGate {
 }
 
 impl SafetyGate {
-    pub(crate) fn judge(&self, now: Millis, w: &GateInput<'_>) -> Judgement<GateFinding> {
+    pub(crate) fn judge(&self, now: Millis, w: &SafetyGateInput<'_>) -> Judgement<SafetyGateFinding> {
         // Health that may not stop the agent may not tighten its budget either.
         let health = if w.health_counts { w.health } else { u16::MAX };
         let tokens_max = tightened(w.policy.max_tokens_per_minute, health, w.policy);
@@ -194,7 +194,7 @@ impl SafetyGate {
         let left = self.cooldown_until.since(now);
         let starts = left == 0 && vetoes.starts_cooldown();
         let cooldown_ms = if starts { u64::from(w.policy.cooldown_duration_ms) } else { left };
-        let finding = GateFinding {
+        let finding = SafetyGateFinding {
             mode: w.activity.mode,
             intensity: w.activity.intensity,
             intent: w.intent.intent,
@@ -224,7 +224,7 @@ impl SafetyGate {
     }
 
     /// A veto was given. Only a new offence starts the cooldown; waiting does not extend it.
-    pub(crate) fn vetoed(&mut self, now: Millis, vetoes: Vetoes, policy: &GatePolicy) {
+    pub(crate) fn vetoed(&mut self, now: Millis, vetoes: Vetoes, policy: &SafetyGatePolicy) {
         if vetoes.starts_cooldown() && now >= self.cooldown_until {
             self.cooldown_until = now.plus(u64::from(policy.cooldown_duration_ms));
         }
@@ -232,7 +232,7 @@ impl SafetyGate {
 }
 
 /// The token budget shrinks with health below the recovery cap (TW-6).
-fn tightened(max: u32, health: u16, policy: &GatePolicy) -> u32 {
+fn tightened(max: u32, health: u16, policy: &SafetyGatePolicy) -> u32 {
     let cap = policy.recovery_cap.max(1);
     if health >= cap { max } else { (u64::from(max) * u64::from(health) / u64::from(cap)).max(1) as u32 }
 }

@@ -16,7 +16,7 @@
 //! Every event takes `run=NAME`, `gate=STATE` and `shut=llm+tools`. A tool of `-` is an action in plain text.
 //! Whether a command runs tests is found out as in real life.
 
-use estop_core::budget::{Account, Amount, BudgetFinding, PeriodSpend};
+use estop_core::budget::{Amount, BudgetCap, BudgetFinding, PeriodSpend};
 use estop_core::event::{
     AbortedBy, CallKind, ChantDetected, Ended, Estimate, Event, EventKind, RequestReceived,
     ResponseCompleted, StreamAborted, StreamProgressed, ToolFinished, ToolGate, ToolRequested, Usage,
@@ -330,7 +330,7 @@ fn limits(options: &mut Options) -> Result<Option<Box<RunLimits>>, String> {
 fn fleet(text: &str, estimate: Estimate) -> Result<BudgetFinding, String> {
     let (spent, cap) = text.split_once('/').ok_or("fleet=SPENT/CAP")?;
     let usd = |text: &str| nano_usd(text.trim_start_matches('$'));
-    let account = Account::FleetUsdPerDay;
+    let account = BudgetCap::FleetUsdPerDay;
     let stands = (usd(spent)?, 0);
     Ok(BudgetFinding::of(account, stands, estimate.usd.0, estimate.open_usd.0, usd(cap)?))
 }

@@ -18,7 +18,7 @@ use estop_core::engine::{Wake, WakeReason};
 use estop_core::loop_detector::LoopFinding;
 use estop_core::run::RunState;
 use estop_core::system::{GateView, SystemOutcome};
-use estop_core::tripwire::safety_gate::GateFinding;
+use estop_core::tripwire::safety_gate::SafetyGateFinding;
 
 use super::event::{channels, system_state};
 use super::line::{duration_ms, wall_ms, words};
@@ -217,7 +217,7 @@ fn finding_answer(world: &World, words: &[&str]) -> Answer {
         Some(Finding::Loop(found)) => Some(Ok(look(found))),
         _ => Some(Err("  the loop guard found nothing".to_owned())),
     };
-    let gate = |look: &dyn Fn(&GateFinding) -> Came| match finding(Guard::Gate) {
+    let gate = |look: &dyn Fn(&SafetyGateFinding) -> Came| match finding(Guard::Gate) {
         Some(Finding::Gate(found)) => Some(Ok(look(found))),
         _ => Some(Err("  the gate found nothing".to_owned())),
     };
@@ -248,7 +248,7 @@ fn finding_answer(world: &World, words: &[&str]) -> Answer {
     }
 }
 
-fn vetoes_of(finding: &GateFinding) -> String {
+fn vetoes_of(finding: &SafetyGateFinding) -> String {
     let names = finding.vetoes.iter().map(|veto| erased::Json::json(&veto).trim_matches('"').to_owned());
     names.collect::<Vec<_>>().join(" ")
 }

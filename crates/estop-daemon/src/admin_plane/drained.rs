@@ -14,7 +14,7 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 /// The most that is read of a body nobody wants. Beyond it the connection is closed.
 const DRAINED_MAX: usize = 1 << 20;
 /// How long a client may take to send it.
-const DRAINED_WITHIN: Duration = Duration::from_secs(2);
+const DRAINED_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A request whose body is read to its end, whatever becomes of the request.
 pub(super) fn drained(request: Request) -> Request {
@@ -51,7 +51,7 @@ impl Drop for Drained {
         let Some(body) = self.0.take().filter(|body| !body.is_end_stream()) else { return };
         // Outside a runtime nobody serves the connection any more.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            drop(runtime.spawn(tokio::time::timeout(DRAINED_WITHIN, drain(body))));
+            drop(runtime.spawn(tokio::time::timeout(DRAINED_TIMEOUT, drain(body))));
         }
     }
 }

@@ -20,7 +20,7 @@ use super::silence::{Seen, Silences, prooftest};
 use super::{Alerting, now};
 
 /// How often it looks. An agent's last call is known to ten seconds.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Looks until it is dropped.
 pub struct Watching {
@@ -61,7 +61,7 @@ impl Watch {
     fn run(mut self, stopped: &Receiver<()>) {
         let first_record = self.first_record();
         let mut silences = Silences::new(now());
-        while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+        while stopped.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
             self.agents(&mut silences);
             let overdue = prooftest(&self.operator.proof_tests(), first_record.unwrap_or_else(now), now());
             let id = overdue.as_ref().map(|told| told.id.clone());

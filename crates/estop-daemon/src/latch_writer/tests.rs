@@ -21,7 +21,7 @@ fn keeper(dir: &TempDir) -> LatchWriter {
 
 fn state(dir: &TempDir) -> SystemState {
     match LatchFile::look(dir.path()) {
-        FoundLatch::Said(latched) => latched.gate.state,
+        FoundLatch::Valid(latched) => latched.gate.state,
         other @ (FoundLatch::Missing | FoundLatch::Damaged(_)) => panic!("{other:?}"),
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn believed(data_dir: &Path, is_first_start: bool, wall: i64) -> anyh
         made.context("data_dir: cannot make the latch file")?;
         return Ok(None);
     }
-    let is_doubtful = !matches!(found, FoundLatch::Said(_));
+    let is_doubtful = !matches!(found, FoundLatch::Valid(_));
     let believed = found.believed(is_first_start, wall);
     if let Some(why) = believed.as_ref().filter(|_| is_doubtful).and_then(|latched| latched.note.as_deref()) {
         let commands = estop_config::commands(data_dir, &estop_config::Env::of_process());
@@ -35,7 +35,7 @@ pub(super) fn believed(data_dir: &Path, is_first_start: bool, wall: i64) -> anyh
 /// What holds when the database cannot be trusted: everything is shut; who pressed the button, if somebody did, stays.
 pub(super) fn without_database(data_dir: &Path, problem: Option<String>, wall: i64) -> Latched {
     let found = match LatchFile::look(data_dir) {
-        FoundLatch::Said(latched) => Some(latched),
+        FoundLatch::Valid(latched) => Some(latched),
         FoundLatch::Missing | FoundLatch::Damaged(_) => None,
     };
     let epoch = found.as_ref().map_or(0, |latched| latched.gate.epoch);

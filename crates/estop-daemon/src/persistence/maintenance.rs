@@ -13,14 +13,14 @@ use estop_core::time::Zone;
 use estop_gateway::Engine;
 use estop_journal::Manifest;
 use estop_store::segments::{JournalReader, SealError, SegmentWriter, is_whole, prune_oldest, seal};
-use estop_store::{Old, Store};
+use estop_store::{RetentionCutoffs, Store};
 use jiff::Timestamp;
 
 /// A start has other things to do first.
 const FIRST_AFTER: Duration = Duration::from_secs(2);
-const EVERY: Duration = Duration::from_secs(3600);
+const INTERVAL: Duration = Duration::from_secs(3600);
 /// How often it is looked whether a segment has ended.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// The shortest rest after a step; a longer step has a rest as long as itself.
 const REST_MIN: Duration = Duration::from_millis(20);
 const DAY_MS: i64 = 86_400_000;
@@ -77,7 +77,7 @@ impl Maintenance {
     fn run(mut self) {
         let mut next = Instant::now() + FIRST_AFTER;
         let mut sealed_to = 0;
-        while self.rest(LOOK_EVERY).is_ok() {
+        while self.rest(POLL_INTERVAL).is_ok() {
             let is_time = Instant::now() >= next;
             let newest = self.writer.position().segment;
             if !is_time && newest <= sealed_to + 1 {
@@ -106,7 +106,7 @@ impl Maintenance {
                 }
             }
             if is_time {
-                next = Instant::now() + EVERY;
+                next = Instant::now() + INTERVAL;
             }
         }
     }
@@ -208,7 +208,7 @@ impl Maintenance {
         let mut begun = Instant::now();
         let today = Zone::default().local(now).day;
         let spend_days = self.retention.spend_days.and_then(|days| i32::try_from(days).ok());
-        let old = Old {
+        let old = RetentionCutoffs {
             now,
             events_before: before(self.retention.events_days),
             cases_before: before(self.retention.cases_days),

@@ -26,7 +26,7 @@ pub(super) use agent::AgentProjection;
 pub(super) use context::Context;
 pub(super) use error_rate::heard_failing;
 use runs::{RunProjection, Whose};
-use spend::{AgentSpend, Asked, Entry, Spend, SpendEntry};
+use spend::{AgentSpend, Entry, OpenSpend, Spend, SpendEntry};
 
 /// One record of an agent.
 pub(super) struct AgentRecord<'a> {
@@ -202,7 +202,7 @@ impl Projections {
     pub(super) fn know_open(&mut self, known: &mut AgentProjection, open: OpenRequest, context: &Context) {
         let page = &mut known.page;
         let OpenRequest { agent, request, held, asked } = open;
-        let mut remembered = asked.map_or_else(Asked::default, |(run, wall, received)| {
+        let mut remembered = asked.map_or_else(OpenSpend::default, |(run, wall, received)| {
             let whose = Whose { agent: &agent, wall };
             let tags = self.runs.tags_of_earlier(whose, run.as_ref(), received.tags.as_deref(), context);
             self.spend.remember(page, run.as_ref(), &received, tags)

@@ -38,8 +38,8 @@ const BATCH_MAX: usize = 16_384;
 pub(super) struct Projector {
     store: Arc<dyn Store>,
     queue: Arc<JournalQueue>,
-    engine: Later<Arc<Engine>>,
-    places: Later<Places>,
+    engine: LateInit<Arc<Engine>>,
+    places: LateInit<EvictionRules>,
     /// The rules at the start, until the data plane has its own.
     policies: Arc<PolicyFile>,
     alerting: Arc<Alerting>,
@@ -53,25 +53,25 @@ pub(super) struct Projector {
     /// Batches so far.
     batches: u64,
     /// States that were taken, and wait for the records they cover.
-    taken: BTreeMap<Name, Taken>,
+    taken: BTreeMap<Name, PendingSnapshot>,
 }
 
 /// Set once the data plane runs.
-pub(super) type Later<T> = Arc<OnceLock<T>>;
+pub(super) type LateInit<T> = Arc<OnceLock<T>>;
 
 /// What decides who must keep its place.
-pub(super) struct Places {
+pub(super) struct EvictionRules {
     pub(super) keys: KeyRing,
     /// How long an agent must have been idle.
     pub(super) idle_ms: u64,
 }
 
 /// What the projector looks at beside the records.
-pub(super) struct Beside {
+pub(super) struct ProjectorInputs {
     /// The data plane, once it runs.
     pub(super) engine: Arc<OnceLock<Arc<Engine>>>,
     /// Who may rest, once the data plane runs.
-    pub(super) places: Arc<OnceLock<Places>>,
+    pub(super) places: Arc<OnceLock<EvictionRules>>,
     /// The rules at the start.
     pub(super) policies: Arc<PolicyFile>,
     /// Who tells people.
@@ -79,7 +79,7 @@ pub(super) struct Beside {
 }
 
 /// A state that waits for the records it covers.
-struct Taken {
+struct PendingSnapshot {
     told: u64,
     /// Rows of everything up to here were stored when it was taken.
     seq: u64,
@@ -115,10 +115,10 @@ impl Projector {
     pub(super) fn new(
         store: Arc<dyn Store>,
         queue: Arc<JournalQueue>,
-        beside: Beside,
+        beside: ProjectorInputs,
         cursor: Cursor,
     ) -> Projector {
-        let Beside { engine, places, policies, alerting } = beside;
+        let ProjectorInputs { engine, places, policies, alerting } = beside;
         Projector {
             store,
             queue,
@@ -349,7 +349,7 @@ impl Projector {
             let Some(agent) = engine.agents.get(&name) else { continue };
             self.rows.count_runs(&name, &agent.lock_state().state.run_views());
             let (told, state) = agent.snapshot();
-            self.taken.insert(name, Taken { told, seq: self.cursor.seq, state });
+            self.taken.insert(name, PendingSnapshot { told, seq: self.cursor.seq, state });
         }
         let mut out = JournalBatch::default();
         self.covered(&mut out);
@@ -382,7 +382,7 @@ impl Projector {
     fn covered(&mut self, out: &mut JournalBatch) {
         let agents = &self.agents;
         let covered = self.taken.extract_if(.., |name, taken| agents.count(name) >= taken.told);
-        let kept = |(agent, Taken { seq, state, .. })| Snapshot { agent, seq, state };
+        let kept = |(agent, PendingSnapshot { seq, state, .. })| Snapshot { agent, seq, state };
         out.snapshots.extend(covered.map(kept));
     }
 

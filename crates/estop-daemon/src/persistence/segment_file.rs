@@ -62,7 +62,7 @@ impl JournalFile for SegmentFile {
 }
 
 /// How often estop says that it is alive: as much of a silent run's time is lost when the process is killed (CB-5).
-const EVERY: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Says once a second until when estop was alive and how far its journal reaches.
 pub(super) struct SignOfLife {
@@ -78,7 +78,7 @@ impl SignOfLife {
         let (ends, ended) = channel();
         let run = move || {
             loop {
-                let wait = ended.recv_timeout(EVERY);
+                let wait = ended.recv_timeout(INTERVAL);
                 // A disk that is full or gone is somebody else's to say; the next second is another try.
                 let _ = writer.beat(clock());
                 if wait != Err(RecvTimeoutError::Timeout) {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// How often a device that is missing is tried again.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Opens the device, or says why not.
 pub(super) type Open<T> = Box<dyn FnMut() -> anyhow::Result<Box<T>> + Send>;
@@ -39,13 +39,13 @@ impl<T: ?Sized> Attached<T> {
             return None;
         }
         let opened = (self.open)().map(|device| self.device = Some(device));
-        self.again_at = opened.is_err().then(|| now + AGAIN_AFTER);
+        self.again_at = opened.is_err().then(|| now + RETRY_DELAY);
         Some(opened)
     }
 
     /// It is gone.
     pub(super) fn lose(&mut self, now: Instant) {
         self.device = None;
-        self.again_at = Some(now + AGAIN_AFTER);
+        self.again_at = Some(now + RETRY_DELAY);
     }
 }

@@ -8,7 +8,7 @@ use estop_core::system::button::Press;
 use estop_core::system::{GateView, KillReason};
 
 use super::attached::{Attached, Open};
-use super::watch::{Said, Trigger};
+use super::watch::{Trigger, TriggerReport};
 
 #[cfg(feature = "hid")]
 mod device;
@@ -54,21 +54,21 @@ impl Button {
         }
     }
 
-    fn pressed(&self, by: &str) -> Said {
+    fn pressed(&self, by: &str) -> TriggerReport {
         let note = format!("{} of {}", self.config.key, self.place());
         let press = Press::new(KillReason::Emergency, by, "button");
-        Said::Pressed(Press { note: Some(note.into()), ..press })
+        TriggerReport::Pressed(Press { note: Some(note.into()), ..press })
     }
 
-    fn attached(&mut self) -> Vec<Said> {
-        let mut said = vec![Said::Works(format!("{} of {}", self.config.key, self.place()))];
+    fn attached(&mut self) -> Vec<TriggerReport> {
+        let mut said = vec![TriggerReport::Works(format!("{} of {}", self.config.key, self.place()))];
         if self.keys.get_mut().and_then(Keys::is_down) == Some(true) {
             said.push(self.pressed("button, held when it was first read"));
         }
         said
     }
 
-    fn watched(&mut self) -> anyhow::Result<Vec<Said>> {
+    fn watched(&mut self) -> anyhow::Result<Vec<TriggerReport>> {
         let Some(keys) = self.keys.get_mut() else { return Ok(Vec::new()) };
         let events = keys.events()?;
         if events.contains(&KeyEvent::Down) {
@@ -96,15 +96,15 @@ impl Trigger for Button {
         self.keys.due()
     }
 
-    fn look(&mut self, now: Instant, _gate: GateView) -> Vec<Said> {
+    fn look(&mut self, now: Instant, _gate: GateView) -> Vec<TriggerReport> {
         match self.keys.attach(now) {
-            Some(Err(why)) => return vec![Said::Lost(format!("{}: {why}", self.place()))],
+            Some(Err(why)) => return vec![TriggerReport::Lost(format!("{}: {why}", self.place()))],
             Some(Ok(())) => return self.attached(),
             None => {}
         }
         self.watched().unwrap_or_else(|why| {
             self.keys.lose(now);
-            vec![Said::Lost(format!("{}: {why}", self.place()))]
+            vec![TriggerReport::Lost(format!("{}: {why}", self.place()))]
         })
     }
 

@@ -14,11 +14,11 @@ use nix::fcntl::OFlag;
 use nix::sys::inotify::AddWatchFlags;
 
 use super::folder::{Folder, Seen};
-use super::watch::{Said, Trigger};
+use super::watch::{Trigger, TriggerReport};
 
 /// How long to wait for whoever made the file to close it: what they write is the note. Chosen: `echo why > KILL` closes
 /// it within a millisecond; one who keeps it open presses the button nevertheless.
-const NOTE_WITHIN: Duration = Duration::from_millis(20);
+const NOTE_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// The trigger file.
 pub(super) struct FileTrigger {
@@ -43,22 +43,22 @@ impl FileTrigger {
         self.path.symlink_metadata().is_ok()
     }
 
-    fn press(&self, by: &str) -> Said {
+    fn press(&self, by: &str) -> TriggerReport {
         let about = self.path.symlink_metadata().ok();
         let metadata = serde_json::json!({"path": self.path, "uid": about.map(|about| about.uid())});
-        Said::Pressed(Press {
+        TriggerReport::Pressed(Press {
             note: first_line(&self.path).map(Into::into),
             metadata: Some(metadata.to_string().into()),
             ..Press::new(KillReason::Manual, by, "file")
         })
     }
 
-    fn works(&self) -> Said {
-        Said::Works(format!("touch {}", self.path.display()))
+    fn works(&self) -> TriggerReport {
+        TriggerReport::Works(format!("touch {}", self.path.display()))
     }
 
     /// It may have been made while nobody watched.
-    fn begun(&mut self) -> Vec<Said> {
+    fn begun(&mut self) -> Vec<TriggerReport> {
         let by = if self.watched_before {
             "trigger file, found when its folder was back"
         } else {
@@ -79,14 +79,14 @@ impl Trigger for FileTrigger {
     }
 
     fn due(&self, _gate: GateView) -> Option<Instant> {
-        let note = self.open_since.map(|since| since + NOTE_WITHIN);
+        let note = self.open_since.map(|since| since + NOTE_TIMEOUT);
         note.into_iter().chain(self.folder.due()).min()
     }
 
-    fn look(&mut self, now: Instant, _gate: GateView) -> Vec<Said> {
+    fn look(&mut self, now: Instant, _gate: GateView) -> Vec<TriggerReport> {
         let happened = match self.folder.look(now) {
             Seen::Begun => return self.begun(),
-            Seen::Blind(why) => return vec![Said::Lost(why)],
+            Seen::Blind(why) => return vec![TriggerReport::Lost(why)],
             Seen::Happened(happened) => happened,
         };
         let opened = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_ATTRIB | AddWatchFlags::IN_Q_OVERFLOW;
@@ -95,7 +95,7 @@ impl Trigger for FileTrigger {
             self.open_since.get_or_insert(now);
         }
         let is_done = happened.intersects(AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_MOVED_TO);
-        let is_overdue = self.open_since.is_some_and(|since| now >= since + NOTE_WITHIN);
+        let is_overdue = self.open_since.is_some_and(|since| now >= since + NOTE_TIMEOUT);
         if !is_done && !is_overdue {
             return Vec::new();
         }

@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
 /// How often a folder that cannot be watched is tried again.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Reads of one look; a busy folder must not keep the thread from the other triggers.
 const READS_MAX: usize = 16;
 
@@ -86,7 +86,7 @@ impl Folder {
 
     fn blind(&mut self, now: Instant, why: &str) -> Seen {
         self.inotify = None;
-        self.again_at = now + AGAIN_AFTER;
+        self.again_at = now + RETRY_DELAY;
         Seen::Blind(format!("the folder {} cannot be watched: {why}", self.path.display()))
     }
 }

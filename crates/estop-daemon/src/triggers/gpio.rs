@@ -11,13 +11,13 @@ use estop_core::system::button::Press;
 use estop_core::system::{GateView, KillReason, SystemState};
 
 use super::attached::{Attached, Open};
-use super::watch::{Said, Trigger};
+use super::watch::{Trigger, TriggerReport};
 
 #[cfg(feature = "gpio")]
 mod line;
 
 /// How often the level is read: a line that is gone, and a button that is still held, are noticed in this time.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A line of a chip.
 pub(super) trait Line: Send {
@@ -55,13 +55,17 @@ impl Gpio {
         format!("{} line {}", self.config.chip.display(), self.config.line)
     }
 
-    fn pressed(&self, by: &str) -> Said {
+    fn pressed(&self, by: &str) -> TriggerReport {
         let wire = if self.config.normally_closed { "high: the button, or a cut wire" } else { "low" };
         let note = format!("{} is {wire}", self.place());
         let press = Press::new(KillReason::Emergency, by, "gpio");
         // As seed 5 keeps it with the kill.
         let metadata = serde_json::json!({ "source": "hardware_button", "pin": self.config.line });
-        Said::Pressed(Press { note: Some(note.into()), metadata: Some(metadata.to_string().into()), ..press })
+        TriggerReport::Pressed(Press {
+            note: Some(note.into()),
+            metadata: Some(metadata.to_string().into()),
+            ..press
+        })
     }
 
     /// How long the line must say "pressed"; nothing if the kernel sees to it.
@@ -71,10 +75,10 @@ impl Gpio {
     }
 
     /// The line is there: what it says counts at once.
-    fn attached(&mut self, now: Instant) -> anyhow::Result<Vec<Said>> {
-        (self.active_since, self.held, self.look_at) = (None, false, now + LOOK_EVERY);
+    fn attached(&mut self, now: Instant) -> anyhow::Result<Vec<TriggerReport>> {
+        (self.active_since, self.held, self.look_at) = (None, false, now + POLL_INTERVAL);
         let kind = if self.config.normally_closed { "normally closed" } else { "normally open" };
-        let mut said = vec![Said::Works(format!("{}, {kind}", self.place()))];
+        let mut said = vec![TriggerReport::Works(format!("{}, {kind}", self.place()))];
         if self.is_active()? {
             self.held = true;
             said.push(self.pressed("button on the GPIO line, held when it was first read"));
@@ -87,7 +91,7 @@ impl Gpio {
         self.line.get_mut().map_or(Ok(false), |line| Ok(line.is_high()? == normally_closed))
     }
 
-    fn watched(&mut self, now: Instant, gate: GateView) -> anyhow::Result<Vec<Said>> {
+    fn watched(&mut self, now: Instant, gate: GateView) -> anyhow::Result<Vec<TriggerReport>> {
         let mut said = Vec::new();
         let edges = self.line.get_mut().map_or(Ok(Vec::new()), Line::edges)?;
         for is_high in edges {
@@ -96,7 +100,7 @@ impl Gpio {
         }
         said.extend(self.believed(now)?);
         if now >= self.look_at {
-            self.look_at = now + LOOK_EVERY;
+            self.look_at = now + POLL_INTERVAL;
             let is_active = self.is_active()?;
             if is_active != self.held {
                 // An edge nobody told of.
@@ -117,7 +121,7 @@ impl Gpio {
     }
 
     /// A press, once the line has said so for long enough.
-    fn believed(&mut self, now: Instant) -> anyhow::Result<Option<Said>> {
+    fn believed(&mut self, now: Instant) -> anyhow::Result<Option<TriggerReport>> {
         let debounce = self.debounce();
         let Some(since) = self.active_since.filter(|since| now >= *since + debounce) else { return Ok(None) };
         self.active_since = None;
@@ -145,9 +149,9 @@ impl Trigger for Gpio {
         believed.into_iter().chain(look).chain(self.line.due()).min()
     }
 
-    fn look(&mut self, now: Instant, gate: GateView) -> Vec<Said> {
+    fn look(&mut self, now: Instant, gate: GateView) -> Vec<TriggerReport> {
         let said = match self.line.attach(now) {
-            Some(Err(why)) => return vec![Said::Lost(format!("{}: {why}", self.place()))],
+            Some(Err(why)) => return vec![TriggerReport::Lost(format!("{}: {why}", self.place()))],
             // Missing, and it is too early to try again.
             None if self.line.get().is_none() => return Vec::new(),
             Some(Ok(())) => self.attached(now),
@@ -156,7 +160,7 @@ impl Trigger for Gpio {
         said.unwrap_or_else(|why| {
             self.line.lose(now);
             self.active_since = None;
-            vec![Said::Lost(format!("{}: {why}", self.place()))]
+            vec![TriggerReport::Lost(format!("{}: {why}", self.place()))]
         })
     }
 

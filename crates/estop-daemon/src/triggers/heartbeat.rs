@@ -6,21 +6,21 @@ use std::time::{Duration, Instant};
 use estop_core::system::button::Press;
 use estop_core::system::{GateView, KillReason, SystemState};
 
-use super::watch::{Said, Trigger};
+use super::watch::{Trigger, TriggerReport};
 
 /// How soon it is noticed that the system runs again.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// When somebody was last heard of.
 #[derive(Debug)]
-pub struct Heart {
+pub struct LastHeartbeat {
     last: Mutex<Instant>,
 }
 
-impl Heart {
+impl LastHeartbeat {
     /// Begins to wait now.
-    pub fn new() -> Heart {
-        Heart { last: Mutex::new(Instant::now()) }
+    pub fn new() -> LastHeartbeat {
+        LastHeartbeat { last: Mutex::new(Instant::now()) }
     }
 
     /// Somebody is there.
@@ -34,21 +34,21 @@ impl Heart {
     }
 }
 
-impl Default for Heart {
-    fn default() -> Heart {
-        Heart::new()
+impl Default for LastHeartbeat {
+    fn default() -> LastHeartbeat {
+        LastHeartbeat::new()
     }
 }
 
 /// Presses when nobody was heard of in time.
 pub(super) struct Missed {
-    heart: Arc<Heart>,
+    heart: Arc<LastHeartbeat>,
     within: Duration,
     looked: Instant,
 }
 
 impl Missed {
-    pub(super) fn new(heart: Arc<Heart>, within: Duration) -> Missed {
+    pub(super) fn new(heart: Arc<LastHeartbeat>, within: Duration) -> Missed {
         Missed { heart, within, looked: Instant::now() }
     }
 }
@@ -62,18 +62,18 @@ impl Trigger for Missed {
         let due =
             if gate.state == SystemState::Running { self.heart.last() + self.within } else { self.looked };
         // What is stopped already is looked at now and then: it may run again.
-        Some(due.max(self.looked + self.within.min(LOOK_EVERY)))
+        Some(due.max(self.looked + self.within.min(POLL_INTERVAL)))
     }
 
-    fn look(&mut self, now: Instant, gate: GateView) -> Vec<Said> {
+    fn look(&mut self, now: Instant, gate: GateView) -> Vec<TriggerReport> {
         self.looked = now;
         let seconds = self.within.as_secs_f64();
         let silence = now.saturating_duration_since(self.heart.last());
-        let mut said = vec![Said::Works(format!("presses after {seconds} s without a heartbeat"))];
+        let mut said = vec![TriggerReport::Works(format!("presses after {seconds} s without a heartbeat"))];
         if gate.state == SystemState::Running && silence >= self.within {
             let note = format!("no heartbeat for {:.1} s, {seconds} s are allowed", silence.as_secs_f64());
             let press = Press::new(KillReason::Emergency, "heartbeat missed", "heartbeat");
-            said.push(Said::Pressed(Press { note: Some(note.into()), ..press }));
+            said.push(TriggerReport::Pressed(Press { note: Some(note.into()), ..press }));
         }
         said
     }

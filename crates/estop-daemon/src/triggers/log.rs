@@ -14,7 +14,7 @@ use crate::latch_writer::LatchStatus;
 /// What is not said yet. Beyond it nobody reads anyway; the journal has all of it.
 const WAITING_MAX: usize = 64;
 /// How long to wait for the disk; one that takes longer is as good as none.
-const KEPT_WITHIN: Duration = Duration::from_secs(2);
+const KEPT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long an ending estop waits for what is left to say.
 const FAREWELL: Duration = Duration::from_millis(500);
 
@@ -71,7 +71,7 @@ fn speak(told: &Receiver<TriggerNotice>, latch: &LatchStatus) {
                     stopped.decision.reason(),
                     stopped.gate_us,
                 );
-                if latch.wait(KEPT_WITHIN) {
+                if latch.wait(KEPT_TIMEOUT) {
                     eprintln!("estop: the emergency stop is on the disk.");
                 } else {
                     eprintln!(

@@ -11,7 +11,7 @@ use estop_core::system::{GateView, KillReason};
 use nix::sys::signal::{SigSet, Signal as Number};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-use super::watch::{Said, Trigger};
+use super::watch::{Trigger, TriggerReport};
 
 /// Has the kernel keep SIGUSR1 until it is asked for. Call it before the first thread is started.
 pub fn hold_back() {
@@ -43,16 +43,16 @@ impl Trigger for Signal {
         Some(self.0.as_fd())
     }
 
-    fn look(&mut self, _now: Instant, _gate: GateView) -> Vec<Said> {
-        let mut said = vec![Said::Works(format!("kill -USR1 {}", std::process::id()))];
+    fn look(&mut self, _now: Instant, _gate: GateView) -> Vec<TriggerReport> {
+        let mut said = vec![TriggerReport::Works(format!("kill -USR1 {}", std::process::id()))];
         match self.0.read_signal() {
             Ok(Some(from)) => {
                 let metadata = format!("{{\"pid\":{},\"uid\":{}}}", from.ssi_pid, from.ssi_uid);
                 let press = Press::new(KillReason::Manual, "SIGUSR1", "signal");
-                said.push(Said::Pressed(Press { metadata: Some(metadata.into()), ..press }));
+                said.push(TriggerReport::Pressed(Press { metadata: Some(metadata.into()), ..press }));
             }
             Ok(None) => {}
-            Err(error) => return vec![Said::Lost(format!("SIGUSR1 cannot be read: {error}"))],
+            Err(error) => return vec![TriggerReport::Lost(format!("SIGUSR1 cannot be read: {error}"))],
         }
         said
     }

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use estop_core::operator::TriggerView;
 use jiff::Timestamp;
 
-use super::heartbeat::Heart;
+use super::heartbeat::LastHeartbeat;
 
 /// The triggers, as people see them.
 pub struct TriggerStatus {
     rows: Mutex<Vec<(&'static str, TriggerView)>>,
     file: Option<PathBuf>,
-    heart: Option<Arc<Heart>>,
+    heart: Option<Arc<LastHeartbeat>>,
 }
 
 impl TriggerStatus {
@@ -20,7 +20,7 @@ impl TriggerStatus {
     pub fn new(
         names: impl IntoIterator<Item = &'static str>,
         file: Option<PathBuf>,
-        heart: Option<Arc<Heart>>,
+        heart: Option<Arc<LastHeartbeat>>,
     ) -> TriggerStatus {
         let row = |name: &'static str| {
             let what = "was not looked at so far".into();

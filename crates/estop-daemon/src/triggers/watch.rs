@@ -15,13 +15,13 @@ use super::log::{TriggerLogSender, TriggerNotice};
 use super::status::TriggerStatus;
 
 /// Without `poll`, everything is looked at this often. Chosen: late by a tenth of a second is still within a second.
-const BLIND_EVERY: Duration = Duration::from_millis(100);
+const BLIND_INTERVAL: Duration = Duration::from_millis(100);
 /// Above everything that is not urgent; below what belongs to the system.
 const NICE: i32 = -5;
 
 /// What a trigger says when it is looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum TriggerReport {
     /// The button is pressed.
     Pressed(Press),
     /// It would not notice a press, for this reason.
@@ -46,10 +46,10 @@ pub(crate) trait Trigger: Send {
     }
 
     /// Looks at it.
-    fn look(&mut self, now: Instant, gate: GateView) -> Vec<Said>;
+    fn look(&mut self, now: Instant, gate: GateView) -> Vec<TriggerReport>;
 
     /// What it said is done.
-    fn heard(&mut self) {}
+    fn acknowledge(&mut self) {}
 
     /// Losing it presses the button; otherwise people are told.
     fn kills_when_lost(&self) -> bool {
@@ -116,7 +116,7 @@ impl Watch {
             Err(Errno::EINTR) => return Some(ready),
             // Nothing tells any more: look at all of them, again and again.
             Err(_) => {
-                std::thread::sleep(BLIND_EVERY);
+                std::thread::sleep(BLIND_INTERVAL);
                 ready.fill(true);
                 return Some(ready);
             }
@@ -136,12 +136,12 @@ impl Watch {
         let (name, kills) = (trigger.name(), trigger.kills_when_lost());
         for said in trigger.look(now, self.button.gate()) {
             match said {
-                Said::Pressed(press) => self.press(press, now),
-                Said::Lost(why) => self.lost(name, &why, kills, now),
-                Said::Works(what) => self.works(name, &what),
+                TriggerReport::Pressed(press) => self.press(press, now),
+                TriggerReport::Lost(why) => self.lost(name, &why, kills, now),
+                TriggerReport::Works(what) => self.works(name, &what),
             }
         }
-        self.triggers[at].heard();
+        self.triggers[at].acknowledge();
     }
 
     fn press(&self, press: Press, since: Instant) {

@@ -3,7 +3,7 @@
 //! The upstream comes from the configuration alone; nothing the client says can choose another.
 
 mod credentials;
-mod guesses;
+mod failed_attempts;
 mod key_ring;
 mod keys;
 
@@ -21,8 +21,8 @@ use crate::names::{DEFAULT_AGENT, folded, is_agent_name, is_name};
 use crate::settings::UnknownAgents;
 pub(crate) use credentials::{CREDENTIAL_HEADERS, KeyIn};
 use credentials::{Shown, key_owner, sends_any};
+pub(crate) use key_ring::CachedKeys;
 pub use key_ring::KeyRing;
-pub(crate) use key_ring::KeysAtHand;
 use keys::Keys;
 
 /// How estop's own headers begin: never forwarded, never believed when an upstream sends them.
@@ -65,7 +65,7 @@ pub(crate) enum IdentityError {
         sent_any: bool,
     },
     /// Too many wrong keys were sent for this agent: chosen ones wait.
-    TooManyGuesses,
+    TooManyAttempts,
     /// Nobody named this agent, and such are refused.
     AgentUnknown {
         /// Which.
@@ -103,7 +103,7 @@ pub(crate) fn agent_unknown(agent: &str) -> String {
 }
 
 /// For chosen keys while somebody guesses.
-pub(crate) const TOO_MANY_GUESSES: &str = "Too many wrong keys were sent for this agent: wait a minute. Keys that estop makes (`estop agents key NAME`) never wait.";
+pub(crate) const TOO_MANY_ATTEMPTS: &str = "Too many wrong keys were sent for this agent: wait a minute. Keys that estop makes (`estop agents key NAME`) never wait.";
 
 /// Takes a path apart: `/agents/{agent}/{provider}/…`, `/runs/{ticket}/{provider}/…` or `/{provider}/…`.
 pub(crate) fn route<'p>(path: &'p str) -> Result<Route<'p>, IdentityError> {
@@ -202,9 +202,9 @@ struct Holds<'a> {
 }
 
 /// What says who may call as whom.
-pub(crate) struct Authority<'a> {
+pub(crate) struct IdentityContext<'a> {
     /// Keys of agents.
-    pub keys: &'a KeysAtHand,
+    pub keys: &'a CachedKeys,
     /// Who may call as whom.
     pub rules: IdentityRules,
     /// Which agents people named.
@@ -215,7 +215,7 @@ pub(crate) struct Authority<'a> {
 
 /// Finds out who asks. `configured`: the agent the configuration gives to what is asked, if it does.
 pub(crate) fn identify(
-    authority: &Authority<'_>,
+    authority: &IdentityContext<'_>,
     route: &Route<'_>,
     uri: &Uri,
     headers: &HeaderMap,
@@ -231,18 +231,18 @@ pub(crate) fn identify(
     let may_call = |agent: &str| !denies || authority.rulebook.is_named(agent);
     let holds = Holds { require_keys, configured, may_call: &may_call };
     let found = caller(route, uri, headers, &keys, authority.tickets, &holds);
-    let guesses = authority.keys.guesses();
+    let failed_attempts = authority.keys.failed_attempts();
     let named = route.agent.or_else(|| headers.get(AGENT_HEADER)?.to_str().ok()).or(configured);
     // Whom a guess is about: an agent that has a key, or whoever the key is of.
     let about = named.filter(|named| keys.has(named)).map(folded).unwrap_or_default();
     let is_guess =
         matches!(found, Err(IdentityError::KeyUnknown | IdentityError::KeyNeeded { sent_any: true, .. }));
-    if is_guess && guesses.note(&about, Instant::now()) {
-        return Err(IdentityError::TooManyGuesses);
+    if is_guess && failed_attempts.note(&about, Instant::now()) {
+        return Err(IdentityError::TooManyAttempts);
     }
     let by_chosen_key = found.as_ref().is_ok_and(|caller| caller.by_chosen_key);
-    if by_chosen_key && guesses.is_too_many(&about, Instant::now) {
-        return Err(IdentityError::TooManyGuesses);
+    if by_chosen_key && failed_attempts.is_too_many(&about, Instant::now) {
+        return Err(IdentityError::TooManyAttempts);
     }
     found
 }

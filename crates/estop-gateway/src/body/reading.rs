@@ -14,19 +14,19 @@ use hyper::body::Incoming;
 use tokio::time::timeout;
 
 use crate::clock::Clock;
-use crate::killswitch::in_flight::{Flight, Phase};
+use crate::emergency_stop::in_flight::{InFlightRequest, Phase};
 
 /// Bytes of request bodies held at once, by all workers.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct BodyBudget {
     held: AtomicU64,
     max: u64,
 }
 
-impl Memory {
+impl BodyBudget {
     /// Room for `max` bytes.
-    pub(crate) fn new(max: u64) -> Memory {
-        Memory { held: AtomicU64::new(0), max }
+    pub(crate) fn new(max: u64) -> BodyBudget {
+        BodyBudget { held: AtomicU64::new(0), max }
     }
 
     fn take(&self, bytes: u64) -> bool {
@@ -37,15 +37,15 @@ impl Memory {
 
 /// A share of the memory, given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Share {
-    memory: Arc<Memory>,
+pub(crate) struct BodyReservation {
+    memory: Arc<BodyBudget>,
     bytes: u64,
 }
 
-impl Share {
+impl BodyReservation {
     /// An empty share.
-    pub(crate) fn of(memory: &Arc<Memory>) -> Share {
-        Share { memory: memory.clone(), bytes: 0 }
+    pub(crate) fn of(memory: &Arc<BodyBudget>) -> BodyReservation {
+        BodyReservation { memory: memory.clone(), bytes: 0 }
     }
 
     /// Makes sure that the share covers `bytes`.
@@ -59,7 +59,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for BodyReservation {
     fn drop(&mut self) {
         self.memory.held.fetch_sub(self.bytes, Ordering::Relaxed);
     }
@@ -85,8 +85,8 @@ const RESERVE_MAX: usize = 1 << 20;
 pub(crate) async fn read(
     mut body: Incoming,
     max: usize,
-    share: &mut Share,
-    flight: &Flight,
+    share: &mut BodyReservation,
+    flight: &InFlightRequest,
     clock: &Clock,
 ) -> Result<Bytes, BodyProblem> {
     let said = body.size_hint();
@@ -123,7 +123,7 @@ pub(crate) async fn read(
 }
 
 /// Waits for the end of a body that has nothing in it.
-pub(crate) async fn ends_empty(mut body: Incoming, flight: &Flight) -> Result<(), BodyProblem> {
+pub(crate) async fn ends_empty(mut body: Incoming, flight: &InFlightRequest) -> Result<(), BodyProblem> {
     match next_data(&mut body, flight).await? {
         None => Ok(()),
         Some(_) => Err(BodyProblem::Broken),
@@ -151,7 +151,7 @@ pub(crate) async fn drain(mut body: Incoming) {
 }
 
 /// The next bytes of a body; `None` at its end. Trailers are left out: nothing inspects them, so nothing forwards them.
-async fn next_data(body: &mut Incoming, flight: &Flight) -> Result<Option<Bytes>, BodyProblem> {
+async fn next_data(body: &mut Incoming, flight: &InFlightRequest) -> Result<Option<Bytes>, BodyProblem> {
     std::future::poll_fn(|cx| {
         loop {
             if flight.poll_cut(cx).is_ready() {

@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use crate::body::reading::{self, BodyProblem};
 use crate::body::response_body::BodyError;
 use crate::clock::Clock;
-use crate::killswitch::in_flight::{Cut, Flight, Phase};
+use crate::emergency_stop::in_flight::{Cut, InFlightRequest, Phase};
 
 /// A body whose client broke off, or framed it wrongly.
 pub(crate) const BROKEN: &str = "The request body ended early or is framed wrongly.";
@@ -52,7 +52,7 @@ pub(crate) struct Passing {
     left: u64,
     limit: BodyLimit,
     clock: Arc<Clock>,
-    flight: Arc<Flight>,
+    flight: Arc<InFlightRequest>,
 }
 
 impl RequestBody {
@@ -69,7 +69,7 @@ impl RequestBody {
         body: Incoming,
         limit: BodyLimit,
         clock: &Arc<Clock>,
-        flight: Arc<Flight>,
+        flight: Arc<InFlightRequest>,
     ) -> Result<RequestBody, BodyProblem> {
         if body.is_end_stream() || body.size_hint().exact() == Some(0) {
             reading::ends_empty(body, &flight).await?;

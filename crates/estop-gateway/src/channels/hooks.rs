@@ -25,7 +25,7 @@ use estop_wire::hooks::{
 };
 
 use crate::engine::Engine;
-use crate::engine::agents::{Agent, Judged};
+use crate::engine::agents::{Agent, AgentInner};
 use crate::engine::last_output::RunLocation;
 
 pub(crate) use who::session_run;
@@ -132,7 +132,7 @@ fn unknown(client: &str) -> HookReply {
 struct HookRequest<'a> {
     engine: &'a Engine,
     agent: &'a Agent,
-    judged: &'a mut Judged,
+    judged: &'a mut AgentInner,
     who: &'a Who,
     hook: &'a HookIn,
     print: &'a HookFingerprint,
@@ -224,7 +224,7 @@ impl HookRequest<'_> {
 
     /// The agent waits for a person. A tripped run does not sleep: its time to sum up goes on.
     fn turn_ended(&mut self) -> HookOut {
-        self.say(self.hook.last_words.as_deref());
+        self.say(self.hook.last_message.as_deref());
         let is_awake = self.state() == Some(RunState::Active) && !self.is_tripped();
         if is_awake {
             self.apply(RunStep::Sleep.into_event(BY));

@@ -24,8 +24,8 @@ use crate::channels::hooks;
 use crate::engine::agents::Agent;
 use crate::engine::background::{JOBS_MAX, JOBS_PER_AGENT_MAX};
 use crate::engine::drill;
-use crate::exchange::answer::Shape;
-use crate::exchange::exchange::{BodyUse, Channel, ExchangeContext, Received, Target};
+use crate::exchange::exchange::{BodyUse, ChannelHandler, ExchangeContext, Received, Target};
+use crate::exchange::metered_body::BodyFormat;
 use crate::exchange::rejection::{KeyPlace, Rejection};
 use crate::exchange::usage_meter::{JobWatch, MayNotBegin, Sending, UsageMeter};
 use crate::exchange::worker::Worker;
@@ -49,7 +49,7 @@ pub(crate) struct LlmRequest {
     background: bool,
 }
 
-impl Channel for LlmRequest {
+impl ChannelHandler for LlmRequest {
     const GATE: system::Channel = system::Channel::Llm;
     type ErrorFormat = ErrorFormat;
 
@@ -179,7 +179,7 @@ impl Channel for LlmRequest {
         Ok(())
     }
 
-    fn observe(&self, head: &http::response::Parts, meter: &mut UsageMeter) -> Shape {
+    fn observe(&self, head: &http::response::Parts, meter: &mut UsageMeter) -> BodyFormat {
         let text = |name| head.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default();
         let protocol = self.call.protocol;
         let framing = framing(text(CONTENT_TYPE), protocol);
@@ -187,7 +187,7 @@ impl Channel for LlmRequest {
         let inspected = self.kind() != CallKind::Other;
         let observer = inspected.then(|| Observer::new(protocol, framing, encoding));
         meter.begin(observer, self.stream, head);
-        Shape { protocol, framing, encoded: !encoding.is_empty() && encoding != "identity" }
+        BodyFormat { protocol, framing, encoded: !encoding.is_empty() && encoding != "identity" }
     }
 }
 

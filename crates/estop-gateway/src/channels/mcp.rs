@@ -24,12 +24,12 @@ use http::{HeaderMap, Method, Response};
 use crate::auth::identity::{self, Route};
 use crate::body::response_body::{self, ResponseBody};
 use crate::body::upload::Outgoing;
-use crate::exchange::answer::AnswerBody;
-use crate::exchange::exchange::{BodyUse, Channel, ExchangeContext, Received, Target};
+use crate::emergency_stop::in_flight::InFlightRequest;
+use crate::exchange::exchange::{BodyUse, ChannelHandler, ExchangeContext, Received, Target};
+use crate::exchange::metered_body::MeteredBody;
 use crate::exchange::rejection::{KeyPlace, Rejection};
 use crate::exchange::usage_meter::UsageMeter;
 use crate::exchange::worker::Worker;
-use crate::killswitch::in_flight::Flight;
 use crate::upstream::mcp_servers::McpServer;
 use body::McpBody;
 use calls::{Asker, Denied, Pending};
@@ -55,7 +55,7 @@ pub(crate) struct McpRequest {
     pending: Pending,
 }
 
-impl Channel for McpRequest {
+impl ChannelHandler for McpRequest {
     const GATE: system::Channel = system::Channel::Tools;
     type ErrorFormat = ErrorFormat;
 
@@ -132,7 +132,7 @@ impl Channel for McpRequest {
             None => received.head.method != Method::DELETE,
         };
         let run = context.target.caller.run.as_deref();
-        match context.worker.engine.why_not(&context.agent.name, run, false).filter(|_| is_work) {
+        match context.worker.engine.must_end_reason(&context.agent.name, run, false).filter(|_| is_work) {
             Some(why) => {
                 let message = format!("{why} Look at what it did, then let it go on.");
                 Err(Rejection::new(Kind::Stop, "denied", message))
@@ -176,9 +176,9 @@ impl Channel for McpRequest {
 
     fn response_body(
         self,
-        body: AnswerBody,
+        body: MeteredBody,
         head: &http::response::Parts,
-        flight: &Arc<Flight>,
+        flight: &Arc<InFlightRequest>,
     ) -> ResponseBody {
         let body = McpBody::new(body, Arc::clone(flight), &head.headers, self.pending, self.listens);
         response_body::boxed(body)

@@ -18,13 +18,13 @@ use http::request::Parts as Head;
 use crate::auth::identity::{Caller, Route};
 use crate::body::response_body::{self, ResponseBody};
 use crate::body::upload::BodyLimit;
-use crate::exchange::answer::AnswerBody;
-use crate::exchange::exchange::{BodyUse, Channel, ExchangeContext, Received, Target};
+use crate::emergency_stop::in_flight::InFlightRequest;
+use crate::exchange::exchange::{BodyUse, ChannelHandler, ExchangeContext, Received, Target};
+use crate::exchange::metered_body::MeteredBody;
 use crate::exchange::rejection::{KeyPlace, Rejection};
 use crate::exchange::usage_meter::UsageMeter;
 use crate::exchange::worker::Worker;
-use crate::killswitch::in_flight::Flight;
-use crate::upstream::relays::Place;
+use crate::upstream::relays::Permit;
 use path::RelayPath;
 
 const TOO_MANY: &str =
@@ -49,10 +49,10 @@ pub(crate) struct Message {
     relay: Name,
     way: Way,
     /// One of the relay's concurrent messages.
-    place: Place,
+    permit: Permit,
 }
 
-impl Channel for Message {
+impl ChannelHandler for Message {
     const GATE: system::Channel = system::Channel::Messaging;
     /// Decided by the path: what names neither way is the concern of whoever calls from outside.
     type ErrorFormat = Way;
@@ -72,7 +72,7 @@ impl Channel for Message {
     fn identify(worker: &Worker, head: &Head, _: &mut Way) -> Result<(Message, Target), Rejection> {
         let to = path::read(head.uri.path(), &worker.relays)?;
         let caller = identify(worker, head, &to)?;
-        let place = to.side.take().ok_or_else(|| Rejection::overload(TOO_MANY).closing())?;
+        let permit = to.side.take().ok_or_else(|| Rejection::overload(TOO_MANY).closing())?;
         // Webhooks are as small as requests that are inspected; what an app sends may be a file.
         let limit = match to.way {
             Way::In => BodyLimit { bytes: worker.limits.body_bytes as u64, setting: "limits.body_bytes" },
@@ -88,7 +88,7 @@ impl Channel for Message {
             path: to.path.to_owned(),
             body: BodyUse::Pass(limit),
         };
-        Ok((Message { relay: to.name.into(), way: to.way, place }, target))
+        Ok((Message { relay: to.name.into(), way: to.way, permit }, target))
     }
 
     fn decide(
@@ -108,8 +108,13 @@ impl Channel for Message {
         Rejection::unless_allowed(&decision).map(|()| None)
     }
 
-    fn response_body(self, body: AnswerBody, _: &http::response::Parts, _: &Arc<Flight>) -> ResponseBody {
-        response_body::boxed(body.holding(self.place))
+    fn response_body(
+        self,
+        body: MeteredBody,
+        _: &http::response::Parts,
+        _: &Arc<InFlightRequest>,
+    ) -> ResponseBody {
+        response_body::boxed(body.holding(self.permit))
     }
 }
 

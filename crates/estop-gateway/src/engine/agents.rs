@@ -13,12 +13,12 @@ use estop_core::policy::Policy;
 use estop_core::run::test_command::TestRunners;
 use estop_core::time::Millis;
 
+use crate::emergency_stop::in_flight::InFlightRequests;
 use crate::engine::eviction::{Evicted, EvictedAgents};
 use crate::engine::hook_memory::HookMemory;
 use crate::engine::policies::Rules;
 use crate::engine::previous_responses::PreviousResponses;
 use crate::engine::shards::Shards;
-use crate::killswitch::in_flight::Flights;
 use crate::names::folded;
 
 /// One agent.
@@ -26,8 +26,8 @@ pub struct Agent {
     /// Its name.
     pub name: Arc<str>,
     /// Its requests under way.
-    pub flights: Flights,
-    judged: Mutex<Judged>,
+    pub in_flight_requests: InFlightRequests,
+    judged: Mutex<AgentInner>,
     last_request: AtomicU64,
     /// When its state must be woken, in monotonic milliseconds; `u64::MAX` = never.
     wake: AtomicU64,
@@ -36,7 +36,7 @@ pub struct Agent {
 }
 
 /// What is behind the agent's lock: everything its judgement reads and changes.
-pub struct Judged {
+pub struct AgentInner {
     /// What is known of it.
     pub state: AgentState,
     /// Its rules.
@@ -55,7 +55,7 @@ pub struct Judged {
     pub last: Millis,
 }
 
-impl Judged {
+impl AgentInner {
     pub(crate) fn next_wake(&self) -> Option<u64> {
         self.state.poll_timeout(&self.policy).map(|wake| wake.at.0)
     }
@@ -71,8 +71,8 @@ impl Agent {
     pub(crate) fn remembered(name: &str, rules: Rules, state: AgentState, told: u64) -> Agent {
         Agent {
             name: Arc::from(name),
-            flights: Flights::default(),
-            judged: Mutex::new(Judged {
+            in_flight_requests: InFlightRequests::default(),
+            judged: Mutex::new(AgentInner {
                 state,
                 policy: rules.policy,
                 runners: rules.runners,
@@ -102,7 +102,7 @@ impl Agent {
     /// let go on.
     fn is_evictable(&self, idle_since: Millis) -> bool {
         let judged = self.lock_state();
-        let is_done = judged.state.in_flight() == 0 && self.flights.count() == 0;
+        let is_done = judged.state.in_flight() == 0 && self.in_flight_requests.count() == 0;
         if self.is_leaving() {
             return is_done;
         }
@@ -116,7 +116,7 @@ impl Agent {
     }
 
     /// Locks what its judgement reads. Held for microseconds, never over an await.
-    pub fn lock_state(&self) -> MutexGuard<'_, Judged> {
+    pub fn lock_state(&self) -> MutexGuard<'_, AgentInner> {
         self.judged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

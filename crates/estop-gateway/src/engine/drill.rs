@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::Engine;
 use super::switch::micros;
 use crate::settings::{Auth, Provider};
-use crate::upstream::{Ready, Upstream};
+use crate::upstream::{ProviderTarget, Upstream};
 
 /// Its name.
 pub const AGENT: &str = estop_core::system::proof_test::CANARY;
@@ -96,7 +96,7 @@ impl Engine {
             ca: None,
         };
         // A plain address has nothing that could be wrong with it.
-        let ready = Ready::new(PROVIDER, provider).ok()?;
+        let ready = ProviderTarget::new(PROVIDER, provider).ok()?;
         let mut drill_gate = self.drill_gate.lock();
         if drill_gate.is_some() {
             return None;

@@ -10,9 +10,9 @@ use estop_core::system::button::Press;
 use estop_wire::refusal::Kind;
 
 use super::{Engine, reasons};
+use crate::emergency_stop::in_flight::Cut;
 use crate::engine::agents::Agent;
 use crate::engine::background::Job;
-use crate::killswitch::in_flight::Cut;
 
 impl Engine {
     /// Does what a decision says. The caller holds the agent's lock: nothing here waits.
@@ -21,14 +21,14 @@ impl Engine {
             match effect {
                 Effect::AbortInFlight => {
                     let (cut, now) = (stopped(decision), self.clock.mono());
-                    agent.flights.for_each(|flight| flight.stop(cut.clone(), now));
+                    agent.in_flight_requests.for_each(|flight| flight.stop(cut.clone(), now));
                     self.end_tools(&agent.name, None, &cut.message);
                     let now = self.clock.now().wall;
                     self.jobs.stop_where(now, |job| *job.agent == *agent.name);
                 }
                 Effect::CutStream { request } => {
                     let cut = stopped(decision);
-                    agent.flights.for_each(|flight| {
+                    agent.in_flight_requests.for_each(|flight| {
                         if flight.request == *request {
                             flight.stop(cut.clone(), self.clock.mono());
                         }
@@ -70,7 +70,7 @@ impl Engine {
     /// Ends everything of a run that still moves.
     fn end_run(&self, agent: &Agent, run: &Name, cut: &Cut) {
         let now = self.clock.mono();
-        agent.flights.for_each(|flight| {
+        agent.in_flight_requests.for_each(|flight| {
             if flight.is_of_run(run) {
                 flight.stop(cut.clone(), now);
             }

@@ -11,7 +11,10 @@ use estop_core::system::{Channels, GateView, System, SystemState};
 use estop_core::time::Millis;
 
 use crate::clock::Clock;
-use crate::engine::agents::{Agent, Agents, Judged};
+use crate::emergency_stop::gate_word::GateWord;
+use crate::emergency_stop::heartbeat::Heartbeats;
+use crate::emergency_stop::in_flight::Cut;
+use crate::engine::agents::{Agent, AgentInner, Agents};
 use crate::engine::background::Jobs;
 use crate::engine::drill::{self, DrillGate};
 use crate::engine::eviction::Evicted;
@@ -21,9 +24,6 @@ use crate::engine::recorder::Recorder;
 use crate::engine::switch::{Button, LatchStore};
 use crate::engine::tools::Tools;
 use crate::journal::JournalQueue;
-use crate::killswitch::heartbeat::Heartbeats;
-use crate::killswitch::in_flight::Cut;
-use crate::killswitch::latch::Latch;
 use crate::names::DEFAULT_AGENT;
 use crate::upstream::Shared;
 
@@ -32,7 +32,7 @@ pub struct Engine {
     /// All agents.
     pub agents: Agents,
     /// The gate word.
-    pub latch: Latch,
+    pub latch: GateWord,
     /// The clock.
     pub clock: Arc<Clock>,
     /// Where records go.
@@ -69,7 +69,7 @@ impl Engine {
         let clock = Arc::new(Clock::starting_at(from));
         Engine {
             agents,
-            latch: Latch::new(System::default().gate(), always_shut),
+            latch: GateWord::new(System::default().gate(), always_shut),
             upstream: Arc::new(Shared::new(Arc::clone(&clock))),
             clock,
             journal: keeping.journal,
@@ -115,7 +115,7 @@ impl Engine {
     }
 
     /// The same for a runtime's thread: the disk is read on another.
-    pub(crate) async fn agent_soon(self: &Arc<Self>, name: &str) -> Option<Arc<Agent>> {
+    pub(crate) async fn agent_async(self: &Arc<Self>, name: &str) -> Option<Arc<Agent>> {
         if let Some(agent) = self.agents.get(name) {
             return Some(agent);
         }
@@ -189,7 +189,7 @@ impl Engine {
     }
 
     /// Gives the agents of the configuration, and the default one, their places: made-up names cannot take them.
-    pub fn welcome_configured(&self) {
+    pub fn preload_configured(&self) {
         let file = self.rulebook.file();
         for name in file.agents().chain([DEFAULT_AGENT]) {
             // The configuration was checked to have room for them.
@@ -207,7 +207,7 @@ impl Engine {
     pub fn apply_locked(
         &self,
         agent: &Agent,
-        judged: &mut Judged,
+        judged: &mut AgentInner,
         run: Option<Name>,
         what: EventKind,
     ) -> Arc<Decision> {
@@ -215,7 +215,12 @@ impl Engine {
     }
 
     /// The same under a gate word that was read before.
-    pub(crate) fn apply_under(&self, agent: &Agent, judged: &mut Judged, mut event: Event) -> Arc<Decision> {
+    pub(crate) fn apply_under(
+        &self,
+        agent: &Agent,
+        judged: &mut AgentInner,
+        mut event: Event,
+    ) -> Arc<Decision> {
         let now = self.clock.now();
         let ahead = self.rulebook.fleet.show(now, &judged.state, &mut event);
         let decision = Arc::new(judged.state.handle(now, &event, &judged.policy));
@@ -254,7 +259,7 @@ impl Engine {
     pub(crate) fn cut_all(&self, cut: &Cut) -> usize {
         let mut count = 0;
         self.agents.for_each(|agent| {
-            agent.flights.for_each(|flight| {
+            agent.in_flight_requests.for_each(|flight| {
                 flight.cut(cut.clone());
                 count += 1;
             });

@@ -2,10 +2,10 @@
 //! a guard refuses stands in its row (`estop_core::guard`); here is what depends on what it saw.
 
 use estop_core::agent::standing::{Cause, DeactivatedBy, StandingFinding};
-use estop_core::budget::{Account, BudgetFinding, Fit};
+use estop_core::budget::{BudgetCap, BudgetFinding, Fit};
 use estop_core::decision::{Decision, Finding, Guard, Outcome, Retry};
 use estop_core::system::GateView;
-use estop_core::tripwire::safety_gate::GateFinding;
+use estop_core::tripwire::safety_gate::SafetyGateFinding;
 use estop_wire::refusal::Kind;
 
 /// What to do about a pressed button, for the sentence an agent's user reads.
@@ -25,7 +25,7 @@ pub(crate) fn code(decision: &Decision) -> &'static str {
     match finding(decision, guard) {
         Some(Finding::Standing(StandingFinding::Inactive(DeactivatedBy::Manual))) => "agent_inactive",
         Some(Finding::Standing(StandingFinding::Paused(_))) => "agent_paused",
-        Some(Finding::Gate(GateFinding { veto_reason: Some(veto), .. })) => veto.code(),
+        Some(Finding::Gate(SafetyGateFinding { veto_reason: Some(veto), .. })) => veto.code(),
         _ => guard.info().code,
     }
 }
@@ -46,10 +46,10 @@ pub(crate) fn sentence(decision: &Decision) -> String {
         Some(Finding::Budget(budget)) if budget.fit == Fit::Waits => {
             "It ends by itself: try again in some seconds."
         }
-        Some(Finding::Budget(BudgetFinding { account: Account::Unpriced, .. })) => {
+        Some(Finding::Budget(BudgetFinding { account: BudgetCap::Unpriced, .. })) => {
             "Use another model, or give this one a price."
         }
-        Some(Finding::Budget(BudgetFinding { account: Account::UnpricedPath, .. })) => {
+        Some(Finding::Budget(BudgetFinding { account: BudgetCap::UnpricedPath, .. })) => {
             "Name the path there, or do not call it."
         }
         Some(Finding::Budget(budget)) if budget.spent < budget.cap => {

@@ -33,7 +33,7 @@ const QUEUE_MAX: usize = 256;
 /// Bytes that wait to be read. The bodies are those of requests under way, until they are answered.
 const QUEUE_BYTES_MAX: usize = 32 << 20;
 /// How often a word is said in any case, so that both sides notice when the other is gone.
-const ALIVE_EVERY: Duration = Duration::from_secs(2);
+const ALIVE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// All recordings under way.
 #[derive(Default)]
@@ -260,7 +260,7 @@ impl Reader {
         let mut bytes = 0;
         let why = loop {
             let left = self.until.saturating_duration_since(Instant::now());
-            let line = match self.receiver.recv_timeout(left.min(ALIVE_EVERY)) {
+            let line = match self.receiver.recv_timeout(left.min(ALIVE_INTERVAL)) {
                 Ok(Captured::Last) | Err(RecvTimeoutError::Disconnected) => break "asked",
                 _ if left.is_zero() => break "time",
                 Err(RecvTimeoutError::Timeout) if self.tap.ended.load(Ordering::Relaxed) => break "asked",

@@ -14,14 +14,14 @@ use crate::engine::tools::RunningTool;
 use crate::engine::{Engine, reasons};
 
 /// One that is watched.
-struct Far {
+struct RemoteTool {
     agent: Name,
     run: Option<Name>,
     attended: bool,
     on_end: OnEnd,
 }
 
-impl RunningTool for Far {
+impl RunningTool for RemoteTool {
     fn end(&self, why: &str) {
         (self.on_end)(why);
     }
@@ -56,10 +56,10 @@ impl Engine {
             }
             None => None,
         };
-        let far = Far { agent: agent.clone(), run: run.clone(), attended, on_end };
+        let far = RemoteTool { agent: agent.clone(), run: run.clone(), attended, on_end };
         let listed = self.tools.register(std::sync::Arc::new(far)).ok_or(OperatorError::TooManyWatched)?;
         // After it is on the list: whoever stops it from here on finds it there, whoever did before is seen here.
-        match self.why_not(&agent, run.as_deref(), attended) {
+        match self.must_end_reason(&agent, run.as_deref(), attended) {
             Some(why) => Err(OperatorError::MustNotRun(why)),
             None => {
                 held.iter_mut().for_each(HeldTicket::keep);
@@ -69,7 +69,7 @@ impl Engine {
     }
 
     /// Why a program or call of a run must not go on.
-    pub(crate) fn why_not(&self, agent: &str, run: Option<&str>, attended: bool) -> Option<String> {
+    pub(crate) fn must_end_reason(&self, agent: &str, run: Option<&str>, attended: bool) -> Option<String> {
         let gate = self.gate(agent);
         if !gate.lets_pass(Channel::Tools) {
             return Some(reasons::system_sentence(gate));

@@ -19,9 +19,9 @@ use estop_core::system::{
 use estop_wire::refusal::Kind;
 
 use super::{Engine, reasons};
+use crate::emergency_stop::heartbeat::PartChange;
+use crate::emergency_stop::in_flight::Cut;
 use crate::engine::agents::Agent;
-use crate::killswitch::heartbeat::PartChange;
-use crate::killswitch::in_flight::Cut;
 
 /// What makes the button outlive the process.
 pub trait LatchStore: Send + Sync {
@@ -40,7 +40,7 @@ pub trait LatchStore: Send + Sync {
 #[error(
     "the state could not be saved, so the system stays as it is: free space or fix the disk, then try again"
 )]
-pub struct NotKept;
+pub struct NotPersisted;
 
 /// The button's state, and what keeps it.
 pub(crate) struct Button {
@@ -116,7 +116,7 @@ impl Engine {
     pub fn under_way(&self) -> EndedWork {
         let mut found = EndedWork { tools: self.tools.count(), ..EndedWork::default() };
         self.agents.for_each(|agent| {
-            agent.flights.for_each(|flight| match flight.channel {
+            agent.in_flight_requests.for_each(|flight| match flight.channel {
                 Channel::Llm => found.model_calls += 1,
                 Channel::Messaging => found.messages += 1,
                 Channel::Tools => found.tools += 1,
@@ -135,7 +135,7 @@ impl Engine {
                 let message = format!("{} {}", reasons::system_sentence(gate), reasons::AFTER_KILL);
                 Cut { by: AbortedBy::Kill, kind: Kind::Stop, code: "system", message }
             });
-            agent.flights.for_each(|flight| {
+            agent.in_flight_requests.for_each(|flight| {
                 let count = match flight.channel {
                     Channel::Llm => &mut ended.model_calls,
                     Channel::Messaging => &mut ended.messages,
@@ -157,20 +157,20 @@ impl Engine {
     }
 
     /// SHUTDOWN → SAFE_MODE, by somebody who saw an epoch.
-    pub fn restart(&self, unlock: Unlock) -> Result<SystemDecision, NotKept> {
+    pub fn restart(&self, unlock: Unlock) -> Result<SystemDecision, NotPersisted> {
         let Unlock { by, epoch, note } = unlock.shortened();
         self.unlock(SystemEvent::RestartRequested { by, epoch, note })
     }
 
     /// SAFE_MODE → RUNNING, by somebody who saw an epoch.
-    pub fn clear(&self, unlock: Unlock) -> Result<SystemDecision, NotKept> {
+    pub fn clear(&self, unlock: Unlock) -> Result<SystemDecision, NotPersisted> {
         let Unlock { by, epoch, note } = unlock.shortened();
         self.unlock(SystemEvent::ClearRequested { by, epoch, note })
     }
 
     /// Opens what is shut. The disk has it first: a gate that opened, and a restart that finds it shut, would be two truths.
     /// A kill that comes meanwhile wins, in memory by its epoch and on the disk by being the later one.
-    fn unlock(&self, event: SystemEvent) -> Result<SystemDecision, NotKept> {
+    fn unlock(&self, event: SystemEvent) -> Result<SystemDecision, NotPersisted> {
         let Some(keeper) = &self.button.keeper else { return Ok(self.system_event(event)) };
         {
             let held = self.button.held();
@@ -184,7 +184,7 @@ impl Engine {
         if !keeper.is_kept() {
             // The disk may take it after all, later: what is in force is handed over behind it.
             keeper.stage(&self.button.held().latched);
-            return Err(NotKept);
+            return Err(NotPersisted);
         }
         Ok(self.system_event(event))
     }
@@ -204,7 +204,7 @@ impl Engine {
         let (by, kind, code) = (AbortedBy::Guard, Kind::Stop, "agent_inactive");
         let cut = Cut { by, kind, code, message: reasons::DEACTIVATED.to_owned() };
         let now = self.clock.mono();
-        agent.flights.for_each(|flight| flight.stop(cut.clone(), now));
+        agent.in_flight_requests.for_each(|flight| flight.stop(cut.clone(), now));
     }
 
     /// The configuration was read again, and is in force or not.

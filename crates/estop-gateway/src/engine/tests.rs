@@ -16,13 +16,13 @@ use estop_core::system::{Channel, Channels, KillReason, System};
 use estop_core::time::Millis;
 
 use super::Engine;
+use crate::emergency_stop::connection::Connection;
+use crate::emergency_stop::in_flight::Registered;
 use crate::engine::agents::Agents;
 use crate::engine::eviction::EvictedAgents;
 use crate::engine::policies::Rulebook;
 use crate::engine::tools::{RegisteredTool, RunningTool};
 use crate::journal::JournalQueue;
-use crate::killswitch::connection::Connection;
-use crate::killswitch::in_flight::Registered;
 
 /// A tool that only notes why it was ended.
 struct Tool {
@@ -121,7 +121,7 @@ fn flight(engine: &Engine, run: Option<&str>) -> Registered {
     ));
     let (request, now) = (agent.next_request(), engine.clock.mono());
     let flight = agent
-        .flights
+        .in_flight_requests
         .register(request, Channel::Llm, "The provider", connection, now, 10)
         .expect("there is room");
     flight.set_run(run.map(Name::from));

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use crate::emergency_stop::registry::{Entry, Registry};
 use crate::engine::tickets::Tickets;
-use crate::killswitch::registry::{Entry, Registry};
 
 /// Something that runs and can be ended.
 pub trait RunningTool: Send + Sync {

@@ -17,21 +17,21 @@ use hyper::body::Incoming;
 use crate::auth::http_checks::{self, BadHead};
 use crate::auth::identity::Caller;
 use crate::body::inbound::Inbound;
-use crate::body::reading::{self, Share};
+use crate::body::reading::{self, BodyReservation};
 use crate::body::response_body::{self, ResponseBody};
 use crate::body::upload::{BodyLimit, Outgoing, RequestBody};
+use crate::emergency_stop::connection::Busy;
+use crate::emergency_stop::in_flight::{InFlightRequest, Phase, Registered};
 use crate::engine::agents::Agent;
-use crate::exchange::answer::{AnswerBody, Parts, Shape};
 use crate::exchange::forward;
+use crate::exchange::metered_body::{BodyFormat, MeteredBody, Parts};
 use crate::exchange::rejection::Rejection;
 use crate::exchange::usage_meter::UsageMeter;
 use crate::exchange::worker::Worker;
-use crate::killswitch::connection::Busy;
-use crate::killswitch::in_flight::{Flight, Phase, Registered};
 use crate::upstream::{Sent, Upstream};
 
 /// What a channel adds to the sequence. It lives as long as its request, and keeps what later steps need.
-pub(crate) trait Channel: Sized + Send {
+pub(crate) trait ChannelHandler: Sized + Send {
     /// What a kill of it shuts.
     const GATE: system::Channel;
 
@@ -85,16 +85,16 @@ pub(crate) trait Channel: Sized + Send {
     }
 
     /// Begins to meter the response; how it is written.
-    fn observe(&self, _head: &http::response::Parts, _meter: &mut UsageMeter) -> Shape {
-        Shape::OPAQUE
+    fn observe(&self, _head: &http::response::Parts, _meter: &mut UsageMeter) -> BodyFormat {
+        BodyFormat::OPAQUE
     }
 
     /// The body that the client gets.
     fn response_body(
         self,
-        body: AnswerBody,
+        body: MeteredBody,
         _head: &http::response::Parts,
-        _flight: &Arc<Flight>,
+        _flight: &Arc<InFlightRequest>,
     ) -> ResponseBody {
         response_body::boxed(body)
     }
@@ -144,11 +144,11 @@ struct Admitted {
     meter: Option<Box<UsageMeter>>,
     body: RequestBody,
     /// Given back when the request is sent and answered.
-    _memory: Share,
+    _memory: BodyReservation,
 }
 
 /// Serves one request.
-pub(crate) async fn serve<C: Channel>(
+pub(crate) async fn serve<C: ChannelHandler>(
     worker: &Worker,
     inbound: Inbound,
     busy: Busy,
@@ -163,7 +163,7 @@ pub(crate) async fn serve<C: Channel>(
     }
 }
 
-async fn run<C: Channel>(
+async fn run<C: ChannelHandler>(
     worker: &Worker,
     inbound: Inbound,
     busy: Busy,
@@ -184,7 +184,7 @@ fn validate_head(worker: &Worker, head: &Head, is_webhook: bool) -> Result<(), B
 }
 
 /// Registers it before it is decided: whoever stops the agent or the channel from here on finds it.
-async fn register<C: Channel>(
+async fn register<C: ChannelHandler>(
     worker: &Worker,
     target: &Target,
     busy: &Busy,
@@ -193,12 +193,13 @@ async fn register<C: Channel>(
     if engine.journal.is_full() {
         return Err(Rejection::no_journal(engine.journal.has_failed()));
     }
-    let agent = engine.agent_soon(&target.caller.agent).await.ok_or_else(|| {
+    let agent = engine.agent_async(&target.caller.agent).await.ok_or_else(|| {
         Rejection::overload("There are too many agents: raise limits.agents or use fewer names.").closing()
     })?;
     let (connection, max) = (Arc::clone(&busy.connection), worker.limits.streams_per_agent);
     let (request, now) = (agent.next_request(), engine.clock.now_coarse());
-    let flight = agent.flights.register(request, C::GATE, target.upstream_name, connection, now, max);
+    let flight =
+        agent.in_flight_requests.register(request, C::GATE, target.upstream_name, connection, now, max);
     let flight = flight.ok_or_else(|| {
         Rejection::overload("This agent has too many requests under way: wait for some to end.").closing()
     })?;
@@ -209,7 +210,7 @@ async fn register<C: Channel>(
 }
 
 /// Reads the body as far as it is inspected, and decides.
-async fn admit<C: Channel>(
+async fn admit<C: ChannelHandler>(
     channel: &mut C,
     context: ExchangeContext<'_>,
     head: &Head,
@@ -230,7 +231,7 @@ async fn admit<C: Channel>(
     }
 }
 
-async fn admit_inspected<C: Channel>(
+async fn admit_inspected<C: ChannelHandler>(
     channel: &mut C,
     context: ExchangeContext<'_>,
     head: &Head,
@@ -249,7 +250,7 @@ async fn admit_inspected<C: Channel>(
         let message = "The body is compressed (content-encoding) and cannot be inspected: send it plain.";
         return Err(unread(body, Rejection::bad(415, "content_encoding", message)).await);
     }
-    let mut memory = Share::of(&worker.memory);
+    let mut memory = BodyReservation::of(&worker.memory);
     let limit = BodyLimit { bytes: worker.limits.body_bytes as u64, setting: "limits.body_bytes" };
     let clock = &worker.engine.clock;
     let bytes = reading::read(body, worker.limits.body_bytes, &mut memory, flight, clock).await;
@@ -261,7 +262,7 @@ async fn admit_inspected<C: Channel>(
     Ok(Admitted { meter, body: RequestBody::whole(bytes), _memory: memory })
 }
 
-async fn admit_passed<C: Channel>(
+async fn admit_passed<C: ChannelHandler>(
     channel: &mut C,
     context: ExchangeContext<'_>,
     limit: BodyLimit,
@@ -282,11 +283,11 @@ async fn admit_passed<C: Channel>(
     };
     let body = RequestBody::passing(body, limit, &worker.engine.clock, flight.handle()).await;
     let body = body.map_err(|problem| Rejection::body(problem, limit, flight))?;
-    Ok(Admitted { meter, body, _memory: Share::of(&worker.memory) })
+    Ok(Admitted { meter, body, _memory: BodyReservation::of(&worker.memory) })
 }
 
 /// Goes on only with a positive decision, and only if nothing was shut since (a permit, not an order).
-fn decide<C: Channel>(
+fn decide<C: ChannelHandler>(
     channel: &mut C,
     context: &ExchangeContext<'_>,
     received: &Received<'_>,
@@ -324,7 +325,7 @@ struct Forward<'a, C> {
 }
 
 /// Sends it, waits for the head of the response, and hands over its body, which settles when it ends.
-async fn forward<C: Channel>(
+async fn forward<C: ChannelHandler>(
     of: Forward<'_, C>,
     admitted: Admitted,
     mut head: Box<Head>,
@@ -370,7 +371,7 @@ async fn forward<C: Channel>(
     head.version = http::Version::HTTP_11;
     let metered = meter.map(|mut meter| (channel.observe(&head, &mut meter), meter));
     let (engine, handle) = (Arc::clone(&worker.engine), flight.handle());
-    let body = AnswerBody::new(Parts { body, lease, metered, flight, engine, busy });
+    let body = MeteredBody::new(Parts { body, lease, metered, flight, engine, busy });
     let body = channel.response_body(body, &head, &handle);
     Ok(Response::from_parts(head, body))
 }

@@ -5,7 +5,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Uri};
 
 use crate::auth::identity::{CREDENTIAL_HEADERS, KeyIn, OURS};
-use crate::upstream::Ready;
+use crate::upstream::ProviderTarget;
 
 /// Whether a header is about one connection (RFC 9110 §7.6.1), or ours. `connection` itself names more.
 fn stays_behind(name: &str) -> bool {
@@ -25,7 +25,12 @@ fn stays_behind(name: &str) -> bool {
 
 /// The headers to send upstream: the client's, without hop-by-hop ones and estop's own, for the provider's host, with
 /// the provider's key where estop holds it.
-pub(crate) fn request_headers(headers: &mut HeaderMap, length: Option<u64>, ready: &Ready, key_in: &KeyIn) {
+pub(crate) fn request_headers(
+    headers: &mut HeaderMap,
+    length: Option<u64>,
+    ready: &ProviderTarget,
+    key_in: &KeyIn,
+) {
     let says_length = length.is_some_and(|length| says_length(headers, length));
     strip(headers, |name| {
         // Unless it is right already, the length of the body that is really sent is written. The Host header becomes
@@ -148,7 +153,12 @@ const TARGET_MAX: usize = u16::MAX as usize - 1;
 
 /// Where to send it: the provider's base path, the client's path and query as they were sent. A key that was given
 /// to estop, or that estop replaces, is taken out of the query. `None` if it is longer than any server takes.
-pub(crate) fn target(ready: &Ready, path: &str, query: Option<&str>, key_in: &KeyIn) -> Option<String> {
+pub(crate) fn target(
+    ready: &ProviderTarget,
+    path: &str,
+    query: Option<&str>,
+    key_in: &KeyIn,
+) -> Option<String> {
     let length = ready.provider.base_path.len() + path.len() + query.map_or(0, |query| query.len() + 1);
     let mut target = String::with_capacity(length.max(1));
     target.push_str(&ready.provider.base_path);

@@ -8,12 +8,12 @@ use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, RETRY_AF
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
 use crate::auth::http_checks::BadHead;
-use crate::auth::identity::{IdentityError, KEY_HEADER, TOO_MANY_GUESSES, agent_unknown, key_needed};
+use crate::auth::identity::{IdentityError, KEY_HEADER, TOO_MANY_ATTEMPTS, agent_unknown, key_needed};
 use crate::body::reading::BodyProblem;
 use crate::body::response_body::{self, ResponseBody};
 use crate::body::upload::{self, BodyLimit};
+use crate::emergency_stop::in_flight::{Cut, InFlightRequest};
 use crate::engine::reasons;
-use crate::killswitch::in_flight::{Cut, Flight};
 use crate::upstream::UpstreamError;
 
 const REASON: HeaderName = HeaderName::from_static("x-estop-reason");
@@ -91,7 +91,7 @@ impl Rejection {
         Rejection::bad(413, "body_too_large", limit.exceeded()).closing()
     }
 
-    pub(crate) fn body(problem: BodyProblem, limit: BodyLimit, flight: &Flight) -> Rejection {
+    pub(crate) fn body(problem: BodyProblem, limit: BodyLimit, flight: &InFlightRequest) -> Rejection {
         match problem {
             BodyProblem::TooLarge => Rejection::too_large(limit),
             BodyProblem::NoMemory => {
@@ -127,7 +127,7 @@ impl Rejection {
             IdentityError::KeyMissing => keys.missing(),
             IdentityError::KeyUnknown => keys.unknown(headers),
             IdentityError::KeyNeeded { agent, .. } => Rejection::bad(401, "key_missing", key_needed(agent)),
-            IdentityError::TooManyGuesses => Rejection::bad(429, "too_many_attempts", TOO_MANY_GUESSES),
+            IdentityError::TooManyAttempts => Rejection::bad(429, "too_many_attempts", TOO_MANY_ATTEMPTS),
             IdentityError::AgentUnknown { agent } => {
                 Rejection::bad(403, "agent_unknown", agent_unknown(agent))
             }

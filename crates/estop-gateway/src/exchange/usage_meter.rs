@@ -18,6 +18,7 @@ use estop_core::run::report_tool::reported;
 use estop_core::time::Millis;
 use estop_wire::response::{Observed, Observer, UsageIn};
 
+use crate::emergency_stop::in_flight::InFlightRequest;
 use crate::engine::Engine;
 use crate::engine::agents::Agent;
 use crate::engine::background::OpenMeter;
@@ -25,7 +26,6 @@ use crate::engine::previous_responses::RequestSummary;
 use crate::engine::recorder::Tap;
 use crate::exchange::pricing::{self, ModelPrices};
 use crate::journal::shorten;
-use crate::killswitch::in_flight::Flight;
 use job_watch::MeterEnd;
 pub(crate) use job_watch::{JobWatch, MayNotBegin, Sending};
 
@@ -52,7 +52,7 @@ pub(crate) struct UsageMeter {
     streams: bool,
     began: Millis,
     /// `None` once its answer is over and its result is awaited.
-    flight: Option<Arc<Flight>>,
+    flight: Option<Arc<InFlightRequest>>,
     /// An answer has begun.
     answered: bool,
     failed: bool,
@@ -90,7 +90,7 @@ pub(crate) struct Opened {
     /// The client asked for a stream.
     pub streams: bool,
     /// Its place among the requests under way.
-    pub flight: Arc<Flight>,
+    pub flight: Arc<InFlightRequest>,
     /// A person records its agent.
     pub recording: Option<Arc<Tap>>,
 }

@@ -10,11 +10,11 @@ use http::{HeaderMap, Uri};
 use tokio_rustls::TlsAcceptor;
 
 use crate::auth::cross_site::AllowedOrigins;
-use crate::auth::identity::{self, Authority, Caller, IdentityError, IdentityRules, KeysAtHand, Route};
-use crate::body::reading::Memory;
+use crate::auth::identity::{self, CachedKeys, Caller, IdentityContext, IdentityError, IdentityRules, Route};
+use crate::body::reading::BodyBudget;
+use crate::emergency_stop::connections::Connections;
+use crate::emergency_stop::heartbeat::Heartbeat;
 use crate::engine::Engine;
-use crate::killswitch::connections::Connections;
-use crate::killswitch::heartbeat::Heartbeat;
 use crate::settings::Limits;
 use crate::upstream::Upstream;
 use crate::upstream::mcp_servers::McpServer;
@@ -31,17 +31,17 @@ pub(crate) struct Worker {
     /// MCP servers, the same way.
     pub mcp: BTreeMap<Box<str>, McpServer>,
     /// Keys of agents.
-    pub keys: KeysAtHand,
+    pub keys: CachedKeys,
     /// Web pages that may use estop.
     pub origins: AllowedOrigins,
     /// Who may call as whom.
     pub identity: IdentityRules,
     /// What models cost.
-    pub prices: PricesAtHand,
+    pub prices: CachedPrices,
     /// Limits.
     pub limits: Limits,
     /// Bytes of request bodies, all workers together.
-    pub memory: Arc<Memory>,
+    pub memory: Arc<BodyBudget>,
     /// Open client connections, all workers together.
     pub open: Arc<AtomicUsize>,
     /// This worker's client connections.
@@ -72,7 +72,7 @@ impl Worker {
         headers: &HeaderMap,
         configured: Option<&str>,
     ) -> Result<Caller, IdentityError> {
-        let authority = Authority {
+        let authority = IdentityContext {
             keys: &self.keys,
             rules: self.identity,
             rulebook: &self.engine.rulebook,
@@ -84,7 +84,7 @@ impl Worker {
 
 /// What models cost, with the one that was asked for last at hand: most agents use one model, and finding its price
 /// means comparing spellings.
-pub(crate) struct PricesAtHand {
+pub(crate) struct CachedPrices {
     table: Arc<PriceTable>,
     last: Mutex<Option<Found>>,
 }
@@ -95,16 +95,16 @@ struct Found {
     price: Option<Price>,
 }
 
-impl From<Arc<PriceTable>> for PricesAtHand {
-    fn from(table: Arc<PriceTable>) -> PricesAtHand {
-        PricesAtHand { table, last: Mutex::new(None) }
+impl From<Arc<PriceTable>> for CachedPrices {
+    fn from(table: Arc<PriceTable>) -> CachedPrices {
+        CachedPrices { table, last: Mutex::new(None) }
     }
 }
 
 /// A name longer than any model's is not kept.
 const MODEL_MAX: usize = 256;
 
-impl PricesAtHand {
+impl CachedPrices {
     /// What a model costs, asked of this provider.
     pub(crate) fn find(&self, provider: &str, model: &str) -> Option<Price> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,9 +7,9 @@ use crate::body::response_body::ResponseBody;
 use crate::channels::llm;
 use crate::channels::mcp;
 use crate::channels::relay;
+use crate::emergency_stop::connection::Busy;
 use crate::exchange::exchange;
 use crate::exchange::worker::Worker;
-use crate::killswitch::connection::Busy;
 
 /// Serves one request.
 pub(crate) async fn serve(worker: &Worker, inbound: Inbound, busy: Busy) -> Response<ResponseBody> {

@@ -21,29 +21,29 @@ use tokio::task::JoinSet;
 use tokio::time::{interval, sleep, timeout};
 
 use crate::body::upload::RequestBody;
+use crate::emergency_stop::heartbeat::{BEAT_INTERVAL, Heartbeat};
 use crate::engine::Engine;
 use crate::engine::background::{Job, JobStanding, OpenMeter};
 use crate::engine::panic_guard::ShutIfPanicking;
 use crate::exchange::forward;
-use crate::killswitch::heartbeat::{BEAT_EVERY, Heartbeat};
-use crate::upstream::{Ready, Upstream, UpstreamError};
+use crate::upstream::{ProviderTarget, Upstream, UpstreamError};
 
 /// How many are cancelled at once.
 const AT_ONCE: usize = 16;
 /// One try, from the connection to the end of the answer.
-const TRY_WITHIN: Duration = Duration::from_secs(10);
+const TRY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pauses before each try. Chosen: a provider that is away for half a minute is tried again; after that a person looks.
 const PAUSES: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(500), Duration::from_secs(4), Duration::from_secs(20)];
 /// How often it is looked whether somebody was stopped unnoticed, and what is over by its age.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 type Upstreams = BTreeMap<Box<str>, Arc<Upstream>>;
 
 /// Starts the thread; it ends when `stopped` says so. `before` is what was remembered from the time before.
 pub(crate) fn start(
     engine: Arc<Engine>,
-    ready: &BTreeMap<Box<str>, Arc<Ready>>,
+    ready: &BTreeMap<Box<str>, Arc<ProviderTarget>>,
     before: Vec<Job>,
     stopped: watch::Receiver<bool>,
 ) -> std::io::Result<JoinHandle<()>> {
@@ -71,8 +71,8 @@ async fn run(
     mut stopped: watch::Receiver<bool>,
 ) {
     let mut tries = JoinSet::new();
-    let mut beat = interval(BEAT_EVERY);
-    let mut look = interval(LOOK_EVERY);
+    let mut beat = interval(BEAT_INTERVAL);
+    let mut look = interval(POLL_INTERVAL);
     loop {
         for (number, job) in engine.jobs.due(AT_ONCE.saturating_sub(tries.len())) {
             let (engine, upstreams) = (Arc::clone(engine), Arc::clone(&upstreams));
@@ -168,7 +168,7 @@ fn is_worth_another(status: StatusCode) -> bool {
 enum AskError {
     #[error("the provider gave no answer ({0})")]
     NoAnswer(UpstreamError),
-    #[error("the provider did not answer within {} s", TRY_WITHIN.as_secs())]
+    #[error("the provider did not answer within {} s", TRY_TIMEOUT.as_secs())]
     Late,
 }
 
@@ -215,7 +215,7 @@ async fn ask(upstream: &Arc<Upstream>, job: &Job, method: Method, path: &str) ->
     if let Some((name, value)) = &upstream.ready.key {
         headers.insert(name.clone(), value.clone());
     }
-    let answered = timeout(TRY_WITHIN, upstream.ask(request, jobs::ANSWER_BYTES_MAX)).await;
+    let answered = timeout(TRY_TIMEOUT, upstream.ask(request, jobs::ANSWER_BYTES_MAX)).await;
     match answered {
         Ok(Ok((status, body))) => Ok(Answered { status, body }),
         Ok(Err(error)) => Err(AskError::NoAnswer(error)),

@@ -20,9 +20,9 @@ use tokio::time::timeout;
 
 use super::dispatch;
 use crate::body::response_body::ResponseBody;
+use crate::emergency_stop::connection::{Connection, Watched};
+use crate::emergency_stop::socket::{AbortableSocket, SocketStream};
 use crate::exchange::worker::Worker;
-use crate::killswitch::connection::{Connection, Watched};
-use crate::killswitch::socket::{AbortableSocket, SocketStream};
 
 /// Connections the kernel may hold for us. As large as Linux usually allows.
 const BACKLOG: i32 = 4096;
@@ -70,40 +70,40 @@ pub(crate) async fn accept(listener: TcpListener, worker: Arc<Worker>) {
         };
         // Without it, small writes wait for the client's delayed acknowledgement: 40 ms.
         let _ = stream.set_nodelay(true);
-        if let Some(place) = Place::take(&worker.open, worker.limits.connections) {
-            drop(tokio::spawn(connection(stream, Arc::clone(&worker), place)));
+        if let Some(permit) = Permit::take(&worker.open, worker.limits.connections) {
+            drop(tokio::spawn(connection(stream, Arc::clone(&worker), permit)));
             continue;
         }
         // Whoever comes again finds a place, if somebody holds one without using it.
         worker.connections.close_longest_idle(worker.engine.clock.mono());
         // By TLS nothing can be said before the handshake, which costs more than there is.
         if worker.tls.is_none()
-            && let Some(place) = Place::take(&refused, refused_max)
+            && let Some(permit) = Permit::take(&refused, refused_max)
         {
-            drop(tokio::spawn(shed(stream, place)));
+            drop(tokio::spawn(shed(stream, permit)));
         }
     }
 }
 
 /// One of the connections that may be open at once.
-struct Place(Arc<AtomicUsize>);
+struct Permit(Arc<AtomicUsize>);
 
-impl Place {
-    fn take(open: &Arc<AtomicUsize>, max: usize) -> Option<Place> {
+impl Permit {
+    fn take(open: &Arc<AtomicUsize>, max: usize) -> Option<Permit> {
         let room = |open: usize| (open < max).then_some(open + 1);
         open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok()?;
-        Some(Place(Arc::clone(open)))
+        Some(Permit(Arc::clone(open)))
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Too many connections: says so and hangs up.
-async fn shed(mut stream: TcpStream, _place: Place) {
+async fn shed(mut stream: TcpStream, _place: Permit) {
     const BODY: &str = "estop has too many open connections: try again, or raise limits.connections \
         (`estop doctor` says whether the limit of open files allows it).\n";
     let answer = format!(
@@ -120,7 +120,7 @@ async fn shed(mut stream: TcpStream, _place: Place) {
     let _ = timeout(Duration::from_secs(1), tell).await;
 }
 
-async fn connection(stream: TcpStream, worker: Arc<Worker>, place: Place) {
+async fn connection(stream: TcpStream, worker: Arc<Worker>, permit: Permit) {
     let patience = worker.limits.header_timeout;
     match &worker.tls {
         Some(acceptor) => {
@@ -128,13 +128,13 @@ async fn connection(stream: TcpStream, worker: Arc<Worker>, place: Place) {
             let socket = stream.handle();
             let Ok(Ok(stream)) = timeout(patience, acceptor.accept(stream)).await else { return };
             let is_two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-            serve(stream, socket, is_two, worker, place);
+            serve(stream, socket, is_two, worker, permit);
         }
         None => {
             let Ok(Ok(is_two)) = timeout(patience, speaks_two(&stream)).await else { return };
             let stream = SocketStream::from(stream);
             let socket = stream.handle();
-            serve(stream, socket, is_two, worker, place);
+            serve(stream, socket, is_two, worker, permit);
         }
     }
 }
@@ -165,7 +165,7 @@ async fn speaks_two(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-fn serve<S>(stream: S, socket: Weak<AbortableSocket>, is_two: bool, worker: Arc<Worker>, place: Place)
+fn serve<S>(stream: S, socket: Weak<AbortableSocket>, is_two: bool, worker: Arc<Worker>, permit: Permit)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -180,7 +180,7 @@ where
         } else {
             one(watched, worker).await;
         }
-        drop((listed, place));
+        drop((listed, permit));
     });
     connection.hold(task.abort_handle());
 }

@@ -13,16 +13,16 @@ use estop_core::system::Channel;
 use estop_core::time::Millis;
 use estop_wire::refusal::Kind;
 
+use crate::emergency_stop::connection::Waiting;
+use crate::emergency_stop::in_flight::{Cut, InFlightRequest, Phase};
 use crate::engine::Engine;
 use crate::exchange::worker::Worker;
-use crate::killswitch::connection::Waiting;
-use crate::killswitch::in_flight::{Cut, Flight, Phase};
 use crate::settings::Limits;
 use crate::upstream::Upstream;
 use crate::upstream::relays::Relay;
 
 /// How often it looks. Chosen: a time limit of a run trips within 1 s (CB-5), a lingering client is gone within 0.5 s.
-const EVERY: Duration = Duration::from_millis(250);
+const INTERVAL: Duration = Duration::from_millis(250);
 /// Sweeps after which a request that was cut and is still here is ended with its connection: between half a second and
 /// three quarters. Less, and a busy worker has had no time to tell its client; more, and a kill takes over a second.
 const LINGER_SWEEPS: u8 = 2;
@@ -33,7 +33,7 @@ const IDLE_MAX_MS: u64 = 120_000;
 pub(crate) fn run_timer(engine: &Engine, stop: &AtomicBool) {
     let heartbeat = engine.heartbeats.add("timer", engine.clock.mono());
     while !stop.load(Ordering::Relaxed) {
-        std::thread::park_timeout(EVERY);
+        std::thread::park_timeout(INTERVAL);
         engine.tick();
         heartbeat.beat(engine.clock.mono());
     }
@@ -43,7 +43,7 @@ pub(crate) fn run_timer(engine: &Engine, stop: &AtomicBool) {
 pub(crate) fn run(engine: &Engine, workers: &[Arc<Worker>], limits: &Limits, stop: &AtomicBool) {
     let heartbeat = engine.heartbeats.add("sweeper", engine.clock.mono());
     while !stop.load(Ordering::Relaxed) {
-        std::thread::park_timeout(EVERY);
+        std::thread::park_timeout(INTERVAL);
         let now = engine.clock.mono();
         heartbeat.beat(now);
         let gate = engine.latch.view();
@@ -51,7 +51,9 @@ pub(crate) fn run(engine: &Engine, workers: &[Arc<Worker>], limits: &Limits, sto
         let tend = |upstream: &Upstream, channel| {
             if gate.lets_pass(channel) { upstream.sweep(now) } else { upstream.close_idle() }
         };
-        engine.agents.for_each(|agent| agent.flights.for_each(|flight| sweep_flight(flight, now, limits)));
+        engine
+            .agents
+            .for_each(|agent| agent.in_flight_requests.for_each(|flight| sweep_flight(flight, now, limits)));
         for worker in workers {
             worker.connections.for_each(|connection| {
                 let late = match connection.waiting(now) {
@@ -71,7 +73,7 @@ pub(crate) fn run(engine: &Engine, workers: &[Arc<Worker>], limits: &Limits, sto
     }
 }
 
-fn sweep_flight(flight: &Flight, now: Millis, limits: &Limits) {
+fn sweep_flight(flight: &InFlightRequest, now: Millis, limits: &Limits) {
     // Told a while ago and still here: its client does not read, or its worker does not run.
     if flight.lingers() >= LINGER_SWEEPS {
         flight.connection.abort();
@@ -109,7 +111,7 @@ fn sweep_flight(flight: &Flight, now: Millis, limits: &Limits) {
     }
 }
 
-fn upstream_late(flight: &Flight, what: &str) -> Cut {
+fn upstream_late(flight: &InFlightRequest, what: &str) -> Cut {
     let message = format!("{} {what} (estop did not block this).", flight.upstream_name);
     late(AbortedBy::Upstream, Kind::Upstream { status: 504 }, "upstream_timeout", &message)
 }

@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 
 use super::UpstreamError;
 use crate::body::upload::{Outgoing, RequestBody};
-use crate::killswitch::socket::AbortableSocket;
+use crate::emergency_stop::socket::AbortableSocket;
 
 /// Header lines of an answer that are taken. Providers send some 40.
 const HEADERS_MAX: usize = 256;

@@ -6,18 +6,18 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::connection::UpstreamConnection;
-use super::line::Line;
 use super::slots::Slot;
+use super::upstream_socket::UpstreamSocket;
 use super::{Upstream, UpstreamError};
 
 /// One address of several may be dead; the next one is tried after this time.
-const ADDRESS_WITHIN: Duration = Duration::from_secs(4);
+const ADDRESS_TIMEOUT: Duration = Duration::from_secs(4);
 
 impl Upstream {
     /// Makes a new connection. Dropping the future abandons it, in whatever phase it is.
     pub(super) async fn dial(&self) -> Result<UpstreamConnection, UpstreamError> {
         let slot = Slot::take(&self.shared).await.ok_or(UpstreamError::Crowded)?;
-        let line = Line::new(self.connect().await?.into(), slot);
+        let line = UpstreamSocket::new(self.connect().await?.into(), slot);
         let socket = line.socket();
         let connection = match &self.ready.tls {
             None => UpstreamConnection::new(line, socket).await,
@@ -38,7 +38,7 @@ impl Upstream {
             .map_err(|error| unreachable(&self.ready.authority, "name lookup", &error))?;
         let mut last = UpstreamError::Unreachable(format!("{}: no address found", self.ready.authority));
         for address in addresses {
-            let connected = timeout(ADDRESS_WITHIN, TcpStream::connect(address)).await;
+            let connected = timeout(ADDRESS_TIMEOUT, TcpStream::connect(address)).await;
             match connected.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into())) {
                 Ok(stream) => {
                     // Without it, small writes wait for the peer's delayed acknowledgement: 40 ms.

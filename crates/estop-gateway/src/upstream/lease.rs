@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Upstream;
 use super::connection::{Tried, UpstreamConnection};
 use crate::body::upload::Outgoing;
-use crate::killswitch::in_flight::Flight;
+use crate::emergency_stop::in_flight::InFlightRequest;
 
 /// One request's hold on an upstream connection. Dropped before its end, the connection is reset.
 pub(crate) struct Lease {
@@ -20,7 +20,7 @@ impl Lease {
     }
 
     /// Makes a cut of the request close the connection.
-    pub(super) fn hold(&self, flight: &Flight) {
+    pub(super) fn hold(&self, flight: &InFlightRequest) {
         if let Some(connection) = &self.connection {
             flight.hold_upstream(connection.socket());
         }
@@ -32,7 +32,7 @@ impl Lease {
     }
 
     /// The answer is complete: the connection may serve somebody else.
-    pub(crate) fn finish(mut self, flight: &Flight) {
+    pub(crate) fn finish(mut self, flight: &InFlightRequest) {
         if !flight.release_upstream() {
             // It was cut: the connection is closed with this.
             return;

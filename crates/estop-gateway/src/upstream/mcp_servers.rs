@@ -6,12 +6,12 @@ use estop_core::ids::Name;
 
 use crate::settings;
 use crate::start_error::StartError;
-use crate::upstream::{Ready, Shared, Upstream};
+use crate::upstream::{ProviderTarget, Shared, Upstream};
 
 /// An MCP server, ready to be used. Shared by all workers.
-pub(crate) struct ReadyMcp {
+pub(crate) struct McpTarget {
     agent: Option<Name>,
-    ready: Arc<Ready>,
+    ready: Arc<ProviderTarget>,
     ends_with_slash: bool,
 }
 
@@ -24,18 +24,18 @@ pub(crate) struct McpServer {
     pub(crate) ends_with_slash: bool,
 }
 
-impl ReadyMcp {
+impl McpTarget {
     /// Makes a server ready.
-    pub(crate) fn new(name: &str, given: settings::McpServer) -> Result<ReadyMcp, StartError> {
+    pub(crate) fn new(name: &str, given: settings::McpServer) -> Result<McpTarget, StartError> {
         let settings::McpServer { agent, target, ends_with_slash } = given;
-        let ready = Ready::new(name, target).map_err(|error| match error {
+        let ready = ProviderTarget::new(name, target).map_err(|error| match error {
             StartError::Provider { problem, .. } => StartError::Mcp { server: name.into(), problem },
             other @ (StartError::Relay { .. }
             | StartError::Mcp { .. }
             | StartError::Listen { .. }
             | StartError::Runtime(_)) => other,
         })?;
-        Ok(ReadyMcp { agent, ready: Arc::new(ready), ends_with_slash })
+        Ok(McpTarget { agent, ready: Arc::new(ready), ends_with_slash })
     }
 
     /// The server for one worker, with no connections yet.

@@ -13,7 +13,7 @@ use crate::settings::{Auth, Provider};
 use crate::start_error::StartError;
 
 /// A provider, ready to be spoken to. Shared by all workers.
-pub(crate) struct Ready {
+pub(crate) struct ProviderTarget {
     /// What the configuration says.
     pub provider: Provider,
     /// Host and port as the Host header has them.
@@ -23,13 +23,13 @@ pub(crate) struct Ready {
     /// The key to send instead of the client's.
     pub key: Option<(HeaderName, HeaderValue)>,
     pub(super) tls: Option<(TlsConnector, ServerName<'static>)>,
-    /// See [`Ready::without_repeat`].
+    /// See [`ProviderTarget::without_repeat`].
     versioned_tails: Vec<Box<str>>,
 }
 
-impl Ready {
+impl ProviderTarget {
     /// Makes a provider ready.
-    pub(crate) fn new(name: &str, provider: Provider) -> Result<Ready, StartError> {
+    pub(crate) fn new(name: &str, provider: Provider) -> Result<ProviderTarget, StartError> {
         let wrong = |problem: String| StartError::Provider { provider: name.into(), problem };
         let authority = authority(&provider);
         let host = HeaderValue::from_str(&authority)
@@ -38,7 +38,7 @@ impl Ready {
         let tls =
             if provider.tls { Some(tls(&provider).map_err(|error| wrong(error.to_string()))?) } else { None };
         let versioned_tails = versioned_tails(&provider);
-        Ok(Ready { provider, authority: authority.into(), host, key, tls, versioned_tails })
+        Ok(ProviderTarget { provider, authority: authority.into(), host, key, tls, versioned_tails })
     }
 
     /// Whether estop can sign a request of its own: it holds the provider's key, or the provider wants none.

@@ -8,19 +8,19 @@ use sha2::{Digest, Sha256};
 
 use crate::settings;
 use crate::start_error::StartError;
-use crate::upstream::{Ready, Shared, Upstream};
+use crate::upstream::{ProviderTarget, Shared, Upstream};
 
 /// A relay, ready to be used. Shared by all workers.
-pub(crate) struct ReadyRelay {
+pub(crate) struct RelayTarget {
     agent: Box<str>,
     secret: Option<Secret>,
-    into: Option<ReadySide>,
-    out: Option<ReadySide>,
+    into: Option<RelaySideTarget>,
+    out: Option<RelaySideTarget>,
 }
 
-struct ReadySide {
-    ready: Arc<Ready>,
-    places: Places,
+struct RelaySideTarget {
+    ready: Arc<ProviderTarget>,
+    places: ConcurrencyLimit,
 }
 
 /// A relay, as one worker sees it.
@@ -38,12 +38,12 @@ pub(crate) struct Relay {
 /// One of the two ways.
 pub(crate) struct Side {
     pub(crate) upstream: Arc<Upstream>,
-    places: Places,
+    places: ConcurrencyLimit,
 }
 
-impl ReadyRelay {
+impl RelayTarget {
     /// Makes a relay ready.
-    pub(crate) fn new(name: &str, given: settings::Relay) -> Result<ReadyRelay, StartError> {
+    pub(crate) fn new(name: &str, given: settings::Relay) -> Result<RelayTarget, StartError> {
         let settings::Relay { agent, into, out, secret, concurrency } = given;
         let side = |key: &str, target: Option<settings::Provider>| {
             let wrong = |error: StartError| match error {
@@ -55,17 +55,19 @@ impl ReadyRelay {
                 | StartError::Listen { .. }
                 | StartError::Runtime(_)) => other,
             };
-            let ready = target.map(|target| Ready::new(name, target)).transpose().map_err(wrong)?;
-            let places = || Places { taken: Arc::default(), max: concurrency };
-            Ok::<_, StartError>(ready.map(|ready| ReadySide { ready: Arc::new(ready), places: places() }))
+            let ready = target.map(|target| ProviderTarget::new(name, target)).transpose().map_err(wrong)?;
+            let places = || ConcurrencyLimit { taken: Arc::default(), max: concurrency };
+            Ok::<_, StartError>(
+                ready.map(|ready| RelaySideTarget { ready: Arc::new(ready), places: places() }),
+            )
         };
         let (into, out) = (side("in", into)?, side("out", out)?);
-        Ok(ReadyRelay { agent, secret: secret.as_ref().map(Secret::new), into, out })
+        Ok(RelayTarget { agent, secret: secret.as_ref().map(Secret::new), into, out })
     }
 
     /// The relay for one worker, with no connections yet.
     pub(crate) fn for_worker(&self, shared: &Arc<Shared>) -> Relay {
-        let side = |side: &ReadySide| Side {
+        let side = |side: &RelaySideTarget| Side {
             upstream: Upstream::new(Arc::clone(&side.ready), shared),
             places: side.places.clone(),
         };
@@ -92,25 +94,25 @@ impl Relay {
 
 impl Side {
     /// One of the places there are; `None` if all are taken.
-    pub(crate) fn take(&self) -> Option<Place> {
-        let Places { taken, max } = &self.places;
+    pub(crate) fn take(&self) -> Option<Permit> {
+        let ConcurrencyLimit { taken, max } = &self.places;
         let room = |count: usize| (count < *max).then_some(count + 1);
         taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok()?;
-        Some(Place(Arc::clone(taken)))
+        Some(Permit(Arc::clone(taken)))
     }
 }
 
 /// How many messages may be under way at once, on all workers together.
 #[derive(Clone)]
-struct Places {
+struct ConcurrencyLimit {
     taken: Arc<AtomicUsize>,
     max: usize,
 }
 
 /// A message under way; gives its place back when dropped.
-pub(crate) struct Place(Arc<AtomicUsize>);
+pub(crate) struct Permit(Arc<AtomicUsize>);
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

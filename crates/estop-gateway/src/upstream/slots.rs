@@ -9,7 +9,7 @@ use crate::clock::Clock;
 
 /// How often, and for how long, a connection that is being closed is waited for.
 const TRIES: usize = 20;
-const TRY_EVERY: Duration = Duration::from_millis(5);
+const TRY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Closes pooled connections that carry nothing.
 type CloseIdle = Box<dyn Fn() + Send + Sync>;
@@ -57,7 +57,7 @@ impl Slot {
             if shared.take() {
                 return Some(Slot(Arc::clone(shared)));
             }
-            tokio::time::sleep(TRY_EVERY).await;
+            tokio::time::sleep(TRY_INTERVAL).await;
         }
         None
     }

@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 
 use super::{Lease, Upstream, UpstreamError};
 use crate::body::upload::Outgoing;
-use crate::killswitch::in_flight::Flight;
+use crate::emergency_stop::in_flight::InFlightRequest;
 
 /// What became of a request that was sent.
 pub(crate) enum Sent {
@@ -22,7 +22,11 @@ pub(crate) enum Sent {
 
 impl Upstream {
     /// Sends a request and waits for the head of its answer, or until it is cut.
-    pub(crate) async fn send_unless_cut(self: &Arc<Self>, request: Outgoing, flight: &Flight) -> Sent {
+    pub(crate) async fn send_unless_cut(
+        self: &Arc<Self>,
+        request: Outgoing,
+        flight: &InFlightRequest,
+    ) -> Sent {
         let mut sending = std::pin::pin!(self.send(request, flight));
         std::future::poll_fn(|cx| {
             if flight.poll_cut(cx).is_ready() {

@@ -60,7 +60,7 @@ fn cb_6_streams_of_an_escalated_run_are_cut_and_others_go_on() {
         let rest = wires[0].until("escalated to a human");
         assert!(rest.contains("escalated to a human"), "{}: {rest}", dialect.name);
         let agent = house.engine().agent("a").unwrap();
-        assert_eq!(agent.flights.count(), 1, "{}: the other run's goes on", dialect.name);
+        assert_eq!(agent.in_flight_requests.count(), 1, "{}: the other run's goes on", dialect.name);
         assert_eq!(house.engine().last_output.of("a", Some("r1")).as_deref(), Some("Half of it is done."));
         assert!(ask("r1", "once more").text().contains("escalated to a human"));
         assert_eq!(house.model.requests(), requests, "{}", dialect.name);

@@ -171,7 +171,7 @@ fn st_3_h1_many_slow_bodies_hold_up_nobody() {
     for mut wire in files.into_iter().chain(chats) {
         assert_eq!(wire.reply().status, 408);
     }
-    wait("all gone", || (house.engine().agents.get("slow")?.flights.count() == 0).then_some(()));
+    wait("all gone", || (house.engine().agents.get("slow")?.in_flight_requests.count() == 0).then_some(()));
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn st_3_h1_clients_that_do_not_read_are_shown_the_door() {
     for seen in house.model.seen().iter().filter(|seen| seen.body.contains("for ever")) {
         assert!(house.model.wait_for_end(seen.number, PATIENCE).is_some(), "the model still works");
     }
-    wait("all gone", || (house.engine().agents.get("slow")?.flights.count() == 0).then_some(()));
+    wait("all gone", || (house.engine().agents.get("slow")?.in_flight_requests.count() == 0).then_some(()));
     drop(unread);
 }
 
@@ -350,7 +350,9 @@ fn st_3_h2_bodies_share_a_memory_and_announcing_one_takes_none() {
     };
     // Announced alone, they cost nobody anything.
     let idle: Vec<Wire> = (0..50).map(|_| half(0)).collect();
-    wait("all announced", || (house.engine().agents.get("a")?.flights.count() == 50).then_some(()));
+    wait("all announced", || {
+        (house.engine().agents.get("a")?.in_flight_requests.count() == 50).then_some(())
+    });
     assert_eq!(ask().status, 200, "crowded out by announcements");
     // Sent, they fill it: the second of two has no room, whichever it is.
     let (held, reply) = wait("memory is full", || {
@@ -611,7 +613,7 @@ fn st_3_h5_floods_end_their_own_connection_and_others_are_served() {
         assert_served(&house, name);
         wait("all gone", || match house.engine().agents.get("flood") {
             None => Some(()),
-            Some(agent) => (agent.flights.count() == 0).then_some(()),
+            Some(agent) => (agent.in_flight_requests.count() == 0).then_some(()),
         });
     }
 }
@@ -970,7 +972,7 @@ fn st_3_h1_connections_that_come_and_go_leave_nothing_behind() {
     });
     wait("nothing under way", || match house.engine().agents.get("gone") {
         None => Some(()),
-        Some(agent) => (agent.flights.count() == 0).then_some(()),
+        Some(agent) => (agent.in_flight_requests.count() == 0).then_some(()),
     });
 }
 

@@ -54,7 +54,7 @@ fn st_3_a_connection_too_many_is_told_so() {
     }
     assert_eq!(house.model.requests(), forwarded, "a connection too many was served");
     let agent = house.engine().agents.get("a").unwrap();
-    assert_eq!(agent.flights.count(), 5, "those within are served on");
+    assert_eq!(agent.in_flight_requests.count(), 5, "those within are served on");
     open.pop();
     wait("room for one more", || {
         (get(&mut Wire::open(house.address()), "/openai/v1/models").status == 200).then_some(())

@@ -323,7 +323,7 @@ fn po_2_clients_that_go_away_at_any_moment_leave_nothing_reserved() {
     });
     for name in ["x", "y", "z"] {
         let agent = engine.agent(name).unwrap();
-        wait("the last request to end", || (agent.flights.count() == 0).then_some(()));
+        wait("the last request to end", || (agent.in_flight_requests.count() == 0).then_some(()));
         wait("nothing to be reserved", || (books(&agent).0 == 0).then_some(()));
         assert_eq!(agent.lock_state().state.in_flight(), 0, "{name}");
         assert!(books(&agent).1 > 0, "{name}: nothing was ever forwarded");

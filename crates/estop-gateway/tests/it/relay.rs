@@ -721,7 +721,7 @@ fn ks_10_a_client_that_goes_away_ends_its_message() {
     poll.socket.shutdown(Shutdown::Both).unwrap();
     wait("its socket is closed", || (closed.load(Ordering::SeqCst) == 1).then_some(()));
     wait("it is off the list", || {
-        (at.house.engine().agent("support").unwrap().flights.count() == 0).then_some(())
+        (at.house.engine().agent("support").unwrap().in_flight_requests.count() == 0).then_some(())
     });
 }
 

@@ -121,7 +121,9 @@ fn ks_2_a_client_of_http_2_that_does_not_read_is_shown_the_door() {
     two.data(1, true, DIALECTS[0].body("hello", true).as_bytes());
     assert!(house.model.wait_for_requests(1, PATIENCE));
     house.engine().kill(Press::new(KillReason::Manual, "test", "test"));
-    wait("the flight to end", || (house.engine().agents.get("slow")?.flights.count() == 0).then_some(()));
+    wait("the flight to end", || {
+        (house.engine().agents.get("slow")?.in_flight_requests.count() == 0).then_some(())
+    });
     assert_eq!(aborted(&house).by, AbortedBy::Kill);
 }
 

@@ -173,7 +173,7 @@ fn ld_3_stop_while_the_client_still_sends() {
             // Registered as soon as its head was read.
             let registered = || {
                 let agent = house.engine().agents.get(&agent)?;
-                (agent.flights.count() == 1).then_some(())
+                (agent.in_flight_requests.count() == 1).then_some(())
             };
             wait(registered);
             stop(&house, how, &agent);
@@ -276,7 +276,7 @@ fn ks_2_a_client_that_does_not_read_cannot_keep_the_model_working() {
     let dialect = &DIALECTS[0];
     let (wire, _) = stops_upstream(&house, Stop::Kill, dialect, true, (&dialect.body("hello", true), ""));
     // And it is shown the door: its own connection closes too, though it never read a byte.
-    wait(|| (house.engine().agents.get("a-openai_chat")?.flights.count() == 0).then_some(()));
+    wait(|| (house.engine().agents.get("a-openai_chat")?.in_flight_requests.count() == 0).then_some(()));
     drop(wire);
 }
 

@@ -2,7 +2,7 @@
 
 use estop_core::ids::Name;
 
-use super::{AlertRouter, TOLD, Told, key};
+use super::{ActiveAlert, AlertRouter, TOLD, key};
 use crate::alert_event::{AlertEvent, AlertType, Detail, Phase};
 use crate::rule::{Rule, RuleBook};
 use crate::words::{Again, Words};
@@ -26,7 +26,7 @@ impl AlertRouter {
             .collect();
         for name in over {
             let Some(told) = self.told.remove(&name) else { continue };
-            self.keep_told(&name);
+            self.save_active(&name);
             let is_heard = told.at.is_some() && rule.recovery && told.last.alert.lasts();
             if is_heard {
                 // What was shut is not what stays shut.
@@ -48,7 +48,7 @@ impl AlertRouter {
         now: i64,
         (rule_name, rule): (&Name, &Rule),
         lifted: &AlertEvent,
-        before: &Told,
+        before: &ActiveAlert,
         is_heard: bool,
     ) {
         let key = key(lifted);
@@ -60,9 +60,9 @@ impl AlertRouter {
         let last = AlertEvent { phase: Phase::Raised, cause, evidence, ..lifted.clone() };
         let at = is_heard.then_some(now);
         let known = vec![lifted.id.clone()];
-        let told = Told { rule: rule_name.clone(), key, last, at, reminders: 0, more: 0, known };
+        let told = ActiveAlert { rule: rule_name.clone(), key, last, at, reminders: 0, more: 0, known };
         self.told.insert(name.clone(), told);
-        self.keep_told(&name);
+        self.save_active(&name);
         self.wake_at(at.map_or(now, |at| at + rule.repeat_ms()));
     }
 }
@@ -72,7 +72,7 @@ fn stays_shut(event: &AlertEvent) -> bool {
 }
 
 /// Whether this is the end of what was told.
-fn is_over(told: &Told, event: &AlertEvent) -> bool {
+fn is_over(told: &ActiveAlert, event: &AlertEvent) -> bool {
     let is_same = told.key == key(event);
     let is_ended = match event.alert {
         AlertType::SystemKill => told.last.alert == AlertType::SystemKill && !(is_same && stays_shut(event)),

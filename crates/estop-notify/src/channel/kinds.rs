@@ -8,7 +8,7 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::message::Message;
 use crate::net::{Call, Endpoint, EndpointError};
 use crate::sign::SigningSecret;
-use crate::{shape, sign};
+use crate::{render, sign};
 
 /// Why a call cannot be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,7 +31,7 @@ pub struct Webhook {
 impl Webhook {
     pub(super) fn call(&self, now: i64, message: &Message) -> Result<Call, HeaderError> {
         let Webhook { endpoint, secrets } = self;
-        let call = Call::post(endpoint.clone(), &shape::generic(message));
+        let call = Call::post(endpoint.clone(), &render::generic(message));
         let timestamp = now.div_euclid(1000);
         let header = |text: &str| HeaderValue::from_str(text).map_err(|_| HeaderError::MessageId);
         let signature = sign::signatures(secrets, &message.id, timestamp, &call.body);
@@ -66,7 +66,7 @@ impl Telegram {
 
     pub(super) fn call(&self, message: &Message) -> Call {
         let endpoint = self.api.below(&format!("/bot{}/sendMessage", self.token.expose_secret()));
-        Call::post(endpoint, &shape::telegram(message, &self.chat))
+        Call::post(endpoint, &render::telegram(message, &self.chat))
     }
 }
 
@@ -88,7 +88,7 @@ impl Ntfy {
     }
 
     pub(super) fn call(&self, message: &Message) -> Result<Call, HeaderError> {
-        let mut call = Call::post(self.server.below("/"), &shape::ntfy(message, &self.topic));
+        let mut call = Call::post(self.server.below("/"), &render::ntfy(message, &self.topic));
         if let Some(token) = &self.token {
             let mut bearer = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret()))
                 .map_err(|_| HeaderError::Token)?;

@@ -19,7 +19,7 @@ use super::address::{Kind, Reach};
 use crate::plain::one_line;
 
 /// One address of several may be dead; the next one is tried after this time.
-const ADDRESS_WITHIN: Duration = Duration::from_secs(3);
+const ADDRESS_TIMEOUT: Duration = Duration::from_secs(3);
 /// Addresses of a name that are tried.
 const ADDRESSES_MAX: usize = 4;
 
@@ -124,7 +124,8 @@ impl Dialer {
             }
         }
         for address in addresses.into_iter().take(ADDRESSES_MAX) {
-            let connected = timeout(ADDRESS_WITHIN, TcpStream::connect(SocketAddr::new(address, port))).await;
+            let connected =
+                timeout(ADDRESS_TIMEOUT, TcpStream::connect(SocketAddr::new(address, port))).await;
             match connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
                 Ok(stream) => {
                     // Requests are small and sent at once.

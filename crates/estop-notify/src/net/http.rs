@@ -20,7 +20,7 @@ use crate::plain::one_line;
 pub(crate) const ANSWER_MAX: usize = 64 * 1024;
 
 /// The status says whether a message arrived; the rest of the answer is waited for no longer than this.
-const BODY_WITHIN: Duration = Duration::from_secs(2);
+const BODY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A request to be made.
 #[derive(Debug)]
@@ -155,7 +155,7 @@ async fn read(
             }
         }
     };
-    let _ = timeout(BODY_WITHIN, all).await;
+    let _ = timeout(BODY_TIMEOUT, all).await;
     Ok(Answer { status: parts.status, headers: parts.headers, body: read })
 }
 

@@ -12,13 +12,13 @@ use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
-use super::{CHANNELS_MAX, ChannelHealth, Command, Outside, Ready, Shown};
+use super::{CHANNELS_MAX, ChannelHealth, Command, NotifierEnv, Ready, Shown};
 use crate::alert_router::AlertRouter;
 use crate::github::REF;
 use crate::ids::test_message;
 use crate::message::Message;
 use crate::outbox::Outbox;
-use crate::outcome::Tried;
+use crate::outcome::SendOutcome;
 use crate::rule::RuleBook;
 use crate::sender::Sender;
 use crate::words::Words;
@@ -26,9 +26,9 @@ use crate::words::Words;
 /// Wishes that are taken in one go, so that a flood is stored in few writes and senders still get their turn.
 const BATCH: usize = 1_000;
 /// At the latest after this long it is looked whether something is due: the clock on the wall may have been set.
-const LOOK_WITHIN: Duration = Duration::from_secs(15);
+const LOOK_TIMEOUT: Duration = Duration::from_secs(15);
 /// When it ends, what is on its way gets this long.
-const END_WITHIN: Duration = Duration::from_secs(2);
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// What arrived is forgotten after a month, unless the retention says sooner; looked after once an hour.
 const KEPT_MS: i64 = 30 * 24 * 3_600_000;
 const SWEEP_EVERY_MS: i64 = 3_600_000;
@@ -40,7 +40,7 @@ pub(super) struct Worker {
     book: RuleBook,
     words: Words,
     senders: BTreeMap<Name, Arc<Sender>>,
-    outside: Outside,
+    outside: NotifierEnv,
     missed: Arc<AtomicU64>,
     shown: Arc<Mutex<Shown>>,
     swept_at: i64,
@@ -53,7 +53,7 @@ pub(super) struct Worker {
     under_way: HashMap<Id, DueAlert>,
 }
 
-type Sent = Result<(Id, Tried), JoinError>;
+type Sent = Result<(Id, SendOutcome), JoinError>;
 
 /// A small runtime. A name that is looked up holds a thread; a stuck one must not take another channel's.
 pub(super) fn runtime() -> std::io::Result<Runtime> {
@@ -65,7 +65,7 @@ impl Worker {
         store: Arc<dyn Alerts>,
         router: AlertRouter,
         ready: Ready,
-        outside: Outside,
+        outside: NotifierEnv,
         (missed, shown): (Arc<AtomicU64>, Arc<Mutex<Shown>>),
     ) -> Worker {
         let Ready { book, words, senders } = ready;
@@ -100,7 +100,7 @@ impl Worker {
     }
 
     async fn work(&mut self, mut waiting: mpsc::Receiver<Command>, mut urging: mpsc::Receiver<Command>) {
-        let mut on_their_way: JoinSet<Tried> = JoinSet::new();
+        let mut on_their_way: JoinSet<SendOutcome> = JoinSet::new();
         let mut wishes = Vec::new();
         loop {
             let wake = self.turn(&mut wishes, &mut on_their_way);
@@ -132,11 +132,11 @@ impl Worker {
             }
         };
         // What did not make it is in the store.
-        let _ = tokio::time::timeout(END_WITHIN, last).await;
+        let _ = tokio::time::timeout(END_TIMEOUT, last).await;
     }
 
     /// Does everything that is due; when to look again.
-    fn turn(&mut self, wishes: &mut Vec<Command>, on_their_way: &mut JoinSet<Tried>) -> Instant {
+    fn turn(&mut self, wishes: &mut Vec<Command>, on_their_way: &mut JoinSet<SendOutcome>) -> Instant {
         let now = (self.outside.clock)();
         for wish in wishes.drain(..) {
             self.grant(now, wish);
@@ -156,7 +156,7 @@ impl Worker {
         self.show(now);
         let wakes = [self.router.next_wake(), self.outbox.next_wake()];
         let wait = wakes.into_iter().flatten().min().map_or(i64::MAX, |at| at.saturating_sub(now).max(1));
-        Instant::now() + LOOK_WITHIN.min(Duration::from_millis(u64::try_from(wait).unwrap_or(1)))
+        Instant::now() + LOOK_TIMEOUT.min(Duration::from_millis(u64::try_from(wait).unwrap_or(1)))
     }
 
     fn grant(&mut self, now: i64, wish: Command) {
@@ -186,10 +186,10 @@ impl Worker {
         }
     }
 
-    fn send(&mut self, now: i64, due: DueAlert, on_their_way: &mut JoinSet<Tried>) {
+    fn send(&mut self, now: i64, due: DueAlert, on_their_way: &mut JoinSet<SendOutcome>) {
         let message: Result<Message, _> = serde_json::from_str(&due.alert.payload);
         let (Ok(message), Some(sender)) = (message, self.senders.get(&due.alert.target)) else {
-            let tried = Tried::Refused("the stored message cannot be read".to_owned());
+            let tried = SendOutcome::Refused("the stored message cannot be read".to_owned());
             self.finish(now, &due, &tried);
             return;
         };
@@ -202,16 +202,16 @@ impl Worker {
         let (id, tried) = match sent {
             Ok(sent) => sent,
             // A bug in a sender must not stop its channel.
-            Err(error) => (error.id(), Tried::failed("the sender broke down; please report it")),
+            Err(error) => (error.id(), SendOutcome::failed("the sender broke down; please report it")),
         };
         let Some(due) = self.under_way.remove(&id) else { return };
         self.finish((self.outside.clock)(), &due, &tried);
     }
 
-    fn finish(&mut self, now: i64, due: &DueAlert, tried: &Tried) {
+    fn finish(&mut self, now: i64, due: &DueAlert, tried: &SendOutcome) {
         let target = &due.alert.target;
         let is_test = self.tests.get(target) == Some(&due.alert.dedupe);
-        if is_test && matches!(tried, Tried::Delivered(_)) {
+        if is_test && matches!(tried, SendOutcome::Delivered(_)) {
             // Before the log says so: whoever reads that may ask for another.
             self.shown().tests.remove(target);
         }

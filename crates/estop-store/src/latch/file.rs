@@ -10,14 +10,14 @@ use estop_core::system::Channels;
 use estop_core::system::button::Latched;
 
 use super::slot::{self, SLOT};
-use super::{Entry, FoundLatch, FoundSlot, Mark};
+use super::{Entry, FoundLatch, FoundSlot, SlotVersion};
 use crate::data_folder::open_regular;
 
 /// The file's name in the data directory.
 const NAME: &str = "estop.latch";
 /// How long the lock is tried for. A holder that is stuck must not keep a kill from the disk: then it is written anyway.
-const LOCK_WITHIN: Duration = Duration::from_millis(300);
-const LOCK_EVERY: Duration = Duration::from_millis(5);
+const LOCK_TIMEOUT: Duration = Duration::from_millis(300);
+const LOCK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Where the latch of a data directory is.
 pub fn latch_path(data_dir: &Path) -> PathBuf {
@@ -57,11 +57,11 @@ impl LatchFile {
     /// none, or none of the right size.
     pub fn of(data_dir: &Path, writer: &str) -> LatchFile {
         let (data_dir, writer) = (data_dir.to_owned(), writer.to_owned());
-        LatchFile { data_dir, writer, folder: None, file: None, patience: LOCK_WITHIN, last: (0, 0) }
+        LatchFile { data_dir, writer, folder: None, file: None, patience: LOCK_TIMEOUT, last: (0, 0) }
     }
 
     /// Writes how the button stands, whatever was there. On the disk when it returns.
-    pub fn write(&mut self, latched: &Latched) -> io::Result<Mark> {
+    pub fn write(&mut self, latched: &Latched) -> io::Result<SlotVersion> {
         let entry = Entry::from(latched.clone());
         // It always decides to write.
         self.update(|_| Some(entry)).and_then(|mark| mark.ok_or_else(|| io::Error::other("not written")))
@@ -69,7 +69,10 @@ impl LatchFile {
 
     /// Writes what `decide` makes of the newest slot; nothing if it says so. Nobody else writes in between. On the disk
     /// when it returns.
-    pub fn update(&mut self, decide: impl FnOnce(FoundSlot) -> Option<Entry>) -> io::Result<Option<Mark>> {
+    pub fn update(
+        &mut self,
+        decide: impl FnOnce(FoundSlot) -> Option<Entry>,
+    ) -> io::Result<Option<SlotVersion>> {
         let id = |about: std::fs::Metadata| (about.dev(), about.ino());
         let there = std::fs::metadata(&self.data_dir).map(id).ok();
         let is_same = |folder: &File| there.is_none() || folder.metadata().map(id).ok() == there;
@@ -91,7 +94,10 @@ impl LatchFile {
         written
     }
 
-    fn update_locked(&mut self, decide: impl FnOnce(FoundSlot) -> Option<Entry>) -> io::Result<Option<Mark>> {
+    fn update_locked(
+        &mut self,
+        decide: impl FnOnce(FoundSlot) -> Option<Entry>,
+    ) -> io::Result<Option<SlotVersion>> {
         let path = latch_path(&self.data_dir);
         self.file = reopened(self.file.take(), &path)?;
         let bytes = self.file.as_ref().map(read_slots);
@@ -126,7 +132,7 @@ impl LatchFile {
     }
 
     /// Makes the file with both slots written: there is never one with less.
-    fn create(&mut self, entry: &Entry) -> io::Result<Mark> {
+    fn create(&mut self, entry: &Entry) -> io::Result<SlotVersion> {
         let path = latch_path(&self.data_dir);
         let fresh = path.with_extension("latch.new");
         let (first, second) = (self.mark(self.last.1 + 1), self.mark(self.last.1 + 2));
@@ -144,8 +150,8 @@ impl LatchFile {
         Ok(second)
     }
 
-    fn mark(&self, serial: u64) -> Mark {
-        Mark { writer: self.writer.clone(), serial }
+    fn mark(&self, serial: u64) -> SlotVersion {
+        SlotVersion { writer: self.writer.clone(), serial }
     }
 }
 
@@ -155,7 +161,7 @@ fn lock(folder: &File, patience: Duration) -> bool {
     loop {
         match folder.try_lock() {
             Ok(()) => return true,
-            Err(TryLockError::WouldBlock) if begun.elapsed() < patience => std::thread::sleep(LOCK_EVERY),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < patience => std::thread::sleep(LOCK_INTERVAL),
             Err(TryLockError::WouldBlock | TryLockError::Error(_)) => return false,
         }
     }

@@ -9,7 +9,7 @@ use estop_core::system::{GateView, System};
 use estop_core::time::Now;
 
 use super::requested_kill::{CLI, DAEMON, RequestedKill, is_of_daemon, is_of_this_daemon};
-use super::{Entry, FoundSlot, LatchFile, Mark};
+use super::{Entry, FoundSlot, LatchFile, SlotVersion};
 
 impl LatchFile {
     /// To be written as the estop that holds the data directory.
@@ -27,8 +27,8 @@ impl LatchFile {
     pub fn keep(
         &mut self,
         latched: &Latched,
-        is_taken_up: impl Fn(&Mark) -> bool,
-    ) -> io::Result<Option<Mark>> {
+        is_taken_up: impl Fn(&SlotVersion) -> bool,
+    ) -> io::Result<Option<SlotVersion>> {
         self.update(|slot| {
             let is_news =
                 slot.mark.as_ref().is_some_and(|mark| !is_of_this_daemon(mark) && !is_taken_up(mark));
@@ -39,7 +39,12 @@ impl LatchFile {
 
     /// Adds a kill by the core's own rules, so that a start finds what a running estop would have written. Gives the
     /// latch as it was written, and by which write.
-    pub fn kill(&mut self, press: &Press, is_first_start: bool, wall: i64) -> io::Result<(Latched, Mark)> {
+    pub fn kill(
+        &mut self,
+        press: &Press,
+        is_first_start: bool,
+        wall: i64,
+    ) -> io::Result<(Latched, SlotVersion)> {
         let mut after = None;
         let mark = self.update(|slot| {
             let entry = killed(slot, press, is_first_start, wall);

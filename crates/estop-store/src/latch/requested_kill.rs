@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use estop_core::system::button::{Latched, Press};
 use estop_core::system::{Channel, Channels, GateView, KillReason, SystemState};
 
-use super::{FoundLatch, FoundSlot, Mark};
+use super::{FoundLatch, FoundSlot, SlotVersion};
 
 /// What the names of those begin with who write without estop.
 const WITHOUT_ESTOP: &str = "cli-";
@@ -25,12 +25,12 @@ fn named(kind: &str) -> String {
 }
 
 /// Whether an estop wrote it, not somebody who killed without one.
-pub fn is_of_daemon(mark: &Mark) -> bool {
+pub fn is_of_daemon(mark: &SlotVersion) -> bool {
     !mark.writer.starts_with(WITHOUT_ESTOP)
 }
 
 /// Whether this very process wrote it, as the estop that holds the data directory.
-pub fn is_of_this_daemon(mark: &Mark) -> bool {
+pub fn is_of_this_daemon(mark: &SlotVersion) -> bool {
     mark.writer == *DAEMON
 }
 
@@ -47,7 +47,7 @@ pub struct RequestedKill {
 impl RequestedKill {
     /// The kill in a slot; `None` if it holds none: nobody unlocks in this way.
     pub fn of(slot: &FoundSlot) -> Option<RequestedKill> {
-        let FoundLatch::Said(latched) = &slot.found else { return None };
+        let FoundLatch::Valid(latched) = &slot.found else { return None };
         let gate = latched.gate;
         let shut = if gate.state == SystemState::Running { gate.shut } else { Channels::NONE };
         let asked = slot.asked.union(shut);

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Entry, FoundLatch, FoundSlot, Mark};
+use super::{Entry, FoundLatch, FoundSlot, SlotVersion};
 
 /// Bytes of a slot: a page, which disks write whole.
 pub(super) const SLOT: usize = 4096;
@@ -30,7 +30,7 @@ enum SlotError {
 
 /// A slot that was read.
 struct Slot {
-    mark: Mark,
+    mark: SlotVersion,
     entry: Entry,
 }
 
@@ -59,7 +59,7 @@ struct Text {
 pub(super) fn newest(bytes: &[u8]) -> FoundSlot {
     match newest_of(bytes) {
         Ok(Slot { mark, entry }) => {
-            FoundSlot { found: FoundLatch::Said(entry.latched), mark: Some(mark), asked: entry.asked }
+            FoundSlot { found: FoundLatch::Valid(entry.latched), mark: Some(mark), asked: entry.asked }
         }
         Err(why) => {
             FoundSlot { found: FoundLatch::Damaged(why.to_string()), mark: None, asked: Channels::NONE }
@@ -92,7 +92,7 @@ pub(super) fn place(bytes: &[u8]) -> (usize, u64) {
 }
 
 /// A slot's bytes. What does not fit is left out: the state always fits.
-pub(super) fn write(mark: &Mark, entry: &Entry) -> Vec<u8> {
+pub(super) fn write(mark: &SlotVersion, entry: &Entry) -> Vec<u8> {
     let mut text = Text::of(mark, entry);
     let mut body = text.body();
     if body.len() > SLOT - HEAD {
@@ -122,9 +122,9 @@ fn parse(slot: &[u8]) -> Option<Slot> {
 }
 
 impl Text {
-    fn of(mark: &Mark, entry: &Entry) -> Text {
+    fn of(mark: &SlotVersion, entry: &Entry) -> Text {
         let Latched { gate, reason, note, by, source, since, metadata } = entry.latched.clone();
-        let Mark { writer, serial } = mark.clone();
+        let SlotVersion { writer, serial } = mark.clone();
         Text {
             serial,
             writer,
@@ -154,7 +154,7 @@ impl Text {
         let gate = GateView { epoch, state, shut };
         let (by, source, since) = (by.into(), source.into(), since.as_millisecond());
         let latched = Latched { gate, reason, note, by, source, since, metadata };
-        Slot { mark: Mark { writer, serial }, entry: Entry { latched, asked } }
+        Slot { mark: SlotVersion { writer, serial }, entry: Entry { latched, asked } }
     }
 }
 

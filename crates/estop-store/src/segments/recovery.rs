@@ -7,7 +7,7 @@ use std::path::Path;
 
 use estop_core::ids::Hash64;
 use estop_core::time::Now;
-use estop_journal::{Checker, Found, Manifest, Mark, Position, Record, Sealed, State, check_line};
+use estop_journal::{Checker, Found, Manifest, Position, Record, Sealed, State, Watermark, check_line};
 
 use super::files::{Listing, MANIFEST, base_path, raw_path, sealed_path};
 use super::mark_file;
@@ -214,7 +214,7 @@ fn check_sealed(folder: &Path, listing: &Listing, manifest: &Manifest) -> Result
 
 struct Reading<'a> {
     folder: &'a Path,
-    mark: &'a Mark,
+    mark: &'a Watermark,
     must: Position,
     /// The machine has not stopped since: what was written is there. After a stop, behind what was synced some pages and files
     /// may be missing and later ones be there.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use estop_core::ids::{Hash64, Name};
 use estop_core::time::Now;
-use estop_journal::{End, FORMAT, Header, Mark, Position, State};
+use estop_journal::{End, FORMAT, Header, Position, State, Watermark};
 use nix::fcntl::{FallocateFlags, fallocate};
 
 use super::files::{Listing, base_path, raw_path, sealed_path, sync_folder, unfinished};
@@ -235,7 +235,7 @@ impl SegmentWriter {
         marks.serial += 1;
         let (journal, boot) = (self.journal, self.boot.clone());
         let (written, synced, serial) = (self.position(), marks.synced, marks.serial);
-        mark_file::write(&marks.file, &Mark { serial, journal, boot, written, synced, now })
+        mark_file::write(&marks.file, &Watermark { serial, journal, boot, written, synced, now })
     }
 
     /// How far the journal reaches.

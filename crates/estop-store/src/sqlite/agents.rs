@@ -6,7 +6,7 @@ use rusqlite::{Connection, Row, params};
 use super::Sqlite;
 use super::convert::{Named, StandingColumns, checksum, standing};
 use super::query::{all, change, one};
-use crate::agents::{Agent, AgentRepo, KeptState, Origin, StoredAgent};
+use crate::agents::{Agent, AgentRepo, AgentSnapshot, Origin, StoredAgent};
 use crate::error::StoreError;
 
 const COLUMNS: &str = "name, active, deactivated_by, deactivation_cause, paused, pause_cause, standing_since_mono, role,
@@ -47,11 +47,11 @@ impl AgentRepo for Sqlite {
         })
     }
 
-    fn states(&self) -> Result<Vec<KeptState>, StoreError> {
+    fn states(&self) -> Result<Vec<AgentSnapshot>, StoreError> {
         self.kept_states(None)
     }
 
-    fn state(&self, agent: &str) -> Result<Option<KeptState>, StoreError> {
+    fn state(&self, agent: &str) -> Result<Option<AgentSnapshot>, StoreError> {
         Ok(self.kept_states(Some(agent))?.pop())
     }
 
@@ -65,7 +65,7 @@ impl AgentRepo for Sqlite {
 }
 
 impl Sqlite {
-    fn kept_states(&self, name: Option<&str>) -> Result<Vec<KeptState>, StoreError> {
+    fn kept_states(&self, name: Option<&str>) -> Result<Vec<AgentSnapshot>, StoreError> {
         let columns = "SELECT s.agent, state, xxh3, last_seen_at FROM agent_snapshot AS s
             LEFT JOIN agent ON name = s.agent";
         self.read(|connection| match name {
@@ -75,13 +75,13 @@ impl Sqlite {
     }
 }
 
-fn kept_state(row: &Row<'_>) -> Result<KeptState, StoreError> {
+fn kept_state(row: &Row<'_>) -> Result<AgentSnapshot, StoreError> {
     let (agent, mut state): (Name, Vec<u8>) = (row.get(0)?, row.get(1)?);
     if row.get::<_, i64>(2)? != checksum(&state) {
         // It can be computed from the records.
         state.clear();
     }
-    Ok(KeptState { agent, state, last_seen_at: row.get(3)? })
+    Ok(AgentSnapshot { agent, state, last_seen_at: row.get(3)? })
 }
 
 fn get(connection: &Connection, name: &str) -> Result<Option<Agent>, StoreError> {

@@ -38,8 +38,8 @@ mod tests {
         let broken = ["CREATE TABLE a (x)", "CREATE TABLE b (x); CREATE TABLE a (y)"];
         assert!(migrate(&mut connection, &broken).is_err());
         assert_eq!(version(&connection)?, 1);
-        let mended = ["never run again", "CREATE TABLE b (x)"];
-        migrate(&mut connection, &mended)?;
+        let fixed = ["never run again", "CREATE TABLE b (x)"];
+        migrate(&mut connection, &fixed)?;
         assert_eq!(version(&connection)?, 2);
         Ok(())
     }

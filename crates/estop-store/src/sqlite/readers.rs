@@ -34,7 +34,7 @@ impl Readers {
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let mut loan = Loan { readers: self, connection: self.take() };
+        let mut loan = PooledReader { readers: self, connection: self.take() };
         if loan.connection.is_none() {
             loan.connection = Some(open::reader(&self.path)?);
         }
@@ -59,12 +59,12 @@ impl Readers {
 }
 
 /// Gives the connection back, whatever happened to the reader.
-struct Loan<'a> {
+struct PooledReader<'a> {
     readers: &'a Readers,
     connection: Option<Connection>,
 }
 
-impl Drop for Loan<'_> {
+impl Drop for PooledReader<'_> {
     fn drop(&mut self) {
         let mut pool = self.readers.pool();
         pool.busy -= 1;

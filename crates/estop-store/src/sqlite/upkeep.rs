@@ -6,7 +6,7 @@ use super::Sqlite;
 use super::query::change;
 use crate::error::StoreError;
 use crate::journal::Durability;
-use crate::upkeep::{Old, Upkeep};
+use crate::upkeep::{RetentionCutoffs, Upkeep};
 
 /// Rows of a table that go in one step: a few milliseconds.
 const ROWS_A_STEP: i64 = 500;
@@ -20,7 +20,7 @@ const CASES_MAX: i64 = 100_000;
 const RUNS_MAX: i64 = 1_000_000;
 
 impl Upkeep for Sqlite {
-    fn sweep(&self, old: Old) -> Result<usize, StoreError> {
+    fn sweep(&self, old: RetentionCutoffs) -> Result<usize, StoreError> {
         self.write_settings(move |connection| sweep(connection, old))
     }
 
@@ -33,7 +33,7 @@ impl Upkeep for Sqlite {
     }
 }
 
-fn sweep(connection: &Connection, old: Old) -> Result<usize, StoreError> {
+fn sweep(connection: &Connection, old: RetentionCutoffs) -> Result<usize, StoreError> {
     let some = |sql: &str, before: i64| change(connection, sql, [before, ROWS_A_STEP]);
     let mut gone = 0;
     gone += some(

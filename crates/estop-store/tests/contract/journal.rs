@@ -188,7 +188,7 @@ pub(crate) fn st_1_a_batch_is_stored_whole_or_not_at_all(place: &impl Place) {
     assert_eq!(store.events(&EventFilter::default(), 9), Ok(Vec::new()));
 
     batch.events[1].detail = "{\"why\":1}".to_owned();
-    store.append(Arc::new(batch), Durability::Disk).expect("mended");
+    store.append(Arc::new(batch), Durability::Disk).expect("fixed");
     assert_eq!(store.last_seq(), Ok(1));
     assert_eq!(store.events(&EventFilter::default(), 9).map(|events| events.len()), Ok(2));
 }

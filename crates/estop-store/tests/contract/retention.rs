@@ -5,8 +5,8 @@ use std::sync::Arc;
 use estop_core::engine::Snapshot;
 use estop_journal::SYSTEM;
 use estop_store::{
-    Access, CaseFilter, CaseStatus, Cases, Durability, EventFilter, Incident, Journal, Ledger, Old,
-    RunFilter, RunRepo, Spend, SpendBy, SpendQuery, Token, Upkeep,
+    Access, CaseFilter, CaseStatus, Cases, Durability, EventFilter, Incident, Journal, Ledger,
+    RetentionCutoffs, RunFilter, RunRepo, Spend, SpendBy, SpendQuery, Token, Upkeep,
 };
 
 use super::journal::event;
@@ -150,7 +150,7 @@ pub(crate) fn st_1_events_are_kept_as_long_as_asked(place: &impl Place) {
     fixture.seal(&store);
     assert_eq!(fixture.prune(&store), 30);
     assert_eq!(left(), Ok(30));
-    let old = Old { events_before: Some(11 * MINUTE), ..Old::default() };
+    let old = RetentionCutoffs { events_before: Some(11 * MINUTE), ..RetentionCutoffs::default() };
     while store.sweep(old).expect("it sweeps") > 0 {}
     assert_eq!(left(), Ok(20));
 }
@@ -181,13 +181,13 @@ pub(crate) fn st_3_old_rows_go_and_what_is_open_stays(place: &impl Place) {
         let runs = store.runs(&RunFilter::default(), 100).expect("runs").len();
         (incidents, runs, days, store.tokens().expect("tokens").len())
     };
-    assert_eq!(store.sweep(Old::default()), Ok(0), "without a bound nothing goes");
-    let old = Old {
+    assert_eq!(store.sweep(RetentionCutoffs::default()), Ok(0), "without a bound nothing goes");
+    let old = RetentionCutoffs {
         cases_before: Some(150),
         runs_before: Some(120),
         spend_before_day: Some(7),
         access_before: Some(30),
-        ..Old::default()
+        ..RetentionCutoffs::default()
     };
     while store.sweep(old).expect("it sweeps") > 0 {}
     assert_eq!(counts(), (10, 8, 13, 17), "open cases and tokens in use stay");

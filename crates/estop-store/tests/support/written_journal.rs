@@ -8,7 +8,7 @@ use estop_core::event::Event;
 use estop_core::ids::Hash64;
 use estop_core::system::SystemEvent;
 use estop_core::time::{Millis, Now};
-use estop_journal::{Body, Payload, SYSTEM, State, write_record};
+use estop_journal::{Payload, RecordBody, SYSTEM, State, write_record};
 use estop_store::Cursor;
 use estop_store::segments::{JOURNAL_FOLDER, JournalReader, SegmentWriter, prune_oldest, recover, seal};
 use serde::Serialize;
@@ -21,7 +21,7 @@ pub(crate) const BOOT: &str = "test";
 pub(crate) struct WrittenJournal {
     pub(crate) writer: SegmentWriter,
     pub(crate) state: State,
-    body: Body,
+    body: RecordBody,
 }
 
 impl WrittenJournal {
@@ -35,7 +35,7 @@ impl WrittenJournal {
             }
             None => (SegmentWriter::create(&folder, JOURNAL, BOOT, now).expect("begun"), State::default()),
         };
-        WrittenJournal { writer, state, body: Body::default() }
+        WrittenJournal { writer, state, body: RecordBody::default() }
     }
 
     /// Writes what happened to an agent; gives the record's number.

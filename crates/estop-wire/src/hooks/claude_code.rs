@@ -44,7 +44,7 @@ pub(super) const KEYS: &Fields<Key> = &[
     ("tool_response", Key::Result),
     ("error", Key::Error),
     ("is_interrupt", Key::Interrupted),
-    ("last_assistant_message", Key::LastWords),
+    ("last_assistant_message", Key::LastMessage),
     ("agent_id", Key::Subagent),
 ];
 

@@ -52,7 +52,7 @@ const CONTRACT: Contract = Contract {
     ],
     inside: &[
         ("rootSessionId", Key::Root),
-        ("outputText", Key::LastWords),
+        ("outputText", Key::LastMessage),
         ("id", Key::Call),
         ("name", Key::Tool),
         ("toolName", Key::Tool),

@@ -62,7 +62,7 @@ const KEYS: &Fields<Key> = &[
     ("result", Key::Result),
     ("exit_code", Key::ExitCode),
     ("failed", Key::Failed),
-    ("last_words", Key::LastWords),
+    ("last_words", Key::LastMessage),
     ("gate", Key::Gate),
 ];
 

@@ -9,7 +9,7 @@ use estop_core::ended::Ended;
 use estop_core::event::ToolGate;
 
 use super::{HookClient, HookError, HookEvent, HookFault, HookIn, ToolCall, ToolResult, error};
-use crate::json::{self, Fault, Fields, Kind, Raw, Scanner, What};
+use crate::json::{self, Fields, Kind, ParseError, ParseErrorKind, Raw, Scanner};
 
 /// What a key of a payload is to us.
 #[derive(Clone, Copy, PartialEq)]
@@ -35,7 +35,7 @@ pub(super) enum Key {
     /// A tool's exit code or whether it failed, in our own form.
     ExitCode,
     Failed,
-    LastWords,
+    LastMessage,
     /// Who saw the call, in our own form.
     Gate,
     /// A command outside of arguments (Cursor).
@@ -72,7 +72,7 @@ pub(super) struct Seen<'a> {
     pub(super) interrupted: bool,
     pub(super) exit_code: Option<i64>,
     pub(super) failed: Option<bool>,
-    pub(super) last_words: Option<String>,
+    pub(super) last_message: Option<String>,
     pub(super) gate: ToolGate,
     pub(super) command: Option<Cow<'a, str>>,
     pub(super) root: Option<Cow<'a, str>>,
@@ -114,7 +114,7 @@ impl Contract {
         }
     }
 
-    fn see<'a>(&self, s: &mut Scanner<'a>) -> Result<Seen<'a>, Fault> {
+    fn see<'a>(&self, s: &mut Scanner<'a>) -> Result<Seen<'a>, ParseError> {
         let mut seen = Seen::default();
         s.object(self.keys, |s, key| match key {
             Key::Inside(_) if s.kind()? == Kind::Object => s.object(self.inside, |s, key| seen.take(s, key)),
@@ -136,7 +136,7 @@ impl Contract {
             | Key::Interrupted
             | Key::ExitCode
             | Key::Failed
-            | Key::LastWords
+            | Key::LastMessage
             | Key::Gate
             | Key::Command
             | Key::Root
@@ -166,7 +166,7 @@ impl Contract {
         }
     }
 
-    fn understand(&self, seen: Seen<'_>, event: HookEvent, name: &str) -> Result<HookIn, Fault> {
+    fn understand(&self, seen: Seen<'_>, event: HookEvent, name: &str) -> Result<HookIn, ParseError> {
         let is_tool = matches!(event, HookEvent::ToolRequested | HookEvent::ToolFinished);
         let tool = if is_tool { Some(tool_call(&seen)?) } else { None };
         let result = (event == HookEvent::ToolFinished).then(|| (self.result)(&seen, name));
@@ -182,7 +182,7 @@ impl Contract {
             gate: seen.gate,
             tool,
             result,
-            last_words: seen.last_words,
+            last_message: seen.last_message,
             ..HookIn::empty(self.client, event, name)
         })
     }
@@ -190,7 +190,7 @@ impl Contract {
 
 impl<'a> Seen<'a> {
     /// Takes the next value for this key. What a deeper object says again is the same thing in other words.
-    fn take(&mut self, s: &mut Scanner<'a>, key: Key) -> Result<(), Fault> {
+    fn take(&mut self, s: &mut Scanner<'a>, key: Key) -> Result<(), ParseError> {
         match key {
             Key::Session => self.session = s.text()?,
             Key::Agent => self.agent = s.text()?,
@@ -207,7 +207,7 @@ impl<'a> Seen<'a> {
             Key::Transcript => self.transcript = lenient(s)?,
             Key::Model => self.model = lenient(s)?,
             Key::Prompt => self.prompt = lenient(s)?,
-            Key::LastWords => self.last_words = lenient(s)?,
+            Key::LastMessage => self.last_message = lenient(s)?,
             Key::Gate => self.gate = gate(s)?,
             Key::Interrupted => self.interrupted = s.skip()?.text == "true",
             Key::ExitCode => self.exit_code = s.skip()?.text.parse().ok(),
@@ -224,7 +224,7 @@ impl<'a> Seen<'a> {
 }
 
 /// Who saw the call: `hook` or `mcp`.
-fn gate(s: &mut Scanner<'_>) -> Result<ToolGate, Fault> {
+fn gate(s: &mut Scanner<'_>) -> Result<ToolGate, ParseError> {
     let found = s.kind()?;
     let wrong = s.shape("`hook` or `mcp`", found);
     match s.text()?.as_deref() {
@@ -235,7 +235,7 @@ fn gate(s: &mut Scanner<'_>) -> Result<ToolGate, Fault> {
 }
 
 /// Its text, or nothing if it is none.
-fn lenient(s: &mut Scanner<'_>) -> Result<Option<String>, Fault> {
+fn lenient(s: &mut Scanner<'_>) -> Result<Option<String>, ParseError> {
     let raw = s.skip()?;
     Ok(text_of(&raw).map(Cow::into_owned))
 }
@@ -271,8 +271,8 @@ pub(super) fn inner<'a>(raw: &Raw<'a>, key: &'static str) -> Option<Raw<'a>> {
     all.ok().and(found)
 }
 
-fn tool_call(seen: &Seen<'_>) -> Result<ToolCall, Fault> {
-    let missing = |name| Fault { at: 0, what: What::Missing(name) };
+fn tool_call(seen: &Seen<'_>) -> Result<ToolCall, ParseError> {
+    let missing = |name| ParseError { at: 0, what: ParseErrorKind::Missing(name) };
     let id = seen.call.as_deref().filter(|id| !id.is_empty()).map(str::to_owned);
     if let Some(command) = &seen.command {
         // Cursor's shell events have no tool: the command is the call.
@@ -284,7 +284,7 @@ fn tool_call(seen: &Seen<'_>) -> Result<ToolCall, Fault> {
 }
 
 /// Arguments as JSON text. Two equal keys are an error: client and estop could read different commands.
-fn arguments(args: Option<&Raw<'_>>) -> Result<String, Fault> {
+fn arguments(args: Option<&Raw<'_>>) -> Result<String, ParseError> {
     let Some(raw) = args else { return Ok("{}".to_owned()) };
     match raw.kind() {
         Kind::Null => Ok("{}".to_owned()),

@@ -93,13 +93,13 @@ pub enum ReadError {
 
 /// What is wrong at some byte: cheap to make, explained only when it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct ParseError {
     pub(crate) at: usize,
-    pub(crate) what: What,
+    pub(crate) what: ParseErrorKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum ParseErrorKind {
     Syntax(&'static str),
     Trailing,
     TooDeep,
@@ -112,13 +112,13 @@ pub(crate) enum What {
     TooMany { what: &'static str, max: usize },
 }
 
-impl Fault {
-    pub(crate) fn syntax(at: usize, what: &'static str) -> Fault {
-        Fault { at, what: What::Syntax(what) }
+impl ParseError {
+    pub(crate) fn syntax(at: usize, what: &'static str) -> ParseError {
+        ParseError { at, what: ParseErrorKind::Syntax(what) }
     }
 
-    pub(crate) fn ends_early(at: usize) -> Fault {
-        Fault::syntax(at, "the text ends too early")
+    pub(crate) fn ends_early(at: usize) -> ParseError {
+        ParseError::syntax(at, "the text ends too early")
     }
 
     /// The error to tell, with the path of the place in this document.
@@ -129,22 +129,22 @@ impl Fault {
             path => format!("`{path}`"),
         };
         match self.what {
-            What::Syntax(what) => ReadError::Syntax { what, at },
-            What::Trailing => ReadError::Trailing { at },
-            What::TooDeep => ReadError::TooDeep { at },
-            What::Shape { expected, found } => {
+            ParseErrorKind::Syntax(what) => ReadError::Syntax { what, at },
+            ParseErrorKind::Trailing => ReadError::Trailing { at },
+            ParseErrorKind::TooDeep => ReadError::TooDeep { at },
+            ParseErrorKind::Shape { expected, found } => {
                 ReadError::Shape { place: place(), expected, found: found.words() }
             }
-            What::Missing(name) => {
+            ParseErrorKind::Missing(name) => {
                 let path = place::path(document, at);
                 let dot = if path.is_empty() { "" } else { "." };
                 ReadError::Missing { place: format!("`{path}{dot}{name}`") }
             }
-            What::DuplicateKey => ReadError::DuplicateKey { place: place() },
-            What::KeyCase(expected) => ReadError::KeyCase { place: place(), expected },
-            What::HalfSurrogate => ReadError::HalfSurrogate { place: place() },
-            What::OutOfRange => ReadError::OutOfRange { place: place() },
-            What::TooMany { what, max } => ReadError::TooMany { place: place(), what, max },
+            ParseErrorKind::DuplicateKey => ReadError::DuplicateKey { place: place() },
+            ParseErrorKind::KeyCase(expected) => ReadError::KeyCase { place: place(), expected },
+            ParseErrorKind::HalfSurrogate => ReadError::HalfSurrogate { place: place() },
+            ParseErrorKind::OutOfRange => ReadError::OutOfRange { place: place() },
+            ParseErrorKind::TooMany { what, max } => ReadError::TooMany { place: place(), what, max },
         }
     }
 }

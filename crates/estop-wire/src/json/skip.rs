@@ -5,7 +5,7 @@
 
 use estop_core::steps;
 
-use super::fault::{Fault, What};
+use super::fault::{ParseError, ParseErrorKind};
 
 /// Levels of nesting that are read. Real requests have fewer than 30 (deep JSON schemas of tools); the providers' own
 /// parsers stop at 100 to 1000.
@@ -29,7 +29,7 @@ pub(super) fn white_space(bytes: &[u8], mut at: usize) -> usize {
 }
 
 /// Walks over the value that starts at `at`, inside `depth` open lists and objects.
-pub(super) fn value(bytes: &[u8], mut at: usize, depth: usize) -> Result<End, Fault> {
+pub(super) fn value(bytes: &[u8], mut at: usize, depth: usize) -> Result<End, ParseError> {
     let mut open = Open { kinds: 0, levels: depth };
     let mut said = 0;
     loop {
@@ -63,8 +63,8 @@ pub(super) fn value(bytes: &[u8], mut at: usize, depth: usize) -> Result<End, Fa
             Some(b't') => at = word(bytes, at, b"true")?,
             Some(b'f') => at = word(bytes, at, b"false")?,
             Some(b'n') => at = word(bytes, at, b"null")?,
-            Some(_) => return Err(Fault::syntax(at, "a value is expected")),
-            None => return Err(Fault::ends_early(at)),
+            Some(_) => return Err(ParseError::syntax(at, "a value is expected")),
+            None => return Err(ParseError::ends_early(at)),
         }
         // A value has ended: close what ends with it, up to the comma before the next one.
         loop {
@@ -87,9 +87,9 @@ pub(super) fn value(bytes: &[u8], mut at: usize, depth: usize) -> Result<End, Fa
                     open.leave();
                     at += 1;
                 }
-                (Some(_), true) => return Err(Fault::syntax(at, "`,` or `}` is expected")),
-                (Some(_), false) => return Err(Fault::syntax(at, "`,` or `]` is expected")),
-                (None, _) => return Err(Fault::ends_early(at)),
+                (Some(_), true) => return Err(ParseError::syntax(at, "`,` or `}` is expected")),
+                (Some(_), false) => return Err(ParseError::syntax(at, "`,` or `]` is expected")),
+                (None, _) => return Err(ParseError::ends_early(at)),
             }
         }
     }
@@ -102,9 +102,9 @@ struct Open {
 }
 
 impl Open {
-    fn enter(&mut self, at: usize, object: bool) -> Result<(), Fault> {
+    fn enter(&mut self, at: usize, object: bool) -> Result<(), ParseError> {
         if self.levels == DEPTH_MAX {
-            return Err(Fault { at, what: What::TooDeep });
+            return Err(ParseError { at, what: ParseErrorKind::TooDeep });
         }
         self.levels += 1;
         self.kinds = self.kinds << 1 | u128::from(object);
@@ -122,25 +122,25 @@ impl Open {
 }
 
 /// Walks over a key, its colon and the white space after it.
-fn key(bytes: &[u8], at: usize) -> Result<End, Fault> {
+fn key(bytes: &[u8], at: usize) -> Result<End, ParseError> {
     let end = string(bytes, at)?;
     Ok(End { at: colon(bytes, end.at)?, said: end.said })
 }
 
 /// Walks over the colon after a key, with the white space around it.
 #[inline]
-pub(super) fn colon(bytes: &[u8], at: usize) -> Result<usize, Fault> {
+pub(super) fn colon(bytes: &[u8], at: usize) -> Result<usize, ParseError> {
     let at = white_space(bytes, at);
     match bytes.get(at) {
         Some(b':') => Ok(white_space(bytes, at + 1)),
-        Some(_) => Err(Fault::syntax(at, "`:` is expected")),
-        None => Err(Fault::ends_early(at)),
+        Some(_) => Err(ParseError::syntax(at, "`:` is expected")),
+        None => Err(ParseError::ends_early(at)),
     }
 }
 
 /// Walks over the string whose quotation mark stands at `at`.
 #[inline]
-pub(super) fn string(bytes: &[u8], at: usize) -> Result<End, Fault> {
+pub(super) fn string(bytes: &[u8], at: usize) -> Result<End, ParseError> {
     // Most have no escapes.
     match plain_string(bytes, at) {
         Some(end) => Ok(end),
@@ -170,11 +170,11 @@ pub(super) fn plain_digits(bytes: &[u8], at: usize) -> Option<End> {
 }
 
 #[inline(never)]
-fn string_with_escapes(bytes: &[u8], at: usize) -> Result<End, Fault> {
+fn string_with_escapes(bytes: &[u8], at: usize) -> Result<End, ParseError> {
     match bytes.get(at) {
         Some(b'"') => {}
-        Some(_) => return Err(Fault::syntax(at, "a key in quotation marks is expected")),
-        None => return Err(Fault::ends_early(at)),
+        Some(_) => return Err(ParseError::syntax(at, "a key in quotation marks is expected")),
+        None => return Err(ParseError::ends_early(at)),
     }
     let mut said = 0;
     let mut at = at + 1;
@@ -193,18 +193,18 @@ fn string_with_escapes(bytes: &[u8], at: usize) -> Result<End, Fault> {
                     said += decoded;
                 }
             }
-            Some(_) => return Err(Fault::syntax(at, "a control character in a text must be escaped")),
-            None => return Err(Fault::ends_early(at)),
+            Some(_) => return Err(ParseError::syntax(at, "a control character in a text must be escaped")),
+            None => return Err(ParseError::ends_early(at)),
         }
     }
 }
 
 /// Length of the escape at `at`, and of what it stands for in UTF-8. Half a surrogate pair counts 2, a pair is 4.
-fn escape(bytes: &[u8], at: usize) -> Result<(usize, usize), Fault> {
+fn escape(bytes: &[u8], at: usize) -> Result<(usize, usize), ParseError> {
     match bytes.get(at + 1) {
         Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok((2, 1)),
         Some(b'u') => {
-            let unit = code_unit(bytes, at).ok_or(Fault::syntax(at, "`\\u` takes four hex digits"))?;
+            let unit = code_unit(bytes, at).ok_or(ParseError::syntax(at, "`\\u` takes four hex digits"))?;
             let decoded = match unit {
                 0..0x80 => 1,
                 0x80..0x800 | 0xd800..0xe000 => 2,
@@ -212,8 +212,8 @@ fn escape(bytes: &[u8], at: usize) -> Result<(usize, usize), Fault> {
             };
             Ok((6, decoded))
         }
-        Some(_) => Err(Fault::syntax(at, "unknown escape in a text")),
-        None => Err(Fault::ends_early(at + 1)),
+        Some(_) => Err(ParseError::syntax(at, "unknown escape in a text")),
+        None => Err(ParseError::ends_early(at + 1)),
     }
 }
 
@@ -299,10 +299,10 @@ fn specials(word: u64) -> u64 {
 }
 
 /// Walks over a number.
-fn number(bytes: &[u8], at: usize) -> Result<usize, Fault> {
+fn number(bytes: &[u8], at: usize) -> Result<usize, ParseError> {
     let fault = |at: usize| match bytes.get(at) {
-        Some(_) => Fault::syntax(at, "a digit is expected"),
-        None => Fault::ends_early(at),
+        Some(_) => ParseError::syntax(at, "a digit is expected"),
+        None => ParseError::ends_early(at),
     };
     let some_digits = |at: usize| {
         let end = digits(bytes, at);
@@ -328,13 +328,13 @@ fn digits(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-fn word(bytes: &[u8], at: usize, word: &[u8]) -> Result<usize, Fault> {
+fn word(bytes: &[u8], at: usize, word: &[u8]) -> Result<usize, ParseError> {
     let there = bytes.get(at..).unwrap_or_default();
     if there.starts_with(word) {
         return Ok(at + word.len());
     }
     if word.starts_with(there) {
-        return Err(Fault::ends_early(bytes.len()));
+        return Err(ParseError::ends_early(bytes.len()));
     }
-    Err(Fault::syntax(at, "a value is expected"))
+    Err(ParseError::syntax(at, "a value is expected"))
 }

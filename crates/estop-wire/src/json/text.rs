@@ -5,17 +5,17 @@ use std::borrow::Cow;
 use estop_core::steps;
 
 use super::Raw;
-use super::fault::{Fault, What};
+use super::fault::{ParseError, ParseErrorKind};
 use super::skip::code_unit;
 
 /// The text of a string; borrowed where nothing is escaped. `raw` must be a string.
 #[inline(always)]
-pub(super) fn decode<'a>(raw: &Raw<'a>) -> Result<Cow<'a, str>, Fault> {
+pub(super) fn decode<'a>(raw: &Raw<'a>) -> Result<Cow<'a, str>, ParseError> {
     let inner = raw.text.get(1..raw.text.len().saturating_sub(1)).unwrap_or_default();
     if raw.said == inner.len() {
         return Ok(Cow::Borrowed(inner));
     }
-    let half = Fault { at: raw.at, what: What::HalfSurrogate };
+    let half = ParseError { at: raw.at, what: ParseErrorKind::HalfSurrogate };
     unescape(inner, raw.said).map(Cow::Owned).ok_or(half)
 }
 

@@ -87,7 +87,7 @@ const NAME_MAX: usize = 128;
 
 /// What is assigned to this name is a secret.
 pub(super) fn is_secret_name(name: &str) -> bool {
-    const WITHIN: &[&str] = &[
+    const TIMEOUT: &[&str] = &[
         "apikey",
         "secret",
         "password",
@@ -122,7 +122,7 @@ pub(super) fn is_secret_name(name: &str) -> bool {
     let after_word =
         |end: &&str| plain.len() > end.len() && plain.ends_with(end) && has_border(name, end.len());
     is_key_of_something
-        || WITHIN.iter().any(|word| plain.contains(word))
+        || TIMEOUT.iter().any(|word| plain.contains(word))
         || AT_END.iter().any(|end| plain.ends_with(end))
         || AFTER_WORD.iter().any(after_word)
 }

@@ -1,6 +1,6 @@
 //! Ids of requests, as they were written and as they compare.
 
-use crate::json::{Fault, Kind, Raw};
+use crate::json::{Kind, ParseError, Raw};
 
 /// The id of a request. Two spellings of one id are equal: a server may answer `"a"` to `"\u0061"`, and `1` to `1.0`.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
 
 impl Id {
     /// The id in this value; `None` if it can be none, or is too long to be one.
-    pub(super) fn of(raw: &Raw<'_>) -> Result<Option<Id>, Fault> {
+    pub(super) fn of(raw: &Raw<'_>) -> Result<Option<Id>, ParseError> {
         if raw.text.len() > ID_BYTES_MAX {
             return Ok(None);
         }

@@ -6,7 +6,7 @@ use estop_core::steps;
 
 use super::Id;
 use super::id::ID_BYTES_MAX;
-use crate::json::{self, Fault, Fields, Kind, Raw, ReadError, Scanner, What};
+use crate::json::{self, Fields, Kind, ParseError, ParseErrorKind, Raw, ReadError, Scanner};
 
 /// A message.
 #[derive(Clone, Debug)]
@@ -227,7 +227,7 @@ struct Seen<'a> {
     error: Option<Raw<'a>>,
 }
 
-fn see<'a>(s: &mut Scanner<'a>) -> Result<Seen<'a>, Fault> {
+fn see<'a>(s: &mut Scanner<'a>) -> Result<Seen<'a>, ParseError> {
     let mut seen = Seen { id: None, method: None, params: None, result: None, error: None };
     s.object(KEYS, |s, key| {
         match key {
@@ -282,7 +282,9 @@ fn call<'a>(id: Option<Id>, params: Option<Raw<'a>>, document: &str) -> Result<C
         return Err(Unread { id: None, code: INVALID_REQUEST, why });
     };
     let read = || {
-        let Some(params) = params else { return Err(Fault { at: 0, what: What::Missing("params") }) };
+        let Some(params) = params else {
+            return Err(ParseError { at: 0, what: ParseErrorKind::Missing("params") });
+        };
         let mut call = (None, Cow::Borrowed("{}"), false);
         params.scanner().object(PARAMS, |s, param| {
             match param {
@@ -294,7 +296,7 @@ fn call<'a>(id: Option<Id>, params: Option<Raw<'a>>, document: &str) -> Result<C
         })?;
         let (name, arguments, wants_result_type) = call;
         let name = name.filter(|name| !name.is_empty());
-        let name = name.ok_or(Fault { at: params.at, what: What::Missing("name") })?;
+        let name = name.ok_or(ParseError { at: params.at, what: ParseErrorKind::Missing("name") })?;
         Ok((name, arguments, wants_result_type))
     };
     match read() {
@@ -308,7 +310,7 @@ fn call<'a>(id: Option<Id>, params: Option<Raw<'a>>, document: &str) -> Result<C
 }
 
 /// Arguments as JSON. Two equal keys are an error: server and estop could read different ones.
-fn arguments<'a>(s: &mut Scanner<'a>) -> Result<Cow<'a, str>, Fault> {
+fn arguments<'a>(s: &mut Scanner<'a>) -> Result<Cow<'a, str>, ParseError> {
     match s.kind()? {
         Kind::Null => s.skip().map(|_| Cow::Borrowed("{}")),
         Kind::Object => {

@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::{Kind, Refusal};
+use super::{ErrorDetails, Kind};
 use crate::protocol::{Family, Protocol};
 
 /// Past every number a real stream reaches: where the stream was cut is not known here, and events are ordered by it.
 const LAST_SEQUENCE_NUMBER: u32 = 1_000_000_000;
 
 /// The body of an error with this status.
-pub(super) fn body(protocol: Protocol, status: u16, refusal: &Refusal<'_>) -> Value {
-    let Refusal { code, message, .. } = refusal;
+pub(super) fn body(protocol: Protocol, status: u16, refusal: &ErrorDetails<'_>) -> Value {
+    let ErrorDetails { code, message, .. } = refusal;
     match protocol.family() {
         Family::OpenAi => {
             json!({"error": {"message": message, "type": openai_type(refusal.kind), "param": null, "code": code}})
@@ -34,7 +34,7 @@ pub(super) struct ErrorEvent {
 }
 
 /// The error inside a stream, whose status was 200.
-pub(super) fn event(protocol: Protocol, refusal: &Refusal<'_>) -> ErrorEvent {
+pub(super) fn event(protocol: Protocol, refusal: &ErrorDetails<'_>) -> ErrorEvent {
     let data = body(protocol, status_in_stream(refusal.kind), refusal);
     match protocol {
         Protocol::OpenAiResponses => {
@@ -66,7 +66,7 @@ fn status_in_stream(kind: Kind) -> u16 {
 }
 
 /// `invalid_prompt` is the one code that stops Codex and shows the person our sentence.
-fn response_failed(refusal: &Refusal<'_>) -> Value {
+fn response_failed(refusal: &ErrorDetails<'_>) -> Value {
     let code = match refusal.kind {
         Kind::Stop | Kind::BadRequest { .. } => "invalid_prompt",
         Kind::Wait { .. } => "rate_limit_exceeded",

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use estop_core::ended::Ended;
 
-use super::content::{Part, Said, scan, scan_unseen};
+use super::content::{MessageContent, Part, scan, scan_unseen};
+use super::conversation::{AssistantCall, BoundedVec, CallOutput, Consecutive, Conversation, Orphans};
 use super::limit::Limit;
-use super::talk::{Called, Came, Few, InARow, Orphans, Talk};
 use super::{RequestIn, missing};
-use crate::json::{Fault, Fields, Raw, Scanner};
+use crate::json::{Fields, ParseError, Raw, Scanner};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Field {
@@ -32,22 +32,22 @@ const REQUEST: &Fields<Field> = &[
     ("mcp_servers", Field::Elsewhere),
 ];
 
-pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
+pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, ParseError> {
     let start = s.place();
     let mut request = RequestIn::default();
-    let (mut talk, mut limit) = (Talk::default(), Limit::default());
+    let (mut conversation, mut limit) = (Conversation::default(), Limit::default());
     let (mut system, mut messages) = (None, false);
     s.object(REQUEST, |s, field| {
         match field {
             Field::Model => request.model = s.text()?,
             Field::Stream => request.stream = s.flag()?.unwrap_or(false),
             Field::MaxTokens => limit.at_most(s.count()?),
-            Field::System => system = scan_unseen(s, &mut talk.text_bytes)?,
+            Field::System => system = scan_unseen(s, &mut conversation.text_bytes)?,
             Field::Messages => {
                 messages = true;
-                s.list("a list of messages", |s| message(s, &mut talk))?;
+                s.list("a list of messages", |s| message(s, &mut conversation))?;
             }
-            Field::Tools => talk.text_bytes += s.skip()?.text.len(),
+            Field::Tools => conversation.text_bytes += s.skip()?.text.len(),
             Field::Elsewhere => request.refers_to_more |= !matches!(s.skip()?.text, "null" | "[]"),
         }
         Ok(())
@@ -55,10 +55,10 @@ pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
     if !messages {
         return Err(missing(start, "messages"));
     }
-    limit.tell(&mut request);
-    talk.finish(Orphans::Dropped, &mut request)?;
+    limit.record(&mut request);
+    conversation.finish(Orphans::Dropped, &mut request)?;
     if let Some(system) = system {
-        request.system = Said::parts(Some(system)).system()?;
+        request.system = MessageContent::parts(Some(system)).system()?;
     }
     Ok(request)
 }
@@ -71,15 +71,15 @@ enum MessageField {
 
 const MESSAGE: &Fields<MessageField> = &[("role", MessageField::Role), ("content", MessageField::Content)];
 
-fn message<'a>(s: &mut Scanner<'a>, talk: &mut Talk<'a>) -> Result<(), Fault> {
+fn message<'a>(s: &mut Scanner<'a>, conversation: &mut Conversation<'a>) -> Result<(), ParseError> {
     let start = s.place();
     let (mut role, mut content) = (None, None);
-    let (mut calls, mut results) = (Few::calls(), Few::results());
+    let (mut calls, mut results) = (BoundedVec::calls(), BoundedVec::results());
     s.object(MESSAGE, |s, field| {
         match field {
             MessageField::Role => role = s.text()?,
             MessageField::Content => {
-                content = scan(s, &mut talk.text_bytes, &mut |part| {
+                content = scan(s, &mut conversation.text_bytes, &mut |part| {
                     if part.is_call() {
                         calls.push(called(&part)?, part.at())?;
                     } else if part.is_result() {
@@ -91,17 +91,17 @@ fn message<'a>(s: &mut Scanner<'a>, talk: &mut Talk<'a>) -> Result<(), Fault> {
         }
         Ok(())
     })?;
-    let said = Said::parts(content);
+    let said = MessageContent::parts(content);
     match role.ok_or(missing(start, "role"))?.as_ref() {
-        "system" => talk.system(said),
+        "system" => conversation.system(said),
         // Clients put reminders of their own beside results: the text there is no person's.
-        "user" if results.is_empty() => talk.user(said, InARow::Together, start)?,
-        "user" => talk.came(results, start)?,
+        "user" if results.is_empty() => conversation.user(said, Consecutive::Together, start)?,
+        "user" => conversation.came(results, start)?,
         "assistant" => {
-            talk.assistant(InARow::Together);
-            talk.says(said, start)?;
-            talk.calls(calls, start)?;
-            talk.came_at_once(results, start)?;
+            conversation.assistant(Consecutive::Together);
+            conversation.says(said, start)?;
+            conversation.calls(calls, start)?;
+            conversation.push_server_results(results, start)?;
         }
         // A role we do not know is neither a person's words nor the agent's.
         _ => {}
@@ -109,15 +109,20 @@ fn message<'a>(s: &mut Scanner<'a>, talk: &mut Talk<'a>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn called<'a>(part: &Part<'a>) -> Result<Called<'a>, Fault> {
-    Ok(Called { id: decoded(part.id)?, tool: decoded(part.name)?, args: part.input })
+fn called<'a>(part: &Part<'a>) -> Result<AssistantCall<'a>, ParseError> {
+    Ok(AssistantCall { id: decoded(part.id)?, tool: decoded(part.name)?, args: part.input })
 }
 
-fn came<'a>(part: &Part<'a>) -> Result<Came<'a>, Fault> {
+fn came<'a>(part: &Part<'a>) -> Result<CallOutput<'a>, ParseError> {
     let ended = part.is_error.map(|failed| if failed { Ended::Failed } else { Ended::Ok });
-    Ok(Came { id: decoded(part.tool_use_id)?, said: Said::parts(part.content), ended, telling: None })
+    Ok(CallOutput {
+        id: decoded(part.tool_use_id)?,
+        said: MessageContent::parts(part.content),
+        ended,
+        telling: None,
+    })
 }
 
-fn decoded(raw: Option<Raw<'_>>) -> Result<Cow<'_, str>, Fault> {
+fn decoded(raw: Option<Raw<'_>>) -> Result<Cow<'_, str>, ParseError> {
     raw.map_or(Ok(Cow::Borrowed("")), |raw| raw.decoded())
 }

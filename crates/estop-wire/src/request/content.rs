@@ -9,11 +9,11 @@ use estop_core::fingerprint::signature;
 use estop_core::ids::Hash64;
 use estop_core::{hex, steps};
 
-use crate::json::{Fault, Fields, Kind, Raw, Scanner};
+use crate::json::{Fields, Kind, ParseError, Raw, Scanner};
 
 /// Something that was said, not decoded yet.
 #[derive(Clone, Copy)]
-pub(super) struct Said<'a> {
+pub(super) struct MessageContent<'a> {
     pub(super) content: Option<Raw<'a>>,
     /// Images beside the content (Ollama).
     pub(super) images: Option<Raw<'a>>,
@@ -22,11 +22,11 @@ pub(super) struct Said<'a> {
 }
 
 /// Appends what a content says in this voice.
-pub(super) type Write = for<'a> fn(Raw<'a>, Voice, &mut Joined<'a>) -> Result<(), Fault>;
+pub(super) type Write = for<'a> fn(Raw<'a>, Speaker, &mut Joined<'a>) -> Result<(), ParseError>;
 
 /// Whose words they are: what else a content may hold counts differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Voice {
+pub(super) enum Speaker {
     /// The system prompt, without what clients put into it for billing.
     System,
     /// A person's words or a tool's result: all that is not text counts by its hash.
@@ -35,27 +35,27 @@ pub(super) enum Voice {
     Assistant,
 }
 
-impl<'a> Said<'a> {
+impl<'a> MessageContent<'a> {
     /// A content in the shape of OpenAI, Anthropic and Ollama.
-    pub(super) fn parts(content: Option<Raw<'a>>) -> Said<'a> {
-        Said { content, images: None, write }
+    pub(super) fn parts(content: Option<Raw<'a>>) -> MessageContent<'a> {
+        MessageContent { content, images: None, write }
     }
 
     /// JSON that counts as it is written.
-    pub(super) fn json(content: Option<Raw<'a>>) -> Said<'a> {
-        fn write<'a>(raw: Raw<'a>, _: Voice, out: &mut Joined<'a>) -> Result<(), Fault> {
+    pub(super) fn json(content: Option<Raw<'a>>) -> MessageContent<'a> {
+        fn write<'a>(raw: Raw<'a>, _: Speaker, out: &mut Joined<'a>) -> Result<(), ParseError> {
             out.push(Cow::Borrowed(raw.text));
             Ok(())
         }
-        Said { content, images: None, write }
+        MessageContent { content, images: None, write }
     }
 
-    pub(super) fn input(&self) -> Result<Cow<'a, str>, Fault> {
-        text([self], Voice::Input)
+    pub(super) fn input(&self) -> Result<Cow<'a, str>, ParseError> {
+        text([self], Speaker::Input)
     }
 
-    pub(super) fn system(&self) -> Result<Cow<'a, str>, Fault> {
-        text([self], Voice::System)
+    pub(super) fn system(&self) -> Result<Cow<'a, str>, ParseError> {
+        text([self], Speaker::System)
     }
 
     /// Where it stands in the document; no two are at the same place.
@@ -63,9 +63,9 @@ impl<'a> Said<'a> {
         self.content.or(self.images).map(|raw| raw.at)
     }
 
-    fn append(&self, voice: Voice, out: &mut Joined<'a>) -> Result<(), Fault> {
+    fn append(&self, speaker: Speaker, out: &mut Joined<'a>) -> Result<(), ParseError> {
         if let Some(content) = self.content {
-            (self.write)(content, voice, out)?;
+            (self.write)(content, speaker, out)?;
         }
         match self.images {
             Some(images) if images.kind() == Kind::Array => {
@@ -78,12 +78,12 @@ impl<'a> Said<'a> {
 
 /// What several contents say in one voice.
 pub(super) fn text<'s, 'a: 's>(
-    said: impl IntoIterator<Item = &'s Said<'a>>,
-    voice: Voice,
-) -> Result<Cow<'a, str>, Fault> {
+    said: impl IntoIterator<Item = &'s MessageContent<'a>>,
+    speaker: Speaker,
+) -> Result<Cow<'a, str>, ParseError> {
     let mut out = Joined::default();
     for said in said {
-        said.append(voice, &mut out)?;
+        said.append(speaker, &mut out)?;
     }
     Ok(out.into_text())
 }
@@ -163,7 +163,7 @@ pub(super) struct Part<'a> {
 enum Field {
     Kind,
     Text,
-    Refusal,
+    ErrorDetails,
     Id,
     Name,
     Input,
@@ -177,7 +177,7 @@ enum Field {
 const PART: &Fields<Field> = &[
     ("type", Field::Kind),
     ("text", Field::Text),
-    ("refusal", Field::Refusal),
+    ("refusal", Field::ErrorDetails),
     ("id", Field::Id),
     ("name", Field::Name),
     ("input", Field::Input),
@@ -196,14 +196,14 @@ const PART: &Fields<Field> = &[
 ];
 
 /// What goes through the parts of a content.
-pub(super) type Look<'l, 'a> = &'l mut dyn FnMut(Part<'a>) -> Result<(), Fault>;
+pub(super) type Look<'l, 'a> = &'l mut dyn FnMut(Part<'a>) -> Result<(), ParseError>;
 
 /// Goes through a content, shows its parts to `look` and counts the bytes of its text; `None` for null.
 pub(super) fn scan<'a>(
     s: &mut Scanner<'a>,
     text_bytes: &mut usize,
     look: Look<'_, 'a>,
-) -> Result<Option<Raw<'a>>, Fault> {
+) -> Result<Option<Raw<'a>>, ParseError> {
     match s.kind()? {
         Kind::String => {
             let raw = s.skip()?;
@@ -220,11 +220,14 @@ pub(super) fn scan<'a>(
 }
 
 /// As [`scan`], where nobody looks at the parts.
-pub(super) fn scan_unseen<'a>(s: &mut Scanner<'a>, text_bytes: &mut usize) -> Result<Option<Raw<'a>>, Fault> {
+pub(super) fn scan_unseen<'a>(
+    s: &mut Scanner<'a>,
+    text_bytes: &mut usize,
+) -> Result<Option<Raw<'a>>, ParseError> {
     scan(s, text_bytes, &mut |_| Ok(()))
 }
 
-fn part<'a>(s: &mut Scanner<'a>, text_bytes: &mut usize) -> Result<Part<'a>, Fault> {
+fn part<'a>(s: &mut Scanner<'a>, text_bytes: &mut usize) -> Result<Part<'a>, ParseError> {
     let mut kind = Cow::Borrowed("");
     let (mut text, mut refusal, mut media) = (None, None, None);
     let (mut id, mut name, mut input, mut tool_use_id) = (None, None, None, None);
@@ -234,7 +237,7 @@ fn part<'a>(s: &mut Scanner<'a>, text_bytes: &mut usize) -> Result<Part<'a>, Fau
             match field {
                 Field::Kind => kind = s.text()?.unwrap_or_default(),
                 Field::Text => text = s.undecoded()?,
-                Field::Refusal => refusal = s.undecoded()?,
+                Field::ErrorDetails => refusal = s.undecoded()?,
                 Field::Id => id = s.undecoded()?,
                 Field::Name => name = s.undecoded()?,
                 Field::Input => input = Some(s.skip()?),
@@ -278,16 +281,21 @@ impl Part<'_> {
 const CONTENTS_MAX: usize = 4;
 
 /// Appends what a content says.
-fn write<'a>(raw: Raw<'a>, voice: Voice, out: &mut Joined<'a>) -> Result<(), Fault> {
-    write_inside(raw, voice, 1, out)
+fn write<'a>(raw: Raw<'a>, speaker: Speaker, out: &mut Joined<'a>) -> Result<(), ParseError> {
+    write_inside(raw, speaker, 1, out)
 }
 
-fn write_inside<'a>(raw: Raw<'a>, voice: Voice, level: usize, out: &mut Joined<'a>) -> Result<(), Fault> {
+fn write_inside<'a>(
+    raw: Raw<'a>,
+    speaker: Speaker,
+    level: usize,
+    out: &mut Joined<'a>,
+) -> Result<(), ParseError> {
     match raw.kind() {
-        Kind::String => push_text(raw, voice, out),
+        Kind::String => push_text(raw, speaker, out),
         Kind::Array if level > CONTENTS_MAX => media("part", raw, out),
         Kind::Array => {
-            raw.scanner().list("a list of parts", |s| write_part(&part(s, &mut 0)?, voice, level, out))
+            raw.scanner().list("a list of parts", |s| write_part(&part(s, &mut 0)?, speaker, level, out))
         }
         Kind::Null => Ok(()),
         Kind::Bool | Kind::Number | Kind::Object => {
@@ -297,24 +305,29 @@ fn write_inside<'a>(raw: Raw<'a>, voice: Voice, level: usize, out: &mut Joined<'
     }
 }
 
-fn write_part<'a>(part: &Part<'a>, voice: Voice, level: usize, out: &mut Joined<'a>) -> Result<(), Fault> {
+fn write_part<'a>(
+    part: &Part<'a>,
+    speaker: Speaker,
+    level: usize,
+    out: &mut Joined<'a>,
+) -> Result<(), ParseError> {
     if part.is_call() || part.is_result() {
         return Ok(());
     }
     let known = part.text.or(part.refusal).or(part.media).or(part.content).is_some();
-    if voice == Voice::Assistant {
+    if speaker == Speaker::Assistant {
         let thought = part.kind.contains("thinking") || part.kind.contains("reasoning");
         let said = part.text.or(part.refusal).filter(|_| !thought);
-        return said.map_or(Ok(()), |said| push_text(said, voice, out));
+        return said.map_or(Ok(()), |said| push_text(said, speaker, out));
     }
     for said in [part.text, part.refusal].into_iter().flatten() {
-        push_text(said, voice, out)?;
+        push_text(said, speaker, out)?;
     }
     if let Some(bytes) = part.media {
         media(label(&part.kind), bytes, out)?;
     }
     if let Some(content) = part.content {
-        write_inside(content, voice, level + 1, out)?;
+        write_inside(content, speaker, level + 1, out)?;
     }
     if !known {
         media("part", part.raw, out)?;
@@ -322,9 +335,9 @@ fn write_part<'a>(part: &Part<'a>, voice: Voice, level: usize, out: &mut Joined<
     Ok(())
 }
 
-fn push_text<'a>(raw: Raw<'a>, voice: Voice, out: &mut Joined<'a>) -> Result<(), Fault> {
+fn push_text<'a>(raw: Raw<'a>, speaker: Speaker, out: &mut Joined<'a>) -> Result<(), ParseError> {
     let text = raw.decoded()?;
-    out.push(if voice == Voice::System { without_billing(text) } else { text });
+    out.push(if speaker == Speaker::System { without_billing(text) } else { text });
     Ok(())
 }
 
@@ -362,7 +375,7 @@ const PAYLOAD: &Fields<Payload> = &[
 ];
 
 /// Appends the hash of an image, a sound or a file: of its bytes alone, because what stands beside them may change.
-pub(super) fn media<'a>(label: &str, raw: Raw<'a>, out: &mut Joined<'a>) -> Result<(), Fault> {
+pub(super) fn media<'a>(label: &str, raw: Raw<'a>, out: &mut Joined<'a>) -> Result<(), ParseError> {
     let mut payload = None;
     match raw.kind() {
         Kind::Object => raw.scanner().object(PAYLOAD, |s, _| {

@@ -1,7 +1,7 @@
 //! Embeddings of any family: counted, not fingerprinted (ID-5).
 
 use super::RequestIn;
-use crate::json::{Fault, Fields, Scanner};
+use crate::json::{Fields, ParseError, Scanner};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Field {
@@ -18,7 +18,7 @@ const REQUEST: &Fields<Field> = &[
     ("requests", Field::Text(3)),
 ];
 
-pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
+pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, ParseError> {
     let mut request = RequestIn::default();
     s.object(REQUEST, |s, field| {
         match field {

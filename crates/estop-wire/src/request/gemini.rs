@@ -5,11 +5,11 @@ use std::borrow::Cow;
 
 use estop_core::ended::Ended;
 
-use super::content::{Joined, Said, Voice, media};
+use super::content::{Joined, MessageContent, Speaker, media};
+use super::conversation::{AssistantCall, BoundedVec, CallOutput, Consecutive, Conversation, Orphans};
 use super::limit::Limit;
-use super::talk::{Called, Came, Few, InARow, Orphans, Talk};
 use super::{RequestIn, missing};
-use crate::json::{Fault, Fields, Kind, Raw, Scanner};
+use crate::json::{Fields, Kind, ParseError, Raw, Scanner};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Field {
@@ -33,23 +33,23 @@ const REQUEST: &Fields<Field> = &[
     ("cached_content", Field::Kept),
 ];
 
-pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
+pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, ParseError> {
     let start = s.place();
     let mut request = RequestIn::default();
-    let (mut talk, mut limit) = (Talk::default(), Limit::default());
+    let (mut conversation, mut limit) = (Conversation::default(), Limit::default());
     let (mut system, mut contents) = (None, false);
     s.object(REQUEST, |s, field| {
         match field {
             Field::Model => request.model = s.text()?,
             Field::System if s.kind()? == Kind::Null => drop(s.skip()?),
-            Field::System => system = content(s, &mut talk.text_bytes)?.parts,
+            Field::System => system = content(s, &mut conversation.text_bytes)?.parts,
             Field::Contents => {
                 contents = true;
-                one_or_more(s, "a list of contents", &mut |s| contents_one(s, &mut talk))?;
+                one_or_more(s, "a list of contents", &mut |s| contents_one(s, &mut conversation))?;
             }
             Field::Generation if s.kind()? == Kind::Null => drop(s.skip()?),
             Field::Generation => generation(s, &mut limit)?,
-            Field::Tools => talk.text_bytes += s.skip()?.text.len(),
+            Field::Tools => conversation.text_bytes += s.skip()?.text.len(),
             Field::Kept => request.refers_to_more |= s.skip()?.kind() != Kind::Null,
         }
         Ok(())
@@ -57,8 +57,8 @@ pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
     if !contents {
         return Err(missing(start, "contents"));
     }
-    limit.tell(&mut request);
-    talk.finish(Orphans::Dropped, &mut request)?;
+    limit.record(&mut request);
+    conversation.finish(Orphans::Dropped, &mut request)?;
     if system.is_some() {
         request.system = said(system).system()?;
     }
@@ -78,7 +78,7 @@ const GENERATION: &Fields<GenerationField> = &[
     ("candidate_count", GenerationField::Candidates),
 ];
 
-fn generation(s: &mut Scanner<'_>, limit: &mut Limit) -> Result<(), Fault> {
+fn generation(s: &mut Scanner<'_>, limit: &mut Limit) -> Result<(), ParseError> {
     s.object(GENERATION, |s, field| {
         match field {
             GenerationField::MaxOutputTokens => limit.at_most(s.count()?),
@@ -88,20 +88,20 @@ fn generation(s: &mut Scanner<'_>, limit: &mut Limit) -> Result<(), Fault> {
     })
 }
 
-fn contents_one<'a>(s: &mut Scanner<'a>, talk: &mut Talk<'a>) -> Result<(), Fault> {
+fn contents_one<'a>(s: &mut Scanner<'a>, conversation: &mut Conversation<'a>) -> Result<(), ParseError> {
     let start = s.place();
-    let Content { role, parts, calls, results } = content(s, &mut talk.text_bytes)?;
+    let Content { role, parts, calls, results } = content(s, &mut conversation.text_bytes)?;
     match role.as_ref() {
-        "system" => talk.system(said(parts)),
+        "system" => conversation.system(said(parts)),
         "model" => {
-            talk.assistant(InARow::Together);
-            talk.says(said(parts), start)?;
-            talk.calls(calls, start)?;
+            conversation.assistant(Consecutive::Together);
+            conversation.says(said(parts), start)?;
+            conversation.calls(calls, start)?;
         }
         "" | "user" | "function" | "tool" if !results.is_empty() => {
-            talk.came(results, start)?;
+            conversation.came(results, start)?;
         }
-        "" | "user" => talk.user(said(parts), InARow::Together, start)?,
+        "" | "user" => conversation.user(said(parts), Consecutive::Together, start)?,
         // A role we do not know is neither a person's words nor the agent's.
         _ => {}
     }
@@ -112,8 +112,8 @@ fn contents_one<'a>(s: &mut Scanner<'a>, talk: &mut Talk<'a>) -> Result<(), Faul
 struct Content<'a> {
     role: Cow<'a, str>,
     parts: Option<Raw<'a>>,
-    calls: Few<Called<'a>>,
-    results: Few<Came<'a>>,
+    calls: BoundedVec<AssistantCall<'a>>,
+    results: BoundedVec<CallOutput<'a>>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -124,8 +124,8 @@ enum ContentField {
 
 const CONTENT: &Fields<ContentField> = &[("role", ContentField::Role), ("parts", ContentField::Parts)];
 
-fn content<'a>(s: &mut Scanner<'a>, text_bytes: &mut usize) -> Result<Content<'a>, Fault> {
-    let (calls, results) = (Few::calls(), Few::results());
+fn content<'a>(s: &mut Scanner<'a>, text_bytes: &mut usize) -> Result<Content<'a>, ParseError> {
+    let (calls, results) = (BoundedVec::calls(), BoundedVec::results());
     let mut content = Content { role: Cow::Borrowed(""), parts: None, calls, results };
     s.object(CONTENT, |s, field| {
         match field {
@@ -179,12 +179,12 @@ struct Part<'a> {
     text: Option<Raw<'a>>,
     thought: bool,
     media: Option<Raw<'a>>,
-    call: Option<Called<'a>>,
-    result: Option<Came<'a>>,
+    call: Option<AssistantCall<'a>>,
+    result: Option<CallOutput<'a>>,
     text_bytes: usize,
 }
 
-fn part<'a>(s: &mut Scanner<'a>) -> Result<Part<'a>, Fault> {
+fn part<'a>(s: &mut Scanner<'a>) -> Result<Part<'a>, ParseError> {
     let mut part = Part::default();
     s.object(PART, |s, field| {
         match field {
@@ -238,7 +238,7 @@ enum ResponseField {
 const RESPONSE: &Fields<ResponseField> =
     &[("output", ResponseField::Output), ("result", ResponseField::Result), ("error", ResponseField::Error)];
 
-fn function<'a>(s: &mut Scanner<'a>) -> Result<Function<'a>, Fault> {
+fn function<'a>(s: &mut Scanner<'a>) -> Result<Function<'a>, ParseError> {
     let mut function = Function::default();
     s.object(FUNCTION, |s, field| {
         match field {
@@ -256,7 +256,11 @@ fn function<'a>(s: &mut Scanner<'a>) -> Result<Function<'a>, Fault> {
     Ok(function)
 }
 
-fn response<'a>(s: &mut Scanner<'a>, failed: &mut bool, telling: &mut Option<Raw<'a>>) -> Result<(), Fault> {
+fn response<'a>(
+    s: &mut Scanner<'a>,
+    failed: &mut bool,
+    telling: &mut Option<Raw<'a>>,
+) -> Result<(), ParseError> {
     s.object(RESPONSE, |s, field| {
         let value = s.skip()?;
         match field {
@@ -271,13 +275,13 @@ fn response<'a>(s: &mut Scanner<'a>, failed: &mut bool, telling: &mut Option<Raw
 }
 
 impl<'a> Function<'a> {
-    fn called(self) -> Called<'a> {
-        Called { id: self.id, tool: self.name, args: self.args }
+    fn called(self) -> AssistantCall<'a> {
+        AssistantCall { id: self.id, tool: self.name, args: self.args }
     }
 
-    fn came(self) -> Came<'a> {
+    fn came(self) -> CallOutput<'a> {
         let ended = self.failed.then_some(Ended::Failed);
-        Came { id: self.id, said: Said::json(self.response), ended, telling: self.telling }
+        CallOutput { id: self.id, said: MessageContent::json(self.response), ended, telling: self.telling }
     }
 }
 
@@ -285,19 +289,19 @@ impl<'a> Function<'a> {
 fn one_or_more<'a>(
     s: &mut Scanner<'a>,
     expected: &'static str,
-    each: &mut dyn FnMut(&mut Scanner<'a>) -> Result<(), Fault>,
-) -> Result<(), Fault> {
+    each: &mut dyn FnMut(&mut Scanner<'a>) -> Result<(), ParseError>,
+) -> Result<(), ParseError> {
     if s.kind()? == Kind::Object { each(s) } else { s.list(expected, each) }
 }
 
-fn said(parts: Option<Raw<'_>>) -> Said<'_> {
-    Said { write, ..Said::parts(parts) }
+fn said(parts: Option<Raw<'_>>) -> MessageContent<'_> {
+    MessageContent { write, ..MessageContent::parts(parts) }
 }
 
-fn write<'a>(raw: Raw<'a>, voice: Voice, out: &mut Joined<'a>) -> Result<(), Fault> {
+fn write<'a>(raw: Raw<'a>, speaker: Speaker, out: &mut Joined<'a>) -> Result<(), ParseError> {
     one_or_more(&mut raw.scanner(), "a list of parts", &mut |s| {
         let (whole, part) = s.both(part)?;
-        let assistant = voice == Voice::Assistant;
+        let assistant = speaker == Speaker::Assistant;
         match part {
             Part { call: Some(_), .. } | Part { result: Some(_), .. } => {}
             Part { thought: true, .. } if assistant => {}

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use estop_core::steps;
 use memchr::{memchr, memchr_iter, memmem};
 
-use super::content::Said;
+use super::content::MessageContent;
 
 /// Blocks that are a client's own.
 const BLOCKS: [(&str, &str); 2] =
@@ -19,7 +19,7 @@ const SENTENCES: [&str; 1] = ["System: Potential loop detected."];
 const START_BYTES: usize = 160;
 
 /// Whether a message in the person's name is all a client's own.
-pub(super) fn is_insert(said: &Said<'_>) -> bool {
+pub(super) fn is_insert(said: &MessageContent<'_>) -> bool {
     // Nearly all messages are not: seen without decoding them.
     let Some(raw) = said.content else { return false };
     let start = &raw.text.as_bytes()[..raw.text.len().min(START_BYTES)];

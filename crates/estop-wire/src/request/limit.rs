@@ -28,7 +28,7 @@ impl Limit {
     }
 
     /// Says what it found: the tokens of all answers together, and how many answers there are.
-    pub(super) fn tell(self, request: &mut RequestIn<'_>) {
+    pub(super) fn record(self, request: &mut RequestIn<'_>) {
         request.max_output_tokens = self.tokens.map(|tokens| tokens.saturating_mul(self.answers));
         request.answers = self.answers;
     }

@@ -2,11 +2,11 @@
 //! model.
 
 use super::RequestIn;
-use super::content::Said;
+use super::content::MessageContent;
+use super::conversation::{Consecutive, Conversation, Orphans};
 use super::limit::Limit;
 use super::openai_chat::message;
-use super::talk::{InARow, Orphans, Talk};
-use crate::json::{Fault, Fields, Kind, Scanner};
+use crate::json::{Fields, Kind, ParseError, Scanner};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Field {
@@ -39,18 +39,18 @@ const GENERATE: &Fields<Field> = &[
     ("images", Field::Images),
 ];
 
-pub(super) fn read_chat<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
+pub(super) fn read_chat<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, ParseError> {
     read(s, CHAT)
 }
 
-pub(super) fn read_generate<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
+pub(super) fn read_generate<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, ParseError> {
     read(s, GENERATE)
 }
 
-fn read<'a>(s: &mut Scanner<'a>, fields: &Fields<Field>) -> Result<RequestIn<'a>, Fault> {
+fn read<'a>(s: &mut Scanner<'a>, fields: &Fields<Field>) -> Result<RequestIn<'a>, ParseError> {
     let start = s.place();
     let mut request = RequestIn { stream: true, ..RequestIn::default() };
-    let (mut talk, mut limit) = (Talk::default(), Limit::default());
+    let (mut conversation, mut limit) = (Conversation::default(), Limit::default());
     let (mut system, mut prompt, mut suffix, mut images) = (None, None, None, None);
     s.object(fields, |s, field| {
         match field {
@@ -58,8 +58,8 @@ fn read<'a>(s: &mut Scanner<'a>, fields: &Fields<Field>) -> Result<RequestIn<'a>
             Field::Stream => request.stream = s.flag()?.unwrap_or(true),
             Field::Options | Field::Messages if s.kind()? == Kind::Null => drop(s.skip()?),
             Field::Options => options(s, &mut limit)?,
-            Field::Messages => s.list("a list of messages", |s| message(s, &mut talk))?,
-            Field::Tools => talk.text_bytes += s.skip()?.text.len(),
+            Field::Messages => s.list("a list of messages", |s| message(s, &mut conversation))?,
+            Field::Tools => conversation.text_bytes += s.skip()?.text.len(),
             Field::System => system = s.undecoded()?,
             Field::Prompt => prompt = s.undecoded()?,
             Field::Suffix => suffix = s.undecoded()?,
@@ -67,22 +67,26 @@ fn read<'a>(s: &mut Scanner<'a>, fields: &Fields<Field>) -> Result<RequestIn<'a>
         }
         Ok(())
     })?;
-    talk.text_bytes += [system, prompt, suffix].iter().flatten().map(|raw| raw.said).sum::<usize>();
+    conversation.text_bytes += [system, prompt, suffix].iter().flatten().map(|raw| raw.said).sum::<usize>();
     if system.is_some() {
-        talk.system(Said::parts(system));
+        conversation.system(MessageContent::parts(system));
     }
     if prompt.is_some() || images.is_some() {
-        talk.user(Said { images, ..Said::parts(prompt) }, InARow::Apart, start)?;
+        conversation.user(
+            MessageContent { images, ..MessageContent::parts(prompt) },
+            Consecutive::Apart,
+            start,
+        )?;
     }
-    limit.tell(&mut request);
-    talk.finish(Orphans::Dropped, &mut request)?;
+    limit.record(&mut request);
+    conversation.finish(Orphans::Dropped, &mut request)?;
     Ok(request)
 }
 
 #[derive(Clone, Copy, PartialEq)]
 struct NumPredict;
 
-fn options(s: &mut Scanner<'_>, limit: &mut Limit) -> Result<(), Fault> {
+fn options(s: &mut Scanner<'_>, limit: &mut Limit) -> Result<(), ParseError> {
     s.object(&[("num_predict", NumPredict)], |s, NumPredict| {
         limit.at_most(s.count()?);
         Ok(())

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::content::{Said, scan_unseen};
+use super::content::{MessageContent, scan_unseen};
+use super::conversation::{AssistantCall, BoundedVec, CallOutput, Consecutive, Conversation, Orphans};
 use super::limit::Limit;
-use super::talk::{Called, Came, Few, InARow, Orphans, Talk};
 use super::{RequestIn, missing};
-use crate::json::{Fault, Fields, Kind, Scanner, What};
+use crate::json::{Fields, Kind, ParseError, ParseErrorKind, Scanner};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Field {
@@ -33,10 +33,10 @@ const REQUEST: &Fields<Field> = &[
     ("functions", Field::Functions),
 ];
 
-pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
+pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, ParseError> {
     let start = s.place();
     let mut request = RequestIn::default();
-    let (mut talk, mut limit, mut messages) = (Talk::default(), Limit::default(), false);
+    let (mut conversation, mut limit, mut messages) = (Conversation::default(), Limit::default(), false);
     s.object(REQUEST, |s, field| {
         match field {
             Field::Model => request.model = s.text()?,
@@ -45,30 +45,33 @@ pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
             Field::Choices => limit.times(s.count()?),
             Field::Messages => {
                 messages = true;
-                s.list("a list of messages", |s| message(s, &mut talk))?;
+                s.list("a list of messages", |s| message(s, &mut conversation))?;
             }
             Field::OtherModels if s.kind()? == Kind::Null => drop(s.skip()?),
             Field::OtherModels => other_models(s, &mut request.other_models)?,
-            Field::Tools | Field::Functions => talk.text_bytes += s.skip()?.text.len(),
+            Field::Tools | Field::Functions => conversation.text_bytes += s.skip()?.text.len(),
         }
         Ok(())
     })?;
     if !messages {
         return Err(missing(start, "messages"));
     }
-    limit.tell(&mut request);
-    talk.finish(Orphans::Dropped, &mut request)?;
+    limit.record(&mut request);
+    conversation.finish(Orphans::Dropped, &mut request)?;
     Ok(request)
 }
 
 /// Models that OpenRouter may take instead. More than these are refused: each of them must be judged and priced.
 const OTHER_MODELS_MAX: usize = 8;
 
-fn other_models<'a>(s: &mut Scanner<'a>, models: &mut Vec<Cow<'a, str>>) -> Result<(), Fault> {
+fn other_models<'a>(s: &mut Scanner<'a>, models: &mut Vec<Cow<'a, str>>) -> Result<(), ParseError> {
     s.list("a list of models", |s| {
         let at = s.place();
         if models.len() == OTHER_MODELS_MAX {
-            return Err(Fault { at, what: What::TooMany { what: "models", max: OTHER_MODELS_MAX } });
+            return Err(ParseError {
+                at,
+                what: ParseErrorKind::TooMany { what: "models", max: OTHER_MODELS_MAX },
+            });
         }
         models.extend(s.text()?);
         Ok(())
@@ -95,14 +98,17 @@ const MESSAGE: &Fields<MessageField> = &[
 ];
 
 /// One message; Ollama's have the same shape.
-pub(super) fn message<'a>(s: &mut Scanner<'a>, talk: &mut Talk<'a>) -> Result<(), Fault> {
+pub(super) fn message<'a>(
+    s: &mut Scanner<'a>,
+    conversation: &mut Conversation<'a>,
+) -> Result<(), ParseError> {
     let start = s.place();
     let (mut role, mut content, mut images, mut id) = (None, None, None, None);
-    let mut calls = Few::calls();
+    let mut calls = BoundedVec::calls();
     s.object(MESSAGE, |s, field| {
         match field {
             MessageField::Role => role = s.text()?,
-            MessageField::Content => content = scan_unseen(s, &mut talk.text_bytes)?,
+            MessageField::Content => content = scan_unseen(s, &mut conversation.text_bytes)?,
             MessageField::ToolCalls if s.kind()? == Kind::Null => drop(s.skip()?),
             MessageField::ToolCalls => s.list("a list of calls", |s| {
                 let at = s.place();
@@ -115,19 +121,19 @@ pub(super) fn message<'a>(s: &mut Scanner<'a>, talk: &mut Talk<'a>) -> Result<()
         }
         Ok(())
     })?;
-    talk.text_bytes += calls.iter().filter_map(|call| call.args).map(|args| args.said).sum::<usize>();
-    let said = Said { images, ..Said::parts(content) };
+    conversation.text_bytes += calls.iter().filter_map(|call| call.args).map(|args| args.said).sum::<usize>();
+    let said = MessageContent { images, ..MessageContent::parts(content) };
     match role.ok_or(missing(start, "role"))?.as_ref() {
-        "system" | "developer" => talk.system(said),
-        "user" => talk.user(said, InARow::Apart, start)?,
+        "system" | "developer" => conversation.system(said),
+        "user" => conversation.user(said, Consecutive::Apart, start)?,
         "assistant" => {
-            talk.assistant(InARow::Apart);
-            talk.says(said, start)?;
-            talk.calls(calls, start)?;
+            conversation.assistant(Consecutive::Apart);
+            conversation.says(said, start)?;
+            conversation.calls(calls, start)?;
         }
         "tool" | "function" => {
-            let came = Came { id: id.unwrap_or_default(), said, ended: None, telling: None };
-            talk.came_one(came, start)?;
+            let came = CallOutput { id: id.unwrap_or_default(), said, ended: None, telling: None };
+            conversation.push_result(came, start)?;
         }
         // A role we do not know is neither a person's words nor the agent's.
         _ => {}
@@ -145,7 +151,7 @@ enum CallField {
 const CALL: &Fields<CallField> =
     &[("id", CallField::Id), ("function", CallField::Function), ("custom", CallField::Custom)];
 
-fn tool_call<'a>(s: &mut Scanner<'a>) -> Result<Called<'a>, Fault> {
+fn tool_call<'a>(s: &mut Scanner<'a>) -> Result<AssistantCall<'a>, ParseError> {
     let start = s.place();
     let (mut id, mut called) = (None, None);
     s.object(CALL, |s, field| {
@@ -156,7 +162,7 @@ fn tool_call<'a>(s: &mut Scanner<'a>) -> Result<Called<'a>, Fault> {
         Ok(())
     })?;
     let called = called.ok_or(missing(start, "function"))?;
-    Ok(Called { id: id.unwrap_or_default(), ..called })
+    Ok(AssistantCall { id: id.unwrap_or_default(), ..called })
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -172,7 +178,7 @@ const FUNCTION: &Fields<FunctionField> = &[
     ("input", FunctionField::Input),
 ];
 
-fn function<'a>(s: &mut Scanner<'a>) -> Result<Called<'a>, Fault> {
+fn function<'a>(s: &mut Scanner<'a>) -> Result<AssistantCall<'a>, ParseError> {
     let start = s.place();
     let (mut name, mut args) = (None, None);
     s.object(FUNCTION, |s, field| {
@@ -182,5 +188,5 @@ fn function<'a>(s: &mut Scanner<'a>) -> Result<Called<'a>, Fault> {
         }
         Ok(())
     })?;
-    Ok(Called { id: Cow::Borrowed(""), tool: name.ok_or(missing(start, "name"))?, args })
+    Ok(AssistantCall { id: Cow::Borrowed(""), tool: name.ok_or(missing(start, "name"))?, args })
 }

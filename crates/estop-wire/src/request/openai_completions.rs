@@ -3,7 +3,7 @@
 use super::content::{Joined, media};
 use super::limit::Limit;
 use super::{RequestIn, missing};
-use crate::json::{Fault, Fields, Kind, Raw, Scanner};
+use crate::json::{Fields, Kind, ParseError, Raw, Scanner};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Field {
@@ -26,7 +26,7 @@ const REQUEST: &Fields<Field> = &[
     ("suffix", Field::Suffix),
 ];
 
-pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
+pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, ParseError> {
     let start = s.place();
     let mut request = RequestIn::default();
     let mut limit = Limit::default();
@@ -49,7 +49,7 @@ pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
     }
     limit.times(choices);
     limit.times(Some(prompt.answers));
-    limit.tell(&mut request);
+    limit.record(&mut request);
     request.text_bytes = prompt.text_bytes;
     request.last_user = prompt.text.into_text();
     request.first_user = request.last_user.clone();
@@ -65,7 +65,7 @@ struct Prompt<'a> {
 }
 
 impl<'a> Prompt<'a> {
-    fn add(&mut self, raw: Raw<'a>) -> Result<(), Fault> {
+    fn add(&mut self, raw: Raw<'a>) -> Result<(), ParseError> {
         self.answers = self.answers.saturating_add(1);
         self.text_bytes += if raw.kind() == Kind::String { raw.said } else { raw.text.len() };
         if raw.kind() == Kind::String {
@@ -77,7 +77,7 @@ impl<'a> Prompt<'a> {
 }
 
 /// A text, a list of texts, a list of tokens, or a list of lists of tokens.
-fn prompts<'a>(s: &mut Scanner<'a>) -> Result<Prompt<'a>, Fault> {
+fn prompts<'a>(s: &mut Scanner<'a>) -> Result<Prompt<'a>, ParseError> {
     const EXPECTED: &str = "text, tokens, or a list of them";
     let mut prompt = Prompt::default();
     match s.kind()? {

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use estop_core::ended::Ended;
 
-use super::content::{Said, scan_unseen};
+use super::content::{MessageContent, scan_unseen};
+use super::conversation::{AssistantCall, BoundedVec, CallOutput, Consecutive, Conversation, Orphans};
 use super::limit::Limit;
-use super::talk::{Called, Came, Few, InARow, Orphans, Talk};
 use super::{RequestIn, missing};
-use crate::json::{Fault, Fields, Kind, Raw, Scanner};
+use crate::json::{Fields, Kind, ParseError, Raw, Scanner};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Field {
@@ -36,42 +36,42 @@ const REQUEST: &Fields<Field> = &[
     ("background", Field::Background),
 ];
 
-pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, Fault> {
+pub(super) fn read<'a>(s: &mut Scanner<'a>) -> Result<RequestIn<'a>, ParseError> {
     let mut request = RequestIn::default();
-    let (mut talk, mut limit, mut instructions) = (Talk::default(), Limit::default(), None);
+    let (mut conversation, mut limit, mut instructions) = (Conversation::default(), Limit::default(), None);
     s.object(REQUEST, |s, field| {
         match field {
             Field::Model => request.model = s.text()?,
             Field::Stream => request.stream = s.flag()?.unwrap_or(false),
             Field::MaxOutputTokens => limit.at_most(s.count()?),
-            Field::Instructions => instructions = scan_unseen(s, &mut talk.text_bytes)?,
-            Field::Input => input(s, &mut talk)?,
+            Field::Instructions => instructions = scan_unseen(s, &mut conversation.text_bytes)?,
+            Field::Input => input(s, &mut conversation)?,
             Field::PreviousResponse => request.previous_response = s.text()?,
             Field::Kept => request.refers_to_more |= s.skip()?.kind() != Kind::Null,
-            Field::Tools => talk.text_bytes += s.skip()?.text.len(),
+            Field::Tools => conversation.text_bytes += s.skip()?.text.len(),
             Field::Background => request.background = s.flag()?.unwrap_or(false),
         }
         Ok(())
     })?;
-    limit.tell(&mut request);
-    request.refers_to_more |= request.previous_response.is_some() || talk.refers;
-    talk.finish(Orphans::Kept, &mut request)?;
-    let instructions = Said::parts(instructions).system()?;
+    limit.record(&mut request);
+    request.refers_to_more |= request.previous_response.is_some() || conversation.refers;
+    conversation.finish(Orphans::Kept, &mut request)?;
+    let instructions = MessageContent::parts(instructions).system()?;
     if !instructions.is_empty() {
         request.system = instructions;
     }
     Ok(request)
 }
 
-fn input<'a>(s: &mut Scanner<'a>, talk: &mut Talk<'a>) -> Result<(), Fault> {
+fn input<'a>(s: &mut Scanner<'a>, conversation: &mut Conversation<'a>) -> Result<(), ParseError> {
     match s.kind()? {
         Kind::String => {
             let raw = s.skip()?;
-            talk.text_bytes += raw.said;
-            talk.user(Said::parts(Some(raw)), InARow::Together, raw.at)
+            conversation.text_bytes += raw.said;
+            conversation.user(MessageContent::parts(Some(raw)), Consecutive::Together, raw.at)
         }
         Kind::Null => s.skip().map(drop),
-        Kind::Array => s.list("a list of items", |s| item(s, talk)),
+        Kind::Array => s.list("a list of items", |s| item(s, conversation)),
         found @ (Kind::Bool | Kind::Number | Kind::Object) => Err(s.shape("text or a list of items", found)),
     }
 }
@@ -114,26 +114,26 @@ struct Item<'a> {
     call_id: Cow<'a, str>,
     name: Option<Cow<'a, str>>,
     args: Option<Raw<'a>>,
-    output: Option<Said<'a>>,
+    output: Option<MessageContent<'a>>,
     failed: bool,
 }
 
-fn item<'a>(s: &mut Scanner<'a>, talk: &mut Talk<'a>) -> Result<(), Fault> {
+fn item<'a>(s: &mut Scanner<'a>, conversation: &mut Conversation<'a>) -> Result<(), ParseError> {
     let start = s.place();
     let mut item = Item::default();
     s.object(ITEM, |s, field| {
         match field {
             ItemField::Kind => item.kind = s.text()?.unwrap_or_default(),
             ItemField::Role => item.role = s.text()?.unwrap_or_default(),
-            ItemField::Content => item.content = scan_unseen(s, &mut talk.text_bytes)?,
+            ItemField::Content => item.content = scan_unseen(s, &mut conversation.text_bytes)?,
             ItemField::CallId => item.call_id = s.text()?.unwrap_or_default(),
             ItemField::Name => item.name = s.text()?,
             ItemField::Arguments | ItemField::Input | ItemField::Action | ItemField::Operation => {
                 let args = s.skip()?;
-                talk.text_bytes += args.said;
+                conversation.text_bytes += args.said;
                 item.args = item.args.or(Some(args).filter(|args| args.kind() != Kind::Null));
             }
-            ItemField::Output => item.output = output(s, &mut talk.text_bytes)?,
+            ItemField::Output => item.output = output(s, &mut conversation.text_bytes)?,
             ItemField::Error => item.failed = s.skip()?.kind() != Kind::Null,
         }
         Ok(())
@@ -142,27 +142,27 @@ fn item<'a>(s: &mut Scanner<'a>, talk: &mut Talk<'a>) -> Result<(), Fault> {
     if a_message && item.role.is_empty() {
         return Err(missing(start, "role"));
     }
-    if a_message { said(&item, talk, start) } else { done(item, talk, start) }
+    if a_message { said(&item, conversation, start) } else { done(item, conversation, start) }
 }
 
 /// A result: text or parts, or an object as the shell tools have it.
-fn output<'a>(s: &mut Scanner<'a>, text_bytes: &mut usize) -> Result<Option<Said<'a>>, Fault> {
+fn output<'a>(s: &mut Scanner<'a>, text_bytes: &mut usize) -> Result<Option<MessageContent<'a>>, ParseError> {
     if s.kind()? == Kind::Object {
         let raw = s.skip()?;
         *text_bytes += raw.said;
-        return Ok(Some(Said::json(Some(raw))));
+        return Ok(Some(MessageContent::json(Some(raw))));
     }
-    Ok(scan_unseen(s, text_bytes)?.map(|raw| Said::parts(Some(raw))))
+    Ok(scan_unseen(s, text_bytes)?.map(|raw| MessageContent::parts(Some(raw))))
 }
 
-fn said<'a>(item: &Item<'a>, talk: &mut Talk<'a>, at: usize) -> Result<(), Fault> {
-    let said = Said::parts(item.content);
+fn said<'a>(item: &Item<'a>, conversation: &mut Conversation<'a>, at: usize) -> Result<(), ParseError> {
+    let said = MessageContent::parts(item.content);
     match item.role.as_ref() {
-        "system" | "developer" => talk.system(said),
-        "user" => talk.user(said, InARow::Together, at)?,
+        "system" | "developer" => conversation.system(said),
+        "user" => conversation.user(said, Consecutive::Together, at)?,
         "assistant" => {
-            talk.assistant(InARow::Together);
-            talk.says(said, at)?;
+            conversation.assistant(Consecutive::Together);
+            conversation.says(said, at)?;
         }
         // A role we do not know is neither a person's words nor the agent's.
         _ => {}
@@ -171,35 +171,35 @@ fn said<'a>(item: &Item<'a>, talk: &mut Talk<'a>, at: usize) -> Result<(), Fault
 }
 
 /// A call, a result, a thought, or a type nobody knows, which rides along.
-fn done<'a>(item: Item<'a>, talk: &mut Talk<'a>, at: usize) -> Result<(), Fault> {
+fn done<'a>(item: Item<'a>, conversation: &mut Conversation<'a>, at: usize) -> Result<(), ParseError> {
     let Item { kind, call_id, name, args, output, failed, .. } = item;
     if kind.ends_with("_call_output") {
-        let said = output.unwrap_or(Said::parts(None));
-        return talk.came_one(Came { id: call_id, said, ended: None, telling: None }, at);
+        let said = output.unwrap_or(MessageContent::parts(None));
+        return conversation.push_result(CallOutput { id: call_id, said, ended: None, telling: None }, at);
     }
     let Some(tool) = kind.strip_suffix("_call") else {
         // A reference may leave out its type.
-        talk.refers |= kind.is_empty() || kind == "item_reference";
+        conversation.refers |= kind.is_empty() || kind == "item_reference";
         // References are to items the provider wrote; between two results they part two turns.
         if kind == "reasoning" || kind == "item_reference" || kind == "mcp_approval_request" {
-            talk.assistant(InARow::Together);
+            conversation.assistant(Consecutive::Together);
         }
         return Ok(());
     };
-    talk.assistant(InARow::Together);
+    conversation.assistant(Consecutive::Together);
     // What the provider runs by itself has no call id; only some of it shows what came out (MCP).
     let at_once = output.is_some() || failed;
     if call_id.is_empty() && !at_once {
         return Ok(());
     }
     let tool = name.unwrap_or_else(|| Cow::Owned(tool.to_owned()));
-    talk.call(Called { id: call_id.clone(), tool, args }, at)?;
+    conversation.call(AssistantCall { id: call_id.clone(), tool, args }, at)?;
     if at_once {
         let ended = failed.then_some(Ended::Failed);
-        let said = output.unwrap_or(Said::parts(None));
-        let mut results = Few::results();
-        results.push(Came { id: call_id, said, ended, telling: None }, at)?;
-        talk.came_at_once(results, at)?;
+        let said = output.unwrap_or(MessageContent::parts(None));
+        let mut results = BoundedVec::results();
+        results.push(CallOutput { id: call_id, said, ended, telling: None }, at)?;
+        conversation.push_server_results(results, at)?;
     }
     Ok(())
 }

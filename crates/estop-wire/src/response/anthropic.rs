@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Finish;
+use super::builder::{Key, ResponseBuilder};
 use super::field::{Count, Each, Maybe, Said, Text, args};
-use super::gather::{Gather, Key};
 use super::read::Document;
 
 /// An event or a whole message.
@@ -73,73 +73,73 @@ struct CacheCreation {
 }
 
 impl Document for Event<'_> {
-    fn tell(self, gather: &mut Gather) {
+    fn record(self, builder: &mut ResponseBuilder) {
         if self.error.0 || &*self.kind == "error" {
-            gather.fail();
+            builder.fail();
         }
         let key = Key::Index(self.index.0.unwrap_or(0));
         if let Some(message) = self.message.0 {
-            gather.id(&message.id);
-            tell_usage(message.usage.0, gather);
+            builder.id(&message.id);
+            tell_usage(message.usage.0, builder);
         }
         if let Some(block) = self.content_block.0 {
-            block.begun(key, gather);
+            block.begun(key, builder);
         }
         if let Some(delta) = self.delta.0 {
-            gather.text(&delta.text);
-            gather.count(delta.thinking.len());
-            gather.call_args(key, &delta.partial_json);
-            tell_stop(&delta.stop_reason, gather);
+            builder.text(&delta.text);
+            builder.count(delta.thinking.len());
+            builder.call_args(key, &delta.partial_json);
+            tell_stop(&delta.stop_reason, builder);
         }
-        gather.id(&self.id);
-        self.content.tell(gather, Block::whole);
-        tell_usage(self.usage.0, gather);
-        tell_stop(&self.stop_reason, gather);
+        builder.id(&self.id);
+        self.content.record(builder, Block::whole);
+        tell_usage(self.usage.0, builder);
+        tell_stop(&self.stop_reason, builder);
     }
 }
 
 impl Block<'_> {
     /// A block of a stream begins. Its `input` is an empty object that parts will replace.
-    fn begun(self, key: Key, gather: &mut Gather) {
-        gather.text(&self.text);
-        gather.count(self.thinking.len());
+    fn begun(self, key: Key, builder: &mut ResponseBuilder) {
+        builder.text(&self.text);
+        builder.count(self.thinking.len());
         if &*self.kind == "tool_use" {
-            gather.start_call(key, &self.id, &self.name);
-            gather.placeholder_args(key, &args(self.input));
+            builder.start_call(key, &self.id, &self.name);
+            builder.placeholder_args(key, &args(self.input));
         }
     }
 
     /// A block of a whole message. Tools the provider runs itself are counted only.
-    fn whole(self, gather: &mut Gather) {
-        gather.text(&self.text);
-        gather.count(self.thinking.len());
+    fn whole(self, builder: &mut ResponseBuilder) {
+        builder.text(&self.text);
+        builder.count(self.thinking.len());
         match &*self.kind {
-            "tool_use" => gather.call(&self.id, &self.name, &args(self.input)),
-            _ => gather.count(args(self.input).len()),
+            "tool_use" => builder.call(&self.id, &self.name, &args(self.input)),
+            _ => builder.count(args(self.input).len()),
         }
     }
 }
 
-fn tell_usage(usage: Option<Box<Usage>>, gather: &mut Gather) {
+fn tell_usage(usage: Option<Box<Usage>>, builder: &mut ResponseBuilder) {
     let Some(usage) = usage else { return };
-    let tally = &mut gather.tally;
-    tally.cache_apart = true;
-    tally.input.say(usage.input_tokens);
-    tally.cache_read.say(usage.cache_read_input_tokens);
-    tally.cache_write.say(usage.cache_creation_input_tokens);
+    let totals = &mut builder.totals;
+    totals.cache_apart = true;
+    totals.input.say(usage.input_tokens);
+    totals.cache_read.say(usage.cache_read_input_tokens);
+    totals.cache_write.say(usage.cache_creation_input_tokens);
     if let Some(written) = usage.cache_creation.0 {
-        tally.cache_write_1h.say(written.ephemeral_1h_input_tokens);
+        totals.cache_write_1h.say(written.ephemeral_1h_input_tokens);
     }
-    tally.output.say(usage.output_tokens);
+    totals.output.say(usage.output_tokens);
 }
 
-fn tell_stop(reason: &str, gather: &mut Gather) {
+fn tell_stop(reason: &str, builder: &mut ResponseBuilder) {
     match reason {
         "" => {}
-        "end_turn" | "stop_sequence" => gather.finish(Finish::Stop),
-        "tool_use" => gather.finish(Finish::ToolCalls),
-        "max_tokens" | "model_context_window_exceeded" => gather.finish(Finish::Length),
-        "refusal" => gather.finish(Finish::Filtered),
-        _ => gather.finish(Finish::Other),
+        "end_turn" | "stop_sequence" => builder.finish(Finish::Stop),
+        "tool_use" => builder.finish(Finish::ToolCalls),
+        "max_tokens" | "model_context_window_exceeded" => builder.finish(Finish::Length),
+        "refusal" => builder.finish(Finish::Filtered),
+        _ => builder.finish(Finish::Other),
     }
 }

@@ -4,8 +4,8 @@
 //! JSON inside `text/event-stream`.
 
 use super::Framing;
+use super::builder::ResponseBuilder;
 use super::elements::ElementReader;
-use super::gather::Gather;
 use super::read::{read, read_end};
 use crate::protocol::Protocol;
 use crate::sse::{Event, EventReader, Found, LineEnds, LineReader};
@@ -36,7 +36,7 @@ pub(super) enum Body {
 
 impl Body {
     /// Reads the next bytes.
-    pub(super) fn push(&mut self, bytes: &[u8], protocol: Protocol, gather: &mut Gather) {
+    pub(super) fn push(&mut self, bytes: &[u8], protocol: Protocol, builder: &mut ResponseBuilder) {
         let mut rest = bytes;
         if let Body::Start(framing) = *self {
             rest = rest.trim_ascii_start();
@@ -46,16 +46,16 @@ impl Body {
         match self {
             Body::Start(_) | Body::Blind => {}
             Body::Events(events) => {
-                events.push(rest, |event| read_event(event, protocol, gather));
+                events.push(rest, |event| read_event(event, protocol, builder));
                 if events.left_out() {
-                    gather.miss();
+                    builder.miss();
                 }
             }
-            Body::Lines(lines) => push_lines(lines, rest, protocol, gather),
+            Body::Lines(lines) => push_lines(lines, rest, protocol, builder),
             Body::Elements(elements) => {
-                elements.push(rest, |element| read(protocol, element, gather));
+                elements.push(rest, |element| read(protocol, element, builder));
                 if elements.left_out() {
-                    gather.miss();
+                    builder.miss();
                 }
             }
             Body::Whole(kept) => {
@@ -63,7 +63,7 @@ impl Body {
                     kept.extend_from_slice(rest);
                     return;
                 }
-                gather.miss();
+                builder.miss();
                 let mut end = kept[kept.len().saturating_sub(END_BYTES)..].to_vec();
                 keep_end(&mut end, rest);
                 *self = Body::End(end);
@@ -73,29 +73,29 @@ impl Body {
     }
 
     /// The body is over: reads what is left.
-    pub(super) fn finish(self, protocol: Protocol, gather: &mut Gather) {
+    pub(super) fn finish(self, protocol: Protocol, builder: &mut ResponseBuilder) {
         match self {
             Body::Start(_) => {}
-            Body::Blind => gather.miss(),
+            Body::Blind => builder.miss(),
             Body::Events(mut events) => {
-                events.finish(|event| read_event(event, protocol, gather));
+                events.finish(|event| read_event(event, protocol, builder));
                 if events.left_out() {
-                    gather.miss();
+                    builder.miss();
                 }
             }
             Body::Lines(lines) => {
-                read(protocol, &lines.carried, gather);
+                read(protocol, &lines.carried, builder);
                 if lines.too_long {
-                    gather.miss();
+                    builder.miss();
                 }
             }
             Body::Elements(elements) => {
                 if !elements.is_over() {
-                    gather.miss();
+                    builder.miss();
                 }
             }
-            Body::Whole(kept) => read(protocol, &kept, gather),
-            Body::End(end) => read_end(protocol, &end, gather),
+            Body::Whole(kept) => read(protocol, &kept, builder),
+            Body::End(end) => read_end(protocol, &end, builder),
         }
     }
 
@@ -138,26 +138,26 @@ impl Body {
     }
 }
 
-fn read_event(event: Event<'_>, protocol: Protocol, gather: &mut Gather) {
+fn read_event(event: Event<'_>, protocol: Protocol, builder: &mut ResponseBuilder) {
     if event.error {
-        gather.fail();
+        builder.fail();
     }
     match event.data.trim_ascii() {
         b"" | b"[DONE]" => {}
-        json => read(protocol, json, gather),
+        json => read(protocol, json, builder),
     }
 }
 
-fn push_lines(lines: &mut LineReader, mut rest: &[u8], protocol: Protocol, gather: &mut Gather) {
+fn push_lines(lines: &mut LineReader, mut rest: &[u8], protocol: Protocol, builder: &mut ResponseBuilder) {
     loop {
         match lines.next(&mut rest, LineEnds::LineFeed) {
-            Found::Whole(line) => read(protocol, line, gather),
+            Found::Whole(line) => read(protocol, line, builder),
             Found::Carried => {
                 let line = std::mem::take(&mut lines.carried);
-                read(protocol, &line, gather);
+                read(protocol, &line, builder);
                 lines.give_back(line);
             }
-            Found::TooLong => gather.miss(),
+            Found::TooLong => builder.miss(),
             Found::More => return,
         }
     }

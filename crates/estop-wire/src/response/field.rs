@@ -11,7 +11,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::gather::Gather;
+use super::builder::ResponseBuilder;
 
 /// For each type named: a value of it means nothing.
 macro_rules! nothing_for {
@@ -168,11 +168,15 @@ impl<'de: 'a, 'a, T> Deserialize<'de> for Each<'a, T> {
 
 impl<'a, T: Deserialize<'a>> Each<'a, T> {
     /// Hands on each object of the list, one at a time. What follows an object that cannot be read is missed.
-    pub(super) fn tell(self, gather: &mut Gather, mut tell: impl FnMut(T, &mut Gather)) {
+    pub(super) fn record(
+        self,
+        builder: &mut ResponseBuilder,
+        mut record: impl FnMut(T, &mut ResponseBuilder),
+    ) {
         let Some(json) = self.json else { return };
-        let read = each_element(json, |Maybe(item)| item.into_iter().for_each(|item| tell(item, gather)));
+        let read = each_element(json, |Maybe(item)| item.into_iter().for_each(|item| record(item, builder)));
         if read.is_err() {
-            gather.miss();
+            builder.miss();
         }
     }
 }

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Finish;
+use super::builder::ResponseBuilder;
 use super::field::{Count, Each, Maybe, Said, Text, args};
-use super::gather::Gather;
 use super::read::Document;
 
 /// A chunk or a whole answer.
@@ -72,42 +72,42 @@ struct Usage {
 }
 
 impl Document for Answer<'_> {
-    fn tell(self, gather: &mut Gather) {
+    fn record(self, builder: &mut ResponseBuilder) {
         if self.error.0 {
-            gather.fail();
+            builder.fail();
         }
-        gather.id(&self.response_id);
-        self.candidates.tell(gather, Candidate::tell);
+        builder.id(&self.response_id);
+        self.candidates.record(builder, Candidate::record);
         if self.prompt_feedback.0.is_some_and(|feedback| !feedback.block_reason.is_empty()) {
-            gather.finish(Finish::Filtered);
+            builder.finish(Finish::Filtered);
         }
         if let Some(usage) = self.usage_metadata.0 {
-            let tally = &mut gather.tally;
-            tally.reasoning_apart = true;
-            tally.input.say(usage.prompt_token_count);
-            tally.input_more.say(usage.tool_use_prompt_token_count);
-            tally.cache_read.say(usage.cached_content_token_count);
-            tally.output.say(usage.candidates_token_count);
-            tally.reasoning.say(usage.thoughts_token_count);
+            let totals = &mut builder.totals;
+            totals.reasoning_apart = true;
+            totals.input.say(usage.prompt_token_count);
+            totals.input_more.say(usage.tool_use_prompt_token_count);
+            totals.cache_read.say(usage.cached_content_token_count);
+            totals.output.say(usage.candidates_token_count);
+            totals.reasoning.say(usage.thoughts_token_count);
         }
         if let Some(wrapped) = self.response.0 {
-            wrapped.tell(gather);
+            wrapped.record(builder);
         }
     }
 }
 
 impl Candidate<'_> {
-    fn tell(self, gather: &mut Gather) {
+    fn record(self, builder: &mut ResponseBuilder) {
         let first = self.index.0.unwrap_or(0) == 0;
         let parts = self.content.0.map(|content| content.parts).unwrap_or_default();
-        parts.tell(gather, |part, gather| part.tell(first, gather));
+        parts.record(builder, |part, builder| part.record(first, builder));
         if !first {
             return;
         }
         match &*self.finish_reason {
             "" => {}
-            "STOP" => gather.finish(Finish::Stop),
-            "MAX_TOKENS" => gather.finish(Finish::Length),
+            "STOP" => builder.finish(Finish::Stop),
+            "MAX_TOKENS" => builder.finish(Finish::Length),
             "SAFETY"
             | "RECITATION"
             | "BLOCKLIST"
@@ -115,26 +115,26 @@ impl Candidate<'_> {
             | "SPII"
             | "IMAGE_SAFETY"
             | "IMAGE_PROHIBITED_CONTENT"
-            | "IMAGE_RECITATION" => gather.finish(Finish::Filtered),
-            _ => gather.finish(Finish::Other),
+            | "IMAGE_RECITATION" => builder.finish(Finish::Filtered),
+            _ => builder.finish(Finish::Other),
         }
     }
 }
 
 impl Part<'_> {
     /// A part of the first candidate, or of another, which is only counted.
-    fn tell(self, first: bool, gather: &mut Gather) {
+    fn record(self, first: bool, builder: &mut ResponseBuilder) {
         if self.thought.0 || !first {
-            gather.count(self.text.len());
+            builder.count(self.text.len());
         } else {
-            gather.text(&self.text);
+            builder.text(&self.text);
         }
         let Some(call) = self.function_call.0 else { return };
         let args = args(call.args);
         if first {
-            gather.call(&call.id, &call.name, &args);
+            builder.call(&call.id, &call.name, &args);
         } else {
-            gather.count(args.len());
+            builder.count(args.len());
         }
     }
 }

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Finish;
+use super::builder::ResponseBuilder;
 use super::field::{Count, Each, Maybe, Said, Text, args};
-use super::gather::Gather;
 use super::read::Document;
 
 /// A line or a whole answer, of either call or of embeddings.
@@ -45,27 +45,27 @@ struct Function<'a> {
 }
 
 impl Document for Answer<'_> {
-    fn tell(self, gather: &mut Gather) {
+    fn record(self, builder: &mut ResponseBuilder) {
         if self.error.0 {
-            gather.fail();
+            builder.fail();
         }
-        gather.text(&self.response);
-        gather.count(self.thinking.len());
+        builder.text(&self.response);
+        builder.count(self.thinking.len());
         if let Some(message) = self.message.0 {
-            gather.count(message.thinking.len());
-            gather.text(&message.content);
-            message.tool_calls.tell(gather, |call, gather| {
+            builder.count(message.thinking.len());
+            builder.text(&message.content);
+            message.tool_calls.record(builder, |call, builder| {
                 let Some(function) = call.function.0 else { return };
-                gather.call(&call.id, &function.name, &args(function.arguments));
+                builder.call(&call.id, &function.name, &args(function.arguments));
             });
         }
-        gather.tally.input.say(self.prompt_eval_count);
-        gather.tally.output.say(self.eval_count);
+        builder.totals.input.say(self.prompt_eval_count);
+        builder.totals.output.say(self.eval_count);
         match &*self.done_reason {
             "" => {}
-            "stop" => gather.finish(Finish::Stop),
-            "length" => gather.finish(Finish::Length),
-            _ => gather.finish(Finish::Other),
+            "stop" => builder.finish(Finish::Stop),
+            "length" => builder.finish(Finish::Length),
+            _ => builder.finish(Finish::Other),
         }
     }
 }

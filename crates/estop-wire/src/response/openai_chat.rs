@@ -6,8 +6,8 @@
 use serde::Deserialize;
 
 use super::Finish;
+use super::builder::{Key, ResponseBuilder};
 use super::field::{ArgsText, Content, Count, Each, Maybe, Said, Text};
-use super::gather::{Gather, Key};
 use super::openai_usage::Usage;
 use super::read::Document;
 
@@ -90,70 +90,70 @@ struct Groq {
 }
 
 impl Document for Answer<'_> {
-    fn tell(self, gather: &mut Gather) {
-        gather.id(&self.id);
+    fn record(self, builder: &mut ResponseBuilder) {
+        builder.id(&self.id);
         if self.error.0 || &*self.object == "error" {
-            gather.fail();
+            builder.fail();
         }
-        self.choices.tell(gather, Choice::tell);
+        self.choices.record(builder, Choice::record);
         for usage in [self.usage.0, self.x_groq.0.and_then(|groq| groq.usage.0)].into_iter().flatten() {
-            usage.tell(gather);
+            usage.record(builder);
         }
     }
 }
 
 impl Choice<'_> {
-    fn tell(self, gather: &mut Gather) {
+    fn record(self, builder: &mut ResponseBuilder) {
         if let Some(usage) = self.usage.0 {
-            usage.tell(gather);
+            usage.record(builder);
         }
         let first = self.index.0.unwrap_or(0) == 0;
         if !first {
-            self.delta.0.into_iter().for_each(|message| message.count(gather));
-            self.message.0.into_iter().for_each(|message| message.count(gather));
-            gather.count(self.text.len());
+            self.delta.0.into_iter().for_each(|message| message.count(builder));
+            self.message.0.into_iter().for_each(|message| message.count(builder));
+            builder.count(self.text.len());
             return;
         }
-        gather.text(&self.text);
+        builder.text(&self.text);
         if let Some(delta) = self.delta.0 {
-            delta.tell(gather, ToolCall::tell_part);
+            delta.record(builder, ToolCall::tell_part);
         }
         if let Some(message) = self.message.0 {
-            message.tell(gather, ToolCall::tell_whole);
+            message.record(builder, ToolCall::tell_whole);
         }
         match &*self.finish_reason {
             "" => {}
-            "stop" => gather.finish(Finish::Stop),
-            "tool_calls" | "function_call" => gather.finish(Finish::ToolCalls),
-            "length" | "max_tokens" | "model_length" => gather.finish(Finish::Length),
-            "content_filter" => gather.finish(Finish::Filtered),
+            "stop" => builder.finish(Finish::Stop),
+            "tool_calls" | "function_call" => builder.finish(Finish::ToolCalls),
+            "length" | "max_tokens" | "model_length" => builder.finish(Finish::Length),
+            "content_filter" => builder.finish(Finish::Filtered),
             "error" => {
-                gather.fail();
-                gather.finish(Finish::Other);
+                builder.fail();
+                builder.finish(Finish::Other);
             }
-            _ => gather.finish(Finish::Other),
+            _ => builder.finish(Finish::Other),
         }
     }
 }
 
 impl<'a> Message<'a> {
-    fn tell(self, gather: &mut Gather, tool: fn(ToolCall<'a>, &mut Gather)) {
-        gather.count(self.thought_bytes());
+    fn record(self, builder: &mut ResponseBuilder, tool: fn(ToolCall<'a>, &mut ResponseBuilder)) {
+        builder.count(self.thought_bytes());
         match self.content {
-            Content::Text(text) => gather.text(&text),
-            Content::Parts(parts) => parts.tell(gather, |part, gather| {
-                part.thinking.tell(gather, |thought, gather| gather.count(thought.text.len()));
-                gather.text(&part.text);
-                gather.refusal(&part.refusal);
+            Content::Text(text) => builder.text(&text),
+            Content::Parts(parts) => parts.record(builder, |part, builder| {
+                part.thinking.record(builder, |thought, builder| builder.count(thought.text.len()));
+                builder.text(&part.text);
+                builder.refusal(&part.refusal);
             }),
         }
-        gather.refusal(&self.refusal);
-        self.tool_calls.tell(gather, tool);
+        builder.refusal(&self.refusal);
+        self.tool_calls.record(builder, tool);
         if let Some(function) = self.function_call.0 {
-            if gather.call_id(Key::Legacy).is_none() {
-                gather.start_call(Key::Legacy, "", &function.name);
+            if builder.call_id(Key::Legacy).is_none() {
+                builder.start_call(Key::Legacy, "", &function.name);
             }
-            gather.call_args(Key::Legacy, &function.arguments.0);
+            builder.call_args(Key::Legacy, &function.arguments.0);
         }
     }
 
@@ -163,15 +163,15 @@ impl<'a> Message<'a> {
     }
 
     /// Counts all bytes of output, for a choice that is not kept.
-    fn count(self, gather: &mut Gather) {
-        gather.count(self.refusal.len() + self.thought_bytes());
+    fn count(self, builder: &mut ResponseBuilder) {
+        builder.count(self.refusal.len() + self.thought_bytes());
         match self.content {
-            Content::Text(text) => gather.count(text.len()),
+            Content::Text(text) => builder.count(text.len()),
             Content::Parts(parts) => {
-                parts.tell(gather, |part, gather| gather.count(part.text.len() + part.refusal.len()));
+                parts.record(builder, |part, builder| builder.count(part.text.len() + part.refusal.len()));
             }
         }
-        self.tool_calls.tell(gather, |call, gather| gather.count(call.args().len()));
+        self.tool_calls.record(builder, |call, builder| builder.count(call.args().len()));
     }
 }
 
@@ -189,29 +189,29 @@ impl ToolCall<'_> {
     }
 
     /// A call of a whole answer.
-    fn tell_whole(self, gather: &mut Gather) {
-        gather.call(&self.id, self.name(), self.args());
+    fn tell_whole(self, builder: &mut ResponseBuilder) {
+        builder.call(&self.id, self.name(), self.args());
     }
 
     /// A part of a call in a stream. Another id under the same index is another call (Gemini's OpenAI form); no
     /// index means the newest call, or a new one if it has an id.
-    fn tell_part(self, gather: &mut Gather) {
+    fn tell_part(self, builder: &mut ResponseBuilder) {
         let key = match self.index.0 {
             Some(index) => Some(Key::Index(index)),
-            None if self.id.is_empty() => gather.last_key(),
+            None if self.id.is_empty() => builder.last_key(),
             None => None,
         };
         let Some(key) = key else {
-            gather.call(&self.id, self.name(), self.args());
+            builder.call(&self.id, self.name(), self.args());
             return;
         };
         let known =
-            gather.call_id(key).is_some_and(|id| self.id.is_empty() || id.is_empty() || *id == *self.id);
+            builder.call_id(key).is_some_and(|id| self.id.is_empty() || id.is_empty() || *id == *self.id);
         if known {
-            gather.name_call(key, &self.id, self.name());
+            builder.name_call(key, &self.id, self.name());
         } else {
-            gather.start_call(key, &self.id, self.name());
+            builder.start_call(key, &self.id, self.name());
         }
-        gather.call_args(key, self.args());
+        builder.call_args(key, self.args());
     }
 }

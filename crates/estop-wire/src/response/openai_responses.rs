@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Finish;
+use super::builder::{Key, ResponseBuilder};
 use super::field::{Count, Each, Maybe, Said, Text, args};
-use super::gather::{Gather, Key};
 use super::openai_usage::Usage;
 use super::read::Document;
 
@@ -72,35 +72,35 @@ struct Part<'a> {
 }
 
 impl Document for Event<'_> {
-    fn tell(self, gather: &mut Gather) {
+    fn record(self, builder: &mut ResponseBuilder) {
         if self.error.0 {
-            gather.fail();
+            builder.fail();
         }
         let index = self.output_index.0.unwrap_or(0);
         let key = Key::Index(index);
         match &*self.kind {
             "response.output_text.delta" => {
-                gather.text_item = Some(index);
-                gather.text(&self.delta);
+                builder.text_item = Some(index);
+                builder.text(&self.delta);
             }
             "response.refusal.delta" => {
-                gather.text_item = Some(index);
-                gather.refusal(&self.delta);
+                builder.text_item = Some(index);
+                builder.refusal(&self.delta);
             }
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
-                gather.call_args(key, &self.delta);
+                builder.call_args(key, &self.delta);
             }
-            "response.output_item.added" => self.item.0.into_iter().for_each(|item| item.begun(key, gather)),
+            "response.output_item.added" => self.item.0.into_iter().for_each(|item| item.begun(key, builder)),
             "response.output_item.done" => {
-                let read = gather.text_item == Some(index);
-                self.item.0.into_iter().for_each(|item| item.done(key, read, gather));
+                let read = builder.text_item == Some(index);
+                self.item.0.into_iter().for_each(|item| item.done(key, read, builder));
             }
-            "error" => gather.fail(),
+            "error" => builder.fail(),
             kind => {
                 // Reasoning and the arguments of tools that the provider runs.
-                gather.count(self.delta.len());
+                builder.count(self.delta.len());
                 match self.response.0 {
-                    Some(response) => response.tell(gather),
+                    Some(response) => response.record(builder),
                     None => Response {
                         id: if kind.is_empty() { self.id } else { Text::default() },
                         status: self.status,
@@ -109,7 +109,7 @@ impl Document for Event<'_> {
                         error: self.error,
                         incomplete_details: self.incomplete_details,
                     }
-                    .tell(gather),
+                    .record(builder),
                 }
             }
         }
@@ -117,30 +117,32 @@ impl Document for Event<'_> {
 }
 
 impl Response<'_> {
-    fn tell(self, gather: &mut Gather) {
-        gather.id(&self.id);
+    fn record(self, builder: &mut ResponseBuilder) {
+        builder.id(&self.id);
         // The last event of a stream repeats everything: read only if nothing came before.
-        if !gather.has_output() {
-            self.output.tell(gather, Item::whole);
+        if !builder.has_output() {
+            self.output.record(builder, Item::whole);
         }
         if let Some(usage) = self.usage.0 {
-            usage.tell(gather);
+            usage.record(builder);
         }
         if self.error.0 {
-            gather.fail();
+            builder.fail();
         }
         match &*self.status {
-            "completed" => gather.finish(Finish::Stop),
-            "incomplete" => gather.finish(match self.incomplete_details.0.as_ref().map(|why| &*why.reason) {
-                Some("max_output_tokens") => Finish::Length,
-                Some("content_filter") => Finish::Filtered,
-                Some(_) | None => Finish::Other,
-            }),
-            "failed" => {
-                gather.fail();
-                gather.finish(Finish::Other);
+            "completed" => builder.finish(Finish::Stop),
+            "incomplete" => {
+                builder.finish(match self.incomplete_details.0.as_ref().map(|why| &*why.reason) {
+                    Some("max_output_tokens") => Finish::Length,
+                    Some("content_filter") => Finish::Filtered,
+                    Some(_) | None => Finish::Other,
+                });
             }
-            "cancelled" => gather.finish(Finish::Other),
+            "failed" => {
+                builder.fail();
+                builder.finish(Finish::Other);
+            }
+            "cancelled" => builder.finish(Finish::Other),
             _ => {}
         }
     }
@@ -166,44 +168,44 @@ impl Item<'_> {
         if self.call_id.is_empty() { &self.id } else { &self.call_id }
     }
 
-    fn begun(self, key: Key, gather: &mut Gather) {
+    fn begun(self, key: Key, builder: &mut ResponseBuilder) {
         if let Some(name) = self.call_name() {
-            gather.start_call(key, self.call_id(), name);
+            builder.start_call(key, self.call_id(), name);
         }
     }
 
     /// An item of a stream is complete; `read` if its text has been read in parts.
-    fn done(self, key: Key, read: bool, gather: &mut Gather) {
+    fn done(self, key: Key, read: bool, builder: &mut ResponseBuilder) {
         if let Some(name) = self.call_name() {
-            if gather.call_id(key).is_none() {
-                gather.start_call(key, self.call_id(), name);
+            if builder.call_id(key).is_none() {
+                builder.start_call(key, self.call_id(), name);
             }
             let args = self.call_args();
             if !args.is_empty() {
-                gather.set_args(key, &args);
+                builder.set_args(key, &args);
             }
         } else if &*self.kind == "message" && !read {
-            self.text(gather);
+            self.text(builder);
         }
     }
 
     /// An item of a whole answer.
-    fn whole(self, gather: &mut Gather) {
+    fn whole(self, builder: &mut ResponseBuilder) {
         if let Some(name) = self.call_name() {
-            gather.call(self.call_id(), name, &self.call_args());
+            builder.call(self.call_id(), name, &self.call_args());
         } else if &*self.kind == "message" {
-            self.text(gather);
+            self.text(builder);
         } else if &*self.kind == "reasoning" {
-            let count = |part: Part<'_>, gather: &mut Gather| gather.count(part.text.len());
-            self.content.tell(gather, count);
-            self.summary.tell(gather, count);
+            let count = |part: Part<'_>, builder: &mut ResponseBuilder| builder.count(part.text.len());
+            self.content.record(builder, count);
+            self.summary.record(builder, count);
         }
     }
 
-    fn text(self, gather: &mut Gather) {
-        self.content.tell(gather, |part, gather| {
-            gather.text(&part.text);
-            gather.refusal(&part.refusal);
+    fn text(self, builder: &mut ResponseBuilder) {
+        self.content.record(builder, |part, builder| {
+            builder.text(&part.text);
+            builder.refusal(&part.refusal);
         });
     }
 }

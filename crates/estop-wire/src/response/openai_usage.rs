@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
+use super::builder::ResponseBuilder;
 use super::field::{Count, Maybe};
-use super::gather::Gather;
 
 /// The `usage` object of OpenAI and everything compatible.
 #[derive(Default, Deserialize)]
@@ -37,23 +37,23 @@ pub(super) struct OutputDetails {
 }
 
 impl Usage {
-    pub(super) fn tell(self, gather: &mut Gather) {
+    pub(super) fn record(self, builder: &mut ResponseBuilder) {
         if self.leaves_reasoning_out() {
-            gather.tally.reasoning_apart = true;
+            builder.totals.reasoning_apart = true;
         }
-        let tally = &mut gather.tally;
-        tally.input.say(self.prompt_tokens);
-        tally.input.say(self.input_tokens);
-        tally.output.say(self.completion_tokens);
-        tally.output.say(self.output_tokens);
-        tally.cache_read.say(self.prompt_cache_hit_tokens);
+        let totals = &mut builder.totals;
+        totals.input.say(self.prompt_tokens);
+        totals.input.say(self.input_tokens);
+        totals.output.say(self.completion_tokens);
+        totals.output.say(self.output_tokens);
+        totals.cache_read.say(self.prompt_cache_hit_tokens);
         for details in [self.prompt_tokens_details.0, self.input_tokens_details.0].into_iter().flatten() {
-            tally.cache_read.say(details.cached_tokens);
-            tally.cache_write.say(details.cache_write_tokens);
+            totals.cache_read.say(details.cached_tokens);
+            totals.cache_write.say(details.cache_write_tokens);
         }
         for details in [self.completion_tokens_details.0, self.output_tokens_details.0].into_iter().flatten()
         {
-            tally.reasoning.say(details.reasoning_tokens);
+            totals.reasoning.say(details.reasoning_tokens);
         }
     }
 

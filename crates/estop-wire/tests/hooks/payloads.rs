@@ -162,7 +162,7 @@ fn tl_1_the_last_words_of_a_turn_are_kept_for_the_summary() {
     for (client, event) in
         [(HookClient::ClaudeCode, "Stop"), (HookClient::Codex, "Stop"), (HookClient::Cline, "TaskComplete")]
     {
-        assert_eq!(first(client, event).last_words.as_deref().map(str::trim), Some("hello from mock"));
+        assert_eq!(first(client, event).last_message.as_deref().map(str::trim), Some("hello from mock"));
     }
 }
 

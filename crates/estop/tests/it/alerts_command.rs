@@ -59,7 +59,7 @@ fn al_3_without_a_channel_every_command_says_what_to_add() {
     let of_alerts = report["findings"].as_array().unwrap().iter().find(|one| one["area"] == "alerts");
     let finding = of_alerts.unwrap();
     assert_eq!(finding["level"], "warning", "{finding}");
-    assert!(finding["mend"].as_str().unwrap().contains("alerts: {channels:"), "{finding}");
+    assert!(finding["fix"].as_str().unwrap().contains("alerts: {channels:"), "{finding}");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use estop_core::guard::Guard;
 use estop_core::money::NanoUsd;
 use estop_core::policy::{
-    AllowedHours, BlockResponse, GatePolicy, Limit, LimitName, LimitSet, Limits, Mode, Modes, Policy, Preset,
-    Profile, Unpriced, WatchdogScope,
+    AllowedHours, BlockResponse, Limit, LimitName, LimitSet, Limits, Mode, Modes, Policy, Preset, Profile,
+    SafetyGatePolicy, Unpriced, WatchdogScope,
 };
 use estop_core::policy_file::PolicyFile;
 use estop_core::time::Zone;
@@ -288,7 +288,7 @@ fn po_3_rates_and_answers() {
 
 #[test]
 fn tw_4_gate_numbers_are_exact_and_warnings_follow_their_maximum() {
-    assert_eq!(coder(GATE_AS_SHIPPED).gate, GatePolicy::default());
+    assert_eq!(coder(GATE_AS_SHIPPED).gate, SafetyGatePolicy::default());
     let gate =
         coder("gate: {max_tokens_per_minute: 1000, max_tool_calls_per_minute: 10, recovery_rate: 0.001}")
             .gate;

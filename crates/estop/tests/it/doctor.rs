@@ -42,15 +42,15 @@ fn findings<'f>(report: &'f Value, level: &str, says: &str) -> Vec<&'f Value> {
     all.filter(|finding| finding["level"] == level).filter(says).collect()
 }
 
-/// Exactly this is wrong, with this mend; the command ends with 1.
+/// Exactly this is wrong, with this fix; the command ends with 1.
 #[track_caller]
-fn only_wrong(ran: &Ran, area: &str, says: &str, mend: &str) {
+fn only_wrong(ran: &Ran, area: &str, says: &str, fix: &str) {
     let report = ran.json();
     let wrong = findings(&report, "wrong", "");
     let [one] = wrong[..] else { panic!("not one: {wrong:#?}") };
     assert_eq!(one["area"], area, "{one}");
     assert!(one["what"].as_str().unwrap().contains(says), "{one}");
-    assert!(one["mend"].as_str().unwrap().contains(mend), "{one}");
+    assert!(one["fix"].as_str().unwrap().contains(fix), "{one}");
     assert_eq!((ran.code, report["wrong"].as_u64()), (1, Some(1)));
 }
 
@@ -196,7 +196,7 @@ fn ui_2_a_broken_configuration_is_a_finding_with_its_place_and_without_its_secre
     let report =
         finish(command.env("ESTOP_LISTEN_DATA", "127.0.0.1:1").env("ESTOP_URL", "http://x:1")).json();
     let stray = findings(&report, "warning", "ESTOP_LISTEN_DATA is not read");
-    assert!(stray[0]["mend"].as_str().unwrap().contains("ESTOP_LISTEN__DATA"), "{report:#}");
+    assert!(stray[0]["fix"].as_str().unwrap().contains("ESTOP_LISTEN__DATA"), "{report:#}");
     assert_eq!(findings(&report, "warning", "ESTOP_URL is set").len(), 1, "{report:#}");
 }
 

@@ -14,7 +14,7 @@ use estop_store::{FoundLatch, LatchFile};
 
 fn latch(house: &House) -> Latched {
     match LatchFile::look(&house.data()) {
-        FoundLatch::Said(latched) => latched,
+        FoundLatch::Valid(latched) => latched,
         other @ (FoundLatch::Missing | FoundLatch::Damaged(_)) => panic!("{other:?}"),
     }
 }
@@ -321,7 +321,7 @@ fn ks_2_a_standard_error_that_is_gone_keeps_no_kill_from_the_disk() {
     assert_eq!(killed.is(0, "").json()["persisted"], false);
     std::fs::remove_dir(&latch).unwrap();
     let begun = Instant::now();
-    while !matches!(LatchFile::look(&house.data()), FoundLatch::Said(found) if found.gate.state == SystemState::Shutdown)
+    while !matches!(LatchFile::look(&house.data()), FoundLatch::Valid(found) if found.gate.state == SystemState::Shutdown)
     {
         assert!(begun.elapsed() < PATIENCE, "it is not written");
         std::thread::sleep(Duration::from_millis(20));

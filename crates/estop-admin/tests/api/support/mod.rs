@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use estop_admin::{Admin, AdminState, AlertsApi, Options, Place};
+use estop_admin::{Admin, AdminState, AlertsApi, Installation, Options};
 use estop_core::operator::Operator;
 use estop_core::policy_file::{PolicyFile, PolicyFileIn};
 use estop_store::{Durability, Journal, JournalBatch, Sqlite, SqliteOptions};
@@ -111,10 +111,10 @@ impl Plane {
             policy_file: Arc::new(move || ruled.file()),
             edits: Arc::default(),
             options,
-            place: Place {
+            place: Installation {
                 data_url: "http://127.0.0.1:4100".into(),
                 data_dir: "/data".into(),
-                ..Place::default()
+                ..Installation::default()
             },
             alerts_api: Arc::clone(&alerts_api) as Arc<dyn AlertsApi>,
         };

@@ -11,9 +11,9 @@ use estop_core::guard::Guard;
 use estop_core::ids::Name;
 use estop_core::loop_detector::LoopFinding;
 use estop_core::operator::{
-    AgentKeyHash, AgentView, EndedWork, FleetView, HookCall, HookFault, HookReply, JournalTrouble,
-    NewRecording, NewSnooze, OnEnd, OnLine, Operator, OperatorError, Overrides, Recording, RunStep, Steer,
-    Stopped, TriggerView, Watch, Watched,
+    AgentCommand, AgentKeyHash, AgentView, EndedWork, FleetView, HookCall, HookFault, HookReply,
+    JournalFailure, NewRecording, NewSnooze, OnEnd, OnLine, Operator, OperatorError, Overrides, Recording,
+    RunStep, Stopped, TriggerView, Watch, Watched,
 };
 use estop_core::policy::{Policy, Preset};
 use estop_core::policy_file::PolicyFile;
@@ -35,7 +35,7 @@ pub(crate) struct FakeOperator {
 
 #[derive(Default)]
 struct Inner {
-    trouble: Option<JournalTrouble>,
+    trouble: Option<JournalFailure>,
     agents: BTreeMap<Name, Fake>,
     system: System,
     latched: Option<Latched>,
@@ -71,7 +71,7 @@ impl FakeOperator {
         Arc::clone(&self.file.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(crate) fn set_trouble(&self, trouble: Option<JournalTrouble>) {
+    pub(crate) fn set_trouble(&self, trouble: Option<JournalFailure>) {
         self.lock().trouble = trouble;
     }
 
@@ -192,13 +192,13 @@ impl Operator for FakeOperator {
         self.agent(name).ok_or(OperatorError::BadName)
     }
 
-    fn steer(&self, agent: &str, steer: Steer, by: &str) -> Result<AgentView, OperatorError> {
+    fn steer(&self, agent: &str, steer: AgentCommand, by: &str) -> Result<AgentView, OperatorError> {
         let who: Name = by.into();
         let what = match steer {
-            Steer::Activate => EventKind::AgentActivated { by: who },
-            Steer::Deactivate => EventKind::AgentDeactivated { by: who },
-            Steer::Pause => EventKind::AgentPaused { by: who },
-            Steer::Resume => EventKind::AgentResumed { by: who },
+            AgentCommand::Activate => EventKind::AgentActivated { by: who },
+            AgentCommand::Deactivate => EventKind::AgentDeactivated { by: who },
+            AgentCommand::Pause => EventKind::AgentPaused { by: who },
+            AgentCommand::Resume => EventKind::AgentResumed { by: who },
         };
         self.handle(agent, None, what)?;
         self.note(format!("{steer:?} {agent} by {by}"));
@@ -307,7 +307,7 @@ impl Operator for FakeOperator {
         true
     }
 
-    fn journal_trouble(&self) -> Option<JournalTrouble> {
+    fn journal_failure(&self) -> Option<JournalFailure> {
         self.lock().trouble
     }
 

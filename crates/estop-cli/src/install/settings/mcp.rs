@@ -10,7 +10,7 @@ use serde_json::json;
 use super::entries;
 use super::jsonc::{Node, Value};
 use super::mcp_toml;
-use super::{HookClient, NoPlace, Removed, Scope, SettingsError};
+use super::{HookClient, Removed, Scope, SettingsError, UnsupportedScope};
 use crate::clients::{Descriptor, McpForm, McpPaths};
 
 /// Written behind our options: what stands before it is ours, what follows is the server's command.
@@ -18,7 +18,7 @@ pub(super) const MARK: [&str; 2] = ["--installed", "--"];
 
 /// A file with MCP servers.
 #[derive(Clone, Copy, Debug)]
-pub struct McpPlace {
+pub struct McpLocation {
     /// As in [`super::Target::path`].
     pub path: &'static str,
     form: McpForm,
@@ -59,17 +59,17 @@ pub struct McpGate<'a> {
 }
 
 /// The files with a client's MCP servers.
-pub fn mcp_places(client: HookClient, scope: Scope) -> Result<Vec<McpPlace>, NoPlace> {
+pub fn mcp_locations(client: HookClient, scope: Scope) -> Result<Vec<McpLocation>, UnsupportedScope> {
     let place = |mcp: &McpPaths| match scope {
-        Scope::User => Some(McpPlace { path: mcp.user?, form: mcp.user_form }),
-        Scope::Project => Some(McpPlace { path: mcp.project?, form: mcp.project_form }),
+        Scope::User => Some(McpLocation { path: mcp.user?, form: mcp.user_form }),
+        Scope::Project => Some(McpLocation { path: mcp.project?, form: mcp.project_form }),
         Scope::System => None,
     };
     let found = Descriptor::of(client).and_then(|descriptor| place(&descriptor.mcp));
-    found.map(|place| vec![place]).ok_or(NoPlace { client, scope })
+    found.map(|place| vec![place]).ok_or(UnsupportedScope { client, scope })
 }
 
-impl McpPlace {
+impl McpLocation {
     /// The file with its servers behind the gate.
     pub fn add(&self, text: &str, gate: &McpGate<'_>) -> Result<(String, Vec<McpEntry>), SettingsError> {
         match self.form {

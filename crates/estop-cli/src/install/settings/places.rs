@@ -3,8 +3,8 @@
 use estop_wire::hooks::{HookClient, HookEvent};
 
 use super::entries::Entries;
-use super::whole::Whole;
-use super::{Content, INSTALLED, NoPlace, Target, command_line, mark};
+use super::owned_file::OwnedFile;
+use super::{Content, INSTALLED, Target, UnsupportedScope, command_line, mark};
 use crate::clients::{Descriptor, HookForm, PluginFile, Scope, TIMEOUT_S};
 
 /// Stands in a plugin where the words of the command belong.
@@ -16,13 +16,13 @@ pub fn survives_repository(client: HookClient, scope: Scope) -> bool {
 }
 
 /// The files to change so that a client asks estop. `estop` are the words that start it.
-pub fn targets(client: HookClient, scope: Scope, estop: &[String]) -> Result<Vec<Target>, NoPlace> {
+pub fn targets(client: HookClient, scope: Scope, estop: &[String]) -> Result<Vec<Target>, UnsupportedScope> {
     let place = Descriptor::of(client).and_then(|found| Some((found, found.hooks.of(scope)?)));
-    let (descriptor, path) = place.ok_or(NoPlace { client, scope })?;
+    let (descriptor, path) = place.ok_or(UnsupportedScope { client, scope })?;
     let whole = |path: String, text: String, mark: &str| Target {
         path,
         is_executable: false,
-        content: Content::Whole(Whole { text, mark: mark.to_owned() }),
+        content: Content::OwnedFile(OwnedFile { text, mark: mark.to_owned() }),
     };
     Ok(match descriptor.hook_form {
         HookForm::Entries { template, entry, system_switch, .. } => {
@@ -78,6 +78,6 @@ fn script(client: HookClient, folder: &str, event: &str, estop: &[String]) -> Ta
     let text = format!(
         "#!/bin/sh\n# Installed by `estop install {name}`; `estop uninstall {name}` removes it.\nexec {command}\n"
     );
-    let content = Content::Whole(Whole { text, mark: mark(client, event) });
+    let content = Content::OwnedFile(OwnedFile { text, mark: mark(client, event) });
     Target { path: format!("{folder}/{event}"), is_executable: true, content }
 }

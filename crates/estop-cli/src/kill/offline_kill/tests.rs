@@ -29,7 +29,7 @@ fn ks_3_a_channel_killed_alone_never_writes_over_a_shutdown() {
     LatchFile::of(dir.path(), "estop-1").write(&gate(4, SystemState::Shutdown, Channels::ALL)).unwrap();
     let (after, _) = write(dir.path(), &press(LLM), &mut LatchFile::of(dir.path(), "cli-1")).unwrap();
     assert_eq!((after.gate.state, after.gate.epoch), (SystemState::Shutdown, 5));
-    assert_eq!(LatchFile::look(dir.path()), FoundLatch::Said(after));
+    assert_eq!(LatchFile::look(dir.path()), FoundLatch::Valid(after));
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn ks_3_kills_alone_at_once_all_count() {
     let both = LLM.with(Channel::Tools);
     assert_eq!(slot.asked, both);
     assert!(
-        matches!(slot.found, FoundLatch::Said(found) if found.gate.shut == both && found.gate.epoch == 3)
+        matches!(slot.found, FoundLatch::Valid(found) if found.gate.shut == both && found.gate.epoch == 3)
     );
 }
 

@@ -20,7 +20,7 @@ const PAGE: usize = 1_000;
 const MISSED_MAX: usize = 100_000;
 
 /// What is known beside the events.
-trait Beside {
+trait AlertContext {
     /// What an agent and its run cost.
     fn cost(&self, agent: &str, run: Option<&str>) -> Cost;
     /// An escalation.
@@ -69,7 +69,7 @@ struct Fresh<'a> {
     context: &'a Context,
 }
 
-impl Beside for Fresh<'_> {
+impl AlertContext for Fresh<'_> {
     fn cost(&self, agent: &str, run: Option<&str>) -> Cost {
         let of_run = |run: &str| {
             let id = format!("{agent}:{run}");
@@ -86,7 +86,7 @@ impl Beside for Fresh<'_> {
 }
 
 /// What happened in these events, which are in order and have every event of their records.
-fn of<'e>(events: impl IntoIterator<Item = &'e NewEvent>, beside: &dyn Beside) -> Vec<AlertEvent> {
+fn of<'e>(events: impl IntoIterator<Item = &'e NewEvent>, beside: &dyn AlertContext) -> Vec<AlertEvent> {
     let mut out = Vec::new();
     let (mut seq, mut nth, mut escalations) = (0, 0, 0);
     for event in events {
@@ -135,7 +135,7 @@ impl<'e> Seen<'e> {
         is_told.then(|| Seen { event, detail: serde_json::from_str(&event.detail).unwrap_or_default(), nth })
     }
 
-    fn alert_event(&self, escalations: u32, beside: &dyn Beside) -> Option<AlertEvent> {
+    fn alert_event(&self, escalations: u32, beside: &dyn AlertContext) -> Option<AlertEvent> {
         let cleared = |alert| Some(AlertEvent { phase: Phase::Cleared, ..self.plain(alert) });
         match &*self.event.event_type {
             "kill_switch" if self.text("cause") == "watchdog" => {
@@ -200,13 +200,13 @@ impl<'e> Seen<'e> {
     }
 
     /// A guard stopped or paused an agent.
-    fn stopped(&self, alert: AlertType, cause: &str, beside: &dyn Beside) -> AlertEvent {
+    fn stopped(&self, alert: AlertType, cause: &str, beside: &dyn AlertContext) -> AlertEvent {
         let plain = self.plain(alert);
         let cost = beside.cost(plain.agent.as_deref().unwrap_or_default(), plain.run.as_deref());
         AlertEvent { cause: cause.to_owned(), evidence: self.text("reason").to_owned(), cost, ..plain }
     }
 
-    fn escalated(&self, escalations: u32, beside: &dyn Beside) -> AlertEvent {
+    fn escalated(&self, escalations: u32, beside: &dyn AlertContext) -> AlertEvent {
         let plain = self.plain(AlertType::CircuitBreaker);
         let agent = plain.agent.as_deref().unwrap_or_default();
         let more = if escalations > 1 { format!("-{escalations}") } else { String::new() };

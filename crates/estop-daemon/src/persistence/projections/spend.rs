@@ -30,9 +30,9 @@ const TAGS_PER_AGENT_MAX: usize = 1_024;
 #[derive(Default)]
 pub(super) struct Spend {
     /// By the agent's hash and the request's number: no name is copied for it.
-    asked: HashMap<(u64, u64), Asked>,
+    asked: HashMap<(u64, u64), OpenSpend>,
     /// Given up and booked, but perhaps still running; as many of each agent as the core remembers.
-    overdue: BTreeMap<u64, VecDeque<(RequestId, Asked)>>,
+    overdue: BTreeMap<u64, VecDeque<(RequestId, OpenSpend)>>,
     /// Some were not remembered.
     forgot: bool,
     fleet: Budget,
@@ -49,7 +49,7 @@ pub(super) struct Spend {
 
 /// A request that was let through.
 #[derive(Default)]
-pub(super) struct Asked {
+pub(super) struct OpenSpend {
     run: Option<Name>,
     model: Model,
     unpriced: bool,
@@ -60,7 +60,7 @@ pub(super) struct Asked {
     input_tokens: u64,
 }
 
-impl Asked {
+impl OpenSpend {
     /// Holds at least as much as was used so far.
     pub(super) fn hold(&mut self, used: Amount, input_tokens: u64) {
         if used.tokens > self.held.tokens {
@@ -98,12 +98,12 @@ struct Plain {
 }
 
 impl Plain {
-    fn of(asked: &Asked, day: i32, context: &Context) -> Option<Plain> {
+    fn of(asked: &OpenSpend, day: i32, context: &Context) -> Option<Plain> {
         match asked {
-            Asked { run: None, tags: None, model: Model::Known(model), .. } => {
+            OpenSpend { run: None, tags: None, model: Model::Known(model), .. } => {
                 Some(Plain { context: context.batch, day, model: *model })
             }
-            Asked { .. } => None,
+            OpenSpend { .. } => None,
         }
     }
 }
@@ -177,10 +177,10 @@ impl Spend {
         run: Option<&Name>,
         received: &RequestReceived,
         tags: Option<Arc<Tags>>,
-    ) -> Asked {
+    ) -> OpenSpend {
         let (estimate, name) = (received.estimate, received.model.as_deref().unwrap_or_default());
         let input_tokens = estimate.input_reserved();
-        Asked {
+        OpenSpend {
             run: run.cloned(),
             model: self.models.called(name, &mut page.model, &mut page.new_models),
             unpriced: estimate.unpriced,
@@ -191,7 +191,7 @@ impl Spend {
     }
 
     /// A request was let through.
-    pub(super) fn ask(&mut self, page: &AgentSpend, request: RequestId, asked: Asked) {
+    pub(super) fn ask(&mut self, page: &AgentSpend, request: RequestId, asked: OpenSpend) {
         if self.asked.len() < ASKED_MAX {
             self.asked.insert(page.key(request), asked);
         } else {
@@ -255,12 +255,12 @@ impl Spend {
         }
         // Nobody holds anything for it: the core counts nothing either, unless only we forgot.
         if self.forgot {
-            self.book(page, entry, &Asked::default(), sum_of(usage), context, out);
+            self.book(page, entry, &OpenSpend::default(), sum_of(usage), context, out);
         }
         None
     }
 
-    fn take_overdue(&mut self, page: &AgentSpend, request: RequestId) -> Option<Asked> {
+    fn take_overdue(&mut self, page: &AgentSpend, request: RequestId) -> Option<OpenSpend> {
         let overdue = self.overdue.get_mut(&page.agent)?;
         let at = overdue.iter().position(|(number, _)| *number == request)?;
         overdue.remove(at).map(|(_, asked)| asked)
@@ -270,7 +270,7 @@ impl Spend {
         &mut self,
         page: &mut AgentSpend,
         entry: Entry<'_>,
-        asked: &Asked,
+        asked: &OpenSpend,
         sum: SpendSum,
         context: &Context,
         out: &mut JournalBatch,
@@ -299,7 +299,7 @@ impl Spend {
         &mut self,
         page: &mut AgentSpend,
         entry: Entry<'_>,
-        asked: &Asked,
+        asked: &OpenSpend,
         sum: SpendSum,
         context: &Context,
         out: &mut JournalBatch,

@@ -62,10 +62,10 @@ impl Bench {
     fn after(&mut self, ms: u64) -> Vec<&'static str> {
         self.now += Duration::from_millis(ms);
         let gate = GateView { state: SystemState::Running, shut: Channels::NONE, epoch: 1 };
-        let word = |said: &Said| match said {
-            Said::Pressed(_) => "press",
-            Said::Lost(_) => "lost",
-            Said::Works(_) => "works",
+        let word = |said: &TriggerReport| match said {
+            TriggerReport::Pressed(_) => "press",
+            TriggerReport::Lost(_) => "lost",
+            TriggerReport::Works(_) => "works",
         };
         self.button.look(self.now, gate).iter().map(word).collect()
     }

@@ -6,19 +6,19 @@ use std::io::Write;
 
 use super::*;
 
-fn pressed(said: &[Said]) -> Vec<&Press> {
+fn pressed(said: &[TriggerReport]) -> Vec<&Press> {
     let mut all = Vec::new();
     for said in said {
         match said {
-            Said::Pressed(press) => all.push(press),
-            Said::Lost(_) | Said::Works(_) => {}
+            TriggerReport::Pressed(press) => all.push(press),
+            TriggerReport::Lost(_) | TriggerReport::Works(_) => {}
         }
     }
     all
 }
 
 /// Looks, and once more when whoever holds it open had their time.
-fn look(trigger: &mut FileTrigger) -> Vec<Said> {
+fn look(trigger: &mut FileTrigger) -> Vec<TriggerReport> {
     let mut said = trigger.look(Instant::now(), GateView::OPEN);
     if let Some(due) = trigger.due(GateView::OPEN) {
         said.extend(trigger.look(due, GateView::OPEN));
@@ -97,8 +97,8 @@ fn ks_5_whoever_keeps_it_open_presses_too() {
     file.write_all(b"still writing").unwrap();
     let now = Instant::now();
     assert!(trigger.look(now, GateView::OPEN).is_empty(), "a moment for the note");
-    assert_eq!(trigger.due(GateView::OPEN), Some(now + NOTE_WITHIN));
-    let said = trigger.look(now + NOTE_WITHIN, GateView::OPEN);
+    assert_eq!(trigger.due(GateView::OPEN), Some(now + NOTE_TIMEOUT));
+    let said = trigger.look(now + NOTE_TIMEOUT, GateView::OPEN);
     assert_eq!(pressed(&said)[0].note.as_deref(), Some("still writing"));
 }
 
@@ -107,7 +107,7 @@ fn ks_5_a_folder_that_is_missing_is_told_and_tried_again() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("run");
     let mut trigger = FileTrigger::new(&folder.join("KILL"));
-    let Some(Said::Lost(why)) = trigger.look(Instant::now(), GateView::OPEN).pop() else {
+    let Some(TriggerReport::Lost(why)) = trigger.look(Instant::now(), GateView::OPEN).pop() else {
         panic!("not lost")
     };
     assert!(why.contains("No such file"), "{why}");
@@ -117,5 +117,5 @@ fn ks_5_a_folder_that_is_missing_is_told_and_tried_again() {
     assert_eq!(pressed(&trigger.look(due, GateView::OPEN)).len(), 1, "made while nobody could watch");
     std::fs::remove_dir_all(&folder).unwrap();
     let said = trigger.look(due, GateView::OPEN);
-    assert!(matches!(said[..], [Said::Lost(_)]), "{said:?}");
+    assert!(matches!(said[..], [TriggerReport::Lost(_)]), "{said:?}");
 }

@@ -82,10 +82,10 @@ impl Bench {
     /// What it says `ms` later: `press`, `lost`, `works`.
     fn after(&mut self, ms: u64) -> Vec<&'static str> {
         self.now += Duration::from_millis(ms);
-        let word = |said: &Said| match said {
-            Said::Pressed(_) => "press",
-            Said::Lost(_) => "lost",
-            Said::Works(_) => "works",
+        let word = |said: &TriggerReport| match said {
+            TriggerReport::Pressed(_) => "press",
+            TriggerReport::Lost(_) => "lost",
+            TriggerReport::Works(_) => "works",
         };
         self.gpio.look(self.now, self.gate).iter().map(word).collect()
     }
@@ -205,7 +205,7 @@ fn ks_7_a_lost_line_is_told_and_works_again_when_it_is_back() {
 fn ks_7_a_press_says_which_pin() {
     let bench = Bench::new(false, Script { high: true, ..Script::default() });
     let said = bench.gpio.pressed("button on the GPIO line");
-    let press = if let Said::Pressed(press) = said { Some(press) } else { None }.unwrap();
+    let press = if let TriggerReport::Pressed(press) = said { Some(press) } else { None }.unwrap();
     let metadata: serde_json::Value = serde_json::from_str(press.metadata.as_deref().unwrap()).unwrap();
     assert_eq!(metadata, serde_json::json!({"source": "hardware_button", "pin": 17}));
 }

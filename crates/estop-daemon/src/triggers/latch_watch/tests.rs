@@ -27,10 +27,10 @@ fn write_own(dir: &TempDir, gate: GateView) {
 /// Looks and hears, as the thread does: the channels that are pressed.
 fn look(watch: &mut LatchWatch, gate: GateView) -> Vec<Channels> {
     let said = watch.look(Instant::now(), gate);
-    watch.heard();
+    watch.acknowledge();
     let pressed = said.into_iter().filter_map(|said| match said {
-        Said::Pressed(press) => Some(press.channels),
-        Said::Lost(_) | Said::Works(_) => None,
+        TriggerReport::Pressed(press) => Some(press.channels),
+        TriggerReport::Lost(_) | TriggerReport::Works(_) => None,
     });
     pressed.collect()
 }
@@ -92,10 +92,10 @@ fn ks_5_a_torn_read_is_tried_again_soon_and_told_if_it_stays() {
     assert_eq!(watch.look(begun, running), [], "it may be half written");
     assert_eq!(watch.due(running), Some(begun + TORN_AGAIN));
     let later = begun + TORN_AGAIN;
-    assert!(matches!(watch.look(later, running)[..], [Said::Lost(_)]));
+    assert!(matches!(watch.look(later, running)[..], [TriggerReport::Lost(_)]));
     assert_eq!(watch.due(running), Some(later + DAMAGED_AGAIN));
     // Without an event: it is due.
     std::fs::write(latch_path(dir.path()), &whole).unwrap();
-    assert!(matches!(watch.look(later + DAMAGED_AGAIN, running)[..], [Said::Works(_)]));
+    assert!(matches!(watch.look(later + DAMAGED_AGAIN, running)[..], [TriggerReport::Works(_)]));
     assert_eq!(watch.due(running), None);
 }

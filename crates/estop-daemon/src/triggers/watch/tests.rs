@@ -11,7 +11,7 @@ use estop_core::time::Now;
 
 use super::*;
 use crate::latch_writer::LatchStatus;
-use crate::triggers::heartbeat::{Heart, Missed};
+use crate::triggers::heartbeat::{LastHeartbeat, Missed};
 use crate::triggers::log::TriggerLog;
 
 /// A system behind the button, and what was done.
@@ -62,7 +62,7 @@ impl RedButton for Fake {
 
 /// Says what it was told to say.
 struct Scripted {
-    says: Vec<Vec<Said>>,
+    says: Vec<Vec<TriggerReport>>,
     kills: bool,
 }
 
@@ -71,7 +71,7 @@ impl Trigger for Scripted {
         "gpio"
     }
 
-    fn look(&mut self, _now: Instant, _gate: GateView) -> Vec<Said> {
+    fn look(&mut self, _now: Instant, _gate: GateView) -> Vec<TriggerReport> {
         self.says.remove(0)
     }
 
@@ -91,12 +91,12 @@ fn watch(
     (Watch::new(vec![Box::new(trigger)], button, Arc::clone(&status), line, stopped), status, stop)
 }
 
-fn lost() -> Vec<Said> {
-    vec![Said::Lost("no chip".to_owned())]
+fn lost() -> Vec<TriggerReport> {
+    vec![TriggerReport::Lost("no chip".to_owned())]
 }
 
-fn works() -> Vec<Said> {
-    vec![Said::Works("line 17".to_owned())]
+fn works() -> Vec<TriggerReport> {
+    vec![TriggerReport::Works("line 17".to_owned())]
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn ks_7_on_lost_kill_presses_and_does_not_let_the_system_run_without_the_device(
 #[test]
 fn ks_5_a_heart_that_stopped_presses_once_a_silence_and_counts_anew_after_a_clear() {
     let button = Fake::running();
-    let heart = Arc::new(Heart::new());
+    let heart = Arc::new(LastHeartbeat::new());
     let within = Duration::from_secs(60);
     let begun = Instant::now();
     let (mut watch, _board, _stop) = watch(Missed::new(Arc::clone(&heart), within), &button);
@@ -159,7 +159,7 @@ impl Trigger for Broken {
         Some(self.0)
     }
 
-    fn look(&mut self, _now: Instant, _gate: GateView) -> Vec<Said> {
+    fn look(&mut self, _now: Instant, _gate: GateView) -> Vec<TriggerReport> {
         panic!("on purpose: the trigger's code is broken");
     }
 }
@@ -187,10 +187,10 @@ impl Trigger for Bell {
         Some(self.0.as_fd())
     }
 
-    fn look(&mut self, _now: Instant, _gate: GateView) -> Vec<Said> {
+    fn look(&mut self, _now: Instant, _gate: GateView) -> Vec<TriggerReport> {
         let mut byte = [0];
         let _ = std::io::Read::read(&mut self.0, &mut byte);
-        vec![Said::Pressed(Press::new(KillReason::Emergency, "bell", "button"))]
+        vec![TriggerReport::Pressed(Press::new(KillReason::Emergency, "bell", "button"))]
     }
 }
 

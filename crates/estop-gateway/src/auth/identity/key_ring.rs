@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use estop_core::ids::Name;
 use estop_core::operator::AgentKeyHash;
 
-use super::guesses::Guesses;
+use super::failed_attempts::FailedAttempts;
 use super::keys::Keys;
 use crate::settings::AgentKey;
 
@@ -23,7 +23,7 @@ struct Inner {
     /// Counts how often they changed.
     changes: AtomicU64,
     /// Wrong keys that were sent.
-    guesses: Guesses,
+    failed_attempts: FailedAttempts,
 }
 
 impl KeyRing {
@@ -34,7 +34,7 @@ impl KeyRing {
             made: RwLock::new(made),
             current: RwLock::default(),
             changes: AtomicU64::new(0),
-            guesses: Guesses::default(),
+            failed_attempts: FailedAttempts::default(),
         }));
         ring.put_together();
         ring
@@ -75,14 +75,14 @@ impl KeyRing {
     }
 
     /// The same for one worker.
-    pub(crate) fn at_hand(&self) -> KeysAtHand {
-        KeysAtHand { ring: self.clone(), seen: Mutex::default() }
+    pub(crate) fn cached(&self) -> CachedKeys {
+        CachedKeys { ring: self.clone(), seen: Mutex::default() }
     }
 }
 
 /// The keys in force, as one worker has them at hand: locks and counts that all workers write with each request would go
 /// from core to core all the time.
-pub(crate) struct KeysAtHand {
+pub(crate) struct CachedKeys {
     ring: KeyRing,
     seen: Mutex<Seen>,
 }
@@ -94,7 +94,7 @@ struct Seen {
     keys: Arc<Keys>,
 }
 
-impl KeysAtHand {
+impl CachedKeys {
     /// The keys in force, to look at here and now.
     pub(crate) fn look(&self) -> impl Deref<Target = Arc<Keys>> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,18 +103,18 @@ impl KeysAtHand {
         if seen.changes != changes {
             *seen = Seen { changes, keys: self.ring.current() };
         }
-        InHand(seen)
+        CachedKeysRef(seen)
     }
 
     /// Wrong keys that were sent to any worker.
-    pub(crate) fn guesses(&self) -> &Guesses {
-        &self.ring.0.guesses
+    pub(crate) fn failed_attempts(&self) -> &FailedAttempts {
+        &self.ring.0.failed_attempts
     }
 }
 
-struct InHand<'k>(MutexGuard<'k, Seen>);
+struct CachedKeysRef<'k>(MutexGuard<'k, Seen>);
 
-impl Deref for InHand<'_> {
+impl Deref for CachedKeysRef<'_> {
     type Target = Arc<Keys>;
 
     fn deref(&self) -> &Arc<Keys> {

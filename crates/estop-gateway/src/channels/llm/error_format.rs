@@ -3,7 +3,7 @@
 use estop_core::policy::BlockResponse;
 use estop_wire::client::{self, Client};
 use estop_wire::protocol::{self, Family, Protocol};
-use estop_wire::refusal::{self, Answer, Refusal, Refused};
+use estop_wire::refusal::{self, ErrorDetails, ErrorResponse, RejectedRequest};
 use http::header::{CONNECTION, USER_AGENT};
 use http::request::Parts as Head;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Uri};
@@ -39,10 +39,10 @@ impl ErrorFormat {
     /// Writes a rejection.
     pub(super) fn render(&self, rejection: &Rejection) -> Response<ResponseBody> {
         let ErrorFormat { client, array, protocol, stream, ref model, style } = *self;
-        let refused = Refused { protocol, client, stream, array, model, style };
+        let refused = RejectedRequest { protocol, client, stream, array, model, style };
         let Rejection { kind, code, message, .. } = rejection;
-        let refusal = Refusal { kind: *kind, code, message };
-        let Answer { status, headers, body } = refusal::refuse(&refused, &refusal);
+        let refusal = ErrorDetails { kind: *kind, code, message };
+        let ErrorResponse { status, headers, body } = refusal::refuse(&refused, &refusal);
         let mut response = Response::new(response_body::full(body));
         *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
         for (name, value) in headers {

@@ -15,13 +15,13 @@ use tokio::task::JoinHandle;
 
 use super::calls::Pending;
 use crate::body::response_body::BodyError;
-use crate::exchange::answer::AnswerBody;
-use crate::killswitch::in_flight::Flight;
+use crate::emergency_stop::in_flight::InFlightRequest;
+use crate::exchange::metered_body::MeteredBody;
 
 /// A server's answer on its way to the client.
 pub(crate) struct McpBody {
-    answer: AnswerBody,
-    flight: Arc<Flight>,
+    answer: MeteredBody,
+    flight: Arc<InFlightRequest>,
     pending: Pending,
     reading: Reading,
     /// A stream the client holds open for whatever the server has to say.
@@ -48,8 +48,8 @@ enum Reading {
 
 impl McpBody {
     pub(super) fn new(
-        answer: AnswerBody,
-        flight: Arc<Flight>,
+        answer: MeteredBody,
+        flight: Arc<InFlightRequest>,
         headers: &HeaderMap,
         pending: Pending,
         listens: bool,

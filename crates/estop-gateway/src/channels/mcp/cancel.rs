@@ -12,13 +12,13 @@ use tokio::task::JoinSet;
 
 use super::calls::Pending;
 use crate::body::upload::RequestBody;
+use crate::emergency_stop::in_flight::InFlightRequest;
 use crate::engine::Engine;
 use crate::engine::agents::Agent;
-use crate::killswitch::in_flight::Flight;
 use crate::upstream::Upstream;
 
 /// A server that takes longer, for all of them, is not waited for.
-const WITHIN: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// How many are told at once: a batch is no reason to open hundreds of connections.
 const AT_ONCE: usize = 16;
 const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
@@ -30,7 +30,7 @@ pub(super) struct Way {
     pub(super) upstream: Arc<Upstream>,
     pub(super) agent: Arc<Agent>,
     /// The request with the calls.
-    pub(super) flight: Arc<Flight>,
+    pub(super) flight: Arc<InFlightRequest>,
     pub(super) pending: Pending,
     pub(super) uri: Uri,
     /// With the session and the credentials of the client.
@@ -46,7 +46,7 @@ pub(super) fn when_cut(way: Way) {
         let Some(cut) = way.flight.why_cut().filter(|_| way.flight.was_sent()) else { return };
         let reason = cut.message.clone();
         // It was stopped either way; those that are not told by then are let go.
-        let _ = tokio::time::timeout(WITHIN, tell_all(&Arc::new(way), &reason)).await;
+        let _ = tokio::time::timeout(TIMEOUT, tell_all(&Arc::new(way), &reason)).await;
     });
 }
 
@@ -68,7 +68,7 @@ impl Way {
         let (agent, engine) = (&self.agent, &self.engine);
         let connection = Arc::clone(&self.flight.connection);
         let now = engine.clock.now_coarse();
-        let flight = agent.flights.register(
+        let flight = agent.in_flight_requests.register(
             agent.next_request(),
             Channel::Tools,
             self.flight.upstream_name,

@@ -9,7 +9,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use super::UsageMeter;
 use crate::body::upload::Outgoing;
 use crate::engine::background::{Found, Job, JobStanding, Jobs, OpenMeter};
-use crate::upstream::Ready;
+use crate::upstream::ProviderTarget;
 
 /// Headers that say how a request is to be read, and that a later one about the same work needs. None of them is a secret.
 const KEPT_HEADERS: [&str; 5] =
@@ -57,7 +57,7 @@ pub(crate) struct Sending<'a> {
     /// The provider's name.
     pub(crate) provider: &'a str,
     /// The provider.
-    pub(crate) ready: &'a Ready,
+    pub(crate) ready: &'a ProviderTarget,
     /// The request, as it is sent.
     pub(crate) request: &'a Outgoing,
     /// The client's path, without what the base path has already.

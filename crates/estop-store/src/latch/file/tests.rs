@@ -45,7 +45,7 @@ fn ks_3_the_newest_state_is_found_whoever_opens_the_file() {
         // Another process each time.
         let mut file = LatchFile::of(dir.path(), "estop-1");
         file.write(&latched(epoch, state)).unwrap();
-        assert_eq!(LatchFile::look(dir.path()), FoundLatch::Said(latched(epoch, state)));
+        assert_eq!(LatchFile::look(dir.path()), FoundLatch::Valid(latched(epoch, state)));
     }
 }
 
@@ -111,11 +111,11 @@ fn ks_3_a_damaged_latch_is_whole_again_after_one_write() {
     bytes[100] ^= 1;
     std::fs::write(latch_path(dir.path()), &bytes).unwrap();
     LatchFile::of(dir.path(), "estop-1").write(&latched(9, SystemState::SafeMode)).unwrap();
-    assert_eq!(LatchFile::look(dir.path()), FoundLatch::Said(latched(9, SystemState::SafeMode)));
+    assert_eq!(LatchFile::look(dir.path()), FoundLatch::Valid(latched(9, SystemState::SafeMode)));
 
     std::fs::write(latch_path(dir.path()), b"short").unwrap();
     LatchFile::of(dir.path(), "estop-1").write(&latched(10, SystemState::Running)).unwrap();
-    assert_eq!(LatchFile::look(dir.path()), FoundLatch::Said(latched(10, SystemState::Running)));
+    assert_eq!(LatchFile::look(dir.path()), FoundLatch::Valid(latched(10, SystemState::Running)));
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn ks_3_what_is_too_long_is_left_out_and_the_state_is_kept() {
         ..latched(2, SystemState::Shutdown)
     };
     LatchFile::of(dir.path(), "estop-1").write(&long).unwrap();
-    let FoundLatch::Said(found) = LatchFile::look(dir.path()) else { panic!("it is whole") };
+    let FoundLatch::Valid(found) = LatchFile::look(dir.path()) else { panic!("it is whole") };
     assert_eq!((found.gate, found.reason, found.metadata), (long.gate, long.reason, None));
 }
 
@@ -155,7 +155,7 @@ fn ks_3_writers_that_stay_open_do_not_write_over_the_newer_slot() {
         let state = SystemState::SafeMode;
         let own = estop.write(&latched(epoch + 20, state)).unwrap();
         let found = LatchFile::look_at_slot(dir.path());
-        assert_eq!((found.mark, found.found), (Some(own), FoundLatch::Said(latched(epoch + 20, state))));
+        assert_eq!((found.mark, found.found), (Some(own), FoundLatch::Valid(latched(epoch + 20, state))));
     }
 }
 
@@ -172,7 +172,7 @@ fn ks_3_many_writers_at_once_lose_no_kill() {
                     let mut file =
                         LatchFile { patience: Duration::from_secs(600), ..LatchFile::of(path, writer) };
                     let counted = file.update(|slot| {
-                        let FoundLatch::Said(before) = slot.found else { panic!("{:?}", slot.found) };
+                        let FoundLatch::Valid(before) = slot.found else { panic!("{:?}", slot.found) };
                         Some(latched(before.gate.epoch + 1, SystemState::Shutdown).into())
                     });
                     assert!(counted.unwrap().is_some());
@@ -180,7 +180,7 @@ fn ks_3_many_writers_at_once_lose_no_kill() {
             });
         }
     });
-    assert_eq!(LatchFile::look(dir.path()), FoundLatch::Said(latched(60, SystemState::Shutdown)));
+    assert_eq!(LatchFile::look(dir.path()), FoundLatch::Valid(latched(60, SystemState::Shutdown)));
 }
 
 #[test]
@@ -200,11 +200,11 @@ fn ks_3_a_latch_that_was_replaced_or_removed_is_not_written_into_the_void() {
     let path = latch_path(dir.path());
     std::fs::remove_file(&path).unwrap();
     file.write(&latched(3, SystemState::Shutdown)).unwrap();
-    assert_eq!(LatchFile::look(dir.path()), FoundLatch::Said(latched(3, SystemState::Shutdown)));
+    assert_eq!(LatchFile::look(dir.path()), FoundLatch::Valid(latched(3, SystemState::Shutdown)));
     std::fs::write(dir.path().join("copy"), bytes).unwrap();
     std::fs::rename(dir.path().join("copy"), &path).unwrap();
     file.write(&latched(4, SystemState::SafeMode)).unwrap();
-    assert_eq!(LatchFile::look(dir.path()), FoundLatch::Said(latched(4, SystemState::SafeMode)));
+    assert_eq!(LatchFile::look(dir.path()), FoundLatch::Valid(latched(4, SystemState::SafeMode)));
 }
 
 #[test]
@@ -227,6 +227,9 @@ fn ks_3_a_slot_names_its_writer_and_one_of_before_is_still_read() {
         .collect();
     std::fs::write(latch_path(dir.path()), old).unwrap();
     let found = LatchFile::look_at_slot(dir.path());
-    assert_eq!(found.found, FoundLatch::Said(latched(1, SystemState::Shutdown)));
-    assert_eq!((found.mark, found.asked), (Some(Mark { writer: String::new(), serial: 2 }), Channels::NONE));
+    assert_eq!(found.found, FoundLatch::Valid(latched(1, SystemState::Shutdown)));
+    assert_eq!(
+        (found.mark, found.asked),
+        (Some(SlotVersion { writer: String::new(), serial: 2 }), Channels::NONE)
+    );
 }

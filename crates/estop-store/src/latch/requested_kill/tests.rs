@@ -12,7 +12,7 @@ fn gate(epoch: u64, state: SystemState, shut: Channels) -> GateView {
 }
 
 fn kill(gate: GateView, asked: Channels) -> Option<RequestedKill> {
-    let found = FoundLatch::Said(Latched::at_start(gate, 1));
+    let found = FoundLatch::Valid(Latched::at_start(gate, 1));
     RequestedKill::of(&FoundSlot { found, mark: None, asked })
 }
 
@@ -72,7 +72,7 @@ fn ks_3_a_kill_on_the_disk_stays_until_what_is_written_is_no_less() {
 
 #[test]
 fn ks_5_who_kills_alone_is_never_taken_for_an_estop() {
-    let mark = |writer: &str| Mark { writer: writer.to_owned(), serial: 1 };
+    let mark = |writer: &str| SlotVersion { writer: writer.to_owned(), serial: 1 };
     assert!(is_of_daemon(&mark(&DAEMON)) && is_of_daemon(&mark("")));
     assert!(!is_of_daemon(&mark(&CLI)));
     assert_ne!(named(WITHOUT_ESTOP), named(WITHOUT_ESTOP));

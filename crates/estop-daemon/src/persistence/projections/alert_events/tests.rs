@@ -9,7 +9,7 @@ use super::*;
 /// Everything costs a dollar, and there is one escalation.
 struct NothingKnown;
 
-impl Beside for NothingKnown {
+impl AlertContext for NothingKnown {
     fn cost(&self, _agent: &str, run: Option<&str>) -> Cost {
         Cost { run: run.map(|_| NanoUsd(1_000_000_000)), today: None }
     }
