@@ -8,7 +8,7 @@
 use estop_core::engine::AgentState;
 use estop_sim::{Config, run};
 
-const SEED_1: &str = "24f780846f5d051e037e644fe2e5dd89fc5a6ade3997f510d96d5678e51daf13";
+const SEED_1: &str = "d61c7c806323981550f4f1f0d129b5faa4edd777832f5a3c8bb30cd1f853226b";
 
 #[test]
 fn seed_1_has_its_digest() {
