@@ -21,8 +21,7 @@ const AREA: Area = Area("daemon");
 const ANSWERS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Also one that came up shut has none.
-const NO_SOCKET: &str =
-    "it has no socket there. If its database cannot be used, fix that and start it again";
+const NO_SOCKET: &str = "it has no socket there. If its database cannot be used, fix that and start it again";
 
 /// What there is of a daemon.
 pub(super) enum Daemon {
