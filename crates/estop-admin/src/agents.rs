@@ -1,6 +1,7 @@
 //! Agents: list, look, add, change, delete, and switch on and off.
 
 pub(crate) mod kill_switch;
+pub(crate) mod overrides;
 pub(crate) mod row;
 pub(crate) mod shown;
 mod snooze;
@@ -26,7 +27,6 @@ use crate::input::{
     Checks, IfMatch, IfMatchGiven, IfMatchNeeded, InPath, JsonIn, PathIn, QueryIn, Whole, nullable, page_size,
 };
 use crate::output::{Answer, Tagged};
-use crate::overrides;
 use crate::problem::{Kind, Problem};
 use crate::state::{App, at_once};
 use kill_switch::KillSwitchIn;

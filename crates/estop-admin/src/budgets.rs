@@ -13,10 +13,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::Caller;
+use crate::agents::overrides;
 use crate::agents::row;
 use crate::input::JsonIn;
 use crate::output::{AmountOut, Answer};
-use crate::overrides;
 use crate::problem::{Kind, Problem};
 use crate::spend::{DAY_MS, date_of};
 use crate::state::App;

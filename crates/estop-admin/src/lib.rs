@@ -29,7 +29,6 @@ mod prooftest;
 
 mod agents;
 mod backtest;
-mod overrides;
 mod policy;
 mod presets;
 
@@ -56,9 +55,9 @@ mod pages;
 mod admin;
 
 pub use admin::{Admin, FirstStartError};
+pub use agents::overrides::{UnreadableRules, overrides_of};
 pub use alerts_api::{AlertsApi, AlertsError, ChannelView, MuteView, NoAlerts, RulesNotTaken, UnusableRule};
 pub use connection_slot::ConnectionSlot;
-pub use overrides::{UnreadableRules, overrides_of};
 pub use presets::kept_preset;
 pub use state::{AdminState, Clock, Installation, Options, PolicyFileNow};
 pub use untrusted::untrusted;

@@ -19,12 +19,12 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::Caller;
+use crate::agents::overrides;
 use crate::agents::row::{self, Found};
 use crate::agents::shown::{policy as policy_of, preset_name};
 use crate::agents::{AgentPath, look};
 use crate::input::{IfMatch, IfMatchGiven, JsonIn, PathIn, make_whole, parse_value};
 use crate::output::{Answer, Tagged};
-use crate::overrides;
 use crate::problem::Problem;
 use crate::state::App;
 pub(crate) use estop_core::policy_file::in_file_shape;

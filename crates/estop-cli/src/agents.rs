@@ -5,8 +5,6 @@ mod kill_switch;
 mod shown;
 mod snooze;
 
-pub(super) use snooze::minutes;
-
 use clap::builder::NonEmptyStringValueParser;
 use estop_config::printable::escaped;
 use http::Method;

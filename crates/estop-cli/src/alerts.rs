@@ -9,8 +9,9 @@ use estop_config::printable::escaped;
 use http::Method;
 use serde_json::{Value, json};
 
+use super::Exit;
+use super::minutes::minutes;
 use super::table::{cell, each, list, moment};
-use super::{Exit, agents};
 use crate::client::{Daemon, DaemonArgs, Listing, path, with_query};
 
 const LOG: &str = "/api/alerts/deliveries";
@@ -79,7 +80,7 @@ struct LogArgs {
 #[derive(Debug, clap::Args)]
 struct MuteArgs {
     /// For how long, as 90m, 2h or 3d
-    #[arg(long = "for", value_name = "TIME", value_parser = agents::minutes)]
+    #[arg(long = "for", value_name = "TIME", value_parser = minutes)]
     minutes: u64,
     /// Why
     #[arg(long, value_name = "TEXT")]

@@ -9,6 +9,7 @@ mod emergency_text;
 pub mod journal_writer;
 mod latch;
 pub mod lines;
+mod minutes;
 mod open_store;
 mod set_aside;
 mod table;

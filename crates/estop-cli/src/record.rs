@@ -14,8 +14,8 @@ use estop_config::printable::escaped;
 use serde_json::{Value, json};
 
 use super::Exit;
-use crate::agents::minutes;
 use crate::client::{DaemonArgs, RecordingEnd, path};
+use crate::minutes::minutes;
 use assembly::Assembly;
 
 /// Record what an agent says and does as traces for `estop eval`, with secrets masked

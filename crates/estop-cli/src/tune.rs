@@ -15,8 +15,8 @@ use estop_core::ids::Name;
 use estop_core::policy::{LoopPolicy, Policy};
 use estop_journal::{SettingOutcome, Traffic};
 
-use super::agents::minutes;
 use super::client::{Daemon, DaemonArgs, Whereabouts};
+use super::minutes::minutes;
 use super::{Exit, journal, refused, say, say_json};
 use proposal::{Case, Proposal};
 use reading::{Judged, Source};

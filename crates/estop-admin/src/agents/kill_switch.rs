@@ -11,12 +11,12 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::overrides;
 use crate::access::Caller;
 use crate::agents::row::{self, Found};
 use crate::agents::{AgentPath, look, shown};
 use crate::input::{Checks, IfMatch, IfMatchGiven, JsonIn, PathIn, Whole, nullable};
 use crate::output::{Answer, Tagged, tenths};
-use crate::overrides;
 use crate::problem::Problem;
 use crate::state::App;
 

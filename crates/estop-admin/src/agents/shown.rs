@@ -10,11 +10,11 @@ use estop_store::Origin;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::overrides;
 use super::row::Found;
 use super::snooze::SnoozeOut;
 use crate::cases::ClosedOut;
 use crate::output::{AmountOut, moment, tenths};
-use crate::overrides;
 use crate::state::App;
 
 /// An agent.

@@ -24,10 +24,10 @@ use super::shown::{
 };
 use super::{Page, made};
 use crate::access::Caller;
+use crate::agents::overrides;
 use crate::agents::row::{self, Found};
 use crate::agents::shown::preset_name;
 use crate::keys::good_keys;
-use crate::overrides;
 use crate::problem::Problem;
 use crate::state::App;
 

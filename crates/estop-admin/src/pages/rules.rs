@@ -5,9 +5,9 @@ use estop_core::policy::{Policy, WatchdogScope};
 use estop_core::policy_file::{PolicyFileIn, PolicyIn, PolicyOrigin};
 use serde_json::{Map, Value};
 
+use crate::agents::overrides;
 use crate::agents::row::Found;
 use crate::input::etag;
-use crate::overrides;
 use crate::policy::in_file_shape;
 use crate::state::App;
 

@@ -55,7 +55,7 @@ fn reach<'m>(from: &str, edges: &BTreeMap<&'m str, BTreeSet<&'m str>>) -> BTreeS
     seen
 }
 
-/// The modules that a file names: in `use`, and wherever else a path begins with `crate::`.
+/// The modules that a file names: in `use`, and wherever else a path begins with `crate::` or `super::`.
 fn imports<'m>(module: &str, text: &str, all: &'m BTreeMap<String, &str>) -> BTreeSet<&'m str> {
     let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = product.lines().map(|line| line.split("//").next().unwrap_or_default());
@@ -74,10 +74,15 @@ fn imports<'m>(module: &str, text: &str, all: &'m BTreeMap<String, &str>) -> BTr
         }
         at += line.len();
     }
-    for (at, _) in code.match_indices("crate::") {
-        let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-        paths.push(code[at..].chars().take_while(|c| is_path(*c)).collect());
+    let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    for (at, _) in code.match_indices("crate::").chain(code.match_indices("super::")) {
+        if !code[..at].ends_with(is_path) {
+            paths.push(code[at..].chars().take_while(|c| is_path(*c)).collect());
+        }
     }
+    // A module uses its children, by names that need no path.
+    let children = code.lines().filter_map(|line| line.trim().strip_suffix(';')?.split_once("mod "));
+    paths.extend(children.map(|(_, child)| format!("self::{child}")));
     paths.iter().filter_map(|path| resolve(module, path, all)).filter(|other| *other != module).collect()
 }
 
@@ -134,8 +139,10 @@ fn tidy_a_loop_is_found_and_a_family_is_none() {
         file("a.rs", "use crate::b::{c::D, E};"),
         file("b.rs", "mod c;\n// use crate::a::X;\nuse c::D;"),
         file("b/c.rs", "use super::E;\nfn f() { crate::a::g(); }"),
+        file("d.rs", "use super::{F, e};"),
+        file("e.rs", "fn f() { super::d::g(); }"),
         file("family.rs", "mod child;\nuse child::A;"),
         file("family/child.rs", "use super::B;"),
     ];
-    assert_eq!(loops(&files), [["a", "b", "b::c"]]);
+    assert_eq!(loops(&files), [vec!["a", "b", "b::c"], vec!["d", "e"]]);
 }

@@ -11,7 +11,7 @@ use estop_core::policy_file::ThresholdTenths;
 use estop_store::{Agent, StoreError};
 use serde_json::{Map, Value};
 
-use crate::agents::row::{self, Found};
+use super::row::{self, Found};
 use crate::input::parse_value;
 use crate::output::tenths;
 use crate::problem::Problem;
