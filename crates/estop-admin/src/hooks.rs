@@ -94,7 +94,7 @@ struct HookIn {
     /// The person's words, with `prompt-submit`.
     prompt: Option<Value>,
     /// The agent's last words, with `turn-end`: the summary of a run that was stopped.
-    last_message: Option<Value>,
+    last_words: Option<Value>,
 }
 
 /// A tool call, before and after.

@@ -104,6 +104,59 @@ fn id_3_escapes_and_json_in_json_hide_nothing() {
     serde_json::from_str::<serde_json::Value>(&masked).expect("it is still JSON");
 }
 
+/// Colours, diffs, URLs and escapes stand close to a secret.
+#[test]
+fn id_3_what_stands_before_a_secret_does_not_hide_it() {
+    let key = "sk-live-0123456789abcdef";
+    for before in
+        ["\x1b[31m", ".env:\x1b[01;31m\x1b[K", "q=%22", "%20", "k%3D", r"x = \u0022", r"\x22", "+", "-"]
+    {
+        let masked = masker().text(&[before, key].concat()).into_owned();
+        assert!(!masked.contains("0123456789abcdef"), "{masked}");
+    }
+    for begin in ["+", "-", "\x1b[32m", "KEY=+", "key: \"", "12:"] {
+        let text = format!(
+            "{begin}-----BEGIN PRIVATE KEY-----\n+swordfish9\n{begin}-----END PRIVATE KEY-----\nrest"
+        );
+        let masked = masker().text(&text).into_owned();
+        assert!(!masked.contains("swordfish9") && masked.ends_with("rest"), "{masked}");
+    }
+    for text in [
+        "---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\nswordfish9\n---- END SSH2 ENCRYPTED PRIVATE KEY ----",
+        "\x1b[32m+\x1b[m\x1b[32mSTRIPE_KEY=swordfish9",
+        "\x1b[1mPASSWORD\x1b[0m=swordfish9",
+        "Authorization: Bearer \x1b[32mswordfish9",
+        "<password>swordfish9</password>",
+        "Passwort: swordfish9",
+    ] {
+        let masked = masker().text(text).into_owned();
+        assert!(!masked.contains("swordfish9"), "{masked}");
+    }
+}
+
+/// Secrets that look like any other word are known by their names alone.
+#[test]
+fn id_3_the_name_of_a_value_is_not_forgotten() {
+    for text in [
+        r#"{"passwords":["hunter2","swordfish9"]}"#,
+        r#"{"headers":{"set-cookie":["a=hunter2","b=swordfish9"]}}"#,
+        r#"{"password":"hunter2 swordfish9"#,
+        r#"{"env":[{"name":"DB_PASSWORD","value":"swordfish9"},{"name":"N","value":"1"}]}"#,
+        r#"{ passwords: ["hunter2", "swordfish9"], name: "n" }"#,
+    ] {
+        let masked = masker().text(text).into_owned();
+        assert!(!masked.contains("hunter2") && !masked.contains("swordfish9"), "{masked}");
+    }
+    for text in [
+        r#"{"password":null,"name":"a","value":"swordfish9"}"#,
+        r#"{"tokens":{"a":1},"b":"swordfish9"}"#,
+        r#"{ password: null, name: "swordfish9" }"#,
+        r#"[{"name":"DB_PASSWORD"},{"value":"swordfish9"}]"#,
+    ] {
+        assert!(masker().text(text).contains("swordfish9"), "{text}");
+    }
+}
+
 #[test]
 fn ld_7_equal_secrets_stay_equal_and_different_ones_different() {
     let mask = |text: &str| masker().text(text).into_owned();

@@ -38,6 +38,7 @@ impl Client {
         self.runtime.block_on(async {
             // Before anything is recorded: a signal from here on ends it with its file written.
             let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+            let mut hup = signal(SignalKind::hangup())?;
             let request = post(target, body.to_string()).map_err(super::error::TransportError::from);
             let response = async { self.transport.send(request?).await };
             let response = self.transport.in_time(self.within, response).await.map_err(ClientError::from)?;
@@ -54,6 +55,7 @@ impl Client {
                 let frame = tokio::select! {
                     frame = tokio::time::timeout(SILENT_MAX, body.frame()) => frame,
                     _ = int.recv() => match self.end(target, &mut asked).await { true => continue, false => break },
+                    _ = hup.recv() => match self.end(target, &mut asked).await { true => continue, false => break },
                     _ = term.recv() => match self.end(target, &mut asked).await { true => continue, false => break },
                 };
                 let Ok(Some(Ok(frame))) = frame else { return Ok(RecordingEnd::Gone) };
@@ -64,8 +66,9 @@ impl Client {
                     if !part.ends_with(b"\n") {
                         continue;
                     }
-                    let line: Value = serde_json::from_slice(&rest).unwrap_or_default();
+                    let line = serde_json::from_slice::<Value>(&rest);
                     rest.clear();
+                    let Ok(line) = line else { continue };
                     on_line(&line)?;
                     if line["end"].is_string() {
                         return Ok(if asked { RecordingEnd::Signal } else { RecordingEnd::Told });

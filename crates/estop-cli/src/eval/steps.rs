@@ -17,7 +17,7 @@ pub(super) fn table(trace: &Trace, run: &Run, runners: &TestRunners) -> String {
     table.set_header(["request", "at", "new", "pace", "to a stop", "step"]);
     for (at, (exchange, seen)) in trace.exchanges(runners).zip(&run.seen).enumerate() {
         let steps = exchange.request.steps.iter().map(|step| {
-            format!("{} {} -> {}", step.tool, excerpt(step.args), excerpt(step.result))
+            format!("{} {} -> {}", escaped(step.tool), excerpt(step.args), excerpt(step.result))
                 .trim_start()
                 .to_owned()
         });

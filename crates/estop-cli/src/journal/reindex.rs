@@ -6,7 +6,8 @@ use estop_config::data_dir::database;
 use estop_config::printable::escaped;
 use serde_json::json;
 
-use super::{StoreArgs, verify};
+use super::StoreArgs;
+use super::verify::{Report, ahead, check};
 use crate::open_store::lock;
 use crate::set_aside::{beside, free_name, set_aside, sync};
 use crate::{Exit, refused, say, say_json};
@@ -34,9 +35,15 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     }
     let _lock = lock(&database)?;
     // Only a whole journal can take the place of what the database knows.
-    let checked = verify::check(&journal)?;
+    let checked = check(&journal)?;
     if !checked.ok {
         return refused(format!("{} The database was left as it is.", checked.text));
+    }
+    if let Some(problem) = ahead(&database, &journal, checked.to) {
+        return refused(format!(
+            "{problem}: without this database nobody would know what is gone (stopped agents, revoked keys). Restore a backup with \
+             `estop restore`. The database was left as it is."
+        ));
     }
     let kept = free_name(&folder, KEPT)?;
     // Its log and index first: without its database a log is nothing.
@@ -44,17 +51,26 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
         set_aside(&beside(&database, suffix), &kept)?;
     }
     sync(&folder)?;
-    print(args.json, checked.count, &kept)?;
+    print(args.json, &checked, &kept)?;
     Ok(Exit::Fine)
 }
 
-fn print(as_json: bool, records: u64, kept: &Path) -> anyhow::Result<()> {
+fn print(as_json: bool, checked: &Report, kept: &Path) -> anyhow::Result<()> {
+    let (records, pruned_to) = (checked.count, checked.pruned_to);
     let kept = kept.display().to_string();
     if as_json {
-        return say_json(&json!({ "records": records, "kept_as": kept }));
+        return say_json(&json!({ "records": records, "pruned_to": pruned_to, "kept_as": kept }));
     }
+    let pruned = if pruned_to > 0 {
+        format!(
+            " Records up to {pruned_to} were pruned: events, runs and spend of that time, and its part of the budget of all agents together, are in the \
+             old database alone."
+        )
+    } else {
+        String::new()
+    };
     say(&format!(
-        "The database is set aside. The next start makes it anew from {records} records of the journal.\n\
+        "The database is set aside. The next start makes it anew from {records} records of the journal.{pruned}\n\
          The old one is kept in {kept}. Only it has sessions, mutes, chosen passwords, notes on cases, alerts that wait and the delivery log: \
          to have them back, stop estop and move its files back.\n\
          Next: start estop with `estop serve`.",

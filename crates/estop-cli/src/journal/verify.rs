@@ -30,9 +30,9 @@ pub(super) struct Report {
     /// Records that were checked.
     pub(super) count: u64,
     /// Records up to this one were pruned.
-    pruned_to: u64,
+    pub(super) pruned_to: u64,
     /// The last record that was checked.
-    to: u64,
+    pub(super) to: u64,
     sealed: bool,
     /// What everything comes to: the same as long as nothing was added or changed.
     digest: Option<String>,
@@ -61,7 +61,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// What is wrong if the database knows of another journal, or of more than this one has: a start would refuse them.
-fn ahead(database: &Path, journal: &JournalReader, to: u64) -> Option<String> {
+pub(super) fn ahead(database: &Path, journal: &JournalReader, to: u64) -> Option<String> {
     let cursor = database_cursor(database).ok().flatten()?;
     if journal.id().ok().flatten().is_some_and(|id| id != cursor.journal) {
         return Some("the database belongs to another journal".to_owned());

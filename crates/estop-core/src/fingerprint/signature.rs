@@ -85,12 +85,19 @@ pub fn hook_conversation(run: Option<&str>) -> Hash64 {
 
 /// The action of an agent that acts in text, with the tool's name if it has one: the element that its answer ends with (the form
 /// that Cline and OpenHands write), else its last code block, else what follows its last `Action:` (the form that ReAct agents write).
+/// Behind a code block an element is a remark.
 pub(crate) fn action_in_text(answer: &str) -> Option<(&str, &str)> {
-    if let Some((tool, call)) = last_element(answer) {
-        // Asking a person and reporting to one is talk.
-        return (!TALKS.contains(&tool)).then_some((tool, call));
+    let element = last_element(answer);
+    let before = element.map_or(answer, |(_, call)| &answer[..answer.trim_end().len() - call.len()]);
+    if let Some(block) = last_code_block(before) {
+        return Some(("", block));
     }
-    last_code_block(answer).or_else(|| after_last_action(answer)).map(|action| ("", action))
+    match element {
+        // Asking a person and reporting to one is talk.
+        Some((tool, _)) if TALKS.contains(&tool) => None,
+        Some(call) => Some(call),
+        None => after_last_action(answer).map(|action| ("", action)),
+    }
 }
 
 /// Elements that speak to a person.
@@ -227,6 +234,12 @@ mod tests {
             Some("execute_bash")
         );
         assert_eq!(tool("<tool_call>\n{\"name\": \"ls\"}\n</tool_call>").as_deref(), Some("tool_call"));
+        let run = "```sh\nmake\n```\n";
+        for remark in
+            ["<next_step>\nSee.\n</next_step>", "<attempt_completion>\nDone.\n</attempt_completion>"]
+        {
+            assert_eq!(action_in_text(&[run, remark].concat()), Some(("", "make\n")));
+        }
         for talk in [
             "<p>done</p>",
             "<read_file>",

@@ -50,7 +50,7 @@ impl Recorder {
             return None;
         }
         let taps = self.taps.lock().unwrap_or_else(PoisonError::into_inner);
-        taps.iter().find(|tap| *tap.view.agent == *agent).map(Arc::clone)
+        taps.iter().find(|tap| tap.view.agent.eq_ignore_ascii_case(agent)).map(Arc::clone)
     }
 
     /// What is recorded.
@@ -61,7 +61,8 @@ impl Recorder {
 
     fn add(&self, tap: &Arc<Tap>) -> Result<(), OperatorError> {
         let mut taps = self.taps.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(other) = taps.iter().find(|other| other.view.agent == tap.view.agent) {
+        if let Some(other) = taps.iter().find(|other| other.view.agent.eq_ignore_ascii_case(&tap.view.agent))
+        {
             let RecordingView { agent, by, .. } = other.view.clone();
             return Err(OperatorError::Recorded { agent, by });
         }

@@ -11,7 +11,7 @@ use super::{Masked, Masker, scan};
 pub(super) fn mask<'t>(masker: &Masker, text: &'t str, level: usize) -> Cow<'t, str> {
     let bytes = text.as_bytes();
     let mut masked = Masked::new(text);
-    let (mut at, mut name) = (0, Name::Plain);
+    let (mut at, mut name, mut pair) = (0, Name::Plain, Pair::None);
     while at < bytes.len() {
         if bytes[at] == b'"' {
             let Some(end) = end_of_string(bytes, at) else { break };
@@ -33,7 +33,10 @@ pub(super) fn mask<'t>(masker: &Masker, text: &'t str, level: usize) -> Cow<'t, 
             if let Some(mark) = mark {
                 masked.replace(at, end, &encode(&mark));
             }
-            name = if is_name && is_secret_name(&said) { Name::Secret } else { name.after(is_name) };
+            let is_secret =
+                is_name && (is_secret_name(&said) || pair == Pair::Named && said.as_ref() == "value");
+            name = if is_secret { Name::Secret } else { name.after(is_name) };
+            pair = pair.after(&said, is_name);
             at = end;
             continue;
         }
@@ -51,17 +54,48 @@ pub(super) fn mask<'t>(masker: &Masker, text: &'t str, level: usize) -> Cow<'t, 
         } else {
             scan::mask_part(masker, &mut masked, at, end);
         }
-        if between.contains([',', '}']) {
+        // The next value of a list is under the same name; the next name may stand without quotes.
+        let own = between.trim_start().strip_prefix(':').unwrap_or(between);
+        if own.contains(['}', ']', ':']) {
             name = Name::Plain;
+        }
+        if between.contains('}') {
+            pair = Pair::None;
         }
         if scan::ends_with_secret_name(between) {
             name = Name::Secret;
         }
         at = end;
     }
-    // A string that does not end: it is no JSON from here on.
-    scan::mask_part(masker, &mut masked, at, bytes.len());
+    // A string that does not end: it is no JSON from here on, or it was cut off.
+    match bytes.get(at + 1..) {
+        Some(rest) if name == Name::Secret && !rest.is_empty() => {
+            masked.replace(at + 1, bytes.len(), &masker.mark("value", &text[at + 1..]));
+        }
+        Some(_) | None => scan::mask_part(masker, &mut masked, at, bytes.len()),
+    }
     masked.finish()
+}
+
+/// An object that gives a secret's name and its value apart: `{"name": "DB_PASSWORD", "value": "…"}`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pair {
+    None,
+    /// The next value is a name.
+    Name,
+    /// It was a secret's.
+    Named,
+}
+
+impl Pair {
+    fn after(self, said: &str, is_name: bool) -> Pair {
+        match self {
+            _ if is_name && matches!(said, "name" | "key") => Pair::Name,
+            Pair::Name if !is_name && is_secret_name(said) => Pair::Named,
+            Pair::Name => Pair::None,
+            Pair::None | Pair::Named => self,
+        }
+    }
 }
 
 /// The name that the next value is of.

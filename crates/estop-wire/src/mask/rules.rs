@@ -51,6 +51,8 @@ const PREFIXES: &[&str] = &[
     "secret_",
     "estop_",
     "AGE-SECRET-KEY-",
+    "hvs.",
+    "hvb.",
 ];
 
 const REST_MIN: usize = 12;
@@ -87,12 +89,15 @@ const NAME_MAX: usize = 128;
 
 /// What is assigned to this name is a secret.
 pub(super) fn is_secret_name(name: &str) -> bool {
-    const TIMEOUT: &[&str] = &[
+    const ANYWHERE: &[&str] = &[
         "apikey",
         "secret",
         "password",
         "passwd",
         "passphrase",
+        "passwort",
+        "kennwort",
+        "contrase",
         "accesskey",
         "privatekey",
         "authkey",
@@ -122,7 +127,7 @@ pub(super) fn is_secret_name(name: &str) -> bool {
     let after_word =
         |end: &&str| plain.len() > end.len() && plain.ends_with(end) && has_border(name, end.len());
     is_key_of_something
-        || TIMEOUT.iter().any(|word| plain.contains(word))
+        || ANYWHERE.iter().any(|word| plain.contains(word))
         || AT_END.iter().any(|end| plain.ends_with(end))
         || AFTER_WORD.iter().any(after_word)
 }

@@ -63,24 +63,29 @@ fn run(bytes: &[u8], from: usize, is_in: impl Fn(u8) -> bool) -> usize {
     from + steps::found(len, bytes.len() - from).unwrap_or(bytes.len() - from)
 }
 
+const BEGIN: &str = "-----BEGIN";
+
 /// `-----BEGIN … PRIVATE KEY-----` and all up to its end, or up to the end of the text.
 fn private_key(text: &str, at: usize, end: usize) -> Option<Found> {
-    if &text[at..end] != "-----BEGIN" {
+    let is_ssh2 = text[at..end].ends_with("----") && text[end..].starts_with(" BEGIN ");
+    // A diff or a colour may stand before it.
+    if !is_ssh2 && !text[at..end].ends_with(BEGIN) {
         return None;
     }
+    let at = end - if is_ssh2 { "----".len() } else { BEGIN.len() };
     let label = text.as_bytes()[end..].iter().take(64).position(|byte| *byte == b'-')?;
-    if !text[end..end + label].ends_with("PRIVATE KEY")
-        && !text[end..end + label].ends_with("PRIVATE KEY BLOCK")
-    {
+    let label = text[end..end + label].trim_end();
+    if !label.ends_with("PRIVATE KEY") && !label.ends_with("PRIVATE KEY BLOCK") {
         return None;
     }
     let rest = &text[end..];
-    let last = steps::found(rest.find("-----END"), rest.len());
+    let closing = if is_ssh2 { "---- END" } else { "-----END" };
+    let last = steps::found(rest.find(closing), rest.len());
     let to = match last {
         Some(last) => {
-            let after = end + last + "-----END".len();
-            let line = run(text.as_bytes(), after, |byte| byte != b'\n' && byte != b'\\' && byte != b'"');
-            line.min(after + 64)
+            let after = end + last + closing.len();
+            let line = text.as_bytes()[after..].iter().take(64);
+            after + line.take_while(|byte| !b"\n\\\"".contains(byte)).count()
         }
         None => text.len(),
     };
@@ -89,6 +94,7 @@ fn private_key(text: &str, at: usize, end: usize) -> Option<Found> {
 
 /// Whether this word is a secret, or says that one follows.
 fn look(text: &str, at: usize, end: usize) -> Option<Found> {
+    let at = at + end_of_colour(&text[..at], &text[at..end]);
     let word = &text[at..end];
     steps::add(word.len());
     if let Some(from) = key_within(word) {
@@ -108,7 +114,8 @@ fn look(text: &str, at: usize, end: usize) -> Option<Found> {
 /// Where a key or a JWT begins in a word, at a border.
 fn key_within(word: &str) -> Option<usize> {
     let bytes = word.as_bytes();
-    let is_border = |at: usize| at == 0 || !bytes[at - 1].is_ascii_alphanumeric();
+    let is_border =
+        |at: usize| at == 0 || !bytes[at - 1].is_ascii_alphanumeric() || ends_with_escape(&bytes[..at]);
     // Looked for once, and not after each prefix: a word may be made of prefixes.
     let last_digit = bytes.iter().rposition(u8::is_ascii_digit);
     (0..bytes.len()).filter(|at| is_border(*at)).find(|at| {
@@ -118,8 +125,36 @@ fn key_within(word: &str) -> Option<usize> {
     })
 }
 
+/// How much of a word is the end of a terminal's colour before it: `ESC[31mword`.
+fn end_of_colour(before: &str, word: &str) -> usize {
+    let digits = word.bytes().take(4).take_while(u8::is_ascii_digit).count();
+    let is_colour = before.ends_with(['[', ';']) && matches!(word.as_bytes().get(digits), Some(b'm' | b'K'));
+    if is_colour { digits + 1 } else { 0 }
+}
+
+/// The length of a terminal's colour.
+fn colour(bytes: &[u8]) -> usize {
+    if !bytes.starts_with(b"\x1b[") {
+        return 0;
+    }
+    bytes.iter().take(AROUND_MAX).position(u8::is_ascii_alphabetic).map_or(0, |at| at + 1)
+}
+
+/// Whether a byte that is written as `%22`, `\x22` or `\u0022` stands before.
+fn ends_with_escape(before: &[u8]) -> bool {
+    let is_hex = |digits: &[u8]| digits.iter().all(u8::is_ascii_hexdigit);
+    match before {
+        [.., b'%', a, b] | [b'x', a, b] => is_hex(&[*a, *b]),
+        [b'u', digits @ ..] if digits.len() == 4 => is_hex(digits),
+        _ => false,
+    }
+}
+
 fn bearer(text: &str, end: usize) -> Option<Found> {
-    let from = end + spaces(&text.as_bytes()[end..]);
+    let mut from = end + spaces(&text.as_bytes()[end..]);
+    if from > end {
+        from += colour(&text.as_bytes()[from..]);
+    }
     let is_in = |byte: u8| byte.is_ascii_alphanumeric() || b"._~+/=-".contains(&byte);
     let to = run(text.as_bytes(), from, is_in);
     (from > end && is_bearer(&text[from..to])).then_some(Found { kind: "bearer", from, to })
@@ -155,7 +190,8 @@ fn assigned(text: &str, at: usize, end: usize, name: &str) -> Option<Found> {
         return None;
     }
     let is_option = text[at..].starts_with("--");
-    let (from, separator) = value_after(text.as_bytes(), end, is_option)?;
+    let is_element = text[..at].ends_with('<');
+    let (from, separator) = value_after(text.as_bytes(), end, is_option, is_element)?;
     let rest = &text[from..];
     // A comparison in code says nothing of the value, unless it is written there.
     let is_compared = text[end..from].contains("==") && !text[..from].ends_with(['"', '\'']);
@@ -177,6 +213,10 @@ fn assigned(text: &str, at: usize, end: usize, name: &str) -> Option<Found> {
     let to = run(text.as_bytes(), from, |byte| !ends(byte));
     // Inside a quoted text a quote is written with a backslash before it.
     let value = text.get(from..to)?.trim_end_matches('\\');
+    // A list, whose values come, or the first word of a private key.
+    if value == "[" || value.contains(BEGIN) {
+        return None;
+    }
     let to = from + value.len();
     let is_kept =
         if is_secret { is_no_secret(value) || is_count(name, value) } else { is_plain_value(value) };
@@ -190,7 +230,11 @@ fn is_count(name: &str, value: &str) -> bool {
 }
 
 /// Where the value begins that is assigned to a name, and by what.
-fn value_after(bytes: &[u8], end: usize, is_option: bool) -> Option<(usize, u8)> {
+fn value_after(bytes: &[u8], end: usize, is_option: bool, is_element: bool) -> Option<(usize, u8)> {
+    let end = end + colour(&bytes[end..]);
+    if is_element && bytes.get(end) == Some(&b'>') {
+        return Some((end + 1, b'>'));
+    }
     let mut at = end + quotes(&bytes[end..]);
     let gap = spaces(&bytes[at..]);
     let separator = match bytes.get(at + gap) {
@@ -202,13 +246,14 @@ fn value_after(bytes: &[u8], end: usize, is_option: bool) -> Option<(usize, u8)>
     if separator != b' ' {
         at += bytes[at..].iter().take(2).take_while(|byte| b"=:>".contains(byte)).count();
         at += spaces(&bytes[at..]);
+        at += colour(&bytes[at..]);
     }
     Some((at + quotes(&bytes[at..]), separator))
 }
 
 /// Whether a text ends with a secret's name and a separator: `password: `.
 pub(super) fn ends_with_secret_name(text: &str) -> bool {
-    let tail = text.trim_end_matches([' ', '\t']);
+    let tail = text.trim_end_matches([' ', '\t', '[']);
     let Some(name) = tail.strip_suffix([':', '=']) else { return false };
     let name = name.trim_end_matches([' ', '\t', '=', ':']);
     let letters = name.bytes().rev().take(128).take_while(|byte| is_word(*byte)).count();

@@ -87,6 +87,35 @@ fn st_1_reindex_sets_the_database_aside_only_where_the_journal_is_whole() {
     house.verified();
 }
 
+/// The database alone knows that somebody was stopped since.
+#[test]
+fn st_1_reindex_refuses_a_journal_that_lags_behind_the_database() {
+    let house = House::new("");
+    let estop = house.start();
+    assert_eq!(estop.ask("stopped", "Hello").unwrap().0, 200);
+    estop.end();
+    let (place, old) = (house.data().join("journal"), tempfile::tempdir().unwrap());
+    for file in std::fs::read_dir(&place).unwrap().map(Result::unwrap) {
+        std::fs::copy(file.path(), old.path().join(file.file_name())).unwrap();
+    }
+    let estop = house.start();
+    house.estop(&["agents", "deactivate", "stopped"]).is(0, "");
+    estop.end();
+    std::fs::rename(&place, house.folder.path().join("newer")).unwrap();
+    std::fs::create_dir(&place).unwrap();
+    for file in std::fs::read_dir(old.path()).unwrap().map(Result::unwrap) {
+        std::fs::copy(file.path(), place.join(file.file_name())).unwrap();
+    }
+    house.estop(&["journal", "reindex"]).is(1, "the database knows of record");
+    assert!(house.data().join("estop.db").exists());
+    starts_shut(&house, "cut or replaced");
+    for file in std::fs::read_dir(&place).unwrap().map(Result::unwrap) {
+        std::fs::remove_file(file.path()).unwrap();
+    }
+    house.estop(&["journal", "reindex"]).is(1, "the database knows of record");
+    assert!(house.data().join("estop.db").exists());
+}
+
 /// Yesterday's database, and none at all: the journal knows who may come in, and by which rules.
 #[test]
 fn st_1_an_older_or_missing_database_brings_back_no_revoked_key_and_no_older_rule() {

@@ -176,7 +176,7 @@ impl Recorder {
     fn start(house: &House, options: &[&str]) -> Recorder {
         let mut command = Command::new("env");
         command.args([
-            "--default-signal=INT,TERM",
+            "--default-signal=HUP,INT,TERM",
             env!("CARGO_BIN_EXE_estop"),
             "record",
             "--agent",
@@ -193,8 +193,12 @@ impl Recorder {
     }
 
     fn end(self, house: &House) -> (Value, Vec<Value>) {
+        self.end_by(house, "-INT")
+    }
+
+    fn end_by(self, house: &House, signal: &str) -> (Value, Vec<Value>) {
         let pid = self.process.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
         self.ended(house)
     }
 
@@ -248,14 +252,13 @@ fn assert_judged_alike(house: &House, traces: &[Value]) {
         |record: &Value| record["event"]["data"]["print"]["conversation"].as_str().unwrap().to_owned();
     let live = findings(&folder.join("live.jsonl"), conversation);
     let again = findings(&folder.join("eval.jsonl"), |record| record["agent"].as_str().unwrap().to_owned());
+    // The recording does not say which conversation a trace is, so each is looked for among all.
+    assert_eq!(again.len(), live.len());
+    let mut left: Vec<&Vec<Value>> = live.values().collect();
     for trace in traces {
-        let (id, conversation) =
-            (trace["id"].as_str().unwrap(), trace["meta"]["conversation"].as_str().unwrap());
-        let (live, again) = (&live[conversation], &again[id]);
-        assert_eq!(live.len(), again.len(), "{trace}");
-        for (step, (live, again)) in live.iter().zip(again).enumerate() {
-            assert_eq!(live, again, "step {} of {trace}", step + 1);
-        }
+        let again = &again[trace["id"].as_str().unwrap()];
+        let at = left.iter().position(|live| *live == again);
+        left.remove(at.unwrap_or_else(|| panic!("judged otherwise: {trace}\n{again:#?}")));
     }
 }
 
@@ -299,7 +302,7 @@ fn ld_7_what_is_recorded_is_judged_as_the_proxy_judged_it() {
     for _ in 0..4 {
         talks.talk("I will now run the tests.", "Go ahead.");
     }
-    let (summary, traces) = recorder.end(&house);
+    let (summary, traces) = recorder.end_by(&house, "-HUP");
     assert_eq!(summary["ended"], "by a signal", "{summary}");
     assert_eq!(traces.len(), 6, "{summary}");
     assert_judged_alike(&house, &traces);

@@ -120,7 +120,8 @@ pub(super) fn request(
     Some(json(&RequestLine {
         request: request.0,
         at_ms: at.0,
-        conversation: format!("{:016x}", conversation.0),
+        // The hash itself would let who has the file try out the words it is made of.
+        conversation: masker.digest(&conversation.0.to_le_bytes()),
         run: run.as_deref(),
         model: said.model.as_deref().map(name),
         dropped,
