@@ -98,7 +98,7 @@ impl Case<'_> {
     fn may_switch_on(&self, at: usize) -> bool {
         let ends = self.outcomes[at].ends;
         let is_clear = ends.by_itself + ends.unclear() + self.traffic.stopped == 0;
-        !self.is_enforced() && is_clear && self.traffic.ended >= ENDED_MIN
+        !self.is_enforced() && is_clear && self.traffic.ended_long >= ENDED_MIN
     }
 
     fn why_stay(&self, today: usize) -> Vec<String> {
@@ -165,6 +165,16 @@ impl Case<'_> {
                 Some(format!("It still stops the {} that a person stopped by hand.", runs(after)))
             }
         });
+        if new.ends.unclear() < old.ends.unclear() {
+            why.push(format!(
+                "It no longer stops {} whose health nobody knows{}.",
+                runs(old.ends.unclear() - new.ends.unclear()),
+                match old.ends.by_loop_guard.saturating_sub(new.ends.by_loop_guard) {
+                    0 => String::new(),
+                    stopped => format!(", {stopped} of which the loop guard stopped"),
+                }
+            ));
+        }
         if new.ends.unclear() > 0 {
             why.push(format!(
                 "It stops {} whose health nobody knows: look at the stops.",
@@ -176,13 +186,13 @@ impl Case<'_> {
 
     fn about_the_switch(&self, at: usize, is_on: bool) -> Option<String> {
         let ends = self.outcomes[at].ends;
-        let Traffic { ended, stopped, .. } = self.traffic;
+        let Traffic { ended_long: ended, stopped, .. } = self.traffic;
         if self.is_enforced() {
             return None;
         }
         if is_on {
             return Some(format!(
-                "{} ended by themselves and no stop is in doubt: loops may stop this agent.",
+                "{} of five steps or more ended by themselves and no stop is in doubt: loops may stop this agent.",
                 runs(ended)
             ));
         }
@@ -196,7 +206,7 @@ impl Case<'_> {
             ));
         }
         Some(format!(
-            "Too few runs ended by themselves ({ended} of {ENDED_MIN}) to propose that loops may stop this agent."
+            "Too few runs of five steps or more ended by themselves ({ended} of {ENDED_MIN}) to propose that loops may stop this agent."
         ))
     }
 

@@ -17,6 +17,9 @@ const RUNS_MAX: usize = 10_000;
 /// Who switches an agent off means what it did until then, not what it did yesterday.
 const BY_HAND_MS: i64 = 600_000;
 
+/// No rule holds before the fifth step: that shorter runs were not stopped says nothing.
+const STEPS_OF_A_LOOP: u64 = 5;
+
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RunEnd {
@@ -38,6 +41,8 @@ pub enum RunEnd {
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     requests: u64,
+    /// Requests, and calls that hooks saw.
+    steps: u64,
     /// Something is under way, or the last answer asks for more.
     is_open: bool,
     is_escalated: bool,
@@ -70,6 +75,7 @@ impl RunEnds {
                 }
                 let Some(run) = self.touch(event, wall) else { return };
                 run.requests += 1;
+                run.steps += 1;
                 run.is_open = true;
                 if refusal == Refusal::ByLoop {
                     run.stopped();
@@ -90,6 +96,7 @@ impl RunEnds {
             EventKind::StreamAborted(a) => drop(self.awaited.remove(&a.request)),
             EventKind::ToolRequested(_) | EventKind::ToolFinished(_) => {
                 let Some(run) = self.touch(event, wall) else { return };
+                run.steps += u64::from(matches!(event.what, EventKind::ToolRequested(_)));
                 run.is_open = true;
                 if is_stopped_by_loop(record.decision) {
                     run.stopped();
@@ -146,9 +153,10 @@ impl RunEnds {
         self.runs.get(run).map_or(0, |run| run.requests)
     }
 
-    /// How those ended that did something since then.
-    pub(super) fn since(&self, since: i64) -> impl Iterator<Item = RunEnd> {
-        self.runs.values().filter(move |run| run.last >= since).map(Seen::end)
+    /// How those ended that did something since then, and whether a loop was possible in them.
+    pub(super) fn since(&self, since: i64) -> impl Iterator<Item = (RunEnd, bool)> {
+        let runs = self.runs.values().filter(move |run| run.last >= since);
+        runs.map(|run| (run.end(), run.steps >= STEPS_OF_A_LOOP))
     }
 }
 

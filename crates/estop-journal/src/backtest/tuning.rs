@@ -32,6 +32,8 @@ pub struct Traffic {
     pub runs: u64,
     /// Of these, those that ended by themselves.
     pub ended: u64,
+    /// And of these, those in which a loop was possible: five steps or more.
+    pub ended_long: u64,
     /// Those that the loop guard stopped.
     pub stopped: u64,
 }
@@ -174,10 +176,13 @@ impl Tuning {
 
     /// What the agent did.
     pub fn traffic(&self) -> Traffic {
-        let mut ends = Ends::default();
-        self.ends.since(self.since).for_each(|end| ends.add(end));
+        let (mut ends, mut ended_long) = (Ends::default(), 0);
+        for (end, is_long) in self.ends.since(self.since) {
+            ends.add(end);
+            ended_long += u64::from(is_long && end == RunEnd::ByItself);
+        }
         let runs = ends.by_itself + ends.by_hand + ends.unclear();
-        Traffic { runs, ended: ends.by_itself, stopped: ends.by_loop_guard, ..self.traffic }
+        Traffic { runs, ended: ends.by_itself, ended_long, stopped: ends.by_loop_guard, ..self.traffic }
     }
 
     /// What each setting would have stopped, in their order.

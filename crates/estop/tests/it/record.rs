@@ -258,7 +258,8 @@ fn assert_judged_alike(house: &House, traces: &[Value]) {
     for trace in traces {
         let again = &again[trace["id"].as_str().unwrap()];
         let at = left.iter().position(|live| *live == again);
-        left.remove(at.unwrap_or_else(|| panic!("judged otherwise: {trace}\n{again:#?}")));
+        assert!(at.is_some(), "judged otherwise: {trace}\n{again:#?}");
+        left.remove(at.unwrap());
     }
 }
 

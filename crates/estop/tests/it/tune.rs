@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use crate::house::{House, until};
+use crate::house::{House, ask_with, until};
 use crate::ran::Ran;
 
 /// Judged under the other profile these runs would not be stopped: a check every 15 s that in the end brings something.
@@ -79,14 +79,16 @@ fn ld_7_tune_names_the_profile_that_spares_a_wait_for_ci() {
 
 #[test]
 fn ld_7_tune_writes_over_what_was_set_and_only_when_told_to() {
-    let house = House::new("");
+    let house = House::new("watchdog: {scope: off}");
     house.estop(&["tune"]).is(2, "there is no journal");
     let estop = house.start();
-    // Numbers are taken out of what is compared, letters are not.
-    for letter in 'a'..='v' {
-        let prompt = format!("What does the word {letter}n{letter}t{letter} mean?");
-        assert_eq!(estop.ask("coder", &prompt).unwrap().0, 200);
+    // Numbers are taken out of what is compared, letters are not. Shorter runs would say nothing: no loop was possible.
+    for (run, other) in ('a'..='v').flat_map(|run| ('a'..='e').map(move |other| (run, other))) {
+        let prompt = format!("What does the word {run}n{other}t{run} mean?");
+        let header = format!("x-estop-run: run-{run}\r\n");
+        assert_eq!(ask_with(estop.address, "coder", &prompt, &header).unwrap().0, 200);
     }
+    assert_eq!(estop.ask("helper", "A title for this, please.").unwrap().0, 200);
     for _ in 0..14 {
         assert_eq!(estop.ask("looper", "Is the build done?").unwrap().0, 200);
     }
@@ -124,5 +126,5 @@ fn ld_7_tune_writes_over_what_was_set_and_only_when_told_to() {
     );
     estop.kill_9();
     until("no estop", || !house.data().join("estop.sock").exists() || house.estop(&["status"]).code == 3);
-    house.estop(&["tune"]).is(0, "coder: 22 requests; 22 runs, 22 of which ended by themselves");
+    house.estop(&["tune"]).is(0, "coder: 110 requests; 22 runs, 22 of which ended by themselves");
 }

@@ -15,7 +15,8 @@ struct Told {
 
 impl Told {
     fn new(ended: u64) -> Told {
-        let traffic = Traffic { requests: 900, runs: ended + 4, ended, ..Traffic::default() };
+        let traffic =
+            Traffic { requests: 900, runs: ended + 4, ended, ended_long: ended, ..Traffic::default() };
         Told { policy: Policy::default(), traffic, ends: Vec::new() }
     }
 
