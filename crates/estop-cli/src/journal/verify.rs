@@ -72,8 +72,23 @@ pub(super) fn ahead(database: &Path, journal: &JournalReader, to: u64) -> Option
         .then(|| format!("the database knows of record {}, but the journal ends with {to}", cursor.seq))
 }
 
+/// How often a journal is read again that a running estop sealed or pruned meanwhile.
+const TRIES: usize = 3;
+
 /// Checks every file and every line that is kept, and that none is missing.
 pub(super) fn check(journal: &JournalReader) -> anyhow::Result<Report> {
+    for _ in 1..TRIES {
+        let before = journal.manifest().ok();
+        let report = check_once(journal);
+        // Files of a list that changed meanwhile may be gone rightly.
+        if report.as_ref().is_ok_and(|report| report.ok) || journal.manifest().ok() == before {
+            return report;
+        }
+    }
+    check_once(journal)
+}
+
+fn check_once(journal: &JournalReader) -> anyhow::Result<Report> {
     match look(journal.folder()) {
         Ok(_) => {}
         Err(RecoverError::Untrusted(problem)) => return Ok(Report::damaged(problem)),
