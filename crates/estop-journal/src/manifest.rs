@@ -1,11 +1,13 @@
-//! The list of sealed segments: one line for each, with the SHA-256 of its file, each chained to the line before. It is
-//! only ever appended to; its newest line proves everything before it, so a copy of that elsewhere shows any change.
+//! The list of sealed segments: one line for each, with the SHA-256 of its file, each chained to the line before. Its newest
+//! line proves everything before it, so a copy of that elsewhere shows any change. Pruning begins the list anew, with a line
+//! that is chained to the newest of the list before: what is gone takes no room.
 
 use estop_core::ids::Name;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::line::check_line;
+use crate::record::lines_of;
 use crate::segment::sealed;
 
 /// What the first line names as the one before.
@@ -34,10 +36,10 @@ pub struct Sealed {
 /// A line of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Entry {
+enum Entry {
     /// A segment was sealed.
     Sealed(Sealed),
-    /// All segments up to this one were pruned; what the rest begins with is in a file of this SHA-256.
+    /// All segments up to this one were pruned; what the rest begins with is in a file of this SHA-256. Only a first line.
     Pruned {
         /// The last that is gone.
         segment: u64,
@@ -103,14 +105,13 @@ impl Manifest {
     pub fn parse(text: &[u8]) -> Result<(Manifest, usize), ManifestError> {
         let mut manifest = Manifest::default();
         let whole = memchr::memrchr(b'\n', text).map_or(0, |at| at + 1);
-        for (at, line) in
-            text[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).enumerate()
-        {
+        for (at, line) in lines_of(&text[..whole]).enumerate() {
             let number = at + 1;
             check_line(line).map_err(|_| ManifestError::Changed { line: number })?;
             let read: Line = serde_json::from_slice(strip_crc(line).as_bytes())
                 .map_err(|_| ManifestError::Changed { line: number })?;
-            if read.previous != manifest.head {
+            let begins_anew = number == 1 && matches!(read.entry, Entry::Pruned { .. });
+            if read.previous != manifest.head && !begins_anew {
                 return Err(ManifestError::Unchained { line: number });
             }
             manifest.take(number, read.entry)?;
@@ -119,8 +120,22 @@ impl Manifest {
         Ok((manifest, whole))
     }
 
-    /// Appends an entry: its line, the line's end included.
-    pub fn append(&mut self, entry: Entry) -> Result<Vec<u8>, ManifestError> {
+    /// Lists a sealed segment: its line, the line's end included.
+    pub fn append(&mut self, sealed: Sealed) -> Result<Vec<u8>, ManifestError> {
+        self.write(Entry::Sealed(sealed))
+    }
+
+    /// The list without the segments up to this one, and all of its lines.
+    pub fn pruned_to(&self, segment: u64, base_sha256: Name) -> Result<(Manifest, Vec<u8>), ManifestError> {
+        let mut after = Manifest { head: self.head.clone(), ..Manifest::default() };
+        let mut text = after.write(Entry::Pruned { segment, base_sha256 })?;
+        for sealed in self.sealed.iter().filter(|sealed| sealed.segment > segment) {
+            text.extend(after.append(sealed.clone())?);
+        }
+        Ok((after, text))
+    }
+
+    fn write(&mut self, entry: Entry) -> Result<Vec<u8>, ManifestError> {
         let line = sealed(&Line { entry: entry.clone(), previous: self.head.clone() });
         self.take(0, entry)?;
         self.head = digest(line.strip_suffix(b"\n").unwrap_or(&line));
@@ -136,14 +151,8 @@ impl Manifest {
                 }
                 self.sealed.push(sealed);
             }
-            Entry::Pruned { segment, base_sha256 } => {
-                if segment > self.last_segment() {
-                    let expected = self.last_segment();
-                    return Err(ManifestError::OutOfOrder { line, expected, found: segment });
-                }
-                self.sealed.retain(|sealed| sealed.segment > segment);
-                self.pruned = Some((segment, base_sha256));
-            }
+            Entry::Pruned { .. } if self.last_segment() > 0 => return Err(ManifestError::Unchained { line }),
+            Entry::Pruned { segment, base_sha256 } => self.pruned = Some((segment, base_sha256)),
         }
         Ok(())
     }
@@ -177,8 +186,8 @@ fn digest(bytes: &[u8]) -> Name {
 mod tests {
     use super::*;
 
-    fn sealed_segment(segment: u64) -> Entry {
-        Entry::Sealed(Sealed {
+    fn sealed_segment(segment: u64) -> Sealed {
+        Sealed {
             segment,
             after_seq: segment * 10 - 10,
             last_seq: segment * 10,
@@ -186,36 +195,54 @@ mod tests {
             raw_bytes: 100,
             bytes: 10,
             sha256: digest(&segment.to_le_bytes()),
-        })
+        }
     }
 
     fn four() -> (Manifest, Vec<u8>) {
         let (mut manifest, mut text) = (Manifest::default(), Vec::new());
-        for segment in 1..=3 {
+        for segment in 1..=4 {
             text.extend(manifest.append(sealed_segment(segment)).expect("in order"));
         }
-        let pruned = Entry::Pruned { segment: 2, base_sha256: digest(b"base") };
-        text.extend(manifest.append(pruned).expect("in order"));
         (manifest, text)
     }
 
     #[test]
     fn tw_7_a_manifest_is_read_as_it_was_written() {
-        let (manifest, text) = four();
+        let (mut manifest, text) = four();
         assert_eq!(Manifest::parse(&text), Ok((manifest.clone(), text.len())));
-        assert_eq!((manifest.sealed.len(), manifest.last_segment()), (1, 3));
+        assert_eq!((manifest.sealed.len(), manifest.last_segment()), (4, 4));
         let cut = &text[..text.len() - 1];
         let (before, whole) = Manifest::parse(cut).expect("its last line was not written whole");
         assert_eq!((before.sealed.len(), cut[whole..].is_empty()), (3, false));
-        let mut all = manifest;
-        assert!(all.append(sealed_segment(5)).is_err() && all.append(sealed_segment(4)).is_ok());
+        assert!(manifest.append(sealed_segment(6)).is_err() && manifest.append(sealed_segment(5)).is_ok());
+    }
+
+    #[test]
+    fn st_3_pruning_begins_the_manifest_anew_and_names_the_one_before() {
+        let (before, text) = four();
+        let (mut manifest, mut anew) = before.pruned_to(3, digest(b"base")).expect("one is left");
+        assert!(anew.len() < text.len(), "what is gone takes no room");
+        assert_eq!(Manifest::parse(&anew), Ok((manifest.clone(), anew.len())));
+        assert_eq!((manifest.sealed.as_slice(), manifest.last_segment()), (&before.sealed[3..], 4));
+        assert_ne!(manifest.head(), before.head());
+        assert!(anew.windows(64).any(|part| part == before.head().as_bytes()), "chained to the list before");
+        anew.extend(manifest.append(sealed_segment(5)).expect("in order"));
+        assert_eq!(Manifest::parse(&anew), Ok((manifest.clone(), anew.len())));
+        let (all_gone, line) = manifest.pruned_to(5, digest(b"base")).expect("none is left");
+        assert_eq!((all_gone.sealed.len(), all_gone.last_segment()), (0, 5));
+        assert!(Manifest::parse(&[text, line].concat()).is_err(), "such a line is the first");
     }
 
     #[test]
     fn tw_7_any_change_of_a_manifest_is_found() {
-        let (_, text) = four();
+        let (manifest, text) = four();
+        any_change_is_found(&text);
+        any_change_is_found(&manifest.pruned_to(2, digest(b"base")).expect("two are left").1);
+    }
+
+    fn any_change_is_found(text: &[u8]) {
         for bit in (0..text.len() * 8).filter(|bit| bit / 8 != text.len() - 1) {
-            let mut touched = text.clone();
+            let mut touched = text.to_vec();
             touched[bit / 8] ^= 1 << (bit % 8);
             assert!(Manifest::parse(&touched).is_err(), "bit {bit}");
         }

@@ -152,9 +152,16 @@ fn closing_quote(text: &[u8]) -> Option<usize> {
     })
 }
 
+/// Lines without their ends; empty ones are left out.
+pub fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut start = 0;
+    let ends = memchr::memchr_iter(b'\n', text).chain(std::iter::once(text.len()));
+    ends.map(move |end| &text[std::mem::replace(&mut start, end + 1)..end]).filter(|line| !line.is_empty())
+}
+
 /// The records among some lines.
 pub fn records(lines: &[u8]) -> impl Iterator<Item = (&[u8], Head<'_>)> {
-    lines.split(|byte| *byte == b'\n').filter_map(|line| Some((line, Head::read(line)?)))
+    lines_of(lines).filter_map(|line| Some((line, Head::read(line)?)))
 }
 
 fn number(text: &[u8]) -> Option<(u64, &[u8])> {
@@ -254,6 +261,15 @@ mod tests {
         let record = Record::parse(&text).expect("a record");
         assert_eq!((record.seq, record.n, &*record.agent, record.now), (7, 3, "coder", now));
         assert_eq!((record.event, record.decision), (Some(event), r#"{"outcome":"allow"}"#));
+    }
+
+    #[test]
+    fn tw_7_lines_are_told_by_their_ends() {
+        for text in ["", "\n", "a", "a\n", "\n\na\n\nbc\n\nd", "a\nb\n"] {
+            let expected: Vec<&str> = text.split('\n').filter(|line| !line.is_empty()).collect();
+            let found: Vec<&[u8]> = lines_of(text.as_bytes()).collect();
+            assert_eq!(found, expected.iter().map(|line| line.as_bytes()).collect::<Vec<_>>(), "{text:?}");
+        }
     }
 
     #[test]

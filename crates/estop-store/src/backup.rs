@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use estop_core::ids::Name;
-use estop_journal::{Checker, Manifest, Position, Watermark};
+use estop_journal::{Checker, Manifest, Position, Watermark, lines_of};
 
 use crate::data_folder::open_regular;
 use crate::error::{OpenError, StoreError};
@@ -159,7 +159,7 @@ fn write_journal(tar: &mut tar::Builder<File>, files: Files) -> io::Result<u64> 
     let mut checker = Checker::default();
     let (mut id, mut reached) = (None, Position::default());
     for (segment, lines) in &files.raw {
-        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        for line in lines_of(lines) {
             let found = checker.take(line).map_err(|error| invalid(error.to_string()))?;
             if let estop_journal::Found::Header(header) = found {
                 id = Some((header.journal, header.now));

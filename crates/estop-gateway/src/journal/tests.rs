@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use estop_core::system::System;
-use estop_journal::{Head, Record, check_line};
+use estop_journal::{Head, Record, check_line, lines_of};
 
 use super::*;
 
@@ -90,7 +90,7 @@ impl Memory {
     /// The numbers and times of all records, whose checksums hold.
     fn records(&self) -> Vec<(u64, i64)> {
         let lines = locked(&self.0.lines).clone();
-        let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let lines = lines_of(&lines);
         lines
             .map(|line| {
                 assert_eq!(check_line(line), Ok(()));

@@ -2,19 +2,17 @@
 //! themselves.
 
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
 
 use estop_core::engine::Snapshot;
 use estop_core::ids::Name;
-use estop_journal::{Base, Entry, Manifest, Record, SYSTEM, check_line, records};
+use estop_journal::{Base, Manifest, Record, SYSTEM, check_line, lines_of, records};
 use serde_json::value::RawValue;
 
-use super::files::{base_path, sealed_path, sync_folder, unfinished};
+use super::files::{base_path, sealed_path};
 use super::frames::{self, Frames};
-use super::sealer::{SealError, append_manifest, is_base_whole, sha256};
+use super::sealer::{SealError, is_base_whole, prune_manifest, replace, sha256};
 
 /// The agents' states after the last segment that was pruned, as lines; empty if none was.
 pub(super) fn base_lines(folder: &Path, manifest: &Manifest) -> io::Result<Vec<u8>> {
@@ -34,7 +32,7 @@ fn invalid(problem: String) -> io::Error {
 /// The same: of each agent its state's bytes.
 pub fn base_states(folder: &Path, manifest: &Manifest) -> io::Result<BTreeMap<Name, Vec<u8>>> {
     let mut states = BTreeMap::new();
-    for line in base_lines(folder, manifest)?.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+    for line in lines_of(&base_lines(folder, manifest)?) {
         check_line(line).map_err(|error| invalid(error.to_string()))?;
         let read = Base::parse(line).map_err(|error| invalid(error.to_string()))?;
         states.insert(read.agent.as_ref().into(), read.state.get().as_bytes().to_vec());
@@ -73,19 +71,9 @@ pub fn prune_oldest(folder: &Path, manifest: &mut Manifest) -> Result<u64, SealE
     }
     states.extend(touched.iter().map(|(agent, state)| (agent.clone(), state.write())));
     let compressed = frames::compress(&written(&states)?)?;
-    let path = base_path(folder, oldest.segment);
-    let new = unfinished(&path);
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    file.write_all(&compressed)?;
-    file.sync_all()?;
-    std::fs::rename(&new, &path)?;
-    sync_folder(folder)?;
+    replace(folder, &base_path(folder, oldest.segment), &compressed)?;
     let before = manifest.pruned.as_ref().map(|(segment, _)| *segment);
-    append_manifest(
-        folder,
-        manifest,
-        Entry::Pruned { segment: oldest.segment, base_sha256: sha256(&compressed) },
-    )?;
+    prune_manifest(folder, manifest, oldest.segment, sha256(&compressed))?;
     std::fs::remove_file(sealed_path(folder, oldest.segment))?;
     if let Some(before) = before {
         std::fs::remove_file(base_path(folder, before))?;

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use estop_core::ids::Hash64;
-use estop_journal::{Base, Checker, End, Head, Header, Manifest, State, records};
+use estop_journal::{Base, Checker, End, Head, Header, Manifest, State, lines_of, records};
 
 use super::base::base_lines;
 use super::files::{Listing, MANIFEST, raw_path, sealed_path};
@@ -199,7 +199,7 @@ impl JournalReader {
         let (mut checker, mut problem, mut is_wanted) = (Checker::default(), None, true);
         let pruned = manifest.pruned.as_ref().map_or(0, |(segment, _)| *segment);
         self.lines_after(pruned, &mut |lines| {
-            let mut all = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+            let mut all = lines_of(lines);
             problem = all.find_map(|line| checker.take(line).err());
             is_wanted = problem.is_none() && each(lines);
             is_wanted

@@ -1,12 +1,13 @@
 //! Packs a segment that has ended: compressed, read again and compared, then listed in the manifest; only then the raw file
 //! goes. A crash anywhere leaves the raw file, and the next start seals it.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use estop_journal::{Checker, Entry, Found, Manifest, ManifestError, Record, Sealed};
+use estop_core::ids::Name;
+use estop_journal::{Checker, Found, Manifest, ManifestError, Record, Sealed, lines_of};
 use sha2::{Digest, Sha256};
 
 use super::files::{MANIFEST, base_path, raw_path, sealed_path, sync_folder, unfinished};
@@ -40,9 +41,7 @@ pub fn seal(folder: &Path, segment: u64, manifest: &mut Manifest) -> Result<Seal
     let compressed = frames::compress(&lines)?;
     let path = sealed_path(folder, segment);
     let new = unfinished(&path);
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    file.write_all(&compressed)?;
-    file.sync_all()?;
+    write_unfinished(&new, &compressed)?;
     compare(segment, &new, &lines)?;
     std::fs::rename(&new, &path)?;
     sync_folder(folder)?;
@@ -55,13 +54,40 @@ pub fn seal(folder: &Path, segment: u64, manifest: &mut Manifest) -> Result<Seal
         bytes: compressed.len() as u64,
         sha256: sha256(&compressed),
     };
-    append_manifest(folder, manifest, Entry::Sealed(sealed.clone()))?;
+    append_manifest(folder, manifest, sealed.clone())?;
     std::fs::remove_file(&raw)?;
     Ok(sealed)
 }
 
 /// Appends a line to the manifest; the disk has it when this returns. Half a line that a crash left is written over.
-pub fn append_manifest(folder: &Path, manifest: &mut Manifest, entry: Entry) -> Result<(), SealError> {
+pub fn append_manifest(folder: &Path, manifest: &mut Manifest, sealed: Sealed) -> Result<(), SealError> {
+    let (file, whole) = open_manifest(folder, manifest)?;
+    let mut after = manifest.clone();
+    let line = after.append(sealed)?;
+    file.set_len(whole)?;
+    file.write_all_at(&line, whole)?;
+    file.sync_all()?;
+    sync_folder(folder)?;
+    *manifest = after;
+    Ok(())
+}
+
+/// Begins the manifest anew, without the segments up to this one; the disk has it when this returns.
+pub(super) fn prune_manifest(
+    folder: &Path,
+    manifest: &mut Manifest,
+    segment: u64,
+    base_sha256: Name,
+) -> Result<(), SealError> {
+    open_manifest(folder, manifest)?;
+    let (after, text) = manifest.pruned_to(segment, base_sha256)?;
+    replace(folder, &folder.join(MANIFEST), &text)?;
+    *manifest = after;
+    Ok(())
+}
+
+/// The manifest's file, and how much of it is whole: it must say what is known.
+fn open_manifest(folder: &Path, manifest: &Manifest) -> Result<(File, u64), SealError> {
     let path = folder.join(MANIFEST);
     let options = &mut OpenOptions::new();
     let file = open_regular(&path, options.read(true).write(true).create(true).mode(0o600))?;
@@ -71,21 +97,28 @@ pub fn append_manifest(folder: &Path, manifest: &mut Manifest, entry: Entry) -> 
     if found.head() != manifest.head() {
         return Err(io::Error::other(format!("{} was changed by somebody else", path.display())).into());
     }
-    let mut after = manifest.clone();
-    let line = after.append(entry)?;
-    file.set_len(whole as u64)?;
-    file.write_all_at(&line, whole as u64)?;
-    file.sync_all()?;
-    sync_folder(folder)?;
-    *manifest = after;
-    Ok(())
+    Ok((file, whole as u64))
+}
+
+/// Puts a whole file in its place; the disk has it when this returns.
+pub(super) fn replace(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = unfinished(path);
+    write_unfinished(&new, bytes)?;
+    std::fs::rename(&new, path)?;
+    sync_folder(folder)
+}
+
+fn write_unfinished(new: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(new)?;
+    file.write_all(bytes)?;
+    file.sync_all()
 }
 
 /// The record before the first, the last, and the newest's time.
 fn read(segment: u64, lines: &[u8]) -> Result<(u64, u64, i64), SealError> {
     let damaged = |problem: String| SealError::Damaged { segment, problem };
     let (mut checker, mut newest) = (Checker::default(), None);
-    for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+    for line in lines_of(lines) {
         match checker.take(line).map_err(|error| damaged(error.to_string()))? {
             Found::Header(header) if header.segment != segment => {
                 return Err(damaged("it has another number".to_owned()));
