@@ -46,6 +46,13 @@ impl<T: Copy + Default, const N: usize> Ring<T, N> {
     }
 }
 
+impl<T: PartialEq, const N: usize> Ring<T, N> {
+    /// Whether it holds this one. In no order: the compiler compares many at once.
+    pub(crate) fn contains(&self, item: &T) -> bool {
+        self.items[..self.len].contains(item)
+    }
+}
+
 impl<T: Copy + Default + PartialEq, const N: usize> PartialEq for Ring<T, N> {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())
@@ -85,5 +92,7 @@ mod tests {
             assert!(read.iter().eq(ring.iter()));
         }
         assert_eq!(ring.iter().next_back(), Some(&5));
+        assert!([3, 4, 5].iter().all(|item| ring.contains(item)) && !ring.contains(&2));
+        assert!(!Ring::<u8, 3>::default().contains(&0), "what was never added");
     }
 }

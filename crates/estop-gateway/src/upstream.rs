@@ -12,7 +12,6 @@ mod provider;
 pub(crate) mod relays;
 mod slots;
 mod unless_cut;
-mod upstream_socket;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -248,8 +248,7 @@ impl New {
 
 /// How many of the features were not seen before; from here on they are.
 fn new_of<const N: usize>(seen: &mut Ring<u16, N>, features: &Features) -> New {
-    let new: Vec<u16> =
-        features.iter().filter(|feature| !seen.iter().any(|known| known == feature)).collect();
+    let new: Vec<u16> = features.iter().filter(|feature| !seen.contains(feature)).collect();
     new.iter().for_each(|feature| seen.push(*feature));
     let numbers = new.iter().filter(|feature| is_number(**feature)).count();
     New { words: new.len() - numbers, numbers }

@@ -39,7 +39,7 @@ pub(crate) struct LlmRequest {
     provider: Name,
     /// The run that hooks of its client's session would have.
     session_run: Option<Name>,
-    /// Whatever it is, it costs nothing.
+    /// It is not read, and costs nothing whatever it is.
     is_free: bool,
     /// Its path at the provider, where nobody knows what it costs.
     unread_path: Option<String>,
@@ -85,8 +85,8 @@ impl ChannelHandler for LlmRequest {
             true => Caller::of(drill::AGENT),
             false => worker.identify(&route, &head.uri, &head.headers, None).map_err(refused)?,
         };
-        let is_free = costs_nothing(head, route.path);
         let is_inspected = !matches!(call.protocol, Protocol::Other(_));
+        let is_free = !is_inspected && costs_nothing(head, route.path);
         let unread_path = if is_free || is_inspected { None } else { protocol::plain_path(route.path) };
         let upload = BodyLimit { bytes: worker.limits.upload_bytes, setting: "limits.upload_bytes" };
         let target = Target {

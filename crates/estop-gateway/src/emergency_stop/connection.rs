@@ -84,14 +84,12 @@ impl Connection {
 
     /// Bytes came on it, perhaps the first ones of a head.
     pub(crate) fn note_read(&self, clock: &Clock) {
-        // Whoever takes them asks what time it is about.
-        let now = clock.mono();
         // Of HTTP/2, most bytes between requests are no head: such a connection is idle.
-        if !self.is_http1 {
-            return;
-        }
-        if self.busy.load(Ordering::Relaxed) == 0 && self.head_since.load(Ordering::Relaxed) == 0 {
-            self.head_since.store(now.0.max(1), Ordering::Relaxed);
+        if self.is_http1
+            && self.busy.load(Ordering::Relaxed) == 0
+            && self.head_since.load(Ordering::Relaxed) == 0
+        {
+            self.head_since.store(clock.now_coarse().0.max(1), Ordering::Relaxed);
         }
     }
 
@@ -148,7 +146,7 @@ pub(crate) struct Watched<S> {
     pub stream: S,
     /// Its record.
     pub connection: Arc<Connection>,
-    /// Set by what arrives.
+    /// Set where bytes arrive.
     pub clock: Arc<Clock>,
 }
 

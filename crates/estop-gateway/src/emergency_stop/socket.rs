@@ -11,6 +11,8 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
+use crate::clock::Clock;
+
 /// The socket itself, shared by the stream that is read and written and by those who may abort it.
 #[derive(Debug)]
 pub(crate) struct AbortableSocket(TcpStream);
@@ -36,23 +38,26 @@ impl AbortableSocket {
 
 /// A socket as its worker reads and writes it. The connection ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct SocketStream(Arc<AbortableSocket>);
-
-impl From<TcpStream> for SocketStream {
-    fn from(stream: TcpStream) -> SocketStream {
-        SocketStream(Arc::new(AbortableSocket(stream)))
-    }
+pub(crate) struct SocketStream {
+    socket: Arc<AbortableSocket>,
+    /// Read with the bytes: whoever takes them asks what time it is about.
+    clock: Arc<Clock>,
 }
 
 impl SocketStream {
+    /// A connection that was made.
+    pub(crate) fn new(stream: TcpStream, clock: &Arc<Clock>) -> SocketStream {
+        SocketStream { socket: Arc::new(AbortableSocket(stream)), clock: Arc::clone(clock) }
+    }
+
     /// For those who may abort it. Weak: the descriptor is closed with the stream, whoever still remembers the connection.
     pub(crate) fn handle(&self) -> Weak<AbortableSocket> {
-        Arc::downgrade(&self.0)
+        Arc::downgrade(&self.socket)
     }
 
     /// The socket, for its options.
     pub(crate) fn tcp(&self) -> &TcpStream {
-        &self.0.0
+        &self.socket.0
     }
 }
 
@@ -69,12 +74,12 @@ impl AsyncRead for SocketStream {
                 if count > 0 && buf.remaining() > 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
             });
             match read {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if buf.filled().len() > before {
-                        return Poll::Ready(Ok(()));
-                    }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && buf.filled().len() == before => {}
+                read => {
+                    self.clock.mono();
+                    let is_taken = buf.filled().len() > before;
+                    return Poll::Ready(if is_taken { Ok(()) } else { read });
                 }
-                read => return Poll::Ready(read),
             }
         }
     }

@@ -124,7 +124,7 @@ async fn connection(stream: TcpStream, worker: Arc<Worker>, permit: Permit) {
     let patience = worker.limits.header_timeout;
     match &worker.tls {
         Some(acceptor) => {
-            let stream = SocketStream::from(stream);
+            let stream = SocketStream::new(stream, &worker.engine.clock);
             let socket = stream.handle();
             let Ok(Ok(stream)) = timeout(patience, acceptor.accept(stream)).await else { return };
             let is_two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
@@ -132,7 +132,7 @@ async fn connection(stream: TcpStream, worker: Arc<Worker>, permit: Permit) {
         }
         None => {
             let Ok(Ok(is_two)) = timeout(patience, speaks_two(&stream)).await else { return };
-            let stream = SocketStream::from(stream);
+            let stream = SocketStream::new(stream, &worker.engine.clock);
             let socket = stream.handle();
             serve(stream, socket, is_two, worker, permit);
         }

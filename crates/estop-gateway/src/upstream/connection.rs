@@ -12,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
 
 use super::UpstreamError;
+use super::slots::Slot;
 use crate::body::upload::{Outgoing, RequestBody};
 use crate::emergency_stop::socket::AbortableSocket;
 
@@ -41,7 +42,11 @@ pub(super) enum Tried {
 
 impl UpstreamConnection {
     /// Takes over a stream on which nothing was said yet.
-    pub(super) async fn new<S>(stream: S, socket: Weak<AbortableSocket>) -> hyper::Result<UpstreamConnection>
+    pub(super) async fn new<S>(
+        stream: S,
+        socket: Weak<AbortableSocket>,
+        slot: Slot,
+    ) -> hyper::Result<UpstreamConnection>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -50,8 +55,13 @@ impl UpstreamConnection {
             .max_buf_size(HEAD_MAX)
             .handshake(TokioIo::new(stream))
             .await?;
-        // Whoever waits for an answer hears how it ended.
-        let task = tokio::spawn(async move { drop(connection.await) }).abort_handle();
+        let speak = async move {
+            // Whoever waits for an answer hears how it ended.
+            drop(connection.await);
+            // Given back once the socket is closed.
+            drop(slot);
+        };
+        let task = tokio::spawn(speak).abort_handle();
         Ok(UpstreamConnection { sender, socket, task, is_clear: true, uploads: false })
     }
 

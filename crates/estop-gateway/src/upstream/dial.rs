@@ -7,8 +7,8 @@ use tokio::time::timeout;
 
 use super::connection::UpstreamConnection;
 use super::slots::Slot;
-use super::upstream_socket::UpstreamSocket;
 use super::{Upstream, UpstreamError};
+use crate::emergency_stop::socket::SocketStream;
 
 /// One address of several may be dead; the next one is tried after this time.
 const ADDRESS_TIMEOUT: Duration = Duration::from_secs(4);
@@ -17,14 +17,14 @@ impl Upstream {
     /// Makes a new connection. Dropping the future abandons it, in whatever phase it is.
     pub(super) async fn dial(&self) -> Result<UpstreamConnection, UpstreamError> {
         let slot = Slot::take(&self.shared).await.ok_or(UpstreamError::Crowded)?;
-        let line = UpstreamSocket::new(self.connect().await?.into(), slot);
-        let socket = line.socket();
+        let stream = SocketStream::new(self.connect().await?, &self.shared.clock);
+        let socket = stream.handle();
         let connection = match &self.ready.tls {
-            None => UpstreamConnection::new(line, socket).await,
+            None => UpstreamConnection::new(stream, socket, slot).await,
             Some((connector, name)) => {
-                let stream = connector.connect(name.clone(), line).await;
+                let stream = connector.connect(name.clone(), stream).await;
                 let stream = stream.map_err(|error| unreachable(&self.ready.authority, "TLS", &error))?;
-                UpstreamConnection::new(stream, socket).await
+                UpstreamConnection::new(stream, socket, slot).await
             }
         };
         connection.map_err(|error| UpstreamError::broken(&error))

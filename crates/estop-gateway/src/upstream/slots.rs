@@ -61,11 +61,6 @@ impl Slot {
         }
         None
     }
-
-    /// The clock that reading sets.
-    pub(super) fn clock(&self) -> &Clock {
-        &self.0.clock
-    }
 }
 
 impl Drop for Slot {

@@ -8,6 +8,7 @@ use http::header::{CONNECTION, USER_AGENT};
 use http::request::Parts as Head;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Uri};
 
+use crate::auth::identity;
 use crate::body::response_body::{self, ResponseBody};
 use crate::exchange::rejection::Rejection;
 
@@ -26,10 +27,12 @@ pub(crate) struct ErrorFormat {
 impl ErrorFormat {
     /// Until the provider is known, the path alone says what an error must look like.
     pub(super) fn of(head: &Head) -> ErrorFormat {
+        let path = head.uri.path();
+        let path = identity::route(path).map_or(path, |route| route.path);
         ErrorFormat {
             client: client::recognise(|name| known_header(&head.headers, name)),
             array: wants_array(&head.uri),
-            protocol: protocol::recognise(Family::OpenAi, head.method.as_str(), head.uri.path()).protocol,
+            protocol: protocol::recognise(Family::OpenAi, head.method.as_str(), path).protocol,
             stream: false,
             model: String::new(),
             style: BlockResponse::Error,
