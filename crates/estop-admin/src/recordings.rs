@@ -1,8 +1,9 @@
 //! Recording an agent's traffic for a person (LD-7): a stream of JSON lines that ends with its connection.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -10,13 +11,11 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use bytes::Bytes;
-use estop_core::operator::{NewRecording, Recording, RecordingView};
+use estop_core::operator::{NewRecording, RECORDING_LINE_MAX, Recording, RecordingLine, RecordingView};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use http_body::Frame;
 use serde::{Deserialize, Serialize};
-use tokio::runtime::Handle;
-use tokio::sync::mpsc;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -29,9 +28,9 @@ use crate::output::{Answer, moment};
 use crate::problem::Problem;
 use crate::state::App;
 
-/// Lines on their way: who reads slowly has the queue before them fill up, where it is counted.
-const LINES_AHEAD: usize = 16;
-/// Who takes no line for so long, stopped by Ctrl-Z for one, is gone.
+/// Bytes on their way: who reads slowly has the queue before them fill up, where it is counted.
+const AHEAD_MAX: usize = RECORDING_LINE_MAX;
+/// Who makes no room for a line for so long, stopped by Ctrl-Z for one, gets no more.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
 /// A day.
 const FOR_MAX_S: u64 = 86_400;
@@ -92,17 +91,14 @@ async fn record(
         return Err(Problem::field("max_mb", format!("must be from 1 to {MEGABYTES_MAX}")));
     }
     let wanted = NewRecording { agent: path.id, for_ms: new.for_s * 1_000, bytes_max: new.max_mb << 20 };
-    let (sender, receiver) = mpsc::channel(LINES_AHEAD);
-    let runtime = Handle::current();
-    let on_line = move |line: String| {
-        let sent = sender.send_timeout((line + "\n").into(), STUCK_AFTER);
-        runtime.block_on(sent).is_ok()
-    };
+    let seat = seat.map(|Extension(seat)| seat).unwrap_or_default();
+    let lines = Arc::new(Lines { seat, ..Lines::default() });
+    let sender = Sender(Arc::clone(&lines));
+    let on_line = move |line: RecordingLine| sender.send(line, STUCK_AFTER);
     let operator = Arc::clone(&app.operator);
     let begun = app.work(move || Ok(operator.record(wanted, &caller.by, Box::new(on_line))?)).await?;
-    let seat = seat.map(|Extension(seat)| seat).unwrap_or_default();
-    seat.keep(true);
-    let body = Lines { receiver, seat, _recording: begun };
+    lines.seat.keep(true);
+    let body = LinesBody { lines, _recording: begun };
     Ok(([(CONTENT_TYPE, "application/jsonl")], Body::new(body)).into_response())
 }
 
@@ -128,27 +124,155 @@ async fn list(State(app): State<App>) -> Answer<RecordingsOut> {
     Ok(Json(RecordingsOut { recordings: app.operator.recordings().into_iter().map(shown).collect() }))
 }
 
-/// The lines of a recording. Dropped with its connection, it ends the recording.
+/// Lines on their way to who records.
+#[derive(Default)]
 struct Lines {
-    receiver: mpsc::Receiver<Bytes>,
+    ahead: Mutex<Ahead>,
+    /// There is more room.
+    taken: Condvar,
     seat: ConnectionSlot,
+}
+
+#[derive(Default)]
+struct Ahead {
+    lines: VecDeque<Bytes>,
+    bytes: usize,
+    /// Nothing follows, or nobody reads it.
+    is_over: bool,
+    waker: Option<Waker>,
+}
+
+impl Lines {
+    fn ahead(&self) -> MutexGuard<'_, Ahead> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nothing follows.
+    fn end(&self) {
+        let mut ahead = self.ahead();
+        ahead.is_over = true;
+        let waker = ahead.waker.take();
+        drop(ahead);
+        waker.into_iter().for_each(Waker::wake);
+        self.taken.notify_all();
+    }
+}
+
+/// Dropped, it ends the lines.
+struct Sender(Arc<Lines>);
+
+impl Sender {
+    /// Sends a line when there is room for it, or forgets all that were not taken if there is none in time. The last one
+    /// needs no room. Whether it was sent.
+    fn send(&self, line: RecordingLine, within: Duration) -> bool {
+        let (mut text, needs_room) = match line {
+            RecordingLine::Next(text) => (text, true),
+            RecordingLine::Last(text) => (text, false),
+        };
+        text.push('\n');
+        text.shrink_to_fit();
+        let is_full = |ahead: &mut Ahead| {
+            let has_room = ahead.lines.is_empty() || ahead.bytes + text.len() <= AHEAD_MAX;
+            needs_room && !ahead.is_over && !has_room
+        };
+        let waited = self.0.taken.wait_timeout_while(self.0.ahead(), within, is_full);
+        let (mut ahead, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        if ahead.is_over {
+            return false;
+        }
+        if waited.timed_out() {
+            ahead.lines = VecDeque::new();
+            ahead.bytes = 0;
+            // Whoever comes may have its place.
+            self.0.seat.keep(false);
+            return false;
+        }
+        ahead.bytes += text.len();
+        ahead.lines.push_back(text.into());
+        let waker = ahead.waker.take();
+        drop(ahead);
+        waker.into_iter().for_each(Waker::wake);
+        true
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// The lines of a recording. Dropped with its connection, it ends the recording.
+struct LinesBody {
+    lines: Arc<Lines>,
     _recording: Recording,
 }
 
-impl http_body::Body for Lines {
+impl http_body::Body for LinesBody {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 
     fn poll_frame(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, std::convert::Infallible>>> {
-        self.receiver.poll_recv(cx).map(|line| line.map(|line| Ok(Frame::data(line))))
+        let mut ahead = self.lines.ahead();
+        let Some(line) = ahead.lines.pop_front() else {
+            ahead.waker = Some(cx.waker().clone());
+            return if ahead.is_over { Poll::Ready(None) } else { Poll::Pending };
+        };
+        ahead.bytes -= line.len();
+        drop(ahead);
+        self.lines.taken.notify_all();
+        Poll::Ready(Some(Ok(Frame::data(line))))
     }
 }
 
-impl Drop for Lines {
+impl Drop for LinesBody {
     fn drop(&mut self) {
-        self.seat.keep(false);
+        self.lines.seat.keep(false);
+        self.lines.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body::Body;
+
+    use super::*;
+
+    fn next(body: &mut LinesBody) -> Poll<Option<Bytes>> {
+        let mut cx = Context::from_waker(Waker::noop());
+        let frame = Pin::new(body).poll_frame(&mut cx);
+        frame.map(|frame| frame.and_then(Result::ok).and_then(|frame| frame.into_data().ok()))
+    }
+
+    #[test]
+    fn ld_7_a_reader_that_stalls_holds_no_more_than_the_limit_and_is_told_at_last() {
+        let lines: Arc<Lines> = Arc::default();
+        let (sender, mut body) =
+            (Sender(Arc::clone(&lines)), LinesBody { lines: Arc::clone(&lines), _recording: Box::new(()) });
+        lines.seat.keep(true);
+        let line = || RecordingLine::Next("x".repeat(AHEAD_MAX / 4 - 1));
+        let sent = (0..4).all(|_| sender.send(line(), Duration::ZERO));
+        assert!(sent && lines.ahead().bytes == AHEAD_MAX && next(&mut body).is_ready());
+        assert!(sender.send(line(), Duration::ZERO), "what was taken makes room");
+        assert!(!sender.send(line(), Duration::ZERO), "there is no room for more");
+        assert_eq!(lines.ahead().bytes, 0, "nothing of it is held");
+        assert!(!lines.seat.is_kept(), "others may have its place");
+        assert!(sender.send(RecordingLine::Last("end".to_owned()), Duration::ZERO));
+        drop(sender);
+        assert_eq!(next(&mut body), Poll::Ready(Some("end\n".into())));
+        assert_eq!(next(&mut body), Poll::Ready(None));
+    }
+
+    #[test]
+    fn ld_7_nothing_is_sent_to_a_reader_who_is_gone() {
+        let lines: Arc<Lines> = Arc::default();
+        let sender = Sender(Arc::clone(&lines));
+        let mut body = LinesBody { lines, _recording: Box::new(()) };
+        assert!(next(&mut body).is_pending());
+        drop(body);
+        assert!(!sender.send(RecordingLine::Next("x".to_owned()), STUCK_AFTER));
     }
 }

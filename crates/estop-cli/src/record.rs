@@ -81,7 +81,8 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         "unread": end["unread"],
     });
     daemon.say(&summary, text)?;
-    let is_whole = why != RecordingEnd::Gone && end["dropped"].as_u64().unwrap_or(0) == 0;
+    let is_whole =
+        why != RecordingEnd::Gone && end["end"] != "slow" && end["dropped"].as_u64().unwrap_or(0) == 0;
     Ok(if is_whole { Exit::Fine } else { Exit::No })
 }
 
@@ -97,6 +98,9 @@ fn ended(why: RecordingEnd, end: &Value) -> &'static str {
         (RecordingEnd::Signal, _) => "by a signal",
         (RecordingEnd::Told, Some("time")) => "the time is over",
         (RecordingEnd::Told, Some("size")) => "the size is reached",
+        (RecordingEnd::Told, Some("slow")) => {
+            "this command did not run for half a minute, and what it did not take is lost"
+        }
         (RecordingEnd::Told, _) => "estop ended it",
     }
 }

@@ -27,7 +27,7 @@ use crate::tripwire::activity::ActivityState;
 
 pub use background::{BackgroundJob, BackgroundState, BackgroundWork};
 pub use hook::{HOOK_BODY_MAX, HookCall, HookFault, HookReply};
-pub use recording::{NewRecording, OnLine, Recording, RecordingView};
+pub use recording::{NewRecording, OnLine, RECORDING_LINE_MAX, Recording, RecordingLine, RecordingView};
 pub use watched::{OnEnd, Watch, Watched};
 
 /// How `access_changed` begins where somebody made an admin token over the owner's socket without having one: people are
@@ -41,6 +41,11 @@ pub trait Operator: Send + Sync {
 
     /// One agent.
     fn agent(&self, name: &str) -> Option<AgentView>;
+
+    /// One that has no place in memory, as its state was stored; it stays where it is. May read the disk.
+    fn agent_at_rest(&self, _name: &str) -> Option<AgentView> {
+        None
+    }
 
     /// An agent's name as it is kept. Names that differ in case alone are one agent's, and the first spelling stays.
     fn canonical(&self, name: &str) -> Name {
@@ -362,6 +367,8 @@ pub struct AgentView {
     pub standing: Standing,
     /// What its next request would get.
     pub status: AgentStatus,
+    /// Whether it ever asked for anything, or a run of it began.
+    pub has_acted: bool,
     /// In thousandths.
     pub health: u16,
     /// What it is doing.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use estop_core::operator::RECORDING_LINE_MAX;
 use http::StatusCode;
 use http_body_util::BodyExt;
 use serde_json::Value;
@@ -13,9 +14,6 @@ use super::{Client, ClientError};
 
 /// estop says every two seconds that it is alive.
 const SILENT_MAX: Duration = Duration::from_secs(30);
-/// The longest is a request with thousands of tool results, each cut to 32 KiB.
-const LINE_BYTES_MAX: usize = 1 << 30;
-
 /// Why a recording is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordingEnd {
@@ -74,7 +72,7 @@ impl Client {
                         return Ok(if asked { RecordingEnd::Signal } else { RecordingEnd::Told });
                     }
                 }
-                anyhow::ensure!(rest.len() <= LINE_BYTES_MAX, "what estop sends has no end of line");
+                anyhow::ensure!(rest.len() <= RECORDING_LINE_MAX, "what estop sends has no end of line");
             }
             Ok(RecordingEnd::Signal)
         })

@@ -13,8 +13,20 @@ pub struct NewRecording {
     pub bytes_max: u64,
 }
 
-/// Takes a line of a recording: masked, without its end. Whether anybody still listens. It may wait.
-pub type OnLine = Box<dyn FnMut(String) -> bool + Send>;
+/// A line of a recording is no longer: what would be is left out. Chosen: four times what the largest models read at once.
+pub const RECORDING_LINE_MAX: usize = 16 << 20;
+
+/// A line of a recording: masked, without its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordingLine {
+    /// More may follow.
+    Next(String),
+    /// It says why nothing follows.
+    Last(String),
+}
+
+/// Takes a line of a recording; `false` if it is not taken, because nobody listens or somebody reads too slowly. It may wait.
+pub type OnLine = Box<dyn FnMut(RecordingLine) -> bool + Send>;
 
 /// Held as long as somebody listens; dropping it ends the recording.
 pub type Recording = Box<dyn Send + Sync>;

@@ -17,7 +17,9 @@ use bytes::Bytes;
 use estop_core::ended::Ended;
 use estop_core::event::AbortedBy;
 use estop_core::ids::{Hash64, Name, RequestId};
-use estop_core::operator::{NewRecording, OnLine, OperatorError, Recording, RecordingView};
+use estop_core::operator::{
+    NewRecording, OnLine, OperatorError, RECORDING_LINE_MAX, Recording, RecordingLine, RecordingView,
+};
 use estop_core::time::Millis;
 use estop_wire::mask::Masker;
 use estop_wire::protocol::Protocol;
@@ -257,7 +259,7 @@ struct Reader {
 
 impl Reader {
     /// Until it is over. Gives what is written down about it.
-    fn run(mut self, on_line: &mut dyn FnMut(String) -> bool) -> String {
+    fn run(mut self, on_line: &mut dyn FnMut(RecordingLine) -> bool) -> String {
         let mut bytes = 0;
         let why = loop {
             let left = self.until.saturating_duration_since(Instant::now());
@@ -272,19 +274,25 @@ impl Reader {
                 }
             };
             let Some(line) = line else { continue };
+            if line.len() > RECORDING_LINE_MAX {
+                self.tap.dropped.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
             bytes += line.len() as u64;
             if bytes > self.bytes_max {
                 break "size";
             }
-            if !on_line(line) {
-                break "asked";
+            if !on_line(RecordingLine::Next(line)) {
+                // If its reader is gone, nobody hears this.
+                break "slow";
             }
         };
         // From here on nothing is handed over.
         self.tap.ended.store(true, Ordering::Relaxed);
         let dropped = self.tap.dropped.load(Ordering::Relaxed);
-        on_line(lines::end(why, self.requests, dropped, self.unread));
-        format!("{} requests, {dropped} left out", self.requests)
+        on_line(RecordingLine::Last(lines::end(why, self.requests, dropped, self.unread)));
+        let slowly = if why == "slow" { ", its reader took no more" } else { "" };
+        format!("{} requests, {dropped} left out{slowly}", self.requests)
     }
 
     fn line(&mut self, captured: &Captured) -> Option<String> {

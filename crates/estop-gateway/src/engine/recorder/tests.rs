@@ -31,12 +31,17 @@ fn read(tap: &Arc<Tap>, receiver: Receiver<Captured>, bytes_max: u64) -> Vec<Val
     let reader =
         Reader { tap: Arc::clone(tap), receiver, masker, told, until, bytes_max, requests: 0, unread: 0 };
     let mut lines = Vec::new();
-    let mut on_line = |line: String| {
-        lines.push(serde_json::from_str(&line).expect("JSON"));
+    let mut on_line = |line: RecordingLine| {
+        lines.push(value(&line));
         true
     };
     reader.run(&mut on_line);
     lines
+}
+
+fn value(line: &RecordingLine) -> Value {
+    let (RecordingLine::Next(text) | RecordingLine::Last(text)) = line;
+    serde_json::from_str(text).expect("JSON")
 }
 
 const BODY: &str = r#"{"messages":[{"role":"user","content":"hello"}]}"#;
@@ -91,6 +96,47 @@ fn ld_7_bytes_that_wait_are_bounded_too() {
         "it says that there is a gap"
     );
     assert_eq!(lines[1]["unread"], 1, "and what could not be read");
+}
+
+#[test]
+fn ld_7_a_reader_that_takes_no_more_is_told_why_it_ended() {
+    let (tap, receiver) = tap();
+    for n in 0..3 {
+        tap.request(request(n, BODY));
+    }
+    let until = Instant::now() + Duration::from_secs(3_600);
+    let (masker, told, bytes_max) = (Masker::new([1; 32]), lines::Told::default(), u64::MAX);
+    let reader =
+        Reader { tap: Arc::clone(&tap), receiver, masker, told, until, bytes_max, requests: 0, unread: 0 };
+    let mut lines = Vec::new();
+    let said = reader.run(&mut |line| {
+        lines.push(value(&line));
+        lines.len() < 2
+    });
+    assert_eq!(lines.len(), 3, "one that is taken, one that is not, and the last");
+    assert_eq!(lines[2]["end"], "slow");
+    assert!(said.ends_with("its reader took no more"), "{said}");
+    tap.request(request(4, BODY));
+    assert_eq!(tap.queued.load(Ordering::Relaxed), BODY.len(), "only what waited before");
+}
+
+#[test]
+fn ld_7_a_line_is_no_longer_than_its_limit() {
+    let (tap, receiver) = tap();
+    let step = "\u{1}".repeat(32 << 10);
+    let call = |n: usize| {
+        serde_json::json!({"role": "assistant", "tool_calls": [{"id": n.to_string(), "type": "function",
+            "function": {"name": "read", "arguments": "{}"}}]})
+    };
+    let result =
+        |n: usize| serde_json::json!({"role": "tool", "tool_call_id": n.to_string(), "content": step});
+    let messages: Vec<Value> = (0..100).flat_map(|n| [call(n), result(n)]).collect();
+    tap.request(request(1, &serde_json::json!({ "messages": messages }).to_string()));
+    tap.request(request(2, BODY));
+    tap.ended.store(true, Ordering::Relaxed);
+    let lines = read(&tap, receiver, u64::MAX);
+    assert_eq!(lines.len(), 2, "the second request and the end");
+    assert_eq!((&lines[0]["request"], &lines[1]["dropped"]), (&2.into(), &1.into()));
 }
 
 #[test]
