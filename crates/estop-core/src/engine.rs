@@ -10,6 +10,7 @@ mod message;
 mod next_request;
 mod pass;
 mod pending_request;
+mod refusal_status;
 mod request;
 mod response;
 mod snapshot;
@@ -20,10 +21,10 @@ mod tripwire;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::standing::{Cause, DeactivatedBy, Standing};
-use crate::budget::{Amount, Budget, Need};
+use crate::budget::{Amount, Budget};
 use crate::decision::{Decision, Effect, Guard};
 use crate::event::{Event, EventKind};
-use crate::ids::RequestId;
+use crate::ids::{Name, RequestId};
 use crate::loop_detector::window::Conversations;
 use crate::minute::{MINUTE_MS, Minute};
 use crate::policy::{Mode, Policy};
@@ -34,7 +35,8 @@ use crate::tripwire::health::{Health, HealthLoss};
 use crate::tripwire::safety_gate::SafetyGate;
 use in_flight::InFlight;
 pub use in_flight::OVERDUE_MAX;
-pub use next_request::{StatusQuery, hours_status};
+use next_request::LatestRequest;
+pub use next_request::StatusQuery;
 pub use snapshot::{Snapshot, SnapshotError};
 use snooze::Snoozes;
 pub use snooze::{SNOOZE_MAX_MS, Snooze};
@@ -61,9 +63,18 @@ pub struct AgentState {
     button_pressed: bool,
     #[serde(default)]
     snoozes: Snoozes,
-    /// What the latest request asked for, whether it was let through or not.
-    #[serde(default)]
-    last_asked: Need,
+    /// The latest request, whether it was let through or not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    latest: Option<Box<LatestRequest>>,
+    /// It asked for something, or a run of it began.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_acted: bool,
+    /// The run it did something in last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    latest_run: Option<Name>,
+    /// The person who switched it off or paused it, while that holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    steered_by: Option<Name>,
 }
 
 /// When to wake an agent's state, and why.
@@ -100,6 +111,7 @@ impl AgentState {
             self.restarted(at, away_ms);
         }
         self.elapse(now, policy, &mut effects);
+        self.note_run(event);
         let mut decision = match &event.what {
             EventKind::RequestReceived(r) => self.request_received(now, event, r, policy),
             EventKind::ResponseCompleted(r) => self.response_completed(at, r, policy),
@@ -120,8 +132,8 @@ impl AgentState {
             EventKind::PolicyChanged { .. } => self.policy_changed(policy),
             EventKind::Restarted { .. } | EventKind::Tick => Decision::noted(),
             EventKind::AgentActivated { .. } => self.activated(at),
-            EventKind::AgentDeactivated { .. } => self.deactivated(at),
-            EventKind::AgentPaused { .. } => self.paused(at),
+            EventKind::AgentDeactivated { by } => self.deactivated(at, by),
+            EventKind::AgentPaused { by } => self.paused(at, by),
             EventKind::AgentResumed { .. } => self.resumed(at),
             EventKind::GuardSnoozed { by, guard, for_ms, until, note } => {
                 let (by, note) = (by.clone(), note.clone());
@@ -303,6 +315,11 @@ impl AgentState {
     /// Mode and intensity.
     pub fn activity(&self) -> ActivityState {
         self.activity.state()
+    }
+
+    /// Whether it ever asked for anything, or a run of it began. One that has only been configured has not.
+    pub fn has_acted(&self) -> bool {
+        self.has_acted
     }
 
     /// Money and tokens.

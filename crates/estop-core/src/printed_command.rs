@@ -33,7 +33,7 @@ impl Commands {
 
     /// Has loops stop an agent.
     pub fn stop_loops(&self, agent: &str) -> String {
-        self.make(&format!("agents kill-switch {} --on", shell_word(agent)))
+        self.make(&format!("agents loop-guard {} --on", shell_word(agent)))
     }
 
     /// Gives a run another full allowance; `None` = the run without a name.
@@ -62,8 +62,8 @@ impl Commands {
     }
 
     /// SHUTDOWN → SAFE_MODE.
-    pub fn emergency_restart(&self) -> String {
-        self.make("emergency restart")
+    pub fn emergency_unlock(&self) -> String {
+        self.make("emergency unlock")
     }
 
     /// SAFE_MODE → RUNNING.

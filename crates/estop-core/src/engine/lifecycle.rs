@@ -7,6 +7,7 @@ use crate::agent::standing::{DeactivatedBy, Standing};
 use crate::budget::PeriodSpend;
 use crate::decision::{Decision, Effect, Guard};
 use crate::event::Event;
+use crate::ids::Name;
 use crate::judgement::{Judgement, Level};
 use crate::policy::{Mode, Policy, RunLimits};
 use crate::run::{Run, RunFinding, RunProblem, RunState};
@@ -76,6 +77,7 @@ impl AgentState {
     pub(super) fn activated(&mut self, now: Millis) -> Decision {
         if self.standing != Standing::Active {
             self.standing = Standing::Active;
+            self.steered_by = None;
             self.conversations.clear();
             self.minute.clear();
             self.activity = Activity::default();
@@ -91,9 +93,10 @@ impl AgentState {
         Decision::noted()
     }
 
-    pub(super) fn deactivated(&mut self, now: Millis) -> Decision {
+    pub(super) fn deactivated(&mut self, now: Millis, by: &Name) -> Decision {
         let mut decision = Decision::noted();
         if !matches!(self.standing, Standing::Inactive { .. }) {
+            self.steered_by = Some(by.clone());
             self.standing.deactivate(DeactivatedBy::Manual, now);
             decision.effects.push(Effect::AbortInFlight);
         }
@@ -113,7 +116,10 @@ impl AgentState {
         Decision::noted()
     }
 
-    pub(super) fn paused(&mut self, now: Millis) -> Decision {
+    pub(super) fn paused(&mut self, now: Millis, by: &Name) -> Decision {
+        if self.standing == Standing::Active {
+            self.steered_by = Some(by.clone());
+        }
         self.standing.pause(None, now);
         Decision::noted()
     }
@@ -122,6 +128,7 @@ impl AgentState {
     pub(super) fn resumed(&mut self, now: Millis) -> Decision {
         if let Standing::Paused { cause, .. } = self.standing {
             self.standing = Standing::Active;
+            self.steered_by = None;
             if cause.is_some() {
                 self.health = Health::reactivated(now);
             }

@@ -1,19 +1,42 @@
-//! What the agent's next request would get (EV-2), without asking for it: the guards whose answer is known beforehand,
-//! in their order. The request is taken to be like the latest one: in its run, and asking for as much.
+//! What the agent's next request would get (EV-2). There is no second opinion beside the guards: [`AgentState::handle`] itself is
+//! asked, on a copy that is thrown away.
+//!
+//! The request is like the latest one: in its run, to its model, as large and as dear, a person's turn if that was one. What it says
+//! nobody knows beforehand, so it repeats nothing: that the agent goes on with a loop which is only watched is remembered from the
+//! requests before.
+
+use serde::{Deserialize, Serialize};
 
 use super::AgentState;
+use super::refusal_status::{Period, hours_status, later, over_budget, run_limit, summing_up};
 use crate::agent::status::{AgentStatus, StatusKind};
-use crate::budget::{BudgetCap, BudgetFinding, Fit, Need, RunSpend};
-use crate::guard::Guard;
-use crate::guards::{hours, rate};
-use crate::judgement::Level;
-use crate::policy::{AllowedHours, BudgetPolicy, Mode, Policy};
+use crate::budget::{BudgetFinding, Need};
+use crate::decision::{Decision, Finding, Guard, Ruling};
+use crate::event::{CallKind, Estimate, Event, EventKind, RequestReceived};
+use crate::fingerprint::RequestFingerprint;
+use crate::fingerprint::simhash::SimHash;
+use crate::guards::rate::IN_FLIGHT_MAX;
+use crate::ids::{Hash64, Name, RequestId};
+use crate::policy::{Mode, ModelRules, Policy};
 use crate::printed_command::Commands;
-use crate::run::{IMPLICIT_IDLE_MS, Run, RunAction, RunState};
+use crate::run::IMPLICIT_IDLE_MS;
 use crate::system::GateView;
-use crate::time::{Now, Zone, date};
+use crate::system::button::Latched;
+use crate::time::Now;
 
-const MINUTE_MS: i64 = 60_000;
+/// How often it is asked again for the moment a refusal ends: a rate or the safety gate may end in several steps.
+const STEPS_MAX: usize = 64;
+
+/// The agent's latest request, as far as it tells what the next one asks for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct LatestRequest {
+    call: CallKind,
+    model: Option<Name>,
+    other_models: Vec<Name>,
+    path: Option<Name>,
+    estimate: Estimate,
+    is_turn: bool,
+}
 
 /// What the answer depends on, beside the agent's own state.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +47,8 @@ pub struct StatusQuery<'a> {
     pub now: Now,
     /// The gate.
     pub gate: GateView,
+    /// Who pressed the button, if it is known.
+    pub button: Option<&'a Latched>,
     /// How the account of all agents together stands, with [`AgentState::last_asked`] asked of it.
     pub fleet: Option<BudgetFinding>,
     /// The agent's rules.
@@ -32,238 +57,266 @@ pub struct StatusQuery<'a> {
     pub commands: &'a Commands,
 }
 
+/// What `handle` said to a request like the latest one, and how the agent stood when it was asked.
+struct Forecast {
+    before: AgentState,
+    run: Option<Name>,
+    steered_by: Option<Name>,
+    decision: Decision,
+}
+
 impl AgentState {
     /// What its next request would get.
     pub fn status(&self, asked: &StatusQuery<'_>) -> AgentStatus {
-        let &StatusQuery { agent, now, gate, policy, commands, .. } = asked;
-        let policy = &*self.snoozes.over(policy);
-        let now = Now { mono: self.now.max(now.mono), wall: now.wall };
-        AgentStatus::of_gate(gate, commands)
-            .or_else(|| AgentStatus::of_standing(agent, self.standing, commands))
-            .or_else(|| self.run_status(agent, now, commands))
-            .or_else(|| hours_status(policy, now.wall))
-            .or_else(|| self.rate_status(now, policy))
-            .or_else(|| self.budget_status(asked, now, policy))
-            .or_else(|| self.cooldown_status(now, policy))
-            .unwrap_or_else(AgentStatus::active)
+        // A policy about models says nothing of an agent that has not named one yet.
+        let silent = self.latest.is_none() && !asked.policy.models.is_empty();
+        let unruled = silent.then(|| Policy { models: ModelRules::default(), ..asked.policy.clone() });
+        let asked = &StatusQuery { policy: unruled.as_ref().unwrap_or(asked.policy), ..*asked };
+        let forecast = self.forecast(asked, asked.now);
+        let Some(guard) = forecast.decision.refused_by() else { return self.passing(asked, &forecast) };
+        let (status, until) = forecast.refused(asked, guard, asked.now);
+        AgentStatus { guard: Some(guard), until: self.end_of_refusal(asked, guard, until), ..status }
     }
 
     /// What its latest request asked for, whether it got it or not.
     pub fn last_asked(&self) -> Need {
-        self.last_asked
+        self.latest.as_ref().map(|latest| latest.estimate.into()).unwrap_or_default()
     }
 
-    /// The run the agent is in: the one that was asked for last.
-    fn latest_run(&self, now: Now) -> Option<&Run> {
-        let is_closed =
-            |run: &Run| run.name.is_none() && now.mono >= run.last_activity.plus(IMPLICIT_IDLE_MS);
-        self.runs.iter().filter(|run| !is_closed(run)).max_by_key(|run| (run.last_activity, run.serial))
+    /// Remembers what the next request will be like.
+    pub(super) fn note_request(&mut self, r: &RequestReceived) {
+        let RequestReceived { call, model, other_models, path, estimate, print, .. } = r;
+        let is_turn = *call == CallKind::Generation && print.prompt.is_some() && !print.continues;
+        match self.latest.as_deref_mut() {
+            // Nearly every request is like the one before: nothing is allocated for it.
+            Some(latest)
+                if (&latest.model, &latest.other_models, &latest.path) == (model, other_models, path) =>
+            {
+                (latest.call, latest.estimate, latest.is_turn) = (*call, *estimate, is_turn);
+            }
+            Some(_) | None => {
+                let (model, other_models, path) = (model.clone(), other_models.clone(), path.clone());
+                let (call, estimate) = (*call, *estimate);
+                self.latest =
+                    Some(Box::new(LatestRequest { call, model, other_models, path, estimate, is_turn }));
+            }
+        }
     }
 
-    fn run_status(&self, name: &str, now: Now, commands: &Commands) -> Option<AgentStatus> {
-        let run = self.latest_run(now)?;
-        // A completed run is over because somebody said so; the next one begins by itself or by its own name.
-        let used = run.tripped().filter(|_| run.state() != RunState::Completed)?;
-        let judgement = run.judge(RunAction::ModelCall);
-        let which = match &run.name {
-            Some(run) => format!("Its run {run}"),
-            None => "Its run without a name".to_owned(),
+    /// Remembers in which run the next request will be: where the agent did something last, or begins to.
+    pub(super) fn note_run(&mut self, event: &Event) {
+        let acts = match &event.what {
+            EventKind::RequestReceived(_)
+            | EventKind::ToolRequested(_)
+            | EventKind::PromptSubmitted
+            | EventKind::RunStarted { .. }
+            | EventKind::RunWoke => true,
+            // Messages belong to no run.
+            EventKind::MessageIn { .. } | EventKind::MessageOut { .. } => {
+                self.has_acted = true;
+                false
+            }
+            EventKind::ResponseCompleted(_)
+            | EventKind::StreamProgressed(_)
+            | EventKind::StreamAborted(_)
+            | EventKind::ChantDetected(_)
+            | EventKind::ToolFinished(_)
+            | EventKind::RunSlept
+            | EventKind::RunCompleted
+            | EventKind::RunExtended { .. }
+            | EventKind::PolicyChanged { .. }
+            | EventKind::AgentActivated { .. }
+            | EventKind::AgentDeactivated { .. }
+            | EventKind::AgentPaused { .. }
+            | EventKind::AgentResumed { .. }
+            | EventKind::GuardSnoozed { .. }
+            | EventKind::GuardWoken { .. }
+            | EventKind::BudgetRenewed { .. }
+            | EventKind::Restarted { .. }
+            | EventKind::Tick => false,
         };
-        let reached = format!("{which} reached {} ({}/{}).", used.limit.text(), used.current, used.max);
-        let extend = commands.extend(name, run.name.as_deref());
-        if judgement.level != Level::Stop {
-            let left = judgement.seen.requests_left.unwrap_or_default();
-            let sentence =
-                format!("{reached} It may send {left} more requests to sum up. To let it go on: {extend}.");
-            return Some(AgentStatus::new(StatusKind::AtRunLimit, "at run limit", sentence));
+        self.has_acted |= acts;
+        if acts && self.latest_run != event.run {
+            self.latest_run.clone_from(&event.run);
         }
-        if run.name.is_some() {
-            let sentence = format!("{reached} A fresh run starts anew. To let this one go on: {extend}.");
-            return Some(AgentStatus::new(StatusKind::AtRunLimit, "at run limit", sentence));
-        }
-        let idle =
-            format!("It may work again after {} minutes without a request.", IMPLICIT_IDLE_MS / 60_000);
-        let sentence = format!("{reached} {idle} To let it go on now: {extend}.");
-        let left = run.last_activity.plus(IMPLICIT_IDLE_MS).since(now.mono);
-        let status = AgentStatus::new(StatusKind::AtRunLimit, "at run limit", sentence);
-        Some(status.until(later(now.wall, left)))
     }
 
-    fn rate_status(&self, now: Now, policy: &Policy) -> Option<AgentStatus> {
-        let limit = &policy.rate;
-        let is_limited = limit.requests_per_minute.is_some() || limit.tokens_per_minute.is_some();
-        if !is_limited || policy.modes[Guard::Rate] != Mode::Enforce {
-            return None;
-        }
-        if now.mono.since(self.now) >= MINUTE_MS.unsigned_abs() {
-            // Nothing of the last minute is left.
-            return None;
-        }
-        let mut minute = self.minute.clone();
-        minute.expire(now.mono);
-        let judgement = rate::judge(&minute, now.mono, limit, 0, self.in_flight.len() as u32);
-        let finding = judgement.seen.filter(|_| judgement.level == Level::Stop)?;
-        let status = AgentStatus::new(StatusKind::RateLimited, "rate limited", finding.to_string());
-        Some(status.until(later(now.wall, finding.free_in_ms)))
+    /// What a request like the latest one would be.
+    fn next_request(&self, asked: &StatusQuery<'_>) -> Event {
+        let latest = self.latest.as_deref();
+        let number = (0..=u64::MAX).rev().map(RequestId).find(|number| !self.in_flight.contains(*number));
+        let is_turn = latest.is_none_or(|latest| latest.is_turn);
+        let request = RequestReceived {
+            request: number.unwrap_or(RequestId(u64::MAX)),
+            call: latest.map(|latest| latest.call).unwrap_or_default(),
+            model: latest.and_then(|latest| latest.model.clone()),
+            other_models: latest.map(|latest| latest.other_models.clone()).unwrap_or_default(),
+            path: latest.and_then(|latest| latest.path.clone()),
+            print: RequestFingerprint {
+                conversation: Hash64(0),
+                prompt: Some(SimHash(1)),
+                continues: !is_turn,
+                ..RequestFingerprint::default()
+            },
+            estimate: latest.map(|latest| latest.estimate).unwrap_or_default(),
+            fleet: asked.fleet,
+            tags: None,
+        };
+        Event { run: self.latest_run.clone(), gate: asked.gate, what: EventKind::RequestReceived(request) }
     }
 
-    fn budget_status(&self, asked: &StatusQuery<'_>, now: Now, policy: &Policy) -> Option<AgentStatus> {
-        if policy.modes[Guard::Budget] != Mode::Enforce {
-            return None;
-        }
-        // The day may have turned since the last event.
-        let mut account = self.budget.clone();
-        account.turn(now, &policy.budget);
-        let run = self.latest_run(now).filter(|run| !run.is_over());
-        let spend = run.map_or_else(RunSpend::default, |run| RunSpend {
-            spent: run.spent.amount,
-            reserved: self.in_flight.held_by_run(run.serial),
-        });
-        let own = account.tightest(self.last_asked, spend, &policy.budget);
-        let finding = [own, asked.fleet].into_iter().flatten().find(BudgetFinding::is_over)?;
-        let stands = finding.to_string().replace("this request", "a request like its last one");
-        if finding.fit == Fit::Waits {
-            let sentence = format!("{stands} It fits when requests in progress have ended.");
-            return Some(AgentStatus::new(StatusKind::BudgetSpent, "budget reserved", sentence));
-        }
-        if let Some(day) =
-            account.latest_day_ahead(now, &policy.budget).filter(|_| finding.account.has_period())
+    /// Asks `handle`. Conversations, by far the largest part of a state, are left out: the request belongs to none.
+    fn forecast(&self, asked: &StatusQuery<'_>, at: Now) -> Forecast {
+        let mut before = AgentState {
+            now: self.now,
+            standing: self.standing,
+            steered_by: None,
+            conversations: Default::default(),
+            runs: self.runs.clone(),
+            in_flight: self.in_flight.clone(),
+            open_calls: Default::default(),
+            minute: self.minute.clone(),
+            activity: self.activity.clone(),
+            gate: self.gate,
+            health: self.health,
+            budget: self.budget.clone(),
+            has_acted: true,
+            shadow_told: self.shadow_told,
+            button_pressed: self.button_pressed,
+            snoozes: self.snoozes.clone(),
+            latest: None,
+            latest_run: None,
+        };
+        let tick = Event { run: None, gate: asked.gate, what: EventKind::Tick };
+        before.handle(at, &tick, asked.policy);
+        // A completed run is over because somebody said so: what comes next begins anew.
+        before.runs.forget_completed(self.latest_run.as_deref());
+        let decision = before.clone().handle(at, &self.next_request(asked), asked.policy);
+        let (run, steered_by) = (self.latest_run.clone(), self.steered_by.clone());
+        Forecast { before, run, steered_by, decision }
+    }
+
+    /// It passes: unhindered, only to sum up, or because a guard is only watching.
+    fn passing(&self, asked: &StatusQuery<'_>, forecast: &Forecast) -> AgentStatus {
+        let verdicts = &forecast.decision.verdicts;
+        if let Some(Finding::Run(run)) = verdicts.get(Guard::Run).map(|verdict| &verdict.finding)
+            && run.tripped.is_some()
         {
-            let renew = asked.commands.renew_budget(asked.agent);
-            let sentence = format!(
-                "{stands} The clock once showed {}, and what was spent until then counts in the present period. To begin \
-                 the present period: {renew}.",
-                date(day)
-            );
-            return Some(AgentStatus::new(StatusKind::BudgetSpent, "budget spent", sentence));
+            return summing_up(asked.agent, self.latest_run.as_deref(), run, asked.commands);
         }
-        let (label, until) = match next_period(&policy.budget, finding.account, now.wall) {
-            Some((period, until)) => (format!("budget spent until {period}"), Some(until)),
-            None => ("budget spent".to_owned(), None),
+        if let Some(guard) = self.watched_by(asked, forecast) {
+            let saw = verdicts.get(guard).filter(|verdict| verdict.ruling == Ruling::WouldStop);
+            let saw = saw.map(|verdict| verdict.finding.to_string());
+            return AgentStatus::watched(asked.agent, guard, saw, asked.commands);
+        }
+        AgentStatus::of_open_gate(asked.gate, asked.commands)
+    }
+
+    /// The guard that is only watched and would have stopped its latest request, or would stop the next one.
+    fn watched_by(&self, asked: &StatusQuery<'_>, forecast: &Forecast) -> Option<Guard> {
+        let in_force = self.snoozes.over(asked.policy);
+        let would_stop = |guard| {
+            let verdict = forecast.decision.verdicts.get(guard);
+            verdict.is_some_and(|verdict| verdict.ruling == Ruling::WouldStop)
         };
-        let sentence = format!("{stands} Raise the budget, or wait for its next period.");
-        Some(AgentStatus { until, ..AgentStatus::new(StatusKind::BudgetSpent, label, sentence) })
+        // What was said in the latest conversation: reported until it passes again.
+        let latest = self.conversations.latest().map_or(0, |conversation| conversation.shadow_told);
+        let chanting = self.shadow_told & 1 << Guard::Chanting.place();
+        let reported = |guard: Guard| (latest | chanting) & 1 << guard.place() != 0;
+        Guard::ALL.into_iter().find(|guard| {
+            would_stop(*guard)
+                || (matches!(guard, Guard::Loop | Guard::Churn | Guard::Chanting)
+                    && reported(*guard)
+                    && in_force.modes[*guard] == Mode::Shadow)
+        })
     }
 
-    fn cooldown_status(&self, now: Now, policy: &Policy) -> Option<AgentStatus> {
-        let left = self.gate.cooldown_left(now.mono);
-        if policy.modes[Guard::Gate] != Mode::Enforce || left == 0 {
-            return None;
+    /// The earliest moment from which `guard` does not refuse any more; `None` = not by itself, or nobody knows.
+    fn end_of_refusal(&self, asked: &StatusQuery<'_>, guard: Guard, first: Option<i64>) -> Option<i64> {
+        let mut until = first?;
+        for _ in 0..STEPS_MAX {
+            let waited = until.saturating_sub(asked.now.wall).max(0).unsigned_abs();
+            let at = Now { mono: asked.now.mono.plus(waited), wall: until };
+            let forecast = self.forecast(asked, at);
+            if forecast.decision.refused_by() != Some(guard) {
+                return Some(until);
+            }
+            let (_, next) = forecast.refused(asked, guard, at);
+            until = next.filter(|next| *next > until)?;
         }
-        let sentence =
-            format!("The safety gate vetoed: requests are refused for another {} s.", left.div_ceil(1000));
-        let status = AgentStatus::new(StatusKind::CoolingDown, "cooling down", sentence);
-        Some(status.until(later(now.wall, left)))
+        None
     }
 }
 
-/// What the allowed hours of a policy do to a request at this moment; `None` = they let it pass.
-pub fn hours_status(policy: &Policy, wall: i64) -> Option<AgentStatus> {
-    let hours = policy.hours.as_ref().filter(|_| policy.modes[Guard::Hours] == Mode::Enforce)?;
-    let judgement = hours::judge(Some(hours), wall);
-    let finding = judgement.seen.filter(|_| judgement.level == Level::Stop)?;
-    if hours.days == 0 {
-        return Some(AgentStatus::new(StatusKind::OutsideHours, "outside hours", finding.to_string()));
-    }
-    let until = opens_at(hours, wall, finding.opens_in_minutes);
-    let when = clock(&hours.zone, wall, until);
-    let label = format!("outside hours until {when}");
-    let sentence = format!("Outside its allowed hours until {when} ({}).", hours.zone.name);
-    Some(AgentStatus::new(StatusKind::OutsideHours, label, sentence).until(until))
-}
-
-/// The moment the hours begin; summer time may begin or end before.
-fn opens_at(hours: &AllowedHours, wall: i64, in_minutes: u32) -> i64 {
-    let whole = wall.saturating_sub(wall.rem_euclid(MINUTE_MS));
-    let guess = whole.saturating_add(i64::from(in_minutes) * MINUTE_MS);
-    shifted(guess, i64::from(hours.zone.local(guess).minute) - i64::from(hours.from_minute))
-}
-
-/// Takes away what an offset that changed in between added to the clock.
-fn shifted(guess: i64, late_minutes: i64) -> i64 {
-    const DAY: i64 = 1440;
-    let late = (late_minutes + DAY / 2).rem_euclid(DAY) - DAY / 2;
-    guess.saturating_sub(late * MINUTE_MS)
-}
-
-/// `08:00`, with the weekday if that is not today.
-fn clock(zone: &Zone, now: i64, at: i64) -> String {
-    const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-    let (today, then) = (zone.local(now), zone.local(at));
-    let time = format!("{:02}:{:02}", then.minute / 60, then.minute % 60);
-    if today.day == then.day { time } else { format!("{} {time}", DAYS[usize::from(then.weekday) % 7]) }
-}
-
-/// When an account begins anew, and how that is called; `None` = it does not.
-fn next_period(policy: &BudgetPolicy, account: BudgetCap, wall: i64) -> Option<(&'static str, i64)> {
-    match account {
-        BudgetCap::UsdPerDay | BudgetCap::TokensPerDay => {
-            Some(("midnight", midnight(&policy.zone, wall, |then, now| then.day != now.day)))
+impl Forecast {
+    /// What is said of a refusal by `guard`, and when it may end by the clock on the wall.
+    fn refused(&self, asked: &StatusQuery<'_>, guard: Guard, at: Now) -> (AgentStatus, Option<i64>) {
+        let finding = self.decision.verdicts.get(guard).map_or(&Finding::Nothing, |verdict| &verdict.finding);
+        let (name, run, commands) = (asked.agent, self.run.as_deref(), asked.commands);
+        let refused = |kind, label: &str| AgentStatus::refused(kind, label, finding.to_string());
+        let next = |label: &str, kind, what: &str| {
+            AgentStatus::refused(kind, label, format!("{finding} Its next request is refused and {what} it."))
+        };
+        // A clock that was set back stands still in the state until it caught up.
+        let lag = self.before.now.since(at.mono);
+        let minute_ends = || {
+            let left = self.before.minute.first_expires_in(self.before.now);
+            left.map(|left| later(at.wall, left.saturating_add(lag)))
+        };
+        match (guard, finding) {
+            (Guard::System, _) => {
+                let shut = AgentStatus::of_gate(asked.gate, asked.button, commands);
+                (shut.unwrap_or_else(|| AgentStatus::shut(&finding.to_string())), None)
+            }
+            (Guard::Agent, _) => {
+                let by = self.steered_by.as_deref();
+                let stopped = AgentStatus::of_standing(name, self.before.standing, by, commands);
+                (stopped.unwrap_or_else(|| refused(StatusKind::Stopped, "stopped")), None)
+            }
+            (Guard::Run, Finding::Run(finding)) if finding.tripped.is_some() => {
+                let idle = self.before.runs.get(None).filter(|_| run.is_none());
+                let until = idle.map(|run| run.last_activity.plus(IMPLICIT_IDLE_MS).since(at.mono));
+                (run_limit(name, run, finding, commands), until.map(|left| later(at.wall, left)))
+            }
+            (Guard::Hours, _) => hours_status(asked.policy, at.wall).map_or_else(
+                || (refused(StatusKind::OutsideHours, "outside hours"), None),
+                |status| (AgentStatus { until: None, ..status.clone() }, status.until),
+            ),
+            (Guard::Models, _) => (refused(StatusKind::ModelRefused, "model not allowed"), None),
+            (Guard::Rate, Finding::Rate(rate)) => {
+                let until = if rate.in_flight >= IN_FLIGHT_MAX { None } else { minute_ends() };
+                (refused(StatusKind::RateLimited, "rate limited"), until)
+            }
+            (Guard::Budget, Finding::Budget(finding)) => {
+                let ahead = self.before.budget.latest_day_ahead(at, &asked.policy.budget);
+                let zone = &asked.policy.budget.zone;
+                over_budget(name, finding, Period { zone, ahead, wall: at.wall }, commands)
+            }
+            (Guard::Breaker, Finding::Breaker(breaker)) => {
+                let used = breaker.reached().map(|used| used.reason()).unwrap_or_default();
+                let extend = commands.extend(name, run);
+                let sentence = format!(
+                    "With its next request, its run reaches {used} and is refused. To let it go on: {extend}."
+                );
+                (AgentStatus::refused(StatusKind::AtRunLimit, "at run limit", sentence), None)
+            }
+            (Guard::Gate, _) => {
+                // A veto without a cooldown hangs on what the agent does.
+                let left = Some(self.before.gate.cooldown_left(self.before.now)).filter(|left| *left > 0);
+                let until = left.map(|left| later(at.wall, left.saturating_add(lag)));
+                (refused(StatusKind::CoolingDown, "cooling down"), until)
+            }
+            (Guard::Health, _) => (next("health too low", StatusKind::Paused, "pauses"), None),
+            (Guard::Watchdog, _) => {
+                (next("at the runaway limit", StatusKind::RateLimited, "stops"), minute_ends())
+            }
+            // What it says decides, and the request that is asked about repeats nothing.
+            (Guard::Loop | Guard::Churn | Guard::Chanting, _) => {
+                (refused(StatusKind::Stopped, "in a loop"), None)
+            }
+            (Guard::Run | Guard::Breaker, _) => (refused(StatusKind::AtRunLimit, "at run limit"), None),
+            (Guard::Rate, _) => (refused(StatusKind::RateLimited, "rate limited"), None),
+            (Guard::Budget, _) => (refused(StatusKind::BudgetSpent, "budget spent"), None),
         }
-        BudgetCap::UsdPerMonth | BudgetCap::TokensPerMonth => {
-            Some(("next month", midnight(&policy.zone, wall, |then, now| then.month != now.month)))
-        }
-        // The zone of the fleet's account is not this agent's; a run has no period.
-        BudgetCap::FleetUsdPerDay
-        | BudgetCap::FleetTokensPerDay
-        | BudgetCap::FleetUsdPerMonth
-        | BudgetCap::FleetTokensPerMonth
-        | BudgetCap::UsdPerRun
-        | BudgetCap::TokensPerRun
-        | BudgetCap::Unpriced
-        | BudgetCap::UnpricedPath => None,
-    }
-}
-
-/// The first midnight after which `is_next` holds.
-fn midnight(zone: &Zone, wall: i64, is_next: impl Fn(crate::time::Local, crate::time::Local) -> bool) -> i64 {
-    /// A month has at most 31.
-    const DAYS_MAX: i64 = 31;
-    let now = zone.local(wall);
-    let whole = wall.saturating_sub(wall.rem_euclid(MINUTE_MS));
-    let first = whole.saturating_add((1440 - i64::from(now.minute)) * MINUTE_MS);
-    let mut at = first;
-    for days in 0..DAYS_MAX {
-        let guess = first.saturating_add(days * 1440 * MINUTE_MS);
-        at = shifted(guess, i64::from(zone.local(guess).minute));
-        if is_next(zone.local(at), now) {
-            break;
-        }
-    }
-    at
-}
-
-fn later(wall: i64, ms: u64) -> i64 {
-    wall.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// 2024-03-30 20:00 in Berlin, five hours before summer time begins.
-    const EVENING: i64 = 1_711_825_200_000;
-
-    fn berlin() -> Zone {
-        Zone { name: "Europe/Berlin".into(), offset_s: 3600, changes: vec![(1_711_846_800_000, 7200)] }
-    }
-
-    #[test]
-    fn ev_2_hours_open_when_the_clock_on_the_wall_says_so_also_over_summer_time() {
-        let hours = AllowedHours { days: 0x7f, from_minute: 480, to_minute: 1080, zone: berlin() };
-        let policy = Policy { hours: Some(hours), ..Policy::default() };
-        let status = hours_status(&policy, EVENING).expect("it is outside");
-        assert_eq!(status.until, Some(1_711_864_800_000), "08:00 of summer time is 06:00 UTC");
-        assert_eq!(status.label, "outside hours until Sun 08:00");
-        assert_eq!(hours_status(&policy, 1_711_864_800_000), None);
-    }
-
-    #[test]
-    fn ev_2_a_budget_begins_anew_at_midnight_of_its_zone() {
-        let budget = BudgetPolicy { zone: berlin(), ..BudgetPolicy::default() };
-        let next = |account| next_period(&budget, account, EVENING).map(|(_, at)| at);
-        assert_eq!(next(BudgetCap::UsdPerDay), Some(1_711_839_600_000));
-        assert_eq!(next(BudgetCap::TokensPerMonth), Some(1_711_922_400_000), "00:00 of summer time");
-        assert_eq!(next(BudgetCap::UsdPerRun), None);
     }
 }

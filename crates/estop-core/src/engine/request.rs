@@ -38,7 +38,7 @@ impl AgentState {
         let pending = PendingRequest { event, request: r, steps, is_retry, policy };
         let preview = self.preview(now.mono, &pending);
         let pass = self.judge_request(now, &pending, &preview);
-        self.last_asked = pending.need();
+        self.note_request(r);
         let mut effects = Vec::new();
         if pass.stopped_by().is_none_or(|by| by >= Guard::Gate) {
             self.keep(preview, &pass, pending.conversation());

@@ -296,6 +296,11 @@ impl Conversations {
         self.find(key).map(|at| &self.list[at])
     }
 
+    /// The one whose last request is the latest.
+    pub(crate) fn latest(&self) -> Option<&Conversation> {
+        self.list.iter().max_by_key(|c| (c.last_request, c.serial))
+    }
+
     /// The same, to change it.
     pub(crate) fn get_mut(&mut self, key: Hash64) -> Option<&mut Conversation> {
         self.find(key).map(|at| &mut self.list[at])

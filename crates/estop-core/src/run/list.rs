@@ -74,6 +74,11 @@ impl Runs {
         self.list.retain(|r| r.name.is_some() || !r.is_tripped());
     }
 
+    /// A completed run of this name begins anew.
+    pub(crate) fn forget_completed(&mut self, name: Option<&str>) {
+        self.list.retain(|r| r.state != RunState::Completed || r.name.as_deref() != name);
+    }
+
     /// Activation resets what stands in the way: trips of implicit runs (LD-4).
     pub(crate) fn forget_implicit(&mut self) {
         self.list.retain(|r| r.name.is_some());

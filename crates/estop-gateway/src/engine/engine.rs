@@ -139,6 +139,12 @@ impl Engine {
         self.agents.get(name).or_else(|| self.agents.evicted.get(name).and_then(|_| self.agent(name)))
     }
 
+    /// An evicted agent's state, read without giving it a place.
+    pub fn at_rest(&self, name: &str) -> Option<Snapshot> {
+        let rest = self.agents.evicted.get(name)?;
+        self.agents.evicted.fetch(name, rest.told)
+    }
+
     /// Makes an evicted agent again, as it was.
     fn reload(&self, name: &str, rest: Evicted, snapshot: Snapshot) -> Agent {
         let Snapshot { told, policy, state } = snapshot;
