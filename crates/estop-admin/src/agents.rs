@@ -10,7 +10,6 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use axum::{Extension, Json};
 use estop_core::agent::standing::Standing;
-use estop_core::agent::status::StatusKind;
 use estop_core::ids::Name;
 use estop_core::operator::{AgentCommand, AgentView, Operator};
 use estop_store::{Agent, Origin, StoreError};
@@ -309,7 +308,7 @@ async fn steer(app: &App, name: Name, steer: AgentCommand, caller: Caller) -> An
     };
     let message = message(&view, steer, &closed);
     let stored = app.store(move |store| store.agent(&name)).await.unwrap_or(None);
-    let agent = AgentOut::of(app, &Found { stored, live: Some(view) });
+    let agent = AgentOut::of(app, &Found::new(stored, Some(view)));
     Ok(Json(AgentCommandOut { agent, message, closed }))
 }
 
@@ -331,19 +330,11 @@ fn message(view: &AgentView, steer: AgentCommand, closed: &ClosedOut) -> String 
         AgentCommand::Pause => format!("{name} is {}.", status.label),
         AgentCommand::Activate | AgentCommand::Resume => {
             let done = if steer == AgentCommand::Activate { "activated" } else { "resumed" };
-            let stands = match status.kind {
-                StatusKind::Active => "active.".to_owned(),
-                StatusKind::RateLimited
-                | StatusKind::CoolingDown
-                | StatusKind::OutsideHours
-                | StatusKind::Paused
-                | StatusKind::AtRunLimit
-                | StatusKind::BudgetSpent
-                | StatusKind::Stopped
-                | StatusKind::Shut => {
-                    let (label, sentence) = (&status.label, &status.sentence);
-                    format!("{done}, but its requests are still refused ({label}). {sentence}")
-                }
+            let stands = if status.passes {
+                format!("{}.", status.label)
+            } else {
+                let (label, sentence) = (&status.label, &status.sentence);
+                format!("{done}, but its requests are still refused ({label}). {sentence}")
             };
             format!("{name} is {stands}{}", closed.sentence())
         }

@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use estop_journal::{Checker, JournalError, records};
+use estop_journal::{Checker, JournalError, lines_of, records};
 use estop_store::{Store, StoreError};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http_body::Frame;
@@ -181,7 +181,7 @@ fn check_journal(store: &dyn Store) -> Result<VerifyOut, StoreError> {
     let mut checker = Checker::default();
     let (mut wrong, last) = (None, store.last_seq()?);
     let read = store.lines(&mut |lines| {
-        let mut lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let mut lines = lines_of(lines);
         wrong = lines.find_map(|line| checker.take(line).err());
         wrong.is_none()
     });

@@ -19,6 +19,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::agents::row::Found;
 use crate::emergency::state_name;
 use crate::input::{QueryIn, page_size};
 use crate::output::{AmountOut, Answer, dollars};
@@ -208,6 +209,8 @@ struct StatsOut {
     state: &'static str,
     agents: u64,
     /// Agents whose next request passes.
+    running: u64,
+    /// Agents whose next request passes, and which nothing would have stopped.
     active: u64,
     inactive: u64,
     paused: u64,
@@ -240,7 +243,7 @@ async fn stats(State(app): State<App>) -> Answer<StatsOut> {
         let store = asked.store_here();
         let open = store.open_cases()?;
         let mut agents = asked.operator.agents();
-        agents.retain(|view| &*view.name != CANARY);
+        agents.retain(|view| &*view.name != CANARY && Found::new(None, Some(view.clone())).is_listed(&asked));
         let count =
             |is: fn(&Standing) -> bool| agents.iter().filter(|view| is(&view.standing)).count() as u64;
         let mut states = BTreeMap::new();
@@ -253,6 +256,7 @@ async fn stats(State(app): State<App>) -> Answer<StatsOut> {
         Ok(Json(StatsOut {
             state: state_name(asked.operator.gate().state),
             agents: agents.len() as u64,
+            running: agents.iter().filter(|view| view.status.passes).count() as u64,
             active: states.get(StatusKind::Active.name()).copied().unwrap_or_default(),
             inactive: count(|standing| matches!(standing, Standing::Inactive { .. })),
             paused: count(|standing| matches!(standing, Standing::Paused { .. })),

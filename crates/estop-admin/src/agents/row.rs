@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use estop_core::agent::standing::Standing;
 use estop_core::agent::status::AgentStatus;
-use estop_core::engine::hours_status;
 use estop_core::ids::Name;
 use estop_core::operator::AgentView;
 use estop_core::system::proof_test::CANARY;
@@ -13,12 +12,20 @@ use estop_store::{Agent, Origin, StoreError};
 use crate::problem::Problem;
 use crate::state::App;
 
+/// Whose requests count where none is named.
+const DEFAULT_AGENT: &str = "default";
+/// What is said of an agent at rest whose state the store does not give.
+const UNREADABLE: &str =
+    "Its state cannot be read from the store, so that its next request cannot be judged. See `estop doctor`.";
+
 /// An agent. At least one of the two is there.
 pub(crate) struct Found {
     /// What is kept of it; missing until its first batch is stored.
     pub(crate) stored: Option<Agent>,
-    /// What it does; missing if it has not called since the start.
+    /// What it does; missing if it is at rest.
     pub(crate) live: Option<AgentView>,
+    /// As it was when it was put to rest.
+    pub(crate) at_rest: Option<AgentView>,
 }
 
 /// A page of agents.
@@ -29,6 +36,30 @@ pub(crate) struct Page {
 }
 
 impl Found {
+    pub(crate) fn new(stored: Option<Agent>, live: Option<AgentView>) -> Found {
+        Found { stored, live, at_rest: None }
+    }
+
+    /// With the state it was put to rest with, if it is at rest. One read of the store.
+    pub(crate) fn looked_up(mut self, app: &App) -> Found {
+        if self.live.is_none() {
+            self.at_rest = app.operator.agent_at_rest(self.name());
+        }
+        self
+    }
+
+    /// Everything that is known of it beside what is kept.
+    pub(crate) fn view(&self) -> Option<&AgentView> {
+        self.live.as_ref().or(self.at_rest.as_ref())
+    }
+
+    /// Whether it is shown in lists. Traffic without a name is the agent `default`, which always has a place; as long as there was
+    /// none and nobody configured it, it is no agent of anybody.
+    pub(crate) fn is_listed(&self, app: &App) -> bool {
+        let is_unused = |view: &AgentView| !view.has_acted && view.standing == Standing::Active;
+        self.name() != DEFAULT_AGENT || !self.view().is_some_and(is_unused) || self.is_in_file(app)
+    }
+
     /// 0 as long as nothing is kept.
     pub(crate) fn version(&self) -> u64 {
         self.stored.as_ref().map_or(0, |agent| agent.version)
@@ -44,19 +75,16 @@ impl Found {
         live.or(self.stored.as_ref().map(|agent| agent.standing)).unwrap_or_default()
     }
 
-    /// What its next request would get. Of one at rest the store knows the standing and the rules, not its accounts.
+    /// What its next request would get.
     pub(crate) fn status(&self, app: &App) -> AgentStatus {
-        if let Some(view) = &self.live {
+        if let Some(view) = self.view() {
             return view.status.clone();
         }
-        if let Some(trouble) = app.operator.journal_failure() {
-            return AgentStatus::shut(trouble.text());
+        // Its state cannot be read, so that it cannot be judged either.
+        match app.operator.journal_failure() {
+            Some(failure) => AgentStatus::shut(failure.text()),
+            None => AgentStatus::shut(UNREADABLE),
         }
-        let commands = &app.place.commands;
-        AgentStatus::of_gate(app.operator.gate(), commands)
-            .or_else(|| AgentStatus::of_standing(self.name(), self.standing(), commands))
-            .or_else(|| hours_status(&super::shown::policy(app, self), app.now()))
-            .unwrap_or_else(AgentStatus::active)
     }
 
     pub(crate) fn is_in_file(&self, app: &App) -> bool {
@@ -68,11 +96,13 @@ impl Found {
 pub(crate) fn find(app: &App, name: &str) -> Result<Found, Problem> {
     let stored = app.store_here().agent(name)?;
     let live = app.operator.agent(name);
+    let found = Found::new(stored, live);
+    let stored = &found.stored;
     let deleted = stored.as_ref().is_some_and(|agent| agent.deleted);
-    if deleted || (stored.is_none() && live.is_none()) {
+    if deleted || (stored.is_none() && found.live.is_none()) {
         return Err(Problem::not_found("agent", name));
     }
-    Ok(Found { stored, live })
+    Ok(found.looked_up(app))
 }
 
 /// The stored half; one that only lives is stored first.
@@ -102,11 +132,11 @@ pub(crate) fn page(app: &App, after: Option<&str>, limit: usize, with_canary: bo
     let mut all: BTreeMap<Name, Found> = BTreeMap::new();
     // One more than fits tells that there are more; the canary may be among them.
     for agent in store.agents(after, limit + 2)?.into_iter().filter(|agent| is_listed(&agent.name)) {
-        all.insert(agent.name.clone(), Found { stored: Some(agent), live: None });
+        all.insert(agent.name.clone(), Found::new(Some(agent), None));
     }
     let is_after = |view: &AgentView| after.is_none_or(|after| *view.name > *after) && is_listed(&view.name);
     for view in app.operator.agents().into_iter().filter(is_after) {
-        let found = all.entry(view.name.clone()).or_insert(Found { stored: None, live: None });
+        let found = all.entry(view.name.clone()).or_insert(Found::new(None, None));
         found.live = Some(view);
     }
     let more = all.len() > limit;
@@ -116,7 +146,8 @@ pub(crate) fn page(app: &App, after: Option<&str>, limit: usize, with_canary: bo
     for (name, found) in page {
         // Whoever lives and is not among the stored ones is new, or was deleted.
         let is_new = found.stored.is_some() || store.agent(&name)?.is_none();
-        agents.extend(is_new.then_some(found));
+        let found = found.looked_up(app);
+        agents.extend((is_new && found.is_listed(app)).then_some(found));
     }
     Ok(Page { agents, next })
 }

@@ -75,24 +75,33 @@ pub(crate) struct AgentOut {
 #[derive(Serialize, ToSchema)]
 #[schema(as = AgentState)]
 pub(crate) struct StateOut {
-    /// `active`, `rate_limited`, `cooling_down`, `outside_hours`, `paused`, `at_run_limit`, `budget_spent`, `stopped` or
-    /// `shut`.
+    /// `active`, `watched`, `rate_limited`, `cooling_down`, `outside_hours`, `model_refused`, `paused`, `at_run_limit`,
+    /// `budget_spent`, `stopped` or `shut`.
     kind: &'static str,
+    /// Whether its next request passes. At a run's limit it may, to sum up.
+    passes: bool,
     /// In a few words: `outside hours until 08:00`.
     label: String,
     /// Why, and what a person can do.
     sentence: String,
     /// When it ends by itself; null = it does not, or nobody knows.
     until: Option<String>,
+    /// The guard that refuses, would refuse if it were enforced, or lets through no more than a summary.
+    guard: Option<&'static str>,
+    /// Which person stopped or paused it, or who or what pressed the emergency stop.
+    by: Option<String>,
 }
 
 impl From<AgentStatus> for StateOut {
     fn from(status: AgentStatus) -> StateOut {
         StateOut {
             kind: status.kind.name(),
+            passes: status.passes,
             label: status.label,
             sentence: status.sentence,
             until: status.until.map(moment),
+            guard: status.guard.map(Guard::name),
+            by: status.by.map(Into::into),
         }
     }
 }
@@ -111,7 +120,7 @@ pub(crate) struct AgentCommandOut {
 
 impl AgentOut {
     pub(crate) fn of(app: &App, found: &Found) -> AgentOut {
-        let (stored, live) = (found.stored.as_ref(), found.live.as_ref());
+        let (stored, live) = (found.stored.as_ref(), found.view());
         let policy = policy(app, found);
         let shown = ShownStanding::of(found.standing());
         let role =
@@ -152,7 +161,7 @@ impl AgentOut {
 
 /// The rules in force, or those that would be if it called.
 pub(crate) fn policy(app: &App, found: &Found) -> Policy {
-    if let Some(view) = &found.live {
+    if let Some(view) = found.view() {
         return Policy::clone(&view.policy);
     }
     let role = found.stored.as_ref().and_then(|agent| agent.role.as_deref());

@@ -173,5 +173,5 @@ async fn wake(
 async fn shown(app: &App, view: AgentView) -> Answer<AgentOut> {
     let name = view.name.clone();
     let stored = app.store(move |store| store.agent(&name)).await.unwrap_or(None);
-    Ok(Json(AgentOut::of(app, &Found { stored, live: Some(view) })))
+    Ok(Json(AgentOut::of(app, &Found::new(stored, Some(view)))))
 }

@@ -125,7 +125,7 @@ pub(super) fn next_step(app: &App, escalation: &Escalation) -> String {
 /// What closing an incident does not release.
 pub(super) fn stays_stopped(app: &App, agent: &str) -> Option<String> {
     let view = app.operator.agent(agent)?;
-    AgentStatus::of_standing(agent, view.standing, &app.place.commands).map(|status| status.sentence)
+    AgentStatus::of_standing(agent, view.standing, None, &app.place.commands).map(|status| status.sentence)
 }
 
 /// Whether it was changed. One that somebody else changed at the same moment is theirs.

@@ -5,7 +5,7 @@ use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, Query, State};
 use estop_core::agent::standing::Standing;
-use estop_core::agent::status::StatusKind;
+use estop_core::agent::status::{AgentStatus, StatusKind};
 use estop_core::guard::Guard;
 use estop_core::operator::AgentView;
 use estop_core::policy::{Mode, Preset};
@@ -28,6 +28,7 @@ use crate::agents::overrides;
 use crate::agents::row::{self, Found};
 use crate::agents::shown::preset_name;
 use crate::keys::good_keys;
+use crate::output::moment;
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -75,6 +76,8 @@ struct Score {
 
 struct Switch {
     enabled: bool,
+    /// The command that has loops stop it.
+    turn_on: String,
     /// As it is, or as somebody tries it out.
     window: String,
     threshold: String,
@@ -129,7 +132,10 @@ fn agent(
         .filter(|_| !matches!(view.standing, Standing::Active));
     let why = why.map(|found| super::shown::sentence(&crate::output::kept_json(&found.event.detail)));
     let status = Some(&view.status).filter(|status| status.kind != StatusKind::Active);
-    let status = status.map(|status| status.sentence.clone());
+    let until = |status: &AgentStatus| {
+        status.until.map(|at| format!(" Until {}.", moment(at).replace('T', " "))).unwrap_or_default()
+    };
+    let status = status.map(|status| format!("{}{}", status.sentence, until(status)));
     let last_seen = found.stored.as_ref().and_then(|agent| agent.last_seen_at);
     let threshold = view.policy.loops.threshold_tenths;
     let score = view.score;
@@ -159,6 +165,7 @@ fn agent(
         },
         switch: Switch {
             enabled: view.policy.modes[Guard::Loop] == Mode::Enforce,
+            turn_on: app.place.commands.stop_loops(&view.name),
             window: typed(asked.window_size, view.policy.loops.window_size.to_string()),
             threshold: typed(asked.threshold, format!("{}.{}", threshold / 10, threshold % 10)),
         },

@@ -3,18 +3,16 @@
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Query, State};
-use estop_core::agent::standing::Standing;
 use estop_core::agent::status::{AgentStatus, StatusKind};
 use estop_core::budget::Amount;
 use estop_core::operator::AgentView;
 use estop_core::system::proof_test::CANARY;
-use estop_core::system::{Channel, GateView};
 use estop_store::{Agent, EventFilter};
 use serde::Deserialize;
 
 use super::charts::Spark;
 use super::frame::Frame;
-use super::shown::{AgentRow, Badge, money, sentence, state_badge, urgency, when};
+use super::shown::{AgentRow, Badge, StateCell, money, sentence, state_badge, urgency, when};
 use super::{Page, made};
 use crate::access::Caller;
 use crate::agents::row::Found;
@@ -52,6 +50,8 @@ struct Overview {
     /// When the chart does not go back the whole hour.
     since: Option<String>,
     would_have: Vec<WouldHave>,
+    /// The command that has loops stop an agent.
+    stop_loops: String,
 }
 
 /// An agent's row. One at rest has not called for long, and is not in memory.
@@ -59,6 +59,7 @@ struct Row {
     name: String,
     role: Option<String>,
     badge: Badge,
+    state: StateCell,
     spark: Spark,
     live: Option<AgentRow>,
 }
@@ -74,7 +75,12 @@ struct Place {
 
 struct Tiles {
     agents: usize,
-    working: usize,
+    /// Those whose next request passes.
+    running: usize,
+    /// Those among them that would have been stopped.
+    watched: usize,
+    /// Those that have not called for long.
+    at_rest: usize,
     in_flight: usize,
     spent_today: String,
     incidents: u64,
@@ -99,35 +105,42 @@ fn overview(app: &App, caller: &Caller, asked: PageQuery) -> Result<Overview, Pr
     let frame = Frame::of(app, caller, "/", "Overview")?;
     let mut agents = listed(app)?;
     let live = || agents.iter().filter_map(|agent| agent.0.live.as_ref());
-    let gate = app.operator.gate();
     let tiles = Tiles {
-        agents: agents.len(),
-        working: agents.iter().filter(|agent| agent.passes(gate)).count(),
+        agents: agents.iter().filter(|agent| !agent.is_at_rest()).count(),
+        running: agents.iter().filter(|agent| agent.passes()).count(),
+        watched: live().filter(|view| view.status.kind == StatusKind::Watched).count(),
+        at_rest: agents.iter().filter(|agent| agent.is_at_rest()).count(),
         in_flight: live().map(|view| view.in_flight).sum(),
         spent_today: money(live().map(|view| view.spent_today).fold(Amount::default(), Amount::plus).usd),
         incidents: frame.incidents,
         needs_human: frame.needs_human,
     };
     let show = match asked.show.as_str() {
-        "stopped" => "stopped",
-        "working" => "working",
+        "refused" | "stopped" => "refused",
+        "running" | "working" => "running",
         _ => "all",
     };
     let find = asked.find.trim().to_lowercase();
-    agents.retain(|agent| is_shown(agent, gate, show) && agent.name().to_lowercase().contains(&find));
+    agents.retain(|agent| is_shown(agent, show) && agent.name().to_lowercase().contains(&find));
     agents
         .sort_by(|one, other| other.urgency().cmp(&one.urgency()).then_with(|| one.name().cmp(other.name())));
     let place = place(agents.len(), asked.from, &format!("/?show={show}&find={}", plain(&find)));
     let now = app.now();
     let shown = agents.into_iter().skip(asked.from).take(ROWS);
+    let shown: Vec<Listed> = shown.map(|agent| Listed(agent.0.looked_up(app))).collect();
     // Others wait for the charts: what is read after them is read without the lock.
     let (rows, since) = {
         let mut hours = app.hours();
         hours.read_on(app.store_here(), now)?;
-        let rows: Vec<Row> =
-            shown.map(|agent| agent.row(app, Spark::of(&hours.of(agent.name(), now).minutes))).collect();
+        let rows: Vec<Row> = shown
+            .iter()
+            .map(|agent| agent.row(app, Spark::of(&hours.of(agent.name(), now).minutes)))
+            .collect();
         (rows, hours.since(now, 3_600_000).map(|since| when(since, now)))
     };
+    let would_have = would_have(app)?;
+    let agent = would_have.first().map_or("NAME", |first| first.agent.as_str());
+    let stop_loops = app.place.commands.stop_loops(agent);
     Ok(Overview {
         frame,
         tiles,
@@ -137,7 +150,8 @@ fn overview(app: &App, caller: &Caller, asked: PageQuery) -> Result<Overview, Pr
         show,
         place,
         since,
-        would_have: would_have(app)?,
+        would_have,
+        stop_loops,
     })
 }
 
@@ -146,19 +160,21 @@ struct Listed(Found);
 
 impl Listed {
     fn new(stored: Option<Agent>, live: Option<AgentView>) -> Listed {
-        Listed(Found { stored, live })
+        Listed(Found::new(stored, live))
     }
 
     fn name(&self) -> &str {
         self.0.name()
     }
 
-    /// Whether its next request passes, as far as that is known of one at rest.
-    fn passes(&self, gate: GateView) -> bool {
-        match &self.0.live {
-            Some(view) => view.status.kind == StatusKind::Active,
-            None => gate.lets_pass(Channel::Llm) && self.0.standing() == Standing::Active,
-        }
+    /// Whether its next request passes. One at rest is asked only when it is shown: reading the states of all is too much for a
+    /// look at the first page.
+    fn passes(&self) -> bool {
+        self.0.live.as_ref().is_some_and(|view| view.status.passes)
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.0.live.is_none()
     }
 
     /// One at rest comes after those of the same standing that are at work.
@@ -170,14 +186,16 @@ impl Listed {
     }
 
     fn row(&self, app: &App, spark: Spark) -> Row {
-        let Found { stored, live } = &self.0;
-        let role = live.as_ref().and_then(|view| view.role.as_deref());
+        let (stored, live) = (&self.0.stored, self.0.view());
+        let status = self.0.status(app);
+        let role = live.and_then(|view| view.role.as_deref());
         Row {
             name: self.name().to_owned(),
             role: role.or(stored.as_ref().and_then(|agent| agent.role.as_deref())).map(str::to_owned),
-            badge: state_badge(&self.0.status(app), self.0.standing()),
+            badge: state_badge(&status, self.0.standing()),
+            state: StateCell::of(status, self.0.standing(), app.now()),
             spark,
-            live: live.as_ref().map(AgentRow::from),
+            live: live.map(AgentRow::from),
         }
     }
 }
@@ -201,7 +219,7 @@ fn listed(app: &App) -> Result<Vec<Listed>, Problem> {
         }
     }
     all.extend(stored.map(|agent| Listed::new(Some(agent), None)));
-    all.retain(|agent| agent.name() != CANARY);
+    all.retain(|agent| agent.name() != CANARY && agent.0.is_listed(app));
     Ok(all)
 }
 
@@ -216,10 +234,10 @@ fn place(all: usize, from: usize, list: &str) -> Place {
     }
 }
 
-fn is_shown(agent: &Listed, gate: GateView, show: &str) -> bool {
+fn is_shown(agent: &Listed, show: &str) -> bool {
     match show {
-        "stopped" => !agent.passes(gate),
-        "working" => agent.passes(gate),
+        "refused" => !agent.is_at_rest() && !agent.passes(),
+        "running" => agent.passes(),
         _ => true,
     }
 }

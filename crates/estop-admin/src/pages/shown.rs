@@ -104,28 +104,68 @@ pub(super) fn state_badge(status: &AgentStatus, standing: Standing) -> Badge {
     }
     let class = match status.kind {
         StatusKind::Active => "ok",
-        StatusKind::RateLimited | StatusKind::CoolingDown | StatusKind::OutsideHours | StatusKind::Paused => {
-            "near"
-        }
-        StatusKind::AtRunLimit | StatusKind::BudgetSpent | StatusKind::Stopped | StatusKind::Shut => "stop",
+        StatusKind::Watched
+        | StatusKind::RateLimited
+        | StatusKind::CoolingDown
+        | StatusKind::OutsideHours
+        | StatusKind::Paused => "near",
+        StatusKind::ModelRefused
+        | StatusKind::AtRunLimit
+        | StatusKind::BudgetSpent
+        | StatusKind::Stopped
+        | StatusKind::Shut => "stop",
     };
     let mut letters = status.label.chars();
     let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
     Badge { class, text: Cow::Owned(first + letters.as_str()) }
 }
 
+/// What its next request would get, in a cell of a list.
+pub(super) struct StateCell {
+    /// By whom, and until when.
+    pub(super) detail: Option<String>,
+    /// The whole sentence.
+    pub(super) why: String,
+}
+
+impl StateCell {
+    pub(super) fn of(status: AgentStatus, standing: Standing, now: i64) -> StateCell {
+        let by = match standing {
+            Standing::Inactive { by: DeactivatedBy::KillSwitch(cause), .. } => Some(cause.name().to_owned()),
+            Standing::Active | Standing::Inactive { .. } => status.by.as_deref().map(|by| format!("by {by}")),
+            // Its badge says who.
+            Standing::Paused { .. } => None,
+        };
+        let until = status.until.filter(|_| !status.label.contains(" until ")).map(|at| ends(at, now));
+        let detail: Vec<String> = [by, until].into_iter().flatten().collect();
+        StateCell { detail: (!detail.is_empty()).then(|| detail.join(", ")), why: status.sentence }
+    }
+}
+
+/// `18 s left`, `5 min left`, `3 h left`, then the day.
+fn ends(at: i64, now: i64) -> String {
+    match at.saturating_sub(now).max(0) / 1000 {
+        s @ 0..60 => format!("{s} s left"),
+        s @ 60..3600 => format!("{} min left", s / 60),
+        s @ 3600..86_400 => format!("{} h left", s / 3600),
+        _ => format!("until {}", &moment(at)[..10]),
+    }
+}
+
 /// What it does. Whoever may not work is found idle by the clock, half a minute later: that long it would seem to work. What
 /// is in progress may go on unless it was stopped.
 fn mode(status: &AgentStatus, in_flight: usize, mode: ActivityMode) -> Badge {
     let works = match status.kind {
-        StatusKind::Active => true,
         StatusKind::Stopped | StatusKind::Shut => false,
-        StatusKind::RateLimited
+        StatusKind::Active
+        | StatusKind::Watched
+        | StatusKind::RateLimited
         | StatusKind::CoolingDown
         | StatusKind::OutsideHours
+        | StatusKind::ModelRefused
         | StatusKind::Paused
         | StatusKind::AtRunLimit
-        | StatusKind::BudgetSpent => in_flight > 0,
+        | StatusKind::BudgetSpent => status.passes || in_flight > 0,
     };
     match mode {
         ActivityMode::Idle => Badge::new("soft", "idle"),
@@ -343,6 +383,7 @@ fn limit_words(detail: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use estop_core::agent::standing::Cause;
     use estop_core::printed_command::Commands;
     use estop_core::time::Millis;
     use serde_json::json;
@@ -350,7 +391,7 @@ mod tests {
     #[test]
     fn ui_1_who_may_not_work_is_not_said_to_be_working() {
         let status = |standing| {
-            let refused = AgentStatus::of_standing("coder", standing, &Commands::default());
+            let refused = AgentStatus::of_standing("coder", standing, None, &Commands::default());
             refused.unwrap_or_else(AgentStatus::active)
         };
         let said = |standing, in_flight, does| mode(&status(standing), in_flight, does).text;
@@ -361,6 +402,19 @@ mod tests {
         assert_eq!(said(stopped, 0, ActivityMode::Looping), "looping", "why it was stopped");
         assert_eq!(said(paused, 0, ActivityMode::Working), "nothing");
         assert_eq!(said(paused, 1, ActivityMode::Working), "working", "on what it had begun");
+    }
+
+    #[test]
+    fn ev_2_a_list_says_by_whom_and_until_when() {
+        let detail = |status: AgentStatus, standing| StateCell::of(status, standing, 1_000).detail;
+        let looping = Standing::Inactive { by: DeactivatedBy::KillSwitch(Cause::Loop), since: Millis(1) };
+        assert_eq!(detail(AgentStatus::active(), looping).as_deref(), Some("loop"));
+        let manual = Standing::Inactive { by: DeactivatedBy::Manual, since: Millis(1) };
+        let by_alice = AgentStatus::of_standing("coder", manual, Some("alice"), &Commands::default());
+        assert_eq!(by_alice.and_then(|status| detail(status, manual)).as_deref(), Some("by alice"));
+        let limited = AgentStatus { until: Some(19_000), ..AgentStatus::active() };
+        assert_eq!(detail(limited, Standing::Active).as_deref(), Some("18 s left"));
+        assert_eq!(detail(AgentStatus::active(), Standing::Active), None);
     }
 
     #[test]

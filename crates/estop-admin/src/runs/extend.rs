@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use estop_core::agent::status::StatusKind;
 use estop_core::operator::RunStep;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -45,7 +44,7 @@ pub(super) async fn extend(
         let which =
             run.name().map_or_else(|| "The run without a name".to_owned(), |name| format!("Run {name}"));
         let refused = asked.operator.agent(run.agent()).map(|view| view.status);
-        let refused = refused.filter(|status| status.kind != StatusKind::Active).map(|status| {
+        let refused = refused.filter(|status| !status.passes).map(|status| {
             format!(" The agent's requests are still refused ({}). {}", status.label, status.sentence)
         });
         let message = format!(

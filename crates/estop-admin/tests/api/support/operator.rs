@@ -13,7 +13,7 @@ use estop_core::loop_detector::LoopFinding;
 use estop_core::operator::{
     AgentCommand, AgentKeyHash, AgentView, EndedWork, FleetView, HookCall, HookFault, HookReply,
     JournalFailure, NewRecording, NewSnooze, OnEnd, OnLine, Operator, OperatorError, Overrides, Recording,
-    RunStep, Stopped, TriggerView, Watch, Watched,
+    RecordingLine, RunStep, Stopped, TriggerView, Watch, Watched,
 };
 use estop_core::policy::{Policy, Preset};
 use estop_core::policy_file::PolicyFile;
@@ -126,6 +126,7 @@ impl FakeOperator {
             agent: name,
             now: NOW,
             gate,
+            button: None,
             fleet: None,
             policy: &policy,
             commands: &Commands::default(),
@@ -136,6 +137,7 @@ impl FakeOperator {
             name: name.into(),
             standing: agent.state.standing(),
             status,
+            has_acted: agent.state.has_acted(),
             health: agent.state.health(),
             activity: agent.state.activity(),
             role,
@@ -288,7 +290,7 @@ impl Operator for FakeOperator {
     }
 
     fn record(&self, new: NewRecording, by: &str, mut on_line: OnLine) -> Result<Recording, OperatorError> {
-        std::thread::spawn(move || on_line(r#"{"end":"time"}"#.to_owned()));
+        std::thread::spawn(move || on_line(RecordingLine::Last(r#"{"end":"time"}"#.to_owned())));
         self.access_changed(&format!("recording of {} began", new.agent), by);
         Ok(Box::new(()))
     }
