@@ -26,6 +26,8 @@ mod alerts;
 mod base_url;
 mod limits;
 mod listen;
+mod log;
+mod log_variable;
 mod mcp;
 mod prices;
 mod providers;
@@ -79,6 +81,7 @@ pub use base_url::BaseUrl;
 pub use env::Env;
 pub use limits::Limits;
 pub use listen::Listen;
+pub use log::{Log, LogFormat, LogLevel, LogTarget, RequestLog};
 pub use mcp::McpServer;
 pub use overrides::OF_A_RUN;
 pub use pem_files::{PemFiles, certificate};
@@ -147,8 +150,9 @@ pub fn parse_serve(text: &str, name: &str, env: &Env) -> Result<ServeConfig, Con
     }
     let origin = Origin { text, name, tree: Some(&tree), overrides: &overrides };
     let llm_enabled = serve::llm_enabled(env)?;
+    let log = log_variable::log(&file.log, env)?;
     let policies = policies(file.clone(), origin)?;
-    serve::check(&file, policies, env, llm_enabled).map_err(|fault| origin.problem(fault).into())
+    serve::check(&file, policies, env, llm_enabled, log).map_err(|fault| origin.problem(fault).into())
 }
 
 /// Where estop keeps everything by a configuration, whatever else is wrong with that: commands for a running estop must

@@ -11,6 +11,9 @@ const PREFIX: &str = "ESTOP_";
 pub const OF_A_RUN: &[&str] =
     &["ESTOP_AGENT", "ESTOP_RUN", "ESTOP_TICKET", "ESTOP_SOCKET", "ESTOP_BASE_URL", "ESTOP_TREE"];
 
+/// It names levels, not the keys of `log:`.
+pub(super) const LOG_VARIABLE: &str = "ESTOP_LOG";
+
 /// One variable that sets a key.
 #[derive(Clone, Debug)]
 pub(super) struct Override {
@@ -71,7 +74,7 @@ pub(super) fn overrides(env: &Env) -> Result<Vec<Override>, Problem> {
 
 /// The keys a variable names; `None` if it is not about the configuration.
 fn keys(variable: &str) -> Option<Vec<String>> {
-    if OF_A_RUN.contains(&variable) {
+    if OF_A_RUN.contains(&variable) || variable == LOG_VARIABLE {
         return None;
     }
     let path = variable.strip_prefix(PREFIX)?.to_lowercase();

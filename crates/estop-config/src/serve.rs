@@ -17,6 +17,7 @@ use super::env::{Env, NotText};
 use super::fault::ValueError;
 use super::limits::{Limits, limits};
 use super::listen::Listen;
+use super::log::Log;
 use super::mcp::{McpServer, mcp_servers};
 use super::overrides;
 use super::paths;
@@ -84,6 +85,8 @@ pub struct ServeConfig {
     pub alerts: Alerts,
     /// `false`: the LLM channel is shut from the start (KS-9).
     pub llm_enabled: bool,
+    /// What is logged, and how.
+    pub log: Log,
     /// How agents are judged.
     pub policies: PolicyFile,
     /// Which variables hold secrets.
@@ -111,6 +114,7 @@ pub(super) fn check(
     policies: PolicyFile,
     env: &Env,
     llm_enabled: bool,
+    log: Log,
 ) -> Result<ServeConfig, ValueError> {
     let tls = tls(&file.tls, env)?;
     let behind_tls_proxy = file.behind_tls_proxy.unwrap_or(false);
@@ -144,6 +148,7 @@ pub(super) fn check(
         triggers: triggers(&file.triggers, env)?,
         alerts: alerts(&file.alerts, env)?,
         llm_enabled,
+        log,
         policies,
         secret_variables: SecretVariables::of(file),
         fixed: StartupOnly::of(file),

@@ -13,6 +13,7 @@ use estop_notify::AlertsIn;
 use serde::Deserialize;
 
 use super::limits::LimitsIn;
+use super::log::LogIn;
 use super::mcp::McpIn;
 use super::prices::PricesIn;
 use super::providers::ProviderIn;
@@ -52,6 +53,7 @@ pub(super) struct FileIn {
     pub(super) prooftest: ProoftestIn,
     #[serde(deserialize_with = "given")]
     pub(super) on_stuck_worker: Option<OnStuckWorker>,
+    pub(super) log: LogIn,
     pub(super) prices: PricesIn,
     pub(super) triggers: TriggersIn,
     pub(super) alerts: AlertsIn,

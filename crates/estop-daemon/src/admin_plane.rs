@@ -76,7 +76,7 @@ impl AdminListeners {
             let served = runtime.block_on(self.serve_until(network, owner, stopped, rebound, &path));
             runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
             if let Err(error) = served {
-                eprintln!("estop: the admin plane ended: {error:#}");
+                tracing::error!(target: "serve", "the admin plane ended: {error:#}");
             }
         };
         let thread = std::thread::Builder::new().name("estop-admin".into()).spawn(work)?;

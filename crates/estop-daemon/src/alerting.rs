@@ -87,7 +87,7 @@ impl Alerting {
         let started = opened.and_then(|store| Alerting::start(store, alerts, 0, commands));
         let problem = |error: &anyhow::Error| {
             let (place, error) = (escaped(&place.to_string_lossy()), escaped(&format!("{error:#}")));
-            eprintln!("estop: nobody is told that everything is shut: {place}: {error}");
+            tracing::error!(target: "alerts", "nobody is told that everything is shut: {place}: {error}");
         };
         started.inspect_err(problem).ok()
     }
@@ -152,8 +152,8 @@ impl Alerting {
         for (rule, problem) in unfit {
             if before.get(&rule) != Some(&problem) {
                 let (rule, problem) = (escaped(&rule), escaped(&problem));
-                eprintln!(
-                    "estop: the alert rule `{rule}` is left out: {problem}. Set it anew, or delete it."
+                tracing::warn!(
+                    target: "alerts", "the alert rule `{rule}` is left out: {problem}. Set it anew, or delete it."
                 );
             }
             said.insert(rule, problem);

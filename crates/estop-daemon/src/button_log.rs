@@ -1,8 +1,6 @@
 //! Lines about the red button on the standard error, for whoever reads what the daemon says: how it stands at a start, and who
 //! pressed or released it since. No notes and no metadata: people write anything into those.
 
-use std::io::Write;
-
 use estop_config::printable::escaped;
 use estop_core::operator::Stopped;
 use estop_core::printed_command::Commands;
@@ -18,7 +16,7 @@ pub fn at_start(button: &Latched, commands: &Commands) -> Option<String> {
     let clear = commands.emergency_clear();
     match button.gate.state {
         SystemState::Shutdown => {
-            let restart = commands.emergency_restart();
+            let restart = commands.emergency_unlock();
             let how = format!("To go on: `{restart}` (safe mode), then `{clear}`");
             Some(format!("System was shut down: {why}, {who}. Nothing passes. {how}."))
         }
@@ -62,11 +60,9 @@ pub fn released(by: &str, decision: &SystemDecision) -> Option<String> {
     Some(format!("{what}, by {}.", escaped(by)))
 }
 
-/// Says it. Nobody may be listening, or not at once: that must neither end nor hold up whoever stops something.
-pub fn say(line: String) {
-    let write = move || drop(writeln!(std::io::stderr(), "estop: {line}"));
-    // Without a thread there is no line; what was done is done.
-    drop(std::thread::Builder::new().name("estop-says".into()).spawn(write));
+/// Logs it. Waits for nobody who reads.
+pub fn log(line: &str) {
+    tracing::warn!(target: "emergency", "{line}");
 }
 
 fn reason(reason: KillReason) -> &'static str {

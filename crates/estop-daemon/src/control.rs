@@ -8,21 +8,22 @@ use estop_config::printable::escaped;
 use estop_core::agent::status::AgentStatus;
 use estop_core::budget::PeriodSpend;
 use estop_core::decision::Decision;
-use estop_core::engine::StatusQuery;
+use estop_core::engine::{AgentState, Snapshot, StatusQuery};
 use estop_core::event::EventKind;
 use estop_core::guard::Guard;
 use estop_core::ids::Name;
+use estop_core::loop_detector::LoopFinding;
 use estop_core::operator::{
     AgentCommand, AgentKeyHash, AgentView, BackgroundWork, EndedWork, FleetView, HookCall, HookReply,
     JournalFailure, NewRecording, NewSnooze, OnEnd, OnLine, Operator, OperatorError, Overrides, Recording,
     RecordingView, RunStep, Stopped, StuckPart, TriggerView, Watch, Watched,
 };
-use estop_core::policy::Preset;
+use estop_core::policy::{Policy, Preset};
 use estop_core::printed_command::Commands;
 use estop_core::system::button::{Latched, Press, Unlock};
 use estop_core::system::proof_test::{ProofTest, ProofTestError, ProofTests};
-use estop_core::system::{GateView, SystemDecision, SystemOutcome};
-use estop_gateway::{Agent, AgentInner, Engine, Gateway, KeyRing, NotPersisted, Over, is_agent_name};
+use estop_core::system::{Channel, GateView, SystemDecision, SystemOutcome};
+use estop_gateway::{Agent, Engine, Gateway, KeyRing, NotPersisted, Over, is_agent_name};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::button_log;
@@ -75,44 +76,58 @@ impl Controller {
     /// A failed write never undoes a kill; it is said loudly (KS-2).
     fn keep_or_say(&self) {
         if self.keep().is_err() {
-            eprintln!("estop: what was just done is NOT on disk: a restart would not know of it.");
+            tracing::error!(target: "storage", "what was just done is NOT on disk: a restart would not know of it.");
         }
     }
 
     /// What an agent's next request would get.
-    fn status(&self, agent: &Agent, judged: &AgentInner) -> AgentStatus {
+    fn status(&self, agent: &str, state: &AgentState, policy: &Policy) -> AgentStatus {
         if let Some(trouble) = self.engine.journal.trouble() {
             return AgentStatus::shut(trouble.text());
         }
-        let (state, now) = (&judged.state, self.engine.clock.now());
+        let (now, gate) = (self.engine.clock.now(), self.engine.latch.view());
+        // Who pressed it is looked up only where it matters: an open gate was pressed by nobody.
+        let button = (!gate.lets_pass(Channel::Llm)).then(|| self.engine.button());
         state.status(&StatusQuery {
-            agent: &agent.name,
+            agent,
             now,
-            gate: self.engine.latch.view(),
+            gate,
+            button: button.as_ref(),
             fleet: self.engine.rulebook.fleet.outlook(now, state.last_asked()),
-            policy: &judged.policy,
+            policy,
             commands: &self.commands,
         })
     }
 
     fn view(&self, agent: &Agent) -> AgentView {
         let judged = agent.lock_state();
-        let (state, clocks) = (&judged.state, self.engine.clock.now());
+        self.view_of(&agent.name, &judged.state, &judged.policy, judged.score)
+    }
+
+    fn view_of(
+        &self,
+        name: &str,
+        state: &AgentState,
+        policy: &Arc<Policy>,
+        score: Option<LoopFinding>,
+    ) -> AgentView {
+        let clocks = self.engine.clock.now();
         let now = clocks.mono;
         AgentView {
-            name: (&*agent.name).into(),
+            name: name.into(),
             standing: state.standing(),
-            status: self.status(agent, &judged),
-            health: state.health_at(now, &judged.policy),
+            status: self.status(name, state, policy),
+            has_acted: state.has_acted(),
+            health: state.health_at(now, policy),
             activity: state.activity(),
-            role: self.engine.rulebook.role(&agent.name),
-            policy: Arc::clone(&judged.policy),
-            score: judged.score,
+            role: self.engine.rulebook.role(name),
+            policy: Arc::clone(policy),
+            score,
             in_flight: state.in_flight(),
             spent_today: state.budget().spent_today(),
             spent_this_month: state.budget().spent_this_month(),
             reserved: state.budget().reserved(),
-            budget_latest_day: state.budget().latest_day_ahead(clocks, &judged.policy.budget),
+            budget_latest_day: state.budget().latest_day_ahead(clocks, &policy.budget),
             runs: state.run_views_at(now),
             snoozes: state.snoozes().cloned().collect(),
         }
@@ -139,6 +154,11 @@ impl Operator for Controller {
 
     fn agent(&self, name: &str) -> Option<AgentView> {
         self.engine.agents.get(name).map(|agent| self.view(&agent))
+    }
+
+    fn agent_at_rest(&self, name: &str) -> Option<AgentView> {
+        let Snapshot { state, .. } = self.engine.at_rest(name)?;
+        Some(self.view_of(name, &state, &Arc::new(self.engine.rulebook.resolve(name)), None))
     }
 
     fn canonical(&self, name: &str) -> Name {
@@ -321,7 +341,7 @@ impl Operator for Controller {
         let begun = Instant::now();
         let (reason, by, source) = (press.reason, press.by.clone(), press.source.clone());
         let stopped = self.engine.kill(press);
-        button_log::say(button_log::killed(reason, &by, &source, &stopped));
+        button_log::log(&button_log::killed(reason, &by, &source, &stopped));
         let kept_us = self.latch.wait(KEPT_TIMEOUT).then(|| begun.elapsed().as_micros());
         Stopped { kept_us: kept_us.and_then(|us| u64::try_from(us).ok()), ..stopped }
     }
@@ -330,7 +350,7 @@ impl Operator for Controller {
         let by = unlock.by.clone();
         let decision = self.engine.restart(unlock).map_err(not_kept)?;
         self.latch.wait(KEPT_TIMEOUT);
-        button_log::released(&by, &decision).into_iter().for_each(button_log::say);
+        button_log::released(&by, &decision).iter().for_each(|line| button_log::log(line));
         Ok(decision)
     }
 
@@ -338,12 +358,12 @@ impl Operator for Controller {
         let by = unlock.by.clone();
         let decision = self.engine.clear(unlock).map_err(not_kept)?;
         self.latch.wait(KEPT_TIMEOUT);
-        button_log::released(&by, &decision).into_iter().for_each(button_log::say);
+        button_log::released(&by, &decision).iter().for_each(|line| button_log::log(line));
         if decision.outcome == SystemOutcome::Applied {
             // Whoever clears is there: a dead man's switch waits anew. A clear that is refused says nothing of the kind.
             self.trigger_status.beat();
             if let Some(why) = self.trigger_status.lies_in_wait() {
-                eprintln!("estop: cleared, but {}.", escaped(&why));
+                tracing::warn!(target: "emergency", "cleared, but {}.", escaped(&why));
             }
         }
         Ok(decision)

@@ -42,6 +42,7 @@ use estop_store::{
 use rustix::process::geteuid;
 
 use crate::alerting::Alerting;
+use crate::logging::events::EventLog;
 use crate::store;
 pub use maintenance::MaintenanceThread;
 use projector::{EvictionRules, Projector, ProjectorInputs};
@@ -133,12 +134,14 @@ impl Persistence {
         let engine: Arc<OnceLock<Arc<Engine>>> = Arc::default();
         let places: Arc<OnceLock<EvictionRules>> = Arc::default();
         let commands = estop_config::commands(data_dir, &estop_config::Env::of_process());
-        let alerting = Arc::new(Alerting::start(Arc::clone(&store), alerts, recovery.state.seq, commands)?);
+        let alerting =
+            Arc::new(Alerting::start(Arc::clone(&store), alerts, recovery.state.seq, commands.clone())?);
         let beside = ProjectorInputs {
             engine: Arc::clone(&engine),
             places: Arc::clone(&places),
             policies: Arc::new(policies.clone()),
             alerting: Arc::clone(&alerting),
+            events: EventLog::new(commands),
         };
         let cursor = Cursor { seq: recovery.cursor, ..cursor };
         let mut projector = Projector::new(Arc::clone(&store), Arc::clone(&queue), beside, cursor);
@@ -216,8 +219,8 @@ impl Persistence {
         restored.over = over;
         for (agent, error) in &unfit {
             let error = escaped(error);
-            eprintln!(
-                "estop: agent {agent} is paused: the rules set for it do not fit over the configuration: {error}. \
+            tracing::warn!(
+                target: "configuration", "agent {agent} is paused: the rules set for it do not fit over the configuration: {error}. \
                  Set them anew (estop policy set {agent}), then estop agents resume {agent}."
             );
         }
@@ -256,8 +259,8 @@ impl Persistence {
         let Some(writer) = self.writer.clone() else { return };
         match SignOfLife::start(writer, move || engine.clock.now()) {
             Ok(sign) => drop(self.alive.set(sign)),
-            Err(error) => eprintln!(
-                "estop: cannot say in {}/journal/mark until when estop is alive: {error}. Runs that say nothing lose their \
+            Err(error) => tracing::warn!(
+                target: "storage", "cannot say in {}/journal/mark until when estop is alive: {error}. Runs that say nothing lose their \
                  active time when estop ends.",
                 self.data_dir.display()
             ),
@@ -290,14 +293,14 @@ fn begin_writing(
         return Ok((writer, Cursor { journal, seq: 0 }));
     };
     if recovered.torn > 0 {
-        eprintln!(
-            "estop: the journal ends with {} bytes of a record that was never acknowledged: they are cut off.",
+        tracing::warn!(
+            target: "storage", "the journal ends with {} bytes of a record that was never acknowledged: they are cut off.",
             recovered.torn
         );
     }
     if recovered.lost > 0 {
-        eprintln!(
-            "estop: the machine stopped before its disk had the last {} records of the journal: they are lost. No stop is \
+        tracing::warn!(
+            target: "storage", "the machine stopped before its disk had the last {} records of the journal: they are lost. No stop is \
              among them.",
             recovered.lost
         );

@@ -103,7 +103,7 @@ impl ProofTester {
         ));
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(test.clone());
         if let Err(error) = self.record.write(&test) {
-            eprintln!("estop: the proof test's result cannot be kept: {error}. The journal has it.");
+            tracing::error!(target: "emergency", "the proof test's result cannot be kept: {error}. The journal has it.");
         }
         Ok(test)
     }

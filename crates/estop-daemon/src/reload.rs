@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use estop_config::printable::escaped_lines;
 use estop_config::{Env, ServeConfig};
 use estop_core::fingerprint::signature;
 use estop_core::ids::{Hash64, Name};
@@ -19,6 +18,7 @@ use estop_gateway::{Engine, KeyRing, Over};
 use estop_store::Store;
 
 use crate::alerting::Alerting;
+use crate::logging::Logging;
 use crate::persistence;
 use crate::wiring;
 
@@ -36,6 +36,8 @@ pub struct Reloading {
 pub struct Running {
     /// The file.
     pub path: PathBuf,
+    /// The environment, with what the command line says before it.
+    pub env: Env,
     /// As it was before it was read at the start.
     pub seen: Seen,
     /// What it said at the start.
@@ -48,6 +50,8 @@ pub struct Running {
     pub store: Arc<dyn Store>,
     /// Who tells people.
     pub alerting: Arc<Alerting>,
+    /// What is logged, and how.
+    pub logging: Arc<Logging>,
     /// Held while what is kept and what is in force change.
     pub edits: Arc<Mutex<()>>,
 }
@@ -134,18 +138,20 @@ impl Running {
         match self.read() {
             Ok((config, over)) => {
                 self.engine.configuration_read(by, digest, true);
+                self.logging.change(&config.log);
                 let keys = wiring::agent_keys(&config);
                 self.keys.configure(&keys);
                 self.engine.rulebook.replace(config.policies, over);
                 self.engine.apply_rules("configuration");
                 self.engine.preload_configured();
-                eprintln!("estop: {} was read again ({by}) and is in force.", self.path.display());
+                let file = self.path.display();
+                tracing::info!(target: "configuration", %file, by, "configuration reloaded");
             }
             Err(problem) => {
                 self.engine.configuration_read(by, digest, false);
-                let problem = escaped_lines(&format!("{problem:#}"));
-                eprintln!(
-                    "estop: the configuration stays as it is, because the new one cannot be used:\n{problem}"
+                let (file, problem) = (self.path.display(), format!("{problem:#}"));
+                tracing::error!(
+                    target: "configuration", %file, by, problem, "reload failed: the current configuration stays in force"
                 );
             }
         }
@@ -154,7 +160,7 @@ impl Running {
 
     /// The new configuration, with what was set over it; or why it cannot be used.
     fn read(&self) -> anyhow::Result<(ServeConfig, BTreeMap<Name, Over>)> {
-        let mut config = estop_config::load_serve(Some(&self.path), &Env::of_process())?;
+        let mut config = estop_config::load_serve(Some(&self.path), &self.env)?;
         let preset = estop_admin::kept_preset(&*self.store)?;
         config.policies = config.policies.with_preset(preset);
         let changed = self.config.fixed.changed(&config.fixed);

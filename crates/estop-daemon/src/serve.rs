@@ -12,8 +12,12 @@ use estop_config::descriptors::{self, Shares};
 use estop_config::printable::escaped;
 use estop_config::{Env, SecretVariables, ServeConfig};
 use estop_core::event::EventKind;
+use estop_core::guard::Guard;
 use estop_core::ids::Name;
 use estop_core::operator::Operator;
+use estop_core::policy::{Mode, Preset};
+use estop_core::policy_file::{PolicyFile, PolicyOrigin};
+use estop_core::printed_command::Commands;
 use estop_gateway::{Engine, Gateway, LatchStore, Stores};
 use estop_store::Store;
 use jiff::Timestamp;
@@ -27,10 +31,12 @@ use crate::button_log;
 use crate::control::Controller;
 use crate::data_watch::{DataWatch, Watched};
 use crate::latch_writer::{LatchStatus, LatchWriter};
+use crate::logging::Logging;
 use crate::persistence::{MaintenanceThread, Persistence};
 use crate::prooftest::{DataListener, ProofTester};
 use crate::reload::{Reloading, Running, Seen};
 use crate::say;
+use crate::service_manager::{ServiceManager, SignsOfLife};
 use crate::stuck;
 use crate::triggers::Triggers;
 use crate::triggers::status::TriggerStatus;
@@ -49,6 +55,10 @@ pub struct Args {
     /// Where everything is kept, instead of the configuration's `data_dir`
     #[arg(long, value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
+    /// Where every agent starts, instead of the configuration's `preset`: watch = guards that judge behaviour only watch,
+    /// strict = they stop
+    #[arg(long, value_name = "PRESET", value_parser = ["watch", "strict"])]
+    preset: Option<String>,
     /// Make no first admin token
     #[arg(long, hide = true)]
     no_token: bool,
@@ -61,12 +71,23 @@ const UNTRUSTED: &str =
 /// Runs until it is told to end.
 pub fn main(args: &Args) -> anyhow::Result<()> {
     let file = args.config.as_deref().map(|path| (path, Seen::of(path)));
-    let mut config = estop_config::load_serve(args.config.as_deref(), &Env::of_process())?;
+    let env = environment(args);
+    let mut config = estop_config::load_serve(args.config.as_deref(), &env)?;
     if let Some(data_dir) = &args.data_dir {
         config.data_dir.clone_from(data_dir);
     }
+    let logging = Arc::new(Logging::start(&config.log)?);
+    let manager = ServiceManager::of_process();
+    tracing::info!(
+        target: "serve",
+        version = env!("CARGO_PKG_VERSION"),
+        pid = std::process::id(),
+        data_dir = %config.data_dir.display(),
+        config = args.config.as_deref().map(|path| tracing::field::display(path.display())),
+        "estop starts"
+    );
     let mut settings = wiring::settings(&config)?;
-    wiring::notices(&settings).iter().for_each(|notice| eprintln!("estop: {notice}"));
+    wiring::notices(&settings).iter().for_each(|notice| tracing::warn!(target: "configuration", "{notice}"));
     let limit = descriptors::raise();
     let shares = Shares::of(limit, settings.workers, config.alerts.settings.channels.len())?;
     settings.limits.connections = settings.limits.connections.min(shares.connections);
@@ -83,6 +104,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     persistence.settle(&config, &mut restored);
     restored.jobs = background_file::read(&config.data_dir);
     let listeners = AdminListeners::open(config.listen.admin, &config.data_dir, shares)?;
+    let admin_at = listeners.address()?;
     let latch = LatchWriter::start(&config.data_dir, Arc::clone(&persistence.queue))?;
     let keeping = keeping(&persistence, latch.handle());
     let seen = restored.latch.clone();
@@ -104,30 +126,38 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     // While the data cannot be trusted, no command opens the gate.
     let at_start = || button_log::at_start(&gateway.engine().button(), &commands);
     if let Some(line) = problem.clone().or_else(at_start) {
-        eprintln!("estop: {line}");
+        tracing::warn!(target: "emergency", "{line}");
     }
-    let mut welcome = welcome(&gateway, config.tls.is_some(), &config.data_dir, problem.is_some());
+    let place = place(&config, &gateway);
+    let mode = mode(&gateway.engine().rulebook.file(), &commands);
+    let mut welcome = welcome(&gateway, &place, &mode, problem.is_some());
     if let Some(shortage) = shares.shortage(limit, config.limits.connections) {
         welcome += &format!("\nNote: {shortage} (`estop doctor` says what to allow)");
     }
     let edits: Arc<Mutex<()>> = Arc::default();
     let mut silence = None;
     let plane = if let Some(store) = persistence.store.clone() {
-        let doors_at = listeners.address()?;
-        let url = format!("http://{doors_at}");
+        let url = format!("http://{admin_at}");
         let controller = controller(&config, &gateway, latch.status(), trigger_status)?;
         silence = watch_silence(&persistence, &controller)?;
-        let options = Options { loopback: doors_at.ip().is_loopback(), https: config.behind_tls_proxy };
-        let admin =
-            admin(options, place(&config, &gateway), &gateway, store, &edits, controller, &persistence)?;
+        let options = Options { loopback: admin_at.ip().is_loopback(), https: config.behind_tls_proxy };
+        let admin = admin(options, place, &gateway, store, &edits, controller, &persistence)?;
         let chosen = std::env::var("ESTOP_ADMIN_TOKEN").ok().map(SecretString::from);
         let makes_none = args.no_token && chosen.is_none();
         let token = if makes_none { None } else { admin.first_start(chosen.as_ref())? };
         admin.limit_lines(shares.lines);
         let plane = listeners.serve(admin.router(), admin.router_for_owner(), &config.data_dir)?;
-        let (dashboard, or_else) = dashboard(doors_at);
+        let (dashboard, or_else) = dashboard(admin_at);
         welcome += &format!("\nDashboard: {dashboard}/{or_else}\nAdmin API: {url}/api/docs");
-        welcome += &token.map(|token| first_token::told(&token, &config.data_dir)).unwrap_or_default();
+        let told = |token| first_token::told(&token, &config.data_dir, &dashboard);
+        welcome += &match token {
+            Some(token) => told(token),
+            None if args.no_token => String::new(),
+            None => format!(
+                "\nLog in with the token of the first start, or make another: {}",
+                commands.make("token reset")
+            ),
+        };
         if args.no_token {
             welcome += "\nNo admin token was made. To unlock the emergency stop or open the dashboard: `estop token reset`";
         }
@@ -140,13 +170,21 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         )?
     };
     let files = watch_files(&config.data_dir, &persistence, &gateway, &plane)?;
-    let reloading = reloading(file, &config, &gateway, &persistence, edits)?;
+    let reloading = reloading(file, env, &config, &gateway, &persistence, edits, Arc::clone(&logging))?;
     let tidying = persistence.store.clone().zip(persistence.writer.clone()).map(|(store, writer)| {
         let engine = Arc::clone(gateway.engine());
         MaintenanceThread::start(store, writer, engine, config.retention).context("cannot start a thread")
     });
     let tidying = tidying.transpose()?;
-    let ended = wait_for_signals(reloading.as_ref(), &welcome);
+    let alive =
+        SignsOfLife::start(&manager, Arc::clone(gateway.engine())).context("cannot start a thread")?;
+    let ended = wait_for_signals(reloading.as_ref(), &welcome, || {
+        let data = gateway.address();
+        tracing::info!(target: "serve", %data, admin = %admin_at, "listening");
+        manager.ready(&format!("listening on {data}"));
+    });
+    manager.stopping();
+    drop(alive);
     // Before the socket is removed on purpose.
     drop(files);
     drop((silence, reloading, plane, tidying));
@@ -156,24 +194,63 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     // Until here the button can be pressed, and the latch keeps it.
     drop(watching);
     drop(latch);
+    match &finished {
+        Ok(()) => tracing::info!(target: "serve", "estop ended"),
+        Err(error) => {
+            tracing::error!(target: "serve", error = format!("{error:#}"), "estop ended with an error");
+        }
+    }
     finished?;
     ended
 }
 
-fn welcome(gateway: &Gateway, tls: bool, data_dir: &Path, is_untrusted: bool) -> String {
-    let url = format!("{}://{}", if tls { "https" } else { "http" }, gateway.address());
+/// The environment, with what the command line says before it.
+fn environment(args: &Args) -> Env {
+    match &args.preset {
+        Some(preset) => Env::of_process().with("ESTOP_PRESET", preset),
+        None => Env::of_process(),
+    }
+}
+
+/// Whether agents are stopped or only watched, and how to change that.
+fn mode(policies: &PolicyFile, commands: &Commands) -> String {
+    let (preset, origin) = policies.preset();
+    let set = if origin == PolicyOrigin::Api {
+        ", set while estop ran: it goes before file and command line"
+    } else {
+        ""
+    };
+    let loops = policies.resolve(None, None).modes[Guard::Loop];
+    match (preset, loops) {
+        (Preset::Strict, Mode::Enforce) => format!("Mode: enforced (preset strict{set})"),
+        (Preset::Watch, Mode::Enforce) => {
+            format!("Mode: loops stop agents; other guards of behaviour only watch (preset watch{set})")
+        }
+        (Preset::Watch | Preset::Strict, Mode::Shadow | Mode::Off) => format!(
+            "Mode: WATCHED{set}: a loop is recorded and stops nothing. To have loops stop an agent: {}; every agent: \
+             `estop serve --preset strict`",
+            commands.stop_loops("my-agent")
+        ),
+    }
+}
+
+fn welcome(gateway: &Gateway, place: &Installation, mode: &str, is_untrusted: bool) -> String {
+    let url = &place.data_url;
+    let scheme = url.split("://").next().unwrap_or("http");
+    let listening =
+        format!("estop {} listening on {scheme}://{}", env!("CARGO_PKG_VERSION"), gateway.address());
     if is_untrusted {
-        return format!("listening on {url}\n\nEvery request is refused: see above");
+        return format!("{listening}\n\nEvery request is refused: see above");
     }
     format!(
-        "listening on {url}\n\n\
+        "{listening}\n{mode}\n\n\
          Point an agent at it:\n  \
          OPENAI_BASE_URL={url}/agents/my-agent/openai/v1\n  \
          ANTHROPIC_BASE_URL={url}/agents/my-agent/anthropic\n  \
          GOOGLE_GEMINI_BASE_URL={url}/agents/my-agent/gemini\n\n\
          Everything is kept in {}\n\
          Emergency stop: kill -USR1 {}",
-        data_dir.display(),
+        place.data_dir,
         std::process::id()
     )
 }
@@ -296,21 +373,25 @@ fn place(config: &ServeConfig, gateway: &Gateway) -> Installation {
 /// Watches the configuration file, if there is one.
 fn reloading(
     file: Option<(&Path, Seen)>,
+    env: Env,
     config: &ServeConfig,
     gateway: &Gateway,
     persistence: &Persistence,
     edits: Arc<Mutex<()>>,
+    logging: Arc<Logging>,
 ) -> anyhow::Result<Option<Reloading>> {
     let Some(((path, seen), store)) = file.zip(persistence.store.clone()) else { return Ok(None) };
     let Some(alerting) = persistence.alerting.clone() else { return Ok(None) };
     let running = Running {
         path: path.to_owned(),
+        env,
         seen,
         config: config.clone(),
         engine: Arc::clone(gateway.engine()),
         keys: gateway.keys(),
         store,
         alerting,
+        logging,
         edits,
     };
     Ok(Some(Reloading::start(running)?))
@@ -323,18 +404,29 @@ fn now() -> i64 {
 
 /// SIGHUP reads the configuration again; SIGINT and SIGTERM end the process. `welcome` is said once they are listened for:
 /// whoever reads it may press at once.
-fn wait_for_signals(reloading: Option<&Reloading>, welcome: &str) -> anyhow::Result<()> {
+fn wait_for_signals(
+    reloading: Option<&Reloading>,
+    welcome: &str,
+    listening: impl FnOnce(),
+) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
         let mut end = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
         let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
         say(welcome)?;
+        listening();
         loop {
             tokio::select! {
                 _ = hangup.recv() => reloading.into_iter().for_each(Reloading::ask),
-                _ = end.recv() => return Ok(()),
-                _ = interrupt.recv() => return Ok(()),
+                _ = end.recv() => {
+                    tracing::info!(target: "serve", signal = "SIGTERM", "estop is stopping");
+                    return Ok(());
+                }
+                _ = interrupt.recv() => {
+                    tracing::info!(target: "serve", signal = "SIGINT", "estop is stopping");
+                    return Ok(());
+                }
             }
         }
     })

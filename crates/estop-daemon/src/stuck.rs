@@ -1,7 +1,6 @@
 //! A part of estop that stopped running (KS-11): people are alerted, it is recorded and said, and where the configuration
 //! wants it the red button is pressed.
 
-use std::io::Write;
 use std::sync::Arc;
 
 use estop_config::OnStuckWorker;
@@ -27,7 +26,7 @@ pub fn watch(
             press(&engine, &change);
         }
         let at = Timestamp::now().as_millisecond();
-        log(format!("estop: {}", sentence(&change)));
+        log(&change);
         if let Some(alerting) = &alerting {
             // Directly: the journal's writer, from which other alerts come, may be what is stuck.
             alerting.tell(event(&change, at));
@@ -72,8 +71,13 @@ fn event(change: &PartChange, at: i64) -> AlertEvent {
     }
 }
 
-/// From a thread of its own: a terminal that nobody reads must not keep the next part from being watched.
-fn log(line: String) {
-    let write = move || drop(writeln!(std::io::stderr(), "{line}"));
-    drop(std::thread::Builder::new().name("estop-stuck-log".into()).spawn(write));
+fn log(change: &PartChange) {
+    match change {
+        PartChange::Stuck(part) => {
+            tracing::error!(target: "serve", part = &*part.name, "{}", sentence(change));
+        }
+        PartChange::Recovered { name, after_ms } => {
+            tracing::info!(target: "serve", part = &**name, after_ms, "{}", sentence(change));
+        }
+    }
 }

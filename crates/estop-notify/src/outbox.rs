@@ -168,6 +168,7 @@ impl Outbox {
         };
         retry_state.busy = false;
         let outcome = retry_state.outcome(now, due, tried, &mut self.random);
+        log(&due.alert.target, outcome, tried);
         retry_state.look_at = match outcome {
             DeliveryOutcome::RetryAt(at) => at,
             DeliveryOutcome::Delivered | DeliveryOutcome::GivenUp => now,
@@ -258,6 +259,18 @@ fn next_unsent(
         let detail = "sent while the database took nothing".to_owned();
         store.mark_alert(late.id, &Delivery { at: now, outcome: DeliveryOutcome::Delivered, detail })?;
         sent.remove(&late.alert.dedupe);
+    }
+}
+
+/// One line for each try that failed; pauses between tries grow.
+fn log(channel: &str, outcome: DeliveryOutcome, tried: &SendOutcome) {
+    let response = tried.detail();
+    match outcome {
+        DeliveryOutcome::Delivered => tracing::debug!(target: "alerts", channel, response, "alert delivered"),
+        DeliveryOutcome::RetryAt(_) => {
+            tracing::warn!(target: "alerts", channel, response, "alert not delivered, trying again");
+        }
+        DeliveryOutcome::GivenUp => tracing::error!(target: "alerts", channel, response, "alert given up"),
     }
 }
 

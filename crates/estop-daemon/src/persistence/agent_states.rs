@@ -18,7 +18,7 @@ impl States for StoredStates {
             Ok(state) => Some(state),
             Err(error) => {
                 let error = escaped(&format!("{error:#}"));
-                eprintln!("estop: the state of agent {agent} cannot be read: {error}. It is refused.");
+                tracing::error!(target: "storage", "the state of agent {agent} cannot be read: {error}. It is refused.");
                 None
             }
         }

@@ -23,9 +23,9 @@ pub(super) fn believed(data_dir: &Path, is_first_start: bool, wall: i64) -> anyh
     let believed = found.believed(is_first_start, wall);
     if let Some(why) = believed.as_ref().filter(|_| is_doubtful).and_then(|latched| latched.note.as_deref()) {
         let commands = estop_config::commands(data_dir, &estop_config::Env::of_process());
-        let (restart, clear) = (commands.emergency_restart(), commands.emergency_clear());
-        eprintln!(
-            "estop: SHUT DOWN, because {}. If nobody pressed the button: {restart}, then {clear}.",
+        let (unlock, clear) = (commands.emergency_unlock(), commands.emergency_clear());
+        tracing::warn!(
+            target: "emergency", "SHUT DOWN, because {}. If nobody pressed the button: {unlock}, then {clear}.",
             escaped(why)
         );
     }

@@ -98,8 +98,8 @@ impl Maintenance {
                 Ok(Err(Ending)) => return,
                 Err(error) => {
                     let error = escaped(&format!("{error:#}"));
-                    eprintln!(
-                        "estop: old records could not be sealed or pruned: {error}. They stay, and it is tried again."
+                    tracing::warn!(
+                        target: "storage", "old records could not be sealed or pruned: {error}. They stay, and it is tried again."
                     );
                     // Not each second.
                     sealed_to = newest;
@@ -195,8 +195,8 @@ impl Maintenance {
 
     /// What a sealed segment says cannot be trusted any more. Agents do not depend on it, so they go on.
     fn tell_changed(segment: u64) {
-        eprintln!(
-            "estop: segment {segment} of the journal was changed after it was sealed: its records are lost or wrong. \
+        tracing::error!(
+            target: "storage", "segment {segment} of the journal was changed after it was sealed: its records are lost or wrong. \
              `estop journal verify` says where; `estop restore` puts a backup in its place."
         );
     }

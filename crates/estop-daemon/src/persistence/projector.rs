@@ -19,6 +19,8 @@ use super::projections::{AgentRecord, Context, Projections, alert_events, heard_
 use super::recovery::Recovery;
 use super::tracked_agents::TrackedAgents;
 use crate::alerting::Alerting;
+use crate::logging::events::EventLog;
+use crate::logging::requests::RequestLog;
 
 /// An agent's state is kept after so many records. Chosen: told again in some milliseconds at a start; half costs each
 /// record twice as much of a state, which is a hundred times as long.
@@ -54,6 +56,8 @@ pub(super) struct Projector {
     batches: u64,
     /// States that were taken, and wait for the records they cover.
     taken: BTreeMap<Name, PendingSnapshot>,
+    events: EventLog,
+    requests: RequestLog,
 }
 
 /// Set once the data plane runs.
@@ -76,6 +80,8 @@ pub(super) struct ProjectorInputs {
     pub(super) policies: Arc<PolicyFile>,
     /// Who tells people.
     pub(super) alerting: Arc<Alerting>,
+    /// Logs what happened.
+    pub(super) events: EventLog,
 }
 
 /// A state that waits for the records it covers.
@@ -118,7 +124,7 @@ impl Projector {
         beside: ProjectorInputs,
         cursor: Cursor,
     ) -> Projector {
-        let ProjectorInputs { engine, places, policies, alerting } = beside;
+        let ProjectorInputs { engine, places, policies, alerting, events } = beside;
         Projector {
             store,
             queue,
@@ -132,6 +138,8 @@ impl Projector {
             agents: TrackedAgents::default(),
             batches: 0,
             taken: BTreeMap::new(),
+            events,
+            requests: RequestLog::default(),
         }
     }
 
@@ -294,6 +302,7 @@ impl Projector {
         batch.context = self.context();
         for Queued { seq, n, record, .. } in records {
             self.cursor.seq = *seq;
+            let logged = batch.out.events.len();
             match record {
                 Recorded::Agent { agent, now, event, decision } => {
                     let tracked = self.agents.named(agent);
@@ -301,6 +310,7 @@ impl Projector {
                     let told = AgentRecord { agent: &tracked.name, now: *now, event, decision };
                     batch.urgent |= told.is_urgent();
                     self.rows.agent(&mut tracked.rows, *seq, &told, &batch.context, &mut batch.out);
+                    self.requests.note(agent, *now, event, decision);
                     self.agents.note_unsaved(agent);
                 }
                 Recorded::System { now, event, decision } => {
@@ -309,6 +319,7 @@ impl Projector {
                     (batch.urgent, batch.steered) = (true, true);
                 }
             }
+            batch.out.events[logged..].iter().for_each(|event| self.events.log(event));
         }
         batch.count += records.len();
     }
@@ -393,8 +404,8 @@ impl Projector {
         let begun = Instant::now();
         while let Err(error) = self.store.append(Arc::clone(&batch), durability) {
             if pause == RETRY_FIRST {
-                eprintln!(
-                    "estop: the store does not take the journal: {error}. Requests are refused until it does."
+                tracing::error!(
+                    target: "storage", "the store does not take the journal: {error}. Requests are refused until it does."
                 );
             }
             self.queue.set_stuck(true);

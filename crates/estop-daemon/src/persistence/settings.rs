@@ -27,17 +27,17 @@ pub(super) fn restore(store: &dyn Store, wanted: &Settings) -> Result<(), StoreE
     let is_new = store.cursor()?.is_none();
     let restored = store.restore_settings(wanted)?;
     if restored.changed > 0 && is_new {
-        eprintln!("estop: there was no database: it is made anew from the journal.");
+        tracing::warn!(target: "storage", "there was no database: it is made anew from the journal.");
     } else if restored.changed > 0 {
-        eprintln!(
-            "estop: {} tokens, keys or rules in the database were not what the journal says. They are now, and whoever was \
+        tracing::warn!(
+            target: "storage", "{} tokens, keys or rules in the database were not what the journal says. They are now, and whoever was \
              logged in to the dashboard has to log in again.",
             restored.changed
         );
     }
     for name in restored.lost_passwords {
-        eprintln!(
-            "estop: the password of the token {} is lost: set it anew, or use another token.",
+        tracing::warn!(
+            target: "storage", "the password of the token {} is lost: set it anew, or use another token.",
             escaped(&name)
         );
     }

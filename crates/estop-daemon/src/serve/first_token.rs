@@ -10,12 +10,12 @@ use estop_config::data_dir::admin_token;
 use secrecy::{ExposeSecret, SecretString};
 
 /// What is said of it at the start.
-pub(super) fn told(token: &SecretString, data_dir: &Path) -> String {
+pub(super) fn told(token: &SecretString, data_dir: &Path, dashboard: &str) -> String {
     if std::io::stdout().is_terminal() {
         let token = token.expose_secret();
         return format!(
-            "\nAdmin token, shown this once: {token}\nIt opens the dashboard and unlocks the emergency stop. Lost it: \
-             `estop token reset`"
+            "\nLog in: {dashboard}/login#token={token}\nAdmin token (shown only once): {token}\nIt opens the dashboard and \
+             unlocks the emergency stop. Lost it: `estop token reset`"
         );
     }
     let file = admin_token(data_dir);

@@ -1,5 +1,4 @@
-//! Says on the standard error what the triggers did. A thread of its own: a terminal nobody reads, or a disk that hangs,
-//! holds up this thread alone.
+//! Logs what the triggers did. A thread of its own: a disk that hangs holds up this thread alone.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -64,28 +63,30 @@ fn speak(told: &Receiver<TriggerNotice>, latch: &LatchStatus) {
         match told {
             TriggerNotice::Pressed { by, source, note, stopped, all_us } => {
                 let note = note.map(|note| format!(" ({})", escaped(&note))).unwrap_or_default();
-                eprintln!(
-                    "estop: EMERGENCY STOP by {}, trigger {source}{note}. {} Gate shut after {} µs, everything told to \
-                     end after {all_us} µs.",
+                tracing::error!(
+                    target: "emergency",
+                    "EMERGENCY STOP by {}, trigger {source}{note}. {} Gate shut after {} µs, everything told to end after \
+                     {all_us} µs.",
                     escaped(&by),
                     stopped.decision.reason(),
                     stopped.gate_us,
                 );
                 if latch.wait(KEPT_TIMEOUT) {
-                    eprintln!("estop: the emergency stop is on the disk.");
+                    tracing::info!(target: "emergency", "the emergency stop is on the disk.");
                 } else {
-                    eprintln!(
-                        "estop: the emergency stop is NOT ON THE DISK: it holds, but a restart would not know of it."
+                    tracing::error!(
+                        target: "emergency",
+                        "the emergency stop is NOT ON THE DISK: it holds, but a restart would not know of it."
                     );
                 }
             }
             TriggerNotice::Lost { name, why, kills } => {
                 let so =
                     if kills { "on_lost: kill, so the button is pressed" } else { "nothing else happens" };
-                eprintln!("estop: trigger {name} DOES NOT WORK: {}. It is tried again; {so}.", escaped(&why));
+                tracing::error!(target: "emergency", "trigger {name} DOES NOT WORK: {}. It is tried again; {so}.", escaped(&why));
             }
             TriggerNotice::Works { name, what } => {
-                eprintln!("estop: trigger {name} works again: {}.", escaped(&what));
+                tracing::info!(target: "emergency", "trigger {name} works again: {}.", escaped(&what));
             }
         }
     }

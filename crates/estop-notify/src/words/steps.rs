@@ -76,7 +76,7 @@ fn system_kill() -> Vec<Step> {
         step("Look:", "emergency status"),
         step(
             "When the cause is gone, first let people look around (agents stay stopped):",
-            "emergency restart",
+            "emergency unlock",
         ),
         step("Then let agents work again:", "emergency clear"),
         step("Keep everything stopped: do nothing. It stays so, also over a restart.", ""),

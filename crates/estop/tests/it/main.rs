@@ -27,6 +27,7 @@ mod hooks_api;
 mod house;
 mod install;
 mod keeping;
+mod logs;
 mod lost_files;
 mod mcp;
 mod memory;

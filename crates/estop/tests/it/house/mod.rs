@@ -105,6 +105,11 @@ impl House {
         (estop, std::thread::spawn(read))
     }
 
+    /// The same as [`House::start`], with its standard error going into a pipe.
+    pub fn start_logging_to(&self, pipe: std::io::PipeWriter) -> Estop {
+        self.start_by(Command::new(env!("CARGO_BIN_EXE_estop")), pipe.into()).0
+    }
+
     fn start_by(&self, mut command: Command, stderr: Stdio) -> (Estop, Option<std::process::ChildStderr>) {
         let mut process = command
             .args(["serve", "--config", "estop.yaml", "--data-dir", "data"])
