@@ -1,7 +1,7 @@
 //! `estop agents …`: who there is, how they stand, and switching them on and off.
 
 mod keys;
-mod kill_switch;
+mod loop_guard;
 mod shown;
 mod snooze;
 
@@ -13,8 +13,12 @@ use serde_json::{Value, json};
 use super::{Exit, say};
 use crate::client::{Ask, Daemon, DaemonArgs, Listing, path};
 
-/// Look at agents, switch them on and off, and set their kill switches
+/// Look at agents, switch them on and off, and set their loop guards
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    estop agents list\n  \
+    estop agents loop-guard my-agent --on\n  \
+    estop agents activate my-agent")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -30,9 +34,9 @@ enum Command {
     Show(NameArgs),
     /// Switch an agent on; its loop window and counters begin anew, and its incidents are closed
     Activate(NameArgs),
-    /// Switch an agent off: what it has under way is ended, and it stays off
+    /// Switch an agent off: its requests in progress are ended, and it stays off
     Deactivate(NameArgs),
-    /// Refuse what is new for now
+    /// Refuse new requests until resumed
     Pause(NameArgs),
     /// Let a paused agent go on
     Resume(NameArgs),
@@ -40,9 +44,10 @@ enum Command {
     Unsnooze(snooze::WakeArgs),
     /// Add an agent before it calls for the first time
     Add(AddArgs),
-    /// Delete an agent: it is switched off, its keys are taken back, its records stay
+    /// Delete an agent: it is switched off, its keys are revoked, its records stay
     Remove(NameArgs),
-    KillSwitch(kill_switch::Args),
+    #[command(visible_alias = "kill-switch")]
+    LoopGuard(loop_guard::Args),
     /// Show the loop score of an agent's latest request, and what it is made of
     Score(NameArgs),
     Key(keys::Args),
@@ -78,7 +83,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         Command::Unsnooze(args) => snooze::wake(&daemon, args),
         Command::Add(args) => add(&daemon, args),
         Command::Remove(agent) => remove(&daemon, &agent.name),
-        Command::KillSwitch(args) => kill_switch::main(&daemon, args),
+        Command::LoopGuard(args) => loop_guard::main(&daemon, args),
         Command::Score(agent) => score(&daemon, &agent.name),
         Command::Key(args) => keys::main(&daemon, args),
     }?;

@@ -35,7 +35,7 @@ const TYPES: [&str; 12] = [
     "checkpoint",
 ];
 
-/// Look at who is told, try it out, and mute it for a while
+/// Show who is notified, send a test, and mute alerts for a while
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Exit;
 use crate::client::{DaemonArgs, path};
 
-/// Begin the present day and month of budgets that have seen later ones, because the clock was ahead
+/// Renew budgets after the clock was ahead; begins the present day and month
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]

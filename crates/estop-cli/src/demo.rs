@@ -21,7 +21,7 @@ use agents::DemoState;
 use environment::DemoEnvironment;
 use narration::Narration;
 
-/// See estop work: a fake model and four agents, one of which loops and one of which overspends
+/// See estop work on a fake model; four agents, one of which loops and one of which overspends
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The data plane's port; 0 = any free one

@@ -29,7 +29,7 @@ use super::{Exit, say, say_json};
 /// Narrower than this no sentence can be read in three columns.
 const COLUMNS_MIN: u16 = 60;
 
-/// Look for what is wrong here: configuration, data, daemon, ports, providers, hooks; exit code 1 if something is
+/// Look for what is wrong here; configuration, data, daemon, ports, providers, hooks; exit code 1 if something is
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -31,9 +31,10 @@ pub struct Args {
 enum Command {
     /// Stop everything, or single channels
     Kill(Pressing),
-    /// SHUTDOWN → SAFE_MODE: people may look, agents stay stopped
-    Restart(Unlocking),
-    /// SAFE_MODE → RUNNING; while running, opens channels that were killed one by one
+    /// Step 1 of 2 to go on: SHUTDOWN → SAFE_MODE; people may look, agents stay stopped
+    #[command(visible_alias = "restart")]
+    Unlock(Unlocking),
+    /// Step 2 of 2: SAFE_MODE → RUNNING; while running, opens channels that were killed one by one
     Clear(Unlocking),
     /// How the system stands; exit code 1 if it is not running
     Status,
@@ -54,19 +55,22 @@ struct Unlocking {
 pub fn main(args: &Args) -> anyhow::Result<Exit> {
     match &args.command {
         Command::Kill(pressing) => kill::press(pressing, &args.token, &args.daemon),
-        Command::Restart(unlocking) => {
-            unlock(&args.token.daemon_to_unlock(&args.daemon)?, unlocking, "restart")
+        Command::Unlock(unlocking) => {
+            unlock(&args.token.daemon_to_unlock(&args.daemon)?, unlocking, ("restart", "unlock"))
         }
-        Command::Clear(unlocking) => unlock(&args.token.daemon_to_unlock(&args.daemon)?, unlocking, "clear"),
+        Command::Clear(unlocking) => {
+            unlock(&args.token.daemon_to_unlock(&args.daemon)?, unlocking, ("clear", "clear"))
+        }
         Command::Status => status(&args.token.daemon(&args.daemon)?),
     }
 }
 
-/// Looks first: the epoch that is shown is the one that is unlocked. A kill that comes in between wins.
-fn unlock(daemon: &Daemon, unlocking: &Unlocking, verb: &str) -> anyhow::Result<Exit> {
+/// Looks first: the epoch that is shown is the one that is unlocked. A kill that comes in between wins. The verb is the API's,
+/// and how people call it.
+fn unlock(daemon: &Daemon, unlocking: &Unlocking, (verb, called): (&str, &str)) -> anyhow::Result<Exit> {
     let seen = daemon.get(path(&["emergency", "status"]))?;
     let epoch = unlocking.epoch.map_or_else(|| seen["epoch"].clone(), Into::into);
-    let reason = unlocking.reason.clone().or_else(|| ask_why(&seen, verb));
+    let reason = unlocking.reason.clone().or_else(|| ask_why(&seen, called));
     let mut body = json!({ "epoch": epoch });
     if let Some(reason) = reason {
         body["reason"] = reason.into();

@@ -36,7 +36,7 @@ pub(super) use paths::resolved as place_of;
 pub(super) use program::{find as find_program, of_this as this_program};
 use settings::{Scope, survives_repository, switched_off};
 
-/// Have a coding agent ask estop before its tools; without a client, list the clients found here
+/// Add estop's tool-approval hooks to a coding agent; without a client, list the clients found here
 ///
 /// Adds estop's hooks to the client's settings and shows what it changed. Everything else in the files stays as it is,
 /// a copy is kept beside them (FILE.estop-backup), and installing twice changes nothing.

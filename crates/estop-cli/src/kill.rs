@@ -25,7 +25,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same over a network, where nothing else can be tried.
 const REMOTE_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Stop everything now: `estop emergency kill` for short
+/// Stop everything now; short for `estop emergency kill`
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -15,6 +15,7 @@ mod set_aside;
 mod table;
 pub mod trace;
 pub mod trace_run;
+mod urgency;
 
 // Looking at records.
 pub mod eval;

@@ -39,7 +39,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// After SIGKILL nothing lives; a little more than until then.
 const UNTIL_ENDED: Duration = KILL_AFTER.saturating_add(Duration::from_secs(2));
 
-/// Put the gate before an MCP server that speaks by its standard streams
+/// Run a stdio MCP server behind estop
 ///
 /// Starts CMD and stands between it and its client. Everything passes as it is; a tool call passes when the running estop
 /// allows it. A denied call is answered as a tool that failed, so that the model can read why. `estop install mcp` puts

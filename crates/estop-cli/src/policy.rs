@@ -14,7 +14,7 @@ use super::table::{cell, table};
 use super::{Exit, Refused, say_json};
 use crate::client::{Daemon, DaemonArgs, path};
 
-/// Look at an agent's rules, and lay rules over the configuration's
+/// Show and override an agent's rules
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Rules are written as under `policy:` of the configuration, in YAML or JSON. For example:\n  \

@@ -12,7 +12,7 @@ use crate::client::{DaemonArgs, path};
 /// It takes two seconds until SIGKILL, and some patience for a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Try out the stop on a canary, without stopping anybody else; exit code 1 if it did not work
+/// Test the stop on a canary agent, all others keep running; exit code 1 if it did not work
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -25,7 +25,7 @@ const BEFORE: &str = "before";
 /// And afterwards, with the time behind it; in the data directory.
 const KEPT: &str = "before-restore-";
 
-/// Put a copy made by `estop backup` in the place of what estop keeps; no estop may be running there
+/// Restore a copy made by `estop backup`; no estop may be running there
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The copy

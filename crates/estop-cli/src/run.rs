@@ -40,6 +40,7 @@ use crate::latch::LatchWatch;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     estop run -- claude\n  \
+    estop run --stop-loops -- python agent.py\n  \
     estop run --agent fixer --issue ACME-7 --limit max_tool_calls=50 -- codex exec \"fix the tests\"\n\n\
     Exit code: the program's own; 128 + n if signal n ended it; 127 if there is no such program; 1 if estop refuses it; \
     2 for a wrong command line; 3 if no daemon can be reached or started.")]
@@ -50,18 +51,21 @@ pub struct Args {
     /// The role it runs under: its limits hold for this run
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
-    /// A limit for this run alone, as max_tool_calls=50 or max_turns=off; may be given again
+    /// A limit for this run alone, as max_tool_calls=50 or max_turns=off; repeatable
     #[arg(long = "limit", value_name = "KEY=VALUE")]
     limits: Vec<String>,
     /// The issue it works on; spend is summed up by it
     #[arg(long, value_name = "ISSUE")]
     issue: Option<String>,
-    /// A label, as team=core; spend is summed up by it; may be given again
+    /// A label, as team=core; spend is summed up by it; repeatable
     #[arg(long = "label", value_name = "KEY=VALUE")]
     labels: Vec<String>,
-    /// The run's name; made up if left out
+    /// The run's name; generated if omitted
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
+    /// Have loops stop the agent, in this run and from here on: turns its loop guard on
+    #[arg(long)]
+    stop_loops: bool,
     /// Leave the program's hooks alone
     #[arg(long)]
     no_hooks: bool,
@@ -129,6 +133,9 @@ fn run(args: &Args) -> anyhow::Result<u8> {
     let ticket = options.ticket()?;
     let socket = socket(&data_dir);
     let (line, watching) = daemon_link::open(&socket, options.about(&ticket))?;
+    if args.stop_loops {
+        summary::stop_loops(&socket, &options.agent)?;
+    }
     let (providers, secrets) =
         config.map(|config| (config.providers, config.secret_variables)).unwrap_or_default();
     let place = prepare::Place {
@@ -147,7 +154,7 @@ fn run(args: &Args) -> anyhow::Result<u8> {
         let how = if options.attended { "" } else { " (unattended)" };
         let loops = summary::are_loops_stopped(&socket, &options.agent).map_or("", |stopped| match stopped {
             true => "; a loop stops it",
-            false => "; loops are only watched",
+            false => "; loops are only watched (`--stop-loops` has them stop it)",
         });
         eprintln!("estop: run {} begins{how}{loops}.", watching.id);
         environment.said.iter().for_each(|said| eprintln!("estop: {}", escaped_lines(said)));

@@ -22,6 +22,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     let stats = daemon.get(path(&["stats"]))?;
     let mut status = together(emergency, &stats);
     status["alerts"] = daemon.get(path(&["alerts", "channels"]))?;
+    status["preset"] = daemon.get(path(&["preset"]))?;
     status["recordings"] = daemon.get(path(&["recordings"]))?["recordings"].take();
     daemon.say(&status, text)?;
     let is_stuck = !status["stuckParts"][0].is_null();
@@ -33,6 +34,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
 fn together(mut status: Value, stats: &Value) -> Value {
     status["agents"] = json!({
         "total": stats["agents"],
+        "running": stats["running"],
         "active": stats["active"],
         "deactivated": stats["inactive"],
         "paused": stats["paused"],
@@ -73,7 +75,7 @@ fn triggers(all: &Value) -> String {
 fn alerts(status: &Value) -> String {
     let channels = each(&status["alerts"]["channels"]);
     let told = match (channels.len(), status["notification_missing"] == true) {
-        (0, _) => "no channel: nobody is told of stops".to_owned(),
+        (0, _) => "no channel is configured: nobody is told of stops".to_owned(),
         (count, true) => format!("{count} channels, and no rule tells them of stops"),
         (1, false) => "1 channel".to_owned(),
         (count, false) => format!("{count} channels"),
@@ -86,12 +88,24 @@ fn alerts(status: &Value) -> String {
 /// How many agents there are, and what the next request of each would get.
 fn agents(agents: &Value) -> String {
     let count = |key: &str| agents[key].as_u64().unwrap_or(0);
-    let active = format!("{} active", count("active"));
+    let running = format!("{} of {} running", count("running"), count("total"));
     let states = agents["states"].as_object().into_iter().flatten();
     let refused = states.filter(|(kind, _)| *kind != "active");
     let refused = refused.map(|(kind, count)| format!("{} {}", cell(count), kind.replace('_', " ")));
-    let shown: Vec<String> = [active].into_iter().chain(refused).collect();
-    format!("{}: {}", count("total"), shown.join(", "))
+    let shown: Vec<String> = [running].into_iter().chain(refused).collect();
+    shown.join(", ")
+}
+
+/// Whether loops stop agents where nobody chose otherwise, and how to change that.
+fn loops(status: &Value) -> String {
+    if status["preset"]["preset"] == "strict" {
+        return "they stop agents (preset strict)".to_owned();
+    }
+    let watched = status["agents"]["states"]["watched"].as_u64().unwrap_or(0);
+    let now = if watched > 0 { format!("; {watched} would have been stopped") } else { String::new() };
+    format!(
+        "agents whose loop guard is off are only watched{now}; to have loops stop one: `estop agents loop-guard NAME --on`"
+    )
 }
 
 fn text(status: &Value) -> String {
@@ -108,6 +122,7 @@ fn text(status: &Value) -> String {
         ("state", state),
         ("channels", channels.map(open).join(", ")),
         ("agents", agents(&status["agents"])),
+        ("loops", loops(status)),
         ("in flight", cell(&status["in_flight"])),
         ("runs", cell(&status["runs"])),
         ("spent today", dollars(&status["spent_today"]["usd"])),

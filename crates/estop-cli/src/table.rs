@@ -6,13 +6,31 @@ use serde_json::Value;
 /// Longer texts are cut; `--json` has them whole.
 const CELL_MAX: usize = 120;
 
+/// Narrower terminals get a table that is wider than they are: cells of a few letters read worse than a broken line.
+const WIDTH_MIN: u16 = 40;
+
+/// An empty table, as wide as the terminal; as wide as it must be where no terminal reads it.
+fn fitted() -> comfy_table::Table {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    fitted_to(size.map(|size| size.ws_col).filter(|columns| *columns > 0))
+}
+
+fn fitted_to(columns: Option<u16>) -> comfy_table::Table {
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
+    if let Some(columns) = columns {
+        table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+        table.set_width(columns.max(WIDTH_MIN));
+    }
+    table
+}
+
 /// A table with a heading.
 pub(super) fn table<const N: usize>(
     heading: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> String {
-    let mut table = comfy_table::Table::new();
-    table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
+    let mut table = fitted();
     table.set_header(heading);
     table.add_rows(rows);
     table.to_string()
@@ -33,8 +51,7 @@ pub(super) fn list<const N: usize>(
 
 /// One thing, a line for each of its properties.
 pub(super) fn properties<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> String {
-    let mut table = comfy_table::Table::new();
-    table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
+    let mut table = fitted();
     table.add_rows(rows.into_iter().map(|(name, value)| [name.to_owned(), value]));
     table.to_string()
 }
@@ -72,6 +89,22 @@ pub(super) fn dollars(value: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn ui_2_a_table_fits_the_terminal_and_loses_nothing() {
+        let words: Vec<String> = (0..60).map(|n| format!("word{n}")).collect();
+        for columns in [40_u16, 80, 120] {
+            let mut table = fitted_to(Some(columns));
+            table.set_header(["check", "what it found", "fix"]);
+            table.add_row(["ports", &words.join(" "), "estop doctor"]);
+            let text = table.to_string();
+            assert!(text.lines().all(|line| line.chars().count() <= columns.into()), "{columns}:\n{text}");
+            assert!(words.iter().all(|word| text.contains(word)), "{columns}:\n{text}");
+        }
+        let mut piped = fitted_to(None);
+        piped.add_row([words.join(" ")]);
+        assert!(piped.to_string().contains(&words.join(" ")), "a pipe gets whole cells");
+    }
 
     #[test]
     fn values_are_shown_for_people_and_cannot_move_the_cursor() {

@@ -22,7 +22,7 @@ use proposal::{Case, Proposal};
 use reading::{Judged, Source};
 use write::Written;
 
-/// See what other loop settings would have stopped in the recorded traffic, and choose one for each agent
+/// Choose loop settings from recorded traffic; shows what each would have stopped
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "It asks before it changes anything. Without a terminal, and with --json, it only shows; --yes writes."

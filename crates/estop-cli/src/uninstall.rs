@@ -3,7 +3,7 @@
 use super::Exit;
 use super::install::{self, McpArgs, WhereArgs};
 
-/// Take estop's hooks out of a coding agent's settings
+/// Remove estop's hooks from a coding agent's settings
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// claude-code, codex, gemini-cli, copilot, cline, qwen, cursor, opencode or openclaw; or `mcp`, for a client's MCP

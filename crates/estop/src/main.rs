@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 #[cfg(feature = "demo")]
 use estop_cli::demo;
 #[cfg(feature = "top")]
@@ -21,11 +21,29 @@ use estop_supervise::enter_cgroup;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// Commands as `estop --help` shows them: what a person wants to do, and what does it.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Start", &["demo", "serve", "run", "install", "uninstall", "mcp", "hook"]),
+    ("Stop", &["kill", "emergency", "prooftest"]),
+    ("Look", &["status", "top", "agents", "runs", "incidents", "escalations", "spend", "journal"]),
+    ("Set up", &["policy", "tune", "budgets", "alerts", "token", "sessions", "doctor", "completions"]),
+    ("Test and replay", &["record", "eval", "replay", "verify"]),
+    ("Look after", &["backup", "restore", "background", "version", "help"]),
+];
+
 /// The emergency stop for AI agents
 #[derive(Debug, Parser)]
 #[command(
     version,
-    after_help = "Exit codes: 0 fine, 1 the check failed or the answer is no, 2 usage or configuration, 3 cannot reach the daemon.\n\
+    help_template = "{about-with-newline}\n{usage-heading} {usage}\n{before-help}\nOptions:\n{options}\n{after-help}",
+    after_help = "Examples:\n  \
+        estop demo                                  see it stop a loop, without a key\n  \
+        estop serve                                 stand between agents and their models\n  \
+        estop run --stop-loops -- python agent.py   run a program under it\n  \
+        estop agents loop-guard my-agent --on       have loops stop an agent\n  \
+        estop kill                                  stop everything\n\n\
+        `estop help COMMAND` explains a command.\n\n\
+        Exit codes: 0 fine, 1 the check failed or the answer is no, 2 usage or configuration, 3 cannot reach the daemon.\n\
         Answers go to the standard output. With the exit codes 2 and 3 there is none: the standard error says why, \
         in plain text, with --json too."
 )]
@@ -71,12 +89,45 @@ enum Command {
     Install(install::Args),
     Uninstall(uninstall::Args),
     Completions(completions::Args),
+    /// Print the version
+    Version,
     #[command(hide = true)]
     Canary(canary::Args),
     #[command(hide = true)]
     EnterCgroup(enter_cgroup::Args),
     #[command(hide = true)]
     Detach(detach::Args),
+}
+
+/// The command line with its commands in groups.
+fn grouped() -> clap::Command {
+    let mut command = Cli::command();
+    command.build();
+    let mut listed = String::new();
+    for (title, names) in GROUPS {
+        listed += &format!("\n{title}:\n");
+        // What this build leaves out is not shown.
+        for found in names.iter().filter_map(|name| command.find_subcommand(name)) {
+            let about = found.get_about().map(ToString::to_string).unwrap_or_default();
+            // The rest is for whoever asks for this one.
+            let about = about.split([';', ':']).next().unwrap_or_default();
+            listed += &format!("  {:<12} {about}\n", found.get_name());
+        }
+    }
+    command.before_help(listed)
+}
+
+/// Ends the process where nothing is to be run: with help, or with what is wrong.
+fn parsed() -> Cli {
+    let matches = grouped().get_matches();
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+fn version() -> Exit {
+    use std::io::Write;
+    // Whoever reads may have seen enough.
+    let _ = writeln!(std::io::stdout(), "estop {}", env!("CARGO_PKG_VERSION"));
+    Exit::Fine
 }
 
 fn main() -> ExitCode {
@@ -90,7 +141,7 @@ fn main() -> ExitCode {
     if let Some(exit) = hook::if_asked(std::env::args_os()) {
         return exit;
     }
-    let result = match Cli::parse().command {
+    let result = match parsed().command {
         Command::Serve(args) => serve::main(&args).map(|()| Exit::Fine),
         #[cfg(feature = "demo")]
         Command::Demo(args) => demo::main(&args),
@@ -126,6 +177,7 @@ fn main() -> ExitCode {
         Command::Install(args) => install::main(&args),
         Command::Uninstall(args) => uninstall::main(&args),
         Command::Completions(args) => completions::main(&args, Cli::command()),
+        Command::Version => Ok(version()),
         Command::Canary(args) => canary::main(&args).map(|()| Exit::Fine),
         Command::EnterCgroup(args) => enter_cgroup::main(&args).map(|never| match never {}),
         Command::Detach(args) => detach::main(&args),
@@ -135,4 +187,26 @@ fn main() -> ExitCode {
         Exit::of(&error)
     });
     exit.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ui_2_help_shows_every_command_once_and_in_a_group() {
+        let mut command = Cli::command();
+        command.build();
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        let mut visible: Vec<&str> =
+            command.get_subcommands().filter(|c| !c.is_hide_set()).map(clap::Command::get_name).collect();
+        grouped.sort_unstable();
+        visible.sort_unstable();
+        assert_eq!(grouped, visible);
+        let help = super::grouped().render_help().to_string();
+        assert!(help.lines().all(|line| line.chars().count() <= 120), "{help}");
+        for text in ["Start:", "Stop:", "Examples:", "estop run --stop-loops -- python agent.py"] {
+            assert!(help.contains(text), "{text}: {help}");
+        }
+    }
 }

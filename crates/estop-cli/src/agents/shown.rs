@@ -4,6 +4,7 @@ use estop_config::printable::escaped;
 use serde_json::Value;
 
 use crate::table::{cell, dollars, list as table_of, moment, properties};
+use crate::urgency::urgency;
 
 /// What its next request would get, in a few words.
 fn state(agent: &Value) -> String {
@@ -13,19 +14,25 @@ fn state(agent: &Value) -> String {
 /// The same with the reason, and what to do.
 fn state_and_why(agent: &Value) -> String {
     match agent["state"]["sentence"].as_str().filter(|_| agent["state"]["kind"] != "active") {
-        Some(why) => format!("{}: {}", state(agent), escaped(why)),
+        Some(why) => format!("{}: {}{}", state(agent), escaped(why), until(agent)),
         None => state(agent),
     }
 }
 
-/// Who is refused comes first, then by name.
+/// When a refusal ends by itself, where that is known.
+fn until(agent: &Value) -> String {
+    let at = &agent["state"]["until"];
+    if at.is_null() { String::new() } else { format!(" Until {}.", moment(at)) }
+}
+
+/// Problems first, then by name.
 fn troubled_first(answer: &Value) -> Value {
     let mut agents = answer["agents"].as_array().cloned().unwrap_or_default();
-    agents.sort_by_key(|agent| agent["state"]["kind"] == "active");
+    agents.sort_by_key(|agent| std::cmp::Reverse(urgency(agent)));
     Value::Array(agents)
 }
 
-fn kill_switch(agent: &Value) -> String {
+fn loop_guard(agent: &Value) -> String {
     let on = if agent["kill_switch_enabled"] == true { "on" } else { "off" };
     let (window, threshold) =
         (cell(&agent["kill_switch_window_size"]), cell(&agent["kill_switch_threshold"]));
@@ -33,13 +40,13 @@ fn kill_switch(agent: &Value) -> String {
 }
 
 pub(super) fn list(answer: &Value) -> String {
-    let heading = ["agent", "state", "kill switch", "score", "mode", "in flight", "today", "last seen"];
+    let heading = ["agent", "state", "loop guard", "score", "activity", "in flight", "today", "last seen"];
     let none = "No agents yet. An agent appears with its first call, or with `estop agents add NAME`.";
     table_of(&troubled_first(answer), none, heading, |agent| {
         [
             cell(&agent["id"]),
             state(agent),
-            kill_switch(agent),
+            loop_guard(agent),
             cell(&agent["score"]),
             cell(&agent["mode"]),
             cell(&agent["in_flight"]),
@@ -59,7 +66,7 @@ pub(super) fn one(agent: &Value) -> String {
         ("state", state_and_why(agent)),
         ("role", cell(&agent["role"])),
         ("preset", cell(&agent["preset"])),
-        ("kill switch", kill_switch(agent)),
+        ("loop guard", loop_guard(agent)),
         ("score", cell(&agent["score"])),
         ("mode", cell(&agent["mode"])),
         ("intensity", cell(&agent["intensity"])),
@@ -108,7 +115,7 @@ pub(super) fn score(score: &Value) -> String {
         ("similar responses", cell(&score["similar_responses"])),
         ("repeated tool calls", cell(&score["repeated_tool_calls"])),
         ("requests compared", format!("{} of {}", cell(&score["window"]), cell(&score["window_size"]))),
-        ("kill switch", if score["enabled"] == true { "on" } else { "off" }.to_owned()),
+        ("loop guard", if score["enabled"] == true { "on" } else { "off" }.to_owned()),
         ("reason", cell(&score["reason"])),
     ])
 }

@@ -165,7 +165,7 @@ fn journal(place: &Installation, folder: &Path, has_database: bool, daemon: &Dae
 /// The latch: what the next start believes of the button.
 fn latch(place: &Installation, folder: &Path, has_database: bool, daemon: &Daemon) -> Option<Finding> {
     let unlock = || {
-        let (restart, clear) = (place.command("emergency restart"), place.command("emergency clear"));
+        let (restart, clear) = (place.command("emergency unlock"), place.command("emergency clear"));
         format!("if nobody pressed the button: start estop, then {restart}, then {clear}")
     };
     match LatchFile::look(folder) {
@@ -197,7 +197,7 @@ fn said(place: &Installation, latched: &Latched) -> Finding {
     let metadata: Value =
         latched.metadata.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     let user = metadata["user"].as_str().map(|user| format!(", {}", escaped(user))).unwrap_or_default();
-    let (restart, clear) = (place.command("emergency restart"), place.command("emergency clear"));
+    let (restart, clear) = (place.command("emergency unlock"), place.command("emergency clear"));
     let what = match latched.gate.state {
         SystemState::Running => "channels are shut",
         SystemState::SafeMode => "the system is in SAFE_MODE",

@@ -142,7 +142,7 @@ pub(super) fn check(place: &Installation, folder: &Path, daemon: &Daemon) -> Vec
 }
 
 fn state(place: &Installation, status: &Value) -> Finding {
-    let (restart, clear) = (place.command("emergency restart"), place.command("emergency clear"));
+    let (restart, clear) = (place.command("emergency unlock"), place.command("emergency clear"));
     let by = format!(
         "since {}, by {} ({}{}){}{}",
         moment(&status["since"]),

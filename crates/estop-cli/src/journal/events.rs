@@ -1,11 +1,34 @@
-//! `estop journal events`: what happened, newest first.
+//! `estop journal events`: what happened, newest first; or as it happens.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::Context;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
 
 use crate::Exit;
-use crate::client::{DaemonArgs, Listing};
-use crate::table::{cell, list, moment};
+use crate::client::{Daemon, DaemonArgs, Listing};
+use crate::say;
+use crate::table::{cell, each, list, moment};
+
+/// Events shown where nobody says how many.
+const LIMIT: usize = 50;
+/// Events looked through for a time span.
+const SINCE_MAX: usize = 10_000;
+/// How often estop is asked for what is new.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Events asked for at a time while following. When more happen within an interval, that is said.
+const NEW_MAX: usize = 500;
 
 /// List what happened, newest first
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    estop journal events --since 1h\n  \
+    estop journal events --agent my-agent --type kill_switch\n  \
+    estop journal events --follow\n\n\
+    Types: kill_switch, paused, would_have_stopped, nudged, run_tripped, run_escalated, run_extended, budget_warning, \
+    budget_refused, activated, deactivated, resumed, policy_changed and others.")]
 pub(super) struct Args {
     /// Of this agent
     #[arg(long, value_name = "NAME")]
@@ -13,34 +36,139 @@ pub(super) struct Args {
     /// Of this type, as kill_switch
     #[arg(long = "type", value_name = "TYPE")]
     event_type: Option<String>,
-    /// At most so many
-    #[arg(long, value_name = "N", default_value_t = 50)]
-    limit: usize,
+    /// Not older than this: 30m, 2h, 7d, or a moment as 2026-11-15T10:00:00Z
+    #[arg(long, value_name = "WHEN", value_parser = since)]
+    since: Option<Since>,
+    /// Maximum number of events; without it 50, and with --since 10000
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Print new events as they happen, oldest first, until Ctrl-C; with --json one document per line
+    #[arg(long, short)]
+    follow: bool,
     #[command(flatten)]
     daemon: DaemonArgs,
 }
 
+/// From when on.
+#[derive(Clone, Copy, Debug)]
+enum Since {
+    Ago(SignedDuration),
+    At(Timestamp),
+}
+
+fn since(text: &str) -> Result<Since, String> {
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Ok(Since::At(at));
+    }
+    let wrong = || "expected a time span as 30m, 2h or 7d, or a moment as 2026-11-15T10:00:00Z".to_owned();
+    let unit = text.chars().next_back().ok_or_else(wrong)?;
+    let count: i64 = text[..text.len() - unit.len_utf8()].parse().map_err(|_| wrong())?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        _ => return Err(wrong()),
+    };
+    let all =
+        count.checked_mul(seconds).filter(|all| (0..=100 * 365 * 86_400).contains(all)).ok_or_else(wrong)?;
+    Ok(Since::Ago(SignedDuration::from_secs(all)))
+}
+
+impl Since {
+    fn moment(self) -> anyhow::Result<Timestamp> {
+        match self {
+            Since::At(at) => Ok(at),
+            Since::Ago(ago) => Timestamp::now().checked_sub(ago).context("--since is too long ago"),
+        }
+    }
+}
+
 pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let daemon = args.daemon.daemon()?;
-    let query = vec![("agent", args.agent.clone()), ("type", args.event_type.clone())];
-    let events = daemon.list(Listing {
-        path: "/api/events",
-        query,
-        key: "events",
-        cursor: "before",
-        limit: Some(args.limit),
-    })?;
+    let since = args.since.map(Since::moment).transpose()?;
+    let limit = args.limit.unwrap_or(if since.is_some() { SINCE_MAX } else { LIMIT });
+    let mut events = args.ask(&daemon, limit)?;
+    if let Some(since) = since {
+        let kept = each(&events["events"]).iter().filter(|event| is_since(event, since)).cloned().collect();
+        events["events"] = Value::Array(kept);
+    }
+    if args.follow {
+        return args.follow(&daemon, &events);
+    }
     let heading = ["record", "when", "type", "agent", "detail"];
-    daemon.say(&events, |events| {
-        list(&events["events"], "Nothing yet.", heading, |event| {
-            [
-                cell(&event["seq"]),
-                moment(&event["at"]),
-                cell(&event["event_type"]),
-                cell(&event["agent"]),
-                cell(&event["detail"]),
-            ]
-        })
-    })?;
+    daemon.say(&events, |events| list(&events["events"], "No matching events.", heading, row))?;
     Ok(Exit::Fine)
+}
+
+fn row(event: &Value) -> [String; 5] {
+    [
+        cell(&event["seq"]),
+        moment(&event["at"]),
+        cell(&event["event_type"]),
+        cell(&event["agent"]),
+        cell(&event["detail"]),
+    ]
+}
+
+fn is_since(event: &Value, since: Timestamp) -> bool {
+    event["at"].as_str().and_then(|at| at.parse::<Timestamp>().ok()).is_some_and(|at| at >= since)
+}
+
+/// What tells an event from others of its record.
+fn key(event: &Value) -> String {
+    json!([event["seq"], event["event_type"], event["detail"]]).to_string()
+}
+
+impl Args {
+    fn ask(&self, daemon: &Daemon, limit: usize) -> anyhow::Result<Value> {
+        let query = vec![("agent", self.agent.clone()), ("type", self.event_type.clone())];
+        daemon.list(Listing {
+            path: "/api/events",
+            query,
+            key: "events",
+            cursor: "before",
+            limit: Some(limit),
+        })
+    }
+
+    /// Prints what is there, and then what is new, until it is ended.
+    fn follow(&self, daemon: &Daemon, first: &Value) -> anyhow::Result<Exit> {
+        let mut printed: BTreeSet<String> = BTreeSet::new();
+        let mut news: Vec<Value> = each(&first["events"]).to_vec();
+        loop {
+            for event in news.iter().rev().filter(|event| !printed.contains(&key(event))) {
+                if daemon.json {
+                    say(&event.to_string())?;
+                } else {
+                    say(&row(event).join("  "))?;
+                }
+            }
+            if !news.is_empty() {
+                printed = news.iter().map(key).collect();
+            }
+            std::thread::sleep(POLL_INTERVAL);
+            let found = self.ask(daemon, NEW_MAX)?;
+            news = each(&found["events"]).to_vec();
+            let is_known = news.iter().any(|event| printed.contains(&key(event)));
+            if news.len() == NEW_MAX && !printed.is_empty() && !is_known {
+                eprintln!("estop: more than {NEW_MAX} events at once: those before are not shown.");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ui_2_since_takes_spans_and_moments_and_refuses_the_rest() {
+        assert!(matches!(since("30m"), Ok(Since::Ago(ago)) if ago == SignedDuration::from_secs(1_800)));
+        assert!(matches!(since("7d"), Ok(Since::Ago(ago)) if ago == SignedDuration::from_secs(604_800)));
+        assert!(matches!(since("2026-11-15T10:00:00Z"), Ok(Since::At(_))));
+        for wrong in ["", "m", "5", "5y", "-5m", "99999999999999999999h", "9999999999d", "yesterday", "5µ"] {
+            assert!(since(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use estop_config::data_dir::database;
 use estop_config::printable::escaped;
-use estop_journal::{Checker, SYSTEM};
+use estop_journal::{Checker, SYSTEM, lines_of};
 use estop_store::database_cursor;
 use estop_store::segments::{JournalReader, RecoverError, is_whole, look};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -121,7 +121,7 @@ fn check_once(journal: &JournalReader) -> anyhow::Result<Report> {
         .with_message("verifying");
     let (mut checker, mut wrong) = (Checker::default(), None);
     let read = journal.lines(&mut |lines| {
-        let mut lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let mut lines = lines_of(lines);
         wrong = lines.find_map(|line| checker.take(line).err());
         bar.set_position(checker.state().seq);
         wrong.is_none()

@@ -40,6 +40,14 @@ pub(super) fn are_loops_stopped(socket: &Path, agent: &str) -> Option<bool> {
     found.json["enabled"].as_bool()
 }
 
+/// Turns the agent's loop guard on.
+pub(super) fn stop_loops(socket: &Path, agent: &str) -> anyhow::Result<()> {
+    let client = Client::to_socket(socket)?.within(TIMEOUT);
+    let (target, body) = (path(&["agents", agent, "kill-switch"]), json!({ "enabled": true }));
+    client.ask(&Ask { body: Some(&body), ..Ask::new(Method::PATCH, target) })?;
+    Ok(())
+}
+
 /// Completes the run. What it used is asked for only if somebody reads it.
 pub(super) fn close(socket: &Path, id: &str, is_read: bool) -> Summary {
     let mut summary = Summary {

@@ -10,7 +10,7 @@ use estop_core::event::EventKind;
 use estop_core::ids::Name;
 use estop_core::policy::{LoopPolicy, Policy};
 use estop_core::system::proof_test::CANARY;
-use estop_journal::{Base, Checker, Head, Record, SYSTEM, Tuning};
+use estop_journal::{Base, Checker, Head, Record, SYSTEM, Tuning, lines_of};
 use estop_store::segments::JournalReader;
 
 use super::setting::settings_around;
@@ -41,7 +41,7 @@ impl Source {
             Source::Stored(journal) => {
                 let mut problem = None;
                 let mut take = |lines: &[u8]| {
-                    let mut all = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+                    let mut all = lines_of(lines);
                     problem = all.find_map(|line| each(line).err());
                     problem.is_none()
                 };

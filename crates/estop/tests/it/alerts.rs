@@ -330,7 +330,7 @@ fn ks_2_the_button_is_told_while_the_database_takes_nothing() {
     for part in [
         "EMERGENCY STOP: everything is stopped (security_incident)",
         "it deletes mail",
-        "estop emergency restart",
+        "estop emergency unlock",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }

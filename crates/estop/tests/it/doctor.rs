@@ -143,7 +143,7 @@ fn ui_2_a_pressed_button_is_found_with_who_and_why_while_estop_runs_and_after() 
     let estop = house.start();
     house.estop(&["kill", "--reason", "security_incident", "--note", "it \u{1b}deletes mail"]).is(0, "");
     let ran = visit(&house, &["--json"]);
-    only_wrong(&ran, "daemon", "SHUTDOWN since ", "`estop emergency restart --data-dir data`");
+    only_wrong(&ran, "daemon", "SHUTDOWN since ", "`estop emergency unlock --data-dir data`");
     for word in ["by owner (cli, ann)", "security_incident", "deletes mail"] {
         assert_eq!(findings(&ran.json(), "wrong", word).len(), 1, "{word}");
     }

@@ -218,7 +218,7 @@ fn tl_2_two_at_once_start_one_daemon_which_stays() {
     assert_eq!(pids.len(), 1, "{said:?}");
     assert!(house.run(&["status", "--data-dir", "data"]).0, "it stays");
     let log = std::fs::read_to_string(house.data().join("serve.log")).unwrap();
-    assert!(log.contains("token reset") && !log.contains("shown this once"), "its log stays: {log}");
+    assert!(log.contains("token reset") && !log.contains("shown only once"), "its log stays: {log}");
     let (fine, said) = house.run(&["token", "--data-dir", "data", "reset"]);
     assert!(fine, "{said}");
     kill(Pid::from_raw(pids[0]), Signal::SIGTERM).unwrap();

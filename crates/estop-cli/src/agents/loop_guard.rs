@@ -1,4 +1,4 @@
-//! `estop agents kill-switch NAME`: shows or sets what stops a looping agent (LD-1, LD-2, AL-3).
+//! `estop agents loop-guard NAME`: shows or sets what stops a looping agent (LD-1, LD-2, AL-3).
 
 use std::io::IsTerminal;
 
@@ -11,7 +11,9 @@ use crate::alerts::how_to_add;
 use crate::client::{Daemon, path};
 use crate::table::cell;
 
-/// Show or set an agent's kill switch
+/// Show or set whether a loop stops an agent
+///
+/// It does not stop the agent: `estop agents deactivate` does.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -65,9 +67,9 @@ impl Args {
         let name = escaped(&self.agent.name);
         let (window, threshold) = (cell(&switch["window_size"]), cell(&switch["threshold"]));
         let mut text =
-            format!("The kill switch of {name} {verb} {on}: window {window}, threshold {threshold}.");
+            format!("The loop guard of {name} {verb} {on}: window {window}, threshold {threshold}.");
         if is_on && switch["notification_missing"] == true {
-            text += "\nNobody would be told of a stop. ";
+            text += "\nNo alerts are configured: nobody would be notified of a stop. ";
             // A script is not taught; `estop doctor` says the same.
             text += &if std::io::stdout().is_terminal() {
                 how_to_add()
