@@ -139,7 +139,8 @@ fn overview(app: &App, caller: &Caller, asked: PageQuery) -> Result<Overview, Pr
         (rows, hours.since(now, 3_600_000).map(|since| when(since, now)))
     };
     let would_have = would_have(app)?;
-    let agent = would_have.first().map_or("NAME", |first| first.agent.as_str());
+    let agent = would_have.first().map(|first| first.agent.as_str());
+    let agent = agent.or(shown.first().map(|agent| agent.0.name())).unwrap_or("my-agent");
     let stop_loops = app.place.commands.stop_loops(agent);
     Ok(Overview {
         frame,

@@ -8,7 +8,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::AgentState;
-use super::refusal_status::{Period, hours_status, later, over_budget, run_limit, summing_up};
+use super::refusal_status::{
+    Period, hours_status, later, over_any_period, over_budget, run_limit, summing_up,
+};
 use crate::agent::status::{AgentStatus, StatusKind};
 use crate::budget::{BudgetFinding, Need};
 use crate::decision::{Decision, Finding, Guard, Ruling};
@@ -75,7 +77,11 @@ impl AgentState {
         let forecast = self.forecast(asked, asked.now);
         let Some(guard) = forecast.decision.refused_by() else { return self.passing(asked, &forecast) };
         let (status, until) = forecast.refused(asked, guard, asked.now);
-        AgentStatus { guard: Some(guard), until: self.end_of_refusal(asked, guard, until), ..status }
+        let end = self.end_of_refusal(asked, guard, until);
+        if guard == Guard::Budget && until.is_some() && end.is_none() {
+            return AgentStatus { guard: Some(guard), ..over_any_period(status) };
+        }
+        AgentStatus { guard: Some(guard), until: end, ..status }
     }
 
     /// What its latest request asked for, whether it got it or not.

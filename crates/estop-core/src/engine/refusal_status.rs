@@ -98,6 +98,16 @@ pub(super) fn over_budget(
     (status(&label, sentence), next.map(|(_, at)| at))
 }
 
+/// The same of a request that no later period lets pass either.
+pub(super) fn over_any_period(status: AgentStatus) -> AgentStatus {
+    let stands = status.sentence.strip_suffix(" Raise the budget, or wait for its next period.");
+    let sentence = format!(
+        "{} The next period does not let it pass either: raise the budget.",
+        stands.unwrap_or(&status.sentence)
+    );
+    AgentStatus { label: "request over budget".to_owned(), sentence, until: None, ..status }
+}
+
 /// What the allowed hours of a policy do to a request at this moment; `None` = they let it pass.
 pub(super) fn hours_status(policy: &Policy, wall: i64) -> Option<AgentStatus> {
     let hours = policy.hours.as_ref().filter(|_| policy.modes[Guard::Hours] == Mode::Enforce)?;
