@@ -56,6 +56,7 @@ pub mod background;
 pub mod backup;
 pub mod budgets;
 pub mod completions;
+pub mod config;
 #[cfg(feature = "demo")]
 pub mod demo;
 pub mod doctor;

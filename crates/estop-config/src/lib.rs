@@ -39,6 +39,8 @@ mod shape;
 mod values;
 
 mod env;
+mod find_file;
+mod given;
 mod overlay;
 mod overrides;
 mod paths;
@@ -79,6 +81,7 @@ use tree::Node;
 pub use alerts::Alerts;
 pub use base_url::BaseUrl;
 pub use env::Env;
+pub use given::GivenValue;
 pub use limits::Limits;
 pub use listen::Listen;
 pub use log::{Log, LogFormat, LogLevel, LogTarget, RequestLog};
@@ -129,12 +132,36 @@ pub fn parse(text: &str, name: &str) -> Result<PolicyFile, ConfigError> {
     Ok(policies(file, Origin { text, name, tree: Some(&tree), overrides: &[] })?)
 }
 
-/// Reads the configuration of `estop serve`: the file, if there is one, and what the environment sets.
-pub fn load_serve(path: Option<&Path>, env: &Env) -> Result<ServeConfig, ConfigError> {
-    match path {
-        Some(path) => parse_serve(&text_of(path)?, &path.display().to_string(), env),
+/// Reads the configuration of `estop serve`: the file that is named, else the one found in the usual places, if there is
+/// one, and what the environment sets.
+pub fn load_serve(named: Option<&Path>, env: &Env) -> Result<ServeConfig, ConfigError> {
+    match file(named, env)? {
+        Some(path) => {
+            let config = parse_serve(&text_of(&path)?, &path.display().to_string(), env)?;
+            Ok(ServeConfig { file: Some(path), ..config })
+        }
         None => parse_serve("", "configuration", env),
     }
+}
+
+/// The configuration file: the one that is named, else that of `ESTOP_CONFIG`, else `$XDG_CONFIG_HOME/estop/estop.yaml`
+/// (`~/.config` without the variable), else `/etc/estop/estop.yaml`, else none.
+pub fn file(named: Option<&Path>, env: &Env) -> Result<Option<PathBuf>, ConfigError> {
+    find_file::find(named, env)
+}
+
+/// What file and environment set, each value with its place. All of it can be used: what cannot is refused as by
+/// [`load_serve`].
+pub fn given(named: Option<&Path>, env: &Env) -> Result<Vec<GivenValue>, ConfigError> {
+    let config = load_serve(named, env)?;
+    let (text, name) = match &config.file {
+        Some(path) => (text_of(path)?, path.display().to_string()),
+        None => (String::new(), "configuration".to_owned()),
+    };
+    let mut tree = read_tree(&text, &name)?;
+    let overrides = overrides::overrides(env)?;
+    overlay::lay(&mut tree, &overrides);
+    Ok(given::values(&tree, &name, &overrides))
 }
 
 /// Reads the configuration of `estop serve` from a file's text; `name` stands in messages.
@@ -157,14 +184,14 @@ pub fn parse_serve(text: &str, name: &str, env: &Env) -> Result<ServeConfig, Con
 
 /// Where estop keeps everything by a configuration, whatever else is wrong with that: commands for a running estop must
 /// reach it though its file has a mistake since, or a variable is set for the daemon alone.
-pub fn data_dir(path: Option<&Path>, env: &Env) -> Result<PathBuf, ConfigError> {
+pub fn data_dir(named: Option<&Path>, env: &Env) -> Result<PathBuf, ConfigError> {
     if let Some(Ok(given)) = env.get("ESTOP_DATA_DIR")
         && !given.is_empty()
     {
         return found_data_dir(Some(&values::FilePath(given.to_owned())), "configuration", env);
     }
-    let Some(path) = path else { return found_data_dir(None, "configuration", env) };
-    let (text, name) = (text_of(path)?, path.display().to_string());
+    let Some(path) = file(named, env)? else { return found_data_dir(None, "configuration", env) };
+    let (text, name) = (text_of(&path)?, path.display().to_string());
     let given = match yaml::read::<DataDirIn>(&text, &name) {
         Ok(read) => read.data_dir,
         Err(_) => data_dir_line(&text),
@@ -184,17 +211,15 @@ fn data_dir_line(text: &str) -> Option<values::FilePath> {
     (!value.is_empty()).then(|| values::FilePath(value.to_owned()))
 }
 
-/// Where estop keeps everything if no file says otherwise. It reads nothing, for a command that must answer at once.
+/// Where estop keeps everything if the command line names neither folder nor file.
 pub fn usual_data_dir(env: &Env) -> Option<PathBuf> {
-    let given = env.get("ESTOP_DATA_DIR").and_then(Result::ok).filter(|path| !path.is_empty());
-    let given = given.map(|path| values::FilePath(path.to_owned()));
-    paths::data_dir(given.as_ref(), env).ok()
+    data_dir(None, env).ok()
 }
 
 /// The commands that find an estop with this data directory. In the usual place they find it by themselves.
 pub fn commands(data_dir: &Path, env: &Env) -> Commands {
     let folder = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_owned());
-    if paths::data_dir(None, env).is_ok_and(|usual| usual == folder) {
+    if usual_data_dir(env).is_some_and(|usual| usual == folder) {
         return Commands::default();
     }
     Commands::of_data_dir(&folder.to_string_lossy())

@@ -7,7 +7,9 @@ use estop_core::policy_file::Number;
 use serde::Deserialize;
 
 use super::fault::ValueError;
-use super::values::{Bytes, Count, HeaderBytes, HeaderCount, ModelTokens, Seconds, Size, given, size_text};
+use super::values::{
+    Bytes, Count, DrainSeconds, HeaderBytes, HeaderCount, ModelTokens, Seconds, Size, given, size_text,
+};
 
 /// `limits:`, what estop itself takes in. Limits of a run are `policy.limits`.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -47,6 +49,8 @@ pub(super) struct LimitsIn {
     pub(super) stream_idle_timeout_s: Option<Seconds>,
     #[serde(deserialize_with = "given")]
     pub(super) client_write_timeout_s: Option<Seconds>,
+    #[serde(deserialize_with = "given")]
+    pub(super) drain_s: Option<DrainSeconds>,
 }
 
 /// Limits on everything that grows. Each is at least 1.
@@ -86,9 +90,12 @@ pub struct Limits {
     pub stream_idle_timeout: Duration,
     /// How long a client may not take what is written to it.
     pub client_write_timeout: Duration,
+    /// How long answers in progress may go on once estop was told to end.
+    pub drain: Duration,
 }
 
-/// Chosen: models take images of some MiB; reasoning can be silent for minutes; 10000 streams are what KS-2 asks for.
+/// Chosen: models take images of some MiB; reasoning can be silent for minutes; 10000 streams are what KS-2 asks for;
+/// containers are killed ten seconds after they were told to end.
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
@@ -109,6 +116,7 @@ impl Default for Limits {
             first_byte_timeout: Duration::from_secs(600),
             stream_idle_timeout: Duration::from_secs(300),
             client_write_timeout: Duration::from_secs(60),
+            drain: Duration::from_secs(8),
         }
     }
 }
@@ -136,6 +144,7 @@ pub(super) fn limits(given: &LimitsIn, named_agents: usize) -> Result<Limits, Va
         first_byte_timeout: seconds(given.first_byte_timeout_s, usual.first_byte_timeout),
         stream_idle_timeout: seconds(given.stream_idle_timeout_s, usual.stream_idle_timeout),
         client_write_timeout: seconds(given.client_write_timeout_s, usual.client_write_timeout),
+        drain: given.drain_s.map_or(usual.drain, |s| Duration::from_millis(s.get())),
     };
     let body_bytes = limits.body_bytes as u64;
     if body_bytes > limits.memory_bytes {

@@ -35,7 +35,7 @@ pub(super) fn data_dir(given: Option<&FilePath>, env: &Env) -> Result<PathBuf, V
 }
 
 /// A variable that names a directory. The XDG rules say that a relative path is to be ignored.
-fn directory(variable: &str, env: &Env) -> Option<PathBuf> {
+pub(super) fn directory(variable: &str, env: &Env) -> Option<PathBuf> {
     let path = env.get(variable)?.ok()?;
     Path::new(path).is_absolute().then(|| PathBuf::from(path))
 }

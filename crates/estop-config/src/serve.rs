@@ -47,6 +47,8 @@ pub enum UnknownAgents {
 /// The whole configuration of `estop serve`.
 #[derive(Clone, Debug)]
 pub struct ServeConfig {
+    /// The file that was read.
+    pub file: Option<PathBuf>,
     /// Where to listen.
     pub listen: Listen,
     /// Origins whose web pages may use the data port.
@@ -125,6 +127,7 @@ pub(super) fn check(
     let require_keys = require_keys(file, !agent_keys.is_empty())?;
     refuse_open_proxy(&listen, &providers, require_keys)?;
     Ok(ServeConfig {
+        file: None,
         relays: relays(&file.relays, &listen, env)?,
         mcp_servers: mcp_servers(&file.mcp, &listen)?,
         listen,

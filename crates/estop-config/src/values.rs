@@ -21,6 +21,8 @@ pub(super) type Count = Number<usize, 0, 1, 1_000_000>;
 pub(super) type HeaderCount = Number<usize, 0, 1, 32_768>;
 /// Seconds in thousandths, up to a day.
 pub(super) type Seconds = Number<u64, 3, 1, 86_400_000>;
+/// The same, or not at all.
+pub(super) type DrainSeconds = Number<u64, 3, 0, 86_400_000>;
 /// US dollars for a million tokens, in billionths.
 pub(super) type Rate = Number<u64, 9, 0, { estop_core::prices::RATE_MAX }>;
 /// Tokens of one request or answer.

@@ -1,6 +1,7 @@
 //! `estop serve`: the data plane, between agents and their models.
 
 mod first_token;
+mod signals;
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -22,7 +23,6 @@ use estop_gateway::{Engine, Gateway, LatchStore, Stores};
 use estop_store::Store;
 use jiff::Timestamp;
 use secrecy::SecretString;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::admin_plane::{AdminListeners, AdminPlane};
 use crate::alerting::{Alerting, NotifyingLatchStore, Watching};
@@ -35,21 +35,24 @@ use crate::logging::Logging;
 use crate::persistence::{MaintenanceThread, Persistence};
 use crate::prooftest::{DataListener, ProofTester};
 use crate::reload::{Reloading, Running, Seen};
-use crate::say;
 use crate::service_manager::{ServiceManager, SignsOfLife};
 use crate::stuck;
 use crate::triggers::Triggers;
 use crate::triggers::status::TriggerStatus;
 use crate::wiring;
 
+use signals::Draining;
+
 /// Stand between agents and their models: forward what is healthy, stop what is not
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Point an SDK at it by its base URL, for example:\n  \
     OPENAI_BASE_URL=http://127.0.0.1:4100/agents/my-agent/openai/v1\n  \
     ANTHROPIC_BASE_URL=http://127.0.0.1:4100/agents/my-agent/anthropic\n\n\
-    SIGUSR1 presses the emergency stop. SIGHUP reads the configuration again. SIGINT and SIGTERM end estop.")]
+    SIGUSR1 presses the emergency stop. SIGHUP reads the configuration again. SIGINT and SIGTERM end estop once the answers in \
+    progress have ended, at most `limits.drain_s` later; a second one ends it at once.")]
 pub struct Args {
-    /// The configuration file; without one, everything has its default
+    /// The configuration file, instead of ESTOP_CONFIG, ~/.config/estop/estop.yaml or /etc/estop/estop.yaml; without any,
+    /// everything has its default
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Where everything is kept, instead of the configuration's `data_dir`
@@ -70,9 +73,12 @@ const UNTRUSTED: &str =
 
 /// Runs until it is told to end.
 pub fn main(args: &Args) -> anyhow::Result<()> {
-    let file = args.config.as_deref().map(|path| (path, Seen::of(path)));
     let env = environment(args);
-    let mut config = estop_config::load_serve(args.config.as_deref(), &env)?;
+    let file = estop_config::file(args.config.as_deref(), &env)?;
+    // Before it is read: what changes afterwards is taken up.
+    let file = file.map(|path| (Seen::of(&path), path));
+    let named = file.as_ref().map(|(_, path)| path.as_path());
+    let mut config = estop_config::load_serve(named, &env)?;
     if let Some(data_dir) = &args.data_dir {
         config.data_dir.clone_from(data_dir);
     }
@@ -83,7 +89,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         version = env!("CARGO_PKG_VERSION"),
         pid = std::process::id(),
         data_dir = %config.data_dir.display(),
-        config = args.config.as_deref().map(|path| tracing::field::display(path.display())),
+        config = named.map(|path| tracing::field::display(path.display())),
         "estop starts"
     );
     let mut settings = wiring::settings(&config)?;
@@ -130,7 +136,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     }
     let place = place(&config, &gateway);
     let mode = mode(&gateway.engine().rulebook.file(), &commands);
-    let mut welcome = welcome(&gateway, &place, &mode, problem.is_some());
+    let mut welcome = welcome(&gateway, &place, config.file.as_deref(), &mode, problem.is_some());
     if let Some(shortage) = shares.shortage(limit, config.limits.connections) {
         welcome += &format!("\nNote: {shortage} (`estop doctor` says what to allow)");
     }
@@ -178,12 +184,13 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let tidying = tidying.transpose()?;
     let alive =
         SignsOfLife::start(&manager, Arc::clone(gateway.engine())).context("cannot start a thread")?;
-    let ended = wait_for_signals(reloading.as_ref(), &welcome, || {
+    let listening = || {
         let data = gateway.address();
         tracing::info!(target: "serve", %data, admin = %admin_at, "listening");
         manager.ready(&format!("listening on {data}"));
-    });
-    manager.stopping();
+    };
+    let draining = Draining { gateway: &gateway, manager: &manager, within: config.limits.drain };
+    let ended = signals::wait(reloading.as_ref(), &welcome, listening, &draining);
     drop(alive);
     // Before the socket is removed on purpose.
     drop(files);
@@ -234,8 +241,18 @@ fn mode(policies: &PolicyFile, commands: &Commands) -> String {
     }
 }
 
-fn welcome(gateway: &Gateway, place: &Installation, mode: &str, is_untrusted: bool) -> String {
+fn welcome(
+    gateway: &Gateway,
+    place: &Installation,
+    file: Option<&Path>,
+    mode: &str,
+    is_untrusted: bool,
+) -> String {
     let url = &place.data_url;
+    let configuration = match file {
+        Some(file) => escaped(&file.display().to_string()),
+        None => "no file, everything has its default".to_owned(),
+    };
     let scheme = url.split("://").next().unwrap_or("http");
     let listening =
         format!("estop {} listening on {scheme}://{}", env!("CARGO_PKG_VERSION"), gateway.address());
@@ -248,6 +265,7 @@ fn welcome(gateway: &Gateway, place: &Installation, mode: &str, is_untrusted: bo
          OPENAI_BASE_URL={url}/agents/my-agent/openai/v1\n  \
          ANTHROPIC_BASE_URL={url}/agents/my-agent/anthropic\n  \
          GOOGLE_GEMINI_BASE_URL={url}/agents/my-agent/gemini\n\n\
+         Configuration: {configuration}\n\
          Everything is kept in {}\n\
          Emergency stop: kill -USR1 {}",
         place.data_dir,
@@ -372,7 +390,7 @@ fn place(config: &ServeConfig, gateway: &Gateway) -> Installation {
 
 /// Watches the configuration file, if there is one.
 fn reloading(
-    file: Option<(&Path, Seen)>,
+    file: Option<(Seen, PathBuf)>,
     env: Env,
     config: &ServeConfig,
     gateway: &Gateway,
@@ -380,10 +398,10 @@ fn reloading(
     edits: Arc<Mutex<()>>,
     logging: Arc<Logging>,
 ) -> anyhow::Result<Option<Reloading>> {
-    let Some(((path, seen), store)) = file.zip(persistence.store.clone()) else { return Ok(None) };
+    let Some(((seen, path), store)) = file.zip(persistence.store.clone()) else { return Ok(None) };
     let Some(alerting) = persistence.alerting.clone() else { return Ok(None) };
     let running = Running {
-        path: path.to_owned(),
+        path,
         env,
         seen,
         config: config.clone(),
@@ -400,34 +418,4 @@ fn reloading(
 /// Wall-clock milliseconds.
 fn now() -> i64 {
     Timestamp::now().as_millisecond()
-}
-
-/// SIGHUP reads the configuration again; SIGINT and SIGTERM end the process. `welcome` is said once they are listened for:
-/// whoever reads it may press at once.
-fn wait_for_signals(
-    reloading: Option<&Reloading>,
-    welcome: &str,
-    listening: impl FnOnce(),
-) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    runtime.block_on(async {
-        let mut end = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-        let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
-        let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-        say(welcome)?;
-        listening();
-        loop {
-            tokio::select! {
-                _ = hangup.recv() => reloading.into_iter().for_each(Reloading::ask),
-                _ = end.recv() => {
-                    tracing::info!(target: "serve", signal = "SIGTERM", "estop is stopping");
-                    return Ok(());
-                }
-                _ = interrupt.recv() => {
-                    tracing::info!(target: "serve", signal = "SIGINT", "estop is stopping");
-                    return Ok(());
-                }
-            }
-        }
-    })
 }

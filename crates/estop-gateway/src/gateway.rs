@@ -15,6 +15,7 @@ use std::time::Duration;
 use estop_core::event::AbortedBy;
 use estop_core::system::{Channel, Channels};
 use estop_wire::refusal::Kind;
+use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
@@ -45,7 +46,9 @@ pub struct Gateway {
     address: SocketAddr,
     engine: Arc<Engine>,
     keys: KeyRing,
-    stop: watch::Sender<bool>,
+    phase: watch::Sender<Phase>,
+    /// Open client connections.
+    open: Arc<AtomicUsize>,
     stopping: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     /// The threads that look after time, and after the others.
@@ -132,7 +135,7 @@ impl Gateway {
         let keys = KeyRing::new(&keys, made_keys);
         let origins = AllowedOrigins::from(allowed_origins);
         let memory = Arc::new(BodyBudget::new(limits.memory_bytes));
-        let open = Arc::new(AtomicUsize::new(0));
+        let open: Arc<AtomicUsize> = Arc::default();
         let worker = |heartbeat: Arc<Heartbeat>| Worker {
             engine: Arc::clone(&engine),
             upstreams: ready
@@ -175,28 +178,29 @@ impl Gateway {
         // As the agents of the configuration: made-up names cannot take their places.
         relays.values().for_each(|relay| drop(engine.agent(relay.agent())));
         mcp.values().filter_map(McpTarget::agent).for_each(|agent| drop(engine.agent(agent)));
-        let (stop, stopped) = watch::channel(false);
+        let (phase, phases) = watch::channel(Phase::Serving);
         let mut gateway = Gateway {
             address,
             engine: Arc::clone(&engine),
             keys: keys.clone(),
-            stop,
+            phase,
+            open,
             stopping: Arc::default(),
             threads: Vec::new(),
             watchers: Vec::new(),
         };
         for (socket, worker) in sockets.into_iter().zip(&workers) {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let (worker, stopped) = (Arc::clone(worker), stopped.clone());
+            let (worker, phases) = (Arc::clone(worker), phases.clone());
             let name = format!("estop-data-{}", gateway.threads.len());
             let work = move || {
-                runtime.block_on(work(socket, worker, stopped));
+                runtime.block_on(work(socket, worker, phases));
                 // A lookup of a name may hang; nobody waits for it.
                 runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
             };
             gateway.threads.push(std::thread::Builder::new().name(name).spawn(work)?);
         }
-        gateway.threads.push(job_canceller::start(Arc::clone(&engine), &ready, jobs, stopped)?);
+        gateway.threads.push(job_canceller::start(Arc::clone(&engine), &ready, jobs, phases)?);
         gateway.watcher("estop-sweep", move |engine, stopping| {
             timeouts::run(engine, &workers, &limits, stopping);
         })?;
@@ -227,6 +231,17 @@ impl Gateway {
         Ok(())
     }
 
+    /// Accepts no more connections, closes those that wait for a request, and the others after the answers in progress. The
+    /// button and every limit go on holding.
+    pub fn drain(&self) {
+        let _ = self.phase.send(Phase::Draining);
+    }
+
+    /// How many client connections are open.
+    pub fn open_connections(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -250,7 +265,7 @@ impl Drop for Gateway {
         }
         self.stopping.store(true, Ordering::Relaxed);
         // Nobody listens any more if all workers have ended already.
-        let _ = self.stop.send(true);
+        let _ = self.phase.send(Phase::Stopped);
         self.watchers.iter().for_each(|watcher| watcher.thread().unpark());
         for thread in self.threads.drain(..).chain(self.watchers.drain(..)) {
             // A worker that panicked has said so; the others still end.
@@ -265,13 +280,31 @@ fn stopping() -> Cut {
     Cut { by: AbortedBy::Kill, kind: Kind::Overload, code: "stopping", message }
 }
 
-async fn work(socket: std::net::TcpListener, worker: Arc<Worker>, mut stopped: watch::Receiver<bool>) {
+/// What the workers do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Serving,
+    /// Only what is in progress.
+    Draining,
+    Stopped,
+}
+
+async fn work(socket: std::net::TcpListener, worker: Arc<Worker>, mut phases: watch::Receiver<Phase>) {
     let Ok(listener) = TcpListener::from_std(socket) else { return };
     tokio::spawn(beat(Arc::clone(&worker)));
+    let graceful = GracefulShutdown::new();
     tokio::select! {
-        () = listener::accept(listener, worker) => {}
-        _ = stopped.changed() => {}
+        // First: whoever stands in the kernel's queue when draining begins is still let in.
+        biased;
+        () = listener::accept(listener, worker, &graceful) => {}
+        _ = phases.wait_for(|phase| *phase != Phase::Serving) => {}
     }
+    tokio::select! {
+        () = graceful.shutdown() => {}
+        _ = phases.wait_for(|phase| *phase == Phase::Stopped) => return,
+    }
+    // What is left has no client connection, such as a request that is cancelled upstream.
+    let _ = phases.wait_for(|phase| *phase == Phase::Stopped).await;
 }
 
 /// Says that a worker runs, for as long as its runtime does.

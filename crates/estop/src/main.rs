@@ -8,8 +8,8 @@ use estop_cli::demo;
 #[cfg(feature = "top")]
 use estop_cli::top;
 use estop_cli::{
-    Exit, agents, alerts, background, backup, budgets, cases, completions, detach, doctor, emergency, eval,
-    hook, install, journal, kill, mcp, policy, prooftest, record, replay, restore, run, runs, sessions,
+    Exit, agents, alerts, background, backup, budgets, cases, completions, config, detach, doctor, emergency,
+    eval, hook, install, journal, kill, mcp, policy, prooftest, record, replay, restore, run, runs, sessions,
     spend, status, token, tune, uninstall, verify,
 };
 use estop_config::printable::escaped_lines;
@@ -26,7 +26,10 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Start", &["demo", "serve", "run", "install", "uninstall", "mcp", "hook"]),
     ("Stop", &["kill", "emergency", "prooftest"]),
     ("Look", &["status", "top", "agents", "runs", "incidents", "escalations", "spend", "journal"]),
-    ("Set up", &["policy", "tune", "budgets", "alerts", "token", "sessions", "doctor", "completions"]),
+    (
+        "Set up",
+        &["config", "policy", "tune", "budgets", "alerts", "token", "sessions", "doctor", "completions"],
+    ),
     ("Test and replay", &["record", "eval", "replay", "verify"]),
     ("Look after", &["backup", "restore", "background", "version", "help"]),
 ];
@@ -66,6 +69,7 @@ enum Command {
     #[cfg(feature = "top")]
     Top(top::Args),
     Agents(agents::Args),
+    Config(config::Args),
     Policy(policy::Args),
     Tune(tune::Args),
     Runs(runs::Args),
@@ -154,6 +158,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "top")]
         Command::Top(args) => top::main(&args),
         Command::Agents(args) => agents::main(&args),
+        Command::Config(args) => config::main(&args),
         Command::Policy(args) => policy::main(&args),
         Command::Tune(args) => tune::main(&args),
         Command::Runs(args) => runs::main(&args),

@@ -35,6 +35,7 @@ impl DemoEnvironment {
         let config = format!(
             "listen: {{data: \"{data}\", admin: \"{admin}\"}}\n\
              providers: {{openai: {{base_url: \"{model}\"}}}}\n\
+             limits: {{drain_s: 0}}\n\
              policy: {{kill_switch_enabled: true}}\n\
              agents:\n  overspender: {{policy: {{budget: {{usd_per_day: 1.00}}}}}}\n"
         );
@@ -59,7 +60,7 @@ impl DemoEnvironment {
         let out = self.estop.stdout.take().context("estop says nothing")?;
         let mut lines = BufReader::new(out).lines();
         let first = lines.next().transpose()?.unwrap_or_default();
-        anyhow::ensure!(first.starts_with("listening on "), "estop did not start");
+        anyhow::ensure!(first.contains(" listening on "), "estop did not start");
         // Nobody reads the rest; it is short, and the pipe must stay open.
         std::thread::Builder::new().name("demo-log".into()).spawn(move || lines.for_each(drop))?;
         let begun = Instant::now();

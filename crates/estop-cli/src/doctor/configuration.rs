@@ -9,8 +9,14 @@ use super::{Area, Finding};
 const AREA: Area = Area("configuration");
 const PREFIX: &str = "ESTOP_";
 /// Variables with a meaning of their own, beside those of a run.
-const KNOWN: &[&str] =
-    &["ESTOP_ADMIN_TOKEN", "ESTOP_LLM_ENABLED", "ESTOP_ON_UNREACHABLE", "ESTOP_TOKEN", "ESTOP_URL"];
+const KNOWN: &[&str] = &[
+    "ESTOP_ADMIN_TOKEN",
+    "ESTOP_CONFIG",
+    "ESTOP_LLM_ENABLED",
+    "ESTOP_ON_UNREACHABLE",
+    "ESTOP_TOKEN",
+    "ESTOP_URL",
+];
 
 /// The configuration, if it can be used, and what was found.
 pub(super) fn check(file: Option<&Path>, env: &Env) -> (Option<ServeConfig>, Vec<Finding>) {
@@ -19,9 +25,9 @@ pub(super) fn check(file: Option<&Path>, env: &Env) -> (Option<ServeConfig>, Vec
         Ok(config) => {
             // What a start reads besides: certificates and keys in files.
             findings.push(match PemFiles::read(&config) {
-                Ok(_) => AREA.ok(match file {
+                Ok(_) => AREA.ok(match &config.file {
                     Some(file) => format!("{} can be used", file.display()),
-                    None => "no file is named, everything has its default".to_owned(),
+                    None => "there is no file, everything has its default".to_owned(),
                 }),
                 Err(error) => {
                     AREA.wrong(format!("estop serve would refuse it: {error:#}"), "correct what it names")
@@ -36,6 +42,7 @@ pub(super) fn check(file: Option<&Path>, env: &Env) -> (Option<ServeConfig>, Vec
         }
     };
     // A variable of any name may hold a key, if the file says so.
+    let file = estop_config::file(file, env).ok().flatten();
     let text = file.and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
     let names = env.names().filter(|name| !text.contains(name));
     findings.extend(names.filter_map(|name| stray(name, &estop_config::top_keys())));

@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep, timeout};
 
+use super::Phase;
 use crate::body::upload::RequestBody;
 use crate::emergency_stop::heartbeat::{BEAT_INTERVAL, Heartbeat};
 use crate::engine::Engine;
@@ -40,12 +41,12 @@ const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 type Upstreams = BTreeMap<Box<str>, Arc<Upstream>>;
 
-/// Starts the thread; it ends when `stopped` says so. `before` is what was remembered from the time before.
+/// Starts the thread; it ends when the gateway is stopped. `before` is what was remembered from the time before.
 pub(crate) fn start(
     engine: Arc<Engine>,
     ready: &BTreeMap<Box<str>, Arc<ProviderTarget>>,
     before: Vec<Job>,
-    stopped: watch::Receiver<bool>,
+    phases: watch::Receiver<Phase>,
 ) -> std::io::Result<JoinHandle<()>> {
     engine.jobs.restore(before, |provider| ready.get(provider).is_some_and(|ready| ready.can_sign()));
     let upstreams: Upstreams = ready
@@ -56,7 +57,7 @@ pub(crate) fn start(
     let heartbeat = engine.heartbeats.add("canceller of work at providers", engine.clock.mono());
     let work = move || {
         let _guard = ShutIfPanicking(Arc::clone(&engine));
-        runtime.block_on(run(&engine, Arc::new(upstreams), &heartbeat, stopped));
+        runtime.block_on(run(&engine, Arc::new(upstreams), &heartbeat, phases));
         engine.jobs.close();
         // A lookup of a name may hang; nobody waits for it.
         runtime.shutdown_background();
@@ -68,7 +69,7 @@ async fn run(
     engine: &Arc<Engine>,
     upstreams: Arc<Upstreams>,
     heartbeat: &Heartbeat,
-    mut stopped: watch::Receiver<bool>,
+    mut phases: watch::Receiver<Phase>,
 ) {
     let mut tries = JoinSet::new();
     let mut beat = interval(BEAT_INTERVAL);
@@ -83,7 +84,7 @@ async fn run(
             });
         }
         tokio::select! {
-            _ = stopped.changed() => return,
+            _ = phases.wait_for(|phase| *phase == Phase::Stopped) => return,
             () = engine.jobs.bell.notified() => {}
             Some(_) = tries.join_next() => {}
             _ = beat.tick() => heartbeat.beat(engine.clock.mono()),

@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -59,8 +60,8 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     Ok(socket.into())
 }
 
-/// Accepts for ever.
-pub(crate) async fn accept(listener: TcpListener, worker: Arc<Worker>) {
+/// Accepts for ever. `graceful` ends connections after the answers in progress.
+pub(crate) async fn accept(listener: TcpListener, worker: Arc<Worker>, graceful: &GracefulShutdown) {
     let refused: Arc<AtomicUsize> = Arc::default();
     let refused_max = (worker.limits.connections / REFUSED_PER).clamp(1, REFUSED_MAX);
     loop {
@@ -71,7 +72,7 @@ pub(crate) async fn accept(listener: TcpListener, worker: Arc<Worker>) {
         // Without it, small writes wait for the client's delayed acknowledgement: 40 ms.
         let _ = stream.set_nodelay(true);
         if let Some(permit) = Permit::take(&worker.open, worker.limits.connections) {
-            drop(tokio::spawn(connection(stream, Arc::clone(&worker), permit)));
+            drop(tokio::spawn(connection(stream, Arc::clone(&worker), permit, graceful.watcher())));
             continue;
         }
         // Whoever comes again finds a place, if somebody holds one without using it.
@@ -120,7 +121,7 @@ async fn shed(mut stream: TcpStream, _place: Permit) {
     let _ = timeout(Duration::from_secs(1), tell).await;
 }
 
-async fn connection(stream: TcpStream, worker: Arc<Worker>, permit: Permit) {
+async fn connection(stream: TcpStream, worker: Arc<Worker>, permit: Permit, graceful: Watcher) {
     let patience = worker.limits.header_timeout;
     match &worker.tls {
         Some(acceptor) => {
@@ -128,13 +129,13 @@ async fn connection(stream: TcpStream, worker: Arc<Worker>, permit: Permit) {
             let socket = stream.handle();
             let Ok(Ok(stream)) = timeout(patience, acceptor.accept(stream)).await else { return };
             let is_two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-            serve(stream, socket, is_two, worker, permit);
+            serve(stream, socket, is_two, worker, permit, graceful);
         }
         None => {
             let Ok(Ok(is_two)) = timeout(patience, speaks_two(&stream)).await else { return };
             let stream = SocketStream::new(stream, &worker.engine.clock);
             let socket = stream.handle();
-            serve(stream, socket, is_two, worker, permit);
+            serve(stream, socket, is_two, worker, permit, graceful);
         }
     }
 }
@@ -165,8 +166,14 @@ async fn speaks_two(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-fn serve<S>(stream: S, socket: Weak<AbortableSocket>, is_two: bool, worker: Arc<Worker>, permit: Permit)
-where
+fn serve<S>(
+    stream: S,
+    socket: Weak<AbortableSocket>,
+    is_two: bool,
+    worker: Arc<Worker>,
+    permit: Permit,
+    graceful: Watcher,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (now, heartbeat) = (worker.engine.clock.mono(), Arc::clone(&worker.heartbeat));
@@ -176,9 +183,9 @@ where
     let watched = Watched { stream, connection: served, clock };
     let task = tokio::spawn(async move {
         if is_two {
-            two(watched, worker).await;
+            two(watched, worker, graceful).await;
         } else {
-            one(watched, worker).await;
+            one(watched, worker, graceful).await;
         }
         drop((listed, permit));
     });
@@ -186,7 +193,7 @@ where
 }
 
 /// Speaks HTTP/1.1 to its end. A connection that ends with an error ends; whatever was under way on it settles itself.
-async fn one<S>(watched: Watched<S>, worker: Arc<Worker>)
+async fn one<S>(watched: Watched<S>, worker: Arc<Worker>, graceful: Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -203,24 +210,24 @@ where
     }
     let connection = Arc::clone(&watched.connection);
     let service = service_fn(move |request| boxed(Arc::clone(&worker), request, &connection));
-    let _ = builder.serve_connection(TokioIo::new(watched), service).await;
+    let _ = graceful.watch(builder.serve_connection(TokioIo::new(watched), service)).await;
 }
 
 /// The same of HTTP/2.
-async fn two<S>(watched: Watched<S>, worker: Arc<Worker>)
+async fn two<S>(watched: Watched<S>, worker: Arc<Worker>, graceful: Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let limits = worker.limits;
     let connection = Arc::clone(&watched.connection);
     let service = service_fn(move |request| boxed(Arc::clone(&worker), request, &connection));
-    let _ = http2::Builder::new(TokioExecutor::new())
+    let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS_MAX)
         .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
         .max_send_buf_size(SEND_BUFFER)
-        .serve_connection(TokioIo::new(watched), service)
-        .await;
+        .serve_connection(TokioIo::new(watched), service);
+    let _ = graceful.watch(connection).await;
 }
 
 type Serving = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;

@@ -285,7 +285,7 @@ fn ui_5_limits_are_positive_numbers_and_sizes() {
     let limits = serve(
         "limits: {body_bytes: 1MiB, header_bytes: 16384, upload_bytes: 2GiB, memory_bytes: '64 MiB', output_reserve: 13, headers: 7,
           connections: 8, streams_per_agent: 9, agents: 10, agent_names: 11, agent_idle_s: 12, header_timeout_s: 0.5, body_idle_timeout_s: 1,
-          connect_timeout_s: 2, first_byte_timeout_s: 3, stream_idle_timeout_s: 4, client_write_timeout_s: 5.25}",
+          connect_timeout_s: 2, first_byte_timeout_s: 3, stream_idle_timeout_s: 4, client_write_timeout_s: 5.25, drain_s: 0}",
     )
     .limits;
     let expected = Limits {
@@ -306,6 +306,7 @@ fn ui_5_limits_are_positive_numbers_and_sizes() {
         first_byte_timeout: Duration::from_secs(3),
         stream_idle_timeout: Duration::from_secs(4),
         client_write_timeout: Duration::from_millis(5250),
+        drain: Duration::ZERO,
     };
     assert_eq!(limits, expected);
 
