@@ -83,12 +83,13 @@ class Terminal:
 
     opened = 0
 
-    def __init__(self, house):
+    def __init__(self, house, **more):
         Terminal.opened += 1
         self.name, self.house = f"estop-top-{os.getpid()}-{Terminal.opened}", house
         env = {**os.environ, "HOME": str(house.folder), "TERM": "screen-256color"}
-        for variable in ("TMUX", "ESTOP_URL", "ESTOP_TOKEN"):
+        for variable in ("TMUX", "ESTOP_URL", "ESTOP_TOKEN", "NO_COLOR"):
             env.pop(variable, None)
+        env.update(more)
         (house.folder / "rc").write_text(f"PS1='READY> '\ntop() {{ {house.estop} top --data-dir data; }}\n")
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", "exec bash --noprofile --rcfile rc -i", env=env)
         self.see(r"^READY>$")
@@ -116,8 +117,12 @@ class Terminal:
 
     def top(self):
         self.line("top; echo code-$?")
-        self.see(r"K stop everything")
+        self.see(r"K stop all")
         return self
+
+    def drawn(self):
+        """The screen with its escape sequences: colours, bold, reversed."""
+        return self.tmux("capture-pane", "-p", "-e")
 
     def screen(self):
         return "\n".join(line.rstrip() for line in self.tmux("capture-pane", "-p").rstrip("\n").split("\n"))
@@ -168,18 +173,117 @@ def until(found, what):
 def shows_every_agent_the_stopped_first(t):
     t.top()
     t.see(r"RUNNING .*models open .*tools open .*messages open")
-    t.see(r"^ ?AGENT +STATE +DOES +SCORE")
+    t.see(r"^ ?AGENT +STATE +WHY +REQS +TODAY")
     order = re.findall(r"^ ?(coder|stuck|tester)\b", t.screen(), re.M)
-    assert order == ["stuck", "coder", "tester"], order
-    assert "KILL SWITCH" in t.row("stuck") and "active" in t.row("coder"), t.screen()
-    t.see(r"agents, 3 active, 1 stopped")
+    assert order[0] == "stuck" and sorted(order[1:]) == ["coder", "tester"], order
+    assert re.search(r"stopped +Loop", t.row("stuck")) and "active" in t.row("coder"), t.screen()
+    t.see(r"2 of 3 agents running · 1 stopped")
+    t.see(r"1 open incident\b")
+    t.see(r"EVENTS \(UTC")
+    t.see(r"^\d\d:\d\d:\d\d  stuck +kill switch")
     t.keys("q")
     t.see(r"code-0")
     t.is_as_before()
 
 
+def shows_the_same_state_as_the_api(t):
+    """EV-2: kind, reason and end of each agent's state are those of the API."""
+    t.top()
+    agents = t.house.api("GET", "/api/agents")["agents"]
+    assert len(agents) >= 3, agents
+    for agent in agents:
+        state = agent["state"]
+        t.choose(agent["id"])
+        t.keys("Enter")
+        t.see(rf"^AGENT {agent['id']}  {state['kind'].replace('_', ' ')}$")
+        t.see(rf"^{re.escape(state['label'])}$")
+        shown = " ".join(t.screen().split())
+        assert " ".join(state["sentence"].split()) in shown, f"{state}\n{t.screen()}"
+        t.keys("Escape")
+        t.see(r"^ ?AGENT +STATE")
+    t.keys("q")
+    t.is_as_before()
+
+
+def enter_shows_an_agent_and_escape_goes_back(t):
+    t.top()
+    t.choose("stuck")
+    t.keys("Enter")
+    t.see(r"^OPEN INCIDENTS$")
+    t.see(r"^\d{4}-\d\d-\d\d .* +Loop")
+    for _ in range(40):
+        t.keys("Down")
+    t.see(r"^\d\d:\d\d:\d\d  kill switch")
+    t.see(r"^RUNS")
+    t.keys("Escape")
+    t.see(r"^ ?AGENT +STATE")
+    t.keys("Escape")
+    time.sleep(0.3)
+    t.see(r"^ ?AGENT +STATE")
+    t.keys("q")
+    t.is_as_before()
+
+
+def filters_agents_by_name_and_state(t):
+    t.top()
+    t.keys("-l", "/test")
+    t.see(r"Filter by name or state: /test_")
+    until(lambda: not re.search(r"^ ?stuck", t.screen(), re.M), "stuck is filtered away")
+    t.row("tester")
+    t.keys("Enter")
+    t.keys("-l", "s")
+    t.see(r"Stop agent tester\?")
+    t.keys("n")
+    t.keys("Escape")
+    t.row("stuck")
+    t.keys("-l", "/nobody")
+    t.see(r"No agent matches /nobody\. Esc shows all\.")
+    t.keys("Escape")
+    t.row("stuck")
+    t.keys("q")
+    t.is_as_before()
+
+
+def help_lists_the_keys_and_any_key_closes_it(t):
+    t.top()
+    t.keys("?")
+    t.see(r"Any key closes this\.")
+    t.see(r"filter agents by name or state")
+    t.keys("K")
+    until(lambda: "Any key closes this" not in t.screen(), "the help is gone")
+    assert "EVERYTHING" not in t.screen(), t.screen()
+    t.keys("e")
+    until(lambda: "EVENTS (UTC" not in t.screen(), "the events are hidden")
+    t.keys("q")
+    t.is_as_before()
+
+
+def colours_are_readable_on_light_and_dark_and_off_with_no_color(t):
+    t.top()
+    t.row("stuck")
+    # Red, and on the dark or light ground of the terminal neither green, yellow nor cyan: those are pale on white.
+    used = set(re.findall(r"(?:38;5;\d+|\b3[0-7]\b)", t.drawn()))
+    assert used & {"31", "38;5;1", "38;5;9"}, used
+    assert not used & {f"{before}{color}" for before in ("3", "38;5;") for color in (2, 3, 6)}, used
+    t.keys("q")
+    t.is_as_before()
+    t.close()
+    plain = Terminal(t.house, NO_COLOR="1")
+    try:
+        plain.top()
+        plain.row("stuck")
+        codes = {code for codes in re.findall(r"\x1b\[([\d;]*)m", plain.drawn()) for code in codes.split(";") if code}
+        assert not [code for code in codes if 30 <= int(code) <= 47 and code != "39"], codes
+        assert "7" in codes, "the state is a badge, the chosen row is marked"
+        plain.keys("q")
+        plain.is_as_before()
+    finally:
+        plain.close()
+
+
 def state_does_not_flicker(t):
     """Nothing happens, so nothing changes: twenty looks, four of them of estop's own."""
+    t.resize(120, 30)
     t.top()
     first = t.row("stuck")
     t.see(r"IDLE|idle|working")
@@ -215,21 +319,20 @@ def stops_one_agent_only_after_a_yes(t):
     t.top()
     t.choose("coder")
     t.keys("s")
-    t.see(r"Stop the agent coder\?")
+    t.see(r"Stop agent coder\?")
     t.keys("n")
-    until(lambda: "Stop the agent" not in t.screen(), "the question is gone")
+    until(lambda: "Stop agent" not in t.screen(), "the question is gone")
     assert t.house.api("GET", "/api/agents/coder")["active"] is True
     t.keys("s")
-    t.see(r"Stop the agent coder\?")
+    t.see(r"Stop agent coder\?")
     t.keys("y")
-    t.see(r"coder: deactivated\.")
-    t.see(r"^ ?coder +inactive")
+    t.see(r"^ ?coder +stopped +\S")
     agent = t.house.api("GET", "/api/agents/coder")
     assert (agent["active"], agent["deactivated_by"]) == (False, "manual"), agent
     assert t.house.ask("coder", "Go on.") != 200 and t.house.ask("tester", "Go on.") == 200
     t.choose("coder")
     t.keys("a")
-    t.see(r"Let coder work again\?")
+    t.see(r"Reactivate agent coder\?")
     t.keys("y")
     t.see(r"^ ?coder +active")
     t.keys("q")
@@ -269,8 +372,11 @@ def stops_everything_only_after_a_yes(t):
     t.keys("K")
     t.see(r"Stop EVERYTHING\?")
     t.keys("y")
-    t.see(r"STOPPED: 0 model calls, 0 tools, 0 messages; on disk\.")
+    t.see(r"Everything is stopped \(0 model calls, 0 tools, 0 messages ended\)\. Saved\.")
     t.see(r"SHUTDOWN .*models SHUT")
+    t.see(r"^0 of 3 agents running · 3 shut")
+    t.see(r"^Since .* by ")
+    until(lambda: all("shut" in t.row(agent) for agent in ("coder", "stuck", "tester")), "every agent is shown as shut")
     assert t.house.api("GET", "/api/emergency/status")["state"] == "shutdown"
     assert t.house.ask("tester", "Go on.") != 200
     t.keys("q")
@@ -279,6 +385,11 @@ def stops_everything_only_after_a_yes(t):
 
 ALL = [
     shows_every_agent_the_stopped_first,
+    shows_the_same_state_as_the_api,
+    enter_shows_an_agent_and_escape_goes_back,
+    filters_agents_by_name_and_state,
+    help_lists_the_keys_and_any_key_closes_it,
+    colours_are_readable_on_light_and_dark_and_off_with_no_color,
     state_does_not_flicker,
     is_drawn_anew_at_any_size,
     stops_one_agent_only_after_a_yes,

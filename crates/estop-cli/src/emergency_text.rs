@@ -38,7 +38,7 @@ pub(super) fn state_of(status: &Value) -> String {
 /// What to add if it is not on the disk.
 pub(super) fn persisted(done: &Value) -> &'static str {
     if done["persisted"] == false {
-        "\nNOT ON DISK: it holds, but a restart would not know of it. Fix the disk; estop tries again every second."
+        "\nNOT SAVED: it is in force, but a restart would not know of it. Fix the disk; estop tries again every second."
     } else {
         ""
     }

@@ -12,7 +12,7 @@ use estop_core::system::{Channel, Channels, KillReason};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::emergency_text::{persisted, state};
+use super::emergency_text::persisted;
 use super::prooftest::millis;
 use super::table::cell;
 use super::{Exit, say, say_json};
@@ -94,22 +94,38 @@ pub(super) fn press(pressing: &Pressing, token: &AdminTokenArg, args: &DaemonArg
 }
 
 fn text(stopped: &Value) -> String {
-    let (ended, took) = (&stopped["stopped"], &stopped["took"]);
+    let took = &stopped["took"];
     let kept = &took["persisted_us"];
-    let kept = if kept.is_null() { String::new() } else { format!(", on disk after {}", millis(kept)) };
-    let told = if stopped["told"] == true { "\nPeople are being told." } else { "" };
+    let kept = if kept.is_null() { String::new() } else { format!(", saved after {}", millis(kept)) };
+    let told = if stopped["told"] == true { "\nAlerts are being sent." } else { "" };
     let background = background(&stopped["background"]);
     format!(
-        "{}: {}\nEnded: {} model calls, {} tools, {} messages. Gate shut after {}, all cancelled after {}{kept}.{}{background}{told}",
-        state(&stopped["status"]),
-        cell(&stopped["message"]),
-        cell(&ended["model_calls"]),
-        cell(&ended["tools"]),
-        cell(&ended["messages"]),
+        "{}\nNew requests refused after {}, requests in progress ended after {}{kept}.{background}{told}",
+        summary(stopped),
         millis(&took["gate_us"]),
         millis(&took["cut_us"]),
-        persisted(stopped)
     )
+}
+
+/// What is stopped, what was ended, and whether a restart knows of it.
+pub(super) fn summary(stopped: &Value) -> String {
+    let ended = &stopped["stopped"];
+    let count = |key: &str, one: &str, many: &str| match ended[key].as_u64() {
+        Some(1) => format!("1 {one}"),
+        _ => format!("{} {many}", cell(&ended[key])),
+    };
+    let what = if stopped["status"] == "shutdown" {
+        "Everything is stopped".to_owned()
+    } else {
+        cell(&stopped["message"]).trim_end_matches('.').to_owned()
+    };
+    let (calls, tools, messages) = (
+        count("model_calls", "model call", "model calls"),
+        count("tools", "tool", "tools"),
+        count("messages", "message", "messages"),
+    );
+    let saved = if stopped["persisted"] == false { persisted(stopped) } else { " Saved." };
+    format!("{what} ({calls}, {tools}, {messages} ended).{saved}")
 }
 
 /// What goes on at providers after their requests: what is cancelled, and each that could not be.
