@@ -68,6 +68,7 @@ impl Button {
             | SystemEvent::ConfigurationRead { .. }
             | SystemEvent::AccessChanged { .. }
             | SystemEvent::SettingsChanged { .. }
+            | SystemEvent::CaseChanged { .. }
             | SystemEvent::PresetChanged { .. }
             | SystemEvent::FleetBudgetRenewed { .. }
             | SystemEvent::TriggerChanged { .. }

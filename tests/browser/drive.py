@@ -222,7 +222,7 @@ def ui_1_every_page_without_data_says_what_to_do_next(house, browser, _):
         assert browser.one("nav [aria-current=page]").is_displayed(), path
     browser.go("/")
     browser.sees("default")
-    browser.go("/incidents").sees("No open incident")
+    browser.go("/incidents").sees("No unresolved incident")
     browser.go("/needs-human").sees("Nobody is needed")
     assert browser.complaints() == [], browser.complaints()
 
@@ -242,7 +242,7 @@ def ui_1_every_page_with_data(house, browser, _):
     browser.go("/incidents")
     browser.one("#content td.name a").click()
     browser.sees("similar prompts")
-    browser.sees("Requests back")
+    browser.sees("Same prompt")
     assert browser.complaints() == [], browser.complaints()
 
 
@@ -530,13 +530,13 @@ def ui_1_what_is_typed_survives_a_refresh(house, browser, _):
 def ui_1_nothing_from_outside_runs_as_script(house, browser, _):
     shots = xss_corpus()
     for number, text in enumerate(shots):
-        house.api("PATCH", "/api/escalations/none", {"notes": text})
+        house.api("PATCH", "/api/escalations/none", {"note": text})
         house.send(f"{house.data}/agents/coder/openai/v1/chat/completions", "POST",
                    {"model": text, "messages": [{"role": "user", "content": text}]}, {"x-estop-run": f"r{number % 40}", "x-estop-issue": re.sub(r"[^ -~]", "", text)[:60]})
     house.api("POST", "/api/emergency/kill", {"reason": "manual", "note": "".join(shots)[:480], "channels": ["messaging"]})
     house.loop("stuck")
     _, found = house.api("GET", "/api/incidents")
-    house.api("PATCH", f"/api/incidents/{found['incidents'][0]['id']}", {"resolution": "\n".join(shots)[:16000]})
+    house.api("PATCH", f"/api/incidents/{found['incidents'][0]['id']}", {"note": "\n".join(shots)[:4000]})
     browser.log_in()
     for path in PAGES + ["/agents/coder", f"/incidents/{found['incidents'][0]['id']}", "/spend?by=model", "/spend?by=issue",
                          "/journal?agent=%22%3E%3Cscript%3Ealert(1)%3C/script%3E", "/?find=%3Cimg%20src=x%20onerror=alert(1)%3E"]:

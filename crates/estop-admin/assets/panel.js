@@ -112,6 +112,7 @@ async function carryOut(element, method, path, body) {
     say(element.dataset.done ?? json?.message ?? "Done.");
     if (element.dataset.then) location.assign(element.dataset.then);
     element.removeAttribute("data-dirty");
+    if (element.dataset.resets !== undefined) element.reset();
     element.closest("dialog")?.close();
     await refresh(true);
     // What ends a moment later, elsewhere, is looked at again then.
@@ -149,7 +150,9 @@ document.addEventListener("submit", (event) => {
   event.preventDefault();
   if (form.dataset.ask && !window.confirm(form.dataset.ask)) return;
   const [method, path] = form.dataset.call.split(" ");
-  carryOut(form, method, path, values(form));
+  // A form with several buttons: each says what it sets beside the fields.
+  const sets = event.submitter?.dataset.sets;
+  carryOut(form, method, path, { ...values(form), ...(sets ? JSON.parse(sets) : {}) });
 });
 
 // Somebody is typing: what they typed is not taken away by a refresh.

@@ -9,7 +9,6 @@ mod snooze;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use axum::{Extension, Json};
-use estop_core::agent::standing::Standing;
 use estop_core::ids::Name;
 use estop_core::operator::{AgentCommand, AgentView, Operator};
 use estop_store::{Agent, Origin, StoreError};
@@ -21,7 +20,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::Caller;
-use crate::cases::{self, ClosedOut};
+use crate::cases::{self, ResolvedOut, UnresolvedCases};
 use crate::input::{
     Checks, IfMatch, IfMatchGiven, IfMatchNeeded, InPath, JsonIn, PathIn, QueryIn, Whole, nullable, page_size,
 };
@@ -269,7 +268,7 @@ macro_rules! steer {
 
 steer!(
     /// Switches an agent on. Its window, mode, cooldown and counters begin anew, its run without a name begins anew if it
-    /// is at a limit, and its open incidents are closed.
+    /// is at a limit, and its open incidents are resolved.
     activate, "/api/agents/{id}/activate", AgentCommand::Activate
 );
 steer!(
@@ -281,7 +280,7 @@ steer!(
     pause, "/api/agents/{id}/pause", AgentCommand::Pause
 );
 steer!(
-    /// Lets a paused agent go on; its open incidents are closed.
+    /// Lets a paused agent go on; its open incidents are resolved.
     resume, "/api/agents/{id}/resume", AgentCommand::Resume
 );
 
@@ -291,39 +290,38 @@ async fn steer(app: &App, name: Name, steer: AgentCommand, caller: Caller) -> An
     if !stops || app.operator.agent(&name).is_none() {
         load(app, name.clone()).await?;
     }
-    let was_paused = |view: AgentView| matches!(view.standing, Standing::Paused { .. });
-    let resumes = steer == AgentCommand::Resume && app.operator.agent(&name).is_some_and(was_paused);
+    let answers = matches!(steer, AgentCommand::Activate | AgentCommand::Resume);
+    let (asked, agent) = (std::sync::Arc::clone(app), name.clone());
+    let open = match answers {
+        true => Some(app.work(move || Ok(cases::unresolved(&asked, &agent))).await?),
+        false => None,
+    };
     let (asked, agent, by) = (std::sync::Arc::clone(app), name.clone(), caller.by.clone());
     let view = at_once(move || Ok(asked.operator.steer(&agent, steer, &by)?)).await?;
-    let closed = match steer {
-        AgentCommand::Activate => {
+    let resolved = match open {
+        Some(open) => {
             let (asked, agent) = (std::sync::Arc::clone(app), name.clone());
-            app.work(move || answered(&asked, &agent, &caller.by)).await?
+            app.work(move || answered(&asked, &agent, &caller.by, open)).await?
         }
-        AgentCommand::Resume if resumes => {
-            let (asked, agent) = (std::sync::Arc::clone(app), name.clone());
-            app.work(move || cases::close_incidents(&asked, &agent, &caller.by, steer)).await?
-        }
-        AgentCommand::Deactivate | AgentCommand::Pause | AgentCommand::Resume => ClosedOut::default(),
+        None => ResolvedOut::default(),
     };
-    let message = message(&view, steer, &closed);
+    let message = message(&view, steer, &resolved);
     let stored = app.store(move |store| store.agent(&name)).await.unwrap_or(None);
     let agent = AgentOut::of(app, &Found::new(stored, Some(view)));
-    Ok(Json(AgentCommandOut { agent, message, closed }))
+    Ok(Json(AgentCommandOut { agent, message, resolved }))
 }
 
-/// Closes what an activation answers: the agent's incidents, and the escalations of its run without a name.
-fn answered(app: &App, agent: &str, by: &str) -> Result<ClosedOut, Problem> {
-    let incidents = cases::close_incidents(app, agent, by, AgentCommand::Activate)?;
-    let closed = incidents.and(cases::close_escalations(app, agent, None, by)?);
-    for escalation in closed.escalations() {
+/// What it answered, and tells people whose escalations those were.
+fn answered(app: &App, agent: &str, by: &str, open: UnresolvedCases) -> Result<ResolvedOut, Problem> {
+    let resolved = open.resolved(app)?;
+    for escalation in resolved.escalations() {
         app.alerts_api.escalation_resolved(escalation, agent, "", by);
     }
-    Ok(closed)
+    Ok(resolved)
 }
 
 /// What was done, and what still stands in the agent's way.
-fn message(view: &AgentView, steer: AgentCommand, closed: &ClosedOut) -> String {
+fn message(view: &AgentView, steer: AgentCommand, resolved: &ResolvedOut) -> String {
     let (name, status) = (&view.name, &view.status);
     match steer {
         AgentCommand::Deactivate => format!("{name} is deactivated: what it had in progress is ended."),
@@ -336,7 +334,7 @@ fn message(view: &AgentView, steer: AgentCommand, closed: &ClosedOut) -> String 
                 let (label, sentence) = (&status.label, &status.sentence);
                 format!("{done}, but its requests are still refused ({label}). {sentence}")
             };
-            format!("{name} is {stands}{}", closed.sentence())
+            format!("{name} is {stands}{}", resolved.sentence())
         }
     }
 }

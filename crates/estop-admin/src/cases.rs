@@ -7,7 +7,8 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::{Extension, Json};
 use estop_core::ids::Name;
-use estop_store::{CaseFilter, CaseStatus, Escalation, Incident};
+use estop_core::system::{CaseChange, CaseKind, CaseStep, SYSTEM};
+use estop_store::{CaseEntry, CaseFilter, CaseStatus, Escalation, Incident, StatusFilter, Store};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -18,44 +19,106 @@ use crate::access::Caller;
 use crate::background::{JobOut, of_incident};
 use crate::input::{Checks, IfMatch, IfMatchGiven, InPath, JsonIn, PathIn, QueryIn, nullable, page_size};
 use crate::output::{Answer, Tagged, kept_json, moment, read_time_cursor, time_cursor};
-use crate::problem::Problem;
+use crate::problem::{Kind, Problem};
 use crate::state::App;
-pub(crate) use answered::{ClosedOut, close_escalations, close_incidents, is_held};
+pub(crate) use answered::{ResolvedOut, UnresolvedCases, is_held, unresolved};
 
-/// A page or two of what people write.
-const TEXT_MAX: usize = 16_384;
+/// Half a page of what people write.
+const NOTE_MAX: usize = 4_096;
+/// Presses of the button that are looked through.
+const PRESSES_MAX: usize = 20;
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::default()
         .routes(routes!(incidents))
         .routes(routes!(incident, change_incident))
         .routes(routes!(escalations))
-        .routes(routes!(change_escalation))
+        .routes(routes!(escalation, change_escalation))
 }
 
-/// Whether a case is done.
-#[derive(Clone, Copy, Deserialize, ToSchema)]
+/// How a case stands.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = CaseStatus)]
 enum StatusIn {
     Open,
-    Closed,
+    Acknowledged,
+    Resolved,
 }
 
 impl From<StatusIn> for CaseStatus {
     fn from(status: StatusIn) -> CaseStatus {
         match status {
             StatusIn::Open => CaseStatus::Open,
-            StatusIn::Closed => CaseStatus::Closed,
+            StatusIn::Acknowledged => CaseStatus::Acknowledged,
+            StatusIn::Resolved => CaseStatus::Resolved,
         }
     }
 }
 
-fn status_name(status: CaseStatus) -> &'static str {
+/// Which status: one, or `unresolved` for open and acknowledged.
+#[derive(Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum StatusAsked {
+    Open,
+    Acknowledged,
+    Resolved,
+    Unresolved,
+}
+
+impl From<StatusAsked> for StatusFilter {
+    fn from(status: StatusAsked) -> StatusFilter {
+        match status {
+            StatusAsked::Open => StatusFilter::Is(CaseStatus::Open),
+            StatusAsked::Acknowledged => StatusFilter::Is(CaseStatus::Acknowledged),
+            StatusAsked::Resolved => StatusFilter::Is(CaseStatus::Resolved),
+            StatusAsked::Unresolved => StatusFilter::Unresolved,
+        }
+    }
+}
+
+pub(crate) fn status_name(status: CaseStatus) -> &'static str {
     match status {
         CaseStatus::Open => "open",
-        CaseStatus::Closed => "closed",
+        CaseStatus::Acknowledged => "acknowledged",
+        CaseStatus::Resolved => "resolved",
     }
+}
+
+/// Who did what with a case.
+#[derive(Serialize, ToSchema)]
+#[schema(as = CaseStep)]
+struct StepOut {
+    at: String,
+    by: String,
+    /// `acknowledged`, `resolved`, `reopened`, `assigned` or `noted`.
+    step: &'static str,
+    /// Who looks after it from here on, if it was assigned; null = nobody.
+    owner: Option<String>,
+    /// In someone's words, or what answered it.
+    note: Option<String>,
+    /// The journal record it stands in.
+    seq: u64,
+}
+
+impl StepOut {
+    fn of(entry: &CaseEntry) -> StepOut {
+        let CaseEntry { seq, at, by, step, owner, note } = entry;
+        StepOut {
+            at: moment(*at),
+            by: by.to_string(),
+            step: step.name(),
+            owner: owner.as_deref().map(str::to_owned),
+            note: note.clone(),
+            seq: *seq,
+        }
+    }
+}
+
+/// Who did something with a case last, and when, unless it was opened again since.
+pub(crate) fn latest(history: &[CaseEntry], step: CaseStep) -> Option<&CaseEntry> {
+    let since = history.iter().rev().take_while(|entry| entry.step != CaseStep::Reopened);
+    since.into_iter().find(|entry| entry.step == step)
 }
 
 /// Which cases.
@@ -68,7 +131,7 @@ struct Filter {
     agent: Option<Name>,
     /// In this status.
     #[param(inline)]
-    status: Option<StatusIn>,
+    status: Option<StatusAsked>,
     /// The `next` of the page before.
     #[param(pattern = "^-?[0-9]{1,15}:.*$")]
     before: Option<String>,
@@ -119,13 +182,27 @@ struct IncidentOut {
     /// `loop`, `watchdog`, …
     kind: String,
     opened_at: String,
-    /// `open` or `closed`.
+    /// `open`, `acknowledged` or `resolved`.
     status: &'static str,
     /// In a sentence.
     summary: String,
-    /// What people found out.
+    /// Who acknowledged it.
+    acknowledged_by: Option<String>,
+    acknowledged_at: Option<String>,
+    /// Who resolved it, or did what answered it.
+    resolved_by: Option<String>,
+    resolved_at: Option<String>,
+    /// What whoever resolved it wrote, or what answered it.
     resolution: Option<String>,
-    /// What closing it does not release, and the command that does; null = the agent is not stopped.
+    /// Who did what with it, oldest first.
+    history: Vec<StepOut>,
+    /// The incident of the same kind within an hour before, which this one reopens.
+    earlier: Option<String>,
+    /// The incident that reopened this one.
+    later: Option<String>,
+    /// Its page on the dashboard, which alerts link to.
+    page: String,
+    /// What resolving it does not release, and the command that does; null = the agent is not stopped.
     next: Option<String>,
     /// What proves it.
     evidence: Value,
@@ -138,7 +215,17 @@ struct IncidentOut {
 impl IncidentOut {
     fn of(app: &App, incident: Incident) -> IncidentOut {
         let background = of_incident(app.operator.background(), &incident.agent, incident.opened_at);
+        let acknowledged = latest(&incident.history, CaseStep::Acknowledged);
+        let resolved = latest(&incident.history, CaseStep::Resolved);
         IncidentOut {
+            acknowledged_by: acknowledged.map(|entry| entry.by.to_string()),
+            acknowledged_at: acknowledged.map(|entry| moment(entry.at)),
+            resolved_by: resolved.map(|entry| entry.by.to_string()),
+            resolved_at: incident.resolved_at.map(moment),
+            history: incident.history.iter().map(StepOut::of).collect(),
+            earlier: incident.earlier.map(Into::into),
+            later: incident.later.map(Into::into),
+            page: format!("/incidents/{}", incident.id),
             next: answered::stays_stopped(app, &incident.agent),
             id: incident.id.into(),
             agent: incident.agent.into(),
@@ -176,9 +263,25 @@ async fn incident(
     PathIn(path): PathIn<CasePath>,
 ) -> Result<Tagged<IncidentOut>, Problem> {
     let id = path.id.clone();
-    let found = app.store(move |store| store.incident(&id)).await?;
-    let found = found.ok_or_else(|| Problem::not_found("incident", &path.id))?;
+    let found = app.store(move |store| find_incident(store, &id)).await?;
     Ok(Tagged(found.version, IncidentOut::of(&app, found)))
+}
+
+/// An incident. Pressing the button twice is one incident, and people were told of each press: all of them find it.
+pub(crate) fn find_incident(store: &dyn Store, id: &str) -> Result<Incident, Problem> {
+    let epoch = |id: &str| id.strip_prefix(SYSTEM)?.strip_prefix('-')?.parse::<u64>().ok();
+    if let Some(found) = store.incident(id)? {
+        return Ok(found);
+    }
+    let newest = CaseFilter { agent: Some(SYSTEM.into()), ..CaseFilter::default() };
+    if let Some(pressed) = epoch(id) {
+        let of_before = |incident: &Incident| epoch(&incident.id).is_some_and(|epoch| epoch < pressed);
+        let found = store.incidents(&newest, PRESSES_MAX)?.into_iter().find(of_before);
+        if let Some(found) = found {
+            return Ok(found);
+        }
+    }
+    Err(Problem::not_found("incident", id))
 }
 
 /// What is to change. What is left out stays.
@@ -187,37 +290,70 @@ async fn incident(
 struct IncidentChange {
     #[serde(default)]
     status: Option<StatusIn>,
-    /// What people found out; null takes it away.
-    #[serde(default, deserialize_with = "nullable")]
-    #[schema(value_type = Option<String>, max_length = 16384)]
-    resolution: Option<Option<String>>,
+    /// What was found out or done. It is added to the incident's history.
+    #[schema(max_length = 4096)]
+    note: Option<String>,
 }
 
-/// Closes an incident, opens it again, or writes down what was found out. The agent stays as it is: `activate` lets it work
-/// again, and closes its incidents.
+/// Acknowledges or resolves an incident, opens it again, or adds a note. The agent stays as it is: `activate` lets it work
+/// again, and resolves its incidents.
 #[utoipa::path(patch, path = "/api/incidents/{id}", tag = "cases",
     params(CasePath, IfMatchGiven),
     request_body = IncidentChange, responses((status = 200, body = IncidentOut, headers(("etag" = String)))))]
 async fn change_incident(
     State(app): State<App>,
+    Extension(caller): Extension<Caller>,
     PathIn(path): PathIn<CasePath>,
     if_match: IfMatch,
     JsonIn(change): JsonIn<IncidentChange>,
 ) -> Result<Tagged<IncidentOut>, Problem> {
-    let mut checks = Checks::default();
-    change.resolution.iter().flatten().for_each(|text| checks.text("resolution", text, TEXT_MAX));
-    checks.done()?;
+    let note = checked_note(change.note)?;
     let asked = Arc::clone(&app);
-    app.store(move |store| {
-        let found = store.incident(&path.id)?;
-        let mut incident = found.ok_or_else(|| Problem::not_found("incident", &path.id))?;
+    app.work(move || {
+        let _edit = asked.edit();
+        let incident = find_incident(asked.store_here(), &path.id)?;
         if_match.check(incident.version)?;
-        incident.status = change.status.map_or(incident.status, Into::into);
-        incident.resolution = change.resolution.unwrap_or(incident.resolution);
-        incident.version = store.update_incident(&incident)?;
-        Ok::<_, Problem>(Tagged(incident.version, IncidentOut::of(&asked, incident)))
+        let step = step(incident.status, change.status, note.is_some());
+        if let Some(step) = step {
+            let change =
+                CaseChange { kind: CaseKind::Incident, id: incident.id.clone(), step, owner: None, note };
+            record(&asked, &caller, change)?;
+        }
+        let incident = find_incident(asked.store_here(), &incident.id)?;
+        Ok(Tagged(incident.version, IncidentOut::of(&asked, incident)))
     })
     .await
+}
+
+/// A note of people; one without any text is none.
+fn checked_note(note: Option<String>) -> Result<Option<Name>, Problem> {
+    let note = note.filter(|note| !note.trim().is_empty());
+    let mut checks = Checks::default();
+    note.iter().for_each(|note| checks.text("note", note, NOTE_MAX));
+    checks.done()?;
+    Ok(note.map(Name::from))
+}
+
+/// What leads from one status to another; `None` = nothing is to be done.
+fn step(before: CaseStatus, after: Option<StatusIn>, has_note: bool) -> Option<CaseStep> {
+    match after {
+        Some(after) if CaseStatus::from(after) != before => Some(match after {
+            StatusIn::Open => CaseStep::Reopened,
+            StatusIn::Acknowledged => CaseStep::Acknowledged,
+            StatusIn::Resolved => CaseStep::Resolved,
+        }),
+        Some(_) | None => has_note.then_some(CaseStep::Noted),
+    }
+}
+
+/// Records what somebody did, and waits until it is to be seen.
+fn record(app: &App, caller: &Caller, change: CaseChange) -> Result<(), Problem> {
+    app.operator.change_case(change, &caller.by)?;
+    if app.operator.is_stored() {
+        return Ok(());
+    }
+    let detail = "It is recorded in the journal, but the database does not take it yet. Look at the disk, then at the case again.";
+    Err(Problem::new(Kind::Unavailable, detail))
 }
 
 /// A page of escalations, newest first.
@@ -236,14 +372,21 @@ struct EscalationOut {
     agent: String,
     run: Option<String>,
     reason: String,
+    /// The record that stopped it.
+    seq: u64,
     opened_at: String,
-    /// `open` or `closed`.
+    /// `open`, `acknowledged` or `resolved`.
     status: &'static str,
     /// Who looks after it.
     owner: Option<String>,
-    notes: String,
+    acknowledged_by: Option<String>,
+    acknowledged_at: Option<String>,
     resolved_at: Option<String>,
     resolved_by: Option<String>,
+    /// Who did what with it, oldest first.
+    history: Vec<StepOut>,
+    /// Its page on the dashboard, which alerts link to.
+    page: String,
     /// The agent's last words.
     summary: Option<String>,
     /// The role it ran under.
@@ -268,7 +411,13 @@ impl EscalationOut {
     fn of(app: &App, escalation: Escalation) -> EscalationOut {
         let mut used = kept_json(&escalation.facts);
         let mut taken = |key: &str| used.as_object_mut()?.remove(key)?.as_str().map(str::to_owned);
+        let acknowledged = latest(&escalation.history, CaseStep::Acknowledged);
         EscalationOut {
+            acknowledged_by: acknowledged.map(|entry| entry.by.to_string()),
+            acknowledged_at: acknowledged.map(|entry| moment(entry.at)),
+            history: escalation.history.iter().map(StepOut::of).collect(),
+            page: format!("/needs-human?case={}", escalation.id),
+            seq: escalation.seq,
             role: taken("role"),
             issue: taken("issue"),
             branch: taken("branch"),
@@ -283,12 +432,27 @@ impl EscalationOut {
             opened_at: moment(escalation.opened_at),
             status: status_name(escalation.status),
             owner: escalation.owner.map(Into::into),
-            notes: escalation.notes,
             resolved_at: escalation.resolved_at.map(moment),
             resolved_by: escalation.resolved_by.map(Into::into),
             version: escalation.version,
         }
     }
+}
+
+/// Shows an escalation.
+#[utoipa::path(get, path = "/api/escalations/{id}", tag = "cases", params(CasePath),
+    responses((status = 200, body = EscalationOut, headers(("etag" = String)))))]
+async fn escalation(
+    State(app): State<App>,
+    PathIn(path): PathIn<CasePath>,
+) -> Result<Tagged<EscalationOut>, Problem> {
+    let asked = Arc::clone(&app);
+    app.work(move || {
+        let found = asked.store_here().escalation(&path.id)?;
+        let found = found.ok_or_else(|| Problem::not_found("escalation", &path.id))?;
+        Ok(Tagged(found.version, EscalationOut::of(&asked, found)))
+    })
+    .await
 }
 
 /// Lists who is needed where.
@@ -311,14 +475,15 @@ struct EscalationChange {
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<String>, min_length = 1, max_length = 256, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$")]
     owner: Option<Option<String>>,
-    #[schema(max_length = 16384)]
-    notes: Option<String>,
-    /// true = somebody has looked; false = it is open again.
-    resolved: Option<bool>,
+    #[serde(default)]
+    status: Option<StatusIn>,
+    /// What was found out or done. It is added to the escalation's history.
+    #[schema(max_length = 4096)]
+    note: Option<String>,
 }
 
-/// Takes an escalation, writes notes, or resolves it. The run stays at its limit: `extend` releases it, and closes its
-/// escalation.
+/// Assigns, acknowledges or resolves an escalation, opens it again, or adds a note. The run stays at its limit: `extend`
+/// releases it, and resolves its escalation.
 #[utoipa::path(patch, path = "/api/escalations/{id}", tag = "cases",
     params(CasePath, IfMatchGiven),
     request_body = EscalationChange, responses((status = 200, body = EscalationOut, headers(("etag" = String)))))]
@@ -331,45 +496,40 @@ async fn change_escalation(
 ) -> Result<Tagged<EscalationOut>, Problem> {
     let mut checks = Checks::default();
     change.owner.iter().flatten().for_each(|owner| checks.line("owner", owner, 256));
-    change.notes.iter().for_each(|notes| checks.text("notes", notes, TEXT_MAX));
     checks.done()?;
-    let (now, alerts_api, asked) = (app.now(), Arc::clone(&app.alerts_api), Arc::clone(&app));
-    app.store(move |store| {
-        let found = store.escalation(&path.id)?;
-        let mut escalation = found.ok_or_else(|| Problem::not_found("escalation", &path.id))?;
+    let mut note = checked_note(change.note)?;
+    let asked = Arc::clone(&app);
+    app.work(move || {
+        let _edit = asked.edit();
+        let find = || {
+            let found = asked.store_here().escalation(&path.id)?;
+            found.ok_or_else(|| Problem::not_found("escalation", &path.id))
+        };
+        let escalation = find()?;
         if_match.check(escalation.version)?;
-        let was_open = escalation.status == CaseStatus::Open;
-        change.apply(&mut escalation, &caller, now);
-        escalation.version = store.update_escalation(&escalation)?;
-        if was_open && escalation.status == CaseStatus::Closed {
-            let run = escalation.run.as_deref().unwrap_or_default();
-            alerts_api.escalation_resolved(&escalation.id, &escalation.agent, run, &caller.by);
+        let case = |step, owner, note| CaseChange {
+            kind: CaseKind::Escalation,
+            id: escalation.id.clone(),
+            step,
+            owner,
+            note,
+        };
+        let status = step(escalation.status, change.status, note.is_some());
+        let owner = change.owner.map(|owner| owner.map(Name::from));
+        if let Some(owner) = owner.filter(|owner| *owner != escalation.owner) {
+            // A note that comes with nothing else says why it was assigned.
+            let why = if status == Some(CaseStep::Noted) { note.take() } else { None };
+            record(&asked, &caller, case(CaseStep::Assigned, owner, why))?;
         }
-        Ok::<_, Problem>(Tagged(escalation.version, EscalationOut::of(&asked, escalation)))
+        if let Some(status) = status.filter(|status| *status != CaseStep::Noted || note.is_some()) {
+            record(&asked, &caller, case(status, None, note))?;
+        }
+        if status == Some(CaseStep::Resolved) {
+            let run = escalation.run.as_deref().unwrap_or_default();
+            asked.alerts_api.escalation_resolved(&escalation.id, &escalation.agent, run, &caller.by);
+        }
+        let escalation = find()?;
+        Ok(Tagged(escalation.version, EscalationOut::of(&asked, escalation)))
     })
     .await
-}
-
-impl EscalationChange {
-    fn apply(self, escalation: &mut Escalation, caller: &Caller, now: i64) {
-        if let Some(owner) = self.owner {
-            escalation.owner = owner.map(Into::into);
-        }
-        if let Some(notes) = self.notes {
-            escalation.notes = notes;
-        }
-        match self.resolved {
-            Some(true) if escalation.status == CaseStatus::Open => {
-                escalation.status = CaseStatus::Closed;
-                escalation.resolved_at = Some(now);
-                escalation.resolved_by = Some(caller.by.clone());
-            }
-            Some(false) => {
-                escalation.status = CaseStatus::Open;
-                escalation.resolved_at = None;
-                escalation.resolved_by = None;
-            }
-            Some(true) | None => {}
-        }
-    }
 }

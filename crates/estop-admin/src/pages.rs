@@ -6,6 +6,7 @@
 mod agent;
 mod alerts;
 mod assets;
+mod cases;
 mod charts;
 mod connect;
 mod effect;

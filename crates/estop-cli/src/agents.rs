@@ -32,7 +32,7 @@ enum Command {
     List,
     /// Show one agent
     Show(NameArgs),
-    /// Switch an agent on; its loop window and counters begin anew, and its incidents are closed
+    /// Switch an agent on; its loop window and counters begin anew, and its incidents are resolved
     Activate(NameArgs),
     /// Switch an agent off: its requests in progress are ended, and it stays off
     Deactivate(NameArgs),

@@ -1,4 +1,4 @@
-//! `estop incidents …` and `estop escalations …`: what was stopped, where a person is needed, and closing what was looked at.
+//! `estop incidents …` and `estop escalations …`: what was stopped, where a person is needed, and what people did about it.
 
 use clap::builder::PossibleValuesParser;
 use estop_config::printable::{escaped, escaped_within};
@@ -34,15 +34,38 @@ pub struct EscalationsArgs {
 enum IncidentsCommand {
     /// List them, newest first
     List(Filter),
-    /// Close one; the agent stays as it is
-    Close(CaseArgs),
+    /// Show one: what was stopped, and who did what since
+    Show {
+        /// Its id, as the list shows it
+        id: String,
+    },
+    /// Say that you are looking at it; the agent stays as it is
+    Ack(CaseArgs),
+    /// Say that it is done; the agent stays as it is
+    Resolve(CaseArgs),
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum EscalationsCommand {
     /// List them, newest first
     List(Filter),
-    /// Close one; the run stays at its limit
+    /// Show one: what reached its limit, and who did what since
+    Show {
+        /// Its id, as the list shows it
+        id: String,
+    },
+    /// Say who looks after it
+    Assign {
+        /// Its id, as the list shows it
+        id: String,
+        /// Who; '' for nobody
+        #[arg(value_name = "OWNER")]
+        owner: String,
+        /// Why, in a sentence
+        #[arg(long, value_name = "TEXT")]
+        note: Option<String>,
+    },
+    /// Say that it is done; the run stays at its limit
     Resolve(CaseArgs),
 }
 
@@ -50,7 +73,7 @@ enum EscalationsCommand {
 struct CaseArgs {
     /// Its id, as the list shows it
     id: String,
-    /// What was found out
+    /// What was found out or done
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
 }
@@ -61,7 +84,7 @@ struct Filter {
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
     /// In this status
-    #[arg(long, value_parser = PossibleValuesParser::new(["open", "closed"]))]
+    #[arg(long, value_parser = PossibleValuesParser::new(["open", "acknowledged", "resolved", "unresolved"]))]
     status: Option<String>,
     /// At most so many
     #[arg(long, value_name = "N", default_value_t = 50)]
@@ -80,11 +103,9 @@ pub fn incidents(args: &IncidentsArgs) -> anyhow::Result<Exit> {
     let daemon = args.daemon.daemon()?;
     let filter = match &args.command {
         IncidentsCommand::List(filter) => filter,
-        IncidentsCommand::Close(case) => {
-            let mut change = json!({"status": "closed"});
-            case.note.iter().for_each(|note| change["resolution"] = json!(note));
-            return close(&daemon, "incidents", &case.id, &change);
-        }
+        IncidentsCommand::Show { id } => return show(&daemon, "incidents", id, "summary"),
+        IncidentsCommand::Ack(case) => return change(&daemon, "incidents", case, "acknowledged"),
+        IncidentsCommand::Resolve(case) => return change(&daemon, "incidents", case, "resolved"),
     };
     let incidents = daemon.list(filter.of("/api/incidents", "incidents"))?;
     let heading = ["id", "opened", "agent", "run", "kind", "status", "summary"];
@@ -109,11 +130,18 @@ pub fn escalations(args: &EscalationsArgs) -> anyhow::Result<Exit> {
     let daemon = args.daemon.daemon()?;
     let filter = match &args.command {
         EscalationsCommand::List(filter) => filter,
-        EscalationsCommand::Resolve(case) => {
-            let mut change = json!({"resolved": true});
-            case.note.iter().for_each(|note| change["notes"] = json!(note));
-            return close(&daemon, "escalations", &case.id, &change);
+        EscalationsCommand::Show { id } => return show(&daemon, "escalations", id, "reason"),
+        EscalationsCommand::Assign { id, owner, note } => {
+            let owner = Some(owner.as_str()).filter(|owner| !owner.is_empty());
+            let mut change = json!({"owner": owner});
+            note.iter().for_each(|note| change["note"] = json!(note));
+            let done = owner.map_or_else(
+                || format!("{} is assigned to nobody.", escaped(id)),
+                |owner| format!("{} is assigned to {}.", escaped(id), escaped(owner)),
+            );
+            return send(&daemon, "escalations", id, &change, &done);
         }
+        EscalationsCommand::Resolve(case) => return change(&daemon, "escalations", case, "resolved"),
     };
     let escalations = daemon.list(filter.of("/api/escalations", "escalations"))?;
     let heading =
@@ -141,20 +169,66 @@ pub fn escalations(args: &EscalationsArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Fine)
 }
 
-/// Closes a case, and says what that does not release.
-fn close(daemon: &Daemon, kind: &str, id: &str, change: &Value) -> anyhow::Result<Exit> {
-    let closed = daemon.send(Method::PATCH, path(&[kind, id]), Some(change))?;
-    daemon.say(&closed, |closed| {
-        let next = closed["next"].as_str().map(|next| format!(" {}", escaped(next))).unwrap_or_default();
-        format!("Closed {}.{next}", escaped(id))
+/// Brings a case into a status.
+fn change(daemon: &Daemon, kind: &str, case: &CaseArgs, status: &str) -> anyhow::Result<Exit> {
+    let mut change = json!({"status": status});
+    case.note.iter().for_each(|note| change["note"] = json!(note));
+    send(daemon, kind, &case.id, &change, &format!("{} is {status}.", escaped(&case.id)))
+}
+
+/// Changes a case, and says what that does not release.
+fn send(daemon: &Daemon, kind: &str, id: &str, change: &Value, done: &str) -> anyhow::Result<Exit> {
+    let changed = daemon.send(Method::PATCH, path(&[kind, id]), Some(change))?;
+    daemon.say(&changed, |changed| {
+        let next = changed["next"].as_str().map(|next| format!(" {}", escaped(next))).unwrap_or_default();
+        format!("{done}{next}")
     })?;
     Ok(Exit::Fine)
 }
 
-/// What to do about the newest that is open.
+/// Shows a case: `what` names the field that says what happened.
+fn show(daemon: &Daemon, kind: &str, id: &str, what: &str) -> anyhow::Result<Exit> {
+    let case = daemon.send(Method::GET, path(&[kind, id]), None)?;
+    daemon.say(&case, |case| {
+        let mut lines = vec![
+            format!("{}: {}", cell(&case["id"]), cell(&case[what])),
+            format!("Status: {}", cell(&case["status"])),
+            format!("Agent: {}", cell(&case["agent"])),
+            format!("Opened: {}", moment(&case["opened_at"])),
+            format!("Record: {}", cell(&case["seq"])),
+        ];
+        let mut add = |label: &str, value: &Value| {
+            if !value.is_null() {
+                lines.push(format!("{label}: {}", cell(value)));
+            }
+        };
+        add("Run", &case["run"]);
+        add("Owner", &case["owner"]);
+        add("Reopens", &case["earlier"]);
+        add("Reopened by", &case["later"]);
+        if kind == "escalations" {
+            add("Agent's summary", &case["summary"]);
+            add("Branch", &case["branch"]);
+            add("Session", &case["session"]);
+        }
+        add("Dashboard", &case["page"]);
+        for step in case["history"].as_array().into_iter().flatten() {
+            let to =
+                step["owner"].as_str().map(|owner| format!(" to {}", escaped(owner))).unwrap_or_default();
+            let note = step["note"].as_str().map(|note| format!(": {}", escaped(note))).unwrap_or_default();
+            let (at, done, by) = (moment(&step["at"]), cell(&step["step"]), cell(&step["by"]));
+            lines.push(format!("{at}  {done}{to} by {by}{note}"));
+        }
+        lines.extend(case["next"].as_str().map(|next| format!("\n{}", escaped(next))));
+        lines.join("\n")
+    })?;
+    Ok(Exit::Fine)
+}
+
+/// What to do about the newest that is not resolved.
 fn newest_open(escalations: &Value) -> Option<String> {
     let all = escalations["escalations"].as_array()?;
-    let open = all.iter().find(|escalation| escalation["status"] == "open")?;
+    let open = all.iter().find(|escalation| escalation["status"] != "resolved")?;
     Some(format!("{}: {}", cell(&open["id"]), escaped(open["next"].as_str()?)))
 }
 

@@ -28,7 +28,7 @@ enum Command {
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: usize,
     },
-    /// Give a run that reached a limit another full allowance, and close its escalation
+    /// Give a run that reached a limit another full allowance, and resolve its escalation
     Extend {
         /// The agent's name
         #[arg(value_parser = NonEmptyStringValueParser::new())]

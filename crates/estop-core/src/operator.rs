@@ -21,7 +21,7 @@ use crate::policy_file::{PolicyError, PolicyIn};
 use crate::run::RunView;
 use crate::system::button::{Latched, Press, Unlock};
 use crate::system::proof_test::{ProofTest, ProofTestError, ProofTests};
-use crate::system::{GateView, SystemDecision};
+use crate::system::{CaseChange, GateView, SystemDecision};
 use crate::tags::Tags;
 use crate::tripwire::activity::ActivityState;
 
@@ -123,6 +123,10 @@ pub trait Operator: Send + Sync {
 
     /// Writes down that a token or a key was made or taken back, or that other people are told. On the disk before it returns.
     fn access_changed(&self, what: &str, by: &str);
+
+    /// Somebody acknowledged, resolved or wrote down something about an incident or an escalation. On the disk before it
+    /// returns; the store has it once [`Operator::is_stored`] says so.
+    fn change_case(&self, change: CaseChange, by: &str) -> Result<(), OperatorError>;
 
     /// Whether everything that was done so far is on the disk. May wait for it.
     fn is_kept(&self) -> bool;

@@ -9,7 +9,7 @@ pub mod proof_test;
 
 use serde::{Deserialize, Serialize};
 
-pub use event::{KillReason, SettingChange, SystemEvent};
+pub use event::{CaseChange, CaseKind, CaseStep, KillReason, SettingChange, SystemEvent};
 
 use crate::time::Now;
 
@@ -226,6 +226,7 @@ impl System {
             | SystemEvent::FleetBudgetRenewed { .. }
             | SystemEvent::AccessChanged { .. }
             | SystemEvent::SettingsChanged { .. }
+            | SystemEvent::CaseChanged { .. }
             | SystemEvent::TriggerChanged { .. }
             | SystemEvent::PartChanged { .. }
             | SystemEvent::ProofTested { .. }

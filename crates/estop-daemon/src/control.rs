@@ -22,7 +22,7 @@ use estop_core::policy::{Policy, Preset};
 use estop_core::printed_command::Commands;
 use estop_core::system::button::{Latched, Press, Unlock};
 use estop_core::system::proof_test::{ProofTest, ProofTestError, ProofTests};
-use estop_core::system::{Channel, GateView, SystemDecision, SystemOutcome};
+use estop_core::system::{CaseChange, Channel, GateView, SystemDecision, SystemOutcome};
 use estop_gateway::{Agent, Engine, Gateway, KeyRing, NotPersisted, Over, is_agent_name};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -304,6 +304,14 @@ impl Operator for Controller {
     fn access_changed(&self, what: &str, by: &str) {
         self.engine.access_changed(by, what);
         self.keep_or_say();
+    }
+
+    fn change_case(&self, change: CaseChange, by: &str) -> Result<(), OperatorError> {
+        let mut key = [0; 32];
+        getrandom::fill(&mut key)
+            .map_err(|_| OperatorError::MustNotRun("the system gave no random numbers".to_owned()))?;
+        self.engine.case_changed(by, change, key);
+        self.keep()
     }
 
     fn is_kept(&self) -> bool {

@@ -66,6 +66,7 @@ fn event(change: &PartChange, at: i64) -> AlertEvent {
         cause,
         evidence: sentence(change),
         by: None,
+        incident: None,
         cost: Cost::default(),
         detail: Detail::None,
     }

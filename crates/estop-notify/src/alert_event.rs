@@ -133,6 +133,9 @@ pub struct AlertEvent {
     /// By whom, where a person or a device did it.
     #[serde(default)]
     pub by: Option<Name>,
+    /// The incident it opened or that is over with it: where its link leads.
+    #[serde(default)]
+    pub incident: Option<Name>,
     /// What it cost.
     #[serde(default)]
     pub cost: Cost,

@@ -128,8 +128,16 @@ impl Words {
 
     fn link(&self, told: &AlertEvent) -> Option<String> {
         let base = self.dashboard.as_deref()?;
+        if let Some(incident) = &told.incident {
+            return Some(format!("{base}/incidents/{}", encoded(incident)));
+        }
         let path = match (told.alert, &told.agent) {
-            (AlertType::CircuitBreaker, _) => "/needs-human".to_owned(),
+            (AlertType::CircuitBreaker, _) => match &told.detail {
+                Detail::Escalation(seen) => format!("/needs-human?case={}", encoded(&seen.id)),
+                Detail::None | Detail::Budget(_) | Detail::Shut(_) | Detail::Checkpoint { .. } => {
+                    "/needs-human".to_owned()
+                }
+            },
             (AlertType::AdminToken, _) => "/settings".to_owned(),
             (
                 AlertType::SystemKill

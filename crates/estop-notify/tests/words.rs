@@ -59,6 +59,7 @@ fn all() -> Vec<AlertEvent> {
         ),
         button.clone(),
         AlertEvent {
+            incident: None,
             cost: Cost { run: None, today: Some(NanoUsd(94_000_000_000)) },
             ..of(
                 AlertType::Watchdog,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use estop_core::agent::standing::Standing;
 use estop_core::ids::{Hash64, Name};
 
-use crate::cases::{Escalation, Incident};
+use crate::cases::{CaseUpdate, Escalation, Incident};
 use crate::error::StoreError;
 use crate::ledger::Spend;
 use crate::runs::Run;
@@ -32,6 +32,9 @@ pub struct JournalBatch {
     pub incidents: Vec<Incident>,
     /// Escalations that were opened.
     pub escalations: Vec<Escalation>,
+    /// Incidents and escalations that people changed or answered, in the order of their records. Each changes only cases
+    /// of records before it.
+    pub case_updates: Vec<CaseUpdate>,
     /// Up to which record this is what follows.
     pub cursor: Option<Cursor>,
 }

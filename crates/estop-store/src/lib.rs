@@ -38,7 +38,10 @@ pub use alerts::{
     LoggedDelivery, NewAlert, Waiting,
 };
 pub use backup::{Backup, backup, check_unpacked, unpack};
-pub use cases::{CaseFilter, CaseStatus, Cases, Escalation, Incident, OpenCases};
+pub use cases::{
+    CaseEntry, CaseFilter, CaseStatus, CaseTarget, CaseUpdate, Cases, Escalation, Incident, OpenCases,
+    StatusFilter,
+};
 pub use data_folder::{DataDirError, FileId, check_folder, open_regular};
 pub use error::{OpenError, StoreError};
 pub use journal::{

@@ -81,7 +81,9 @@ contract! {
         po_2_the_account_of_all_is_kept_with_its_batch;
     cases:
         tw_7_cases_are_opened_with_their_batch_and_once,
-        ui_1_a_case_is_edited_by_one_person_at_a_time,
+        ev_3_steps_change_the_status_and_stay_in_the_history,
+        ev_3_an_answer_resolves_what_was_opened_before_it_alone,
+        ev_3_the_same_within_an_hour_reopens_the_incident,
         ui_1_cases_are_listed_newest_first_page_by_page;
     alerts:
         st_1_alert_rules_are_kept,

@@ -89,7 +89,7 @@ pub(crate) const ROUTES: &[(&str, &[(&str, Needs)])] = &[
     ("/api/incidents", &[("GET", VIEWER)]),
     ("/api/incidents/{id}", &[("GET", VIEWER), ("PATCH", OPERATOR)]),
     ("/api/escalations", &[("GET", VIEWER)]),
-    ("/api/escalations/{id}", &[("PATCH", OPERATOR)]),
+    ("/api/escalations/{id}", &[("GET", VIEWER), ("PATCH", OPERATOR)]),
     ("/api/alerts/channels", &[("GET", VIEWER)]),
     ("/api/alerts/channels/{name}/test", &[("POST", OPERATOR)]),
     ("/api/alerts/deliveries", &[("GET", VIEWER)]),

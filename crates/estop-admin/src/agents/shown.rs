@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use super::overrides;
 use super::row::Found;
 use super::snooze::SnoozeOut;
-use crate::cases::ClosedOut;
+use crate::cases::ResolvedOut;
 use crate::output::{AmountOut, moment, tenths};
 use crate::state::App;
 
@@ -115,7 +115,7 @@ pub(crate) struct AgentCommandOut {
     /// What was done, and what still stands in the agent's way.
     pub(super) message: String,
     /// Cases that are answered by it.
-    pub(super) closed: ClosedOut,
+    pub(super) resolved: ResolvedOut,
 }
 
 impl AgentOut {

@@ -1,98 +1,80 @@
-//! Cases that are answered by what a person did elsewhere (EV-3): activating or resuming an agent closes its incidents,
-//! extending a run closes its escalation.
+//! Cases that are answered by what a person did elsewhere (EV-3): activating or resuming an agent resolves its incidents,
+//! extending a run resolves its escalation. The rows follow from the record of what was done; here it is only seen which.
 //!
-//! A case is stored up to 200 ms after what opened it. The record of what the person did is stored after it: once the store
-//! has that record, no case that it answers is missed.
+//! A case is stored up to 200 ms after what opened it, and so is its answer: the store is waited for, before and after.
 
 use estop_core::agent::status::AgentStatus;
 use estop_core::escalation_text::what_next;
 use estop_core::ids::Name;
-use estop_core::operator::AgentCommand;
-use estop_store::{CaseFilter, CaseStatus, Escalation, Incident, StoreError};
+use estop_store::{CaseFilter, CaseStatus, Escalation, StatusFilter};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::problem::Problem;
 use crate::state::App;
 
-/// Cases read at a time.
-const PAGE: usize = 100;
-/// Pages read at most: somebody else may open or change cases meanwhile.
-const PAGES_MAX: usize = 100;
+/// Cases that are looked at, of each kind: nobody reads more in one sentence.
+const CASES_MAX: usize = 100;
 
-/// Which cases were closed with it.
+/// Which cases were resolved with it.
 #[derive(Default, Serialize, ToSchema)]
-#[schema(as = ClosedCases)]
-pub(crate) struct ClosedOut {
+#[schema(as = ResolvedCases)]
+pub(crate) struct ResolvedOut {
     /// Ids of incidents.
     incidents: Vec<String>,
     /// Ids of escalations.
     escalations: Vec<String>,
 }
 
-/// Closes the open incidents of an agent that works again.
-pub(crate) fn close_incidents(
-    app: &App,
-    agent: &str,
-    by: &str,
-    did: AgentCommand,
-) -> Result<ClosedOut, Problem> {
-    let did = if did == AgentCommand::Resume { "resumed" } else { "activated" };
-    app.operator.is_stored();
-    let store = app.store_here();
-    let read = |filter: &CaseFilter| store.incidents(filter, PAGE);
-    let place = |incident: &Incident| (incident.opened_at, incident.id.clone());
-    let mut closed = ClosedOut::default();
-    each_open(agent, read, place, |mut incident| {
-        incident.status = CaseStatus::Closed;
-        incident.resolution.get_or_insert_with(|| format!("{by} {did} the agent."));
-        if is_done(store.update_incident(&incident))? {
-            closed.incidents.push(incident.id.into());
-        }
-        Ok(())
-    })?;
-    Ok(closed)
+/// The cases of an agent that a person may answer.
+#[derive(Default)]
+pub(crate) struct UnresolvedCases {
+    incidents: Vec<Name>,
+    escalations: Vec<Name>,
 }
 
-/// Closes the open escalations of a run that goes on; `None` = the run without a name.
-pub(crate) fn close_escalations(
-    app: &App,
-    agent: &str,
-    run: Option<&str>,
-    by: &str,
-) -> Result<ClosedOut, Problem> {
+/// The cases of an agent that are not resolved. Something is done whether they can be read or not.
+pub(crate) fn unresolved(app: &App, agent: &str) -> UnresolvedCases {
     app.operator.is_stored();
+    let status = Some(StatusFilter::Unresolved);
+    let filter = CaseFilter { agent: Some(agent.into()), status, before: None };
     let store = app.store_here();
-    let read = |filter: &CaseFilter| store.escalations(filter, PAGE);
-    let place = |escalation: &Escalation| (escalation.opened_at, escalation.id.clone());
-    let mut closed = ClosedOut::default();
-    each_open(agent, read, place, |mut escalation| {
-        if escalation.run.as_deref() != run {
-            return Ok(());
-        }
-        escalation.status = CaseStatus::Closed;
-        escalation.resolved_at = Some(app.now());
-        escalation.resolved_by = Some(by.into());
-        if is_done(store.update_escalation(&escalation))? {
-            closed.escalations.push(escalation.id.into());
-        }
-        Ok(())
-    })?;
-    Ok(closed)
-}
-
-impl ClosedOut {
-    pub(crate) fn and(mut self, other: ClosedOut) -> ClosedOut {
-        self.incidents.extend(other.incidents);
-        self.escalations.extend(other.escalations);
-        self
+    let incidents = store.incidents(&filter, CASES_MAX).unwrap_or_default();
+    let escalations = store.escalations(&filter, CASES_MAX).unwrap_or_default();
+    UnresolvedCases {
+        incidents: incidents.into_iter().map(|incident| incident.id).collect(),
+        escalations: escalations.into_iter().map(|escalation| escalation.id).collect(),
     }
+}
 
+impl UnresolvedCases {
+    /// Those that are resolved since.
+    pub(crate) fn resolved(self, app: &App) -> Result<ResolvedOut, Problem> {
+        app.operator.is_stored();
+        let store = app.store_here();
+        let mut out = ResolvedOut::default();
+        for id in self.incidents {
+            let found = store.incident(&id)?;
+            if found.is_some_and(|incident| incident.status == CaseStatus::Resolved) {
+                out.incidents.push(id.into());
+            }
+        }
+        for id in self.escalations {
+            let found = store.escalation(&id)?;
+            if found.is_some_and(|escalation| escalation.status == CaseStatus::Resolved) {
+                out.escalations.push(id.into());
+            }
+        }
+        Ok(out)
+    }
+}
+
+impl ResolvedOut {
     pub(crate) fn escalations(&self) -> &[String] {
         &self.escalations
     }
 
-    /// ` Closed with it: incident coder-12.`; nothing if nothing was.
+    /// ` Resolved with it: incident coder-12.`; nothing if nothing was.
     pub(crate) fn sentence(&self) -> String {
         let named = |what: &str, ids: &[String]| {
             let many = if ids.len() == 1 { "" } else { "s" };
@@ -100,7 +82,7 @@ impl ClosedOut {
         };
         let parts = [named("incident", &self.incidents), named("escalation", &self.escalations)];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
-        if parts.is_empty() { String::new() } else { format!(" Closed with it: {}.", parts.join("; ")) }
+        if parts.is_empty() { String::new() } else { format!(" Resolved with it: {}.", parts.join("; ")) }
     }
 }
 
@@ -115,45 +97,17 @@ pub(super) fn next_step(app: &App, escalation: &Escalation) -> String {
     let (agent, run) = (&escalation.agent, escalation.run.as_deref());
     let next = what_next(agent, run, &app.place.commands);
     match (is_held(app, agent, run), escalation.status) {
-        (true, CaseStatus::Open) => next,
-        (true, CaseStatus::Closed) => format!("This is closed, but the run stays at its limit. {next}"),
-        (false, CaseStatus::Open) => "The run is not at its limit any more: this can be closed.".to_owned(),
-        (false, CaseStatus::Closed) => "Nothing is left to do: the run is not at its limit.".to_owned(),
+        (true, CaseStatus::Open | CaseStatus::Acknowledged) => next,
+        (true, CaseStatus::Resolved) => format!("This is resolved, but the run stays at its limit. {next}"),
+        (false, CaseStatus::Open | CaseStatus::Acknowledged) => {
+            "The run is not at its limit any more: this can be resolved.".to_owned()
+        }
+        (false, CaseStatus::Resolved) => "Nothing is left to do: the run is not at its limit.".to_owned(),
     }
 }
 
-/// What closing an incident does not release.
+/// What resolving an incident does not release.
 pub(super) fn stays_stopped(app: &App, agent: &str) -> Option<String> {
     let view = app.operator.agent(agent)?;
     AgentStatus::of_standing(agent, view.standing, None, &app.place.commands).map(|status| status.sentence)
-}
-
-/// Whether it was changed. One that somebody else changed at the same moment is theirs.
-fn is_done(updated: Result<u64, StoreError>) -> Result<bool, Problem> {
-    match updated {
-        Ok(_) => Ok(true),
-        Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Every open case of an agent, newest first.
-fn each_open<T>(
-    agent: &str,
-    read: impl Fn(&CaseFilter) -> Result<Vec<T>, StoreError>,
-    place: impl Fn(&T) -> (i64, Name),
-    mut close: impl FnMut(T) -> Result<(), Problem>,
-) -> Result<(), Problem> {
-    let mut filter = CaseFilter { agent: Some(agent.into()), status: Some(CaseStatus::Open), before: None };
-    for _ in 0..PAGES_MAX {
-        let found = read(&filter)?;
-        let Some(last) = found.last().map(&place) else { break };
-        let is_last = found.len() < PAGE;
-        found.into_iter().try_for_each(&mut close)?;
-        if is_last {
-            break;
-        }
-        filter.before = Some(last);
-    }
-    Ok(())
 }

@@ -5,16 +5,19 @@ use axum::Extension;
 use axum::extract::{Path, Query, State};
 use estop_core::agent::standing::Standing;
 use estop_core::policy::Policy;
-use estop_store::{CaseFilter, CaseStatus, EventFilter, EventKey, Incident, StoreError};
+use estop_core::system::SYSTEM;
+use estop_store::{CaseFilter, CaseStatus, EventFilter, EventKey, Incident, StatusFilter, StoreError};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::cases::Lifecycle;
 use super::effect;
 use super::frame::Frame;
 use super::shown::{Badge, EventRow, when};
 use super::{Page, made};
 use crate::access::Caller;
 use crate::background::{JobOut, of_incident};
+use crate::cases::find_incident;
 use crate::output::{kept_json, moment, read_time_cursor, time_cursor};
 use crate::problem::Problem;
 use crate::state::App;
@@ -30,11 +33,13 @@ pub(super) struct PageQuery {
     #[serde(default)]
     show: String,
     before: Option<String>,
+    /// One escalation, for links in alerts.
+    pub(super) case: Option<String>,
 }
 
 impl PageQuery {
     pub(super) fn filter(&self) -> Result<CaseFilter, Problem> {
-        let status = (!self.is_all()).then_some(CaseStatus::Open);
+        let status = (!self.is_all()).then_some(StatusFilter::Unresolved);
         Ok(CaseFilter { agent: None, status, before: read_time_cursor(self.before.as_deref())? })
     }
 
@@ -61,6 +66,8 @@ struct ListPage {
 struct Row {
     id: String,
     agent: String,
+    /// It is no agent's: the button was pressed.
+    is_system: bool,
     kind: String,
     summary: String,
     at: String,
@@ -73,6 +80,7 @@ impl Row {
         Row {
             id: incident.id.to_string(),
             agent: incident.agent.to_string(),
+            is_system: &*incident.agent == SYSTEM,
             kind: incident.kind.replace('_', " "),
             summary: incident.summary.clone(),
             at: moment(incident.opened_at),
@@ -85,7 +93,8 @@ impl Row {
 pub(super) fn case_badge(status: CaseStatus) -> Badge {
     match status {
         CaseStatus::Open => Badge::new("stop", "open"),
-        CaseStatus::Closed => Badge::new("", "closed"),
+        CaseStatus::Acknowledged => Badge::new("near", "acknowledged"),
+        CaseStatus::Resolved => Badge::new("", "resolved"),
     }
 }
 
@@ -113,7 +122,6 @@ struct OnePage {
     frame: Frame,
     i: Row,
     run: Option<String>,
-    open: bool,
     may_activate: bool,
     seq: u64,
     /// The command that proves that the record was not changed.
@@ -125,7 +133,9 @@ struct OnePage {
     matched: Vec<Matched>,
     timeline: Vec<EventRow>,
     background: Vec<JobOut>,
-    resolution: String,
+    earlier: Option<String>,
+    later: Option<String>,
+    lifecycle: Lifecycle,
 }
 
 struct Score {
@@ -169,21 +179,23 @@ pub(super) async fn one(
     Path(id): Path<String>,
     Query(asked): Query<effect::PageQuery>,
 ) -> Page {
-    let named = id.clone();
-    let found = app.store(move |store| store.incident(&named)).await?;
-    let incident = found.ok_or_else(|| Problem::not_found("incident", &id))?;
+    let incident = app.store(move |store| find_incident(store, &id)).await?;
     let effect = effect::shown(&app, &incident.agent, &asked).await;
     made(app, move |app| {
         let evidence = kept_json(&incident.evidence);
         let view = app.operator.agent(&incident.agent);
         let standing = view.as_ref().map(|view| view.standing);
+        let may_activate = matches!(standing, Some(Standing::Inactive { .. }));
+        let resolve = if may_activate { "Resolve (agent stays stopped)" } else { "Resolve" };
+        let api = format!("/api/incidents/{}", incident.id);
+        let lifecycle =
+            Lifecycle::of((&incident.id, api), incident.status, &incident.history, resolve, app.now());
         let matched = evidence["evidence"].as_array().map(Vec::as_slice).unwrap_or_default();
         Ok(OnePage {
             frame: Frame::of(app, &caller, "/incidents", &incident.summary)?,
             i: Row::of(&incident, app.now()),
             run: incident.run.map(Into::into),
-            open: incident.status == CaseStatus::Open,
-            may_activate: matches!(standing, Some(Standing::Inactive { .. })),
+            may_activate,
             seq: incident.seq,
             prove: format!("{} | estop verify", app.place.commands.make("journal export")),
             reason: evidence["reason"].as_str().unwrap_or(&incident.summary).to_owned(),
@@ -193,7 +205,9 @@ pub(super) async fn one(
             timeline: timeline(app, &incident.agent, incident.seq)?,
             background: of_incident(app.operator.background(), &incident.agent, incident.opened_at),
             matched: matched.iter().map(matched_of).collect(),
-            resolution: incident.resolution.unwrap_or_default(),
+            earlier: incident.earlier.map(Into::into),
+            later: incident.later.map(Into::into),
+            lifecycle,
         })
     })
     .await

@@ -3,8 +3,9 @@
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Query, State};
-use estop_store::{CaseStatus, Escalation};
+use estop_store::Escalation;
 
+use super::cases::Lifecycle;
 use super::frame::Frame;
 use super::incidents::{PageQuery, case_badge};
 use super::shown::{Badge, when};
@@ -34,9 +35,7 @@ struct Case {
     at: String,
     when: String,
     badge: Badge,
-    open: bool,
-    owner: String,
-    notes: String,
+    lifecycle: Lifecycle,
     summary: Option<String>,
 }
 
@@ -46,7 +45,11 @@ pub(super) async fn page(
     Query(asked): Query<PageQuery>,
 ) -> Page {
     made(app, move |app| {
-        let found = app.store_here().escalations(&asked.filter()?, ROWS)?;
+        let store = app.store_here();
+        let found = match &asked.case {
+            Some(id) => store.escalation(id)?.into_iter().collect(),
+            None => store.escalations(&asked.filter()?, ROWS)?,
+        };
         let last = found.last().filter(|_| found.len() == ROWS);
         Ok(NeedsHuman {
             frame: Frame::of(app, &caller, "/needs-human", "Needs a human")?,
@@ -62,6 +65,10 @@ fn shown(app: &App, case: &Escalation) -> Result<Case, Problem> {
     let run_id = format!("{}:{}", case.agent, case.run.as_deref().unwrap_or_default());
     let summary = app.store_here().run(&run_id)?.and_then(|run| run.summary).or_else(|| case.summary.clone());
     let is_held = is_held(app, &case.agent, case.run.as_deref());
+    let resolve = if is_held { "Resolve (run stays stopped)" } else { "Resolve" };
+    let api = format!("/api/escalations/{}", case.id);
+    let lifecycle = Lifecycle::of((&case.id, api), case.status, &case.history, resolve, app.now());
+    let owner = case.owner.as_deref().unwrap_or_default().to_owned();
     Ok(Case {
         id: case.id.to_string(),
         agent: case.agent.to_string(),
@@ -71,9 +78,7 @@ fn shown(app: &App, case: &Escalation) -> Result<Case, Problem> {
         at: moment(case.opened_at),
         when: when(case.opened_at, app.now()),
         badge: case_badge(case.status),
-        open: case.status == CaseStatus::Open,
-        owner: case.owner.as_deref().unwrap_or_default().to_owned(),
-        notes: case.notes.clone(),
+        lifecycle: Lifecycle { owner: Some(owner), ..lifecycle },
         summary,
     })
 }

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use super::shown::RunOut;
 use super::{RunPath, step};
 use crate::access::Caller;
-use crate::cases::{ClosedOut, close_escalations};
+use crate::cases::{ResolvedOut, unresolved};
 use crate::input::PathIn;
 use crate::output::Answer;
 use crate::state::App;
@@ -25,10 +25,10 @@ pub(super) struct ExtendedOut {
     /// What was done, and what still stands in the agent's way.
     message: String,
     /// The escalations that are answered by it.
-    closed: ClosedOut,
+    resolved: ResolvedOut,
 }
 
-/// Gives a run that reached a limit another full allowance, and closes its escalation. The run without a name has the id
+/// Gives a run that reached a limit another full allowance, and resolves its escalation. The run without a name has the id
 /// `agent:`.
 #[utoipa::path(post, path = "/api/runs/{id}/extend", tag = "runs", params(RunPath),
     responses((status = 200, body = ExtendedOut)))]
@@ -39,8 +39,10 @@ pub(super) async fn extend(
 ) -> Answer<ExtendedOut> {
     let asked = Arc::clone(&app);
     app.work(move || {
+        let agent = path.id.split_once(':').map_or(&*path.id, |(agent, _)| agent);
+        let open = unresolved(&asked, &agent);
         let run = step(&asked, &path.id, |_| RunStep::Extend, &caller)?;
-        let closed = close_escalations(&asked, run.agent(), run.name(), &caller.by)?;
+        let resolved = open.resolved(&asked)?;
         let which =
             run.name().map_or_else(|| "The run without a name".to_owned(), |name| format!("Run {name}"));
         let refused = asked.operator.agent(run.agent()).map(|view| view.status);
@@ -51,9 +53,9 @@ pub(super) async fn extend(
             "{which} of {} has another full allowance.{}{}",
             run.agent(),
             refused.unwrap_or_default(),
-            closed.sentence()
+            resolved.sentence()
         );
-        Ok(Json(ExtendedOut { run, message, closed }))
+        Ok(Json(ExtendedOut { run, message, resolved }))
     })
     .await
 }

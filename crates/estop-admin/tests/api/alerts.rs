@@ -257,7 +257,8 @@ async fn al_2_whoever_resolves_an_escalation_ends_its_alert() {
         opened_at: START,
         status: CaseStatus::Open,
         owner: None,
-        notes: String::new(),
+        seq: 4,
+        history: Vec::new(),
         resolved_at: None,
         resolved_by: None,
         summary: None,
@@ -268,11 +269,11 @@ async fn al_2_whoever_resolves_an_escalation_ends_its_alert() {
     let patch = async |body: Value| {
         plane.send(plane.request("PATCH", "/api/escalations/e1", Some(body))).await.expect(200)
     };
-    patch(json!({"notes": "looking"})).await;
+    patch(json!({"note": "looking"})).await;
     assert!(plane.alerts_api.notes().is_empty());
-    patch(json!({"resolved": true})).await;
+    patch(json!({"status": "resolved"})).await;
     assert_eq!(plane.alerts_api.notes(), ["e1 of coder:nightly resolved by admin"]);
-    patch(json!({"resolved": true})).await;
+    patch(json!({"status": "resolved"})).await;
     assert!(plane.alerts_api.notes().is_empty(), "once");
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use estop_store::{CaseStatus, Cases, Incident};
 use serde_json::{Value, json};
 
-use crate::support::{Plane, START};
+use crate::support::{Answered, Plane, START};
 
 fn incident(id: &str) -> Incident {
     Incident {
@@ -17,6 +17,10 @@ fn incident(id: &str) -> Incident {
         opened_at: START,
         status: CaseStatus::Open,
         resolution: None,
+        resolved_at: None,
+        history: Vec::new(),
+        earlier: None,
+        later: None,
         evidence: "{}".into(),
         summary: "Its health fell.".into(),
         version: 0,
@@ -28,27 +32,92 @@ async fn steer(plane: &Plane, step: &str) -> Value {
 }
 
 #[tokio::test]
-async fn ev_3_resuming_a_paused_agent_closes_its_incident() {
+async fn ev_3_resuming_a_paused_agent_resolves_its_incident() {
     let plane = Plane::with_agents(1).await;
     plane.store.open_incident(&incident("i1")).unwrap();
     let active = steer(&plane, "resume").await;
-    assert_eq!(active["closed"]["incidents"], json!([]), "it was not paused: {active}");
+    assert_eq!(active["resolved"]["incidents"], json!([]), "it was not paused: {active}");
     steer(&plane, "pause").await;
     let resumed = steer(&plane, "resume").await;
-    assert_eq!(resumed["closed"]["incidents"], json!(["i1"]), "{resumed}");
+    assert_eq!(resumed["resolved"]["incidents"], json!(["i1"]), "{resumed}");
     let shown = plane.get("/api/incidents/i1").await.expect(200).json();
-    assert_eq!(shown["status"], "closed");
+    assert_eq!((&shown["status"], &shown["resolved_by"]), (&json!("resolved"), &json!("admin")));
     assert!(shown["resolution"].as_str().is_some_and(|text| text.ends_with("resumed the agent.")), "{shown}");
 }
 
 #[tokio::test]
-async fn ev_3_a_case_that_is_stored_late_is_closed_too() {
+async fn ev_3_a_case_that_is_stored_late_is_resolved_too() {
     let plane = Plane::with_agents(1).await;
     steer(&plane, "deactivate").await;
     let store = Arc::clone(&plane.store);
     plane.operator.before_stored(move || store.open_incident(&incident("late")).unwrap());
     let activated = steer(&plane, "activate").await;
-    assert_eq!(activated["closed"]["incidents"], json!(["late"]), "{activated}");
+    assert_eq!(activated["resolved"]["incidents"], json!(["late"]), "{activated}");
+}
+
+async fn change(plane: &Plane, path: &str, body: Value) -> Answered {
+    plane.send(plane.request("PATCH", path, Some(body))).await
+}
+
+#[tokio::test]
+async fn ev_3_an_incident_is_acknowledged_and_resolved_with_who_when_and_notes() {
+    let plane = Plane::with_agents(1).await;
+    plane.store.open_incident(&incident("i1")).unwrap();
+    let path = "/api/incidents/i1";
+    let taken = change(&plane, path, json!({"status": "acknowledged", "note": "looking"})).await.expect(200);
+    let taken = taken.json();
+    assert_eq!((&taken["status"], &taken["acknowledged_by"]), (&json!("acknowledged"), &json!("admin")));
+    let of_status = async |status: &str| {
+        let found = plane.get(&format!("/api/incidents?status={status}")).await.expect(200).json();
+        found["incidents"].as_array().map(Vec::len)
+    };
+    assert_eq!((of_status("open").await, of_status("unresolved").await), (Some(0), Some(1)));
+    change(&plane, path, json!({"note": "the prompt was wrong"})).await.expect(200);
+    let done = change(&plane, path, json!({"status": "resolved", "note": "fixed"})).await.expect(200).json();
+    assert_eq!((&done["status"], &done["resolution"]), (&json!("resolved"), &json!("fixed")));
+    let steps = done["history"].as_array().unwrap().iter().map(|entry| {
+        let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+        (text("step"), text("by"), text("note"))
+    });
+    let step = |step: &str, note: &str| (step.to_owned(), "admin".to_owned(), note.to_owned());
+    let wanted =
+        [step("acknowledged", "looking"), step("noted", "the prompt was wrong"), step("resolved", "fixed")];
+    assert_eq!(steps.collect::<Vec<_>>(), wanted);
+    let again = change(&plane, path, json!({"status": "resolved"})).await.expect(200).json();
+    assert_eq!(again["version"], done["version"], "nothing was changed");
+    let open = change(&plane, path, json!({"status": "open"})).await.expect(200).json();
+    assert_eq!((&open["status"], &open["resolved_at"]), (&json!("open"), &Value::Null));
+    assert_eq!((&open["acknowledged_by"], &open["resolved_by"]), (&Value::Null, &Value::Null));
+    let long = "x".repeat(4_097);
+    change(&plane, path, json!({"note": long})).await.expect(400);
+}
+
+#[tokio::test]
+async fn ev_3_a_case_is_changed_by_one_person_at_a_time() {
+    let plane = Plane::with_agents(1).await;
+    plane.store.open_incident(&incident("i1")).unwrap();
+    let seen = plane.get("/api/incidents/i1").await.expect(200).header("etag");
+    let with = |body| {
+        let request = plane.request("PATCH", "/api/incidents/i1", Some(body));
+        plane.send(crate::support::set(request, "if-match", &seen))
+    };
+    with(json!({"status": "acknowledged"})).await.expect(200);
+    with(json!({"status": "resolved"})).await.expect(412);
+    let kept = plane.get("/api/incidents/i1").await.expect(200).json();
+    assert_eq!(kept["status"], "acknowledged");
+}
+
+#[tokio::test]
+async fn ev_3_every_press_of_the_button_finds_its_incident() {
+    let plane = Plane::new();
+    let pressed =
+        |id: &str| Incident { agent: "system".into(), kind: "emergency_stop".into(), ..incident(id) };
+    plane.store.open_incident(&pressed("system-3")).unwrap();
+    // Pressed once more while everything was stopped: no new incident, and people were told of epoch 4.
+    for (asked, status) in [("system-3", 200), ("system-4", 200), ("system-2", 404), ("system-x", 404)] {
+        let found = plane.get(&format!("/api/incidents/{asked}")).await.expect(status).json();
+        assert!(status == 404 || found["id"] == "system-3", "{found}");
+    }
 }
 
 #[tokio::test]

@@ -99,7 +99,8 @@ async fn al_2_escalations_are_taken_and_resolved() {
         opened_at: START,
         status: CaseStatus::Open,
         owner: None,
-        notes: String::new(),
+        seq: 4,
+        history: Vec::new(),
         resolved_at: None,
         resolved_by: None,
         summary: Some("Half of it is done.".into()),
@@ -112,13 +113,13 @@ async fn al_2_escalations_are_taken_and_resolved() {
         plane.request(
             "PATCH",
             "/api/escalations/e1",
-            Some(json!({"owner": "Ada", "notes": "mine", "resolved": true})),
+            Some(json!({"owner": "Ada", "note": "mine", "status": "resolved"})),
         )
     };
     let done = plane.send(patch()).await.expect(200).json();
     assert_eq!(
         (&done["status"], &done["owner"], &done["resolved_by"]),
-        (&json!("closed"), &json!("Ada"), &json!("admin"))
+        (&json!("resolved"), &json!("Ada"), &json!("admin"))
     );
     plane.send(set(patch(), "if-match", "\"0\"")).await.expect(412);
     assert_eq!(plane.get("/api/escalations?status=open").await.expect(200).json()["escalations"], json!([]));
@@ -126,7 +127,7 @@ async fn al_2_escalations_are_taken_and_resolved() {
 }
 
 #[tokio::test]
-async fn ui_1_incidents_are_shown_with_evidence_and_closed() {
+async fn ui_1_incidents_are_shown_with_evidence_and_resolved() {
     let plane = Plane::new();
     let incident = Incident {
         id: "i1".into(),
@@ -137,6 +138,10 @@ async fn ui_1_incidents_are_shown_with_evidence_and_closed() {
         opened_at: START,
         status: CaseStatus::Open,
         resolution: None,
+        resolved_at: None,
+        history: Vec::new(),
+        earlier: None,
+        later: None,
         evidence: json!({"score": 12}).to_string(),
         summary: "Loop score 12.0 of 10.0.".into(),
         version: 0,
@@ -145,9 +150,9 @@ async fn ui_1_incidents_are_shown_with_evidence_and_closed() {
     let shown = plane.get("/api/incidents/i1").await.expect(200);
     assert_eq!(shown.json()["evidence"], json!({"score": 12}));
     let patch =
-        plane.request("PATCH", "/api/incidents/i1", Some(json!({"status": "closed", "resolution": "fixed"})));
-    let closed = plane.send(set(patch, "if-match", &shown.header("etag"))).await.expect(200).json();
-    assert_eq!((&closed["status"], &closed["resolution"]), (&json!("closed"), &json!("fixed")));
+        plane.request("PATCH", "/api/incidents/i1", Some(json!({"status": "resolved", "note": "fixed"})));
+    let resolved = plane.send(set(patch, "if-match", &shown.header("etag"))).await.expect(200).json();
+    assert_eq!((&resolved["status"], &resolved["resolution"]), (&json!("resolved"), &json!("fixed")));
     assert_eq!(plane.get("/api/incidents?agent=coder").await.expect(200).json()["incidents"][0]["id"], "i1");
     plane.get("/api/incidents/i2").await.expect(404);
 }

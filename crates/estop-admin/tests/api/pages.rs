@@ -72,7 +72,7 @@ async fn ev_2_with_the_button_pressed_nothing_is_said_to_be_active() {
     let plane = Plane::with_agents(2).await;
     let shown = plane.get("/").await.expect(200).text();
     assert!(
-        shown.contains(">Active<") && shown.contains("<b>2</b><span class=\"soft\">of 2 agents active"),
+        shown.contains(">Active<") && shown.contains("<b>2</b><span class=\"soft\">of 2 agents running"),
         "{shown}"
     );
     plane.send(plane.request("POST", "/api/emergency/kill", None)).await.expect(200);

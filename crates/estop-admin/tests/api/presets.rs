@@ -119,7 +119,7 @@ async fn ui_1_the_form_of_rules_says_where_each_value_comes_from() {
 #[tokio::test]
 async fn ui_1_keys_are_listed_for_admins_and_never_shown_whole() {
     let plane = Plane::with_agents(1).await;
-    assert!(plane.get("/agents/a0").await.expect(200).text().contains("No key."));
+    assert!(plane.get("/agents/a0").await.expect(200).text().contains("No keys."));
     let made = send(&plane, "POST", "/api/agents/a0/keys", None).await.expect(201).json();
     let page = plane.get("/agents/a0").await.expect(200).text();
     let (key, prefix) = (made["key"].as_str().unwrap(), made["prefix"].as_str().unwrap());

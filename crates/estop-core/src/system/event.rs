@@ -134,6 +134,13 @@ pub enum SystemEvent {
         /// What changed.
         changes: Vec<SettingChange>,
     },
+    /// A person acknowledged, resolved or wrote down something about an incident or an escalation (EV-3).
+    CaseChanged {
+        /// Who.
+        by: Name,
+        /// What.
+        change: CaseChange,
+    },
     /// Old records are let go: from here on the journal may begin after one of them.
     Pruned {
         /// Who or what did it.
@@ -154,4 +161,61 @@ pub struct SettingChange {
     /// What it is from here on; `None` = it is gone. Never a secret: of keys and passwords only hashes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<serde_json::Value>,
+}
+
+/// A change of an incident or an escalation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CaseChange {
+    /// Which of the two it is.
+    pub kind: CaseKind,
+    /// Its id.
+    pub id: Name,
+    /// What was done.
+    pub step: CaseStep,
+    /// Who looks after it from here on, if it was assigned; `None` = nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Name>,
+    /// In someone's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<Name>,
+}
+
+/// What people look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CaseKind {
+    /// Something was stopped.
+    Incident,
+    /// A run needs a person.
+    Escalation,
+}
+
+/// A step of an incident or an escalation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CaseStep {
+    /// Somebody looks at it.
+    Acknowledged,
+    /// It is done.
+    Resolved,
+    /// It is open again.
+    Reopened,
+    /// Somebody looks after it, or nobody does any more.
+    Assigned,
+    /// Somebody wrote down something.
+    Noted,
+}
+
+impl CaseStep {
+    /// As the API and the database write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            CaseStep::Acknowledged => "acknowledged",
+            CaseStep::Resolved => "resolved",
+            CaseStep::Reopened => "reopened",
+            CaseStep::Assigned => "assigned",
+            CaseStep::Noted => "noted",
+        }
+    }
 }

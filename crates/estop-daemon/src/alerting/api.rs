@@ -109,6 +109,7 @@ impl AlertsApi for Alerting {
             cause: String::new(),
             evidence: String::new(),
             by: Some(by.into()),
+            incident: None,
             cost: Cost::default(),
             detail: Detail::None,
         });

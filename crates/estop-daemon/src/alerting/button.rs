@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use estop_core::ids::Name;
 use estop_core::system::button::Latched;
-use estop_core::system::{Channel, Channels, GateView, KillReason, SystemState};
+use estop_core::system::{Channel, Channels, GateView, KillReason, SYSTEM, SystemState};
 use estop_gateway::LatchStore;
 use estop_notify::{AlertEvent, AlertType, Cost, Detail, Phase};
 use estop_store::NewEvent;
@@ -114,6 +114,7 @@ impl Pressed<'_> {
             cause: (*reason).to_owned(),
             evidence: note.map_or_else(|| from.clone(), |note| format!("{from}: {note}")),
             by: Some(Name::from(*by)),
+            incident: Some(format!("{SYSTEM}-{epoch}").into()),
             cost: Cost::default(),
             detail,
         }
@@ -137,6 +138,7 @@ fn lifted(gate: GateView, seq: u64, at: i64, by: &str) -> AlertEvent {
         cause: String::new(),
         evidence: String::new(),
         by: Some(by.into()),
+        incident: None,
         cost: Cost::default(),
         detail: if gate.shut.is_empty() { Detail::None } else { Detail::Shut(names(gate.shut)) },
     }

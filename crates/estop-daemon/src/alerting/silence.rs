@@ -118,6 +118,7 @@ fn plain(alert: AlertType, id: String, at: i64) -> AlertEvent {
         cause: String::new(),
         evidence: String::new(),
         by: None,
+        incident: None,
         cost: Cost::default(),
         detail: Detail::None,
     }

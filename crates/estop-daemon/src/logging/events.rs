@@ -67,6 +67,7 @@ fn entry_of(event_type: &str) -> Option<Entry> {
         "policy_changed" => entry(Level::INFO, "policy changed"),
         "preset_changed" => entry(Level::INFO, "preset changed"),
         "access_changed" => entry(Level::INFO, "access changed"),
+        "case_changed" => entry(Level::INFO, "incident or escalation changed"),
         "guard_snoozed" => entry(Level::WARN, "guard snoozed"),
         "guard_woken" | "snooze_ended" => entry(Level::INFO, "guard is back after a snooze"),
         "nudged" => entry(Level::INFO, "agent was told that it repeats itself"),

@@ -16,7 +16,7 @@ use estop_core::decision::{Decision, Effect, Finding, Guard, Outcome};
 use estop_core::event::{Event, EventKind};
 use estop_core::guards::watchdog::WINDOW_MS;
 use estop_core::run::RunView;
-use estop_core::system::{SystemDecision, SystemEvent};
+use estop_core::system::{CaseChange, CaseKind, SystemDecision, SystemEvent};
 use estop_core::time::Now;
 use estop_store::{JournalBatch, NewEvent};
 use serde_json::{Value, json};
@@ -90,7 +90,7 @@ impl Projections {
         }
         incidents::open(seq, told, context, |run| self.runs.row(told.agent, run), out);
         if is_steered || !told.decision.effects.is_empty() {
-            known.standing(told, out);
+            known.standing(seq, told, out);
         }
     }
 
@@ -104,6 +104,7 @@ impl Projections {
         context: &Context,
         out: &mut JournalBatch,
     ) {
+        incidents::system(seq, now.wall, what, decision, out);
         let (event_type, by) = match what {
             SystemEvent::Started { .. } => ("started", None),
             SystemEvent::KillRequested { by, .. } => ("system_kill", Some(by)),
@@ -124,6 +125,7 @@ impl Projections {
             SystemEvent::ProofTested { by, passed: true, .. } => ("prooftest_passed", Some(by)),
             SystemEvent::ProofTested { by, .. } => ("prooftest_failed", Some(by)),
             SystemEvent::Pruned { by, .. } => ("pruned", Some(by)),
+            SystemEvent::CaseChanged { by, .. } => ("case_changed", Some(by)),
             // Whoever changed it tells people by another record.
             SystemEvent::SettingsChanged { .. } => return,
         };
@@ -136,6 +138,7 @@ impl Projections {
                 json!({ "by": by, "note": note, "outcome": decision.outcome, "gate": decision.gate })
             }
             SystemEvent::AccessChanged { what, .. } => json!({ "by": by, "what": what }),
+            SystemEvent::CaseChanged { by, change } => changed(by, change),
             SystemEvent::PresetChanged { preset, .. } => json!({ "by": by, "preset": preset }),
             SystemEvent::FleetBudgetRenewed { by, spent } => {
                 let mut detail = renewed(by, *spent);
@@ -280,6 +283,19 @@ fn steered(what: &EventKind) -> Option<(&'static str, Value)> {
         | EventKind::MessageOut { .. }
         | EventKind::Tick => None,
     }
+}
+
+/// What a person did with an incident or an escalation.
+fn changed(by: &str, change: &CaseChange) -> Value {
+    let CaseChange { kind, id, step, owner, note } = change;
+    let what = match kind {
+        CaseKind::Incident => "incident",
+        CaseKind::Escalation => "escalation",
+    };
+    let to = owner.as_deref().map(|owner| format!(" to {owner}")).unwrap_or_default();
+    let text = format!("{what} {id} {}{to} by {by}", step.name());
+    let text = note.as_deref().map_or(text.clone(), |note| format!("{text}: {note}"));
+    json!({ "by": by, "case": kind, "id": id, "step": step, "owner": owner, "note": note, "text": text })
 }
 
 /// What a budget begins the present day and month with.

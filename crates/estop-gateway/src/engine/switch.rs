@@ -14,8 +14,10 @@ use estop_core::operator::{EndedWork, Stopped};
 use estop_core::policy::Preset;
 use estop_core::system::button::{Latched, Press, Unlock};
 use estop_core::system::{
-    Channel, GateView, SettingChange, System, SystemDecision, SystemEvent, SystemOutcome, SystemState,
+    CaseChange, Channel, GateView, SettingChange, System, SystemDecision, SystemEvent, SystemOutcome,
+    SystemState,
 };
+use estop_wire::mask::Masker;
 use estop_wire::refusal::Kind;
 
 use super::{Engine, reasons};
@@ -226,6 +228,12 @@ impl Engine {
     /// A token or a key was made or taken back.
     pub fn access_changed(&self, by: &str, what: &str) {
         self.system_event(SystemEvent::AccessChanged { by: by.into(), what: what.into() });
+    }
+
+    /// A person changed an incident or an escalation. Secrets in what was written are masked with `key`.
+    pub fn case_changed(&self, by: &str, mut change: CaseChange, key: [u8; 32]) {
+        change.note = change.note.map(|note| Masker::new(key).text(&note).into_owned().into());
+        self.system_event(SystemEvent::CaseChanged { by: by.into(), change });
     }
 
     /// Old records are let go, up to this one.

@@ -32,7 +32,8 @@ impl AlertRouter {
                 // What was shut is not what stays shut.
                 let is_button = event.alert == AlertType::SystemKill;
                 let detail = if is_button { event.detail.clone() } else { told.last.detail.clone() };
-                let end = AlertEvent { run: told.last.run.clone(), detail, ..event.clone() };
+                let (run, incident) = (told.last.run.clone(), told.last.incident.clone());
+                let end = AlertEvent { run, incident, detail, ..event.clone() };
                 self.tell(now, rule, (&end, &told.key, Again::default()), &event.id, book, words);
             }
             if stays_shut(event) {
@@ -57,7 +58,8 @@ impl AlertRouter {
             return;
         }
         let (cause, evidence) = (before.last.cause.clone(), before.last.evidence.clone());
-        let last = AlertEvent { phase: Phase::Raised, cause, evidence, ..lifted.clone() };
+        let incident = before.last.incident.clone();
+        let last = AlertEvent { phase: Phase::Raised, cause, evidence, incident, ..lifted.clone() };
         let at = is_heard.then_some(now);
         let known = vec![lifted.id.clone()];
         let told = ActiveAlert { rule: rule_name.clone(), key, last, at, reminders: 0, more: 0, known };

@@ -34,9 +34,11 @@ fn steps_of(told: &AlertEvent) -> Vec<Step> {
             vec![step("Compare with the journal:", "journal verify")]
         }
         (AlertType::CircuitBreaker, Some(agent)) => circuit_breaker(told, &agent),
-        (AlertType::KillSwitch | AlertType::Watchdog, Some(agent)) => stopped(&agent),
+        (AlertType::KillSwitch | AlertType::Watchdog, Some(agent)) => {
+            stopped(&agent, &evidence(told, &agent))
+        }
         (AlertType::Budget, agent) => budget(told, agent.as_deref()),
-        (AlertType::Health, Some(agent)) => paused(&agent),
+        (AlertType::Health, Some(agent)) => paused(&agent, &evidence(told, &agent)),
         (AlertType::ErrorRate | AlertType::AgentDown, Some(agent)) => failing(&agent),
         (
             AlertType::KillSwitch
@@ -54,17 +56,25 @@ fn step(say: &str, command: &str) -> Step {
     Step { say: say.to_owned(), command: command.to_owned() }
 }
 
-fn stopped(agent: &str) -> Vec<Step> {
+/// The command that shows what it did.
+fn evidence(told: &AlertEvent, agent: &str) -> String {
+    match &told.incident {
+        Some(incident) => format!("incidents show {}", shell_word(incident)),
+        None => format!("incidents list --agent {agent}"),
+    }
+}
+
+fn stopped(agent: &str, evidence: &str) -> Vec<Step> {
     vec![
-        step("Look at the evidence:", &format!("incidents list --agent {agent}")),
-        step("Let it work again:", &format!("agents activate {agent}")),
+        step("Look at the evidence:", evidence),
+        step("Reactivate it:", &format!("agents activate {agent}")),
         step("Keep it stopped: do nothing. It stays off until somebody activates it.", ""),
     ]
 }
 
-fn paused(agent: &str) -> Vec<Step> {
+fn paused(agent: &str, evidence: &str) -> Vec<Step> {
     vec![
-        step("Look at the evidence:", &format!("incidents list --agent {agent}")),
+        step("Look at the evidence:", evidence),
         step("Let it go on:", &format!("agents resume {agent}")),
         step("Stop it:", &format!("agents deactivate {agent}")),
         step("Keep it paused: do nothing. What it asks is refused until somebody lets it go on.", ""),

@@ -36,6 +36,7 @@ pub(crate) fn event(alert: AlertType, agent: &str, n: u64) -> AlertEvent {
         cause: String::new(),
         evidence: String::new(),
         by: None,
+        incident: None,
         cost: Cost::default(),
         detail: Detail::None,
     }
@@ -48,6 +49,7 @@ pub(crate) fn looped(agent: &str, n: u64) -> AlertEvent {
         evidence:
             "score 11.5 over 10.0: 6 similar prompts, 2 similar answers, 1 repeated call in 20 requests"
                 .to_owned(),
+        incident: Some(format!("{agent}-{n}").into()),
         cost: Cost { run: Some(NanoUsd(3_421_000_000)), today: Some(NanoUsd(12_105_000_000)) },
         ..event(AlertType::KillSwitch, agent, n)
     }
@@ -77,6 +79,7 @@ pub(crate) fn escalated(agent: &str, n: u64) -> AlertEvent {
     AlertEvent {
         run: Some("issue-42".into()),
         cause: "max tool calls".to_owned(),
+        incident: None,
         cost: Cost { run: Some(NanoUsd(870_000_000)), today: None },
         detail: Detail::Escalation(Box::new(seen)),
         ..event(AlertType::CircuitBreaker, agent, n)

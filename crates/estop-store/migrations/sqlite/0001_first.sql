@@ -160,16 +160,22 @@ CREATE TABLE incident (
     seq        INTEGER NOT NULL,
     kind       TEXT NOT NULL,
     opened_at  INTEGER NOT NULL,
-    status     TEXT NOT NULL CHECK (status IN ('open', 'closed')),
+    status     TEXT NOT NULL CHECK (status IN ('open', 'acknowledged', 'resolved')),
     resolution TEXT,
+    resolved_at INTEGER,
+    -- Who did what, and when: an array of objects, oldest first.
+    history    TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(history)),
+    -- The same happened to the same agent shortly before, and shortly after.
+    earlier    TEXT,
+    later      TEXT,
     evidence   TEXT NOT NULL CHECK (json_valid(evidence)),
     summary    TEXT NOT NULL,
     version    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX incident_by_time ON incident (opened_at, id);
 CREATE INDEX incident_by_agent ON incident (agent, opened_at, id);
--- What is open is counted for every page, and is little beside all that was ever closed.
-CREATE INDEX incident_open ON incident (status, opened_at, id) WHERE status = 'open';
+-- What is not resolved is counted for every page, and is little beside all that ever was.
+CREATE INDEX incident_open ON incident (opened_at, id) WHERE status <> 'resolved';
 
 CREATE TABLE escalation (
     id          TEXT NOT NULL PRIMARY KEY,
@@ -177,9 +183,10 @@ CREATE TABLE escalation (
     run         TEXT,
     reason      TEXT NOT NULL,
     opened_at   INTEGER NOT NULL,
-    status      TEXT NOT NULL CHECK (status IN ('open', 'closed')),
+    seq         INTEGER NOT NULL,
+    status      TEXT NOT NULL CHECK (status IN ('open', 'acknowledged', 'resolved')),
     owner       TEXT,
-    notes       TEXT NOT NULL,
+    history     TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(history)),
     resolved_at INTEGER,
     resolved_by TEXT,
     version     INTEGER NOT NULL,
@@ -189,7 +196,7 @@ CREATE TABLE escalation (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX escalation_by_time ON escalation (opened_at, id);
 CREATE INDEX escalation_by_agent ON escalation (agent, opened_at, id);
-CREATE INDEX escalation_open ON escalation (status, opened_at, id) WHERE status = 'open';
+CREATE INDEX escalation_open ON escalation (opened_at, id) WHERE status <> 'resolved';
 
 CREATE TABLE alert_rule (
     id         TEXT NOT NULL PRIMARY KEY,

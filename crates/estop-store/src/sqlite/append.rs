@@ -20,8 +20,16 @@ pub(super) fn append(connection: &Connection, batch: &JournalBatch) -> Result<()
     batch.runs.iter().try_for_each(|run| runs::put(connection, run))?;
     batch.spend.iter().try_for_each(|spend| ledger::add(connection, spend))?;
     batch.fleet.iter().try_for_each(|account| meta::put(connection, crate::FLEET_ACCOUNT, account))?;
-    batch.incidents.iter().try_for_each(|incident| cases::open_incident(connection, incident))?;
-    batch.escalations.iter().try_for_each(|escalation| cases::open_escalation(connection, escalation))
+    batch.escalations.iter().try_for_each(|escalation| cases::open_escalation(connection, escalation))?;
+    // In the order of their records, so that rows are the same however these were gathered.
+    let mut updates = batch.case_updates.iter().peekable();
+    for incident in &batch.incidents {
+        while let Some(update) = updates.next_if(|update| update.entry.seq <= incident.seq) {
+            cases::update(connection, update)?;
+        }
+        cases::open_incident(connection, incident)?;
+    }
+    updates.try_for_each(|update| cases::update(connection, update))
 }
 
 /// Up to which record rows were made; `None` in a new database.

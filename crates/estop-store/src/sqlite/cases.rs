@@ -1,22 +1,33 @@
 //! Incidents and escalations in SQLite.
 
+use estop_core::ids::Name;
+use estop_core::system::CaseStep;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Params, Row, params};
 
 use super::Sqlite;
 use super::convert::Named;
-use super::query::{Page, change, one};
-use crate::cases::{CaseFilter, CaseStatus, Cases, Escalation, Incident, OpenCases};
+use super::query::{Page, all, change, one};
+use crate::cases::{
+    CaseEntry, CaseFilter, CaseStatus, CaseTarget, CaseUpdate, Cases, Escalation, Incident, OpenCases,
+    StatusFilter,
+};
 use crate::error::StoreError;
 use crate::journal::Durability;
 
-const INCIDENTS: &str = "SELECT id, agent, run, seq, kind, opened_at, status, resolution, evidence, summary, version FROM incident";
+const INCIDENTS: &str =
+    "SELECT id, agent, run, seq, kind, opened_at, status, resolution, evidence, summary, version,
+    resolved_at, history, earlier, later FROM incident";
 const ESCALATIONS: &str =
-    "SELECT id, agent, run, reason, opened_at, status, owner, notes, resolved_at, resolved_by, version,
-    summary, facts FROM escalation";
+    "SELECT id, agent, run, reason, opened_at, status, owner, seq, resolved_at, resolved_by, version,
+    summary, facts, history FROM escalation";
 /// The word stands in it: of a parameter SQLite does not know that the index of open ones fits.
-const OPEN_CASES: &str = "SELECT (SELECT count(*) FROM incident WHERE status = 'open'),
-    (SELECT count(*) FROM escalation WHERE status = 'open')";
+const OPEN_CASES: &str = "SELECT (SELECT count(*) FROM incident WHERE status <> 'resolved'),
+    (SELECT count(*) FROM escalation WHERE status <> 'resolved')";
+/// A stop so soon after one of the same kind, or after it was resolved, reopens it.
+const REOPENS_WITHIN_MS: i64 = 3_600_000;
+/// What is remembered of who did what with a case. Beyond it steps still count, but are in the journal alone.
+const HISTORY_MAX: usize = 200;
 
 impl Cases for Sqlite {
     fn open_incident(&self, incident: &Incident) -> Result<(), StoreError> {
@@ -32,14 +43,9 @@ impl Cases for Sqlite {
         self.read(|connection| page(INCIDENTS, filter).read(connection, NEWEST_FIRST, limit, incident))
     }
 
-    fn update_incident(&self, incident: &Incident) -> Result<u64, StoreError> {
-        let i = incident.clone();
-        self.write(Durability::Process, move |connection| {
-            let sql = "UPDATE incident SET status = ?, resolution = ?, summary = ?, version = version + 1
-                WHERE id = ? AND version = ?";
-            let params = params![i.status.text(), i.resolution, i.summary, i.id, i.version];
-            edit(connection, Edited { what: "incident", id: &i.id, version: i.version }, sql, params)
-        })
+    fn update_case(&self, case_update: &CaseUpdate) -> Result<(), StoreError> {
+        let case_update = case_update.clone();
+        self.write(Durability::Process, move |connection| update(connection, &case_update))
     }
 
     fn open_cases(&self) -> Result<OpenCases, StoreError> {
@@ -59,23 +65,13 @@ impl Cases for Sqlite {
     fn escalations(&self, filter: &CaseFilter, limit: usize) -> Result<Vec<Escalation>, StoreError> {
         self.read(|connection| page(ESCALATIONS, filter).read(connection, NEWEST_FIRST, limit, escalation))
     }
-
-    fn update_escalation(&self, escalation: &Escalation) -> Result<u64, StoreError> {
-        let e = escalation.clone();
-        self.write(Durability::Process, move |connection| {
-            let sql =
-                "UPDATE escalation SET status = ?, owner = ?, notes = ?, resolved_at = ?, resolved_by = ?,
-                version = version + 1 WHERE id = ? AND version = ?";
-            let params =
-                params![e.status.text(), e.owner, e.notes, e.resolved_at, e.resolved_by, e.id, e.version];
-            edit(connection, Edited { what: "escalation", id: &e.id, version: e.version }, sql, params)
-        })
-    }
 }
 
 pub(super) fn open_incident(connection: &Connection, incident: &Incident) -> Result<(), StoreError> {
-    let sql = "INSERT INTO incident (id, agent, run, seq, kind, opened_at, status, resolution, evidence, summary, version)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT (id) DO NOTHING";
+    let sql =
+        "INSERT INTO incident (id, agent, run, seq, kind, opened_at, status, resolution, evidence, summary,
+            resolved_at, history, version)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT (id) DO NOTHING";
     let i = incident;
     let params = params![
         i.id,
@@ -87,16 +83,32 @@ pub(super) fn open_incident(connection: &Connection, incident: &Incident) -> Res
         i.status.text(),
         i.resolution,
         i.evidence,
-        i.summary
+        i.summary,
+        i.resolved_at,
+        written(&i.history)?
     ];
-    change(connection, sql, params)?;
+    if change(connection, sql, params)? == 0 {
+        return Ok(());
+    }
+    let newest_of_kind = "SELECT id, max(opened_at, ifnull(resolved_at, opened_at)) FROM incident
+        WHERE agent = ?1 AND kind = ?2 AND id <> ?3 AND seq < ?4 ORDER BY opened_at DESC, id DESC LIMIT 1";
+    let before: Option<(Name, i64)> =
+        one(connection, newest_of_kind, params![i.agent, i.kind, i.id, i.seq], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
+    if let Some((earlier, at)) = before
+        && at >= i.opened_at.saturating_sub(REOPENS_WITHIN_MS)
+    {
+        change(connection, "UPDATE incident SET earlier = ?2 WHERE id = ?1", params![i.id, earlier])?;
+        change(connection, "UPDATE incident SET later = ?2 WHERE id = ?1", params![earlier, i.id])?;
+    }
     Ok(())
 }
 
 pub(super) fn open_escalation(connection: &Connection, escalation: &Escalation) -> Result<(), StoreError> {
-    let sql = "INSERT INTO escalation (id, agent, run, reason, opened_at, status, owner, notes, resolved_at, resolved_by,
-            summary, facts, version)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT (id) DO NOTHING";
+    let sql = "INSERT INTO escalation (id, agent, run, reason, opened_at, status, owner, seq, resolved_at, resolved_by,
+            summary, facts, history, version)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT (id) DO NOTHING";
     let e = escalation;
     let params = params![
         e.id,
@@ -106,14 +118,94 @@ pub(super) fn open_escalation(connection: &Connection, escalation: &Escalation) 
         e.opened_at,
         e.status.text(),
         e.owner,
-        e.notes,
+        e.seq,
         e.resolved_at,
         e.resolved_by,
         e.summary,
-        e.facts
+        e.facts,
+        written(&e.history)?
     ];
     change(connection, sql, params)?;
     Ok(())
+}
+
+/// Changes cases as a record says; what is gone by now stays so.
+pub(super) fn update(connection: &Connection, update: &CaseUpdate) -> Result<(), StoreError> {
+    let CaseUpdate { target, entry } = update;
+    let (table, found) = match target {
+        CaseTarget::Incident(id) => ("incident", history_of(connection, INCIDENT_BY_ID, params![id])?),
+        CaseTarget::Escalation(id) => ("escalation", history_of(connection, ESCALATION_BY_ID, params![id])?),
+        CaseTarget::IncidentsOf(agent) => {
+            ("incident", history_of(connection, INCIDENTS_OF, params![agent, entry.seq])?)
+        }
+        CaseTarget::EscalationsOf { agent, run } => {
+            ("escalation", history_of(connection, ESCALATIONS_OF, params![agent, entry.seq, run])?)
+        }
+    };
+    found.into_iter().try_for_each(|(id, history)| add_step(connection, table, &id, history, entry))
+}
+
+const INCIDENT_BY_ID: &str = "SELECT id, history FROM incident WHERE id = ?1";
+const ESCALATION_BY_ID: &str = "SELECT id, history FROM escalation WHERE id = ?1";
+/// What was opened after an answer is not answered by it.
+const INCIDENTS_OF: &str =
+    "SELECT id, history FROM incident WHERE status <> 'resolved' AND agent = ?1 AND seq < ?2";
+const ESCALATIONS_OF: &str =
+    "SELECT id, history FROM escalation WHERE status <> 'resolved' AND agent = ?1 AND seq < ?2 AND run IS ?3";
+
+fn history_of(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+) -> Result<Vec<(Name, Vec<CaseEntry>)>, StoreError> {
+    all(connection, sql, params, |row| Ok((row.get(0)?, read_history(row, 1)?)))
+}
+
+fn add_step(
+    connection: &Connection,
+    table: &str,
+    id: &Name,
+    mut history: Vec<CaseEntry>,
+    entry: &CaseEntry,
+) -> Result<(), StoreError> {
+    if history.len() < HISTORY_MAX {
+        history.push(entry.clone());
+    }
+    let set = |columns: &str| {
+        format!("UPDATE {table} SET history = ?2, version = version + 1{columns} WHERE id = ?1")
+    };
+    let is_incident = table == "incident";
+    let status = match entry.step {
+        CaseStep::Acknowledged => Some((CaseStatus::Acknowledged, None)),
+        CaseStep::Resolved => Some((CaseStatus::Resolved, Some(entry.at))),
+        CaseStep::Reopened => Some((CaseStatus::Open, None)),
+        CaseStep::Assigned | CaseStep::Noted => None,
+    };
+    let history = written(&history)?;
+    if let Some((status, resolved_at)) = status {
+        // Of an escalation it is kept who resolved it, of an incident what was found out.
+        let (column, value) = if is_incident {
+            ("resolution", resolved_at.and(entry.note.as_deref()))
+        } else {
+            ("resolved_by", resolved_at.map(|_| &*entry.by))
+        };
+        let sql = set(&format!(", status = ?3, resolved_at = ?4, {column} = ?5"));
+        change(connection, &sql, params![id, history, status.text(), resolved_at, value])?;
+    } else if entry.step == CaseStep::Assigned && !is_incident {
+        change(connection, &set(", owner = ?3"), params![id, history, entry.owner])?;
+    } else {
+        change(connection, &set(""), params![id, history])?;
+    }
+    Ok(())
+}
+
+fn written(history: &[CaseEntry]) -> Result<String, StoreError> {
+    serde_json::to_string(history).map_err(|error| StoreError::Invalid(error.to_string()))
+}
+
+fn read_history(row: &Row<'_>, column: usize) -> Result<Vec<CaseEntry>, StoreError> {
+    let text: String = row.get(column)?;
+    serde_json::from_str(&text).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 
 const NEWEST_FIRST: &str = "opened_at DESC, id DESC";
@@ -121,8 +213,12 @@ const NEWEST_FIRST: &str = "opened_at DESC, id DESC";
 fn page(select: &str, filter: &CaseFilter) -> Page {
     let page = Page::of(select).equal("agent", filter.agent.as_deref());
     let page = match filter.status {
-        Some(CaseStatus::Open) => page.and("status = 'open'", []),
-        Some(CaseStatus::Closed) => page.and("status = 'closed'", []),
+        Some(StatusFilter::Is(status)) => {
+            let page = page.and("status = ?", [Value::from(status.text().to_owned())]);
+            // The words let SQLite see that the index of those fits.
+            if status == CaseStatus::Resolved { page } else { page.and("status <> 'resolved'", []) }
+        }
+        Some(StatusFilter::Unresolved) => page.and("status <> 'resolved'", []),
         None => page,
     };
     match &filter.before {
@@ -131,32 +227,6 @@ fn page(select: &str, filter: &CaseFilter) -> Page {
         }
         None => page,
     }
-}
-
-/// What someone changes, and the version he saw.
-#[derive(Clone, Copy)]
-struct Edited<'a> {
-    what: &'static str,
-    id: &'a str,
-    version: u64,
-}
-
-fn edit(
-    connection: &Connection,
-    edited: Edited<'_>,
-    sql: &str,
-    params: impl Params,
-) -> Result<u64, StoreError> {
-    let Edited { what, id, version } = edited;
-    if change(connection, sql, params)? == 1 {
-        return Ok(version + 1);
-    }
-    let current = format!("SELECT version FROM {what} WHERE id = ?");
-    let current = one(connection, &current, [id], |row| Ok(row.get(0)?))?;
-    Err(current.map_or_else(
-        || StoreError::NotFound { what, id: id.to_owned() },
-        |current| StoreError::Conflict { current },
-    ))
 }
 
 fn incident(row: &Row<'_>) -> Result<Incident, StoreError> {
@@ -172,6 +242,10 @@ fn incident(row: &Row<'_>) -> Result<Incident, StoreError> {
         evidence: row.get(8)?,
         summary: row.get(9)?,
         version: row.get(10)?,
+        resolved_at: row.get(11)?,
+        history: read_history(row, 12)?,
+        earlier: row.get(13)?,
+        later: row.get(14)?,
     })
 }
 
@@ -184,12 +258,13 @@ fn escalation(row: &Row<'_>) -> Result<Escalation, StoreError> {
         opened_at: row.get(4)?,
         status: CaseStatus::parse(&row.get::<_, Box<str>>(5)?)?,
         owner: row.get(6)?,
-        notes: row.get(7)?,
+        seq: row.get(7)?,
         resolved_at: row.get(8)?,
         resolved_by: row.get(9)?,
         version: row.get(10)?,
         summary: row.get(11)?,
         facts: row.get(12)?,
+        history: read_history(row, 13)?,
     })
 }
 
@@ -211,7 +286,7 @@ mod tests {
         let counted = plan(OPEN_CASES)?;
         assert!(counted.contains("SEARCH incident USING COVERING INDEX incident_open"), "{counted}");
         assert!(counted.contains("SEARCH escalation USING COVERING INDEX escalation_open"), "{counted}");
-        let listed = plan(&format!("{INCIDENTS} WHERE 1 AND status = 'open' ORDER BY {NEWEST_FIRST}"))?;
+        let listed = plan(&format!("{INCIDENTS} WHERE 1 AND status <> 'resolved' ORDER BY {NEWEST_FIRST}"))?;
         assert!(listed.contains("incident_open") && !listed.contains("TEMP B-TREE"), "{listed}");
         Ok(())
     }

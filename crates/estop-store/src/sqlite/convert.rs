@@ -77,7 +77,7 @@ macro_rules! named {
 named!(Origin { Config = "config", Api = "api", Traffic = "traffic" });
 named!(TokenRole { Admin = "admin", Operator = "operator", Viewer = "viewer" });
 named!(TokenKind { Sha256 = "sha256", Argon2 = "argon2" });
-named!(CaseStatus { Open = "open", Closed = "closed" });
+named!(CaseStatus { Open = "open", Acknowledged = "acknowledged", Resolved = "resolved" });
 named!(SystemState {
     Starting = "starting",
     Running = "running",

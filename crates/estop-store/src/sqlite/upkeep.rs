@@ -13,7 +13,7 @@ const ROWS_A_STEP: i64 = 500;
 /// Pages given back to the system in one step: 2 MB.
 const PAGES_A_STEP: usize = 500;
 
-/// Incidents, and as many escalations. Beyond it the oldest go, closed ones first: whoever opens a hundred thousand
+/// Incidents, and as many escalations. Beyond it the oldest go, resolved ones first: whoever opens a hundred thousand
 /// cases is no person.
 const CASES_MAX: i64 = 100_000;
 /// Runs. Beyond it the oldest that ended go.
@@ -48,10 +48,11 @@ fn sweep(connection: &Connection, old: RetentionCutoffs) -> Result<usize, StoreE
     }
     if let Some(before) = old.cases_before {
         let sql = "DELETE FROM incident WHERE id IN
-            (SELECT id FROM incident WHERE opened_at < ? AND status = 'closed' ORDER BY opened_at LIMIT ?)";
+            (SELECT id FROM incident WHERE opened_at < ?1 AND ifnull(resolved_at, opened_at) < ?1 AND status = 'resolved'
+                ORDER BY opened_at LIMIT ?2)";
         gone += some(sql, before)?;
         let sql = "DELETE FROM escalation WHERE id IN
-            (SELECT id FROM escalation WHERE opened_at < ?1 AND ifnull(resolved_at, opened_at) < ?1 AND status = 'closed'
+            (SELECT id FROM escalation WHERE opened_at < ?1 AND ifnull(resolved_at, opened_at) < ?1 AND status = 'resolved'
                 ORDER BY opened_at LIMIT ?2)";
         gone += some(sql, before)?;
     }
@@ -89,7 +90,7 @@ fn beyond(connection: &Connection) -> Result<usize, StoreError> {
         let limit = surplus(table, CASES_MAX);
         let sql = format!(
             "DELETE FROM {table} WHERE id IN
-                (SELECT id FROM {table} ORDER BY status = 'open', opened_at, id LIMIT {limit})"
+                (SELECT id FROM {table} ORDER BY status <> 'resolved', opened_at, id LIMIT {limit})"
         );
         gone += change(connection, &sql, [])?;
     }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use estop_core::engine::Snapshot;
+use estop_core::system::CaseStep;
 use estop_journal::SYSTEM;
 use estop_store::{
-    Access, CaseFilter, CaseStatus, Cases, Durability, EventFilter, Incident, Journal, Ledger,
+    Access, CaseEntry, CaseFilter, CaseTarget, CaseUpdate, Cases, Durability, EventFilter, Journal, Ledger,
     RetentionCutoffs, RunFilter, RunRepo, Spend, SpendBy, SpendQuery, Token, Upkeep,
 };
 
@@ -162,9 +163,10 @@ pub(crate) fn st_3_old_rows_go_and_what_is_open_stays(place: &impl Place) {
         let incident = super::cases::incident(&id, "a", at * 10);
         store.open_incident(&incident).expect("an incident");
         if at < 10 {
-            let kept = store.incident(&id).expect("it can be read").expect("it is there");
-            let closed = Incident { status: CaseStatus::Closed, ..kept };
-            store.update_incident(&closed).expect("it is closed");
+            let (target, by) = (CaseTarget::Incident(id.clone()), "ada".into());
+            let step = CaseStep::Resolved;
+            let entry = CaseEntry { seq: 9, at: at * 10, by, step, owner: None, note: None };
+            store.update_case(&CaseUpdate { target, entry }).expect("it is resolved");
         }
         let mut run = super::runs::run(&id, "a", at * 10);
         run.ended_at = (at < 15).then_some(at * 10 + 1);

@@ -4,6 +4,7 @@ mod alerts;
 mod alerts_command;
 mod background;
 mod breakers;
+mod cases;
 mod cli;
 mod commands;
 mod config_command;

@@ -484,7 +484,7 @@ fn ks_3_a_start_while_shut_down_says_so_and_kills_leave_a_line() {
 }
 
 #[test]
-fn ev_3_extending_a_run_closes_its_escalation_and_activating_closes_incidents() {
+fn ev_3_extending_a_run_resolves_its_escalation_and_activating_resolves_incidents() {
     let house = House::new(RULES);
     let estop = house.start();
     trouble(&estop, &house);
@@ -499,12 +499,12 @@ fn ev_3_extending_a_run_closes_its_escalation_and_activating_closes_incidents() 
     house.estop(&["escalations", "resolve", &id, "--note", "looked"]).is(0, "the run stays at its limit");
     let refused = ask_with(estop.address, "coder", "x", "x-estop-run: job\r\n").unwrap();
     assert_eq!(refused.0, 400, "resolving releases nothing");
-    let reopened = house.owner("PATCH", &format!("/api/escalations/{id}"), "{\"resolved\": false}");
+    let reopened = house.owner("PATCH", &format!("/api/escalations/{id}"), "{\"status\": \"open\"}");
     assert_eq!(reopened.0, 200, "{}", reopened.1);
-    house.estop(&["runs", "extend", "coder", "job"]).is(0, &format!("Closed with it: escalation {id}."));
+    house.estop(&["runs", "extend", "coder", "job"]).is(0, &format!("Resolved with it: escalation {id}."));
     assert_eq!(open("escalations"), 0);
     assert_eq!(ask_with(estop.address, "coder", "x", "x-estop-run: job\r\n").unwrap().0, 200);
-    house.estop(&["agents", "activate", "looper"]).is(0, "Closed with it: incident looper-");
+    house.estop(&["agents", "activate", "looper"]).is(0, "Resolved with it: incident looper-");
     assert_eq!(open("incidents"), 0);
     house.estop(&["runs", "extend", "coder", "unknown"]).is(1, "");
     let events = house.owner("GET", "/api/events?agent=coder&type=run_extended", "").1;

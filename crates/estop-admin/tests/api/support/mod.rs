@@ -99,7 +99,7 @@ impl Plane {
         let store = Arc::new(Sqlite::open(&path, SqliteOptions::default()).expect("a database"));
         let file: PolicyFileIn = serde_json::from_str(FILE).expect("a file");
         let file: Arc<PolicyFile> = Arc::new(file.check(&zones).expect("it fits"));
-        let operator = Arc::new(FakeOperator::new(file));
+        let operator = Arc::new(FakeOperator::new(file, Arc::clone(&store)));
         let ruled = Arc::clone(&operator);
         let alerts_api = Arc::new(FakeAlerts::default());
         let clock = Arc::new(AtomicI64::new(START));

@@ -20,16 +20,18 @@ use estop_core::policy_file::PolicyFile;
 use estop_core::printed_command::Commands;
 use estop_core::system::button::{Latched, Press, Unlock};
 use estop_core::system::proof_test::{ProofStep, ProofTest, ProofTestError, ProofTests};
-use estop_core::system::{GateView, System, SystemDecision, SystemEvent, SystemState};
+use estop_core::system::{CaseChange, GateView, System, SystemDecision, SystemEvent, SystemState};
 use estop_core::time::{Millis, Now, Zone};
+use estop_store::{CaseUpdate, Cases, Sqlite};
 
 /// Of `a ticket`.
 const TICKET_SHA256: &str = "cc17bef09b291e933a8adef2fa0ec6485b25e733203df9522ae654729f000d3a";
 
 /// One of everything an operator does, with who asked for it.
-#[derive(Default)]
 pub(crate) struct FakeOperator {
     file: RwLock<Arc<PolicyFile>>,
+    /// Where it answers cases, as the journal's rows would.
+    store: Arc<Sqlite>,
     inner: Mutex<Inner>,
 }
 
@@ -53,6 +55,8 @@ struct Fake {
     score: Option<LoopFinding>,
 }
 
+/// A record after all that opened something.
+const NEWEST: u64 = 1_000_000;
 const NOW: Now = Now { mono: Millis(5_000), wall: 1_763_164_800_000 };
 
 pub(crate) fn zones(name: &str) -> Option<Zone> {
@@ -61,8 +65,8 @@ pub(crate) fn zones(name: &str) -> Option<Zone> {
 }
 
 impl FakeOperator {
-    pub(crate) fn new(file: Arc<PolicyFile>) -> FakeOperator {
-        let fake = FakeOperator { file: RwLock::new(file), inner: Mutex::default() };
+    pub(crate) fn new(file: Arc<PolicyFile>, store: Arc<Sqlite>) -> FakeOperator {
+        let fake = FakeOperator { file: RwLock::new(file), store, inner: Mutex::default() };
         fake.system(&SystemEvent::Started { found: None });
         fake
     }
@@ -158,6 +162,8 @@ impl FakeOperator {
         let agent = inner.agents.get_mut(name).ok_or_else(|| OperatorError::UnknownAgent(name.into()))?;
         let policy = self.policy(name, &agent.overrides);
         let event = Event { run: run.map(Into::into), gate: GateView::OPEN, what };
+        let answered = CaseUpdate::answered(NEWEST, NOW.wall, name, &event, agent.state.standing());
+        answered.iter().for_each(|update| self.store.update_case(update).expect("it is answered"));
         Ok(agent.state.handle(NOW, &event, &policy))
     }
 
@@ -297,6 +303,11 @@ impl Operator for FakeOperator {
 
     fn access_changed(&self, what: &str, by: &str) {
         self.note(format!("{what} by {by}"));
+    }
+
+    fn change_case(&self, change: CaseChange, by: &str) -> Result<(), OperatorError> {
+        let update = CaseUpdate::by_person(NEWEST, NOW.wall, &by.into(), &change);
+        self.store.update_case(&update).map_err(|error| OperatorError::NotPersisted(error.to_string()))
     }
 
     fn is_kept(&self) -> bool {

@@ -3,7 +3,7 @@
 use estop_core::agent::standing::{DeactivatedBy, Standing};
 use estop_core::decision::{Effect, Finding, Guard, Outcome};
 use estop_core::event::EventKind;
-use estop_store::{AgentSeen, JournalBatch, StandingChange};
+use estop_store::{AgentSeen, CaseUpdate, JournalBatch, StandingChange};
 use serde_json::json;
 
 use super::error_rate::Window;
@@ -65,8 +65,12 @@ impl AgentProjection {
         out.events.push(event(seq, told, "refused", detail));
     }
 
-    pub(super) fn standing(&mut self, told: &AgentRecord<'_>, out: &mut JournalBatch) {
+    pub(super) fn standing(&mut self, seq: u64, told: &AgentRecord<'_>, out: &mut JournalBatch) {
         let before = self.standing;
+        if told.decision.outcome == Outcome::Noted {
+            let answered = CaseUpdate::answered(seq, told.now.wall, told.agent, told.event, before);
+            out.case_updates.extend(answered);
+        }
         let since = told.now.mono;
         let is_off = matches!(before, Standing::Inactive { .. });
         let what = &told.event.what;

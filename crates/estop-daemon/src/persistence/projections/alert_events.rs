@@ -185,6 +185,7 @@ impl<'e> Seen<'e> {
             cause: String::new(),
             evidence: String::new(),
             by: self.detail["by"].as_str().map(Name::from),
+            incident: None,
             cost: Cost::default(),
             detail: Detail::None,
         }
@@ -203,7 +204,12 @@ impl<'e> Seen<'e> {
     fn stopped(&self, alert: AlertType, cause: &str, beside: &dyn AlertContext) -> AlertEvent {
         let plain = self.plain(alert);
         let cost = beside.cost(plain.agent.as_deref().unwrap_or_default(), plain.run.as_deref());
-        AlertEvent { cause: cause.to_owned(), evidence: self.text("reason").to_owned(), cost, ..plain }
+        let (cause, evidence) = (cause.to_owned(), self.text("reason").to_owned());
+        // A watchdog that presses the button opens the button's incident, not the agent's.
+        let opens = matches!(&*self.event.event_type, "kill_switch" | "paused");
+        let incident = plain.agent.as_deref().filter(|_| opens);
+        let incident = incident.map(|agent| format!("{agent}-{}", self.event.seq).into());
+        AlertEvent { cause, evidence, cost, incident, ..plain }
     }
 
     fn escalated(&self, escalations: u32, beside: &dyn AlertContext) -> AlertEvent {

@@ -2,7 +2,10 @@
 
 use estop_core::decision::Effect;
 use estop_core::ids::Name;
-use estop_store::{CaseStatus, Escalation, Incident, JournalBatch, Run};
+use estop_core::system::{
+    Channel, Channels, SYSTEM, SystemDecision, SystemEvent, SystemOutcome, SystemState,
+};
+use estop_store::{CaseStatus, CaseUpdate, Escalation, Incident, JournalBatch, Run};
 use serde_json::{Value, json};
 
 use super::context::Context;
@@ -32,6 +35,10 @@ pub(super) fn open<'a>(
                 opened_at: told.now.wall,
                 status: CaseStatus::Open,
                 resolution: None,
+                resolved_at: None,
+                history: Vec::new(),
+                earlier: None,
+                later: None,
                 evidence: stopped(*cause, told).to_string(),
                 summary: told.decision.why(*cause),
                 version: 0,
@@ -46,10 +53,11 @@ pub(super) fn open<'a>(
                 agent: agent.clone(),
                 run: run.clone(),
                 reason: used.reason(),
+                seq,
                 opened_at: told.now.wall,
                 status: CaseStatus::Open,
                 owner: None,
-                notes: String::new(),
+                history: Vec::new(),
                 resolved_at: None,
                 resolved_by: None,
                 summary: context.words(told.agent, run.as_deref()),
@@ -58,6 +66,83 @@ pub(super) fn open<'a>(
             });
         }
     }
+}
+
+/// Opens the incident of a button that somebody pressed; resolves it when everything works again.
+pub(super) fn system(
+    seq: u64,
+    wall: i64,
+    what: &SystemEvent,
+    decision: &SystemDecision,
+    out: &mut JournalBatch,
+) {
+    if let SystemEvent::CaseChanged { by, change } = what {
+        out.case_updates.push(CaseUpdate::by_person(seq, wall, by, change));
+    }
+    if decision.outcome != SystemOutcome::Applied {
+        return;
+    }
+    if let SystemEvent::ClearRequested { by, .. } = what
+        && decision.gate.shut.is_empty()
+    {
+        out.case_updates.push(CaseUpdate::cleared(seq, wall, by));
+    }
+    let (summary, evidence) = match what {
+        SystemEvent::KillRequested { channels, reason, by, source, note, .. } => {
+            let from = if source.is_empty() { String::new() } else { format!(" ({source})") };
+            let why = note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
+            let summary = format!("Emergency stop of {} by {by}{from}{why}", channels_text(*channels));
+            let evidence = json!({
+                "by": by, "reason": summary, "kill_reason": reason, "source": source, "note": note,
+            });
+            (summary, evidence)
+        }
+        // Pressed while nobody wrote a journal, by `estop kill` without a daemon for example.
+        SystemEvent::Started { .. } if decision.gate.state == SystemState::Shutdown => {
+            let summary = "Emergency stop of everything, found when estop started".to_owned();
+            (summary.clone(), json!({ "reason": summary }))
+        }
+        SystemEvent::Started { .. }
+        | SystemEvent::RestartRequested { .. }
+        | SystemEvent::ClearRequested { .. }
+        | SystemEvent::TriggerChanged { .. }
+        | SystemEvent::PartChanged { .. }
+        | SystemEvent::ProofTested { .. }
+        | SystemEvent::ConfigurationRead { .. }
+        | SystemEvent::PresetChanged { .. }
+        | SystemEvent::FleetBudgetRenewed { .. }
+        | SystemEvent::AccessChanged { .. }
+        | SystemEvent::SettingsChanged { .. }
+        | SystemEvent::CaseChanged { .. }
+        | SystemEvent::Pruned { .. } => return,
+    };
+    out.incidents.push(Incident {
+        // The epoch is known when people are told, which is before there is a record. No agent can be named so.
+        id: format!("{SYSTEM}-{}", decision.gate.epoch).into(),
+        agent: SYSTEM.into(),
+        run: None,
+        seq,
+        kind: "emergency_stop".into(),
+        opened_at: wall,
+        status: CaseStatus::Open,
+        resolution: None,
+        resolved_at: None,
+        history: Vec::new(),
+        earlier: None,
+        later: None,
+        evidence: evidence.to_string(),
+        summary,
+        version: 0,
+    });
+}
+
+fn channels_text(channels: Channels) -> String {
+    if channels.is_empty() || channels == Channels::ALL {
+        return "everything".to_owned();
+    }
+    let all = [(Channel::Llm, "model calls"), (Channel::Tools, "tools"), (Channel::Messaging, "messages")];
+    let shut = all.into_iter().filter(|(channel, _)| channels.contains(*channel)).map(|(_, name)| name);
+    shut.collect::<Vec<_>>().join(" and ")
 }
 
 /// What is known of an escalated run: its limit, what it was for, where its work is, what it used.

@@ -25,7 +25,8 @@ impl AlertContext for NothingKnown {
             opened_at: 0,
             status: CaseStatus::Open,
             owner: None,
-            notes: String::new(),
+            seq: 9,
+            history: Vec::new(),
             resolved_at: None,
             resolved_by: None,
             summary: Some("Parser done.".to_owned()),
@@ -55,6 +56,7 @@ fn al_1_a_stop_has_its_cause_its_evidence_and_its_cost() {
     let detail = json!({ "cause": "loop", "reason": "Loop score 11.5 of 10.0.", "run": "night" });
     let told = one("kill_switch", detail).expect("it is told");
     assert_eq!((told.alert, &*told.cause, &*told.id), (AlertType::KillSwitch, "loop", "7.0"));
+    assert_eq!(told.incident.as_deref(), Some("coder-7"), "its link leads to the incident it opened");
     assert_eq!((&*told.evidence, told.seq, told.at), ("Loop score 11.5 of 10.0.", 7, 1000));
     assert_eq!((told.cost.run, told.run.as_deref()), (Some(NanoUsd(1_000_000_000)), Some("night")));
     let runaway = one("kill_switch", json!({ "cause": "watchdog", "reason": "101 calls" }));

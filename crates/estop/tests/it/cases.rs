@@ -1,0 +1,103 @@
+//! Incidents and escalations from the stop to the resolution: commands, API, journal, and a database made anew.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use serde_json::Value;
+
+use crate::house::{Estop, House, ask_with, wait_for};
+
+const LOOPS: &str = "policy: {kill_switch_enabled: true}";
+
+/// Loops until it is stopped; the newest incident, once it is stored.
+fn stopped(estop: &Estop, house: &House, agent: &str, known: usize) -> Value {
+    for _ in 0..30 {
+        if estop.ask(agent, "Is the build done?").unwrap().0 != 200 {
+            break;
+        }
+    }
+    wait_for("the incident", || {
+        let found = incidents(house, agent);
+        (found.len() > known).then(|| found[0].clone())
+    })
+}
+
+fn incidents(house: &House, agent: &str) -> Vec<Value> {
+    let listed = house.estop(&["incidents", "list", "--agent", agent, "--json"]).json();
+    listed["incidents"].as_array().cloned().unwrap()
+}
+
+#[test]
+fn ev_3_an_incident_goes_from_open_to_resolved_and_a_new_database_shows_the_same() {
+    let house = House::new(LOOPS);
+    let estop = house.start();
+    let first = stopped(&estop, &house, "stuck", 0);
+    let id = first["id"].as_str().unwrap();
+    house.estop(&["incidents", "ack", id, "--note", "looking at it"]).is(0, "is acknowledged.");
+    house.estop(&["incidents", "list", "--status", "acknowledged"]).is(0, id);
+    house.estop(&["incidents", "show", id]).is(0, "acknowledged by").is(0, "looking at it");
+    house.estop(&["agents", "activate", "stuck"]).is(0, &format!("Resolved with it: incident {id}."));
+    house.estop(&["incidents", "show", id]).is(0, "activated the agent.");
+
+    let second = stopped(&estop, &house, "stuck", 1);
+    assert_eq!(second["earlier"], first["id"], "it is reopened within the hour");
+    let again = second["id"].as_str().unwrap();
+    let canary = "sk-proj-4f9aB7cD2eF6gH1jK3mN5pQ8rS0tU";
+    house
+        .estop(&["incidents", "resolve", again, "--note", &format!("key was {canary}")])
+        .is(0, "is resolved.");
+    assert_eq!(estop.ask("stuck", "Something else").unwrap().0, 400, "resolving releases nothing");
+    house.estop(&["kill", "--note", "drill"]).is(0, "");
+    let pressed = wait_for("the button's incident", || incidents(&house, "system").pop());
+    assert_eq!(pressed["status"], "open");
+    house.estop(&["incidents", "show", "nothing-1"]).is(1, "There is no incident");
+
+    let before = incidents(&house, "stuck");
+    let shown = before[0]["resolution"].as_str().unwrap();
+    assert!(shown.starts_with("key was ") && !shown.contains(canary), "secrets are masked: {shown}");
+    estop.end();
+    house.estop(&["journal", "reindex"]).is(0, "");
+    let estop = house.start();
+    assert_eq!(incidents(&house, "stuck"), before, "the journal has it all");
+    assert_eq!(incidents(&house, "system"), [pressed]);
+    estop.end();
+    house.verified();
+}
+
+#[test]
+fn ev_3_clearing_the_emergency_stop_resolves_its_incident() {
+    let house = House::new("");
+    let estop = house.start();
+    house.estop(&["kill", "--note", "drill"]).is(0, "");
+    let pressed = wait_for("the button's incident", || incidents(&house, "system").pop());
+    assert!(pressed["summary"].as_str().is_some_and(|text| text.contains("everything")), "{pressed}");
+    for step in ["restart", "clear"] {
+        house.estop(&["emergency", step]).is(0, "");
+    }
+    let cleared = wait_for("its end", || {
+        incidents(&house, "system").pop().filter(|incident| incident["status"] == "resolved")
+    });
+    assert!(cleared["resolution"].as_str().is_some_and(|text| text.ends_with("cleared the emergency stop.")));
+    estop.end();
+}
+
+#[test]
+fn ev_3_an_escalation_is_assigned_and_resolved() {
+    let house = House::new("circuit_breakers: {defaults: {max_turns: 2}}");
+    let estop = house.start();
+    let asked = |n: u32| ask_with(estop.address, "coder", &format!("step {n}"), "x-estop-run: job\r\n");
+    assert!((0..10).any(|n| asked(n).unwrap().0 != 200), "the limit is reached");
+    let id = wait_for("the escalation", || {
+        let listed = house.estop(&["escalations", "list", "--json"]).json();
+        listed["escalations"][0]["id"].as_str().map(str::to_owned)
+    });
+    house.estop(&["escalations", "assign", &id, "eve", "--note", "her branch"]).is(0, "is assigned to eve.");
+    house
+        .estop(&["escalations", "show", &id])
+        .is(0, "Owner: eve")
+        .is(0, "assigned to eve by")
+        .is(0, "her branch");
+    house.estop(&["escalations", "resolve", &id, "--note", "done by hand"]).is(0, "is resolved.");
+    house.estop(&["escalations", "list", "--status", "unresolved"]).is(0, "Nobody is needed.");
+    house.estop(&["escalations", "show", "nothing-1"]).is(1, "There is no escalation");
+    estop.end();
+}
