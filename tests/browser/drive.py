@@ -223,7 +223,7 @@ def ui_1_every_page_without_data_says_what_to_do_next(house, browser, _):
     browser.go("/")
     browser.sees("default")
     browser.go("/incidents").sees("No unresolved incident")
-    browser.go("/needs-human").sees("Nobody is needed")
+    browser.go("/needs-human").sees("Nothing needs a human")
     assert browser.complaints() == [], browser.complaints()
 
 
@@ -294,17 +294,17 @@ def ui_1_the_kill_switch_is_set_in_the_page(house, browser, _):
 
 def al_3_a_missing_alert_is_said(house, browser, _):
     house.ask("coder", "Write a parser.")
-    browser.log_in().sees("Nobody is told when a guard stops an agent.")
-    browser.go("/agents/coder").sees("Nobody is told when it is stopped.")
+    browser.log_in().sees("No alerts are configured: nobody will be notified")
+    browser.go("/agents/coder").sees("nobody will be notified when it is stopped")
     browser.one("#content a[href='/alerts']").click()
-    browser.sees("Nobody is told", "h1 + p")
+    browser.sees("No alerts configured", "h1 + p")
     assert "type: slack" in browser.text("#line-yaml")
     assert browser.button("Copy").is_displayed()
     assert browser.complaints() == [], browser.complaints()
     with with_receiver(house):
         browser.go("/alerts").sees("Somebody is told", "h1 + p")
-        assert "Nobody is told" not in browser.go("/").text()
-        assert "Nobody is told" not in browser.go("/agents/coder").text()
+        assert "nobody will be notified" not in browser.go("/").text()
+        assert "nobody will be notified" not in browser.go("/agents/coder").text()
 
 
 def al_1_a_channel_is_tested_by_a_click(house, browser, _):
@@ -404,15 +404,15 @@ def ks_6_holding_the_button_stops_running_streams(house, browser, _):
     assert stream.poll() is None and "RUNNING" in browser.text(".state"), "a short press does nothing"
     browser.hold(1.3)
     browser.sees("SHUTDOWN", ".state")
-    browser.sees("Stopped: 1 model calls", "#says")
+    browser.sees("Everything is stopped (1 model call,", "#says")
     assert browser.driver.execute_script("return window.same"), "without a reload"
     until(lambda: stream.poll() is not None, "the stream ends")
     assert house.ask("other", "hello") != 200
-    browser.press("Go to safe mode", answer=False)
+    browser.press("Unlock, step 1: safe mode", answer=False)
     browser.sees("SHUTDOWN", ".state")
-    browser.press("Go to safe mode", answer=True)
+    browser.press("Unlock, step 1: safe mode", answer=True)
     browser.sees("SAFE MODE", ".state")
-    browser.press("Let everything run again", answer=True)
+    browser.press("Unlock, step 2: resume all agents", answer=True)
     browser.sees("RUNNING", ".state")
     assert house.ask("other", "hello") == 200
 
@@ -466,14 +466,14 @@ def se_2_a_tab_without_the_secret_looks_asks_the_others_and_can_log_in(house, br
     browser.go("/agents/stuck")
     until(lambda: driver.execute_script("return document.body.classList.contains('is-read-only')"), "it says that it only looks")
     browser.sees("This tab can look, not act", ".read-only")
-    browser.press("Activate", answer=True)
+    browser.press("Reactivate", answer=True)
     browser.sees("cookie alone lets you look", "#says")
     browser.one("#log-in-here").click()
     until(lambda: browser.path().startswith("/login"), "the way to the login")
     browser.one("#token").send_keys(TOKEN)
     browser.one("form button").click()
     until(lambda: browser.path() == "/agents/stuck", "back where one was")
-    browser.press("Activate", answer=True)
+    browser.press("Reactivate", answer=True)
     browser.sees("Active", ".head .badge")
 
 
@@ -496,7 +496,7 @@ def ui_1_two_tabs_stay_in_step(house, browser, _):
     other = Browser(house).log_in().go("/agents/stuck")
     try:
         other.driver.execute_script("window.same = true")
-        browser.press("Activate", answer=True)
+        browser.press("Reactivate", answer=True)
         other.sees("Active", ".head .badge")
         browser.sees("Active", ".head .badge")
         assert other.driver.execute_script("return window.same")
@@ -602,7 +602,7 @@ def ui_1_the_effect_of_a_threshold_is_shown_before_it_is_saved(house, browser, _
     assert browser.text("#effect") == ""
     type_in(browser, "#threshold", "6.5")
     browser.sees("With 6.5 it would have stopped 1 run in the last 7 days; with today's 10.0, nothing.", "#effect")
-    browser.sees("Loop score 7.0 of 6.5", "#effect")
+    browser.sees("Loop score 7.0, limit 6.5", "#effect")
     assert browser.one("#effect").get_attribute("aria-live") == "polite"
     type_in(browser, "#window", "5")
     browser.sees("With window 5 and 6.5", "#effect")
@@ -633,20 +633,20 @@ def ui_1_an_incident_is_loosened_and_the_agent_let_go_or_kept_stopped(house, bro
     house.loop()
     browser.log_in().go("/incidents")
     browser.one("#content td.name a").click()
-    browser.sees("Loosen")
+    browser.sees("Raise the threshold")
     browser.sees("it would have stopped nothing in the last 7 days; with today's 10.0, 1 run", "#effect")
     least = browser.one("#threshold").get_attribute("value")
     type_in(browser, "#threshold", "10")
     browser.sees("With today's 10.0 it would have stopped 1 run", "#effect")
     type_in(browser, "#threshold", least)
-    browser.press("Loosen to this")
-    browser.sees("It is still stopped", "#says")
+    browser.press("Set threshold")
+    browser.sees("The agent is still stopped", "#says")
     assert house.api("GET", "/api/agents/stuck/kill-switch")[1]["threshold"] == float(least)
-    browser.sees("would have let this pass already")
-    browser.press("Let it work again", answer=True)
+    browser.sees("would already have prevented this stop")
+    browser.press("Reactivate", answer=True)
     until(lambda: house.api("GET", "/api/agents/stuck")[1]["active"], "it works again")
-    # Activating answers the incident: it is closed with it.
-    browser.sees("closed", ".head .badge")
+    # Activating answers the incident: it is resolved with it.
+    browser.sees("resolved", ".head .badge")
     assert browser.complaints() == [], browser.complaints()
 
 
@@ -658,14 +658,14 @@ def po_5_the_preset_is_switched_and_taken_back_for_all_and_for_one(house, browse
         browser.go(page).sees("Preset watch")
         browser.press("Switch to strict")
         browser.sees(f"Switch {says} to strict?", "#preset-dialog")
-        browser.press("Leave it", within="#preset-dialog")
+        browser.press("Cancel", within="#preset-dialog")
         assert gate() == "shadow"
         browser.press("Switch to strict")
         browser.press("Switch to strict", within="#preset-dialog")
         browser.sees("Preset strict")
         browser.sees("set here")
         assert gate() == "enforce"
-        browser.press("Take back: as the file says")
+        browser.press("Reset to the file's preset")
         browser.sees("Preset watch")
         assert gate() == "shadow"
     assert browser.complaints() == [], browser.complaints()
@@ -702,7 +702,7 @@ def ui_5_rules_are_changed_in_the_page_and_nothing_of_others_is_lost(house, brow
     assert overrides()["budget"] == {"usd_per_day": 9}
     until(lambda: "meanwhile" not in browser.text("#rules-form"), "nothing is wrong any more")
     browser.one("[data-takes-back='budget.usd_per_day']").click()
-    browser.sees("Taken back", "#says")
+    browser.sees("Reset", "#says")
     until(lambda: browser.one("[name='budget.usd_per_day']").get_attribute("value") == "", "the file's value is back: none")
     assert "budget" not in overrides()
     complaints = [c for c in browser.complaints() if " 400 " not in c and " 412 " not in c]
@@ -712,7 +712,7 @@ def ui_5_rules_are_changed_in_the_page_and_nothing_of_others_is_lost(house, brow
 def ui_1_a_key_is_made_shown_once_and_taken_back(house, browser, _):
     house.ask("coder", "Write a parser.")
     browser.log_in().go("/agents/coder").sees("No key.")
-    browser.press("Make a key")
+    browser.press("Create key")
     key = until(lambda: browser.text("#secret-text"), "the new key")
     assert browser.one("#secret").is_displayed()
     keys = lambda: house.api("GET", "/api/agents/coder/keys")[1]["keys"]
@@ -738,7 +738,7 @@ def ui_1_a_viewer_sees_rules_and_presets_and_cannot_change_them(house, browser, 
     _, made = house.api("POST", "/api/tokens", {"name": "looker", "role": "viewer"})
     _, found = house.api("GET", "/api/incidents")
     browser.log_in(made["token"])
-    for path, says in (("/agents/stuck", "Rules"), ("/settings", "Preset watch"), (f"/incidents/{found['incidents'][0]['id']}", "The requests that matched")):
+    for path, says in (("/agents/stuck", "Rules"), ("/settings", "Preset watch"), (f"/incidents/{found['incidents'][0]['id']}", "Matching requests")):
         browser.go(path).sees(says)
         acting = browser.all("[data-rules], [data-takes-back], [data-effect], [data-opens], [data-shows], dialog, #keys")
         assert acting == [], f"{path}: {[a.get_attribute('outerHTML')[:90] for a in acting]}"

@@ -144,6 +144,15 @@ document.addEventListener("click", (event) => {
   }
 });
 
+// A row leads where its name leads; links, buttons and selected text in it stay what they are.
+document.addEventListener("click", (event) => {
+  const row = event.target.closest("table.cards tbody tr");
+  const link = row?.querySelector("td.name a");
+  if (!link || event.target.closest("a, button, input, label, summary") || String(getSelection())) return;
+  if (event.ctrlKey || event.metaKey) window.open(link.href);
+  else link.click();
+});
+
 document.addEventListener("submit", (event) => {
   const form = event.target.closest("form[data-call]");
   if (!form) return;
@@ -160,15 +169,20 @@ document.addEventListener("input", (event) => event.target.closest("form[data-ca
 
 // ---- the red button -----------------------------------------------------------------------------------------------
 
-let holding = null;
+let holding = null, heldSince = 0;
 
 function startHold(button) {
   if (holding || button.disabled) return;
   button.classList.add("holding");
-  holding = setTimeout(() => { endHold(button); press(button); }, HOLD_MS);
+  heldSince = Date.now();
+  holding = setTimeout(() => { holding = null; endHold(button); press(button); }, HOLD_MS);
 }
 
 function endHold(button) {
+  // Let go too early: nothing was stopped, and that must be said.
+  if (holding && button.classList.contains("holding") && Date.now() - heldSince < HOLD_MS) {
+    say(`Nothing was stopped: hold the button for ${HOLD_MS / 1000} second.`, true);
+  }
   clearTimeout(holding);
   holding = null;
   button.classList.remove("holding");
@@ -180,8 +194,9 @@ async function press(button) {
   try {
     const done = await call("POST", "/api/emergency/kill", body);
     const { model_calls, tools, messages } = done.stopped;
-    say(`Stopped: ${model_calls} model calls, ${tools} tools, ${messages} messages. ` +
-      (done.persisted ? "On disk." : "NOT on disk: a restart would not know of it."), !done.persisted);
+    const count = (n, one) => `${n} ${one}${n === 1 ? "" : "s"}`;
+    say(`Everything is stopped (${count(model_calls, "model call")}, ${count(tools, "tool")} and ${count(messages, "message")} ended). ` +
+      (done.persisted ? "Saved." : "NOT saved: after a restart estop would not know of it. Look at the disk."), !done.persisted);
     button.closest("dialog")?.close();
   } catch (error) {
     const why = csrf() ? error.message : "This tab is not logged in: log in here, or hold the button in the tab that is.";
@@ -389,7 +404,7 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-takes-back]");
   if (!button) return;
   const [section, key] = button.dataset.takesBack.split(".");
-  changeRules(button.closest("form"), { [section]: { [key]: null } }, "Taken back: the file decides.");
+  changeRules(button.closest("form"), { [section]: { [key]: null } }, "Reset: the file decides.");
 });
 
 // ---- a link that brings its token: what `estop demo` prints. The part after # never leaves the browser. -------------

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use estop_store::{StoreError, Token, TokenRole};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -123,7 +123,8 @@ impl Admin {
     fn through(&self, origin: Origin) -> Router {
         let gate = AuthState::new(&self.app, origin);
         let api = openapi::handlers().layer(from_fn_with_state(gate.clone(), guard));
-        pages::routes(gate).merge(api).with_state(Arc::clone(&self.app))
+        let all = pages::routes(gate).merge(api).layer(from_fn(pages::for_browsers));
+        all.with_state(Arc::clone(&self.app))
     }
 }
 

@@ -119,7 +119,7 @@ async fn export(State(app): State<App>, QueryIn(range): QueryIn<Range>) -> Resul
 /// Long readings are few at a time: they would take the store's readers from everybody else.
 fn one_of_few(app: &App) -> Result<OwnedSemaphorePermit, Problem> {
     Arc::clone(&app.long_reads).try_acquire_owned().map_err(|_| {
-        let detail = "Two exports or verifications are under way. Try again when one is done.";
+        let detail = "Two exports or verifications are in progress. Try again when one has ended.";
         Problem::new(Kind::Unavailable, detail).retry_after(5)
     })
 }

@@ -9,6 +9,7 @@ mod assets;
 mod cases;
 mod charts;
 mod connect;
+mod csv;
 mod effect;
 mod frame;
 mod incidents;
@@ -18,12 +19,14 @@ mod login;
 mod needs_human;
 mod overview;
 mod preset;
+mod problem_page;
 mod requests;
 mod rules;
 mod settings;
 mod shown;
 mod spend;
 
+pub(crate) use problem_page::for_browsers;
 use std::sync::Arc;
 
 use askama::Template;
@@ -42,12 +45,15 @@ pub(crate) fn routes(gate: AuthState) -> Router<App> {
         .route("/", get(overview::page))
         .route("/agents/{id}", get(agent::page))
         .route("/agents/{id}/requests", get(requests::page))
+        .route("/agents/{id}/requests.csv", get(requests::csv))
         .route("/incidents", get(incidents::list))
         .route("/incidents/{id}", get(incidents::one))
         .route("/needs-human", get(needs_human::page))
         .route("/alerts", get(alerts::page))
         .route("/spend", get(spend::page))
+        .route("/spend.csv", get(spend::csv))
         .route("/journal", get(journal::page))
+        .route("/journal.csv", get(journal::csv))
         .route("/settings", get(settings::page))
         .route("/connect", get(connect::page))
         .route("/live", get(live::stream))

@@ -59,7 +59,7 @@ impl Kind {
         match self {
             Kind::BadRequest => (S::BAD_REQUEST, "bad_request", "The request cannot be read"),
             Kind::Invalid => (S::BAD_REQUEST, "invalid", "A value does not fit"),
-            Kind::Unauthenticated => (S::UNAUTHORIZED, "unauthenticated", "Who is there?"),
+            Kind::Unauthenticated => (S::UNAUTHORIZED, "unauthenticated", "Authentication required"),
             Kind::Forbidden => (S::FORBIDDEN, "forbidden", "Not with this token"),
             Kind::NotFound => (S::NOT_FOUND, "not_found", "There is no such thing"),
             Kind::MethodNotAllowed => (S::METHOD_NOT_ALLOWED, "method_not_allowed", "Not with this method"),

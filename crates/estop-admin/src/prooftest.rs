@@ -81,7 +81,7 @@ impl LastOut {
 /// When the stop was last tried out, in a sentence.
 pub(crate) fn sentence(tests: &ProofTests, when: impl Fn(i64) -> String) -> String {
     match &tests.last {
-        None => "The stop was never tried out.".to_owned(),
+        None => "The emergency stop has never been tested.".to_owned(),
         Some(test) => {
             let how = if test.passed() { "worked" } else { "FAILED" };
             format!("Last tried {} by {}: it {how}, in {} ms.", when(test.at), test.by, test.took_us / 1000)

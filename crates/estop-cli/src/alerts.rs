@@ -117,8 +117,8 @@ fn channels(daemon: &Daemon) -> anyhow::Result<()> {
     let mut answer = daemon.get(path(&["alerts", "channels"]))?;
     answer["mutes"] = daemon.get(path(&["alerts", "mutes"]))?["mutes"].take();
     daemon.say(&answer, |answer| {
-        let heading = ["channel", "type", "to", "works", "failed tries", "waiting", "its receiver said"];
-        let none = format!("No channel: nobody is told of anything.\n{}", how_to_add());
+        let heading = ["channel", "type", "to", "works", "failed tries", "waiting", "response"];
+        let none = format!("No channels configured: nobody will be notified of anything.\n{}", how_to_add());
         let mut text = list(&answer["channels"], &none, heading, |channel| {
             [
                 cell(&channel["name"]),
@@ -211,7 +211,7 @@ fn log(daemon: &Daemon, filter: &LogArgs) -> anyhow::Result<()> {
     let query = vec![("channel", filter.channel.clone())];
     let (key, cursor, limit) = ("deliveries", "before", Some(filter.limit));
     let log = daemon.list(Listing { path: LOG, query, key, cursor, limit })?;
-    let heading = ["when", "channel", "message", "try", "outcome", "its receiver said"];
+    let heading = ["when", "channel", "message", "try", "outcome", "response"];
     daemon.say(&log, |log| {
         list(&log["deliveries"], "Nothing was sent yet.", heading, |one| {
             let title = if one["title"].is_null() { &one["message"] } else { &one["title"] };

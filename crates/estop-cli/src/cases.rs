@@ -147,7 +147,7 @@ pub fn escalations(args: &EscalationsArgs) -> anyhow::Result<Exit> {
     let heading =
         ["id", "opened", "agent", "run", "status", "owner", "reason", "branch", "session", "summary"];
     daemon.say(&escalations, |escalations| {
-        let table = list(&escalations["escalations"], "Nobody is needed.", heading, |escalation| {
+        let table = list(&escalations["escalations"], "Nothing needs a human.", heading, |escalation| {
             [
                 cell(&escalation["id"]),
                 moment(&escalation["opened_at"]),

@@ -78,7 +78,7 @@ fn sums(spend: &Value, by: &str) -> String {
 fn fleet(fleet: &Value) -> String {
     let amount = |amount: &Value| format!("{}, {} tokens", dollars(&amount["usd"]), cell(&amount["tokens"]));
     format!(
-        "All agents together ({}){}:\n  today: {}{}\n  this month: {}{}\n  held for requests under way: {}",
+        "All agents together ({}){}:\n  today: {}{}\n  this month: {}{}\n  reserved for requests in progress: {}",
         cell(&fleet["timezone"]),
         clock_ahead(&fleet["latest_day"]),
         amount(&fleet["spent_today"]),

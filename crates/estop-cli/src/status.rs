@@ -75,7 +75,7 @@ fn triggers(all: &Value) -> String {
 fn alerts(status: &Value) -> String {
     let channels = each(&status["alerts"]["channels"]);
     let told = match (channels.len(), status["notification_missing"] == true) {
-        (0, _) => "no channel is configured: nobody is told of stops".to_owned(),
+        (0, _) => "no alerts configured: nobody will be notified of stops".to_owned(),
         (count, true) => format!("{count} channels, and no rule tells them of stops"),
         (1, false) => "1 channel".to_owned(),
         (count, false) => format!("{count} channels"),

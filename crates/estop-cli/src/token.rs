@@ -120,16 +120,16 @@ fn reset(daemon: &Daemon, place: &Whereabouts) -> anyhow::Result<()> {
     daemon.say(&token, |token| {
         let mut text = format!("New admin token, shown this once: {}", cell(&token["token"]));
         if problem.is_none() {
-            text += &format!("\nAdmin tokens taken back: {}.", gone.len());
+            text += &format!("\nAdmin tokens revoked: {}.", gone.len());
         }
         if from_env {
-            text += &format!("\nOne came from the variable {ENV_NAME}: change it there, or it works again after the next start.");
+            text += &format!("\nOne came from the variable {ENV_NAME}: change it there, or it is valid again after the next start.");
         }
         text
     })?;
     problem.map_or(Ok(()), |error| {
         Err(error
-            .context("the new token is good, but not every other admin token was taken back: run this again"))
+            .context("the new token is good, but not every other admin token was revoked: run this again"))
     })
 }
 

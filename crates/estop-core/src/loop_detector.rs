@@ -82,17 +82,23 @@ impl std::fmt::Display for LoopFinding {
         }
         write!(
             f,
-            "Loop score {}.{} of {}.{} ({} similar prompts, {} similar answers, {} repeated calls in the last {} requests).",
+            "Loop score {}.{}, limit {}.{} ({}, {} and {} in the last {} requests).",
             self.score / 10,
             self.score % 10,
             self.max / 10,
             self.max % 10,
-            self.prompts,
-            self.responses,
-            self.calls,
+            counted(self.prompts, "similar prompt"),
+            counted(self.responses, "similar answer"),
+            counted(self.calls, "repeated call"),
             self.window,
         )
     }
+}
+
+/// `1 similar prompt`, `2 similar prompts`.
+fn counted(count: impl Into<u64>, one: &str) -> String {
+    let count = count.into();
+    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
 }
 
 /// What is judged before it is remembered: a request, or a step that a hook saw end.

@@ -100,8 +100,9 @@ fn al_1_a_name_cannot_add_a_header_or_a_recipient() {
     assert_eq!(sorted, expected, "{headers:?}");
     assert!(said.iter().all(|line| !line.starts_with("Bcc")));
     let html = said.iter().rposition(|line| line.contains("text/html")).unwrap();
-    assert!(said[html..].iter().any(|line| line.contains("&lt;b&gt;")), "and mark-up is text");
-    assert!(said[html..].iter().all(|line| !line.contains("<b>")));
+    // Quoted-printable breaks long lines anywhere.
+    let html: String = said[html..].iter().map(|line| line.strip_suffix('=').unwrap_or(line)).collect();
+    assert!(html.contains("&lt;b&gt;") && !html.contains("<b>"), "and mark-up is text: {html}");
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn al_1_whoever_fails_is_tried_again_and_the_others_are_told_meanwhile() {
         seen.iter().map(|seen| title(&seen.body)).collect()
     };
     let circles = |agent: &str| format!("\"Agent {agent} was stopped: it goes in circles\"");
-    let expected = [circles("a"), circles("b"), "\"Agent a works again\"".to_owned()];
+    let expected = [circles("a"), circles("b"), "\"Agent a was reactivated by anna\"".to_owned()];
     assert_eq!(agents(well.wait(3)), expected);
     assert_eq!(store.waiting_alerts().unwrap()[0].target, "hanging".into());
     assert_eq!(
@@ -226,7 +226,7 @@ fn ks_2_presses_and_clears_at_once_are_told_in_their_order() {
     }
     let told = receiver.wait(20);
     for (nth, seen) in told.iter().enumerate() {
-        let is_end = seen.body.contains("was lifted");
+        let is_end = seen.body.contains("was cleared");
         assert_eq!(is_end, nth % 2 == 1, "{nth}: {}", seen.body);
     }
 }

@@ -129,7 +129,7 @@ fn al_1_recovery_is_told_and_activation_resets() {
     room.tell(&looped("coder", 1));
     room.told();
     room.tell(&cleared(AlertType::KillSwitch, "coder", 2));
-    assert_eq!(room.told(), ["Agent coder works again"]);
+    assert_eq!(room.told(), ["Agent coder was reactivated by anna"]);
     room.tell(&looped("coder", 3));
     assert_eq!(room.count(), 1, "after an activation the next stop is told at once");
     room.tell(&cleared(AlertType::KillSwitch, "other", 4));
@@ -265,7 +265,7 @@ fn al_1_a_mute_of_everything_does_not_hide_the_red_button() {
     room.tell(&looped("coder", 2));
     assert_eq!(room.told(), ["EMERGENCY STOP: everything is stopped (manual)"]);
     room.tell(&AlertEvent { phase: Phase::Cleared, id: "3.0".into(), ..killed });
-    assert_eq!(room.told(), ["The emergency stop was lifted: agents may work again"]);
+    assert_eq!(room.told(), ["The emergency stop was cleared: agents run again"]);
 }
 
 #[test]
@@ -312,14 +312,14 @@ fn ks_2_what_stays_shut_is_named_and_reminded_of() {
     room.told();
     let lifted = AlertEvent { phase: Phase::Cleared, id: "clear-3".into(), detail: shut(), ..all.clone() };
     room.tell(&lifted);
-    assert_eq!(room.told(), ["The emergency stop was lifted, but not of llm"]);
+    assert_eq!(room.told(), ["The emergency stop was cleared, except for llm"]);
     room.tell(&lifted);
     assert_eq!(room.count(), 0, "told again at a start, it is the same");
     room.restart();
     room.pass(15 * MINUTE);
     assert_eq!(room.told(), ["Still so: EMERGENCY STOP of llm (manual)"]);
     room.tell(&AlertEvent { phase: Phase::Cleared, id: "clear-4".into(), ..all.clone() });
-    assert_eq!(room.told(), ["The emergency stop was lifted: agents may work again"]);
+    assert_eq!(room.told(), ["The emergency stop was cleared: agents run again"]);
     room.pass(60 * MINUTE);
     assert_eq!(room.count(), 0);
 
@@ -370,7 +370,7 @@ fn al_1_an_agent_that_no_longer_fails_is_still_switched_off() {
     room.tell(&cleared(AlertType::ErrorRate, "coder", 3));
     assert_eq!(room.told(), ["Agent coder no longer fails"]);
     room.tell(&cleared(AlertType::KillSwitch, "coder", 4));
-    assert_eq!(room.told(), ["Agent coder works again"]);
+    assert_eq!(room.told(), ["Agent coder was reactivated by anna"]);
 }
 
 #[test]
@@ -420,7 +420,7 @@ fn st_3_what_is_remembered_has_an_end() {
     room.tell(&cleared(AlertType::KillSwitch, "agent-0", 30_000));
     assert_eq!(room.count(), 0, "the oldest are forgotten");
     room.tell(&AlertEvent { at: NIGHT + 30_000, ..cleared(AlertType::KillSwitch, "agent-24999", 30_001) });
-    assert_eq!(room.told(), ["Agent agent-24999 works again"]);
+    assert_eq!(room.told(), ["Agent agent-24999 was reactivated by anna"]);
 }
 
 #[test]
@@ -448,7 +448,7 @@ fn al_1_state_survives_a_restart() {
     assert_eq!(room.count(), 0, "the interval goes on");
     room.restart();
     room.tell(&cleared(AlertType::KillSwitch, "coder", 3));
-    assert_eq!(room.told(), ["Agent coder works again"]);
+    assert_eq!(room.told(), ["Agent coder was reactivated by anna"]);
     assert!(room.memory.keys().all(|name| !name.starts_with("told/")), "what is over is forgotten");
 }
 

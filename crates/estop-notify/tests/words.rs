@@ -44,7 +44,7 @@ fn all() -> Vec<AlertEvent> {
         system(of(
             AlertType::Budget,
             "fleet_usd_per_day waits",
-            "Budget of all agents together, usd_per_day: $4.90 spent and $5.00 reserved of $10.00; this request may need $1.28, which requests under way hold until they end.",
+            "Budget of all agents together, usd_per_day: $4.90 spent and $5.00 reserved of $10.00; this request may need $1.28, which requests in progress reserve until they end.",
         )),
         of(
             AlertType::ErrorRate,

@@ -119,9 +119,9 @@ impl Tokens {
         self.failed(peer, now);
         let text = presented.expose_secret();
         Err(Problem::unauthenticated(if text.starts_with(super::AGENT_KEY_PREFIX) {
-            "This is an agent's key: taken back, or not good for this. It opens the data plane, hooks and the agent's own runs."
+            "This is an agent's key: revoked, or not valid here. It opens the data plane, hooks and the agent's own runs."
         } else {
-            "This token is not known, was taken back, or has ended."
+            "Unknown, revoked or expired token."
         }))
     }
 

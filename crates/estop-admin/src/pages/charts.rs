@@ -4,7 +4,8 @@ use estop_core::operator::AgentView;
 use estop_core::tripwire::activity::ActivityMode;
 use estop_store::SpendGroup;
 
-use super::shown::{money, when};
+use super::shown::{grouped, money, when};
+use crate::output::moment;
 use crate::problem::Problem;
 use crate::recent_activity::{AgentActivity, FIVES, MINUTES, RecentActivity, Slot};
 use crate::spend::date_of;
@@ -76,6 +77,10 @@ pub(super) struct Span {
 }
 
 pub(super) struct Moment {
+    /// Where it is in the chart.
+    pub(super) x: usize,
+    /// Its beginning, to the minute.
+    pub(super) at: String,
     pub(super) when: String,
     pub(super) asked: String,
     pub(super) mode: &'static str,
@@ -202,7 +207,9 @@ fn class(mode: ActivityMode) -> &'static str {
 
 fn moments(slots: &[Slot], now: i64, slot_ms: i64) -> Vec<Moment> {
     let told = slots.iter().rev().enumerate().filter(|(_, slot)| **slot != Slot::default());
-    let moment = |(back, slot): (usize, &Slot)| Moment {
+    let row = |(back, slot): (usize, &Slot)| Moment {
+        x: slots.len() - 1 - back,
+        at: minute_of(now - i64::try_from(back).unwrap_or(0) * slot_ms),
         when: match back {
             0 => "now".to_owned(),
             _ => when(now - i64::try_from(back).unwrap_or(0) * slot_ms, now),
@@ -211,7 +218,12 @@ fn moments(slots: &[Slot], now: i64, slot_ms: i64) -> Vec<Moment> {
         mode: if slot.mode == ActivityMode::Runaway { "running away" } else { class(slot.mode) },
         health: slot.health.map_or_else(|| "–".to_owned(), |health| health.to_string()),
     };
-    told.map(moment).collect()
+    told.map(row).collect()
+}
+
+/// `14:20 UTC`.
+fn minute_of(at: i64) -> String {
+    format!("{} UTC", moment(at).get(11..16).unwrap_or_default())
 }
 
 /// Bars of days.
@@ -252,7 +264,7 @@ impl Measure {
     fn text(&self, group: &SpendGroup) -> String {
         match self {
             Measure::Dollars => money(group.sum.usd),
-            Measure::Tokens => format!("{} tokens", self.size(group)),
+            Measure::Tokens => format!("{} tokens", grouped(self.size(group))),
         }
     }
 }

@@ -150,16 +150,16 @@ fn banner(app: &App, latched: &Latched, partly: bool) -> Option<Banner> {
             "Everything is stopped.",
             Some(Unlock {
                 path: "/api/emergency/restart",
-                label: "Go to safe mode",
-                ask: "Go to safe mode? Agents stay stopped; they are told that models are off.",
+                label: "Unlock, step 1: safe mode",
+                ask: "Switch to safe mode? Agents stay stopped and are told that models are off. Step 2 resumes them.",
             }),
         ),
         SystemState::SafeMode => (
             "Safe mode: agents are told that models are off.",
             Some(Unlock {
                 path: "/api/emergency/clear",
-                label: "Let everything run again",
-                ask: "Let all agents, tools and messages run again?",
+                label: "Unlock, step 2: resume all agents",
+                ask: "Resume all agents, tools and messages?",
             }),
         ),
         SystemState::Running => (
@@ -193,7 +193,7 @@ fn under_way(app: &App) -> String {
     let under_way = app.operator.under_way();
     let some = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
     format!(
-        "{}, {} and {} under way",
+        "{}, {} and {} in progress",
         some(under_way.model_calls, "model call"),
         some(under_way.tools, "tool"),
         some(under_way.messages, "message")

@@ -1,11 +1,14 @@
 //! The journal's events, to search; export and verification are the API's.
 
+use std::sync::Arc;
+
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Query, State};
 use estop_store::EventFilter;
 use serde::Deserialize;
 
+use super::csv;
 use super::frame::Frame;
 use super::shown::EventRow;
 use super::{Page, made};
@@ -33,6 +36,33 @@ struct JournalPage {
     kind: String,
     events: Vec<EventRow>,
     next: Option<String>,
+    /// Where the same is a file.
+    csv: String,
+}
+
+impl PageQuery {
+    fn filter(&self, app: &App) -> Result<EventFilter, Problem> {
+        let before = self.before.as_deref().filter(|text| !text.is_empty()).map(read_cursor).transpose()?;
+        let named = |text: &str| (!text.trim().is_empty()).then(|| text.trim().replace(' ', "_").into());
+        let (agent, event_type) = (app.agent_named(named(&self.agent)), named(&self.kind));
+        Ok(EventFilter { agent, event_type, before })
+    }
+}
+
+/// The same as a file.
+pub(super) async fn csv(State(app): State<App>, Query(asked): Query<PageQuery>) -> Page {
+    let here = Arc::clone(&app);
+    app.work(move || {
+        let filter = asked.filter(&here)?;
+        let now = here.now();
+        let events = here.store_here().events(&filter, csv::ROWS_MAX)?;
+        let rows = events.into_iter().map(|found| {
+            let row = EventRow::of(found, now);
+            vec![row.at, row.kind, row.agent.unwrap_or_default(), row.text, row.seq.to_string()]
+        });
+        Ok(csv::file("journal", &["at", "event", "agent", "why", "record"], rows))
+    })
+    .await
 }
 
 pub(super) async fn page(
@@ -41,13 +71,7 @@ pub(super) async fn page(
     Query(asked): Query<PageQuery>,
 ) -> Page {
     made(app, move |app| {
-        let before = asked.before.as_deref().filter(|text| !text.is_empty()).map(read_cursor).transpose()?;
-        let named = |text: &str| (!text.trim().is_empty()).then(|| text.trim().replace(' ', "_").into());
-        let filter = EventFilter {
-            agent: app.agent_named(named(&asked.agent)),
-            event_type: named(&asked.kind),
-            before,
-        };
+        let filter = asked.filter(app)?;
         let events = app.store_here().events(&filter, ROWS)?;
         let next = events.last().filter(|_| events.len() == ROWS).map(|last| {
             let text = |text: &Option<estop_core::ids::Name>| plain(text.as_deref().unwrap_or_default());
@@ -62,6 +86,11 @@ pub(super) async fn page(
         Ok::<_, Problem>(JournalPage {
             frame: Frame::of(app, &caller, "/journal", "Journal")?,
             agent: asked.agent,
+            csv: format!(
+                "/journal.csv?agent={}&type={}",
+                plain(filter.agent.as_deref().unwrap_or_default()),
+                plain(filter.event_type.as_deref().unwrap_or_default())
+            ),
             kind: asked.kind,
             events: events.into_iter().map(|found| EventRow::of(found, now)).collect(),
             next,

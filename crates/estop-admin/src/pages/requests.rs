@@ -1,6 +1,7 @@
 //! An agent's newest requests as the journal has them: when, of which model, what became of each, what it used.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use askama::Template;
 use axum::Extension;
@@ -12,8 +13,9 @@ use estop_journal::Record;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::csv;
 use super::frame::Frame;
-use super::shown::{Badge, money, when};
+use super::shown::{Badge, grouped, money, when};
 use super::{Page, made};
 use crate::access::Caller;
 use crate::agents::row;
@@ -23,6 +25,8 @@ use crate::state::App;
 
 /// Requests on a page.
 const ROWS: usize = 50;
+/// Requests in a file.
+const CSV_ROWS: usize = 1000;
 /// After so many records no more are read for a page: an agent that does much else between two requests has fewer on it.
 const ENOUGH: usize = 1000;
 /// Records before the page's first that are looked through for answers to its requests.
@@ -60,6 +64,22 @@ pub(super) async fn page(
             requests: rows,
             next: next.map(|seq| format!("/agents/{}/requests?before={seq}", found.name())),
         })
+    })
+    .await
+}
+
+/// The same as a file.
+pub(super) async fn csv(State(app): State<App>, Path(name): Path<String>) -> Page {
+    let asked = Arc::clone(&app);
+    app.work(move || {
+        let found = row::find(&asked, &name)?;
+        let rows = newest(&asked, found.name(), None, csv::ROWS_MAX.min(CSV_ROWS))?.rows;
+        let heading = ["at", "run", "model", "outcome", "by", "tokens", "cost", "record"];
+        let rows = rows.into_iter().map(|row| {
+            let outcome = row.badge.text.into_owned();
+            vec![row.at, row.run, row.model, outcome, row.by, row.tokens, row.cost, row.seq.to_string()]
+        });
+        Ok(csv::file(&format!("requests-{}", found.name()), &heading, rows))
     })
     .await
 }
@@ -154,7 +174,12 @@ impl RequestRow {
             badge,
             by,
             tokens: used.map_or_else(String::new, |used| {
-                format!("{}{} in, {} out", about(used), used.input_tokens, used.output_tokens)
+                format!(
+                    "{}{} in, {} out",
+                    about(used),
+                    grouped(used.input_tokens.into()),
+                    grouped(used.output_tokens.into())
+                )
             }),
             cost: used.map_or_else(String::new, |used| format!("{}{}", about(used), money(used.usd))),
             seq: record.seq,

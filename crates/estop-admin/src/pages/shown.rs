@@ -9,7 +9,7 @@ use estop_core::guard::Guard;
 use estop_core::guards::breaker::LimitUse;
 use estop_core::money::NanoUsd;
 use estop_core::operator::AgentView;
-use estop_core::policy::{Limit, Limits, Mode, Policy};
+use estop_core::policy::{BudgetPolicy, Limit, Limits, Mode, Policy};
 use estop_core::run::{RunState, RunView};
 use estop_core::time::date;
 use estop_core::tripwire::activity::ActivityMode;
@@ -252,7 +252,7 @@ fn of_period(view: &AgentView, period: Period) -> Vec<Meter> {
     };
     let tokens = |label: &str, spent: u64, cap: Option<u64>| {
         let cap = cap?;
-        Some(Meter::new(label, format!("{spent} of {cap} tokens"), spent, cap, 80))
+        Some(Meter::new(label, format!("{} of {} tokens", grouped(spent), grouped(cap)), spent, cap, 80))
     };
     let meters = match period {
         Period::Day => [
@@ -285,21 +285,62 @@ pub(super) fn run_badge(run: &RunView) -> Badge {
 /// Money, and tokens where no money is known.
 pub(super) fn spent(amount: Amount) -> String {
     if amount.usd.0 == 0 && amount.tokens > 0 {
-        format!("{} tokens", amount.tokens)
+        format!("{} tokens", grouped(amount.tokens))
     } else {
         money(amount.usd)
     }
 }
 
-/// `$1.23`; small sums with more digits.
+/// `$1,234.56`; below ten cents with four digits.
 pub(super) fn money(usd: NanoUsd) -> String {
-    let cents = usd.0 / 10_000_000;
-    if usd.0 == 0 || cents >= 100 {
-        format!("${}.{:02}", cents / 100, cents % 100)
-    } else {
-        format!("$0.{:05}", usd.0 / 10_000)
+    const CENT: u64 = 10_000_000;
+    match usd.0 {
+        0 | CENT_10.. => format!("${}.{:02}", grouped(usd.0 / CENT / 100), usd.0 / CENT % 100),
+        1..100_000 => "<$0.0001".to_owned(),
+        _ => format!("$0.{:04}", usd.0 / 100_000),
     }
 }
+
+/// Ten cents.
+const CENT_10: u64 = 100_000_000;
+
+/// `1,234,567`.
+pub(super) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// When the day's budget ends if the agents go on as they did since midnight; `None` = too early to say, or it is spent.
+pub(super) fn forecast(spent: NanoUsd, budget: &BudgetPolicy, now: i64) -> Option<String> {
+    let cap = budget.usd_per_day?;
+    let minute = u128::from(budget.zone.local(now).minute);
+    if minute < FORECAST_AFTER || spent.0 == 0 || spent >= cap {
+        return None;
+    }
+    let end = minute * u128::from(cap.0) / u128::from(spent.0);
+    if end < DAY_MINUTES {
+        let zone = &budget.zone.name;
+        return Some(format!(
+            "At this rate the day's budget ends at {:02}:{:02} {zone}.",
+            end / 60,
+            end % 60
+        ));
+    }
+    let by_midnight = u128::from(spent.0) * DAY_MINUTES / minute;
+    let by_midnight = NanoUsd(u64::try_from(by_midnight).unwrap_or(u64::MAX));
+    Some(format!("At this rate: {} of {} by the end of the day.", money(by_midnight), money(cap)))
+}
+
+const DAY_MINUTES: u128 = 1440;
+/// A quarter of an hour says nothing of a day.
+const FORECAST_AFTER: u128 = 15;
 
 /// `12 s ago`, `5 min ago`, `3 h ago`, then the day.
 pub(super) fn when(at: i64, now: i64) -> String {
@@ -368,7 +409,7 @@ fn budget_words(detail: &Value) -> Option<String> {
         (detail["spent"].as_u64()?, detail["cap"].as_u64()?, detail["percent"].as_u64()?);
     let shown = |sum| match account.starts_with("usd") {
         true => money(NanoUsd(sum)),
-        false => format!("{sum} tokens"),
+        false => format!("{} tokens", grouped(sum)),
     };
     Some(format!("{} of {} spent: {percent} % of {account}{whose}.", shown(spent), shown(cap)))
 }
@@ -418,13 +459,34 @@ mod tests {
     }
 
     #[test]
+    fn ui_1_money_and_numbers_have_the_digits_people_read() {
+        let usd = |nano: u64| money(NanoUsd(nano));
+        assert_eq!([usd(0), usd(1), usd(4_210_000)], ["$0.00", "<$0.0001", "$0.0042"]);
+        assert_eq!([usd(99_990_000), usd(990_825_000)], ["$0.0999", "$0.99"]);
+        assert_eq!(usd(1_234_567_890_000_000), "$1,234,567.89");
+        assert_eq!([grouped(0), grouped(999), grouped(1_000)], ["0", "999", "1,000"]);
+    }
+
+    #[test]
+    fn ui_1_a_budget_is_said_to_end_when_the_day_goes_on_like_this() {
+        const NOON: i64 = 12 * 3_600_000;
+        let budget = BudgetPolicy { usd_per_day: Some(NanoUsd(10_000)), ..BudgetPolicy::default() };
+        let said = |spent, now| forecast(NanoUsd(spent), &budget, now);
+        let text = said(8_000, NOON).unwrap_or_default();
+        assert!(text.starts_with("At this rate the day's budget ends at 15:00"), "{text}");
+        let text = said(2_000, NOON).unwrap_or_default();
+        assert!(text.ends_with("by the end of the day."), "{text}");
+        assert_eq!([said(0, NOON), said(10_000, NOON), said(8_000, 60_000)], [None, None, None]);
+    }
+
+    #[test]
     fn ui_1_an_event_is_told_in_words() {
         let said = |detail: Value| sentence(&detail);
         let warned =
             json!({"account": "usd_per_day", "cap": 1_000_000_000, "percent": 95, "spent": 990_825_000});
-        assert_eq!(said(warned), "$0.99082 of $1.00 spent: 95 % of usd_per_day.");
+        assert_eq!(said(warned), "$0.99 of $1.00 spent: 95 % of usd_per_day.");
         let fleet = json!({"account": "fleet_usd_per_day", "cap": 1_000_000_000, "percent": 95, "spent": 990_825_000});
-        assert_eq!(said(fleet), "$0.99082 of $1.00 spent: 95 % of usd_per_day of all agents together.");
+        assert_eq!(said(fleet), "$0.99 of $1.00 spent: 95 % of usd_per_day of all agents together.");
         let tripped = json!({"limit": {"current": 5, "limit": "tool_calls", "max": 5}, "run": "nightly"});
         assert_eq!(said(tripped), "max tool calls (5/5), run nightly");
         assert_eq!(said(json!({"reason": "because", "account": "x"})), "because");

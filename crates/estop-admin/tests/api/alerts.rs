@@ -282,7 +282,7 @@ async fn ui_1_the_page_for_alerts_shows_everything_and_what_to_do_without_any() 
     let plane = Plane::new();
     let empty = plane.get("/alerts").await.expect(200).text();
     for text in [
-        "Nobody is told",
+        "No alerts configured",
         "type: slack, url_env: SLACK_WEBHOOK_URL",
         "Nothing is muted",
         "data-copies=\"line-yaml\"",
@@ -301,7 +301,7 @@ async fn ui_1_the_page_for_alerts_shows_everything_and_what_to_do_without_any() 
     }
     let html = plane.get("/alerts").await.expect(200).text();
     for text in [
-        "Nobody is told when a guard stops an agent, for another 90 min.",
+        "Nobody will be notified when an agent is stopped, for another 90 min.",
         "/api/alerts/channels/ops/test",
         "6 tries in a row failed, next one in 45 s",
         "in force",
@@ -317,7 +317,7 @@ async fn ui_1_the_page_for_alerts_shows_everything_and_what_to_do_without_any() 
     assert!(!html.contains("<script>alert"), "{html}");
     assert!(!html.contains("SLACK_WEBHOOK_URL"));
     delete(&plane, "/api/alerts/mutes/m1").await.expect(204);
-    assert!(plane.get("/alerts").await.text().contains("Somebody is told"));
+    assert!(plane.get("/alerts").await.text().contains("Somebody is notified"));
     let older = plane.get("/alerts?channel=ops&before=2").await.expect(200).text();
     assert!(older.contains("&#39;&#34; 0<") || older.contains(" 0</td>"), "{older}");
     let odd = plane.get("/alerts?channel=%22%3E%3Cscript%3E").await.expect(200).text();

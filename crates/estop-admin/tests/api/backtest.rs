@@ -257,7 +257,7 @@ async fn ui_1_the_agent_page_shows_the_effect_before_it_is_saved_also_without_a_
         shown.contains("With window 20 and 6.5 it would have stopped 1 run in the last 7 days"),
         "{shown}"
     );
-    assert!(shown.contains("value=\"6.5\"") && shown.contains("run task: Loop score 7.0 of 6.5"));
+    assert!(shown.contains("value=\"6.5\"") && shown.contains("run task: Loop score 7.0, limit 6.5"));
     for (query, says) in [("threshold=99", "from 1 to 50"), ("threshold=%3Cscript%3E", "must be a number")] {
         let wrong = plane.get(&format!("/agents/a0?{query}")).await.expect(200).text();
         assert!(wrong.contains(says) && !wrong.contains("<script>"), "{query}");
@@ -320,18 +320,25 @@ async fn ui_1_an_incident_says_which_threshold_would_have_let_it_pass() {
     incident(&plane, "unwell", &json!({"cause": "health", "score": 2.0, "threshold": 10.0}));
     let unwell = plane.get("/incidents/unwell").await.expect(200).text();
     assert!(
-        unwell.contains("Score 2.0") && !unwell.contains("let this pass"),
+        unwell.contains("Score 2.0") && !unwell.contains("threshold would have"),
         "no threshold decided: {unwell}"
     );
     let page = plane.get("/incidents/by-score").await.expect(200).text();
-    assert!(page.contains("12.5 would have let this pass") && page.contains("value=\"12.5\""), "{page}");
+    assert!(
+        page.contains("With 12.5 the agent would not have been stopped here")
+            && page.contains("value=\"12.5\""),
+        "{page}"
+    );
     let tried = plane.get("/incidents/by-score?threshold=14").await.expect(200).text();
     assert!(
         tried.contains("Nothing of this agent is in the journal") && tried.contains("value=\"14\""),
         "{tried}"
     );
     let rule = plane.get("/incidents/by-rule").await.expect(200).text();
-    assert!(rule.contains("No threshold would have let this pass") && !rule.contains("<b>x</b>"), "{rule}");
+    assert!(
+        rule.contains("No threshold would have prevented this stop") && !rule.contains("<b>x</b>"),
+        "{rule}"
+    );
     assert!(plane.get("/incidents/too-high").await.expect(200).text().contains("above 50"));
     let token = plane.token("operator").await;
     let request =
@@ -380,7 +387,9 @@ async fn po_5_strict_is_counted_from_what_guards_in_shadow_would_have_stopped() 
 #[tokio::test]
 async fn ui_1_an_agents_requests_are_listed_with_what_became_of_them() {
     let plane = Plane::with_agents(1).await;
-    assert!(plane.get("/agents/a0").await.expect(200).text().contains("None among its newest records"));
+    assert!(
+        plane.get("/agents/a0").await.expect(200).text().contains("No requests among its newest records")
+    );
     let mut agent = Agent::new("a0", Mode::Enforce);
     let mut recorder = Recorder::new(&plane, START - DAY);
     for run in 0..12 {

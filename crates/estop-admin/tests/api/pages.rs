@@ -86,3 +86,35 @@ async fn ev_2_with_the_button_pressed_nothing_is_said_to_be_active() {
     let agents = plane.get("/api/agents").await.expect(200).json();
     assert_eq!(agents["agents"][0]["state"]["kind"], "shut");
 }
+
+#[tokio::test]
+async fn ui_1_what_is_not_there_is_a_page_for_browsers_and_a_document_for_programs() {
+    let plane = Plane::new();
+    for path in ["/nothing-here", "/incidents/none", "/agents/none"] {
+        let request = set(plane.request("GET", path, None), "accept", "text/html,*/*");
+        let page = plane.send(request).await;
+        assert_eq!(page.status.as_u16(), 404, "{path}");
+        assert!(page.header("content-type").starts_with("text/html"), "{path}");
+        assert!(page.text().contains("<h1>") && page.text().contains("href=\"/\""), "{}", page.text());
+        plane.get(path).await.expect(404);
+    }
+    let request = set(plane.request("GET", "/api/incidents/none", None), "accept", "text/html");
+    plane.send(request).await.expect(404);
+}
+
+#[tokio::test]
+async fn ui_1_lists_are_downloaded_as_csv() {
+    let plane = Plane::with_agents(1).await;
+    for (path, heading) in [
+        ("/spend.csv?by=agent&days=7", "\"agent\",\"usd\""),
+        ("/journal.csv?agent=a0", "\"at\",\"event\""),
+        ("/agents/a0/requests.csv", "\"at\",\"run\""),
+    ] {
+        let file = plane.get(path).await.expect(200);
+        assert_eq!(file.header("content-type"), "text/csv; charset=utf-8");
+        assert!(file.header("content-disposition").starts_with("attachment; filename="), "{path}");
+        assert!(file.text().starts_with(heading), "{}", file.text());
+    }
+    let unknown = plane.send(anonymous("GET", "/journal.csv", None)).await;
+    assert!(unknown.status.is_redirection(), "it is behind the login: {}", unknown.status);
+}

@@ -28,13 +28,17 @@ async fn po_5_everybodys_preset_is_set_over_the_file_and_taken_back() {
     assert_eq!(estop_admin::kept_preset(&*plane.store).unwrap(), Some(estop_core::policy::Preset::Strict));
     assert!(plane.operator.done().iter().any(|done| done.starts_with("Preset Some(Strict) by")));
     let page = plane.get("/settings").await.expect(200).text();
-    assert!(page.contains("Preset strict") && page.contains("Take back") && page.contains("Switch to watch"));
+    assert!(
+        page.contains("Preset strict")
+            && page.contains("Reset to the file")
+            && page.contains("Switch to watch")
+    );
 
     let back = send(&plane, "DELETE", "/api/preset", None).await.expect(200).json();
     assert_eq!((&back["preset"], &back["origin"]), (&json!("watch"), &json!("default")));
     assert_eq!(guard_mode(&plane, "a0", "gate").await, "shadow");
     assert_eq!(plane.store.meta("preset").unwrap().as_deref(), Some(""));
-    assert!(!plane.get("/settings").await.expect(200).text().contains("Take back: as the file says"));
+    assert!(!plane.get("/settings").await.expect(200).text().contains("Reset to the file's preset"));
     for wrong in
         [json!({}), json!({"preset": "loose"}), json!({"preset": null}), json!({"preset": "watch", "for": 1})]
     {
@@ -54,7 +58,7 @@ async fn po_5_an_agent_may_have_a_preset_of_its_own() {
     // Everybody's does not change it.
     send(&plane, "PUT", "/api/preset", Some(json!({"preset": "watch"}))).await.expect(200);
     assert_eq!(guard_mode(&plane, "a0", "health").await, "enforce");
-    assert!(plane.get("/agents/a0").await.expect(200).text().contains("Take back: as the file says"));
+    assert!(plane.get("/agents/a0").await.expect(200).text().contains("Reset to the file's preset"));
     assert!(plane.get("/agents/a1").await.expect(200).text().contains("set for everybody"));
     send(&plane, "PATCH", path, Some(json!({"preset": null}))).await.expect(200);
     assert_eq!(guard_mode(&plane, "a0", "health").await, "shadow");
@@ -107,7 +111,7 @@ async fn ui_1_the_form_of_rules_says_where_each_value_comes_from() {
     assert!(about("budget.usd_per_day").contains("set here"), "{}", about("budget.usd_per_day"));
     assert!(about("budget.usd_per_day").contains("data-takes-back=\"budget.usd_per_day\""));
     assert!(about("limits.max_turns").contains("from its role"), "{}", about("limits.max_turns"));
-    assert!(about("guards.gate").contains("default") && !about("guards.gate").contains("Take back"));
+    assert!(about("guards.gate").contains("default") && !about("guards.gate").contains(">Reset<"));
     assert!(page.contains("name=\"limits.max_turns\" value=\"10\" data-was=\"10\""), "the role pm has ten");
     let tag = saved.header("etag").replace('"', "&#34;");
     assert!(

@@ -207,7 +207,7 @@ async fn ui_1_a_journal_too_long_to_read_says_since_when_it_is_counted() {
     let page = plane.get("/").await.expect(200).text();
     assert!(page.contains("10000 asked") && page.contains("counted since 3 min ago"), "{page}");
     let agent = plane.get("/agents/a0").await.expect(200).text();
-    assert!(agent.contains("What was before 3 min ago is in the journal"), "{agent}");
+    assert!(agent.contains("Earlier than 3 min ago is in the journal"), "{agent}");
 }
 
 #[tokio::test]

@@ -81,7 +81,7 @@ impl Narration {
             self.news(
                 "pressed",
                 "The red button is pressed: nothing passes, also after a restart.\n        \
-                 \"Go to safe mode\", then \"Let everything run again\" opens it.",
+                 \"Unlock, step 1: safe mode\", then \"Unlock, step 2: resume all agents\" opens it.",
             );
         }
     }

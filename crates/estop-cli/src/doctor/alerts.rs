@@ -39,14 +39,13 @@ pub(super) fn check(place: &Installation, channels: &Result<Value, ClientError>)
 fn told(place: &Installation, channels: &Value) -> Finding {
     let count = each(&channels["channels"]).len();
     match (count, channels["told_of_stops"] == true) {
-        (0, _) => {
-            AREA.warning("nobody is told when an agent is stopped: there is no alert channel", how_to_add())
-        }
+        (0, _) => AREA
+            .warning("no alerts configured: nobody will be notified when an agent is stopped", how_to_add()),
         (_, false) => AREA.warning(
-            "nobody is told when an agent is stopped: no rule says so",
+            "nobody will be notified when an agent is stopped: no alert rule covers it",
             format!("{} shows them; a rule needs the type kill_switch", place.command("alerts rules")),
         ),
-        (_, true) => AREA.ok("somebody is told when an agent is stopped"),
+        (_, true) => AREA.ok("somebody is notified when an agent is stopped"),
     }
 }
 

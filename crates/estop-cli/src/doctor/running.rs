@@ -166,7 +166,7 @@ fn state(place: &Installation, status: &Value) -> Finding {
         Some("shutdown") => {
             AREA.wrong(format!("SHUTDOWN {by}"), format!("find out why; then {restart}, then {clear}"))
         }
-        Some("safe_mode") => AREA.wrong(format!("SAFE_MODE {by}"), format!("{clear} lets agents work again")),
+        Some("safe_mode") => AREA.wrong(format!("SAFE_MODE {by}"), format!("{clear} resumes all agents")),
         Some(_) | None => {
             let state = cell(&status["state"]).to_uppercase();
             AREA.warning(format!("it is {state}: nothing passes yet"), "look again in a moment")
@@ -211,13 +211,15 @@ fn proof_test(place: &Installation, tests: &Value) -> Finding {
         );
     }
     match (last.is_null(), tests["overdue"] == true) {
-        (true, true) => AREA.warning("the stop was never tried out", format!("{run} does, and stops nobody")),
+        (true, true) => {
+            AREA.warning("the emergency stop has never been tested", format!("{run} does, and stops nobody"))
+        }
         (false, true) => AREA.warning(
-            format!("the stop was last tried out {}, which is too long ago", moment(&last["at"])),
+            format!("the emergency stop was last tested {}, which is too long ago", moment(&last["at"])),
             format!("{run} does, and stops nobody"),
         ),
         (true, false) => AREA.ok("nobody asked for proof tests"),
-        (false, false) => AREA.ok(format!("the stop was tried out {}", moment(&last["at"]))),
+        (false, false) => AREA.ok(format!("the emergency stop was tested {}", moment(&last["at"]))),
     }
 }
 

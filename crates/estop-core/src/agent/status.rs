@@ -186,7 +186,7 @@ impl AgentStatus {
         person: Option<&str>,
         commands: &Commands,
     ) -> Option<AgentStatus> {
-        let activate = format!("To let it work again: {}.", commands.activate(name));
+        let activate = format!("To reactivate it: {}.", commands.activate(name));
         let who = person.unwrap_or("A person");
         let by = person.map(|person| format!(" by {person}")).unwrap_or_default();
         let (kind, label, sentence, is_by_person) = match standing {

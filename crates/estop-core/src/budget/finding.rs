@@ -212,7 +212,7 @@ impl std::fmt::Display for BudgetFinding {
             );
         }
         let end = match self.fit {
-            Fit::Waits => ", which requests under way hold until they end",
+            Fit::Waits => ", which requests in progress reserve until they end",
             Fit::Alone => ", so it runs alone",
             Fit::Fits | Fit::Over => "",
         };

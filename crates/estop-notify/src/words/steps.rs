@@ -88,7 +88,7 @@ fn system_kill() -> Vec<Step> {
             "When the cause is gone, first let people look around (agents stay stopped):",
             "emergency unlock",
         ),
-        step("Then let agents work again:", "emergency clear"),
+        step("Then resume all agents:", "emergency clear"),
         step("Keep everything stopped: do nothing. It stays so, also over a restart.", ""),
     ]
 }

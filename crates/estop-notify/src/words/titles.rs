@@ -34,19 +34,30 @@ const ADMIN_TOKEN: &str = "A new admin token was made on estop's machine without
 pub(super) fn recovery(told: &AlertEvent) -> String {
     let agent = agent(told);
     match told.alert {
-        AlertType::KillSwitch | AlertType::Watchdog => format!("{agent} works again"),
+        AlertType::KillSwitch | AlertType::Watchdog => reactivated(&agent, told),
         AlertType::CircuitBreaker => {
-            format!("Somebody has looked after {}", in_sentence(told))
+            format!("Resolved: {}", in_sentence(told))
         }
         AlertType::Budget => format!("{agent} is within budget again"),
         AlertType::ErrorRate => format!("{agent} no longer fails"),
         AlertType::AgentDown => format!("{agent} calls again"),
-        AlertType::Health => format!("{agent} may go on"),
+        AlertType::Health => match &told.by {
+            Some(by) => format!("{agent} was resumed by {}", one_line(by, 80)),
+            None => format!("{agent} was resumed"),
+        },
         AlertType::SystemKill => lifted(told),
         AlertType::ProoftestOverdue => "The emergency stop was tested and works".to_owned(),
         AlertType::StuckWorker => format!("estop runs again: {}", or(&told.cause, "no part of it is stuck")),
         AlertType::AdminToken => ADMIN_TOKEN.to_owned(),
         AlertType::Checkpoint => "Checkpoint of the journal".to_owned(),
+    }
+}
+
+/// An agent works again, and who saw to it.
+fn reactivated(agent: &str, told: &AlertEvent) -> String {
+    match &told.by {
+        Some(by) => format!("{agent} was reactivated by {}", one_line(by, 80)),
+        None => format!("{agent} was reactivated"),
     }
 }
 
@@ -63,10 +74,10 @@ fn system_kill(told: &AlertEvent) -> String {
 fn lifted(told: &AlertEvent) -> String {
     match &told.detail {
         Detail::Shut(channels) => {
-            format!("The emergency stop was lifted, but not of {}", one_line(channels, 80))
+            format!("The emergency stop was cleared, except for {}", one_line(channels, 80))
         }
         Detail::None | Detail::Budget(_) | Detail::Escalation(_) | Detail::Checkpoint { .. } => {
-            "The emergency stop was lifted: agents may work again".to_owned()
+            "The emergency stop was cleared: agents run again".to_owned()
         }
     }
 }
@@ -85,7 +96,7 @@ fn budget(told: &AlertEvent, agent: &str) -> String {
     let percent = match &told.detail {
         Detail::Budget(seen) => seen.percent,
         Detail::None if told.cause.ends_with("waits") => {
-            return format!("{agent} is kept waiting by the budget: requests under way hold the rest");
+            return format!("{agent} is kept waiting by the budget: requests in progress reserve the rest");
         }
         Detail::None if !told.cause.is_empty() => return format!("{agent} is refused by the budget"),
         Detail::None | Detail::Escalation(_) | Detail::Shut(_) | Detail::Checkpoint { .. } => 0,

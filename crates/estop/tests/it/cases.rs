@@ -2,9 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::house::{Estop, House, ask_with, wait_for};
+use crate::house::{Estop, House, wait_for};
 
 const LOOPS: &str = "policy: {kill_switch_enabled: true}";
 
@@ -82,10 +82,16 @@ fn ev_3_clearing_the_emergency_stop_resolves_its_incident() {
 
 #[test]
 fn ev_3_an_escalation_is_assigned_and_resolved() {
-    let house = House::new("circuit_breakers: {defaults: {max_turns: 2}}");
+    let house = House::new("circuit_breakers: {defaults: {max_tool_calls: 2}}");
     let estop = house.start();
-    let asked = |n: u32| ask_with(estop.address, "coder", &format!("step {n}"), "x-estop-run: job\r\n");
-    assert!((0..10).any(|n| asked(n).unwrap().0 != 200), "the limit is reached");
+    // The run reaches its limit, and reports.
+    for (hook, call, tool) in
+        [("pre", 1, "x"), ("pre", 2, "x"), ("pre", 9, "report_complete"), ("post", 9, "report_complete")]
+    {
+        let body =
+            json!({"agent": "coder", "run": "job", "call": call.to_string(), "tool": tool, "result": "done"});
+        house.owner("POST", &format!("/api/hooks/{hook}-tool-use"), &body.to_string());
+    }
     let id = wait_for("the escalation", || {
         let listed = house.estop(&["escalations", "list", "--json"]).json();
         listed["escalations"][0]["id"].as_str().map(str::to_owned)
@@ -97,7 +103,7 @@ fn ev_3_an_escalation_is_assigned_and_resolved() {
         .is(0, "assigned to eve by")
         .is(0, "her branch");
     house.estop(&["escalations", "resolve", &id, "--note", "done by hand"]).is(0, "is resolved.");
-    house.estop(&["escalations", "list", "--status", "unresolved"]).is(0, "Nobody is needed.");
+    house.estop(&["escalations", "list", "--status", "unresolved"]).is(0, "Nothing needs a human.");
     house.estop(&["escalations", "show", "nothing-1"]).is(1, "There is no escalation");
     estop.end();
 }

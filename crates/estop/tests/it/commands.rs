@@ -212,14 +212,14 @@ fn ks_5_a_token_reset_over_the_owners_socket_makes_the_old_token_worthless() {
 
     let reset = house.estop(&["token", "reset", "--json"]).is(0, "").json();
     assert_eq!(reset["revoked"].as_array().unwrap().len(), 1);
-    house.estop_as(&estop, &old, &["status"]).is(1, "not known, was taken back");
+    house.estop_as(&estop, &old, &["status"]).is(1, "Unknown, revoked or expired token");
     std::fs::write(file(&house, "token"), format!("{}\n", reset["token"].as_str().unwrap())).unwrap();
     let by_file = ["token", "list", "--json", "--url", estop.admin(), "--token-file", "token"];
     let listed = finish(&mut house.command(&by_file)).json();
     assert_eq!(listed["tokens"].as_array().unwrap().len(), 2, "the viewer's stays: {listed}");
     house.estop_as(&estop, viewer_token, &["status"]).is(0, "RUNNING");
     house.estop(&["token", "revoke", viewer["id"].as_str().unwrap()]).is(0, "Took back");
-    house.estop_as(&estop, viewer_token, &["status"]).is(1, "taken back");
+    house.estop_as(&estop, viewer_token, &["status"]).is(1, "revoked");
     house.estop(&["token", "revoke", reset["id"].as_str().unwrap()]).is(1, "last admin token");
 }
 
@@ -241,7 +241,7 @@ fn ui_2_keys_runs_spend_and_escalations_can_be_looked_at() {
     house.estop(&["spend", "--from", "yesterday"]).is(1, "must be a day like");
     house.estop(&["runs", "list", "--agent", "a"]).is(0, "");
     house.estop(&["runs", "extend", "a", "no/such run"]).is(1, "There is no run `a:no/such run`");
-    house.estop(&["escalations", "list"]).is(0, "Nobody is needed.");
+    house.estop(&["escalations", "list"]).is(0, "Nothing needs a human.");
     assert_eq!(house.estop(&["escalations", "list", "--json"]).json()["escalations"], serde_json::json!([]));
 }
 

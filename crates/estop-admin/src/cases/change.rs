@@ -1,0 +1,160 @@
+//! What people do with incidents and escalations (EV-3): each step is a record, and the answer shows what followed from it.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use estop_core::ids::Name;
+use estop_core::system::{CaseChange, CaseKind, CaseStep};
+use estop_store::CaseStatus;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::{CasePath, EscalationOut, IncidentOut, StatusIn, find_incident};
+use crate::access::Caller;
+use crate::input::{Checks, IfMatch, IfMatchGiven, JsonIn, PathIn, nullable};
+use crate::output::Tagged;
+use crate::problem::{Kind, Problem};
+use crate::state::App;
+
+/// Half a page of what people write.
+const NOTE_MAX: usize = 4_096;
+
+/// What is to change. What is left out stays.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct IncidentChange {
+    #[serde(default)]
+    status: Option<StatusIn>,
+    /// What was found out or done. It is added to the incident's history.
+    #[schema(max_length = 4096)]
+    note: Option<String>,
+}
+
+/// Acknowledges or resolves an incident, opens it again, or adds a note. The agent stays as it is: `activate` lets it work
+/// again, and resolves its incidents.
+#[utoipa::path(patch, path = "/api/incidents/{id}", tag = "cases",
+    params(CasePath, IfMatchGiven),
+    request_body = IncidentChange, responses((status = 200, body = IncidentOut, headers(("etag" = String)))))]
+pub(super) async fn change_incident(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    PathIn(path): PathIn<CasePath>,
+    if_match: IfMatch,
+    JsonIn(change): JsonIn<IncidentChange>,
+) -> Result<Tagged<IncidentOut>, Problem> {
+    let note = checked_note(change.note)?;
+    let asked = Arc::clone(&app);
+    app.work(move || {
+        let _edit = asked.edit();
+        let incident = find_incident(asked.store_here(), &path.id)?;
+        if_match.check(incident.version)?;
+        let step = step(incident.status, change.status, note.is_some());
+        if let Some(step) = step {
+            let change =
+                CaseChange { kind: CaseKind::Incident, id: incident.id.clone(), step, owner: None, note };
+            record(&asked, &caller, change)?;
+        }
+        let incident = find_incident(asked.store_here(), &incident.id)?;
+        Ok(Tagged(incident.version, IncidentOut::of(&asked, incident)))
+    })
+    .await
+}
+
+/// A note of people; one without any text is none.
+fn checked_note(note: Option<String>) -> Result<Option<Name>, Problem> {
+    let note = note.filter(|note| !note.trim().is_empty());
+    let mut checks = Checks::default();
+    note.iter().for_each(|note| checks.text("note", note, NOTE_MAX));
+    checks.done()?;
+    Ok(note.map(Name::from))
+}
+
+/// What leads from one status to another; `None` = nothing is to be done.
+fn step(before: CaseStatus, after: Option<StatusIn>, has_note: bool) -> Option<CaseStep> {
+    match after {
+        Some(after) if CaseStatus::from(after) != before => Some(match after {
+            StatusIn::Open => CaseStep::Reopened,
+            StatusIn::Acknowledged => CaseStep::Acknowledged,
+            StatusIn::Resolved => CaseStep::Resolved,
+        }),
+        Some(_) | None => has_note.then_some(CaseStep::Noted),
+    }
+}
+
+/// Records what somebody did, and waits until it is to be seen.
+fn record(app: &App, caller: &Caller, change: CaseChange) -> Result<(), Problem> {
+    app.operator.change_case(change, &caller.by)?;
+    if app.operator.is_stored() {
+        return Ok(());
+    }
+    let detail = "It is recorded in the journal, but the database does not take it yet. Look at the disk, then at the case again.";
+    Err(Problem::new(Kind::Unavailable, detail))
+}
+
+/// What is to change. What is left out stays.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EscalationChange {
+    /// Who looks after it; null = nobody.
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 256, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$")]
+    owner: Option<Option<String>>,
+    #[serde(default)]
+    status: Option<StatusIn>,
+    /// What was found out or done. It is added to the escalation's history.
+    #[schema(max_length = 4096)]
+    note: Option<String>,
+}
+
+/// Assigns, acknowledges or resolves an escalation, opens it again, or adds a note. The run stays at its limit: `extend`
+/// releases it, and resolves its escalation.
+#[utoipa::path(patch, path = "/api/escalations/{id}", tag = "cases",
+    params(CasePath, IfMatchGiven),
+    request_body = EscalationChange, responses((status = 200, body = EscalationOut, headers(("etag" = String)))))]
+pub(super) async fn change_escalation(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    PathIn(path): PathIn<CasePath>,
+    if_match: IfMatch,
+    JsonIn(change): JsonIn<EscalationChange>,
+) -> Result<Tagged<EscalationOut>, Problem> {
+    let mut checks = Checks::default();
+    change.owner.iter().flatten().for_each(|owner| checks.line("owner", owner, 256));
+    checks.done()?;
+    let mut note = checked_note(change.note)?;
+    let asked = Arc::clone(&app);
+    app.work(move || {
+        let _edit = asked.edit();
+        let find = || {
+            let found = asked.store_here().escalation(&path.id)?;
+            found.ok_or_else(|| Problem::not_found("escalation", &path.id))
+        };
+        let escalation = find()?;
+        if_match.check(escalation.version)?;
+        let case = |step, owner, note| CaseChange {
+            kind: CaseKind::Escalation,
+            id: escalation.id.clone(),
+            step,
+            owner,
+            note,
+        };
+        let status = step(escalation.status, change.status, note.is_some());
+        let owner = change.owner.map(|owner| owner.map(Name::from));
+        if let Some(owner) = owner.filter(|owner| *owner != escalation.owner) {
+            // A note that comes with nothing else says why it was assigned.
+            let why = if status == Some(CaseStep::Noted) { note.take() } else { None };
+            record(&asked, &caller, case(CaseStep::Assigned, owner, why))?;
+        }
+        if let Some(status) = status.filter(|status| *status != CaseStep::Noted || note.is_some()) {
+            record(&asked, &caller, case(status, None, note))?;
+        }
+        if status == Some(CaseStep::Resolved) {
+            let run = escalation.run.as_deref().unwrap_or_default();
+            asked.alerts_api.escalation_resolved(&escalation.id, &escalation.agent, run, &caller.by);
+        }
+        let escalation = find()?;
+        Ok(Tagged(escalation.version, EscalationOut::of(&asked, escalation)))
+    })
+    .await
+}
