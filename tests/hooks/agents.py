@@ -26,7 +26,7 @@ class ClaudeCode(cli.ClaudeCode):
         return {"command": command, "description": "a step"}
 
     def shows_notice(self, ended):
-        return "estop was not asked" in ended.output
+        return "was NOT checked" in ended.output
 
 
 class Codex(cli.CodexClassic):

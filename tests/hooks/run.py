@@ -135,10 +135,10 @@ class Trial:
     def check_down(self):
         ended = self.touch("outside", f"http://127.0.0.1:{self.model.port}")
         self.want(not self.marker("outside").exists(), "outside of a run the tool ran")
-        self.want_told("it cannot be asked", ended)
+        self.want_told("estop is not running", ended)
         ended = self.touch("inside", f"http://127.0.0.1:{self.model.port}", {"ESTOP_RUN": "r1"})
         self.want(not self.marker("inside").exists(), "inside a run the tool ran")
-        self.want_told("it cannot be asked", ended)
+        self.want_told("estop is not running", ended)
 
     def check_given_back(self, before):
         self.command("uninstall")

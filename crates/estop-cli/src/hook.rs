@@ -172,7 +172,7 @@ fn answer(args: Args, moment: &Moment) -> HookAnswer {
                     &format!("the payload did not arrive within {seconds} s"),
                 );
             }
-            away(moment, &format!("there was no answer within {seconds} s"))
+            away(moment, &format!("estop gave no answer within {seconds} s"))
         }
         Err(mpsc::RecvTimeoutError::Disconnected) => unreachable::broken(moment),
     }

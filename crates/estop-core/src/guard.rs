@@ -60,9 +60,10 @@ pub struct GuardInfo {
     pub switch: Option<Switch>,
     /// The stable word a client reads when it refuses.
     pub code: &'static str,
-    /// What to do next, for whoever sits at the client.
+    /// What to do next, for whoever sits at the client; with the agent's name where `{agent}` stands. Models read it too: it
+    /// names what a person must do, and never a command that does it.
     pub next_step: &'static str,
-    /// What a hook answers.
+    /// What a hook answers; with the agent's name where `{agent}` stands.
     pub hook: HookRefusal,
 }
 
@@ -100,16 +101,16 @@ pub enum HookRefusal {
     SumUp,
 }
 
-/// Said where an agent that a person switched off must be switched on.
-const ACTIVATE: &str =
-    "Stop working now and tell the person: look at what happened, then activate the agent again.";
+/// Said where an agent is off until a person switches it on.
+const REPORT: &str = "Stop working now and tell the person that agent {agent} was stopped: they must review what it did and \
+    reactivate it.";
 /// Said where a person is to look, and it goes on by itself then.
 pub const WAIT: &str = "Stop working now and wait until a person lets the agent go on.";
 /// Said where there is nothing to wait for.
 pub const OVER: &str = "Stop working now.";
 
-const LOOK: &str = "Look at what it did, then activate the agent again.";
-const FRESH_RUN: &str = "Start a fresh run, or extend this one.";
+const REVIEW: &str = "A person must review what agent {agent} did and reactivate it.";
+const EXTEND: &str = "A person can extend this run of agent {agent}, or start a new one.";
 const SLOW_DOWN: &str = "Slow down and try again.";
 
 /// The guards, one row for each. Where the words depend on what a guard saw, `reasons.rs` and `hooks/verdict.rs` of the gateway
@@ -128,15 +129,15 @@ static GUARDS: [GuardInfo; 14] = [
         name: "agent",
         switch: None,
         code: "kill_switch",
-        next_step: LOOK,
-        hook: HookRefusal::End(ACTIVATE),
+        next_step: REVIEW,
+        hook: HookRefusal::End(REPORT),
     },
     GuardInfo {
         guard: Guard::Run,
         name: "run",
         switch: None,
         code: "circuit_breaker",
-        next_step: FRESH_RUN,
+        next_step: EXTEND,
         hook: HookRefusal::SumUp,
     },
     GuardInfo {
@@ -152,7 +153,7 @@ static GUARDS: [GuardInfo; 14] = [
         name: "models",
         switch: Some(Switch { recorded: Recorded::UnlessEnforced, ..Switch::enforced("Models") }),
         code: "model_not_allowed",
-        next_step: "Use an allowed model, or change the policy.",
+        next_step: "Use a model that the policy of agent {agent} allows; a person can change the policy.",
         hook: HookRefusal::Deny(OVER),
     },
     GuardInfo {
@@ -168,7 +169,7 @@ static GUARDS: [GuardInfo; 14] = [
         name: "budget",
         switch: Some(Switch::enforced("Budgets")),
         code: "budget",
-        next_step: "Raise the budget, or wait for the next period.",
+        next_step: "A person can raise the budget of agent {agent}; otherwise wait for its next period.",
         hook: HookRefusal::Deny(OVER),
     },
     GuardInfo {
@@ -176,7 +177,7 @@ static GUARDS: [GuardInfo; 14] = [
         name: "loop",
         switch: Some(Switch::watching("Loops")),
         code: "kill_switch",
-        next_step: LOOK,
+        next_step: REVIEW,
         hook: HookRefusal::Deny(OVER),
     },
     GuardInfo {
@@ -184,7 +185,7 @@ static GUARDS: [GuardInfo; 14] = [
         name: "churn",
         switch: Some(Switch::watching("Same failure, other arguments")),
         code: "kill_switch",
-        next_step: LOOK,
+        next_step: REVIEW,
         hook: HookRefusal::Deny(OVER),
     },
     GuardInfo {
@@ -192,7 +193,7 @@ static GUARDS: [GuardInfo; 14] = [
         name: "chanting",
         switch: Some(Switch::watching("Repetition inside an answer")),
         code: "kill_switch",
-        next_step: LOOK,
+        next_step: REVIEW,
         hook: HookRefusal::Deny(OVER),
     },
     GuardInfo {
@@ -203,7 +204,7 @@ static GUARDS: [GuardInfo; 14] = [
             ..Switch::watching("Limits of runs")
         }),
         code: "circuit_breaker",
-        next_step: FRESH_RUN,
+        next_step: EXTEND,
         hook: HookRefusal::SumUp,
     },
     GuardInfo {
@@ -219,7 +220,7 @@ static GUARDS: [GuardInfo; 14] = [
         name: "health",
         switch: Some(Switch::watching("Health")),
         code: "health",
-        next_step: LOOK,
+        next_step: REVIEW,
         hook: HookRefusal::Deny(WAIT),
     },
     GuardInfo {
@@ -227,10 +228,15 @@ static GUARDS: [GuardInfo; 14] = [
         name: "watchdog",
         switch: Some(Switch::enforced("Runaway watchdog")),
         code: "watchdog",
-        next_step: LOOK,
+        next_step: REVIEW,
         hook: HookRefusal::Deny(WAIT),
     },
 ];
+
+/// A text of [`GuardInfo`] for one agent.
+pub fn for_agent(text: &str, agent: &str) -> String {
+    text.replace("{agent}", agent)
+}
 
 impl Guard {
     /// All of them, in order.
@@ -314,6 +320,23 @@ mod tests {
             assert_eq!(Guard::named(guard.name()), Some(guard));
             let written = serde_json::to_string(&guard).expect("a name");
             assert_eq!(written, format!("\"{}\"", guard.name()), "in the journal as everywhere");
+        }
+    }
+
+    #[test]
+    fn an_2_no_text_a_model_reads_names_a_command_that_lets_it_go_on() {
+        let texts = Guard::ALL.into_iter().flat_map(|guard| {
+            let hook = match guard.info().hook {
+                HookRefusal::Deny(text) | HookRefusal::End(text) => text,
+                HookRefusal::SumUp => "",
+            };
+            [guard.info().next_step, hook]
+        });
+        for text in texts.chain([WAIT, OVER]) {
+            let text = for_agent(text, "coder");
+            assert!(!text.contains("estop ") && !text.contains(['`', '{']), "{text}");
+            let asks_a_person = text.contains("erson") || text.contains("admin");
+            assert!(asks_a_person || !text.contains("activate"), "a person activates: {text}");
         }
     }
 

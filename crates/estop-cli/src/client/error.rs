@@ -55,8 +55,9 @@ impl fmt::Display for TransportError {
             TransportError::Connect(Endpoint::Socket(path), error) => f.write_str(&no_socket(path, error)),
             TransportError::Connect(endpoint @ Endpoint::Tcp { .. }, error) => write!(
                 f,
-                "cannot reach estop at {endpoint}: {error}. {START}, or check --url: it is the admin port, \
-                 `listen.admin` of the configuration."
+                "cannot reach estop at {endpoint}: {}. {START}, or check --url: it is the admin port, \
+                 `listen.admin` of the configuration.",
+                plain(error)
             ),
             TransportError::Broken(endpoint, error) => {
                 write!(f, "the connection to estop at {endpoint} broke: {error}. Try again.")
@@ -73,33 +74,43 @@ impl fmt::Display for TransportError {
 }
 
 impl TransportError {
-    /// As a part of a sentence: "because it cannot be asked: …".
+    /// As the beginning of a sentence: "estop is not running (…): this tool call was NOT checked".
     pub(crate) fn clause(&self) -> String {
         match self {
             TransportError::Connect(Endpoint::Socket(path), error) => {
                 let path = path.display();
                 let kind = error.kind();
                 if kind == ErrorKind::NotFound {
-                    format!("it does not run, there is no socket {path}")
+                    format!("estop is not running (there is no socket {path})")
                 } else if kind == ErrorKind::ConnectionRefused {
-                    format!("it does not run, nobody listens behind {path} any more")
+                    format!("estop is not running (nobody listens on {path})")
                 } else if kind == ErrorKind::PermissionDenied {
-                    format!("{path} is for its owner alone, and this is another user")
+                    format!(
+                        "estop cannot be reached ({path} is for its owner alone, and this is another user)"
+                    )
                 } else {
-                    format!("{path}: {error}")
+                    format!("estop cannot be reached ({path}: {})", plain(error))
                 }
             }
             TransportError::Connect(endpoint @ Endpoint::Tcp { .. }, error) => {
-                format!("cannot reach estop at {endpoint}: {error}")
+                format!("estop cannot be reached at {endpoint} ({})", plain(error))
             }
-            TransportError::Broken(endpoint, error) => format!("the connection to {endpoint} broke: {error}"),
-            TransportError::CutShort(_, error) => format!("its answer broke off: {error}"),
+            TransportError::Broken(endpoint, error) => {
+                format!("the connection to estop at {endpoint} broke ({error})")
+            }
+            TransportError::CutShort(_, error) => format!("estop's answer broke off ({error})"),
             TransportError::TimedOut(_, within) => {
-                format!("there was no answer within {} s", within.as_secs_f32())
+                format!("estop gave no answer within {} s", within.as_secs_f32())
             }
             TransportError::Request(error) => error.to_string(),
         }
     }
+}
+
+/// What the system says, without the number it has for it.
+fn plain(error: &Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 fn no_socket(path: &Path, error: &Error) -> String {
@@ -113,9 +124,9 @@ fn no_socket(path: &Path, error: &Error) -> String {
     } else if error.kind() == ErrorKind::NotFound {
         format!("there is no socket {path}")
     } else if error.kind() == ErrorKind::ConnectionRefused {
-        format!("nobody listens behind {path} any more")
+        format!("nobody listens on {path}")
     } else {
-        format!("{path}: {error}")
+        format!("{path}: {}", plain(error))
     };
     format!("cannot reach estop: {why}. {START} {elsewhere}.")
 }

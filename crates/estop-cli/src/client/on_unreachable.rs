@@ -42,8 +42,10 @@ impl UnreachableRule {
             (None, Some("deny")) => (OnUnreachable::Deny, "ESTOP_ON_UNREACHABLE says so"),
             (None, Some("allow")) => (OnUnreachable::Allow, "ESTOP_ON_UNREACHABLE says so"),
             (None, Some(_)) => (OnUnreachable::Deny, "ESTOP_ON_UNREACHABLE is neither deny nor allow"),
-            (None, None) if is_inside => (OnUnreachable::Deny, "inside a run nothing runs unseen"),
-            (None, None) => (OnUnreachable::Allow, "outside of a run tools do not wait for estop"),
+            (None, None) if is_inside => {
+                (OnUnreachable::Deny, "inside a run every tool call must be checked")
+            }
+            (None, None) => (OnUnreachable::Allow, "outside a run, tools run without estop"),
         };
         UnreachableRule { on_unreachable, because }
     }
@@ -53,7 +55,7 @@ impl UnreachableRule {
         let because = self.because;
         match self.on_unreachable {
             OnUnreachable::Deny => Some(format!(
-                "estop refused this, because it cannot be asked: {why}, and {because}. Nothing is wrong with the call \
+                "estop refused this tool call: {why}, and {because}. Nothing is wrong with the call \
                  itself, and trying again does not help. Tell the person at the keyboard to start estop with `estop serve`."
             )),
             OnUnreachable::Allow => None,

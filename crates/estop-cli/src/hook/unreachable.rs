@@ -29,9 +29,7 @@ pub(super) fn by_rule(rule: UnreachableRule, moment: &Moment, why: &str) -> Hook
         return refuse(moment, &reason);
     }
     let because = rule.because;
-    let line = format!(
-        "estop was not asked, and this runs unseen: {why}; {because}. Start estop with `estop serve`."
-    );
+    let line = format!("{why}: this tool call was NOT checked ({because}). Start estop with `estop serve`.");
     hooks::allow_and_tell(moment.client, moment.event, &moment.name, &line)
 }
 

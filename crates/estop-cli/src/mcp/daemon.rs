@@ -90,7 +90,7 @@ impl Daemon {
                     Ok(Some(WatchMessage::End(why))) => Asked::Denied(why),
                     Ok(Some(WatchMessage::Watching(_)) | None) => Asked::Allowed,
                     Err(_) => {
-                        Asked::Unreachable(format!("there was no answer within {} s", TIMEOUT.as_secs()))
+                        Asked::Unreachable(format!("estop gave no answer within {} s", TIMEOUT.as_secs()))
                     }
                 }
             }

@@ -25,7 +25,7 @@ impl Rule {
         if refusal.is_none() && !self.is_said.swap(true, Ordering::Relaxed) {
             let because = self.rule.because;
             eprintln!(
-                "estop: estop was not asked, and tools run unseen: {why}; {because}. Start estop with `estop serve`."
+                "estop: {why}: tool calls are NOT checked ({because}). Start estop with `estop serve`."
             );
         }
         refusal

@@ -130,7 +130,19 @@ impl AgentStatus {
             Guard::Loop | Guard::Churn | Guard::Chanting => {
                 format!("To have loops stop it: {}.", commands.stop_loops(agent))
             }
-            _ => format!("To have it stopped, set `guards.{}: enforce` in its policy.", guard.name()),
+            Guard::System
+            | Guard::Agent
+            | Guard::Run
+            | Guard::Hours
+            | Guard::Models
+            | Guard::Rate
+            | Guard::Budget
+            | Guard::Breaker
+            | Guard::Gate
+            | Guard::Health
+            | Guard::Watchdog => {
+                format!("To have it stopped, set `guards.{}: enforce` in its policy.", guard.name())
+            }
         };
         let sentence = format!(
             "Its next request passes, as the guard `{}` only watches; enforced, it would have stopped the agent.{saw} {turn_on}",

@@ -176,22 +176,22 @@ impl HookRequest<'_> {
 
     fn session_started(&mut self) -> HookOut {
         match self.begin() {
-            Some(refused) => verdict::of(&refused, self.hook),
+            Some(refused) => verdict::of(&refused, self.hook, &self.agent.name),
             None => self.standing(),
         }
     }
 
     fn prompt_submitted(&mut self) -> HookOut {
         if let Some(refused) = self.begin() {
-            return verdict::of(&refused, self.hook);
+            return verdict::of(&refused, self.hook, &self.agent.name);
         }
         let decision = self.apply(EventKind::PromptSubmitted);
-        verdict::of(&decision, self.hook)
+        verdict::of(&decision, self.hook, &self.agent.name)
     }
 
     fn tool_requested(&mut self) -> HookOut {
         if let Some(refused) = self.begin() {
-            return verdict::of(&refused, self.hook);
+            return verdict::of(&refused, self.hook, &self.agent.name);
         }
         let call = self.judged.hooks.calls(self.judged.told).requested(self.print);
         let Some(told) = self.print.tool_requested(call) else {
@@ -204,7 +204,7 @@ impl HookRequest<'_> {
         } else {
             self.judged.hooks.calls(self.judged.told).refused(call);
         }
-        verdict::of(&decision, self.hook)
+        verdict::of(&decision, self.hook, &self.agent.name)
     }
 
     /// What ran cannot be refused. Whoever was stopped meanwhile, or by this, is told at once where the client can end.
@@ -213,7 +213,7 @@ impl HookRequest<'_> {
         if let Some(told) = call.and_then(|call| self.print.tool_finished(call)) {
             let decision = self.apply(EventKind::ToolFinished(told));
             if decision.deactivated().is_some() {
-                return verdict::of(&decision, self.hook);
+                return verdict::of(&decision, self.hook, &self.agent.name);
             }
             let standing = self.standing();
             let context = standing.context.or_else(|| verdict::warning(&decision));
@@ -291,7 +291,7 @@ impl HookRequest<'_> {
     fn standing(&self) -> HookOut {
         let gate = self.engine.gate(&self.agent.name);
         let run = self.judged.state.run_finding(self.who.run().map(|run| &**run));
-        verdict::standing(gate, self.judged.state.standing(), run, self.hook)
+        verdict::standing(gate, (&self.agent.name, self.judged.state.standing()), run, self.hook)
     }
 
     /// The agent's words, in case they are the last of a run that is stopped (CB-6).

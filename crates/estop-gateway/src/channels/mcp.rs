@@ -133,10 +133,7 @@ impl ChannelHandler for McpRequest {
         };
         let run = context.target.caller.run.as_deref();
         match context.worker.engine.must_end_reason(&context.agent.name, run, false).filter(|_| is_work) {
-            Some(why) => {
-                let message = format!("{why} Look at what it did, then let it go on.");
-                Err(Rejection::new(Kind::Stop, "denied", message))
-            }
+            Some(why) => Err(Rejection::new(Kind::Stop, "denied", why)),
             None => Ok(None),
         }
     }

@@ -81,10 +81,17 @@ impl Engine {
         let known = self.known_agent(agent)?;
         let judged = known.lock_state();
         if let Standing::Inactive { .. } = judged.state.standing() {
-            return Some(format!("Stopped by estop: agent {agent} is switched off."));
+            return Some(format!(
+                "Stopped by estop: agent {agent} was deactivated. A person must review what it did and reactivate it."
+            ));
         }
         let is_over = judged.state.run_state(run) == Some(RunState::Escalated);
-        is_over.then(|| format!("Stopped by estop: run {} reached a limit.", run.unwrap_or_default()))
+        is_over.then(|| {
+            let run = run
+                .filter(|run| !run.is_empty())
+                .map_or_else(|| "its unnamed run".to_owned(), |run| format!("run {run}"));
+            format!("Stopped by estop: agent {agent}, {run} reached a limit. A person can extend it.")
+        })
     }
 
     /// Agent and run of a ticket, by its hash.

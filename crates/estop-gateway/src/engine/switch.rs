@@ -134,7 +134,7 @@ impl Engine {
         self.agents.for_each(|agent| {
             let gate = gate(&agent.name);
             let cut = LazyCell::new(|| {
-                let message = format!("{} {}", reasons::system_sentence(gate), reasons::AFTER_KILL);
+                let message = reasons::system_sentence(gate);
                 Cut { by: AbortedBy::Kill, kind: Kind::Stop, code: "system", message }
             });
             agent.in_flight_requests.for_each(|flight| {
@@ -151,7 +151,7 @@ impl Engine {
         });
         ended.tools += self.tools.end_where(|tool| {
             let gate = gate(tool.agent().unwrap_or_default());
-            (!gate.lets_pass(Channel::Tools)).then(|| reasons::system_sentence(gate).to_string())
+            (!gate.lets_pass(Channel::Tools)).then(|| reasons::system_sentence(gate))
         });
         // Marked here, cancelled by a thread of its own.
         self.jobs.stop_where(self.clock.now().wall, |job| !gate(&job.agent).lets_pass(Channel::Llm));
@@ -204,7 +204,7 @@ impl Engine {
     /// about to switch it off.
     pub fn end_requests(&self, agent: &Agent) {
         let (by, kind, code) = (AbortedBy::Guard, Kind::Stop, "agent_inactive");
-        let cut = Cut { by, kind, code, message: reasons::DEACTIVATED.to_owned() };
+        let cut = Cut { by, kind, code, message: reasons::deactivated(&agent.name) };
         let now = self.clock.mono();
         agent.in_flight_requests.for_each(|flight| flight.stop(cut.clone(), now));
     }

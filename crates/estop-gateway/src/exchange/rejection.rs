@@ -50,13 +50,13 @@ impl Rejection {
     }
 
     /// `Err` unless the decision lets the request pass. One that switches the agent off does not.
-    pub(crate) fn unless_allowed(decision: &Decision) -> Result<(), Rejection> {
+    pub(crate) fn unless_allowed(decision: &Decision, agent: &str) -> Result<(), Rejection> {
         let stops = decision.deactivated().is_some();
         if decision.is_allowed() && !stops {
             return Ok(());
         }
         let (kind, code) = (reasons::kind(decision), reasons::code(decision));
-        Err(Rejection { stops, ..Rejection::new(kind, code, reasons::sentence(decision)) })
+        Err(Rejection { stops, ..Rejection::new(kind, code, reasons::sentence(decision, agent)) })
     }
 
     /// It was cut while it was under way.
@@ -69,8 +69,7 @@ impl Rejection {
 
     /// The gate is shut.
     pub(crate) fn shut(gate: GateView) -> Rejection {
-        let message = format!("{} {}", reasons::system_sentence(gate), reasons::AFTER_KILL);
-        Rejection::new(Kind::Stop, "system", message)
+        Rejection::new(Kind::Stop, "system", reasons::system_sentence(gate))
     }
 
     /// What cannot be written down is not let through.

@@ -54,7 +54,7 @@ fn tl_1_a_deactivated_agent_gets_no_tool_and_its_run_ends() {
     let refused = tool(&house, "a", "r");
     assert_eq!((&refused["permission"], &refused["end"]), (&json!("deny"), &json!(true)));
     assert!(text(&refused, "reason").contains("a person deactivated it"), "{refused}");
-    assert!(text(&refused, "reason").contains("activate the agent again"), "{refused}");
+    assert!(text(&refused, "reason").contains("they must review what it did and reactivate it"), "{refused}");
     let after = json!({"agent": "a", "run": "r", "tool": "Read", "result": "x"});
     assert_eq!(ours(&house, "post-tool-use", &after)["end"], json!(true), "told at the first chance");
     for event in ["prompt-submit", "session-start"] {
@@ -481,8 +481,11 @@ fn tl_1_recorded_payloads_of_every_client_pass_and_are_refused_in_its_own_words(
                 | HookClient::Generic => reply.stdout.contains("deny") && reply.exit_code == 2,
             };
             assert!(refuses, "{client:?} {}: {reply:?}", sample.event);
-            let says_why = format!("{}{}", reply.stdout, reply.stderr).contains("a person deactivated it");
-            assert!(says_why, "{client:?} {}: {reply:?}", sample.event);
+            let said = format!("{}{}", reply.stdout, reply.stderr);
+            for wanted in ["a person deactivated it", "they must review what it did and reactivate it"] {
+                assert!(said.contains(wanted), "{client:?} {}: {reply:?}", sample.event);
+            }
+            assert!(!said.contains("estop agents"), "no command a model could run: {said}");
         }
     }
 }

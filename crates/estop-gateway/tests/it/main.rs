@@ -17,6 +17,7 @@ mod loop_kill;
 mod mcp;
 mod passthrough;
 mod races;
+mod refusal_words;
 mod relay;
 mod settle;
 mod smuggling;

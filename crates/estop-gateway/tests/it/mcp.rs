@@ -393,7 +393,7 @@ fn tl_3_a_stopped_agent_lists_and_reads_nothing() {
         let reply = post(&house, path, "", &request(method));
         assert_eq!((reply.status, reply.header("x-estop-reason")), (200, Some("denied")), "{method}");
         let (code, words) = error_of(&reply);
-        assert!(code == -32001 && words.contains("a1 is switched off"), "{method}: {words}");
+        assert!(code == -32001 && words.contains("a1 was deactivated"), "{method}: {words}");
     }
     // Answers to a server, a batch with a read in it, and what nobody can read.
     for body in [

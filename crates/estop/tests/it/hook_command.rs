@@ -209,7 +209,7 @@ fn tl_1_without_a_daemon_tools_are_refused_inside_a_run_and_run_outside() {
         let outside = Hook::new().run(&args, b"{}");
         assert!(!refuses(client, &outside), "{client:?}: {outside:?}");
         assert_eq!(outside.code, 0, "{client:?}: {outside:?}");
-        outside.is(0, "estop was not asked");
+        outside.is(0, "was NOT checked");
         for variable in ["ESTOP_RUN", "ESTOP_TICKET"] {
             let inside = Hook::new().with(variable, "r1").run(&args, b"{}");
             assert!(refuses(client, &inside), "{client:?}: {inside:?}");
@@ -275,7 +275,7 @@ fn tl_1_a_strange_answer_counts_as_none_and_never_ends_with_1() {
         assert!(refuses(HookClient::ClaudeCode, &ran), "{shown:?}: {ran:?}");
         let hook = Hook::new();
         let _daemon = hook.daemon(answer);
-        hook.run(&["hook", "claude-code", "PreToolUse"], PAYLOAD.as_bytes()).is(0, "estop was not asked");
+        hook.run(&["hook", "claude-code", "PreToolUse"], PAYLOAD.as_bytes()).is(0, "was NOT checked");
     }
 }
 
@@ -327,7 +327,7 @@ fn ks_3_a_pressed_button_refuses_tools_though_nobody_answers() {
     let hook = Hook::new();
     let folder = hook.home.path().join(".local/state/estop");
     std::fs::create_dir_all(&folder).unwrap();
-    ask(&hook).is(0, "estop was not asked");
+    ask(&hook).is(0, "was NOT checked");
     let gate = |state, shut| GateView { epoch: 1, state, shut };
     for (gate, is_refused) in [
         (GateView::OPEN, false),
@@ -337,7 +337,10 @@ fn ks_3_a_pressed_button_refuses_tools_though_nobody_answers() {
         LatchFile::of(&folder, "test").write(&Latched::at_start(gate, 0)).unwrap();
         let ran = ask(&hook);
         assert_eq!(refuses(HookClient::ClaudeCode, &ran), is_refused, "{gate:?}: {ran:?}");
-        ran.is(if is_refused { 2 } else { 0 }, if is_refused { "Stopped by estop" } else { "was not asked" });
+        ran.is(
+            if is_refused { 2 } else { 0 },
+            if is_refused { "Stopped by estop" } else { "was NOT checked" },
+        );
     }
     // At other moments nothing is said, as ever.
     let ended =
@@ -346,7 +349,7 @@ fn ks_3_a_pressed_button_refuses_tools_though_nobody_answers() {
     std::fs::write(latch_path(&folder), "rubbish").unwrap();
     ask(&hook).is(2, "counts as pressed");
     std::fs::remove_file(latch_path(&folder)).unwrap();
-    ask(&hook).is(0, "estop was not asked");
+    ask(&hook).is(0, "was NOT checked");
     std::fs::write(folder.join("estop.db"), "").unwrap();
     ask(&hook).is(2, "the latch file is missing");
 }

@@ -260,7 +260,7 @@ fn tl_3_a_stopped_agent_lists_and_reads_nothing_by_standard_streams() {
         gate.say(&request(id, method));
         let answer = gate.answer();
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(id), &json!(-32001)), "{answer}");
-        assert!(answer["error"]["message"].as_str().unwrap().contains("switched off"), "{answer}");
+        assert!(answer["error"]["message"].as_str().unwrap().contains("was deactivated"), "{answer}");
     }
     for (id, method) in [(6, "ping"), (7, "tools/list"), (8, "resources/templates/list"), (9, "initialize")] {
         gate.say(&request(id, method));

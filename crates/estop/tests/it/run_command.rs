@@ -423,7 +423,7 @@ fn tl_2_an_agent_that_is_switched_off_ends_its_unattended_program() {
     assert_eq!(status, 200, "{said}");
     let (code, said) = running.end();
     assert_eq!(code, 143, "{said}");
-    ran(&house, &["--", "true"]).is(1, "switched off");
+    ran(&house, &["--", "true"]).is(1, "was deactivated");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::fmt::Display;
 
 use estop_core::agent::standing::{Standing, StandingFinding};
 use estop_core::decision::{Decision, Finding, Guard};
-use estop_core::guard::{HookRefusal, OVER, WAIT};
+use estop_core::guard::{HookRefusal, OVER, WAIT, for_agent};
 use estop_core::operator::HookFault;
 use estop_core::run::{RunFinding, RunState};
 use estop_core::system::{Channel, GateView};
@@ -35,10 +35,10 @@ pub(super) fn fault(fault: &HookFault) -> HookOut {
 }
 
 /// What a decision means to whoever asked by this hook.
-pub(super) fn of(decision: &Decision, hook: &HookIn) -> HookOut {
+pub(super) fn of(decision: &Decision, hook: &HookIn, agent: &str) -> HookOut {
     // Also where health fell below the hard stop by this very call: it is off from here on.
     if decision.deactivated().is_some() {
-        return refused_by(Guard::Agent, &decision.reason(), hook.client);
+        return refused_by(Guard::Agent, &decision.reason(), hook.client, agent);
     }
     let Some(by) = decision.refused_by() else {
         return HookOut { context: warning(decision), ..HookOut::allow() };
@@ -48,28 +48,33 @@ pub(super) fn of(decision: &Decision, hook: &HookIn) -> HookOut {
         Some(Finding::Standing(StandingFinding::Paused(_))) => HookOut::deny(sentence(&reason, WAIT)),
         Some(Finding::Run(run)) if is_over(run.state) => HookOut::end(sentence(&reason, OVER)),
         Some(Finding::Run(run)) => asked_to_sum_up(&reason, run.prompt().unwrap_or(&reason), hook.client),
-        _ => refused_by(by, &reason, hook.client),
+        _ => refused_by(by, &reason, hook.client, agent),
     }
 }
 
 /// What a guard's refusal means, whatever it saw.
-fn refused_by(guard: Guard, reason: &str, client: HookClient) -> HookOut {
+fn refused_by(guard: Guard, reason: &str, client: HookClient, agent: &str) -> HookOut {
     match guard.info().hook {
-        HookRefusal::Deny(next) => HookOut::deny(sentence(&reason, next)),
-        HookRefusal::End(next) => HookOut::end(sentence(&reason, next)),
+        HookRefusal::Deny(next) => HookOut::deny(sentence(&reason, &for_agent(next, agent))),
+        HookRefusal::End(next) => HookOut::end(sentence(&reason, &for_agent(next, agent))),
         HookRefusal::SumUp => asked_to_sum_up(reason, reason, client),
     }
 }
 
 /// What holds though nothing was asked: after a tool, and at the beginning of a session.
-pub(super) fn standing(gate: GateView, agent: Standing, run: Option<RunFinding>, hook: &HookIn) -> HookOut {
+pub(super) fn standing(
+    gate: GateView,
+    (name, agent): (&str, Standing),
+    run: Option<RunFinding>,
+    hook: &HookIn,
+) -> HookOut {
     let channel = if hook.event == HookEvent::SessionStarted { Channel::Llm } else { Channel::Tools };
     if !gate.lets_pass(channel) {
-        return refused_by(Guard::System, &Finding::System(gate).to_string(), hook.client);
+        return refused_by(Guard::System, &Finding::System(gate).to_string(), hook.client, name);
     }
     match agent {
         Standing::Inactive { by, .. } => {
-            return refused_by(Guard::Agent, &StandingFinding::Inactive(by).to_string(), hook.client);
+            return refused_by(Guard::Agent, &StandingFinding::Inactive(by).to_string(), hook.client, name);
         }
         // Nothing new begins, but what runs may come to its end.
         Standing::Paused { .. } | Standing::Active => {}
