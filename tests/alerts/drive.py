@@ -474,7 +474,7 @@ def judge_daemon(daemon, starttls, implicit):
     check("al_1 the daemon told each once", types() == told, str(types()))
     judge_webhooks(hooks())
     subjects = [email.message_from_bytes(content, policy=email.policy.default)["subject"] for *_, content in starttls.mails[mails:]]
-    check("al_1 the daemon's mails say it", len(subjects) == len(told) and any("coder was stopped: it goes in circles" in subject for subject in subjects)
+    check("al_1 the daemon's mails say it", len(subjects) == len(told) and any("coder was stopped: stuck in a loop" in subject for subject in subjects)
           and any("EMERGENCY STOP" in subject for subject in subjects), str(subjects))
     log = daemon.log()
     github = [line for line in log if line[0] == "github"]

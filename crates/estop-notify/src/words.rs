@@ -56,7 +56,7 @@ impl Words {
         };
         let title = match kind {
             MessageKind::Recovery => titles::recovery(told),
-            MessageKind::Reminder => format!("Still so: {}", titles::alert(told)),
+            MessageKind::Reminder => format!("Ongoing: {}", titles::alert(told)),
             MessageKind::Alert | MessageKind::Digest | MessageKind::Test => titles::alert(told),
         };
         let escalation = match &told.detail {

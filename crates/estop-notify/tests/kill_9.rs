@@ -135,7 +135,7 @@ fn al_1_nothing_is_lost_by_kill_9_while_it_is_told() {
     let seen = seen();
     assert_eq!(seen.len(), usize::try_from(TOLD).unwrap(), "each under one id: {seen:?}");
     for n in 1..=TOLD {
-        let title = format!("\"Agent agent-{n} was stopped: it goes in circles\"");
+        let title = format!("\"Agent agent-{n} was stopped: stuck in a loop\"");
         assert_eq!(seen.iter().filter(|(_, seen)| *seen == title).count(), 1, "{title}");
     }
     assert!(kills >= 3, "{kills} kills");

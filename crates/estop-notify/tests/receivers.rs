@@ -69,7 +69,7 @@ fn al_1_whoever_fails_is_tried_again_and_the_others_are_told_meanwhile() {
         };
         seen.iter().map(|seen| title(&seen.body)).collect()
     };
-    let circles = |agent: &str| format!("\"Agent {agent} was stopped: it goes in circles\"");
+    let circles = |agent: &str| format!("\"Agent {agent} was stopped: stuck in a loop\"");
     let expected = [circles("a"), circles("b"), "\"Agent a was reactivated by anna\"".to_owned()];
     assert_eq!(agents(well.wait(3)), expected);
     assert_eq!(store.waiting_alerts().unwrap()[0].target, "hanging".into());

@@ -94,7 +94,7 @@ impl Room {
 fn al_1_a_person_is_told_at_once_and_once() {
     let mut room = Room::plain();
     room.tell(&looped("coder", 1));
-    assert_eq!(room.told(), ["Agent coder was stopped: it goes in circles"]);
+    assert_eq!(room.told(), ["Agent coder was stopped: stuck in a loop"]);
     room.tell(&looped("coder", 1));
     assert_eq!(room.count(), 0, "the same event, told again after a crash, is known");
     room.tell(&looped("coder", 2));
@@ -113,7 +113,7 @@ fn al_1_what_lasts_is_reminded_of_three_times() {
     room.tell(&looped("coder", 1));
     room.told();
     room.pass(24 * 60 * MINUTE);
-    let still = "Still so: Agent coder was stopped: it goes in circles";
+    let still = "Ongoing: Agent coder was stopped: stuck in a loop";
     assert_eq!(room.told(), [still, still, still]);
 
     let quiet = Rule { reminders: 0, ..Rule::default() };
@@ -169,9 +169,9 @@ fn al_1_rules_choose_types_agents_channels_and_shares() {
     let to: Vec<(String, String)> =
         room.out.iter().map(|(channel, message)| (channel.to_string(), message.title.clone())).collect();
     let expected = [
-        ("mail", "Agent tester has used 80 % of the budget"),
-        ("mail", "Agent tester has used up the budget and is refused"),
-        ("ops", "Agent coder was stopped: it goes in circles"),
+        ("mail", "Agent tester has used 80 % of its budget"),
+        ("mail", "Agent tester has spent its budget: requests are refused"),
+        ("ops", "Agent coder was stopped: stuck in a loop"),
     ];
     assert_eq!(to, expected.map(|(channel, title)| (channel.to_owned(), title.to_owned())));
 }
@@ -236,13 +236,13 @@ fn al_1_a_mute_has_an_owner_and_an_end() {
     room.take();
     room.tell(&looped("coder", 1));
     room.tell(&looped("tester", 2));
-    assert_eq!(room.told(), ["Agent tester was stopped: it goes in circles"]);
+    assert_eq!(room.told(), ["Agent tester was stopped: stuck in a loop"]);
     room.restart();
     room.pass(29 * MINUTE);
     assert!(room.told().iter().all(|title| !title.contains("coder")), "it holds over a restart");
     room.pass(2 * MINUTE);
     assert!(
-        room.told().contains(&"Agent coder was stopped: it goes in circles".to_owned()),
+        room.told().contains(&"Agent coder was stopped: stuck in a loop".to_owned()),
         "what still lasts is told when the mute ends"
     );
     assert!(room.router.mutes().is_empty());
@@ -265,7 +265,7 @@ fn al_1_a_mute_of_everything_does_not_hide_the_red_button() {
     room.tell(&looped("coder", 2));
     assert_eq!(room.told(), ["EMERGENCY STOP: everything is stopped (manual)"]);
     room.tell(&AlertEvent { phase: Phase::Cleared, id: "3.0".into(), ..killed });
-    assert_eq!(room.told(), ["The emergency stop was cleared: agents run again"]);
+    assert_eq!(room.told(), ["The emergency stop was cleared: agents can work again"]);
 }
 
 #[test]
@@ -312,14 +312,14 @@ fn ks_2_what_stays_shut_is_named_and_reminded_of() {
     room.told();
     let lifted = AlertEvent { phase: Phase::Cleared, id: "clear-3".into(), detail: shut(), ..all.clone() };
     room.tell(&lifted);
-    assert_eq!(room.told(), ["The emergency stop was cleared, except for llm"]);
+    assert_eq!(room.told(), ["The emergency stop was cleared, but not for llm"]);
     room.tell(&lifted);
     assert_eq!(room.count(), 0, "told again at a start, it is the same");
     room.restart();
     room.pass(15 * MINUTE);
-    assert_eq!(room.told(), ["Still so: EMERGENCY STOP of llm (manual)"]);
+    assert_eq!(room.told(), ["Ongoing: EMERGENCY STOP of llm (manual)"]);
     room.tell(&AlertEvent { phase: Phase::Cleared, id: "clear-4".into(), ..all.clone() });
-    assert_eq!(room.told(), ["The emergency stop was cleared: agents run again"]);
+    assert_eq!(room.told(), ["The emergency stop was cleared: agents can work again"]);
     room.pass(60 * MINUTE);
     assert_eq!(room.count(), 0);
 
@@ -368,7 +368,7 @@ fn al_1_an_agent_that_no_longer_fails_is_still_switched_off() {
     room.tell(&event(AlertType::ErrorRate, "coder", 2));
     assert_eq!(room.told().len(), 2);
     room.tell(&cleared(AlertType::ErrorRate, "coder", 3));
-    assert_eq!(room.told(), ["Agent coder no longer fails"]);
+    assert_eq!(room.told(), ["Agent coder is no longer failing"]);
     room.tell(&cleared(AlertType::KillSwitch, "coder", 4));
     assert_eq!(room.told(), ["Agent coder was reactivated by anna"]);
 }
@@ -391,7 +391,7 @@ fn al_1_ten_thousand_trips_in_a_minute_are_a_handful_of_messages() {
         STORM_AFTER as usize + 1,
         "the first go out at once, and the red button always does"
     );
-    assert_eq!(first[0], "Agent agent-0 was stopped: it goes in circles");
+    assert_eq!(first[0], "Agent agent-0 was stopped: stuck in a loop");
     room.pass(2 * MINUTE);
     let digest = std::mem::take(&mut room.out);
     assert_eq!(digest.len(), 1);
@@ -401,7 +401,7 @@ fn al_1_ten_thousand_trips_in_a_minute_are_a_handful_of_messages() {
         (MessageKind::Digest, "9981 more alerts within a minute")
     );
     assert_eq!(digest.facts[0].text, "9980 kill_switch, 1 system_kill");
-    assert_eq!(digest.facts[1].text, "Agent agent-20 was stopped: it goes in circles");
+    assert_eq!(digest.facts[1].text, "Agent agent-20 was stopped: stuck in a loop");
 }
 
 #[test]

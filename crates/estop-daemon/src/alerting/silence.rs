@@ -91,8 +91,8 @@ pub(super) fn prooftest(tests: &ProofTests, first_record: i64, now: i64) -> Opti
     let days = tests.every_days?;
     let (since, cause) = match &tests.last {
         Some(last) if !last.passed() => return None,
-        Some(last) => (last.at, "the last one is too long ago"),
-        None => (first_record, "it was never tried"),
+        Some(last) => (last.at, "the last one was too long ago"),
+        None => (first_record, "it has never been tested"),
     };
     let ago = now.saturating_sub(since) / DAY_MS;
     if now.saturating_sub(since) <= i64::from(days).saturating_mul(DAY_MS) {
@@ -199,7 +199,7 @@ mod tests {
         let every = |last| ProofTests { last, every_days: Some(30) };
         assert_eq!(prooftest(&every(None), 0, 30 * DAY_MS), None, "a new one has its time");
         let told = prooftest(&every(None), 0, 31 * DAY_MS).expect("it is overdue");
-        assert_eq!(told.cause, "it was never tried");
+        assert_eq!(told.cause, "it has never been tested");
         assert_eq!(prooftest(&every(Some(at(DAY_MS, true))), 0, 31 * DAY_MS), None);
         let told = prooftest(&every(Some(at(DAY_MS, true))), 0, 40 * DAY_MS).expect("it is overdue");
         assert_eq!(told.evidence, "The last proof test was 39 days ago; there should be one every 30 days.");

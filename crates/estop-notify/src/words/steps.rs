@@ -20,18 +20,18 @@ fn steps_of(told: &AlertEvent) -> Vec<Step> {
     match (told.alert, agent) {
         (AlertType::SystemKill, _) => system_kill(),
         (AlertType::ProoftestOverdue, _) => {
-            vec![step("Test it now; nobody else is stopped:", "prooftest")]
+            vec![step("Test it now (only a test agent is stopped):", "prooftest")]
         }
         (AlertType::StuckWorker, _) => vec![
-            step("Look at what is stuck, and at the disk:", "doctor"),
-            step("Kills work all the same:", "emergency kill"),
+            step("See what is stuck, and check the disk:", "doctor"),
+            step("The emergency stop still works:", "emergency kill"),
         ],
         (AlertType::AdminToken, _) => vec![
             step("Was it you? If not, stop everything:", "kill"),
-            step("See who may come in:", "token list"),
+            step("List the tokens, to revoke what is not yours:", "token list"),
         ],
         (AlertType::Checkpoint, _) => {
-            vec![step("Compare with the journal:", "journal verify")]
+            vec![step("Compare it with the journal:", "journal verify")]
         }
         (AlertType::CircuitBreaker, Some(agent)) => circuit_breaker(told, &agent),
         (AlertType::KillSwitch | AlertType::Watchdog, Some(agent)) => {
@@ -48,7 +48,7 @@ fn steps_of(told: &AlertEvent) -> Vec<Step> {
             | AlertType::AgentDown
             | AlertType::Health,
             None,
-        ) => vec![step("Look:", "status")],
+        ) => vec![step("See the state of everything:", "status")],
     }
 }
 
@@ -68,37 +68,35 @@ fn stopped(agent: &str, evidence: &str) -> Vec<Step> {
     vec![
         step("Look at the evidence:", evidence),
         step("Reactivate it:", &format!("agents activate {agent}")),
-        step("Keep it stopped: do nothing. It stays off until somebody activates it.", ""),
+        step("Keep it stopped: do nothing. It stays stopped until somebody reactivates it.", ""),
     ]
 }
 
 fn paused(agent: &str, evidence: &str) -> Vec<Step> {
     vec![
         step("Look at the evidence:", evidence),
-        step("Let it go on:", &format!("agents resume {agent}")),
+        step("Resume it:", &format!("agents resume {agent}")),
         step("Stop it:", &format!("agents deactivate {agent}")),
-        step("Keep it paused: do nothing. What it asks is refused until somebody lets it go on.", ""),
+        step("Keep it paused: do nothing. Its requests are refused until somebody resumes it.", ""),
     ]
 }
 
 fn system_kill() -> Vec<Step> {
     vec![
-        step("Look:", "emergency status"),
-        step(
-            "When the cause is gone, first let people look around (agents stay stopped):",
-            "emergency unlock",
-        ),
-        step("Then resume all agents:", "emergency clear"),
-        step("Keep everything stopped: do nothing. It stays so, also over a restart.", ""),
+        step("See who pressed it, and what is shut:", "emergency status"),
+        step("When the cause is gone, step 1 of 2: unlock (agents stay stopped):", "emergency unlock"),
+        step("Step 2 of 2: resume all agents:", "emergency clear"),
+        step("Keep everything stopped: do nothing. It stays stopped, even after a restart.", ""),
     ]
 }
 
 fn circuit_breaker(told: &AlertEvent, agent: &str) -> Vec<Step> {
-    let mut steps = vec![step("Look:", &format!("escalations list --agent {agent}"))];
+    let mut steps =
+        vec![step("See what it did and what it needs:", &format!("escalations list --agent {agent}"))];
     // The run without a name is extended as ''.
     let extend = format!("runs extend {agent} {}", shell_word(told.run.as_deref().unwrap_or_default()));
-    steps.push(step("Give the run another full allowance:", &extend));
-    steps.push(step("Take over by hand: the branch and the session are kept.", ""));
+    steps.push(step("Let the run go on with another full allowance:", &extend));
+    steps.push(step("Or take over by hand: its branch and session are kept.", ""));
     steps
 }
 
@@ -120,7 +118,7 @@ fn budget(told: &AlertEvent, agent: Option<&str>) -> Vec<Step> {
 
 fn failing(agent: &str) -> Vec<Step> {
     vec![
-        step("Look:", &format!("agents show {agent}")),
+        step("See its state:", &format!("agents show {agent}")),
         step("See what happened:", &format!("journal events --agent {agent}")),
         step("Stop it:", &format!("agents deactivate {agent}")),
     ]

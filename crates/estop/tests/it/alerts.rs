@@ -147,7 +147,7 @@ fn al_1_a_loop_is_told_once_with_its_evidence_and_its_end() {
     );
     let text = data["text"].as_str().unwrap();
     for part in [
-        "Agent coder was stopped: it goes in circles",
+        "Agent coder was stopped: stuck in a loop",
         "Loop score",
         "similar prompts",
         "estop agents activate coder",
@@ -255,7 +255,9 @@ fn al_1_shares_of_budgets_are_told_of_an_agent_and_of_all() {
     assert!(texts.iter().any(|text| text.contains("of 400 tokens (tokens_per_day)")), "{texts:?}");
     let shares: Vec<&str> = told.iter().filter_map(|one| one.body["data"]["title"].as_str()).collect();
     let is_meant = |title: &&str| {
-        ["80 %", "95 %", "used up", "is refused by the budget"].iter().any(|meant| title.contains(meant))
+        ["80 %", "95 %", "spent its budget", "does not fit the budget"]
+            .iter()
+            .any(|meant| title.contains(meant))
     };
     assert!(shares.iter().all(is_meant), "{shares:?}");
     estop.end();
@@ -274,7 +276,7 @@ fn po_2_refusals_of_a_budget_are_told_once_though_little_is_spent() {
     }
     let told = receiver.wait("budget", 1);
     let (title, text) = (&told[0].body["data"]["title"], &told[0].body["data"]["text"]);
-    assert_eq!(title, "Agent coder is refused by the budget");
+    assert_eq!(title, "A request of agent coder was refused: it does not fit the budget");
     assert!(text.as_str().unwrap().contains("0 tokens spent and 0 reserved of 40"), "{text}");
     let events = house.owner("GET", "/api/events?type=budget_refused", "").1;
     let events: Value = serde_json::from_str(&events).unwrap();
@@ -471,7 +473,7 @@ fn al_1_many_failures_are_told_and_so_is_their_end() {
     let told = receiver.wait("error_rate", 1).remove(0);
     let text = told.body["data"]["text"].as_str().unwrap();
     assert!(
-        text.contains("Agent coder fails often") && text.contains("requests of the last 5 minutes failed"),
+        text.contains("Agent coder is failing") && text.contains("requests of the last 5 minutes failed"),
         "{text}"
     );
     for n in 0..40 {
