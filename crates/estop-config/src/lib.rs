@@ -18,7 +18,7 @@
 
 pub mod data_dir;
 pub mod descriptors;
-pub mod printable;
+pub use estop_core::printable;
 
 mod serve;
 

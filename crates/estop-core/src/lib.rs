@@ -44,6 +44,7 @@ pub mod hex;
 pub mod ids;
 mod minute;
 pub mod money;
+pub mod printable;
 mod ring;
 pub mod steps;
 pub mod tags;

@@ -3,6 +3,7 @@
 //! The admin plane speaks to this trait and to nothing behind it. Nothing here waits for a database.
 
 mod background;
+mod evidence;
 mod hook;
 mod recording;
 mod watched;
@@ -26,6 +27,7 @@ use crate::tags::Tags;
 use crate::tripwire::activity::ActivityState;
 
 pub use background::{BackgroundJob, BackgroundState, BackgroundWork};
+pub use evidence::{Excerpt, InFlightStep, IncidentSteps, KeptStep, StepCounts, StepEnd, ToolUse};
 pub use hook::{HOOK_BODY_MAX, HookCall, HookFault, HookReply};
 pub use recording::{NewRecording, OnLine, RECORDING_LINE_MAX, Recording, RecordingLine, RecordingView};
 pub use watched::{OnEnd, Watch, Watched};

@@ -45,6 +45,9 @@ pub struct Policy {
     pub watchdog: WatchdogPolicy,
     /// How a refusal looks to the client (AN-1).
     pub block_response: BlockResponse,
+    /// What is kept of the steps before a stop (EV-1).
+    #[serde(default, skip_serializing_if = "EvidenceMode::is_default")]
+    pub evidence: EvidenceMode,
 }
 
 /// Where a policy starts (PO-5).
@@ -330,4 +333,34 @@ pub enum BlockResponse {
     Error,
     /// A final assistant message with status 200.
     Message,
+}
+
+/// What is kept of an agent's steps, to be stored with its incidents (EV-1). Nothing of it changes a decision, and none of it is
+/// in the journal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EvidenceMode {
+    /// Nothing.
+    Off,
+    /// Short excerpts without their secrets.
+    #[default]
+    Redacted,
+    /// Longer excerpts as they were.
+    Full,
+}
+
+impl EvidenceMode {
+    /// Whether it is what holds where nothing is said.
+    pub fn is_default(&self) -> bool {
+        *self == EvidenceMode::default()
+    }
+
+    /// Its name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            EvidenceMode::Off => "off",
+            EvidenceMode::Redacted => "redacted",
+            EvidenceMode::Full => "full",
+        }
+    }
 }

@@ -14,8 +14,8 @@ use crate::guard::{Guard, Mode};
 use crate::ids::Name;
 use crate::money::NanoUsd;
 use crate::policy::{
-    BlockResponse, BudgetPolicy, Limit, LimitName, Limits, LoopPolicy, LoopScore, Policy, Preset, Profile,
-    RateLimit,
+    BlockResponse, BudgetPolicy, EvidenceMode, Limit, LimitName, Limits, LoopPolicy, LoopScore, Policy,
+    Preset, Profile, RateLimit,
 };
 use crate::time::Zone;
 
@@ -60,6 +60,9 @@ pub struct PolicyIn {
     /// How a refusal looks to the client.
     #[serde(deserialize_with = "given")]
     pub block_response: Option<BlockResponse>,
+    /// What is kept of the steps before a stop (EV-1).
+    #[serde(deserialize_with = "given")]
+    pub evidence: Option<EvidenceMode>,
     /// What each guard may do.
     pub guards: GuardsIn,
     /// Tools that pass on a tripped run.
@@ -86,6 +89,7 @@ pub(super) fn merge(policy: &mut Policy, layer: &PolicyIn, zones: &Zones) {
     set(&mut loops.nudge, layer.loop_rules.nudge);
     set(&mut loops.score, layer.loop_score);
     set(&mut policy.block_response, layer.block_response);
+    set(&mut policy.evidence, layer.evidence);
     set(&mut policy.limits.wrap_up_tools, layer.wrap_up_tools.clone());
     set(&mut policy.limits.test_runners, layer.test_runners.clone());
     let loops = &mut policy.modes[Guard::Loop];
@@ -99,7 +103,7 @@ pub(super) fn merge(policy: &mut Policy, layer: &PolicyIn, zones: &Zones) {
 }
 
 /// The keys of a layer, and whether it says anything about each.
-pub(super) fn keys_set(policy: &PolicyIn) -> [(&'static str, bool); 17] {
+pub(super) fn keys_set(policy: &PolicyIn) -> [(&'static str, bool); 18] {
     let PolicyIn {
         preset,
         kill_switch_enabled,
@@ -114,6 +118,7 @@ pub(super) fn keys_set(policy: &PolicyIn) -> [(&'static str, bool); 17] {
         rate_limit,
         models,
         block_response,
+        evidence,
         guards,
         wrap_up_tools,
         test_runners,
@@ -133,6 +138,7 @@ pub(super) fn keys_set(policy: &PolicyIn) -> [(&'static str, bool); 17] {
         ("rate_limit", *rate_limit != Default::default()),
         ("models", *models != Default::default()),
         ("block_response", block_response.is_some()),
+        ("evidence", evidence.is_some()),
         ("guards", *guards != Default::default()),
         ("wrap_up_tools", wrap_up_tools.is_some()),
         ("test_runners", test_runners.is_some()),
@@ -165,6 +171,7 @@ pub fn rules_schema(zone: &Value) -> Value {
         })),
         "models": schema::section(json!({"allow": schema::models(), "deny": schema::models()})),
         "block_response": {"enum": ["error", "message"]},
+        "evidence": {"enum": ["off", "redacted", "full"]},
         "guards": schema::guards(),
         "wrap_up_tools": schema::names(),
         "test_runners": schema::runners(),
@@ -208,6 +215,7 @@ pub fn in_file_shape(policy: &Policy) -> Map<String, Value> {
         "rate_limit": shown::plain(&policy.rate),
         "models": {"allow": policy.models.allow, "deny": policy.models.deny},
         "block_response": shown::plain(&policy.block_response),
+        "evidence": policy.evidence.name(),
         "guards": shown::guards(&policy.modes),
         "wrap_up_tools": policy.limits.wrap_up_tools,
         "test_runners": policy.limits.test_runners,
