@@ -53,6 +53,28 @@ const PREFIXES: &[&str] = &[
     "AGE-SECRET-KEY-",
     "hvs.",
     "hvb.",
+    "dapi",
+    "dp.pt.",
+    "glc_",
+    "glsa_",
+    "NRAK-",
+    "PMAK-",
+    "sntrys_",
+    "sntryu_", // data, secrets and what watches them
+    "pscale_tkn_",
+    "pscale_pw_",
+    "pul-",
+    "sbp_",
+    "cfut_",
+    "vcp_",
+    "nfp_",
+    "fm2_",
+    "rubygems_", // where programs run and come from
+    "figd_",
+    "pat-na1-",
+    "pat-eu1-",
+    "ATATT3",
+    "sk_", // ElevenLabs, and others after OpenAI's
 ];
 
 const REST_MIN: usize = 12;
@@ -101,6 +123,8 @@ pub(super) fn is_secret_name(name: &str) -> bool {
         "accesskey",
         "privatekey",
         "authkey",
+        "accountkey",
+        "subscriptionkey",
         "authtoken",
         "accesstoken",
         "refreshtoken",

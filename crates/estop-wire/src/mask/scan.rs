@@ -108,7 +108,42 @@ fn look(text: &str, at: usize, end: usize) -> Option<Found> {
     if trimmed.eq_ignore_ascii_case("bearer") {
         return bearer(text, end);
     }
-    user_of_url(text, end).or_else(|| assigned(text, at, end, trimmed))
+    let found = user_of_url(text, end).or_else(|| assigned(text, at, end, trimmed));
+    found.or_else(|| webhook(text, word, end)).or_else(|| said_after(text, trimmed, end))
+}
+
+/// Where a value ends that stands alone.
+fn end_of_value(text: &str, from: usize) -> usize {
+    run(text.as_bytes(), from, |byte| !byte.is_ascii_whitespace() && !b"\"'`<>\\".contains(&byte))
+}
+
+/// The path of an incoming webhook: whoever knows it may write there.
+fn webhook(text: &str, host: &str, end: usize) -> Option<Found> {
+    let path = match host {
+        "hooks.slack.com" => "/services/",
+        "discord.com" | "discordapp.com" => "/api/webhooks/",
+        _ => return None,
+    };
+    let from = end + text[end..].starts_with(path).then_some(path.len())?;
+    let to = end_of_value(text, from);
+    (to > from).then_some(Found { kind: "webhook", from, to })
+}
+
+/// `login me password x7Kq` of netrc files, `sshpass -p x7Kq`.
+fn said_after(text: &str, word: &str, end: usize) -> Option<Found> {
+    let is_sshpass = word == "sshpass" && text[end..].starts_with(" -p");
+    let after = if is_sshpass { end + " -p".len() } else { end };
+    let from = after + spaces(&text.as_bytes()[after..]);
+    if !is_sshpass && (word != "password" || from == after) {
+        return None;
+    }
+    let to = end_of_value(text, from);
+    let value = text.get(from..to)?;
+    let is_mixed = value.bytes().any(|byte| byte.is_ascii_digit())
+        && value.bytes().any(|byte| byte.is_ascii_alphabetic())
+        && value.len() >= 8;
+    let is_secret = if is_sshpass { !value.is_empty() } else { is_mixed };
+    (is_secret && !value.starts_with("[masked:")).then_some(Found { kind: "value", from, to })
 }
 
 /// Where a key or a JWT begins in a word, at a border.
