@@ -5,18 +5,21 @@ mod change;
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
 use estop_core::ids::Name;
 use estop_core::system::{CaseStep, SYSTEM};
 use estop_store::{CaseEntry, CaseFilter, CaseStatus, Escalation, Incident, StatusFilter, Store};
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::access::Caller;
 use crate::background::{JobOut, of_incident};
+use crate::evidence::{Story, stays_stopped};
 use crate::input::{InPath, PathIn, QueryIn, page_size};
 use crate::output::{Answer, Tagged, kept_json, moment, read_time_cursor, time_cursor};
 use crate::problem::Problem;
@@ -30,6 +33,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::default()
         .routes(routes!(incidents))
         .routes(routes!(incident, change::change_incident))
+        .routes(routes!(delete_evidence))
         .routes(routes!(escalations))
         .routes(routes!(escalation, change::change_escalation))
 }
@@ -224,7 +228,7 @@ impl IncidentOut {
             earlier: incident.earlier.map(Into::into),
             later: incident.later.map(Into::into),
             page: format!("/incidents/{}", incident.id),
-            next: answered::stays_stopped(app, &incident.agent),
+            next: stays_stopped(app, &incident.agent),
             id: incident.id.into(),
             agent: incident.agent.into(),
             run: incident.run.map(Into::into),
@@ -255,14 +259,50 @@ async fn incidents(State(app): State<App>, QueryIn(filter): QueryIn<Filter>) -> 
 
 /// Shows an incident with its evidence.
 #[utoipa::path(get, path = "/api/incidents/{id}", tag = "cases", params(CasePath),
-    responses((status = 200, body = IncidentOut, headers(("etag" = String)))))]
+    responses((status = 200, body = IncidentWithStepsOut, headers(("etag" = String)))))]
 async fn incident(
     State(app): State<App>,
+    Extension(caller): Extension<Caller>,
     PathIn(path): PathIn<CasePath>,
-) -> Result<Tagged<IncidentOut>, Problem> {
+) -> Result<Tagged<IncidentWithStepsOut>, Problem> {
     let id = path.id.clone();
-    let found = app.store(move |store| find_incident(store, &id)).await?;
-    Ok(Tagged(found.version, IncidentOut::of(&app, found)))
+    let found = app.store(move |store| {
+        let found = find_incident(store, &id)?;
+        let kept = store.evidence(&found.id)?;
+        Ok::<_, Problem>((found, kept))
+    });
+    let (found, kept) = found.await?;
+    let story = Story::of(&app, &found, kept, caller.role);
+    let version = found.version;
+    Ok(Tagged(version, IncidentWithStepsOut { incident: IncidentOut::of(&app, found), story }))
+}
+
+/// An incident, and what led to it.
+#[derive(Serialize, ToSchema)]
+#[schema(as = IncidentWithSteps)]
+struct IncidentWithStepsOut {
+    #[serde(flatten)]
+    incident: IncidentOut,
+    #[serde(flatten)]
+    story: Story,
+}
+
+/// Deletes the steps that are kept with an incident, at once and for good. The incident stays, and says who deleted them.
+#[utoipa::path(delete, path = "/api/incidents/{id}/evidence", tag = "cases", params(CasePath),
+    responses((status = 204)))]
+async fn delete_evidence(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    PathIn(path): PathIn<CasePath>,
+) -> Result<StatusCode, Problem> {
+    let asked = Arc::clone(&app);
+    app.work(move || {
+        let deleted = asked.store_here().delete_evidence(&path.id, &caller.by, asked.now())?;
+        deleted.ok_or_else(|| Problem::not_found("evidence", &path.id))?;
+        asked.operator.access_changed(&format!("steps of incident {} deleted", path.id), &caller.by);
+        Ok(StatusCode::NO_CONTENT)
+    })
+    .await
 }
 
 /// An incident. Pressing the button twice is one incident, and people were told of each press: all of them find it.

@@ -45,6 +45,7 @@ mod alerts_api;
 mod budgets;
 mod cases;
 mod events;
+mod evidence;
 mod journal;
 mod spend;
 

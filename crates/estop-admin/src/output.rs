@@ -80,6 +80,16 @@ pub(crate) struct AmountOut {
     tokens: u64,
 }
 
+impl AmountOut {
+    /// For people: `$0.0123 and 4500 tokens`.
+    pub(crate) fn words(&self) -> String {
+        match (self.usd > 0.0, self.tokens) {
+            (true, tokens) => format!("${:.4} and {tokens} tokens", self.usd),
+            (false, tokens) => format!("{tokens} tokens"),
+        }
+    }
+}
+
 impl From<Amount> for AmountOut {
     fn from(amount: Amount) -> AmountOut {
         AmountOut { usd: dollars(amount.usd), tokens: amount.tokens }

@@ -46,6 +46,7 @@ pub(crate) fn routes(gate: AuthState) -> Router<App> {
         .route("/agents/{id}", get(agent::page))
         .route("/agents/{id}/requests", get(requests::page))
         .route("/agents/{id}/requests.csv", get(requests::csv))
+        .route("/agents/{id}/requests/{seq}", get(requests::one::page))
         .route("/incidents", get(incidents::list))
         .route("/incidents/{id}", get(incidents::one))
         .route("/needs-human", get(needs_human::page))

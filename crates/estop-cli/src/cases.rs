@@ -5,8 +5,8 @@ use estop_config::printable::{escaped, escaped_within};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::Exit;
-use super::table::{cell, list, moment};
+use super::table::{cell, each, list, moment};
+use super::{Exit, evidence};
 use crate::client::{Daemon, DaemonArgs, Listing, path};
 
 /// Of a summary, in a table.
@@ -34,11 +34,10 @@ pub struct EscalationsArgs {
 enum IncidentsCommand {
     /// List them, newest first
     List(Filter),
-    /// Show one: what was stopped, and who did what since
-    Show {
-        /// Its id, as the list shows it
-        id: String,
-    },
+    /// Show one: what led to it, what it cost, what to do, and who did what since
+    Show(IdArgs),
+    /// Delete the steps that are kept with one, for good
+    DeleteEvidence(IdArgs),
     /// Say that you are looking at it; the agent stays as it is
     Ack(CaseArgs),
     /// Say that it is done; the agent stays as it is
@@ -67,6 +66,12 @@ enum EscalationsCommand {
     },
     /// Say that it is done; the run stays at its limit
     Resolve(CaseArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct IdArgs {
+    /// Its id, as the list shows it
+    id: String,
 }
 
 #[derive(Debug, clap::Args)]
@@ -103,7 +108,19 @@ pub fn incidents(args: &IncidentsArgs) -> anyhow::Result<Exit> {
     let daemon = args.daemon.daemon()?;
     let filter = match &args.command {
         IncidentsCommand::List(filter) => filter,
-        IncidentsCommand::Show { id } => return show(&daemon, "incidents", id, "summary"),
+        IncidentsCommand::Show(IdArgs { id }) => {
+            let incident = daemon.get(path(&["incidents", id]))?;
+            daemon.say(&incident, |incident| [evidence::text(incident), lifecycle(incident)].join("\n\n"))?;
+            return Ok(Exit::Fine);
+        }
+        IncidentsCommand::DeleteEvidence(IdArgs { id }) => {
+            daemon.send(Method::DELETE, path(&["incidents", id, "evidence"]), None)?;
+            let deleted = json!({"id": id, "deleted": true});
+            daemon.say(&deleted, |_| {
+                format!("Deleted the steps kept with {}. The incident stays.", escaped(id))
+            })?;
+            return Ok(Exit::Fine);
+        }
         IncidentsCommand::Ack(case) => return change(&daemon, "incidents", case, "acknowledged"),
         IncidentsCommand::Resolve(case) => return change(&daemon, "incidents", case, "resolved"),
     };
@@ -130,7 +147,10 @@ pub fn escalations(args: &EscalationsArgs) -> anyhow::Result<Exit> {
     let daemon = args.daemon.daemon()?;
     let filter = match &args.command {
         EscalationsCommand::List(filter) => filter,
-        EscalationsCommand::Show { id } => return show(&daemon, "escalations", id, "reason"),
+        EscalationsCommand::Show { id } => {
+            daemon.say(&daemon.get(path(&["escalations", id]))?, escalation)?;
+            return Ok(Exit::Fine);
+        }
         EscalationsCommand::Assign { id, owner, note } => {
             let owner = Some(owner.as_str()).filter(|owner| !owner.is_empty());
             let mut change = json!({"owner": owner});
@@ -186,43 +206,57 @@ fn send(daemon: &Daemon, kind: &str, id: &str, change: &Value, done: &str) -> an
     Ok(Exit::Fine)
 }
 
-/// Shows a case: `what` names the field that says what happened.
-fn show(daemon: &Daemon, kind: &str, id: &str, what: &str) -> anyhow::Result<Exit> {
-    let case = daemon.send(Method::GET, path(&[kind, id]), None)?;
-    daemon.say(&case, |case| {
-        let mut lines = vec![
-            format!("{}: {}", cell(&case["id"]), cell(&case[what])),
-            format!("Status: {}", cell(&case["status"])),
-            format!("Agent: {}", cell(&case["agent"])),
-            format!("Opened: {}", moment(&case["opened_at"])),
-            format!("Record: {}", cell(&case["seq"])),
-        ];
-        let mut add = |label: &str, value: &Value| {
-            if !value.is_null() {
-                lines.push(format!("{label}: {}", cell(value)));
-            }
-        };
-        add("Run", &case["run"]);
-        add("Owner", &case["owner"]);
-        add("Reopens", &case["earlier"]);
-        add("Reopened by", &case["later"]);
-        if kind == "escalations" {
-            add("Agent's summary", &case["summary"]);
-            add("Branch", &case["branch"]);
-            add("Session", &case["session"]);
-        }
-        add("Dashboard", &case["page"]);
-        for step in case["history"].as_array().into_iter().flatten() {
-            let to =
-                step["owner"].as_str().map(|owner| format!(" to {}", escaped(owner))).unwrap_or_default();
-            let note = step["note"].as_str().map(|note| format!(": {}", escaped(note))).unwrap_or_default();
-            let (at, done, by) = (moment(&step["at"]), cell(&step["step"]), cell(&step["by"]));
-            lines.push(format!("{at}  {done}{to} by {by}{note}"));
-        }
-        lines.extend(case["next"].as_str().map(|next| format!("\n{}", escaped(next))));
-        lines.join("\n")
-    })?;
-    Ok(Exit::Fine)
+/// Who did what about an incident, and which ones belong to it.
+fn lifecycle(incident: &Value) -> String {
+    let mut lines = vec![format!("Status: {}", cell(&incident["status"]))];
+    for (label, value) in [
+        ("Reopens", &incident["earlier"]),
+        ("Reopened by", &incident["later"]),
+        ("Dashboard", &incident["page"]),
+    ] {
+        lines.extend(value.as_str().map(|text| format!("{label}: {}", escaped(text))));
+    }
+    lines.extend(history(incident));
+    lines.join("\n")
+}
+
+/// An escalation, for people.
+fn escalation(case: &Value) -> String {
+    let mut lines = vec![
+        format!("{}: {}", cell(&case["id"]), cell(&case["reason"])),
+        format!("Status: {}", cell(&case["status"])),
+        format!("Agent: {}", cell(&case["agent"])),
+        format!("Opened: {}", moment(&case["opened_at"])),
+        format!("Record: {}", cell(&case["seq"])),
+    ];
+    for (label, key) in [
+        ("Run", "run"),
+        ("Owner", "owner"),
+        ("Agent's summary", "summary"),
+        ("Branch", "branch"),
+        ("Session", "session"),
+        ("Dashboard", "page"),
+    ] {
+        lines.extend(
+            Some(&case[key])
+                .filter(|value| !value.is_null())
+                .map(|value| format!("{label}: {}", cell(value))),
+        );
+    }
+    lines.extend(history(case));
+    lines.extend(case["next"].as_str().map(|next| format!("\n{}", escaped(next))));
+    lines.join("\n")
+}
+
+/// A line for each thing that people did about a case.
+fn history(case: &Value) -> Vec<String> {
+    let line = |step: &Value| {
+        let to = step["owner"].as_str().map(|owner| format!(" to {}", escaped(owner))).unwrap_or_default();
+        let note = step["note"].as_str().map(|note| format!(": {}", escaped(note))).unwrap_or_default();
+        let (at, done, by) = (moment(&step["at"]), cell(&step["step"]), cell(&step["by"]));
+        format!("{at}  {done}{to} by {by}{note}")
+    };
+    each(&case["history"]).iter().map(line).collect()
 }
 
 /// What to do about the newest that is not resolved.

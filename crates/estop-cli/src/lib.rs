@@ -19,6 +19,7 @@ mod urgency;
 
 // Looking at records.
 pub mod eval;
+mod evidence;
 pub mod journal;
 pub mod replay;
 pub mod tune;

@@ -28,6 +28,8 @@ pub(super) struct RetentionIn {
     #[serde(deserialize_with = "given")]
     pub(super) cases_days: Option<KeepDays>,
     #[serde(deserialize_with = "given")]
+    pub(super) evidence_days: Option<KeepDays>,
+    #[serde(deserialize_with = "given")]
     pub(super) runs_days: Option<KeepDays>,
     #[serde(deserialize_with = "given")]
     pub(super) spend_days: Option<KeepDays>,
@@ -48,6 +50,8 @@ pub struct Retention {
     pub events_days: Option<u32>,
     /// Incidents and escalations that are closed.
     pub cases_days: Option<u32>,
+    /// The steps before stops.
+    pub evidence_days: Option<u32>,
     /// Runs that ended.
     pub runs_days: Option<u32>,
     /// What was spent, by day.
@@ -67,6 +71,7 @@ impl Default for Retention {
             journal_bytes: Some(16 << 30),
             events_days: Some(400),
             cases_days: Some(400),
+            evidence_days: Some(30),
             runs_days: Some(400),
             spend_days: Some(800),
             alerts_days: Some(30),
@@ -84,6 +89,7 @@ pub(super) fn retention(given: &RetentionIn) -> Retention {
         journal_bytes: given.journal_bytes.map_or(usual.journal_bytes, |bytes| bytes.0),
         events_days: days(given.events_days, usual.events_days),
         cases_days: days(given.cases_days, usual.cases_days),
+        evidence_days: days(given.evidence_days, usual.evidence_days),
         runs_days: days(given.runs_days, usual.runs_days),
         spend_days: days(given.spend_days, usual.spend_days),
         alerts_days: days(given.alerts_days, usual.alerts_days),

@@ -182,6 +182,7 @@ impl Operator for Controller {
         self.engine.rulebook.set_added(name, false);
         if let Some(agent) = self.engine.agents.get(name) {
             self.engine.agents.release(&agent);
+            self.engine.step_log.forget(&agent.name);
         }
     }
 

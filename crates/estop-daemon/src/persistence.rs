@@ -5,6 +5,7 @@
 
 mod agent_states;
 mod eviction;
+mod evidence;
 mod fleet_budget;
 mod latch;
 mod maintenance;

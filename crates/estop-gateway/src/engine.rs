@@ -17,6 +17,7 @@ pub(crate) mod reasons;
 pub(crate) mod recorder;
 pub(crate) mod restored_state;
 pub(crate) mod shards;
+pub(crate) mod step_log;
 mod supervised;
 pub(crate) mod switch;
 pub(crate) mod tickets;

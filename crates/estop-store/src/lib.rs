@@ -6,7 +6,8 @@
 //! that PostgreSQL can be held to the same.
 //!
 //! What it never does: judge, decide that a kill is over, or stand between a trigger and the gate. A failed write
-//! never undoes a kill. It holds no prompts: of what was said, only an agent's last words, with an escalation. It holds no key: only
+//! never undoes a kill. It holds no prompts: of what was said, only an agent's last words, with an escalation,
+//! and the excerpts that its policy keeps, with an incident. It holds no key: only
 //! hashes, which are made elsewhere.
 //!
 //! It is the only crate with SQL in it. It may use `estop-core`, and is used by `estop-admin`, `estop-notify`,
@@ -20,6 +21,7 @@ mod alerts;
 mod backup;
 mod cases;
 mod data_folder;
+mod evidence;
 mod journal;
 mod latch;
 mod ledger;
@@ -44,6 +46,7 @@ pub use cases::{
 };
 pub use data_folder::{DataDirError, FileId, check_folder, open_regular};
 pub use error::{OpenError, StoreError};
+pub use evidence::{Evidence, EvidenceRepo};
 pub use journal::{
     AgentSeen, Cursor, Durability, EachBlock, EventFilter, EventKey, Journal, JournalBatch, NewEvent,
     Snapshot, StandingChange, StoredEvent,
@@ -72,6 +75,7 @@ pub trait Store:
     + SystemStateRepo
     + SettingsRepo
     + Cases
+    + EvidenceRepo
     + Alerts
     + Meta
     + Upkeep
@@ -87,6 +91,7 @@ impl<S> Store for S where
         + SystemStateRepo
         + SettingsRepo
         + Cases
+        + EvidenceRepo
         + Alerts
         + Meta
         + Upkeep

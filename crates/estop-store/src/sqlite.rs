@@ -10,6 +10,7 @@ mod append;
 mod backup;
 mod cases;
 mod convert;
+mod evidence;
 mod files;
 mod journal;
 mod ledger;

@@ -11,6 +11,8 @@ pub struct RetentionCutoffs {
     pub events_before: Option<i64>,
     /// Closed incidents and escalations older than this go.
     pub cases_before: Option<i64>,
+    /// Steps before stops, written before this, go.
+    pub evidence_before: Option<i64>,
     /// Ended runs that began before this go.
     pub runs_before: Option<i64>,
     /// Spend of days before this one goes.

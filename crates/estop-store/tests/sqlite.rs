@@ -79,6 +79,9 @@ contract! {
         po_6_spend_rolls_up_by_whatever_is_asked,
         po_2_a_sum_that_does_not_fit_stays_at_its_maximum,
         po_2_the_account_of_all_is_kept_with_its_batch;
+    evidence:
+        ev_1_steps_are_kept_once_and_deleted_for_good,
+        ev_1_steps_go_with_time;
     cases:
         tw_7_cases_are_opened_with_their_batch_and_once,
         ev_3_steps_change_the_status_and_stay_in_the_history,

@@ -88,6 +88,7 @@ pub(crate) const ROUTES: &[(&str, &[(&str, Needs)])] = &[
     ("/api/journal/verify", &[("GET", OPERATOR)]),
     ("/api/incidents", &[("GET", VIEWER)]),
     ("/api/incidents/{id}", &[("GET", VIEWER), ("PATCH", OPERATOR)]),
+    ("/api/incidents/{id}/evidence", &[("DELETE", ADMIN)]),
     ("/api/escalations", &[("GET", VIEWER)]),
     ("/api/escalations/{id}", &[("GET", VIEWER), ("PATCH", OPERATOR)]),
     ("/api/alerts/channels", &[("GET", VIEWER)]),

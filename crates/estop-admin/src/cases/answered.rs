@@ -3,7 +3,6 @@
 //!
 //! A case is stored up to 200 ms after what opened it, and so is its answer: the store is waited for, before and after.
 
-use estop_core::agent::status::AgentStatus;
 use estop_core::escalation_text::what_next;
 use estop_core::ids::Name;
 use estop_store::{CaseFilter, CaseStatus, Escalation, StatusFilter};
@@ -104,10 +103,4 @@ pub(super) fn next_step(app: &App, escalation: &Escalation) -> String {
         }
         (false, CaseStatus::Resolved) => "Nothing is left to do: the run is not at its limit.".to_owned(),
     }
-}
-
-/// What resolving an incident does not release.
-pub(super) fn stays_stopped(app: &App, agent: &str) -> Option<String> {
-    let view = app.operator.agent(agent)?;
-    AgentStatus::of_standing(agent, view.standing, None, &app.place.commands).map(|status| status.sentence)
 }

@@ -1,5 +1,7 @@
 //! What was stopped, and the evidence.
 
+mod story;
+
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, Query, State};
@@ -18,6 +20,7 @@ use super::{Page, made};
 use crate::access::Caller;
 use crate::background::{JobOut, of_incident};
 use crate::cases::find_incident;
+use crate::evidence::Story;
 use crate::output::{kept_json, moment, read_time_cursor, time_cursor};
 use crate::problem::Problem;
 use crate::state::App;
@@ -120,6 +123,7 @@ pub(super) async fn list(
 #[template(path = "incident.html")]
 struct OnePage {
     frame: Frame,
+    story: story::Shown,
     i: Row,
     run: Option<String>,
     may_activate: bool,
@@ -179,7 +183,12 @@ pub(super) async fn one(
     Path(id): Path<String>,
     Query(asked): Query<effect::PageQuery>,
 ) -> Page {
-    let incident = app.store(move |store| find_incident(store, &id)).await?;
+    let found = app.store(move |store| {
+        let found = find_incident(store, &id)?;
+        let kept = store.evidence(&found.id)?;
+        Ok::<_, Problem>((found, kept))
+    });
+    let (incident, kept) = found.await?;
     let effect = effect::shown(&app, &incident.agent, &asked).await;
     made(app, move |app| {
         let evidence = kept_json(&incident.evidence);
@@ -193,11 +202,15 @@ pub(super) async fn one(
         let matched = evidence["evidence"].as_array().map(Vec::as_slice).unwrap_or_default();
         Ok(OnePage {
             frame: Frame::of(app, &caller, "/incidents", &incident.summary)?,
+            story: story::Shown::of(
+                Story::of(app, &incident, kept, caller.role),
+                &moment(incident.opened_at),
+            ),
             i: Row::of(&incident, app.now()),
             run: incident.run.map(Into::into),
             may_activate,
             seq: incident.seq,
-            prove: format!("{} | estop verify", app.place.commands.make("journal export")),
+            prove: app.place.commands.make("journal verify"),
             reason: evidence["reason"].as_str().unwrap_or(&incident.summary).to_owned(),
             score: score(&evidence),
             loosen: view.and_then(|view| loosen(&evidence, &view.policy, asked.threshold)),

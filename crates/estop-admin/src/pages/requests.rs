@@ -1,5 +1,7 @@
 //! An agent's newest requests as the journal has them: when, of which model, what became of each, what it used.
 
+pub(super) mod one;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -96,6 +98,8 @@ pub(super) struct RequestRow {
     pub(super) tokens: String,
     pub(super) cost: String,
     pub(super) seq: u64,
+    /// Its own page.
+    pub(super) href: String,
 }
 
 /// The newest requests, the newest first, and where the next page begins.
@@ -183,6 +187,7 @@ impl RequestRow {
             }),
             cost: used.map_or_else(String::new, |used| format!("{}{}", about(used), money(used.usd))),
             seq: record.seq,
+            href: format!("/agents/{}/requests/{}", record.agent, record.seq),
         }
     }
 }

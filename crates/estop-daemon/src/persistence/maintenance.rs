@@ -212,6 +212,7 @@ impl Maintenance {
             now,
             events_before: before(self.retention.events_days),
             cases_before: before(self.retention.cases_days),
+            evidence_before: before(self.retention.evidence_days),
             runs_before: before(self.retention.runs_days),
             spend_before_day: spend_days.map(|days| today.saturating_sub(days)),
             alerts_before: before(self.retention.alerts_days),

@@ -386,6 +386,9 @@ fn stopped(cause: Cause, told: &AgentRecord<'_>) -> Value {
         detail["threshold"] = json!(tenths(loops.max.into()));
         detail["window"] = json!(loops.window);
         detail["repetition"] = json!(loops.repetition);
+        if let Some(stretch) = loops.stretch {
+            detail["stretch"] = json!(stretch);
+        }
         if let Some(other) = loops.other {
             detail["other_score"] =
                 json!({ "counts": other.counts, "score": tenths(other.score), "is_loop": other.is_loop });

@@ -15,6 +15,7 @@ use estop_gateway::{Engine, Heartbeat, JournalQueue, KeyRing, Queued, Recorded};
 use estop_journal::{Record, SYSTEM, records};
 use estop_store::{Cursor, Durability, JournalBatch, Snapshot, Store};
 
+use super::evidence::{self, EvidenceDue};
 use super::projections::{AgentRecord, Context, Projections, alert_events, heard_failing};
 use super::recovery::Recovery;
 use super::tracked_agents::TrackedAgents;
@@ -104,6 +105,8 @@ struct BatchBuilder {
     urgent: bool,
     /// The system was steered.
     steered: bool,
+    /// Incidents whose steps are to be written.
+    evidence: Vec<EvidenceDue>,
 }
 
 impl BatchBuilder {
@@ -185,6 +188,7 @@ impl Projector {
             since: Instant::now(),
             urgent: false,
             steered: false,
+            evidence: Vec::new(),
         }
     }
 
@@ -302,7 +306,7 @@ impl Projector {
         batch.context = self.context();
         for Queued { seq, n, record, .. } in records {
             self.cursor.seq = *seq;
-            let logged = batch.out.events.len();
+            let (logged, opened) = (batch.out.events.len(), batch.out.incidents.len());
             match record {
                 Recorded::Agent { agent, now, event, decision } => {
                     let tracked = self.agents.named(agent);
@@ -311,6 +315,9 @@ impl Projector {
                     batch.urgent |= told.is_urgent();
                     self.rows.agent(&mut tracked.rows, *seq, &told, &batch.context, &mut batch.out);
                     self.requests.note(agent, *now, event, decision);
+                    for incident in &batch.out.incidents[opened..] {
+                        batch.evidence.push(EvidenceDue::of(incident, *now, event, decision));
+                    }
                     self.agents.note_unsaved(agent);
                 }
                 Recorded::System { now, event, decision } => {
@@ -326,7 +333,7 @@ impl Projector {
 
     /// Stores a batch that was made, and does what waited for it.
     fn store_made(&mut self, made: BatchBuilder) -> anyhow::Result<()> {
-        let BatchBuilder { context, mut out, urgent, steered, .. } = made;
+        let BatchBuilder { context, mut out, urgent, steered, evidence, .. } = made;
         self.rows.finish(&mut out);
         self.covered(&mut out);
         out.cursor = Some(self.cursor);
@@ -345,6 +352,9 @@ impl Projector {
             let _ = self.store.put_system(&engine.button());
         }
         self.queue.all_stored(self.cursor.seq);
+        if let Some(engine) = self.engine.get() {
+            evidence::write(&*self.store, engine, &evidence);
+        }
         Ok(())
     }
 

@@ -13,8 +13,10 @@ use std::sync::Arc;
 
 use estop_core::agent::standing::Standing;
 use estop_core::decision::Decision;
+use estop_core::ended::Ended;
 use estop_core::event::EventKind;
-use estop_core::ids::Name;
+use estop_core::fingerprint::signature::hook_conversation;
+use estop_core::ids::{CallId, Name};
 use estop_core::operator::{HOOK_BODY_MAX, HookCall, HookFault, HookReply, RunStep};
 use estop_core::policy::RunLimits;
 use estop_core::run::RunState;
@@ -27,6 +29,7 @@ use estop_wire::hooks::{
 use crate::engine::Engine;
 use crate::engine::agents::{Agent, AgentInner};
 use crate::engine::last_output::RunLocation;
+use crate::engine::step_log::{HookedStep, Kept, StepKey, StepTime};
 
 pub(crate) use who::session_run;
 use who::{RunOf, Who};
@@ -199,6 +202,9 @@ impl HookRequest<'_> {
             return HookOut::deny("estop refused this: it names no tool.");
         };
         let decision = self.apply(EventKind::ToolRequested(told));
+        if Kept::of(&decision) == Kept::Stopped {
+            self.log_step(call, true);
+        }
         if decision.is_allowed() {
             self.say(self.print.report.as_deref());
         } else {
@@ -211,6 +217,9 @@ impl HookRequest<'_> {
     fn tool_finished(&mut self) -> HookOut {
         let call = self.judged.hooks.calls(self.judged.told).finished(self.print);
         if let Some(told) = call.and_then(|call| self.print.tool_finished(call)) {
+            if let Some(call) = call {
+                self.log_step(call, false);
+            }
             let decision = self.apply(EventKind::ToolFinished(told));
             if decision.deactivated().is_some() {
                 return verdict::of(&decision, self.hook, &self.agent.name);
@@ -299,6 +308,22 @@ impl HookRequest<'_> {
         if let Some(text) = text {
             self.engine.record_output(&self.agent.name, self.who.run().map(|run| &**run), text);
         }
+    }
+
+    /// Keeps what the hook saw, in case it leads to a stop (EV-1).
+    fn log_step(&self, call: CallId, stopped: bool) {
+        let Some(tool) = &self.hook.tool else { return };
+        let conversation = hook_conversation(self.who.run().map(|run| &**run));
+        let key = StepKey { agent: &self.agent.name, conversation, id: call.0 };
+        let seen = HookedStep {
+            tool: &tool.name,
+            args: &tool.args,
+            result: self.hook.result.as_ref().map(|result| &*result.text),
+            ended: self.hook.result.as_ref().map_or(Ended::Unknown, |result| result.ended),
+            stopped,
+        };
+        let log = &self.engine.step_log;
+        log.hooked(key, self.judged.policy.evidence, StepTime::of(&self.engine.clock), &seen);
     }
 
     fn state(&self) -> Option<RunState> {

@@ -21,6 +21,7 @@ use crate::engine::eviction::Evicted;
 use crate::engine::last_output::LastOutput;
 use crate::engine::policies::{Rulebook, runners};
 use crate::engine::recorder::Recorder;
+use crate::engine::step_log::StepLog;
 use crate::engine::switch::{Button, LatchStore};
 use crate::engine::tools::Tools;
 use crate::journal::JournalQueue;
@@ -53,6 +54,8 @@ pub struct Engine {
     pub jobs: Jobs,
     /// What people record.
     pub recorder: Recorder,
+    /// The latest steps of each conversation.
+    pub step_log: StepLog,
 }
 
 impl Engine {
@@ -81,6 +84,7 @@ impl Engine {
             heartbeats: Heartbeats::default(),
             jobs: Jobs::default(),
             recorder: Recorder::default(),
+            step_log: StepLog::default(),
         }
     }
 

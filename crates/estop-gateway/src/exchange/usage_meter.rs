@@ -3,6 +3,7 @@
 //! A meter is settled exactly once. Dropped unsettled, it says who cut the request, or else that its client went away.
 
 mod job_watch;
+mod kept_steps;
 
 use std::sync::Arc;
 
@@ -271,6 +272,7 @@ impl UsageMeter {
         if ended == Ended::Ok {
             self.record_output(said);
         }
+        self.log_answer(said, usage, ended);
         let print = self.print(said);
         let mut judged = agent.lock_state();
         judged.previous_responses.remember(self.summary, said, &print);
@@ -321,6 +323,7 @@ impl UsageMeter {
         if let Some(recording) = &self.recording {
             recording.aborted(self.request, self.engine.clock.mono(), by);
         }
+        self.log_end(by, usage);
         let what = EventKind::StreamAborted(StreamAborted { request: self.request, by, usage });
         self.engine.apply(&self.agent, self.run.clone(), what);
     }

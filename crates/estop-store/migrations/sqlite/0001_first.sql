@@ -177,6 +177,17 @@ CREATE INDEX incident_by_agent ON incident (agent, opened_at, id);
 -- What is not resolved is counted for every page, and is little beside all that ever was.
 CREATE INDEX incident_open ON incident (opened_at, id) WHERE status <> 'resolved';
 
+-- The steps before a stop: excerpts of what an agent said and did. They are in no journal, and `steps` is null once deleted.
+CREATE TABLE evidence (
+    incident   TEXT NOT NULL PRIMARY KEY,
+    agent      TEXT NOT NULL,
+    stored_at  INTEGER NOT NULL,
+    steps      TEXT CHECK (json_valid(steps)),
+    deleted_by TEXT,
+    deleted_at INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX evidence_by_time ON evidence (stored_at);
+
 CREATE TABLE escalation (
     id          TEXT NOT NULL PRIMARY KEY,
     agent       TEXT NOT NULL,

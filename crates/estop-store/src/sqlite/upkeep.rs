@@ -16,6 +16,8 @@ const PAGES_A_STEP: usize = 500;
 /// Incidents, and as many escalations. Beyond it the oldest go, resolved ones first: whoever opens a hundred thousand
 /// cases is no person.
 const CASES_MAX: i64 = 100_000;
+/// Incidents whose steps are kept, some 60 KB each at most. Beyond it the oldest go.
+const EVIDENCE_MAX: i64 = 10_000;
 /// Runs. Beyond it the oldest that ended go.
 const RUNS_MAX: i64 = 1_000_000;
 
@@ -56,6 +58,11 @@ fn sweep(connection: &Connection, old: RetentionCutoffs) -> Result<usize, StoreE
                 ORDER BY opened_at LIMIT ?2)";
         gone += some(sql, before)?;
     }
+    if let Some(before) = old.evidence_before {
+        let sql = "DELETE FROM evidence WHERE incident IN
+            (SELECT incident FROM evidence WHERE stored_at < ? ORDER BY stored_at LIMIT ?)";
+        gone += some(sql, before)?;
+    }
     if let Some(before) = old.runs_before {
         let sql = "DELETE FROM run WHERE id IN
             (SELECT id FROM run WHERE started_at < ? AND ended_at IS NOT NULL ORDER BY started_at LIMIT ?)";
@@ -94,6 +101,11 @@ fn beyond(connection: &Connection) -> Result<usize, StoreError> {
         );
         gone += change(connection, &sql, [])?;
     }
+    let limit = surplus("evidence", EVIDENCE_MAX);
+    let sql = format!(
+        "DELETE FROM evidence WHERE incident IN (SELECT incident FROM evidence ORDER BY stored_at LIMIT {limit})"
+    );
+    gone += change(connection, &sql, [])?;
     let limit = surplus("run", RUNS_MAX);
     let sql = format!(
         "DELETE FROM run WHERE id IN

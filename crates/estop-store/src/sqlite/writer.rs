@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -28,6 +29,8 @@ const WAL_PAGES_MAX: i64 = 1000;
 pub(super) struct Writer {
     jobs: Option<SyncSender<Box<dyn Job>>>,
     thread: Option<JoinHandle<()>>,
+    /// The write-ahead log is to be emptied after the next commit.
+    clears: Arc<AtomicBool>,
 }
 
 impl Writer {
@@ -38,7 +41,9 @@ impl Writer {
         files: Arc<Files>,
     ) -> std::io::Result<Writer> {
         let (jobs, waiting) = sync_channel(JOBS_MAX);
+        let clears = Arc::<AtomicBool>::default();
         let writer = WriterThread {
+            clears: Arc::clone(&clears),
             connection: Some(connection),
             synced: Durability::Process,
             path: path.to_owned(),
@@ -48,7 +53,7 @@ impl Writer {
         let thread = std::thread::Builder::new()
             .name("estop-store".to_owned())
             .spawn(move || writer.work(&waiting))?;
-        Ok(Writer { jobs: Some(jobs), thread: Some(thread) })
+        Ok(Writer { jobs: Some(jobs), thread: Some(thread), clears })
     }
 
     /// Runs `work` in a transaction; returns when it is committed.
@@ -62,6 +67,15 @@ impl Writer {
         let jobs = self.jobs.as_ref().ok_or(StoreError::Closed)?;
         jobs.send(Box::new(task)).map_err(|_| StoreError::Closed)?;
         answer.recv().unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Empties the write-ahead log: what was overwritten in the database is not left there. Returns once it was tried; while somebody
+    /// reads an older state it waits for the next commit.
+    pub(super) fn clear_log(&self) -> Result<(), StoreError> {
+        self.clears.store(true, Ordering::Relaxed);
+        // The second is begun when the thread is done with all of the first.
+        self.write(Durability::Disk, |_| Ok(()))?;
+        self.write(Durability::Process, |_| Ok(()))
     }
 }
 
@@ -116,6 +130,7 @@ struct WriterThread {
     path: PathBuf,
     options: SqliteOptions,
     files: Arc<Files>,
+    clears: Arc<AtomicBool>,
 }
 
 impl WriterThread {
@@ -179,6 +194,9 @@ impl WriterThread {
     fn tidy(&mut self) {
         if let Some(connection) = &self.connection {
             let _ = checkpoint_if_due(connection, &self.path);
+            if self.clears.swap(false, Ordering::Relaxed) && !is_log_cleared(connection) {
+                self.clears.store(true, Ordering::Relaxed);
+            }
         }
     }
 }
@@ -221,6 +239,10 @@ fn checkpoint_if_due(connection: &Connection, path: &Path) -> rusqlite::Result<(
         pages("PRAGMA wal_checkpoint(PASSIVE)")?;
     }
     Ok(())
+}
+
+fn is_log_cleared(connection: &Connection) -> bool {
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0)) == Ok(0)
 }
 
 fn has_shrunk(connection: &Connection, path: &Path) -> rusqlite::Result<bool> {

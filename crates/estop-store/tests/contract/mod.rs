@@ -6,6 +6,7 @@ pub(crate) mod access;
 pub(crate) mod agents;
 pub(crate) mod alerts;
 pub(crate) mod cases;
+pub(crate) mod evidence;
 pub(crate) mod journal;
 pub(crate) mod ledger;
 pub(crate) mod retention;

@@ -24,6 +24,7 @@ mod drain;
 mod edits;
 mod emergency;
 mod emergency_history;
+mod evidence;
 mod history;
 mod hook_command;
 mod hooks_api;

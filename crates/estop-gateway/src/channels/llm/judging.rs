@@ -19,6 +19,7 @@ use crate::auth::identity::Caller;
 use crate::engine::agents::Agent;
 use crate::engine::previous_responses::RequestSummary;
 use crate::engine::recorder::CapturedRequest;
+use crate::engine::step_log::{Kept, RequestHeads, StepKey, StepTime};
 use crate::exchange::exchange::ExchangeContext;
 use crate::exchange::pricing::{ModelPrices, Size};
 use crate::exchange::usage_meter::{Opened, UsageMeter};
@@ -47,11 +48,18 @@ impl LlmRequest {
         let prices = self.prices(worker, said);
         let estimate = self.estimate(worker, said, body.map_or(0, Bytes::len), &prices);
         let engine = &worker.engine;
-        // Commands are read before the lock is taken: nobody else waits for them.
-        if !print.steps.is_empty() {
-            let runners = Arc::clone(&agent.lock_state().runners);
-            note_test_runs(&runners, said, &mut print);
-        }
+        let (runners, evidence) = {
+            let judged = agent.lock_state();
+            (Arc::clone(&judged.runners), judged.policy.evidence)
+        };
+        // Commands are read and texts copied before the lock is taken: nobody else waits for them.
+        note_test_runs(&runners, said, &mut print);
+        let heads = match self.kind() {
+            CallKind::Generation => {
+                RequestHeads::of(evidence, said, self.model(said), StepTime::of(&engine.clock))
+            }
+            CallKind::Embedding | CallKind::Other => None,
+        };
         let mut judged = agent.lock_state();
         judged.previous_responses.complete(said, &mut print);
         let summary = RequestSummary::of(&print);
@@ -67,7 +75,14 @@ impl LlmRequest {
             tags: caller.tags.clone(),
         };
         let what = EventKind::RequestReceived(received);
+        let key = StepKey { agent: &agent.name, conversation: summary.conversation, id: flight.request.0 };
+        // Before it is decided: whoever hears of a stop finds the step that completed it.
+        let is_kept = heads.is_some();
+        heads.into_iter().for_each(|heads| engine.step_log.begin(key, heads));
         let decision = engine.apply_under(agent, &mut judged, Event { run: run.clone(), gate, what });
+        if is_kept {
+            engine.step_log.decided(key, judged.last, Kept::of(&decision));
+        }
         drop(judged);
         let recording = if decision.is_allowed() { engine.recorder.of(&agent.name) } else { None };
         if let (Some(recording), Some(body)) = (&recording, body) {

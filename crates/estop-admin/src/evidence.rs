@@ -1,0 +1,316 @@
+//! What led to an incident, for people (EV-1): one sentence that names the tool, what it cost, and the steps themselves, for the API,
+//! the page and the command alike.
+//!
+//! Steps kept in full are for operators and admins: whoever may only look sees excerpts without secrets, or none.
+
+use estop_core::agent::status::AgentStatus;
+use estop_core::budget::Amount;
+use estop_core::ended::Ended;
+use estop_core::money::NanoUsd;
+use estop_core::operator::{Excerpt, InFlightStep, IncidentSteps, KeptStep, StepEnd, ToolUse};
+use estop_core::policy::EvidenceMode;
+use estop_core::printable::{escaped, escaped_within};
+use estop_store::{Evidence, Incident, TokenRole};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::access::rank;
+use crate::output::{AmountOut, kept_json, moment};
+use crate::state::App;
+
+/// Characters of arguments and results in the sentence.
+const IN_SENTENCE: usize = 60;
+
+/// What led to an incident.
+#[derive(Serialize, ToSchema)]
+#[schema(as = IncidentStory)]
+pub(crate) struct Story {
+    /// What happened, in a sentence: which agent, which tool, how often.
+    pub(crate) sentence: String,
+    /// What to do, in the order in which it makes sense.
+    pub(crate) what_to_do: Vec<String>,
+    /// The person's words with which the conversation began.
+    pub(crate) task: Option<ExcerptOut>,
+    /// The latest requests, or tool calls that hooks saw, oldest first.
+    pub(crate) steps: Vec<StepOut>,
+    /// Older steps of the conversation that are not kept.
+    pub(crate) older_steps: u32,
+    /// Why there are no steps, or not all of them; null = all that were kept are here.
+    pub(crate) steps_missing: Option<String>,
+    /// `redacted` or `full`; null = there are none.
+    pub(crate) evidence_mode: Option<&'static str>,
+    /// When the steps were written, and from when on they are deleted.
+    pub(crate) evidence_stored_at: Option<String>,
+    /// What these steps cost.
+    pub(crate) cost: AmountOut,
+    /// What was spent since the last step that brought something new; null = its guard does not say.
+    pub(crate) wasted: Option<WasteOut>,
+    /// Requests of the agent that were under way when it was stopped.
+    pub(crate) in_flight: Vec<InFlightOut>,
+}
+
+/// What a loop wasted.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Waste)]
+pub(crate) struct WasteOut {
+    /// Steps without anything new.
+    pub(crate) steps: u64,
+    /// For how long, in milliseconds.
+    pub(crate) ms: u64,
+    /// What they cost.
+    #[serde(flatten)]
+    pub(crate) amount: AmountOut,
+}
+
+/// The beginning of a text.
+#[derive(Clone, Serialize, ToSchema)]
+#[schema(as = Excerpt)]
+pub(crate) struct ExcerptOut {
+    /// What is kept of it; secrets are `[masked:kind:digest]`.
+    pub(crate) text: String,
+    /// Bytes of the whole text, where this is not all of it.
+    pub(crate) of_bytes: Option<u64>,
+}
+
+/// A request with its answer, or a tool call that a hook saw.
+#[derive(Serialize, ToSchema)]
+#[schema(as = KeptStep)]
+pub(crate) struct StepOut {
+    /// When.
+    pub(crate) at: String,
+    /// The request's number; null where a hook saw it.
+    pub(crate) request: Option<u64>,
+    pub(crate) model: Option<String>,
+    /// What a person said with it.
+    pub(crate) asked: Option<ExcerptOut>,
+    /// What was done since the request before, with its results.
+    pub(crate) did: Vec<ToolUseOut>,
+    /// More of it that is not kept.
+    pub(crate) more: u32,
+    /// What the model said.
+    pub(crate) answer: Option<ExcerptOut>,
+    /// What the model wants done.
+    pub(crate) calls: Vec<ToolUseOut>,
+    pub(crate) input_tokens: u32,
+    pub(crate) output_tokens: u32,
+    /// US dollars.
+    pub(crate) usd: f64,
+    /// From the request to the end of its answer.
+    pub(crate) took_ms: Option<u64>,
+    /// `ok`, `failed`, `aborted`, `cut`, `refused` or `under_way`.
+    pub(crate) end: &'static str,
+    /// Why it counts as repetition: `prompt`, `answer`, `tool call`. Empty = it does not.
+    pub(crate) counts: Vec<&'static str>,
+}
+
+/// A tool call.
+#[derive(Clone, Serialize, ToSchema)]
+#[schema(as = ToolUse)]
+pub(crate) struct ToolUseOut {
+    pub(crate) tool: String,
+    pub(crate) args: ExcerptOut,
+    pub(crate) result: Option<ExcerptOut>,
+    /// It reported an error.
+    pub(crate) failed: bool,
+}
+
+/// A request that was under way.
+#[derive(Serialize, ToSchema)]
+#[schema(as = InFlightStep)]
+pub(crate) struct InFlightOut {
+    pub(crate) request: u64,
+    pub(crate) since: String,
+    pub(crate) model: Option<String>,
+    /// estop ended it; false: nothing was heard of its end by then.
+    pub(crate) was_cut: bool,
+}
+
+impl Story {
+    /// What is kept of an incident, as far as this role may see it.
+    pub(crate) fn of(app: &App, incident: &Incident, kept: Option<Evidence>, role: TokenRole) -> Story {
+        let proof = kept_json(&incident.evidence);
+        let (steps, steps_missing) = visible(kept.as_ref(), role, app, incident);
+        let stretch = &proof["stretch"];
+        let wasted = stretch["ms"].as_u64().map(|ms| WasteOut {
+            steps: stretch["steps"].as_u64().unwrap_or(0),
+            ms,
+            amount: amount(
+                NanoUsd(stretch["usd"].as_u64().unwrap_or(0)),
+                stretch["tokens"].as_u64().unwrap_or(0),
+            ),
+        });
+        let tokens = |step: &KeptStep| u64::from(step.input_tokens) + u64::from(step.output_tokens);
+        let usd = steps.steps.iter().fold(0_u64, |sum, step| sum.saturating_add(step.usd.0));
+        Story {
+            sentence: sentence(incident, &proof, &steps),
+            what_to_do: what_to_do(app, incident, &proof),
+            evidence_mode: (!steps.steps.is_empty()).then(|| steps.mode.name()),
+            evidence_stored_at: kept.as_ref().map(|kept| moment(kept.stored_at)),
+            cost: amount(NanoUsd(usd), steps.steps.iter().map(tokens).sum()),
+            wasted,
+            task: steps.task.map(Into::into),
+            steps: steps.steps.into_iter().map(Into::into).collect(),
+            older_steps: steps.older,
+            steps_missing,
+            in_flight: steps.in_flight.into_iter().map(Into::into).collect(),
+        }
+    }
+
+    /// The two newest steps that count, to be compared; the newest first.
+    pub(crate) fn repeats(&self) -> Option<(&StepOut, &StepOut)> {
+        let mut counting = self.steps.iter().rev().filter(|step| !step.counts.is_empty());
+        Some((counting.next()?, counting.next()?))
+    }
+}
+
+fn amount(usd: NanoUsd, tokens: u64) -> AmountOut {
+    AmountOut::from(Amount { usd, tokens })
+}
+
+/// The steps, or none and why.
+fn visible(
+    kept: Option<&Evidence>,
+    role: TokenRole,
+    app: &App,
+    incident: &Incident,
+) -> (IncidentSteps, Option<String>) {
+    let none = |why: String| (IncidentSteps::default(), Some(why));
+    let Some(kept) = kept else {
+        let mode = app.operator.agent(&incident.agent).map(|view| view.policy.evidence);
+        return none(match mode {
+            Some(EvidenceMode::Off) => format!(
+                "No steps are kept of {}: its policy says `evidence: off`.",
+                escaped(&incident.agent)
+            ),
+            Some(EvidenceMode::Redacted | EvidenceMode::Full) | None => {
+                "No steps are kept with this incident: they are too old, there were none since estop was started, or they \
+                 could not be written (then the log of estop says why)."
+                    .to_owned()
+            }
+        });
+    };
+    if let Some((by, at)) = &kept.deleted {
+        return none(format!("The steps were deleted by {} at {}.", escaped(by), moment(*at)));
+    }
+    let read = kept.steps.as_deref().map(serde_json::from_str::<IncidentSteps>);
+    match read {
+        Some(Ok(steps)) if steps.mode == EvidenceMode::Full && rank(role) < rank(TokenRole::Operator) => {
+            none(
+                "The steps were kept in full (`evidence: full`): operators and admins may see them."
+                    .to_owned(),
+            )
+        }
+        Some(Ok(steps)) => (steps, None),
+        Some(Err(_)) | None => none("The steps cannot be read.".to_owned()),
+    }
+}
+
+/// Which agent did what, how often.
+fn sentence(incident: &Incident, proof: &Value, kept: &IncidentSteps) -> String {
+    let agent = escaped(&incident.agent);
+    let Some(tool) = proof["tool"].as_str() else {
+        return format!("{agent} was stopped: {}", incident.summary);
+    };
+    let repeated = kept.steps.iter().rev().flat_map(|step| step.did.iter().rev());
+    let repeated = repeated.chain(kept.steps.iter().rev().flat_map(|step| step.calls.iter().rev()));
+    let call = repeated.into_iter().find(|used| *used.tool == *tool);
+    let args = call.map(|call| format!("({})", escaped_within(&call.args.text, IN_SENTENCE)));
+    let rule = &proof["repetition"];
+    let count = |rule: &Value| rule["repeats"].as_u64();
+    let times = match () {
+        () if rule["back_to_back"]["period"].as_u64().is_some_and(|period| period > 1) => {
+            let times = count(&rule["back_to_back"]).unwrap_or(0);
+            let period = rule["back_to_back"]["period"].as_u64().unwrap_or(0);
+            format!(", in the same {period} steps {times} times in a row")
+        }
+        () => {
+            let times = [&rule["back_to_back"], &rule["within_window"], &rule["unbroken"], &proof["stretch"]];
+            match times.into_iter().find_map(count).filter(|times| *times > 1) {
+                Some(times) => format!(" {times} times"),
+                None => String::new(),
+            }
+        }
+    };
+    let result = call.and_then(|call| call.result.as_ref()).map(|result| result.text.trim());
+    let result = result.filter(|result| !result.is_empty() && !times.is_empty());
+    let result =
+        result.map(|result| format!(", the latest result was “{}”", escaped_within(result, IN_SENTENCE)));
+    let (args, result) = (args.unwrap_or_default(), result.unwrap_or_default());
+    format!("{agent} called {}{args}{times}{result}.", escaped(tool))
+}
+
+/// What closing an incident does not release.
+pub(crate) fn stays_stopped(app: &App, agent: &str) -> Option<String> {
+    let view = app.operator.agent(agent)?;
+    AgentStatus::of_standing(agent, view.standing, None, &app.place.commands).map(|status| status.sentence)
+}
+
+/// What a person can do, the first thing first.
+fn what_to_do(app: &App, incident: &Incident, proof: &Value) -> Vec<String> {
+    let mut steps = Vec::new();
+    if proof["tool"].is_string() {
+        steps.push("Look at the steps: is it stuck, or is this its work?".to_owned());
+    }
+    // The sentence of a loop ends with the setting that would have spared it.
+    let reason = proof["reason"].as_str().unwrap_or_default();
+    if let Some(at) = reason.rfind("If this is its work") {
+        steps.push(reason[at..].to_owned());
+    }
+    let standing = stays_stopped(app, &incident.agent);
+    steps.push(
+        standing.unwrap_or_else(|| format!("{} may work: close this incident.", escaped(&incident.agent))),
+    );
+    steps
+}
+
+impl From<Excerpt> for ExcerptOut {
+    fn from(Excerpt { text, of_bytes }: Excerpt) -> ExcerptOut {
+        ExcerptOut { text, of_bytes }
+    }
+}
+
+impl From<ToolUse> for ToolUseOut {
+    fn from(used: ToolUse) -> ToolUseOut {
+        let ToolUse { tool, args, result, ended } = used;
+        let failed = ended == Some(Ended::Failed);
+        ToolUseOut { tool: tool.into(), args: args.into(), result: result.map(Into::into), failed }
+    }
+}
+
+impl From<KeptStep> for StepOut {
+    fn from(step: KeptStep) -> StepOut {
+        let counts = step.counts;
+        let named = [(counts.prompt, "prompt"), (counts.response, "answer"), (counts.step, "tool call")];
+        StepOut {
+            at: moment(step.at),
+            request: step.request,
+            model: step.model.map(Into::into),
+            asked: step.asked.map(Into::into),
+            did: step.did.into_iter().map(Into::into).collect(),
+            more: step.more,
+            answer: step.answer.map(Into::into),
+            calls: step.calls.into_iter().map(Into::into).collect(),
+            input_tokens: step.input_tokens,
+            output_tokens: step.output_tokens,
+            usd: crate::output::dollars(step.usd),
+            took_ms: step.took_ms,
+            end: match step.end {
+                StepEnd::UnderWay => "under_way",
+                StepEnd::Ok => "ok",
+                StepEnd::Failed => "failed",
+                StepEnd::Aborted => "aborted",
+                StepEnd::Cut => "cut",
+                StepEnd::Refused => "refused",
+            },
+            counts: named.into_iter().filter(|(is, _)| *is).map(|(_, name)| name).collect(),
+        }
+    }
+}
+
+impl From<InFlightStep> for InFlightOut {
+    fn from(step: InFlightStep) -> InFlightOut {
+        let InFlightStep { request, since, model, was_cut } = step;
+        InFlightOut { request, since: moment(since), model: model.map(Into::into), was_cut }
+    }
+}

@@ -1,0 +1,192 @@
+//! One request as the journal has it: when, of which model, what each guard said, how it ended, what it used.
+
+use askama::Template;
+use axum::Extension;
+use axum::extract::{Path, State};
+use estop_core::event::{EventKind, RequestReceived, Usage};
+use estop_core::guard::Guard;
+use estop_core::ids::RequestId;
+use estop_core::printable::escaped;
+use estop_core::time::Millis;
+use estop_journal::Record;
+use serde_json::Value;
+
+use super::super::frame::Frame;
+use super::super::shown::{Badge, money, sentence, when};
+use super::super::{Page, made};
+use super::{How, became};
+use crate::access::Caller;
+use crate::agents::row;
+use crate::output::moment;
+use crate::problem::Problem;
+use crate::state::App;
+
+/// Records of the agent after the request that are looked through for its answer, a hundred at a time.
+const ANSWER_WITHIN: u64 = 5_000;
+const READ: usize = 100;
+
+#[derive(Template)]
+#[template(path = "request.html")]
+struct RequestPage {
+    frame: Frame,
+    agent: String,
+    at: String,
+    when: String,
+    badge: Badge,
+    by: String,
+    facts: Vec<(&'static str, String)>,
+    verdicts: Vec<Verdict>,
+    incident: Option<String>,
+    seq: u64,
+}
+
+struct Verdict {
+    guard: &'static str,
+    badge: Badge,
+    saw: String,
+}
+
+/// How an answer ended, and when.
+struct Answer {
+    how: How,
+    usage: Usage,
+    at: Millis,
+}
+
+pub(in super::super) async fn page(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path((name, seq)): Path<(String, u64)>,
+) -> Page {
+    made(app, move |app| {
+        let found = row::find(app, &name)?;
+        let agent = found.name().to_owned();
+        let line = app.store_here().records_of(&agent, Some(seq.saturating_add(1)), 1)?.into_iter().next();
+        let not_found = || Problem::not_found("request", &seq.to_string());
+        let line = line.ok_or_else(not_found)?;
+        let record = Record::parse(&line).map_err(|_| not_found())?;
+        let event = record.event.as_ref().filter(|_| record.seq == seq).ok_or_else(not_found)?;
+        let EventKind::RequestReceived(request) = &event.what else { return Err(not_found()) };
+        let answer = answer_to(app, &agent, seq, request.request)?;
+        let (badge, by) = became(record.decision, answer.as_ref().map(|answer| answer.how));
+        let id = format!("{agent}-{seq}");
+        let incident = app.store_here().incident(&id)?.map(|_| id);
+        Ok(RequestPage {
+            frame: Frame::of(app, &caller, "", &format!("Request {} of {agent}", request.request.0))?,
+            at: moment(record.now.wall),
+            when: when(record.now.wall, app.now()),
+            facts: facts(request, event.run.as_deref(), answer.as_ref(), record.now.mono),
+            verdicts: verdicts(record.decision),
+            agent,
+            badge,
+            by,
+            incident,
+            seq,
+        })
+    })
+    .await
+}
+
+/// The answer to a request, if it is among the agent's next records.
+fn answer_to(app: &App, agent: &str, seq: u64, request: RequestId) -> Result<Option<Answer>, Problem> {
+    let mut before = seq.saturating_add(ANSWER_WITHIN);
+    let mut latest = None;
+    loop {
+        let page = app.store_here().records_of(agent, Some(before), READ)?;
+        let mut oldest = 0;
+        for record in page.iter().filter_map(|line| Record::parse(line).ok()) {
+            oldest = record.seq;
+            if record.seq <= seq {
+                return Ok(latest);
+            }
+            let ended = match record.event.as_ref().map(|event| &event.what) {
+                Some(EventKind::ResponseCompleted(done)) if done.request == request => {
+                    Some((How::Ended(done.ended), done.usage))
+                }
+                Some(EventKind::StreamAborted(cut)) if cut.request == request => {
+                    Some((How::Cut(cut.by), cut.usage))
+                }
+                Some(_) | None => None,
+            };
+            // The first answer counts, and pages go backwards.
+            latest = ended.map(|(how, usage)| Answer { how, usage, at: record.now.mono }).or(latest);
+        }
+        if page.len() < READ || oldest == 0 {
+            return Ok(latest);
+        }
+        before = oldest;
+    }
+}
+
+fn facts(
+    request: &RequestReceived,
+    run: Option<&str>,
+    answer: Option<&Answer>,
+    began: Millis,
+) -> Vec<(&'static str, String)> {
+    let tools: Vec<String> = request.print.steps.iter().map(|step| escaped(&step.tool)).collect();
+    let tools: Vec<&str> = tools.iter().map(String::as_str).filter(|tool| !tool.is_empty()).collect();
+    let kind = match (request.print.continues, request.print.steps.len()) {
+        (true, 0) => "goes on with what was asked before".to_owned(),
+        (true, steps) => format!("goes on after {steps} steps"),
+        (false, _) => "asks something new".to_owned(),
+    };
+    let mut facts = vec![
+        ("Number", request.request.0.to_string()),
+        ("Run", run.map_or_else(|| "none named".to_owned(), escaped)),
+        ("Model", request.model.as_deref().map_or_else(|| "not said".to_owned(), escaped)),
+        ("What it is", kind),
+    ];
+    if !tools.is_empty() {
+        facts.push(("Tools used before it", tools.join(", ")));
+    }
+    if let Some(answer) = answer {
+        let took = answer.at.since(began);
+        let about = if answer.usage.estimated { "about " } else { "" };
+        facts.push(("Took", format!("{}.{:03} s to the end of its answer", took / 1_000, took % 1_000)));
+        let Usage { input_tokens, output_tokens, cache_read_tokens, reasoning_tokens, .. } = answer.usage;
+        facts.push((
+            "Tokens",
+            format!(
+                "{about}{input_tokens} in ({cache_read_tokens} from a cache), {output_tokens} out ({reasoning_tokens} of reasoning)"
+            ),
+        ));
+        facts.push(("Cost", format!("{about}{}", money(answer.usage.usd))));
+    }
+    facts
+}
+
+/// What each guard said that was asked.
+fn verdicts(decision: &str) -> Vec<Verdict> {
+    let decision: Value = serde_json::from_str(decision).unwrap_or_default();
+    let rulings = decision["rulings"].as_str().unwrap_or_default().as_bytes();
+    let asked = Guard::ALL.into_iter().filter_map(|guard| {
+        let badge = match rulings.get(guard.place())? {
+            b'p' => Badge::new("ok", "passes"),
+            b'w' => Badge::new("near", "warns"),
+            b'x' => Badge::new("stop", "stops"),
+            b's' => Badge::new("near", "would stop (shadow)"),
+            b'o' => Badge::new("", "off"),
+            _ => return None,
+        };
+        let seen = &decision["seen"][guard.name()];
+        let saw = if seen.is_null() { String::new() } else { escaped(&sentence(seen)) };
+        Some(Verdict { guard: guard.name(), badge, saw })
+    });
+    asked.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::verdicts;
+
+    #[test]
+    fn ev_1_a_request_shows_what_each_guard_said() {
+        let shown =
+            verdicts(r#"{"outcome":"allow","rulings":"ppo-x","seen":{"run":{"reason":"at its end"}}}"#);
+        let texts: Vec<&str> = shown.iter().map(|verdict| verdict.badge.text).collect();
+        assert_eq!(texts, ["passes", "passes", "off", "stops"], "one was not asked");
+        assert_eq!(verdicts("{}").len(), 0);
+        assert_eq!(verdicts("no JSON").len(), 0);
+    }
+}

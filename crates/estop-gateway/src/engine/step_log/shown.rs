@@ -1,0 +1,208 @@
+//! From what is kept in memory to what is stored with an incident: masked, cut, and marked where a step is evidence.
+
+use std::collections::BTreeMap;
+
+use estop_core::event::{Event, EventKind};
+use estop_core::fingerprint::signature::hook_conversation;
+use estop_core::ids::Hash64;
+use estop_core::loop_detector::MatchedEntry;
+use estop_core::operator::{Excerpt, InFlightStep, IncidentSteps, KeptStep, StepCounts, StepEnd, ToolUse};
+use estop_core::policy::EvidenceMode;
+use estop_core::time::Millis;
+use estop_wire::mask::Masker;
+
+use super::ring::{Head, Ring, Step, ToolHeads};
+
+/// Characters of a text whose secrets are masked.
+const EXCERPT_CHARS: usize = 300;
+/// Characters of a text as it was.
+const WHOLE_CHARS: usize = 2_000;
+/// Requests under way that are named.
+const IN_FLIGHT_MAX: usize = 50;
+
+/// The event by which an agent was stopped.
+pub struct StopPoint<'a> {
+    /// Whose.
+    pub agent: &'a str,
+    /// When.
+    pub at: Millis,
+    /// What happened.
+    pub event: &'a Event,
+    /// What speaks for a loop, newest first.
+    pub matched: &'a [MatchedEntry],
+}
+
+/// What is known of a stop, copied.
+pub(super) struct Copied {
+    ring: Ring,
+    in_flight: Vec<InFlightStep>,
+}
+
+impl StopPoint<'_> {
+    pub(super) fn copy(&self, rings: &BTreeMap<Hash64, Ring>) -> Option<Copied> {
+        let mut ring = self.ring(rings)?.clone();
+        ring.steps.retain(|step| step.at.mono <= self.at);
+        let all = rings.values().flat_map(|ring| ring.steps.iter());
+        let in_flight =
+            all.filter(|step| self.was_under_way(step)).take(IN_FLIGHT_MAX).map(|step| InFlightStep {
+                request: step.id,
+                since: step.at.wall,
+                model: step.model.clone(),
+                was_cut: step.end == StepEnd::Cut,
+            });
+        Some(Copied { in_flight: in_flight.collect(), ring })
+    }
+
+    /// The conversation it happened in: that of the request, of the run's hooks, or the one that moved last.
+    fn ring<'r>(&self, rings: &'r BTreeMap<Hash64, Ring>) -> Option<&'r Ring> {
+        let named = match &self.event.what {
+            EventKind::RequestReceived(received) => rings.get(&received.print.conversation),
+            EventKind::ResponseCompleted(done) => holding(rings, done.request.0),
+            EventKind::StreamProgressed(progress) => holding(rings, progress.request.0),
+            EventKind::StreamAborted(aborted) => holding(rings, aborted.request.0),
+            EventKind::ChantDetected(chant) => holding(rings, chant.request.0),
+            EventKind::ToolRequested(_) | EventKind::ToolFinished(_) => {
+                rings.get(&hook_conversation(self.event.run.as_deref()))
+            }
+            EventKind::PromptSubmitted
+            | EventKind::MessageIn { .. }
+            | EventKind::MessageOut { .. }
+            | EventKind::AgentActivated { .. }
+            | EventKind::AgentDeactivated { .. }
+            | EventKind::AgentPaused { .. }
+            | EventKind::AgentResumed { .. }
+            | EventKind::PolicyChanged { .. }
+            | EventKind::RunStarted { .. }
+            | EventKind::RunSlept
+            | EventKind::RunWoke
+            | EventKind::RunCompleted
+            | EventKind::RunExtended { .. }
+            | EventKind::GuardSnoozed { .. }
+            | EventKind::GuardWoken { .. }
+            | EventKind::BudgetRenewed { .. }
+            | EventKind::Restarted { .. }
+            | EventKind::Tick => None,
+        };
+        named.or_else(|| rings.values().max_by_key(|ring| ring.turn))
+    }
+
+    fn was_under_way(&self, step: &Step) -> bool {
+        let is_open = match step.end {
+            StepEnd::UnderWay => true,
+            StepEnd::Ok | StepEnd::Failed | StepEnd::Aborted | StepEnd::Cut => {
+                step.ended_at.is_some_and(|ended| ended >= self.at)
+            }
+            StepEnd::Refused => false,
+        };
+        step.is_request && step.at.mono <= self.at && is_open
+    }
+}
+
+fn holding(rings: &BTreeMap<Hash64, Ring>, request: u64) -> Option<&Ring> {
+    rings.values().find(|ring| ring.steps.iter().any(|step| step.is_request && step.id == request))
+}
+
+impl Copied {
+    pub(super) fn shown(self, stop: &StopPoint<'_>, masker: &Masker) -> IncidentSteps {
+        let Copied { ring, in_flight } = self;
+        // A policy may have changed on the way: what is shown follows the most that any step says.
+        let is_full = ring.steps.iter().any(|step| step.mode == EvidenceMode::Full);
+        let is_all_full = ring.steps.iter().all(|step| step.mode == EvidenceMode::Full);
+        let of = |is_full| if is_full { EvidenceMode::Full } else { EvidenceMode::Redacted };
+        let mode = of(is_full);
+        let newest = ring.steps.len();
+        let admitted = ring.steps.iter().filter(|step| step.end != StepEnd::Refused).count();
+        let shower = Shower { masker };
+        let steps = ring.steps.iter().enumerate().map(|(at, step)| {
+            // Entries are counted back from the request that was refused, which is none.
+            let back = admitted.saturating_sub(at);
+            let counts = counts(stop, step, back);
+            let is_last = at + 1 == newest && step.end == StepEnd::Refused && step.is_request;
+            shower.step(step, if is_last { completing(stop) } else { counts })
+        });
+        IncidentSteps {
+            mode,
+            steps: steps.collect(),
+            task: ring.task.as_ref().map(|task| shower.excerpt(task, of(is_all_full))),
+            older: ring.older,
+            in_flight,
+        }
+    }
+}
+
+/// What the core found in this step. Requests are known by their moment, steps of hooks by how far back they are.
+fn counts(stop: &StopPoint<'_>, step: &Step, back: usize) -> StepCounts {
+    let found = stop.matched.iter().find(|found| match found.ago_ms {
+        Some(ago) => step.is_request && stop.at.since(step.at.mono) == ago && step.end != StepEnd::Refused,
+        None => !step.is_request && usize::from(found.back) == back,
+    });
+    found.map_or(StepCounts::default(), |found| StepCounts {
+        prompt: found.prompt,
+        response: found.response,
+        step: found.step,
+    })
+}
+
+/// The request that was refused completes what the others began.
+fn completing(stop: &StopPoint<'_>) -> StepCounts {
+    let any = |is: fn(&MatchedEntry) -> bool| stop.matched.iter().any(is);
+    StepCounts { prompt: any(|found| found.prompt), response: false, step: any(|found| found.step) }
+}
+
+struct Shower<'a> {
+    masker: &'a Masker,
+}
+
+impl Shower<'_> {
+    fn step(&self, step: &Step, counts: StepCounts) -> KeptStep {
+        let mode = step.mode;
+        let excerpt = |head: &Head| self.excerpt(head, mode);
+        let tool = |tool: &ToolHeads| ToolUse {
+            tool: self.masker.text(&tool.tool).into(),
+            args: excerpt(&tool.args),
+            result: tool.result.as_ref().map(excerpt),
+            ended: tool.result.as_ref().map(|_| tool.ended),
+        };
+        let answer = step.answer.as_ref();
+        KeptStep {
+            at: step.at.wall,
+            request: step.is_request.then_some(step.id),
+            model: step.model.as_ref().map(|model| self.masker.text(model).into()),
+            asked: step.asked.as_ref().map(excerpt),
+            did: step.did.iter().map(tool).collect(),
+            more: step.more,
+            answer: answer.and_then(|answer| answer.text.as_ref()).map(excerpt),
+            calls: answer.map(|answer| answer.calls.iter().map(tool).collect()).unwrap_or_default(),
+            input_tokens: step.input_tokens,
+            output_tokens: step.output_tokens,
+            usd: step.usd,
+            took_ms: step.ended_at.filter(|_| step.is_request).map(|ended| ended.since(step.at.mono)),
+            end: step.end,
+            counts,
+        }
+    }
+
+    /// Masked first, cut then: half a secret is not known by its form.
+    fn excerpt(&self, head: &Head, mode: EvidenceMode) -> Excerpt {
+        let (text, chars) = match mode {
+            EvidenceMode::Off => return Excerpt::default(),
+            EvidenceMode::Redacted => (self.masker.text(whole_words(head)), EXCERPT_CHARS),
+            EvidenceMode::Full => ((&*head.text).into(), WHOLE_CHARS),
+        };
+        let end = text.char_indices().nth(chars).map(|(end, _)| end);
+        let is_cut = head.is_cut() || end.is_some();
+        Excerpt {
+            text: text[..end.unwrap_or(text.len())].to_owned(),
+            of_bytes: is_cut.then_some(head.whole as u64),
+        }
+    }
+}
+
+/// A text without its last word, if that was cut off: it could be the first half of a secret.
+fn whole_words(head: &Head) -> &str {
+    if !head.is_cut() {
+        return &head.text;
+    }
+    let last = head.text.rfind(|c: char| c.is_whitespace() || "\"'`,;&<>(){}[]|".contains(c));
+    last.map_or("", |last| &head.text[..last])
+}

@@ -1,0 +1,182 @@
+//! The steps before a stop: what is kept, what counts, what is masked, what is bounded.
+
+use estop_core::event::Event;
+use estop_core::event::{EventKind, ResponseCompleted};
+use estop_core::fingerprint::ResponseFingerprint;
+use estop_core::ids::RequestId;
+use estop_core::loop_detector::MatchedEntry;
+use estop_core::system::GateView;
+use estop_wire::request::StepIn;
+
+use super::*;
+
+const KEY: Hash64 = Hash64(7);
+
+fn key(id: u64) -> StepKey<'static> {
+    StepKey { agent: "a", conversation: KEY, id }
+}
+
+fn time(ms: u64) -> StepTime {
+    StepTime { mono: Millis(ms), wall: 1_000_000 + ms as i64 }
+}
+
+fn said<'a>(args: &'a str, result: &'a str) -> RequestIn<'a> {
+    let step = StepIn {
+        tool: "get_weather".into(),
+        args: args.into(),
+        result: result.into(),
+        ended: Ended::Ok,
+        call_id: None,
+    };
+    RequestIn {
+        first_user: "look at the weather".into(),
+        continues: true,
+        steps: vec![step],
+        ..RequestIn::default()
+    }
+}
+
+fn ask(log: &StepLog, mode: EvidenceMode, id: u64, ms: u64, said: &RequestIn<'_>, kept: Kept) {
+    if let Some(heads) = RequestHeads::of(mode, said, Some("m"), time(ms)) {
+        log.begin(key(id), heads);
+        log.decided(key(id), Millis(ms), kept);
+    }
+}
+
+fn stop(at: u64, matched: &[MatchedEntry], log: &StepLog) -> Option<IncidentSteps> {
+    let done = ResponseCompleted {
+        request: RequestId(1),
+        ended: Ended::Ok,
+        print: ResponseFingerprint::default(),
+        usage: Usage::default(),
+    };
+    let event = Event { run: None, gate: GateView::OPEN, what: EventKind::ResponseCompleted(done) };
+    log.before(&StopPoint { agent: "a", at: Millis(at), event: &event, matched }, &Masker::new([1; 32]))
+}
+
+#[test]
+fn ev_1_the_steps_before_a_stop_say_what_was_done_and_which_of_it_counts() {
+    let log = StepLog::default();
+    let body = said(r#"{"city":"Berlin"}"#, "rain");
+    ask(&log, EvidenceMode::Redacted, 1, 10, &body, Kept::Admitted);
+    let answer = Observed { text: "It rains.".to_owned(), ..Observed::default() };
+    let usage = Usage { input_tokens: 5, output_tokens: 3, ..Usage::default() };
+    log.answered(key(1), Millis(15), &answer, usage, Ended::Ok);
+    ask(&log, EvidenceMode::Redacted, 2, 20, &body, Kept::Admitted);
+    ask(&log, EvidenceMode::Redacted, 3, 30, &body, Kept::No);
+    ask(&log, EvidenceMode::Redacted, 4, 40, &body, Kept::Stopped);
+    let matched = [MatchedEntry { back: 1, ago_ms: Some(20), prompt: false, response: false, step: true }];
+    let shown = stop(40, &matched, &log).expect("steps");
+    assert_eq!(shown.task.as_ref().map(|task| task.text.as_str()), Some("look at the weather"));
+    let ends: Vec<StepEnd> = shown.steps.iter().map(|step| step.end).collect();
+    assert_eq!(ends, [StepEnd::Ok, StepEnd::UnderWay, StepEnd::Refused]);
+    let counts: Vec<bool> = shown.steps.iter().map(|step| step.counts.step).collect();
+    assert_eq!(counts, [false, true, true]);
+    let first = &shown.steps[0];
+    assert_eq!(
+        (&*first.did[0].tool, first.did[0].args.text.as_str()),
+        ("get_weather", r#"{"city":"Berlin"}"#)
+    );
+    assert_eq!(first.did[0].result.as_ref().map(|result| result.text.as_str()), Some("rain"));
+    assert_eq!(
+        (first.answer.as_ref().map(|text| text.text.as_str()), first.took_ms),
+        (Some("It rains."), Some(5))
+    );
+    assert_eq!((first.input_tokens, first.output_tokens), (5, 3));
+    let in_flight: Vec<u64> = shown.in_flight.iter().map(|step| step.request).collect();
+    assert_eq!(in_flight, [2], "its answer had not come");
+}
+
+#[test]
+fn ev_1_off_keeps_nothing_redacted_masks_and_full_shows_all() {
+    let secret = "sk-ant-api03-0123456789abcdefghij";
+    let long = format!("token={secret} {} {secret}", "word ".repeat(1_000));
+    let body = said(&long, "x");
+    let kept = |mode| {
+        let log = StepLog::default();
+        ask(&log, mode, 1, 10, &body, Kept::Admitted);
+        stop(10, &[], &log)
+    };
+    assert_eq!(kept(EvidenceMode::Off), None);
+    let redacted = kept(EvidenceMode::Redacted).expect("steps");
+    let args = &redacted.steps[0].did[0].args;
+    assert!(!args.text.contains("0123456789") && args.text.contains("[masked:"), "{}", args.text);
+    assert_eq!((args.text.chars().count(), args.of_bytes), (300, Some(long.len() as u64)));
+    let full = kept(EvidenceMode::Full).expect("steps");
+    assert_eq!(full.mode, EvidenceMode::Full);
+    assert!(full.steps[0].did[0].args.text.contains(secret));
+}
+
+#[test]
+fn ev_1_half_a_secret_at_the_end_of_an_excerpt_is_left_out() {
+    for before in 900..1_024 {
+        let text = format!("{} sk-ant-api03-0123456789abcdefghij0123456789", "é".repeat(before / 2));
+        let log = StepLog::default();
+        ask(&log, EvidenceMode::Redacted, 1, 10, &said(&text, &text), Kept::Admitted);
+        let shown = format!("{:?}", stop(10, &[], &log));
+        assert!(!shown.contains("sk-ant"), "{before}: {shown}");
+    }
+}
+
+#[test]
+fn ev_1_steps_conversations_and_bytes_are_bounded() {
+    let log = StepLog::default();
+    let big = "x ".repeat(100_000);
+    for n in 0..500 {
+        ask(&log, EvidenceMode::Full, n, n, &said(&big, &big), Kept::Admitted);
+    }
+    let shown = stop(500, &[], &log).expect("steps");
+    assert!(shown.steps.len() <= 20, "{}", shown.steps.len());
+    assert_eq!(shown.older as usize + shown.steps.len(), 500);
+    for n in 0..1_000 {
+        let heads = RequestHeads::of(EvidenceMode::Full, &said(&big, &big), None, time(n)).expect("heads");
+        log.begin(StepKey { agent: "a", conversation: Hash64(n), id: n }, heads);
+    }
+    let part = log.part("a");
+    assert!(part.bytes <= BYTES_MAX && part.conversations <= CONVERSATIONS_MAX, "{}", part.bytes);
+    let rings = part.agents.values().flat_map(BTreeMap::values);
+    assert_eq!(rings.map(Ring::bytes).sum::<usize>(), part.bytes);
+    drop(part);
+    log.forget("a");
+    let part = log.part("a");
+    assert_eq!((part.bytes, part.conversations), (0, 0));
+}
+
+/// Texts with a secret each, and the secret.
+fn corpus() -> Vec<(String, String)> {
+    let lines = include_str!("../../../tests/data/secrets.txt").lines().filter(|line| !line.starts_with('#'));
+    let plain = lines.map(|line| line.replace('~', "").replace("\\n", "\n"));
+    let cases = plain.map(|line| {
+        let (before, rest) = line.split_once('⟦').expect("a secret begins");
+        let (secret, after) = rest.split_once('⟧').expect("a secret ends");
+        (format!("{before}{secret}{after}"), secret.to_owned())
+    });
+    cases.collect()
+}
+
+#[test]
+fn ev_1_no_secret_of_the_corpus_is_shown_wherever_it_stands() {
+    let cases = corpus();
+    assert!(cases.len() >= 200, "{}", cases.len());
+    let mut shown_secrets = Vec::new();
+    for (text, secret) in &cases {
+        let inside = serde_json::json!({ "command": text, "env": [{ "text": text }] }).to_string();
+        let log = StepLog::default();
+        let body = RequestIn {
+            last_user: text.as_str().into(),
+            first_user: inside.as_str().into(),
+            continues: false,
+            ..said(text, &inside)
+        };
+        ask(&log, EvidenceMode::Redacted, 1, 10, &body, Kept::Admitted);
+        let calls = vec![estop_wire::response::CallIn { args: inside.clone(), ..Default::default() }];
+        let answer = Observed { text: text.clone(), calls, ..Observed::default() };
+        log.answered(key(1), Millis(15), &answer, Usage::default(), Ended::Ok);
+        let shown = serde_json::to_string(&stop(20, &[], &log).expect("steps")).expect("JSON");
+        let lines = secret.lines().map(|line| line.get(..12).unwrap_or(line));
+        if lines.into_iter().any(|start| shown.contains(start)) {
+            shown_secrets.push(text);
+        }
+    }
+    assert!(shown_secrets.is_empty(), "{} of {}: {shown_secrets:#?}", shown_secrets.len(), cases.len());
+}

@@ -1,0 +1,163 @@
+//! What a person sees of a stop (EV-1): the tool, its arguments, the steps, what they cost; and where none of it may be.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::house::{Estop, House, PATIENCE, wait_for};
+
+const LOOPS: &str = "policy: {kill_switch_enabled: true}\nunknown_agents: allow";
+const SECRET: &str = "sk-ant-api03-Canary0123456789Canary";
+const TASK: &str = "canary-task-Lq8w";
+const RESULT: &str = "canary-result-Zx5c";
+
+/// Sends a conversation as a client with tools does; the status.
+fn converse(estop: &Estop, agent: &str, messages: &[Value]) -> u16 {
+    let body = json!({"model": "gpt-4o-mini", "max_tokens": 50, "messages": messages}).to_string();
+    let mut stream = TcpStream::connect(estop.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head = format!(
+        "POST /agents/{agent}/openai/v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// An agent that asks for the same weather until it is stopped; the id of its incident.
+fn stopped(house: &House, estop: &Estop, agent: &str) -> String {
+    let args = json!({"city": "Berlin", "note": format!("use {SECRET}"), "markup": "<script>alert(1)</script>\u{202e}"});
+    let mut messages = vec![json!({"role": "user", "content": TASK})];
+    let is_stopped = (0..30).any(|n| {
+        let status = converse(estop, agent, &messages);
+        let call = json!({"id": format!("c{n}"), "type": "function",
+            "function": {"name": "get_weather", "arguments": args.to_string()}});
+        messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+        messages.push(json!({"role": "tool", "tool_call_id": format!("c{n}"), "content": RESULT}));
+        status != 200
+    });
+    assert!(is_stopped, "the loop was not stopped");
+    wait_for("an incident with its steps", || {
+        let list = house.estop(&["incidents", "list", "--agent", agent, "--json"]).json();
+        let id = list["incidents"].get(0)?["id"].as_str()?.to_owned();
+        let (_, incident) = house.owner("GET", &format!("/api/incidents/{id}"), "");
+        let incident: Value = serde_json::from_str(&incident).unwrap();
+        let is_written = incident["evidence_stored_at"].is_string()
+            || incident["steps_missing"].as_str().is_some_and(|why| why.contains("evidence: off"));
+        is_written.then_some(id)
+    })
+}
+
+fn incident(house: &House, id: &str) -> Value {
+    let (status, incident) = house.owner("GET", &format!("/api/incidents/{id}"), "");
+    assert_eq!(status, 200, "{incident}");
+    serde_json::from_str(&incident).unwrap()
+}
+
+/// Files under a folder that hold a text.
+fn holding(folder: &Path, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(holding(&path, text));
+        } else if let Ok(bytes) = std::fs::read(&path)
+            && bytes.windows(text.len()).any(|part| part == text.as_bytes())
+        {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+#[test]
+fn ev_1_an_incident_names_the_tool_its_arguments_the_steps_and_what_they_cost() {
+    let house = House::new(LOOPS);
+    let estop = house.start();
+    let id = stopped(&house, &estop, "coder");
+    let shown = incident(&house, &id);
+    let sentence = shown["sentence"].as_str().unwrap();
+    for part in ["coder called get_weather(", "Berlin", "5 times", RESULT] {
+        assert!(sentence.contains(part), "{part}: {sentence}");
+    }
+    assert_eq!(shown["task"]["text"], TASK);
+    assert_eq!(shown["evidence_mode"], "redacted");
+    let steps = shown["steps"].as_array().unwrap();
+    assert!(steps.len() >= 5, "{shown}");
+    let last = steps.last().unwrap();
+    assert_eq!((&last["end"], &last["did"][0]["tool"]), (&json!("refused"), &json!("get_weather")));
+    assert_eq!(last["counts"], json!(["tool call"]));
+    assert_eq!(last["did"][0]["result"]["text"], RESULT);
+    let counting = steps.iter().filter(|step| !step["counts"].as_array().unwrap().is_empty());
+    assert_eq!(counting.count(), 5, "{shown}");
+    assert!(shown["cost"]["tokens"].as_u64().unwrap() > 0, "{shown}");
+    let text = shown.to_string();
+    assert!(!text.contains("Canary0123456789") && text.contains("[masked:key:"), "{text}");
+    assert!(shown["what_to_do"].to_string().contains("agents activate coder"), "{shown}");
+
+    let printed = house.estop(&["incidents", "show", &id]);
+    for part in ["coder called get_weather(", "What to do:", "agents activate coder", "* ", RESULT, TASK] {
+        printed.is(0, part);
+    }
+    assert!(!printed.out.contains(['\u{202e}', '\u{1b}']), "{}", printed.out);
+    for text in [SECRET, "Canary0123456789"] {
+        assert_eq!(holding(house.folder.path(), text), [""; 0], "{text}");
+    }
+    for text in [TASK, RESULT, "get_weather("] {
+        assert_eq!(holding(&house.data().join("journal"), text), [""; 0], "{text}");
+    }
+
+    house.estop(&["incidents", "delete-evidence", &id]).is(0, "Deleted the steps");
+    let shown = incident(&house, &id);
+    assert_eq!(shown["steps"], json!([]));
+    assert!(shown["steps_missing"].as_str().unwrap().contains("deleted by owner"), "{shown}");
+    house.estop(&["incidents", "show", &id]).is(0, "deleted by owner");
+    estop.end();
+    for text in [TASK, RESULT] {
+        assert_eq!(holding(&house.data(), text), [""; 0], "{text} is left after the steps were deleted");
+    }
+}
+
+#[test]
+fn ev_1_off_keeps_nothing_and_full_is_not_for_everybody() {
+    let house = House::new(
+        "policy: {kill_switch_enabled: true, evidence: full}\nunknown_agents: allow\n\
+         agents: {quiet: {policy: {evidence: off}}}",
+    );
+    let estop = house.start();
+    let id = stopped(&house, &estop, "quiet");
+    let shown = incident(&house, &id);
+    assert_eq!((&shown["steps"], &shown["evidence_mode"]), (&json!([]), &Value::Null));
+    assert!(shown["steps_missing"].as_str().unwrap().contains("evidence: off"), "{shown}");
+    assert_eq!(holding(house.folder.path(), RESULT), [""; 0]);
+
+    let id = stopped(&house, &estop, "loud");
+    let shown = incident(&house, &id);
+    assert_eq!(shown["evidence_mode"], "full");
+    assert!(shown["steps"].to_string().contains(SECRET), "{shown}");
+    let token = |role: &str| {
+        let made = house.estop(&["token", "create", "--name", role, "--role", role, "--json"]).json();
+        made["token"].as_str().unwrap().to_owned()
+    };
+    let seen_by = |token: &str| house.owner_with(Some(token), "GET", &format!("/api/incidents/{id}"), "").1;
+    let (viewer, operator) = (token("viewer"), token("operator"));
+    assert!(seen_by(&operator).contains(SECRET));
+    let seen = seen_by(&viewer);
+    assert!(
+        !seen.contains(SECRET) && !seen.contains(TASK) && seen.contains("operators and admins"),
+        "{seen}"
+    );
+    let path = format!("/api/incidents/{id}/evidence");
+    for token in [&viewer, &operator] {
+        assert_eq!(house.owner_with(Some(token), "DELETE", &path, "").0, 403);
+    }
+    assert_eq!(house.owner("DELETE", &path, "").0, 204);
+    assert_eq!(house.owner("DELETE", "/api/incidents/none/evidence", "").0, 404);
+}
