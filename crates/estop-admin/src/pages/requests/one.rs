@@ -184,7 +184,7 @@ mod tests {
     fn ev_1_a_request_shows_what_each_guard_said() {
         let shown =
             verdicts(r#"{"outcome":"allow","rulings":"ppo-x","seen":{"run":{"reason":"at its end"}}}"#);
-        let texts: Vec<&str> = shown.iter().map(|verdict| verdict.badge.text).collect();
+        let texts: Vec<&str> = shown.iter().map(|verdict| &*verdict.badge.text).collect();
         assert_eq!(texts, ["passes", "passes", "off", "stops"], "one was not asked");
         assert_eq!(verdicts("{}").len(), 0);
         assert_eq!(verdicts("no JSON").len(), 0);
