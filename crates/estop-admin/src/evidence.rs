@@ -210,7 +210,8 @@ fn visible(
 fn sentence(incident: &Incident, proof: &Value, kept: &IncidentSteps) -> String {
     let agent = escaped(&incident.agent);
     let Some(tool) = proof["tool"].as_str() else {
-        return format!("{agent} was stopped: {}", incident.summary);
+        let summary = escaped(&incident.summary);
+        return if summary.contains(&agent) { summary } else { format!("{agent} was stopped. {summary}") };
     };
     let repeated = kept.steps.iter().rev().flat_map(|step| step.did.iter().rev());
     let repeated = repeated.chain(kept.steps.iter().rev().flat_map(|step| step.calls.iter().rev()));

@@ -301,7 +301,7 @@ async fn ui_1_an_incident_has_a_timeline_of_its_agent() {
     let batch = JournalBatch { events: events.collect(), ..JournalBatch::default() };
     plane.store.append(Arc::new(batch), Durability::Process).unwrap();
     let page = plane.get("/incidents/stop").await.expect(200).text();
-    let (_, timeline) = page.split_once("Timeline").unwrap();
+    let (_, timeline) = page.split_once("Events around it").unwrap();
     let at = |text: &str| timeline.find(text).unwrap_or_else(|| unreachable!("{text}: {timeline}"));
     assert!(at(">kill switch<") < at("odd<") && at("odd<") < at(">activated<"), "oldest first: {timeline}");
     assert!(!timeline.contains("<b>odd") && !timeline.contains("paused"), "{timeline}");

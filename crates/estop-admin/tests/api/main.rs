@@ -14,6 +14,7 @@ mod budgets;
 mod cases;
 mod documents;
 mod emergency;
+mod evidence;
 mod hooks;
 mod journal;
 mod pages;

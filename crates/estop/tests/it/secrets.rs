@@ -329,6 +329,11 @@ fn id_3_ks_5_no_secret_is_found_anywhere_after_everything_happened() {
             if place.ends_with("admin-token") && wanted.name == "made admin token" {
                 continue;
             }
+            // Steps before a stop are kept in the database and its backups, words and all; secrets are masked there (EV-1).
+            let has_steps = place.contains("estop.db") || place == "backup.db";
+            if has_steps && ["prompt", "answer"].contains(&&*wanted.name) {
+                continue;
+            }
             if let Some(look) = wanted.find(&text) {
                 found.push(format!("{} in {place}, as {look}", wanted.name));
             }
