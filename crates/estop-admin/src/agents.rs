@@ -296,6 +296,7 @@ async fn steer(app: &App, name: Name, steer: AgentCommand, caller: Caller) -> An
         true => Some(app.work(move || Ok(cases::unresolved(&asked, &agent))).await?),
         false => None,
     };
+    let person = caller.by.clone();
     let (asked, agent, by) = (std::sync::Arc::clone(app), name.clone(), caller.by.clone());
     let view = at_once(move || Ok(asked.operator.steer(&agent, steer, &by)?)).await?;
     let resolved = match open {
@@ -305,7 +306,7 @@ async fn steer(app: &App, name: Name, steer: AgentCommand, caller: Caller) -> An
         }
         None => ResolvedOut::default(),
     };
-    let message = message(&view, steer, &resolved);
+    let message = message(&view, steer, &person, &resolved);
     let stored = app.store(move |store| store.agent(&name)).await.unwrap_or(None);
     let agent = AgentOut::of(app, &Found::new(stored, Some(view)));
     Ok(Json(AgentCommandOut { agent, message, resolved }))
@@ -321,20 +322,22 @@ fn answered(app: &App, agent: &str, by: &str, open: UnresolvedCases) -> Result<R
 }
 
 /// What was done, and what still stands in the agent's way.
-fn message(view: &AgentView, steer: AgentCommand, resolved: &ResolvedOut) -> String {
+fn message(view: &AgentView, steer: AgentCommand, by: &str, resolved: &ResolvedOut) -> String {
     let (name, status) = (&view.name, &view.status);
     match steer {
-        AgentCommand::Deactivate => format!("{name} is deactivated: what it had in progress is ended."),
-        AgentCommand::Pause => format!("{name} is {}.", status.label),
+        AgentCommand::Deactivate => {
+            format!("Agent {name} was deactivated by {by}: its requests in progress were ended.")
+        }
+        AgentCommand::Pause => format!("Agent {name} is {}: new requests are refused.", status.label),
         AgentCommand::Activate | AgentCommand::Resume => {
-            let done = if steer == AgentCommand::Activate { "activated" } else { "resumed" };
+            let done = if steer == AgentCommand::Activate { "reactivated" } else { "resumed" };
             let stands = if status.passes {
-                format!("{}.", status.label)
+                ".".to_owned()
             } else {
                 let (label, sentence) = (&status.label, &status.sentence);
-                format!("{done}, but its requests are still refused ({label}). {sentence}")
+                format!(", but its requests are still refused ({label}). {sentence}")
             };
-            format!("{name} is {stands}{}", resolved.sentence())
+            format!("Agent {name} was {done} by {by}{stands}{}", resolved.sentence())
         }
     }
 }

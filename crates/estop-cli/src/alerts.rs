@@ -76,7 +76,7 @@ struct LogArgs {
     limit: usize,
 }
 
-/// Mute alerts for a while, seven days at most; what lasts is told then
+/// Mute alerts for a while, seven days at most; what is still open is sent when the mute ends
 #[derive(Debug, clap::Args)]
 struct MuteArgs {
     /// For how long, as 90m, 2h or 3d
@@ -118,7 +118,7 @@ fn channels(daemon: &Daemon) -> anyhow::Result<()> {
     answer["mutes"] = daemon.get(path(&["alerts", "mutes"]))?["mutes"].take();
     daemon.say(&answer, |answer| {
         let heading = ["channel", "type", "to", "works", "failed tries", "waiting", "response"];
-        let none = format!("No channels configured: nobody will be notified of anything.\n{}", how_to_add());
+        let none = format!("No alert channels are configured: nobody is notified.\n{}", how_to_add());
         let mut text = list(&answer["channels"], &none, heading, |channel| {
             [
                 cell(&channel["name"]),

@@ -145,8 +145,10 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         }
         let verdict = match (wrong, warnings) {
             (0, 0) => "Nothing is wrong".to_owned(),
-            (0, n) => format!("Nothing is wrong, {n} to look at"),
-            (n, m) => format!("{n} wrong, {m} to look at"),
+            (0, 1) => "Nothing is wrong, 1 warning".to_owned(),
+            (0, n) => format!("Nothing is wrong, {n} warnings"),
+            (n, 1) => format!("{n} wrong, 1 warning"),
+            (n, m) => format!("{n} wrong, {m} warnings"),
         };
         say(&format!("{verdict}, {fine} fine{}.", if args.all { "" } else { " (--all shows them)" }))?;
     }
@@ -206,11 +208,11 @@ fn table(findings: &[&Finding]) -> String {
         table.set_content_arrangement(ContentArrangement::Dynamic);
         table.set_width(size.ws_col.max(COLUMNS_MIN));
     }
-    table.set_header(["", "where", "what", "what to do"]);
+    table.set_header(["", "where", "what", "fix"]);
     let row = |finding: &&Finding| {
         let level = match finding.level {
             Level::Wrong => "WRONG",
-            Level::Warning => "look",
+            Level::Warning => "warning",
             Level::Ok => "fine",
         };
         let fix = finding.fix.as_deref().unwrap_or_default();

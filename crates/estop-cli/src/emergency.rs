@@ -16,7 +16,7 @@ use crate::client::{AdminTokenArg, Daemon, DaemonArgs, path};
 /// Longest reason that is read from a terminal.
 const REASON_MAX: usize = 500;
 
-/// Press the red button, unlock it, or look at it
+/// Stop everything, let it go on, or show how the emergency stop stands
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -77,8 +77,14 @@ fn unlock(daemon: &Daemon, unlocking: &Unlocking, (verb, called): (&str, &str)) 
     }
     let done = daemon.send(Method::POST, path(&["emergency", verb]), Some(&body))?;
     daemon.say(&done, |done| {
-        let next = if done["status"] == "safe_mode" { " Next: estop emergency clear." } else { "" };
-        format!("{}: {}{next}{}", state(&done["status"]), cell(&done["message"]), persisted(done))
+        let saved = if done["persisted"] == false { persisted(done) } else { " Saved." };
+        match done["status"].as_str() {
+            Some("safe_mode") => {
+                format!("SAFE_MODE: agents stay stopped.{saved} Next: estop emergency clear.")
+            }
+            Some("running") => format!("RUNNING: agents can work again.{saved}"),
+            _ => format!("{}: {}{saved}", state(&done["status"]), cell(&done["message"])),
+        }
     })?;
     Ok(Exit::Fine)
 }
@@ -116,7 +122,7 @@ fn status(daemon: &Daemon) -> anyhow::Result<Exit> {
             ("since", moment(&status["since"])),
             ("epoch", cell(&status["epoch"])),
             (
-                "on disk",
+                "saved",
                 if status["persisted"] == true { "yes" } else { "NO: a restart would not know of it" }.into(),
             ),
             ("proof test", proof_test(&status["proofTest"])),

@@ -46,7 +46,7 @@ pub(super) struct Pressing {
     /// In your words
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
-    /// Only this channel: llm, tools or messaging; may be given again. One that is none of them stops everything
+    /// Only this channel: llm, tools or messaging; repeatable. An unknown channel stops everything
     #[arg(long, value_name = "CHANNEL")]
     channel: Vec<String>,
     /// If estop hangs and nothing else helps: end its process (SIGKILL). estop down means agents stopped
@@ -71,7 +71,8 @@ pub(super) fn press(pressing: &Pressing, token: &AdminTokenArg, args: &DaemonArg
     let daemon = token.daemon(args)?.within(patience);
     let error = match daemon.send(Method::POST, path(&["emergency", "kill"]), Some(&pressing.body())) {
         Ok(stopped) => {
-            daemon.say(&stopped, text)?;
+            let channels: Vec<&str> = pressing.channels().into_iter().map(|(name, _)| name).collect();
+            daemon.say(&stopped, |stopped| text(stopped, &channels))?;
             return Ok(Exit::Fine);
         }
         Err(error) => error,
@@ -93,7 +94,7 @@ pub(super) fn press(pressing: &Pressing, token: &AdminTokenArg, args: &DaemonArg
     }
 }
 
-fn text(stopped: &Value) -> String {
+fn text(stopped: &Value, channels: &[&str]) -> String {
     let took = &stopped["took"];
     let kept = &took["persisted_us"];
     let kept = if kept.is_null() { String::new() } else { format!(", saved after {}", millis(kept)) };
@@ -101,23 +102,23 @@ fn text(stopped: &Value) -> String {
     let background = background(&stopped["background"]);
     format!(
         "{}\nNew requests refused after {}, requests in progress ended after {}{kept}.{background}{told}",
-        summary(stopped),
+        summary(stopped, channels),
         millis(&took["gate_us"]),
         millis(&took["cut_us"]),
     )
 }
 
-/// What is stopped, what was ended, and whether a restart knows of it.
-pub(super) fn summary(stopped: &Value) -> String {
+/// What is stopped (without channels, everything), what was ended, and whether a restart knows of it.
+pub(super) fn summary(stopped: &Value, channels: &[&str]) -> String {
     let ended = &stopped["stopped"];
     let count = |key: &str, one: &str, many: &str| match ended[key].as_u64() {
         Some(1) => format!("1 {one}"),
         _ => format!("{} {many}", cell(&ended[key])),
     };
-    let what = if stopped["status"] == "shutdown" {
-        "Everything is stopped".to_owned()
-    } else {
-        cell(&stopped["message"]).trim_end_matches('.').to_owned()
+    let what = match (stopped["status"].as_str(), channels) {
+        (Some("shutdown"), _) => "Everything is stopped".to_owned(),
+        (_, []) => cell(&stopped["message"]).trim_end_matches('.').to_owned(),
+        (_, channels) => format!("Stopped: {}", channels.join(", ")),
     };
     let (calls, tools, messages) = (
         count("model_calls", "model call", "model calls"),

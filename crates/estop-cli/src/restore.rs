@@ -145,7 +145,7 @@ fn print(args: &Args, folder: &Path, copy: Option<Backup>, kept: Option<&Path>) 
     if let Some(kept) = kept {
         text += &format!("\nWhat was there is kept in {}.", escaped(&kept));
     }
-    text += "\nAgents, rules and tokens are as they were when the copy was made: a token taken back since then works again. \
+    text += "\nAgents, rules and tokens are as they were when the copy was made: a token revoked since then is accepted again. \
              The emergency stop stays pressed if it is pressed now, or was then.\nNext: start estop with `estop serve`, look at `estop status` and `estop token \
              list`.";
     say(&text)

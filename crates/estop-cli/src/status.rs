@@ -75,8 +75,8 @@ fn triggers(all: &Value) -> String {
 fn alerts(status: &Value) -> String {
     let channels = each(&status["alerts"]["channels"]);
     let told = match (channels.len(), status["notification_missing"] == true) {
-        (0, _) => "no alerts configured: nobody will be notified of stops".to_owned(),
-        (count, true) => format!("{count} channels, and no rule tells them of stops"),
+        (0, _) => "no alert channel is configured: nobody is notified of stops".to_owned(),
+        (count, true) => format!("{count} channels, and no rule sends them stops"),
         (1, false) => "1 channel".to_owned(),
         (count, false) => format!("{count} channels"),
     };
@@ -123,7 +123,7 @@ fn text(status: &Value) -> String {
         ("channels", channels.map(open).join(", ")),
         ("agents", agents(&status["agents"])),
         ("loops", loops(status)),
-        ("in flight", cell(&status["in_flight"])),
+        ("in progress", cell(&status["in_flight"])),
         ("runs", cell(&status["runs"])),
         ("spent today", dollars(&status["spent_today"]["usd"])),
     ];

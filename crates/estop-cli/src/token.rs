@@ -28,17 +28,17 @@ enum Command {
     /// List active tokens
     List,
     Create(CreateArgs),
-    /// Take a token back, and end its sessions
+    /// Revoke a token, and end its sessions
     Revoke {
         /// The token's id; `estop token list` shows it
         #[arg(value_parser = NonEmptyStringValueParser::new())]
         id: String,
     },
-    /// Lost it? Make a new admin token and take all other admin tokens back; over the owner's socket only. People are told
+    /// Lost the admin token? Create a new one and revoke all other admin tokens; over the owner's socket only. Alerts are sent
     Reset,
 }
 
-/// Make a token; it is shown once
+/// Create a token; it is shown once
 #[derive(Debug, clap::Args)]
 struct CreateArgs {
     /// What it allows: admin everything, operator looking and stopping, viewer looking
@@ -47,7 +47,7 @@ struct CreateArgs {
     /// What people call it; the journal names it as who did something
     #[arg(long)]
     name: String,
-    /// It ends after so many days; never if left out
+    /// It expires after so many days; never if left out
     #[arg(long, value_name = "DAYS")]
     expires_in_days: Option<u32>,
 }
@@ -58,7 +58,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         Command::List => list(&args.daemon.daemon()?),
         Command::Create(new) => create(&args.daemon.daemon()?, new),
         Command::Revoke { id } => {
-            let done = |id| format!("Took back the token {id}: it opens nothing from here on.");
+            let done = |id| format!("Revoked token {id}: it is no longer accepted.");
             args.daemon.daemon()?.revoke("tokens", id, done)
         }
         Command::Reset => {
@@ -70,7 +70,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
 }
 
 fn list(daemon: &Daemon) -> anyhow::Result<()> {
-    let heading = ["id", "name", "role", "made", "ends", "last used"];
+    let heading = ["id", "name", "role", "created", "expires", "last used"];
     daemon.say(&daemon.get(path(&["tokens"]))?, |tokens| {
         table_of(&tokens["tokens"], "No tokens.", heading, |token| {
             [
@@ -94,7 +94,7 @@ fn create(daemon: &Daemon, new: &CreateArgs) -> anyhow::Result<()> {
     daemon.say(&token, |token| {
         let (role, name, id) = (&new.role, escaped(&new.name), cell(&token["id"]));
         format!(
-            "Token {name} with the role {role}, shown this once: {}\nIts id is {id}. Use it with --url and ESTOP_TOKEN, \
+            "Created token {name} with the role {role} (shown only once): {}\nIts id is {id}. Use it with --url and ESTOP_TOKEN, \
              or to log in.",
             cell(&token["token"])
         )
@@ -118,18 +118,18 @@ fn reset(daemon: &Daemon, place: &Whereabouts) -> anyhow::Result<()> {
     let from_env = gone.iter().any(|token| token["name"] == ENV_NAME);
     token["revoked"] = gone.iter().map(|token| token["id"].clone()).collect();
     daemon.say(&token, |token| {
-        let mut text = format!("New admin token, shown this once: {}", cell(&token["token"]));
+        let mut text = format!("New admin token (shown only once): {}", cell(&token["token"]));
         if problem.is_none() {
             text += &format!("\nAdmin tokens revoked: {}.", gone.len());
         }
         if from_env {
-            text += &format!("\nOne came from the variable {ENV_NAME}: change it there, or it is valid again after the next start.");
+            text += &format!("\nOne came from the variable {ENV_NAME}: change it there, or it is accepted again after the next start.");
         }
         text
     })?;
     problem.map_or(Ok(()), |error| {
         Err(error
-            .context("the new token is good, but not every other admin token was revoked: run this again"))
+            .context("the new token is valid, but not every other admin token was revoked: run this again"))
     })
 }
 

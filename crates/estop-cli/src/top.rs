@@ -173,7 +173,7 @@ fn carry_out(daemon: &Daemon, order: &Order) -> anyhow::Result<String> {
         Order::Kill => {
             let body = json!({"reason": "manual", "note": "estop top", "metadata": {"source": "cli"}});
             let done = daemon.send(Method::POST, path(&["emergency", "kill"]), Some(&body))?;
-            Ok(kill::summary(&done))
+            Ok(kill::summary(&done, &[]))
         }
     }
 }

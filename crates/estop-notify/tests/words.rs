@@ -73,7 +73,7 @@ fn all() -> Vec<AlertEvent> {
             "the journal writer does not run",
             "It has not moved for 30 s; requests are refused.",
         )),
-        system(of(AlertType::AdminToken, "", "Created with `estop token reset-admin` by uid 1000.")),
+        system(of(AlertType::AdminToken, "", "Created with `estop token reset` by uid 1000.")),
         system(AlertEvent { detail: checkpoint, ..event(AlertType::Checkpoint, "x", 9) }),
         cleared(AlertType::KillSwitch, "coder", 10),
         AlertEvent { phase: Phase::Cleared, id: "11.0".into(), ..button },

@@ -17,7 +17,7 @@ pub(super) struct Args {
     /// List its keys instead
     #[arg(long, conflicts_with = "revoke")]
     list: bool,
-    /// Take this key back instead
+    /// Revoke this key instead
     #[arg(long, value_name = "ID", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     revoke: Option<String>,
 }
@@ -35,7 +35,7 @@ fn make(daemon: &Daemon, name: &str) -> anyhow::Result<()> {
     let key = daemon.send(Method::POST, path(&["agents", name, "keys"]), None)?;
     daemon.say(&key, |key| {
         format!(
-            "Key of {}, shown this once: {}\nIts id is {}. The agent sends it as its API key.",
+            "Created a key for {} (shown only once): {}\nIts id is {}. The agent sends it as its API key.",
             escaped(name),
             cell(&key["key"]),
             cell(&key["id"])
@@ -45,9 +45,9 @@ fn make(daemon: &Daemon, name: &str) -> anyhow::Result<()> {
 
 fn show(daemon: &Daemon, name: &str) -> anyhow::Result<()> {
     let keys = daemon.get(path(&["agents", name, "keys"]))?;
-    let heading = ["id", "begins with", "made", "last used"];
+    let heading = ["id", "begins with", "created", "last used"];
     daemon.say(&keys, |keys| {
-        list(&keys["keys"], "It has no keys.", heading, |key| {
+        list(&keys["keys"], "No keys. With a key, estop can verify which agent is calling.", heading, |key| {
             [cell(&key["id"]), cell(&key["prefix"]), moment(&key["created_at"]), moment(&key["last_used_at"])]
         })
     })
@@ -58,5 +58,5 @@ fn revoke(daemon: &Daemon, name: &str, id: &str) -> anyhow::Result<()> {
     if daemon.json {
         return say_json(&json!({"id": id, "revoked": true}));
     }
-    say(&format!("Took back the key {} of {}: it opens nothing from here on.", escaped(id), escaped(name)))
+    say(&format!("Revoked key {} of {}: it is no longer accepted.", escaped(id), escaped(name)))
 }

@@ -40,7 +40,7 @@ fn loop_guard(agent: &Value) -> String {
 }
 
 pub(super) fn list(answer: &Value) -> String {
-    let heading = ["agent", "state", "loop guard", "score", "activity", "in flight", "today", "last seen"];
+    let heading = ["agent", "state", "loop guard", "score", "activity", "in progress", "today", "last seen"];
     let none = "No agents yet. An agent appears with its first call, or with `estop agents add NAME`.";
     table_of(&troubled_first(answer), none, heading, |agent| {
         [
@@ -68,10 +68,10 @@ pub(super) fn one(agent: &Value) -> String {
         ("preset", cell(&agent["preset"])),
         ("loop guard", loop_guard(agent)),
         ("score", cell(&agent["score"])),
-        ("mode", cell(&agent["mode"])),
+        ("activity", cell(&agent["mode"])),
         ("intensity", cell(&agent["intensity"])),
         ("health (of 1000)", cell(&agent["health"])),
-        ("in flight", cell(&agent["in_flight"])),
+        ("in progress", cell(&agent["in_flight"])),
         ("runs", cell(&agent["runs"])),
         ("spent today", spent("spent_today")),
         (

@@ -111,7 +111,9 @@ fn shown(rules: &Value) -> String {
         ]
     });
     if rules["everything"] == true {
-        return format!("{table}\nNo rule is in force: every channel is told of everything but checkpoints.");
+        return format!(
+            "{table}\nNo rule is in force: every channel receives every alert except checkpoints."
+        );
     }
     table
 }

@@ -58,12 +58,12 @@ impl Refusal {
     fn fix(&self) -> &'static str {
         match self.status {
             StatusCode::UNAUTHORIZED => {
-                " Put a good token into ESTOP_TOKEN or --token-file. On estop's own machine none is needed: leave out \
-                 --url, or make a new one there with `estop token reset`."
+                " Put a valid token into ESTOP_TOKEN or --token-file. On estop's own machine none is needed: leave out \
+                 --url, or create a new one there with `estop token reset`."
             }
             StatusCode::FORBIDDEN => {
-                " Put a token with that role into ESTOP_TOKEN or --token-file: `estop token create --role …` makes one. \
-                 Lost the admin token? On estop's own machine: `estop token reset`."
+                " Put a token with that role into ESTOP_TOKEN or --token-file; the first start wrote an admin token to the file \
+                 admin-token in the data directory. Lost it? On estop's own machine: `estop token reset`."
             }
             _ => "",
         }

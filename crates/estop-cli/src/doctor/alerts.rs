@@ -40,9 +40,9 @@ fn told(place: &Installation, channels: &Value) -> Finding {
     let count = each(&channels["channels"]).len();
     match (count, channels["told_of_stops"] == true) {
         (0, _) => AREA
-            .warning("no alerts configured: nobody will be notified when an agent is stopped", how_to_add()),
+            .warning("nobody is notified when an agent is stopped: there is no alert channel", how_to_add()),
         (_, false) => AREA.warning(
-            "nobody will be notified when an agent is stopped: no alert rule covers it",
+            "nobody is notified when an agent is stopped: no rule says so",
             format!("{} shows them; a rule needs the type kill_switch", place.command("alerts rules")),
         ),
         (_, true) => AREA.ok("somebody is notified when an agent is stopped"),

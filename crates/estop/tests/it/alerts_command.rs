@@ -47,14 +47,14 @@ fn house_with(alerts: &str) -> House {
 fn al_3_without_a_channel_every_command_says_what_to_add() {
     let house = house_with("");
     let _estop = house.start();
-    house.estop(&["alerts", "list"]).is(0, "nobody is told of anything").is(0, "alerts: {channels:");
+    house.estop(&["alerts", "list"]).is(0, "nobody is notified").is(0, "alerts: {channels:");
     house.estop(&["alerts", "log"]).is(0, "Nothing was sent yet.");
-    house.estop(&["alerts", "rules"]).is(0, "every channel is told of everything");
+    house.estop(&["alerts", "rules"]).is(0, "every channel receives every alert");
     house.estop(&["alerts", "test", "ops"]).is(1, "There is no channel `ops`");
-    house.estop(&["status"]).is(0, "no channel: nobody is told of stops");
+    house.estop(&["status"]).is(0, "no alert channel is configured: nobody is notified of stops");
     house.estop(&["agents", "add", "coder"]).is(0, "Added");
     let on = house.estop(&["agents", "kill-switch", "coder", "--on"]);
-    on.is(0, "Nobody would be told of a stop. `estop doctor` says how to change that.");
+    on.is(0, "nobody would be notified of a stop. `estop doctor` says how to change that.");
     let report = house.estop(&["doctor", "--offline", "--json"]).json();
     let of_alerts = report["findings"].as_array().unwrap().iter().find(|one| one["area"] == "alerts");
     let finding = of_alerts.unwrap();
@@ -117,7 +117,7 @@ fn al_1_rules_and_mutes_are_set_and_taken_away() {
     house.estop(&["alerts", "rules", "off", "none"]).is(1, "none");
     // A rule of something else alone: nobody is told of stops.
     set("{types: [budget]}").is(0, "is in force");
-    house.estop(&["status"]).is(0, "no rule tells them of stops");
+    house.estop(&["status"]).is(0, "no rule sends them stops");
     house.estop(&["doctor", "--offline"]).is(0, "no rule says so");
 
     let mute = [

@@ -72,7 +72,7 @@ fn ui_2_a_looping_agent_is_stopped_shown_and_switched_on_again() {
     house.estop(&["agents", "add", "stuck"]).is(1, "stuck");
     house.estop(&["agents", "kill-switch", "stuck"]).is(0, "is off: window 20");
     let on = house.estop(&["agents", "kill-switch", "stuck", "--on", "--window", "10", "--threshold", "4.5"]);
-    on.is(0, "is now on: window 10, threshold 4.5").is(0, "Nobody would be told");
+    on.is(0, "is now on: window 10, threshold 4.5").is(0, "nobody would be notified");
     let switch = house.estop(&["agents", "kill-switch", "stuck", "--json"]).json();
     assert_eq!((&switch["enabled"], &switch["window_size"]), (&true.into(), &10.into()));
     house.estop(&["agents", "kill-switch", "stuck", "--window", "3"]).is(1, "5 to 100");
@@ -80,8 +80,8 @@ fn ui_2_a_looping_agent_is_stopped_shown_and_switched_on_again() {
 
     loop_until_stopped(&estop, "stuck");
     let listed = house.estop(&["agents", "list", "--json"]).is(0, "").json();
-    assert_eq!(names(&listed["agents"]), ["default", "stuck"]);
-    let agent = &listed["agents"][1];
+    assert_eq!(names(&listed["agents"]), ["stuck"]);
+    let agent = &listed["agents"][0];
     assert_eq!(
         (&agent["active"], &agent["deactivated_by"]),
         (&false.into(), &"kill_switch".into()),
@@ -99,11 +99,11 @@ fn ui_2_a_looping_agent_is_stopped_shown_and_switched_on_again() {
     let status = house.estop(&["status", "--json"]).is(0, "").json();
     assert_eq!((&status["state"], &status["agents"]["deactivated"]), (&"running".into(), &1.into()));
 
-    house.estop(&["agents", "activate", "stuck"]).is(0, "stuck is active.");
+    house.estop(&["agents", "activate", "stuck"]).is(0, "Agent stuck was reactivated by owner.");
     assert_eq!(ask(&estop, "stuck", "Something else"), 200);
-    house.estop(&["agents", "pause", "stuck"]).is(0, "stuck is paused.");
+    house.estop(&["agents", "pause", "stuck"]).is(0, "Agent stuck is paused");
     assert_eq!(ask(&estop, "stuck", "And now?"), 429);
-    house.estop(&["agents", "resume", "stuck"]).is(0, "stuck is active.");
+    house.estop(&["agents", "resume", "stuck"]).is(0, "Agent stuck was resumed by owner.");
     house.estop(&["agents", "deactivate", "stuck", "--json"]).is(0, "\"manual\"");
     house.estop(&["agents", "remove", "stuck"]).is(0, "Removed stuck");
     house.estop(&["agents", "show", "stuck"]).is(1, "There is no agent `stuck`.");
@@ -130,7 +130,7 @@ fn ui_2_without_a_daemon_commands_end_with_3_and_say_how_to_start_it() {
     // Left behind by a killed process.
     let estop = house.start();
     drop(estop);
-    house.estop(&["status"]).is(3, "nobody listens behind");
+    house.estop(&["status"]).is(3, "nobody listens on");
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn ks_5_a_token_reset_over_the_owners_socket_makes_the_old_token_worthless() {
 
     let viewer = house.estop(&["token", "create", "--role", "viewer", "--name", "wall", "--json"]).json();
     let viewer_token = viewer["token"].as_str().unwrap();
-    house.estop_as(&estop, viewer_token, &["agents", "list"]).is(0, "default");
+    house.estop_as(&estop, viewer_token, &["agents", "list"]).is(0, "No agents yet");
     house.estop_as(&estop, viewer_token, &["agents", "add", "a"]).is(1, "needs a token with the role admin");
     house.estop(&["token", "list"]).is(0, "wall");
 
@@ -218,7 +218,7 @@ fn ks_5_a_token_reset_over_the_owners_socket_makes_the_old_token_worthless() {
     let listed = finish(&mut house.command(&by_file)).json();
     assert_eq!(listed["tokens"].as_array().unwrap().len(), 2, "the viewer's stays: {listed}");
     house.estop_as(&estop, viewer_token, &["status"]).is(0, "RUNNING");
-    house.estop(&["token", "revoke", viewer["id"].as_str().unwrap()]).is(0, "Took back");
+    house.estop(&["token", "revoke", viewer["id"].as_str().unwrap()]).is(0, "Revoked");
     house.estop_as(&estop, viewer_token, &["status"]).is(1, "revoked");
     house.estop(&["token", "revoke", reset["id"].as_str().unwrap()]).is(1, "last admin token");
 }
@@ -230,8 +230,8 @@ fn ui_2_keys_runs_spend_and_escalations_can_be_looked_at() {
     assert_eq!(ask(&estop, "a", "Hello"), 200);
     let key = house.estop(&["agents", "key", "a", "--json"]).is(0, "estop_key_").json();
     house.estop(&["agents", "key", "a", "--list"]).is(0, key["id"].as_str().unwrap());
-    house.estop(&["agents", "key", "a", "--revoke", key["id"].as_str().unwrap()]).is(0, "Took back");
-    house.estop(&["agents", "key", "a", "--list"]).is(0, "no keys");
+    house.estop(&["agents", "key", "a", "--revoke", key["id"].as_str().unwrap()]).is(0, "Revoked");
+    house.estop(&["agents", "key", "a", "--list"]).is(0, "No keys");
     house.estop(&["agents", "key", "a", "--revoke", "k-none"]).is(1, "There is no key");
     for by in ["day", "agent", "model", "run", "issue", "role", "label"] {
         house.estop(&["spend", "--by", by]).is(0, "");
@@ -321,8 +321,8 @@ fn st_1_a_backup_of_a_running_estop_is_restored_and_what_was_there_is_kept() {
 
     let estop = house.start();
     let agents = house.estop(&["agents", "list", "--json"]).json();
-    assert_eq!(names(&agents["agents"]), ["default", "early"], "what came after the copy is gone");
-    assert_eq!(agents["agents"][1]["active"], false);
+    assert_eq!(names(&agents["agents"]), ["early"], "what came after the copy is gone");
+    assert_eq!(agents["agents"][0]["active"], false);
     assert_eq!(ask(&estop, "early", "Hello"), 400);
     house.estop(&["journal", "verify"]).is(0, "Whole");
     estop.end();
@@ -335,10 +335,7 @@ fn st_1_a_backup_of_a_running_estop_is_restored_and_what_was_there_is_kept() {
         }
     }
     let _estop = house.start();
-    assert_eq!(
-        names(&house.estop(&["agents", "list", "--json"]).json()["agents"]),
-        ["default", "early", "late"]
-    );
+    assert_eq!(names(&house.estop(&["agents", "list", "--json"]).json()["agents"]), ["early", "late"]);
 }
 
 #[test]
@@ -394,15 +391,15 @@ fn ks_5_the_canary_of_the_proof_test_is_in_no_list_unless_asked_for() {
     house.estop(&["prooftest"]).is(0, "");
     soon(&house, &["agents", "show", "estop-canary"], "estop-canary");
     let listed = house.estop(&["agents", "list", "--json"]).json();
-    assert_eq!(names(&listed["agents"]), ["a", "default"]);
+    assert_eq!(names(&listed["agents"]), ["a"]);
     assert_eq!(total(), before);
     let asked = |path: &str| -> Value { serde_json::from_str(&house.owner("GET", path, "").1).unwrap() };
-    assert_eq!(names(&asked("/api/agents?canary=true")["agents"]), ["a", "default", "estop-canary"]);
+    assert_eq!(names(&asked("/api/agents?canary=true")["agents"]), ["a", "estop-canary"]);
     // It takes no place on a page, and hides nobody behind it.
     assert_eq!(ask(&estop, "z", "Hello"), 200);
     soon(&house, &["agents", "list", "--json"], "\"z\"");
     let page = asked("/api/agents?after=a&limit=1");
-    assert_eq!((names(&page["agents"]), &page["next"]), (vec!["default"], &"default".into()));
+    assert_eq!((names(&page["agents"]), &page["next"]), (vec![], &"default".into()));
     let page = asked("/api/agents?after=default&limit=1");
     assert_eq!((names(&page["agents"]), &page["next"]), (vec!["z"], &Value::Null));
 }

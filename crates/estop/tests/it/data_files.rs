@@ -58,7 +58,7 @@ fn is_noticed(what: &str, damage: impl FnOnce(&House)) {
     assert_eq!(house.model.requests(), seen, "{what}: the model was asked");
     // Also for those who open the gate again without looking.
     house.estop(&["doctor"]).is(1, "removed, cut or replaced");
-    house.estop(&["kill"]).is(0, "SHUTDOWN");
+    house.estop(&["kill"]).is(0, "Everything is stopped");
     estop.kill_9();
     let estop = house.start();
     assert_ne!(estop.ask("a", "Hello").unwrap().0, 200, "{what}: the stop was lost");
@@ -112,7 +112,7 @@ fn ks_3_the_lock_the_socket_and_the_latch_are_missed_and_made_anew() {
         house.until_pressed();
         let (_, status) = house.owner("GET", "/api/emergency/status", "");
         assert!(status.contains("\"source\":\"data_files\"") && status.contains("was removed"), "{status}");
-        house.estop(&["kill"]).is(0, "SHUTDOWN");
+        house.estop(&["kill"]).is(0, "Everything is stopped");
         house.estop(&["emergency", "restart"]).is(0, "SAFE_MODE");
         house.estop(&["emergency", "clear"]).is(0, "RUNNING");
         assert_eq!(estop.ask("c", "Hello").unwrap().0, 200, "{name}");

@@ -119,7 +119,7 @@ fn ui_2_a_running_estop_with_everything_in_place_is_fine() {
         "estop.yaml can be used",
         "it runs and answers",
         "its store answers",
-        "the stop was tried out",
+        "the emergency stop was tested",
         "the database is whole",
         "the journal has ",
         "the latch can be read",
@@ -131,7 +131,7 @@ fn ui_2_a_running_estop_with_everything_in_place_is_fine() {
         assert_eq!(findings(&report, "ok", fine).len(), 1, "{fine}: {report:#}");
     }
     // Nobody is told of stops in this configuration.
-    assert_eq!(findings(&report, "warning", "nobody is told").len(), 1, "{report:#}");
+    assert_eq!(findings(&report, "warning", "nobody is notified").len(), 1, "{report:#}");
     let text = visit(&house, &[]);
     text.is(0, "Nothing is wrong");
     assert!(!text.out.contains("it runs and answers"), "{}", text.out);

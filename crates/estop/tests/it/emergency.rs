@@ -72,7 +72,8 @@ fn ks_5_unlocking_needs_an_admin_token_also_over_the_owners_socket() {
     at_socket(&["kill", "--admin-token", "estop_admin_wrong"]).is(1, "not known");
     assert_eq!(ask(&estop, "a1"), 200, "a wrong token stops nothing");
     let mut stale = house.command(&["kill", "--data-dir", "data"]);
-    finish(stale.env("ESTOP_TOKEN", "stale").env("ESTOP_ADMIN_TOKEN", "stale")).is(0, "SHUTDOWN");
+    finish(stale.env("ESTOP_TOKEN", "stale").env("ESTOP_ADMIN_TOKEN", "stale"))
+        .is(0, "Everything is stopped");
     for step in ["restart", "clear"] {
         at_socket(&["emergency", step]).is(1, "needs an admin token").is(1, "estop token reset");
         at_socket(&["emergency", step, "--admin-token", "estop_admin_wrong"]).is(1, "not known");
@@ -95,7 +96,7 @@ fn ks_5_a_lost_token_is_replaced_over_the_owners_socket() {
     let house = House::new("");
     let estop = house.start();
     let old = estop.token();
-    house.estop(&["kill"]).is(0, "SHUTDOWN");
+    house.estop(&["kill"]).is(0, "Everything is stopped");
     let reset = house.estop(&["token", "reset", "--json"]).json();
     let new = reset["token"].as_str().unwrap();
     assert_eq!(house.admin_token(), None, "what is in it opens nothing any more");
@@ -109,9 +110,9 @@ fn ks_5_a_lost_token_is_replaced_over_the_owners_socket() {
 fn ks_5_a_kill_in_between_is_not_cleared_by_who_did_not_see_it() {
     let house = House::new("");
     let estop = house.start();
-    house.estop(&["kill"]).is(0, "SHUTDOWN");
+    house.estop(&["kill"]).is(0, "Everything is stopped");
     let seen = house.estop(&["emergency", "status", "--json"]).json()["epoch"].to_string();
-    house.estop(&["kill", "--note", "again"]).is(0, "SHUTDOWN");
+    house.estop(&["kill", "--note", "again"]).is(0, "Everything is stopped");
     let refused = house.estop(&["emergency", "restart", "--epoch", &seen, "--json"]);
     assert_eq!(refused.is(1, "newer kill").json()["status"], 409);
     house.estop(&["emergency", "restart"]).is(0, "SAFE_MODE");
@@ -126,14 +127,14 @@ fn ks_6_over_the_admin_port_with_a_token() {
     house.estop_at(&estop, &["kill"]).is(1, "ESTOP_TOKEN");
     house.estop_at(&estop, &["kill", "--admin-token", "estop_admin_wrong"]).is(1, "");
     assert_eq!(ask(&estop, "a1"), 200);
-    house.estop_at(&estop, &["kill", "--channel", "llm", "--admin-token", &token]).is(0, "RUNNING");
+    house.estop_at(&estop, &["kill", "--channel", "llm", "--admin-token", &token]).is(0, "Stopped: llm (");
     assert_ne!(ask(&estop, "a1"), 200);
     let mut by_variable = house.command(&["emergency", "clear", "--url", estop.admin()]);
     finish(by_variable.env("ESTOP_ADMIN_TOKEN", &token)).is(0, "RUNNING");
     assert_eq!(ask(&estop, "a1"), 200);
     house
         .estop_at(&estop, &["kill", "--reason", "no such reason", "--admin-token", &token])
-        .is(0, "SHUTDOWN");
+        .is(0, "Everything is stopped");
     let status = house.estop(&["emergency", "status", "--json"]).json();
     assert_eq!((&status["reason"], &status["note"]), (&"manual".into(), &"no such reason".into()));
     let admin = estop.admin().to_owned();
@@ -253,7 +254,7 @@ fn ks_5_two_who_kill_an_estop_that_hangs_are_not_taken_for_it() {
 fn ks_5_a_channel_killed_in_safe_mode_without_an_estop_stays_shut_when_it_is_cleared() {
     let house = House::new("");
     let estop = house.start();
-    house.estop(&["kill"]).is(0, "SHUTDOWN");
+    house.estop(&["kill"]).is(0, "Everything is stopped");
     house.estop(&["emergency", "restart"]).is(0, "SAFE_MODE");
     estop.end();
     house.estop(&["kill", "--channel", "llm"]).is(0, "no estop runs");
@@ -267,7 +268,7 @@ fn ks_3_a_restart_and_a_clear_say_that_they_are_on_the_disk() {
     let house = House::new("");
     let estop = house.start();
     for _ in 0..5 {
-        house.estop(&["kill"]).is(0, "SHUTDOWN");
+        house.estop(&["kill"]).is(0, "Everything is stopped");
         for step in ["restart", "clear"] {
             assert_eq!(
                 house.estop(&["emergency", step, "--json"]).is(0, "").json()["persisted"],
@@ -287,7 +288,7 @@ fn ks_5_a_mistake_in_the_configuration_keeps_nobody_from_a_kill() {
         std::fs::write(house.folder.path().join("later.yaml"), format!("data_dir: data # here\n{file}"))
             .unwrap();
         let mut command = house.command(&["kill", "--config", "later.yaml"]);
-        finish(command.env(variable.0, variable.1)).is(0, "SHUTDOWN");
+        finish(command.env(variable.0, variable.1)).is(0, "Everything is stopped");
         house.estop(&["emergency", "restart"]).is(0, "SAFE_MODE");
         house.estop(&["emergency", "clear"]).is(0, "RUNNING");
     };

@@ -131,7 +131,7 @@ fn st_1_an_older_or_missing_database_brings_back_no_revoked_key_and_no_older_rul
     let old = tempfile::tempdir().unwrap();
     std::fs::copy(house.data().join("estop.db"), old.path().join("estop.db")).unwrap();
     let estop = house.start();
-    house.estop(&["agents", "key", "lost", "--revoke", lost["id"].as_str().unwrap()]).is(0, "Took back");
+    house.estop(&["agents", "key", "lost", "--revoke", lost["id"].as_str().unwrap()]).is(0, "Revoked");
     house.estop_reading(&["policy", "set", "strict", "-"], "limits: {max_turns: 1}").is(0, "");
     estop.kill_9();
     for is_older in [true, false] {

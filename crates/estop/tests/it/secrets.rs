@@ -233,7 +233,7 @@ fn commands(stage: &mut Stage, to: &Daemon, admin: &str) {
     stage.command(&["status", "--url", &url, "--token-file", "token.txt"], &[]);
     let create = ["token", "create", "--role", "viewer", "--name", "by-command", "--data-dir", "data"];
     let made = stage.command_told(&create, &[]);
-    stage.shown_once("token of a command", &made, "shown this once: ");
+    stage.shown_once("token of a command", &made, "(shown only once): ");
     let made = stage.command_told(&["agents", "key", "keyed", "--data-dir", "data"], &[]);
     let at = made.find("estop_key_").unwrap_or_else(|| panic!("{made}"));
     stage.shown_once("key of a command", &made, &made[..at]);

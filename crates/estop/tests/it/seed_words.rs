@@ -50,7 +50,10 @@ fn tw_5_a_soft_suspend_and_a_hard_stop_say_why_and_what_to_do() {
     let incidents = get(&house, "/api/incidents?agent=coder")["incidents"].clone();
     assert_eq!((&incidents[0]["kind"], &incidents[0]["summary"]), (&json!("health"), &json!(why)));
     let (status, said) = estop.ask("coder", "Hello").unwrap();
-    assert!(status == 429 && said.contains("then resume the agent."), "{status} {said}");
+    assert!(
+        status == 429 && said.contains("A person must review what agent coder did and resume it."),
+        "{status} {said}"
+    );
     assert_eq!(house.estop(&["agents", "resume", "coder"]).code, 0);
     // Calls that were allowed before the pause still end: from 800, thirteen more failures end below 300.
     let open: Vec<Value> = (20..33)
