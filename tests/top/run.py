@@ -176,7 +176,9 @@ def shows_every_agent_the_stopped_first(t):
     t.see(r"^ ?AGENT +STATE +WHY +REQS +TODAY")
     order = re.findall(r"^ ?(coder|stuck|tester)\b", t.screen(), re.M)
     assert order[0] == "stuck" and sorted(order[1:]) == ["coder", "tester"], order
-    assert re.search(r"stopped +Loop", t.row("stuck")) and "active" in t.row("coder"), t.screen()
+    assert re.search(r"stopped +Loop", t.row("stuck")), t.screen()
+    # The fake model's answers are as long as they are: the gate, which only watches, may have something to say.
+    assert re.search(r"active|watched", t.row("coder")), t.screen()
     t.see(r"2 of 3 agents running · 1 stopped")
     t.see(r"1 open incident\b")
     t.see(r"EVENTS \(UTC")
