@@ -61,7 +61,7 @@ impl Kind {
             Kind::Invalid => (S::BAD_REQUEST, "invalid", "A value does not fit"),
             Kind::Unauthenticated => (S::UNAUTHORIZED, "unauthenticated", "Authentication required"),
             Kind::Forbidden => (S::FORBIDDEN, "forbidden", "Not with this token"),
-            Kind::NotFound => (S::NOT_FOUND, "not_found", "There is no such thing"),
+            Kind::NotFound => (S::NOT_FOUND, "not_found", "Not found"),
             Kind::MethodNotAllowed => (S::METHOD_NOT_ALLOWED, "method_not_allowed", "Not with this method"),
             Kind::Conflict => (S::CONFLICT, "conflict", "Not in this state"),
             Kind::ChangedInBetween => {

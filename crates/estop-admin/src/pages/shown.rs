@@ -393,8 +393,13 @@ pub(super) fn sentence(detail: &Value) -> String {
             value.to_string()
         }
     };
-    let parts: Vec<String> =
-        fields.iter().map(|(key, value)| format!("{}: {}", key.replace('_', " "), plain(value))).collect();
+    let told = fields.iter().filter(|(_, value)| !value.is_null());
+    let parts: Vec<String> = told
+        .map(|(key, value)| match key.as_str() {
+            "by" | "guard" => format!("{key} {}", plain(value)),
+            _ => format!("{}: {}", key.replace('_', " "), plain(value)),
+        })
+        .collect();
     parts.join(", ").chars().take(300).collect()
 }
 
@@ -490,6 +495,7 @@ mod tests {
         let tripped = json!({"limit": {"current": 5, "limit": "tool_calls", "max": 5}, "run": "nightly"});
         assert_eq!(said(tripped), "max tool calls (5/5), run nightly");
         assert_eq!(said(json!({"reason": "because", "account": "x"})), "because");
-        assert_eq!(said(json!({"guard": "gate"})), "guard: gate");
+        assert_eq!(said(json!({"guard": "gate"})), "guard gate");
+        assert_eq!(said(json!({"by": "ada", "note": null})), "by ada");
     }
 }
