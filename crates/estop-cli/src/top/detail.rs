@@ -71,9 +71,12 @@ fn section<'a>(
 
 fn properties(agent: &Value) -> Vec<String> {
     let guard = if agent["kill_switch_enabled"] == true { "on" } else { "off (loops are only watched)" };
-    let spent = |key: &str| match &agent[key] {
-        Value::Null => "-".to_owned(),
-        amount => format!("{}, {} tokens", dollars(&amount["usd"]), cell(&amount["tokens"])),
+    let spent = |key: &str| {
+        let amount = &agent[key];
+        if amount.is_null() {
+            return "-".to_owned();
+        }
+        format!("{}, {} tokens", dollars(&amount["usd"]), cell(&amount["tokens"]))
     };
     let pair = |name: &str, value: String| format!("{name:<16} {value}");
     vec![

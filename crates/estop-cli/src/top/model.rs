@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn ui_2_what_stopped_an_agent_comes_before_its_state_and_who_works_needs_no_reason() {
         let model = model();
-        let [stuck, calm] = model.seen.agents.as_slice() else { panic!("two agents") };
+        let (stuck, calm) = (&model.seen.agents[0], &model.seen.agents[1]);
         assert_eq!(model.why(stuck), ["Loop: 5 times.", "Activate it."]);
         assert_eq!(model.why(calm), Vec::<&str>::new());
     }
