@@ -272,7 +272,7 @@ async fn incident(
         Ok::<_, Problem>((found, kept))
     });
     let (found, kept) = found.await?;
-    let story = Story::of(&app, &found, kept, caller.role);
+    let story = Story::of(&app, &found, kept.as_ref(), caller.role);
     let version = found.version;
     Ok(Tagged(version, IncidentWithStepsOut { incident: IncidentOut::of(&app, found), story }))
 }

@@ -128,9 +128,9 @@ pub(crate) struct InFlightOut {
 
 impl Story {
     /// What is kept of an incident, as far as this role may see it.
-    pub(crate) fn of(app: &App, incident: &Incident, kept: Option<Evidence>, role: TokenRole) -> Story {
+    pub(crate) fn of(app: &App, incident: &Incident, kept: Option<&Evidence>, role: TokenRole) -> Story {
         let proof = kept_json(&incident.evidence);
-        let (steps, steps_missing) = visible(kept.as_ref(), role, app, incident);
+        let (steps, steps_missing) = visible(kept, role, app, incident);
         let stretch = &proof["stretch"];
         let wasted = stretch["ms"].as_u64().map(|ms| WasteOut {
             steps: stretch["steps"].as_u64().unwrap_or(0),
@@ -146,7 +146,7 @@ impl Story {
             sentence: sentence(incident, &proof, &steps),
             what_to_do: what_to_do(app, incident, &proof),
             evidence_mode: (!steps.steps.is_empty()).then(|| steps.mode.name()),
-            evidence_stored_at: kept.as_ref().map(|kept| moment(kept.stored_at)),
+            evidence_stored_at: kept.map(|kept| moment(kept.stored_at)),
             cost: amount(NanoUsd(usd), steps.steps.iter().map(tokens).sum()),
             wasted,
             task: steps.task.map(Into::into),

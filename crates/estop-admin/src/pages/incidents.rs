@@ -203,7 +203,7 @@ pub(super) async fn one(
         Ok(OnePage {
             frame: Frame::of(app, &caller, "/incidents", &incident.summary)?,
             story: story::Shown::of(
-                Story::of(app, &incident, kept, caller.role),
+                Story::of(app, &incident, kept.as_ref(), caller.role),
                 &moment(incident.opened_at),
             ),
             i: Row::of(&incident, app.now()),
