@@ -46,7 +46,7 @@ impl List<'_> {
                 }
             }
             Value::Variable(inner) if !matches!(inner.value, Value::Nothing | Value::Scalar(_)) => {
-                self.add(inner)
+                self.add(inner);
             }
             Value::Variable(_) | Value::Scalar(_) => self.take(node),
             // A section that is left empty says nothing.

@@ -20,10 +20,6 @@ pub struct Queued {
 
 /// What a record says.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all are of agents, and a box would be an allocation for each"
-)]
 pub enum Recorded {
     /// Of an agent.
     Agent {
