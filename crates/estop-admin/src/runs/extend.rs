@@ -40,7 +40,7 @@ pub(super) async fn extend(
     let asked = Arc::clone(&app);
     app.work(move || {
         let agent = path.id.split_once(':').map_or(&*path.id, |(agent, _)| agent);
-        let open = unresolved(&asked, &agent);
+        let open = unresolved(&asked, agent);
         let run = step(&asked, &path.id, |_| RunStep::Extend, &caller)?;
         let resolved = open.resolved(&asked)?;
         let which =
