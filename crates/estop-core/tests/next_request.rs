@@ -180,19 +180,15 @@ fn a_life(seed: u64, seen: &mut std::collections::BTreeMap<&'static str, u32>) {
         {
             event.what = EventKind::AgentActivated { by: "test".into() };
         }
-        match &mut event.what {
-            EventKind::PolicyChanged { policy, .. } => **policy = rules(&mut random),
-            EventKind::RequestReceived(request) => {
-                let models = ["good-one", "good-but-not-this", "bad", ""];
-                let model = models[random.below(4) as usize];
-                request.model = (!model.is_empty()).then(|| model.into());
-            }
-            EventKind::Tick => {
-                let guard = Guard::SWITCHES[random.below(Guard::SWITCHES.len() as u64) as usize];
-                let (by, note) = ("test".into(), None);
-                event.what = EventKind::GuardSnoozed { by, guard, for_ms: 600_000, until: 0, note };
-            }
-            _ => {}
+        if let EventKind::RequestReceived(request) = &mut event.what {
+            let models = ["good-one", "good-but-not-this", "bad", ""];
+            let model = models[random.below(4) as usize];
+            request.model = (!model.is_empty()).then(|| model.into());
+        }
+        if matches!(event.what, EventKind::Tick) {
+            let guard = Guard::SWITCHES[random.below(Guard::SWITCHES.len() as u64) as usize];
+            let (by, note) = ("test".into(), None);
+            event.what = EventKind::GuardSnoozed { by, guard, for_ms: 600_000, until: 0, note };
         }
         agent.tell(now, &event);
         let (gate, fleet) = (gate(&mut random), fleet(&mut random));

@@ -212,7 +212,6 @@ pub(super) fn limits(run: &RunView, limits: &Limits) -> Vec<Meter> {
     .collect()
 }
 
-/// What an agent spent today, where no cap of the day stands beside it; a month's is no measure of a day.
 /// A budget that has seen a later day than today, because the clock was ahead.
 pub(super) struct BudgetAhead {
     pub(super) day: String,
@@ -467,8 +466,8 @@ mod tests {
     fn ui_1_money_and_numbers_have_the_digits_people_read() {
         let usd = |nano: u64| money(NanoUsd(nano));
         assert_eq!([usd(0), usd(1), usd(4_210_000)], ["$0.00", "<$0.0001", "$0.0042"]);
-        assert_eq!([usd(99_990_000), usd(990_825_000)], ["$0.0999", "$0.99"]);
-        assert_eq!(usd(1_234_567_890_000_000), "$1,234,567.89");
+        let sums = [usd(99_990_000), usd(990_825_000), usd(1_234_567_890_000_000)];
+        assert_eq!(sums, ["$0.0999", "$0.99", "$1,234,567.89"]);
         assert_eq!([grouped(0), grouped(999), grouped(1_000)], ["0", "999", "1,000"]);
     }
 

@@ -151,7 +151,7 @@ fn al_1_a_loop_is_told_once_with_its_evidence_and_its_end() {
         "Loop score",
         "similar prompts",
         "estop agents activate coder",
-        "https://estop.example.com/agents/coder",
+        "https://estop.example.com/incidents/coder-",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }

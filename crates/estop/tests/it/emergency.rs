@@ -69,14 +69,15 @@ fn ks_5_unlocking_needs_an_admin_token_also_over_the_owners_socket() {
     let estop = house.start();
     let token = estop.token();
     let at_socket = |args: &[&str]| finish(house.command(args).args(["--data-dir", "data"]));
-    at_socket(&["kill", "--admin-token", "estop_admin_wrong"]).is(1, "not known");
+    at_socket(&["kill", "--admin-token", "estop_admin_wrong"]).is(1, "Unknown, revoked or expired token");
     assert_eq!(ask(&estop, "a1"), 200, "a wrong token stops nothing");
     let mut stale = house.command(&["kill", "--data-dir", "data"]);
     finish(stale.env("ESTOP_TOKEN", "stale").env("ESTOP_ADMIN_TOKEN", "stale"))
         .is(0, "Everything is stopped");
     for step in ["restart", "clear"] {
         at_socket(&["emergency", step]).is(1, "needs an admin token").is(1, "estop token reset");
-        at_socket(&["emergency", step, "--admin-token", "estop_admin_wrong"]).is(1, "not known");
+        at_socket(&["emergency", step, "--admin-token", "estop_admin_wrong"])
+            .is(1, "Unknown, revoked or expired token");
     }
     assert_eq!(house.owner_with(None, "POST", "/api/emergency/restart", "{}").0, 403);
     let operator = house.estop(&["token", "create", "--role", "operator", "--name", "op", "--json"]).json();
