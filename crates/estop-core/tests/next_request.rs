@@ -180,6 +180,9 @@ fn a_life(seed: u64, seen: &mut std::collections::BTreeMap<&'static str, u32>) {
         {
             event.what = EventKind::AgentActivated { by: "test".into() };
         }
+        if let EventKind::PolicyChanged { policy, .. } = &mut event.what {
+            **policy = rules(&mut random);
+        }
         if let EventKind::RequestReceived(request) = &mut event.what {
             let models = ["good-one", "good-but-not-this", "bad", ""];
             let model = models[random.below(4) as usize];
