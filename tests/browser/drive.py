@@ -221,7 +221,7 @@ def ui_1_every_page_without_data_says_what_to_do_next(house, browser, _):
         assert browser.one("#content").text.strip(), path
         assert browser.one("nav [aria-current=page]").is_displayed(), path
     browser.go("/")
-    browser.sees("default")
+    browser.sees("No agent has called yet")
     browser.go("/incidents").sees("No unresolved incident")
     browser.go("/needs-human").sees("Nothing needs a human")
     assert browser.complaints() == [], browser.complaints()
@@ -242,7 +242,9 @@ def ui_1_every_page_with_data(house, browser, _):
     browser.go("/incidents")
     browser.one("#content td.name a").click()
     browser.sees("similar prompts")
-    browser.sees("Same prompt")
+    browser.sees("Steps up to the stop")
+    browser.sees("repeats:", "ol.steps")
+    browser.sees("Two of the repeats, side by side")
     assert browser.complaints() == [], browser.complaints()
 
 
@@ -302,7 +304,7 @@ def al_3_a_missing_alert_is_said(house, browser, _):
     assert browser.button("Copy").is_displayed()
     assert browser.complaints() == [], browser.complaints()
     with with_receiver(house):
-        browser.go("/alerts").sees("Somebody is told", "h1 + p")
+        browser.go("/alerts").sees("Somebody is notified", "h1 + p")
         assert "nobody will be notified" not in browser.go("/").text()
         assert "nobody will be notified" not in browser.go("/agents/coder").text()
 
@@ -330,7 +332,7 @@ def al_1_alerts_are_muted_and_rules_switched_off(house, browser, axe):
     with with_receiver(house, rules={"stops": {"types": ["kill_switch"], "channels": ["own"]}}):
         browser.log_in().go("/alerts").sees("in force", "table.cards:has([aria-label='Switch off stops'])")
         browser.press("Switch off")
-        browser.sees("No rule is in force: every channel is told of everything but checkpoints.")
+        browser.sees("No rule is in force: every channel receives every alert except checkpoints.")
         browser.press("Delete", answer=True)
         browser.sees("in force", "#rules ~ .scroll")
         browser.press("Switch off")
@@ -465,7 +467,7 @@ def se_2_a_tab_without_the_secret_looks_asks_the_others_and_can_log_in(house, br
     driver.execute_script("sessionStorage.removeItem('estop-csrf')")
     browser.go("/agents/stuck")
     until(lambda: driver.execute_script("return document.body.classList.contains('is-read-only')"), "it says that it only looks")
-    browser.sees("This tab can look, not act", ".read-only")
+    browser.sees("This tab is view-only", ".read-only")
     browser.press("Reactivate", answer=True)
     browser.sees("cookie alone lets you look", "#says")
     browser.one("#log-in-here").click()
@@ -711,7 +713,7 @@ def ui_5_rules_are_changed_in_the_page_and_nothing_of_others_is_lost(house, brow
 
 def ui_1_a_key_is_made_shown_once_and_taken_back(house, browser, _):
     house.ask("coder", "Write a parser.")
-    browser.log_in().go("/agents/coder").sees("No key.")
+    browser.log_in().go("/agents/coder").sees("No keys.")
     browser.press("Create key")
     key = until(lambda: browser.text("#secret-text"), "the new key")
     assert browser.one("#secret").is_displayed()
@@ -727,7 +729,7 @@ def ui_1_a_key_is_made_shown_once_and_taken_back(house, browser, _):
     assert len(keys()) == 1
     browser.one("[data-call*='/keys/']").click()
     until(browser.alert, "a question").accept()
-    browser.sees("No key.")
+    browser.sees("No keys.")
     assert keys() == []
     assert browser.complaints() == [], browser.complaints()
 
@@ -738,7 +740,7 @@ def ui_1_a_viewer_sees_rules_and_presets_and_cannot_change_them(house, browser, 
     _, made = house.api("POST", "/api/tokens", {"name": "looker", "role": "viewer"})
     _, found = house.api("GET", "/api/incidents")
     browser.log_in(made["token"])
-    for path, says in (("/agents/stuck", "Rules"), ("/settings", "Preset watch"), (f"/incidents/{found['incidents'][0]['id']}", "Matching requests")):
+    for path, says in (("/agents/stuck", "Rules"), ("/settings", "Preset watch"), (f"/incidents/{found['incidents'][0]['id']}", "Steps up to the stop")):
         browser.go(path).sees(says)
         acting = browser.all("[data-rules], [data-takes-back], [data-effect], [data-opens], [data-shows], dialog, #keys")
         assert acting == [], f"{path}: {[a.get_attribute('outerHTML')[:90] for a in acting]}"

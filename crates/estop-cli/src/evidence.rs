@@ -35,7 +35,7 @@ pub(super) fn text(incident: &Value) -> String {
         put_step(&mut lines, step);
     }
     if !each(&incident["in_flight"]).is_empty() {
-        lines.push("\nUnder way when it was stopped:".to_owned());
+        lines.push("\nIn progress when it was stopped:".to_owned());
     }
     for open in each(&incident["in_flight"]) {
         let end = if open["was_cut"] == true { "estop ended it" } else { "not over by then" };

@@ -97,7 +97,7 @@ async fn ev_1_the_page_of_an_incident_is_not_hurt_by_what_agents_say() {
     let page = plane.get("/incidents/i1").await.expect(200).text();
     assert!(!page.contains("<script>alert") && !page.contains(['\u{202e}', '\u{1b}', '\u{0}']));
     let order =
-        ["a0 called get_weather(", "What to do", "Steps up to the stop", "side by side", "Under way when"];
+        ["a0 called get_weather(", "What to do", "Steps up to the stop", "side by side", "In progress when"];
     let places: Vec<usize> = order.iter().map(|text| page.find(text).unwrap_or(usize::MAX)).collect();
     assert!(places.is_sorted() && places.last() < Some(&usize::MAX), "{places:?}");
     assert!(page.contains("differs") && page.contains("the same"), "Berlin and Bonn, one result");

@@ -200,13 +200,17 @@ fn ui_2_every_command_that_a_running_estop_prints_works_as_printed() {
     {
         assert!(printed.iter().any(|command| command.contains(expected)), "{expected}: {printed:?}");
     }
+    let (_, incidents) = house.owner("GET", "/api/incidents", "");
+    let incidents: serde_json::Value = serde_json::from_str(&incidents).unwrap();
+    let incident = incidents["incidents"][0]["id"].as_str().unwrap();
     // What lets things go on comes last, and restarting needs a pressed button.
     let (last, first): (Vec<String>, Vec<String>) = printed
         .into_iter()
         .partition(|command| command.contains("emergency ") || command.starts_with("estop kill"));
     for command in first.iter().filter(|command| !command.contains("issue-42")) {
-        // Where any agent can be meant, one of these is.
-        let command = command.replace(" NAME", " looper");
+        // Where any agent can be meant, one of these is; and the incident of the alerts' texts is one of this house.
+        let command =
+            command.replace(" NAME", " looper").replace("show coder-1 ", &format!("show {incident} "));
         let (code, said) = run(&command);
         assert_eq!(code, 0, "{command}\n{said}");
     }

@@ -123,7 +123,7 @@ fn ld_7_a_reader_that_takes_no_more_is_told_why_it_ended() {
 #[test]
 fn ld_7_a_line_is_no_longer_than_its_limit() {
     let (tap, receiver) = tap();
-    let step = "\u{1}".repeat(32 << 10);
+    let step = "\u{1}".repeat(128 << 10);
     let call = |n: usize| {
         serde_json::json!({"role": "assistant", "tool_calls": [{"id": n.to_string(), "type": "function",
             "function": {"name": "read", "arguments": "{}"}}]})
