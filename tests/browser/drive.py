@@ -175,7 +175,10 @@ class Browser:
         raise AssertionError(f"no button {label!r}: {[b.text for b in self.all('button')]}")
 
     def press(self, label, within="body", answer=None):
-        self.button(label, within).click()
+        button = self.button(label, within)
+        # The driver scrolls it to the edge, where the bar on top covers it.
+        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
+        button.click()
         if answer is not None:
             alert = until(lambda: self.alert(), "a question")
             alert.accept() if answer else alert.dismiss()

@@ -175,7 +175,7 @@ CREATE TABLE incident (
 CREATE INDEX incident_by_time ON incident (opened_at, id);
 CREATE INDEX incident_by_agent ON incident (agent, opened_at, id);
 -- What is not resolved is counted for every page, and is little beside all that ever was.
-CREATE INDEX incident_open ON incident (opened_at, id) WHERE status <> 'resolved';
+CREATE INDEX incident_open ON incident (opened_at, id, status) WHERE status <> 'resolved';
 
 -- The steps before a stop: excerpts of what an agent said and did. They are in no journal, and `steps` is null once deleted.
 CREATE TABLE evidence (
@@ -207,7 +207,7 @@ CREATE TABLE escalation (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX escalation_by_time ON escalation (opened_at, id);
 CREATE INDEX escalation_by_agent ON escalation (agent, opened_at, id);
-CREATE INDEX escalation_open ON escalation (opened_at, id) WHERE status <> 'resolved';
+CREATE INDEX escalation_open ON escalation (opened_at, id, status) WHERE status <> 'resolved';
 
 CREATE TABLE alert_rule (
     id         TEXT NOT NULL PRIMARY KEY,

@@ -284,8 +284,8 @@ mod tests {
             Ok(steps.join("; "))
         };
         let counted = plan(OPEN_CASES)?;
-        assert!(counted.contains("SEARCH incident USING COVERING INDEX incident_open"), "{counted}");
-        assert!(counted.contains("SEARCH escalation USING COVERING INDEX escalation_open"), "{counted}");
+        assert!(counted.contains("SCAN incident USING COVERING INDEX incident_open"), "{counted}");
+        assert!(counted.contains("SCAN escalation USING COVERING INDEX escalation_open"), "{counted}");
         let listed = plan(&format!("{INCIDENTS} WHERE 1 AND status <> 'resolved' ORDER BY {NEWEST_FIRST}"))?;
         assert!(listed.contains("incident_open") && !listed.contains("TEMP B-TREE"), "{listed}");
         Ok(())
