@@ -100,7 +100,8 @@ def tried(python, modules, estop, folder):
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
     )
     try:
-        url = re.search(r"listening on (\S+)", daemon.stdout.readline()).group(1)
+        found = (re.search(r" listening on (http\S+)", line) for line in daemon.stdout)
+        url = next(filter(None, found)).group(1)
         threading.Thread(target=lambda: [None for _ in daemon.stdout], daemon=True).start()
         until_open(port)
         at = {"estop": str(estop), "data_dir": str(folder / "data"), "url": url, "log": str(log)}

@@ -19,6 +19,8 @@ use crate::access::rank;
 use crate::output::{AmountOut, kept_json, moment};
 use crate::state::App;
 
+/// How the setting that would have spared a stop is introduced.
+const SETTING: &str = "If this is its work";
 /// Characters of arguments and results in the sentence.
 const IN_SENTENCE: usize = 60;
 
@@ -210,7 +212,12 @@ fn visible(
 fn sentence(incident: &Incident, proof: &Value, kept: &IncidentSteps) -> String {
     let agent = escaped(&incident.agent);
     let Some(tool) = proof["tool"].as_str() else {
-        let summary = escaped(&incident.summary);
+        if let Some(said) = said_again(kept) {
+            return format!("{agent} {said}");
+        }
+        // What would have spared it is among the things to do.
+        let summary = incident.summary.split(SETTING).next().unwrap_or_default();
+        let summary = escaped(summary.trim_end());
         return if summary.contains(&agent) { summary } else { format!("{agent} was stopped. {summary}") };
     };
     let repeated = kept.steps.iter().rev().flat_map(|step| step.did.iter().rev());
@@ -241,6 +248,16 @@ fn sentence(incident: &Incident, proof: &Value, kept: &IncidentSteps) -> String 
     format!("{agent} called {}{args}{times}{result}.", escaped(tool))
 }
 
+/// The text that came again and again, if the steps that count are talk.
+fn said_again(kept: &IncidentSteps) -> Option<String> {
+    let repeats = |step: &&KeptStep| step.counts.prompt && step.counts.response;
+    let times = kept.steps.iter().filter(repeats).count();
+    let latest = kept.steps.iter().rev().find(repeats).filter(|_| times > 1)?;
+    let (asked, answer) = (latest.asked.as_ref()?, latest.answer.as_ref()?);
+    let [asked, answer] = [asked, answer].map(|said| escaped_within(said.text.trim(), IN_SENTENCE));
+    Some(format!("was asked the same and answered the same {times} times: “{asked}” – “{answer}”."))
+}
+
 /// What closing an incident does not release.
 pub(crate) fn stays_stopped(app: &App, agent: &str) -> Option<String> {
     let view = app.operator.agent(agent)?;
@@ -255,7 +272,7 @@ fn what_to_do(app: &App, incident: &Incident, proof: &Value) -> Vec<String> {
     }
     // The sentence of a loop ends with the setting that would have spared it.
     let reason = proof["reason"].as_str().unwrap_or_default();
-    if let Some(at) = reason.rfind("If this is its work") {
+    if let Some(at) = reason.rfind(SETTING) {
         steps.push(reason[at..].to_owned());
     }
     let standing = stays_stopped(app, &incident.agent);

@@ -63,11 +63,8 @@ impl Shown {
         let repeats = story.repeats().map(|(latest, earlier)| compare(earlier, latest)).unwrap_or_default();
         let wasted = story.wasted.as_ref().map(|wasted| {
             let seconds = wasted.ms / 1_000;
-            format!(
-                "{} for {} steps in {seconds} s without anything new",
-                wasted.amount.words(),
-                wasted.steps
-            )
+            let steps = if wasted.steps > 0 { format!(" for {} steps", wasted.steps) } else { String::new() };
+            format!("{}{steps} in {seconds} s without anything new", wasted.amount.words())
         });
         let costs = match &story.wasted {
             Some(wasted) => format!("Cost {}; {} wasted.", story.cost.words(), wasted.amount.words()),
