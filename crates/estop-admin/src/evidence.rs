@@ -260,8 +260,8 @@ fn said_again(kept: &IncidentSteps) -> Option<String> {
 
 /// What closing an incident does not release.
 pub(crate) fn stays_stopped(app: &App, agent: &str) -> Option<String> {
-    let view = app.operator.agent(agent)?;
-    AgentStatus::of_standing(agent, view.standing, None, &app.place.commands).map(|status| status.sentence)
+    let standing = app.operator.standing(agent)?;
+    AgentStatus::of_standing(agent, standing, None, &app.place.commands).map(|status| status.sentence)
 }
 
 /// What a person can do, the first thing first.

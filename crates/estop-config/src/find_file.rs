@@ -35,7 +35,8 @@ fn find_among(named: Option<&Path>, env: &Env, system: &Path) -> Result<Option<P
 }
 
 fn is_there(file: &Path) -> bool {
-    match std::fs::metadata(file) {
+    // Of a link itself: what it leads to may not be mounted yet.
+    match std::fs::symlink_metadata(file) {
         Ok(_) => true,
         Err(error) => !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
     }
@@ -86,6 +87,14 @@ mod tests {
         let looped = folder.path().join("estop.yaml");
         std::os::unix::fs::symlink(&looped, &looped).expect("linked");
         assert_eq!(find_among(None, &Env::default(), &looped).expect("found"), Some(looped));
+    }
+
+    #[test]
+    fn ob_3_a_link_to_nothing_is_not_passed_over() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let link = folder.path().join("estop.yaml");
+        std::os::unix::fs::symlink(folder.path().join("not-mounted-yet"), &link).expect("linked");
+        assert_eq!(find_among(None, &Env::default(), &link).expect("found"), Some(link));
     }
 
     #[test]

@@ -138,6 +138,9 @@ pub fn load_serve(named: Option<&Path>, env: &Env) -> Result<ServeConfig, Config
     match file(named, env)? {
         Some(path) => {
             let config = parse_serve(&text_of(&path)?, &path.display().to_string(), env)?;
+            if named.is_none() && env.get("ESTOP_DATA_DIR").is_none() {
+                check_absolute(&path, &config.data_dir)?;
+            }
             Ok(ServeConfig { file: Some(path), ..config })
         }
         None => parse_serve("", "configuration", env),
@@ -190,13 +193,42 @@ pub fn data_dir(named: Option<&Path>, env: &Env) -> Result<PathBuf, ConfigError>
     {
         return found_data_dir(Some(&values::FilePath(given.to_owned())), "configuration", env);
     }
-    let Some(path) = file(named, env)? else { return found_data_dir(None, "configuration", env) };
+    let usual = || found_data_dir(None, "configuration", env);
+    match data_dir_of_file(named, env) {
+        // A file that nobody named keeps no command, `estop kill` least of all, from the estop in the usual place.
+        Err(error) if named.is_none() => usual().ok().filter(|folder| folder.is_dir()).ok_or(error),
+        Ok(None) => usual(),
+        Ok(Some(folder)) => Ok(folder),
+        Err(error) => Err(error),
+    }
+}
+
+/// What the configuration file says; `None` if there is none.
+fn data_dir_of_file(named: Option<&Path>, env: &Env) -> Result<Option<PathBuf>, ConfigError> {
+    let Some(path) = file(named, env)? else { return Ok(None) };
     let (text, name) = (text_of(&path)?, path.display().to_string());
     let given = match yaml::read::<DataDirIn>(&text, &name) {
         Ok(read) => read.data_dir,
         Err(_) => data_dir_line(&text),
     };
-    found_data_dir(given.as_ref(), &name, env)
+    let folder = found_data_dir(given.as_ref(), &name, env)?;
+    if named.is_none() {
+        check_absolute(&path, &folder)?;
+    }
+    Ok(Some(folder))
+}
+
+/// A file that is found by itself is read from any folder: a relative path would be another one each time, and in an agent's
+/// own folder an agent could put a socket there.
+fn check_absolute(file: &Path, data_dir: &Path) -> Result<(), ConfigError> {
+    if data_dir.is_absolute() {
+        return Ok(());
+    }
+    let reason = format!(
+        "`data_dir: {}` is relative; in a file that is read from any folder it must begin with / or ~/",
+        data_dir.display()
+    );
+    Err(ConfigError::Unreadable { path: file.to_owned(), reason })
 }
 
 fn found_data_dir(given: Option<&values::FilePath>, name: &str, env: &Env) -> Result<PathBuf, ConfigError> {

@@ -44,6 +44,11 @@ pub trait Operator: Send + Sync {
     /// One agent.
     fn agent(&self, name: &str) -> Option<AgentView>;
 
+    /// Whether it is active, without asking what its next request would get.
+    fn standing(&self, name: &str) -> Option<Standing> {
+        self.agent(name).map(|agent| agent.standing)
+    }
+
     /// One that has no place in memory, as its state was stored; it stays where it is. May read the disk.
     fn agent_at_rest(&self, _name: &str) -> Option<AgentView> {
         None

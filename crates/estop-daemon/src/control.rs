@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use estop_config::find_zone;
 use estop_config::printable::escaped;
+use estop_core::agent::standing::Standing;
 use estop_core::agent::status::AgentStatus;
 use estop_core::budget::PeriodSpend;
 use estop_core::decision::Decision;
@@ -154,6 +155,10 @@ impl Operator for Controller {
 
     fn agent(&self, name: &str) -> Option<AgentView> {
         self.engine.agents.get(name).map(|agent| self.view(&agent))
+    }
+
+    fn standing(&self, name: &str) -> Option<Standing> {
+        self.engine.agents.get(name).map(|agent| agent.lock_state().state.standing())
     }
 
     fn agent_at_rest(&self, name: &str) -> Option<AgentView> {

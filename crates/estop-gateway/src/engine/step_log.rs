@@ -249,8 +249,12 @@ impl Part {
         let before = ring.bytes();
         change(ring);
         ring.turn = turn;
-        let after = ring.bytes();
+        let (after, is_empty) = (ring.bytes(), ring.steps.is_empty());
         self.bytes = self.bytes + after - before;
+        if is_empty {
+            // Nothing was admitted in it: it takes the place of no other, and its text is nobody's evidence.
+            self.forget(key.agent, key.conversation);
+        }
         while self.bytes > BYTES_MAX && self.conversations > 1 && self.forget_quietest() {}
     }
 
@@ -260,14 +264,18 @@ impl Part {
         let quietest =
             all.min_by_key(|(_, (_, ring))| ring.turn).map(|(agent, (key, _))| (agent.clone(), *key));
         let Some((agent, conversation)) = quietest else { return false };
-        let Some(rings) = self.agents.get_mut(&agent) else { return false };
+        self.forget(&agent, conversation);
+        true
+    }
+
+    fn forget(&mut self, agent: &str, conversation: Hash64) {
+        let Some(rings) = self.agents.get_mut(agent) else { return };
         if let Some(ring) = rings.remove(&conversation) {
             self.bytes -= ring.bytes();
             self.conversations -= 1;
         }
         if rings.is_empty() {
-            self.agents.remove(&agent);
+            self.agents.remove(agent);
         }
-        true
     }
 }

@@ -1,6 +1,6 @@
 //! What secrets look like, and what names they have.
 
-/// How keys and tokens begin that say whose they are. What follows has at least [`REST_MIN`] characters, a digit among them.
+/// How keys and tokens begin that say whose they are. What follows has at least [`REST_MIN`] characters and looks random.
 const PREFIXES: &[&str] = &[
     "sk-",
     "sk_live_",
@@ -79,10 +79,19 @@ const PREFIXES: &[&str] = &[
 
 const REST_MIN: usize = 12;
 
-/// Whether this word, which has a digit, begins as a provider's key and is as long as one.
-pub(super) fn is_key(word: &str) -> bool {
+/// Whether this word begins as a provider's key, is as long as one, and looks random: it has a digit, or letters of both kinds
+/// without a break.
+pub(super) fn is_key(word: &str, has_digit: bool) -> bool {
     let rest = PREFIXES.iter().find_map(|prefix| word.strip_prefix(prefix));
-    rest.is_some_and(|rest| rest.len() >= REST_MIN)
+    let first = rest.and_then(|rest| rest.as_bytes().get(..REST_MIN));
+    first.is_some_and(|first| has_digit || is_random(first, word.starts_with("A")))
+}
+
+/// Of letters alone. Keys of AWS have capitals only.
+fn is_random(first: &[u8], may_be_capitals: bool) -> bool {
+    let has_small = first.iter().any(u8::is_ascii_lowercase);
+    let has_capital = first.iter().any(u8::is_ascii_uppercase);
+    first.iter().all(u8::is_ascii_alphanumeric) && has_capital && (has_small || may_be_capitals)
 }
 
 /// Whether it is a JWT, or other JSON in base64.

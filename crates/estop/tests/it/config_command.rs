@@ -48,6 +48,34 @@ fn ob_3_serve_and_every_command_read_the_file_in_its_usual_place() {
 }
 
 #[test]
+fn ks_1_a_file_that_cannot_be_read_keeps_no_kill_from_the_usual_place() {
+    let home = tempfile::tempdir().unwrap();
+    let other = home.path().join("other.yaml");
+    fs::write(&other, "listen: {data: '127.0.0.1:0', admin: '127.0.0.1:0'}\n").unwrap();
+    let mut serve = estop(home.path(), &["serve", "--config", "other.yaml"]);
+    let mut serve = serve.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut said = BufReader::new(serve.stdout.take().unwrap()).lines().map_while(Result::ok);
+    said.find(|line| line.starts_with("Dashboard: ")).expect("it runs");
+    fs::create_dir_all(home.path().join(".config/estop/estop.yaml")).unwrap();
+    let ran = run(home.path(), &["kill"]);
+    assert!(ran.code == 0 && ran.out.contains("Everything is stopped"), "{ran:?}");
+    serve.kill().unwrap();
+    serve.wait().unwrap();
+}
+
+#[test]
+fn ob_3_a_file_that_is_found_names_no_relative_data_dir() {
+    let home = home("data_dir: data\n");
+    let ran = run(home.path(), &["config", "check"]);
+    assert!(ran.code == 2 && ran.err.contains("must begin with / or ~/"), "{ran:?}");
+    assert_eq!(
+        run(home.path(), &["config", "check", ".config/estop/estop.yaml"]).code,
+        0,
+        "named, it may be"
+    );
+}
+
+#[test]
 fn ob_3_check_names_file_line_and_fix() {
     let fine = home("preset: strict\n");
     let ran = run(fine.path(), &["config", "check"]);

@@ -83,7 +83,7 @@ impl StopPoint<'_> {
             | EventKind::Restarted { .. }
             | EventKind::Tick => None,
         };
-        named.or_else(|| rings.values().max_by_key(|ring| ring.turn))
+        named.or_else(|| rings.values().filter(|ring| !ring.steps.is_empty()).max_by_key(|ring| ring.turn))
     }
 
     fn was_under_way(&self, step: &Step) -> bool {
@@ -107,7 +107,7 @@ impl Copied {
         let Copied { ring, in_flight } = self;
         // A policy may have changed on the way: what is shown follows the most that any step says.
         let is_full = ring.steps.iter().any(|step| step.mode == EvidenceMode::Full);
-        let is_all_full = ring.steps.iter().all(|step| step.mode == EvidenceMode::Full);
+        let is_all_full = is_full && ring.steps.iter().all(|step| step.mode == EvidenceMode::Full);
         let of = |is_full| if is_full { EvidenceMode::Full } else { EvidenceMode::Redacted };
         let mode = of(is_full);
         let newest = ring.steps.len();

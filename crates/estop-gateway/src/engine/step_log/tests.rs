@@ -119,6 +119,15 @@ fn ev_1_half_a_secret_at_the_end_of_an_excerpt_is_left_out() {
 }
 
 #[test]
+fn ev_1_a_conversation_of_which_nothing_was_admitted_is_not_kept() {
+    let log = StepLog::default();
+    ask(&log, EvidenceMode::Redacted, 1, 10, &said("sk-ant-api03-0123456789abcdefghij", "x"), Kept::No);
+    assert_eq!(stop(20, &[], &log), None);
+    let part = log.part("a");
+    assert_eq!((part.conversations, part.bytes), (0, 0));
+}
+
+#[test]
 fn ev_1_steps_conversations_and_bytes_are_bounded() {
     let log = StepLog::default();
     let big = "x ".repeat(100_000);
