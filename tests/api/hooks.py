@@ -8,10 +8,15 @@ from schemathesis.specs.openapi import checks
 # Whoever tries wrong tokens is told to wait after ten of them: as good a refusal as 401.
 checks.AUTH_REJECTION_STATUSES = frozenset({401, 403, 429})
 
+# Names that estop keeps for itself: no agent has them.
+KEPT_NAMES = {"system", "estop-canary"}
+
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
     """Fixes what no schema can say. What is wrong by the schema stays wrong."""
+    if str((case.headers or {}).get("x-estop-agent", "")).lower() in KEPT_NAMES:
+        case.headers = {**case.headers, "x-estop-agent": "good"}
     if not isinstance(case.body, dict):
         return
     if isinstance(case.body.get("allowed_hours"), dict) and case.body["allowed_hours"]:
@@ -20,6 +25,8 @@ def before_call(context, case, kwargs):
             # A change may take away what was set, but one end alone is none.
             hours = {key: value for key, value in hours.items() if value is not None or key not in ("from", "to")}
         case.body = {**case.body, "allowed_hours": with_ends(hours)}
+    if str(case.body.get("agent")).lower() in KEPT_NAMES:
+        case.body = {**case.body, "agent": "good"}
     if case.operation.path.endswith("/snooze"):
         case.body = with_one_end(case.body)
 
