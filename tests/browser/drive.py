@@ -26,6 +26,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select
 
 TOKEN = "browser-test-token"
@@ -125,6 +126,15 @@ class House:
                 process.kill()
 
 
+def click(element, by_driver=WebElement.click):
+    """The driver scrolls what it clicks to the edge, where the bar on top covers it: it is brought to the middle first."""
+    element.parent.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+    by_driver(element)
+
+
+WebElement.click = click
+
+
 class Browser:
     """A Chromium with a person in front of it."""
 
@@ -175,10 +185,7 @@ class Browser:
         raise AssertionError(f"no button {label!r}: {[b.text for b in self.all('button')]}")
 
     def press(self, label, within="body", answer=None):
-        button = self.button(label, within)
-        # The driver scrolls it to the edge, where the bar on top covers it.
-        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
-        button.click()
+        self.button(label, within).click()
         if answer is not None:
             alert = until(lambda: self.alert(), "a question")
             alert.accept() if answer else alert.dismiss()
