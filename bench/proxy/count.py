@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Instructions and system calls that a request costs estop: figures that hold on a busy machine, too.
 
-Usage: bench/proxy/count.py [--connections N] [--seconds S] [BINARY]   (needs nginx, wrk, valgrind and strace)
+Usage: bench/proxy/count.py [--connections N] [--seconds S] [BINARY]   (needs nginx, wrk, openssl, valgrind and strace)
 
-The same load as run.py, on the binary of the last release build. Instructions are of user code alone, by what a thread
+The same load as run.py, on a binary with its symbols: CARGO_PROFILE_RELEASE_STRIP=none cargo build --release. Instructions are of user code alone, by what a thread
 is for; the slow machine that valgrind makes changes batches and wake-ups, so that projector and store cost more here than in
 life. System calls are of all threads; futex calls are left out, as tracing itself makes threads wait for each other.
 """
@@ -22,7 +22,7 @@ import time
 
 import run
 
-ROLES = [("data", "estop_gateway::pipeline"), ("projector", "persistence::projector"), ("store", "estop_store::sqlite")]
+ROLES = [("data", "estop_gateway::exchange"), ("projector", "persistence::projector"), ("store", "estop_store::sqlite")]
 
 
 def instructions(folder, pid, connections, seconds):
@@ -70,8 +70,8 @@ def system_calls(folder, pid, connections, seconds):
 
 
 def measure(binary, folder, prefix, count, warm_up):
-    (folder / "estop.yaml").write_text(run.CONFIG)
-    upstream = run.start(["nginx", "-p", str(folder), "-c", str(run.HERE / "upstream.nginx.conf")], folder, "upstream.log")
+    run.prepare(folder)
+    upstream = run.start(["nginx", "-p", str(folder), "-c", str(folder / "upstream.nginx.conf")], folder, "upstream.log")
     command = [*prefix, str(binary), "serve", "--config", "estop.yaml", "--data-dir", "data"]
     estop = run.start(command, folder, "estop.log")
     try:
@@ -92,9 +92,9 @@ def main():
     parser.add_argument("--seconds", type=int, default=6)
     parser.add_argument("binary", nargs="?", type=pathlib.Path, default=run.ROOT / "target" / "release" / "estop")
     arguments = parser.parse_args()
-    for tool in ("nginx", "wrk", "valgrind", "strace"):
+    for tool in ("nginx", "wrk", "openssl", "valgrind", "strace"):
         if not shutil.which(tool):
-            sys.exit(f"{tool} is missing: apt-get install --yes nginx-light wrk valgrind strace")
+            sys.exit(f"{tool} is missing: apt-get install --yes nginx-light wrk openssl valgrind strace")
     binary, load = arguments.binary.resolve(), (arguments.connections, arguments.seconds)
     valgrind = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes", "--callgrind-out-file=callgrind.out"]
     folders = [pathlib.Path(tempfile.mkdtemp(prefix="estop-count-")) for _ in range(2)]

@@ -152,11 +152,7 @@ def main():
             sys.exit(f"{tool} is missing: apt-get install --yes nginx-light wrk openssl")
     binary = (arguments.estop or built()).resolve()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="estop-bench-"))
-    (folder / "estop.yaml").write_text(CONFIG)
-    subprocess.run(CERTIFICATE, cwd=folder, check=True, capture_output=True)
-    # nginx looks for certificates beside its configuration.
-    for name in ("upstream.nginx.conf", "proxy.nginx.conf"):
-        shutil.copy(HERE / name, folder)
+    prepare(folder)
     running = []
     try:
         running.append(start(["nginx", "-p", str(folder), "-c", str(folder / "upstream.nginx.conf")], folder, "upstream.log"))
@@ -183,6 +179,15 @@ def main():
         for process in running:
             process.wait()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def prepare(folder):
+    """What estop and nginx read from the folder they are started in."""
+    (folder / "estop.yaml").write_text(CONFIG)
+    subprocess.run(CERTIFICATE, cwd=folder, check=True, capture_output=True)
+    # nginx looks for certificates beside its configuration.
+    for name in ("upstream.nginx.conf", "proxy.nginx.conf"):
+        shutil.copy(HERE / name, folder)
 
 
 def built():

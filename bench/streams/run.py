@@ -99,14 +99,14 @@ def serve(binaries, folder, model, streams):
     config = CONFIG.format(model=f"http://{model}", connections=streams + 200)
     (folder / "estop.yaml").write_text(config)
     estop = start([str(binaries / "estop"), "serve", "--config", "estop.yaml", "--data-dir", "data"], folder)
-    data, admin, token = address_of(estop), None, None
-    while token is None:
+    data, admin = address_of(estop), None
+    while admin is None:
         line = estop.stdout.readline()
+        if not line:
+            sys.exit("estop did not start")
         if "Admin API" in line:
             admin = line.split("//")[1].split("/")[0]
-        if "Admin token" in line:
-            token = line.split()[-1]
-    return estop, data, admin, token
+    return estop, data, admin, (folder / "data" / "admin-token").read_text().strip()
 
 
 def measure(binaries, streams, options):
