@@ -2,7 +2,7 @@
 
 use crate::answer::{Answer, CHANT_REPEATS, Text, ToolCall, Usage};
 use crate::ask::Ask;
-use crate::schema::fill;
+use crate::schema::{COMMAND, fill};
 use crate::script::{Delay, Hold, Reply, UsageReply};
 use crate::tools::call_one;
 
@@ -60,6 +60,9 @@ fn calls(ask: &Ask, reply: &Reply) -> Vec<ToolCall> {
     if !reply.tool_calls.is_empty() {
         return reply.tool_calls.clone();
     }
+    if let Some(command) = &reply.shell {
+        return call_one(&ask.tools, command).into_iter().collect();
+    }
     if reply.text.is_some() || reply.chant.is_some() || reply.endless || reply.size.is_some() {
         return Vec::new();
     }
@@ -70,7 +73,7 @@ fn calls(ask: &Ask, reply: &Reply) -> Vec<ToolCall> {
     if !for_ever && !is_asked {
         return Vec::new();
     }
-    let call = call_one(&ask.tools);
+    let call = call_one(&ask.tools, COMMAND);
     let is_other_turn = in_turns && ask.result.as_ref().is_some_and(|result| result.contains(TURN));
     call.map(|call| if is_other_turn { other_turn(call) } else { call }).into_iter().collect()
 }

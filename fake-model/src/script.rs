@@ -48,6 +48,8 @@ pub struct Reply {
     pub reasoning: Option<String>,
     /// Tool calls, after the text.
     pub tool_calls: Vec<ToolCall>,
+    /// Run this command line with the client's best shell tool, after the text.
+    pub shell: Option<String>,
     /// The default dialogue's tool call, also after a result.
     #[serde(rename = "loop")]
     pub repeat_call: bool,

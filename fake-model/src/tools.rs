@@ -25,15 +25,27 @@ const SHELLS: &[&str] = &[
     "execute_bash",
 ];
 
-/// A call of the best of these tools; `None` if there are none.
-pub(crate) fn call_one(tools: &[Tool]) -> Option<ToolCall> {
+/// A call of the best of these tools; `None` if there are none. A shell is told to run `command`.
+pub(crate) fn call_one(tools: &[Tool], command: &str) -> Option<ToolCall> {
     let tool = pick(tools)?;
     let arguments = match tool.kind {
-        ToolKind::Function => fill(&tool.schema, ""),
-        ToolKind::Custom => json!(free_text(&tool.name)),
-        ToolKind::LocalShell => json!({"command": ["bash", "-lc", COMMAND]}),
+        ToolKind::Function => with_command(fill(&tool.schema, ""), command),
+        ToolKind::Custom => json!(free_text(&tool.name, command)),
+        ToolKind::LocalShell => json!({"command": ["bash", "-lc", command]}),
     };
     Some(ToolCall { name: tool.name.clone(), arguments, kind: tool.kind, namespace: tool.namespace.clone() })
+}
+
+/// The arguments with this command line where the usual one stands.
+fn with_command(arguments: Value, command: &str) -> Value {
+    match arguments {
+        Value::String(text) if text == COMMAND => json!(command),
+        Value::Array(items) => items.into_iter().map(|item| with_command(item, command)).collect(),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(name, value)| (name, with_command(value, command))).collect()
+        }
+        other => other,
+    }
 }
 
 fn pick(tools: &[Tool]) -> Option<&Tool> {
@@ -52,10 +64,10 @@ fn pick(tools: &[Tool]) -> Option<&Tool> {
 
 /// What a custom tool is given. Codex's `exec` runs JavaScript with the other tools in reach, its `apply_patch` wants
 /// a patch.
-fn free_text(name: &str) -> String {
+fn free_text(name: &str, command: &str) -> String {
     match name {
         "exec" => {
-            let command: Value = json!({"cmd": COMMAND});
+            let command: Value = json!({"cmd": command});
             format!(
                 "const r = await tools.exec_command({command});\ntext(typeof r === \"string\" ? r : JSON.stringify(r));\n"
             )
@@ -63,7 +75,7 @@ fn free_text(name: &str) -> String {
         "apply_patch" => {
             "*** Begin Patch\n*** Add File: estop-tool-ok.txt\n+estop-tool-ok\n*** End Patch\n".to_owned()
         }
-        _ => COMMAND.to_owned(),
+        _ => command.to_owned(),
     }
 }
 
@@ -80,9 +92,9 @@ mod tests {
 
     #[test]
     fn a_shell_is_preferred() {
-        let call = call_one(&[function("Read"), function("Bash")]).expect("a call");
-        assert_eq!((call.name.as_str(), call.arguments), ("Bash", json!({"command": COMMAND})));
-        assert_eq!(call_one(&[function("Read"), function("Write")]).expect("a call").name, "Read");
-        assert_eq!(call_one(&[]), None);
+        let call = call_one(&[function("Read"), function("Bash")], "make test").expect("a call");
+        assert_eq!((call.name.as_str(), call.arguments), ("Bash", json!({"command": "make test"})));
+        assert_eq!(call_one(&[function("Read"), function("Write")], COMMAND).expect("a call").name, "Read");
+        assert_eq!(call_one(&[], COMMAND), None);
     }
 }
