@@ -64,6 +64,8 @@ const WORDS: &[&str] = &[
     "unknown",
     "wrong",
 ];
+/// Words that tell of a failure at the beginning of the last line, also where the command is said to have worked.
+const VERDICTS: &[&str] = &["error", "fail", "failed", "fatal"];
 /// Words that tell of a failure at the beginning of a line, also in a long result.
 const AT_LINE_START: &[&str] = &["error", "failed", "fatal", "traceback"];
 
@@ -81,8 +83,9 @@ impl ResultKind {
         }
         let failed = match ended {
             Ended::Failed => true,
-            // A command that worked may have brought back an error of somebody else.
-            Ended::Ok => has_code(&ends(text)),
+            // A command that worked may have brought back an error of somebody else. Of a pipe only the last command has a say in
+            // that: what a check says at its end is believed.
+            Ended::Ok => has_code(&ends(text)) || ends_with_failure(text),
             Ended::Unknown => tells_failure(result.trim_ascii(), text),
         };
         if failed { ResultKind::Failure } else { ResultKind::Content }
@@ -195,6 +198,20 @@ fn tells_failure(whole: &str, printed: &str) -> bool {
     })
 }
 
+/// Whether the last line is a verdict: `FAILED (failures=2)`, `=== 1 failed, 3 passed ===`, `error: test failed`.
+fn ends_with_failure(text: &str) -> bool {
+    let tail = &text[text.ceil_char_boundary(text.len().saturating_sub(ENDS))..];
+    steps::add(tail.len());
+    let Some(line) = tail.lines().rev().find(|line| !line.trim().is_empty()) else { return false };
+    let line = line.trim_matches(|c: char| matches!(c, '=' | '-' | '*' | '#' | '!') || c.is_whitespace());
+    let line = line.to_ascii_lowercase();
+    let counted = line.trim_start_matches("tests: ").split_once(' ');
+    let counts_some = counted.is_some_and(|(count, of)| {
+        count.parse().is_ok_and(|count: u32| count > 0) && begins_with(of, "failed")
+    });
+    counts_some || VERDICTS.iter().any(|word| begins_with(&line, word))
+}
+
 /// The beginning and the end of a text, in lower case.
 fn ends(text: &str) -> [String; 2] {
     steps::add(16 * ENDS);
@@ -208,7 +225,7 @@ fn exit_code(text: &str) -> Option<u64> {
     said.iter().find_map(|said| number_after(text, said, 3))
 }
 
-/// An HTTP status of 400 or more, or JSON that says so.
+/// An HTTP status of 400 or more, an exit code that is not 0, or JSON that says so.
 fn has_code(ends: &[String; 2]) -> bool {
     ends.iter().any(|part| has_code_in(part))
 }
@@ -218,6 +235,9 @@ fn has_code_in(text: &str) -> bool {
     let http = ["http", "status"];
     json.iter().any(|(key, value)| has_field(text, key, |said| said.starts_with(value)))
         || http.iter().any(|said| number_after(text, said, 12).is_some_and(|code| (400..600).contains(&code)))
+        || ["\"exit_code\"", "\"returncode\""]
+            .iter()
+            .any(|key| has_field(text, key, |said| said.starts_with(|c: char| matches!(c, '1'..='9' | '-'))))
         || has_field(text, "\"error\"", |said| {
             !["null", "false", "\"\"", "0", "{}", "[]"].iter().any(|none| said.starts_with(none))
         })
@@ -347,7 +367,28 @@ mod tests {
         ] {
             assert_eq!(of(fine, Ended::Unknown), ResultKind::Content, "{fine}");
         }
-        assert_eq!(of("error", Ended::Ok), ResultKind::Content, "an exit code of 0 is believed");
+        assert_eq!(of("an error", Ended::Ok), ResultKind::Content, "an exit code of 0 is believed");
+        for verdict in [
+            "FAIL: test_tax\n----\nRan 3 tests in 0.001s\n\nFAILED (failures=2)\n",
+            "==== 1 failed, 3 passed in 0.12s ====",
+            "Tests: 2 failed, 5 passed\n",
+            "running 3 tests\nerror: test failed, to rerun pass `--lib`",
+            "--- FAIL: TestTax\nFAIL",
+            "Script completed\nOutput:\n{\"chunk_id\":\"cbdc90\",\"exit_code\":1,\"output\":\"\"}",
+            r#"{"returncode": -9, "stdout": ""}"#,
+        ] {
+            assert_eq!(of(verdict, Ended::Ok), ResultKind::Failure, "{verdict}");
+        }
+        for fine in [
+            "FAILED login of root\n12:00 all is well",
+            "=== 0 failed, 3 passed ===",
+            "src/a.rs:3: error: in a string",
+            "Tests: 5 passed",
+            r#"{"exit_code": 0, "output": "x"}"#,
+            "failover.md",
+        ] {
+            assert_eq!(of(fine, Ended::Ok), ResultKind::Content, "{fine}");
+        }
         let log = format!("{} error {}", "line of a log\n".repeat(60), "more lines\n".repeat(60));
         assert_eq!(of(&log, Ended::Unknown), ResultKind::Content, "a log that mentions an error");
     }
