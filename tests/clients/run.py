@@ -25,6 +25,7 @@ from install import install
 from process import adopt_orphans
 from servers import Estop, FakeModel, version_of
 from trial import Trial
+from work import record_all
 
 OFFLINE_VARIABLE = "ESTOP_CLIENTS_OFFLINE"
 
@@ -44,6 +45,8 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
     folder = pathlib.Path(tempfile.mkdtemp(prefix="estop-clients-"))
     try:
+        if options.work:
+            return work_all(chosen, installed, options, folder)
         results = run_all(chosen, installed, options, folder)
     finally:
         if options.keep:
@@ -67,6 +70,8 @@ def read_options():
     parser.add_argument("--keep", action="store_true", help="keep the logs of the run, and say where")
     parser.add_argument("--direct", action="store_true", help="without estop, straight to the fake model")
     parser.add_argument("--install-only", action="store_true", help="install and stop")
+    parser.add_argument("--work", type=pathlib.Path, metavar="FILE", help="have them do the work of tasks.py, and record it")
+    parser.add_argument("--task", nargs="+", metavar="NAME", help="of the work, these tasks only")
     parser.add_argument("--cache", type=pathlib.Path, required=True, help="where clients are installed")
     parser.add_argument("--estop", type=pathlib.Path, required=True, help="the program under test")
     parser.add_argument("--fake-model", type=pathlib.Path, required=True, help="the model it stands before")
@@ -102,6 +107,20 @@ def run_all(chosen, installed, options, folder):
     if estop and (damage := estop.verify()):
         sys.exit(f"the journal of the run is not whole: {damage}")
     return results
+
+
+def work_all(chosen, installed, options, folder):
+    """Records what the clients do at the work of tasks.py."""
+    started = time.monotonic()
+    with contextlib.ExitStack() as at_end:
+        model = FakeModel(options.fake_model, folder)
+        at_end.callback(model.stop)
+        estop = Estop(options.estop, folder, model.port, stop_loops=False)
+        at_end.callback(estop.stop)
+        counter = Counter(estop.port)
+        left_out = record_all(chosen, installed, counter, model, estop, folder, options.work, options.task)
+    print(f"{options.work}: {len(left_out)} left out{': ' + ', '.join(left_out) if left_out else ''}, {time.monotonic() - started:.0f} s")
+    return 1 if left_out else 0
 
 
 def summary(result):

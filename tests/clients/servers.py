@@ -32,6 +32,9 @@ class FakeModel:
     def reset(self):
         fetch(f"http://127.0.0.1:{self.port}/_reset", method="POST")
 
+    def teach(self, rules):
+        fetch(f"http://127.0.0.1:{self.port}/_script", method="POST", body=rules)
+
     def seen(self):
         return fetch(f"http://127.0.0.1:{self.port}/_seen")
 
@@ -40,9 +43,9 @@ class FakeModel:
 
 
 class Estop:
-    """`estop serve` with the loop guard on, and every provider leading to the fake model."""
+    """`estop serve` with every provider leading to the fake model; loops are stopped, or watched."""
 
-    def __init__(self, binary, folder, model_port):
+    def __init__(self, binary, folder, model_port, stop_loops=True):
         self.binary = binary
         self.port = free_port()
         self.data = folder / "estop-data"
@@ -50,7 +53,7 @@ class Estop:
             "listen": {"data": f"127.0.0.1:{self.port}", "admin": f"127.0.0.1:{free_port()}"},
             "data_dir": str(self.data),
             "providers": {name: {"base_url": f"http://127.0.0.1:{model_port}"} for name in PROVIDERS},
-            "policy": {"kill_switch_enabled": True},
+            "policy": {"kill_switch_enabled": stop_loops},
         }
         # JSON is YAML, too.
         (folder / "estop.yaml").write_text(json.dumps(config, indent=2))
@@ -106,8 +109,9 @@ class Estop:
         kill_group(self.program)
 
 
-def fetch(url, method="GET"):
-    request = urllib.request.Request(url, method=method)
+def fetch(url, method="GET", body=None):
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data=data, method=method)
     with urllib.request.urlopen(request, timeout=REQUEST_TIMEOUT_S) as answer:
         body = answer.read()
     return json.loads(body) if body.strip() else None

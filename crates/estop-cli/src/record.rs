@@ -107,7 +107,8 @@ fn ended(why: RecordingEnd, end: &Value) -> &'static str {
 
 fn text(summary: &Value) -> String {
     let word = |key: &str| summary[key].as_str().unwrap_or_default().to_owned();
-    let mut text = format!("{} traces in {}; {}.", summary["traces"], word("file"), word("ended"));
+    let traces = if summary["traces"] == 1 { "trace" } else { "traces" };
+    let mut text = format!("{} {traces} in {}; {}.", summary["traces"], word("file"), word("ended"));
     if let Some(left_out) = summary["left_out"].as_u64().filter(|count| *count > 0) {
         text += &format!(
             " {left_out} requests and answers were left out, because they came faster than they could be read: traces go on in \
