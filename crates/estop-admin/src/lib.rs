@@ -38,6 +38,7 @@ mod runs;
 
 mod admin_tokens;
 mod keys;
+mod metrics;
 mod sessions;
 
 mod alerts;
@@ -60,5 +61,5 @@ pub use agents::overrides::{UnreadableRules, overrides_of};
 pub use alerts_api::{AlertsApi, AlertsError, ChannelView, MuteView, NoAlerts, RulesNotTaken, UnusableRule};
 pub use connection_slot::ConnectionSlot;
 pub use presets::kept_preset;
-pub use state::{AdminState, Clock, Installation, Options, PolicyFileNow};
+pub use state::{AdminState, Clock, Installation, MetricsText, Options, PolicyFileNow};
 pub use untrusted::untrusted;

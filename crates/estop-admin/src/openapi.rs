@@ -18,7 +18,7 @@ use crate::problem::{FieldError, Kind, ProblemOut};
 use crate::state::App;
 use crate::{
     admin_tokens, agents, alerts, background, backtest, budgets, cases, emergency, events, health, hooks,
-    journal, keys, policy, presets, prooftest, recordings, runs, sessions, spend,
+    journal, keys, metrics, policy, presets, prooftest, recordings, runs, sessions, spend,
 };
 
 /// Every handler with its part of the document.
@@ -49,6 +49,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(spend::routes())
         .merge(budgets::routes())
         .merge(health::routes())
+        .merge(metrics::routes())
         .merge(docs::routes())
 }
 

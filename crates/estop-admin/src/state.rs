@@ -22,6 +22,9 @@ pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 /// The policy file in force; hot reload changes what it gives.
 pub type PolicyFileNow = Arc<dyn Fn() -> Arc<PolicyFile> + Send + Sync>;
 
+/// Makes the text of `/metrics`. It looks at every agent.
+pub type MetricsText = Arc<dyn Fn() -> String + Send + Sync>;
+
 /// What the admin plane is given.
 #[derive(Clone)]
 pub struct AdminState {
@@ -42,6 +45,8 @@ pub struct AdminState {
     pub place: Installation,
     /// Those who tell people.
     pub alerts_api: Arc<dyn AlertsApi>,
+    /// What `/metrics` answers.
+    pub metrics: MetricsText,
 }
 
 /// Where estop is, for those who start programs under it.
@@ -113,6 +118,7 @@ pub(crate) struct Shared {
     /// What charts show.
     hours: Mutex<RecentActivity>,
     pub(crate) alerts_api: Arc<dyn AlertsApi>,
+    pub(crate) metrics: MetricsText,
 }
 
 impl Shared {
@@ -138,6 +144,7 @@ impl Shared {
             place: state.place,
             hours: Mutex::default(),
             alerts_api: state.alerts_api,
+            metrics: state.metrics,
         };
         shared.tell_keys(&*shared.store)?;
         Ok(shared)

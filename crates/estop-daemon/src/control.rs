@@ -29,6 +29,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::button_log;
 use crate::latch_writer::{KEPT_TIMEOUT, LatchStatus};
+use crate::metrics::Metrics;
 use crate::prooftest::ProofTester;
 use crate::triggers::status::TriggerStatus;
 
@@ -40,6 +41,7 @@ pub struct Controller {
     trigger_status: Arc<TriggerStatus>,
     proof: ProofTester,
     commands: Commands,
+    metrics: Arc<Metrics>,
 }
 
 impl Controller {
@@ -51,6 +53,7 @@ impl Controller {
         trigger_status: Arc<TriggerStatus>,
         proof: ProofTester,
         commands: Commands,
+        metrics: Arc<Metrics>,
     ) -> Controller {
         Controller {
             engine: Arc::clone(gateway.engine()),
@@ -59,6 +62,7 @@ impl Controller {
             trigger_status,
             proof,
             commands,
+            metrics,
         }
     }
 
@@ -355,6 +359,7 @@ impl Operator for Controller {
         let begun = Instant::now();
         let (reason, by, source) = (press.reason, press.by.clone(), press.source.clone());
         let stopped = self.engine.kill(press);
+        self.metrics.killed(&stopped);
         button_log::log(&button_log::killed(reason, &by, &source, &stopped));
         let kept_us = self.latch.wait(KEPT_TIMEOUT).then(|| begun.elapsed().as_micros());
         Stopped { kept_us: kept_us.and_then(|us| u64::try_from(us).ok()), ..stopped }

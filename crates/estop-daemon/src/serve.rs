@@ -32,6 +32,7 @@ use crate::control::Controller;
 use crate::data_watch::{DataWatch, Watched};
 use crate::latch_writer::{LatchStatus, LatchWriter};
 use crate::logging::Logging;
+use crate::metrics::Metrics;
 use crate::persistence::{MaintenanceThread, Persistence};
 use crate::prooftest::{DataListener, ProofTester};
 use crate::reload::{Reloading, Running, Seen};
@@ -98,12 +99,15 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let shares = Shares::of(limit, settings.workers, config.alerts.settings.channels.len())?;
     settings.limits.connections = settings.limits.connections.min(shares.connections);
     settings.limits.upstream_connections = shares.connections;
+    let metrics = Arc::new(Metrics::new());
+    metrics.configured(&config.policies);
     let (persistence, mut restored) = Persistence::open(
         &config.data_dir,
         now(),
         &config.policies,
         &config.alerts,
         config.retention.journal_bytes,
+        &metrics,
     )?;
     let unfit = persistence.set_over(&config.policies, &mut restored)?;
     settings.policies = settings.policies.with_preset(persistence.preset()?);
@@ -144,10 +148,10 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let mut silence = None;
     let plane = if let Some(store) = persistence.store.clone() {
         let url = format!("http://{admin_at}");
-        let controller = controller(&config, &gateway, latch.status(), trigger_status)?;
+        let controller = controller(&config, &gateway, latch.status(), trigger_status, &metrics)?;
         silence = watch_silence(&persistence, &controller)?;
         let options = Options { loopback: admin_at.ip().is_loopback(), https: config.behind_tls_proxy };
-        let admin = admin(options, place, &gateway, store, &edits, controller, &persistence)?;
+        let admin = admin(options, place, &gateway, store, &edits, controller, &persistence, metrics)?;
         let chosen = std::env::var("ESTOP_ADMIN_TOKEN").ok().map(SecretString::from);
         let makes_none = args.no_token && chosen.is_none();
         let token = if makes_none { None } else { admin.first_start(chosen.as_ref())? };
@@ -305,13 +309,14 @@ fn controller(
     gateway: &Gateway,
     latch: LatchStatus,
     trigger_status: Arc<TriggerStatus>,
+    metrics: &Arc<Metrics>,
 ) -> anyhow::Result<Arc<dyn Operator>> {
     let listener =
         DataListener { address: gateway.address(), certificate: estop_config::certificate(config)? };
     let (engine, every_days) = (Arc::clone(gateway.engine()), config.prooftest_every_days);
     let proof = ProofTester::new(engine, latch.clone(), listener, every_days, &config.data_dir);
     let commands = estop_config::commands(&config.data_dir, &Env::of_process());
-    Ok(Arc::new(Controller::new(gateway, latch, trigger_status, proof, commands)))
+    Ok(Arc::new(Controller::new(gateway, latch, trigger_status, proof, commands, Arc::clone(metrics))))
 }
 
 /// Looks for agents that are silent, and for a stop that nobody tries out.
@@ -339,6 +344,7 @@ fn watch_files(
 }
 
 /// What serves people.
+#[expect(clippy::too_many_arguments, reason = "what the admin plane is given")]
 fn admin(
     options: Options,
     place: Installation,
@@ -347,10 +353,13 @@ fn admin(
     edits: &Arc<Mutex<()>>,
     operator: Arc<dyn Operator>,
     persistence: &Persistence,
+    metrics: Arc<Metrics>,
 ) -> anyhow::Result<Admin> {
-    let engine = Arc::clone(gateway.engine());
+    let (engine, scraped) = (Arc::clone(gateway.engine()), Arc::clone(gateway.engine()));
+    let asked = Arc::clone(&operator);
     Ok(Admin::open(AdminState {
         operator,
+        metrics: Arc::new(move || metrics.scrape(&*asked, &scraped.rulebook.file())),
         store,
         clock: Arc::new(now),
         policy_file: Arc::new(move || engine.rulebook.file()),

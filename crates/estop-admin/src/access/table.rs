@@ -40,6 +40,7 @@ const TICKET: Needs = Needs::Ticket(TokenRole::Operator);
 pub(crate) const ROUTES: &[(&str, &[(&str, Needs)])] = &[
     ("/healthz", &[("GET", ANYONE)]),
     ("/readyz", &[("GET", ANYONE)]),
+    ("/metrics", &[("GET", VIEWER)]),
     ("/api/openapi.json", &[("GET", ANYONE)]),
     ("/api/docs", &[("GET", ANYONE)]),
     ("/api/docs.css", &[("GET", ANYONE)]),

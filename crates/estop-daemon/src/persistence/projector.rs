@@ -22,6 +22,8 @@ use super::tracked_agents::TrackedAgents;
 use crate::alerting::Alerting;
 use crate::logging::events::EventLog;
 use crate::logging::requests::RequestLog;
+use crate::metrics::Metrics;
+use crate::request_ends::OpenRequests;
 
 /// An agent's state is kept after so many records. Chosen: told again in some milliseconds at a start; half costs each
 /// record twice as much of a state, which is a hundred times as long.
@@ -58,7 +60,9 @@ pub(super) struct Projector {
     /// States that were taken, and wait for the records they cover.
     taken: BTreeMap<Name, PendingSnapshot>,
     events: EventLog,
+    open_requests: OpenRequests,
     requests: RequestLog,
+    metrics: Arc<Metrics>,
 }
 
 /// Set once the data plane runs.
@@ -83,6 +87,8 @@ pub(super) struct ProjectorInputs {
     pub(super) alerting: Arc<Alerting>,
     /// Logs what happened.
     pub(super) events: EventLog,
+    /// Counts what happened.
+    pub(super) metrics: Arc<Metrics>,
 }
 
 /// A state that waits for the records it covers.
@@ -127,7 +133,7 @@ impl Projector {
         beside: ProjectorInputs,
         cursor: Cursor,
     ) -> Projector {
-        let ProjectorInputs { engine, places, policies, alerting, events } = beside;
+        let ProjectorInputs { engine, places, policies, alerting, events, metrics } = beside;
         Projector {
             store,
             queue,
@@ -142,7 +148,9 @@ impl Projector {
             batches: 0,
             taken: BTreeMap::new(),
             events,
+            open_requests: OpenRequests::default(),
             requests: RequestLog::default(),
+            metrics,
         }
     }
 
@@ -314,7 +322,11 @@ impl Projector {
                     let told = AgentRecord { agent: &tracked.name, now: *now, event, decision };
                     batch.urgent |= told.is_urgent();
                     self.rows.agent(&mut tracked.rows, *seq, &told, &batch.context, &mut batch.out);
-                    self.requests.note(agent, *now, event, decision);
+                    if let Some(ended) = self.open_requests.follow(agent, *now, event, decision) {
+                        self.requests.log(&ended);
+                        self.metrics.request_ended(agent, &ended);
+                    }
+                    self.metrics.decided(agent, event, decision);
                     for incident in &batch.out.incidents[opened..] {
                         batch.evidence.push(EvidenceDue::of(incident, *now, event, decision));
                     }
@@ -323,6 +335,7 @@ impl Projector {
                 Recorded::System { now, event, decision } => {
                     self.rows.system(*seq, *now, event, decision, &batch.context, &mut batch.out);
                     self.agents.named(SYSTEM).count = *n;
+                    self.metrics.steered(event);
                     (batch.urgent, batch.steered) = (true, true);
                 }
             }

@@ -35,6 +35,7 @@ mod logs;
 mod lost_files;
 mod mcp;
 mod memory;
+mod metrics;
 mod money;
 mod presets;
 mod printed_commands;

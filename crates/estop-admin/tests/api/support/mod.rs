@@ -117,6 +117,7 @@ impl Plane {
                 ..Installation::default()
             },
             alerts_api: Arc::clone(&alerts_api) as Arc<dyn AlertsApi>,
+            metrics: Arc::new(|| "estop_build_info 1\n# EOF\n".to_owned()),
         };
         let admin = Admin::open(state.clone()).expect("it opens");
         let token = admin.first_start(None).expect("a token").expect("it is the first start");
