@@ -1,5 +1,6 @@
 //! Takes secrets out of texts that a person asked to keep: keys of providers, bearer tokens, JWTs, private keys, values of
-//! `.env` lines and of names such as `password`, user and password in URLs, e-mail addresses.
+//! `.env` lines and of names such as `password`, user and password in URLs, passwords among the options of commands, e-mail
+//! addresses; also where colours or escapes stand in them, and in base64.
 //!
 //! A secret becomes `[masked:kind:digest]`. The digest depends on a key that is made for one recording and thrown away with
 //! it: within the recording equal secrets stay equal and different ones stay different, and nobody can try out guesses.
@@ -16,15 +17,20 @@
 //! assert_eq!(masker.text("nothing to see"), "nothing to see");
 //! ```
 
+mod base64;
+mod commands;
 mod json;
+mod lines;
 mod rules;
 mod scan;
+mod shapes;
+mod view;
 
 use std::borrow::Cow;
 
 use sha2::{Digest, Sha256};
 
-/// JSON in strings of JSON that is looked into: what an agent writes with a tool call is JSON in JSON.
+/// JSON in strings of JSON, and texts in base64, that are looked into: what an agent writes with a tool call is JSON in JSON.
 const JSON_INSIDE_MAX: usize = 3;
 
 /// Masks texts, the same secret always in the same way.
@@ -68,7 +74,7 @@ impl Masker {
 
     fn inside<'t>(&self, text: &'t str, level: usize) -> Cow<'t, str> {
         let is_json = level < JSON_INSIDE_MAX && text.trim_start().starts_with(['{', '[', '"']);
-        if is_json { json::mask(self, text, level) } else { scan::mask(self, text) }
+        if is_json { json::mask(self, text, level) } else { scan::mask(self, text, level) }
     }
 
     /// What stands for a secret.
@@ -82,6 +88,13 @@ impl Masker {
         let digest = Sha256::new().chain_update(self.key).chain_update(bytes).finalize();
         digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
     }
+}
+
+/// A secret, and where it stands.
+struct Found {
+    kind: &'static str,
+    from: usize,
+    to: usize,
 }
 
 /// A text with parts replaced.

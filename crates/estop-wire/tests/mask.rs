@@ -32,6 +32,20 @@ SOMETHING_ELSE="«two words 7»"
 password = '«letmein»'
 mysql --password «hunter2» -u root
 mail to «jane.doe@example.com» today
+mysql -h db -P 3306 -uroot -p«swordfish9» shop
+curl -s -u «admin:swordfish9» https://api.example/v1
+curl --user '«admin:sword fish9»' https://api.example/v1
+docker login -u me -p «swordfish9» registry.example
+docker login -u me --password «swordfish9» registry.example
+sshpass -p '«swordfish9»' ssh -p 22 me@host
+redis-cli -h cache -a «swordfish9» ping
+localhost:5432:shop:app:«swordfish9»
+GET /c?sv=2022-11-02&sp=r&sig=«aBcDeFgHiJkLmNoPqRsT%2BuVwXyZ0123456789%3D»&b=1
+https://api.telegram.example/«bot123456789:AAabcdefghij0123456789ABCDEFGHIJ_-9»/getMe
+the bot's «MTIzNDU2Nzg5MDEyMzQ1Njc4.GabCdE.RmNN2r01HgV2V7WErYOTO6TiA3gaAXJLhFz9Kj» is new
+echo «c2stYW50LWFwaTAzLTAxMjM0NTY3ODlhYmNkZWY=» | base64 -d
+next=%2Fa%3Fpassword%3D«swordfish9%26b%3D2»
+q=«sk%2Dant%2Dapi03%2D0123456789abcdef»&b=1
 Set-Cookie: «sid=abc; Path=/»
 "#;
 
@@ -59,6 +73,35 @@ DEBUG=1 PATH=/usr/bin:/bin make -j8
 "key": "ArrowDown", task-management-system-overview
 -----BEGIN CERTIFICATE-----
 tokens: 45210, pass: 12, fail: 3
+docker run -d --name mysql -p 3306:3306 -e TZ=UTC mysql:8
+docker compose up -d && docker run -p 8080:80 web
+docker login -u me --password-stdin registry.example
+mkdir -p target/debug && cp -p a b && ssh -p 22 host
+ssh -p 2222 host && rsync -a src/ host:dst && curl -u $USER:$PASS -a https://api.example
+gh auth login -p https && mysql -u root -p shop < dump.sql
+psql -h localhost -p 5432 -U app && redis-cli -h cache -p 6379 ping
+the mysql server -p option, an option of the login
+uuid 3f2a9c1b-7d5e-4f60-8192-93a4b5c6d7e8 sha256:3f2a9c1b7d5e4f60718293a4b5c6d7e8f90123453f2a9c1b7d5e4f6071829304
+3f2a9c1b7d5e4f60718293a4b5c6d7e8f90123453f2a9c1b7d5e4f6071829304
+8f90123453f2a9c1b7d5e4f607182930422a9c1b7d5e4f60718293a4b5c6d7e8
+integrity sha512-v2kDEe57lecTulaDIuNTPy3Ry4gLGJ6Z1O3vE1krgXZNrsQ+LFTGHVxVjcXPs17LhbZVGedAJv8XZ1tvj5FvSg==
+github.com/pkg/errors v0.9.1 h1:FEBLx1zS214owpjy7qsBeixbURkuhQAwrK5UwLGTwt4=
+<img src="data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==">
+data:image/jpeg;base64,/9j/4AAQSkZJRgABAQEAYABgAAD/2wBDAAMCAgMCAgMDAwMEAwMEBQgFBQQEBQoHBwYIDAoMDAsKCwsNDhIQDQ4RDgsLEBYQERMUFRUV
+echo aGVsbG8gd29ybGQsIHRoaXMgaXMgYSBoZWFsdGh5IHRleHQ= | base64 -d
+100%25 of a%20b%2Fc and \u00e9t\u00e9, \x41, \u0041BC, %41%2D
+src/main.rs:12:5: error, and at 12:34:56:78:90, 00:1a:2b:3c:4d:5e
+root:x:0:0:root:/root:/bin/bash
+a[31mred, b[0] and \x1b[32mgreen\x1b[0m
+DB_PASSWORD_FILE=/run/secrets/db token_path: ./t
+sig=abc signature: fn(a: u32) the signature= is short
+secrets:
+  file: a.txt
+-----BEGIN CERTIFICATE-----
+MIIDdzCCAl+gAwIBAgIEAgAAuTANBgkqhkiG9w0BAQUFADBaMQswCQYDVQQGEwJJ
+RTESMBAGA1UEChMJQmFsdGltb3JlMRMwEQYDVQQLEwpDeWJlclRydXN0MSIwIAYD
+VQQDExlCYWx0aW1vcmUgQ3liZXJUcnVzdCBSb290MB4XDTAwMDUxMjE4NDYwMFoX
+-----END CERTIFICATE-----
 see https://example.com/a?b=c#d and ./src/key.rs:12
 if token == None: return
 test result: ok. 12 passed; 0 failed
@@ -70,6 +113,45 @@ fn ld_7_ordinary_text_stays_as_it_is() {
         assert_eq!(masker().text(line), line);
     }
     assert_eq!(masker().text(HARMLESS), HARMLESS);
+}
+
+/// Colours and characters without width stay where nothing is masked, and around what is.
+#[test]
+fn id_3_only_the_secret_goes_where_colours_stand() {
+    let harmless = "a \u{1b}[31mred\u{1b}[0m w\u{200b}ord, caf\u{e9} \u{1b}(B";
+    assert_eq!(masker().text(harmless), harmless);
+    let text = "a \u{1b}[31msk-live-0123\u{200b}456789abc\u{1b}[1mdef\u{1b}[0m b";
+    let masked = masker().text(text).into_owned();
+    assert!(masked.starts_with("a \u{1b}[31m[masked:key:") && masked.ends_with("]\u{1b}[0m b"), "{masked:?}");
+    let plain = masker().text("a sk-live-0123456789abcdef b").into_owned();
+    let digest = |masked: &str| masked.split_once(":key:").map(|(_, rest)| rest[..12].to_owned());
+    assert_eq!(digest(&masked), digest(&plain), "equal secrets stay equal");
+}
+
+/// What has no beginning, no end or quotes between its lines is a private key all the same.
+#[test]
+fn id_3_private_keys_are_known_by_their_lines() {
+    let line = "kJ8sQ2mVx7Lp0ZrT5wYb3NcHf9DgE6uAo1RtIyKeSvMlPqXhWzCjUnBdOaFiGxT4";
+    let key = |lines: &[&str]| lines.join("\n");
+    for text in [
+        key(&["tail key", line, line, "abcd1234EFGH==", "-----END RSA PRIVATE KEY-----", "rest"]),
+        key(&["sed -n 2,3p key", line, line, "rest"]),
+        key(&["tail key", line, "-----END PRIVATE KEY-----", "rest"]),
+        key(&["diff", &format!("+{line}"), &format!("+{line}"), "rest"]),
+        key(&["read", &format!("    12\t{line}"), &format!("    13\t{line}"), "rest"]),
+        format!("k = \"{line}\\n\" +\n    \"{line}\\n\";\nrest"),
+        format!("k = ('{line}'\n     '{line}')\nrest"),
+        format!("head\nMHcCAQEEI{line}\nrest"),
+    ] {
+        let masked = masker().text(&text).into_owned();
+        assert!(masked.contains("[masked:private_key:") && masked.ends_with("rest"), "{masked}");
+        assert!(!masked.contains("QmVx") && !masked.contains("BdOaFiG"), "{masked}");
+        assert!(!masked.contains(&line[..12]), "{masked}");
+    }
+    // One line alone may be anything, and what a certificate is made of is public.
+    for text in [key(&["a", line, "rest"]), key(&["-----BEGIN CERTIFICATE-----", line, line])] {
+        assert_eq!(masker().text(&text), text);
+    }
 }
 
 #[test]
@@ -209,4 +291,39 @@ fn se_1_masking_takes_linear_time() {
         let read = |text: &str| drop(masker().excerpt(&[start, text].concat(), 1_000));
         assert_eq!(growth(&units, 60, read), Ok(()), "after {start:?}");
     }
+}
+
+/// Of what is looked for across words and lines.
+#[test]
+fn se_1_masking_of_lines_and_commands_takes_linear_time() {
+    let units = patterns(&[
+        "\u{1b}[31m",
+        "[31m",
+        "\u{200b}",
+        "\\u0073",
+        "%2D",
+        "%25",
+        "mysql -p",
+        "curl -u a:",
+        " -p",
+        "password: |\n ",
+        "password:\n ",
+        "password:\\n ",
+        "\n ",
+        "\\n",
+        "password=\"\"\"",
+        "sig=",
+        "bot123456789:",
+        "123456789:",
+        "a:*:",
+        "\na:11:b:c:",
+        "c2stYW50LWFwaTAz",
+        "/c2stYW50LWFwaTAz",
+        "c2stYW50LWFwaTAzc2stYW50LWFwaTAzc2stYW50LWFwaTAzc2stYW50LWFwaTAz\n",
+        "-----END PRIVATE KEY-----",
+        "Private-Lines: 2\n",
+        "[\"login\",\"-p\",",
+    ]);
+    let read = |text: &str| drop(masker().text(text));
+    assert_eq!(growth(&units, 60, read), Ok(()));
 }

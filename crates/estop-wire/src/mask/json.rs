@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use estop_core::steps;
 
+use super::commands::{TakesSecret, options_of, secret_of_option, takes_next};
 use super::rules::{is_no_secret, is_secret_name};
 use super::{Masked, Masker, scan};
 
@@ -11,24 +12,24 @@ use super::{Masked, Masker, scan};
 pub(super) fn mask<'t>(masker: &Masker, text: &'t str, level: usize) -> Cow<'t, str> {
     let bytes = text.as_bytes();
     let mut masked = Masked::new(text);
-    let (mut at, mut name, mut pair) = (0, Name::Plain, Pair::None);
+    let (mut at, mut name, mut pair, mut listed) = (0, Name::Plain, Pair::None, Listed::default());
     while at < bytes.len() {
         if bytes[at] == b'"' {
             let Some(end) = end_of_string(bytes, at) else { break };
             let literal = &text[at..end];
             let said = decode(literal);
             let is_name = follows_colon(bytes, end);
-            let mark = if name == Name::Secret
-                && !is_name
-                && !is_no_secret(&said)
-                && !said.starts_with("[masked:")
-            {
-                Some(masker.mark("value", &said))
-            } else {
-                match masker.inside(&said, level + 1) {
+            let is_value = !is_name && !is_no_secret(&said) && !said.starts_with("[masked:");
+            let of_list = if is_name { None } else { listed.secret_in(&said) };
+            let mark = match of_list {
+                _ if is_value && name == Name::Secret => Some(masker.mark("value", &said)),
+                Some(from) if is_value => {
+                    Some(said[..from].to_owned() + &masker.mark("value", &said[from..]))
+                }
+                Some(_) | None => match masker.inside(&said, level + 1) {
                     Cow::Owned(masked) => Some(masked),
                     Cow::Borrowed(_) => None,
-                }
+                },
             };
             if let Some(mark) = mark {
                 masked.replace(at, end, &encode(&mark));
@@ -52,7 +53,7 @@ pub(super) fn mask<'t>(masker: &Masker, text: &'t str, level: usize) -> Cow<'t, 
             masked.replace(from, from + number.len(), &encode(&masker.mark("value", number)));
             name = Name::Plain;
         } else {
-            scan::mask_part(masker, &mut masked, at, end);
+            mask_part(masker, &mut masked, (at, end), level);
         }
         // The next value of a list is under the same name; the next name may stand without quotes.
         let own = between.trim_start().strip_prefix(':').unwrap_or(between);
@@ -61,6 +62,9 @@ pub(super) fn mask<'t>(masker: &Masker, text: &'t str, level: usize) -> Cow<'t, 
         }
         if between.contains('}') {
             pair = Pair::None;
+        }
+        if between.contains(['}', ']']) {
+            listed = Listed::default();
         }
         if scan::ends_with_secret_name(between) {
             name = Name::Secret;
@@ -72,9 +76,16 @@ pub(super) fn mask<'t>(masker: &Masker, text: &'t str, level: usize) -> Cow<'t, 
         Some(rest) if name == Name::Secret && !rest.is_empty() => {
             masked.replace(at + 1, bytes.len(), &masker.mark("value", &text[at + 1..]));
         }
-        Some(_) | None => scan::mask_part(masker, &mut masked, at, bytes.len()),
+        Some(_) | None => mask_part(masker, &mut masked, (at, bytes.len()), level),
     }
     masked.finish()
+}
+
+/// What is no string.
+fn mask_part(masker: &Masker, masked: &mut Masked<'_>, (from, to): (usize, usize), level: usize) {
+    if let Some(Cow::Owned(part)) = masked.text.get(from..to).map(|part| scan::mask(masker, part, level)) {
+        masked.replace(from, to, &part);
+    }
 }
 
 /// An object that gives a secret's name and its value apart: `{"name": "DB_PASSWORD", "value": "…"}`.
@@ -95,6 +106,38 @@ impl Pair {
             Pair::Name => Pair::None,
             Pair::None | Pair::Named => self,
         }
+    }
+}
+
+/// What values in a list are together: the arguments of a command, the lines of a private key.
+#[derive(Default)]
+struct Listed {
+    options: Option<&'static [TakesSecret]>,
+    /// The option before takes this argument as its secret.
+    is_of_option: bool,
+    is_in_key: bool,
+}
+
+impl Listed {
+    /// Where in this value a secret begins that only those before it tell.
+    fn secret_in(&mut self, said: &str) -> Option<usize> {
+        steps::add(said.len());
+        let is_line_of_key = self.is_in_key
+            && said.trim().bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte));
+        let was_of_option = self.is_of_option && !said.starts_with('-');
+        let attached = self.options.filter(|_| said.starts_with('-')).and_then(|options| {
+            let end = said.find(['=', ':', '\'', '"', ' ']).unwrap_or(said.len());
+            secret_of_option(said, 0, end, options)
+        });
+        if said.contains("-----END") {
+            self.is_in_key = false;
+        } else if said.contains("-----BEGIN") {
+            self.is_in_key = said.contains("PRIVATE KEY");
+        }
+        let program = said.rsplit('/').next().unwrap_or(said);
+        self.options = options_of(program).or(self.options);
+        self.is_of_option = self.options.is_some_and(|options| takes_next(said, options));
+        if was_of_option || is_line_of_key { Some(0) } else { attached.map(|found| found.from) }
     }
 }
 

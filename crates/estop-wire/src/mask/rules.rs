@@ -148,7 +148,9 @@ pub(super) fn is_secret_name(name: &str) -> bool {
         "csrf",
         "sessionid",
     ];
-    const AT_END: &[&str] = &["token", "pwd", "passcode", "dsn", "jwt"];
+    const AT_END: &[&str] = &["token", "pwd", "passcode", "dsn", "jwt", "storepass", "keypass"];
+    /// Says where a secret is: `--password-stdin`, `DB_PASSWORD_FILE`.
+    const PLACE_AT_END: &[&str] = &["stdin", "file", "path"];
     /// After another word alone: tests report `pass: 12`.
     const AFTER_WORD: &[&str] = &["pass", "pin", "otp"];
     if name.len() > NAME_MAX {
@@ -159,6 +161,9 @@ pub(super) fn is_secret_name(name: &str) -> bool {
     let is_key_of_something = is_capitals(name) && name.ends_with("_KEY");
     let after_word =
         |end: &&str| plain.len() > end.len() && plain.ends_with(end) && has_border(name, end.len());
+    if PLACE_AT_END.iter().any(|end| plain.ends_with(end)) {
+        return false;
+    }
     is_key_of_something
         || ANYWHERE.iter().any(|word| plain.contains(word))
         || AT_END.iter().any(|end| plain.ends_with(end))
@@ -181,6 +186,32 @@ pub(super) fn is_capitals(name: &str) -> bool {
     (2..=NAME_MAX).contains(&name.len())
         && name.as_bytes()[0].is_ascii_uppercase()
         && name.bytes().all(is_capital)
+}
+
+/// What is assigned to this name signs a URL, if it is long: `sig` of Azure, `X-Amz-Signature`.
+pub(super) fn is_signature_name(name: &str) -> bool {
+    let end = name.len().checked_sub("signature".len()).and_then(|from| name.get(from..));
+    name.eq_ignore_ascii_case("sig") || end.is_some_and(|end| end.eq_ignore_ascii_case("signature"))
+}
+
+/// Hexadecimal digits or base64, of 20 bytes or more.
+pub(super) fn is_signature(value: &str) -> bool {
+    value.len() >= 27 && has_digit(value) && value.bytes().all(is_of_hash)
+}
+
+/// What hashes are written in; `=` at their end may stay.
+pub(super) fn is_of_hash(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+/-_%".contains(&byte)
+}
+
+/// Whether an option is followed by a secret, and not by another option, a variable, ports or a protocol.
+pub(super) fn is_option_value(value: &str) -> bool {
+    let is_ports = value.contains(':') && value.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
+    let is_variable = value.strip_prefix('$').is_some_and(|name| {
+        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_{}()".contains(&byte))
+    });
+    let is_other = value.is_empty() || value.starts_with('-') || value.starts_with("[masked:");
+    !(is_other || is_ports || is_variable || matches!(value, "http" | "https" | "ssh"))
 }
 
 /// A value that is none of a secret's, whatever its name.

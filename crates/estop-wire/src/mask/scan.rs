@@ -4,52 +4,118 @@ use std::borrow::Cow;
 
 use estop_core::steps;
 
+use super::base64::Base64;
+use super::commands::{self, TakesSecret};
+use super::lines::{line_end, pgpass, value_below};
 use super::rules::{
-    is_bearer, is_capitals, is_email, is_jwt, is_key, is_no_secret, is_path, is_plain_value, is_secret_name,
+    is_bearer, is_capitals, is_email, is_jwt, is_key, is_no_secret, is_of_hash, is_path, is_plain_value,
+    is_secret_name, is_signature, is_signature_name,
 };
-use super::{Masked, Masker};
+use super::view::View;
+use super::{Found, Masked, Masker, shapes};
 
 /// Spaces and quotes that may stand around a separator.
 const AROUND_MAX: usize = 16;
 
-/// Masks a text.
-pub(super) fn mask<'t>(masker: &Masker, text: &'t str) -> Cow<'t, str> {
+/// Masks a text: first as a person reads it, then as it is written.
+pub(super) fn mask<'t>(masker: &Masker, text: &'t str, level: usize) -> Cow<'t, str> {
+    let Some(view) = View::of(text) else { return Scan::new(masker, text, level).masked() };
     let mut masked = Masked::new(text);
-    mask_part(masker, &mut masked, 0, text.len());
-    masked.finish()
-}
-
-/// Masks the part of a text from `from` to `to`.
-pub(super) fn mask_part(masker: &Masker, masked: &mut Masked<'_>, from: usize, to: usize) {
-    let Some(part) = masked.text.get(..to) else { return };
-    let bytes = part.as_bytes();
-    let mut at = from;
-    while at < to {
-        steps::add(1);
-        if !is_word(bytes[at]) {
-            at += 1 + usize::from(
-                bytes[at] == b'\\' && bytes.get(at + 1).is_some_and(|next| b"nrt".contains(next)),
-            );
-            continue;
-        }
-        let end = run(bytes, at, is_word);
-        let found = private_key(part, at, end).or_else(|| look(part, at, end));
-        match found {
-            Some(Found { kind, from, to }) => {
-                let mark = masker.mark(kind, &part[from..to]);
-                masked.replace(from, to, &mark);
-                at = to;
-            }
-            None => at = end,
-        }
+    for found in Scan::new(masker, &view.text, level).secrets() {
+        let (from, to) = view.in_text(found.from, found.to);
+        masked.replace(from, to, &masker.mark(found.kind, &view.text[found.from..found.to]));
+    }
+    match masked.finish() {
+        Cow::Borrowed(_) => Scan::new(masker, text, level).masked(),
+        Cow::Owned(masked) => Cow::Owned(Scan::new(masker, &masked, level).masked().into_owned()),
     }
 }
 
-/// A secret, and where it stands.
-struct Found {
-    kind: &'static str,
-    from: usize,
-    to: usize,
+/// One pass over a text.
+struct Scan<'a, 't> {
+    masker: &'a Masker,
+    text: &'t str,
+    level: usize,
+    base64: Base64,
+    /// The command whose options are read.
+    options: Option<&'static [TakesSecret]>,
+}
+
+impl<'a, 't> Scan<'a, 't> {
+    fn new(masker: &'a Masker, text: &'t str, level: usize) -> Scan<'a, 't> {
+        Scan { masker, text, level, base64: Base64::default(), options: None }
+    }
+
+    fn masked(self) -> Cow<'t, str> {
+        let (masker, mut masked) = (self.masker, Masked::new(self.text));
+        for Found { kind, from, to } in self.secrets() {
+            masked.replace(from, to, &masker.mark(kind, &masked.text[from..to]));
+        }
+        masked.finish()
+    }
+
+    /// In the order in which they stand; none overlaps another.
+    fn secrets(mut self) -> Vec<Found> {
+        let bytes = self.text.as_bytes();
+        let (mut found, mut at, mut found_to) = (Vec::new(), 0, 0);
+        let mut is_line_begin = true;
+        while at < bytes.len() {
+            steps::add(1);
+            if std::mem::take(&mut is_line_begin)
+                && let Some((from, to)) = pgpass(self.text, at)
+            {
+                found.push(Found { kind: "value", from, to });
+                (at, found_to) = (to, to);
+                continue;
+            }
+            if !is_word(bytes[at]) {
+                let newline = line_end(&bytes[at..]);
+                is_line_begin = newline > 0;
+                let is_continued = at > 0 && bytes[at - 1] == b'\\';
+                if is_line_begin && !is_continued || b";|&".contains(&bytes[at]) {
+                    self.options = None;
+                }
+                let is_escape =
+                    bytes[at] == b'\\' && bytes.get(at + 1).is_some_and(|next| b"nrt".contains(next));
+                at += newline.max(1 + usize::from(is_escape));
+                continue;
+            }
+            let end = run(bytes, at, is_word);
+            match self.secret_at(at, end) {
+                Some(secret) if secret.to > found_to => {
+                    at = secret.to;
+                    found_to = at;
+                    // What was passed already and is found to be a part of it.
+                    let from = secret.from.max(found.last().map_or(0, |last: &Found| last.to));
+                    found.push(Found { from, ..secret });
+                }
+                Some(_) | None => at = end,
+            }
+        }
+        found
+    }
+
+    /// The secret that begins with a word, or that the word says is there.
+    fn secret_at(&mut self, at: usize, end: usize) -> Option<Found> {
+        let text = self.text;
+        private_key(text, at, end)
+            .or_else(|| self.base64.look(self.masker, text, (at, end), self.level))
+            .or_else(|| shapes::find(text, at))
+            .or_else(|| self.of_command(at, end))
+            .or_else(|| look(text, at, end))
+    }
+
+    fn of_command(&mut self, at: usize, end: usize) -> Option<Found> {
+        let word = &self.text[at..end];
+        if let Some(options) = commands::options_of(word) {
+            self.options = Some(options);
+        }
+        let options = self.options.filter(|_| word.starts_with('-'))?;
+        let found = commands::secret_of_option(self.text, at, end, options)?;
+        // What `sshpass` starts has options of its own.
+        self.options = None;
+        Some(found)
+    }
 }
 
 /// What words are made of, names and most secrets among them.
@@ -58,7 +124,7 @@ fn is_word(byte: u8) -> bool {
 }
 
 /// Where a run of such bytes ends.
-fn run(bytes: &[u8], from: usize, is_in: impl Fn(u8) -> bool) -> usize {
+pub(super) fn run(bytes: &[u8], from: usize, is_in: impl Fn(u8) -> bool) -> usize {
     let len = bytes[from..].iter().position(|byte| !is_in(*byte));
     from + steps::found(len, bytes.len() - from).unwrap_or(bytes.len() - from)
 }
@@ -94,7 +160,6 @@ fn private_key(text: &str, at: usize, end: usize) -> Option<Found> {
 
 /// Whether this word is a secret, or says that one follows.
 fn look(text: &str, at: usize, end: usize) -> Option<Found> {
-    let at = at + end_of_colour(&text[..at], &text[at..end]);
     let word = &text[at..end];
     steps::add(word.len());
     if let Some(from) = key_within(word) {
@@ -112,9 +177,17 @@ fn look(text: &str, at: usize, end: usize) -> Option<Found> {
     found.or_else(|| webhook(text, word, end)).or_else(|| said_after(text, trimmed, end))
 }
 
-/// Where a value ends that stands alone.
-fn end_of_value(text: &str, from: usize) -> usize {
-    run(text.as_bytes(), from, |byte| !byte.is_ascii_whitespace() && !b"\"'`<>\\".contains(&byte))
+/// Where a value ends that stands alone, or in quotes.
+pub(super) fn end_of_value(text: &str, from: usize, quote: Option<u8>) -> usize {
+    run(text.as_bytes(), from, |byte| match quote {
+        Some(quote) => byte != quote && byte != b'\n',
+        None => !byte.is_ascii_whitespace() && !b"\"'`<>\\".contains(&byte),
+    })
+}
+
+/// The quote that a value begins with.
+pub(super) fn quote_before(text: &str, from: usize) -> Option<u8> {
+    text.as_bytes()[..from].last().copied().filter(|byte| b"\"'`".contains(byte))
 }
 
 /// The path of an incoming webhook: whoever knows it may write there.
@@ -125,25 +198,22 @@ fn webhook(text: &str, host: &str, end: usize) -> Option<Found> {
         _ => return None,
     };
     let from = end + text[end..].starts_with(path).then_some(path.len())?;
-    let to = end_of_value(text, from);
+    let to = end_of_value(text, from, None);
     (to > from).then_some(Found { kind: "webhook", from, to })
 }
 
-/// `login me password x7Kq` of netrc files, `sshpass -p x7Kq`.
+/// `login me password x7Kq` of netrc files.
 fn said_after(text: &str, word: &str, end: usize) -> Option<Found> {
-    let is_sshpass = word == "sshpass" && text[end..].starts_with(" -p");
-    let after = if is_sshpass { end + " -p".len() } else { end };
-    let from = after + spaces(&text.as_bytes()[after..]);
-    if !is_sshpass && (word != "password" || from == after) {
+    let from = end + spaces(&text.as_bytes()[end..]);
+    if word != "password" || from == end {
         return None;
     }
-    let to = end_of_value(text, from);
+    let to = end_of_value(text, from, None);
     let value = text.get(from..to)?;
     let is_mixed = value.bytes().any(|byte| byte.is_ascii_digit())
         && value.bytes().any(|byte| byte.is_ascii_alphabetic())
         && value.len() >= 8;
-    let is_secret = if is_sshpass { !value.is_empty() } else { is_mixed };
-    (is_secret && !value.starts_with("[masked:")).then_some(Found { kind: "value", from, to })
+    (is_mixed && !value.starts_with("[masked:")).then_some(Found { kind: "value", from, to })
 }
 
 /// Where a key or a JWT begins in a word, at a border.
@@ -160,21 +230,6 @@ fn key_within(word: &str) -> Option<usize> {
     })
 }
 
-/// How much of a word is the end of a terminal's colour before it: `ESC[31mword`.
-fn end_of_colour(before: &str, word: &str) -> usize {
-    let digits = word.bytes().take(4).take_while(u8::is_ascii_digit).count();
-    let is_colour = before.ends_with(['[', ';']) && matches!(word.as_bytes().get(digits), Some(b'm' | b'K'));
-    if is_colour { digits + 1 } else { 0 }
-}
-
-/// The length of a terminal's colour.
-fn colour(bytes: &[u8]) -> usize {
-    if !bytes.starts_with(b"\x1b[") {
-        return 0;
-    }
-    bytes.iter().take(AROUND_MAX).position(u8::is_ascii_alphabetic).map_or(0, |at| at + 1)
-}
-
 /// Whether a byte that is written as `%22`, `\x22` or `\u0022` stands before.
 fn ends_with_escape(before: &[u8]) -> bool {
     let is_hex = |digits: &[u8]| digits.iter().all(u8::is_ascii_hexdigit);
@@ -186,20 +241,17 @@ fn ends_with_escape(before: &[u8]) -> bool {
 }
 
 fn bearer(text: &str, end: usize) -> Option<Found> {
-    let mut from = end + spaces(&text.as_bytes()[end..]);
-    if from > end {
-        from += colour(&text.as_bytes()[from..]);
-    }
+    let from = end + spaces(&text.as_bytes()[end..]);
     let is_in = |byte: u8| byte.is_ascii_alphanumeric() || b"._~+/=-".contains(&byte);
     let to = run(text.as_bytes(), from, is_in);
     (from > end && is_bearer(&text[from..to])).then_some(Found { kind: "bearer", from, to })
 }
 
-fn spaces(bytes: &[u8]) -> usize {
+pub(super) fn spaces(bytes: &[u8]) -> usize {
     bytes.iter().take(AROUND_MAX).take_while(|byte| matches!(byte, b' ' | b'\t')).count()
 }
 
-fn quotes(bytes: &[u8]) -> usize {
+pub(super) fn quotes(bytes: &[u8]) -> usize {
     bytes.iter().take(4).take_while(|byte| b"\\\"'`".contains(byte)).count()
 }
 
@@ -221,27 +273,36 @@ fn user_of_url(text: &str, end: usize) -> Option<Found> {
 /// `KEY=value`, `"password": "value"`, `--token value`: the value.
 fn assigned(text: &str, at: usize, end: usize, name: &str) -> Option<Found> {
     let (is_secret, is_variable) = (is_secret_name(name), is_capitals(name));
-    if !is_secret && !is_variable {
+    let is_of_signature = is_signature_name(name);
+    if !is_secret && !is_variable && !is_of_signature {
         return None;
     }
-    let is_option = text[at..].starts_with("--");
+    let is_option = text[at..].starts_with('-');
     let is_element = text[..at].ends_with('<');
     let (from, separator) = value_after(text.as_bytes(), end, is_option, is_element)?;
     let rest = &text[from..];
     // A comparison in code says nothing of the value, unless it is written there.
     let is_compared = text[end..from].contains("==") && !text[..from].ends_with(['"', '\'']);
-    let is_skipped = !is_secret && (separator != b'=' || is_path(rest));
+    let is_skipped = !is_secret && !is_of_signature && (separator != b'=' || is_path(rest));
     // What is kept must be short, or be known by its beginning: it is looked at again.
     if is_skipped || is_compared || rest.starts_with("[masked:") {
         return None;
     }
-    let quote = text.as_bytes()[..from].last().copied().filter(|byte| b"\"'`".contains(byte));
+    if is_secret
+        && separator == b':'
+        && let Some((from, to)) = value_below(text, at, from)
+    {
+        return Some(Found { kind: "value", from, to });
+    }
+    let quote = quote_before(text, from);
     let is_header = name.len() <= 32 && {
         let name = name.to_ascii_lowercase();
         name.ends_with("authorization") || name.ends_with("cookie")
     };
+    let is_long = text[..from].ends_with("\"\"\"") || text[..from].ends_with("'''");
     let ends = |byte: u8| match quote {
-        Some(quote) => byte == quote || byte == b'\n',
+        _ if is_of_signature && !is_secret => !is_of_hash(byte),
+        Some(quote) => byte == quote || byte == b'\n' && !is_long,
         None if is_header => b"\n\"'`\\".contains(&byte),
         None => byte.is_ascii_whitespace() || b",;&\"'`<>)}]|\\".contains(&byte),
     };
@@ -253,8 +314,13 @@ fn assigned(text: &str, at: usize, end: usize, name: &str) -> Option<Found> {
         return None;
     }
     let to = from + value.len();
-    let is_kept =
-        if is_secret { is_no_secret(value) || is_count(name, value) } else { is_plain_value(value) };
+    let is_kept = if is_secret {
+        is_no_secret(value) || is_count(name, value)
+    } else if is_of_signature {
+        !is_signature(value)
+    } else {
+        is_plain_value(value)
+    };
     (!is_kept).then_some(Found { kind: "value", from, to })
 }
 
@@ -266,7 +332,6 @@ fn is_count(name: &str, value: &str) -> bool {
 
 /// Where the value begins that is assigned to a name, and by what.
 fn value_after(bytes: &[u8], end: usize, is_option: bool, is_element: bool) -> Option<(usize, u8)> {
-    let end = end + colour(&bytes[end..]);
     if is_element && bytes.get(end) == Some(&b'>') {
         return Some((end + 1, b'>'));
     }
@@ -281,7 +346,6 @@ fn value_after(bytes: &[u8], end: usize, is_option: bool, is_element: bool) -> O
     if separator != b' ' {
         at += bytes[at..].iter().take(2).take_while(|byte| b"=:>".contains(byte)).count();
         at += spaces(&bytes[at..]);
-        at += colour(&bytes[at..]);
     }
     Some((at + quotes(&bytes[at..]), separator))
 }
