@@ -56,6 +56,8 @@ struct StatusOut {
     reason: Option<&'static str>,
     /// Everything may pass.
     operational: bool,
+    /// estop was told to end: no new connection is taken, and answers in progress may end.
+    ending: bool,
     /// Why nothing passes, pressed button or not: the journal cannot be written.
     journal_problem: Option<&'static str>,
     /// Parts of estop that do not run any more; a kill works all the same.
@@ -129,7 +131,11 @@ async fn status(State(app): State<App>) -> Answer<StatusOut> {
     Ok(Json(StatusOut {
         state: state_name(gate.state),
         reason: reason.map(reason_name),
-        operational: gate.state == SystemState::Running && gate.shut.is_empty() && trouble.is_none(),
+        operational: gate.state == SystemState::Running
+            && gate.shut.is_empty()
+            && trouble.is_none()
+            && !app.operator.is_ending(),
+        ending: app.operator.is_ending(),
         journal_problem: trouble.map(JournalFailure::text),
         stuck_parts: app.operator.stuck_parts().into_iter().map(StuckPartOut::from).collect(),
         llm_enabled: gate.lets_pass(Channel::Llm),
@@ -309,6 +315,8 @@ struct DoneOut {
     persisted: bool,
     /// Grows with each kill, restart and clear.
     epoch: u64,
+    /// Channels that let nothing pass though the system runs: `llm`, `tools`, `messaging`.
+    shut: Vec<&'static str>,
 }
 
 /// Presses the button, for the whole system or for single channels.
@@ -390,7 +398,11 @@ async fn clear(
     let unlock = unlock.by(caller, operator.gate());
     at_once(move || {
         let done = done(&*operator, operator.clear(unlock)?)?;
-        Ok(Json(DoneOut { message: "System operational", ..done }))
+        let message = match done.shut.is_empty() {
+            true => "System operational",
+            false => "System running, with channels shut",
+        };
+        Ok(Json(DoneOut { message, ..done }))
     })
     .await
 }
@@ -410,7 +422,7 @@ fn done(operator: &dyn Operator, decision: SystemDecision) -> Result<DoneOut, Pr
         SystemOutcome::Applied => true,
         SystemOutcome::AlreadySo | SystemOutcome::Noted => false,
         SystemOutcome::IllegalFrom(_) | SystemOutcome::StaleEpoch => {
-            return Err(Problem::new(Kind::Conflict, decision.reason()));
+            return Err(Problem::new(Kind::Conflict, refusal(operator, &decision)));
         }
     };
     Ok(DoneOut {
@@ -419,5 +431,22 @@ fn done(operator: &dyn Operator, decision: SystemDecision) -> Result<DoneOut, Pr
         changed,
         persisted: operator.is_kept(),
         epoch: decision.gate.epoch,
+        shut: shut(operator.gate()),
     })
+}
+
+/// Channels that let nothing pass.
+fn shut(gate: GateView) -> Vec<&'static str> {
+    let channels = [(Channel::Llm, "llm"), (Channel::Tools, "tools"), (Channel::Messaging, "messaging")];
+    channels.into_iter().filter(|(channel, _)| !gate.lets_pass(*channel)).map(|(_, name)| name).collect()
+}
+
+/// Why a step towards running again was refused, and which is the next one.
+fn refusal(operator: &dyn Operator, decision: &SystemDecision) -> String {
+    let next = match (decision.outcome, operator.gate().state) {
+        (SystemOutcome::IllegalFrom(_), SystemState::Shutdown) => " Next: `estop emergency unlock`.",
+        (SystemOutcome::IllegalFrom(_), SystemState::SafeMode) => " Next: `estop emergency clear`.",
+        _ => "",
+    };
+    format!("{}{next}", decision.reason())
 }

@@ -30,8 +30,8 @@ async fn lives() -> Json<HealthOut> {
     Json(HealthOut { status: "ok" })
 }
 
-/// It serves agents: it is RUNNING, can write its journal, none of its parts is stuck, and its store answers. In SHUTDOWN and
-/// SAFE_MODE it answers 503 and names the state; `/healthz` goes on answering 200.
+/// It serves agents: it is RUNNING, was not told to end, can write its journal, none of its parts is stuck, and its store
+/// answers. In SHUTDOWN and SAFE_MODE it answers 503 and names the state; `/healthz` goes on answering 200.
 #[utoipa::path(get, path = "/readyz", tag = "health", responses((status = 200, body = HealthOut)))]
 async fn ready(State(app): State<App>) -> Answer<HealthOut> {
     // What is broken is said first: a button may be pressed because of it.
@@ -40,6 +40,11 @@ async fn ready(State(app): State<App>) -> Answer<HealthOut> {
     }
     if let Some(part) = app.operator.stuck_parts().first() {
         return Err(Problem::new(Kind::Unavailable, part.text()));
+    }
+    if app.operator.is_ending() {
+        let detail = "estop is ending: it takes no new connections, and answers in progress may end. Send requests elsewhere \
+                      until it is started again.";
+        return Err(Problem::new(Kind::Unavailable, detail));
     }
     let not_ready = match app.operator.gate().state {
         SystemState::Running => None,

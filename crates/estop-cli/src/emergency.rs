@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::Exit;
 use super::emergency_text::{persisted, proof_test, state, state_of};
 use super::kill::{self, Pressing};
-use super::table::{cell, moment, properties};
+use super::table::{cell, each, moment, properties};
 use crate::client::{AdminTokenArg, Daemon, DaemonArgs, path};
 
 /// Longest reason that is read from a terminal.
@@ -82,11 +82,29 @@ fn unlock(daemon: &Daemon, unlocking: &Unlocking, (verb, called): (&str, &str)) 
             Some("safe_mode") => {
                 format!("SAFE_MODE: agents stay stopped.{saved} Next: estop emergency clear.")
             }
-            Some("running") => format!("RUNNING: agents can work again.{saved}"),
+            Some("running") => format!("RUNNING: {}{saved}", can_work(done)),
             _ => format!("{}: {}{saved}", state(&done["status"]), cell(&done["message"])),
         }
     })?;
     Ok(Exit::Fine)
+}
+
+/// Who can work again. Channels that were killed one by one are not opened with the system, one that was switched off at the
+/// start never is.
+fn can_work(done: &Value) -> String {
+    let shut: Vec<&str> = each(&done["shut"]).iter().filter_map(Value::as_str).collect();
+    if shut.is_empty() {
+        return "agents can work again.".to_owned();
+    }
+    let of_llm = match shut.contains(&"llm") {
+        true => ", and llm needs a start without LLM_ENABLED=false and ESTOP_LLM_ENABLED=false",
+        false => "",
+    };
+    format!(
+        "agents can work again, but these channels stay shut: {}. What was killed one by one opens with another \
+         `estop emergency clear`{of_llm}.",
+        shut.join(", ")
+    )
 }
 
 /// On a terminal; who presses Enter gives none. A pipe is not asked: it might never answer.

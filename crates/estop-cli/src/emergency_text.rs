@@ -26,6 +26,9 @@ pub(super) fn state(name: &Value) -> String {
 /// How everything stands; and why nothing passes, if it is not the button.
 pub(super) fn state_of(status: &Value) -> String {
     let state = state(&status["state"]);
+    if status["ending"] == true {
+        return format!("{state}, BUT ENDING: no new connection is taken; answers in progress may end");
+    }
     match status["journalProblem"].as_str() {
         Some(problem) if status["state"] == "running" => format!("{state}, BUT NOTHING PASSES: {problem}"),
         _ => match status["stuckParts"][0]["problem"].as_str() {

@@ -26,7 +26,10 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     status["recordings"] = daemon.get(path(&["recordings"]))?["recordings"].take();
     daemon.say(&status, text)?;
     let is_stuck = !status["stuckParts"][0].is_null();
-    let passes = status["state"] == "running" && status["journalProblem"].is_null() && !is_stuck;
+    let passes = status["state"] == "running"
+        && status["journalProblem"].is_null()
+        && status["ending"] != true
+        && !is_stuck;
     Ok(if passes { Exit::Fine } else { Exit::No })
 }
 

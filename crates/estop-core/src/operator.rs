@@ -148,6 +148,11 @@ pub trait Operator: Send + Sync {
         None
     }
 
+    /// Whether estop was told to end: nothing new is taken, and what is in progress may end.
+    fn is_ending(&self) -> bool {
+        false
+    }
+
     /// Parts of estop that have stopped to run.
     fn stuck_parts(&self) -> Vec<StuckPart> {
         Vec::new()

@@ -336,6 +336,10 @@ impl Operator for Controller {
         self.engine.journal.trouble()
     }
 
+    fn is_ending(&self) -> bool {
+        self.engine.is_ending()
+    }
+
     fn stuck_parts(&self) -> Vec<StuckPart> {
         self.engine.heartbeats.stuck()
     }

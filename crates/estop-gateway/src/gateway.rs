@@ -3,6 +3,7 @@
 mod dispatch;
 mod job_canceller;
 mod listener;
+mod phase;
 mod timeouts;
 
 use std::collections::BTreeMap;
@@ -36,6 +37,8 @@ use crate::start_error::StartError;
 use crate::upstream::mcp_servers::McpTarget;
 use crate::upstream::relays::RelayTarget;
 use crate::upstream::{ProviderTarget, Upstream};
+
+use phase::Phase;
 
 /// What a stopping data plane waits for its clients to be told, and for its threads.
 const FAREWELL: Duration = Duration::from_millis(100);
@@ -234,6 +237,7 @@ impl Gateway {
     /// Accepts no more connections, closes those that wait for a request, and the others after the answers in progress. The
     /// button and every limit go on holding.
     pub fn drain(&self) {
+        self.engine.begin_end();
         let _ = self.phase.send(Phase::Draining);
     }
 
@@ -280,23 +284,15 @@ fn stopping() -> Cut {
     Cut { by: AbortedBy::Kill, kind: Kind::Overload, code: "stopping", message }
 }
 
-/// What the workers do.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Serving,
-    /// Only what is in progress.
-    Draining,
-    Stopped,
-}
-
 async fn work(socket: std::net::TcpListener, worker: Arc<Worker>, mut phases: watch::Receiver<Phase>) {
     let Ok(listener) = TcpListener::from_std(socket) else { return };
     tokio::spawn(beat(Arc::clone(&worker)));
     let graceful = GracefulShutdown::new();
+    let of_connections = phases.clone();
     tokio::select! {
         // First: whoever stands in the kernel's queue when draining begins is still let in.
         biased;
-        () = listener::accept(listener, worker, &graceful) => {}
+        () = listener::accept(listener, worker, &graceful, of_connections) => {}
         _ = phases.wait_for(|phase| *phase != Phase::Serving) => {}
     }
     tokio::select! {

@@ -68,8 +68,9 @@ impl Draining<'_> {
     async fn run(&self, signal: &str, ends: &mut Ends) {
         self.gateway.drain();
         let connections = self.gateway.open_connections();
+        let requests = self.gateway.engine().requests_in_progress();
         let within_s = self.within.as_secs_f64();
-        tracing::info!(target: "serve", signal, connections, within_s, "estop is stopping");
+        tracing::info!(target: "serve", signal, requests, connections, within_s, "estop is stopping");
         let deadline = Instant::now() + self.within;
         while self.gateway.open_connections() > 0 && Instant::now() < deadline {
             tokio::select! {
@@ -80,9 +81,12 @@ impl Draining<'_> {
                 }
             }
         }
-        match self.gateway.open_connections() {
-            0 => {}
-            connections => tracing::warn!(target: "serve", connections, "answers in progress are cut off"),
+        let (requests, connections) =
+            (self.gateway.engine().requests_in_progress(), self.gateway.open_connections());
+        if requests > 0 {
+            tracing::warn!(target: "serve", requests, connections, "answers in progress are cut off");
+        } else if connections > 0 {
+            tracing::info!(target: "serve", connections, "connections without a request in progress are closed");
         }
     }
 }

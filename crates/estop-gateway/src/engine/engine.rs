@@ -2,6 +2,7 @@
 //! lock, writes both to the journal, and carries out what the decision says.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use estop_core::decision::{Decision, Finding, Guard};
 use estop_core::engine::Snapshot;
@@ -56,6 +57,7 @@ pub struct Engine {
     pub recorder: Recorder,
     /// The latest steps of each conversation.
     pub step_log: StepLog,
+    is_ending: AtomicBool,
 }
 
 impl Engine {
@@ -85,7 +87,25 @@ impl Engine {
             jobs: Jobs::default(),
             recorder: Recorder::default(),
             step_log: StepLog::default(),
+            is_ending: AtomicBool::new(false),
         }
+    }
+
+    /// estop was told to end: only what is in progress goes on.
+    pub(crate) fn begin_end(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was.
+    pub fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Relaxed)
+    }
+
+    /// Requests whose answers are in progress.
+    pub fn requests_in_progress(&self) -> usize {
+        let mut count = 0;
+        self.agents.for_each(|agent| agent.in_flight_requests.for_each(|_| count += 1));
+        count
     }
 
     /// The agent of this name, with its rules; `None` if there is no room for one more. An evicted one is read from the

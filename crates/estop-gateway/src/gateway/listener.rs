@@ -1,11 +1,13 @@
 //! Listening: one socket for each worker on the same address, and what a connection becomes.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::task::Poll;
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -17,9 +19,11 @@ use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::dispatch;
+use super::phase::{Phase, while_serving};
 use crate::body::response_body::ResponseBody;
 use crate::emergency_stop::connection::{Connection, Watched};
 use crate::emergency_stop::socket::{AbortableSocket, SocketStream};
@@ -61,7 +65,12 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
 }
 
 /// Accepts for ever. `graceful` ends connections after the answers in progress.
-pub(crate) async fn accept(listener: TcpListener, worker: Arc<Worker>, graceful: &GracefulShutdown) {
+pub(super) async fn accept(
+    listener: TcpListener,
+    worker: Arc<Worker>,
+    graceful: &GracefulShutdown,
+    phases: watch::Receiver<Phase>,
+) {
     let refused: Arc<AtomicUsize> = Arc::default();
     let refused_max = (worker.limits.connections / REFUSED_PER).clamp(1, REFUSED_MAX);
     loop {
@@ -72,7 +81,8 @@ pub(crate) async fn accept(listener: TcpListener, worker: Arc<Worker>, graceful:
         // Without it, small writes wait for the client's delayed acknowledgement: 40 ms.
         let _ = stream.set_nodelay(true);
         if let Some(permit) = Permit::take(&worker.open, worker.limits.connections) {
-            drop(tokio::spawn(connection(stream, Arc::clone(&worker), permit, graceful.watcher())));
+            let end = End { graceful: graceful.watcher(), phases: phases.clone() };
+            drop(tokio::spawn(connection(stream, Arc::clone(&worker), permit, end)));
             continue;
         }
         // Whoever comes again finds a place, if somebody holds one without using it.
@@ -121,18 +131,29 @@ async fn shed(mut stream: TcpStream, _place: Permit) {
     let _ = timeout(Duration::from_secs(1), tell).await;
 }
 
-async fn connection(stream: TcpStream, worker: Arc<Worker>, permit: Permit, graceful: Watcher) {
+/// How a connection learns that estop ends.
+struct End {
+    /// Before its first request.
+    phases: watch::Receiver<Phase>,
+    /// Afterwards.
+    graceful: Watcher,
+}
+
+async fn connection(stream: TcpStream, worker: Arc<Worker>, permit: Permit, end: End) {
+    let End { mut phases, graceful } = end;
     let patience = worker.limits.header_timeout;
     match &worker.tls {
         Some(acceptor) => {
             let stream = SocketStream::new(stream, &worker.engine.clock);
             let socket = stream.handle();
-            let Ok(Ok(stream)) = timeout(patience, acceptor.accept(stream)).await else { return };
+            let handshake = timeout(patience, acceptor.accept(stream));
+            let Some(Ok(Ok(stream))) = while_serving(&mut phases, handshake).await else { return };
             let is_two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
             serve(stream, socket, is_two, worker, permit, graceful);
         }
         None => {
-            let Ok(Ok(is_two)) = timeout(patience, speaks_two(&stream)).await else { return };
+            let first_bytes = timeout(patience, speaks_two(&stream));
+            let Some(Ok(Ok(is_two))) = while_serving(&mut phases, first_bytes).await else { return };
             let stream = SocketStream::new(stream, &worker.engine.clock);
             let socket = stream.handle();
             serve(stream, socket, is_two, worker, permit, graceful);
@@ -210,7 +231,12 @@ where
     }
     let connection = Arc::clone(&watched.connection);
     let service = service_fn(move |request| boxed(Arc::clone(&worker), request, &connection));
-    let _ = graceful.watch(builder.serve_connection(TokioIo::new(watched), service)).await;
+    let mut connection = builder.serve_connection(TokioIo::new(watched), service);
+    // What has come is read before it learns of an end: one of which nothing was read is closed.
+    let first = poll_fn(|cx| Poll::Ready(Pin::new(&mut connection).poll(cx))).await;
+    if first.is_pending() {
+        let _ = graceful.watch(connection).await;
+    }
 }
 
 /// The same of HTTP/2.

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -60,6 +60,49 @@ fn ob_4_connections_that_wait_for_a_request_are_closed() {
     estop.signal("-TERM");
     let mut rest = Vec::new();
     idle.read_to_end(&mut rest).expect("it is closed, not reset");
+    ended(estop);
+}
+
+#[test]
+fn ob_4_a_connection_that_sends_nothing_does_not_hold_up_an_end() {
+    let house = House::new(LONG);
+    let made = rcgen::generate_simple_self_signed(["estop.example".to_owned()]).unwrap();
+    std::fs::write(house.folder.path().join("cert.pem"), made.cert.pem()).unwrap();
+    std::fs::write(house.folder.path().join("key.pem"), made.signing_key.serialize_pem()).unwrap();
+    for tls in ["", "tls: {cert: cert.pem, key: key.pem}"] {
+        house.configure(&format!("{LONG}\n{tls}"));
+        let (estop, logged) = house.start_heard();
+        let mut silent = TcpStream::connect(estop.address).unwrap();
+        silent.set_read_timeout(Some(PATIENCE)).unwrap();
+        estop.signal("-TERM");
+        let mut byte = [0];
+        // Closed, or reset if it stood in the kernel's queue: it is not held until its time is over.
+        let closed = silent.read(&mut byte).map_err(|error| error.kind());
+        assert!(matches!(closed, Ok(0) | Err(ErrorKind::ConnectionReset)), "{tls}: {closed:?}");
+        ended(estop);
+        let logged = logged.join().unwrap();
+        assert!(logged.contains("estop is stopping") && !logged.contains("cut off"), "{logged}");
+    }
+}
+
+#[test]
+fn ob_4_readiness_and_status_say_that_estop_ends() {
+    let house = House::new(LONG);
+    house.model.always(Reply { hold: Some(Hold::Headers), ..Reply::default() });
+    let estop = house.start();
+    assert_eq!(house.owner("GET", "/readyz", "").0, 200);
+    let asked = in_progress(&house, &estop);
+    drain(&estop);
+    let (status, body) = house.owner("GET", "/readyz", "");
+    assert!(status == 503 && body.contains("estop is ending"), "{status}: {body}");
+    let (status, body) = house.owner("GET", "/api/emergency/status", "");
+    assert!(status == 200 && body.contains(r#""ending":true"#), "{status}: {body}");
+    assert!(body.contains(r#""operational":false"#), "{body}");
+    let shown = house.estop(&["status"]);
+    assert_eq!(shown.code, 1, "{shown:?}");
+    assert!(shown.out.contains("RUNNING, BUT ENDING"), "{shown:?}");
+    estop.signal("-INT");
+    drop(asked.join().expect("no panic"));
     ended(estop);
 }
 

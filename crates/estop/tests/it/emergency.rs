@@ -331,3 +331,17 @@ fn ks_2_a_standard_error_that_is_gone_keeps_no_kill_from_the_disk() {
     process.kill().unwrap();
     process.wait().unwrap();
 }
+
+#[test]
+fn ks_6_a_clear_says_what_stays_shut_and_which_step_is_missing() {
+    let house = House::new("");
+    let estop = house.start_with(&[("LLM_ENABLED", "false")]);
+    house.estop(&["kill"]).is(0, "");
+    house.estop(&["emergency", "clear"]).is(1, "Next: `estop emergency unlock`.");
+    house.estop(&["emergency", "restart"]).is(0, "SAFE_MODE");
+    house
+        .estop(&["emergency", "clear"])
+        .is(0, "but these channels stay shut: llm.")
+        .is(0, "LLM_ENABLED=false");
+    estop.end();
+}
