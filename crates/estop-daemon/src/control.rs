@@ -24,7 +24,7 @@ use estop_core::printed_command::Commands;
 use estop_core::system::button::{Latched, Press, Unlock};
 use estop_core::system::proof_test::{ProofTest, ProofTestError, ProofTests};
 use estop_core::system::{CaseChange, Channel, GateView, SystemDecision, SystemOutcome};
-use estop_gateway::{Agent, Engine, Gateway, KeyRing, NotPersisted, Over, is_agent_name};
+use estop_gateway::{Agent, AgentCopy, Engine, Gateway, KeyRing, NotPersisted, Over, is_agent_name};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::button_log;
@@ -105,8 +105,8 @@ impl Controller {
     }
 
     fn view(&self, agent: &Agent) -> AgentView {
-        let judged = agent.lock_state();
-        self.view_of(&agent.name, &judged.state, &judged.policy, judged.score)
+        let AgentCopy { state, policy, score } = agent.copy();
+        self.view_of(&agent.name, &state, &policy, score)
     }
 
     fn view_of(

@@ -30,7 +30,7 @@ pub mod settings;
 pub use auth::identity::KeyRing;
 pub use emergency_stop::heartbeat::{Heartbeat, Heartbeats, PartChange};
 pub use emergency_stop::in_flight::{InFlightRequest, Phase};
-pub use engine::agents::{Agent, AgentInner};
+pub use engine::agents::{Agent, AgentCopy, AgentInner};
 pub use engine::background::{JOBS_MAX, JOBS_PER_AGENT_MAX, Job, JobStanding, Jobs};
 pub use engine::drill::{
     AGENT as CANARY, Drill, HEADER as CANARY_HEADER, LetIn, PROVIDER as CANARY_PROVIDER,

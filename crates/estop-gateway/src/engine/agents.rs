@@ -55,6 +55,16 @@ pub struct AgentInner {
     pub last: Millis,
 }
 
+/// What an agent is judged by, at one moment.
+pub struct AgentCopy {
+    /// What is known of it.
+    pub state: AgentState,
+    /// Its rules.
+    pub policy: Arc<Policy>,
+    /// What its latest request scored.
+    pub score: Option<LoopFinding>,
+}
+
 impl AgentInner {
     pub(crate) fn next_wake(&self) -> Option<u64> {
         self.state.poll_timeout(&self.policy).map(|wake| wake.at.0)
@@ -118,6 +128,13 @@ impl Agent {
     /// Locks what its judgement reads. Held for microseconds, never over an await.
     pub fn lock_state(&self) -> MutexGuard<'_, AgentInner> {
         self.judged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it is judged by, copied: whoever asks what its next request would get asks up to 65 times, and neither a request nor
+    /// a kill may wait for that.
+    pub fn copy(&self) -> AgentCopy {
+        let judged = self.lock_state();
+        AgentCopy { state: judged.state.clone(), policy: Arc::clone(&judged.policy), score: judged.score }
     }
 
     /// Its state and rules as bytes, and how many records of its chain they cover.

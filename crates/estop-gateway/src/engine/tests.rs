@@ -313,3 +313,24 @@ fn ks_1_how_the_button_stands_is_told_of_one_moment() {
         assert!(seen.len() > 1, "it was looked at while it changed");
     });
 }
+
+/// What people are shown is found out on a copy: who asks holds up neither a request nor a kill.
+#[test]
+fn ks_1_what_an_agents_next_request_would_get_is_asked_without_its_lock() {
+    let engine = engine_with("{}");
+    let agent = engine.agent("a").expect("there is room");
+    let copy = agent.copy();
+    let judged = agent.lock_state();
+    let (now, commands) = (engine.clock.now(), estop_core::printed_command::Commands::default());
+    let status = copy.state.status(&estop_core::engine::StatusQuery {
+        agent: "a",
+        now,
+        gate: engine.latch.view(),
+        button: None,
+        fleet: None,
+        policy: &copy.policy,
+        commands: &commands,
+    });
+    assert!(!status.label.is_empty());
+    drop(judged);
+}
