@@ -11,11 +11,13 @@ enum Part {
     Is(&'static str),
     /// So many characters of these, and not more.
     Of(fn(u8) -> bool, RangeInclusive<usize>),
+    /// So many characters of these, whatever follows.
+    First(fn(u8) -> bool, usize),
     /// One of these bytes.
     One(&'static [u8]),
 }
 
-use Part::{Is, Of, One};
+use Part::{First, Is, Of, One};
 
 const SHAPES: &[&[Part]] = &[
     // Telegram: the bot's number and 35 characters.
@@ -32,7 +34,7 @@ const SHAPES: &[&[Part]] = &[
     ],
     // Keys of Azure: 64 bytes, of its AI services 84 characters that name the service.
     &[Of(is_standard, 86..=86), Is("==")],
-    &[Of(is_alphanumeric, 52..=52), Is("JQQJ99"), Of(is_alphanumeric, 26..=26)],
+    &[First(is_alphanumeric, 52), Is("JQQJ99"), Of(is_alphanumeric, 26..=26)],
 ];
 
 /// The secret that begins at `at`, where a word does.
@@ -50,6 +52,11 @@ fn end_of(part: &Part, bytes: &[u8], from: usize) -> Option<usize> {
     match part {
         Is(text) => rest.starts_with(text.as_bytes()).then_some(from + text.len()),
         One(of) => of.contains(rest.first()?).then_some(from + 1),
+        First(is_in, len) => {
+            let first = rest.get(..*len).filter(|first| first.iter().all(|byte| is_in(*byte)));
+            steps::add(*len);
+            first.map(|_| from + len)
+        }
         Of(is_in, lengths) => {
             // The longest that still could be one, and one more, which says that it is none.
             let len = rest.iter().take(lengths.end() + 1).take_while(|byte| is_in(**byte)).count();

@@ -154,7 +154,11 @@ fn ev_1_steps_conversations_and_bytes_are_bounded() {
 /// Texts with a secret each, and the secret.
 fn corpus() -> Vec<(String, String)> {
     let lines = include_str!("../../../tests/data/secrets.txt").lines().filter(|line| !line.starts_with('#'));
-    let plain = lines.map(|line| line.replace('~', "").replace("\\n", "\n"));
+    let plain = lines.map(|line| {
+        let line =
+            line.replace('~', "").replace(r"\\n", "\u{1}").replace(r"\n", "\n").replace('\u{1}', r"\n");
+        line.replace(r"\e", "\u{1b}").replace(r"\z", "\u{200b}")
+    });
     let cases = plain.map(|line| {
         let (before, rest) = line.split_once('⟦').expect("a secret begins");
         let (secret, after) = rest.split_once('⟧').expect("a secret ends");
@@ -166,7 +170,7 @@ fn corpus() -> Vec<(String, String)> {
 #[test]
 fn ev_1_no_secret_of_the_corpus_is_shown_wherever_it_stands() {
     let cases = corpus();
-    assert!(cases.len() >= 200, "{}", cases.len());
+    assert!(cases.len() >= 390, "{}", cases.len());
     let mut shown_secrets = Vec::new();
     for (text, secret) in &cases {
         let inside = serde_json::json!({ "command": text, "env": [{ "text": text }] }).to_string();
@@ -183,7 +187,9 @@ fn ev_1_no_secret_of_the_corpus_is_shown_wherever_it_stands() {
         log.answered(key(1), Millis(15), &answer, Usage::default(), Ended::Ok);
         let shown = serde_json::to_string(&stop(20, &[], &log).expect("steps")).expect("JSON");
         let lines = secret.lines().map(|line| line.get(..12).unwrap_or(line));
-        if lines.into_iter().any(|start| shown.contains(start)) {
+        // What colours, escapes and characters without width leave in one piece.
+        let pieces = secret.split(|c: char| !c.is_ascii_alphanumeric()).filter(|piece| piece.len() >= 10);
+        if lines.chain(pieces).any(|part| shown.contains(part)) {
             shown_secrets.push(text);
         }
     }
