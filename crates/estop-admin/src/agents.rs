@@ -6,9 +6,12 @@ pub(crate) mod row;
 pub(crate) mod shown;
 mod snooze;
 
+use std::mem::discriminant;
+
 use axum::extract::State;
 use axum::response::IntoResponse;
 use axum::{Extension, Json};
+use estop_core::agent::standing::Standing;
 use estop_core::ids::Name;
 use estop_core::operator::{AgentCommand, AgentView, Operator};
 use estop_store::{Agent, Origin, StoreError};
@@ -296,6 +299,8 @@ async fn steer(app: &App, name: Name, steer: AgentCommand, caller: Caller) -> An
         true => Some(app.work(move || Ok(cases::unresolved(&asked, &agent))).await?),
         false => None,
     };
+    // Not before a stop: whoever judges the agent may hold its lock.
+    let before = if stops { None } else { app.operator.agent(&name) };
     let person = caller.by.clone();
     let (asked, agent, by) = (std::sync::Arc::clone(app), name.clone(), caller.by.clone());
     let view = at_once(move || Ok(asked.operator.steer(&agent, steer, &by)?)).await?;
@@ -306,7 +311,11 @@ async fn steer(app: &App, name: Name, steer: AgentCommand, caller: Caller) -> An
         }
         None => ResolvedOut::default(),
     };
-    let message = message(&view, steer, &person, &resolved);
+    let is_same = before.is_some_and(|before| is_same(&before, &view)) && resolved == ResolvedOut::default();
+    let message = match is_same {
+        true => unchanged(&view),
+        false => message(&view, steer, &person, &resolved),
+    };
     let stored = app.store(move |store| store.agent(&name)).await.unwrap_or(None);
     let agent = AgentOut::of(app, &Found::new(stored, Some(view)));
     Ok(Json(AgentCommandOut { agent, message, resolved }))
@@ -319,6 +328,25 @@ fn answered(app: &App, agent: &str, by: &str, open: UnresolvedCases) -> Result<R
         app.alerts_api.escalation_resolved(escalation, agent, "", by);
     }
     Ok(resolved)
+}
+
+/// Whether a step left an agent as it was: a second `activate` or `resume`.
+fn is_same(before: &AgentView, after: &AgentView) -> bool {
+    discriminant(&before.standing) == discriminant(&after.standing) && before.status.kind == after.status.kind
+}
+
+/// What is said of a step that changed nothing.
+fn unchanged(view: &AgentView) -> String {
+    let (name, status) = (&view.name, &view.status);
+    let was = match view.standing {
+        Standing::Active => "was active already",
+        Standing::Inactive { .. } | Standing::Paused { .. } => "is not paused",
+    };
+    let stands = match status.passes {
+        true => String::new(),
+        false => format!(" Its requests are still refused ({}). {}", status.label, status.sentence),
+    };
+    format!("Nothing was changed: agent {name} {was}.{stands}")
 }
 
 /// What was done, and what still stands in the agent's way.

@@ -204,6 +204,8 @@ struct IncidentOut {
     later: Option<String>,
     /// Its page on the dashboard, which alerts link to.
     page: String,
+    /// The same with the dashboard's address.
+    url: String,
     /// What resolving it does not release, and the command that does; null = the agent is not stopped.
     next: Option<String>,
     /// What proves it.
@@ -227,6 +229,7 @@ impl IncidentOut {
             history: incident.history.iter().map(StepOut::of).collect(),
             earlier: incident.earlier.map(Into::into),
             later: incident.later.map(Into::into),
+            url: app.place.page(&format!("/incidents/{}", incident.id)),
             page: format!("/incidents/{}", incident.id),
             next: stays_stopped(app, &incident.agent),
             id: incident.id.into(),
@@ -353,6 +356,8 @@ struct EscalationOut {
     history: Vec<StepOut>,
     /// Its page on the dashboard, which alerts link to.
     page: String,
+    /// The same with the dashboard's address.
+    url: String,
     /// The agent's last words.
     summary: Option<String>,
     /// The role it ran under.
@@ -382,6 +387,7 @@ impl EscalationOut {
             acknowledged_by: acknowledged.map(|entry| entry.by.to_string()),
             acknowledged_at: acknowledged.map(|entry| moment(entry.at)),
             history: escalation.history.iter().map(StepOut::of).collect(),
+            url: app.place.page(&format!("/needs-human?case={}", escalation.id)),
             page: format!("/needs-human?case={}", escalation.id),
             seq: escalation.seq,
             role: taken("role"),

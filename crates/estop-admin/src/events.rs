@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use estop_core::ids::Name;
-use estop_store::{EventFilter, EventKey, StoredEvent};
+use estop_store::{EVENT_TYPES, EventFilter, EventKey, StoredEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -82,6 +82,10 @@ impl From<StoredEvent> for EventOut {
 #[utoipa::path(get, path = "/api/events", tag = "journal", params(Filter), responses((status = 200, body = EventsOut)))]
 async fn list(State(app): State<App>, QueryIn(filter): QueryIn<Filter>) -> Answer<EventsOut> {
     let limit = page_size(filter.limit)?;
+    if let Some(unknown) = filter.event_type.as_deref().filter(|name| !EVENT_TYPES.contains(name)) {
+        let known = EVENT_TYPES.join(", ");
+        return Err(Problem::field("type", format!("`{unknown}` is no type of events; there are {known}")));
+    }
     let before = filter.before.as_deref().map(read_cursor).transpose()?;
     let query = EventFilter { agent: app.agent_named(filter.agent), event_type: filter.event_type, before };
     let events = app.store(move |store| store.events(&query, limit)).await?;

@@ -54,6 +54,8 @@ pub struct AdminState {
 pub struct Installation {
     /// The data plane, as `http://127.0.0.1:4100`.
     pub data_url: String,
+    /// The dashboard, as `http://estop.localhost:4101`, or as `alerts.dashboard` of the configuration says.
+    pub dashboard_url: String,
     /// Where everything is kept.
     pub data_dir: String,
     /// Names of the variables that hold keys which estop injects: programs under it get a placeholder instead.
@@ -62,6 +64,13 @@ pub struct Installation {
     pub secret_variables: Vec<String>,
     /// The commands that texts tell people to type.
     pub commands: Commands,
+}
+
+impl Installation {
+    /// The whole address of a page of the dashboard.
+    pub(crate) fn page(&self, path: &str) -> String {
+        format!("{}{path}", self.dashboard_url.trim_end_matches('/'))
+    }
 }
 
 /// How the admin port is reached.

@@ -1,6 +1,6 @@
 //! `estop incidents …` and `estop escalations …`: what was stopped, where a person is needed, and what people did about it.
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use estop_config::printable::{escaped, escaped_within};
 use http::Method;
 use serde_json::{Value, json};
@@ -42,6 +42,8 @@ enum IncidentsCommand {
     Ack(CaseArgs),
     /// Say that it is done; the agent stays as it is
     Resolve(CaseArgs),
+    /// Open it again
+    Reopen(CaseArgs),
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -51,11 +53,13 @@ enum EscalationsCommand {
     /// Show one: what reached its limit, and who did what since
     Show {
         /// Its id, as the list shows it
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         id: String,
     },
     /// Say who looks after it
     Assign {
         /// Its id, as the list shows it
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         id: String,
         /// Who; '' for nobody
         #[arg(value_name = "OWNER")]
@@ -66,17 +70,21 @@ enum EscalationsCommand {
     },
     /// Say that it is done; the run stays at its limit
     Resolve(CaseArgs),
+    /// Open it again
+    Reopen(CaseArgs),
 }
 
 #[derive(Debug, clap::Args)]
 struct IdArgs {
     /// Its id, as the list shows it
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     id: String,
 }
 
 #[derive(Debug, clap::Args)]
 struct CaseArgs {
     /// Its id, as the list shows it
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     id: String,
     /// What was found out or done
     #[arg(long, value_name = "TEXT")]
@@ -123,6 +131,7 @@ pub fn incidents(args: &IncidentsArgs) -> anyhow::Result<Exit> {
         }
         IncidentsCommand::Ack(case) => return change(&daemon, "incidents", case, "acknowledged"),
         IncidentsCommand::Resolve(case) => return change(&daemon, "incidents", case, "resolved"),
+        IncidentsCommand::Reopen(case) => return change(&daemon, "incidents", case, "open"),
     };
     let incidents = daemon.list(filter.of("/api/incidents", "incidents"))?;
     let heading = ["id", "opened", "agent", "run", "kind", "status", "summary"];
@@ -162,6 +171,7 @@ pub fn escalations(args: &EscalationsArgs) -> anyhow::Result<Exit> {
             return send(&daemon, "escalations", id, &change, &done);
         }
         EscalationsCommand::Resolve(case) => return change(&daemon, "escalations", case, "resolved"),
+        EscalationsCommand::Reopen(case) => return change(&daemon, "escalations", case, "open"),
     };
     let escalations = daemon.list(filter.of("/api/escalations", "escalations"))?;
     let heading =
@@ -201,6 +211,9 @@ fn send(daemon: &Daemon, kind: &str, id: &str, change: &Value, done: &str) -> an
     let changed = daemon.send(Method::PATCH, path(&[kind, id]), Some(change))?;
     daemon.say(&changed, |changed| {
         let next = changed["next"].as_str().map(|next| format!(" {}", escaped(next))).unwrap_or_default();
+        if changed["changed"] == false {
+            return format!("Nothing was changed: {}{next}", done.replacen(" is ", " was already ", 1));
+        }
         format!("{done}{next}")
     })?;
     Ok(Exit::Fine)
@@ -209,13 +222,10 @@ fn send(daemon: &Daemon, kind: &str, id: &str, change: &Value, done: &str) -> an
 /// Who did what about an incident, and which ones belong to it.
 fn lifecycle(incident: &Value) -> String {
     let mut lines = vec![format!("Status: {}", cell(&incident["status"]))];
-    for (label, value) in [
-        ("Reopens", &incident["earlier"]),
-        ("Reopened by", &incident["later"]),
-        ("Dashboard", &incident["page"]),
-    ] {
+    for (label, value) in [("Reopens", &incident["earlier"]), ("Reopened by", &incident["later"])] {
         lines.extend(value.as_str().map(|text| format!("{label}: {}", escaped(text))));
     }
+    lines.extend(page(incident));
     lines.extend(history(incident));
     lines.join("\n")
 }
@@ -235,7 +245,6 @@ fn escalation(case: &Value) -> String {
         ("Agent's summary", "summary"),
         ("Branch", "branch"),
         ("Session", "session"),
-        ("Dashboard", "page"),
     ] {
         lines.extend(
             Some(&case[key])
@@ -243,9 +252,15 @@ fn escalation(case: &Value) -> String {
                 .map(|value| format!("{label}: {}", cell(value))),
         );
     }
+    lines.extend(page(case));
     lines.extend(history(case));
     lines.extend(case["next"].as_str().map(|next| format!("\n{}", escaped(next))));
     lines.join("\n")
+}
+
+/// Where the dashboard shows a case.
+fn page(case: &Value) -> Option<String> {
+    case["url"].as_str().map(|url| format!("Dashboard: {}", escaped(url)))
 }
 
 /// A line for each thing that people did about a case.

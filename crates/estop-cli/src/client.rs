@@ -151,7 +151,8 @@ impl Client {
         };
         if !status.is_success() {
             let refusal = Refusal::read(status, &body).ok_or_else(strange)?;
-            return Err(ClientError::Refused(refusal));
+            let is_of_socket = matches!(self.transport.endpoint, Endpoint::Socket(_));
+            return Err(ClientError::Refused(refusal.of_socket(is_of_socket)));
         }
         let json = if body.is_empty() {
             Value::Null

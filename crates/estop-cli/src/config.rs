@@ -1,6 +1,6 @@
 //! `estop config …`: the configuration `estop serve` would read, without starting it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use estop_config::printable::{escaped, escaped_within};
 use estop_config::{Env, GivenValue, PemFiles};
@@ -37,6 +37,15 @@ struct FileArgs {
     /// The file, instead of ESTOP_CONFIG, ~/.config/estop/estop.yaml or /etc/estop/estop.yaml
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
+    /// The same file, named as other commands name it
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    config: Option<PathBuf>,
+}
+
+impl FileArgs {
+    fn named(&self) -> Option<&Path> {
+        self.file.as_deref().or(self.config.as_deref())
+    }
 }
 
 /// Runs the command.
@@ -49,18 +58,23 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
 }
 
 fn check(args: &FileArgs) -> anyhow::Result<()> {
-    let config = estop_config::load_serve(args.file.as_deref(), &Env::of_process())?;
+    let config = estop_config::load_serve(args.named(), &Env::of_process())?;
     // What a start reads besides: certificates and keys in files.
     PemFiles::read(&config)?;
     say(&match &config.file {
         Some(file) => format!("{} can be used.", escaped(&file.display().to_string())),
-        None => "There is no configuration file: everything has its default, or what the environment sets."
-            .to_owned(),
+        None => {
+            let note = estop_config::overlooked(&Env::of_process()).map(|note| format!(" Note: {note}."));
+            format!(
+                "There is no configuration file: everything has its default, or what the environment sets.{}",
+                note.unwrap_or_default()
+            )
+        }
     })
 }
 
 fn show(args: &FileArgs, json: bool) -> anyhow::Result<()> {
-    let values = estop_config::given(args.file.as_deref(), &Env::of_process())?;
+    let values = estop_config::given(args.named(), &Env::of_process())?;
     if json {
         return say_json(&values);
     }

@@ -9,10 +9,11 @@ const CELL_MAX: usize = 120;
 /// Narrower terminals get a table that is wider than they are: cells of a few letters read worse than a broken line.
 const WIDTH_MIN: u16 = 40;
 
-/// An empty table, as wide as the terminal; as wide as it must be where no terminal reads it.
+/// An empty table, as wide as the terminal; where no terminal reads it as COLUMNS says, and else as wide as it must be.
 fn fitted() -> comfy_table::Table {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
-    fitted_to(size.map(|size| size.ws_col).filter(|columns| *columns > 0))
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| size.ws_col);
+    let exported = || std::env::var("COLUMNS").ok()?.parse().ok();
+    fitted_to(size.filter(|columns| *columns > 0).or_else(exported).filter(|columns| *columns > 0))
 }
 
 fn fitted_to(columns: Option<u16>) -> comfy_table::Table {

@@ -18,6 +18,26 @@ pub(super) fn find(named: Option<&Path>, env: &Env) -> Result<Option<PathBuf>, C
     find_among(named, env, Path::new(SYSTEM_FILE))
 }
 
+/// A file in one of those places whose name ends with `.yml`: nobody reads it, and whoever wrote it thinks otherwise.
+pub(super) fn overlooked(env: &Env) -> Option<PathBuf> {
+    overlooked_among(env, Path::new(SYSTEM_FILE))
+}
+
+fn overlooked_among(env: &Env, system: &Path) -> Option<PathBuf> {
+    if env.get(VARIABLE).is_some() {
+        return None;
+    }
+    places(env, system).map(|file| file.with_extension("yml")).find(|file| is_there(file))
+}
+
+/// The person's own file, and the machine's.
+fn places(env: &Env, system: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let settings =
+        directory("XDG_CONFIG_HOME", env).or_else(|| directory("HOME", env).map(|home| home.join(".config")));
+    let own = settings.map(|folder| folder.join("estop/estop.yaml"));
+    own.into_iter().chain([system.to_owned()])
+}
+
 fn find_among(named: Option<&Path>, env: &Env, system: &Path) -> Result<Option<PathBuf>, ConfigError> {
     if let Some(named) = named {
         return Ok(Some(named.to_owned()));
@@ -28,10 +48,7 @@ fn find_among(named: Option<&Path>, env: &Env, system: &Path) -> Result<Option<P
         Some(Ok(path)) => return Ok(Some(path.into())),
         Some(Err(_)) => return Err(problem("is not UTF-8 text")),
     }
-    let settings =
-        directory("XDG_CONFIG_HOME", env).or_else(|| directory("HOME", env).map(|home| home.join(".config")));
-    let own = settings.map(|folder| folder.join("estop/estop.yaml"));
-    Ok(own.into_iter().chain([system.to_owned()]).find(|file| is_there(file)))
+    Ok(places(env, system).find(|file| is_there(file)))
 }
 
 fn is_there(file: &Path) -> bool {
@@ -69,6 +86,17 @@ mod tests {
         let told = env.with(VARIABLE, "of-variable.yaml");
         assert_eq!(found(None, &told), Some("of-variable.yaml".into()), "there or not: reading says so");
         assert_eq!(found(Some("named.yaml"), &told), Some("named.yaml".into()));
+    }
+
+    #[test]
+    fn ob_3_a_file_with_another_ending_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let other = folder.path().join("estop.yml");
+        std::fs::write(&other, "").expect("written");
+        let (system, env) = (folder.path().join("estop.yaml"), Env::default());
+        assert_eq!(find_among(None, &env, &system).expect("found"), None);
+        assert_eq!(overlooked_among(&env, &system), Some(other));
+        assert_eq!(overlooked_among(&env.with(VARIABLE, "mine.yaml"), &system), None);
     }
 
     #[test]

@@ -153,6 +153,13 @@ pub fn file(named: Option<&Path>, env: &Env) -> Result<Option<PathBuf>, ConfigEr
     find_file::find(named, env)
 }
 
+/// Where no file is found: what is added to that, if one is there whose name ends with `.yml`.
+pub fn overlooked(env: &Env) -> Option<String> {
+    let file = find_file::overlooked(env)?;
+    let (file, right) = (printable::escaped(&file.display().to_string()).to_string(), "estop.yaml");
+    Some(format!("{file} is not read: call it {right}, or name it with --config or ESTOP_CONFIG"))
+}
+
 /// What file and environment set, each value with its place. All of it can be used: what cannot is refused as by
 /// [`load_serve`].
 pub fn given(named: Option<&Path>, env: &Env) -> Result<Vec<GivenValue>, ConfigError> {

@@ -24,6 +24,8 @@ use crate::wiring;
 
 /// How often the file is looked at.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// An editor may be between two writes: a file that is not there at so many looks is gone.
+const GONE_AFTER: u32 = 2;
 
 /// Watches the configuration file until it is dropped.
 pub struct Reloading {
@@ -113,6 +115,7 @@ fn digest(path: &Path) -> Hash64 {
 impl Running {
     fn watch(self, asks: &Receiver<()>) {
         let Seen { look: mut last, digest: mut read } = self.seen;
+        let mut missed = 0_u32;
         loop {
             let by = match asks.recv_timeout(POLL_INTERVAL) {
                 Ok(()) => "SIGHUP",
@@ -120,7 +123,11 @@ impl Running {
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             let now = look(&self.path);
-            // An editor may be between two writes: a file that is gone for a moment is looked at again.
+            missed = if now.is_none() { missed.saturating_add(1) } else { self.is_there(missed) };
+            if missed == GONE_AFTER {
+                self.is_gone();
+            }
+            // One that is gone for a moment is looked at again.
             if by == "SIGHUP" || (now != last && now.is_some()) {
                 last = now;
                 // It may have been read in the middle of being written: then it is looked at once more.
@@ -131,6 +138,23 @@ impl Running {
                 }
             }
         }
+    }
+
+    fn is_gone(&self) {
+        let file = self.path.display();
+        tracing::warn!(
+            target: "configuration", %file,
+            "the configuration file is gone: what it said stays in force, and the next start will not have it. Put it back."
+        );
+    }
+
+    /// After so many looks without it; how many there are from here on.
+    fn is_there(&self, missed: u32) -> u32 {
+        if missed >= GONE_AFTER {
+            let file = self.path.display();
+            tracing::info!(target: "configuration", %file, "the configuration file is there again");
+        }
+        0
     }
 
     fn reload(&self, by: &str, digest: Hash64) {

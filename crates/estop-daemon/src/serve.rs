@@ -17,9 +17,9 @@ use estop_core::guard::Guard;
 use estop_core::ids::Name;
 use estop_core::operator::Operator;
 use estop_core::policy::{Mode, Preset};
-use estop_core::policy_file::{PolicyFile, PolicyOrigin};
+use estop_core::policy_file::PolicyOrigin;
 use estop_core::printed_command::Commands;
-use estop_gateway::{Engine, Gateway, LatchStore, Stores};
+use estop_gateway::{Engine, Gateway, LatchStore, Rulebook, Stores};
 use estop_store::Store;
 use jiff::Timestamp;
 use secrecy::SecretString;
@@ -138,9 +138,14 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     if let Some(line) = problem.clone().or_else(at_start) {
         tracing::warn!(target: "emergency", "{line}");
     }
-    let place = place(&config, &gateway);
-    let mode = mode(&gateway.engine().rulebook.file(), &commands);
+    let place = place(&config, &gateway, &dashboard(admin_at).0);
+    let mode = mode(&gateway.engine().rulebook, &commands);
     let mut welcome = welcome(&gateway, &place, config.file.as_deref(), &mode, problem.is_some());
+    if let Some(note) = config.file.is_none().then(|| estop_config::overlooked(&Env::of_process())).flatten()
+    {
+        tracing::warn!(target: "configuration", "{note}");
+        welcome += &format!("\nNote: {note}");
+    }
     if let Some(shortage) = shares.shortage(limit, config.limits.connections) {
         welcome += &format!("\nNote: {shortage} (`estop doctor` says what to allow)");
     }
@@ -224,7 +229,8 @@ fn environment(args: &Args) -> Env {
 }
 
 /// Whether agents are stopped or only watched, and how to change that.
-fn mode(policies: &PolicyFile, commands: &Commands) -> String {
+fn mode(rules: &Rulebook, commands: &Commands) -> String {
+    let policies = rules.file();
     let (preset, origin) = policies.preset();
     let set = if origin == PolicyOrigin::Api {
         ", set while estop ran: it goes before file and command line"
@@ -232,6 +238,27 @@ fn mode(policies: &PolicyFile, commands: &Commands) -> String {
         ""
     };
     let loops = policies.resolve(None, None).modes[Guard::Loop];
+    let stops = |mode: Mode| mode == Mode::Enforce;
+    let is_other = |name: &Box<str>| stops(rules.resolve(name).modes[Guard::Loop]) != stops(loops);
+    let other: Vec<Box<str>> = rules.named().into_iter().filter(is_other).collect();
+    if !other.is_empty() {
+        let agents = agents(&other);
+        let which = match preset {
+            Preset::Watch => "preset watch",
+            Preset::Strict => "preset strict",
+        };
+        return match stops(loops) {
+            true => format!(
+                "Mode: loops stop agents, and are only watched for {agents} ({which}{set}). To have them stop one: {}",
+                commands.stop_loops(&other[0])
+            ),
+            false => format!(
+                "Mode: loops stop {agents}, and are only watched for others: recorded, and nothing is stopped ({which}{set}). \
+                 To have loops stop another agent: {}; every agent: `estop serve --preset strict`",
+                commands.stop_loops("my-agent")
+            ),
+        };
+    }
     match (preset, loops) {
         (Preset::Strict, Mode::Enforce) => format!("Mode: enforced (preset strict{set})"),
         (Preset::Watch, Mode::Enforce) => {
@@ -243,6 +270,15 @@ fn mode(policies: &PolicyFile, commands: &Commands) -> String {
             commands.stop_loops("my-agent")
         ),
     }
+}
+
+/// `2 agents (coder, writer)`; of many the first.
+fn agents(names: &[Box<str>]) -> String {
+    const NAMED_MAX: usize = 3;
+    let first = names.iter().take(NAMED_MAX).map(AsRef::as_ref).collect::<Vec<&str>>().join(", ");
+    let more = if names.len() > NAMED_MAX { ", …" } else { "" };
+    let count = if names.len() == 1 { "1 agent".to_owned() } else { format!("{} agents", names.len()) };
+    format!("{count} ({first}{more})")
 }
 
 fn welcome(
@@ -374,7 +410,7 @@ fn admin(
 }
 
 /// Where programs under `estop run` find this estop.
-fn place(config: &ServeConfig, gateway: &Gateway) -> Installation {
+fn place(config: &ServeConfig, gateway: &Gateway, dashboard: &str) -> Installation {
     let mut address = gateway.address();
     if address.ip().is_unspecified() {
         // It listens everywhere; programs of this machine reach it here.
@@ -390,6 +426,7 @@ fn place(config: &ServeConfig, gateway: &Gateway) -> Installation {
     let commands = estop_config::commands(&folder, &Env::of_process());
     Installation {
         data_url: format!("{scheme}://{address}"),
+        dashboard_url: config.alerts.settings.words.dashboard.clone().unwrap_or_else(|| dashboard.to_owned()),
         data_dir: folder.display().to_string(),
         provider_key_variables: provider_keys.into_iter().collect(),
         secret_variables: others.into_iter().collect(),

@@ -48,8 +48,8 @@ pub use data_folder::{DataDirError, FileId, check_folder, open_regular};
 pub use error::{OpenError, StoreError};
 pub use evidence::{Evidence, EvidenceRepo};
 pub use journal::{
-    AgentSeen, Cursor, Durability, EachBlock, EventFilter, EventKey, Journal, JournalBatch, NewEvent,
-    Snapshot, StandingChange, StoredEvent,
+    AgentSeen, Cursor, Durability, EVENT_TYPES, EachBlock, EventFilter, EventKey, Journal, JournalBatch,
+    NewEvent, Snapshot, StandingChange, StoredEvent,
 };
 pub use latch::{
     Entry, FoundLatch, FoundSlot, LatchFile, RequestedKill, SlotVersion, is_of_daemon, is_of_this_daemon,

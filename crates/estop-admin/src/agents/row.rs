@@ -14,6 +14,8 @@ use crate::state::App;
 
 /// Whose requests count where none is named.
 const DEFAULT_AGENT: &str = "default";
+/// Agents that may be kept and not listed: the canary and the unused default.
+const UNLISTED: usize = 2;
 /// What is said of an agent at rest whose state the store does not give.
 const UNREADABLE: &str =
     "Its state cannot be read from the store, so that its next request cannot be judged. See `estop doctor`.";
@@ -130,8 +132,9 @@ pub(crate) fn page(app: &App, after: Option<&str>, limit: usize, with_canary: bo
     let store = app.store_here();
     let is_listed = |name: &str| with_canary || name != CANARY;
     let mut all: BTreeMap<Name, Found> = BTreeMap::new();
-    // One more than fits tells that there are more; the canary may be among them.
-    for agent in store.agents(after, limit + 2)?.into_iter().filter(|agent| is_listed(&agent.name)) {
+    // One more than fits tells that there are more; two may be among them that are not listed.
+    for agent in store.agents(after, limit + 1 + UNLISTED)?.into_iter().filter(|agent| is_listed(&agent.name))
+    {
         all.insert(agent.name.clone(), Found::new(Some(agent), None));
     }
     let is_after = |view: &AgentView| after.is_none_or(|after| *view.name > *after) && is_listed(&view.name);
@@ -139,15 +142,21 @@ pub(crate) fn page(app: &App, after: Option<&str>, limit: usize, with_canary: bo
         let found = all.entry(view.name.clone()).or_insert(Found::new(None, None));
         found.live = Some(view);
     }
-    let more = all.len() > limit;
-    let page: Vec<(Name, Found)> = all.into_iter().take(limit).collect();
-    let next = page.last().filter(|_| more).map(|(name, _)| name.clone());
-    let mut agents = Vec::with_capacity(page.len());
-    for (name, found) in page {
+    let mut agents: Vec<Found> = Vec::new();
+    for (name, found) in all {
         // Whoever lives and is not among the stored ones is new, or was deleted.
-        let is_new = found.stored.is_some() || store.agent(&name)?.is_none();
+        if found.stored.is_none() && store.agent(&name)?.is_some() {
+            continue;
+        }
         let found = found.looked_up(app);
-        agents.extend((is_new && found.is_listed(app)).then_some(found));
+        if !found.is_listed(app) {
+            continue;
+        }
+        if agents.len() == limit {
+            let next = agents.last().map(|last| Name::from(last.name()));
+            return Ok(Page { agents, next });
+        }
+        agents.push(found);
     }
-    Ok(Page { agents, next })
+    Ok(Page { agents, next: None })
 }

@@ -62,7 +62,7 @@ pub(crate) struct AgentOut {
     runs: u64,
     /// Guards that work as in shadow for a while.
     snoozes: Vec<SnoozeOut>,
-    /// `config`, `api` or `traffic`: where it was first named.
+    /// `config` if the configuration names it, else where it was first named: `api` or `traffic`.
     origin: &'static str,
     /// Grows with each change; also the ETag.
     version: u64,
@@ -150,12 +150,22 @@ impl AgentOut {
             budget_latest_day: live.and_then(|view| view.budget_latest_day).map(date),
             runs: live.map_or(0, |view| view.runs.len() as u64),
             snoozes: live.into_iter().flat_map(|view| &view.snoozes).map(SnoozeOut::from).collect(),
-            origin: origin_name(stored.map_or(Origin::Traffic, |agent| agent.origin)),
+            origin: origin_name(origin(app, found)),
             version: found.version(),
             created_at: at(stored.map(|agent| agent.created_at)),
             updated_at: at(stored.map(|agent| agent.updated_at)),
             last_seen_at: at(stored.and_then(|agent| agent.last_seen_at)),
         }
+    }
+}
+
+/// An agent's first call may come before anybody looks: the configuration names it all the same.
+fn origin(app: &App, found: &Found) -> Origin {
+    match found.stored.as_ref().map_or(Origin::Traffic, |agent| agent.origin) {
+        _ if found.is_in_file(app) => Origin::Config,
+        // It was taken out of the file since.
+        Origin::Config => Origin::Traffic,
+        origin @ (Origin::Api | Origin::Traffic) => origin,
     }
 }
 

@@ -16,7 +16,7 @@ use crate::state::App;
 const CASES_MAX: usize = 100;
 
 /// Which cases were resolved with it.
-#[derive(Default, Serialize, ToSchema)]
+#[derive(Default, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = ResolvedCases)]
 pub(crate) struct ResolvedOut {
     /// Ids of incidents.

@@ -6,11 +6,11 @@ use axum::Extension;
 use axum::extract::State;
 use estop_core::ids::Name;
 use estop_core::system::{CaseChange, CaseKind, CaseStep};
-use estop_store::CaseStatus;
-use serde::Deserialize;
+use estop_store::{CaseEntry, CaseStatus};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{CasePath, EscalationOut, IncidentOut, StatusIn, find_incident};
+use super::{CasePath, EscalationOut, IncidentOut, StatusIn, find_incident, latest};
 use crate::access::Caller;
 use crate::input::{Checks, IfMatch, IfMatchGiven, JsonIn, PathIn, nullable};
 use crate::output::Tagged;
@@ -35,28 +35,31 @@ pub(super) struct IncidentChange {
 /// again, and resolves its incidents.
 #[utoipa::path(patch, path = "/api/incidents/{id}", tag = "cases",
     params(CasePath, IfMatchGiven),
-    request_body = IncidentChange, responses((status = 200, body = IncidentOut, headers(("etag" = String)))))]
+    request_body = IncidentChange, responses((status = 200, body = ChangedIncidentOut, headers(("etag" = String)))))]
 pub(super) async fn change_incident(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     PathIn(path): PathIn<CasePath>,
     if_match: IfMatch,
     JsonIn(change): JsonIn<IncidentChange>,
-) -> Result<Tagged<IncidentOut>, Problem> {
+) -> Result<Tagged<ChangedIncidentOut>, Problem> {
     let note = checked_note(change.note)?;
     let asked = Arc::clone(&app);
     app.work(move || {
         let _edit = asked.edit();
         let incident = find_incident(asked.store_here(), &path.id)?;
         if_match.check(incident.version)?;
-        let step = step(incident.status, change.status, note.is_some());
+        let step = step(incident.status, change.status, note.is_some())
+            .ok_or_else(|| is_resolved("incident", &incident.id, &incident.history))?;
         if let Some(step) = step {
             let change =
                 CaseChange { kind: CaseKind::Incident, id: incident.id.clone(), step, owner: None, note };
             record(&asked, &caller, change)?;
         }
         let incident = find_incident(asked.store_here(), &incident.id)?;
-        Ok(Tagged(incident.version, IncidentOut::of(&asked, incident)))
+        let version = incident.version;
+        let changed = step.is_some();
+        Ok(Tagged(version, ChangedIncidentOut { incident: IncidentOut::of(&asked, incident), changed }))
     })
     .await
 }
@@ -70,16 +73,48 @@ fn checked_note(note: Option<String>) -> Result<Option<Name>, Problem> {
     Ok(note.map(Name::from))
 }
 
-/// What leads from one status to another; `None` = nothing is to be done.
-fn step(before: CaseStatus, after: Option<StatusIn>, has_note: bool) -> Option<CaseStep> {
-    match after {
-        Some(after) if CaseStatus::from(after) != before => Some(match after {
+/// What leads from one status to another; `Some(None)` = nothing is to be done, `None` = nothing leads there: to look at what is
+/// resolved would open it again, which must be said.
+fn step(before: CaseStatus, after: Option<StatusIn>, has_note: bool) -> Option<Option<CaseStep>> {
+    match (before, after) {
+        (CaseStatus::Resolved, Some(StatusIn::Acknowledged)) => None,
+        (_, Some(after)) if CaseStatus::from(after) != before => Some(Some(match after {
             StatusIn::Open => CaseStep::Reopened,
             StatusIn::Acknowledged => CaseStep::Acknowledged,
             StatusIn::Resolved => CaseStep::Resolved,
-        }),
-        Some(_) | None => has_note.then_some(CaseStep::Noted),
+        })),
+        (_, Some(_) | None) => Some(has_note.then_some(CaseStep::Noted)),
     }
+}
+
+/// Why what is resolved is not acknowledged, and what can be done.
+fn is_resolved(what: &str, id: &str, history: &[CaseEntry]) -> Problem {
+    let by = latest(history, CaseStep::Resolved).map(|entry| format!(" by {}", entry.by)).unwrap_or_default();
+    let detail = format!(
+        "The {what} {id} was resolved{by}, so that there is nothing to acknowledge. Nothing was changed. To open it again set \
+         its status to `open` (`estop {what}s reopen {id}`); to add something to it send a note alone."
+    );
+    Problem::new(Kind::Conflict, detail)
+}
+
+/// An incident after a change.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ChangedIncident)]
+pub(super) struct ChangedIncidentOut {
+    #[serde(flatten)]
+    incident: IncidentOut,
+    /// Something was changed; false = it was so already.
+    changed: bool,
+}
+
+/// An escalation after a change.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ChangedEscalation)]
+pub(super) struct ChangedEscalationOut {
+    #[serde(flatten)]
+    escalation: EscalationOut,
+    /// Something was changed; false = it was so already.
+    changed: bool,
 }
 
 /// Records what somebody did, and waits until it is to be seen.
@@ -111,14 +146,14 @@ pub(super) struct EscalationChange {
 /// releases it, and resolves its escalation.
 #[utoipa::path(patch, path = "/api/escalations/{id}", tag = "cases",
     params(CasePath, IfMatchGiven),
-    request_body = EscalationChange, responses((status = 200, body = EscalationOut, headers(("etag" = String)))))]
+    request_body = EscalationChange, responses((status = 200, body = ChangedEscalationOut, headers(("etag" = String)))))]
 pub(super) async fn change_escalation(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     PathIn(path): PathIn<CasePath>,
     if_match: IfMatch,
     JsonIn(change): JsonIn<EscalationChange>,
-) -> Result<Tagged<EscalationOut>, Problem> {
+) -> Result<Tagged<ChangedEscalationOut>, Problem> {
     let mut checks = Checks::default();
     change.owner.iter().flatten().for_each(|owner| checks.line("owner", owner, 256));
     checks.done()?;
@@ -139,7 +174,9 @@ pub(super) async fn change_escalation(
             owner,
             note,
         };
-        let status = step(escalation.status, change.status, note.is_some());
+        let status = step(escalation.status, change.status, note.is_some())
+            .ok_or_else(|| is_resolved("escalation", &escalation.id, &escalation.history))?;
+        let version = escalation.version;
         let owner = change.owner.map(|owner| owner.map(Name::from));
         if let Some(owner) = owner.filter(|owner| *owner != escalation.owner) {
             // A note that comes with nothing else says why it was assigned.
@@ -154,7 +191,11 @@ pub(super) async fn change_escalation(
             asked.alerts_api.escalation_resolved(&escalation.id, &escalation.agent, run, &caller.by);
         }
         let escalation = find()?;
-        Ok(Tagged(escalation.version, EscalationOut::of(&asked, escalation)))
+        let changed = escalation.version != version;
+        Ok(Tagged(
+            escalation.version,
+            ChangedEscalationOut { escalation: EscalationOut::of(&asked, escalation), changed },
+        ))
     })
     .await
 }

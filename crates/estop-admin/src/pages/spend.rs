@@ -5,6 +5,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Query, State};
+use estop_core::guard::Guard;
 use estop_core::operator::FleetView;
 use estop_store::{SpendBy, SpendGroup, SpendQuery, StoreError};
 use serde::Deserialize;
@@ -188,6 +189,10 @@ fn forecasts(app: &App, fleet: &FleetView) -> Vec<Forecast> {
         .agents()
         .iter()
         .filter_map(|view| {
+            // A request that no longer fits is refused already, whatever little is left.
+            if view.status.guard == Some(Guard::Budget) {
+                return None;
+            }
             let (spent, budget) = (view.spent_today.usd, &view.policy.budget);
             let text = forecast(spent, budget, now)?;
             let share = spent.0.saturating_mul(1000) / budget.usd_per_day?.0.max(1);

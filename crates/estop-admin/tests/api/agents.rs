@@ -1,6 +1,7 @@
 //! Agents and their kill switches.
 
 use estop_core::loop_detector::LoopFinding;
+use estop_core::operator::Operator;
 use estop_store::AgentRepo;
 use serde_json::{Value, json};
 
@@ -24,6 +25,25 @@ async fn ui_3_agents_come_in_pages_without_gaps_or_doubles() {
         let problem = plane.get(&format!("/api/agents?{bad}")).await.expect(400).json();
         assert!(problem["errors"][0]["message"].is_string(), "{problem}");
     }
+}
+
+/// The default agent always has a place, and is not listed as long as nobody uses it.
+#[tokio::test]
+async fn ui_3_no_page_of_agents_is_empty_for_one_that_is_not_listed() {
+    let plane = Plane::new();
+    for id in ["a", "b", "estop", "z"] {
+        plane.post("/api/agents", json!({ "id": id })).await.expect(201);
+    }
+    plane.operator.add_agent("default").expect("it has a place");
+    let mut names = Vec::new();
+    let mut path = "/api/agents?limit=1".to_owned();
+    loop {
+        let page = plane.get(&path).await.expect(200).json();
+        names.push(page["agents"][0]["id"].as_str().unwrap_or_default().to_owned());
+        let Some(next) = page["next"].as_str() else { break };
+        path = format!("/api/agents?limit=1&after={next}");
+    }
+    assert_eq!(names, ["a", "b", "estop", "z"]);
 }
 
 #[tokio::test]

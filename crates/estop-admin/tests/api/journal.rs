@@ -48,6 +48,9 @@ async fn ui_3_events_are_found_by_agent_and_type_page_by_page() {
         path = format!("/api/events?limit=5&before={next}");
     }
     assert_eq!(seqs, (1..=12).rev().collect::<Vec<_>>());
+    let unknown = plane.get("/api/events?type=bogus").await.expect(400).json();
+    let said = unknown["detail"].as_str().unwrap();
+    assert!(said.contains("`bogus` is no type of events") && said.contains("would_have_stopped"), "{said}");
     for bad in ["before=x", "before=1.x", "before=", "limit=5000"] {
         plane.get(&format!("/api/events?{bad}")).await.expect(400);
     }

@@ -34,6 +34,8 @@ pub(crate) fn own_detail(status: u16, content_type: &str, body: &[u8]) -> Option
 #[derive(Clone, Debug)]
 pub struct Refusal {
     status: StatusCode,
+    /// It came over the owner's socket, where hardly anything needs a token.
+    is_of_socket: bool,
     /// The problem document.
     pub document: Value,
 }
@@ -42,7 +44,12 @@ impl Refusal {
     /// Reads a problem document; `None` if it is none.
     pub(crate) fn read(status: StatusCode, body: &[u8]) -> Option<Refusal> {
         let document: Value = serde_json::from_slice(body).ok()?;
-        document["detail"].is_string().then_some(Refusal { status, document })
+        document["detail"].is_string().then_some(Refusal { status, is_of_socket: false, document })
+    }
+
+    /// The same, given over the owner's socket.
+    pub(crate) fn of_socket(self, is_of_socket: bool) -> Refusal {
+        Refusal { is_of_socket, ..self }
     }
 
     /// Somebody changed it in between; nothing was done.
@@ -57,6 +64,10 @@ impl Refusal {
 
     fn fix(&self) -> &'static str {
         match self.status {
+            StatusCode::UNAUTHORIZED if self.is_of_socket => {
+                " Over the owner's socket only unlocking the emergency stop needs a token, an admin's: put a valid one into \
+                 ESTOP_TOKEN or --token-file, or create a new one with `estop token reset`. For everything else show none."
+            }
             StatusCode::UNAUTHORIZED => {
                 " Put a valid token into ESTOP_TOKEN or --token-file. On estop's own machine none is needed: leave out \
                  --url, or create a new one there with `estop token reset`."
@@ -91,6 +102,16 @@ impl fmt::Display for Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ks_5_a_wrong_token_is_answered_by_where_it_was_shown() {
+        let body = br#"{"detail":"This token is not valid."}"#;
+        let refusal = Refusal::read(StatusCode::UNAUTHORIZED, body).expect("it is one");
+        let at_port = refusal.clone().of_socket(false).to_string();
+        assert!(at_port.contains("leave out --url"), "{at_port}");
+        let at_socket = refusal.of_socket(true).to_string();
+        assert!(at_socket.contains("only unlocking") && !at_socket.contains("--url"), "{at_socket}");
+    }
 
     #[test]
     fn a_problem_document_is_one_sentence_and_its_fields_on_one_line_each() {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Context;
+use estop_config::printable::escaped_within;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -16,6 +17,8 @@ use crate::table::{cell, each, list, moment};
 const LIMIT: usize = 50;
 /// Events looked through for a time span.
 const SINCE_MAX: usize = 10_000;
+/// Longer details are cut; `--json` has them whole.
+const DETAIL_MAX: usize = 200;
 /// How often estop is asked for what is new.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Events asked for at a time while following. When more happen within an interval, that is said.
@@ -28,7 +31,7 @@ const NEW_MAX: usize = 500;
     estop journal events --agent my-agent --type kill_switch\n  \
     estop journal events --follow\n\n\
     Types: kill_switch, paused, would_have_stopped, nudged, run_tripped, run_escalated, run_extended, budget_warning, \
-    budget_refused, activated, deactivated, resumed, policy_changed and others.")]
+    budget_refused, activated, deactivated, resumed, policy_changed and others: one that is not known lists them all.")]
 pub(super) struct Args {
     /// Of this agent
     #[arg(long, value_name = "NAME")]
@@ -107,8 +110,21 @@ fn row(event: &Value) -> [String; 5] {
         moment(&event["at"]),
         cell(&event["event_type"]),
         cell(&event["agent"]),
-        cell(&event["detail"]),
+        detail(&event["detail"]),
     ]
+}
+
+/// What an event says: its sentence if it has one, else what is in it; `--json` has it as it is.
+fn detail(detail: &Value) -> String {
+    let sentence = ["reason", "text", "message", "summary"].iter().find_map(|key| detail[key].as_str());
+    if let Some(sentence) = sentence {
+        return escaped_within(sentence, DETAIL_MAX);
+    }
+    let Some(fields) = detail.as_object() else { return cell(detail) };
+    let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let told = fields.iter().filter(|(_, value)| !value.is_null());
+    let parts: Vec<String> = told.map(|(key, value)| format!("{key}={}", plain(value))).collect();
+    if parts.is_empty() { "–".to_owned() } else { escaped_within(&parts.join(" "), DETAIL_MAX) }
 }
 
 fn is_since(event: &Value, since: Timestamp) -> bool {
@@ -161,6 +177,18 @@ impl Args {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ui_2_an_event_is_said_in_words() {
+        let said = [
+            json!({"reason": "because\n", "cause": "loop"}),
+            json!({"by": "ann", "note": null, "for_ms": 5, "gate": {"epoch": 1}}),
+            json!({}),
+            json!(null),
+        ];
+        let expected = ["because\\n", "by=ann for_ms=5 gate={\"epoch\":1}", "–", "–"];
+        assert_eq!(said.each_ref().map(detail), expected);
+    }
 
     #[test]
     fn ui_2_since_takes_spans_and_moments_and_refuses_the_rest() {

@@ -18,7 +18,7 @@ use estop_core::guards::watchdog::WINDOW_MS;
 use estop_core::run::RunView;
 use estop_core::system::{CaseChange, CaseKind, SystemDecision, SystemEvent};
 use estop_core::time::Now;
-use estop_store::{JournalBatch, NewEvent};
+use estop_store::{EVENT_TYPES, JournalBatch, NewEvent};
 use serde_json::{Value, json};
 
 use super::open_requests::OpenRequest;
@@ -157,6 +157,7 @@ impl Projections {
                 json!({ "by": by, "outcome": decision.outcome, "gate": decision.gate })
             }
         };
+        debug_assert!(EVENT_TYPES.contains(&event_type), "{event_type} is missing in EVENT_TYPES");
         out.events.push(NewEvent {
             seq,
             wall: now.wall,
@@ -407,6 +408,7 @@ fn event(seq: u64, told: &AgentRecord<'_>, event_type: &str, mut detail: Value) 
     if let (Some(run), None) = (&told.event.run, detail.get("run")) {
         detail["run"] = json!(run);
     }
+    debug_assert!(EVENT_TYPES.contains(&event_type), "{event_type} is missing in EVENT_TYPES");
     NewEvent {
         seq,
         wall: told.now.wall,

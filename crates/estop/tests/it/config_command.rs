@@ -126,3 +126,21 @@ fn ob_3_show_says_where_each_value_was_set_and_hides_secrets() {
     }
     assert!(table.out.contains("Set by"), "{table:?}");
 }
+
+#[test]
+fn ob_3_check_takes_the_file_with_and_without_an_option() {
+    let home = home("");
+    fs::write(home.path().join("mine.yaml"), "preset: strict\n").unwrap();
+    run(home.path(), &["config", "check", "mine.yaml"]).is(0, "mine.yaml can be used.");
+    run(home.path(), &["config", "check", "--config", "mine.yaml"]).is(0, "mine.yaml can be used.");
+    run(home.path(), &["config", "show", "--config", "mine.yaml"]).is(0, "strict");
+    run(home.path(), &["config", "check", "a.yaml", "--config", "mine.yaml"]).is(2, "cannot be used with");
+}
+
+#[test]
+fn ob_3_a_file_with_another_ending_is_named_where_none_is_found() {
+    let home = home("");
+    let folder = home.path().join(".config/estop");
+    fs::rename(folder.join("estop.yaml"), folder.join("estop.yml")).unwrap();
+    run(home.path(), &["config", "check"]).is(0, "estop.yml is not read: call it estop.yaml");
+}

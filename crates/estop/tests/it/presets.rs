@@ -98,3 +98,35 @@ fn tw_8_the_dashboards_backtest_and_replay_find_the_same_stops() {
     assert!(found >= 5, "{found}");
     estop.end();
 }
+
+#[test]
+fn ld_4_a_start_says_whose_loops_are_stopped() {
+    for (configuration, says) in [
+        (
+            "agents: {coder: {policy: {kill_switch_enabled: true}}}",
+            "loops stop 1 agent (coder), and are only watched for others",
+        ),
+        (
+            "preset: strict\nagents: {coder: {policy: {kill_switch_enabled: false}}}",
+            "loops stop agents, and are only watched for 1 agent (coder)",
+        ),
+        ("", "WATCHED: a loop is recorded and stops nothing"),
+    ] {
+        let estop = House::new(configuration);
+        let estop = (estop.start(), estop);
+        let said = estop.0.told("Mode: ");
+        assert!(said.starts_with(says), "{said}");
+    }
+}
+
+#[test]
+fn ui_3_an_agent_of_the_configuration_is_named_by_it_whoever_calls_first() {
+    let house = House::new("agents: {coder: {role: pm}}");
+    let estop = house.start();
+    assert_eq!(estop.ask("coder", "Hello").unwrap().0, 200);
+    assert_eq!(estop.ask("other", "Hello").unwrap().0, 200);
+    let origin =
+        |agent: &str| api(&house, "GET", &format!("/api/agents/{agent}"), &Value::Null)["origin"].clone();
+    assert_eq!((origin("coder"), origin("other")), (json!("config"), json!("traffic")));
+    estop.end();
+}

@@ -1,5 +1,6 @@
 //! A configuration that changes while estop runs: taken up whole or not at all, and written down.
 
+use std::io::BufRead;
 use std::time::{Duration, Instant};
 
 use crate::house::{Estop, House, PATIENCE};
@@ -33,6 +34,23 @@ fn ui_5_a_changed_file_is_taken_up_by_itself() {
     estop.end();
     house.verified();
     assert!(events(&house, "configuration_read") >= 2, "both changes are written down");
+}
+
+#[test]
+fn ui_5_a_file_that_is_gone_is_logged_once() {
+    let house = House::new("");
+    let (read, write) = std::io::pipe().expect("a pipe");
+    let estop = house.start_logging_to(write);
+    let file = house.folder.path().join("estop.yaml");
+    let text = std::fs::read(&file).expect("it is there");
+    std::fs::remove_file(&file).expect("removed");
+    let mut lines = std::io::BufReader::new(read).lines().map(|line| line.expect("a line"));
+    assert!(lines.any(|line| line.contains("the configuration file is gone")));
+    assert_eq!(estop.ask("a", "Hello").expect("an answer").0, 200, "what it said stays in force");
+    std::fs::write(&file, text).expect("written");
+    let until_there = lines.find(|line| line.contains("file is gone") || line.contains("is there again"));
+    assert!(until_there.is_some_and(|line| line.contains("is there again")));
+    estop.end();
 }
 
 #[test]
