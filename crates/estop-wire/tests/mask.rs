@@ -327,3 +327,57 @@ fn se_1_masking_of_lines_and_commands_takes_linear_time() {
     let read = |text: &str| drop(masker().text(text));
     assert_eq!(growth(&units, 60, read), Ok(()));
 }
+
+const PIECES: &[&str] = &[
+    "\u{1b}[31m",
+    "\u{200b}",
+    "é",
+    "→",
+    "\\u0073",
+    "%2D",
+    "%",
+    "\\",
+    "\\n",
+    "\n",
+    "\r\n",
+    " ",
+    "  ",
+    "12→",
+    "+",
+    "-",
+    ":",
+    "=",
+    "==",
+    "|",
+    ">",
+    "\"",
+    "'",
+    "\"\"\"",
+    "{",
+    "]",
+    "mysql -p",
+    "curl -u a:",
+    "login",
+    " -p ",
+    "password",
+    "password: |\n  ",
+    "sig=",
+    "sk-live-0123456789abcdef",
+    "bot123456789:",
+    "kJ8sQ2mVx7Lp0ZrT5wYb3NcHf9DgE6uAo1RtIyKeSvMlPqXhWzCjUnBdOaFiGxT4",
+    "c2stYW50LWFwaTAzLTAxMjM0NTY3ODlhYmNkZWY=",
+    "-----BEGIN RSA PRIVATE KEY-----",
+    "-----END RSA PRIVATE KEY-----",
+    "localhost:5432:a:b:c",
+];
+
+proptest::proptest! {
+    /// Whatever follows what, in whichever language: nothing panics, and what has no secret in it is given back.
+    #[test]
+    fn se_1_masking_takes_any_text(picked in proptest::collection::vec(0..PIECES.len(), 0..24)) {
+        let text: String = picked.iter().map(|at| PIECES[*at]).collect();
+        let masked = masker().text(&text).into_owned();
+        proptest::prop_assert!(masked == text || masked.contains("[masked:"));
+        proptest::prop_assert!(!masked.contains("sk-live-0123456789abcdef") || !text.contains(" sk-live-0123456789abcdef "));
+    }
+}
