@@ -10,8 +10,8 @@ use std::sync::Arc;
 use contract::{JournalFixture, MINUTE, exported, replay};
 use estop_store::segments::recover;
 use estop_store::{
-    AgentRepo, AgentSeen, Durability, EventFilter, Journal, Meta, NewEvent, RetentionCutoffs, Sqlite,
-    SqliteOptions, StoreError, SystemStateRepo, Upkeep,
+    AgentRepo, AgentSeen, Durability, EventFilter, Evidence, EvidenceRepo, Journal, Meta, NewEvent,
+    RetentionCutoffs, Sqlite, SqliteOptions, StoreError, SystemStateRepo, Upkeep,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
@@ -34,6 +34,27 @@ fn st_1_a_full_disk_is_told_and_leaves_nothing_half_stored() {
     }
     assert_eq!(store.last_seq(), Ok(fixture.seq()));
     assert!(fixture.seq() > stored && replay(&exported(&store)) == fixture.seq());
+}
+
+#[test]
+fn ev_1_on_a_full_disk_steps_are_told_to_be_lost_and_others_can_be_deleted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = SqliteOptions { size_max_bytes: Some(4 << 20), ..SqliteOptions::default() };
+    let store = Sqlite::open(&folder.path().join("estop.db"), options).expect("it opens");
+    let mut fixture = JournalFixture::open(folder.path());
+    store.put_evidence(&steps("before")).expect("there is room");
+    assert_eq!(fill(&store, &mut fixture), StoreError::Full);
+    assert_eq!(store.put_evidence(&steps("lost")), Err(StoreError::Full));
+    assert_eq!(store.evidence("lost"), Ok(None));
+    let deleted = store.delete_evidence("before", "ann", 5).expect("deleting works on a full disk");
+    assert_eq!(deleted.map(|kept| (kept.steps, kept.deleted)), Some((None, Some(("ann".into(), 5)))));
+    check(&store, &fixture);
+    store.put_evidence(&steps("after")).expect("its room is free");
+}
+
+fn steps(incident: &str) -> Evidence {
+    let steps = Some(format!("\"{}\"", "x".repeat(60_000)));
+    Evidence { incident: incident.into(), agent: "a".into(), stored_at: 1, steps, deleted: None }
 }
 
 /// Writes some records, then what follows from them and from those before them that have no rows yet.
@@ -112,7 +133,12 @@ fn the_child_has_a_failing_disk() {
         let is_of_journal = error.to_string().contains("File too large");
         assert_eq!(is_of_journal, name_len > 0, "{error}");
         assert!(is_of_journal || store.put_meta("while", "lost").is_err() || path_len(&path) <= bytes);
+        let incident = format!("i{bytes}");
+        let lost = is_of_journal || store.put_evidence(&steps(&incident)).is_err();
+        assert!(lost || path_len(&path) <= bytes);
         limit(hard);
+        store.put_evidence(&steps(&incident)).expect("the disk is fixed");
+        assert!(store.evidence(&incident).expect("it reads").is_some());
         check(&store, &fixture);
         put(&store, &mut fixture).expect("the disk is fixed");
         assert_eq!(store.last_seq(), Ok(fixture.seq()));

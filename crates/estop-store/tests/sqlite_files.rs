@@ -7,12 +7,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use contract::JournalFixture;
 use contract::journal::event;
 use estop_store::{
-    Agent, AgentRepo, Durability, Journal, JournalBatch, Meta, OpenError, Origin, RetentionCutoffs, Snapshot,
-    Sqlite, SqliteOptions, Upkeep, backup,
+    Agent, AgentRepo, Durability, Evidence, EvidenceRepo, Journal, JournalBatch, Meta, OpenError, Origin,
+    RetentionCutoffs, Snapshot, Sqlite, SqliteOptions, Upkeep, backup,
 };
 use rusqlite::Connection;
 
@@ -231,4 +232,59 @@ fn st_1_flipped_bits_are_never_taken_for_the_truth() {
         let _ = fs::remove_file(folder.0.path().join("estop.db-shm"));
     }
     assert!(refused > 10, "{refused} of 300 were refused");
+}
+
+/// What stands in the database or in its log.
+fn holds(folder: &Folder, text: &str) -> bool {
+    ["estop.db", "estop.db-wal"].iter().any(|file| {
+        let bytes = fs::read(folder.0.path().join(file)).unwrap_or_default();
+        bytes.windows(text.len()).any(|part| part == text.as_bytes())
+    })
+}
+
+fn steps_of(incident: &str, text: &str) -> Evidence {
+    let steps = Some(format!("{{\"steps\":[\"{}\"]}}", text.repeat(1_000)));
+    Evidence { incident: incident.into(), agent: "a".into(), stored_at: 1, steps, deleted: None }
+}
+
+#[test]
+fn ev_1_steps_that_are_deleted_while_somebody_reads_hold_up_no_write_and_are_gone_soon_after() {
+    const CANARY: &str = "canary-steps-7f1c";
+    let folder = Folder::new();
+    let store = folder.open().unwrap();
+    store.put_evidence(&steps_of("i1", CANARY)).unwrap();
+    let reader = Connection::open(folder.db()).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM evidence").unwrap();
+    reader.query_row("SELECT count(*) FROM evidence", [], |_| Ok(())).unwrap();
+    let begun = Instant::now();
+    store.delete_evidence("i1", "ann", 5).unwrap().unwrap();
+    for n in 0..20 {
+        store.put_meta("writes", &n.to_string()).unwrap();
+    }
+    // SQLite would have waited two seconds for the reader, after each of them.
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(holds(&folder, CANARY), "the reader still sees it");
+    drop(reader);
+    // Nothing more is written: the writer looks by itself.
+    let end = Instant::now() + Duration::from_secs(30);
+    while holds(&folder, CANARY) {
+        assert!(Instant::now() < end, "the steps are still in the files");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(store.lost_file(), None, "the log got shorter by the writer's own hand");
+}
+
+#[test]
+fn ev_1_steps_that_retention_deletes_are_overwritten() {
+    const CANARY: &str = "canary-steps-91ab";
+    let folder = Folder::new();
+    let store = folder.open().unwrap();
+    for n in 0..20 {
+        store.put_evidence(&steps_of(&format!("i{n}"), CANARY)).unwrap();
+    }
+    assert!(holds(&folder, CANARY));
+    let old = RetentionCutoffs { evidence_before: Some(2), ..RetentionCutoffs::default() };
+    while store.sweep(old).unwrap() > 0 {}
+    assert!(!holds(&folder, CANARY), "the steps are still in the files");
+    assert_eq!(store.lost_file(), None);
 }

@@ -18,7 +18,10 @@ impl EvidenceRepo for Sqlite {
         self.write(Durability::Process, move |connection| {
             let sql = "INSERT INTO evidence (incident, agent, stored_at, steps) VALUES (?, ?, ?, ?)
                 ON CONFLICT (incident) DO NOTHING";
-            change(connection, sql, params![e.incident, e.agent, e.stored_at, e.steps])?;
+            // To make room, SQLite may move other rows to other pages: nothing of them stays where they were.
+            overwritten(connection, |connection| {
+                change(connection, sql, params![e.incident, e.agent, e.stored_at, e.steps])
+            })?;
             Ok(())
         })
     }
@@ -39,14 +42,14 @@ impl EvidenceRepo for Sqlite {
             one(connection, ONE, [&incident], read)
         })?;
         if found.is_some() {
-            self.shared.writer.clear_log()?;
+            self.shared.writer.clear_log();
         }
         Ok(found)
     }
 }
 
 /// What is deleted meanwhile is overwritten with zeros in the file, and not only forgotten.
-fn overwritten<T>(
+pub(super) fn overwritten<T>(
     connection: &Connection,
     work: impl FnOnce(&Connection) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {

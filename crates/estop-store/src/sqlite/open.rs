@@ -8,6 +8,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -23,7 +24,7 @@ const HEADER_LEN: usize = 100;
 
 /// How long a write waits for another process, such as someone's `sqlite3`. Longer would hold back a kill's record,
 /// shorter would fail beside a harmless query.
-const BUSY_MS: u64 = 2000;
+pub(super) const BUSY: Duration = Duration::from_secs(2);
 
 /// The write-ahead log is cut back to this once its content was moved; it grows beyond it in bursts only.
 const WAL_KEEP_BYTES: i64 = 64 << 20;
@@ -166,7 +167,7 @@ pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
 
 fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    connection.busy_timeout(std::time::Duration::from_millis(BUSY_MS))?;
+    connection.busy_timeout(BUSY)?;
     connection.set_prepared_statement_cache_capacity(128);
     // Otherwise each new value of a parameter has its statement prepared again, which costs more than running it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;

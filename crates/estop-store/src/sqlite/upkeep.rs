@@ -3,6 +3,7 @@
 use rusqlite::Connection;
 
 use super::Sqlite;
+use super::evidence::overwritten;
 use super::query::change;
 use crate::error::StoreError;
 use crate::journal::Durability;
@@ -23,7 +24,15 @@ const RUNS_MAX: i64 = 1_000_000;
 
 impl Upkeep for Sqlite {
     fn sweep(&self, old: RetentionCutoffs) -> Result<usize, StoreError> {
-        self.write_settings(move |connection| sweep(connection, old))
+        let (steps, others) = self.write_settings(move |connection| {
+            // Texts of agents are gone for good; of the rest nobody minds what is left in free pages.
+            let steps = overwritten(connection, |connection| sweep_evidence(connection, old))?;
+            Ok((steps, sweep(connection, old)?))
+        })?;
+        if steps > 0 {
+            self.shared.writer.clear_log();
+        }
+        Ok(steps + others)
     }
 
     fn give_back(&self) -> Result<bool, StoreError> {
@@ -58,11 +67,6 @@ fn sweep(connection: &Connection, old: RetentionCutoffs) -> Result<usize, StoreE
                 ORDER BY opened_at LIMIT ?2)";
         gone += some(sql, before)?;
     }
-    if let Some(before) = old.evidence_before {
-        let sql = "DELETE FROM evidence WHERE incident IN
-            (SELECT incident FROM evidence WHERE stored_at < ? ORDER BY stored_at LIMIT ?)";
-        gone += some(sql, before)?;
-    }
     if let Some(before) = old.runs_before {
         let sql = "DELETE FROM run WHERE id IN
             (SELECT id FROM run WHERE started_at < ? AND ended_at IS NOT NULL ORDER BY started_at LIMIT ?)";
@@ -88,10 +92,28 @@ fn sweep(connection: &Connection, old: RetentionCutoffs) -> Result<usize, StoreE
     Ok(gone + beyond(connection)?)
 }
 
+/// Steps of incidents that are too old, or beyond what there may be of them.
+fn sweep_evidence(connection: &Connection, old: RetentionCutoffs) -> Result<usize, StoreError> {
+    let mut gone = 0;
+    if let Some(before) = old.evidence_before {
+        let sql = "DELETE FROM evidence WHERE incident IN
+            (SELECT incident FROM evidence WHERE stored_at < ? ORDER BY stored_at LIMIT ?)";
+        gone += change(connection, sql, [before, ROWS_A_STEP])?;
+    }
+    let limit = surplus("evidence", EVIDENCE_MAX);
+    let sql = format!(
+        "DELETE FROM evidence WHERE incident IN (SELECT incident FROM evidence ORDER BY stored_at LIMIT {limit})"
+    );
+    Ok(gone + change(connection, &sql, [])?)
+}
+
+/// How many rows of a table are beyond what there may be, as SQL.
+fn surplus(table: &str, max: i64) -> String {
+    format!("min({ROWS_A_STEP}, max(0, (SELECT count(*) FROM {table}) - {max}))")
+}
+
 /// Rows beyond what there may be of them.
 fn beyond(connection: &Connection) -> Result<usize, StoreError> {
-    let surplus =
-        |table: &str, max: i64| format!("min({ROWS_A_STEP}, max(0, (SELECT count(*) FROM {table}) - {max}))");
     let mut gone = 0;
     for table in ["incident", "escalation"] {
         let limit = surplus(table, CASES_MAX);
@@ -101,11 +123,6 @@ fn beyond(connection: &Connection) -> Result<usize, StoreError> {
         );
         gone += change(connection, &sql, [])?;
     }
-    let limit = surplus("evidence", EVIDENCE_MAX);
-    let sql = format!(
-        "DELETE FROM evidence WHERE incident IN (SELECT incident FROM evidence ORDER BY stored_at LIMIT {limit})"
-    );
-    gone += change(connection, &sql, [])?;
     let limit = surplus("run", RUNS_MAX);
     let sql = format!(
         "DELETE FROM run WHERE id IN

@@ -6,8 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
@@ -24,12 +25,15 @@ const JOBS_MAX: usize = 256;
 /// start after a crash longer, less moves the same page more often.
 const WAL_PAGES_MAX: i64 = 1000;
 
+/// How long after a try to empty the write-ahead log that found somebody reading comes the next.
+const CLEAR_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
 /// The side of the thread that callers hold. Dropping it finishes the jobs that wait.
 #[derive(Debug)]
 pub(super) struct Writer {
     jobs: Option<SyncSender<Box<dyn Job>>>,
     thread: Option<JoinHandle<()>>,
-    /// The write-ahead log is to be emptied after the next commit.
+    /// The write-ahead log is to be emptied after the next commit, and until that succeeds.
     clears: Arc<AtomicBool>,
 }
 
@@ -49,6 +53,7 @@ impl Writer {
             path: path.to_owned(),
             options,
             files,
+            clear_at: None,
         };
         let thread = std::thread::Builder::new()
             .name("estop-store".to_owned())
@@ -70,12 +75,13 @@ impl Writer {
     }
 
     /// Empties the write-ahead log: what was overwritten in the database is not left there. Returns once it was tried; while somebody
-    /// reads an older state it waits for the next commit.
-    pub(super) fn clear_log(&self) -> Result<(), StoreError> {
+    /// reads an older state, or the disk fails, it is tried again later.
+    pub(super) fn clear_log(&self) {
         self.clears.store(true, Ordering::Relaxed);
-        // The second is begun when the thread is done with all of the first.
-        self.write(Durability::Disk, |_| Ok(()))?;
-        self.write(Durability::Process, |_| Ok(()))
+        // The second is begun when the thread is done with all of the first. What fails here is nobody's write.
+        for _ in 0..2 {
+            let _ = self.write(Durability::Process, |_| Ok(()));
+        }
     }
 }
 
@@ -131,11 +137,13 @@ struct WriterThread {
     options: SqliteOptions,
     files: Arc<Files>,
     clears: Arc<AtomicBool>,
+    /// When to try again to empty the write-ahead log.
+    clear_at: Option<Instant>,
 }
 
 impl WriterThread {
     fn work(mut self, waiting: &Receiver<Box<dyn Job>>) {
-        while let Ok(first) = waiting.recv() {
+        while let Some(first) = self.next(waiting) {
             let mut group = vec![first];
             group.extend(waiting.try_iter().take(JOBS_MAX - 1));
             self.files.begin();
@@ -145,6 +153,22 @@ impl WriterThread {
             }
             self.tidy();
             self.files.rest();
+        }
+    }
+
+    /// The next job. While none comes, the write-ahead log is emptied if it is to be.
+    fn next(&mut self, waiting: &Receiver<Box<dyn Job>>) -> Option<Box<dyn Job>> {
+        loop {
+            let Some(clear_at) = self.clear_at else { return waiting.recv().ok() };
+            match waiting.recv_timeout(clear_at.saturating_duration_since(Instant::now())) {
+                Ok(job) => return Some(job),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.files.begin();
+                    self.clear_log();
+                    self.files.rest();
+                }
+            }
         }
     }
 
@@ -194,10 +218,18 @@ impl WriterThread {
     fn tidy(&mut self) {
         if let Some(connection) = &self.connection {
             let _ = checkpoint_if_due(connection, &self.path);
-            if self.clears.swap(false, Ordering::Relaxed) && !is_log_cleared(connection) {
-                self.clears.store(true, Ordering::Relaxed);
-            }
         }
+        if self.clears.swap(false, Ordering::Relaxed)
+            || self.clear_at.is_some_and(|clear_at| clear_at <= Instant::now())
+        {
+            self.clear_log();
+        }
+    }
+
+    /// Empties the write-ahead log, or notes when to try again.
+    fn clear_log(&mut self) {
+        let is_cleared = self.connection.as_ref().is_some_and(is_log_cleared);
+        self.clear_at = if is_cleared { None } else { Some(Instant::now() + CLEAR_AGAIN_AFTER) };
     }
 }
 
@@ -241,8 +273,12 @@ fn checkpoint_if_due(connection: &Connection, path: &Path) -> rusqlite::Result<(
     Ok(())
 }
 
+/// Whether the write-ahead log could be emptied. While somebody reads an older state it cannot, and nobody's write waits for that.
 fn is_log_cleared(connection: &Connection) -> bool {
-    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0)) == Ok(0)
+    let wait = |time| connection.busy_timeout(time).is_ok();
+    let is_cleared = wait(Duration::ZERO)
+        && connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0)) == Ok(0);
+    wait(open::BUSY) && is_cleared
 }
 
 fn has_shrunk(connection: &Connection, path: &Path) -> rusqlite::Result<bool> {
