@@ -179,6 +179,9 @@ fn visible(
 ) -> (IncidentSteps, Option<String>) {
     let none = |why: String| (IncidentSteps::default(), Some(why));
     let Some(kept) = kept else {
+        if let Some(why) = app.operator.steps_unsaved(&incident.id) {
+            return none(format!("Evidence could not be saved: {}.", escaped(&why)));
+        }
         let mode = app.operator.agent(&incident.agent).map(|view| view.policy.evidence);
         return none(match mode {
             Some(EvidenceMode::Off) => format!(

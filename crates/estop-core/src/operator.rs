@@ -195,6 +195,11 @@ pub trait Operator: Send + Sync {
         BackgroundWork::default()
     }
 
+    /// Why the steps of an incident could not be saved; `None` if nothing is known of that.
+    fn steps_unsaved(&self, _incident: &str) -> Option<String> {
+        None
+    }
+
     /// Grows with everything that happens: whoever saw the same number before has missed nothing.
     fn pulse(&self) -> u64;
 

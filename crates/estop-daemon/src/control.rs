@@ -412,6 +412,10 @@ impl Operator for Controller {
         self.engine.jobs.view()
     }
 
+    fn steps_unsaved(&self, incident: &str) -> Option<String> {
+        self.engine.step_log.why_unsaved(incident)
+    }
+
     fn pulse(&self) -> u64 {
         self.engine.journal.seq()
     }

@@ -15,7 +15,7 @@ use estop_gateway::{Engine, Heartbeat, JournalQueue, KeyRing, Queued, Recorded};
 use estop_journal::{Record, SYSTEM, records};
 use estop_store::{Cursor, Durability, JournalBatch, Snapshot, Store};
 
-use super::evidence::{self, EvidenceDue};
+use super::evidence::{EvidenceDue, EvidenceWriter};
 use super::projections::{AgentRecord, Context, Projections, alert_events, heard_failing};
 use super::recovery::Recovery;
 use super::tracked_agents::TrackedAgents;
@@ -63,6 +63,7 @@ pub(super) struct Projector {
     open_requests: OpenRequests,
     requests: RequestLog,
     metrics: Arc<Metrics>,
+    evidence: EvidenceWriter,
 }
 
 /// Set once the data plane runs.
@@ -151,6 +152,7 @@ impl Projector {
             open_requests: OpenRequests::default(),
             requests: RequestLog::default(),
             metrics,
+            evidence: EvidenceWriter::default(),
         }
     }
 
@@ -288,6 +290,9 @@ impl Projector {
             if batch.is_none() {
                 self.keep_states(|(count, since)| *count >= RECORDS_MAX || since.elapsed() >= KEPT_WITHIN)?;
                 self.let_rest();
+                if let Some(engine) = self.engine.get() {
+                    self.evidence.try_again(&*self.store, engine, Instant::now());
+                }
             }
         }
         self.keep_states(|_| true)?;
@@ -366,7 +371,7 @@ impl Projector {
         }
         self.queue.all_stored(self.cursor.seq);
         if let Some(engine) = self.engine.get() {
-            evidence::write(&*self.store, engine, &evidence);
+            self.evidence.write(&*self.store, engine, &evidence);
         }
         Ok(())
     }

@@ -12,11 +12,10 @@ mod who;
 use std::sync::Arc;
 
 use estop_core::agent::standing::Standing;
-use estop_core::decision::Decision;
-use estop_core::ended::Ended;
+use estop_core::decision::{Decision, Guard};
 use estop_core::event::EventKind;
 use estop_core::fingerprint::signature::hook_conversation;
-use estop_core::ids::{CallId, Name};
+use estop_core::ids::{Hash64, Name};
 use estop_core::operator::{HOOK_BODY_MAX, HookCall, HookFault, HookReply, RunStep};
 use estop_core::policy::RunLimits;
 use estop_core::run::RunState;
@@ -29,7 +28,7 @@ use estop_wire::hooks::{
 use crate::engine::Engine;
 use crate::engine::agents::{Agent, AgentInner};
 use crate::engine::last_output::RunLocation;
-use crate::engine::step_log::{HookedStep, Kept, StepKey, StepTime};
+use crate::engine::step_log::{Kept, StepHeads, StepKey, StepTime};
 
 pub(crate) use who::session_run;
 use who::{RunOf, Who};
@@ -78,11 +77,27 @@ impl Engine {
             return (verdict::no_journal(self.journal.has_failed()), false);
         }
         let Some(agent) = self.agent(&who.agent) else { return (verdict::no_room(), false) };
-        let runners = Arc::clone(&agent.lock_state().runners);
+        let (runners, evidence) = {
+            let judged = agent.lock_state();
+            (Arc::clone(&judged.runners), judged.policy.evidence)
+        };
         let print = &hook.print(&runners);
+        let at = StepTime::of(&self.clock);
+        let tool = hook.tool.as_ref();
+        let heads = tool.and_then(|tool| StepHeads::of_call(evidence, tool, hook.result.as_ref(), at));
         let mut judged = agent.lock_state();
-        let mut request =
-            HookRequest { engine: self, agent: &agent, judged: &mut judged, who, hook, print, stops: false };
+        // Its policy may have changed since the texts were copied.
+        let heads = heads.filter(|heads| heads.mode() == judged.policy.evidence);
+        let mut request = HookRequest {
+            engine: self,
+            agent: &agent,
+            judged: &mut judged,
+            who,
+            hook,
+            print,
+            heads,
+            stops: false,
+        };
         #[cfg(test)]
         let before = estop_core::steps::taken();
         let (out, stops) = (request.answer(), request.stops);
@@ -139,6 +154,8 @@ struct HookRequest<'a> {
     who: &'a Who,
     hook: &'a HookIn,
     print: &'a HookFingerprint,
+    /// What is kept of its tool call, in case it leads to a stop (EV-1).
+    heads: Option<StepHeads>,
     /// The agent was switched off by it.
     stops: bool,
 }
@@ -201,9 +218,13 @@ impl HookRequest<'_> {
             // The reader refuses a payload without a tool: nothing comes here.
             return HookOut::deny("estop refused this: it names no tool.");
         };
+        let (agent, conversation, heads) = (self.agent, self.conversation(), self.heads.take());
+        let key = StepKey { agent: &agent.name, conversation, id: call.0 };
+        let is_kept = heads.is_some();
+        heads.into_iter().for_each(|heads| self.engine.step_log.begin(key, heads));
         let decision = self.apply(EventKind::ToolRequested(told));
-        if Kept::of(&decision) == Kept::Stopped {
-            self.log_step(call, true);
+        if is_kept {
+            self.engine.step_log.decided(key, self.judged.last, Kept::of(&decision));
         }
         if decision.is_allowed() {
             self.say(self.print.report.as_deref());
@@ -217,10 +238,14 @@ impl HookRequest<'_> {
     fn tool_finished(&mut self) -> HookOut {
         let call = self.judged.hooks.calls(self.judged.told).finished(self.print);
         if let Some(told) = call.and_then(|call| self.print.tool_finished(call)) {
-            if let Some(call) = call {
-                self.log_step(call, false);
-            }
+            let (agent, conversation, heads) = (self.agent, self.conversation(), self.heads.take());
+            let key = StepKey { agent: &agent.name, conversation, id: told.call.0 };
+            heads.into_iter().for_each(|heads| self.engine.step_log.call_ended(key, heads));
             let decision = self.apply(EventKind::ToolFinished(told));
+            // Neither a tool that is exempt nor a call that is not open is compared with others.
+            if decision.verdicts.get(Guard::Loop).is_some() {
+                self.engine.step_log.call_judged(key);
+            }
             if decision.deactivated().is_some() {
                 return verdict::of(&decision, self.hook, &self.agent.name);
             }
@@ -310,20 +335,9 @@ impl HookRequest<'_> {
         }
     }
 
-    /// Keeps what the hook saw, in case it leads to a stop (EV-1).
-    fn log_step(&self, call: CallId, stopped: bool) {
-        let Some(tool) = &self.hook.tool else { return };
-        let conversation = hook_conversation(self.who.run().map(|run| &**run));
-        let key = StepKey { agent: &self.agent.name, conversation, id: call.0 };
-        let seen = HookedStep {
-            tool: &tool.name,
-            args: &tool.args,
-            result: self.hook.result.as_ref().map(|result| &*result.text),
-            ended: self.hook.result.as_ref().map_or(Ended::Unknown, |result| result.ended),
-            stopped,
-        };
-        let log = &self.engine.step_log;
-        log.hooked(key, self.judged.policy.evidence, StepTime::of(&self.engine.clock), &seen);
+    /// Where its steps are kept.
+    fn conversation(&self) -> Hash64 {
+        hook_conversation(self.who.run().map(|run| &**run))
     }
 
     fn state(&self) -> Option<RunState> {

@@ -8,6 +8,7 @@ use estop_core::decision::{Decision, Finding, Guard};
 use estop_core::engine::Snapshot;
 use estop_core::event::{Event, EventKind};
 use estop_core::ids::Name;
+use estop_core::policy::EvidenceMode;
 use estop_core::system::{Channels, GateView, System, SystemState};
 use estop_core::time::Millis;
 
@@ -215,6 +216,9 @@ impl Engine {
         let told = Box::new((*policy).clone());
         judged.runners = runners(&policy);
         judged.policy = policy;
+        if judged.policy.evidence == EvidenceMode::Off {
+            self.step_log.forget(&agent.name);
+        }
         self.apply_locked(agent, &mut judged, None, EventKind::PolicyChanged { by: by.into(), policy: told });
     }
 

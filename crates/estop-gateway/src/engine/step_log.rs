@@ -8,8 +8,8 @@ mod shown;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use estop_core::decision::Decision;
 use estop_core::ended::Ended;
@@ -19,13 +19,14 @@ use estop_core::ids::{Hash64, Name};
 use estop_core::operator::{IncidentSteps, StepEnd};
 use estop_core::policy::EvidenceMode;
 use estop_core::time::Millis;
+use estop_wire::hooks::{ToolCall, ToolResult};
 use estop_wire::mask::Masker;
 use estop_wire::request::RequestIn;
 use estop_wire::response::Observed;
 
 use crate::engine::shards::Shards;
 pub(crate) use ring::StepTime;
-use ring::{Answer, Head, Ring, Step, ToolHeads};
+use ring::{Answer, Head, Pending, Ring, Step, ToolHeads};
 pub use shown::StopPoint;
 
 /// Conversations of one part: 64 × 64 in all. Beyond it the one that was quiet longest is forgotten.
@@ -33,14 +34,24 @@ const CONVERSATIONS_MAX: usize = 64;
 /// Bytes of one part: 32 MiB in all.
 const BYTES_MAX: usize = 512 << 10;
 
+/// Incidents of which is known why their steps could not be saved.
+const UNSAVED_MAX: usize = 1_000;
+
 /// The latest steps of all agents.
 #[derive(Default)]
-pub struct StepLog(Shards<Mutex<Part>>);
+pub struct StepLog {
+    parts: Shards<Mutex<Part>>,
+    /// Why steps could not be saved, by incident, oldest first.
+    unsaved: Mutex<VecDeque<(Name, String)>>,
+}
 
 /// An agent's conversations are in one part.
 #[derive(Default)]
 struct Part {
     agents: BTreeMap<Name, BTreeMap<Hash64, Ring>>,
+    /// What is being decided: one for each agent at most, since its lock is held meanwhile. It takes the room of no other step
+    /// before it is admitted.
+    pending: Vec<(Arc<str>, Pending)>,
     conversations: usize,
     bytes: usize,
     /// Counts what happened, to tell which is older.
@@ -50,26 +61,26 @@ struct Part {
 /// Which step of which conversation.
 #[derive(Clone, Copy)]
 pub(crate) struct StepKey<'a> {
-    pub(crate) agent: &'a str,
+    pub(crate) agent: &'a Arc<str>,
     pub(crate) conversation: Hash64,
     /// The request's number, or the call's.
     pub(crate) id: u64,
 }
 
-/// A request's texts as they are kept, made before anything is locked.
-pub(crate) struct RequestHeads {
+/// The texts of a request or of a tool call as they are kept, made before anything is locked.
+pub(crate) struct StepHeads {
     task: Option<Head>,
     step: Step,
 }
 
-impl RequestHeads {
+impl StepHeads {
     /// Of a request that was read; `None` where nothing is to be kept.
-    pub(crate) fn of(
+    pub(crate) fn of_request(
         mode: EvidenceMode,
         said: &RequestIn<'_>,
         model: Option<&str>,
         at: StepTime,
-    ) -> Option<RequestHeads> {
+    ) -> Option<StepHeads> {
         let max = ring::head_max(mode)?;
         let asked = (!said.continues && !said.last_user.is_empty()).then(|| Head::of(&said.last_user, max));
         let did = said.steps.iter().rev().take(ring::TOOLS_MAX).rev();
@@ -80,9 +91,10 @@ impl RequestHeads {
             ended: step.ended,
         });
         let more = said.steps.len().saturating_sub(ring::TOOLS_MAX);
-        Some(RequestHeads {
+        Some(StepHeads {
             task: (!said.first_user.is_empty()).then(|| Head::of(&said.first_user, max)),
             step: Step {
+                is_request: true,
                 model: model.map(ring::tool_name),
                 asked,
                 did: did.collect(),
@@ -90,6 +102,28 @@ impl RequestHeads {
                 ..Step::at(mode, at)
             },
         })
+    }
+
+    /// Of a tool call that a hook tells of, before or after it; `None` where nothing is to be kept.
+    pub(crate) fn of_call(
+        mode: EvidenceMode,
+        tool: &ToolCall,
+        result: Option<&ToolResult>,
+        at: StepTime,
+    ) -> Option<StepHeads> {
+        let max = ring::head_max(mode)?;
+        let call = ToolHeads {
+            tool: ring::tool_name(&tool.name),
+            args: Head::of(&tool.args, max),
+            result: result.map(|result| Head::of(&result.text, max)),
+            ended: result.map_or(Ended::Unknown, |result| result.ended),
+        };
+        Some(StepHeads { task: None, step: Step { did: vec![call], ..Step::at(mode, at) } })
+    }
+
+    /// How much of each text is kept.
+    pub(crate) fn mode(&self) -> EvidenceMode {
+        self.step.mode
     }
 }
 
@@ -105,25 +139,35 @@ impl Kept {
 }
 
 impl StepLog {
-    /// A request is about to be decided.
-    pub(crate) fn begin(&self, key: StepKey<'_>, heads: RequestHeads) {
-        let RequestHeads { task, step } = heads;
-        self.change(key, |ring| {
-            if ring.task.is_none() {
-                ring.task = task;
-            }
-            ring.push(Step { id: key.id, is_request: true, ..step });
-        });
+    /// A request or a tool call is about to be decided, under its agent's lock. Whoever hears of a stop finds what completed it.
+    pub(crate) fn begin(&self, key: StepKey<'_>, heads: StepHeads) {
+        let StepHeads { task, step } = heads;
+        let pending = Pending { conversation: key.conversation, task, step: Step { id: key.id, ..step } };
+        let mut part = self.part(key.agent);
+        // One whose decision was never said.
+        part.take_pending(key.agent);
+        part.pending.push((Arc::clone(key.agent), pending));
     }
 
     /// It was decided. One that was refused is kept only if its agent was stopped by it.
     pub(crate) fn decided(&self, key: StepKey<'_>, at: Millis, kept: Kept) {
-        self.change_known(key, |ring| match kept {
-            Kept::Admitted => ring.edit(key.id, |step| step.at.mono = at),
-            Kept::Stopped => ring.edit(key.id, |step| {
-                (step.at.mono, step.end) = (at, StepEnd::Refused);
-            }),
-            Kept::No => ring.remove(key.id),
+        let mut part = self.part(key.agent);
+        let Some(Pending { task, step, .. }) = part.take_pending(key.agent) else { return };
+        let end = match kept {
+            Kept::Admitted => step.end,
+            Kept::Stopped => StepEnd::Refused,
+            Kept::No => return,
+        };
+        part.open(key);
+        part.change(key, |ring| {
+            if ring.task.is_none() {
+                ring.task = task;
+            }
+            if kept == Kept::Admitted && ring.has_open_call_like(&step) {
+                // Two hooks of a client ask about one call.
+                return;
+            }
+            ring.push(Step { at: StepTime { mono: at, ..step.at }, end, ..step });
         });
     }
 
@@ -160,50 +204,94 @@ impl StepLog {
         self.change_known(key, |ring| ring.edit(key.id, |step| step.over(now, usage, end)));
     }
 
-    /// A hook saw a tool end, or was refused one by which its agent was stopped.
-    pub(crate) fn hooked(&self, key: StepKey<'_>, mode: EvidenceMode, at: StepTime, seen: &HookedStep<'_>) {
-        let Some(max) = ring::head_max(mode) else { return };
-        let tool = ToolHeads {
-            tool: ring::tool_name(seen.tool),
-            args: Head::of(seen.args, max),
-            result: seen.result.map(|result| Head::of(result, max)),
-            ended: seen.ended,
-        };
-        let end = if seen.stopped { StepEnd::Refused } else { StepEnd::Ok };
-        let step = Step { id: key.id, did: vec![tool], end, ended_at: Some(at.mono), ..Step::at(mode, at) };
-        self.change(key, |ring| ring.push(step));
+    /// A hook saw a tool end, which is about to be judged: its call, wherever it was asked for, has its result. One that is not
+    /// known (it began before estop did) is a step of its own.
+    pub(crate) fn call_ended(&self, key: StepKey<'_>, heads: StepHeads) {
+        let StepHeads { step: mut ended, .. } = heads;
+        let now = ended.at.mono;
+        let mut part = self.part(key.agent);
+        let known = part.conversation_of_call(key.agent, key.id);
+        let key = StepKey { conversation: known.unwrap_or(key.conversation), ..key };
+        if known.is_none() {
+            part.open(key);
+        }
+        part.change(key, |ring| {
+            if known.is_none() {
+                let step = Step { id: key.id, ended_at: Some(now), end: StepEnd::Ok, ..ended };
+                return ring.push(step);
+            }
+            ring.edit(key.id, |step| {
+                if let (Some(call), Some(ended)) = (step.did.first_mut(), ended.did.pop()) {
+                    (call.result, call.ended) = (ended.result, ended.ended);
+                    // Some clients tell arguments only here, others only before.
+                    if call.args.text.is_empty() {
+                        call.args = ended.args;
+                    }
+                }
+                (step.ended_at, step.end) = (Some(now), StepEnd::Ok);
+            });
+        });
     }
 
-    /// What led to a stop, masked as the agent's policy said when each step was kept. `None` if nothing is known of it.
+    /// The engine compared this call with those before. The core counts back from the newest of these.
+    pub(crate) fn call_judged(&self, key: StepKey<'_>) {
+        let mut part = self.part(key.agent);
+        let Some(conversation) = part.conversation_of_call(key.agent, key.id) else { return };
+        part.change(StepKey { conversation, ..key }, |ring| ring.judge(key.id));
+    }
+
+    /// What led to a stop, masked as the agent's policy says. `None` if nothing is known of it, or nothing may be kept.
     pub fn before(&self, stop: &StopPoint<'_>, masker: &Masker) -> Option<IncidentSteps> {
+        if stop.most == EvidenceMode::Off {
+            return None;
+        }
         // Copied, so that no worker waits while it is masked.
-        let copied = self.part(stop.agent).agents.get(stop.agent).map(|rings| stop.copy(rings))?;
+        let copied = {
+            let part = self.part(stop.agent);
+            let pending = part.pending.iter().find(|(agent, _)| **agent == *stop.agent);
+            stop.copy(part.agents.get(stop.agent), pending.map(|(_, pending)| pending))
+        };
         copied.map(|copied| copied.shown(stop, masker))
     }
 
     /// Forgets all of an agent.
     pub fn forget(&self, agent: &str) {
         let mut part = self.part(agent);
+        part.take_pending(agent);
         if let Some(rings) = part.agents.remove(agent) {
             part.conversations -= rings.len();
             part.bytes -= rings.values().map(Ring::bytes).sum::<usize>();
         }
     }
 
-    /// Changes a conversation, begun if it is new.
-    fn change(&self, key: StepKey<'_>, change: impl FnOnce(&mut Ring)) {
-        let mut part = self.part(key.agent);
-        part.open(key);
-        part.change(key, change);
+    /// Notes why the steps of an incident could not be saved, or that they were; whether anything was noted of it before.
+    pub fn set_unsaved(&self, incident: &str, why: Option<String>) -> bool {
+        let mut unsaved = self.unsaved.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = unsaved.iter().position(|(id, _)| **id == *incident);
+        if let Some(at) = known {
+            unsaved.remove(at);
+        }
+        if let Some(why) = why {
+            if unsaved.len() == UNSAVED_MAX {
+                unsaved.pop_front();
+            }
+            unsaved.push_back((incident.into(), why));
+        }
+        known.is_some()
     }
 
-    /// The same of one that is known.
+    /// Why the steps of an incident could not be saved, if that is known.
+    pub fn why_unsaved(&self, incident: &str) -> Option<String> {
+        let unsaved = self.unsaved.lock().unwrap_or_else(PoisonError::into_inner);
+        unsaved.iter().find(|(id, _)| **id == *incident).map(|(_, why)| why.clone())
+    }
+
     fn change_known(&self, key: StepKey<'_>, change: impl FnOnce(&mut Ring)) {
         self.part(key.agent).change(key, change);
     }
 
     fn part(&self, agent: &str) -> MutexGuard<'_, Part> {
-        self.0.of(signature::text(agent)).lock().unwrap_or_else(PoisonError::into_inner)
+        self.parts.of(signature::text(agent)).lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -217,18 +305,19 @@ pub(crate) enum Kept {
     No,
 }
 
-/// What a hook says of a tool.
-pub(crate) struct HookedStep<'a> {
-    pub(crate) tool: &'a str,
-    pub(crate) args: &'a str,
-    pub(crate) result: Option<&'a str>,
-    pub(crate) ended: Ended,
-    pub(crate) stopped: bool,
-}
-
 impl Part {
+    fn take_pending(&mut self, agent: &str) -> Option<Pending> {
+        let at = self.pending.iter().position(|(of, _)| **of == *agent)?;
+        Some(self.pending.swap_remove(at).1)
+    }
+
     fn ring(&mut self, key: StepKey<'_>) -> Option<&mut Ring> {
-        self.agents.get_mut(key.agent)?.get_mut(&key.conversation)
+        self.agents.get_mut(&**key.agent)?.get_mut(&key.conversation)
+    }
+
+    /// Where a hook's call is, wherever it was asked for.
+    fn conversation_of_call(&self, agent: &str, call: u64) -> Option<Hash64> {
+        shown::holding(self.agents.get(agent)?, false, call).map(|(conversation, _)| conversation)
     }
 
     fn open(&mut self, key: StepKey<'_>) {
@@ -238,7 +327,7 @@ impl Part {
         while self.conversations >= CONVERSATIONS_MAX && self.forget_quietest() {}
         let ring = Ring::default();
         self.bytes += ring.bytes();
-        self.agents.entry(key.agent.into()).or_default().insert(key.conversation, ring);
+        self.agents.entry((&**key.agent).into()).or_default().insert(key.conversation, ring);
         self.conversations += 1;
     }
 
@@ -249,12 +338,8 @@ impl Part {
         let before = ring.bytes();
         change(ring);
         ring.turn = turn;
-        let (after, is_empty) = (ring.bytes(), ring.steps.is_empty());
+        let after = ring.bytes();
         self.bytes = self.bytes + after - before;
-        if is_empty {
-            // Nothing was admitted in it: it takes the place of no other, and its text is nobody's evidence.
-            self.forget(key.agent, key.conversation);
-        }
         while self.bytes > BYTES_MAX && self.conversations > 1 && self.forget_quietest() {}
     }
 

@@ -7,6 +7,7 @@ mod button;
 mod common;
 mod edges;
 mod ends;
+mod evidence;
 mod hooks;
 mod hostile;
 mod http1;

@@ -5,6 +5,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -160,4 +161,60 @@ fn ev_1_off_keeps_nothing_and_full_is_not_for_everybody() {
     }
     assert_eq!(house.owner("DELETE", &path, "").0, 204);
     assert_eq!(house.owner("DELETE", "/api/incidents/none/evidence", "").0, 404);
+}
+
+/// What `python3` does with the database of a running estop.
+fn sql(house: &House, statement: &str) {
+    let run = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute(sys.argv[2]); c.commit()";
+    let database = house.data().join("estop.db");
+    let done = Command::new("python3").args(["-c", run]).arg(database).arg(statement).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+}
+
+#[test]
+fn ev_1_a_stop_whose_steps_cannot_be_saved_holds_and_says_so() {
+    let house = House::new(LOOPS);
+    let (estop, heard) = house.start_heard();
+    sql(
+        &house,
+        "CREATE TRIGGER fails BEFORE INSERT ON evidence BEGIN SELECT RAISE(ABORT, 'a test says no'); END",
+    );
+    let mut messages = vec![json!({"role": "user", "content": TASK})];
+    let statuses: Vec<u16> = (0..30)
+        .map(|n| {
+            let call = json!({"id": format!("c{n}"), "type": "function",
+                "function": {"name": "get_weather", "arguments": "{}"}});
+            let status = converse(&estop, "coder", &messages);
+            messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+            messages.push(json!({"role": "tool", "tool_call_id": format!("c{n}"), "content": RESULT}));
+            status
+        })
+        .collect();
+    let refused = statuses.iter().position(|status| *status != 200).expect("the loop was not stopped");
+    assert!(statuses[refused..].iter().all(|status| *status == 400), "the stop holds: {statuses:?}");
+
+    let said = wait_for("an incident that says that its steps are not saved", || {
+        let list = house.estop(&["incidents", "list", "--agent", "coder", "--json"]).json();
+        let id = list["incidents"].get(0)?["id"].as_str()?.to_owned();
+        let said = incident(&house, &id)["steps_missing"].as_str()?.to_owned();
+        said.contains("could not be saved").then_some((id, said))
+    });
+    let (id, said) = said;
+    assert!(said.starts_with("Evidence could not be saved: ") && said.contains("a test says no"), "{said}");
+    assert!(said.contains("The agent is stopped all the same; estop tries again"), "{said}");
+    house.estop(&["incidents", "show", &id]).is(0, "Evidence could not be saved");
+    let page = house.owner("GET", &format!("/incidents/{id}"), "").1;
+    assert!(page.contains("Evidence could not be saved"), "{page}");
+
+    sql(&house, "DROP TRIGGER fails");
+    wait_for("the steps, once they can be saved", || {
+        incident(&house, &id)["evidence_stored_at"].is_string().then_some(())
+    });
+    let shown = incident(&house, &id);
+    assert_eq!(shown["steps"].as_array().unwrap().last().unwrap()["end"], "refused", "{shown}");
+    estop.end();
+    let log = heard.join().unwrap();
+    let told = log.lines().filter(|line| line.contains("evidence could not be saved")).count();
+    assert_eq!(told, 1, "said once, however often it is tried: {log}");
+    assert!(!log.contains("panicked") && !log.contains(TASK) && !log.contains(RESULT), "{log}");
 }

@@ -19,7 +19,7 @@ use crate::auth::identity::Caller;
 use crate::engine::agents::Agent;
 use crate::engine::previous_responses::RequestSummary;
 use crate::engine::recorder::CapturedRequest;
-use crate::engine::step_log::{Kept, RequestHeads, StepKey, StepTime};
+use crate::engine::step_log::{Kept, StepHeads, StepKey, StepTime};
 use crate::exchange::exchange::ExchangeContext;
 use crate::exchange::pricing::{ModelPrices, Size};
 use crate::exchange::usage_meter::{Opened, UsageMeter};
@@ -56,7 +56,7 @@ impl LlmRequest {
         note_test_runs(&runners, said, &mut print);
         let heads = match self.kind() {
             CallKind::Generation => {
-                RequestHeads::of(evidence, said, self.model(said), StepTime::of(&engine.clock))
+                StepHeads::of_request(evidence, said, self.model(said), StepTime::of(&engine.clock))
             }
             CallKind::Embedding | CallKind::Other => None,
         };
@@ -76,7 +76,8 @@ impl LlmRequest {
         };
         let what = EventKind::RequestReceived(received);
         let key = StepKey { agent: &agent.name, conversation: summary.conversation, id: flight.request.0 };
-        // Before it is decided: whoever hears of a stop finds the step that completed it.
+        // Its policy may have changed since the texts were copied.
+        let heads = heads.filter(|heads| heads.mode() == judged.policy.evidence);
         let is_kept = heads.is_some();
         heads.into_iter().for_each(|heads| engine.step_log.begin(key, heads));
         let decision = engine.apply_under(agent, &mut judged, Event { run: run.clone(), gate, what });

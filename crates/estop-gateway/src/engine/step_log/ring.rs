@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use estop_core::ended::Ended;
 use estop_core::event::Usage;
-use estop_core::ids::Name;
+use estop_core::ids::{Hash64, Name};
 use estop_core::money::NanoUsd;
 use estop_core::operator::StepEnd;
 use estop_core::policy::EvidenceMode;
@@ -95,6 +95,8 @@ pub(super) struct Answer {
 pub(super) struct Step {
     pub(super) id: u64,
     pub(super) is_request: bool,
+    /// The how manieth call of its conversation the engine compared with those before.
+    pub(super) judged: Option<u32>,
     pub(super) mode: EvidenceMode,
     pub(super) at: StepTime,
     pub(super) model: Option<Name>,
@@ -115,6 +117,7 @@ impl Step {
         Step {
             id: 0,
             is_request: false,
+            judged: None,
             mode,
             at,
             model: None,
@@ -138,6 +141,11 @@ impl Step {
         self.end = end;
     }
 
+    /// Whether it is a request, and its number.
+    pub(super) fn known_by(&self) -> (bool, u64) {
+        (self.is_request, self.id)
+    }
+
     fn bytes(&self) -> usize {
         let tool = |tool: &ToolHeads| {
             size_of::<ToolHeads>()
@@ -156,6 +164,13 @@ impl Step {
     }
 }
 
+/// A step that is being decided.
+pub(super) struct Pending {
+    pub(super) conversation: Hash64,
+    pub(super) task: Option<Head>,
+    pub(super) step: Step,
+}
+
 /// The latest steps of one conversation.
 #[derive(Clone, Default)]
 pub(super) struct Ring {
@@ -163,6 +178,8 @@ pub(super) struct Ring {
     pub(super) steps: VecDeque<Step>,
     /// Steps that made room.
     pub(super) older: u32,
+    /// Calls that the engine compared with those before.
+    pub(super) judged: u32,
     /// Of all steps together.
     bytes: usize,
     /// When something last happened.
@@ -180,6 +197,16 @@ impl Ring {
         self.bound();
     }
 
+    /// Whether this call was asked for and has not ended.
+    pub(super) fn has_open_call_like(&self, call: &Step) -> bool {
+        let same = |step: &Step| {
+            let (known, asked) = (step.did.first(), call.did.first());
+            known.zip(asked).is_some_and(|(a, b)| (&a.tool, &a.args.text) == (&b.tool, &b.args.text))
+        };
+        let mut open = self.steps.iter().filter(|step| !step.is_request && step.end == StepEnd::UnderWay);
+        !call.is_request && open.any(|step| step.id == call.id && same(step))
+    }
+
     /// Changes the newest step of this number.
     pub(super) fn edit(&mut self, id: u64, change: impl FnOnce(&mut Step)) {
         let Some(step) = self.steps.iter_mut().rev().find(|step| step.id == id) else { return };
@@ -189,15 +216,19 @@ impl Ring {
         self.bound();
     }
 
-    pub(super) fn remove(&mut self, id: u64) {
-        let Some(at) = self.steps.iter().rposition(|step| step.id == id) else { return };
-        if let Some(step) = self.steps.remove(at) {
-            self.bytes -= step.bytes();
-        }
+    /// The engine compared this call with those before.
+    pub(super) fn judge(&mut self, id: u64) {
+        self.judged = self.judged.wrapping_add(1);
+        let nth = self.judged;
+        self.edit(id, |step| step.judged = Some(nth));
     }
 
+    /// The request that was refused takes the room of no other: what led to it is what people want to see.
     fn bound(&mut self) {
-        while self.steps.len() > STEPS_MAX || self.bytes > BYTES_MAX && self.steps.len() > 1 {
+        let refused = self.steps.back().filter(|newest| newest.end == StepEnd::Refused);
+        let (more, bytes) = refused.map_or((0, 0), |refused| (1, refused.bytes()));
+        let (steps_max, bytes_max) = (STEPS_MAX + more, BYTES_MAX + bytes);
+        while self.steps.len() > steps_max || self.bytes > bytes_max && self.steps.len() > 1 + more {
             if let Some(step) = self.steps.pop_front() {
                 self.bytes -= step.bytes();
                 self.older = self.older.saturating_add(1);

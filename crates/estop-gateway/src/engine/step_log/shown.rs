@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use estop_core::event::{Event, EventKind};
+use estop_core::decision::Decision;
+use estop_core::event::{Event, EventKind, ToolFinished, ToolRequested};
 use estop_core::fingerprint::signature::hook_conversation;
-use estop_core::ids::Hash64;
+use estop_core::ids::{Hash64, RequestId};
 use estop_core::loop_detector::MatchedEntry;
 use estop_core::operator::{Excerpt, InFlightStep, IncidentSteps, KeptStep, StepCounts, StepEnd, ToolUse};
 use estop_core::policy::EvidenceMode;
 use estop_core::time::Millis;
 use estop_wire::mask::Masker;
 
-use super::ring::{Head, Ring, Step, ToolHeads};
+use super::ring::{Head, Pending, Ring, Step, ToolHeads};
 
 /// Characters of a text whose secrets are masked.
 const EXCERPT_CHARS: usize = 300;
@@ -28,8 +29,10 @@ pub struct StopPoint<'a> {
     pub at: Millis,
     /// What happened.
     pub event: &'a Event,
-    /// What speaks for a loop, newest first.
-    pub matched: &'a [MatchedEntry],
+    /// What was decided: what speaks for a loop, and whether this was refused.
+    pub decision: &'a Decision,
+    /// The most that the agent's policy lets people see of its texts.
+    pub most: EvidenceMode,
 }
 
 /// What is known of a stop, copied.
@@ -39,8 +42,24 @@ pub(super) struct Copied {
 }
 
 impl StopPoint<'_> {
-    pub(super) fn copy(&self, rings: &BTreeMap<Hash64, Ring>) -> Option<Copied> {
-        let mut ring = self.ring(rings)?.clone();
+    pub(super) fn copy(
+        &self,
+        rings: Option<&BTreeMap<Hash64, Ring>>,
+        pending: Option<&Pending>,
+    ) -> Option<Copied> {
+        let none = BTreeMap::new();
+        let rings = rings.unwrap_or(&none);
+        // Whoever decided it may not have come to say so.
+        let undecided = pending.filter(|pending| self.completed_by() == Some(pending.step.known_by()));
+        let known = match undecided {
+            Some(pending) => rings.get(&pending.conversation),
+            None => Some(self.ring(rings)?),
+        };
+        let mut ring = known.cloned().unwrap_or_default();
+        if let Some(Pending { task, step, .. }) = undecided {
+            ring.task = ring.task.or_else(|| task.clone());
+            ring.steps.push_back(step.clone());
+        }
         ring.steps.retain(|step| step.at.mono <= self.at);
         let all = rings.values().flat_map(|ring| ring.steps.iter());
         let in_flight =
@@ -53,16 +72,35 @@ impl StopPoint<'_> {
         Some(Copied { in_flight: in_flight.collect(), ring })
     }
 
+    /// The step that this event is, if it is one: whether it is a request, and its number.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others are no steps")]
+    fn completed_by(&self) -> Option<(bool, u64)> {
+        match &self.event.what {
+            EventKind::RequestReceived(received) => Some((true, received.request.0)),
+            EventKind::ToolRequested(call) => Some((false, call.call.0)),
+            EventKind::ToolFinished(call) => Some((false, call.call.0)),
+            _ => None,
+        }
+    }
+
+    /// What speaks for a loop, newest first.
+    fn matched(&self) -> &[MatchedEntry] {
+        self.decision.evidence().map(|evidence| &*evidence.matched).unwrap_or_default()
+    }
+
     /// The conversation it happened in: that of the request, of the run's hooks, or the one that moved last.
     fn ring<'r>(&self, rings: &'r BTreeMap<Hash64, Ring>) -> Option<&'r Ring> {
+        let asked = |request: RequestId| holding(rings, true, request.0).map(|(_, ring)| ring);
         let named = match &self.event.what {
             EventKind::RequestReceived(received) => rings.get(&received.print.conversation),
-            EventKind::ResponseCompleted(done) => holding(rings, done.request.0),
-            EventKind::StreamProgressed(progress) => holding(rings, progress.request.0),
-            EventKind::StreamAborted(aborted) => holding(rings, aborted.request.0),
-            EventKind::ChantDetected(chant) => holding(rings, chant.request.0),
-            EventKind::ToolRequested(_) | EventKind::ToolFinished(_) => {
-                rings.get(&hook_conversation(self.event.run.as_deref()))
+            EventKind::ResponseCompleted(done) => asked(done.request),
+            EventKind::StreamProgressed(progress) => asked(progress.request),
+            EventKind::StreamAborted(aborted) => asked(aborted.request),
+            EventKind::ChantDetected(chant) => asked(chant.request),
+            EventKind::ToolRequested(ToolRequested { call, .. })
+            | EventKind::ToolFinished(ToolFinished { call, .. }) => {
+                let known = holding(rings, false, call.0).map(|(_, ring)| ring);
+                known.or_else(|| rings.get(&hook_conversation(self.event.run.as_deref())))
             }
             EventKind::PromptSubmitted
             | EventKind::MessageIn { .. }
@@ -98,27 +136,38 @@ impl StopPoint<'_> {
     }
 }
 
-fn holding(rings: &BTreeMap<Hash64, Ring>, request: u64) -> Option<&Ring> {
-    rings.values().find(|ring| ring.steps.iter().any(|step| step.is_request && step.id == request))
+/// The conversation in which this request is, or this call.
+pub(super) fn holding(rings: &BTreeMap<Hash64, Ring>, is_request: bool, id: u64) -> Option<(Hash64, &Ring)> {
+    let known_by = (is_request, id);
+    let found = rings.iter().find(|(_, ring)| ring.steps.iter().any(|step| step.known_by() == known_by));
+    found.map(|(conversation, ring)| (*conversation, ring))
 }
 
 impl Copied {
     pub(super) fn shown(self, stop: &StopPoint<'_>, masker: &Masker) -> IncidentSteps {
-        let Copied { ring, in_flight } = self;
+        let Copied { mut ring, in_flight } = self;
+        for step in &mut ring.steps {
+            if stop.most != EvidenceMode::Full {
+                step.mode = EvidenceMode::Redacted;
+            }
+        }
         // A policy may have changed on the way: what is shown follows the most that any step says.
         let is_full = ring.steps.iter().any(|step| step.mode == EvidenceMode::Full);
         let is_all_full = is_full && ring.steps.iter().all(|step| step.mode == EvidenceMode::Full);
         let of = |is_full| if is_full { EvidenceMode::Full } else { EvidenceMode::Redacted };
         let mode = of(is_full);
-        let newest = ring.steps.len();
-        let admitted = ring.steps.iter().filter(|step| step.end != StepEnd::Refused).count();
+        let completed_by = stop.completed_by();
+        let is_refused = !stop.decision.is_allowed();
+        // The newest of its number: clients may use one again.
+        let last = ring.steps.iter().rposition(|step| Some(step.known_by()) == completed_by);
+        let last_judged = last.and_then(|at| ring.steps.get(at)?.judged);
+        let nth = last_judged.unwrap_or_else(|| ring.judged.wrapping_add(1));
         let shower = Shower { masker };
         let steps = ring.steps.iter().enumerate().map(|(at, step)| {
-            // Entries are counted back from the request that was refused, which is none.
-            let back = admitted.saturating_sub(at);
-            let counts = counts(stop, step, back);
-            let is_last = at + 1 == newest && step.end == StepEnd::Refused && step.is_request;
-            shower.step(step, if is_last { completing(stop) } else { counts })
+            let is_last = Some(at) == last;
+            let counts = if is_last { completing(stop) } else { counts(stop, step, nth) };
+            let shown = shower.step(step, counts);
+            if is_last && is_refused { KeptStep { end: StepEnd::Refused, ..shown } } else { shown }
         });
         IncidentSteps {
             mode,
@@ -130,11 +179,13 @@ impl Copied {
     }
 }
 
-/// What the core found in this step. Requests are known by their moment, steps of hooks by how far back they are.
-fn counts(stop: &StopPoint<'_>, step: &Step, back: usize) -> StepCounts {
-    let found = stop.matched.iter().find(|found| match found.ago_ms {
+/// What the core found in this step. Requests are known by their moment, calls by how many were judged between them and the
+/// `nth`, which completed it.
+fn counts(stop: &StopPoint<'_>, step: &Step, nth: u32) -> StepCounts {
+    let back = step.judged.map(|judged| nth.wrapping_sub(judged));
+    let found = stop.matched().iter().find(|found| match found.ago_ms {
         Some(ago) => step.is_request && stop.at.since(step.at.mono) == ago && step.end != StepEnd::Refused,
-        None => !step.is_request && usize::from(found.back) == back,
+        None => back == Some(u32::from(found.back)),
     });
     found.map_or(StepCounts::default(), |found| StepCounts {
         prompt: found.prompt,
@@ -143,9 +194,9 @@ fn counts(stop: &StopPoint<'_>, step: &Step, back: usize) -> StepCounts {
     })
 }
 
-/// The request that was refused completes what the others began.
+/// The step that completes what the others began.
 fn completing(stop: &StopPoint<'_>) -> StepCounts {
-    let any = |is: fn(&MatchedEntry) -> bool| stop.matched.iter().any(is);
+    let any = |is: fn(&MatchedEntry) -> bool| stop.matched().iter().any(is);
     StepCounts { prompt: any(|found| found.prompt), response: false, step: any(|found| found.step) }
 }
 

@@ -1,10 +1,12 @@
 //! The steps before a stop: what is kept, what counts, what is masked, what is bounded.
 
-use estop_core::event::Event;
-use estop_core::event::{EventKind, ResponseCompleted};
-use estop_core::fingerprint::ResponseFingerprint;
+use std::sync::LazyLock;
+
+use estop_core::decision::{Effect, Guard, Outcome, Retry};
+use estop_core::event::{CallKind, Event, EventKind, RequestReceived};
+use estop_core::fingerprint::RequestFingerprint;
 use estop_core::ids::RequestId;
-use estop_core::loop_detector::MatchedEntry;
+use estop_core::loop_detector::{LoopEvidence, MatchedEntry};
 use estop_core::system::GateView;
 use estop_wire::request::StepIn;
 
@@ -12,8 +14,10 @@ use super::*;
 
 const KEY: Hash64 = Hash64(7);
 
+static AGENT: LazyLock<Arc<str>> = LazyLock::new(|| "a".into());
+
 fn key(id: u64) -> StepKey<'static> {
-    StepKey { agent: "a", conversation: KEY, id }
+    StepKey { agent: &AGENT, conversation: KEY, id }
 }
 
 fn time(ms: u64) -> StepTime {
@@ -37,21 +41,43 @@ fn said<'a>(args: &'a str, result: &'a str) -> RequestIn<'a> {
 }
 
 fn ask(log: &StepLog, mode: EvidenceMode, id: u64, ms: u64, said: &RequestIn<'_>, kept: Kept) {
-    if let Some(heads) = RequestHeads::of(mode, said, Some("m"), time(ms)) {
+    if let Some(heads) = StepHeads::of_request(mode, said, Some("m"), time(ms)) {
         log.begin(key(id), heads);
         log.decided(key(id), Millis(ms), kept);
     }
 }
 
-fn stop(at: u64, matched: &[MatchedEntry], log: &StepLog) -> Option<IncidentSteps> {
-    let done = ResponseCompleted {
-        request: RequestId(1),
-        ended: Ended::Ok,
-        print: ResponseFingerprint::default(),
-        usage: Usage::default(),
+/// What is shown of a stop by the request of this number, which was refused at its moment.
+fn stop(id: u64, at: u64, matched: &[MatchedEntry], log: &StepLog) -> Option<IncidentSteps> {
+    stop_as(EvidenceMode::Full, id, at, matched, log)
+}
+
+fn stop_as(
+    most: EvidenceMode,
+    id: u64,
+    at: u64,
+    matched: &[MatchedEntry],
+    log: &StepLog,
+) -> Option<IncidentSteps> {
+    let received = RequestReceived {
+        request: RequestId(id),
+        call: CallKind::Generation,
+        model: None,
+        other_models: Vec::new(),
+        path: None,
+        print: RequestFingerprint { conversation: KEY, ..RequestFingerprint::default() },
+        estimate: Default::default(),
+        fleet: None,
+        tags: None,
     };
-    let event = Event { run: None, gate: GateView::OPEN, what: EventKind::ResponseCompleted(done) };
-    log.before(&StopPoint { agent: "a", at: Millis(at), event: &event, matched }, &Masker::new([1; 32]))
+    let event = Event { run: None, gate: GateView::OPEN, what: EventKind::RequestReceived(received) };
+    let evidence = LoopEvidence { tool: None, matched: matched.to_vec() };
+    let decision = Decision {
+        effects: vec![Effect::LoopEvidence(evidence)],
+        ..Decision::plain(Outcome::Refuse { by: Guard::Loop, retry: Retry::Never })
+    };
+    let stop = StopPoint { agent: "a", at: Millis(at), event: &event, decision: &decision, most };
+    log.before(&stop, &Masker::new([1; 32]))
 }
 
 #[test]
@@ -66,7 +92,7 @@ fn ev_1_the_steps_before_a_stop_say_what_was_done_and_which_of_it_counts() {
     ask(&log, EvidenceMode::Redacted, 3, 30, &body, Kept::No);
     ask(&log, EvidenceMode::Redacted, 4, 40, &body, Kept::Stopped);
     let matched = [MatchedEntry { back: 1, ago_ms: Some(20), prompt: false, response: false, step: true }];
-    let shown = stop(40, &matched, &log).expect("steps");
+    let shown = stop(4, 40, &matched, &log).expect("steps");
     assert_eq!(shown.task.as_ref().map(|task| task.text.as_str()), Some("look at the weather"));
     let ends: Vec<StepEnd> = shown.steps.iter().map(|step| step.end).collect();
     assert_eq!(ends, [StepEnd::Ok, StepEnd::UnderWay, StepEnd::Refused]);
@@ -95,7 +121,7 @@ fn ev_1_off_keeps_nothing_redacted_masks_and_full_shows_all() {
     let kept = |mode| {
         let log = StepLog::default();
         ask(&log, mode, 1, 10, &body, Kept::Admitted);
-        stop(10, &[], &log)
+        stop(1, 10, &[], &log)
     };
     assert_eq!(kept(EvidenceMode::Off), None);
     let redacted = kept(EvidenceMode::Redacted).expect("steps");
@@ -113,7 +139,7 @@ fn ev_1_half_a_secret_at_the_end_of_an_excerpt_is_left_out() {
         let text = format!("{} sk-ant-api03-0123456789abcdefghij0123456789", "é".repeat(before / 2));
         let log = StepLog::default();
         ask(&log, EvidenceMode::Redacted, 1, 10, &said(&text, &text), Kept::Admitted);
-        let shown = format!("{:?}", stop(10, &[], &log));
+        let shown = format!("{:?}", stop(1, 10, &[], &log));
         assert!(!shown.contains("sk-ant"), "{before}: {shown}");
     }
 }
@@ -122,9 +148,76 @@ fn ev_1_half_a_secret_at_the_end_of_an_excerpt_is_left_out() {
 fn ev_1_a_conversation_of_which_nothing_was_admitted_is_not_kept() {
     let log = StepLog::default();
     ask(&log, EvidenceMode::Redacted, 1, 10, &said("sk-ant-api03-0123456789abcdefghij", "x"), Kept::No);
-    assert_eq!(stop(20, &[], &log), None);
+    assert_eq!(stop(0, 20, &[], &log), None);
     let part = log.part("a");
-    assert_eq!((part.conversations, part.bytes), (0, 0));
+    assert_eq!((part.conversations, part.bytes, part.pending.len()), (0, 0, 0));
+}
+
+#[test]
+fn ev_1_whoever_hears_of_a_stop_before_it_is_noted_finds_the_step_that_completed_it() {
+    let log = StepLog::default();
+    let body = said("first", "x");
+    let heads = |ms| StepHeads::of_request(EvidenceMode::Redacted, &body, None, time(ms)).expect("heads");
+    log.begin(key(1), heads(10));
+    let alone = stop(1, 10, &[], &log).expect("the step is found");
+    assert_eq!(alone.task.map(|task| task.text).as_deref(), Some("look at the weather"));
+    assert_eq!(alone.steps.iter().map(|step| step.end).collect::<Vec<_>>(), [StepEnd::Refused]);
+    assert_eq!(stop(2, 10, &[], &log), None, "it is not the step of another stop");
+    log.decided(key(1), Millis(10), Kept::Admitted);
+    log.begin(key(2), heads(20));
+    let matched = [MatchedEntry { back: 1, ago_ms: Some(10), prompt: false, response: false, step: true }];
+    let counting = |log: &StepLog| -> Vec<(Option<u64>, bool, StepEnd)> {
+        let shown = stop(2, 20, &matched, log).expect("steps");
+        shown.steps.iter().map(|step| (step.request, step.counts.step, step.end)).collect()
+    };
+    let before = counting(&log);
+    assert_eq!(before, [(Some(1), true, StepEnd::UnderWay), (Some(2), true, StepEnd::Refused)]);
+    log.decided(key(2), Millis(20), Kept::Stopped);
+    assert_eq!(counting(&log), before);
+}
+
+#[test]
+fn ev_1_a_refused_request_pushes_nothing_out() {
+    let log = StepLog::default();
+    let (small, big) = (said("small", "x"), "x ".repeat(100_000));
+    let mut wide = said(&big, &big);
+    let step = wide.steps[0].clone();
+    wide.steps = vec![step; 100];
+    for n in 0..20 {
+        ask(&log, EvidenceMode::Full, n, n, &small, Kept::Admitted);
+    }
+    for n in 20..100 {
+        ask(&log, EvidenceMode::Full, n, n, &wide, Kept::No);
+        // In conversations of its own, too.
+        let heads = StepHeads::of_request(EvidenceMode::Full, &wide, None, time(n)).expect("heads");
+        let elsewhere = StepKey { conversation: Hash64(1_000 + n), ..key(n) };
+        log.begin(elsewhere, heads);
+        log.decided(elsewhere, Millis(n), Kept::No);
+    }
+    let shown = stop(0, 100, &[], &log).expect("steps");
+    assert_eq!((shown.steps.len(), shown.older), (20, 0));
+    ask(&log, EvidenceMode::Full, 100, 100, &wide, Kept::Stopped);
+    let shown = stop(100, 100, &[], &log).expect("steps");
+    assert_eq!((shown.steps.len(), shown.older), (21, 0), "nor does the one by which it was stopped");
+    for n in 101..200 {
+        ask(&log, EvidenceMode::Full, n, n, &wide, Kept::Stopped);
+    }
+    let part = log.part("a");
+    let rings: Vec<&Ring> = part.agents.values().flat_map(BTreeMap::values).collect();
+    assert!(rings.len() == 1 && rings.iter().all(|ring| ring.bytes() <= 3 * 65_536), "{}", part.bytes);
+}
+
+#[test]
+fn ev_1_what_is_shown_follows_the_policy_at_the_end() {
+    let secret = "sk-ant-api03-0123456789abcdefghij";
+    let log = StepLog::default();
+    ask(&log, EvidenceMode::Full, 1, 10, &said(secret, secret), Kept::Admitted);
+    let shown = |most| stop_as(most, 0, 20, &[], &log);
+    assert_eq!(shown(EvidenceMode::Off), None);
+    let redacted = shown(EvidenceMode::Redacted).expect("steps");
+    assert_eq!(redacted.mode, EvidenceMode::Redacted);
+    assert!(!format!("{redacted:?}").contains("0123456789"), "{redacted:?}");
+    assert!(format!("{:?}", shown(EvidenceMode::Full)).contains(secret));
 }
 
 #[test]
@@ -134,12 +227,15 @@ fn ev_1_steps_conversations_and_bytes_are_bounded() {
     for n in 0..500 {
         ask(&log, EvidenceMode::Full, n, n, &said(&big, &big), Kept::Admitted);
     }
-    let shown = stop(500, &[], &log).expect("steps");
+    let shown = stop(0, 500, &[], &log).expect("steps");
     assert!(shown.steps.len() <= 20, "{}", shown.steps.len());
     assert_eq!(shown.older as usize + shown.steps.len(), 500);
     for n in 0..1_000 {
-        let heads = RequestHeads::of(EvidenceMode::Full, &said(&big, &big), None, time(n)).expect("heads");
-        log.begin(StepKey { agent: "a", conversation: Hash64(n), id: n }, heads);
+        let heads =
+            StepHeads::of_request(EvidenceMode::Full, &said(&big, &big), None, time(n)).expect("heads");
+        let key = StepKey { conversation: Hash64(n), ..key(n) };
+        log.begin(key, heads);
+        log.decided(key, Millis(n), Kept::Admitted);
     }
     let part = log.part("a");
     assert!(part.bytes <= BYTES_MAX && part.conversations <= CONVERSATIONS_MAX, "{}", part.bytes);
@@ -185,7 +281,7 @@ fn ev_1_no_secret_of_the_corpus_is_shown_wherever_it_stands() {
         let calls = vec![estop_wire::response::CallIn { args: inside.clone(), ..Default::default() }];
         let answer = Observed { text: text.clone(), calls, ..Observed::default() };
         log.answered(key(1), Millis(15), &answer, Usage::default(), Ended::Ok);
-        let shown = serde_json::to_string(&stop(20, &[], &log).expect("steps")).expect("JSON");
+        let shown = serde_json::to_string(&stop(0, 20, &[], &log).expect("steps")).expect("JSON");
         let lines = secret.lines().map(|line| line.get(..12).unwrap_or(line));
         // What colours, escapes and characters without width leave in one piece.
         let pieces = secret.split(|c: char| !c.is_ascii_alphanumeric()).filter(|piece| piece.len() >= 10);
