@@ -1,22 +1,27 @@
 //! Events people look for, newest first.
 
-use axum::Json;
+use std::sync::Arc;
+
 use axum::extract::State;
+use axum::{Extension, Json};
 use estop_core::ids::Name;
 use estop_store::{EVENT_TYPES, EventFilter, EventKey, StoredEvent};
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::input::{QueryIn, page_size};
+use crate::access::Caller;
+use crate::evidence::{Story, WatchedEvent};
+use crate::input::{InPath, PathIn, QueryIn, page_size};
 use crate::output::{Answer, kept_json, moment};
 use crate::problem::Problem;
 use crate::state::App;
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::default().routes(routes!(list))
+    OpenApiRouter::default().routes(routes!(list)).routes(routes!(steps, delete_steps))
 }
 
 /// Which events.
@@ -91,6 +96,73 @@ async fn list(State(app): State<App>, QueryIn(filter): QueryIn<Filter>) -> Answe
     let events = app.store(move |store| store.events(&query, limit)).await?;
     let next = events.last().filter(|_| events.len() == limit).map(|last| cursor(last.key));
     Ok(Json(EventsOut { events: events.into_iter().map(Into::into).collect(), next }))
+}
+
+/// Which event.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+struct EventPath {
+    /// Its record in the journal.
+    seq: u64,
+}
+
+impl InPath for EventPath {}
+
+/// An event by which nobody was stopped, with the steps that led to it.
+#[derive(Serialize, ToSchema)]
+#[schema(as = EventWithSteps)]
+struct EventWithStepsOut {
+    /// The journal's record it stands in.
+    seq: u64,
+    agent: String,
+    /// `would_have_stopped` or `nudged`.
+    event_type: String,
+    at: String,
+    #[serde(flatten)]
+    story: Story,
+}
+
+/// Shows the steps up to a stop that a guard in shadow would have made (`would_have_stopped`), or up to a moment at which an agent was
+/// told that it repeats itself (`nudged`).
+#[utoipa::path(get, path = "/api/events/{seq}/evidence", tag = "journal", params(EventPath),
+    responses((status = 200, body = EventWithStepsOut)))]
+async fn steps(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    PathIn(path): PathIn<EventPath>,
+) -> Answer<EventWithStepsOut> {
+    let found = app.store(move |store| {
+        let event = WatchedEvent::find(store, path.seq)?;
+        let kept = store.evidence(&event.id())?;
+        Ok::<_, Problem>((event, kept))
+    });
+    let (event, kept) = found.await?;
+    Ok(Json(EventWithStepsOut {
+        seq: event.seq,
+        agent: event.agent.to_string(),
+        event_type: event.event_type.to_string(),
+        at: moment(event.at),
+        story: Story::of_event(&app, &event, kept.as_ref(), caller.role),
+    }))
+}
+
+/// Deletes the steps that are kept of an event, at once and for good.
+#[utoipa::path(delete, path = "/api/events/{seq}/evidence", tag = "journal", params(EventPath),
+    responses((status = 204)))]
+async fn delete_steps(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    PathIn(path): PathIn<EventPath>,
+) -> Result<StatusCode, Problem> {
+    let asked = Arc::clone(&app);
+    app.work(move || {
+        let id = WatchedEvent::find(asked.store_here(), path.seq)?.id();
+        let deleted = asked.store_here().delete_evidence(&id, &caller.by, asked.now())?;
+        deleted.ok_or_else(|| Problem::not_found("evidence", &id))?;
+        asked.operator.access_changed(&format!("steps of record {} deleted", path.seq), &caller.by);
+        Ok(StatusCode::NO_CONTENT)
+    })
+    .await
 }
 
 pub(crate) fn cursor(key: EventKey) -> String {

@@ -6,17 +6,19 @@
 use estop_core::agent::status::AgentStatus;
 use estop_core::budget::Amount;
 use estop_core::ended::Ended;
+use estop_core::ids::Name;
 use estop_core::money::NanoUsd;
 use estop_core::operator::{Excerpt, InFlightStep, IncidentSteps, KeptStep, StepEnd, ToolUse};
 use estop_core::policy::EvidenceMode;
 use estop_core::printable::{escaped, escaped_within};
-use estop_store::{Evidence, Incident, TokenRole};
+use estop_store::{EventFilter, EventKey, Evidence, Incident, Store, TokenRole};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::access::rank;
 use crate::output::{AmountOut, kept_json, moment};
+use crate::problem::Problem;
 use crate::state::App;
 
 /// How the setting that would have spared a stop is introduced.
@@ -117,6 +119,44 @@ pub(crate) struct ToolUseOut {
     pub(crate) failed: bool,
 }
 
+/// An event by which nobody was stopped, and of which steps may be kept.
+pub(crate) struct WatchedEvent {
+    pub(crate) seq: u64,
+    pub(crate) agent: Name,
+    pub(crate) at: i64,
+    pub(crate) event_type: Name,
+    /// Which guard would have stopped the agent; `None` = it was told that it repeats itself.
+    pub(crate) guard: Option<String>,
+}
+
+impl WatchedEvent {
+    /// Whether steps may be kept of events of this type.
+    pub(crate) fn is_type(event_type: &str) -> bool {
+        matches!(event_type, "would_have_stopped" | "nudged")
+    }
+
+    /// The one in this record.
+    pub(crate) fn find(store: &dyn Store, seq: u64) -> Result<WatchedEvent, Problem> {
+        let before = EventKey { seq: seq.saturating_add(1), nth: 0 };
+        let filter = EventFilter { before: Some(before), ..EventFilter::default() };
+        let found = store.events(&filter, EVENTS_OF_A_RECORD)?.into_iter().find_map(|found| {
+            let is_it = found.key.seq == seq && WatchedEvent::is_type(&found.event.event_type);
+            let agent = found.event.agent.filter(|_| is_it)?;
+            let guard = kept_json(&found.event.detail)["guard"].as_str().map(escaped);
+            Some(WatchedEvent { seq, agent, at: found.event.wall, event_type: found.event.event_type, guard })
+        });
+        found.ok_or_else(|| Problem::not_found("event with steps", &seq.to_string()))
+    }
+
+    /// What its steps are kept under.
+    pub(crate) fn id(&self) -> String {
+        format!("{}-{}", self.agent, self.seq)
+    }
+}
+
+/// Events of one record that are looked through.
+const EVENTS_OF_A_RECORD: usize = 16;
+
 /// A request that was under way.
 #[derive(Serialize, ToSchema)]
 #[schema(as = InFlightStep)]
@@ -132,7 +172,7 @@ impl Story {
     /// What is kept of an incident, as far as this role may see it.
     pub(crate) fn of(app: &App, incident: &Incident, kept: Option<&Evidence>, role: TokenRole) -> Story {
         let proof = kept_json(&incident.evidence);
-        let (steps, steps_missing) = visible(kept, role, app, incident);
+        let (steps, steps_missing) = visible(kept, role, app, &incident.id, &incident.agent);
         let stretch = &proof["stretch"];
         let wasted = stretch["ms"].as_u64().map(|ms| WasteOut {
             steps: stretch["steps"].as_u64().unwrap_or(0),
@@ -142,15 +182,59 @@ impl Story {
                 stretch["tokens"].as_u64().unwrap_or(0),
             ),
         });
+        let (sentence, what_to_do) = (sentence(incident, &proof, &steps), what_to_do(app, incident, &proof));
+        Story { wasted, ..Story::told(sentence, what_to_do, steps, steps_missing, kept) }
+    }
+
+    /// What is kept of an event by which nobody was stopped: a guard in shadow would have, or the agent was told that it repeats
+    /// itself.
+    pub(crate) fn of_event(
+        app: &App,
+        event: &WatchedEvent,
+        kept: Option<&Evidence>,
+        role: TokenRole,
+    ) -> Story {
+        let (steps, steps_missing) = visible(kept, role, app, &event.id(), &event.agent);
+        let (agent, said) = (escaped(&event.agent), steps.reason.as_deref().map(escaped).unwrap_or_default());
+        let said = if said.is_empty() { said } else { format!(" {said}") };
+        let (sentence, what_to_do) = match &event.guard {
+            Some(guard) => (
+                format!("{agent} would have been stopped by the guard {guard}, which only watches.{said}"),
+                vec![
+                    "Look at the steps: is it stuck, or is this its work?".to_owned(),
+                    format!(
+                        "If it is stuck, have the guard stop it: set `guards: {{{guard}: enforce}}` in its policy. If this is its \
+                         work, leave it in shadow."
+                    ),
+                ],
+            ),
+            None => (
+                format!("{agent} was told that it repeats itself.{said}"),
+                vec![
+                    "Look at the steps. If nothing new comes, the guard loop stops it, where it enforces."
+                        .to_owned(),
+                ],
+            ),
+        };
+        Story::told(sentence, what_to_do, steps, steps_missing, kept)
+    }
+
+    fn told(
+        sentence: String,
+        what_to_do: Vec<String>,
+        steps: IncidentSteps,
+        steps_missing: Option<String>,
+        kept: Option<&Evidence>,
+    ) -> Story {
         let tokens = |step: &KeptStep| u64::from(step.input_tokens) + u64::from(step.output_tokens);
         let usd = steps.steps.iter().fold(0_u64, |sum, step| sum.saturating_add(step.usd.0));
         Story {
-            sentence: sentence(incident, &proof, &steps),
-            what_to_do: what_to_do(app, incident, &proof),
+            sentence,
+            what_to_do,
             evidence_mode: (!steps.steps.is_empty()).then(|| steps.mode.name()),
             evidence_stored_at: kept.map(|kept| moment(kept.stored_at)),
             cost: amount(NanoUsd(usd), steps.steps.iter().map(tokens).sum()),
-            wasted,
+            wasted: None,
             task: steps.task.map(Into::into),
             steps: steps.steps.into_iter().map(Into::into).collect(),
             older_steps: steps.older,
@@ -175,22 +259,23 @@ fn visible(
     kept: Option<&Evidence>,
     role: TokenRole,
     app: &App,
-    incident: &Incident,
+    id: &str,
+    agent: &str,
 ) -> (IncidentSteps, Option<String>) {
     let none = |why: String| (IncidentSteps::default(), Some(why));
     let Some(kept) = kept else {
-        if let Some(why) = app.operator.steps_unsaved(&incident.id) {
+        if let Some(why) = app.operator.steps_unsaved(id) {
             return none(format!("Evidence could not be saved: {}.", escaped(&why)));
         }
-        let mode = app.operator.agent(&incident.agent).map(|view| view.policy.evidence);
+        let mode = app.operator.agent(agent).map(|view| view.policy.evidence);
         return none(match mode {
-            Some(EvidenceMode::Off) => format!(
-                "No steps are kept of {}: its policy says `evidence: off`.",
-                escaped(&incident.agent)
-            ),
+            Some(EvidenceMode::Off) => {
+                format!("No steps are kept of {}: its policy says `evidence: off`.", escaped(agent))
+            }
             Some(EvidenceMode::Redacted | EvidenceMode::Full) | None => {
-                "No steps are kept with this incident: they are too old, there were none since estop was started, or they \
-                 could not be written (then the log of estop says why)."
+                "No steps are kept of this: they are too old, there were none since estop was started, they could not be \
+                 written (then the log of estop says why), or it happens too often: of what is only watched, the steps are kept \
+                 once in ten minutes of each agent."
                     .to_owned()
             }
         });

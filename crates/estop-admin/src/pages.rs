@@ -53,6 +53,7 @@ pub(crate) fn routes(gate: AuthState) -> Router<App> {
         .route("/alerts", get(alerts::page))
         .route("/spend", get(spend::page))
         .route("/spend.csv", get(spend::csv))
+        .route("/events/{seq}", get(incidents::event))
         .route("/journal", get(journal::page))
         .route("/journal.csv", get(journal::csv))
         .route("/settings", get(settings::page))

@@ -19,10 +19,26 @@ pub(super) fn text(incident: &Value) -> String {
     ));
     lines.push(format!("Cost: {}", cost(incident)));
     lines.push(format!("Why: {}", line(&incident["summary"])));
+    put_story(&mut lines, incident, "the stop");
+    lines.join("\n")
+}
+
+/// An event by which nobody was stopped, with its steps, for people.
+pub(super) fn event_text(event: &Value) -> String {
+    let mut lines = vec![line(&event["sentence"])];
+    let kind = event["event_type"].as_str().unwrap_or_default().replace('_', " ");
+    let (seq, agent, at) = (cell(&event["seq"]), cell(&event["agent"]), moment(&event["at"]));
+    lines.push(format!("record {seq}: {}, agent {agent}, at {at}", escaped(&kind)));
+    lines.push(format!("Cost: {}", cost(event)));
+    put_story(&mut lines, event, "then");
+    lines.join("\n")
+}
+
+fn put_story(lines: &mut Vec<String>, incident: &Value, until: &str) {
     lines.push("\nWhat to do:".to_owned());
     let todo = each(&incident["what_to_do"]).iter().enumerate();
     lines.extend(todo.map(|(at, step)| format!("  {}. {}", at + 1, line(step))));
-    lines.push("\nSteps up to the stop (those that count as repetition are marked *):".to_owned());
+    lines.push(format!("\nSteps up to {until} (those that count as repetition are marked *):"));
     if let Some(task) = incident["task"]["text"].as_str() {
         lines.push(format!("  task: {}", indented(task)));
     }
@@ -32,7 +48,7 @@ pub(super) fn text(incident: &Value) -> String {
     }
     lines.extend(incident["steps_missing"].as_str().map(|why| format!("  {}", escaped(why))));
     for step in each(&incident["steps"]) {
-        put_step(&mut lines, step);
+        put_step(lines, step);
     }
     if !each(&incident["in_flight"]).is_empty() {
         lines.push("\nIn progress when it was stopped:".to_owned());
@@ -42,7 +58,6 @@ pub(super) fn text(incident: &Value) -> String {
         let (request, model) = (cell(&open["request"]), cell(&open["model"]));
         lines.push(format!("  request {request} since {}, {model}: {end}", moment(&open["since"])));
     }
-    lines.join("\n")
 }
 
 fn cost(incident: &Value) -> String {

@@ -4,6 +4,7 @@ mod events;
 mod export;
 mod file;
 mod reindex;
+mod steps;
 mod verify;
 
 use std::path::Path;
@@ -31,6 +32,7 @@ enum Command {
     Export(export::Args),
     Verify(verify::Args),
     Events(events::Args),
+    Steps(steps::Args),
     Reindex(reindex::Args),
 }
 
@@ -40,6 +42,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
         Command::Export(args) => export::main(args),
         Command::Verify(args) => verify::main(args),
         Command::Events(args) => events::main(args),
+        Command::Steps(args) => steps::main(args),
         Command::Reindex(args) => reindex::main(args),
     }
 }

@@ -84,6 +84,7 @@ pub(crate) const ROUTES: &[(&str, &[(&str, Needs)])] = &[
     ("/api/tokens", &[("GET", ADMIN), ("POST", ADMIN)]),
     ("/api/tokens/{id}", &[("DELETE", ADMIN)]),
     ("/api/events", &[("GET", VIEWER)]),
+    ("/api/events/{seq}/evidence", &[("GET", VIEWER), ("DELETE", ADMIN)]),
     ("/api/journal/checkpoint", &[("POST", OPERATOR)]),
     ("/api/journal/export", &[("GET", OPERATOR)]),
     ("/api/journal/verify", &[("GET", OPERATOR)]),

@@ -20,7 +20,7 @@ use super::{Page, made};
 use crate::access::Caller;
 use crate::background::{JobOut, of_incident};
 use crate::cases::find_incident;
-use crate::evidence::Story;
+use crate::evidence::{Story, WatchedEvent};
 use crate::output::{kept_json, moment, read_time_cursor, time_cursor};
 use crate::problem::Problem;
 use crate::state::App;
@@ -221,6 +221,40 @@ pub(super) async fn one(
             earlier: incident.earlier.map(Into::into),
             later: incident.later.map(Into::into),
             lifecycle,
+        })
+    })
+    .await
+}
+
+#[derive(Template)]
+#[template(path = "event.html")]
+struct EventPage {
+    frame: Frame,
+    story: story::Shown,
+    seq: u64,
+    agent: String,
+    at: String,
+    when: String,
+}
+
+/// An event by which nobody was stopped, with its steps.
+pub(super) async fn event(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(seq): Path<u64>,
+) -> Page {
+    made(app, move |app| {
+        let event = WatchedEvent::find(app.store_here(), seq)?;
+        let kept = app.store_here().evidence(&event.id())?;
+        let at = moment(event.at);
+        let story = Story::of_event(app, &event, kept.as_ref(), caller.role);
+        Ok(EventPage {
+            frame: Frame::of(app, &caller, "/journal", &story.sentence)?,
+            story: story::Shown::of(story, &at),
+            seq,
+            agent: event.agent.to_string(),
+            when: when(event.at, app.now()),
+            at,
         })
     })
     .await

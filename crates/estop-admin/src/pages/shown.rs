@@ -16,6 +16,7 @@ use estop_core::tripwire::activity::ActivityMode;
 use estop_store::StoredEvent;
 use serde_json::Value;
 
+use crate::evidence::WatchedEvent;
 use crate::output::{kept_json, moment};
 
 /// A word in a pill.
@@ -360,6 +361,8 @@ pub(super) struct EventRow {
     pub(super) agent: Option<String>,
     pub(super) text: String,
     pub(super) seq: u64,
+    /// Steps may be kept of it.
+    pub(super) has_steps: bool,
 }
 
 impl EventRow {
@@ -368,6 +371,7 @@ impl EventRow {
             at: moment(event.wall),
             when: when(event.wall, now),
             kind: event.event_type.replace('_', " "),
+            has_steps: WatchedEvent::is_type(&event.event_type),
             agent: event.agent.map(Into::into),
             text: sentence(&kept_json(&event.detail)),
             seq: key.seq,

@@ -66,7 +66,8 @@ fn keep(plane: &Plane, mode: EvidenceMode) {
     plane.store.open_incident(&incident).unwrap();
     let in_flight = vec![InFlightStep { request: 9, since: START, model: None, was_cut: true }];
     let steps = vec![step(1, "Berlin"), step(2, "Bonn")];
-    let steps = IncidentSteps { mode, task: Some(excerpt(HOSTILE)), steps, older: 3, in_flight };
+    let steps =
+        IncidentSteps { mode, task: Some(excerpt(HOSTILE)), steps, older: 3, in_flight, reason: None };
     let steps = Some(serde_json::to_string(&steps).unwrap());
     let evidence =
         Evidence { incident: "i1".into(), agent: "a0".into(), stored_at: START, steps, deleted: None };

@@ -9,7 +9,7 @@ use crate::ids::Name;
 use crate::money::NanoUsd;
 use crate::policy::EvidenceMode;
 
-/// The steps of one conversation up to a stop.
+/// The steps of one conversation up to a stop, or up to what would have been one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IncidentSteps {
@@ -23,6 +23,8 @@ pub struct IncidentSteps {
     pub older: u32,
     /// Requests of the agent that were under way when it was stopped, in whatever conversation.
     pub in_flight: Vec<InFlightStep>,
+    /// What the guard said, where nobody was stopped and no incident says it.
+    pub reason: Option<String>,
 }
 
 /// A request with its answer, or a tool call that a hook saw.

@@ -4,15 +4,15 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use estop_config::printable::escaped;
-use estop_core::decision::Decision;
+use estop_core::decision::{Decision, Effect};
 use estop_core::event::Event;
 use estop_core::ids::Name;
 use estop_core::policy::EvidenceMode;
-use estop_core::time::Now;
+use estop_core::time::{Millis, Now};
 use estop_gateway::{Engine, StepLog, StopPoint};
 use estop_store::{Evidence, EvidenceRepo, Incident, Store};
 use estop_wire::mask::Masker;
@@ -22,13 +22,20 @@ const UNSAVED_MAX: usize = 32;
 /// How long after a try that failed comes the next.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 
-/// An incident whose steps are to be written.
+/// Of what was only watched, the steps are kept so often in an hour, of all agents, and of one agent once in ten minutes.
+const WATCHED_PER_HOUR: usize = 100;
+const WATCHED_EVERY_MS: u64 = 600_000;
+const HOUR_MS: u64 = 3_600_000;
+
+/// An incident whose steps are to be written, or what would have been one.
 pub(super) struct EvidenceDue {
     incident: Name,
     agent: Name,
     now: Now,
     event: Event,
     decision: Decision,
+    /// What the guard said, where nobody was stopped.
+    reason: Option<String>,
 }
 
 impl EvidenceDue {
@@ -39,7 +46,68 @@ impl EvidenceDue {
             now,
             event: event.clone(),
             decision: decision.clone(),
+            reason: None,
         }
+    }
+
+    /// Of a stop that a guard in shadow would have made, or of an agent that was told that it repeats itself; `None` for all
+    /// else. Its steps are known by the record, as those of an incident are.
+    pub(super) fn watched(
+        agent: &str,
+        seq: u64,
+        now: Now,
+        event: &Event,
+        decision: &Decision,
+    ) -> Option<EvidenceDue> {
+        let reason = decision.effects.iter().find_map(|effect| watched_reason(effect, decision))?;
+        Some(EvidenceDue {
+            incident: format!("{agent}-{seq}").into(),
+            agent: agent.into(),
+            now,
+            event: event.clone(),
+            decision: decision.clone(),
+            reason: Some(reason),
+        })
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others stop somebody, or are no finding of a guard")]
+fn watched_reason(effect: &Effect, decision: &Decision) -> Option<String> {
+    match effect {
+        Effect::WouldHaveStopped { guard } => {
+            let verdict = decision.verdicts.get(*guard);
+            Some(verdict.map(|verdict| verdict.finding.to_string()).unwrap_or_default())
+        }
+        Effect::Nudged { tool, steps } => {
+            Some(format!("{steps} steps without anything new, the latest a call of {tool}."))
+        }
+        _ => None,
+    }
+}
+
+/// How much is kept of what was only watched: an agent that is watched does it again and again.
+#[derive(Default)]
+pub(super) struct WatchedQuota {
+    hour: u64,
+    /// When steps of an agent were last kept in this hour.
+    latest: BTreeMap<Name, Millis>,
+    count: usize,
+}
+
+impl WatchedQuota {
+    /// Whether the steps of this one are kept.
+    pub(super) fn admits(&mut self, agent: &str, now: Millis) -> bool {
+        let hour = now.0 / HOUR_MS;
+        if hour != self.hour {
+            *self = WatchedQuota { hour, ..WatchedQuota::default() };
+        }
+        let is_soon = self.latest.get(agent).is_some_and(|latest| now.since(*latest) < WATCHED_EVERY_MS);
+        if is_soon || self.count == WATCHED_PER_HOUR {
+            return false;
+        }
+        self.count += 1;
+        self.latest.insert(agent.into(), now);
+        true
     }
 }
 
@@ -120,11 +188,13 @@ fn steps_of(engine: &Engine, due: &EvidenceDue) -> anyhow::Result<Option<Evidenc
     let mut key = [0; 32];
     getrandom::fill(&mut key)
         .map_err(|error| anyhow::anyhow!("the system gave no random numbers: {error}"))?;
-    let EvidenceDue { incident, agent, now, event, decision } = due;
+    let EvidenceDue { incident, agent, now, event, decision, reason } = due;
     // What holds by now: whoever switched evidence off or to `redacted` since wants nothing more written.
     let most = engine.rulebook.resolve(agent).evidence;
     let stop = StopPoint { agent, at: now.mono, event, decision, most };
-    let Some(steps) = engine.step_log.before(&stop, &Masker::new(key)) else { return Ok(None) };
+    let masker = Masker::new(key);
+    let Some(mut steps) = engine.step_log.before(&stop, &masker) else { return Ok(None) };
+    steps.reason = reason.as_deref().map(|reason| masker.text(reason).into());
     Ok(Some(Evidence {
         incident: incident.clone(),
         agent: agent.clone(),

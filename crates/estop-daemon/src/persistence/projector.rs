@@ -15,7 +15,7 @@ use estop_gateway::{Engine, Heartbeat, JournalQueue, KeyRing, Queued, Recorded};
 use estop_journal::{Record, SYSTEM, records};
 use estop_store::{Cursor, Durability, JournalBatch, Snapshot, Store};
 
-use super::evidence::{EvidenceDue, EvidenceWriter};
+use super::evidence::{EvidenceDue, EvidenceWriter, WatchedQuota};
 use super::projections::{AgentRecord, Context, Projections, alert_events, heard_failing};
 use super::recovery::Recovery;
 use super::tracked_agents::TrackedAgents;
@@ -64,6 +64,7 @@ pub(super) struct Projector {
     requests: RequestLog,
     metrics: Arc<Metrics>,
     evidence: EvidenceWriter,
+    watched: WatchedQuota,
 }
 
 /// Set once the data plane runs.
@@ -153,6 +154,7 @@ impl Projector {
             requests: RequestLog::default(),
             metrics,
             evidence: EvidenceWriter::default(),
+            watched: WatchedQuota::default(),
         }
     }
 
@@ -332,8 +334,15 @@ impl Projector {
                         self.metrics.request_ended(agent, &ended);
                     }
                     self.metrics.decided(agent, event, decision);
-                    for incident in &batch.out.incidents[opened..] {
+                    let stops = &batch.out.incidents[opened..];
+                    for incident in stops {
                         batch.evidence.push(EvidenceDue::of(incident, *now, event, decision));
+                    }
+                    if stops.is_empty()
+                        && let Some(due) = EvidenceDue::watched(agent, *seq, *now, event, decision)
+                        && self.watched.admits(agent, now.mono)
+                    {
+                        batch.evidence.push(due);
                     }
                     self.agents.note_unsaved(agent);
                 }

@@ -100,12 +100,21 @@ fn sweep_evidence(connection: &Connection, old: RetentionCutoffs) -> Result<usiz
             (SELECT incident FROM evidence WHERE stored_at < ? ORDER BY stored_at LIMIT ?)";
         gone += change(connection, sql, [before, ROWS_A_STEP])?;
     }
+    let watched = "evidence WHERE NOT EXISTS (SELECT 1 FROM incident WHERE id = evidence.incident)";
+    let limit = surplus(watched, WATCHED_MAX);
+    let sql = format!(
+        "DELETE FROM evidence WHERE incident IN (SELECT incident FROM {watched} ORDER BY stored_at LIMIT {limit})"
+    );
+    gone += change(connection, &sql, [])?;
     let limit = surplus("evidence", EVIDENCE_MAX);
     let sql = format!(
         "DELETE FROM evidence WHERE incident IN (SELECT incident FROM evidence ORDER BY stored_at LIMIT {limit})"
     );
     Ok(gone + change(connection, &sql, [])?)
 }
+
+/// Steps of what was only watched, beyond which the oldest go: they must not push out those of incidents.
+const WATCHED_MAX: i64 = 1_000;
 
 /// How many rows of a table are beyond what there may be, as SQL.
 fn surplus(table: &str, max: i64) -> String {

@@ -218,3 +218,61 @@ fn ev_1_a_stop_whose_steps_cannot_be_saved_holds_and_says_so() {
     assert_eq!(told, 1, "said once, however often it is tried: {log}");
     assert!(!log.contains("panicked") && !log.contains(TASK) && !log.contains(RESULT), "{log}");
 }
+
+#[test]
+fn ev_1_what_only_watched_guards_saw_has_its_steps_too() {
+    let house = House::new("unknown_agents: allow");
+    let estop = house.start();
+    let args = json!({"city": "Berlin", "note": format!("use {SECRET}")});
+    let mut messages = vec![json!({"role": "user", "content": TASK})];
+    for n in 0..8 {
+        assert_eq!(converse(&estop, "coder", &messages), 200, "it is only watched");
+        let call = json!({"id": format!("c{n}"), "type": "function",
+            "function": {"name": "get_weather", "arguments": args.to_string()}});
+        messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+        messages.push(json!({"role": "tool", "tool_call_id": format!("c{n}"), "content": RESULT}));
+    }
+    // Steps of hooks that bring nothing new: its agent is told so before it would be stopped.
+    for n in 0..20 {
+        let asks = json!({"agent": "hooked", "run": "r", "tool": "bash", "call": format!("c{n}"),
+            "args": {"command": "make"}});
+        house.owner("POST", "/api/hooks/pre-tool-use", &asks.to_string());
+        let tells = json!({"agent": "hooked", "run": "r", "tool": "bash", "call": format!("c{n}"),
+            "result": RESULT, "failed": true});
+        house.owner("POST", "/api/hooks/post-tool-use", &tells.to_string());
+    }
+    for (agent, kind, says) in [
+        ("coder", "would_have_stopped", "coder would have been stopped by the guard "),
+        ("hooked", "nudged", "hooked was told that it repeats itself. "),
+    ] {
+        let (seq, shown) = wait_for(kind, || {
+            let (_, events) = house.owner("GET", &format!("/api/events?agent={agent}&type={kind}"), "");
+            let events: Value = serde_json::from_str(&events).unwrap();
+            let oldest = events["events"].as_array()?.last()?["seq"].as_u64()?;
+            let (status, shown) = house.owner("GET", &format!("/api/events/{oldest}/evidence"), "");
+            let shown: Value = serde_json::from_str(&shown).unwrap();
+            (status == 200 && shown["evidence_stored_at"].is_string()).then_some((oldest, shown))
+        });
+        assert!(shown["sentence"].as_str().unwrap().starts_with(says), "{shown}");
+        assert_eq!((&shown["agent"], &shown["event_type"]), (&json!(agent), &json!(kind)));
+        let steps = shown["steps"].as_array().unwrap();
+        assert!(steps.len() >= 2 && steps.iter().all(|step| step["end"] != "refused"), "{shown}");
+        assert_eq!(steps.last().unwrap()["did"][0]["result"]["text"], RESULT, "{shown}");
+        assert!(!shown.to_string().contains("Canary0123456789"), "{shown}");
+        house.estop(&["journal", "steps", &seq.to_string()]).is(0, RESULT);
+        let (status, page) = house.owner("GET", &format!("/events/{seq}"), "");
+        assert!(status == 200 && page.contains(RESULT) && page.contains("Delete the steps"), "{page}");
+        let listed = house.owner("GET", &format!("/journal?type={kind}"), "").1;
+        assert!(listed.contains(&format!("href=\"/events/{seq}\"")), "{listed}");
+
+        let path = format!("/api/events/{seq}/evidence");
+        assert_eq!(house.owner("DELETE", &path, "").0, 204);
+        let shown: Value = serde_json::from_str(&house.owner("GET", &path, "").1).unwrap();
+        assert!(shown["steps_missing"].as_str().unwrap().contains("deleted by owner"), "{shown}");
+    }
+    assert_eq!(house.owner("GET", "/api/events/1/evidence", "").0, 404);
+    let incidents = house.estop(&["incidents", "list", "--json"]).json();
+    assert_eq!(incidents["incidents"], json!([]), "nobody was stopped");
+    assert_eq!(holding(&house.data().join("journal"), RESULT), [""; 0]);
+    estop.end();
+}

@@ -10,6 +10,18 @@ fn evidence(incident: &str) -> Evidence {
 }
 
 #[test]
+fn ev_1_of_what_is_only_watched_so_much_is_kept_and_no_more() {
+    let mut quota = WatchedQuota::default();
+    assert!(quota.admits("a", Millis(1)) && !quota.admits("a", Millis(WATCHED_EVERY_MS)));
+    assert!(quota.admits("a", Millis(WATCHED_EVERY_MS + 1)));
+    let admitted =
+        (0..1_000).filter(|n| quota.admits(&format!("b{n}"), Millis(WATCHED_EVERY_MS + 2))).count();
+    assert_eq!(admitted, WATCHED_PER_HOUR - 2);
+    assert!(quota.latest.len() <= WATCHED_PER_HOUR);
+    assert!(quota.admits("a", Millis(HOUR_MS)), "the next hour");
+}
+
+#[test]
 fn ev_1_steps_that_a_full_disk_has_no_room_for_are_said_and_written_later() {
     let folder = tempfile::tempdir().expect("a folder");
     let options = SqliteOptions { size_max_bytes: Some(1 << 20), ..SqliteOptions::default() };

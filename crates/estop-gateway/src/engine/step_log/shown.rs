@@ -175,6 +175,7 @@ impl Copied {
             task: ring.task.as_ref().map(|task| shower.excerpt(task, of(is_all_full))),
             older: ring.older,
             in_flight,
+            reason: None,
         }
     }
 }
