@@ -30,6 +30,7 @@ use estop_admin::overrides_of;
 use estop_config::data_dir::database;
 use estop_config::printable::escaped;
 use estop_config::{Alerts, ServeConfig, find_zone};
+use estop_core::agent::standing::{DeactivatedBy, Standing};
 use estop_core::ids::{Hash64, Name};
 use estop_core::operator::AgentKeyHash;
 use estop_core::policy::Preset;
@@ -38,7 +39,8 @@ use estop_core::time::{Millis, Now};
 use estop_gateway::{Engine, Gateway, JournalQueue, Over, RestoredState};
 use estop_store::segments::{RecoverError, Recovered, SegmentWriter, boot_id, recover};
 use estop_store::{
-    Agent, AgentRepo, Cursor, DataLock, Journal, OpenError, Origin, Store, StoreError, check_folder, lock,
+    Agent, AgentRepo, CaseFilter, Cursor, DataLock, Journal, OpenError, Origin, Store, StoreError,
+    check_folder, lock,
 };
 use rustix::process::geteuid;
 
@@ -156,6 +158,7 @@ impl Persistence {
         let known = std::mem::take(&mut recovery.known);
         let mut restored = recovery.restored(data_dir, wall)?;
         restored.fleet = projector.fleet();
+        restored.stopped_at = stopped_at(&*store, &restored)?;
         let write = move || projector.run();
         let thread = std::thread::Builder::new().name("estop-projector".into()).spawn(write)?;
         let thread = Some(thread);
@@ -281,6 +284,26 @@ impl Persistence {
         let Some(thread) = self.thread.take() else { return Ok(()) };
         thread.join().map_err(|_| anyhow::anyhow!("the journal's projector panicked"))?
     }
+}
+
+/// Which record stopped or paused each agent that a guard did. Its newest incident is of that: whatever came later would have had
+/// to let it go on first.
+fn stopped_at(store: &dyn Store, restored: &RestoredState) -> anyhow::Result<Vec<(Name, u64)>> {
+    let mut found = Vec::new();
+    for (agent, kept) in &restored.agents {
+        let is_by_guard = match kept.state.standing() {
+            Standing::Inactive { by: DeactivatedBy::KillSwitch(_), .. }
+            | Standing::Paused { cause: Some(_), .. } => true,
+            Standing::Inactive { by: DeactivatedBy::Manual, .. }
+            | Standing::Paused { cause: None, .. }
+            | Standing::Active => false,
+        };
+        if is_by_guard {
+            let of = CaseFilter { agent: Some(agent.clone()), ..CaseFilter::default() };
+            found.extend(store.incidents(&of, 1)?.first().map(|incident| (agent.clone(), incident.seq)));
+        }
+    }
+    Ok(found)
 }
 
 /// Goes on with a journal, or begins one; and which one it is.

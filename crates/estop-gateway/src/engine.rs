@@ -9,6 +9,7 @@ mod engine;
 pub(crate) mod eviction;
 pub(crate) mod fleet;
 pub(crate) mod hook_memory;
+pub(crate) mod incident;
 pub(crate) mod last_output;
 pub(crate) mod panic_guard;
 pub(crate) mod policies;

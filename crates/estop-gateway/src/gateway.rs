@@ -104,6 +104,7 @@ impl Gateway {
             fleet,
             made_keys,
             evicted,
+            stopped_at,
             jobs,
         } = remembered;
         let engine = Arc::new(Engine::new(
@@ -177,6 +178,7 @@ impl Gateway {
         // Nobody accepts a connection so far.
         watch(&engine)?;
         engine.restore(agents, away_ms);
+        engine.restore_incidents(stopped_at);
         engine.preload_configured();
         // As the agents of the configuration: made-up names cannot take their places.
         relays.values().for_each(|relay| drop(engine.agent(relay.agent())));

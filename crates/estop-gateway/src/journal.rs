@@ -151,12 +151,14 @@ impl JournalQueue {
     }
 
     /// Writes down what happened to an agent and what was decided, and adds it.
-    pub(crate) fn write(&self, agent: &Arc<str>, now: Now, event: Event, decision: &Arc<Decision>) {
+    /// Gives the record's number.
+    pub(crate) fn write(&self, agent: &Arc<str>, now: Now, event: Event, decision: &Arc<Decision>) -> u64 {
         let mut body = BODY.take();
         body.write(agent, now, Payload::Agent(&event), &**decision);
         let record = Recorded::Agent { agent: Arc::clone(agent), now, event, decision: decision.into() };
-        self.push(agent, record, &body);
+        let seq = self.push(agent, record, &body);
         BODY.set(body);
+        seq
     }
 
     /// The same of the system.
@@ -167,7 +169,7 @@ impl JournalQueue {
     }
 
     /// Numbers a record and adds it. Callers that must keep an order hold their own lock while they call.
-    fn push(&self, agent: &str, record: Recorded, body: &RecordBody) {
+    fn push(&self, agent: &str, record: Recorded, body: &RecordBody) -> u64 {
         let is_urgent = record.is_urgent();
         let mut waiting = self.waiting();
         let Waiting { records, unwritten, state } = &mut *waiting;
@@ -178,7 +180,7 @@ impl JournalQueue {
             state.apply(*now, event);
         }
         if self.failed.load(Ordering::Relaxed) {
-            return;
+            return seq;
         }
         records.push(Queued { seq, n, record });
         let count = records.len();
@@ -193,6 +195,7 @@ impl JournalQueue {
             self.asleep.store(false, Ordering::Relaxed);
             self.bell.notify_one();
         }
+        seq
     }
 
     /// Gives the file everything it does not have yet: from here on it outlives the process. If that fails, nothing is

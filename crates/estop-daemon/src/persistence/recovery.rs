@@ -135,6 +135,7 @@ impl Recovery {
             fleet: Budget::default(),
             made_keys: Vec::new(),
             evicted: EvictedAgents::default(),
+            stopped_at: Vec::new(),
             jobs: Vec::new(),
         })
     }

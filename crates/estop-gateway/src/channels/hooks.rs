@@ -196,22 +196,22 @@ impl HookRequest<'_> {
 
     fn session_started(&mut self) -> HookOut {
         match self.begin() {
-            Some(refused) => verdict::of(&refused, self.hook, &self.agent.name),
+            Some(refused) => verdict::of(&refused, self.hook, self.agent),
             None => self.standing(),
         }
     }
 
     fn prompt_submitted(&mut self) -> HookOut {
         if let Some(refused) = self.begin() {
-            return verdict::of(&refused, self.hook, &self.agent.name);
+            return verdict::of(&refused, self.hook, self.agent);
         }
         let decision = self.apply(EventKind::PromptSubmitted);
-        verdict::of(&decision, self.hook, &self.agent.name)
+        verdict::of(&decision, self.hook, self.agent)
     }
 
     fn tool_requested(&mut self) -> HookOut {
         if let Some(refused) = self.begin() {
-            return verdict::of(&refused, self.hook, &self.agent.name);
+            return verdict::of(&refused, self.hook, self.agent);
         }
         let call = self.judged.hooks.calls(self.judged.told).requested(self.print);
         let Some(told) = self.print.tool_requested(call) else {
@@ -231,7 +231,7 @@ impl HookRequest<'_> {
         } else {
             self.judged.hooks.calls(self.judged.told).refused(call);
         }
-        verdict::of(&decision, self.hook, &self.agent.name)
+        verdict::of(&decision, self.hook, self.agent)
     }
 
     /// What ran cannot be refused. Whoever was stopped meanwhile, or by this, is told at once where the client can end.
@@ -247,7 +247,7 @@ impl HookRequest<'_> {
                 self.engine.step_log.call_judged(key);
             }
             if decision.deactivated().is_some() {
-                return verdict::of(&decision, self.hook, &self.agent.name);
+                return verdict::of(&decision, self.hook, self.agent);
             }
             let standing = self.standing();
             let context = standing.context.or_else(|| verdict::warning(&decision));
@@ -325,7 +325,7 @@ impl HookRequest<'_> {
     fn standing(&self) -> HookOut {
         let gate = self.engine.gate(&self.agent.name);
         let run = self.judged.state.run_finding(self.who.run().map(|run| &**run));
-        verdict::standing(gate, (&self.agent.name, self.judged.state.standing()), run, self.hook)
+        verdict::standing(gate, (self.agent, self.judged.state.standing()), run, self.hook)
     }
 
     /// The agent's words, in case they are the last of a run that is stopped (CB-6).

@@ -135,7 +135,7 @@ impl ChannelHandler for LlmRequest {
             format.model = self.model(&said).unwrap_or_default().to_owned();
         }
         let (decision, meter) = self.judge(context, received.gate, &said, received.body);
-        Rejection::unless_allowed(&decision, &context.agent.name).map_err(|rejection| {
+        Rejection::unless_allowed(&decision, context.agent).map_err(|rejection| {
             match is_canned(context.worker, &decision) {
                 true => {
                     Rejection { message: "System is in safe mode. LLM is disabled.".to_owned(), ..rejection }

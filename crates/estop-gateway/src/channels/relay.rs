@@ -105,7 +105,7 @@ impl ChannelHandler for Message {
         let event = Event { run: None, gate: received.gate, what };
         let decision =
             context.worker.engine.apply_under(context.agent, &mut context.agent.lock_state(), event);
-        Rejection::unless_allowed(&decision, &context.agent.name).map(|()| None)
+        Rejection::unless_allowed(&decision, context.agent).map(|()| None)
     }
 
     fn response_body(

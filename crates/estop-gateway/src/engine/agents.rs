@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use estop_core::agent::standing::Standing;
+use estop_core::decision::{Decision, Finding, Guard};
 use estop_core::engine::AgentState;
 use estop_core::fingerprint::signature;
 use estop_core::ids::{Name, RequestId};
@@ -16,6 +17,7 @@ use estop_core::time::Millis;
 use crate::emergency_stop::in_flight::InFlightRequests;
 use crate::engine::eviction::{Evicted, EvictedAgents};
 use crate::engine::hook_memory::HookMemory;
+use crate::engine::incident::{self, IncidentId};
 use crate::engine::policies::Rules;
 use crate::engine::previous_responses::PreviousResponses;
 use crate::engine::shards::Shards;
@@ -33,6 +35,8 @@ pub struct Agent {
     wake: AtomicU64,
     /// It was deleted: its place is given back once everything of it is stored.
     leaving: AtomicBool,
+    /// The record by which a guard stopped or paused it; 0 = none did.
+    stopped_at: AtomicU64,
 }
 
 /// What is behind the agent's lock: everything its judgement reads and changes.
@@ -96,6 +100,7 @@ impl Agent {
             last_request: AtomicU64::new(told),
             wake: AtomicU64::new(u64::MAX),
             leaving: AtomicBool::new(false),
+            stopped_at: AtomicU64::new(0),
         }
     }
 
@@ -123,6 +128,31 @@ impl Agent {
     /// The number of its next request.
     pub fn next_request(&self) -> RequestId {
         RequestId(self.last_request.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// A guard stopped or paused it by this record; 0 = it may work.
+    pub(crate) fn set_stopped_at(&self, seq: u64) {
+        self.stopped_at.store(seq, Ordering::Relaxed);
+    }
+
+    /// The incident that this record opened, if a guard stopped or paused it.
+    pub(crate) fn incident(&self) -> Option<IncidentId> {
+        let seq = self.stopped_at.load(Ordering::Relaxed);
+        (seq > 0).then(|| IncidentId::of_agent(&self.name, seq))
+    }
+
+    /// The incident behind a refusal.
+    pub(crate) fn incident_of(&self, decision: &Decision) -> Option<IncidentId> {
+        if incident::opens(decision) {
+            return self.incident();
+        }
+        match decision.refused_by()? {
+            Guard::Agent => self.incident(),
+            by => match decision.verdicts.get(by)?.finding {
+                Finding::System(gate) => IncidentId::of_gate(gate),
+                _ => None,
+            },
+        }
     }
 
     /// Locks what its judgement reads. Held for microseconds, never over an await.

@@ -20,14 +20,14 @@ impl Engine {
         for effect in &decision.effects {
             match effect {
                 Effect::AbortInFlight => {
-                    let (cut, now) = (stopped(decision, &agent.name), self.clock.mono());
+                    let (cut, now) = (stopped(decision, agent), self.clock.mono());
                     agent.in_flight_requests.for_each(|flight| flight.stop(cut.clone(), now));
                     self.end_tools(&agent.name, None, &cut.message);
                     let now = self.clock.now().wall;
                     self.jobs.stop_where(now, |job| *job.agent == *agent.name);
                 }
                 Effect::CutStream { request } => {
-                    let cut = stopped(decision, &agent.name);
+                    let cut = stopped(decision, agent);
                     agent.in_flight_requests.for_each(|flight| {
                         if flight.request == *request {
                             flight.stop(cut.clone(), self.clock.mono());
@@ -116,7 +116,7 @@ fn runaway(decision: &Decision) -> Option<Name> {
 }
 
 /// What a request that is ended by this decision is told.
-fn stopped(decision: &Decision, agent: &str) -> Cut {
+fn stopped(decision: &Decision, agent: &Agent) -> Cut {
     Cut {
         by: AbortedBy::Guard,
         kind: Kind::Stop,

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use estop_core::agent::standing::Standing;
 use estop_core::decision::{Decision, Finding, Guard};
 use estop_core::engine::Snapshot;
 use estop_core::event::{Event, EventKind};
@@ -20,6 +21,7 @@ use crate::engine::agents::{Agent, AgentInner, Agents};
 use crate::engine::background::Jobs;
 use crate::engine::drill::{self, DrillGate};
 use crate::engine::eviction::Evicted;
+use crate::engine::incident;
 use crate::engine::last_output::LastOutput;
 use crate::engine::policies::{Rulebook, runners};
 use crate::engine::recorder::Recorder;
@@ -200,6 +202,15 @@ impl Engine {
         }
     }
 
+    /// Which records stopped agents before this process began.
+    pub(crate) fn restore_incidents(&self, stopped: Vec<(Name, u64)>) {
+        for (name, seq) in stopped {
+            if let Some(agent) = self.agents.get(&name) {
+                agent.set_stopped_at(seq);
+            }
+        }
+    }
+
     /// Puts the rulebook's rules into force, where they differ from those that are.
     pub fn apply_rules(&self, by: &str) {
         self.agents.for_each(|agent| self.apply_rules_to(agent, by));
@@ -267,7 +278,12 @@ impl Engine {
             judged.score = Some(*score);
         }
         self.follow_runs(&agent.name, &event, &decision);
-        self.journal.write(&agent.name, now, event, &decision);
+        let seq = self.journal.write(&agent.name, now, event, &decision);
+        if incident::opens(&decision) {
+            agent.set_stopped_at(seq);
+        } else if judged.state.standing() == Standing::Active {
+            agent.set_stopped_at(0);
+        }
         self.act(agent, &decision);
         decision
     }

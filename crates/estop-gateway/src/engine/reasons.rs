@@ -9,6 +9,9 @@ use estop_core::system::GateView;
 use estop_core::tripwire::safety_gate::SafetyGateFinding;
 use estop_wire::refusal::Kind;
 
+use crate::engine::agents::Agent;
+use crate::engine::incident::{IncidentId, with_incident};
+
 /// What to do about a pressed button, for the sentence an agent's user reads.
 const AFTER_KILL: &str = Guard::System.info().next_step;
 
@@ -42,7 +45,11 @@ fn finding(decision: &Decision, guard: Guard) -> Option<&Finding> {
 
 /// Why, and what to do next, in words for the person in front of the client. Its model reads them too: what lets an agent go on
 /// is said as what a person must do, and never as a command.
-pub(crate) fn sentence(decision: &Decision, agent: &str) -> String {
+pub(crate) fn sentence(decision: &Decision, agent: &Agent) -> String {
+    with_incident(without_incident(decision, &agent.name), agent.incident_of(decision).as_ref())
+}
+
+fn without_incident(decision: &Decision, agent: &str) -> String {
     let Some(guard) = stopped_by(decision) else { return deactivated(agent) };
     let next = match finding(decision, guard) {
         Some(Finding::Standing(StandingFinding::Paused(_))) => {
@@ -69,7 +76,8 @@ pub(crate) fn sentence(decision: &Decision, agent: &str) -> String {
 
 /// What the gate word means to a client, and what to do about it.
 pub(crate) fn system_sentence(gate: GateView) -> String {
-    format!("Stopped by estop: {} {AFTER_KILL}", Finding::System(gate))
+    let sentence = format!("Stopped by estop: {} {AFTER_KILL}", Finding::System(gate));
+    with_incident(sentence, IncidentId::of_gate(gate).as_ref())
 }
 
 /// What kind of no a decision is (AN-2): only what ends by itself says when to try again.

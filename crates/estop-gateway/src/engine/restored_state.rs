@@ -39,6 +39,8 @@ pub struct RestoredState {
     pub made_keys: Vec<AgentKeyHash>,
     /// Agents that only the store has.
     pub evicted: EvictedAgents,
+    /// Which record stopped or paused an agent, where a guard did.
+    pub stopped_at: Vec<(Name, u64)>,
     /// Work that went on at providers.
     pub jobs: Vec<Job>,
 }

@@ -9,6 +9,7 @@ use estop_core::operator::{OnEnd, OperatorError, Watch, Watched};
 use estop_core::run::RunState;
 use estop_core::system::Channel;
 
+use crate::engine::incident::with_incident;
 use crate::engine::tickets::{HeldTicket, NoTicket};
 use crate::engine::tools::RunningTool;
 use crate::engine::{Engine, reasons};
@@ -81,9 +82,10 @@ impl Engine {
         let known = self.known_agent(agent)?;
         let judged = known.lock_state();
         if let Standing::Inactive { .. } = judged.state.standing() {
-            return Some(format!(
+            let sentence = format!(
                 "Stopped by estop: agent {agent} was deactivated. A person must review what it did and reactivate it."
-            ));
+            );
+            return Some(with_incident(sentence, known.incident().as_ref()));
         }
         let is_over = judged.state.run_state(run) == Some(RunState::Escalated);
         is_over.then(|| {

@@ -13,10 +13,13 @@ use crate::body::reading::BodyProblem;
 use crate::body::response_body::{self, ResponseBody};
 use crate::body::upload::{self, BodyLimit};
 use crate::emergency_stop::in_flight::{Cut, InFlightRequest};
+use crate::engine::agents::Agent;
+use crate::engine::incident::IncidentId;
 use crate::engine::reasons;
 use crate::upstream::UpstreamError;
 
 const REASON: HeaderName = HeaderName::from_static("x-estop-reason");
+const INCIDENT: HeaderName = HeaderName::from_static("x-estop-incident");
 
 /// A request that is not forwarded, and why.
 pub(crate) struct Rejection {
@@ -30,11 +33,13 @@ pub(crate) struct Rejection {
     pub(crate) close: bool,
     /// It switched its agent off, which must be on the disk before anybody is told (ST-1).
     pub(crate) stops: bool,
+    /// Where people read what happened.
+    pub(crate) incident: Option<IncidentId>,
 }
 
 impl Rejection {
     pub(crate) fn new(kind: Kind, code: &'static str, message: impl Into<String>) -> Rejection {
-        Rejection { kind, code, message: message.into(), close: false, stops: false }
+        Rejection { kind, code, message: message.into(), close: false, stops: false, incident: None }
     }
 
     pub(crate) fn bad(status: u16, code: &'static str, message: impl Into<String>) -> Rejection {
@@ -50,13 +55,14 @@ impl Rejection {
     }
 
     /// `Err` unless the decision lets the request pass. One that switches the agent off does not.
-    pub(crate) fn unless_allowed(decision: &Decision, agent: &str) -> Result<(), Rejection> {
+    pub(crate) fn unless_allowed(decision: &Decision, agent: &Agent) -> Result<(), Rejection> {
         let stops = decision.deactivated().is_some();
         if decision.is_allowed() && !stops {
             return Ok(());
         }
         let (kind, code) = (reasons::kind(decision), reasons::code(decision));
-        Err(Rejection { stops, ..Rejection::new(kind, code, reasons::sentence(decision, agent)) })
+        let incident = agent.incident_of(decision);
+        Err(Rejection { stops, incident, ..Rejection::new(kind, code, reasons::sentence(decision, agent)) })
     }
 
     /// It was cut while it was under way.
@@ -69,7 +75,8 @@ impl Rejection {
 
     /// The gate is shut.
     pub(crate) fn shut(gate: GateView) -> Rejection {
-        Rejection::new(Kind::Stop, "system", reasons::system_sentence(gate))
+        let rejection = Rejection::new(Kind::Stop, "system", reasons::system_sentence(gate));
+        Rejection { incident: IncidentId::of_gate(gate), ..rejection }
     }
 
     /// What cannot be written down is not let through.
@@ -162,6 +169,14 @@ impl Rejection {
         .closing()
     }
 
+    /// Names the incident where programs read it.
+    pub(crate) fn name_incident(&self, headers: &mut HeaderMap) {
+        let id = self.incident.as_ref().and_then(|id| HeaderValue::from_str(id.as_str()).ok());
+        if let Some(id) = id {
+            headers.insert(INCIDENT, id);
+        }
+    }
+
     /// The response of a channel that writes its own body.
     pub(crate) fn response(&self, status: u16, body: String) -> Response<ResponseBody> {
         let mut response = Response::new(response_body::full(Bytes::from(body)));
@@ -170,6 +185,7 @@ impl Rejection {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(REASON, HeaderValue::from_static(self.code));
+        self.name_incident(headers);
         if let Some(seconds) = self.kind.retry_after_s() {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }

@@ -275,4 +275,24 @@ fn ev_1_what_only_watched_guards_saw_has_its_steps_too() {
     assert_eq!(incidents["incidents"], json!([]), "nobody was stopped");
     assert_eq!(holding(&house.data().join("journal"), RESULT), [""; 0]);
     estop.end();
+#[test]
+fn ev_3_an_1_a_refusal_names_its_incident_and_the_same_one_after_a_restart() {
+    let house = House::new(LOOPS);
+    let estop = house.start();
+    let id = stopped(&house, &estop, "coder");
+    let says = format!("incident {id} (`estop incidents show {id}`, or /incidents/{id} on the dashboard)");
+    let refused = estop.ask("coder", "Go on.").unwrap().1;
+    assert!(refused.contains(&says), "{refused}");
+    house.estop(&["incidents", "show", &id]).is(0, "coder called get_weather(");
+    estop.kill_9();
+    let estop = house.start();
+    let refused = estop.ask("coder", "Go on.").unwrap().1;
+    assert!(refused.contains(&says), "{refused}");
+    house.estop(&["agents", "activate", "coder"]).is(0, "");
+    assert_eq!(estop.ask("coder", "Go on.").unwrap().0, 200);
+    house.estop(&["kill"]).is(0, "");
+    let refused = estop.ask("coder", "Go on.").unwrap().1;
+    let pressed = refused.split("incident ").nth(1).unwrap().split(' ').next().unwrap();
+    assert!(pressed.starts_with("system-"), "{refused}");
+    house.estop(&["incidents", "show", pressed]).is(0, "Emergency stop of everything");
 }

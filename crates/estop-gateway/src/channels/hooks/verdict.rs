@@ -11,7 +11,10 @@ use estop_core::guard::{HookRefusal, OVER, WAIT, for_agent};
 use estop_core::operator::HookFault;
 use estop_core::run::{RunFinding, RunState};
 use estop_core::system::{Channel, GateView};
-use estop_wire::hooks::{HookClient, HookEvent, HookIn, HookOut};
+use estop_wire::hooks::{HookClient, HookEvent, HookIn, HookOut, HookVerdict};
+
+use crate::engine::agents::Agent;
+use crate::engine::incident::{IncidentId, with_incident};
 
 /// No place for one more agent.
 pub(super) fn no_room() -> HookOut {
@@ -35,7 +38,11 @@ pub(super) fn fault(fault: &HookFault) -> HookOut {
 }
 
 /// What a decision means to whoever asked by this hook.
-pub(super) fn of(decision: &Decision, hook: &HookIn, agent: &str) -> HookOut {
+pub(super) fn of(decision: &Decision, hook: &HookIn, agent: &Agent) -> HookOut {
+    with(what(decision, hook, &agent.name), agent.incident_of(decision).as_ref())
+}
+
+fn what(decision: &Decision, hook: &HookIn, agent: &str) -> HookOut {
     // Also where health fell below the hard stop by this very call: it is off from here on.
     if decision.deactivated().is_some() {
         return refused_by(Guard::Agent, &decision.reason(), hook.client, agent);
@@ -64,17 +71,20 @@ fn refused_by(guard: Guard, reason: &str, client: HookClient, agent: &str) -> Ho
 /// What holds though nothing was asked: after a tool, and at the beginning of a session.
 pub(super) fn standing(
     gate: GateView,
-    (name, agent): (&str, Standing),
+    (agent, standing): (&Agent, Standing),
     run: Option<RunFinding>,
     hook: &HookIn,
 ) -> HookOut {
+    let name = &*agent.name;
     let channel = if hook.event == HookEvent::SessionStarted { Channel::Llm } else { Channel::Tools };
     if !gate.lets_pass(channel) {
-        return refused_by(Guard::System, &Finding::System(gate).to_string(), hook.client, name);
+        let out = refused_by(Guard::System, &Finding::System(gate).to_string(), hook.client, name);
+        return with(out, IncidentId::of_gate(gate).as_ref());
     }
-    match agent {
+    match standing {
         Standing::Inactive { by, .. } => {
-            return refused_by(Guard::Agent, &StandingFinding::Inactive(by).to_string(), hook.client, name);
+            let out = refused_by(Guard::Agent, &StandingFinding::Inactive(by).to_string(), hook.client, name);
+            return with(out, agent.incident().as_ref());
         }
         // Nothing new begins, but what runs may come to its end.
         Standing::Paused { .. } | Standing::Active => {}
@@ -85,6 +95,16 @@ pub(super) fn standing(
         Some(finding) => HookOut { context: finding.prompt().map(str::to_owned), ..HookOut::allow() },
         None => HookOut::allow(),
     }
+}
+
+/// A refusal, and where its user reads on.
+fn with(out: HookOut, incident: Option<&IncidentId>) -> HookOut {
+    let verdict = match out.verdict {
+        HookVerdict::Allow => HookVerdict::Allow,
+        HookVerdict::Deny { reason } => HookVerdict::Deny { reason: with_incident(reason, incident) },
+        HookVerdict::End { reason } => HookVerdict::End { reason: with_incident(reason, incident) },
+    };
+    HookOut { verdict, ..out }
 }
 
 fn is_over(state: RunState) -> bool {

@@ -53,6 +53,7 @@ impl ErrorFormat {
                 response.headers_mut().insert(name, value);
             }
         }
+        rejection.name_incident(response.headers_mut());
         if rejection.close {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }

@@ -14,7 +14,7 @@ const SHUTDOWN: &str = "system_shutdown";
 
 /// Writes a rejection.
 pub(super) fn render(way: Way, rejection: &Rejection) -> Response<ResponseBody> {
-    let Rejection { kind, code, ref message, close, stops } = *rejection;
+    let Rejection { kind, code, ref message, close, stops, ref incident } = *rejection;
     let message = match code {
         "websocket_not_supported" => {
             "estop does not relay WebSockets: receive messages by webhook (Slack: turn Socket Mode off; \
@@ -23,7 +23,8 @@ pub(super) fn render(way: Way, rejection: &Rejection) -> Response<ResponseBody> 
         _ => message,
     };
     let code = if code == "system" { SHUTDOWN } else { code };
-    let rejection = Rejection { kind, code, message: message.to_owned(), close, stops };
+    let rejection =
+        Rejection { kind, code, message: message.to_owned(), close, stops, incident: incident.clone() };
     rejection.response(status(way, kind), body(way, &rejection))
 }
 
