@@ -34,6 +34,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
+use estop_core::printable::escaped_document;
 
 use crate::auth::AuthState;
 use crate::problem::{Kind, Problem};
@@ -73,7 +74,13 @@ type Page = Result<Response, Problem>;
 
 fn render(page: &impl Template) -> Page {
     let html = page.render().map_err(|_| Problem::new(Kind::Internal, "The page could not be made."))?;
-    Ok(Html(html).into_response())
+    Ok(shown(&html))
+}
+
+/// A page as it is sent. Names and texts of agents are escaped as HTML by the templates; what hides in them is shown here, for
+/// every page.
+fn shown(html: &str) -> Response {
+    Html(escaped_document(html).into_owned()).into_response()
 }
 
 /// Makes a page on a thread that may wait for the store.

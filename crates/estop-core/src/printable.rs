@@ -1,4 +1,7 @@
-//! Text from files, made safe to print: a name must not move the cursor, fake a line or turn the reading order round.
+//! Foreign text, made safe to show: a name must not move the cursor, fake a line or turn the reading order round. Whatever shows
+//! names to people (terminal, page, table, log, record) takes one of these.
+
+use std::borrow::Cow;
 
 /// The text on one line, with everything a terminal would obey shown as an escape.
 pub fn escaped(text: &str) -> String {
@@ -17,6 +20,47 @@ pub fn escaped_within(text: &str, chars_max: usize) -> String {
 /// A message of several lines, which stay lines.
 pub fn escaped_lines(text: &str) -> String {
     text.split('\n').map(escaped).collect::<Vec<_>>().join("\n")
+}
+
+/// A document of many lines, such as a page: its lines and tabs stay, everything else that hides is shown.
+pub fn escaped_document(text: &str) -> Cow<'_, str> {
+    let is_shown = |c: char| hides(c) && !matches!(c, '\n' | '\t');
+    if !text.contains(is_shown) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 64);
+    for c in text.chars() {
+        if is_shown(c) { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    Cow::Owned(out)
+}
+
+/// JSON that says the same, with what hides written as `\u202e`: JSON itself asks for no more than control characters to be escaped.
+/// Line ends and tabs between values stay.
+pub fn escaped_json(json: &str) -> Cow<'_, str> {
+    // In valid JSON such characters are only in strings.
+    let is_raw = |c: char| hides(c) && !c.is_ascii_whitespace();
+    if !json.contains(is_raw) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len() + 64);
+    for c in json.chars() {
+        if is_raw(c) {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Whether a text has such characters.
+pub fn is_hiding(text: &str) -> bool {
+    // Names are mostly plain.
+    !text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) && text.contains(hides)
 }
 
 /// Characters that move the cursor, hide, or reorder what is shown.
@@ -41,5 +85,17 @@ mod tests {
         assert_eq!(escaped("grün 字 👍"), "grün 字 👍");
         assert_eq!(escaped_lines("a\n\tb\r"), "a\n\\tb\\r");
         assert_eq!(escaped_within("\u{7}abc", 2), "\\u{7}a…");
+    }
+
+    #[test]
+    fn a_document_keeps_its_lines_and_json_what_it_says() {
+        let page = "<p>\n\ta\u{202e}b\u{0}c 👍</p>";
+        assert_eq!(escaped_document(page), "<p>\n\ta\\u{202e}b\\u{0}c 👍</p>");
+        assert!(matches!(escaped_document("grün\n"), Cow::Borrowed("grün\n")));
+        let value = serde_json::json!({"name": "a\u{202e}b\u{7f}\u{e0041}\n\u{1b}"});
+        let json = escaped_json(&value.to_string()).into_owned() + "\n";
+        assert_eq!(json, "{\"name\":\"a\\u202eb\\u007f\\udb40\\udc41\\n\\u001b\"}\n");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&json).ok(), Some(value), "it says the same");
+        assert!(is_hiding("a\u{200b}") && is_hiding("a\n") && !is_hiding("grün") && !is_hiding("plain"));
     }
 }

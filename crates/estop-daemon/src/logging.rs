@@ -4,12 +4,14 @@
 //! What does not fit into its queue is dropped and counted.
 
 pub(crate) mod events;
+mod json_lines;
 pub(crate) mod requests;
 
 use std::io::IsTerminal;
 
 use anyhow::Context;
 use estop_config::{Log, LogFormat, LogLevel};
+use json_lines::JsonLines;
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -78,7 +80,12 @@ fn json_layer<S>(writer: NonBlocking) -> impl Layer<S>
 where
     S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
 {
-    fmt::layer().json().flatten_event(true).with_current_span(false).with_span_list(false).with_writer(writer)
+    fmt::layer()
+        .json()
+        .flatten_event(true)
+        .with_current_span(false)
+        .with_span_list(false)
+        .with_writer(JsonLines(writer))
 }
 
 fn targets(log: &Log) -> Targets {

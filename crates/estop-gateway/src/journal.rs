@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use estop_core::decision::Decision;
 use estop_core::event::Event;
 use estop_core::ids::Name;
+use estop_core::printable::{escaped, is_hiding};
 use estop_core::system::{SystemDecision, SystemEvent};
 use estop_core::time::Now;
 use estop_journal::{Payload, RecordBody, SYSTEM, State, write_record};
@@ -72,14 +73,20 @@ pub struct Portion {
 /// that somebody put there, and does not belong in a journal.
 const NAME_MAX: usize = 256;
 
-/// A name as it is written down: the queue counts records, so that each must be small.
+/// A name as it is written down: the queue counts records, so that each must be small. What hides in it is shown: names of models
+/// and tools are their clients', and people read them in lists, logs, tables and exports.
 pub(crate) fn short_name(name: &str) -> Name {
-    name[..name.floor_char_boundary(NAME_MAX)].into()
+    let name = &name[..name.floor_char_boundary(NAME_MAX)];
+    if !is_hiding(name) {
+        return name.into();
+    }
+    let shown = escaped(name);
+    shown[..shown.floor_char_boundary(NAME_MAX)].into()
 }
 
 /// The same for a name that is at hand, and mostly short.
 pub(crate) fn shorten(name: &mut Name) {
-    if name.len() > NAME_MAX {
+    if name.len() > NAME_MAX || is_hiding(name) {
         *name = short_name(name);
     }
 }

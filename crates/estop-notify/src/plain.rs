@@ -1,12 +1,7 @@
 //! Foreign text made harmless: one line, of bounded length, without anything a mail header, a terminal or a reader's eye
 //! would obey (A11).
 
-/// Characters that end a line, move a cursor, hide, or turn the reading order round.
-fn hides(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}' | '\u{200b}'..='\u{200f}')
-        || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e007f}')
-}
+use estop_core::printable::hides;
 
 /// The text on one line, cut after `chars_max` characters. What hides becomes a space, and spaces in a row become one.
 pub(crate) fn one_line(text: &str, chars_max: usize) -> String {

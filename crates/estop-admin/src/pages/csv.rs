@@ -1,6 +1,7 @@
 //! Lists as files for spreadsheets: the same rows as on the page, more of them.
 
 use axum::response::{IntoResponse, Response};
+use estop_core::printable::escaped;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 
 /// Rows of a file at most: beyond them the page's filter helps, or `estop journal export`.
@@ -26,11 +27,12 @@ fn line<'v>(text: &mut String, values: impl Iterator<Item = &'v str>) {
             text.push(',');
         }
         text.push('"');
-        // A spreadsheet would compute what begins like a formula, and names come from outside.
-        if value.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        // A spreadsheet would compute what begins like a formula, some also behind a blank or in wide letters; names come from
+        // outside.
+        if value.trim_start().starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']) {
             text.push('\'');
         }
-        text.push_str(&value.replace('"', "\"\""));
+        text.push_str(&escaped(value).replace('"', "\"\""));
         text.push('"');
     }
     text.push_str("\r\n");
@@ -45,5 +47,8 @@ mod tests {
         let mut text = String::new();
         line(&mut text, ["=1+1", "a\"b,c", "-", "plain"].into_iter());
         assert_eq!(text, "\"'=1+1\",\"a\"\"b,c\",\"'-\",\"plain\"\r\n");
+        text.clear();
+        line(&mut text, ["\t=cmd|'/C calc'!A0", "＠SUM(A1)", "a\u{202e}b\r\nc", " +1"].into_iter());
+        assert_eq!(text, "\"'\\t=cmd|'/C calc'!A0\",\"'＠SUM(A1)\",\"a\\u{202e}b\\r\\nc\",\"' +1\"\r\n");
     }
 }

@@ -1,6 +1,7 @@
 //! What every page has: the state, the channels, the button, the way to the other pages.
 
 use estop_core::operator::JournalFailure;
+use estop_core::printable::escaped_within;
 use estop_core::system::button::Latched;
 use estop_core::system::{Channel, KillReason, SystemState};
 use estop_store::{OpenCases, TokenRole};
@@ -63,6 +64,9 @@ pub(super) struct Unlock {
     pub(super) ask: &'static str,
 }
 
+/// Characters of a page's title, which may have the name of a tool in it.
+const TITLE_MAX: usize = 120;
+
 const PAGES: [(&str, &str); 8] = [
     ("/", "Overview"),
     ("/incidents", "Incidents"),
@@ -102,7 +106,7 @@ impl Frame {
         let trouble = app.operator.journal_failure();
         let partly = channels.iter().any(|channel| !channel.open);
         Ok(Frame {
-            title: title.to_owned(),
+            title: escaped_within(title, TITLE_MAX),
             state: State::of(latched.gate.state, partly, trouble.is_some()),
             banner: match trouble.filter(|_| latched.gate.state == SystemState::Running) {
                 Some(trouble) => Some(Banner::of_journal(trouble)),

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::body::to_bytes;
 use axum::extract::Request;
 use axum::middleware::Next;
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::Response;
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 use serde_json::Value;
@@ -38,7 +38,7 @@ pub(crate) async fn for_browsers(request: Request, next: Next) -> Response {
     head.headers.remove(CONTENT_LENGTH);
     head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     let html = page.render().unwrap_or_default();
-    let mut shown = Html(html).into_response();
+    let mut shown = super::shown(&html);
     *shown.status_mut() = head.status;
     *shown.headers_mut() = head.headers;
     shown

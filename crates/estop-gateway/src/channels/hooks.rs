@@ -29,6 +29,7 @@ use crate::engine::Engine;
 use crate::engine::agents::{Agent, AgentInner};
 use crate::engine::last_output::RunLocation;
 use crate::engine::step_log::{Kept, StepHeads, StepKey, StepTime};
+use crate::journal::shorten;
 
 pub(crate) use who::session_run;
 use who::{RunOf, Who};
@@ -214,10 +215,11 @@ impl HookRequest<'_> {
             return verdict::of(&refused, self.hook, self.agent);
         }
         let call = self.judged.hooks.calls(self.judged.told).requested(self.print);
-        let Some(told) = self.print.tool_requested(call) else {
+        let Some(mut told) = self.print.tool_requested(call) else {
             // The reader refuses a payload without a tool: nothing comes here.
             return HookOut::deny("estop refused this: it names no tool.");
         };
+        shorten(&mut told.tool);
         let (agent, conversation, heads) = (self.agent, self.conversation(), self.heads.take());
         let key = StepKey { agent: &agent.name, conversation, id: call.0 };
         let is_kept = heads.is_some();

@@ -275,6 +275,8 @@ fn ev_1_what_only_watched_guards_saw_has_its_steps_too() {
     assert_eq!(incidents["incidents"], json!([]), "nobody was stopped");
     assert_eq!(holding(&house.data().join("journal"), RESULT), [""; 0]);
     estop.end();
+}
+
 #[test]
 fn ev_3_an_1_a_refusal_names_its_incident_and_the_same_one_after_a_restart() {
     let house = House::new(LOOPS);

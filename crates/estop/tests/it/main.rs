@@ -25,6 +25,7 @@ mod edits;
 mod emergency;
 mod emergency_history;
 mod evidence;
+mod hidden_names;
 mod history;
 mod hook_command;
 mod hooks_api;
