@@ -6,6 +6,7 @@
 use estop_core::agent::status::AgentStatus;
 use estop_core::budget::Amount;
 use estop_core::ended::Ended;
+use estop_core::fingerprint::signature::action_in_text;
 use estop_core::ids::Name;
 use estop_core::money::NanoUsd;
 use estop_core::operator::{Excerpt, InFlightStep, IncidentSteps, KeptStep, StepEnd, ToolUse};
@@ -104,7 +105,7 @@ pub(crate) struct StepOut {
     pub(crate) took_ms: Option<u64>,
     /// `ok`, `failed`, `aborted`, `cut`, `refused` or `under_way`.
     pub(crate) end: &'static str,
-    /// Why it counts as repetition: `prompt`, `answer`, `tool call`. Empty = it does not.
+    /// Why it counts as repetition: `prompt`, `answer`, `tool call`, or `action` of an agent that acts in its answers. Empty = it does not.
     pub(crate) counts: Vec<&'static str>,
 }
 
@@ -299,8 +300,8 @@ fn visible(
 /// Which agent did what, how often.
 fn sentence(incident: &Incident, proof: &Value, kept: &IncidentSteps) -> String {
     let agent = escaped(&incident.agent);
-    let Some(tool) = proof["tool"].as_str() else {
-        if let Some(said) = said_again(kept) {
+    let Some(tool) = proof["tool"].as_str().filter(|tool| !tool.is_empty()) else {
+        if let Some(said) = acted_again(kept).or_else(|| said_again(kept)) {
             return format!("{agent} {said}");
         }
         // What would have spared it is among the things to do.
@@ -346,6 +347,18 @@ fn said_again(kept: &IncidentSteps) -> Option<String> {
     Some(format!("was asked the same and answered the same {times} times: “{asked}” – “{answer}”."))
 }
 
+/// The action in text that came again and again, and what came of it.
+fn acted_again(kept: &IncidentSteps) -> Option<String> {
+    let acts = |step: &&KeptStep| step.counts.step && step.did.last().is_some_and(|did| did.tool.is_empty());
+    let times = kept.steps.iter().filter(acts).count();
+    let latest = kept.steps.iter().rev().find(acts).filter(|_| times > 1)?.did.last()?;
+    let (wrote, told) = (latest.args.text.trim(), latest.result.as_ref()?.text.trim());
+    // Its thoughts come first, and differ. Whoever only talks has no action.
+    let (_, action) = action_in_text(wrote)?;
+    let [action, told] = [action, told].map(|text| escaped_within(text, IN_SENTENCE));
+    Some(format!("did “{action}” {times} times in its answers, and was told “{told}” each time."))
+}
+
 /// What closing an incident does not release.
 pub(crate) fn stays_stopped(app: &App, agent: &str) -> Option<String> {
     let standing = app.operator.standing(agent)?;
@@ -370,6 +383,19 @@ fn what_to_do(app: &App, incident: &Incident, proof: &Value) -> Vec<String> {
     steps
 }
 
+impl ToolUseOut {
+    /// How its two texts are introduced to people. Agents that act in their answers have no tools with names: the text is the
+    /// answer, and its result what they were told next.
+    pub(crate) fn labels(&self) -> (String, String) {
+        match (&*self.tool, self.failed) {
+            ("", false) => ("it had answered".to_owned(), "and was told".to_owned()),
+            ("", true) => ("it had answered".to_owned(), "and was told of a failure".to_owned()),
+            (tool, false) => (tool.to_owned(), format!("{tool} returned")),
+            (tool, true) => (tool.to_owned(), format!("{tool} failed with")),
+        }
+    }
+}
+
 impl From<Excerpt> for ExcerptOut {
     fn from(Excerpt { text, of_bytes }: Excerpt) -> ExcerptOut {
         ExcerptOut { text, of_bytes }
@@ -387,7 +413,9 @@ impl From<ToolUse> for ToolUseOut {
 impl From<KeptStep> for StepOut {
     fn from(step: KeptStep) -> StepOut {
         let counts = step.counts;
-        let named = [(counts.prompt, "prompt"), (counts.response, "answer"), (counts.step, "tool call")];
+        let in_text = step.did.last().is_some_and(|did| did.tool.is_empty());
+        let action = if in_text { "action" } else { "tool call" };
+        let named = [(counts.prompt, "prompt"), (counts.response, "answer"), (counts.step, action)];
         StepOut {
             at: moment(step.at),
             request: step.request,

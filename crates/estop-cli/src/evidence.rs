@@ -97,18 +97,26 @@ fn put_step(lines: &mut Vec<String>, step: &Value) {
     };
     put("a person said".to_owned(), &step["asked"]);
     for used in each(&step["did"]) {
-        put(tool(used), &used["args"]);
-        put(if used["failed"] == true { "failed with" } else { "gave" }.to_owned(), &used["result"]);
+        let (did, got) = labels(used);
+        put(did, &used["args"]);
+        put(got, &used["result"]);
     }
     put("the model said".to_owned(), &step["answer"]);
     for call in each(&step["calls"]) {
-        put(format!("the model calls {}", tool(call)), &call["args"]);
+        put(format!("the model calls {}", line(&call["tool"])), &call["args"]);
     }
 }
 
-/// Agents that act in text have no tools with names.
-fn tool(used: &Value) -> String {
-    used["tool"].as_str().filter(|tool| !tool.is_empty()).map_or_else(|| "action".to_owned(), escaped)
+/// How the texts of a tool call are introduced. Agents that act in their answers have no tools with names: the text is the answer,
+/// and its result what they were told next.
+fn labels(used: &Value) -> (String, String) {
+    let failed = used["failed"] == true;
+    match used["tool"].as_str().filter(|tool| !tool.is_empty()) {
+        Some(tool) if failed => (escaped(tool), "failed with".to_owned()),
+        Some(tool) => (escaped(tool), "returned".to_owned()),
+        None if failed => ("it had answered".to_owned(), "and was told of a failure".to_owned()),
+        None => ("it had answered".to_owned(), "and was told".to_owned()),
+    }
 }
 
 fn line(text: &Value) -> String {

@@ -86,7 +86,7 @@ pub fn hook_conversation(run: Option<&str>) -> Hash64 {
 /// The action of an agent that acts in text, with the tool's name if it has one: the element that its answer ends with (the form
 /// that Cline and OpenHands write), else its last code block, else what follows its last `Action:` (the form that ReAct agents write).
 /// Behind a code block an element is a remark.
-pub(crate) fn action_in_text(answer: &str) -> Option<(&str, &str)> {
+pub fn action_in_text(answer: &str) -> Option<(&str, &str)> {
     let element = last_element(answer);
     let before = element.map_or(answer, |(_, call)| &answer[..answer.trim_end().len() - call.len()]);
     if let Some(block) = last_code_block(before) {

@@ -278,6 +278,46 @@ fn ev_1_what_only_watched_guards_saw_has_its_steps_too() {
 }
 
 #[test]
+fn ev_1_a_loop_of_an_agent_that_acts_in_its_answers_reads_like_one() {
+    let house = House::new(LOOPS);
+    let estop = house.start();
+    let mut messages = vec![json!({"role": "user", "content": "Find the key."})];
+    let is_stopped = (0..30).any(|n| {
+        let status = converse(&estop, "react", &messages);
+        let thought = ["Perhaps there.", "Once more.", "It must be there.", "Again."][n % 4];
+        let said = format!("Thought: {thought}\nAction: search[cellar]");
+        messages.push(json!({"role": "assistant", "content": said}));
+        messages.push(json!({"role": "user", "content": "Observation: the cellar is empty."}));
+        status != 200
+    });
+    assert!(is_stopped, "the loop was not stopped");
+    let id = wait_for("an incident with its steps", || {
+        let list = house.estop(&["incidents", "list", "--agent", "react", "--json"]).json();
+        let id = list["incidents"].get(0)?["id"].as_str()?.to_owned();
+        incident(&house, &id)["evidence_stored_at"].is_string().then_some(id)
+    });
+    let shown = incident(&house, &id);
+    let sentence = shown["sentence"].as_str().unwrap();
+    for part in [
+        "react did “search[cellar]” ",
+        "times in its answers, and was told “Observation: the cellar is empty.”",
+    ] {
+        assert!(sentence.contains(part), "{part}: {sentence}");
+    }
+    let last = shown["steps"].as_array().unwrap().last().unwrap();
+    assert!(last["counts"].as_array().unwrap().contains(&json!("action")), "{last}");
+    let printed = house.estop(&["incidents", "show", &id]);
+    for part in ["it had answered: Thought: ", "and was told: Observation: the cellar is empty.", "action)"] {
+        printed.is(0, part);
+    }
+    let (_, page) = house.owner("GET", &format!("/incidents/{id}"), "");
+    for part in ["it had answered", "and was told", ", action"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(!printed.out.contains("tool call") && !page.contains("an action"), "{}\n{page}", printed.out);
+}
+
+#[test]
 fn ev_3_an_1_a_refusal_names_its_incident_and_the_same_one_after_a_restart() {
     let house = House::new(LOOPS);
     let estop = house.start();

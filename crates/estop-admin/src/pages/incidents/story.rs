@@ -1,6 +1,4 @@
-//! What led to an incident, as the page shows it: texts of agents are made harmless here, and escaped by the template.
-
-use estop_core::printable::escaped_lines;
+//! What led to an incident, as the page shows it. Texts of agents are made harmless where every page is.
 
 use crate::evidence::{ExcerptOut, StepOut, Story, ToolUseOut};
 
@@ -82,7 +80,7 @@ impl Shown {
             wasted,
             repeats,
             sentence: story.sentence,
-            task: story.task.map(|task| escaped_lines(&task.text)),
+            task: story.task.map(|task| task.text),
             what_to_do: story.what_to_do,
             steps: story.steps.iter().map(StepRow::of).collect(),
             older: story.older_steps,
@@ -94,7 +92,7 @@ impl Shown {
                 .map(|step| InFlightRow {
                     request: step.request,
                     since: step.since,
-                    model: step.model.map(|model| escaped_lines(&model)).unwrap_or_default(),
+                    model: step.model.unwrap_or_default(),
                     end: if step.was_cut { "estop ended it" } else { "not over by then" },
                 })
                 .collect(),
@@ -117,8 +115,7 @@ impl StepRow {
             (None, "refused") => "tool call, refused".to_owned(),
             (None, _) => "tool call".to_owned(),
         };
-        let model =
-            step.model.as_deref().map(|model| format!(", {}", escaped_lines(model))).unwrap_or_default();
+        let model = step.model.as_deref().map(|model| format!(", {model}")).unwrap_or_default();
         let clock = step.at.get(11..23).unwrap_or_default().to_owned();
         StepRow {
             at: step.at.clone(),
@@ -134,25 +131,19 @@ fn parts(step: &StepOut) -> Vec<Part> {
     let mut parts = Vec::new();
     parts.extend(step.asked.as_ref().map(|asked| part("a person said".to_owned(), asked)));
     for used in &step.did {
-        let tool = named(used);
-        parts.push(part(tool.clone(), &used.args));
-        let result = if used.failed { "failed with" } else { "gave" };
-        parts.extend(used.result.as_ref().map(|text| part(format!("{tool} {result}"), text)));
+        let (did, got) = used.labels();
+        parts.push(part(did, &used.args));
+        parts.extend(used.result.as_ref().map(|text| part(got, text)));
     }
     parts.extend(step.answer.as_ref().map(|answer| part("the model said".to_owned(), answer)));
-    let wants = |used: &ToolUseOut| part(format!("the model calls {}", named(used)), &used.args);
+    let wants = |used: &ToolUseOut| part(format!("the model calls {}", used.tool), &used.args);
     parts.extend(step.calls.iter().map(wants));
     parts
 }
 
-/// Agents that act in text have no tools with names.
-fn named(used: &ToolUseOut) -> String {
-    if used.tool.is_empty() { "an action".to_owned() } else { escaped_lines(&used.tool) }
-}
-
 fn part(label: String, text: &ExcerptOut) -> Part {
     let cut = text.of_bytes.map(|bytes| format!("… of {bytes} bytes")).unwrap_or_default();
-    Part { label, text: escaped_lines(&text.text), cut }
+    Part { label, text: text.text.clone(), cut }
 }
 
 /// Two steps, part by part.
