@@ -121,6 +121,7 @@ fn answer(cycle: u64, random: &mut Random) -> EventKind {
             usd: NanoUsd(62_700_000),
             ..Usage::default()
         },
+        first_byte_ms: Some(900),
     })
 }
 

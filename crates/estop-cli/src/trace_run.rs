@@ -131,7 +131,13 @@ impl Driver<'_> {
         let output_tokens = tokens(exchange.response.text.len());
         let usage = Usage { input_tokens, output_tokens, estimated: true, ..Usage::default() };
         let what = match exchange.ended {
-            Some(ended) => EventKind::ResponseCompleted(ResponseCompleted { request, ended, print, usage }),
+            Some(ended) => EventKind::ResponseCompleted(ResponseCompleted {
+                request,
+                ended,
+                print,
+                usage,
+                first_byte_ms: None,
+            }),
             None => EventKind::StreamAborted(StreamAborted { request, by: AbortedBy::Client, usage }),
         };
         let reason = stop_reason(&self.tell(self.answer_ms, what))?;

@@ -258,6 +258,9 @@ pub struct ResponseCompleted {
     pub print: ResponseFingerprint,
     /// What it used.
     pub usage: Usage,
+    /// How long its first byte took, in milliseconds; `None` = nobody measured it. Nothing is judged by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte_ms: Option<u32>,
 }
 
 /// A streamed answer has used this much so far.

@@ -244,6 +244,7 @@ proptest! {
                     ended: Ended::Ok,
                     print: ResponseFingerprint::default(),
                     usage: used(usage),
+                    first_byte_ms: None,
                 };
                 state.handle(now, &Event::open(EventKind::ResponseCompleted(completed)), &policy);
             }

@@ -183,6 +183,7 @@ mod tests {
             ended: Ended::Ok,
             print: ResponseFingerprint::default(),
             usage: Usage::default(),
+            first_byte_ms: None,
         }))
     }
 

@@ -71,7 +71,7 @@ impl Recorded {
         let text = ResponseText { text: "", calls: if calls { call.to_vec() } else { Vec::new() } };
         let usage = Usage { input_tokens: 10, output_tokens: 1, ..Usage::default() };
         let print = ResponseFingerprint::of(&text);
-        let answer = ResponseCompleted { request, ended: Ended::Ok, print, usage };
+        let answer = ResponseCompleted { request, ended: Ended::Ok, print, usage, first_byte_ms: None };
         self.tell(run, EventKind::ResponseCompleted(answer));
     }
 

@@ -36,6 +36,7 @@ fn any_deed(mind: &mut Mind, rng: &mut Rng) -> Deed {
             ended: any_end(rng),
             print: any_answer(rng),
             usage: any_usage(rng),
+            first_byte_ms: None,
         }),
         7 | 8 => EventKind::StreamProgressed(StreamProgressed {
             request: any_id(rng),

@@ -36,8 +36,13 @@ impl<J: Judge> World<J> {
 
     fn forward(&mut self, at: usize, request: RequestId, plan: Plan) {
         let Plan { answer, ended, usage, took_ms, fate } = plan;
-        let completed =
-            EventKind::ResponseCompleted(ResponseCompleted { request, ended, print: answer, usage });
+        let completed = EventKind::ResponseCompleted(ResponseCompleted {
+            request,
+            ended,
+            print: answer,
+            usage,
+            first_byte_ms: None,
+        });
         match fate {
             Fate::Plain => self.tell(at, took_ms, completed),
             Fate::Streamed { pieces } => {

@@ -49,6 +49,8 @@ struct AgentPage {
     why: Option<String>,
     /// Why its next request is refused, and what a person can do.
     status: Option<String>,
+    /// Since when it is so, where something brought it about.
+    since: Option<EventRow>,
     may_activate: bool,
     may_resume: bool,
     may_pause: bool,
@@ -136,6 +138,11 @@ fn agent(
         status.until.map(|at| format!(" Until {}.", moment(at).replace('T', " "))).unwrap_or_default()
     };
     let status = status.map(|status| format!("{}{}", status.sentence, until(status)));
+    let brought =
+        ["kill_switch", "deactivated", "paused", "budget_refused", "run_tripped", "run_escalated", "refused"];
+    let since =
+        events.iter().find(|found| brought.contains(&&*found.event.event_type)).filter(|_| status.is_some());
+    let since = since.map(|found| EventRow::of(found.clone(), now));
     let last_seen = found.stored.as_ref().and_then(|agent| agent.last_seen_at);
     let threshold = view.policy.loops.threshold_tenths;
     let score = view.score;
@@ -154,6 +161,7 @@ fn agent(
         preset: preset_of(app, &found, view.policy.preset)?,
         why,
         status,
+        since,
         may_activate: matches!(view.standing, Standing::Inactive { .. }),
         may_resume: matches!(view.standing, Standing::Paused { .. }),
         may_pause: matches!(view.standing, Standing::Active),
@@ -176,7 +184,7 @@ fn agent(
         last_seen: last_seen.map_or_else(|| "just now".to_owned(), |at| when(at, now)),
         budgets: budgets(&view),
         runs: view.runs.iter().map(|run| run_row(&view.name, run, &view.policy.limits)).collect(),
-        requests: requests::newest(app, name, None, REQUESTS)?.rows,
+        requests: requests::newest(app, name, REQUESTS)?.rows,
         events: events.into_iter().map(|found| EventRow::of(found, now)).collect(),
         timelines: Timelines::of(app, &view)?,
     })

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Query, State};
-use estop_store::EventFilter;
+use estop_store::{EventFilter, EventKey, StoredEvent};
 use serde::Deserialize;
 
 use super::csv;
 use super::frame::Frame;
 use super::shown::EventRow;
+use super::time_range::{TimeRange, place_of};
 use super::{Page, made};
 use crate::access::Caller;
 use crate::events::{cursor, read_cursor};
@@ -25,6 +26,10 @@ pub(super) struct PageQuery {
     agent: String,
     #[serde(default, rename = "type")]
     kind: String,
+    #[serde(default)]
+    from: String,
+    #[serde(default)]
+    to: String,
     before: Option<String>,
 }
 
@@ -34,6 +39,8 @@ struct JournalPage {
     frame: Frame,
     agent: String,
     kind: String,
+    from: String,
+    to: String,
     events: Vec<EventRow>,
     next: Option<String>,
     /// Where the same is a file.
@@ -47,15 +54,54 @@ impl PageQuery {
         let (agent, event_type) = (app.agent_named(named(&self.agent)), named(&self.kind));
         Ok(EventFilter { agent, event_type, before })
     }
+
+    /// At most so many events, the newest first, and where the next page begins.
+    fn read(
+        &self,
+        app: &App,
+        rows: usize,
+    ) -> Result<(EventFilter, Vec<StoredEvent>, Option<EventKey>), Problem> {
+        let range = TimeRange::read(&self.from, &self.to)?;
+        let filter = self.filter(app)?;
+        let store = app.store_here();
+        let before = match (filter.before, range.to) {
+            (None, Some(to)) => {
+                let newest = |seq| {
+                    let before = Some(EventKey { seq, nth: 0 });
+                    let found = store.events(&EventFilter { before, ..filter.clone() }, 1)?;
+                    Ok(found.first().map(|found| (found.key.seq, found.event.wall)))
+                };
+                Some(EventKey { seq: place_of(to, store.last_seq()?, newest)?, nth: 0 })
+            }
+            (before, _) => before,
+        };
+        let mut events = store.events(&EventFilter { before, ..filter.clone() }, rows)?;
+        let is_full = events.len() == rows;
+        let last = events.last().map(|last| last.key);
+        let has_begun = events.iter().any(|found| range.is_past(found.event.wall));
+        events.retain(|found| !range.is_past(found.event.wall) && !range.is_ahead(found.event.wall));
+        Ok((filter, events, last.filter(|_| is_full && !has_begun)))
+    }
+
+    /// What is searched for, as the query of a link.
+    fn query(&self, filter: &EventFilter) -> String {
+        let text = |text: &Option<estop_core::ids::Name>| plain(text.as_deref().unwrap_or_default());
+        let mut query = format!("agent={}&type={}", text(&filter.agent), text(&filter.event_type));
+        for (key, value) in [("from", &self.from), ("to", &self.to)] {
+            if !value.trim().is_empty() {
+                query.push_str(&format!("&{key}={}", plain(value)));
+            }
+        }
+        query
+    }
 }
 
 /// The same as a file.
 pub(super) async fn csv(State(app): State<App>, Query(asked): Query<PageQuery>) -> Page {
     let here = Arc::clone(&app);
     app.work(move || {
-        let filter = asked.filter(&here)?;
         let now = here.now();
-        let events = here.store_here().events(&filter, csv::ROWS_MAX)?;
+        let (_, events, _) = asked.read(&here, csv::ROWS_MAX)?;
         let rows = events.into_iter().map(|found| {
             let row = EventRow::of(found, now);
             vec![row.at, row.kind, row.agent.unwrap_or_default(), row.text, row.seq.to_string()]
@@ -71,27 +117,17 @@ pub(super) async fn page(
     Query(asked): Query<PageQuery>,
 ) -> Page {
     made(app, move |app| {
-        let filter = asked.filter(app)?;
-        let events = app.store_here().events(&filter, ROWS)?;
-        let next = events.last().filter(|_| events.len() == ROWS).map(|last| {
-            let text = |text: &Option<estop_core::ids::Name>| plain(text.as_deref().unwrap_or_default());
-            format!(
-                "/journal?agent={}&type={}&before={}",
-                text(&filter.agent),
-                text(&filter.event_type),
-                cursor(last.key)
-            )
-        });
+        let (filter, events, next) = asked.read(app, ROWS)?;
+        let query = asked.query(&filter);
+        let next = next.map(|last| format!("/journal?{query}&before={}", cursor(last)));
         let now = app.now();
         Ok::<_, Problem>(JournalPage {
             frame: Frame::of(app, &caller, "/journal", "Journal")?,
             agent: asked.agent,
-            csv: format!(
-                "/journal.csv?agent={}&type={}",
-                plain(filter.agent.as_deref().unwrap_or_default()),
-                plain(filter.event_type.as_deref().unwrap_or_default())
-            ),
+            csv: format!("/journal.csv?{query}"),
             kind: asked.kind,
+            from: asked.from,
+            to: asked.to,
             events: events.into_iter().map(|found| EventRow::of(found, now)).collect(),
             next,
         })
@@ -100,5 +136,5 @@ pub(super) async fn page(
 }
 
 fn plain(text: &str) -> String {
-    text.chars().filter(|c| c.is_ascii_alphanumeric() || "._-".contains(*c)).collect()
+    text.chars().filter(|c| c.is_ascii_alphanumeric() || "._-:".contains(*c)).collect()
 }

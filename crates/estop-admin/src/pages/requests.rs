@@ -18,6 +18,7 @@ use serde_json::Value;
 use super::csv;
 use super::frame::Frame;
 use super::shown::{Badge, grouped, money, when};
+use super::time_range::{TimeRange, place_of};
 use super::{Page, made};
 use crate::access::Caller;
 use crate::agents::row;
@@ -31,12 +32,143 @@ const ROWS: usize = 50;
 const CSV_ROWS: usize = 1000;
 /// After so many records no more are read for a page: an agent that does much else between two requests has fewer on it.
 const ENOUGH: usize = 1000;
+/// The same where only some requests are wanted: the next page goes on from there.
+const ENOUGH_FILTERED: usize = 4000;
 /// Records before the page's first that are looked through for answers to its requests.
 const ANSWERS_WITHIN: u64 = 500;
 
+/// What is asked for: all of it is in the address, for the page and for the file.
 #[derive(Deserialize)]
 pub(super) struct PageQuery {
     before: Option<String>,
+    /// What became of it, in the words of its badge.
+    #[serde(default)]
+    outcome: String,
+    /// Which guard refused it.
+    #[serde(default)]
+    guard: String,
+    /// Of which run.
+    #[serde(default)]
+    run: String,
+    #[serde(default)]
+    from: String,
+    #[serde(default)]
+    to: String,
+    /// What comes first.
+    #[serde(default)]
+    sort: String,
+}
+
+/// The order of the rows that are shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    Newest,
+    Cost,
+    Tokens,
+}
+
+impl Sort {
+    const ALL: [Sort; 3] = [Sort::Newest, Sort::Cost, Sort::Tokens];
+
+    fn name(self) -> &'static str {
+        match self {
+            Sort::Newest => "newest",
+            Sort::Cost => "cost",
+            Sort::Tokens => "tokens",
+        }
+    }
+}
+
+/// What can be asked for, as the badges have it.
+const OUTCOMES: [&str; 8] =
+    ["refused", "answered", "failed", "ended", "left", "broke off", "cut", "let through"];
+
+/// Which requests.
+#[derive(Default)]
+struct Wanted {
+    outcome: Option<&'static str>,
+    guard: Option<Guard>,
+    run: Option<String>,
+    range: TimeRange,
+}
+
+impl Wanted {
+    fn has(&self, row: &RequestRow) -> bool {
+        self.outcome.is_none_or(|outcome| row.badge.text == outcome)
+            && self.guard.is_none_or(|guard| row.guard == Some(guard))
+            && self.run.as_ref().is_none_or(|run| row.run == *run)
+            && !self.range.is_ahead(row.wall)
+    }
+
+    fn is_filtered(&self) -> bool {
+        self.outcome.is_some()
+            || self.guard.is_some()
+            || self.run.is_some()
+            || self.range != TimeRange::default()
+    }
+}
+
+impl PageQuery {
+    fn wanted(&self) -> Result<Wanted, Problem> {
+        let outcome = match &*self.outcome {
+            "" => None,
+            asked => {
+                let known = OUTCOMES.into_iter().find(|known| *known == asked);
+                Some(known.ok_or_else(|| {
+                    Problem::field("outcome", format!("must be one of {}", OUTCOMES.join(", ")))
+                })?)
+            }
+        };
+        let guard = match &*self.guard {
+            "" => None,
+            asked => Some(
+                Guard::named(asked).ok_or_else(|| Problem::field("guard", "must be the name of a guard"))?,
+            ),
+        };
+        let run = Some(self.run.trim()).filter(|run| !run.is_empty());
+        let is_name = |run: &&str| {
+            run.len() <= 64 && run.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+        };
+        if run.is_some_and(|run| !is_name(&run)) {
+            return Err(Problem::field("run", "must be the name of a run"));
+        }
+        Ok(Wanted {
+            outcome,
+            guard,
+            run: run.map(str::to_owned),
+            range: TimeRange::read(&self.from, &self.to)?,
+        })
+    }
+
+    fn sort(&self) -> Result<Sort, Problem> {
+        let asked = Some(&*self.sort).filter(|sort| !sort.is_empty()).unwrap_or(Sort::Newest.name());
+        let known = Sort::ALL.into_iter().find(|sort| sort.name() == asked);
+        known.ok_or_else(|| Problem::field("sort", "must be newest, cost or tokens"))
+    }
+
+    fn before(&self) -> Result<Option<u64>, Problem> {
+        let before = self.before.as_deref().filter(|text| !text.is_empty());
+        let read = |text: &str| {
+            text.parse().map_err(|_| Problem::field("before", "must be the `before` of a page's link"))
+        };
+        before.map(read).transpose()
+    }
+
+    /// The query of a link to the same. Everything in it was read before.
+    fn query(&self) -> String {
+        let mut query = format!("sort={}", self.sort);
+        let asked = [
+            ("outcome", &self.outcome),
+            ("guard", &self.guard),
+            ("run", &self.run),
+            ("from", &self.from),
+            ("to", &self.to),
+        ];
+        for (key, value) in asked.into_iter().filter(|(_, value)| !value.trim().is_empty()) {
+            query.push_str(&format!("&{key}={}", value.trim().replace(' ', "+")));
+        }
+        query
+    }
 }
 
 #[derive(Template)]
@@ -46,6 +178,13 @@ struct RequestsPage {
     agent: String,
     requests: Vec<RequestRow>,
     next: Option<String>,
+    /// Where the same is a file.
+    csv: String,
+    is_filtered: bool,
+    asked: PageQuery,
+    outcomes: [&'static str; OUTCOMES.len()],
+    guards: Vec<&'static str>,
+    sorts: [&'static str; Sort::ALL.len()],
 }
 
 pub(super) async fn page(
@@ -55,27 +194,39 @@ pub(super) async fn page(
     Query(asked): Query<PageQuery>,
 ) -> Page {
     made(app, move |app| {
-        let before = asked.before.as_deref().filter(|text| !text.is_empty()).map(|text| {
-            text.parse().map_err(|_| Problem::field("before", "must be the `before` of a page's link"))
-        });
         let found = row::find(app, &name)?;
-        let Newest { rows, next } = newest(app, found.name(), before.transpose()?, ROWS)?;
+        let wanted = asked.wanted()?;
+        let Newest { mut rows, next } = read(app, found.name(), asked.before()?, ROWS, &wanted)?;
+        sort(&mut rows, asked.sort()?);
+        let query = asked.query();
         Ok(RequestsPage {
             frame: Frame::of(app, &caller, "", &format!("Requests of {}", found.name()))?,
             agent: found.name().to_owned(),
             requests: rows,
-            next: next.map(|seq| format!("/agents/{}/requests?before={seq}", found.name())),
+            next: next.map(|seq| format!("/agents/{}/requests?{query}&before={seq}", found.name())),
+            csv: format!("/agents/{}/requests.csv?{query}", found.name()),
+            is_filtered: wanted.is_filtered(),
+            outcomes: OUTCOMES,
+            guards: Guard::ALL.into_iter().map(Guard::name).collect(),
+            sorts: Sort::ALL.map(Sort::name),
+            asked,
         })
     })
     .await
 }
 
 /// The same as a file.
-pub(super) async fn csv(State(app): State<App>, Path(name): Path<String>) -> Page {
-    let asked = Arc::clone(&app);
+pub(super) async fn csv(
+    State(app): State<App>,
+    Path(name): Path<String>,
+    Query(asked): Query<PageQuery>,
+) -> Page {
+    let here = Arc::clone(&app);
     app.work(move || {
-        let found = row::find(&asked, &name)?;
-        let rows = newest(&asked, found.name(), None, csv::ROWS_MAX.min(CSV_ROWS))?.rows;
+        let found = row::find(&here, &name)?;
+        let (wanted, before) = (asked.wanted()?, asked.before()?);
+        let mut rows = read(&here, found.name(), before, csv::ROWS_MAX.min(CSV_ROWS), &wanted)?.rows;
+        sort(&mut rows, asked.sort()?);
         let heading = ["at", "run", "model", "outcome", "by", "tokens", "cost", "record"];
         let rows = rows.into_iter().map(|row| {
             let outcome = row.badge.text.into_owned();
@@ -100,6 +251,10 @@ pub(super) struct RequestRow {
     pub(super) seq: u64,
     /// Its own page.
     pub(super) href: String,
+    /// Which guard refused it.
+    guard: Option<Guard>,
+    wall: i64,
+    used: Option<Usage>,
 }
 
 /// The newest requests, the newest first, and where the next page begins.
@@ -108,19 +263,61 @@ pub(super) struct Newest {
     pub(super) next: Option<u64>,
 }
 
-/// At most `rows` requests before a record. What cannot be read is left out.
-pub(super) fn newest(app: &App, agent: &str, before: Option<u64>, rows: usize) -> Result<Newest, Problem> {
+/// The dearest first, or those that used most; of equals, and of all others, the newest.
+fn sort(rows: &mut [RequestRow], by: Sort) {
+    let used = |row: &RequestRow| {
+        row.used
+            .map_or((0, 0), |used| (used.usd.0, u64::from(used.input_tokens) + u64::from(used.output_tokens)))
+    };
+    match by {
+        Sort::Newest => {}
+        Sort::Cost => rows.sort_by_key(|row| std::cmp::Reverse(used(row).0)),
+        Sort::Tokens => rows.sort_by_key(|row| std::cmp::Reverse(used(row).1)),
+    }
+}
+
+/// At most `rows` requests, the newest. What cannot be read is left out.
+pub(super) fn newest(app: &App, agent: &str, rows: usize) -> Result<Newest, Problem> {
+    read(app, agent, None, rows, &Wanted::default())
+}
+
+/// At most `rows` requests before a record, of those that are wanted.
+fn read(
+    app: &App,
+    agent: &str,
+    before: Option<u64>,
+    rows: usize,
+    wanted: &Wanted,
+) -> Result<Newest, Problem> {
+    let store = app.store_here();
+    let before = match (before, wanted.range.to) {
+        (None, Some(to)) => {
+            let newest = |seq| {
+                let line = store.records_of(agent, Some(seq), 1)?.into_iter().next();
+                Ok(line
+                    .as_deref()
+                    .and_then(|line| Record::parse(line).ok())
+                    .map(|record| (record.seq, record.now.wall)))
+            };
+            Some(place_of(to, store.last_seq()?, newest)?)
+        }
+        (before, _) => before,
+    };
+    let enough = if wanted.is_filtered() { ENOUGH_FILTERED } else { ENOUGH };
     let mut found = Newest { rows: Vec::new(), next: None };
     let mut answers = BTreeMap::new();
     let mut place = before.map(|seq| seq.saturating_add(ANSWERS_WITHIN));
     // A request and its answer: in a large fleet each is in a block of its own.
     let (mut looked_through, mut read) = (0, 2 * rows.max(1));
-    while looked_through < ENOUGH {
-        let page = app.store_here().records_of(agent, place, read)?;
+    while looked_through < enough {
+        let page = store.records_of(agent, place, read)?;
         let mut oldest = None;
         for record in page.iter().filter_map(|line| Record::parse(line).ok()) {
             let seq = record.seq;
             oldest = Some(seq);
+            if wanted.range.is_past(record.now.wall) {
+                return Ok(found);
+            }
             match record.event.as_ref().map(|event| &event.what) {
                 Some(EventKind::ResponseCompleted(done)) => {
                     answers.insert(done.request, (How::Ended(done.ended), done.usage));
@@ -131,7 +328,8 @@ pub(super) fn newest(app: &App, agent: &str, before: Option<u64>, rows: usize) -
                 Some(EventKind::RequestReceived(request)) => {
                     let answer = answers.remove(&request.request);
                     if before.is_none_or(|before| seq < before) {
-                        found.rows.push(RequestRow::of(&record, request, answer, app.now()));
+                        let row = RequestRow::of(&record, request, answer, app.now());
+                        found.rows.extend(Some(row).filter(|row| wanted.has(row)));
                     }
                 }
                 Some(_) | None => {}
@@ -168,6 +366,7 @@ impl RequestRow {
     ) -> RequestRow {
         let run = record.event.as_ref().and_then(|event| event.run.as_deref());
         let (badge, by) = became(record.decision, answer.map(|(how, _)| how));
+        let guard = refusing(record.decision);
         let used = answer.map(|(_, usage)| usage);
         let about = |usage: Usage| if usage.estimated { "about " } else { "" };
         RequestRow {
@@ -188,6 +387,9 @@ impl RequestRow {
             cost: used.map_or_else(String::new, |used| format!("{}{}", about(used), money(used.usd))),
             seq: record.seq,
             href: format!("/agents/{}/requests/{}", record.agent, record.seq),
+            guard,
+            wall: record.now.wall,
+            used,
         }
     }
 }
@@ -199,6 +401,12 @@ fn refused_by(guard: &str) -> String {
         Some(Guard::Agent) => "because it was stopped or paused".to_owned(),
         _ => format!("by {guard}"),
     }
+}
+
+/// Which guard refuses by this decision.
+fn refusing(decision: &str) -> Option<Guard> {
+    let decision: Value = serde_json::from_str(decision).unwrap_or_default();
+    Guard::named(decision["outcome"]["refuse"]["by"].as_str()?)
 }
 
 fn became(decision: &str, how: Option<How>) -> (Badge, String) {

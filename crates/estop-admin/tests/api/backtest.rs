@@ -77,6 +77,7 @@ impl Recorder {
                 ended: estop_core::event::Ended::Ok,
                 print,
                 usage: Usage::default(),
+                first_byte_ms: Some(120),
             };
             self.tell(agent, run, EventKind::ResponseCompleted(completed));
         }
@@ -407,10 +408,51 @@ async fn ui_1_an_agents_requests_are_listed_with_what_became_of_them() {
     assert!(shown.contains("/agents/a0/requests"));
     let first = plane.get("/agents/a0/requests").await.expect(200).text();
     assert_eq!(rows(&first), 50);
-    let next = first.split("href=\"/agents/a0/requests?").nth(1).unwrap().split('"').next().unwrap();
+    let links =
+        first.split("href=\"/agents/a0/requests?").skip(1).map(|rest| rest.split('"').next().unwrap());
+    let next = links.last().unwrap().replace("&#38;", "&");
     let rest = plane.get(&format!("/agents/a0/requests?{next}")).await.expect(200).text();
     assert_eq!(rows(&rest), 16, "each once: {next}");
     assert!(!rest.contains("no answer yet") && !rest.contains(">Older<"), "{rest}");
     plane.get("/agents/a0/requests?before=x").await.expect(400);
+
+    let csv = async |query: &str| {
+        let file = plane.get(&format!("/agents/a0/requests.csv?{query}")).await.expect(200).text();
+        file.lines().skip(1).map(str::to_owned).collect::<Vec<String>>()
+    };
+    let all = csv("").await;
+    assert_eq!(all.len(), 66);
+    for (query, expected) in [
+        ("outcome=refused", 1),
+        ("guard=loop", 1),
+        ("guard=budget", 0),
+        ("run=good-3", 5),
+        ("outcome=answered&run=one", 5),
+    ] {
+        let page = plane.get(&format!("/agents/a0/requests?{query}")).await.expect(200).text();
+        assert_eq!((rows(&page), csv(query).await.len()), (expected, expected), "{query}");
+    }
+    // Newest first; the rows from the tenth to the thirtieth.
+    let minute = |row: usize| all[row][1..17].to_owned();
+    let range = format!("from={}&to={}", minute(29), minute(9));
+    assert_eq!(csv(&range).await, all[9..30], "{range}");
+    let page = plane.get(&format!("/agents/a0/requests?{range}")).await.expect(200).text();
+    assert_eq!(rows(&page), 21);
+    assert!(csv("to=2001-01-01").await.is_empty() && csv("from=2199-01-01").await.is_empty());
+    let mut by_tokens = csv("sort=tokens").await;
+    by_tokens.sort();
+    let mut sorted = all.clone();
+    sorted.sort();
+    assert_eq!(by_tokens, sorted, "the same rows in another order");
+    for wrong in ["outcome=none", "guard=none", "run=%3Cb%3E", "from=yesterday", "to=%22", "sort=agent"] {
+        plane.get(&format!("/agents/a0/requests?{wrong}")).await.expect(400);
+    }
+
+    // The last of six that asked the same.
+    let number = all[1].rsplit(',').next().unwrap().trim_matches('"');
+    let one = plane.get(&format!("/agents/a0/requests/{number}")).await.expect(200).text();
+    for part in ["after 0.120 s", "The same as", "which was answered", "/agents/a0/requests?run=one"] {
+        assert!(one.contains(part), "{part}: {one}");
+    }
     plane.get("/agents/nobody/requests").await.expect(404);
 }

@@ -351,6 +351,7 @@ fn response(options: &mut Options) -> Result<ResponseCompleted, String> {
         ended,
         print: ResponseFingerprint::of(&ResponseText { text: &text, calls }),
         usage,
+        first_byte_ms: None,
     })
 }
 

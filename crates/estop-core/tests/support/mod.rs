@@ -223,6 +223,7 @@ fn response(random: &mut Random) -> ResponseCompleted {
             calls,
         },
         usage: usage(random),
+        first_byte_ms: None,
     }
 }
 

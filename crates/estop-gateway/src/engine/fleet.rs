@@ -205,6 +205,7 @@ mod tests {
             ended: Default::default(),
             print: Default::default(),
             usage: Usage { usd: NanoUsd(10), ..Usage::default() },
+            first_byte_ms: None,
         }))
     }
 

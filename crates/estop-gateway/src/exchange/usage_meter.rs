@@ -15,7 +15,6 @@ use estop_core::fingerprint::{ResponseFingerprint, ResponseText};
 use estop_core::ids::{Name, RequestId};
 use estop_core::loop_detector::chant::ChantDetector;
 use estop_core::prices::{MODEL_TOKENS_MAX, TokenUse};
-use estop_core::run::report_tool::reported;
 use estop_core::time::Millis;
 use estop_wire::response::{Observed, Observer, UsageIn};
 
@@ -54,6 +53,8 @@ pub(crate) struct UsageMeter {
     began: Millis,
     /// `None` once its answer is over and its result is awaited.
     flight: Option<Arc<InFlightRequest>>,
+    /// When the first byte of its answer came.
+    first_byte: Option<Millis>,
     /// An answer has begun.
     answered: bool,
     failed: bool,
@@ -112,6 +113,7 @@ impl UsageMeter {
             prices,
             streams,
             flight: Some(flight),
+            first_byte: None,
             answered: false,
             failed: false,
             reading: None,
@@ -155,6 +157,7 @@ impl UsageMeter {
             streams: self.streams,
             began: self.began,
             flight: None,
+            first_byte: self.first_byte,
             answered: true,
             failed: false,
             reading: None,
@@ -179,6 +182,9 @@ impl UsageMeter {
 
     /// Reads what passes.
     pub(crate) fn observe(&mut self, bytes: &[u8]) {
+        if self.first_byte.is_none() {
+            self.first_byte = Some(self.engine.clock.mono());
+        }
         if let Some(job) = &mut self.job {
             job.push(bytes);
         }
@@ -276,20 +282,15 @@ impl UsageMeter {
         let print = self.print(said);
         let mut judged = agent.lock_state();
         judged.previous_responses.remember(self.summary, said, &print);
-        let completed = ResponseCompleted { request: self.request, ended, print, usage };
+        let first_byte_ms =
+            self.first_byte.map(|first| u32::try_from(first.since(self.began)).unwrap_or(u32::MAX));
+        let completed = ResponseCompleted { request: self.request, ended, print, usage, first_byte_ms };
         self.engine.apply_locked(
             &agent,
             &mut judged,
             self.run.clone(),
             EventKind::ResponseCompleted(completed),
         );
-    }
-
-    /// Keeps what the agent said last: in a report, or else in its text (CB-6).
-    fn record_output(&self, said: &Observed) {
-        let report = said.calls.iter().find_map(|call| reported(&call.name, &call.args));
-        let text = report.as_deref().unwrap_or(&said.text);
-        self.engine.record_output(&self.agent.name, self.run.as_deref(), text);
     }
 
     fn print(&self, said: &Observed) -> ResponseFingerprint {

@@ -1,20 +1,23 @@
 //! One request as the journal has it: when, of which model, what each guard said, how it ended, what it used.
 
+use std::collections::BTreeMap;
+
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, State};
+use estop_core::ended::Ended;
 use estop_core::event::{EventKind, RequestReceived, Usage};
 use estop_core::guard::Guard;
-use estop_core::ids::RequestId;
-use estop_core::printable::escaped;
+use estop_core::ids::{Name, RequestId};
 use estop_core::time::Millis;
 use estop_journal::Record;
+use estop_store::CaseFilter;
 use serde_json::Value;
 
 use super::super::frame::Frame;
 use super::super::shown::{Badge, money, sentence, when};
 use super::super::{Page, made};
-use super::{How, became};
+use super::{How, became, refusing};
 use crate::access::Caller;
 use crate::agents::row;
 use crate::output::moment;
@@ -35,6 +38,8 @@ struct RequestPage {
     badge: Badge,
     by: String,
     facts: Vec<(&'static str, String)>,
+    /// The page of its run's requests.
+    run: Option<String>,
     verdicts: Vec<Verdict>,
     incident: Option<String>,
     seq: u64,
@@ -51,6 +56,15 @@ struct Answer {
     how: How,
     usage: Usage,
     at: Millis,
+    first_byte_ms: Option<u32>,
+}
+
+/// The same request, asked before.
+struct Earlier {
+    number: u64,
+    seq: u64,
+    ago_ms: u64,
+    became: Option<How>,
 }
 
 pub(in super::super) async fn page(
@@ -69,14 +83,16 @@ pub(in super::super) async fn page(
         let EventKind::RequestReceived(request) = &event.what else { return Err(not_found()) };
         let answer = answer_to(app, &agent, seq, request.request)?;
         let (badge, by) = became(record.decision, answer.as_ref().map(|answer| answer.how));
-        let id = format!("{agent}-{seq}");
-        let incident = app.store_here().incident(&id)?.map(|_| id);
+        let incident = incident_of(app, &agent, &record)?;
+        let earlier = earlier(app, &agent, seq, record.now.mono, request)?;
+        let run = event.run.as_deref().map(|run| format!("/agents/{agent}/requests?run={run}"));
         Ok(RequestPage {
             frame: Frame::of(app, &caller, "", &format!("Request {} of {agent}", request.request.0))?,
             at: moment(record.now.wall),
             when: when(record.now.wall, app.now()),
-            facts: facts(request, event.run.as_deref(), answer.as_ref(), record.now.mono),
+            facts: facts(request, event.run.as_deref(), answer.as_ref(), record.now.mono, earlier.as_ref()),
             verdicts: verdicts(record.decision),
+            run,
             agent,
             badge,
             by,
@@ -101,15 +117,21 @@ fn answer_to(app: &App, agent: &str, seq: u64, request: RequestId) -> Result<Opt
             }
             let ended = match record.event.as_ref().map(|event| &event.what) {
                 Some(EventKind::ResponseCompleted(done)) if done.request == request => {
-                    Some((How::Ended(done.ended), done.usage))
+                    Some((How::Ended(done.ended), done.usage, done.first_byte_ms))
                 }
                 Some(EventKind::StreamAborted(cut)) if cut.request == request => {
-                    Some((How::Cut(cut.by), cut.usage))
+                    Some((How::Cut(cut.by), cut.usage, None))
                 }
                 Some(_) | None => None,
             };
             // The first answer counts, and pages go backwards.
-            latest = ended.map(|(how, usage)| Answer { how, usage, at: record.now.mono }).or(latest);
+            let answer = ended.map(|(how, usage, first_byte_ms)| Answer {
+                how,
+                usage,
+                at: record.now.mono,
+                first_byte_ms,
+            });
+            latest = answer.or(latest);
         }
         if page.len() < READ || oldest == 0 {
             return Ok(latest);
@@ -118,13 +140,74 @@ fn answer_to(app: &App, agent: &str, seq: u64, request: RequestId) -> Result<Opt
     }
 }
 
+/// The incident that it opened, or the one that its agent was stopped by.
+fn incident_of(app: &App, agent: &str, record: &Record<'_>) -> Result<Option<String>, Problem> {
+    let store = app.store_here();
+    let id = format!("{agent}-{}", record.seq);
+    if store.incident(&id)?.is_some() {
+        return Ok(Some(id));
+    }
+    if refusing(record.decision) != Some(Guard::Agent) {
+        return Ok(None);
+    }
+    let before = Some((record.now.wall.saturating_add(1), Name::default()));
+    let of = CaseFilter { agent: Some(agent.into()), before, ..CaseFilter::default() };
+    Ok(store.incidents(&of, 1)?.first().map(|incident| incident.id.to_string()))
+}
+
+/// The newest request before it that asked exactly the same, if it is among the agent's last records: a client tried again.
+fn earlier(
+    app: &App,
+    agent: &str,
+    seq: u64,
+    at: Millis,
+    request: &RequestReceived,
+) -> Result<Option<Earlier>, Problem> {
+    let mut ends = BTreeMap::new();
+    for line in app.store_here().records_of(agent, Some(seq), READ)? {
+        let Ok(record) = Record::parse(&line) else { continue };
+        match record.event.as_ref().map(|event| &event.what) {
+            Some(EventKind::ResponseCompleted(done)) => {
+                ends.insert(done.request, How::Ended(done.ended));
+            }
+            Some(EventKind::StreamAborted(cut)) => {
+                ends.insert(cut.request, How::Cut(cut.by));
+            }
+            Some(EventKind::RequestReceived(before))
+                if before.print == request.print && before.model == request.model =>
+            {
+                let ago_ms = at.since(record.now.mono);
+                let became = ends.remove(&before.request);
+                return Ok(Some(Earlier { number: before.request.0, seq: record.seq, ago_ms, became }));
+            }
+            Some(_) | None => {}
+        }
+    }
+    Ok(None)
+}
+
+impl Earlier {
+    fn words(&self) -> String {
+        let Earlier { number, seq, ago_ms, became } = self;
+        let (seconds, tenths) = (ago_ms / 1_000, ago_ms % 1_000 / 100);
+        let how = match became {
+            Some(How::Ended(Ended::Ok)) => "which was answered",
+            Some(How::Ended(Ended::Failed)) => "which failed: a retry",
+            Some(How::Cut(_)) => "which was broken off: a retry",
+            Some(How::Ended(Ended::Unknown)) | None => "which was not answered by then",
+        };
+        format!("request {number} (record {seq}), {seconds}.{tenths} s before, {how}")
+    }
+}
+
 fn facts(
     request: &RequestReceived,
     run: Option<&str>,
     answer: Option<&Answer>,
     began: Millis,
+    earlier: Option<&Earlier>,
 ) -> Vec<(&'static str, String)> {
-    let tools: Vec<String> = request.print.steps.iter().map(|step| escaped(&step.tool)).collect();
+    let tools: Vec<String> = request.print.steps.iter().map(|step| step.tool.to_string()).collect();
     let tools: Vec<&str> = tools.iter().map(String::as_str).filter(|tool| !tool.is_empty()).collect();
     let kind = match (request.print.continues, request.print.steps.len()) {
         (true, 0) => "goes on with what was asked before".to_owned(),
@@ -133,16 +216,20 @@ fn facts(
     };
     let mut facts = vec![
         ("Number", request.request.0.to_string()),
-        ("Run", run.map_or_else(|| "none named".to_owned(), escaped)),
-        ("Model", request.model.as_deref().map_or_else(|| "not said".to_owned(), escaped)),
+        ("Run", run.map_or_else(|| "none named".to_owned(), str::to_owned)),
+        ("Model", request.model.as_deref().map_or_else(|| "not said".to_owned(), str::to_owned)),
         ("What it is", kind),
     ];
+    facts.extend(earlier.map(|earlier| ("The same as", earlier.words())));
     if !tools.is_empty() {
         facts.push(("Tools used before it", tools.join(", ")));
     }
     if let Some(answer) = answer {
         let took = answer.at.since(began);
         let about = if answer.usage.estimated { "about " } else { "" };
+        if let Some(first) = answer.first_byte_ms {
+            facts.push(("First byte", format!("after {}.{:03} s", first / 1_000, first % 1_000)));
+        }
         facts.push(("Took", format!("{}.{:03} s to the end of its answer", took / 1_000, took % 1_000)));
         let Usage { input_tokens, output_tokens, cache_read_tokens, reasoning_tokens, .. } = answer.usage;
         facts.push((
@@ -170,7 +257,7 @@ fn verdicts(decision: &str) -> Vec<Verdict> {
             _ => return None,
         };
         let seen = &decision["seen"][guard.name()];
-        let saw = if seen.is_null() { String::new() } else { escaped(&sentence(seen)) };
+        let saw = if seen.is_null() { String::new() } else { sentence(seen) };
         Some(Verdict { guard: guard.name(), badge, saw })
     });
     asked.collect()

@@ -1,8 +1,9 @@
-//! What the log of steps is told of an answer (EV-1).
+//! What is kept of an answer: its step (EV-1), and the agent's last words (CB-6).
 
 use estop_core::ended::Ended;
 use estop_core::event::{AbortedBy, Usage};
 use estop_core::operator::StepEnd;
+use estop_core::run::report_tool::reported;
 use estop_wire::response::Observed;
 
 use super::UsageMeter;
@@ -21,6 +22,13 @@ impl UsageMeter {
             AbortedBy::Client | AbortedBy::Upstream => StepEnd::Aborted,
         };
         self.engine.step_log.ended_early(self.step_key(), self.engine.clock.mono(), usage, end);
+    }
+
+    /// Keeps what the agent said last: in a report, or else in its text (CB-6).
+    pub(super) fn record_output(&self, said: &Observed) {
+        let report = said.calls.iter().find_map(|call| reported(&call.name, &call.args));
+        let text = report.as_deref().unwrap_or(&said.text);
+        self.engine.record_output(&self.agent.name, self.run.as_deref(), text);
     }
 
     fn step_key(&self) -> StepKey<'_> {
