@@ -816,6 +816,39 @@ def ui_1_charts_are_drawn_in_both_lights(house, browser, _):
     assert seen[False] != seen[True], seen
 
 
+def ui_1_a_small_chart_says_its_values_to_pointer_and_keyboard(house, browser, _):
+    house.loop()
+    browser.log_in().sees("refused", "#agent-stuck .spark-cell")
+    values = browser.one("#agent-stuck .spark-cell").get_attribute("title")
+    assert re.fullmatch(r"Last hour: \d+ asked, 1 refused, at most .* at \d\d:\d\d UTC.*", values), values
+    for _ in range(60):
+        ActionChains(browser.driver).send_keys(Keys.TAB).perform()
+        if browser.driver.execute_script("return document.activeElement.closest('#agent-stuck .spark-cell') !== null"):
+            break
+    shown = browser.driver.execute_script("return getComputedStyle(document.activeElement, '::after').content")
+    assert values in shown, shown
+    ActionChains(browser.driver).send_keys(Keys.ENTER).perform()
+    until(lambda: browser.path() == "/agents/stuck#over-time", "the agent's charts")
+    browser.sees("As a table", "section:has(#over-time)")
+
+
+def ui_1_events_and_requests_are_searched_by_time(house, browser, _):
+    house.loop()
+    browser.log_in()
+    for path, found in (("/agents/stuck/requests", "by loop"), ("/journal?agent=stuck", "kill switch")):
+        browser.go(path).sees(found)
+        for field, value, expected in (("from", "2199-01-01T00:00", False), ("from", "", True), ("to", "2001-01-01T00:00", False)):
+            browser.driver.execute_script("document.getElementById(arguments[0]).value = arguments[1]", field, value)
+            browser.one("form[role=search] button").click()
+            until(lambda: f"{field}=" in browser.path(), "it is in the address")
+            assert (found in browser.text("#content")) == expected, (path, field, value)
+            assert not expected or value == "" or value in browser.path()
+    browser.go("/agents/stuck/requests?outcome=refused").sees("by loop")
+    assert len(browser.all("td[data-th=Outcome]")) == 1
+    assert "outcome=refused" in browser.one("a[download]").get_attribute("href")
+    assert browser.complaints() == [], browser.complaints()
+
+
 def ui_1_pages_show_before_any_script(house, browser, _):
     house.loop()
     browser.log_in()

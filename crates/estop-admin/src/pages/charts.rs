@@ -14,6 +14,7 @@ use crate::state::App;
 /// How high a sparkline is, in its own units.
 const SPARK_HIGH: u32 = 24;
 const HOUR_MS: i64 = 3_600_000;
+const MINUTE_MS: i64 = 60_000;
 
 /// A line of bars in a table: what an agent asked, a minute each.
 pub(super) struct Spark {
@@ -21,10 +22,13 @@ pub(super) struct Spark {
     pub(super) passed: String,
     pub(super) refused: String,
     pub(super) text: String,
+    /// The same with its highest and its latest minute: for the pointer and the keyboard.
+    pub(super) detail: String,
 }
 
 impl Spark {
-    pub(super) fn of(minutes: &[Slot; MINUTES]) -> Spark {
+    /// `now` is in the last minute.
+    pub(super) fn of(minutes: &[Slot; MINUTES], now: i64) -> Spark {
         let high = minutes.iter().map(|slot| u32::from(slot.passed) + u32::from(slot.refused)).max();
         let high = high.unwrap_or(0).max(1);
         let (mut passed, mut refused) = (String::new(), String::new());
@@ -40,7 +44,29 @@ impl Spark {
             }
         }
         let sum = |of: fn(&Slot) -> u16| minutes.iter().map(|slot| u32::from(of(slot))).sum::<u32>();
-        Spark { passed, refused, text: asked(sum(|slot| slot.passed), sum(|slot| slot.refused)) }
+        let text = asked(sum(|slot| slot.passed), sum(|slot| slot.refused));
+        let detail = format!("{text}{}", spark_detail(minutes, now));
+        Spark { passed, refused, text, detail }
+    }
+}
+
+/// The minute with most requests, and the latest with any.
+fn spark_detail(minutes: &[Slot; MINUTES], now: i64) -> String {
+    let sum = |slot: &Slot| u32::from(slot.passed) + u32::from(slot.refused);
+    // Of equals the latest.
+    let most = minutes.iter().enumerate().max_by_key(|(_, slot)| sum(slot)).filter(|(_, slot)| sum(slot) > 0);
+    let latest = minutes.iter().enumerate().rev().find(|(_, slot)| sum(slot) > 0);
+    let minute = |x: usize| {
+        let back = i64::try_from(MINUTES - 1 - x).unwrap_or(0);
+        minute_of(now - back * MINUTE_MS)
+    };
+    let said = |(x, slot): (usize, &Slot)| {
+        format!("{} at {}", asked(slot.passed.into(), slot.refused.into()), minute(x))
+    };
+    match most.zip(latest) {
+        Some((most, latest)) if most.0 == latest.0 => format!(", at most {}", said(most)),
+        Some((most, latest)) => format!(", at most {}; latest: {}", said(most), said(latest)),
+        None => String::new(),
     }
 }
 

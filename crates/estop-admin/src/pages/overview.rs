@@ -134,7 +134,7 @@ fn overview(app: &App, caller: &Caller, asked: PageQuery) -> Result<Overview, Pr
         hours.read_on(app.store_here(), now)?;
         let rows: Vec<Row> = shown
             .iter()
-            .map(|agent| agent.row(app, Spark::of(&hours.of(agent.name(), now).minutes)))
+            .map(|agent| agent.row(app, Spark::of(&hours.of(agent.name(), now).minutes, now)))
             .collect();
         (rows, hours.since(now, 3_600_000).map(|since| when(since, now)))
     };
