@@ -12,6 +12,7 @@ use estop_core::money::NanoUsd;
 use estop_core::operator::{Excerpt, InFlightStep, IncidentSteps, KeptStep, StepEnd, ToolUse};
 use estop_core::policy::EvidenceMode;
 use estop_core::printable::{escaped, escaped_within};
+use estop_core::system::{SYSTEM, SystemState};
 use estop_store::{EventFilter, EventKey, Evidence, Incident, Store, TokenRole};
 use serde::Serialize;
 use serde_json::Value;
@@ -304,6 +305,9 @@ fn sentence(incident: &Incident, proof: &Value, kept: &IncidentSteps) -> String 
         if let Some(said) = acted_again(kept).or_else(|| said_again(kept)) {
             return format!("{agent} {said}");
         }
+        if &*incident.agent == SYSTEM {
+            return escaped(&incident.summary);
+        }
         // What would have spared it is among the things to do.
         let summary = incident.summary.split(SETTING).next().unwrap_or_default();
         let summary = escaped(summary.trim_end());
@@ -368,6 +372,9 @@ pub(crate) fn stays_stopped(app: &App, agent: &str) -> Option<String> {
 /// What a person can do, the first thing first.
 fn what_to_do(app: &App, incident: &Incident, proof: &Value) -> Vec<String> {
     let mut steps = Vec::new();
+    if &*incident.agent == SYSTEM {
+        return after_the_button(app);
+    }
     if proof["tool"].is_string() {
         steps.push("Look at the steps: is it stuck, or is this its work?".to_owned());
     }
@@ -381,6 +388,34 @@ fn what_to_do(app: &App, incident: &Incident, proof: &Value) -> Vec<String> {
         standing.unwrap_or_else(|| format!("{} may work: close this incident.", escaped(&incident.agent))),
     );
     steps
+}
+
+/// What a person can do about the pressed button.
+fn after_the_button(app: &App) -> Vec<String> {
+    let (gate, commands) = (app.operator.button().gate, &app.place.commands);
+    let (unlock, clear) = (commands.emergency_unlock(), commands.emergency_clear());
+    let look = "Find out why it was pressed, and whether that is over. Until then do nothing: everything stays stopped, also after \
+                a restart.";
+    match gate.state {
+        SystemState::Shutdown => vec![
+            look.to_owned(),
+            format!(
+                "Then unlock, step 1 of 2: {unlock} (agents stay stopped). Step 2 of 2: {clear} (all agents work again)."
+            ),
+        ],
+        SystemState::SafeMode => {
+            vec![format!("Step 1 of 2 is done. When all is well, step 2 of 2: {clear}.")]
+        }
+        SystemState::Running if !gate.shut.is_empty() => {
+            vec![
+                "Find out why the channels were shut, and whether that is over.".to_owned(),
+                format!("Then open them: {clear}."),
+            ]
+        }
+        SystemState::Running | SystemState::Starting => {
+            vec!["It is not pressed any more: resolve this incident.".to_owned()]
+        }
+    }
 }
 
 impl ToolUseOut {

@@ -137,7 +137,15 @@ fn agent(
     let until = |status: &AgentStatus| {
         status.until.map(|at| format!(" Until {}.", moment(at).replace('T', " "))).unwrap_or_default()
     };
-    let status = status.map(|status| format!("{}{}", status.sentence, until(status)));
+    let status = status.map(|status| {
+        let is_outside = status.kind == StatusKind::OutsideHours;
+        let what = if is_outside {
+            " It may work again then; its hours are `allowed_hours` in its policy."
+        } else {
+            ""
+        };
+        format!("{}{}{what}", status.sentence, until(status))
+    });
     let brought =
         ["kill_switch", "deactivated", "paused", "budget_refused", "run_tripped", "run_escalated", "refused"];
     let since =

@@ -205,6 +205,7 @@ pub(super) async fn one(
             story: story::Shown::of(
                 Story::of(app, &incident, kept.as_ref(), caller.role),
                 &moment(incident.opened_at),
+                &*incident.agent == SYSTEM,
             ),
             i: Row::of(&incident, app.now()),
             run: incident.run.map(Into::into),

@@ -3,12 +3,13 @@
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Query, State};
+use estop_core::budget::Amount;
 use estop_store::Escalation;
 
 use super::cases::Lifecycle;
 use super::frame::Frame;
 use super::incidents::{PageQuery, case_badge};
-use super::shown::{Badge, when};
+use super::shown::{Badge, spent, when};
 use super::{Page, made};
 use crate::access::Caller;
 use crate::cases::is_held;
@@ -37,6 +38,9 @@ struct Case {
     badge: Badge,
     lifecycle: Lifecycle,
     summary: Option<String>,
+    /// What its run cost, if that is known.
+    cost: Option<String>,
+    what_to_do: String,
 }
 
 pub(super) async fn page(
@@ -63,8 +67,17 @@ pub(super) async fn page(
 fn shown(app: &App, case: &Escalation) -> Result<Case, Problem> {
     // The run without a name has the id `agent:`.
     let run_id = format!("{}:{}", case.agent, case.run.as_deref().unwrap_or_default());
-    let summary = app.store_here().run(&run_id)?.and_then(|run| run.summary).or_else(|| case.summary.clone());
+    let run = app.store_here().run(&run_id)?;
+    let cost = run.as_ref().map(|run| spent(Amount { usd: run.spent, tokens: run.tokens }));
+    let summary = run.and_then(|run| run.summary).or_else(|| case.summary.clone());
     let is_held = is_held(app, &case.agent, case.run.as_deref());
+    let what_to_do = match is_held {
+        true => format!(
+            "Read its last message. To let it go on with another full allowance: {}. To leave it stopped, resolve this.",
+            app.place.commands.extend(&case.agent, case.run.as_deref())
+        ),
+        false => "Its run is not held any more: resolve this.".to_owned(),
+    };
     let resolve = if is_held { "Resolve (run stays stopped)" } else { "Resolve" };
     let api = format!("/api/escalations/{}", case.id);
     let lifecycle = Lifecycle::of((&case.id, api), case.status, &case.history, resolve, app.now());
@@ -80,5 +93,7 @@ fn shown(app: &App, case: &Escalation) -> Result<Case, Problem> {
         badge: case_badge(case.status),
         lifecycle: Lifecycle { owner: Some(owner), ..lifecycle },
         summary,
+        cost,
+        what_to_do,
     })
 }

@@ -146,13 +146,12 @@ impl Agent {
         if incident::opens(decision) {
             return self.incident();
         }
-        match decision.refused_by()? {
-            Guard::Agent => self.incident(),
-            by => match decision.verdicts.get(by)?.finding {
-                Finding::System(gate) => IncidentId::of_gate(gate),
-                _ => None,
-            },
+        let by = decision.refused_by()?;
+        if by == Guard::Agent {
+            return self.incident();
         }
+        let Finding::System(gate) = decision.verdicts.get(by)?.finding else { return None };
+        IncidentId::of_gate(gate)
     }
 
     /// Locks what its judgement reads. Held for microseconds, never over an await.

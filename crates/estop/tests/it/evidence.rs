@@ -336,5 +336,9 @@ fn ev_3_an_1_a_refusal_names_its_incident_and_the_same_one_after_a_restart() {
     let refused = estop.ask("coder", "Go on.").unwrap().1;
     let pressed = refused.split("incident ").nth(1).unwrap().split(' ').next().unwrap();
     assert!(pressed.starts_with("system-"), "{refused}");
-    house.estop(&["incidents", "show", pressed]).is(0, "Emergency stop of everything");
+    let shown = house.estop(&["incidents", "show", pressed]);
+    for part in ["Emergency stop of everything", "emergency unlock", "emergency clear"] {
+        shown.is(0, part);
+    }
+    assert!(!shown.out.contains("may work") && !shown.out.contains("system was stopped"), "{}", shown.out);
 }

@@ -9,7 +9,7 @@ pub(super) struct Shown {
     pub(super) what_to_do: Vec<String>,
     /// The minute of the stop.
     pub(super) since: String,
-    /// What it cost in all, in one line.
+    /// What it cost in all, in one line; empty = it is no agent's.
     pub(super) costs: String,
     /// Cost and waste, in words.
     pub(super) cost: String,
@@ -57,7 +57,7 @@ pub(super) struct InFlightRow {
 }
 
 impl Shown {
-    pub(super) fn of(story: Story, opened_at: &str) -> Shown {
+    pub(super) fn of(story: Story, opened_at: &str, is_system: bool) -> Shown {
         let repeats = story.repeats().map(|(latest, earlier)| compare(earlier, latest)).unwrap_or_default();
         let wasted = story.wasted.as_ref().map(|wasted| {
             let seconds = wasted.ms / 1_000;
@@ -65,8 +65,15 @@ impl Shown {
             format!("{}{steps} in {seconds} s without anything new", wasted.amount.words())
         });
         let costs = match &story.wasted {
+            Some(_) | None if is_system => String::new(),
             Some(wasted) => format!("Cost {}; {} wasted.", story.cost.words(), wasted.amount.words()),
             None => format!("Cost {}.", story.cost.words()),
+        };
+        let steps = story.steps.len();
+        let cost = if is_system {
+            String::new()
+        } else {
+            format!("{} for the {steps} steps below", story.cost.words())
         };
         let kept = match story.evidence_mode {
             Some("full") => "Kept as they were, secrets included (evidence: full).",
@@ -76,7 +83,7 @@ impl Shown {
         Shown {
             since: format!("{} UTC", opened_at.get(..16).unwrap_or_default().replace('T', " ")),
             costs,
-            cost: format!("{} for the {} steps below", story.cost.words(), story.steps.len()),
+            cost,
             wasted,
             repeats,
             sentence: story.sentence,
