@@ -87,6 +87,7 @@ pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     tool_calls: Family<GuardLabel, Counter>,
     duration: Histogram,
+    first_byte: Histogram,
     tokens: Family<TokenLabels, Counter>,
     cost: Family<AgentLabel, Counter<f64, AtomicU64>>,
     stopped: Family<GuardLabels, Counter>,
@@ -152,6 +153,13 @@ impl Metrics {
             Unit::Seconds,
             duration.clone(),
         );
+        let first_byte = Histogram::new(DURATION_S);
+        registry.register_with_unit(
+            "first_byte",
+            "From the moment a request is sent on to the first byte of its answer",
+            Unit::Seconds,
+            first_byte.clone(),
+        );
         let tokens = Family::default();
         registry.register("tokens", "Tokens used, as providers said or as estimated", tokens.clone());
         let cost = Family::default();
@@ -204,6 +212,7 @@ impl Metrics {
             requests,
             tool_calls,
             duration,
+            first_byte,
             tokens,
             cost,
             stopped,
@@ -242,6 +251,9 @@ impl Metrics {
             .inc();
         if let Some(ms) = ended.duration_ms {
             self.duration.observe(ms as f64 / 1e3);
+        }
+        if let Some(ms) = ended.first_byte_ms {
+            self.first_byte.observe(f64::from(ms) / 1e3);
         }
         if matches!(ended.outcome, RequestOutcome::Refused(_)) {
             return;

@@ -71,6 +71,8 @@ pub(crate) struct EndedRequest<'r> {
     pub(crate) outcome: RequestOutcome,
     /// From its arrival to its last byte.
     pub(crate) duration_ms: Option<u64>,
+    /// From the moment it was sent on to the first byte of its answer.
+    pub(crate) first_byte_ms: Option<u32>,
     pub(crate) usage: Usage,
 }
 
@@ -95,7 +97,7 @@ impl OpenRequests {
         decision: &Decision,
     ) -> Option<EndedRequest<'r>> {
         let run = event.run.as_deref();
-        let (request, outcome, usage) = match &event.what {
+        let (request, outcome, usage, first_byte_ms) = match &event.what {
             EventKind::RequestReceived(received) => {
                 let model = received.model.clone();
                 let Some(guard) = decision.refused_by() else {
@@ -106,14 +108,23 @@ impl OpenRequests {
                 };
                 let (request, outcome) = (received.request, RequestOutcome::Refused(guard));
                 let usage = Usage::default();
-                return Some(EndedRequest { agent, run, request, model, outcome, duration_ms: None, usage });
+                return Some(EndedRequest {
+                    agent,
+                    run,
+                    request,
+                    model,
+                    outcome,
+                    duration_ms: None,
+                    first_byte_ms: None,
+                    usage,
+                });
             }
             EventKind::ResponseCompleted(done) => {
                 let outcome = match done.ended {
                     Ended::Ok | Ended::Unknown => RequestOutcome::Answered,
                     Ended::Failed => RequestOutcome::Failed,
                 };
-                (done.request, outcome, done.usage)
+                (done.request, outcome, done.usage, done.first_byte_ms)
             }
             EventKind::StreamAborted(cut) => {
                 let outcome = match cut.by {
@@ -122,7 +133,7 @@ impl OpenRequests {
                     AbortedBy::Guard => RequestOutcome::CutByGuard,
                     AbortedBy::Kill => RequestOutcome::CutByStop,
                 };
-                (cut.request, outcome, cut.usage)
+                (cut.request, outcome, cut.usage, None)
             }
             EventKind::StreamProgressed(_)
             | EventKind::ChantDetected(_)
@@ -150,7 +161,7 @@ impl OpenRequests {
         let open = self.open.remove(&(Arc::clone(agent), request));
         let duration_ms = open.as_ref().map(|open| now.mono.0.saturating_sub(open.since.mono.0));
         let model = open.and_then(|open| open.model);
-        Some(EndedRequest { agent, run, request, model, outcome, duration_ms, usage })
+        Some(EndedRequest { agent, run, request, model, outcome, duration_ms, first_byte_ms, usage })
     }
 }
 

@@ -251,7 +251,7 @@ pub(super) async fn event(
         let story = Story::of_event(app, &event, kept.as_ref(), caller.role);
         Ok(EventPage {
             frame: Frame::of(app, &caller, "/journal", &story.sentence)?,
-            story: story::Shown::of(story, &at),
+            story: story::Shown::of(story, &at, false),
             seq,
             agent: event.agent.to_string(),
             when: when(event.at, app.now()),

@@ -32,7 +32,7 @@ impl RequestLog {
         if one_in == 0 {
             return;
         }
-        let EndedRequest { agent, run, request, model, outcome, duration_ms, usage } = ended;
+        let EndedRequest { agent, run, request, model, outcome, duration_ms, first_byte_ms, usage } = ended;
         let (request, model, text) = (request.0, model.as_deref(), outcome.text());
         if let Some(guard) = outcome.refused_by() {
             let guard = guard.name();
@@ -47,7 +47,7 @@ impl RequestLog {
         let (tokens_in, tokens_out) = (usage.input_tokens, usage.output_tokens);
         let usd = usage.usd.to_string();
         tracing::info!(
-            target: "requests", agent, run, request, model, outcome = text, duration_ms, tokens_in, tokens_out, usd, "request"
+            target: "requests", agent, run, request, model, outcome = text, duration_ms, first_byte_ms, tokens_in, tokens_out, usd, "request"
         );
     }
 }

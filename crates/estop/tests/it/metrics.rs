@@ -29,6 +29,7 @@ fn ob_2_metrics_count_requests_stops_and_kills() {
     is(r#"estop_in_progress{kind="model_call"}"#, 0.0);
     is("estop_kill_duration_seconds_count", 1.0);
     is("estop_request_duration_seconds_count", 1.0);
+    is("estop_first_byte_seconds_count", 1.0);
     is("estop_journal_works", 1.0);
     assert!(value(&text, r#"estop_tokens_total{agent="coder",direction="output"}"#).unwrap() > 0.0, "{text}");
     assert!(text.ends_with("# EOF\n"), "{text}");
