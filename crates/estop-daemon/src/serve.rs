@@ -239,8 +239,8 @@ fn mode(rules: &Rulebook, commands: &Commands) -> String {
     };
     let loops = policies.resolve(None, None).modes[Guard::Loop];
     let stops = |mode: Mode| mode == Mode::Enforce;
-    let is_other = |name: &Box<str>| stops(rules.resolve(name).modes[Guard::Loop]) != stops(loops);
-    let other: Vec<Box<str>> = rules.named().into_iter().filter(is_other).collect();
+    let is_other = |name: &str| stops(rules.resolve(name).modes[Guard::Loop]) != stops(loops);
+    let other: Vec<Box<str>> = rules.named().into_iter().filter(|name| is_other(name)).collect();
     if !other.is_empty() {
         let agents = agents(&other);
         let which = match preset {

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Query, State};
+use estop_core::agent::status::AgentStatus;
 use estop_core::guard::Guard;
+use estop_core::money::NanoUsd;
 use estop_core::operator::FleetView;
+use estop_core::policy::BudgetPolicy;
 use estop_store::{SpendBy, SpendGroup, SpendQuery, StoreError};
 use serde::Deserialize;
 
@@ -189,12 +192,8 @@ fn forecasts(app: &App, fleet: &FleetView) -> Vec<Forecast> {
         .agents()
         .iter()
         .filter_map(|view| {
-            // A request that no longer fits is refused already, whatever little is left.
-            if view.status.guard == Some(Guard::Budget) {
-                return None;
-            }
             let (spent, budget) = (view.spent_today.usd, &view.policy.budget);
-            let text = forecast(spent, budget, now)?;
+            let text = forecast_of(&view.status, spent, budget, now)?;
             let share = spent.0.saturating_mul(1000) / budget.usd_per_day?.0.max(1);
             Some((share, Forecast { agent: Some(view.name.to_string()), text }))
         })
@@ -203,8 +202,13 @@ fn forecasts(app: &App, fleet: &FleetView) -> Vec<Forecast> {
     all.into_iter().chain(agents.into_iter().map(|(_, forecast)| forecast).take(FORECASTS)).collect()
 }
 
+/// None for an agent whose next request does not fit any more: it is refused already, whatever little is left.
+fn forecast_of(status: &AgentStatus, spent: NanoUsd, budget: &BudgetPolicy, now: i64) -> Option<String> {
+    if status.guard == Some(Guard::Budget) { None } else { forecast(spent, budget, now) }
+}
+
 fn caps(fleet: &FleetView) -> Vec<Meter> {
-    let usd = |label: &str, spent: estop_core::money::NanoUsd, cap: Option<estop_core::money::NanoUsd>| {
+    let usd = |label: &str, spent: NanoUsd, cap: Option<NanoUsd>| {
         let cap = cap?;
         Some(Meter::new(label, format!("{} of {}", money(spent), money(cap)), spent.0, cap.0, 80))
     };
@@ -229,5 +233,21 @@ fn sum(by: SpendBy, SpendGroup { key, sum }: SpendGroup) -> Sum {
         unpriced: grouped(sum.unpriced),
         estimated: grouped(sum.estimated),
         share: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ui_1_nothing_is_foretold_of_a_budget_that_refuses_already() {
+        const NOON: i64 = 12 * 3_600_000;
+        let budget = BudgetPolicy { usd_per_day: Some(NanoUsd(10_000)), ..BudgetPolicy::default() };
+        let said = |guard| {
+            forecast_of(&AgentStatus { guard, ..AgentStatus::active() }, NanoUsd(9_999), &budget, NOON)
+        };
+        assert!(said(None).is_some() && said(Some(Guard::Rate)).is_some());
+        assert_eq!(said(Some(Guard::Budget)), None);
     }
 }
