@@ -81,6 +81,12 @@ class Estop:
         except (OSError, ValueError, http.client.HTTPException):
             return None
 
+    def get(self, path):
+        """What the API answers the owner."""
+        connection = OwnerConnection(self.socket, ANSWER_WITHIN_S)
+        connection.request("GET", path)
+        return json.loads(connection.getresponse().read())
+
     def ask(self, agent, words):
         """The status of a whole answer; None if none came."""
         body = {"model": "gpt-4o-mini", "max_tokens": 50, "messages": [{"role": "user", "content": words}]}
@@ -141,6 +147,9 @@ def check(binary, folder, said, fault):
         wrong.append("the stopped agent works again")
     if again.ask("other", "Hello") != 200:
         wrong.append("a healthy agent is refused")
+    if "panicked" in (folder / "errors.txt").read_text(errors="replace"):
+        wrong.append("a thread panicked")
+    wrong += check_evidence(again, stopped)
     if not again.end():
         wrong.append("it does not end well")
     database = sqlite3.connect(folder / "data" / "estop.db")
@@ -160,6 +169,21 @@ def check(binary, folder, said, fault):
         done = subprocess.run(line, cwd=folder, capture_output=True, text=True)
         if done.returncode != 0:
             wrong.append(f"{line[1]}: {done.stdout[-300:]}{done.stderr[-300:]}")
+    return wrong
+
+
+def check_evidence(again, stopped):
+    """Each incident of an agent has its steps, or says why it has none (EV-1)."""
+    wrong = []
+    listed = again.get("/api/incidents?agent=stuck")
+    if stopped and not listed["incidents"]:
+        wrong.append("the stop has no incident")
+    for incident in listed["incidents"]:
+        shown = again.get(f"/api/incidents/{incident['id']}")
+        if not shown["steps"] and not shown["steps_missing"]:
+            wrong.append(f"incident {incident['id']} has neither steps nor the reason why not")
+        if shown["steps"] and shown["steps"][-1]["end"] != "refused":
+            wrong.append(f"the last step of {incident['id']} is not the one that was refused: {shown['steps'][-1]}")
     return wrong
 
 

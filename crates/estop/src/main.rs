@@ -1,5 +1,6 @@
 //! `estop`: parses the command line, runs the command, turns its end into an exit code.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -188,7 +189,8 @@ fn main() -> ExitCode {
         Command::Detach(args) => detach::main(&args),
     };
     let exit = result.unwrap_or_else(|error| {
-        eprintln!("estop: {}", escaped_lines(&format!("{error:#}")));
+        // Where nobody can be told, the exit code still says it.
+        let _ = writeln!(std::io::stderr(), "estop: {}", escaped_lines(&format!("{error:#}")));
         Exit::of(&error)
     });
     exit.into()
