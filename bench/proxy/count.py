@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Instructions and system calls that a request costs estop: figures that hold on a busy machine, too.
 
-Usage: bench/proxy/count.py [--connections N] [--seconds S] [BINARY]   (needs nginx, wrk, openssl, valgrind and strace)
+Usage: bench/proxy/count.py [--connections N] [--seconds S] [--evidence MODE] [BINARY]   (needs nginx, wrk, openssl, valgrind and strace)
 
 The same load as run.py, on a binary with its symbols: CARGO_PROFILE_RELEASE_STRIP=none cargo build --release. Instructions are of user code alone, by what a thread
 is for; the slow machine that valgrind makes changes batches and wake-ups, so that projector and store cost more here than in
@@ -30,30 +30,17 @@ def instructions(folder, pid, connections, seconds):
     control = lambda *what: subprocess.run(["callgrind_control", *what, str(pid)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     run.wrk("estop", connections, seconds)
     control("-i", "on")
-    run.wrk("estop", connections, seconds)
+    requests = run.wrk("estop", connections, seconds)["requests"]
     control("-i", "off")
     control("-d")
     time.sleep(2)
-    found, requests = collections.Counter(), 0
+    found = collections.Counter()
     for file in folder.glob("callgrind.out.*-*"):
         text = file.read_text()
         total = int(re.search(r"^totals: (\d+)", text, re.M).group(1))
         role = next((role for role, name in ROLES if name in text), "others")
         found[role] += total
-        requests += calls(text, "ResponseFingerprint::of") if role == "data" else 0
     return {role: count / max(requests, 1) for role, count in found.items() if count}
-
-
-def calls(text, name):
-    """How often a function was called."""
-    numbers = set(re.findall(r"^c?fn=(\(\d+\)) [^\n]*" + re.escape(name) + r"$", text, re.M))
-    total, called = 0, None
-    for line in text.splitlines():
-        if line.startswith("cfn="):
-            called = line[4:].split(" ", 1)[0]
-        elif line.startswith("calls=") and called in numbers:
-            total += int(line[6:].split()[0])
-    return total
 
 
 def system_calls(folder, pid, connections, seconds):
@@ -69,8 +56,9 @@ def system_calls(folder, pid, connections, seconds):
     return {name: count for name, count in counts.items() if count >= 0.01 and name not in ("futex", "total")}
 
 
-def measure(binary, folder, prefix, count, warm_up):
+def measure(binary, config, folder, prefix, count, warm_up):
     run.prepare(folder)
+    (folder / "estop.yaml").write_text(config)
     upstream = run.start(["nginx", "-p", str(folder), "-c", str(folder / "upstream.nginx.conf")], folder, "upstream.log")
     command = [*prefix, str(binary), "serve", "--config", "estop.yaml", "--data-dir", "data"]
     estop = run.start(command, folder, "estop.log")
@@ -90,17 +78,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--seconds", type=int, default=6)
+    parser.add_argument("--evidence", choices=("off", "redacted", "full"), default="redacted", help="which steps are kept (docs/evidence.md)")
     parser.add_argument("binary", nargs="?", type=pathlib.Path, default=run.ROOT / "target" / "release" / "estop")
     arguments = parser.parse_args()
     for tool in ("nginx", "wrk", "openssl", "valgrind", "strace"):
         if not shutil.which(tool):
             sys.exit(f"{tool} is missing: apt-get install --yes nginx-light wrk openssl valgrind strace")
+    config = f"{run.CONFIG}policy: {{evidence: {arguments.evidence}}}\n"
     binary, load = arguments.binary.resolve(), (arguments.connections, arguments.seconds)
     valgrind = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes", "--callgrind-out-file=callgrind.out"]
     folders = [pathlib.Path(tempfile.mkdtemp(prefix="estop-count-")) for _ in range(2)]
-    found = measure(binary, folders[0], valgrind, lambda pid: instructions(folders[0], pid, *load), 8)
+    found = measure(binary, config, folders[0], valgrind, lambda pid: instructions(folders[0], pid, *load), 8)
     print("instructions for a request: " + ", ".join(f"{role} {count:,.0f}" for role, count in sorted(found.items())))
-    found = measure(binary, folders[1], [], lambda pid: system_calls(folders[1], pid, *load), 1)
+    found = measure(binary, config, folders[1], [], lambda pid: system_calls(folders[1], pid, *load), 1)
     print("system calls for a request: " + ", ".join(f"{name} {count:.2f}" for name, count in sorted(found.items())))
 
 

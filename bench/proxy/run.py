@@ -66,7 +66,7 @@ def start(command, folder, log):
 
 def wait_for(url):
     request = urllib.request.Request(url, data=b'{"model":"m","messages":[]}', method="POST")
-    for _ in range(100):
+    for _ in range(600):
         try:
             urllib.request.urlopen(request, timeout=2).read()
             return
