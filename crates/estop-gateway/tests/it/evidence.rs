@@ -17,7 +17,7 @@ use estop_wire::protocol::Family;
 use serde_json::{Value, json};
 
 /// A hook of agent `a` in run `r`; whether it was allowed.
-fn hook(house: &House, event: &str, body: Value) -> bool {
+fn hook(house: &House, event: &str, body: &Value) -> bool {
     let mut whole = json!({"agent": "a", "run": "r"});
     whole.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
     let body = whole.to_string();
@@ -28,11 +28,11 @@ fn hook(house: &House, event: &str, body: Value) -> bool {
 }
 
 fn asks(house: &House, tool: &str, call: &str, args: &Value) -> bool {
-    hook(house, "pre-tool-use", json!({"tool": tool, "call": call, "args": args}))
+    hook(house, "pre-tool-use", &json!({"tool": tool, "call": call, "args": args}))
 }
 
 fn ended(house: &House, tool: &str, call: &str, result: &str) -> bool {
-    hook(house, "post-tool-use", json!({"tool": tool, "call": call, "result": result}))
+    hook(house, "post-tool-use", &json!({"tool": tool, "call": call, "result": result}))
 }
 
 /// What is shown of the first stop.
@@ -52,7 +52,7 @@ fn evidence(house: &House) -> IncidentSteps {
     house.engine().step_log.before(&stop, &Masker::new([7; 32])).expect("no steps")
 }
 
-fn set_policy(house: &House, policy: Value) {
+fn set_policy(house: &House, policy: &Value) {
     let rules = json!({ "policy": policy }).to_string();
     let file: PolicyFileIn = serde_json::from_str(&rules).unwrap();
     house.engine().rulebook.replace(file.check(&|_| None).unwrap(), Default::default());
@@ -115,10 +115,10 @@ fn ev_1_the_call_of_a_hook_by_which_an_agent_is_stopped_is_shown_as_refused() {
         let call = format!("c{n}");
         assert!(asks(&house, "shell", &call, &json!({"command": format!("make part-{n}")})));
         let body = json!({"tool": "shell", "call": call, "result": format!("error: {n}"), "failed": true});
-        hook(&house, "post-tool-use", body);
+        hook(&house, "post-tool-use", &body);
     }
     // Its health is gone, and from here on that counts: the next call is the one that stops it.
-    set_policy(&house, json!({"guards": {"health": "enforce"}}));
+    set_policy(&house, &json!({"guards": {"health": "enforce"}}));
     assert!(!asks(&house, "shell", "last", &json!({"command": "make last"})));
     let steps = evidence(&house);
     let last = steps.steps.last().unwrap();
@@ -136,8 +136,8 @@ fn ev_1_switching_evidence_off_forgets_what_is_in_memory() {
         assert!(asks(&house, "weather", &call, &json!({"city": "canary-city"})));
         assert!(ended(&house, "weather", &call, "rain"));
     }
-    set_policy(&house, json!({"kill_switch_enabled": true, "evidence": "off"}));
-    set_policy(&house, json!({"kill_switch_enabled": true}));
+    set_policy(&house, &json!({"kill_switch_enabled": true, "evidence": "off"}));
+    set_policy(&house, &json!({"kill_switch_enabled": true}));
     for n in 3..20 {
         let call = format!("c{n}");
         if asks(&house, "weather", &call, &json!({"city": "Berlin"})) {
@@ -182,7 +182,7 @@ fn ev_1_calls_at_the_gate_before_mcp_servers_are_steps_and_the_one_that_stops_is
     }
     let finished = |record: &Recorded| matches!(record, Recorded::Agent { event, .. } if matches!(event.what, EventKind::ToolFinished(_)));
     assert!(house.find_all(60, finished), "each end is told");
-    set_policy(&house, json!({"guards": {"health": "enforce"}}));
+    set_policy(&house, &json!({"guards": {"health": "enforce"}}));
     assert!(!calls().contains("no disk"), "it is refused");
     let steps = evidence(&house);
     let last = steps.steps.last().unwrap();
