@@ -11,6 +11,7 @@ mod charts;
 mod connect;
 mod csv;
 mod effect;
+mod event_row;
 mod frame;
 mod incidents;
 mod journal;

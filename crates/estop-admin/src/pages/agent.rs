@@ -15,13 +15,12 @@ use estop_store::EventFilter;
 
 use super::charts::Timelines;
 use super::effect;
+use super::event_row::EventRow;
 use super::frame::Frame;
 use super::preset;
 use super::requests::{self, RequestRow};
 use super::rules::Rules;
-use super::shown::{
-    AgentRow, Badge, BudgetAhead, EventRow, Meter, budgets, is_over, limits, run_badge, spent, when,
-};
+use super::shown::{AgentRow, Badge, BudgetAhead, Meter, budgets, is_over, limits, run_badge, spent, when};
 use super::{Page, made};
 use crate::access::Caller;
 use crate::agents::overrides;

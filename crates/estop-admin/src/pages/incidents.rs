@@ -14,8 +14,9 @@ use serde_json::Value;
 
 use super::cases::Lifecycle;
 use super::effect;
+use super::event_row::EventRow;
 use super::frame::Frame;
-use super::shown::{Badge, EventRow, when};
+use super::shown::{Badge, when};
 use super::{Page, made};
 use crate::access::Caller;
 use crate::background::{JobOut, of_incident};

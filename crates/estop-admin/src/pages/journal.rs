@@ -9,8 +9,8 @@ use estop_store::{EventFilter, EventKey, StoredEvent};
 use serde::Deserialize;
 
 use super::csv;
+use super::event_row::EventRow;
 use super::frame::Frame;
-use super::shown::EventRow;
 use super::time_range::{TimeRange, place_of};
 use super::{Page, made};
 use crate::access::Caller;

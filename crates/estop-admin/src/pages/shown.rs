@@ -13,11 +13,9 @@ use estop_core::policy::{BudgetPolicy, Limit, Limits, Mode, Policy};
 use estop_core::run::{RunState, RunView};
 use estop_core::time::date;
 use estop_core::tripwire::activity::ActivityMode;
-use estop_store::StoredEvent;
 use serde_json::Value;
 
-use crate::evidence::WatchedEvent;
-use crate::output::{kept_json, moment};
+use crate::output::moment;
 
 /// A word in a pill.
 pub(super) struct Badge {
@@ -350,32 +348,6 @@ pub(super) fn when(at: i64, now: i64) -> String {
         s @ 60..3600 => format!("{} min ago", s / 60),
         s @ 3600..86_400 => format!("{} h ago", s / 3600),
         _ => moment(at).chars().take(16).map(|c| if c == 'T' { ' ' } else { c }).collect(),
-    }
-}
-
-/// An event in a list.
-pub(super) struct EventRow {
-    pub(super) at: String,
-    pub(super) when: String,
-    pub(super) kind: String,
-    pub(super) agent: Option<String>,
-    pub(super) text: String,
-    pub(super) seq: u64,
-    /// Steps may be kept of it.
-    pub(super) has_steps: bool,
-}
-
-impl EventRow {
-    pub(super) fn of(StoredEvent { key, event }: StoredEvent, now: i64) -> EventRow {
-        EventRow {
-            at: moment(event.wall),
-            when: when(event.wall, now),
-            kind: event.event_type.replace('_', " "),
-            has_steps: WatchedEvent::is_type(&event.event_type),
-            agent: event.agent.map(Into::into),
-            text: sentence(&kept_json(&event.detail)),
-            seq: key.seq,
-        }
     }
 }
 
