@@ -69,7 +69,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Beside the product: they drive it and are never part of it.
     ("estop-sim", &["estop-core", "estop-journal"]),
     ("estop-fake-model", &[]),
-    ("estop-bench", &["estop-core", "estop-journal", "estop-wire", "estop-sim", "estop-store"]),
+    (
+        "estop-bench",
+        &["estop-core", "estop-journal", "estop-wire", "estop-sim", "estop-store", "estop-gateway"],
+    ),
     ("estop-models", &["estop-core"]),
 ];
 
