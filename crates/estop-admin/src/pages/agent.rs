@@ -145,10 +145,11 @@ fn agent(
         };
         format!("{}{}{what}", status.sentence, until(status))
     });
-    let brought =
-        ["kill_switch", "deactivated", "paused", "budget_refused", "run_tripped", "run_escalated", "refused"];
-    let since =
-        events.iter().find(|found| brought.contains(&&*found.event.event_type)).filter(|_| status.is_some());
+    // What stopped it; a refusal where nothing did.
+    let brought = ["kill_switch", "deactivated", "paused", "budget_refused", "run_tripped", "run_escalated"];
+    let newest = |is_one: &dyn Fn(&str) -> bool| events.iter().find(|found| is_one(&found.event.event_type));
+    let since = newest(&|kind| brought.contains(&kind)).or_else(|| newest(&|kind| kind == "refused"));
+    let since = since.filter(|_| status.is_some());
     let since = since.map(|found| EventRow::of(found.clone(), now));
     let last_seen = found.stored.as_ref().and_then(|agent| agent.last_seen_at);
     let threshold = view.policy.loops.threshold_tenths;

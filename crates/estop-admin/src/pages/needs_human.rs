@@ -71,9 +71,14 @@ fn shown(app: &App, case: &Escalation) -> Result<Case, Problem> {
     let cost = run.as_ref().map(|run| spent(Amount { usd: run.spent, tokens: run.tokens }));
     let summary = run.and_then(|run| run.summary).or_else(|| case.summary.clone());
     let is_held = is_held(app, &case.agent, case.run.as_deref());
+    let look = if summary.is_some() {
+        "Read its last message."
+    } else {
+        "It left no last message: look at its requests."
+    };
     let what_to_do = match is_held {
         true => format!(
-            "Read its last message. To let it go on with another full allowance: {}. To leave it stopped, resolve this.",
+            "{look} To let it go on with another full allowance: {}. To leave it stopped, resolve this.",
             app.place.commands.extend(&case.agent, case.run.as_deref())
         ),
         false => "Its run is not held any more: resolve this.".to_owned(),
