@@ -21,7 +21,7 @@ WITH_TOOLS = '"tools":[{'
 PATIENCE_S = 20
 # Whose instructions a client sends is its vendor's business; where it ran is nobody's.
 INSTRUCTIONS = "(the client's instructions)"
-FOLDER = "/home/dev/work"
+FOLDER = "/home/dev/shop"
 
 
 def record_all(chosen, installed, counter, model, estop, folder, out, names):

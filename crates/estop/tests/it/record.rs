@@ -31,7 +31,7 @@ fn house() -> House {
     let house = House::new("");
     let at = house.model.addr();
     let config = format!(
-        "listen: {{data: 127.0.0.1:0, admin: 127.0.0.1:0}}\npolicy: {{guards: {{loop: shadow}}}}\n\
+        "listen: {{data: 127.0.0.1:0, admin: 127.0.0.1:0}}\npolicy: {{guards: {{loop: shadow}}, evidence: off}}\n\
          providers:\n  openai: {{base_url: \"http://{at}\"}}\n  anthropic: {{base_url: \"http://{at}\"}}\n  \
          gemini: {{base_url: \"http://{at}\"}}\n"
     );
