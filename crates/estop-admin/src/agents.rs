@@ -287,10 +287,16 @@ steer!(
     resume, "/api/agents/{id}/resume", AgentCommand::Resume
 );
 
+/// How an agent stands. Whoever judges it may hold its lock, and a kill must not wait behind this on the only thread of the plane.
+async fn view_of(app: &App, name: &Name) -> Result<Option<AgentView>, Problem> {
+    let (asked, agent) = (std::sync::Arc::clone(app), name.clone());
+    at_once(move || Ok(asked.operator.agent(&agent))).await
+}
+
 /// A stop acts first and looks afterwards: nothing slow stands before it.
 async fn steer(app: &App, name: Name, steer: AgentCommand, caller: Caller) -> Answer<AgentCommandOut> {
     let stops = matches!(steer, AgentCommand::Deactivate | AgentCommand::Pause);
-    if !stops || app.operator.agent(&name).is_none() {
+    if !stops || view_of(app, &name).await?.is_none() {
         load(app, name.clone()).await?;
     }
     let answers = matches!(steer, AgentCommand::Activate | AgentCommand::Resume);
@@ -299,8 +305,7 @@ async fn steer(app: &App, name: Name, steer: AgentCommand, caller: Caller) -> An
         true => Some(app.work(move || Ok(cases::unresolved(&asked, &agent))).await?),
         false => None,
     };
-    // Not before a stop: whoever judges the agent may hold its lock.
-    let before = if stops { None } else { app.operator.agent(&name) };
+    let before = if stops { None } else { view_of(app, &name).await? };
     let person = caller.by.clone();
     let (asked, agent, by) = (std::sync::Arc::clone(app), name.clone(), caller.by.clone());
     let view = at_once(move || Ok(asked.operator.steer(&agent, steer, &by)?)).await?;

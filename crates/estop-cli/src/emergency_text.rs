@@ -26,16 +26,28 @@ pub(super) fn state(name: &Value) -> String {
 /// How everything stands; and why nothing passes, if it is not the button.
 pub(super) fn state_of(status: &Value) -> String {
     let state = state(&status["state"]);
-    if status["ending"] == true {
-        return format!("{state}, BUT ENDING: no new connection is taken; answers in progress may end");
-    }
+    // What is broken is said first.
     match status["journalProblem"].as_str() {
         Some(problem) if status["state"] == "running" => format!("{state}, BUT NOTHING PASSES: {problem}"),
         _ => match status["stuckParts"][0]["problem"].as_str() {
             Some(problem) => format!("{state}, BUT STUCK: {problem}"),
-            None => state,
+            None if status["ending"] == true => {
+                format!("{state}, BUT ENDING: no new connection is taken; answers in progress may end")
+            }
+            None => match shut(status).as_slice() {
+                [] => state,
+                [one] => format!("{state}, BUT {one} IS SHUT"),
+                more => format!("{state}, BUT {} ARE SHUT", more.join(" AND ")),
+            },
         },
     }
+}
+
+/// Channels on which nothing passes although the system runs.
+fn shut(status: &Value) -> Vec<&'static str> {
+    let channels = [("llm", "llmEnabled"), ("messaging", "messagingEnabled"), ("tools", "toolsEnabled")];
+    let is_shut = |key: &str| status["state"] == "running" && status[key] == false;
+    channels.into_iter().filter(|(_, key)| is_shut(key)).map(|(name, _)| name).collect()
 }
 
 /// What to add if it is not on the disk.

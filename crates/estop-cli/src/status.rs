@@ -107,7 +107,7 @@ fn loops(status: &Value) -> String {
     let watched = status["agents"]["states"]["watched"].as_u64().unwrap_or(0);
     let now = if watched > 0 { format!("; {watched} would have been stopped") } else { String::new() };
     format!(
-        "agents whose loop guard is off are only watched{now}; to have loops stop one: `estop agents loop-guard NAME --on`"
+        "they stop agents whose loop guard is on; others are only watched{now}; to switch one on: `estop agents loop-guard NAME --on`"
     )
 }
 

@@ -11,7 +11,7 @@ use estop_core::event::{Event, EventKind};
 use estop_core::operator::{Operator, Stopped};
 use estop_core::policy_file::PolicyFile;
 use estop_core::system::proof_test::CANARY;
-use estop_core::system::{SystemEvent, SystemState};
+use estop_core::system::{Channel, SystemEvent, SystemState};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -71,6 +71,11 @@ struct StateLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ChannelLabel {
+    channel: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct KindLabel {
     kind: &'static str,
 }
@@ -80,9 +85,14 @@ struct PartLabel {
     part: String,
 }
 
+const CHANNELS: [(Channel, &str); 3] =
+    [(Channel::Llm, "llm"), (Channel::Tools, "tools"), (Channel::Messaging, "messaging")];
+
 /// What is counted, and what is asked for.
 pub struct Metrics {
     registry: Registry,
+    /// Held by a scrape: gauges are cleared and filled anew.
+    scraping: Mutex<()>,
     names: Mutex<AgentNames>,
     requests: Family<RequestLabels, Counter>,
     tool_calls: Family<GuardLabel, Counter>,
@@ -95,6 +105,7 @@ pub struct Metrics {
     kills: Counter,
     kill: Histogram,
     gate: Family<StateLabel, Gauge>,
+    channels: Family<ChannelLabel, Gauge>,
     epoch: Gauge,
     in_progress: Family<KindLabel, Gauge>,
     agents: Family<StateLabel, Gauge>,
@@ -122,7 +133,6 @@ impl AgentNames {
     }
 }
 
-/// Says nothing of what it counted.
 impl std::fmt::Debug for Metrics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Metrics")
@@ -187,6 +197,8 @@ impl Metrics {
         );
         let gate = Family::default();
         registry.register("gate_state", "1 for the state the emergency stop is in", gate.clone());
+        let channels = Family::default();
+        registry.register("channel_open", "0 if nothing passes on this channel", channels.clone());
         let epoch = Gauge::default();
         registry.register("gate_epoch", "Grows with each kill, unlock and clear", epoch.clone());
         let in_progress = Family::default();
@@ -208,6 +220,7 @@ impl Metrics {
         );
         Metrics {
             registry,
+            scraping: Mutex::default(),
             names: Mutex::default(),
             requests,
             tool_calls,
@@ -220,6 +233,7 @@ impl Metrics {
             kills,
             kill,
             gate,
+            channels,
             epoch,
             in_progress,
             agents,
@@ -297,11 +311,15 @@ impl Metrics {
 
     /// Everything, in Prometheus' text format.
     pub(crate) fn scrape(&self, operator: &dyn Operator, file: &PolicyFile) -> String {
+        let _scraping = self.scraping.lock().unwrap_or_else(PoisonError::into_inner);
         self.configured(file);
         let gate = operator.gate();
         for state in STATES {
             let is_in = i64::from(gate.state == state);
             self.gate.get_or_create(&StateLabel { state: state_name(state) }).set(is_in);
+        }
+        for (channel, name) in CHANNELS {
+            self.channels.get_or_create(&ChannelLabel { channel: name }).set(gate.lets_pass(channel).into());
         }
         self.epoch.set(gate.epoch.try_into().unwrap_or(i64::MAX));
         let work = operator.under_way();

@@ -158,7 +158,11 @@ impl Persistence {
         let known = std::mem::take(&mut recovery.known);
         let mut restored = recovery.restored(data_dir, wall)?;
         restored.fleet = projector.fleet();
-        restored.stopped_at = stopped_at(&*store, &restored)?;
+        // Only refusals name it: a start does not depend on it.
+        restored.stopped_at = stopped_at(&*store, &restored).unwrap_or_else(|error| {
+            tracing::warn!(target: "storage", "refusals of stopped agents do not name their incidents: {error:#}.");
+            Vec::new()
+        });
         let write = move || projector.run();
         let thread = std::thread::Builder::new().name("estop-projector".into()).spawn(write)?;
         let thread = Some(thread);

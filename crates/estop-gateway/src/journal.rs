@@ -157,8 +157,7 @@ impl JournalQueue {
         self.waiting().state.seq
     }
 
-    /// Writes down what happened to an agent and what was decided, and adds it.
-    /// Gives the record's number.
+    /// Writes down what happened to an agent and what was decided, and adds it; returns the record's number.
     pub(crate) fn write(&self, agent: &Arc<str>, now: Now, event: Event, decision: &Arc<Decision>) -> u64 {
         let mut body = BODY.take();
         body.write(agent, now, Payload::Agent(&event), &**decision);

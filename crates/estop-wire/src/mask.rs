@@ -32,6 +32,10 @@ use sha2::{Digest, Sha256};
 
 /// JSON in strings of JSON, and texts in base64, that are looked into: what an agent writes with a tool call is JSON in JSON.
 const JSON_INSIDE_MAX: usize = 3;
+/// Hexadecimal digits of a digest.
+const DIGEST_DIGITS: usize = 12;
+/// No kind of secret has a longer name.
+const KIND_MAX: usize = 16;
 
 /// Masks texts, the same secret always in the same way.
 #[derive(Clone)]
@@ -86,8 +90,18 @@ impl Masker {
     pub fn digest(&self, bytes: &[u8]) -> String {
         estop_core::steps::add(bytes.len());
         let digest = Sha256::new().chain_update(self.key).chain_update(bytes).finalize();
-        digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+        digest.iter().take(DIGEST_DIGITS / 2).map(|byte| format!("{byte:02x}")).collect()
     }
+}
+
+/// Whether a text begins with what stands for a secret, whole: a secret may begin like one.
+fn is_mark(text: &str) -> bool {
+    let Some(rest) = text.as_bytes().strip_prefix(b"[masked:") else { return false };
+    let kind =
+        rest.iter().take(KIND_MAX).take_while(|byte| matches!(byte, b'a'..=b'z' | b'_' | b'-')).count();
+    let Some(rest) = rest[kind..].strip_prefix(b":") else { return false };
+    let digits = rest.iter().take(DIGEST_DIGITS).take_while(|byte| byte.is_ascii_hexdigit()).count();
+    kind > 0 && digits == DIGEST_DIGITS && rest.get(digits) == Some(&b']')
 }
 
 /// A secret, and where it stands.

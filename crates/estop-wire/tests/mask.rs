@@ -323,6 +323,9 @@ fn se_1_masking_of_lines_and_commands_takes_linear_time() {
         "-----END PRIVATE KEY-----",
         "Private-Lines: 2\n",
         "[\"login\",\"-p\",",
+        " \\npassword: |\n [masked:\n",
+        " \\npassword: |\n [masked:key:0123456789ab]\n",
+        " [masked:key:0123456789ab]\n",
     ]);
     let read = |text: &str| drop(masker().text(text));
     assert_eq!(growth(&units, 60, read), Ok(()));

@@ -136,13 +136,17 @@ impl EvidenceWriter {
             return;
         }
         self.again_at = None;
-        for evidence in std::mem::take(&mut self.unsaved) {
+        while let Some(evidence) = self.unsaved.pop_front() {
             let incident = evidence.incident.clone();
             if engine.rulebook.resolve(&evidence.agent).evidence == EvidenceMode::Off {
                 engine.step_log.set_unsaved(&incident, None);
                 continue;
             }
             self.save(store, &engine.step_log, evidence);
+            // Each failure may have waited for a lock, and rows and alerts wait behind it.
+            if self.again_at.is_some() {
+                return;
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use estop_core::budget::Budget;
 use estop_core::ids::Name;
 use estop_core::policy_file::PolicyFile;
+use estop_core::system::proof_test::CANARY;
 use estop_core::time::Millis;
 use estop_gateway::{Engine, Heartbeat, JournalQueue, KeyRing, Queued, Recorded};
 use estop_journal::{Record, SYSTEM, records};
@@ -329,11 +330,15 @@ impl Projector {
                     let told = AgentRecord { agent: &tracked.name, now: *now, event, decision };
                     batch.urgent |= told.is_urgent();
                     self.rows.agent(&mut tracked.rows, *seq, &told, &batch.context, &mut batch.out);
-                    if let Some(ended) = self.open_requests.follow(agent, *now, event, decision) {
-                        self.requests.log(&ended);
-                        self.metrics.request_ended(agent, &ended);
+                    let ended = self.open_requests.follow(agent, *now, event, decision);
+                    if let Some(ended) = &ended {
+                        self.requests.log(ended);
                     }
-                    self.metrics.decided(agent, event, decision);
+                    // The proof test's own agent is counted nowhere.
+                    if **agent != *CANARY {
+                        ended.iter().for_each(|ended| self.metrics.request_ended(agent, ended));
+                        self.metrics.decided(agent, event, decision);
+                    }
                     let stops = &batch.out.incidents[opened..];
                     for incident in stops {
                         batch.evidence.push(EvidenceDue::of(incident, *now, event, decision));

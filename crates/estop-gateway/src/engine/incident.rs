@@ -1,5 +1,5 @@
-//! The incident that a refusal belongs to: whoever is refused finds what happened there. What it says is for people; a model reads
-//! it too, so that no command in it changes anything.
+//! The incident that a refusal belongs to: whoever is refused finds what happened there. A model reads it too, so
+//! that there is no command in it: what a command would show says how the agent is reactivated.
 
 use estop_core::decision::{Decision, Effect};
 use estop_core::system::{GateView, SYSTEM, SystemState};
@@ -29,10 +29,7 @@ impl IncidentId {
 impl std::fmt::Display for IncidentId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let id = &self.0;
-        write!(
-            f,
-            "What happened: incident {id} (`estop incidents show {id}`, or /incidents/{id} on the dashboard)."
-        )
+        write!(f, "What happened: incident {id} (/incidents/{id} on the dashboard).")
     }
 }
 

@@ -212,9 +212,16 @@ fn check(case: &Case, format: &str, agent: &str, text: &str) {
         assert!(text.contains(&wanted.replace("{agent}", agent)), "without {wanted:?}: {place}");
     }
     assert!(text.starts_with("Stopped by estop: ") && text.ends_with('.'), "{place}");
-    for command in
-        ["estop agents", "estop emergency", "estop runs", "estop budgets", "estop policy", "--on", "{agent}"]
-    {
+    for command in [
+        "estop agents",
+        "estop emergency",
+        "estop runs",
+        "estop budgets",
+        "estop policy",
+        "estop incidents",
+        "--on",
+        "{agent}",
+    ] {
         assert!(!text.contains(command), "it names {command}: {place}");
     }
     assert!(!text.contains("  ") && !text.contains(".."), "{place}");
@@ -224,7 +231,7 @@ fn check(case: &Case, format: &str, agent: &str, text: &str) {
             let number =
                 id.strip_prefix(&begins.replace("{agent}", agent)).and_then(|seq| seq.parse::<u64>().ok());
             assert!(number.is_some_and(|number| number > 0), "{id}: {place}");
-            assert!(text.contains(&format!("`estop incidents show {id}`")), "{place}");
+            assert!(text.contains(&format!("/incidents/{id} on the dashboard")), "{place}");
             assert!(text.contains(&format!("/incidents/{id} ")), "{place}");
         }
         None => assert!(!text.contains("incident"), "{place}"),
@@ -344,7 +351,7 @@ fn tl_3_ks_10_mcp_and_relay_say_it_in_their_own_form() {
             "{}: {said}",
             case.name
         );
-        assert_eq!(said.contains("incidents show"), case.incident.is_some(), "{}: {said}", case.name);
+        assert_eq!(said.contains("the dashboard"), case.incident.is_some(), "{}: {said}", case.name);
 
         let reply = post(house.address(), "/relay/support/out/x", "{}");
         assert_eq!(reply.header("x-estop-incident").is_some(), case.incident.is_some(), "{reply:?}");
@@ -378,7 +385,7 @@ fn an_1_ev_3_hooks_name_the_incident_and_so_do_refusals_after_it_until_the_agent
     let id = incident_in(&first).unwrap_or_else(|| panic!("it names no incident: {first}")).to_owned();
     assert!(is_denied && id.starts_with("coder-"), "{first}");
     assert!(
-        first.contains(&format!("`estop incidents show {id}`")) && !first.contains("estop agents"),
+        first.contains(&format!("/incidents/{id} on the dashboard")) && !first.contains("estop agents"),
         "{first}"
     );
     assert_eq!(incident_in(&asked().1), Some(&*id), "the same, however often it asks");

@@ -1,7 +1,7 @@
 //! Secrets on command lines whose option does not say that it takes one: `mysql -pVALUE`, `curl -u user:VALUE`.
 
 use super::scan::{end_of_value, quote_before, quotes, spaces};
-use super::{Found, rules};
+use super::{Found, is_mark, rules};
 
 /// How an option takes its secret.
 #[derive(Clone, Copy)]
@@ -94,7 +94,7 @@ pub(super) fn secret_of_option(text: &str, at: usize, end: usize, options: &[Tak
             Takes::Attached | Takes::Word => ("value", value),
             Takes::UserAndWord => ("user", value.split_once([':', '%'])?.1),
         };
-        let is_secret = rules::is_option_value(secret) && !value.starts_with("[masked:");
+        let is_secret = rules::is_option_value(secret) && !is_mark(value);
         is_secret.then_some(Found { kind, from, to })
     })
 }

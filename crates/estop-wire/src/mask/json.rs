@@ -6,7 +6,7 @@ use estop_core::steps;
 
 use super::commands::{TakesSecret, options_of, secret_of_option, takes_next};
 use super::rules::{is_no_secret, is_secret_name};
-use super::{Masked, Masker, scan};
+use super::{Masked, Masker, is_mark, scan};
 
 /// Masks JSON, or what begins like it.
 pub(super) fn mask<'t>(masker: &Masker, text: &'t str, level: usize) -> Cow<'t, str> {
@@ -19,7 +19,7 @@ pub(super) fn mask<'t>(masker: &Masker, text: &'t str, level: usize) -> Cow<'t, 
             let literal = &text[at..end];
             let said = decode(literal);
             let is_name = follows_colon(bytes, end);
-            let is_value = !is_name && !is_no_secret(&said) && !said.starts_with("[masked:");
+            let is_value = !is_name && !is_no_secret(&said) && !is_mark(&said);
             let of_list = if is_name { None } else { listed.secret_in(&said) };
             let mark = match of_list {
                 _ if is_value && name == Name::Secret => Some(masker.mark("value", &said)),

@@ -2,6 +2,8 @@
 
 use estop_core::steps;
 
+use super::is_mark;
+
 /// How far a line is looked at before a name.
 const BEFORE_MAX: usize = 160;
 /// The longest field of a line of `.pgpass`.
@@ -85,7 +87,7 @@ pub(super) fn value_below(text: &str, at: usize, from: usize) -> Option<(usize, 
         if !is_block && !is_one_word(line) {
             break;
         }
-        if !is_blank {
+        if !is_blank && (found.is_some() || !is_mark(line.trim_start_matches("- "))) {
             let (from, _) = found.unwrap_or((start, end));
             found = Some((from, end));
         }
@@ -95,7 +97,7 @@ pub(super) fn value_below(text: &str, at: usize, from: usize) -> Option<(usize, 
         }
         at = end + newline;
     }
-    found.filter(|(from, to)| !text[*from..*to].starts_with("[masked:"))
+    found
 }
 
 /// `swordfish9`, `- "swordfish9"`; not `host: a` or prose.
@@ -129,7 +131,7 @@ pub(super) fn pgpass(text: &str, at: usize) -> Option<(usize, usize)> {
     let len = rest.take_while(|byte| !byte.is_ascii_whitespace() && !b":\"'`\\".contains(byte)).count();
     let to = from + len;
     let is_whole = bytes.get(to).is_none_or(|byte| b"\r\n\\\"'`".contains(byte));
-    (len > 0 && is_whole && !text.get(from..to)?.starts_with("[masked:")).then_some((from, to))
+    (len > 0 && is_whole && !is_mark(text.get(from..to)?)).then_some((from, to))
 }
 
 fn is_in_field(byte: u8) -> bool {

@@ -1,5 +1,7 @@
 //! What secrets look like, and what names they have.
 
+use super::is_mark;
+
 /// How keys and tokens begin that say whose they are. What follows has at least [`REST_MIN`] characters and looks random.
 const PREFIXES: &[&str] = &[
     "sk-",
@@ -210,7 +212,7 @@ pub(super) fn is_option_value(value: &str) -> bool {
     let is_variable = value.strip_prefix('$').is_some_and(|name| {
         name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_{}()".contains(&byte))
     });
-    let is_other = value.is_empty() || value.starts_with('-') || value.starts_with("[masked:");
+    let is_other = value.is_empty() || value.starts_with('-') || is_mark(value);
     !(is_other || is_ports || is_variable || matches!(value, "http" | "https" | "ssh"))
 }
 

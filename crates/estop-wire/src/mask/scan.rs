@@ -12,7 +12,7 @@ use super::rules::{
     is_secret_name, is_signature, is_signature_name,
 };
 use super::view::View;
-use super::{Found, Masked, Masker, shapes};
+use super::{Found, Masked, Masker, is_mark, shapes};
 
 /// Spaces and quotes that may stand around a separator.
 const AROUND_MAX: usize = 16;
@@ -213,7 +213,7 @@ fn said_after(text: &str, word: &str, end: usize) -> Option<Found> {
     let is_mixed = value.bytes().any(|byte| byte.is_ascii_digit())
         && value.bytes().any(|byte| byte.is_ascii_alphabetic())
         && value.len() >= 8;
-    (is_mixed && !value.starts_with("[masked:")).then_some(Found { kind: "value", from, to })
+    (is_mixed && !is_mark(value)).then_some(Found { kind: "value", from, to })
 }
 
 /// Where a key or a JWT begins in a word, at a border.
@@ -263,11 +263,7 @@ fn user_of_url(text: &str, end: usize) -> Option<Found> {
     let to = run(text.as_bytes(), from, |byte| !ends(byte));
     let authority = rest.get(..to - from)?;
     let at_sign = authority.rfind('@')?;
-    (at_sign > 0 && !authority.starts_with("[masked:")).then_some(Found {
-        kind: "user",
-        from,
-        to: from + at_sign,
-    })
+    (at_sign > 0 && !is_mark(authority)).then_some(Found { kind: "user", from, to: from + at_sign })
 }
 
 /// `KEY=value`, `"password": "value"`, `--token value`: the value.
@@ -285,7 +281,7 @@ fn assigned(text: &str, at: usize, end: usize, name: &str) -> Option<Found> {
     let is_compared = text[end..from].contains("==") && !text[..from].ends_with(['"', '\'']);
     let is_skipped = !is_secret && !is_of_signature && (separator != b'=' || is_path(rest));
     // What is kept must be short, or be known by its beginning: it is looked at again.
-    if is_skipped || is_compared || rest.starts_with("[masked:") {
+    if is_skipped || is_compared || is_mark(rest) {
         return None;
     }
     if is_secret

@@ -322,7 +322,7 @@ fn ev_3_an_1_a_refusal_names_its_incident_and_the_same_one_after_a_restart() {
     let house = House::new(LOOPS);
     let estop = house.start();
     let id = stopped(&house, &estop, "coder");
-    let says = format!("incident {id} (`estop incidents show {id}`, or /incidents/{id} on the dashboard)");
+    let says = format!("incident {id} (/incidents/{id} on the dashboard)");
     let refused = estop.ask("coder", "Go on.").unwrap().1;
     assert!(refused.contains(&says), "{refused}");
     house.estop(&["incidents", "show", &id]).is(0, "coder called get_weather(");

@@ -26,6 +26,7 @@ fn ob_2_metrics_count_requests_stops_and_kills() {
     is(r#"estop_requests_total{agent="coder",outcome="refused",guard="agent"}"#, 1.0);
     is(r#"estop_gate_state{state="shutdown"}"#, 1.0);
     is(r#"estop_gate_state{state="running"}"#, 0.0);
+    is(r#"estop_channel_open{channel="llm"}"#, 0.0);
     is(r#"estop_in_progress{kind="model_call"}"#, 0.0);
     is("estop_kill_duration_seconds_count", 1.0);
     is("estop_request_duration_seconds_count", 1.0);
