@@ -105,6 +105,15 @@ VQQDExlCYWx0aW1vcmUgQ3liZXJUcnVzdCBSb290MB4XDTAwMDUxMjE4NDYwMFoX
 see https://example.com/a?b=c#d and ./src/key.rs:12
 if token == None: return
 test result: ok. 12 passed; 0 failed
+name: build
+value: 17
+- name: DB_HOST
+  value: db.internal
+["cargo","test","--max-tokens","4096","-p","estop-core"]
+["docker","login","--password-stdin","registry.example"]
+{"passwords": [], "secrets": []}
+ordered by 'name', stopped by 'x'
+the password field stays empty
 "#;
 
 #[test]

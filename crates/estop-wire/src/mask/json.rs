@@ -136,7 +136,8 @@ impl Listed {
         }
         let program = said.rsplit('/').next().unwrap_or(said);
         self.options = options_of(program).or(self.options);
-        self.is_of_option = self.options.is_some_and(|options| takes_next(said, options));
+        self.is_of_option = self.options.is_some_and(|options| takes_next(said, options))
+            || said.starts_with('-') && is_secret_name(said.trim_start_matches('-'));
         if was_of_option || is_line_of_key { Some(0) } else { attached.map(|found| found.from) }
     }
 }

@@ -39,11 +39,13 @@ struct Scan<'a, 't> {
     base64: Base64,
     /// The command whose options are read.
     options: Option<&'static [TakesSecret]>,
+    /// A secret's name was given as `name: DB_PASSWORD`: its value comes as `value: …`.
+    is_named: bool,
 }
 
 impl<'a, 't> Scan<'a, 't> {
     fn new(masker: &'a Masker, text: &'t str, level: usize) -> Scan<'a, 't> {
-        Scan { masker, text, level, base64: Base64::default(), options: None }
+        Scan { masker, text, level, base64: Base64::default(), options: None, is_named: false }
     }
 
     fn masked(self) -> Cow<'t, str> {
@@ -102,6 +104,7 @@ impl<'a, 't> Scan<'a, 't> {
             .or_else(|| self.base64.look(self.masker, text, (at, end), self.level))
             .or_else(|| shapes::find(text, at))
             .or_else(|| self.of_command(at, end))
+            .or_else(|| self.of_pair(at, end))
             .or_else(|| look(text, at, end))
     }
 
@@ -115,6 +118,22 @@ impl<'a, 't> Scan<'a, 't> {
         // What `sshpass` starts has options of its own.
         self.options = None;
         Some(found)
+    }
+}
+
+impl Scan<'_, '_> {
+    /// `name: DB_PASSWORD` and `value: …` below or beside it, as Kubernetes and others write variables.
+    fn of_pair(&mut self, at: usize, end: usize) -> Option<Found> {
+        let word = &self.text[at..end];
+        if !matches!(word, "name" | "key" | "value") {
+            return None;
+        }
+        let (from, _) = value_after(self.text.as_bytes(), end, false, false)?;
+        let to = end_of_value(self.text, from, quote_before(self.text, from));
+        let value = self.text.get(from..to)?;
+        let was_named = std::mem::replace(&mut self.is_named, word != "value" && is_secret_name(value));
+        let is_secret = was_named && word == "value" && !is_no_secret(value) && !is_mark(value);
+        is_secret.then_some(Found { kind: "value", from, to })
     }
 }
 
@@ -202,10 +221,23 @@ fn webhook(text: &str, host: &str, end: usize) -> Option<Found> {
     (to > from).then_some(Found { kind: "webhook", from, to })
 }
 
-/// `login me password x7Kq` of netrc files.
+/// `login me password x7Kq` of netrc files, `PASSWORD 'x'` and `IDENTIFIED BY 'x'` of SQL.
 fn said_after(text: &str, word: &str, end: usize) -> Option<Found> {
     let from = end + spaces(&text.as_bytes()[end..]);
-    if word != "password" || from == end {
+    let before = text[..end - word.len()].trim_end_matches(' ');
+    let is_identified = word.eq_ignore_ascii_case("by") && {
+        let from = before.len().saturating_sub("identified".len());
+        before.get(from..).is_some_and(|before| before.eq_ignore_ascii_case("identified"))
+    };
+    if !is_identified && !word.eq_ignore_ascii_case("password") || from == end {
+        return None;
+    }
+    if text[from..].starts_with('\'') {
+        let to = end_of_value(text, from + 1, Some(b'\''));
+        let value = text.get(from + 1..to)?;
+        return (!value.is_empty() && !is_mark(value)).then_some(Found { kind: "value", from: from + 1, to });
+    }
+    if word != "password" {
         return None;
     }
     let to = end_of_value(text, from, None);
@@ -305,9 +337,12 @@ fn assigned(text: &str, at: usize, end: usize, name: &str) -> Option<Found> {
     let to = run(text.as_bytes(), from, |byte| !ends(byte));
     // Inside a quoted text a quote is written with a backslash before it.
     let value = text.get(from..to)?.trim_end_matches('\\');
-    // A list, whose values come, or the first word of a private key.
-    if value == "[" || value.contains(BEGIN) {
+    // The first word of a private key.
+    if value.contains(BEGIN) {
         return None;
+    }
+    if value == "[" {
+        return list(text, from + 1);
     }
     let to = from + value.len();
     let is_kept = if is_secret {
@@ -318,6 +353,13 @@ fn assigned(text: &str, at: usize, end: usize, name: &str) -> Option<Found> {
         is_plain_value(value)
     };
     (!is_kept).then_some(Found { kind: "value", from, to })
+}
+
+/// The values of a list under a secret's name, up to its end.
+fn list(text: &str, from: usize) -> Option<Found> {
+    let to = run(text.as_bytes(), from, |byte| !matches!(byte, b']' | b'\n'));
+    let is_of_texts = text.get(from..to)?.trim_start_matches(['\\', ' ']).starts_with(['"', '\'']);
+    is_of_texts.then_some(Found { kind: "value", from, to })
 }
 
 /// `max_tokens: 4096` is no secret, `pin: 4096` is one.
