@@ -44,7 +44,7 @@ fn with_command(arguments: Value, command: &str) -> Value {
         Value::Object(fields) => {
             fields.into_iter().map(|(name, value)| (name, with_command(value, command))).collect()
         }
-        other => other,
+        Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null => arguments,
     }
 }
 

@@ -291,7 +291,19 @@ impl Metrics {
             let (family, guard) = match effect {
                 Effect::Deactivated { cause } | Effect::Paused { cause } => (&self.stopped, cause.guard()),
                 Effect::WouldHaveStopped { guard } => (&self.watched, *guard),
-                _ => continue,
+                Effect::AbortInFlight
+                | Effect::HealthFell(_)
+                | Effect::LoopEvidence(_)
+                | Effect::Nudged { .. }
+                | Effect::NudgeEnded { .. }
+                | Effect::RunTripped { .. }
+                | Effect::RunEscalated { .. }
+                | Effect::CutStream { .. }
+                | Effect::BudgetWarned(_)
+                | Effect::BudgetRefused(_)
+                | Effect::ReservationExpired { .. }
+                | Effect::PressButton
+                | Effect::SnoozeEnded { .. } => continue,
             };
             family.get_or_create(&GuardLabels { agent: self.label(agent), guard: guard.name() }).inc();
         }

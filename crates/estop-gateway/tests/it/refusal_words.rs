@@ -143,7 +143,7 @@ const CASES: [Case; 11] = [
         before: |house, agent| {
             let chat = &DIALECTS[0];
             (0..6).for_each(|_| {
-                drop(post(house.address(), &chat.path(agent, false), &chat.body("hello", false)))
+                drop(post(house.address(), &chat.path(agent, false), &chat.body("hello", false)));
             });
         },
         says: &["max conversation turns"],
