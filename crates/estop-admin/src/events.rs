@@ -9,6 +9,7 @@ use estop_store::{EVENT_TYPES, EventFilter, EventKey, StoredEvent};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -24,6 +25,12 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::default().routes(routes!(list)).routes(routes!(steps, delete_steps))
 }
 
+/// The types there are, in the document.
+fn event_type() -> Object {
+    let names = EVENT_TYPES.iter().copied();
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names)).build()
+}
+
 /// Which events.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -34,7 +41,7 @@ struct Filter {
     agent: Option<Name>,
     /// Of this type, as `kill_switch`.
     #[serde(rename = "type")]
-    #[param(rename = "type", value_type = Option<String>)]
+    #[param(rename = "type", required = false, schema_with = event_type)]
     event_type: Option<Name>,
     /// The `next` of the page before, or a record's number.
     #[param(pattern = "^[0-9]{1,15}([.][0-9]{1,6})?$")]
