@@ -30,6 +30,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Print the JSON schema of the file, for editors
+    Schema,
 }
 
 #[derive(Debug, clap::Args)]
@@ -53,6 +55,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     match &args.command {
         Command::Check(file) => check(file),
         Command::Show { file, json } => show(file, *json),
+        Command::Schema => say_json(&estop_config::schema()),
     }?;
     Ok(Exit::Fine)
 }

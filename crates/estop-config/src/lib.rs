@@ -35,6 +35,8 @@ mod relays;
 mod retention;
 mod triggers;
 
+mod schema;
+
 mod shape;
 mod values;
 
@@ -92,6 +94,7 @@ pub use problem::{Problem, Spot};
 pub use providers::{AuthStyle, Protocol, Provider};
 pub use relays::{Relay, RelayKind};
 pub use retention::Retention;
+pub use schema::schema;
 pub use secret_variables::{SecretVariables, is_own_secret};
 pub use serve::{ServeConfig, TlsFiles, UnknownAgents};
 pub use shape::OnStuckWorker;

@@ -25,7 +25,7 @@ mod values;
 pub use check::{PolicyError, PolicyProblem};
 pub use guards::GuardsIn;
 pub use overrides::{PolicyOrigin, PolicyOverrides};
-pub use rules::{PolicyIn, in_file_shape, rules_schema};
+pub use rules::{PolicyIn, in_file_shape, rules_schema, sections_schema};
 pub use shape::{
     AllowedHoursIn, BudgetIn, CircuitBreakersIn, FleetBudgetIn, LimitsIn, LoopRulesIn, ModelsIn, RateLimitIn,
     SafetyGateIn, WatchdogIn,

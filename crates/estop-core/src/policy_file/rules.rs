@@ -149,36 +149,69 @@ pub(super) fn keys_set(policy: &PolicyIn) -> [(&'static str, bool); 18] {
 /// What a section may hold. `zone` is the schema of the names of time zones.
 pub fn rules_schema(zone: &Value) -> Value {
     let mut rules = schema::section(json!({
-        "preset": {"enum": ["watch", "strict"]},
-        "kill_switch_enabled": {"type": "boolean", "description": "The same switch as guards.loop."},
-        "kill_switch_window_size": {"type": "integer", "minimum": 5, "maximum": 100},
-        "kill_switch_threshold": {"type": "number", "minimum": 1, "maximum": 50},
-        "exempt_tools": schema::names(),
+        "preset": schema::preset(),
+        "kill_switch_enabled": schema::flag("Stop loops: the same switch as guards.loop; true is enforce, false is shadow."),
+        "kill_switch_window_size": schema::number(5, 100, "Requests remembered for each conversation. Default: 20."),
+        "kill_switch_threshold": {
+            "type": "number",
+            "minimum": 1,
+            "maximum": 50,
+            "description": "How much an agent may repeat; lower stops earlier. Default: 10.0.",
+        },
+        "exempt_tools": schema::names("Tools that repeat on purpose: their calls are no repetition."),
         "loop_rules": schema::section(json!({
-            "back_to_back": schema::flag(),
-            "within_window": schema::flag(),
-            "unbroken": schema::flag(),
-            "nothing_new": schema::flag(),
-            "nudge": schema::flag(),
+            "back_to_back": schema::flag("The same step, or a block of steps, back to back is a loop. Default: true."),
+            "within_window": schema::flag("The same step again and again within twenty is a loop. Default: true."),
+            "unbroken": schema::flag("The same call without a break is a loop; holds with loop_score: literal. Default: true."),
+            "nothing_new": schema::flag("A long stretch of steps without anything new is a loop. Default: true."),
+            "nudge": schema::flag("An agent behind hooks is told that it repeats itself before it is stopped. Default: true."),
         })),
-        "loop_score": {"enum": ["novelty", "literal"]},
-        "profile": {"enum": ["coding", "interactive", "batch", "ops"]},
+        "loop_score": schema::one_of(
+            &["novelty", "literal"],
+            "novelty (default): repetition counts only where nothing new happened. literal: it counts whatever came of it.",
+        ),
+        "profile": schema::one_of(
+            &["coding", "interactive", "batch", "ops"],
+            "What work the agent does: coding (default), interactive (a person answers), batch (one template for many items), \
+             ops (it watches and waits).",
+        ),
         "budget": schema::budget(zone),
         "allowed_hours": schema::hours(zone),
         "rate_limit": schema::section(json!({
-            "requests_per_minute": schema::count(1_000_000_000),
-            "tokens_per_minute": schema::tokens(),
+            "requests_per_minute": schema::per_minute("Requests in any 60 seconds."),
+            "tokens_per_minute": schema::tokens("Tokens in any 60 seconds, in and out."),
         })),
-        "models": schema::section(json!({"allow": schema::models(), "deny": schema::models()})),
-        "block_response": {"enum": ["error", "message"]},
-        "evidence": {"enum": ["off", "redacted", "full"]},
+        "models": schema::section(json!({
+            "allow": schema::models("Only these models; an empty list allows every model."),
+            "deny": schema::models("Never these models, also if they are allowed."),
+        })),
+        "block_response": schema::one_of(
+            &["error", "message"],
+            "How a refusal looks to the client: error (default), or message: a final answer with status 200.",
+        ),
+        "evidence": schema::one_of(
+            &["off", "redacted", "full"],
+            "What is kept of the steps before a stop: off, redacted (default: short excerpts, secrets masked) or full.",
+        ),
         "guards": schema::guards(),
-        "wrap_up_tools": schema::names(),
+        "wrap_up_tools": schema::names("Tools that still pass on a tripped run. Default: [report_complete, report_blocked]."),
         "test_runners": schema::runners(),
         "limits": schema::limits(),
     }));
     rules["anyOf"] = schema::one_switch();
     rules
+}
+
+/// The sections of a policy file, without `agents`, by their keys. `zone` is the schema of the names of time zones.
+pub fn sections_schema(zone: &Value) -> Vec<(&'static str, Value)> {
+    vec![
+        ("preset", schema::preset()),
+        ("policy", rules_schema(zone)),
+        ("circuit_breakers", schema::circuit_breakers()),
+        ("gate", schema::gate()),
+        ("watchdog", schema::watchdog()),
+        ("budget", schema::fleet_budget(zone)),
+    ]
 }
 
 /// A policy as people write it. What is not set is null.

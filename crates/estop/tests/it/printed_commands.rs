@@ -391,7 +391,8 @@ fn of_document(text: &str) -> Vec<String> {
                     .skip(1)
                     .step_by(2)
                     .filter(|code| code.starts_with("estop "))
-                    .map(|code| code.split(" < ").next().unwrap_or_default().to_owned()),
+                    .map(|code| code.split(" < ").next().unwrap_or_default())
+                    .map(|code| code.split(" > ").next().unwrap_or_default().to_owned()),
             );
         }
     }
