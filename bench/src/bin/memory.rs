@@ -93,6 +93,7 @@ fn steps(mode: &str, bytes: usize) -> usize {
 fn settings(policies: PolicyFile) -> Settings {
     Settings {
         listen: ([127, 0, 0, 1], 0).into(),
+        socket: None,
         workers: 1,
         tls: None,
         providers: Default::default(),

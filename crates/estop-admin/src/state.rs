@@ -58,10 +58,6 @@ pub struct Installation {
     pub dashboard_url: String,
     /// Where everything is kept.
     pub data_dir: String,
-    /// Names of the variables that hold keys which estop injects: programs under it get a placeholder instead.
-    pub provider_key_variables: Vec<String>,
-    /// Names of the variables that hold other secrets of estop: programs under it do not get them.
-    pub secret_variables: Vec<String>,
     /// The commands that texts tell people to type.
     pub commands: Commands,
 }

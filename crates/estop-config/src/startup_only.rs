@@ -8,37 +8,12 @@ pub struct StartupOnly(Vec<(&'static str, String)>);
 
 impl StartupOnly {
     pub(super) fn of(file: &FileIn) -> StartupOnly {
-        let FileIn {
-            listen,
-            data_dir,
-            tls,
-            behind_tls_proxy,
-            providers,
-            relays,
-            mcp,
-            require_keys,
-            unknown_agents,
-            limits,
-            retention,
-            prooftest,
-            prices,
-            triggers,
-            ..
-        } = file;
+        let FileIn { listen, data_dir, tls, behind_tls_proxy, triggers, .. } = file;
         StartupOnly(vec![
             ("listen", format!("{listen:?}")),
             ("data_dir", format!("{data_dir:?}")),
             ("tls", format!("{tls:?}")),
             ("behind_tls_proxy", format!("{behind_tls_proxy:?}")),
-            ("providers", format!("{providers:?}")),
-            ("relays", format!("{relays:?}")),
-            ("mcp", format!("{mcp:?}")),
-            ("require_keys", format!("{require_keys:?}")),
-            ("unknown_agents", format!("{unknown_agents:?}")),
-            ("limits", format!("{limits:?}")),
-            ("retention", format!("{retention:?}")),
-            ("prooftest", format!("{prooftest:?}")),
-            ("prices", format!("{prices:?}")),
             ("triggers", format!("{triggers:?}")),
         ])
     }

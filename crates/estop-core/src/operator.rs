@@ -36,8 +36,22 @@ pub use watched::{OnEnd, Watch, Watched};
 /// told of it, since it is the way to unlock the button without the token that is asked for (KS-5).
 pub const ADMIN_TOKEN_BY_OWNER: &str = "admin token made over the owner's socket";
 
+/// Variables of the configuration that programs under it do not get as they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WithheldVariables {
+    /// They hold keys which estop injects: programs get a placeholder instead.
+    pub provider_keys: Vec<String>,
+    /// They hold other secrets of estop: programs do not get them.
+    pub others: Vec<String>,
+}
+
 /// What can be done to a running estop.
 pub trait Operator: Send + Sync {
+    /// Which variables programs under it do not get as they are.
+    fn withheld_variables(&self) -> WithheldVariables {
+        WithheldVariables::default()
+    }
+
     /// Every agent, in order of name.
     fn agents(&self) -> Vec<AgentView>;
 

@@ -49,9 +49,17 @@ pub struct AdminListeners {
 }
 
 impl AdminListeners {
-    /// Opens both. Only the owner of the data directory can open the socket.
-    pub fn open(address: SocketAddr, data_dir: &Path, shares: Shares) -> anyhow::Result<AdminListeners> {
-        let network = listen(address).with_context(|| format!("listen.admin: cannot listen on {address}"))?;
+    /// Opens both. Only the owner of the data directory can open the socket. `passed`: the service manager opened the port.
+    pub fn open(
+        address: SocketAddr,
+        passed: Option<TcpListener>,
+        data_dir: &Path,
+        shares: Shares,
+    ) -> anyhow::Result<AdminListeners> {
+        let network = match passed {
+            Some(passed) => passed,
+            None => listen(address).with_context(|| format!("listen.admin: cannot listen on {address}"))?,
+        };
         let path = socket(data_dir);
         // One that is left is of a process that is gone: this one holds the database's lock.
         if std::fs::symlink_metadata(&path).is_ok_and(|about| about.file_type().is_socket()) {

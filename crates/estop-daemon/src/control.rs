@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use estop_config::find_zone;
 use estop_config::printable::escaped;
+use estop_config::{SecretVariables, find_zone};
 use estop_core::agent::standing::Standing;
 use estop_core::agent::status::AgentStatus;
 use estop_core::budget::PeriodSpend;
@@ -17,7 +17,7 @@ use estop_core::loop_detector::LoopFinding;
 use estop_core::operator::{
     AgentCommand, AgentKeyHash, AgentView, BackgroundWork, EndedWork, FleetView, HookCall, HookReply,
     JournalFailure, NewRecording, NewSnooze, OnEnd, OnLine, Operator, OperatorError, Overrides, Recording,
-    RecordingView, RunStep, Stopped, StuckPart, TriggerView, Watch, Watched,
+    RecordingView, RunStep, Stopped, StuckPart, TriggerView, Watch, Watched, WithheldVariables,
 };
 use estop_core::policy::{Policy, Preset};
 use estop_core::printed_command::Commands;
@@ -28,6 +28,7 @@ use estop_gateway::{Agent, AgentCopy, Engine, Gateway, KeyRing, NotPersisted, Ov
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::button_log;
+use crate::config_in_force::ConfigInForce;
 use crate::latch_writer::{KEPT_TIMEOUT, LatchStatus};
 use crate::metrics::Metrics;
 use crate::prooftest::ProofTester;
@@ -42,6 +43,7 @@ pub struct Controller {
     proof: ProofTester,
     commands: Commands,
     metrics: Arc<Metrics>,
+    config: ConfigInForce,
 }
 
 impl Controller {
@@ -54,6 +56,7 @@ impl Controller {
         proof: ProofTester,
         commands: Commands,
         metrics: Arc<Metrics>,
+        config: ConfigInForce,
     ) -> Controller {
         Controller {
             engine: Arc::clone(gateway.engine()),
@@ -63,6 +66,7 @@ impl Controller {
             proof,
             commands,
             metrics,
+            config,
         }
     }
 
@@ -150,6 +154,14 @@ impl Controller {
 }
 
 impl Operator for Controller {
+    fn withheld_variables(&self) -> WithheldVariables {
+        let SecretVariables { provider_keys, others } = self.config.get().secret_variables.clone();
+        WithheldVariables {
+            provider_keys: provider_keys.into_iter().collect(),
+            others: others.into_iter().collect(),
+        }
+    }
+
     fn agents(&self) -> Vec<AgentView> {
         let mut views = Vec::new();
         self.engine.agents.for_each(|agent| views.push(self.view(agent)));

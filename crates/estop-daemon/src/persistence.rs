@@ -23,7 +23,6 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use anyhow::Context;
 use estop_admin::overrides_of;
@@ -45,6 +44,7 @@ use estop_store::{
 use rustix::process::geteuid;
 
 use crate::alerting::Alerting;
+use crate::config_in_force::ConfigInForce;
 use crate::logging::events::EventLog;
 use crate::metrics::Metrics;
 use crate::store;
@@ -253,11 +253,10 @@ impl Persistence {
     }
 
     /// From here on the agents' states are kept too, and agents that have been idle this long may rest.
-    pub fn watch(&self, gateway: &Gateway, agent_idle: Duration) -> anyhow::Result<()> {
+    pub fn watch(&self, gateway: &Gateway, config: ConfigInForce) -> anyhow::Result<()> {
         // Set once, right after the data plane started.
         let _ = self.engine.set(Arc::clone(gateway.engine()));
-        let idle_ms = u64::try_from(agent_idle.as_millis()).unwrap_or(u64::MAX);
-        let _ = self.places.set(EvictionRules { keys: gateway.keys(), idle_ms });
+        let _ = self.places.set(EvictionRules { keys: gateway.keys(), config });
         if let Some(store) = &self.store {
             self.beat(gateway);
             store.record_settings(Arc::new(RecordSettings(Arc::clone(gateway.engine()))))?;

@@ -14,7 +14,6 @@ mod upstream;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -25,6 +24,7 @@ use estop_core::system::SystemState;
 use estop_core::system::proof_test::{ProofStep, ProofTest, ProofTestError, ProofTests};
 use estop_gateway::{CANARY, Engine};
 
+use crate::config_in_force::ConfigInForce;
 use crate::latch_writer::LatchStatus;
 use client::{Client, Secret, StreamEnd};
 use process::CanaryProcess;
@@ -40,7 +40,7 @@ pub struct ProofTester {
     latch: LatchStatus,
     /// Where agents connect, and how.
     listener: DataListener,
-    every_days: Option<u32>,
+    config: ConfigInForce,
     record: Record,
     last: Mutex<Option<ProofTest>>,
     under_way: Mutex<()>,
@@ -61,18 +61,17 @@ impl ProofTester {
         engine: Arc<Engine>,
         latch: LatchStatus,
         listener: DataListener,
-        every_days: Option<u32>,
-        data_dir: &Path,
+        config: ConfigInForce,
     ) -> ProofTester {
-        let record = Record::of(data_dir);
+        let record = Record::of(&config.get().data_dir);
         let last = Mutex::new(record.read());
-        ProofTester { engine, latch, listener, every_days, record, last, under_way: Mutex::default() }
+        ProofTester { engine, latch, listener, config, record, last, under_way: Mutex::default() }
     }
 
     /// When it was last done.
     pub fn tests(&self) -> ProofTests {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        ProofTests { last, every_days: self.every_days }
+        ProofTests { last, every_days: self.config.get().prooftest_every_days }
     }
 
     /// Tries it out. `wall` is the time it is written down with.

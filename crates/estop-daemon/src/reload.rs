@@ -1,7 +1,7 @@
 //! Hot reload (UI-5): a changed configuration file is taken up whole or not at all, and written down either way.
 //!
-//! Rules, agents' keys and alerts can change while estop runs. What was set by the API lies over the file and stays (decision
-//! 0014); a file over which it does not fit is refused, and so is one that changes what only a start reads.
+//! Everything but listeners, triggers and the data directory can change while estop runs. What was set by the API lies over the
+//! file and stays (decision 0014); a file over which it does not fit is refused, and so is one that changes what only a start reads.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
+use estop_config::descriptors::Shares;
 use estop_config::{Env, ServeConfig};
 use estop_core::fingerprint::signature;
 use estop_core::ids::{Hash64, Name};
 use estop_core::policy_file::PolicyFile;
-use estop_gateway::{Engine, KeyRing, Over};
+use estop_gateway::{Engine, KeyRing, Over, ReadySettings, Workers};
 use estop_store::Store;
 
 use crate::alerting::Alerting;
+use crate::config_in_force::ConfigInForce;
 use crate::logging::Logging;
 use crate::persistence;
 use crate::wiring;
@@ -34,16 +36,26 @@ pub struct Reloading {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a reload changes, and what it is compared with.
-pub struct Running {
+/// Where the configuration comes from.
+pub struct Source {
     /// The file.
     pub path: PathBuf,
     /// The environment, with what the command line says before it.
     pub env: Env,
-    /// As it was before it was read at the start.
+    /// The file as it was before it was read at the start.
     pub seen: Seen,
-    /// What it said at the start.
-    pub config: ServeConfig,
+}
+
+/// What a reload changes, and what it is compared with.
+pub struct Running {
+    /// What is read.
+    pub source: Source,
+    /// What it says so far.
+    pub config: ConfigInForce,
+    /// How open files are shared out.
+    pub shares: Shares,
+    /// The threads that serve agents.
+    pub workers: Workers,
     /// Where rules are in force.
     pub engine: Arc<Engine>,
     /// The keys in force.
@@ -56,6 +68,14 @@ pub struct Running {
     pub logging: Arc<Logging>,
     /// Held while what is kept and what is in force change.
     pub edits: Arc<Mutex<()>>,
+}
+
+/// A configuration that was read, and what it means.
+struct NewConfig {
+    config: ServeConfig,
+    /// What was set over its rules.
+    over: BTreeMap<Name, Over>,
+    ready: ReadySettings,
 }
 
 impl Reloading {
@@ -114,7 +134,7 @@ fn digest(path: &Path) -> Hash64 {
 
 impl Running {
     fn watch(self, asks: &Receiver<()>) {
-        let Seen { look: mut last, digest: mut read } = self.seen;
+        let (mut last, mut read) = (self.source.seen.look, self.source.seen.digest);
         let mut missed = 0_u32;
         loop {
             let by = match asks.recv_timeout(POLL_INTERVAL) {
@@ -122,7 +142,7 @@ impl Running {
                 Err(RecvTimeoutError::Timeout) => "file",
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            let now = look(&self.path);
+            let now = look(&self.source.path);
             missed = if now.is_none() { missed.saturating_add(1) } else { self.is_there(missed) };
             if missed == GONE_AFTER {
                 self.is_gone();
@@ -131,7 +151,7 @@ impl Running {
             if by == "SIGHUP" || (now != last && now.is_some()) {
                 last = now;
                 // It may have been read in the middle of being written: then it is looked at once more.
-                let digest = digest(&self.path);
+                let digest = digest(&self.source.path);
                 if by == "SIGHUP" || digest != read {
                     read = digest;
                     self.reload(by, digest);
@@ -141,7 +161,7 @@ impl Running {
     }
 
     fn is_gone(&self) {
-        let file = self.path.display();
+        let file = self.source.path.display();
         tracing::warn!(
             target: "configuration", %file,
             "the configuration file is gone: what it said stays in force, and the next start will not have it. Put it back."
@@ -151,7 +171,7 @@ impl Running {
     /// After so many looks without it; how many there are from here on.
     fn is_there(&self, missed: u32) -> u32 {
         if missed >= GONE_AFTER {
-            let file = self.path.display();
+            let file = self.source.path.display();
             tracing::info!(target: "configuration", %file, "the configuration file is there again");
         }
         0
@@ -160,20 +180,22 @@ impl Running {
     fn reload(&self, by: &str, digest: Hash64) {
         let _edit = self.edits.lock().unwrap_or_else(PoisonError::into_inner);
         match self.read() {
-            Ok((config, over)) => {
+            Ok(NewConfig { config, over, ready }) => {
                 self.engine.configuration_read(by, digest, true);
                 self.logging.change(&config.log);
                 let keys = wiring::agent_keys(&config);
                 self.keys.configure(&keys);
-                self.engine.rulebook.replace(config.policies, over);
+                self.workers.take_up(&ready);
+                self.engine.rulebook.replace(config.policies.clone(), over);
+                self.config.set(config);
                 self.engine.apply_rules("configuration");
                 self.engine.preload_configured();
-                let file = self.path.display();
+                let file = self.source.path.display();
                 tracing::info!(target: "configuration", %file, by, "configuration reloaded");
             }
             Err(problem) => {
                 self.engine.configuration_read(by, digest, false);
-                let (file, problem) = (self.path.display(), format!("{problem:#}"));
+                let (file, problem) = (self.source.path.display(), format!("{problem:#}"));
                 tracing::error!(
                     target: "configuration", %file, by, problem, "reload failed: the current configuration stays in force"
                 );
@@ -182,17 +204,23 @@ impl Running {
         self.engine.journal.sync();
     }
 
-    /// The new configuration, with what was set over it; or why it cannot be used.
-    fn read(&self) -> anyhow::Result<(ServeConfig, BTreeMap<Name, Over>)> {
-        let mut config = estop_config::load_serve(Some(&self.path), &self.env)?;
+    /// The new configuration, ready to be taken up; or why it cannot be used.
+    fn read(&self) -> anyhow::Result<NewConfig> {
+        let mut config = estop_config::load_serve(Some(&self.source.path), &self.source.env)?;
         let preset = estop_admin::kept_preset(&*self.store)?;
         config.policies = config.policies.with_preset(preset);
-        let changed = self.config.fixed.changed(&config.fixed);
+        let before = self.config.get();
+        // The command line may have said it.
+        config.data_dir.clone_from(&before.data_dir);
+        let changed = before.fixed.changed(&config.fixed);
         anyhow::ensure!(changed.is_empty(), "{} changed: restart estop to take that up", changed.join(", "));
         let over = self.over(&config.policies)?;
+        let mut settings = wiring::settings(&config)?;
+        wiring::limit_connections(&mut settings, self.shares);
+        let ready = ReadySettings::new(settings)?;
         // The last that can fail: whatever comes after it is in force too.
         self.alerting.change(&config.alerts)?;
-        Ok((config, over))
+        Ok(NewConfig { config, over, ready })
     }
 
     fn over(&self, policies: &PolicyFile) -> anyhow::Result<BTreeMap<Name, Over>> {

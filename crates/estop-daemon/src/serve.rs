@@ -11,7 +11,7 @@ use anyhow::Context;
 use estop_admin::{Admin, AdminState, AlertsApi, Installation, NoAlerts, Options, untrusted};
 use estop_config::descriptors::{self, Shares};
 use estop_config::printable::escaped;
-use estop_config::{Env, SecretVariables, ServeConfig};
+use estop_config::{Env, ServeConfig};
 use estop_core::event::EventKind;
 use estop_core::guard::Guard;
 use estop_core::ids::Name;
@@ -28,14 +28,16 @@ use crate::admin_plane::{AdminListeners, AdminPlane};
 use crate::alerting::{Alerting, NotifyingLatchStore, Watching};
 use crate::background_file::{self, BackgroundFile};
 use crate::button_log;
+use crate::config_in_force::ConfigInForce;
 use crate::control::Controller;
 use crate::data_watch::{DataWatch, Watched};
 use crate::latch_writer::{LatchStatus, LatchWriter};
 use crate::logging::Logging;
 use crate::metrics::Metrics;
+use crate::passed_sockets::PassedSockets;
 use crate::persistence::{MaintenanceThread, Persistence};
 use crate::prooftest::{DataListener, ProofTester};
-use crate::reload::{Reloading, Running, Seen};
+use crate::reload::{Reloading, Running, Seen, Source};
 use crate::service_manager::{ServiceManager, SignsOfLife};
 use crate::stuck;
 use crate::triggers::Triggers;
@@ -97,8 +99,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     wiring::notices(&settings).iter().for_each(|notice| tracing::warn!(target: "configuration", "{notice}"));
     let limit = descriptors::raise();
     let shares = Shares::of(limit, settings.workers, config.alerts.settings.channels.len())?;
-    settings.limits.connections = settings.limits.connections.min(shares.connections);
-    settings.limits.upstream_connections = shares.connections;
+    wiring::limit_connections(&mut settings, shares);
     let metrics = Arc::new(Metrics::new());
     metrics.configured(&config.policies);
     let (persistence, mut restored) = Persistence::open(
@@ -113,7 +114,11 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     settings.policies = settings.policies.with_preset(persistence.preset()?);
     persistence.settle(&config, &mut restored);
     restored.jobs = background_file::read(&config.data_dir);
-    let listeners = AdminListeners::open(config.listen.admin, &config.data_dir, shares)?;
+    let mut passed = PassedSockets::of_process()?;
+    settings.socket = passed.take(config.listen.data);
+    let admin_socket = passed.take(config.listen.admin);
+    passed.all_taken(config.listen.data, config.listen.admin)?;
+    let listeners = AdminListeners::open(config.listen.admin, admin_socket, &config.data_dir, shares)?;
     let admin_at = listeners.address()?;
     let latch = LatchWriter::start(&config.data_dir, Arc::clone(&persistence.queue))?;
     let keeping = keeping(&persistence, latch.handle());
@@ -125,8 +130,9 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         watching = Some(triggers.start(button)?);
         Ok(())
     })?;
-    persistence.watch(&gateway, config.limits.agent_idle)?;
-    stuck::watch(&mut gateway, persistence.alerting.clone(), config.on_stuck_worker)?;
+    let in_force = ConfigInForce::new(config.clone());
+    persistence.watch(&gateway, in_force.clone())?;
+    stuck::watch(&mut gateway, persistence.alerting.clone(), in_force.clone())?;
     let background = BackgroundFile::start(Arc::clone(gateway.engine()), &config.data_dir)?;
     pause(gateway.engine(), &unfit);
     let problem = persistence.problem.as_ref().map(|problem| {
@@ -153,7 +159,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let mut silence = None;
     let plane = if let Some(store) = persistence.store.clone() {
         let url = format!("http://{admin_at}");
-        let controller = controller(&config, &gateway, latch.status(), trigger_status, &metrics)?;
+        let controller = controller(&in_force, &gateway, latch.status(), trigger_status, &metrics)?;
         silence = watch_silence(&persistence, &controller)?;
         let options = Options { loopback: admin_at.ip().is_loopback(), https: config.behind_tls_proxy };
         let admin = admin(options, place, &gateway, store, &edits, controller, &persistence, metrics)?;
@@ -185,10 +191,12 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         )?
     };
     let files = watch_files(&config.data_dir, &persistence, &gateway, &plane)?;
-    let reloading = reloading(file, env, &config, &gateway, &persistence, edits, Arc::clone(&logging))?;
+    let source = file.map(|(seen, path)| Source { path, env, seen });
+    let reloading =
+        reloading(source, in_force.clone(), shares, &gateway, &persistence, edits, Arc::clone(&logging))?;
     let tidying = persistence.store.clone().zip(persistence.writer.clone()).map(|(store, writer)| {
         let engine = Arc::clone(gateway.engine());
-        MaintenanceThread::start(store, writer, engine, config.retention).context("cannot start a thread")
+        MaintenanceThread::start(store, writer, engine, in_force.clone()).context("cannot start a thread")
     });
     let tidying = tidying.transpose()?;
     let alive =
@@ -198,7 +206,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         tracing::info!(target: "serve", %data, admin = %admin_at, "listening");
         manager.ready(&format!("listening on {data}"));
     };
-    let draining = Draining { gateway: &gateway, manager: &manager, within: config.limits.drain };
+    let draining = Draining { gateway: &gateway, manager: &manager, config: &in_force };
     let ended = signals::wait(reloading.as_ref(), &welcome, listening, &draining);
     drop(alive);
     // Before the socket is removed on purpose.
@@ -341,18 +349,20 @@ fn keeping(persistence: &Persistence, latch: Arc<dyn LatchStore>) -> Stores {
 
 /// What people may do to this estop.
 fn controller(
-    config: &ServeConfig,
+    config: &ConfigInForce,
     gateway: &Gateway,
     latch: LatchStatus,
     trigger_status: Arc<TriggerStatus>,
     metrics: &Arc<Metrics>,
 ) -> anyhow::Result<Arc<dyn Operator>> {
+    let at_start = config.get();
     let listener =
-        DataListener { address: gateway.address(), certificate: estop_config::certificate(config)? };
-    let (engine, every_days) = (Arc::clone(gateway.engine()), config.prooftest_every_days);
-    let proof = ProofTester::new(engine, latch.clone(), listener, every_days, &config.data_dir);
-    let commands = estop_config::commands(&config.data_dir, &Env::of_process());
-    Ok(Arc::new(Controller::new(gateway, latch, trigger_status, proof, commands, Arc::clone(metrics))))
+        DataListener { address: gateway.address(), certificate: estop_config::certificate(&at_start)? };
+    let engine = Arc::clone(gateway.engine());
+    let proof = ProofTester::new(engine, latch.clone(), listener, config.clone());
+    let commands = estop_config::commands(&at_start.data_dir, &Env::of_process());
+    let (metrics, config) = (Arc::clone(metrics), config.clone());
+    Ok(Arc::new(Controller::new(gateway, latch, trigger_status, proof, commands, metrics, config)))
 }
 
 /// Looks for agents that are silent, and for a stop that nobody tries out.
@@ -422,35 +432,32 @@ fn place(config: &ServeConfig, gateway: &Gateway, dashboard: &str) -> Installati
     }
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let folder = std::path::absolute(&config.data_dir).unwrap_or_else(|_| config.data_dir.clone());
-    let SecretVariables { provider_keys, others } = config.secret_variables.clone();
     let commands = estop_config::commands(&folder, &Env::of_process());
     Installation {
         data_url: format!("{scheme}://{address}"),
         dashboard_url: config.alerts.settings.words.dashboard.clone().unwrap_or_else(|| dashboard.to_owned()),
         data_dir: folder.display().to_string(),
-        provider_key_variables: provider_keys.into_iter().collect(),
-        secret_variables: others.into_iter().collect(),
         commands,
     }
 }
 
 /// Watches the configuration file, if there is one.
 fn reloading(
-    file: Option<(Seen, PathBuf)>,
-    env: Env,
-    config: &ServeConfig,
+    source: Option<Source>,
+    config: ConfigInForce,
+    shares: Shares,
     gateway: &Gateway,
     persistence: &Persistence,
     edits: Arc<Mutex<()>>,
     logging: Arc<Logging>,
 ) -> anyhow::Result<Option<Reloading>> {
-    let Some(((seen, path), store)) = file.zip(persistence.store.clone()) else { return Ok(None) };
+    let Some((source, store)) = source.zip(persistence.store.clone()) else { return Ok(None) };
     let Some(alerting) = persistence.alerting.clone() else { return Ok(None) };
     let running = Running {
-        path,
-        env,
-        seen,
-        config: config.clone(),
+        source,
+        config,
+        shares,
+        workers: gateway.workers(),
         engine: Arc::clone(gateway.engine()),
         keys: gateway.keys(),
         store,

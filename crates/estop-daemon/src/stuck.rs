@@ -11,17 +11,18 @@ use estop_notify::{AlertEvent, AlertType, Cost, Detail, Phase};
 use jiff::Timestamp;
 
 use crate::alerting::Alerting;
+use crate::config_in_force::ConfigInForce;
 
 /// Begins to watch the parts of a data plane.
 pub fn watch(
     gateway: &mut Gateway,
     alerting: Option<Arc<Alerting>>,
-    on_stuck: OnStuckWorker,
+    config: ConfigInForce,
 ) -> std::io::Result<()> {
     let engine = Arc::clone(gateway.engine());
     gateway.watch_parts(move |change| {
         if let PartChange::Stuck(_) = &change
-            && on_stuck == OnStuckWorker::Kill
+            && config.get().on_stuck_worker == OnStuckWorker::Kill
         {
             press(&engine, &change);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use estop_config::descriptors::workers;
+use estop_config::descriptors::{Shares, workers};
 use estop_config::{PemFiles, ServeConfig};
 use estop_core::ids::Name;
 use estop_gateway::settings::{AgentKey, Auth, Limits, McpServer, Provider, Relay, Settings, UnknownAgents};
@@ -18,6 +18,7 @@ pub fn settings(config: &ServeConfig) -> anyhow::Result<Settings> {
     };
     Ok(Settings {
         listen: config.listen.data,
+        socket: None,
         workers: workers(),
         tls: pem.tls,
         providers: config.providers.iter().map(provider).collect(),
@@ -32,6 +33,12 @@ pub fn settings(config: &ServeConfig) -> anyhow::Result<Settings> {
         policies: config.policies.clone(),
         prices: Arc::new(config.prices.clone()),
     })
+}
+
+/// No more connections than there are open files for.
+pub fn limit_connections(settings: &mut Settings, shares: Shares) {
+    settings.limits.connections = settings.limits.connections.min(shares.connections);
+    settings.limits.upstream_connections = shares.connections;
 }
 
 /// What is taken up another way than it is written, for whoever starts estop.

@@ -5,8 +5,8 @@ mod job_canceller;
 mod listener;
 mod phase;
 mod timeouts;
+mod workers;
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -21,8 +21,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-use crate::auth::cross_site::AllowedOrigins;
-use crate::auth::identity::{IdentityRules, KeyRing};
+use crate::auth::identity::KeyRing;
 use crate::body::reading::BodyBudget;
 use crate::emergency_stop::heartbeat::{self, BEAT_INTERVAL, Heartbeat, PartChange};
 use crate::emergency_stop::in_flight::Cut;
@@ -31,14 +30,12 @@ use crate::engine::panic_guard::ShutIfPanicking;
 use crate::engine::policies::Rulebook;
 use crate::engine::restored_state::RestoredState;
 use crate::engine::{Engine, Stores};
-use crate::exchange::worker::Worker;
 use crate::settings::Settings;
 use crate::start_error::StartError;
-use crate::upstream::mcp_servers::McpTarget;
-use crate::upstream::relays::RelayTarget;
-use crate::upstream::{ProviderTarget, Upstream};
 
 use phase::Phase;
+use workers::{Common, CurrentWorker};
+pub use workers::{ReadySettings, Workers};
 
 /// What a stopping data plane waits for its clients to be told, and for its threads.
 const FAREWELL: Duration = Duration::from_millis(100);
@@ -49,6 +46,7 @@ pub struct Gateway {
     address: SocketAddr,
     engine: Arc<Engine>,
     keys: KeyRing,
+    workers: Workers,
     phase: watch::Sender<Phase>,
     /// Open client connections.
     open: Arc<AtomicUsize>,
@@ -70,28 +68,11 @@ impl Gateway {
 
     /// The same; `watch` is called before anything may pass: whoever presses the button in it has pressed it in time.
     pub fn start_watched(
-        settings: Settings,
+        mut settings: Settings,
         keeping: impl Into<Stores>,
         remembered: RestoredState,
         watch: impl FnOnce(&Arc<Engine>) -> std::io::Result<()>,
     ) -> Result<Gateway, StartError> {
-        let Settings {
-            listen,
-            workers,
-            tls,
-            providers,
-            relays,
-            mcp,
-            keys,
-            require_keys,
-            allowed_origins,
-            unknown_agents,
-            llm_enabled,
-            limits,
-            policies,
-            prices,
-        } = settings;
-        let always_shut = if llm_enabled { Channels::NONE } else { Channels::NONE.with(Channel::Llm) };
         let RestoredState {
             system,
             told,
@@ -107,6 +88,13 @@ impl Gateway {
             stopped_at,
             jobs,
         } = remembered;
+        let (listen, workers, limits) = (settings.listen, settings.workers.max(1), settings.limits);
+        let (tls, policies, llm_enabled) =
+            (settings.tls.clone(), settings.policies.clone(), settings.llm_enabled);
+        let keys = KeyRing::new(&settings.keys, made_keys);
+        let passed = settings.socket.take();
+        let ready = ReadySettings::new(settings)?;
+        let always_shut = if llm_enabled { Channels::NONE } else { Channels::NONE.with(Channel::Llm) };
         let engine = Arc::new(Engine::new(
             Rulebook::new(policies, over, fleet),
             Agents::new(limits.agents, limits.agent_names, evicted),
@@ -116,63 +104,22 @@ impl Gateway {
             system,
         ));
         added.iter().for_each(|agent| engine.rulebook.set_added(agent, true));
-        let ready = providers
-            .into_iter()
-            .map(|(name, provider)| Ok((name.clone(), Arc::new(ProviderTarget::new(&name, provider)?))))
-            .collect::<Result<BTreeMap<Box<str>, Arc<ProviderTarget>>, StartError>>()?;
-        let relays = relays
-            .into_iter()
-            .map(|(name, relay)| Ok((name.clone(), RelayTarget::new(&name, relay)?)))
-            .collect::<Result<BTreeMap<Box<str>, RelayTarget>, StartError>>()?;
-        let mcp = mcp
-            .into_iter()
-            .map(|(name, server)| Ok((name.clone(), McpTarget::new(&name, server)?)))
-            .collect::<Result<BTreeMap<Box<str>, McpTarget>, StartError>>()?;
         let cannot_listen = |error| StartError::Listen { address: listen, error };
-        listener::check_free(listen).map_err(cannot_listen)?;
-        let first = listener::bind(listen).map_err(cannot_listen)?;
-        let address = first.local_addr().map_err(cannot_listen)?;
-        let mut sockets = vec![first];
-        for _ in 1..workers.max(1) {
-            sockets.push(listener::bind(address).map_err(cannot_listen)?);
-        }
-        let keys = KeyRing::new(&keys, made_keys);
-        let origins = AllowedOrigins::from(allowed_origins);
-        let memory = Arc::new(BodyBudget::new(limits.memory_bytes));
-        let open: Arc<AtomicUsize> = Arc::default();
-        let worker = |heartbeat: Arc<Heartbeat>| Worker {
+        let (address, sockets) = listener::open(listen, passed, workers).map_err(cannot_listen)?;
+        let common = Common {
             engine: Arc::clone(&engine),
-            upstreams: ready
-                .iter()
-                .map(|(name, r)| (name.clone(), Upstream::new(Arc::clone(r), &engine.upstream)))
-                .collect(),
-            relays: relays
-                .iter()
-                .map(|(name, relay)| (name.clone(), relay.for_worker(&engine.upstream)))
-                .collect(),
-            mcp: mcp
-                .iter()
-                .map(|(name, server)| (name.clone(), server.for_worker(&engine.upstream)))
-                .collect(),
-            keys: keys.cached(),
-            origins: origins.clone(),
-            identity: IdentityRules { require_keys, unknown_agents },
-            prices: Arc::clone(&prices).into(),
-            limits,
-            memory: Arc::clone(&memory),
-            open: Arc::clone(&open),
-            connections: Arc::default(),
-            heartbeat,
-            tls: tls.clone().map(TlsAcceptor::from),
+            keys: keys.clone(),
+            memory: Arc::new(BodyBudget::new(limits.memory_bytes)),
+            open: Arc::default(),
+            tls: tls.map(TlsAcceptor::from),
             loopback: address.ip().is_loopback(),
             llm_enabled,
         };
-        let heartbeat = |index| engine.heartbeats.add(&format!("worker {index}"), engine.clock.mono());
-        let workers: Vec<Arc<Worker>> =
-            (0..sockets.len()).map(|index| Arc::new(worker(heartbeat(index)))).collect();
-        let pools: Vec<Weak<Worker>> = workers.iter().map(Arc::downgrade).collect();
+        let open = Arc::clone(&common.open);
+        let workers = Workers::new(common, sockets.len(), &ready);
+        let pools: Vec<Weak<CurrentWorker>> = workers.each().map(Arc::downgrade).collect();
         engine.upstream.limit(limits.upstream_connections, move || {
-            pools.iter().filter_map(Weak::upgrade).for_each(|worker| worker.close_idle_upstreams());
+            pools.iter().filter_map(Weak::upgrade).for_each(|worker| worker.get().close_idle_upstreams());
         });
         engine.open(latch, told);
         // Nobody accepts a connection so far.
@@ -180,21 +127,20 @@ impl Gateway {
         engine.restore(agents, away_ms);
         engine.restore_incidents(stopped_at);
         engine.preload_configured();
-        // As the agents of the configuration: made-up names cannot take their places.
-        relays.values().for_each(|relay| drop(engine.agent(relay.agent())));
-        mcp.values().filter_map(McpTarget::agent).for_each(|agent| drop(engine.agent(agent)));
+        ready.preload(&engine);
         let (phase, phases) = watch::channel(Phase::Serving);
         let mut gateway = Gateway {
             address,
             engine: Arc::clone(&engine),
-            keys: keys.clone(),
+            keys,
+            workers: workers.clone(),
             phase,
             open,
             stopping: Arc::default(),
             threads: Vec::new(),
             watchers: Vec::new(),
         };
-        for (socket, worker) in sockets.into_iter().zip(&workers) {
+        for (socket, worker) in sockets.into_iter().zip(workers.each()) {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let (worker, phases) = (Arc::clone(worker), phases.clone());
             let name = format!("estop-data-{}", gateway.threads.len());
@@ -205,9 +151,9 @@ impl Gateway {
             };
             gateway.threads.push(std::thread::Builder::new().name(name).spawn(work)?);
         }
-        gateway.threads.push(job_canceller::start(Arc::clone(&engine), &ready, jobs, phases)?);
+        gateway.threads.push(job_canceller::start(Arc::clone(&engine), workers.jobs(), jobs, phases)?);
         gateway.watcher("estop-sweep", move |engine, stopping| {
-            timeouts::run(engine, &workers, &limits, stopping);
+            timeouts::run(engine, &workers, stopping);
         })?;
         gateway.watcher("estop-timer", timeouts::run_timer)?;
         Ok(gateway)
@@ -258,6 +204,11 @@ impl Gateway {
         self.keys.clone()
     }
 
+    /// The workers, to give them other settings.
+    pub fn workers(&self) -> Workers {
+        self.workers.clone()
+    }
+
     /// Where agents are judged and the button is pressed.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
@@ -286,9 +237,11 @@ fn stopping() -> Cut {
     Cut { by: AbortedBy::Kill, kind: Kind::Overload, code: "stopping", message }
 }
 
-async fn work(socket: std::net::TcpListener, worker: Arc<Worker>, mut phases: watch::Receiver<Phase>) {
+async fn work(socket: std::net::TcpListener, worker: Arc<CurrentWorker>, mut phases: watch::Receiver<Phase>) {
     let Ok(listener) = TcpListener::from_std(socket) else { return };
-    tokio::spawn(beat(Arc::clone(&worker)));
+    let now = worker.get();
+    tokio::spawn(beat(Arc::clone(&now.heartbeat), Arc::clone(&now.engine)));
+    drop(now);
     let graceful = GracefulShutdown::new();
     let of_connections = phases.clone();
     tokio::select! {
@@ -306,10 +259,10 @@ async fn work(socket: std::net::TcpListener, worker: Arc<Worker>, mut phases: wa
 }
 
 /// Says that a worker runs, for as long as its runtime does.
-async fn beat(worker: Arc<Worker>) {
+async fn beat(heartbeat: Arc<Heartbeat>, engine: Arc<Engine>) {
     let mut every = tokio::time::interval(BEAT_INTERVAL);
     loop {
         every.tick().await;
-        worker.heartbeat.beat(worker.engine.clock.mono());
+        heartbeat.beat(engine.clock.mono());
     }
 }

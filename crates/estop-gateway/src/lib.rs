@@ -44,7 +44,7 @@ pub use engine::step_log::{StepLog, StopPoint};
 pub use engine::switch::{LatchStore, NotPersisted};
 pub use engine::tools::{RegisteredTool, RunningTool, Tools};
 pub use engine::{Engine, Stores};
-pub use gateway::Gateway;
+pub use gateway::{Gateway, ReadySettings, Workers};
 pub use journal::{Decided, JournalFile, JournalQueue, Portion, Queued, Recorded};
 pub use names::{NAME_MAX, is_agent_name, is_name};
 pub use start_error::StartError;

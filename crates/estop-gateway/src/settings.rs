@@ -1,7 +1,7 @@
 //! What the data plane is told at start. Plain data, checked by whoever reads the configuration.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ use secrecy::SecretString;
 pub struct Settings {
     /// Where agents connect.
     pub listen: SocketAddr,
+    /// A socket that listens there already, opened by the service manager; all threads share it.
+    pub socket: Option<TcpListener>,
     /// Threads, each with its own runtime, listener and upstream connections.
     pub workers: usize,
     /// Certificate and key, if agents connect by TLS.

@@ -202,6 +202,7 @@ fn open(
         held.left = Some(left);
     }
     held.seat.keep(true);
+    let withheld = app.operator.withheld_variables();
     let first = json!({
         "watching": true,
         "agent": new.agent,
@@ -210,8 +211,8 @@ fn open(
         "attended": new.attended,
         "data_url": app.place.data_url,
         "data_dir": app.place.data_dir,
-        "provider_key_variables": app.place.provider_key_variables,
-        "secret_variables": app.place.secret_variables,
+        "provider_key_variables": withheld.provider_keys,
+        "secret_variables": withheld.others,
     });
     Ok((first, held))
 }

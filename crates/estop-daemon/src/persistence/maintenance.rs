@@ -7,7 +7,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use estop_config::Retention;
 use estop_config::printable::escaped;
 use estop_core::time::Zone;
 use estop_gateway::Engine;
@@ -15,6 +14,8 @@ use estop_journal::Manifest;
 use estop_store::segments::{JournalReader, SealError, SegmentWriter, is_whole, prune_oldest, seal};
 use estop_store::{RetentionCutoffs, Store};
 use jiff::Timestamp;
+
+use crate::config_in_force::ConfigInForce;
 
 /// A start has other things to do first.
 const FIRST_AFTER: Duration = Duration::from_secs(2);
@@ -40,10 +41,10 @@ impl MaintenanceThread {
         store: Arc<dyn Store>,
         writer: Arc<SegmentWriter>,
         engine: Arc<Engine>,
-        retention: Retention,
+        config: ConfigInForce,
     ) -> std::io::Result<MaintenanceThread> {
         let (stop, stopped) = channel();
-        let maintenance = Maintenance { store, writer, engine, retention, stopped, changed: BTreeSet::new() };
+        let maintenance = Maintenance { store, writer, engine, config, stopped, changed: BTreeSet::new() };
         let thread =
             std::thread::Builder::new().name("estop-maintain".into()).spawn(move || maintenance.run())?;
         Ok(MaintenanceThread { stop: Some(stop), thread: Some(thread) })
@@ -64,7 +65,7 @@ struct Maintenance {
     store: Arc<dyn Store>,
     writer: Arc<SegmentWriter>,
     engine: Arc<Engine>,
-    retention: Retention,
+    config: ConfigInForce,
     stopped: Receiver<()>,
     /// Segments that people were told about.
     changed: BTreeSet<u64>,
@@ -166,14 +167,15 @@ impl Maintenance {
         if self.store.cursor()?.is_none_or(|cursor| cursor.seq < oldest.last_seq) {
             return Ok(false);
         }
-        let before = before(Timestamp::now().as_millisecond(), self.retention.journal_days);
+        let retention = self.config.get().retention;
+        let before = before(Timestamp::now().as_millisecond(), retention.journal_days);
         let is_old = before.is_some_and(|before| oldest.newest < before);
         let sealed: u64 = manifest.sealed.iter().map(|sealed| sealed.bytes).sum();
         let raw = (manifest.last_segment() + 1..=self.writer.position().segment).filter_map(|segment| {
             std::fs::metadata(estop_store::segments::raw_path(journal.folder(), segment)).ok()
         });
         let bytes = sealed + raw.map(|about| about.len()).sum::<u64>();
-        Ok(is_old || self.retention.journal_bytes.is_some_and(|keep| bytes > keep))
+        Ok(is_old || retention.journal_bytes.is_some_and(|keep| bytes > keep))
     }
 
     /// Reads the sealed segments and says which was changed.
@@ -204,19 +206,20 @@ impl Maintenance {
     /// Deletes everything else that is too old or too much.
     fn sweep(&self) -> anyhow::Result<Result<(), Ending>> {
         let now = Timestamp::now().as_millisecond();
+        let retention = self.config.get().retention;
         let before = |days| before(now, days);
         let mut begun = Instant::now();
         let today = Zone::default().local(now).day;
-        let spend_days = self.retention.spend_days.and_then(|days| i32::try_from(days).ok());
+        let spend_days = retention.spend_days.and_then(|days| i32::try_from(days).ok());
         let old = RetentionCutoffs {
             now,
-            events_before: before(self.retention.events_days),
-            cases_before: before(self.retention.cases_days),
-            evidence_before: before(self.retention.evidence_days),
-            runs_before: before(self.retention.runs_days),
+            events_before: before(retention.events_days),
+            cases_before: before(retention.cases_days),
+            evidence_before: before(retention.evidence_days),
+            runs_before: before(retention.runs_days),
             spend_before_day: spend_days.map(|days| today.saturating_sub(days)),
-            alerts_before: before(self.retention.alerts_days),
-            access_before: before(self.retention.access_days),
+            alerts_before: before(retention.alerts_days),
+            access_before: before(retention.access_days),
         };
         while self.store.sweep(old)? > 0 || self.store.give_back()? {
             if self.rest_after(begun).is_err() {

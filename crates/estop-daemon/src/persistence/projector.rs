@@ -21,6 +21,7 @@ use super::projections::{AgentRecord, Context, Projections, alert_events, heard_
 use super::recovery::Recovery;
 use super::tracked_agents::TrackedAgents;
 use crate::alerting::Alerting;
+use crate::config_in_force::ConfigInForce;
 use crate::logging::events::EventLog;
 use crate::logging::requests::RequestLog;
 use crate::metrics::Metrics;
@@ -74,8 +75,8 @@ pub(super) type LateInit<T> = Arc<OnceLock<T>>;
 /// What decides who must keep its place.
 pub(super) struct EvictionRules {
     pub(super) keys: KeyRing,
-    /// How long an agent must have been idle.
-    pub(super) idle_ms: u64,
+    /// Says how long an agent must have been idle.
+    pub(super) config: ConfigInForce,
 }
 
 /// What the projector looks at beside the records.
@@ -417,7 +418,8 @@ impl Projector {
     /// Lets agents rest whose places others may need, once everything of them is stored.
     fn let_rest(&mut self) {
         let (Some(engine), Some(places)) = (self.engine.get(), self.places.get()) else { return };
-        let idle_since = Millis(engine.clock.mono().0.saturating_sub(places.idle_ms));
+        let idle_ms = u64::try_from(places.config.get().limits.agent_idle.as_millis()).unwrap_or(u64::MAX);
+        let idle_since = Millis(engine.clock.mono().0.saturating_sub(idle_ms));
         let named = std::cell::LazyCell::new(|| {
             let mut named = engine.rulebook.named();
             named.extend(places.keys.owners());

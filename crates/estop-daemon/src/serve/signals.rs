@@ -7,6 +7,7 @@ use estop_gateway::Gateway;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep};
 
+use crate::config_in_force::ConfigInForce;
 use crate::reload::Reloading;
 use crate::say;
 use crate::service_manager::ServiceManager;
@@ -18,7 +19,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 pub(super) struct Draining<'a> {
     pub(super) gateway: &'a Gateway,
     pub(super) manager: &'a ServiceManager,
-    pub(super) within: Duration,
+    pub(super) config: &'a ConfigInForce,
 }
 
 /// Until estop was told to end, and the answers in progress have ended. `welcome` is said once signals are listened for:
@@ -69,9 +70,10 @@ impl Draining<'_> {
         self.gateway.drain();
         let connections = self.gateway.open_connections();
         let requests = self.gateway.engine().requests_in_progress();
-        let within_s = self.within.as_secs_f64();
+        let within = self.config.get().limits.drain;
+        let within_s = within.as_secs_f64();
         tracing::info!(target: "serve", signal, requests, connections, within_s, "estop is stopping");
-        let deadline = Instant::now() + self.within;
+        let deadline = Instant::now() + within;
         while self.gateway.open_connections() > 0 && Instant::now() < deadline {
             tokio::select! {
                 () = sleep(POLL_INTERVAL) => {}

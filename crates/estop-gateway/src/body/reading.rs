@@ -20,17 +20,23 @@ use crate::emergency_stop::in_flight::{InFlightRequest, Phase};
 #[derive(Debug)]
 pub(crate) struct BodyBudget {
     held: AtomicU64,
-    max: u64,
+    max: AtomicU64,
 }
 
 impl BodyBudget {
     /// Room for `max` bytes.
     pub(crate) fn new(max: u64) -> BodyBudget {
-        BodyBudget { held: AtomicU64::new(0), max }
+        BodyBudget { held: AtomicU64::new(0), max: AtomicU64::new(max) }
+    }
+
+    /// Another room. What is held beyond it goes first.
+    pub(crate) fn set_max(&self, max: u64) {
+        self.max.store(max, Ordering::Relaxed);
     }
 
     fn take(&self, bytes: u64) -> bool {
-        let fits = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= self.max);
+        let max = self.max.load(Ordering::Relaxed);
+        let fits = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= max);
         self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
     }
 }

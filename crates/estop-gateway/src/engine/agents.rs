@@ -191,8 +191,8 @@ pub struct Agents {
     count: AtomicU64,
     /// Deleted ones among them: a hint.
     leaving: AtomicBool,
-    max: u64,
-    names_max: u64,
+    max: AtomicU64,
+    names_max: AtomicU64,
     /// Those that gave their places to others.
     pub evicted: EvictedAgents,
 }
@@ -204,10 +204,16 @@ impl Agents {
             shards: Shards::default(),
             count: AtomicU64::new(0),
             leaving: AtomicBool::new(false),
-            max: max as u64,
-            names_max: names_max as u64,
+            max: AtomicU64::new(max as u64),
+            names_max: AtomicU64::new(names_max as u64),
             evicted,
         }
+    }
+
+    /// Other room. With more agents than that, none is added until some have gone to rest.
+    pub fn set_max(&self, max: usize, names_max: usize) {
+        self.max.store(max as u64, Ordering::Relaxed);
+        self.names_max.store(names_max as u64, Ordering::Relaxed);
     }
 
     /// The agent of this name, if it is known.
@@ -234,10 +240,11 @@ impl Agents {
         }
         let rest = self.evicted.get(&name);
         let names = || self.count.load(Ordering::Relaxed) + self.evicted.len() as u64;
-        if rest.is_none() && names() >= self.names_max {
+        if rest.is_none() && names() >= self.names_max.load(Ordering::Relaxed) {
             return None;
         }
-        let room = |count: u64| (count < self.max).then_some(count + 1);
+        let max = self.max.load(Ordering::Relaxed);
+        let room = |count: u64| (count < max).then_some(count + 1);
         self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok()?;
         let Some(agent) = make(rest) else {
             self.count.fetch_sub(1, Ordering::Relaxed);
@@ -264,7 +271,7 @@ impl Agents {
     /// Agents that may give their places to others, and how many records each has: deleted ones, and when places grow few
     /// those that have been idle since then.
     pub fn evictable(&self, idle_since: Millis, keep: impl Fn(&str) -> bool) -> Vec<(Name, u64)> {
-        let is_crowded = self.count.load(Ordering::Relaxed) > self.max / 4 * 3;
+        let is_crowded = self.count.load(Ordering::Relaxed) > self.max.load(Ordering::Relaxed) / 4 * 3;
         let has_leaving = self.leaving.swap(false, Ordering::Relaxed);
         if !self.evicted.is_possible() || !(is_crowded || has_leaving) {
             return Vec::new();

@@ -2,7 +2,7 @@
 //! worker. Its requests are estop's own: they pass a shut gate, with the key of the configuration alone.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use crate::engine::Engine;
 use crate::engine::background::{Job, JobStanding, OpenMeter};
 use crate::engine::panic_guard::ShutIfPanicking;
 use crate::exchange::forward;
-use crate::upstream::{ProviderTarget, Upstream, UpstreamError};
+use crate::upstream::{ProviderTarget, Shared, Upstream, UpstreamError};
 
 /// How many are cancelled at once.
 const AT_ONCE: usize = 16;
@@ -41,23 +41,43 @@ const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 type Upstreams = BTreeMap<Box<str>, Arc<Upstream>>;
 
+/// The providers in force, with connections of the canceller's own.
+#[derive(Clone)]
+pub(super) struct JobUpstreams(Arc<Mutex<Arc<Upstreams>>>);
+
+impl JobUpstreams {
+    pub(super) fn new(ready: &BTreeMap<Box<str>, Arc<ProviderTarget>>, shared: &Arc<Shared>) -> JobUpstreams {
+        JobUpstreams(Arc::new(Mutex::new(Arc::new(upstreams(ready, shared)))))
+    }
+
+    /// Other providers, from the next try on.
+    pub(super) fn set(&self, ready: &BTreeMap<Box<str>, Arc<ProviderTarget>>, shared: &Arc<Shared>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(upstreams(ready, shared));
+    }
+
+    fn get(&self) -> Arc<Upstreams> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn upstreams(ready: &BTreeMap<Box<str>, Arc<ProviderTarget>>, shared: &Arc<Shared>) -> Upstreams {
+    ready.iter().map(|(name, ready)| (name.clone(), Upstream::new(Arc::clone(ready), shared))).collect()
+}
+
 /// Starts the thread; it ends when the gateway is stopped. `before` is what was remembered from the time before.
 pub(crate) fn start(
     engine: Arc<Engine>,
-    ready: &BTreeMap<Box<str>, Arc<ProviderTarget>>,
+    upstreams: JobUpstreams,
     before: Vec<Job>,
     phases: watch::Receiver<Phase>,
 ) -> std::io::Result<JoinHandle<()>> {
-    engine.jobs.restore(before, |provider| ready.get(provider).is_some_and(|ready| ready.can_sign()));
-    let upstreams: Upstreams = ready
-        .iter()
-        .map(|(name, ready)| (name.clone(), Upstream::new(Arc::clone(ready), &engine.upstream)))
-        .collect();
+    let known = upstreams.get();
+    engine.jobs.restore(before, |provider| known.get(provider).is_some_and(|known| known.ready.can_sign()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let heartbeat = engine.heartbeats.add("canceller of work at providers", engine.clock.mono());
     let work = move || {
         let _guard = ShutIfPanicking(Arc::clone(&engine));
-        runtime.block_on(run(&engine, Arc::new(upstreams), &heartbeat, phases));
+        runtime.block_on(run(&engine, &upstreams, &heartbeat, phases));
         engine.jobs.close();
         // A lookup of a name may hang; nobody waits for it.
         runtime.shutdown_background();
@@ -67,7 +87,7 @@ pub(crate) fn start(
 
 async fn run(
     engine: &Arc<Engine>,
-    upstreams: Arc<Upstreams>,
+    upstreams: &JobUpstreams,
     heartbeat: &Heartbeat,
     mut phases: watch::Receiver<Phase>,
 ) {
@@ -76,7 +96,7 @@ async fn run(
     let mut look = interval(POLL_INTERVAL);
     loop {
         for (number, job) in engine.jobs.due(AT_ONCE.saturating_sub(tries.len())) {
-            let (engine, upstreams) = (Arc::clone(engine), Arc::clone(&upstreams));
+            let (engine, upstreams) = (Arc::clone(engine), upstreams.get());
             tries.spawn(async move {
                 let _failing = Failing { engine: &engine, number };
                 let (state, said) = cancel(upstreams.get(&*job.provider), &job).await;

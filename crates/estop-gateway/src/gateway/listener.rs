@@ -24,6 +24,7 @@ use tokio::time::timeout;
 
 use super::dispatch;
 use super::phase::{Phase, while_serving};
+use super::workers::CurrentWorker;
 use crate::body::response_body::ResponseBody;
 use crate::emergency_stop::connection::{Connection, Watched};
 use crate::emergency_stop::socket::{AbortableSocket, SocketStream};
@@ -44,9 +45,33 @@ const REFUSED_MAX: usize = 16;
 /// The most that is written into one HTTP/2 stream before it is flushed; bounds memory of clients that do not read.
 const SEND_BUFFER: usize = 64 << 10;
 
+/// A listening socket for each of the workers, at least one, and where they listen. `passed`: somebody opened it already, and
+/// all share it.
+pub(crate) fn open(
+    address: SocketAddr,
+    passed: Option<std::net::TcpListener>,
+    workers: usize,
+) -> io::Result<(SocketAddr, Vec<std::net::TcpListener>)> {
+    let is_passed = passed.is_some();
+    let first = match passed {
+        Some(passed) => passed,
+        None => {
+            check_free(address)?;
+            bind(address)?
+        }
+    };
+    let address = first.local_addr()?;
+    let mut sockets = Vec::new();
+    for _ in 1..workers {
+        sockets.push(if is_passed { first.try_clone()? } else { bind(address)? });
+    }
+    sockets.push(first);
+    Ok((address, sockets))
+}
+
 /// Whether somebody listens there already. The workers' sockets share their address, and would share it with another
 /// estop too, unnoticed.
-pub(crate) fn check_free(address: SocketAddr) -> io::Result<()> {
+fn check_free(address: SocketAddr) -> io::Result<()> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
@@ -54,7 +79,7 @@ pub(crate) fn check_free(address: SocketAddr) -> io::Result<()> {
 }
 
 /// Opens a listening socket that others may share (each worker has its own; the kernel spreads connections).
-pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(true)?;
@@ -67,12 +92,11 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
 /// Accepts for ever. `graceful` ends connections after the answers in progress.
 pub(super) async fn accept(
     listener: TcpListener,
-    worker: Arc<Worker>,
+    current: Arc<CurrentWorker>,
     graceful: &GracefulShutdown,
     phases: watch::Receiver<Phase>,
 ) {
     let refused: Arc<AtomicUsize> = Arc::default();
-    let refused_max = (worker.limits.connections / REFUSED_PER).clamp(1, REFUSED_MAX);
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -80,13 +104,15 @@ pub(super) async fn accept(
         };
         // Without it, small writes wait for the client's delayed acknowledgement: 40 ms.
         let _ = stream.set_nodelay(true);
+        let worker = current.get();
         if let Some(permit) = Permit::take(&worker.open, worker.limits.connections) {
             let end = End { graceful: graceful.watcher(), phases: phases.clone() };
-            drop(tokio::spawn(connection(stream, Arc::clone(&worker), permit, end)));
+            drop(tokio::spawn(connection(stream, Arc::clone(&current), permit, end)));
             continue;
         }
         // Whoever comes again finds a place, if somebody holds one without using it.
         worker.connections.close_longest_idle(worker.engine.clock.mono());
+        let refused_max = (worker.limits.connections / REFUSED_PER).clamp(1, REFUSED_MAX);
         // By TLS nothing can be said before the handshake, which costs more than there is.
         if worker.tls.is_none()
             && let Some(permit) = Permit::take(&refused, refused_max)
@@ -139,8 +165,9 @@ struct End {
     graceful: Watcher,
 }
 
-async fn connection(stream: TcpStream, worker: Arc<Worker>, permit: Permit, end: End) {
+async fn connection(stream: TcpStream, current: Arc<CurrentWorker>, permit: Permit, end: End) {
     let End { mut phases, graceful } = end;
+    let worker = current.get();
     let patience = worker.limits.header_timeout;
     match &worker.tls {
         Some(acceptor) => {
@@ -149,14 +176,14 @@ async fn connection(stream: TcpStream, worker: Arc<Worker>, permit: Permit, end:
             let handshake = timeout(patience, acceptor.accept(stream));
             let Some(Ok(Ok(stream))) = while_serving(&mut phases, handshake).await else { return };
             let is_two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-            serve(stream, socket, is_two, worker, permit, graceful);
+            serve(stream, socket, is_two, current, permit, graceful);
         }
         None => {
             let first_bytes = timeout(patience, speaks_two(&stream));
             let Some(Ok(Ok(is_two))) = while_serving(&mut phases, first_bytes).await else { return };
             let stream = SocketStream::new(stream, &worker.engine.clock);
             let socket = stream.handle();
-            serve(stream, socket, is_two, worker, permit, graceful);
+            serve(stream, socket, is_two, current, permit, graceful);
         }
     }
 }
@@ -191,12 +218,13 @@ fn serve<S>(
     stream: S,
     socket: Weak<AbortableSocket>,
     is_two: bool,
-    worker: Arc<Worker>,
+    current: Arc<CurrentWorker>,
     permit: Permit,
     graceful: Watcher,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let worker = current.get();
     let (now, heartbeat) = (worker.engine.clock.mono(), Arc::clone(&worker.heartbeat));
     let connection = Arc::new(Connection::new(!is_two, now, socket, heartbeat));
     let listed = worker.connections.add(Arc::clone(&connection));
@@ -204,9 +232,9 @@ fn serve<S>(
     let watched = Watched { stream, connection: served, clock };
     let task = tokio::spawn(async move {
         if is_two {
-            two(watched, worker, graceful).await;
+            two(watched, current, graceful).await;
         } else {
-            one(watched, worker, graceful).await;
+            one(watched, current, graceful).await;
         }
         drop((listed, permit));
     });
@@ -214,11 +242,11 @@ fn serve<S>(
 }
 
 /// Speaks HTTP/1.1 to its end. A connection that ends with an error ends; whatever was under way on it settles itself.
-async fn one<S>(watched: Watched<S>, worker: Arc<Worker>, graceful: Watcher)
+async fn one<S>(watched: Watched<S>, current: Arc<CurrentWorker>, graceful: Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let limits = worker.limits;
+    let limits = current.get().limits;
     let mut builder = http1::Builder::new();
     builder
         .header_read_timeout(None)
@@ -230,7 +258,7 @@ where
         builder.max_headers(limits.headers);
     }
     let connection = Arc::clone(&watched.connection);
-    let service = service_fn(move |request| boxed(Arc::clone(&worker), request, &connection));
+    let service = service_fn(move |request| boxed(current.get(), request, &connection));
     let mut connection = builder.serve_connection(TokioIo::new(watched), service);
     // What has come is read before it learns of an end: one of which nothing was read is closed.
     let first = poll_fn(|cx| Poll::Ready(Pin::new(&mut connection).poll(cx))).await;
@@ -240,13 +268,13 @@ where
 }
 
 /// The same of HTTP/2.
-async fn two<S>(watched: Watched<S>, worker: Arc<Worker>, graceful: Watcher)
+async fn two<S>(watched: Watched<S>, current: Arc<CurrentWorker>, graceful: Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let limits = worker.limits;
+    let limits = current.get().limits;
     let connection = Arc::clone(&watched.connection);
-    let service = service_fn(move |request| boxed(Arc::clone(&worker), request, &connection));
+    let service = service_fn(move |request| boxed(current.get(), request, &connection));
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS_MAX)

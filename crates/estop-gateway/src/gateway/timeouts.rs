@@ -13,6 +13,7 @@ use estop_core::system::Channel;
 use estop_core::time::Millis;
 use estop_wire::refusal::Kind;
 
+use super::workers::Workers;
 use crate::emergency_stop::connection::Waiting;
 use crate::emergency_stop::in_flight::{Cut, InFlightRequest, Phase};
 use crate::engine::Engine;
@@ -40,7 +41,7 @@ pub(crate) fn run_timer(engine: &Engine, stop: &AtomicBool) {
 }
 
 /// Sweeps until `stop` is set.
-pub(crate) fn run(engine: &Engine, workers: &[Arc<Worker>], limits: &Limits, stop: &AtomicBool) {
+pub(super) fn run(engine: &Engine, workers: &Workers, stop: &AtomicBool) {
     let heartbeat = engine.heartbeats.add("sweeper", engine.clock.mono());
     while !stop.load(Ordering::Relaxed) {
         std::thread::park_timeout(INTERVAL);
@@ -51,9 +52,11 @@ pub(crate) fn run(engine: &Engine, workers: &[Arc<Worker>], limits: &Limits, sto
         let tend = |upstream: &Upstream, channel| {
             if gate.lets_pass(channel) { upstream.sweep(now) } else { upstream.close_idle() }
         };
+        let workers: Vec<Arc<Worker>> = workers.each().map(|worker| worker.get()).collect();
+        let Some(limits) = workers.first().map(|worker| worker.limits) else { continue };
         engine
             .agents
-            .for_each(|agent| agent.in_flight_requests.for_each(|flight| sweep_flight(flight, now, limits)));
+            .for_each(|agent| agent.in_flight_requests.for_each(|flight| sweep_flight(flight, now, &limits)));
         for worker in workers {
             worker.connections.for_each(|connection| {
                 let late = match connection.waiting(now) {

@@ -374,7 +374,7 @@ fn ui_5_a_reload_adds_a_channel_or_changes_nothing() {
     refused(1);
     let both =
         format!("    second: {{type: webhook, url: \"http://{}/\", allow_loopback: true}}\n", second.address);
-    house.configure(&format!("limits: {{agents: 20}}\n{LOOP}\n{}", hook(first.address, &both)));
+    house.configure(&format!("behind_tls_proxy: true\n{LOOP}\n{}", hook(first.address, &both)));
     estop.signal("-HUP");
     refused(2);
     trip(&estop, "one");

@@ -52,10 +52,3 @@ agents: {coder: {}}";
     assert_eq!((&*into.host, into.port, into.tls, &*into.base_path), ("127.0.0.1", 8080, false, "/slack"));
     assert!(into.key.is_none() && out.key.is_none());
 }
-
-#[test]
-fn ui_5_relays_change_with_a_restart() {
-    let of = |yaml: &str| with_env(yaml, &[]).fixed;
-    let (one, other) = (of("relays: {t: {kind: telegram}}"), of("relays: {t: {kind: slack}}"));
-    assert_eq!(one.changed(&other), ["relays"]);
-}

@@ -198,6 +198,7 @@ pub fn settings(model: &FakeModel, policies: PolicyFile) -> Settings {
     .into();
     Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
+        socket: None,
         workers: 2,
         tls: None,
         providers,
