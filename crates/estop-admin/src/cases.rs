@@ -9,7 +9,9 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use estop_core::ids::Name;
 use estop_core::system::{CaseStep, SYSTEM};
-use estop_store::{CaseEntry, CaseFilter, CaseStatus, Escalation, Incident, StatusFilter, Store};
+use estop_store::{
+    CaseEntry, CaseFilter, CaseStatus, Escalation, Evidence, Incident, StatusFilter, Store, StoreError,
+};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -269,9 +271,10 @@ async fn incident(
     PathIn(path): PathIn<CasePath>,
 ) -> Result<Tagged<IncidentWithStepsOut>, Problem> {
     let id = path.id.clone();
-    let found = app.store(move |store| {
-        let found = find_incident(store, &id)?;
-        let kept = store.evidence(&found.id)?;
+    let asked = Arc::clone(&app);
+    let found = app.work(move || {
+        let found = find_incident(&asked, &id)?;
+        let kept = asked.store_here().evidence(&found.id)?;
         Ok::<_, Problem>((found, kept))
     });
     let (found, kept) = found.await?;
@@ -300,29 +303,48 @@ async fn delete_evidence(
 ) -> Result<StatusCode, Problem> {
     let asked = Arc::clone(&app);
     app.work(move || {
-        let deleted = asked.store_here().delete_evidence(&path.id, &caller.by, asked.now())?;
-        deleted.ok_or_else(|| Problem::not_found("evidence", &path.id))?;
+        delete_kept_steps(&asked, &path.id, &caller.by)?;
         asked.operator.access_changed(&format!("steps of incident {} deleted", path.id), &caller.by);
         Ok(StatusCode::NO_CONTENT)
     })
     .await
 }
 
+/// Deletes the steps that are kept under this id, and those that wait to be saved: none are written from here on.
+pub(crate) fn delete_kept_steps(app: &App, id: &str, by: &str) -> Result<(), Problem> {
+    let (store, now) = (app.store_here(), app.now());
+    let waited = app.operator.forget_unsaved(id, by);
+    if let Some(agent) = &waited {
+        let deleted = Some((by.into(), now));
+        let note =
+            Evidence { incident: id.into(), agent: agent.clone(), stored_at: now, steps: None, deleted };
+        // It says who did it after a restart, too. A full disk may not take it: gone they are all the same.
+        drop(store.put_evidence(&note));
+    }
+    match store.delete_evidence(id, by, now)? {
+        None if waited.is_none() => Err(Problem::not_found("evidence", id)),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// An incident. Pressing the button twice is one incident, and people were told of each press: all of them find it.
-pub(crate) fn find_incident(store: &dyn Store, id: &str) -> Result<Incident, Problem> {
-    let epoch = |id: &str| id.strip_prefix(SYSTEM)?.strip_prefix('-')?.parse::<u64>().ok();
-    if let Some(found) = store.incident(id)? {
+/// A refusal names one before its row is stored: then it is waited for.
+pub(crate) fn find_incident(app: &App, id: &str) -> Result<Incident, Problem> {
+    let store = app.store_here();
+    if let Some(found) = stored_incident(store, id)? {
         return Ok(found);
     }
+    app.operator.is_stored();
+    stored_incident(store, id)?.ok_or_else(|| Problem::not_found("incident", id))
+}
+
+fn stored_incident(store: &dyn Store, id: &str) -> Result<Option<Incident>, StoreError> {
+    let epoch = |id: &str| id.strip_prefix(SYSTEM)?.strip_prefix('-')?.parse::<u64>().ok();
+    let found = store.incident(id)?;
+    let Some(pressed) = epoch(id).filter(|_| found.is_none()) else { return Ok(found) };
     let newest = CaseFilter { agent: Some(SYSTEM.into()), ..CaseFilter::default() };
-    if let Some(pressed) = epoch(id) {
-        let of_before = |incident: &Incident| epoch(&incident.id).is_some_and(|epoch| epoch < pressed);
-        let found = store.incidents(&newest, PRESSES_MAX)?.into_iter().find(of_before);
-        if let Some(found) = found {
-            return Ok(found);
-        }
-    }
-    Err(Problem::not_found("incident", id))
+    let of_before = |incident: &Incident| epoch(&incident.id).is_some_and(|epoch| epoch < pressed);
+    Ok(store.incidents(&newest, PRESSES_MAX)?.into_iter().find(of_before))
 }
 
 /// A page of escalations, newest first.

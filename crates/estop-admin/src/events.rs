@@ -15,6 +15,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::Caller;
+use crate::cases::delete_kept_steps;
 use crate::evidence::{Story, WatchedEvent};
 use crate::input::{InPath, PathIn, QueryIn, page_size};
 use crate::output::{Answer, kept_json, moment};
@@ -164,8 +165,7 @@ async fn delete_steps(
     let asked = Arc::clone(&app);
     app.work(move || {
         let id = WatchedEvent::find(asked.store_here(), path.seq)?.id();
-        let deleted = asked.store_here().delete_evidence(&id, &caller.by, asked.now())?;
-        deleted.ok_or_else(|| Problem::not_found("evidence", &id))?;
+        delete_kept_steps(&asked, &id, &caller.by)?;
         asked.operator.access_changed(&format!("steps of record {} deleted", path.seq), &caller.by);
         Ok(StatusCode::NO_CONTENT)
     })

@@ -214,6 +214,11 @@ pub trait Operator: Send + Sync {
         None
     }
 
+    /// Drops the steps of an incident that wait to be saved, for somebody who deletes them; whose they were, if there were any.
+    fn forget_unsaved(&self, _incident: &str, _by: &str) -> Option<Name> {
+        None
+    }
+
     /// Grows with everything that happens: whoever saw the same number before has missed nothing.
     fn pulse(&self) -> u64;
 

@@ -203,8 +203,9 @@ impl Operator for Controller {
         self.engine.rulebook.set_added(name, false);
         if let Some(agent) = self.engine.agents.get(name) {
             self.engine.agents.release(&agent);
-            self.engine.step_log.forget(&agent.name);
         }
+        // One at rest has steps, too.
+        self.engine.step_log.forget(&self.canonical(name), "its agent was deleted while they waited");
     }
 
     fn steer(&self, agent: &str, steer: AgentCommand, by: &str) -> Result<AgentView, OperatorError> {
@@ -425,7 +426,13 @@ impl Operator for Controller {
     }
 
     fn steps_unsaved(&self, incident: &str) -> Option<String> {
-        self.engine.step_log.why_unsaved(incident)
+        self.engine.step_log.unsaved.why(incident)
+    }
+
+    fn forget_unsaved(&self, incident: &str, by: &str) -> Option<Name> {
+        let forgotten =
+            self.engine.step_log.unsaved.forget(incident, &format!("{by} deleted them while they waited"));
+        forgotten.map(|steps| steps.agent.clone())
     }
 
     fn pulse(&self) -> u64 {

@@ -40,7 +40,7 @@ pub use engine::fleet::Fleet;
 pub use engine::last_output::RunLocation;
 pub use engine::policies::{Over, Rulebook};
 pub use engine::restored_state::RestoredState;
-pub use engine::step_log::{StepLog, StopPoint};
+pub use engine::step_log::{StepLog, StepsToSave, StopPoint, UnsavedSteps, WAITING_MAX, redacted};
 pub use engine::switch::{LatchStore, NotPersisted};
 pub use engine::tools::{RegisteredTool, RunningTool, Tools};
 pub use engine::{Engine, Stores};

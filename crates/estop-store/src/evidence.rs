@@ -22,7 +22,8 @@ pub struct Evidence {
 
 /// What keeps it. Nothing that stops an agent waits for it.
 pub trait EvidenceRepo: Send + Sync {
-    /// Keeps the steps of an incident; what is there already stays, deleted or not.
+    /// Keeps the steps of an incident, or that somebody deleted them before they were kept; what is there already stays, deleted or
+    /// not.
     fn put_evidence(&self, evidence: &Evidence) -> Result<(), StoreError>;
     /// What is kept of an incident.
     fn evidence(&self, incident: &str) -> Result<Option<Evidence>, StoreError>;

@@ -47,7 +47,7 @@ pub(super) async fn change_incident(
     let asked = Arc::clone(&app);
     app.work(move || {
         let _edit = asked.edit();
-        let incident = find_incident(asked.store_here(), &path.id)?;
+        let incident = find_incident(&asked, &path.id)?;
         if_match.check(incident.version)?;
         let step = step(incident.status, change.status, note.is_some())
             .ok_or_else(|| is_resolved("incident", &incident.id, &incident.history))?;
@@ -56,7 +56,7 @@ pub(super) async fn change_incident(
                 CaseChange { kind: CaseKind::Incident, id: incident.id.clone(), step, owner: None, note };
             record(&asked, &caller, change)?;
         }
-        let incident = find_incident(asked.store_here(), &incident.id)?;
+        let incident = find_incident(&asked, &incident.id)?;
         let version = incident.version;
         let changed = step.is_some();
         Ok(Tagged(version, ChangedIncidentOut { incident: IncidentOut::of(&asked, incident), changed }))

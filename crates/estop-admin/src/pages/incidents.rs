@@ -2,6 +2,8 @@
 
 mod story;
 
+use std::sync::Arc;
+
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, Query, State};
@@ -184,9 +186,10 @@ pub(super) async fn one(
     Path(id): Path<String>,
     Query(asked): Query<effect::PageQuery>,
 ) -> Page {
-    let found = app.store(move |store| {
-        let found = find_incident(store, &id)?;
-        let kept = store.evidence(&found.id)?;
+    let asking = Arc::clone(&app);
+    let found = app.work(move || {
+        let found = find_incident(&asking, &id)?;
+        let kept = asking.store_here().evidence(&found.id)?;
         Ok::<_, Problem>((found, kept))
     });
     let (incident, kept) = found.await?;

@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use estop_config::printable::escaped;
@@ -13,12 +13,10 @@ use estop_core::event::Event;
 use estop_core::ids::Name;
 use estop_core::policy::EvidenceMode;
 use estop_core::time::{Millis, Now};
-use estop_gateway::{Engine, StepLog, StopPoint};
+use estop_gateway::{Engine, StepLog, StepsToSave, StopPoint, WAITING_MAX, redacted};
 use estop_store::{Evidence, EvidenceRepo, Incident, Store};
 use estop_wire::mask::Masker;
 
-/// Incidents whose steps wait to be stored, some 60 KB each at most. Beyond it the oldest are lost.
-const UNSAVED_MAX: usize = 32;
 /// How long after a try that failed comes the next.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 
@@ -51,8 +49,9 @@ impl EvidenceDue {
     }
 
     /// Of a stop that a guard in shadow would have made, or of an agent that was told that it repeats itself; `None` for all
-    /// else. Its steps are known by the record, as those of an incident are.
+    /// else, and beyond the quota. Its steps are known by the record, as those of an incident are.
     pub(super) fn watched(
+        quota: &mut WatchedQuota,
         agent: &str,
         seq: u64,
         now: Now,
@@ -60,6 +59,9 @@ impl EvidenceDue {
         decision: &Decision,
     ) -> Option<EvidenceDue> {
         let reason = decision.effects.iter().find_map(|effect| watched_reason(effect, decision))?;
+        if !quota.admits(agent, now.mono) {
+            return None;
+        }
         Some(EvidenceDue {
             incident: format!("{agent}-{seq}").into(),
             agent: agent.into(),
@@ -111,10 +113,9 @@ impl WatchedQuota {
     }
 }
 
-/// Writes what is known of stops, and keeps what could not be written for the next try.
+/// Writes what is known of stops. What could not be written waits in the step log for the next try.
 #[derive(Default)]
 pub(super) struct EvidenceWriter {
-    unsaved: VecDeque<Evidence>,
     again_at: Option<Instant>,
 }
 
@@ -124,8 +125,8 @@ impl EvidenceWriter {
         for due in due {
             match steps_of(engine, due) {
                 Ok(None) => {}
-                Ok(Some(evidence)) => self.save(store, &engine.step_log, evidence),
-                Err(error) => lost(&engine.step_log, &due.incident, &format!("{error:#}")),
+                Ok(Some(steps)) => self.save_new(store, &engine.step_log, steps),
+                Err(error) => lost(&engine.step_log, &due.incident, &due.agent, &format!("{error:#}")),
             }
         }
     }
@@ -136,74 +137,109 @@ impl EvidenceWriter {
             return;
         }
         self.again_at = None;
-        while let Some(evidence) = self.unsaved.pop_front() {
-            let incident = evidence.incident.clone();
-            if engine.rulebook.resolve(&evidence.agent).evidence == EvidenceMode::Off {
-                engine.step_log.set_unsaved(&incident, None);
-                continue;
-            }
-            self.save(store, &engine.step_log, evidence);
-            // Each failure may have waited for a lock, and rows and alerts wait behind it.
-            if self.again_at.is_some() {
-                return;
-            }
+        let mode_of = |agent: &str| engine.rulebook.resolve(agent).evidence;
+        // Each failure may have waited for a lock, and rows and alerts wait behind it.
+        while self.again_at.is_none()
+            && let Some(steps) = engine.step_log.unsaved.oldest()
+        {
+            self.save(store, &engine.step_log, &steps, mode_of(&steps.agent));
         }
     }
 
-    fn save(&mut self, store: &(impl EvidenceRepo + ?Sized), log: &StepLog, evidence: Evidence) {
-        let incident = evidence.incident.clone();
-        let Err(error) = store.put_evidence(&evidence) else {
-            if log.set_unsaved(&incident, None) {
-                tracing::info!(target: "storage", %incident, "the steps before this stop are saved");
+    fn save_new(&mut self, store: &(impl EvidenceRepo + ?Sized), log: &StepLog, steps: StepsToSave) {
+        let (incident, mode) = (steps.incident.clone(), steps.steps.mode);
+        if let Some(oldest) = log.unsaved.add(steps) {
+            lost(
+                log,
+                &oldest.incident,
+                &oldest.agent,
+                &format!("the steps of {WAITING_MAX} more incidents wait"),
+            );
+        }
+        if let Some(steps) = log.unsaved.of(&incident) {
+            self.save(store, log, &steps, mode);
+        }
+    }
+
+    /// Saves steps as the agent's policy wants it by now.
+    fn save(
+        &mut self,
+        store: &(impl EvidenceRepo + ?Sized),
+        log: &StepLog,
+        steps: &StepsToSave,
+        mode: EvidenceMode,
+    ) {
+        let StepsToSave { incident, agent, at, .. } = steps;
+        let text = match mode {
+            EvidenceMode::Off => {
+                drop(log.unsaved.forget(incident, "its policy says `evidence: off` by now"));
+                return;
             }
-            return;
+            EvidenceMode::Redacted if steps.steps.mode == EvidenceMode::Full => new_masker()
+                .and_then(|masker| Ok(serde_json::to_string(&redacted(steps.steps.clone(), &masker))?)),
+            EvidenceMode::Redacted | EvidenceMode::Full => {
+                serde_json::to_string(&steps.steps).map_err(anyhow::Error::from)
+            }
+        };
+        let text = match text {
+            Ok(text) => text,
+            Err(error) => return lost(log, incident, agent, &format!("{error:#}")),
+        };
+        let (incident, agent) = (incident.clone(), agent.clone());
+        let evidence =
+            Evidence { incident: incident.clone(), agent, stored_at: *at, steps: Some(text), deleted: None };
+        let Err(error) = store.put_evidence(&evidence) else {
+            return saved(store, log, &incident, *at);
         };
         let why = escaped(&error.to_string());
         let again = AGAIN_AFTER.as_secs();
         let said = format!("{why}. The agent is stopped all the same; estop tries again every {again} s");
-        if !log.set_unsaved(&incident, Some(said.clone())) {
+        if log.unsaved.failed(&incident, &said) {
             tracing::warn!(
                 target: "storage", %incident, "evidence could not be saved: {said}. See that its data directory can be written."
             );
         }
-        self.unsaved.push_back(evidence);
         self.again_at = Some(Instant::now() + AGAIN_AFTER);
-        while self.unsaved.len() > UNSAVED_MAX {
-            if let Some(oldest) = self.unsaved.pop_front() {
-                lost(
-                    log,
-                    &oldest.incident,
-                    &format!("{why}, and the steps of {UNSAVED_MAX} more incidents wait"),
-                );
-            }
-        }
     }
 }
 
-fn lost(log: &StepLog, incident: &str, why: &str) {
-    let said = format!("{}. The agent is stopped all the same; its steps are lost", escaped(why));
-    tracing::warn!(target: "storage", incident, "evidence could not be saved: {said}.");
-    log.set_unsaved(incident, Some(said));
+fn saved(store: &(impl EvidenceRepo + ?Sized), log: &StepLog, incident: &str, at: i64) {
+    if log.unsaved.of(incident).is_none() {
+        // Somebody dropped them while they were written. Who did so is said, if it is known.
+        if let Err(error) = store.delete_evidence(incident, "estop", at) {
+            let error = escaped(&error.to_string());
+            tracing::warn!(
+                target: "storage", incident, "steps that were dropped while they were saved could not be deleted: {error}. Delete \
+                 them again."
+            );
+        }
+    } else if log.unsaved.end(incident) {
+        tracing::info!(target: "storage", incident, "the steps before this stop are saved");
+    }
 }
 
-/// What is kept of a stop; `None` if nothing is known of it, or nothing may be kept.
-fn steps_of(engine: &Engine, due: &EvidenceDue) -> anyhow::Result<Option<Evidence>> {
-    // For this incident alone: equal secrets in it look equal, and nobody can try out guesses.
+fn lost(log: &StepLog, incident: &str, agent: &str, why: &str) {
+    let said = format!("{}. The agent is stopped all the same; its steps are lost", escaped(why));
+    tracing::warn!(target: "storage", incident, "evidence could not be saved: {said}.");
+    log.unsaved.lost(incident, agent, said);
+}
+
+/// For one incident alone: equal secrets in it look equal, and nobody can try out guesses.
+fn new_masker() -> anyhow::Result<Masker> {
     let mut key = [0; 32];
     getrandom::fill(&mut key)
         .map_err(|error| anyhow::anyhow!("the system gave no random numbers: {error}"))?;
+    Ok(Masker::new(key))
+}
+
+/// What is kept of a stop; `None` if nothing is known of it, or nothing may be kept.
+fn steps_of(engine: &Engine, due: &EvidenceDue) -> anyhow::Result<Option<StepsToSave>> {
+    let masker = new_masker()?;
     let EvidenceDue { incident, agent, now, event, decision, reason } = due;
     // What holds by now: whoever switched evidence off or to `redacted` since wants nothing more written.
     let most = engine.rulebook.resolve(agent).evidence;
     let stop = StopPoint { agent, at: now.mono, event, decision, most };
-    let masker = Masker::new(key);
     let Some(mut steps) = engine.step_log.before(&stop, &masker) else { return Ok(None) };
     steps.reason = reason.as_deref().map(|reason| masker.text(reason).into());
-    Ok(Some(Evidence {
-        incident: incident.clone(),
-        agent: agent.clone(),
-        stored_at: now.wall,
-        steps: Some(serde_json::to_string(&steps)?),
-        deleted: None,
-    }))
+    Ok(Some(StepsToSave { incident: incident.clone(), agent: agent.clone(), at: now.wall, steps }))
 }

@@ -344,11 +344,10 @@ impl Projector {
                     for incident in stops {
                         batch.evidence.push(EvidenceDue::of(incident, *now, event, decision));
                     }
-                    if stops.is_empty()
-                        && let Some(due) = EvidenceDue::watched(agent, *seq, *now, event, decision)
-                        && self.watched.admits(agent, now.mono)
-                    {
-                        batch.evidence.push(due);
+                    if stops.is_empty() {
+                        let quota = &mut self.watched;
+                        let due = EvidenceDue::watched(quota, agent, *seq, *now, event, decision);
+                        batch.evidence.extend(due);
                     }
                     self.agents.note_unsaved(agent);
                 }

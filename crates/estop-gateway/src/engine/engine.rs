@@ -228,7 +228,7 @@ impl Engine {
         judged.runners = runners(&policy);
         judged.policy = policy;
         if judged.policy.evidence == EvidenceMode::Off {
-            self.step_log.forget(&agent.name);
+            self.step_log.forget(&agent.name, "its policy was set to `evidence: off` while they waited");
         }
         self.apply_locked(agent, &mut judged, None, EventKind::PolicyChanged { by: by.into(), policy: told });
     }

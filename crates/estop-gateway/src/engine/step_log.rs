@@ -7,8 +7,9 @@ mod ring;
 mod shown;
 #[cfg(test)]
 mod tests;
+mod unsaved;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use estop_core::decision::Decision;
@@ -27,22 +28,20 @@ use estop_wire::response::Observed;
 use crate::engine::shards::Shards;
 pub(crate) use ring::StepTime;
 use ring::{Answer, Head, Pending, Ring, Step, ToolHeads};
-pub use shown::StopPoint;
+pub use shown::{StopPoint, redacted};
+pub use unsaved::{StepsToSave, UnsavedSteps, WAITING_MAX};
 
 /// Conversations of one part: 64 × 64 in all. Beyond it the one that was quiet longest is forgotten.
 const CONVERSATIONS_MAX: usize = 64;
 /// Bytes of one part: 32 MiB in all.
 const BYTES_MAX: usize = 512 << 10;
 
-/// Incidents of which is known why their steps could not be saved.
-const UNSAVED_MAX: usize = 1_000;
-
 /// The latest steps of all agents.
 #[derive(Default)]
 pub struct StepLog {
     parts: Shards<Mutex<Part>>,
-    /// Why steps could not be saved, by incident, oldest first.
-    unsaved: Mutex<VecDeque<(Name, String)>>,
+    /// What is to be saved of stops, and why some of it could not be.
+    pub unsaved: UnsavedSteps,
 }
 
 /// An agent's conversations are in one part.
@@ -254,36 +253,15 @@ impl StepLog {
         copied.map(|copied| copied.shown(stop, masker))
     }
 
-    /// Forgets all of an agent.
-    pub fn forget(&self, agent: &str) {
+    /// Forgets all of an agent, what waits to be saved too.
+    pub fn forget(&self, agent: &str, why: &str) {
+        self.unsaved.forget_all(agent, why);
         let mut part = self.part(agent);
         part.take_pending(agent);
         if let Some(rings) = part.agents.remove(agent) {
             part.conversations -= rings.len();
             part.bytes -= rings.values().map(Ring::bytes).sum::<usize>();
         }
-    }
-
-    /// Notes why the steps of an incident could not be saved, or that they were; whether anything was noted of it before.
-    pub fn set_unsaved(&self, incident: &str, why: Option<String>) -> bool {
-        let mut unsaved = self.unsaved.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = unsaved.iter().position(|(id, _)| **id == *incident);
-        if let Some(at) = known {
-            unsaved.remove(at);
-        }
-        if let Some(why) = why {
-            if unsaved.len() == UNSAVED_MAX {
-                unsaved.pop_front();
-            }
-            unsaved.push_back((incident.into(), why));
-        }
-        known.is_some()
-    }
-
-    /// Why the steps of an incident could not be saved, if that is known.
-    pub fn why_unsaved(&self, incident: &str) -> Option<String> {
-        let unsaved = self.unsaved.lock().unwrap_or_else(PoisonError::into_inner);
-        unsaved.iter().find(|(id, _)| **id == *incident).map(|(_, why)| why.clone())
     }
 
     fn change_known(&self, key: StepKey<'_>, change: impl FnOnce(&mut Ring)) {

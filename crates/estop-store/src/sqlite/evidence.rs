@@ -16,11 +16,12 @@ impl EvidenceRepo for Sqlite {
     fn put_evidence(&self, evidence: &Evidence) -> Result<(), StoreError> {
         let e = evidence.clone();
         self.write(Durability::Process, move |connection| {
-            let sql = "INSERT INTO evidence (incident, agent, stored_at, steps) VALUES (?, ?, ?, ?)
-                ON CONFLICT (incident) DO NOTHING";
+            let sql = "INSERT INTO evidence (incident, agent, stored_at, steps, deleted_by, deleted_at)
+                VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (incident) DO NOTHING";
             // To make room, SQLite may move other rows to other pages: nothing of them stays where they were.
             overwritten(connection, |connection| {
-                change(connection, sql, params![e.incident, e.agent, e.stored_at, e.steps])
+                let (by, at) = e.deleted.unzip();
+                change(connection, sql, params![e.incident, e.agent, e.stored_at, e.steps, by, at])
             })?;
             Ok(())
         })

@@ -32,8 +32,16 @@ fn converse(estop: &Estop, agent: &str, messages: &[Value]) -> u16 {
     answer.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-/// An agent that asks for the same weather until it is stopped; the id of its incident.
+/// An agent that asks for the same weather until it is stopped; the id of its incident, once its steps are written.
 fn stopped(house: &House, estop: &Estop, agent: &str) -> String {
+    stopped_with(house, estop, agent, |incident| {
+        incident["evidence_stored_at"].is_string()
+            || incident["steps_missing"].as_str().is_some_and(|why| why.contains("evidence: off"))
+    })
+}
+
+/// The same, once the incident is as it should be.
+fn stopped_with(house: &House, estop: &Estop, agent: &str, is_ready: impl Fn(&Value) -> bool) -> String {
     let args = json!({"city": "Berlin", "note": format!("use {SECRET}"), "markup": "<script>alert(1)</script>\u{202e}"});
     let mut messages = vec![json!({"role": "user", "content": TASK})];
     let is_stopped = (0..30).any(|n| {
@@ -50,9 +58,7 @@ fn stopped(house: &House, estop: &Estop, agent: &str) -> String {
         let id = list["incidents"].get(0)?["id"].as_str()?.to_owned();
         let (_, incident) = house.owner("GET", &format!("/api/incidents/{id}"), "");
         let incident: Value = serde_json::from_str(&incident).unwrap();
-        let is_written = incident["evidence_stored_at"].is_string()
-            || incident["steps_missing"].as_str().is_some_and(|why| why.contains("evidence: off"));
-        is_written.then_some(id)
+        is_ready(&incident).then_some(id)
     })
 }
 
@@ -217,6 +223,41 @@ fn ev_1_a_stop_whose_steps_cannot_be_saved_holds_and_says_so() {
     let told = log.lines().filter(|line| line.contains("evidence could not be saved")).count();
     assert_eq!(told, 1, "said once, however often it is tried: {log}");
     assert!(!log.contains("panicked") && !log.contains(TASK) && !log.contains(RESULT), "{log}");
+}
+
+#[test]
+fn ev_1_what_was_deleted_while_it_waited_is_not_written_later() {
+    let house = House::new(LOOPS);
+    let estop = house.start();
+    let says_no =
+        "CREATE TRIGGER fails BEFORE INSERT ON evidence BEGIN SELECT RAISE(ABORT, 'a test says no'); END";
+    sql(&house, says_no);
+    // Each after the one before: the last of them is written last.
+    let [deleted, gone, off, last] = ["deleted", "gone", "off", "last"].map(|agent| {
+        stopped_with(&house, &estop, agent, |incident| {
+            incident["steps_missing"].as_str().is_some_and(|why| why.contains("a test says no"))
+        })
+    });
+    let path = format!("/api/incidents/{deleted}/evidence");
+    assert_eq!(house.owner("DELETE", &path, "").0, 204);
+    assert_eq!(house.owner("DELETE", &path, "").0, 404, "there is nothing left to delete");
+    house.estop(&["agents", "remove", "gone"]).is(0, "");
+    let set = house.owner("PATCH", "/api/agents/off/policy", r#"{"evidence": "off"}"#);
+    assert_eq!(set.0, 200, "{}", set.1);
+    sql(&house, "DROP TRIGGER fails");
+    wait_for("the steps of the last", || {
+        incident(&house, &last)["evidence_stored_at"].is_string().then_some(())
+    });
+    for (id, why) in [
+        (&deleted, "owner deleted them while they waited"),
+        (&gone, "its agent was deleted while they waited"),
+        (&off, "its policy was set to `evidence: off` while they waited"),
+    ] {
+        let shown = incident(&house, id);
+        assert_eq!((&shown["steps"], &shown["evidence_stored_at"]), (&json!([]), &Value::Null), "{shown}");
+        assert!(shown["steps_missing"].as_str().unwrap().contains(why), "{why}: {shown}");
+    }
+    estop.end();
 }
 
 #[test]

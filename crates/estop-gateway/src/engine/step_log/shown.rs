@@ -201,6 +201,30 @@ fn completing(stop: &StopPoint<'_>) -> StepCounts {
     StepCounts { prompt: any(|found| found.prompt), response: false, step: any(|found| found.step) }
 }
 
+/// Steps that were kept in full, as `redacted` keeps them.
+pub fn redacted(steps: IncidentSteps, masker: &Masker) -> IncidentSteps {
+    let shower = Shower { masker };
+    let text = |kept: Excerpt| {
+        let whole =
+            kept.of_bytes.map_or(kept.text.len(), |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        shower.excerpt(&Head { text: kept.text.into(), whole }, EvidenceMode::Redacted)
+    };
+    let used = |used: ToolUse| ToolUse { args: text(used.args), result: used.result.map(text), ..used };
+    let step = |step: KeptStep| KeptStep {
+        asked: step.asked.map(text),
+        did: step.did.into_iter().map(used).collect(),
+        answer: step.answer.map(text),
+        calls: step.calls.into_iter().map(used).collect(),
+        ..step
+    };
+    IncidentSteps {
+        mode: EvidenceMode::Redacted,
+        task: steps.task.map(text),
+        steps: steps.steps.into_iter().map(step).collect(),
+        ..steps
+    }
+}
+
 struct Shower<'a> {
     masker: &'a Masker,
 }

@@ -242,7 +242,7 @@ fn ev_1_steps_conversations_and_bytes_are_bounded() {
     let rings = part.agents.values().flat_map(BTreeMap::values);
     assert_eq!(rings.map(Ring::bytes).sum::<usize>(), part.bytes);
     drop(part);
-    log.forget("a");
+    log.forget("a", "its agent was deleted");
     let part = log.part("a");
     assert_eq!((part.bytes, part.conversations), (0, 0));
 }
