@@ -2,11 +2,9 @@
 //!
 //! A kill goes straight to the operator; the store is not asked before it.
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::{Extension, Json};
-use estop_core::operator::{JournalFailure, Operator, Stopped, StuckPart, TriggerView};
+use estop_core::operator::{JournalFailure, Stopped, StuckPart, TriggerView};
 use estop_core::system::button::{Latched, Press, Unlock};
 use estop_core::system::{
     Channel, Channels, GateView, KillReason, SystemDecision, SystemOutcome, SystemState,
@@ -327,24 +325,23 @@ async fn kill(
     Extension(caller): Extension<Caller>,
     JsonIfReadable(kill): JsonIfReadable<KillIn>,
 ) -> Answer<StoppedOut> {
-    let (operator, alerts_api) = (Arc::clone(&app.operator), Arc::clone(&app.alerts_api));
     let press = kill.press(&caller);
     at_once(move || {
-        let Stopped { decision, ended, gate_us, cut_us, kept_us } = operator.kill(press);
+        let Stopped { decision, ended, gate_us, cut_us, kept_us } = app.operator.kill(press);
         let message = match decision.gate.state {
             SystemState::Shutdown => "System shut down successfully",
             SystemState::Starting | SystemState::Running | SystemState::SafeMode => decision.reason(),
         };
         Ok(Json(StoppedOut {
-            done: DoneOut { message, persisted: kept_us.is_some(), ..done(&*operator, decision)? },
+            done: DoneOut { message, persisted: kept_us.is_some(), ..done(&app, decision)? },
             stopped: EndedOut {
                 model_calls: ended.model_calls,
                 tools: ended.tools,
                 messages: ended.messages,
             },
-            background: crate::background::stopped(operator.background(), app.now()),
+            background: crate::background::stopped(app.operator.background(), app.now()),
             took: TookOut { gate_us, cut_us, persisted_us: kept_us },
-            told: alerts_api.is_told_of_kills(),
+            told: app.alerts_api.is_told_of_kills(),
         }))
     })
     .await
@@ -377,10 +374,9 @@ async fn restart(
     Extension(caller): Extension<Caller>,
     JsonOrNothing(unlock): JsonOrNothing<UnlockIn>,
 ) -> Answer<DoneOut> {
-    let operator = Arc::clone(&app.operator);
-    let unlock = unlock.by(caller, operator.gate());
+    let unlock = unlock.by(caller, app.operator.gate());
     at_once(move || {
-        let done = done(&*operator, operator.restart(unlock)?)?;
+        let done = done(&app, app.operator.restart(unlock)?)?;
         Ok(Json(DoneOut { message: "System in safe mode. Run /clear to resume.", ..done }))
     })
     .await
@@ -394,10 +390,9 @@ async fn clear(
     Extension(caller): Extension<Caller>,
     JsonOrNothing(unlock): JsonOrNothing<UnlockIn>,
 ) -> Answer<DoneOut> {
-    let operator = Arc::clone(&app.operator);
-    let unlock = unlock.by(caller, operator.gate());
+    let unlock = unlock.by(caller, app.operator.gate());
     at_once(move || {
-        let done = done(&*operator, operator.clear(unlock)?)?;
+        let done = done(&app, app.operator.clear(unlock)?)?;
         let message = match done.shut.is_empty() {
             true => "System operational",
             false => "System running, with channels shut",
@@ -417,12 +412,13 @@ async fn heartbeat(State(app): State<App>) -> Result<StatusCode, Problem> {
     Err(Problem::new(Kind::Conflict, detail))
 }
 
-fn done(operator: &dyn Operator, decision: SystemDecision) -> Result<DoneOut, Problem> {
+fn done(app: &App, decision: SystemDecision) -> Result<DoneOut, Problem> {
+    let operator = &app.operator;
     let changed = match decision.outcome {
         SystemOutcome::Applied => true,
         SystemOutcome::AlreadySo | SystemOutcome::Noted => false,
         SystemOutcome::IllegalFrom(_) | SystemOutcome::StaleEpoch => {
-            return Err(Problem::new(Kind::Conflict, refusal(operator, &decision)));
+            return Err(Problem::new(Kind::Conflict, refusal(app, &decision)));
         }
     };
     Ok(DoneOut {
@@ -442,11 +438,16 @@ fn shut(gate: GateView) -> Vec<&'static str> {
 }
 
 /// Why a step towards running again was refused, and which is the next one.
-fn refusal(operator: &dyn Operator, decision: &SystemDecision) -> String {
-    let next = match (decision.outcome, operator.gate().state) {
-        (SystemOutcome::IllegalFrom(_), SystemState::Shutdown) => " Next: `estop emergency unlock`.",
-        (SystemOutcome::IllegalFrom(_), SystemState::SafeMode) => " Next: `estop emergency clear`.",
-        _ => "",
+fn refusal(app: &App, decision: &SystemDecision) -> String {
+    let commands = &app.place.commands;
+    let next = match (decision.outcome, app.operator.gate().state) {
+        (SystemOutcome::IllegalFrom(_), SystemState::Shutdown) => {
+            format!(" Next: `{}`.", commands.emergency_unlock())
+        }
+        (SystemOutcome::IllegalFrom(_), SystemState::SafeMode) => {
+            format!(" Next: `{}`.", commands.emergency_clear())
+        }
+        _ => String::new(),
     };
     format!("{}{next}", decision.reason())
 }

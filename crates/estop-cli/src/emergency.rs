@@ -4,6 +4,7 @@
 use std::io::{BufRead, IsTerminal, Write};
 
 use estop_config::printable::escaped;
+use estop_config::printed_command::Commands;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -80,9 +81,10 @@ fn unlock(daemon: &Daemon, unlocking: &Unlocking, (verb, called): (&str, &str)) 
         let saved = if done["persisted"] == false { persisted(done) } else { " Saved." };
         match done["status"].as_str() {
             Some("safe_mode") => {
-                format!("SAFE_MODE: agents stay stopped.{saved} Next: estop emergency clear.")
+                let clear = daemon.commands.emergency_clear();
+                format!("SAFE_MODE: agents stay stopped.{saved} Next: {clear}")
             }
-            Some("running") => format!("RUNNING: {}{saved}", can_work(done)),
+            Some("running") => format!("RUNNING: {}{saved}", can_work(done, &daemon.commands)),
             _ => format!("{}: {}{saved}", state(&done["status"]), cell(&done["message"])),
         }
     })?;
@@ -91,7 +93,7 @@ fn unlock(daemon: &Daemon, unlocking: &Unlocking, (verb, called): (&str, &str)) 
 
 /// Who can work again. Channels that were killed one by one are not opened with the system, one that was switched off at the
 /// start never is.
-fn can_work(done: &Value) -> String {
+fn can_work(done: &Value, commands: &Commands) -> String {
     let shut: Vec<&str> = each(&done["shut"]).iter().filter_map(Value::as_str).collect();
     if shut.is_empty() {
         return "agents can work again.".to_owned();
@@ -102,8 +104,9 @@ fn can_work(done: &Value) -> String {
     };
     format!(
         "agents can work again, but these channels stay shut: {}. What was killed one by one opens with another \
-         `estop emergency clear`{of_llm}.",
-        shut.join(", ")
+         `{}`{of_llm}.",
+        shut.join(", "),
+        commands.emergency_clear()
     )
 }
 

@@ -4,6 +4,7 @@
 pub mod backup_files;
 pub mod client;
 mod clients;
+mod confirm;
 mod data_dir;
 mod emergency_text;
 pub mod journal_writer;

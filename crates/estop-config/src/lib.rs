@@ -19,6 +19,7 @@
 pub mod data_dir;
 pub mod descriptors;
 pub use estop_core::printable;
+pub use estop_core::printed_command;
 
 mod serve;
 
@@ -70,13 +71,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use estop_core::policy_file::{PolicyFile, PolicyIn};
-use estop_core::printed_command::Commands;
-
 use rustix::fs::OFlags;
 use serde::Deserialize;
 
 use origin::Origin;
 use overrides::Override;
+use printed_command::Commands;
 use shape::{DataDirIn, FileIn};
 use tree::Node;
 

@@ -13,7 +13,13 @@ pub struct Commands {
 impl Commands {
     /// Of an estop that keeps everything in this folder, which commands do not find by themselves.
     pub fn of_data_dir(folder: &str) -> Commands {
-        Commands { options: format!(" --data-dir {}", shell_word(folder)).into() }
+        Commands::default().with("--data-dir", folder)
+    }
+
+    /// The same with one more option.
+    #[must_use]
+    pub fn with(self, option: &str, value: &str) -> Commands {
+        Commands { options: format!("{} {option} {}", self.options, shell_word(value)).into() }
     }
 
     /// Any command: `estop`, what is given, and the options.
@@ -49,6 +55,16 @@ impl Commands {
     /// Has every budget begin the present day and month.
     pub fn renew_budgets(&self) -> String {
         self.make("budgets renew --all")
+    }
+
+    /// Says that somebody looks at an incident.
+    pub fn acknowledge(&self, incident: &str) -> String {
+        self.make(&format!("incidents ack {}", shell_word(incident)))
+    }
+
+    /// Says that an incident is done.
+    pub fn resolve(&self, incident: &str) -> String {
+        self.make(&format!("incidents resolve {}", shell_word(incident)))
     }
 
     /// Which runs need a person.

@@ -5,8 +5,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use estop_config::Env;
 use estop_config::data_dir::socket;
 use estop_config::printable::escaped;
+use estop_config::printed_command::Commands;
 use http::Method;
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -50,14 +52,25 @@ impl DaemonArgs {
 
     /// The same with a token from somewhere else, if there is one. Over the owner's socket no other is shown.
     pub(crate) fn daemon_with(&self, token: Option<&SecretString>) -> anyhow::Result<Daemon> {
-        let client = match self.whereabouts()? {
+        let (client, mut commands) = match self.whereabouts()? {
             Whereabouts::Url(url) => {
                 let own = if token.is_some() { None } else { self.token()? };
-                Client::to_url(&url, token.or(own.as_ref()))?
+                // One of the environment is there for the next command, too.
+                let commands = match &self.url {
+                    Some(url) => Commands::default().with("--url", url),
+                    None => Commands::default(),
+                };
+                (Client::to_url(&url, token.or(own.as_ref()))?, commands)
             }
-            Whereabouts::DataDir(folder) => Client::to_socket(&socket(&folder))?.bearing(token)?,
+            Whereabouts::DataDir(folder) => {
+                let commands = estop_config::commands(&folder, &Env::of_process());
+                (Client::to_socket(&socket(&folder))?.bearing(token)?, commands)
+            }
         };
-        Ok(Daemon { client, json: self.json })
+        if let Some(file) = &self.token_file {
+            commands = commands.with("--token-file", &file.to_string_lossy());
+        }
+        Ok(Daemon { client, json: self.json, commands })
     }
 
     /// Where estop is.
@@ -121,6 +134,8 @@ fn read_token(file: &Path) -> anyhow::Result<SecretString> {
 pub(crate) struct Daemon {
     client: Client,
     pub(crate) json: bool,
+    /// Makes commands that reach the same estop.
+    pub(crate) commands: Commands,
 }
 
 /// A list that comes in pages.
@@ -184,6 +199,7 @@ impl Daemon {
         let Listing { path, mut query, key, cursor, limit } = listing;
         let mut entries: Vec<Value> = Vec::new();
         let mut next = Value::Null;
+        let mut whole = None;
         loop {
             let room = limit.map_or(PAGE, |limit| limit.saturating_sub(entries.len()));
             if room == 0 {
@@ -196,13 +212,17 @@ impl Daemon {
             query.truncate(query.len() - 2);
             entries.extend(page[key].as_array_mut().map(std::mem::take).unwrap_or_default());
             next = page["next"].take();
+            // What else the first page says is about all of them.
+            whole.get_or_insert(page);
             if next.is_null() {
                 break;
             }
         }
         // The API may give some more than asked for: those that are not stored yet.
         entries.truncate(limit.unwrap_or(usize::MAX));
-        Ok(json!({key: entries, "next": next}))
+        let mut whole = whole.unwrap_or_else(|| json!({}));
+        (whole[key], whole["next"]) = (entries.into(), next);
+        Ok(whole)
     }
 
     /// Takes back the entry with this id of a list of the API, and says so; `done` is the sentence about the id.

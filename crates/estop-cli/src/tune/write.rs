@@ -1,13 +1,12 @@
 //! Writes what is proposed: laid over the rules in force, key by key, so that what was set before stays.
 
-use std::io::{BufRead, IsTerminal, Write};
-
 use estop_config::printable::escaped;
 use http::Method;
 use serde_json::Value;
 
 use super::AgentReport;
 use crate::client::{ClientError, Daemon, path};
+use crate::confirm::confirmed;
 
 /// What became of a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,22 +34,10 @@ pub(super) fn write(
             }
             answer => drop(answer?),
         }
-        if is_json || !asked(&agent.name) {
+        if is_json || confirmed(&format!("Write this for {}?", escaped(&agent.name))) != Some(true) {
             return Ok(Written::No);
         }
     }
     daemon.send(Method::PATCH, target(), Some(&Value::Object(agent.proposal.change.clone())))?;
     Ok(Written::Yes)
-}
-
-/// On a terminal; everything but yes is no. A pipe is not asked: it might never answer.
-fn asked(agent: &str) -> bool {
-    let (input, mut asked) = (std::io::stdin(), std::io::stderr());
-    if !input.is_terminal() || !asked.is_terminal() {
-        return false;
-    }
-    let mut line = String::new();
-    let is_asked = write!(asked, "Write this for {}? [y/N] ", escaped(agent)).and_then(|()| asked.flush());
-    is_asked.and_then(|()| input.lock().read_line(&mut line)).is_ok()
-        && ["y", "yes"].contains(&line.trim().to_ascii_lowercase().as_str())
 }

@@ -54,8 +54,11 @@ fn ks_6_kill_restart_and_clear_through_the_owners_socket() {
     );
     assert_eq!((&status["source"], &status["metadata"]["user"]), (&"cli".into(), &"ann".into()));
 
-    house.estop(&["emergency", "clear"]).is(1, "restart into safe mode first");
-    house.estop(&["emergency", "restart"]).is(0, "SAFE_MODE").is(0, "estop emergency clear");
+    let data = house.data();
+    let next = |step: &str| format!("estop emergency {step} --data-dir {}", data.display());
+    house.estop(&["emergency", "clear"]).is(1, "restart into safe mode first").is(1, &next("unlock"));
+    house.estop(&["emergency", "restart"]).is(0, "SAFE_MODE").is(0, &next("clear"));
+    house.estop(&["emergency", "restart"]).is(1, &next("clear"));
     assert!(says(&estop, "a1").contains("safe mode"));
     house.estop(&["emergency", "clear", "--reason", "mail restored"]).is(0, "RUNNING");
     assert_eq!(ask(&estop, "a1"), 200);
@@ -337,7 +340,7 @@ fn ks_6_a_clear_says_what_stays_shut_and_which_step_is_missing() {
     let house = House::new("");
     let estop = house.start_with(&[("LLM_ENABLED", "false")]);
     house.estop(&["kill"]).is(0, "");
-    house.estop(&["emergency", "clear"]).is(1, "Next: `estop emergency unlock`.");
+    house.estop(&["emergency", "clear"]).is(1, "Next: `estop emergency unlock --data-dir ");
     house.estop(&["emergency", "restart"]).is(0, "SAFE_MODE");
     house
         .estop(&["emergency", "clear"])
