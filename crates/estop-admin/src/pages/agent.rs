@@ -4,14 +4,14 @@
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, Query, State};
-use estop_core::agent::standing::Standing;
+use estop_core::agent::standing::{DeactivatedBy, Standing};
 use estop_core::agent::status::{AgentStatus, StatusKind};
 use estop_core::guard::Guard;
 use estop_core::operator::AgentView;
 use estop_core::policy::{Mode, Preset};
 use estop_core::policy_file::{PolicyIn, PolicyOrigin};
 use estop_core::run::RunView;
-use estop_store::EventFilter;
+use estop_store::{EventFilter, StoreError, StoredEvent};
 
 use super::charts::Timelines;
 use super::effect;
@@ -27,7 +27,7 @@ use crate::agents::overrides;
 use crate::agents::row::{self, Found};
 use crate::agents::shown::preset_name;
 use crate::keys::good_keys;
-use crate::output::moment;
+use crate::output::{kept_json, moment};
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -127,11 +127,6 @@ fn agent(
     let filter = EventFilter { agent: Some(view.name.clone()), ..EventFilter::default() };
     let events = app.store_here().events(&filter, EVENTS)?;
     let now = app.now();
-    let why = events
-        .iter()
-        .find(|found| &*found.event.event_type == "kill_switch")
-        .filter(|_| !matches!(view.standing, Standing::Active));
-    let why = why.map(|found| super::shown::sentence(&crate::output::kept_json(&found.event.detail)));
     let status = Some(&view.status).filter(|status| status.kind != StatusKind::Active);
     let until = |status: &AgentStatus| {
         status.until.map(|at| format!(" Until {}.", moment(at).replace('T', " "))).unwrap_or_default()
@@ -145,12 +140,18 @@ fn agent(
         };
         format!("{}{}{what}", status.sentence, until(status))
     });
-    // What stopped it; a refusal where nothing did.
-    let brought = ["kill_switch", "deactivated", "paused", "budget_refused", "run_tripped", "run_escalated"];
-    let newest = |is_one: &dyn Fn(&str) -> bool| events.iter().find(|found| is_one(&found.event.event_type));
-    let since = newest(&|kind| brought.contains(&kind)).or_else(|| newest(&|kind| kind == "refused"));
-    let since = since.filter(|_| status.is_some());
-    let since = since.map(|found| EventRow::of(found.clone(), now));
+    let requests = requests::newest(app, name, REQUESTS)?.rows;
+    let cause = cause(app, &view, requests.first().and_then(|newest| newest.guard))?;
+    // A guard's own words; what a person did is in the status.
+    let why = match view.standing {
+        Standing::Inactive { by: DeactivatedBy::KillSwitch(_), .. } => newest(app, &view, &["kill_switch"])?,
+        Standing::Paused { cause: Some(_), .. } => newest(app, &view, &["paused"])?,
+        Standing::Inactive { by: DeactivatedBy::Manual, .. }
+        | Standing::Paused { cause: None, .. }
+        | Standing::Active => None,
+    };
+    let why = why.map(|found| super::shown::sentence(&kept_json(&found.event.detail)));
+    let since = cause.map(|found| EventRow::of(found, now));
     let last_seen = found.stored.as_ref().and_then(|agent| agent.last_seen_at);
     let threshold = view.policy.loops.threshold_tenths;
     let score = view.score;
@@ -192,10 +193,51 @@ fn agent(
         last_seen: last_seen.map_or_else(|| "just now".to_owned(), |at| when(at, now)),
         budgets: budgets(&view),
         runs: view.runs.iter().map(|run| run_row(&view.name, run, &view.policy.limits)).collect(),
-        requests: requests::newest(app, name, REQUESTS)?.rows,
+        requests,
         events: events.into_iter().map(|found| EventRow::of(found, now)).collect(),
         timelines: Timelines::of(app, &view)?,
     })
+}
+
+/// The agent's newest event of these types.
+fn newest(app: &App, view: &AgentView, types: &[&str]) -> Result<Option<StoredEvent>, StoreError> {
+    let mut found: Vec<StoredEvent> = Vec::new();
+    for event_type in types {
+        let (agent, event_type) = (Some(view.name.clone()), Some((*event_type).into()));
+        found.extend(app.store_here().events(&EventFilter { agent, event_type, before: None }, 1)?);
+    }
+    Ok(found.into_iter().max_by_key(|found| found.key))
+}
+
+/// The event that brought about what the agent's next request gets, if one did and it still holds. `refused_by`: the guard that
+/// refused its newest request.
+fn cause(app: &App, view: &AgentView, refused_by: Option<Guard>) -> Result<Option<StoredEvent>, StoreError> {
+    match view.status.kind {
+        StatusKind::Active | StatusKind::Watched | StatusKind::Shut => Ok(None),
+        StatusKind::Stopped => newest(app, view, &["kill_switch", "deactivated"]),
+        StatusKind::Paused => newest(app, view, &["paused"]),
+        StatusKind::AtRunLimit => {
+            const BEGINS: [&str; 2] = ["run_tripped", "run_escalated"];
+            let found = newest(
+                app,
+                view,
+                &[BEGINS[0], BEGINS[1], "run_extended", "run_completed", "activated", "policy_changed"],
+            )?;
+            Ok(found.filter(|found| BEGINS.contains(&&*found.event.event_type)))
+        }
+        StatusKind::RateLimited
+        | StatusKind::CoolingDown
+        | StatusKind::OutsideHours
+        | StatusKind::ModelRefused
+        | StatusKind::BudgetSpent => {
+            // A guard's refusal is an event where it begins. Whoever was let through since has not been refused again.
+            let Some(guard) = view.status.guard.filter(|guard| refused_by == Some(*guard)) else {
+                return Ok(None);
+            };
+            let found = newest(app, view, &["refused"])?;
+            Ok(found.filter(|found| kept_json(&found.event.detail)["guard"] == guard.name()))
+        }
+    }
 }
 
 fn typed(asked: String, today: String) -> String {

@@ -252,7 +252,7 @@ pub(super) struct RequestRow {
     /// Its own page.
     pub(super) href: String,
     /// Which guard refused it.
-    guard: Option<Guard>,
+    pub(super) guard: Option<Guard>,
     wall: i64,
     used: Option<Usage>,
 }

@@ -1,8 +1,11 @@
 //! The dashboard's pages, as they leave the server. What a browser makes of them is in `tests/browser`.
 
+use estop_core::event::{Event, EventKind};
+use estop_core::time::{Millis, Now};
+use estop_store::{JournalBatch, NewEvent};
 use serde_json::json;
 
-use crate::support::{Plane, anonymous, set};
+use crate::support::{Plane, START, anonymous, set};
 
 const PAGES: [&str; 10] = [
     "/",
@@ -117,4 +120,32 @@ async fn ui_1_lists_are_downloaded_as_csv() {
     }
     let unknown = plane.send(anonymous("GET", "/journal.csv", None)).await;
     assert!(unknown.status.is_redirection(), "it is behind the login: {}", unknown.status);
+}
+
+#[tokio::test]
+async fn ui_1_an_agent_is_not_said_to_stand_still_for_what_is_over() {
+    let plane = Plane::with_agents(1).await;
+    let mut journal = plane.journal();
+    let types = ["kill_switch", "activated", "paused", "budget_refused", "run_tripped"];
+    let events = types.iter().zip(1..).map(|(event_type, seq)| {
+        let now = Now { mono: Millis(1), wall: START };
+        journal.agent("a0", now, &Event::open(EventKind::Tick), &"noted");
+        let detail = json!({"reason": format!("because of {event_type}")}).to_string();
+        let (agent, event_type) = (Some("a0".into()), (*event_type).into());
+        NewEvent { seq, wall: START, agent, event_type, detail }
+    });
+    let events = events.collect();
+    plane.keep(&journal, JournalBatch { events, ..JournalBatch::default() });
+    let latest = async || {
+        let page = plane.get("/agents/a0").await.expect(200).text();
+        page.split("id=\"latest\">").nth(1).unwrap().split("</p>").next().unwrap().to_owned()
+    };
+    let said = latest().await;
+    assert!(!said.contains(" since "), "it works: {said}");
+    plane.post("/api/agents/a0/pause", json!({})).await.expect(200);
+    let said = latest().await;
+    assert!(said.contains("Paused since "), "{said}");
+    plane.post("/api/agents/a0/deactivate", json!({})).await.expect(200);
+    let said = latest().await;
+    assert!(said.contains("Kill switch since "), "{said}");
 }
